@@ -186,8 +186,9 @@ class Method:
         other methods of the program."""
     def memory(self) -> MemoryUse:
         """Return the bytes held by the method as a dictionary: `planned` (arenas), `shared` (the
-        part shared with other methods), `native` (values and instructions), `folded` (constants
-        computed at load), `packed` (weights of products, packed in the first call), `recorded`
+        part shared with other methods), `native` (values and instructions), `merged` (of copies
+        whose operand and result share it), `folded` (constants computed at load), `packed`
+        (weights of products, packed in the first call), `recorded`
         (loops of small calls, recorded in the first call), `scratch` (the largest scratch memory
         of a kernel so far), `heap` (unbound tensors, copied inputs).
         Memory of backends is not included."""

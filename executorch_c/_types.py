@@ -67,6 +67,7 @@ class MemoryUse(TypedDict):
     planned: int
     shared: int
     native: int
+    merged: int
     folded: int
     packed: int
     recorded: int

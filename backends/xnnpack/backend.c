@@ -174,6 +174,11 @@ static void xnnpack_destroy(const ec_backend *self, const ec_host *host, void *h
   close_delegate(host, handle);
 }
 
+static size_t xnnpack_output_count(const ec_backend *self, void *handle) {
+  (void)self;
+  return ((const ecx_delegate *)handle)->graph.output_count;
+}
+
 static uint32_t set_option(const ec_backend *self, const ec_host *host, ec_host_call *call,
                            const ec_backend_option *option) {
   (void)self;
@@ -247,4 +252,5 @@ const ec_backend ecx_backend = {
   .describe = xnnpack_describe,
   .can_claim = xnnpack_can_claim,
   .claim = xnnpack_claim,
+  .output_count = xnnpack_output_count,
 };

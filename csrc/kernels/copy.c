@@ -178,6 +178,14 @@ static int64_t count_elements(const ec_iter *it) {
   return count;
 }
 
+/* True if a copy would move all elements to where they are. */
+static bool is_in_place(const ec_iter *it, const copy *w) {
+  if (w->cast || it->at[0] != it->at[1]) return false;
+  for (size_t d = 0; d < it->rank; d++)
+    if (it->strides[0][d] != it->strides[1][d]) return false;
+  return true;
+}
+
 static void record_copy(ec_record *record, const ec_iter *it, const copy *w, size_t pieces) {
   const int64_t count = count_elements(it), item = (int64_t)w->item;
   if (pieces > 1) {
@@ -187,7 +195,7 @@ static void record_copy(ec_record *record, const ec_iter *it, const copy *w, siz
     if (!s) return;
     s->to = it->at[0];
     s->from = it->at[1];
-    s->bytes = (size_t)(count * item);
+    s->bytes = s->to == s->from ? 0 : (size_t)(count * item);
   } else {
     copy_step *s = ec_record_add(record, run_copy, sizeof *s, count);
     if (!s) return;
@@ -205,9 +213,10 @@ static void run_copy_view(const ec_call *c, const ec_view *dst, const ec_view *s
   ec_iter_add(&it, dst->data, w.item, dst->rank, dst->sizes, dst->strides);
   ec_iter_add(&it, src->data, ec_dtype_size(src->dtype), src->rank, src->sizes, src->strides);
   if (!ec_iter_start(&it)) return;
-  const size_t pieces = ec_iter_pieces(c, &it, 1);
+  const bool done = is_in_place(&it, &w);
+  const size_t pieces = done ? 1 : ec_iter_pieces(c, &it, 1);
   if (record) record_copy(record, &it, &w, pieces);
-  ec_iter_run(c, &it, pieces, copy_piece, &w);
+  if (!done) ec_iter_run(c, &it, pieces, copy_piece, &w);
 }
 
 void ec_copy_view(const ec_call *c, const ec_view *dst, const ec_view *src) {

@@ -379,7 +379,8 @@ PyDoc_STRVAR(
     memory_doc,
     "memory($self, /)\n--\n\n"
     "Return the bytes held by the method as a dictionary: `planned` (arenas), `shared` (the part\n"
-    "shared with other methods), `native` (values and instructions), `folded` (constants\n"
+    "shared with other methods), `native` (values and instructions), `merged` (of copies\n"
+    "whose operand and result share it), `folded` (constants\n"
     "computed at load), `packed` (weights of products, packed in the first call), `recorded`\n"
     "(loops of small calls, recorded in the first call), `scratch` (the largest scratch memory\n"
     "of a kernel so far), `heap` (unbound tensors, copied inputs).\n"
@@ -391,8 +392,10 @@ static PyObject *method_memory(PyObject *object, PyObject *Py_UNUSED(args)) {
   if (!self->fresh && ecpy_method_lock(self)) return NULL;
   ec_method_get_memory(self->method, &m);
   if (!self->fresh) ecpy_method_unlock(self);
-  return Py_BuildValue("{s:n, s:n, s:n, s:n, s:n, s:n, s:n, s:n}", "planned", (Py_ssize_t)m.planned,
-                       "shared", (Py_ssize_t)m.shared, "native", (Py_ssize_t)m.native, "folded",
+  return Py_BuildValue("{s:n, s:n, s:n, s:n, s:n, s:n, s:n, s:n, s:n}", "planned",
+                       (Py_ssize_t)m.planned,
+                       "shared", (Py_ssize_t)m.shared, "native", (Py_ssize_t)m.native, "merged",
+                       (Py_ssize_t)m.merged, "folded",
                        (Py_ssize_t)m.folded, "packed", (Py_ssize_t)m.packed, "recorded",
                        (Py_ssize_t)m.recorded, "scratch", (Py_ssize_t)m.scratch,
                        "heap", (Py_ssize_t)m.heap);

@@ -175,6 +175,21 @@ static ec_status ask_backend(ec_claim_context *c, const ec_backend *backend, siz
   return reason ? note_unclaimed(c->m, in->op->name, reason, err) : EC_OK;
 }
 
+/* True for a run of copies whose operands and results share memory: they move nothing. */
+static bool moves_nothing(const ec_claim_context *c, const ec_claim_run *r) {
+  bool nothing = c->m->options.claiming == EC_CLAIM_WHERE_IT_PAYS;
+  for (size_t i = r->first; i < r->end; i++)
+    nothing = nothing && (c->instrs[i].folded || c->instrs[i].merged);
+  return nothing;
+}
+
+static ec_status leave_copies(const ec_claim_context *c, const ec_claim_run *r, ec_error *err) {
+  for (size_t i = r->first; i < r->end; i++)
+    if (!c->instrs[i].folded)
+      EC_TRY(note_unclaimed(c->m, c->instrs[i].op->name, "a copy that shares memory", err));
+  return EC_OK;
+}
+
 /* Claims the runs of a chain. */
 static ec_status claim_runs(ec_claim_context *c, const ec_backend *backend, ec_error *err) {
   const bool each = c->m->options.claiming == EC_CLAIM_EACH;
@@ -190,7 +205,8 @@ static ec_status claim_runs(ec_claim_context *c, const ec_backend *backend, ec_e
     while (!each && end < c->count && (c->instrs[end].folded || c->wanted[end])) end++;
     EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
     EC_TRY(ec_claim_run_build(c, i, end, &r, err));
-    if (r.call_count) EC_TRY(claim_run(c, backend, &r, &again, err));
+    if (r.call_count && moves_nothing(c, &r)) EC_TRY(leave_copies(c, &r, err));
+    else if (r.call_count) EC_TRY(claim_run(c, backend, &r, &again, err));
     else EC_TRY(note_unclaimed(c->m, c->instrs[i].op->name, "memory of other tensors", err));
     if (again) end = i; /* found again */
     else i = r.end > i ? r.end : i + 1;

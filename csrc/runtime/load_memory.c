@@ -7,8 +7,6 @@
 #include "runtime/program_internal.h"
 #include "runtime/shared_state.h"
 
-enum { SLACK = 64 }; /* for libraries that read beyond the end of a tensor */
-
 static ec_status check_devices(const ec_plan *plan, ec_error *err) {
   ec_fb_vec devices = ec_fb_vector(plan->table, EC_PTE_ExecutionPlan_non_const_buffer_device);
   for (uint32_t i = 0; i < devices.count; i++) {
@@ -51,19 +49,23 @@ static void find_alignments(const ec_method *m, size_t *alignments) {
   for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) alignments[id] &= ~alignments[id] + 1;
 }
 
-/* SLACK bytes after the arena can be read, too. */
+/* EC_SLACK bytes after the arena can be read, too. */
 static uint8_t *allocate_arena(size_t size, size_t alignment) {
-  return ec_add_size(size, SLACK, &size) ? ec_alloc_aligned(size, alignment) : NULL;
+  return ec_add_size(size, EC_SLACK, &size) ? ec_alloc_aligned(size, alignment) : NULL;
+}
+
+/* True if `size` bytes from `data` on are among the `whole` ones from `block` on. */
+static bool is_inside(const void *data, size_t size, const uint8_t *block, size_t whole) {
+  const uintptr_t at = (uintptr_t)data, first = (uintptr_t)block;
+  return block && at >= first && at - first <= whole && size <= whole - (at - first);
 }
 
 bool ec_is_planned(const ec_method *m, const void *data, size_t size) {
-  const uintptr_t at = (uintptr_t)data;
   for (size_t i = 1; i < m->planned_count; i++) {
-    const uintptr_t first = (uintptr_t)m->planned[i];
-    const size_t whole = m->planned_sizes[i] + (m->shared_blocks[i] ? 0 : SLACK);
-    if (at >= first && at - first <= whole && size <= whole - (at - first)) return true;
+    const size_t slack = m->shared_blocks[i] ? 0 : EC_SLACK;
+    if (is_inside(data, size, m->planned[i], m->planned_sizes[i] + slack)) return true;
   }
-  return false;
+  return is_inside(data, size, m->merged.data, m->merged.size + EC_SLACK);
 }
 
 /* Allocates all arenas except the program's shared state. */

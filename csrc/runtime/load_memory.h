@@ -4,6 +4,8 @@
 
 #include "runtime/native.h"
 
+enum { EC_SLACK = 64 }; /* bytes, for libraries that read beyond the end of a tensor */
+
 /* Reads and checks the sizes of planned memory. */
 ec_status ec_load_memory_sizes(ec_method *m, const ec_plan *plan, ec_error *err);
 

@@ -19,6 +19,7 @@
 #include "runtime/load_delegates.h"
 #include "runtime/load_memory.h"
 #include "runtime/load_values.h"
+#include "runtime/merge.h"
 #include "runtime/placement.h"
 #include "runtime/prepare.h"
 #include "runtime/program_internal.h"
@@ -83,6 +84,7 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   if (!EC_IS_SMALL) EC_TRY(ec_fuse_calls(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_find_attention(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_join_calls(m, &uses, err));
+  if (!EC_IS_SMALL) EC_TRY(ec_find_merges(m, &uses, err));
   ec_arena_reset(&m->scratch);
   EC_TRY(save_first_values(m, err));
   set_first_state(m);
@@ -90,6 +92,7 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(ec_prepare_products(m, err));
   if (!EC_IS_SMALL) EC_TRY(ec_claim_calls(m, err));
   if (!EC_IS_SMALL) ec_fuse_attention(m);
+  if (!EC_IS_SMALL) EC_TRY(ec_merge_copies(m, err));
   return EC_OK;
 }
 
@@ -275,7 +278,9 @@ void ec_method_reset(ec_method *m) {
 void ec_method_set_trace(ec_method *m, ec_trace *trace) { m->trace = trace; }
 
 void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
-  *out = (ec_method_memory){.native = m->arena.total - m->folded_bytes + sizeof *m,
+  const size_t merged = m->merged.data ? m->merged.size : 0;
+  *out = (ec_method_memory){.native = m->arena.total - m->folded_bytes - merged + sizeof *m,
+                           .merged = merged,
                            .folded = m->folded_bytes,
                            .packed = m->kept.bytes,
                            .recorded = m->records.total,

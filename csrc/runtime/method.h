@@ -84,6 +84,7 @@ typedef struct ec_method_memory {
   size_t planned;   /* bytes of planned arenas */
   size_t shared;    /* part of `planned` that is shared with other methods of the program */
   size_t native;    /* values, instructions, plans */
+  size_t merged;    /* of copies whose operand and result share it */
   size_t folded;    /* constants computed when the method was loaded */
   size_t packed;    /* weights of products, packed in their first call */
   size_t recorded;  /* loops of calls, recorded in their first execution */

@@ -50,6 +50,8 @@ typedef struct ec_instr {
   bool zero_rows;        /* the fusion of a safe softmax: ec_call.zero_rows */
   const struct ec_instr *attention; /* KernelCall: the call for a chain that begins here, which runs
                                        unless a backend claims calls of the chain; NULL: none */
+  size_t merged;         /* KernelCall: a copy whose operand and result share an address: 1 + the
+                            offset in the method's `merged`; 0: none */
   bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
   bool claimed;          /* KernelCall: a claim computes its results; traced calls: trace.h */
   const struct ec_instr *claim; /* ... which runs here: a DelegateCall; NULL: none */
@@ -191,6 +193,7 @@ struct ec_method {
   size_t initial_count;
   ec_span *state; /* memory that keeps values between calls: disjoint, by address */
   size_t state_count;
+  ec_span merged; /* memory of copies of the same bytes; EC_SLACK bytes after it can be read */
   size_t folded_bytes; /* of constants that were computed at load */
   ec_kept_memory kept;
   ec_arena records; /* steps of recorded calls */

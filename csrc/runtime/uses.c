@@ -1,6 +1,7 @@
 /* Uses of tensors, collected from the instructions in file order. */
 #include "runtime/uses.h"
 
+#include "backend/registry.h"
 #include "core/checked.h"
 
 static ec_use *use_of(const ec_uses *uses, const ec_value *v) {
@@ -60,6 +61,21 @@ void ec_visit_accesses(const ec_instr *in,
   }
 }
 
+/* Returns the number of outputs of a delegate, of which it writes all; 0: unknown. */
+static size_t count_outputs(const ec_instr *in) {
+  const ec_delegate *d = in->delegate;
+  if (!d || !d->ready || !EC_BACKEND_MEMBER(d->backend, output_count)) return 0;
+  const size_t outputs = d->backend->output_count(d->backend, d->handle);
+  return outputs <= in->count ? outputs : 0;
+}
+
+size_t ec_first_written(const ec_instr *in) {
+  if (in->kind == EC_INSTR_MoveCall) return 0;
+  if (!in->delegate) return in->count;
+  const size_t outputs = count_outputs(in);
+  return outputs ? in->count - outputs : 0;
+}
+
 typedef struct noting {
   const ec_uses *uses;
   size_t at;
@@ -101,10 +117,22 @@ bool ec_is_fixed(const ec_uses *uses, const ec_value *v) {
   return !slot_changes(uses, v) || !*slot_changes(uses, v);
 }
 
+/* Notes what a delegate does with tensors that no instruction has used before. */
+static void note_delegate(const ec_uses *uses, const ec_instr *in, size_t at) {
+  const size_t outputs = count_outputs(in);
+  for (size_t i = in->count; outputs && i-- > 0;) {
+    ec_use *use = in->args[i]->kind == EC_KIND_TENSOR ? use_of(uses, in->args[i]) : NULL;
+    if (!use || use->first != at) continue;
+    use->delegate_overwrites = i >= in->count - outputs;
+    use->delegate_reads = !use->delegate_overwrites;
+  }
+}
+
 static void note_instr(const ec_uses *uses, const ec_instr *in, size_t at) {
   noting n = {uses, at};
   ec_visit_accesses(in, note_access, &n);
   note_changes(uses, in);
+  if (in->delegate) note_delegate(uses, in, at);
   if (is_et_view(in)) {
     join_groups(uses, in->args[0], in->args[2]);
     use_of(uses, in->args[2])->is_view = true;
@@ -154,14 +182,19 @@ void ec_find_elided_views(const ec_uses *uses) {
   }
 }
 
+/* True if a delegate uses the tensor first, and does not tell how. */
+static bool is_first_unknown(const ec_use *use) {
+  return use->first_by_delegate && !use->delegate_overwrites && !use->delegate_reads;
+}
+
 bool ec_may_observe(const ec_uses *uses, size_t index, size_t other) {
   const ec_placement *a = &uses->m->placements[index], *b = &uses->m->placements[other];
   const ec_use *use = &uses->rows[other];
   const size_t at = uses->rows[index].first;
   if (index == other || !ec_placements_overlap(a, b)) return false;
-  if (b->named || use->first_by_delegate) return true;
+  if (b->named || is_first_unknown(use)) return true;
   if (!use->used) return use->outputs != 0;
-  if (use->first_overwrites || use->starts_as_view) return false;
+  if (use->first_overwrites || use->delegate_overwrites || use->starts_as_view) return false;
   if (use->is_elided && !use->outputs && (use->filled > at || use->last < at)) return false;
   return !use->inputs || use->outputs || use->last > at;
 }

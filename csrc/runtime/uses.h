@@ -9,6 +9,8 @@ typedef struct ec_use {
   bool used;                 /* an argument of some instruction */
   bool first_overwrites;     /* ... the first of which overwrites all of it */
   bool first_by_delegate;    /* ... the first of which is a delegate's: unknown */
+  bool delegate_overwrites;  /* ... whose backend says that it overwrites all of it */
+  bool delegate_reads;       /* ... or that it only reads it */
   bool written;              /* written by an instruction, directly or through a view or alias */
   bool is_view;              /* the out of an et_view: points into another tensor */
   bool starts_as_view;       /* ... which is the first instruction that uses it */
@@ -33,6 +35,10 @@ typedef enum ec_access {
   EC_OVERWRITES,
   EC_BY_DELEGATE  /* unknown */
 } ec_access;
+
+/* Returns the index of the first argument that may be written, of a move or a delegate; of others
+ * the number of arguments. */
+size_t ec_first_written(const ec_instr *in);
 
 /* Calls `visit` for each tensor among the arguments, those in lists included. */
 void ec_visit_accesses(const ec_instr *in,

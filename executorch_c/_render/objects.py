@@ -52,6 +52,7 @@ def method_meta(meta: MethodMeta) -> str:
 MEMORY = {
     "planned": "planned", "shared": "shared with other methods", "native": "instructions",
     "folded": "constants computed at load", "packed": "packed weights",
+    "merged": "merged copies",
     "recorded": "recorded calls",
     "scratch": "scratch", "heap": "unplanned tensors",
 }  # fmt: skip

@@ -267,7 +267,7 @@ def test_attributes_are_checked() -> None:
 
 def test_memory_is_reported(add: Method) -> None:
     memory = add.memory()
-    assert set(memory) == {"planned", "shared", "native", "folded", "packed", "recorded",
+    assert set(memory) == {"planned", "shared", "native", "merged", "folded", "packed", "recorded",
                            "scratch", "heap"}  # fmt: skip
     assert memory["planned"] >= 48 and memory["shared"] == 0
 

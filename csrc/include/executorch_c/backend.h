@@ -325,6 +325,10 @@ struct ec_backend {
 
   /* Resets what a delegate keeps between calls to its state after init: reset() of the method. */
   void (*reset)(const ec_backend *self, const ec_host *host, void *handle);
+
+  /* Returns the number of outputs among the arguments of execute, the last ones: it overwrites all
+   * of them and writes no others. The runtime may then leave out copies of them. */
+  size_t (*output_count)(const ec_backend *self, void *handle);
 };
 
 #endif

@@ -1,0 +1,180 @@
+"""Copies of the same bytes at load: one address for operand and result, equal results, nothing that
+a call can observe."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import to_edge_transform_and_lower
+
+from executorch_c import Error, Method, Runtime
+from plans import Plan, V, build
+
+BYTES = 1024 * 4
+X = np.arange(1024, dtype=np.float32)
+
+
+def load(pte: bytes, **options: object) -> Method:
+    options = {"delegate_at_load": False, **options}
+    return Runtime.get().load_program(pte).load_method("forward", **options)  # type: ignore
+
+
+def merged_bytes(pte: bytes) -> int:
+    """Return the memory of copies; `kernels="reference"` has none."""
+    assert load(pte, kernels="reference").memory()["merged"] == 0
+    return load(pte).memory()["merged"]
+
+
+def check(plan: Plan, expected: np.ndarray, merged: bool) -> None:
+    pte = build(plan)
+    assert (merged_bytes(pte) > 0) == merged
+    for options in ({}, {"kernels": "reference"}, {"delegate_at_load": "always"}):
+        method = load(pte, **options)
+        for k in range(3):
+            (found,) = method.execute([X + k])
+            np.testing.assert_array_equal(found, expected if k == 0 else found)
+        with method.tracing(values=True) as trace:
+            (found,) = method.execute([X])
+        np.testing.assert_array_equal(found, expected)
+        assert len(trace.events) >= 3
+
+
+class Chain:
+    """t = x * 2; c = a copy of t; y = c + t or c + c."""
+
+    def __init__(self, at: object = 0, copy_at: object = BYTES) -> None:
+        self.plan = Plan()
+        self.x, self.y = (
+            self.plan.input((1024,), at=(2, 0)),
+            self.plan.output((1024,), at=(2, BYTES)),
+        )
+        self.t = self.plan.tensor((1024,), at=at)
+        self.c = self.plan.tensor((1024,), at=copy_at)
+        self.plan.call("aten::mul.Scalar_out", self.x, 2.0, self.t)
+
+    def copy(self, to: V | None = None) -> None:
+        to = self.c if to is None else to
+        self.plan.call("aten::expand_copy.out", self.t, [1024], False, to)
+
+    def add(self, a: V, b: V) -> None:
+        self.plan.call("aten::add.out", a, b, 1, self.y)
+
+
+def test_a_copy() -> None:
+    chain = Chain()
+    chain.copy()
+    chain.add(chain.c, chain.c)
+    check(chain.plan, X * 4, merged=True)
+
+
+def test_both_are_read() -> None:
+    chain = Chain()
+    chain.copy()
+    chain.add(chain.c, chain.t)
+    check(chain.plan, X * 4, merged=True)
+
+
+def test_a_copy_of_a_copy() -> None:
+    chain = Chain()
+    other = chain.plan.tensor((1024,), at=2 * BYTES)
+    chain.copy()
+    chain.plan.call("aten::clone.out", chain.c, None, other)
+    chain.add(other, chain.t)
+    check(chain.plan, X * 4, merged=True)
+
+
+def test_blocks_are_used_again() -> None:
+    """Three copies in turn, of which two have values at one time."""
+    plan = Plan()
+    x, y = plan.input((1024,), at=(2, 0)), plan.output((1024,), at=(2, BYTES))
+    value = x
+    for k in range(3):
+        t, c = plan.tensor((1024,), at=2 * k * BYTES), plan.tensor((1024,), at=(2 * k + 1) * BYTES)
+        plan.call("aten::mul.Scalar_out", value, 2.0, t)
+        plan.call("aten::view_copy.out", t, [1024], c)
+        value = c
+    plan.call("aten::add.out", value, value, 1, y)
+    check(plan, X * 16, merged=True)
+    assert merged_bytes(build(plan)) == 2 * BYTES
+
+
+def test_an_operand_that_is_written_again() -> None:
+    chain = Chain()
+    chain.copy()
+    chain.plan.call("aten::mul.Scalar_out", chain.x, 3.0, chain.t)
+    chain.add(chain.c, chain.t)
+    check(chain.plan, X * 5, merged=False)
+
+
+def test_a_result_that_is_written_again() -> None:
+    chain = Chain()
+    chain.copy()
+    chain.plan.call("aten::mul.Scalar_out", chain.x, 3.0, chain.c)
+    chain.add(chain.c, chain.t)
+    check(chain.plan, X * 5, merged=False)
+
+
+@pytest.mark.parametrize("at", [0, BYTES])
+def test_a_view_without_an_instruction(at: int) -> None:
+    """Another tensor in the memory of the operand, or of the result, is read, never written."""
+    chain = Chain()
+    view = chain.plan.tensor((1024,), at=at)
+    chain.copy()
+    chain.add(view, chain.c)
+    check(chain.plan, X * 4, merged=False)
+
+
+def test_memory_that_is_used_again_later() -> None:
+    """The planner gives the operand's memory to the next result, while the copy is read."""
+    chain = Chain()
+    chain.copy()
+    later = chain.plan.tensor((1024,), at=0)
+    chain.plan.call("aten::mul.Scalar_out", chain.x, 3.0, later)
+    chain.add(chain.c, later)
+    check(chain.plan, X * 5, merged=True)
+
+
+def test_an_output_is_not_moved() -> None:
+    chain = Chain()
+    chain.copy(chain.y)
+    check(chain.plan, X * 2, merged=False)
+
+
+def test_wrong_sizes_are_an_error() -> None:
+    chain = Chain()
+    chain.plan.call("aten::expand_copy.out", chain.t, [1000], False, chain.c)
+    chain.add(chain.c, chain.c)
+    method = load(build(chain.plan))
+    for _ in range(2):
+        with pytest.raises(Error, match="not an expansion"):
+            method.execute([X])
+
+
+class Heads(torch.nn.Module):
+    """An attention of four heads, as MobileViT has: each of its products expands both sides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.norm = torch.nn.Linear(32, 96), torch.nn.LayerNorm(32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(self.norm(x)).reshape(2, 64, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        scores = (q @ k.transpose(-2, -1)).softmax(-1)
+        return self.norm((scores @ v).transpose(1, 2).reshape(2, 64, 32))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_beside_delegates(threads: int) -> None:
+    torch.manual_seed(0)
+    model, x = Heads().eval(), torch.randn(2, 64, 32)
+    lowered = to_edge_transform_and_lower(torch.export.export(model, (x,)),
+                                          partitioner=[XnnpackPartitioner()])  # fmt: skip
+    pte = bytes(lowered.to_executorch().buffer)
+    assert b"expand_copy" in pte and merged_bytes(pte) > 0
+    method, plain = load(pte, num_threads=threads), load(pte, kernels="reference")
+    for k in range(3):
+        (found,), (expected,) = method.execute([(x + k).numpy()]), plain.execute([(x + k).numpy()])
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found, model(x + k).detach().numpy(), rtol=1e-4, atol=1e-4)
