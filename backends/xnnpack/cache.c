@@ -22,7 +22,9 @@
 enum {
   TEXT = 1024,
   GAP = 1 << 12,   /* maximum bytes between filters that are released together */
-  ENOUGH = 1 << 20 /* bytes of packed filters that are released at once */
+  ENOUGH = 1 << 20, /* bytes of packed filters that are released at once */
+  LEAST_HUGE = 1 << 24, /* bytes of packed weights that exceed the processor's list of pages */
+  SHARE = 8 /* of the time of calls, one part is spent on huge pages */
 };
 
 /* A block of packed weights. */
@@ -43,6 +45,9 @@ typedef struct pool {
   pthread_mutex_t lock; /* guards blocks, their memory, and the creation of runtimes */
   block *blocks;
   ecx_slab *slabs;
+  size_t packed;           /* bytes of all blocks so far */
+  uint64_t credit;         /* ns that may be spent on huge pages */
+  _Atomic bool is_settled; /* no weights are left that huge pages would make faster */
 } pool;
 
 /* A delegate's name for the weights at these addresses. */
@@ -202,6 +207,8 @@ static void *reserve_space(void *context, size_t size) {
   cache->own = b;
   cache->figures.packed_bytes += size;
   cache->figures.misses++;
+  cache->pool->packed += size;
+  cache->pool->is_settled = cache->pool->packed < LEAST_HUGE;
   return data;
 }
 
@@ -299,7 +306,7 @@ static pool *pool_open(const ec_host *host, const void *program) {
   if (p) {
     p->users++;
   } else if ((p = host->alloc(sizeof *p))) {
-    *p = (pool){.next = pools, .program = program, .users = 1};
+    *p = (pool){.next = pools, .program = program, .users = 1, .is_settled = true};
     pthread_mutex_init(&p->lock, NULL);
     pools = p;
   }
@@ -403,6 +410,16 @@ void ecx_cache_trim(ecx_cache *cache) {
   pthread_mutex_lock(&cache->pool->lock);
   ecx_slabs_trim(cache->pool->slabs);
   pthread_mutex_unlock(&cache->pool->lock);
+}
+
+bool ecx_cache_is_settled(const ecx_cache *cache) { return cache->pool->is_settled; }
+
+void ecx_cache_settle(ecx_cache *cache, uint64_t elapsed) {
+  pool *p = cache->pool;
+  pthread_mutex_lock(&p->lock);
+  p->credit += elapsed / SHARE;
+  if (!p->is_settled) p->is_settled = !ecx_slabs_collapse(p->slabs, &p->credit);
+  pthread_mutex_unlock(&p->lock);
 }
 
 ecx_cache_figures ecx_cache_report(const ecx_cache *cache) { return cache->figures; }

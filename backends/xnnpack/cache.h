@@ -17,6 +17,11 @@ xnn_weights_cache_t ecx_cache_enter(const ecx_call *c, ecx_cache *cache);
 void ecx_cache_leave(ecx_cache *cache);
 void ecx_cache_trim(ecx_cache *cache); /* called when no more weights are expected for now */
 
+/* Large packed weights move to huge pages bit by bit: after a call that took `elapsed` ns, in a
+ * part of that time. Nothing is left to do once they are settled. */
+bool ecx_cache_is_settled(const ecx_cache *cache);
+void ecx_cache_settle(ecx_cache *cache, uint64_t elapsed);
+
 typedef struct ecx_cache_figures {
   size_t packed_bytes; /* used by this delegate, shared or not */
   size_t shared_bytes; /* the part packed for another delegate */

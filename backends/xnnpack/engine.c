@@ -169,7 +169,10 @@ static uint32_t run_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
     if (status != xnn_status_success) return fail_runtime(c, d, "xnn_setup_runtime_v2", status);
     e->is_set_up = true;
   }
+  const bool is_settled = !d->cache || ecx_cache_is_settled(d->cache);
+  const uint64_t start = is_settled ? 0 : ecx_now();
   status = xnn_invoke_runtime(e->runtime);
+  if (!is_settled) ecx_cache_settle(d->cache, ecx_now() - start);
   return status == xnn_status_success ? EC_BACKEND_OK
                                       : fail_runtime(c, d, "xnn_invoke_runtime", status);
 }

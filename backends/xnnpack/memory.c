@@ -4,14 +4,22 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "call.h"
 
+#if defined __linux__ && !defined MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1; earlier ones refuse it */
+#endif
+
 enum {
   ALIGN = 64,
   LARGE = 1 << 16, /* minimum bytes for a system call */
-  MOST_AHEAD = 1 << 23, /* maximum bytes of a slab beyond the request */
+  MOST_AHEAD = 1 << 24, /* maximum bytes of a slab beyond the request */
+  HUGE_BYTES = 1 << 21, /* of a huge page */
+  PROBED = 1 << 25, /* bytes that get huge pages if the first of them is fast */
+  SLOW = 1000000, /* ns */
   POPULATED = 1 << 28 /* maximum block to populate: payloads may declare more than they use */
 };
 
@@ -96,14 +104,66 @@ size_t ecx_allocated(void) {
   return bytes;
 }
 
-/* ---- slabs ----------------------------------------------------------------------------------- */
-
 struct ecx_slab {
   ecx_slab *next;
   char *at;
   size_t size, used, blocks;
   size_t trimmed; /* `used` at the last trim */
+  size_t huge;    /* bytes that are in huge pages, or cannot be */
 };
+
+/* ---- huge pages ------------------------------------------------------------------------------ */
+
+uint64_t ecx_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The time of the last huge page: 0.1 to 0.4 ms, but 4 to 16 on a virtual machine whose host has
+ * to find the memory. */
+static _Atomic uint64_t huge_page_time;
+
+/* Asks for huge pages for new memory, until one is slow. */
+static void ask_for_huge_pages(char *at, size_t size) {
+#if defined MADV_HUGEPAGE && defined MADV_POPULATE_WRITE
+  while (size >= HUGE_BYTES && size <= POPULATED && huge_page_time <= SLOW) {
+    const size_t part = size < PROBED ? size : PROBED;
+    const uint64_t start = ecx_now();
+    if (madvise(at, HUGE_BYTES, MADV_HUGEPAGE) != 0) return;
+    (void)madvise(at, HUGE_BYTES, MADV_POPULATE_WRITE);
+    huge_page_time = ecx_now() - start;
+    if (huge_page_time <= SLOW) (void)madvise(at, part, MADV_HUGEPAGE);
+    at += part;
+    size -= part;
+  }
+#else
+  (void)at;
+  (void)size;
+#endif
+}
+
+/* Copies the next part of a slab to a huge page. */
+static void collapse(ecx_slab *p) {
+#ifdef MADV_COLLAPSE
+  const uint64_t start = ecx_now();
+  (void)madvise(p->at + p->huge, HUGE_BYTES, MADV_COLLAPSE); /* a failure changes nothing */
+  huge_page_time = ecx_now() - start;
+#endif
+  p->huge += HUGE_BYTES;
+}
+
+bool ecx_slabs_collapse(ecx_slab *slabs, uint64_t *credit) {
+  for (ecx_slab *p = slabs; p; p = p->next)
+    while (p->size >= HUGE_BYTES && p->huge + HUGE_BYTES <= p->used) {
+      if (*credit < huge_page_time) return true;
+      collapse(p);
+      *credit = *credit > huge_page_time ? *credit - huge_page_time : 0;
+    }
+  return false;
+}
+
+/* ---- slabs ----------------------------------------------------------------------------------- */
 
 /* Adds a slab as large as all previous ones, so that there are few; unused pages stay untouched. */
 static ecx_slab *add_slab(ecx_slab **slabs, size_t least) {
@@ -112,12 +172,14 @@ static ecx_slab *add_slab(ecx_slab **slabs, size_t least) {
   if (size > MOST_AHEAD) size = MOST_AHEAD;
   if (size < least) size = least;
   ecx_slab *slab = calloc(1, sizeof *slab);
-  char *at = slab ? alloc_aligned(ALIGN, size) : NULL;
+  char *at = slab ? alloc_aligned(size < HUGE_BYTES ? ALIGN : HUGE_BYTES, size) : NULL;
   if (!at) {
     free(slab);
     return NULL;
   }
   *slab = (ecx_slab){.next = *slabs, .at = at, .size = size};
+  ecx_slabs_trim(*slabs);
+  ask_for_huge_pages(at, size);
   return *slabs = slab;
 }
 

@@ -29,4 +29,11 @@ void *ecx_slab_alloc(ecx_slab **slabs, size_t size); /* 64-byte aligned; NULL: n
 void ecx_slab_free(ecx_slab **slabs, const void *block, size_t size); /* `size` as allocated */
 void ecx_slabs_trim(ecx_slab *slabs); /* returns unused parts of huge pages to the system */
 
+/* Copies packed weights to huge pages, one by one, while `credit`, in ns, covers the time of the
+ * last one, and subtracts their times. False: nothing is left to copy. */
+bool ecx_slabs_collapse(ecx_slab *slabs, uint64_t *credit);
+
+/* The time in ns. */
+uint64_t ecx_now(void);
+
 #endif

@@ -162,3 +162,46 @@ def test_bytes_of_packed_weights() -> None:
         program.load_method("forward", max_bytes=3 * MB)
     (found,) = program.load_method("forward").execute([np.ones((1, 1024), np.float32)])
     np.testing.assert_array_equal(found, np.full((1, 1024), 1024, np.float32))
+
+
+HUGE = """
+import ctypes, mmap, sys, time
+import numpy as np, executorch_c
+executorch_c.register_backend(__import__("executorch_c._backend_xnnpack")
+                              ._backend_xnnpack.backends()[0])
+THP_DISABLE, COLLAPSE, MB = 41, 25, 1 << 20  # of prctl, of madvise
+c = ctypes.CDLL(None)
+def huge():
+    return int(open("/proc/self/smaps_rollup").read().split("AnonHugePages:")[1].split()[0]) // 1024
+block = mmap.mmap(-1, 4 * MB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+block.write(bytes(4 * MB))
+at = (ctypes.addressof(ctypes.c_char.from_buffer(block)) + 2 * MB - 1) & -2 * MB
+if c.madvise(ctypes.c_void_p(at), ctypes.c_size_t(2 * MB), COLLAPSE):
+    sys.exit(77)
+x = np.random.default_rng(0).normal(size=(1, 2048)).astype(np.float32)
+c.prctl(THP_DISABLE, 1, 0, 0, 0)
+method = executorch_c.Runtime.get().load_program(sys.argv[1]).load_method("forward")
+expected = method.execute([x])[0]
+before, end = huge(), time.monotonic() + 60
+c.prctl(THP_DISABLE, 0, 0, 0, 0)
+while huge() < before + 20 and time.monotonic() < end:
+    np.testing.assert_array_equal(method.execute([x])[0], expected)
+np.testing.assert_array_equal(method.execute([x])[0], expected)
+print(huge() - before)
+"""
+
+
+def test_large_weights_move_to_huge_pages(tmp_path: Path) -> None:
+    """24 MB of weights, loaded into small pages, are in huge pages after some calls, with the same
+    bits."""
+    graph = Graph()
+    weight = np.random.default_rng(1).normal(size=(3072, 2048)).astype(np.float32)
+    bias = graph.constant(np.zeros(3072, np.float32))
+    graph.linear(graph.input((1, 2048)), graph.constant(weight), bias, graph.output((1, 3072)))
+    (tmp_path / "model.pte").write_bytes(graph.program())
+    done = subprocess.run([sys.executable, "-c", HUGE, tmp_path / "model.pte"], cwd=tmp_path,
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip("this kernel has no MADV_COLLAPSE")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 20
