@@ -42,7 +42,7 @@ def depthwise_set(
 
 def depthwise_vnni(channels: int, vector: str) -> str:
     """Return the depthwise kernels of int8 with AVX512-VNNI, in vectors of 32 or 64 channels."""
-    macros = {
+    macros: dict[str, str | int] = {
         "CHANNELS": channels,
         "VECTOR": f"__m{8 * channels}i",
         "FLOATS": f"__m{8 * channels}",
