@@ -12,10 +12,11 @@ pytest.importorskip("executorch")
 from executorch_c import Method, Runtime  # noqa: E402
 from executorch_c.check import flows  # noqa: E402
 from executorch_c.testing import check_model  # noqa: E402
+from plans import Plan, build, schema  # noqa: E402
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 
-HOLDS = {"tosa": "program", "vgf": "program", "native": "delegate"}
+HOLDS = {"tosa": "program", "vgf": "program", "native": "delegate", "executor": "delegate"}
 """Owners of the state, by flow. get_state() returns the program's, not a delegate's."""
 
 
@@ -37,13 +38,23 @@ class Forgetful(Sum):
         return self.layer(self.total + x)
 
 
+def within_executor(payload: bytes) -> bytes:
+    """Return a program whose only instruction is an ExecutorBackend delegate of a portable one."""
+    plan = Plan()
+    number = plan.delegate("ExecutorBackend", 0)
+    plan.append(schema.DelegateCall(number, [plan.input((2, 3), "float32"), plan.output((2, 3))]))
+    return build(plan, payloads=[payload])
+
+
 def made(flow: str, kind: type[Sum] = Sum) -> tuple[Sum, Any, bytes]:
-    if not flows.FLOWS[flow].is_installed:
-        pytest.skip(f"needs {', '.join(flows.FLOWS[flow].packages)}")
+    row = flows.FLOWS["portable" if flow == "executor" else flow]
+    if not row.is_installed:
+        pytest.skip(f"needs {', '.join(row.packages)}")
     torch.manual_seed(0)
     model, x = kind().eval(), torch.rand(2, 3)
     exported = torch.export.export(model, (x,))
-    return model, x, bytes(flows._lower(exported, flows.FLOWS[flow], "forward").buffer)
+    pte = bytes(flows._lower(exported, row, "forward").buffer)
+    return model, x, within_executor(pte) if flow == "executor" else pte
 
 
 def turn(method: Method, x: Any) -> list[np.ndarray]:
@@ -84,7 +95,8 @@ def test_a_lost_state_is_found(flow: str) -> None:
     model = Sum().eval()
     result = check_model(model, (x,), program=wrong, n_random=1)
     assert {case.kind for case in result if case.verdict == "differ"} == {"state"}, str(result)
-    assert check_model(model, (x,), flow=flow, n_random=1)
+    right: Any = {"program": made(flow)[2]} if flow == "executor" else {"flow": flow}
+    assert check_model(model, (x,), n_random=1, **right)
 
 
 def test_a_state_that_quantising_loses_is_found() -> None:
