@@ -30,21 +30,36 @@ def vulkan_constant(pte: bytes, shape: tuple[int, ...]) -> slice:
     raise AssertionError(key)
 
 
+def _weight_node(graph: Any, layer: str) -> Any:
+    for node in graph.graph.nodes:
+        stack = node.meta.get("nn_module_stack") or {}
+        names = [path.removeprefix("L['self'].") for path, _ in stack.values()]
+        if names[-1:] == [layer] and str(node.target).startswith(("aten.conv", "aten.linear")):
+            return node.args[1]
+    raise AssertionError(layer)
+
+
 def weight_of(graph: Any, layer: str) -> np.ndarray:
     """Return the weight of a layer: of a module, or the integers of a quantised graph."""
     if not hasattr(graph, "graph"):
         weight = dict(graph.named_modules())[layer].weight
         weight = getattr(weight, "qdata", weight)  # torchao's integers
         return weight.detach().numpy()  # type: ignore[no-any-return]
-    for node in graph.graph.nodes:
-        stack = node.meta.get("nn_module_stack") or {}
-        names = [path.removeprefix("L['self'].") for path, _ in stack.values()]
-        if names[-1:] == [layer] and str(node.target).startswith(("aten.conv", "aten.linear")):
-            weight = node.args[1]
-            while weight.op != "get_attr":
-                weight = weight.args[0]
-            return getattr(graph, weight.target).detach().numpy()  # type: ignore[no-any-return]
-    raise AssertionError(layer)
+    weight = _weight_node(graph, layer)
+    while weight.op != "get_attr":
+        weight = weight.args[0]
+    return getattr(graph, weight.target).detach().numpy()  # type: ignore[no-any-return]
+
+
+def scales_of(graph: Any, layer: str) -> np.ndarray:
+    """Return the scales of a layer's weight, by channel or by group."""
+    if not hasattr(graph, "graph"):
+        scales = dict(graph.named_modules())[layer].weight.scale
+        return scales.detach().numpy()  # type: ignore[no-any-return]
+    node = _weight_node(graph, layer)
+    while "dequantize" not in str(node.target):
+        node = node.args[0]
+    return getattr(graph, node.args[1].target).detach().numpy()  # type: ignore[no-any-return]
 
 
 def _layouts(weight: np.ndarray) -> Iterator[bytes]:
@@ -76,6 +91,18 @@ def plant(pte: bytes, place: slice, change: Change) -> bytes:
     changed = bytearray(pte)
     changed[place] = change(np.frombuffer(pte[place], np.uint8)).tobytes()
     return bytes(changed)
+
+
+def swap_nibbles(data: np.ndarray) -> np.ndarray:
+    """Return bytes whose halves of four bits are the other way round."""
+    return data << 4 | data >> 4
+
+
+def enlarge_scales(pte: bytes, scales: np.ndarray) -> bytes:
+    """Return a program with a weight's scales half as large again, in whatever type of float."""
+    place = place_of(pte, scales)
+    kind = f"<f{(place.stop - place.start) // scales.size}"
+    return plant(pte, place, lambda data: (data.view(kind) * 1.5).astype(kind).view(np.uint8))
 
 
 def sources(report: Any) -> list[str]:

@@ -31,6 +31,22 @@ ROWS = [
 ]  # fmt: skip
 """Schemes, models, and the layers whose weight has wrong elements."""
 
+SCALES = [
+    ("native-w8", "transformer", "out"),
+    ("native-static8", "unet", "out"),
+    ("vulkan-4w", "transformer", "out"),
+    ("coreml-ao-int8", "transformer", "out"),
+    ("coreml-ao-int4", "transformer", "qkv"),
+]
+"""Likewise, the layers whose scales are wrong."""
+
+NIBBLES = [
+    ("vulkan-4w", "transformer", "out"),
+    ("coreml-ao-int4", "transformer", "out"),
+    ("coreml-ao-int4", "mlp", "2"),
+]
+"""Likewise, the layers whose pairs of four-bit weights are swapped."""
+
 
 def change(data: np.ndarray) -> np.ndarray:
     """Flip a bit of each of some bytes: of a float, in its exponent."""
@@ -58,19 +74,45 @@ def test_integers_of_another_scale_are_not_blamed(model_name: str) -> None:
     assert report.verdict == "match" and not faults.sources(report), str(report)
 
 
-@pytest.mark.parametrize(("scheme_id", "model_name", "layer"), ROWS)
-def test_explain_names_the_layer(scheme_id: str, model_name: str, layer: str) -> None:
+def place_of(made: matrix.Made, scheme_id: str, layer: str) -> slice:
+    """Return the place of a layer's weight."""
+    if scheme_id == "vulkan-4w":  # nibbles in blocks, of two columns each
+        return faults.vulkan_constant(made.pte, (32, 16))
+    return faults.place_of(made.pte, faults.weight_of(made.graph, layer))
+
+
+def check_named(made: matrix.Made, x: Any, wrong: bytes, layer: str) -> None:
+    """Check that `explain` blames nothing in the program, and one layer in the wrong one."""
     from executorch_c.devtools import explain
 
-    made, x = lowered(scheme_id, model_name)
-    graph: Any = made.graph
-    right = explain(made.pte, graph, (x,))
+    right = explain(made.pte, made.graph, (x,))
     assert not faults.sources(right), str(right)
-    if scheme_id == "vulkan-4w":  # nibbles in blocks, of two columns each
-        place = faults.vulkan_constant(made.pte, (32, 16))
-    else:
-        place = faults.place_of(made.pte, faults.weight_of(graph, layer))
-    report = explain(faults.plant(made.pte, place, change), graph, (x,))
+    report = explain(wrong, made.graph, (x,))
     assert report.verdict == "differ" and report.first is not None, str(report)
     named = [module for module in faults.sources(report) if module]  # no other module is blamed
     assert report.first.module == layer and named == [layer], str(report)
+
+
+@pytest.mark.parametrize(("scheme_id", "model_name", "layer"), ROWS)
+def test_explain_names_the_layer(scheme_id: str, model_name: str, layer: str) -> None:
+    made, x = lowered(scheme_id, model_name)
+    wrong = faults.plant(made.pte, place_of(made, scheme_id, layer), change)
+    check_named(made, x, wrong, layer)
+
+
+@pytest.mark.parametrize(("scheme_id", "model_name", "layer"), SCALES)
+def test_explain_names_the_layer_of_wrong_scales(
+    scheme_id: str, model_name: str, layer: str
+) -> None:
+    made, x = lowered(scheme_id, model_name)
+    wrong = faults.enlarge_scales(made.pte, faults.scales_of(made.graph, layer))
+    check_named(made, x, wrong, layer)
+
+
+@pytest.mark.parametrize(("scheme_id", "model_name", "layer"), NIBBLES)
+def test_explain_names_the_layer_of_swapped_nibbles(
+    scheme_id: str, model_name: str, layer: str
+) -> None:
+    made, x = lowered(scheme_id, model_name)
+    wrong = faults.plant(made.pte, place_of(made, scheme_id, layer), faults.swap_nibbles)
+    check_named(made, x, wrong, layer)
