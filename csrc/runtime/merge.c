@@ -102,7 +102,7 @@ static bool is_movable(const merging *g, size_t index) {
   if (!use->first_overwrites && !use->delegate_overwrites) return false;
   if (g->members[group] != 1 || g->writers[group] != 1) return false;
   for (size_t k = 0; k < g->m->tensor_count; k++)
-    if (ec_may_observe(g->uses, index, k)) return false;
+    if (ec_may_observe(g->uses, index, k) || ec_is_used_beside(g->uses, index, k)) return false;
   return true;
 }
 

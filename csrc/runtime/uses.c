@@ -199,6 +199,13 @@ bool ec_may_observe(const ec_uses *uses, size_t index, size_t other) {
   return !use->inputs || use->outputs || use->last > at;
 }
 
+bool ec_is_used_beside(const ec_uses *uses, size_t index, size_t other) {
+  const ec_placement *a = &uses->m->placements[index], *b = &uses->m->placements[other];
+  const ec_use *mine = &uses->rows[index], *use = &uses->rows[other];
+  return index != other && use->used && use->first <= mine->last &&
+         (use->last >= mine->first || use->outputs) && ec_placements_overlap(a, b);
+}
+
 bool ec_is_used_within(const ec_uses *uses, size_t index, size_t first, size_t last) {
   const ec_use *use = &uses->rows[index];
   return use->used && !use->first_by_delegate && use->first >= first && use->last <= last &&

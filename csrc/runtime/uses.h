@@ -73,6 +73,10 @@ void ec_find_elided_views(const ec_uses *uses);
  * written in its memory, in this call or the next one. */
 bool ec_may_observe(const ec_uses *uses, size_t index, size_t other);
 
+/* True if another tensor in a tensor's memory is used, or returned, between or after its first and
+ * before its last use: values that one writes may be read through the other. */
+bool ec_is_used_beside(const ec_uses *uses, size_t index, size_t other);
+
 /* True if instruction `at` is the first to use tensor `index`, and overwrites all of it. */
 bool ec_is_result(const ec_uses *uses, size_t index, size_t at);
 

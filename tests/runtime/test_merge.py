@@ -136,6 +136,16 @@ def test_memory_that_is_used_again_later() -> None:
     check(chain.plan, X * 5, merged=True)
 
 
+def test_memory_that_is_used_again_too_early() -> None:
+    """A fault of a planner stays visible: the copy is read after its memory was overwritten."""
+    chain = Chain()
+    chain.copy()
+    early = chain.plan.tensor((1024,), at=BYTES)
+    chain.plan.call("aten::mul.Scalar_out", chain.x, 3.0, early)
+    chain.add(chain.c, chain.t)
+    check(chain.plan, X * 5, merged=False)
+
+
 def test_an_output_is_not_moved() -> None:
     chain = Chain()
     chain.copy(chain.y)

@@ -1,0 +1,135 @@
+"""Random programs with many copies of the same bytes: calls that share memory with their operands
+have the results of plain kernels, wherever the plan has its tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("executorch")
+
+from executorch_c import Runtime
+from plans import PLANNED, Plan, V, build, schema
+from xnnpack_graphs import Graph
+
+SIZES = (512, 1024)
+COPIES = ("aten::expand_copy.out", "aten::clone.out", "aten::view_copy.out",
+          "aten::slice_copy.Tensor_out", "dim_order_ops::_clone_dim_order.out")  # fmt: skip
+
+
+def negation(size: int) -> bytes:
+    """Return a payload of XNNPACK's."""
+    graph = Graph()
+    graph.unary("Negate", graph.input((size,)), graph.output((size,)))
+    return graph.payload()
+
+
+class Copies:
+    """A program whose calls are exact, so that all ways to run it agree to the last bit."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = np.random.default_rng(seed)
+        self.plan = Plan()
+        self.delegates = [self.plan.delegate("XnnpackBackend", i) for i in range(len(SIZES))]
+        self.size = dict[V, int]()
+        self.overlaps = 0.2 if rng.random() < 0.3 else 0.0
+        self.values = [self.own(self.plan.input((size,)), size) for size in SIZES]
+        self.inputs = list(self.values)
+        self.outputs: list[V] = []
+        for _ in range(int(rng.integers(6, 16))):
+            self.step()
+        for output in {*self.choices(2), *self.values[-1:]} - {*self.inputs}:
+            self.outputs += self.plan.take(output)
+
+    def choices(self, count: int) -> list[V]:
+        return [self.values[int(i)] for i in self.rng.integers(len(self.values), size=count)]
+
+    def own(self, tensor: V, size: int) -> V:
+        self.size[tensor] = size
+        return tensor
+
+    def place(self, tensor: V) -> tuple[int, int]:
+        """Return the begin and the end of a tensor's memory."""
+        at = self.plan.plan.values[tensor].val.allocation_info.memory_offset_low
+        return at, at + 4 * self.size[tensor]
+
+    def meet(self, at: int, size: int) -> list[V]:
+        """Return the values in some bytes of the plan."""
+        places = [(value, *self.place(value)) for value in self.values]
+        return [value for value, begin, end in places if begin < at + 4 * size and at < end]
+
+    def result(self, size: int, operands: list[V]) -> V:
+        """Return a tensor in free memory, in that of values that nothing reads any more, as a
+        planner does, or rarely of some that are read, and see what is written."""
+        rng = self.rng
+        if rng.random() < 0.1:  # a second writer
+            old = [v for v in self.values if self.size[v] == size and v not in self.inputs]
+            old = [v for v in old if not {*self.meet(self.place(v)[0], size)} & {*operands}]
+            if old:
+                return old[int(rng.integers(len(old)))]
+        if rng.random() < 0.5:
+            at = self.place(self.choices(1)[0])[0] + int(rng.choice([0, 64]))
+            met = self.meet(at, size)
+            if not {*met} & {*operands, *self.inputs}:
+                if rng.random() >= self.overlaps:
+                    self.values = [value for value in self.values if value not in met]
+                return self.own(self.plan.tensor((size,), at=at), size)
+        return self.own(self.plan.tensor((size,), at=PLANNED), size)
+
+    def step(self) -> None:
+        rng, plan = self.rng, self.plan
+        operand = self.values[-1] if rng.random() < 0.6 else self.choices(1)[0]
+        size = self.size[operand]
+        others = [value for value in self.values if self.size[value] == size]
+        other = others[int(rng.integers(len(others)))]
+        out = self.result(size, [operand, other])
+        kind = rng.random()
+        if kind < 0.6:
+            self.copy(COPIES[int(rng.integers(len(COPIES)))], operand, out)
+        elif kind < 0.75:
+            plan.append(schema.DelegateCall(self.delegates[SIZES.index(size)], [operand, out]))
+        elif kind < 0.85:
+            plan.call("aten::mul.Scalar_out", operand, 2.0, out)
+        else:
+            plan.call("aten::add.out", operand, other, 1, out)
+        if out not in self.values:
+            self.values.append(out)
+
+    def copy(self, name: str, operand: V, out: V) -> None:
+        size = self.size[operand]
+        args: dict[str, tuple[object, ...]] = {
+            "aten::expand_copy.out": ([size], False), "aten::view_copy.out": ([size],),
+            "aten::slice_copy.Tensor_out": (0, None, size, 1), "aten::clone.out": (None,),
+            "dim_order_ops::_clone_dim_order.out": (False, None),
+        }  # fmt: skip
+        self.plan.call(name, operand, *args[name], out)
+
+
+def compare(seed: int) -> bool:
+    """Compare the runs of a program, and return whether copies share memory in it."""
+    made = Copies(seed)
+    pte = build(made.plan, payloads=[negation(size) for size in SIZES])
+    program = Runtime.get().load_program(pte)
+    plain = program.load_method("forward", kernels="reference")
+    kinds: list[Any] = [False, "always"]
+    methods = [program.load_method("forward", delegate_at_load=kind) for kind in kinds]
+    assert plain.memory()["merged"] == 0
+    rng = np.random.default_rng(seed)
+    for _ in range(2):
+        inputs = [rng.standard_normal(size).astype(np.float32) for size in SIZES]
+        expected = plain.execute(inputs)
+        for kind, method in zip(kinds, methods):
+            for one, other in zip(method.execute(inputs), expected, strict=True):
+                np.testing.assert_array_equal(one, other, err_msg=f"seed {seed}, {kind}")
+    return bool(methods[0].memory()["merged"])
+
+
+@pytest.mark.parametrize(
+    "first, count", [(0, 150), pytest.param(10_000, 3000, marks=pytest.mark.heavy)]
+)
+def test_random_programs(first: int, count: int) -> None:
+    merged = sum(compare(seed) for seed in range(first, first + count))
+    assert count // 4 < merged < count, merged
