@@ -38,6 +38,8 @@ class Copies:
         self.overlaps = 0.2 if rng.random() < 0.3 else 0.0
         self.values = [self.own(self.plan.input((size,)), size) for size in SIZES]
         self.inputs = list(self.values)
+        if rng.random() < 0.2:  # the memory's last value, unless one instruction has written it
+            self.values.append(self.own(self.plan.tensor((SIZES[1],), at=PLANNED), SIZES[1]))
         self.outputs: list[V] = []
         for _ in range(int(rng.integers(6, 16))):
             self.step()
@@ -85,9 +87,12 @@ class Copies:
         size = self.size[operand]
         others = [value for value in self.values if self.size[value] == size]
         other = others[int(rng.integers(len(others)))]
-        out = self.result(size, [operand, other])
         kind = rng.random()
-        if kind < 0.6:
+        out = self.result(size, [operand, other])
+        if kind < 0.1 and size == SIZES[1]:
+            out = self.result(SIZES[0], [operand])
+            plan.call("aten::slice_copy.Tensor_out", operand, 0, None, SIZES[0], 1, out)
+        elif kind < 0.6:
             self.copy(COPIES[int(rng.integers(len(COPIES)))], operand, out)
         elif kind < 0.75:
             plan.append(schema.DelegateCall(self.delegates[SIZES.index(size)], [operand, out]))
