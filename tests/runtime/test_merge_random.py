@@ -91,7 +91,7 @@ class Copies:
         out = self.result(size, [operand, other])
         if kind < 0.1 and size == SIZES[1]:
             out = self.result(SIZES[0], [operand])
-            plan.call("aten::slice_copy.Tensor_out", operand, 0, None, SIZES[0], 1, out)
+            plan.call("aten::slice_copy.Tensor_out", operand, 0, SIZES[0], SIZES[1], 1, out)
         elif kind < 0.6:
             self.copy(COPIES[int(rng.integers(len(COPIES)))], operand, out)
         elif kind < 0.75:
