@@ -27,6 +27,7 @@ ROWS = [
     ("native-fp16", "unet", "up"), ("native-w8", "transformer", "out"),
     ("cortex-m-m55", "mobilenet", "head"), ("cortex-m-m55", "cnn", "8"),
     ("cadence-int8", "unet", "out"), ("cadence-int8", "transformer", "qkv"),
+    ("cadence-int8", "transformer", "out"),
     ("openvino-fp32", "unet", "out"),  # its engine shows no values: the last layer alone is named
 ]  # fmt: skip
 """Schemes, models, and the layers whose weight has wrong elements."""

@@ -48,7 +48,8 @@ def as_tensor(array: Any) -> Any:
 
 
 def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
-    """Return a tensor in a node's shape: as it is, and from channels-last; [] if none fits."""
+    """Return a tensor in a node's shape: as it is, from channels-last, and with the heads of an
+    attention apart, [N, rows, heads * size] as [N, heads, rows, size]; [] if none fits."""
     shape = tuple(shape)
     if value.numel() != math.prod(shape):
         return []
@@ -59,6 +60,8 @@ def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
         first = value.movedim(-1, 1)
         if tuple(first.shape) == shape or value.ndim != len(shape):
             found.append(first.reshape(shape))
+    if len(shape) == 4 and tuple(value.shape) == (shape[0], shape[2], shape[1] * shape[3]):
+        found.append(value.unflatten(2, (shape[1], shape[3])).transpose(1, 2))
     if not found or value.ndim != len(shape):
         found.append(value.reshape(shape))
     return found

@@ -137,9 +137,15 @@ def has_several(node: Node) -> bool:
     return isinstance(node.meta.get("val"), (list, tuple))
 
 
+def outputs_read(node: Node) -> set[int]:
+    """Return the outputs of an operator with several that other operators read."""
+    return {int(user.args[1]) for user in node.users  # type: ignore[arg-type]
+            if user.target is getitem and user.users}  # fmt: skip
+
+
 def is_read(node: Node, output: int) -> bool:
     """Return True if anything reads an output of an operator with several."""
-    reads = [user.args[1] for user in node.users if user.target is getitem and user.users]
+    reads = outputs_read(node)
     return not reads or output in reads
 
 

@@ -23,6 +23,7 @@ from executorch_c.debug._graphs.names import (
     is_read,
     kind_of,
     operator_of,
+    outputs_read,
 )
 from executorch_c.debug._graphs.reference import handles_of
 from executorch_c.debug._matching.assignment import PRODUCTS, Assignment
@@ -209,9 +210,14 @@ def _first(step: Step) -> Array | None:
 def _may_be(step: Step, node: Node, array: Array) -> bool:
     """Return True if a node may be a step by its shape and its number of results, and quantises
     only where the step does."""
-    if not may_fit(node, array) or (has_several(node) and step.inside):
+    if not may_fit(node, array) or (has_several(node) and not _may_be_tuple(step, node)):
         return False
     return not is_quantizer(node) or step.quantized or step.node_kind == "convert"
+
+
+def _may_be_tuple(step: Step, node: Node) -> bool:
+    """Return True if a step may have all outputs of a node that others read."""
+    return not step.inside and max(outputs_read(node), default=0) < len(step.outputs)
 
 
 def _compare(step: Step, value: Any) -> tuple[float, Parts] | None:
