@@ -127,6 +127,12 @@ class Plan:
             )
         )
 
+    def memory(self, tensor: V) -> tuple[int, int]:
+        """Return the offsets of a planned tensor's first byte and of the byte after its last."""
+        made = self.plan.values[tensor].val
+        at = made.allocation_info.memory_offset_low
+        return at, at + WIDTHS[int(made.scalar_type)] * int(np.prod(made.sizes))
+
     def input(self, shape: Sequence[int], dtype: str = "float32", **options: Any) -> V:
         index = self.tensor(shape, dtype, **options)
         self.plan.inputs.append(index)

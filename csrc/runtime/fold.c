@@ -26,23 +26,6 @@ typedef struct folding {
   uint32_t *writers; /* instructions that write a tensor of a group, by its first tensor */
 } folding;
 
-/* ---- writers ----------------------------------------------------------------------------- */
-
-static void count_writer(const folding *f, const ec_value *v) {
-  if (ec_is_tensor_list(v))
-    for (uint32_t i = 0; i < v->count; i++) count_writer(f, v->as.items[i]);
-  else if (v->kind == EC_KIND_TENSOR)
-    f->writers[ec_use_group(f->uses, ec_use_index(f->uses, v))]++;
-}
-
-/* Arguments of moves and delegates count as written: a move shares the memory of its
- * source, and only the delegate knows its outputs. */
-static void count_writers(const folding *f, const ec_instr *in) {
-  if (in->kind == EC_INSTR_MoveCall || in->delegate)
-    for (size_t i = 0; i < in->count; i++) count_writer(f, in->args[i]);
-  for (size_t i = 0; in->op && i < in->write_count; i++) count_writer(f, in->writes[i]);
-}
-
 /* ---- what may be folded ------------------------------------------------------------------ */
 
 bool ec_is_constant_tensor(const ec_method *m, const ec_tensor *t) {
@@ -87,7 +70,7 @@ ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err) {
   EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *f.writers, "a plan", &f.writers,
                         err));
   ec_find_elided_views(uses);
-  for (size_t i = 0; i < m->instr_count; i++) count_writers(&f, &m->instrs[i]);
+  ec_count_writers(uses, false, f.writers);
   for (size_t i = 0; i < m->instr_count; i++) {
     ec_instr *in = &m->instrs[i];
     in->folded = is_foldable(&f, in);

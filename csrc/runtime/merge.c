@@ -51,24 +51,6 @@ typedef struct merging {
   bool reuses; /* blocks: false beside calls that are fused, which run earlier or later */
 } merging;
 
-/* ---- writers ----------------------------------------------------------------------------- */
-
-static void count_writer(const merging *g, const ec_value *v) {
-  if (ec_is_tensor_list(v))
-    for (uint32_t i = 0; i < v->count; i++) count_writer(g, v->as.items[i]);
-  else if (v->kind == EC_KIND_TENSOR)
-    g->writers[ec_use_group(g->uses, ec_use_index(g->uses, v))]++;
-}
-
-static void count_writers(const merging *g) {
-  for (size_t i = 0; i < g->m->instr_count; i++) {
-    const ec_instr *in = &g->m->instrs[i];
-    for (size_t k = ec_first_written(in); k < in->count; k++) count_writer(g, in->args[k]);
-    for (size_t k = 0; in->op && k < in->write_count; k++) count_writer(g, in->writes[k]);
-  }
-  for (size_t k = 0; k < g->m->tensor_count; k++) g->members[ec_use_group(g->uses, k)]++;
-}
-
 /* ---- which copies ------------------------------------------------------------------------ */
 
 static bool is_in_table(const char *name) {
@@ -160,7 +142,8 @@ ec_status ec_find_merges(ec_method *m, const ec_uses *uses, ec_error *err) {
   EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.members, "a plan", &g.members, err));
   EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.places, "a plan", &g.places, err));
   ec_find_elided_views(uses);
-  count_writers(&g);
+  ec_count_writers(uses, true, g.writers);
+  for (size_t k = 0; k < n; k++) g.members[ec_use_group(uses, k)]++;
   g.reuses = true;
   for (size_t i = 0; i < m->instr_count; i++)
     g.reuses = g.reuses && !m->instrs[i].fusion && !m->instrs[i].attention;

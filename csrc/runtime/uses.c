@@ -69,13 +69,6 @@ static size_t count_outputs(const ec_instr *in) {
   return outputs <= in->count ? outputs : 0;
 }
 
-size_t ec_first_written(const ec_instr *in) {
-  if (in->kind == EC_INSTR_MoveCall) return 0;
-  if (!in->delegate) return in->count;
-  const size_t outputs = count_outputs(in);
-  return outputs ? in->count - outputs : 0;
-}
-
 typedef struct noting {
   const ec_uses *uses;
   size_t at;
@@ -223,6 +216,32 @@ bool ec_is_private(const ec_uses *uses, size_t index, size_t at, size_t last) {
   for (size_t k = 0; k < uses->m->tensor_count; k++)
     if (ec_may_observe(uses, index, k)) return false;
   return true;
+}
+
+/* ---- writers ----------------------------------------------------------------------------- */
+
+static void count_writer(const ec_uses *uses, const ec_value *v, uint32_t *writers) {
+  if (ec_is_tensor_list(v))
+    for (uint32_t i = 0; i < v->count; i++) count_writer(uses, v->as.items[i], writers);
+  else if (v->kind == EC_KIND_TENSOR) writers[ec_use_group(uses, ec_use_index(uses, v))]++;
+}
+
+/* Returns the index of the first argument that a move or a delegate may write; of other
+ * instructions the number of arguments. */
+static size_t first_written(const ec_instr *in, bool asks_backends) {
+  if (in->kind != EC_INSTR_MoveCall && !in->delegate) return in->count;
+  const size_t outputs = asks_backends ? count_outputs(in) : 0;
+  return outputs ? in->count - outputs : 0;
+}
+
+void ec_count_writers(const ec_uses *uses, bool asks_backends, uint32_t *writers) {
+  for (size_t i = 0; i < uses->m->instr_count; i++) {
+    const ec_instr *in = &uses->m->instrs[i];
+    for (size_t k = first_written(in, asks_backends); k < in->count; k++)
+      count_writer(uses, in->args[k], writers);
+    for (size_t k = 0; in->op && k < in->write_count; k++)
+      count_writer(uses, in->writes[k], writers);
+  }
 }
 
 /* ---- whole methods ----------------------------------------------------------------------- */

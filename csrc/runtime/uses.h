@@ -36,10 +36,6 @@ typedef enum ec_access {
   EC_BY_DELEGATE  /* unknown */
 } ec_access;
 
-/* Returns the index of the first argument that may be written, of a move or a delegate; of others
- * the number of arguments. */
-size_t ec_first_written(const ec_instr *in);
-
 /* Calls `visit` for each tensor among the arguments, those in lists included. */
 void ec_visit_accesses(const ec_instr *in,
                        void (*visit)(void *user, const ec_value *v, ec_access how), void *user);
@@ -68,6 +64,11 @@ bool ec_placements_equal(const ec_placement *a, const ec_placement *b);
 /* Finds views that the exporter elided: it gives them the memory of their bases. Compares all
  * tensors. */
 void ec_find_elided_views(const ec_uses *uses);
+
+/* Counts the instructions that write a tensor of each group, by its first tensor. All arguments of
+ * a move count, which shares the memory of its source, and all of a delegate, unless
+ * `asks_backends` and its backend has `output_count`. */
+void ec_count_writers(const ec_uses *uses, bool asks_backends, uint32_t *writers);
 
 /* True if tensor `other` may be read with what the first instruction that writes tensor `index` has
  * written in its memory, in this call or the next one. */

@@ -94,10 +94,13 @@ def check_named(made: matrix.Made, x: Any, wrong: bytes, layer: str) -> None:
     assert report.first.module == layer and named == [layer], str(report)
 
 
-@pytest.mark.parametrize(("scheme_id", "model_name", "layer"), ROWS)
-def test_explain_names_the_layer(scheme_id: str, model_name: str, layer: str) -> None:
+@pytest.mark.parametrize(
+    ("scheme_id", "model_name", "layer", "fault"),
+    [(*row, change) for row in ROWS] + [(*row, faults.swap_nibbles) for row in NIBBLES],
+)
+def test_explain_names_the_layer(scheme_id: str, model_name: str, layer: str, fault: Any) -> None:
     made, x = lowered(scheme_id, model_name)
-    wrong = faults.plant(made.pte, place_of(made, scheme_id, layer), change)
+    wrong = faults.plant(made.pte, place_of(made, scheme_id, layer), fault)
     check_named(made, x, wrong, layer)
 
 
@@ -107,13 +110,4 @@ def test_explain_names_the_layer_of_wrong_scales(
 ) -> None:
     made, x = lowered(scheme_id, model_name)
     wrong = faults.enlarge_scales(made.pte, faults.scales_of(made.graph, layer))
-    check_named(made, x, wrong, layer)
-
-
-@pytest.mark.parametrize(("scheme_id", "model_name", "layer"), NIBBLES)
-def test_explain_names_the_layer_of_swapped_nibbles(
-    scheme_id: str, model_name: str, layer: str
-) -> None:
-    made, x = lowered(scheme_id, model_name)
-    wrong = faults.plant(made.pte, place_of(made, scheme_id, layer), faults.swap_nibbles)
     check_named(made, x, wrong, layer)

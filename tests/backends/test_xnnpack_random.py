@@ -44,7 +44,7 @@ def test_random_graphs(first: int, count: int) -> None:
 
 
 def test_an_output_of_another_shape_that_is_read() -> None:
-    """Its reader sees the output's shape, not that of the value before the reshape."""
+    """A node that reads the output of a reshape gets the new shape."""
     graph = Graph()
     x, hidden = graph.input((4, 6)), graph.value((4, 6))
     graph.unary("Abs", x, hidden)

@@ -40,21 +40,15 @@ class Chain:
         out = self.call("aten::bmm.out", weights, v, shape=(N, ROWS, DIM))
         self.plan.call("aten::mul.Scalar_out", out, 2.0, self.plan.output((N, ROWS, DIM)))
 
-    def place(self, tensor: int) -> tuple[int, int]:
-        """Return the begin and the end of a tensor's memory."""
-        made = self.plan.plan.values[tensor].val
-        at = made.allocation_info.memory_offset_low
-        return at, at + 4 * int(np.prod(made.sizes))
-
     def tensor(self, shape: tuple[int, ...], operands: list[V]) -> V:
-        """Place a tensor in memory of its own, or in that of another one, but of no operand of its
-        call, whose result would depend on the order of its loops."""
+        """Add a tensor with memory of its own, or rarely with another tensor's; never with an
+        operand's, because the result would depend on the order of the call's loops."""
         at: Any = PLANNED
         if self.placed and self.rng.random() < self.overlaps:
-            at = self.place(self.placed[int(self.rng.integers(len(self.placed)))])[0]
+            at = self.plan.memory(self.placed[int(self.rng.integers(len(self.placed)))])[0]
             at += int(self.rng.choice([0, 64]))
             end = at + 4 * int(np.prod(shape))
-            if any(a < end and at < b for a, b in map(self.place, operands)):
+            if any(a < end and at < b for a, b in map(self.plan.memory, operands)):
                 at = PLANNED
         self.placed.append(self.plan.tensor(shape, at=at))
         return self.placed[-1]

@@ -100,18 +100,12 @@ def test_blocks_are_used_again() -> None:
     assert merged_bytes(build(plan)) == 2 * BYTES
 
 
-def test_an_operand_that_is_written_again() -> None:
+@pytest.mark.parametrize("written", ["operand", "result"])
+def test_a_second_writer(written: str) -> None:
     chain = Chain()
     chain.copy()
-    chain.plan.call("aten::mul.Scalar_out", chain.x, 3.0, chain.t)
-    chain.add(chain.c, chain.t)
-    check(chain.plan, X * 5, merged=False)
-
-
-def test_a_result_that_is_written_again() -> None:
-    chain = Chain()
-    chain.copy()
-    chain.plan.call("aten::mul.Scalar_out", chain.x, 3.0, chain.c)
+    again = chain.t if written == "operand" else chain.c
+    chain.plan.call("aten::mul.Scalar_out", chain.x, 3.0, again)
     chain.add(chain.c, chain.t)
     check(chain.plan, X * 5, merged=False)
 

@@ -53,27 +53,22 @@ class Copies:
         self.size[tensor] = size
         return tensor
 
-    def place(self, tensor: V) -> tuple[int, int]:
-        """Return the begin and the end of a tensor's memory."""
-        at = self.plan.plan.values[tensor].val.allocation_info.memory_offset_low
-        return at, at + 4 * self.size[tensor]
-
     def meet(self, at: int, size: int) -> list[V]:
-        """Return the values in some bytes of the plan."""
-        places = [(value, *self.place(value)) for value in self.values]
+        """Return the values whose memory includes some of the bytes."""
+        places = [(value, *self.plan.memory(value)) for value in self.values]
         return [value for value, begin, end in places if begin < at + 4 * size and at < end]
 
     def result(self, size: int, operands: list[V]) -> V:
-        """Return a tensor in free memory, in that of values that nothing reads any more, as a
-        planner does, or rarely of some that are read, and see what is written."""
+        """Return a tensor with new memory, with that of dead values, as a planner assigns it, or
+        rarely with that of live values, which it then overwrites."""
         rng = self.rng
         if rng.random() < 0.1:  # a second writer
             old = [v for v in self.values if self.size[v] == size and v not in self.inputs]
-            old = [v for v in old if not {*self.meet(self.place(v)[0], size)} & {*operands}]
+            old = [v for v in old if not {*self.meet(self.plan.memory(v)[0], size)} & {*operands}]
             if old:
                 return old[int(rng.integers(len(old)))]
         if rng.random() < 0.5:
-            at = self.place(self.choices(1)[0])[0] + int(rng.choice([0, 64]))
+            at = self.plan.memory(self.choices(1)[0])[0] + int(rng.choice([0, 64]))
             met = self.meet(at, size)
             if not {*met} & {*operands, *self.inputs}:
                 if rng.random() >= self.overlaps:
@@ -88,9 +83,9 @@ class Copies:
         others = [value for value in self.values if self.size[value] == size]
         other = others[int(rng.integers(len(others)))]
         kind = rng.random()
-        out = self.result(size, [operand, other])
-        if kind < 0.1 and size == SIZES[1]:
-            out = self.result(SIZES[0], [operand])
+        halves = kind < 0.1 and size == SIZES[1]
+        out = self.result(SIZES[0] if halves else size, [operand, other])
+        if halves:
             plan.call("aten::slice_copy.Tensor_out", operand, 0, SIZES[0], SIZES[1], 1, out)
         elif kind < 0.6:
             self.copy(COPIES[int(rng.integers(len(COPIES)))], operand, out)
