@@ -176,3 +176,21 @@ def test_one_long_result(n: int, rng: np.random.Generator) -> None:
     assert not run("aten::any.all_out", [zeros, Out((), "bool")])[0]
     zeros[n - 1] = np.nan
     assert run("aten::any.all_out", [zeros, Out((), "bool")])[0]
+
+
+@pytest.mark.parametrize(("name", "tail"), [
+    ("sum.IntList_out", [[1], False, None]), ("mean.out", [[1], False, None]),
+    ("cumsum.out", [1, None]), ("cumprod.out", [1, None]), ("logcumsumexp.out", [1]),
+])  # fmt: skip
+@pytest.mark.parametrize("shape", [(7, 16), (5, 64), (4, 19), (9, 4112), (3, 5000)])
+def test_rows_beside_each_other(
+    name: str, tail: list, shape: tuple[int, int], rng: np.random.Generator
+) -> None:
+    """Several rows at once have the bits of one row."""
+    scans = name not in ("sum.IntList_out", "mean.out")
+    a = rng.standard_normal(shape).astype("f4")
+    out = shape if scans else shape[:1]
+    found = run(f"aten::{name}", [a, *tail, Out(out)])[0]
+    for i, row in enumerate(a):
+        alone = run(f"aten::{name}", [row[None], *tail, Out((1, *out[1:]))])[0]
+        np.testing.assert_array_equal(found[i].view("u4"), alone[0].view("u4"))

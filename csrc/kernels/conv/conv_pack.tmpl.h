@@ -20,10 +20,22 @@ static void EC_FN(pack_weights)(const ec_gemm_side *side, const ec_gemm_panel *p
   EC_FN(pad_lanes)(panel, width, to);
 }
 
+/* Packs `count` adjacent positions, of which those before `from` and from `end` on are zeros. */
+static inline void EC_FN(pack_adjacent)(EC_G *to, const EC_T *row, int64_t from, int64_t end,
+                                        int64_t count) {
+  for (int64_t i = 0; i < from; i++) to[i] = (EC_G)0;
+  for (int64_t i = from; i < end; i++) to[i] = EC_FN(get)(row[i]);
+  for (int64_t i = end; i < count; i++) to[i] = (EC_G)0;
+}
+
 /* Packs `count` positions of one input row from position x on, with zeros outside the row. */
 static inline void EC_FN(pack_run)(EC_G *to, const EC_T *row, const ec_conv_line *line, int64_t x,
                                    int64_t count) {
   int64_t step = line->step;
+  if (step == 1 && line->in_stride == 1 && x > -count && x < line->in) {
+    EC_FN(pack_adjacent)(to, row + x, x < 0 ? -x : 0, ec_min_i64(count, line->in - x), count);
+    return;
+  }
   if (x < 0 || x + (count - 1) * step >= line->in) {
     for (int64_t i = 0; i < count; i++, x += step)
       to[i] = x >= 0 && x < line->in ? EC_FN(get)(row[x * line->in_stride]) : (EC_G)0;

@@ -53,16 +53,21 @@ typedef struct run_of {
   atomic_bool failed;
 } run_of;
 
-/* Reads n adjacent elements of 4 bytes in one pass, a bad index as 0. Returns true without one. */
-EC_CLONES static bool gather_words(uint32_t *restrict to, const char *from, int64_t step,
-                                   const int64_t *restrict at, int64_t n, int64_t size) {
-  uint64_t bad = 0;
-  for (int64_t i = 0; i < n; i++) {
-    const uint64_t out = (uint64_t)at[i] >= (uint64_t)size;
-    bad |= out;
-    to[i] = *(const uint32_t *)(const void *)(from + (out ? 0 : at[i]) * step);
-  }
-  return !bad;
+/* True if all are in [0, size): neither an index nor what is left of the size has a sign. */
+EC_CLONES static bool are_below(const int64_t *at, int64_t n, int64_t size) {
+  const uint64_t last = (uint64_t)size - 1;
+  uint64_t signs = 0;
+  for (int64_t i = 0; i < n; i++) signs |= (uint64_t)at[i] | (last - (uint64_t)at[i]);
+  return signs >> 63 == 0;
+}
+
+/* Reads n adjacent elements of 4 bytes. Loads of single elements: vectors of them are slower. */
+static void gather_words(uint32_t *to, const char *from, int64_t step, const int64_t *at,
+                         int64_t n) {
+  const uint32_t *x = (const uint32_t *)(const void *)from;
+  for (int64_t i = 0; step == sizeof *x && i < n; i++) to[i] = x[at[i]];
+  for (int64_t i = 0; step != sizeof *x && i < n; i++)
+    to[i] = *(const uint32_t *)(const void *)(from + at[i] * step);
 }
 
 /* True if the line has been read: adjacent elements of 4 bytes and int64 indices, all good. */
@@ -72,8 +77,10 @@ static bool read_words(const run_of *r, const ec_iter *it) {
   if (w->write || ec_dtype_size(ec_tensor_dtype(&w->indexed)) != 4 || it->step[0] != 4 ||
       it->step[1] != 0 || it->step[2] != 8 || w->index.dtype != EC_INT64 || size == 0)
     return false;
-  return gather_words((uint32_t *)(void *)it->at[0], it->at[1], r->step,
-                      (const int64_t *)(const void *)it->at[2], it->count, size);
+  const int64_t *at = (const int64_t *)(const void *)it->at[2];
+  if (!are_below(at, it->count, size)) return false;
+  gather_words((uint32_t *)(void *)it->at[0], it->at[1], r->step, at, it->count);
+  return true;
 }
 
 static ec_status run_line(const run_of *r, const ec_iter *it) {

@@ -177,6 +177,25 @@ EC_INLINE EC_V erf_v(EC_V x) {
   return with_sign_v(_mm512_mask_mov_ps(large, is_small, small), x);
 }
 
+/* gelu_of, with exp_below for numbers from -20 to 0. */
+EC_INLINE EC_V gelu_v(EC_V x) {
+  const EC_V z = _mm512_mul_ps(x, EC_SET(0x1.6a09e6p-1f));
+  const EC_V t = _mm512_min_ps(EC_SET(4), _mm512_abs_ps(z));
+  EC_V p = EC_STEP(t, EC_SET(0x1.0de77ap-17f), -0x1.bcb4c6p-14f);
+  p = EC_STEP(p, t, 0x1.344132p-11f);
+  p = EC_STEP(p, t, -0x1.9d5664p-10f);
+  p = EC_STEP(p, t, 0x1.ed1256p-15f);
+  p = EC_STEP(p, t, 0x1.3ada8cp-6f);
+  p = EC_STEP(p, t, -0x1.a510cap-4f);
+  p = EC_STEP(p, t, -0x1.45f28cp-1f);
+  p = EC_STEP(p, t, -0x1.20dd78p+0f);
+  const EC_V y = _mm512_mul_ps(p, t), shifted = EC_STEP(y, EC_SET(0x1.715476p+0f), EC_ROUNDER);
+  const EC_V n = _mm512_sub_ps(shifted, EC_SET(EC_ROUNDER));
+  const EC_V e = _mm512_scalef_ps(exp_series(EC_FMA_V(n, EC_SET(-EC_LN2), y)), n);
+  const EC_V erf = with_sign_v(_mm512_sub_ps(EC_SET(1), e), x);
+  return _mm512_mul_ps(_mm512_mul_ps(x, EC_SET(0.5f)), _mm512_add_ps(EC_SET(1), erf));
+}
+
 /* ---- loops --------------------------------------------------------------------------------- */
 
 EC_INLINE bool is_contiguous_pair(const int64_t *step) {
@@ -189,6 +208,23 @@ EC_INLINE __mmask16 first_lanes(int64_t count) {
   return (__mmask16)((1u << count) - 1u);
 }
 
+/* The first `n` elements, at most 16; `lanes` are their lanes. */
+EC_INLINE void run_vector(int64_t n, float *out, const float *in, __mmask16 lanes,
+                          const int64_t *step, ec_params *params,
+                          EC_V (*form)(EC_V x, __mmask16 *usual), ec_elementwise_loop fallback) {
+  __mmask16 usual = 0xffff;
+  const bool whole = lanes == 0xffff;
+  const EC_V y = form(whole ? _mm512_loadu_ps(in) : _mm512_maskz_loadu_ps(lanes, in), &usual);
+  if ((usual & lanes) != lanes) {
+    char *const part[2] = {(char *)out, (char *)(uintptr_t)in};
+    fallback(n, part, step, params);
+  } else if (whole) {
+    _mm512_storeu_ps(out, y);
+  } else {
+    _mm512_mask_storeu_ps(out, lanes, y);
+  }
+}
+
 /* `fallback` computes calls with other steps, and vectors in which `usual` misses a lane. */
 EC_INLINE void run_512(int64_t n, char *const *at, const int64_t *step, ec_params *params,
                        EC_V (*form)(EC_V x, __mmask16 *usual), ec_elementwise_loop fallback) {
@@ -198,17 +234,11 @@ EC_INLINE void run_512(int64_t n, char *const *at, const int64_t *step, ec_param
     fallback(n, at, step, params);
     return;
   }
-  for (int64_t i = 0; i < n; i += 16) {
-    const __mmask16 lanes = first_lanes(n - i);
-    __mmask16 usual = 0xffff;
-    const EC_V y = form(_mm512_maskz_loadu_ps(lanes, in + i), &usual);
-    if ((usual & lanes) == lanes) {
-      _mm512_mask_storeu_ps(out + i, lanes, y);
-    } else {
-      char *const part[2] = {(char *)(out + i), (char *)(uintptr_t)(in + i)};
-      fallback(n - i < 16 ? n - i : 16, part, step, params);
-    }
-  }
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    run_vector(16, out + i, in + i, 0xffff, step, params, form, fallback);
+  if (i < n)
+    run_vector(n - i, out + i, in + i, first_lanes(n - i), step, params, form, fallback);
 }
 
 /* x / y with y constant, by its inverse (has_inverse). The remainder is exact and the correction
@@ -256,6 +286,7 @@ static void wide_div(int64_t n, char *const *at, const int64_t *step, ec_params 
   EC_512_RARE(name, usual_##name)
 EC_512(exp)
 EC_512(erf)
+EC_512(gelu)
 EC_512(sigmoid)
 EC_512(tanh)
 EC_512_RARE(sqrt, sqrt_v)
@@ -267,6 +298,7 @@ EC_512_RARE(cos, cos_v)
 /* The rows of the table. */
 #define fast_exp_float32 wide_exp
 #define fast_erf_float32 wide_erf
+#define fast_gelu_float32 wide_gelu
 #define fast_sigmoid_float32 wide_sigmoid
 #define fast_tanh_float32 wide_tanh
 #define fast_sqrt_float32 wide_sqrt

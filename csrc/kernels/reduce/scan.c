@@ -1,19 +1,21 @@
 /* cumsum, cumprod, logcumsumexp, cummax, cummin. */
 #include <string.h>
 
+#include "core/checked.h"
 #include "core/complex.h"
 #include "core/template.h"
 #include "kernels/copy.h"
 #include "kernels/reduce/reduce.h"
 
-enum { SCAN_COLUMNS = 128 };
+enum { SCAN_COLUMNS = 128, SCAN_LINES = 4 };
 
-/* `k` adjacent lines of `n` elements; `at` only for extremes. */
+/* `k` lines of `n` elements; `at` only for extremes. Adjacent ones, or SCAN_LINES with steps. */
 typedef struct scan_line {
   char *dst;
   const char *src;
   int64_t *at;
   int64_t ds, ss, as, n, k;
+  int64_t next_dst, next_src; /* between lines; 0: they are adjacent */
 } scan_line;
 typedef void (*scan_fn)(const scan_line *line);
 
@@ -104,8 +106,10 @@ static void scan_dim(const ec_tensor *in, const ec_tensor *out, const ec_tensor 
       l.dst = it.at[0] + i * it.step[0];
       l.src = it.at[1] + i * it.step[1];
       if (at) l.at = (int64_t *)(void *)(it.at[2] + i * it.step[2]);
-      l.k = near ? it.count - i : 1;
-      if (l.k > SCAN_COLUMNS) l.k = SCAN_COLUMNS;
+      const bool some = !near && !at && !plain && it.step[1] && it.count - i >= SCAN_LINES;
+      l.next_dst = some ? it.step[0] / item : 0;
+      l.next_src = some ? it.step[1] / item : 0;
+      l.k = near ? ec_min_i64(it.count - i, SCAN_COLUMNS) : some ? SCAN_LINES : 1;
       fn(&l);
     }
   }

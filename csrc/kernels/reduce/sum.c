@@ -5,11 +5,63 @@
 #include "kernels/copy.h"
 #include "kernels/reduce/reduce.h"
 
+#if EC_SIMD_X86
+#include <immintrin.h>
+#endif
+
 enum { SUM_LANES = 16, SUM_CHUNK = 4096 };
 
 #define EC_TEMPLATE "kernels/reduce/sum_row.tmpl.h"
 #include "core/foreach/all.h"
 #undef EC_TEMPLATE
+
+#if EC_SIMD_X86
+#define SUM_512 __attribute__((target("avx512f")))
+#define SUM_PART static inline __attribute__((always_inline))
+
+/* The lanes of sum_row_float32 after its loop, as the four chains of additions. */
+SUM_512 SUM_PART void sum_lanes(const float *x, int64_t n, __m256d *part) {
+  __m512d low = _mm512_setzero_pd(), high = low;
+  for (int64_t i = 0; i < n; i += SUM_LANES) {
+    low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm256_loadu_ps(x + i)));
+    high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm256_loadu_ps(x + i + SUM_LANES / 2)));
+  }
+  const __m256d first = _mm256_add_pd(_mm512_castpd512_pd256(low), _mm512_extractf64x4_pd(low, 1));
+  *part = _mm256_add_pd(first, _mm256_add_pd(_mm512_castpd512_pd256(high),
+                                             _mm512_extractf64x4_pd(high, 1)));
+}
+
+/* Adds the sums of two rows, whose lengths are whole lanes, with the bits of sum_row_float32. */
+SUM_512 SUM_PART void sum_pair(double *a, const float *x, const float *y, int64_t n) {
+  __m256d first, second;
+  sum_lanes(x, n, &first);
+  sum_lanes(y, n, &second);
+  const __m256d pairs = _mm256_hadd_pd(first, second);
+  const __m128d sums = _mm_add_pd(_mm256_castpd256_pd128(pairs), _mm256_extractf128_pd(pairs, 1));
+  _mm_storeu_pd(a, _mm_add_pd(_mm_loadu_pd(a), sums));
+}
+
+/* Returns the number of rows that are done. */
+SUM_512 static int64_t sum_pairs(double *a, const float *x, int64_t k, int64_t step, int64_t n) {
+  int64_t i = 0;
+  for (; i + 2 <= k; i += 2) sum_pair(a + i, x + i * step, x + (i + 1) * step, n);
+  return i;
+}
+
+static bool has_pairs(int64_t n) { return n % SUM_LANES == 0 && __builtin_cpu_supports("avx512f"); }
+#else
+static int64_t sum_pairs(double *a, const float *x, int64_t k, int64_t step, int64_t n) {
+  (void)a, (void)x, (void)k, (void)step, (void)n;
+  return 0;
+}
+static bool has_pairs(int64_t n) { return n < 0; }
+#endif
+
+static void sum_floats(double *a, const float *x, int64_t k, int64_t step, int64_t n) {
+  int64_t i = has_pairs(n) ? sum_pairs(a, x, k, step, n) : 0;
+  for (; i < k; i++) a[i] += sum_row_float32(x + i * step, n);
+}
+
 #define EC_TEMPLATE "kernels/reduce/sum.tmpl.h"
 #include "core/foreach/all.h"
 #undef EC_TEMPLATE
