@@ -6,6 +6,7 @@
 #include "library.h"
 #include "openvino_backend.h"
 #include "options.h"
+#include "shown.h"
 
 static const char *openvino_why_unavailable(const ec_backend *self) {
   (void)self;
@@ -19,6 +20,7 @@ static bool openvino_is_available(const ec_backend *self) {
 }
 
 static void close_delegate(const ec_host *host, eco_delegate *d) {
+  eco_shown_close(host, d);
   eco_engine_close(d);
   host->free(d);
 }

@@ -39,6 +39,19 @@ static uint32_t find_key(const eco_call *c, eco_blob *blob) {
                   "OpenVINO's IR", blob->model_size);
 }
 
+size_t eco_blob_prefix(const eco_blob *blob, const void *payload) {
+  return (size_t)(blob->model - (const uint8_t *)payload);
+}
+
+void eco_blob_replace(const eco_blob *blob, const void *payload, const char *text, size_t size,
+                      uint8_t *out) {
+  const size_t prefix = eco_blob_prefix(blob, payload);
+  memcpy(out, payload, prefix);
+  for (size_t b = 0; b < 8; b++) out[8 * MODEL_SIZE + b] = (uint8_t)((uint64_t)size >> (8 * b));
+  for (size_t i = 0; i < size; i++)
+    out[prefix + i] = (uint8_t)((uint8_t)text[i] ^ blob->key[i % ECO_KEY]);
+}
+
 uint32_t eco_blob_open(const eco_call *c, const ec_backend_init *what, eco_blob *out) {
   const uint8_t *bytes = what->payload;
   uint64_t words[WORDS];
@@ -56,6 +69,7 @@ uint32_t eco_blob_open(const eco_call *c, const ec_backend_init *what, eco_blob 
                     (unsigned long long)words[CONSTANTS_SIZE], (unsigned long long)words[CONSTANTS],
                     (unsigned long long)words[MODEL_SIZE], (unsigned long long)words[MODEL]);
   out->is_known = true;
+  out->constants = bytes + words[CONSTANTS];
   out->constants_size = (size_t)words[CONSTANTS_SIZE];
   out->model = bytes + words[MODEL];
   out->model_size = (size_t)words[MODEL_SIZE];

@@ -12,6 +12,7 @@ enum { ECO_KEY = 12 }; /* bytes of the key */
 
 typedef struct eco_blob {
   bool is_known; /* the format above; otherwise the other members are zero */
+  const uint8_t *constants;
   size_t constants_size;
   const uint8_t *model;
   size_t model_size;
@@ -26,5 +27,12 @@ uint32_t eco_blob_open(const eco_call *c, const ec_backend_init *what, eco_blob 
 static inline char eco_blob_text(const eco_blob *blob, size_t i) {
   return (char)(blob->model[i] ^ blob->key[i % ECO_KEY]);
 }
+
+/* Returns the bytes of a known payload before its model. */
+size_t eco_blob_prefix(const eco_blob *blob, const void *payload);
+
+/* Writes a known payload with another model of `size` bytes, to prefix + size bytes. */
+void eco_blob_replace(const eco_blob *blob, const void *payload, const char *text, size_t size,
+                      uint8_t *out);
 
 #endif

@@ -54,13 +54,14 @@ static void show_value(const eco_graph *g, size_t i, uint32_t argument,
 static void show_layer(const eco_graph *g, size_t i, uint32_t *ids,
                        const ec_backend_visitor *visitor) {
   const eco_layer *layer = &g->layers[i];
-  char type[TEXT], name[TEXT];
+  char operator[TEXT], note[2 * TEXT], type[TEXT], name[TEXT];
+  snprintf(note, sizeof note, "%s %s", copy_text(type, layer->type), copy_text(name, layer->name));
   for (size_t k = 0; k < layer->edge_count; k++) ids[k] = g->edges[layer->first_edge + k].value;
   for (size_t k = 0; k < layer->value_count; k++)
     ids[layer->edge_count + k] = (uint32_t)(layer->first_value + k);
   const ec_backend_inner_node node = {
-    .debug_handle = UINT32_MAX, .name = copy_text(type, layer->type),
-    .note = copy_text(name, layer->name), .inputs = ids, .outputs = ids + layer->edge_count,
+    .debug_handle = UINT32_MAX, .name = copy_text(operator, eco_layer_operator(layer)),
+    .note = note, .inputs = ids, .outputs = ids + layer->edge_count,
     .input_count = layer->edge_count, .output_count = layer->value_count};
   visitor->node(visitor->user, &node);
 }
@@ -72,8 +73,7 @@ static uint32_t show_graph(const eco_call *c, const eco_graph *g,
   uint32_t *ids = c->host->alloc((g->edge_count + g->value_count + 1) * sizeof *ids);
   for (size_t i = 0; ids && i < g->value_count; i++) show_value(g, i, arguments[i], visitor);
   for (size_t i = 0; ids && i < g->layer_count; i++)
-    if (!is_type(g, i, "Parameter") && !is_type(g, i, "Result") && !is_type(g, i, "Const"))
-      show_layer(g, i, ids, visitor);
+    if (eco_layer_computes(&g->layers[i])) show_layer(g, i, ids, visitor);
   c->host->free(arguments);
   if (!ids) return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for layers");
   c->host->free(ids);

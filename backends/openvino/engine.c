@@ -53,13 +53,13 @@ static uint32_t set_properties(const eco_call *c, const eco_delegate *d) {
   return d->options.profile ? set_property(c, d, "PERF_COUNT", "YES") : EC_BACKEND_OK;
 }
 
-static uint32_t fail_import(const eco_call *c, const eco_delegate *d, const eco_blob *blob) {
+static uint32_t fail_import(const eco_call *c, const eco_delegate *d) {
   char what[256];
   snprintf(what, sizeof what,
            "device %s refuses the payload, which is in %s; it does not state its release, and the "
            "engine must be of the one that exported it", d->device,
-           blob->is_known ? "the format of OpenVINO 2025 (IR 11)"
-                          : "another format than that of OpenVINO 2025 (IR 11)");
+           d->is_known ? "the format of OpenVINO 2025 (IR 11)"
+                       : "another format than that of OpenVINO 2025 (IR 11)");
   return eco_library_fail(c, d->lib, EC_BACKEND_INCOMPATIBLE, what);
 }
 
@@ -71,21 +71,27 @@ static uint32_t check_format(const eco_call *c, const eco_delegate *d, const eco
                   "OpenVINO %s: install the release that exported it", d->lib->version);
 }
 
-static uint32_t import_blob(const eco_call *c, const ec_backend_init *what, const eco_blob *blob,
-                            eco_delegate *d) {
+uint32_t eco_engine_import(const eco_call *c, const eco_delegate *d, const void *payload,
+                           size_t size, eco_model **model, eco_request **request) {
   const eco_library *lib = d->lib;
-  if (!c->host->charge(what->payload_size)) /* at least: the engine copies constants and model */
-    return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a model of %zu bytes",
-                    what->payload_size);
+  if (!c->host->charge(size)) /* at least: the engine copies constants and model */
+    return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a model of %zu bytes", size);
+  if (lib->core_import_model(d->core, payload, size, d->device, model) != 0)
+    return fail_import(c, d);
+  if (lib->compiled_model_create_infer_request(*model, request) != 0)
+    return eco_library_fail(c, lib, EC_BACKEND_INTERNAL, "the imported model has no request");
+  return EC_BACKEND_OK;
+}
+
+static uint32_t import_blob(const eco_call *c, const ec_backend_init *what, eco_delegate *d) {
+  const eco_library *lib = d->lib;
   if (lib->core_create(&d->core) != 0)
     return eco_library_fail(c, lib, EC_BACKEND_INTERNAL, "no core");
   ECO_TRY(set_properties(c, d));
-  if (lib->core_import_model(d->core, what->payload, what->payload_size, d->device, &d->model) != 0)
-    return fail_import(c, d, blob);
+  ECO_TRY(eco_engine_import(c, d, what->payload, what->payload_size, &d->model, &d->request));
   if (lib->compiled_model_inputs_size(d->model, &d->inputs) != 0 ||
-      lib->compiled_model_outputs_size(d->model, &d->outputs) != 0 ||
-      lib->compiled_model_create_infer_request(d->model, &d->request) != 0)
-    return eco_library_fail(c, lib, EC_BACKEND_INTERNAL, "the imported model has no request");
+      lib->compiled_model_outputs_size(d->model, &d->outputs) != 0)
+    return eco_library_fail(c, lib, EC_BACKEND_INTERNAL, "the imported model has no arguments");
   return EC_BACKEND_OK;
 }
 
@@ -109,8 +115,10 @@ uint32_t eco_engine_open(const eco_call *c, const ec_backend_init *what, eco_del
   ECO_TRY(check_blob(c, what, d, &blob));
   ECO_TRY(eco_library_open(c, &d->lib));
   ECO_TRY(check_format(c, d, &blob));
+  d->payload = what->payload;
   d->blob_bytes = (int64_t)what->payload_size;
-  return import_blob(c, what, &blob, d);
+  d->is_known = blob.is_known;
+  return import_blob(c, what, d);
 }
 
 void eco_engine_close(eco_delegate *d) {

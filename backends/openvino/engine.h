@@ -16,8 +16,16 @@ typedef struct eco_delegate {
   size_t inputs, outputs; /* of the model */
   char device[ECO_DEVICE];
   eco_options options;
+  const void *payload;
+  bool is_known;            /* the payload is of the format of blob.h, on a device of that format */
+  struct eco_shown *shown;  /* NULL: no call has shown values */
   int64_t blob_bytes, calls; /* for reports */
 } eco_delegate;
+
+/* Compiles a payload, whose bytes are not needed afterwards, and makes a request. On failure both
+ * must still be freed. */
+uint32_t eco_engine_import(const eco_call *c, const eco_delegate *d, const void *payload,
+                           size_t size, eco_model **model, eco_request **request);
 
 /* Imports a payload into a zeroed delegate. On failure it must still be closed. */
 uint32_t eco_engine_open(const eco_call *c, const ec_backend_init *what, eco_delegate *d);

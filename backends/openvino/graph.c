@@ -1,6 +1,8 @@
 /* Layers, ports and edges of an IR. Layers of bodies (loops, branches) belong to their layer. */
 #include "graph.h"
 
+#include <string.h>
+
 /* The position in the text. */
 typedef struct walk {
   size_t depth; /* of <layers> */
@@ -74,7 +76,8 @@ static uint32_t add_value(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   eco_layer *layer = &g->layers[g->layer_count - 1];
   eco_value *value = &g->values[g->value_count];
   *value = (eco_value){.layer = (uint32_t)g->layer_count - 1, .first_dim = g->dim_count,
-                       .precision = eco_xml_attribute(tag, "precision")};
+                       .precision = eco_xml_attribute(tag, "precision"),
+                       .is_named = eco_xml_attribute(tag, "names").size > 0};
   if (!eco_xml_index(tag, "id", &value->port) ||
       value->port != g->values[layer->first_value].port + layer->value_count)
     return fail_layer(c, g, "has output ports that are not numbered in order");
@@ -104,7 +107,10 @@ static uint32_t add_data(const eco_call *c, const eco_blob *blob, eco_graph *g, 
   if (!eco_text_number(offset, &at) || !eco_text_number(size, &bytes) || at < 0 || bytes < 0 ||
       (uint64_t)at + (uint64_t)bytes > blob->constants_size)
     return fail_layer(c, g, "is a constant outside the payload's constants");
-  if (is_constant) layer->bytes = bytes;
+  if (is_constant) {
+    layer->at = at;
+    layer->bytes = bytes;
+  }
   return EC_BACKEND_OK;
 }
 
@@ -129,13 +135,23 @@ static uint32_t add_edge(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   return EC_BACKEND_OK;
 }
 
+/* Notes where an end tag of the model itself begins. */
+static void note_end(eco_graph *g, const walk *w, const eco_tag *tag) {
+  const size_t at = (size_t)(tag->name.at - g->text) - 2; /* "</" */
+  if (w->depth) return;
+  if (eco_text_is(tag->name, "layers")) g->layers_end = at;
+  if (eco_text_is(tag->name, "edges")) g->edges_end = at;
+}
+
 static uint32_t read_tag(const eco_call *c, const eco_blob *blob, eco_graph *g, walk *w,
                          const eco_tag *tag) {
   const bool in_layer = w->depth == 1 && g->layer_count;
   if (eco_text_is(tag->name, "layers")) {
     if (tag->is_end && !w->depth) return fail_layer(c, g, "ends twice");
     w->depth += tag->is_end ? (size_t)-1 : 1;
+    if (tag->is_end) note_end(g, w, tag);
   } else if (tag->is_end) {
+    note_end(g, w, tag);
     w->in_outputs &= w->depth != 1 || !eco_text_is(tag->name, "output");
     w->in_inputs &= !eco_text_is(tag->name, "input");
   } else if (eco_text_is(tag->name, "edge")) {
@@ -217,6 +233,20 @@ uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out)
     return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model has no layers");
   ECO_TRY(check_inputs(c, out, &w));
   return sort_edges(c, out);
+}
+
+eco_text eco_layer_operator(const eco_layer *layer) {
+  const char *end = layer->name.at + layer->name.size;
+  const char *first = layer->name.size ? memchr(layer->name.at, '/', layer->name.size) : NULL;
+  const char *at = first ? first + 1 : end;
+  const char *stop = at < end ? memchr(at, '/', (size_t)(end - at)) : NULL;
+  if (!stop || !memchr(at, '.', (size_t)(stop - at))) return layer->type;
+  return (eco_text){at, (size_t)(stop - at)};
+}
+
+bool eco_layer_computes(const eco_layer *layer) {
+  return !eco_text_is(layer->type, "Parameter") && !eco_text_is(layer->type, "Result") &&
+         !eco_text_is(layer->type, "Const");
 }
 
 void eco_graph_close(const ec_host *host, eco_graph *graph) {

@@ -9,6 +9,7 @@
 typedef struct eco_value {
   uint32_t layer, port;
   eco_text precision; /* "FP32" */
+  bool is_named;      /* it has a name of the exported graph */
   size_t first_dim, rank;
 } eco_value;
 
@@ -17,7 +18,7 @@ typedef struct eco_layer {
   size_t first_value, value_count;
   size_t first_input, input_count;
   size_t first_edge, edge_count; /* one for each input */
-  int64_t bytes;                 /* of a Const */
+  int64_t at, bytes;             /* of a Const, among the constants */
 } eco_layer;
 
 typedef struct eco_edge {
@@ -32,6 +33,7 @@ typedef struct eco_graph {
   eco_edge *edges; /* by the layer that reads */
   int64_t *dims;   /* -1: dynamic */
   bool *connected; /* by input */
+  size_t layers_end, edges_end; /* of the end tags in the text; 0: none */
   size_t input_count, layer_count, value_count, edge_count, dim_count;
 } eco_graph;
 
@@ -39,6 +41,14 @@ typedef struct eco_graph {
  * InvalidProgram (numbers of layers and ports that do not fit, inputs without an edge, constants
  * outside the payload). */
 uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out);
+
+/* Returns the operator of the exported graph that a layer's name states, "aten.addmm.default" of
+ * "aten_addmm_default/aten.addmm.default/Add"; its type without one. */
+eco_text eco_layer_operator(const eco_layer *layer);
+
+/* True if the layer computes something: it is no parameter, result or constant. */
+bool eco_layer_computes(const eco_layer *layer);
+
 void eco_graph_close(const ec_host *host, eco_graph *graph);
 
 #endif

@@ -98,6 +98,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._pool = _pool()
         self._at = seed * 104_729 % POOL
+        self._ties_at, self._side = seed // 2 * 15_485_863 % POOL, 1 - 2 * (seed % 2)
         self._epsilon = epsilon
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -124,10 +125,13 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _near_ties(self, values: Any, scale: Any, *rest: Any) -> Any:
         """Return arguments of a quantising operator, with values that may round the other way near
-        a tie, as in integer arithmetic."""
+        a tie, as in integer arithmetic. The next seed shifts each the other way: one of two runs
+        rounds an exact tie (a weight at the end of its channel's range) to the other neighbour."""
         step = float(scale if isinstance(scale, (int, float)) else scale.mean())
+        own, self._at = self._at, self._ties_at
         random = self._random(values.numel()).view(values.shape)
-        return values + random * (tolerance.TIE * step), scale, *rest
+        self._ties_at, self._at = self._at, own
+        return values + random * (self._side * tolerance.TIE * step), scale, *rest
 
     @staticmethod
     def _rounds(leaf: Any) -> bool:

@@ -6,6 +6,7 @@ import itertools
 import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 from plans import Plan, build, schema
@@ -57,6 +58,38 @@ def unpack(payload: bytes) -> Blob:
     xml = bytes(a ^ b for a, b in zip(model, itertools.cycle(key)))
     assert xml.startswith(START)
     return Blob(about, constants, xml, key)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant that a layer reads."""
+
+    place: slice
+    """In the program's file."""
+    reader: str
+    """The layer's type."""
+    dtype: str
+    """As the model calls it: "f32", "i8", "u4"."""
+
+
+def constants_of(data: bytes, payload: bytes, node: str) -> list[Constant]:
+    """Return the constants of a node of the exported graph: those that the layers of its name read,
+    and factors of their results."""
+    blob = unpack(payload)
+    root = ElementTree.fromstring(blob.model)
+    layers = {layer.get("id"): layer for layer in root.iterfind("layers/layer")}
+    edges = [(e.get("from-layer"), e.get("to-layer")) for e in root.iterfind("edges/edge")]
+    own = {i for i, layer in layers.items() if layer.get("name", "").startswith(f"{node}/")}
+    own |= {b for a, b in edges if a in own and layers[b].get("type") == "Multiply"}
+    start, found = data.index(blob.constants), []
+    for before, after in edges:
+        values = layers[before].find("data")
+        if after in own and layers[before].get("type") == "Const" and values is not None:
+            at = start + int(values.get("offset", ""))
+            place = slice(at, at + int(values.get("size", "")))
+            kind = values.get("element_type", "")
+            found.append(Constant(place, layers[after].get("type", ""), kind))
+    return found
 
 
 def program(payload: bytes, shape: tuple[int, ...] = (4, 32), out: tuple[int, ...] = (4, 10),

@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 import flow_matrix as matrix  # noqa: E402
+import openvino_blob  # noqa: E402
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 
@@ -28,7 +29,8 @@ ROWS = [
     ("cortex-m-m55", "mobilenet", "head"), ("cortex-m-m55", "cnn", "8"),
     ("cadence-int8", "unet", "out"), ("cadence-int8", "transformer", "qkv"),
     ("cadence-int8", "transformer", "out"),
-    ("openvino-fp32", "unet", "out"),  # its engine shows no values: the last layer alone is named
+    ("openvino-fp32", "unet", "out"), ("openvino-fp32", "transformer", "qkv"),
+    ("openvino-fp32", "transformer", "out"), ("openvino-int8wo-sym", "transformer", "qkv"),
 ]  # fmt: skip
 """Schemes, models, and the layers whose weight has wrong elements."""
 
@@ -82,6 +84,32 @@ def place_of(made: matrix.Made, scheme_id: str, layer: str) -> slice:
     return faults.place_of(made.pte, faults.weight_of(made.graph, layer))
 
 
+OPENVINO = [
+    ("openvino-fp32", "mobilenet", "head", "aten_addmm_default"),
+    ("openvino-int8-sym", "cnn", "4", "aten_convolution_default_1"),
+    ("openvino-int8-sym", "mobilenet", "block.3", "aten_convolution_default_2"),
+    ("openvino-int8-sym", "mobilenet", "head", "aten_addmm_default"),
+    ("openvino-int8-sym", "unet", "deep", "aten_convolution_default_1"),
+    ("openvino-int4wo-asym", "transformer", "qkv", "aten_addmm_default"),
+    ("openvino-int4wo-asym", "transformer", "out", "aten_addmm_default_1"),
+]
+"""Likewise, with the node of the exported graph by which OpenVINO's model calls the layer: the
+engine's compiler has quantised or joined its weights, and its scales are in no other place."""
+
+
+def openvino_constant(pte: bytes, node: str, scales: bool) -> slice:
+    """Return the place of a node's weight, the largest constant, or of its scales."""
+    from executorch_c import Runtime
+
+    payload = Runtime.get().load_program(pte)._payload("forward", 0)
+    found = openvino_blob.constants_of(pte, payload, node)
+    if scales:
+        found = [one for one in found if one.dtype == "f32" and
+                 one.reader in ("Multiply", "FullyConnectedCompressed")]  # fmt: skip
+        return found[-1].place  # a compressed layer reads its bias before
+    return max((one.place for one in found), key=lambda place: place.stop - place.start)
+
+
 def check_named(made: matrix.Made, x: Any, wrong: bytes, layer: str) -> None:
     """Check that `explain` blames nothing in the program, and one layer in the wrong one."""
     from executorch_c.devtools import explain
@@ -110,4 +138,21 @@ def test_explain_names_the_layer_of_wrong_scales(
 ) -> None:
     made, x = lowered(scheme_id, model_name)
     wrong = faults.enlarge_scales(made.pte, faults.scales_of(made.graph, layer))
+    check_named(made, x, wrong, layer)
+
+
+@pytest.mark.parametrize("scales", [False, True], ids=["weight", "scales"])
+@pytest.mark.parametrize(("scheme_id", "model_name", "layer", "node"), OPENVINO)
+def test_explain_names_the_layer_in_openvino(
+    scheme_id: str, model_name: str, layer: str, node: str, scales: bool
+) -> None:
+    if scales and scheme_id == "openvino-fp32":
+        return
+    made, x = lowered(scheme_id, model_name)
+    place = openvino_constant(made.pte, node, scales)
+    if scales:
+        wrong = faults.plant(made.pte, place, lambda data: (
+            data.view("<f4") * np.float32(1.5)).view(np.uint8))  # fmt: skip
+    else:
+        wrong = faults.plant(made.pte, place, change)
     check_named(made, x, wrong, layer)
