@@ -33,6 +33,8 @@ def as_array(value: object) -> Array:
     if array.dtype.kind not in "biufcV" or array.dtype.names:
         raise TypeError(f"expected an array of numbers, found {type(value).__name__} "
                         f"of dtype {array.dtype}")  # fmt: skip
+    if not array.dtype.isnative:  # the order of bytes is of the memory, not of the numbers
+        return array.astype(array.dtype.newbyteorder("="))
     return array
 
 

@@ -296,13 +296,23 @@ def compare_output(
         problem = f"shape {_text.shape(a.shape)}, expected {_text.shape(e.shape)}"
         return OutputComparison(index, a.dtype.name, a.shape, "differ", "", None, None, problem,
                                 name)  # fmt: skip
-    if check_dtype and a.dtype != e.dtype and is_array(actual) and is_array(expected):
-        problem = f"dtype {a.dtype.name}, expected {e.dtype.name}"
+    if check_dtype:
+        problem = _dtype_problem(actual, expected, a, e)
     limits = rule(index, a, e)
     found: Judgement = tolerance.judge(a, e, limits, equal_nan)
     verdict: Verdict = "differ" if problem is not None else found.verdict
     return OutputComparison(index, a.dtype.name, a.shape, verdict, found.reason, limits,
                             found.metrics, problem, name)  # fmt: skip
+
+
+def _dtype_problem(actual: object, expected: object, a: Array, e: Array) -> str | None:
+    """Return a sentence if two arrays, or two numbers of Python, have different types."""
+    arrays = is_array(actual), is_array(expected)
+    if all(arrays) and a.dtype != e.dtype:
+        return f"dtype {a.dtype.name}, expected {e.dtype.name}"
+    if not any(arrays) and type(actual) is not type(expected):
+        return f"type {type(actual).__name__}, expected {type(expected).__name__}"
+    return None
 
 
 def _compare_objects(
@@ -399,7 +409,7 @@ def compare(
             element does not widen the tolerance of others, and small outputs have a small one.
             A dict sets tolerances by index or name of the output: {"logits": 1e-3}.
         equal_nan: NaN equals NaN in the same place.
-        check_dtype: Outputs of another dtype differ.
+        check_dtype: Outputs of another dtype differ, and numbers of another type (bool, int, float).
         names: Names of the outputs, for reports and tolerances. Default: keys of dicts in
             `expected`.
 

@@ -91,19 +91,32 @@ def _ordered(array: Array) -> Array:
     return ordered
 
 
+def _errors(actual: Array, expected: Array) -> Array:
+    """Return |actual - expected|: that of integers of one kind is exact, where float64 is."""
+    kinds = actual.dtype.kind + expected.dtype.kind
+    if kinds not in ("ii", "uu"):
+        return np.abs(widened(actual) - widened(expected))
+    a, e = (x.astype(np.int64 if kinds == "ii" else np.uint64) for x in (actual, expected))
+    return _apart(a, e).astype(np.float64)
+
+
+def _apart(a: Array, e: Array) -> Array:
+    """Return |a - e| of 64-bit integers: unsigned arithmetic wraps to the right number."""
+    apart: Array = np.where(a > e, a.view(np.uint64) - e.view(np.uint64),
+                            e.view(np.uint64) - a.view(np.uint64))  # fmt: skip
+    return apart
+
+
 def _ulp(actual: Array, expected: Array, both: Array) -> float:
     """Return the largest distance in representable values of the coarser dtype."""
     if actual.dtype.kind == "c" or expected.dtype.kind == "c" or not both.any():
         return math.nan if both.size else 0.0
     floats = [a.dtype for a in (actual, expected) if a.dtype.kind in "fV"]
     if not floats:
-        return float(np.abs(widened(actual)[both] - widened(expected)[both]).max())
-    coarse = min(floats, key=lambda dtype: dtype.itemsize)
+        return float(_errors(actual, expected)[both].max())
+    coarse = min([*floats, np.dtype(np.float64)], key=lambda dtype: dtype.itemsize)
     a, e = (_ordered(x[both].astype(coarse)) for x in (actual, expected))
-    # Distances within float64 may pass 2**63: unsigned arithmetic wraps to the right number.
-    wide = np.where(a > e, a.view(np.uint64) - e.view(np.uint64),
-                    e.view(np.uint64) - a.view(np.uint64))  # fmt: skip
-    return float(wide.max())
+    return float(_apart(a, e).max())
 
 
 def argmax_agreement(actual: Array, expected: Array) -> float | None:
@@ -127,24 +140,33 @@ def _direction(a: Array, e: Array) -> tuple[float, float]:
     return cosine, 20 * (math.log10(signal) - math.log10(noise)) if signal else -math.inf
 
 
-def measure(actual: Array, expected: Array, limit: Array | float, equal_nan: bool) -> ErrorMetrics:
+def measure(
+    actual: Array,
+    expected: Array,
+    limit: Array | float,
+    equal_nan: bool,
+    undecided: Array | None = None,
+) -> ErrorMetrics:
     """Return the metrics of two arrays of one shape.
 
     Args:
         actual, expected: Arrays of numbers of one shape; their dtypes may differ.
-        limit: Maximum error of a matching element: a scalar, or an array of one per element.
+        limit: Maximum error of a matching element: a scalar, or an array of one per element. None
+            is so large that NaN or an infinity matches another value.
         equal_nan: NaN matches NaN in the same place.
+        undecided: Elements that match whatever they are.
     """
     a, e = widened(actual), widened(expected)
     both = np.isfinite(a) & np.isfinite(e)
     with np.errstate(all="ignore"):
         same = (a == e) | (np.isnan(a) & np.isnan(e) if equal_nan else False)
-        error = np.where(both, np.abs(a - e), np.where(same, 0.0, np.inf))
+        error = np.where(both, _errors(actual, expected), np.where(same, 0.0, np.inf))
         size = np.where(np.isfinite(e), np.abs(e), 0.0)
-        excess = error - limit
         if actual.dtype.kind in "iu" and expected.dtype.kind in "iu":
             same = actual == expected  # float64 rounds large integers
-        outside = (excess > 0) | (~same & (error == 0))
+        right = same | (np.isfinite(error) & (error > 0) & (error <= limit))
+        outside = ~right if undecided is None else ~(right | undecided)
+        excess = np.where(outside, np.where(np.isfinite(error), error - limit, np.inf), -np.inf)
         relative = error[both & (size > 0)] / size[both & (size > 0)]
         compared = both & unmasked(expected)
         cosine, snr = _direction(a[compared], e[compared])

@@ -320,6 +320,8 @@ def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan:
                          if not metrics.mismatched else "differ", metrics, why)  # fmt: skip
     bias = abs(float(np.sign(off).sum()))
     text = f"{count:,} of {off.size:,} elements are off by a step of {tolerance.step:g} or more"
+    if measure(actual, expected, math.inf, equal_nan).mismatched:
+        return Judgement("differ", metrics, "NaN or infinite elements are not rounding ties")
     if 2 * count > off.size or (count >= FEW_TIES and bias > BIAS * math.sqrt(count)):
         return Judgement("differ", metrics, f"{text}, {_signs(off)}: not rounding ties")
     if metrics.relative > tolerance.rtol:
@@ -395,7 +397,7 @@ def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: boo
     a, e = widened(actual), widened(expected)
     with np.errstate(all="ignore"):
         error = np.abs(a - e)
-        wrong = ~(error <= _limit(tolerance))
+        wrong = ~(error <= tolerance.limit) | np.isinf(error)
         if wrong.any():
             same = a == e
             if equal_nan:
@@ -409,19 +411,13 @@ def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: boo
     return count
 
 
-def _limit(tolerance: Tolerance) -> Any:
-    if tolerance.undecided is None:
-        return tolerance.limit
-    return np.where(tolerance.undecided, np.inf, tolerance.limit)
-
-
 def judge(
     actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True
 ) -> Judgement:
     """Return the verdict on an output of the right shape and dtype."""
     if tolerance.kind == "grid":
         return _judge_grid(actual, expected, tolerance, equal_nan)
-    metrics = measure(actual, expected, _limit(tolerance), equal_nan)
+    metrics = measure(actual, expected, tolerance.limit, equal_nan, tolerance.undecided)
     if metrics.mismatched:
         return Judgement("differ", metrics)
     if tolerance.kind == "given":

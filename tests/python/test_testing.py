@@ -347,6 +347,9 @@ def test_ties_that_move_a_quantised_output(
     )  # fmt: skip
     found = judge.against_graph([actual], [expected], [floats], 0, lambda _: runs)
     assert found.verdict == verdict
+    actual[3] = np.nan
+    found = judge.against_graph([actual], [expected], [floats], 0, lambda _: runs)
+    assert found.verdict == "differ"
 
 
 @pytest.mark.parametrize(("count", "outside"), [(1, 0), (5, 0), (20, 20)])
@@ -358,6 +361,69 @@ def test_classes_of_a_quantised_program(count: int, outside: int) -> None:
     actual[10 : 10 + count] += 1
     rule = tolerance.within_quantization(actual, expected, floats, 2.0)
     assert tolerance.outside(actual, expected, rule) == outside
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_not_finite_values_of_a_quantised_output(value: float, rng: np.random.Generator) -> None:
+    """A limit of the RMS alone, or an infinite one, hides no NaN and no infinity."""
+    expected = rng.normal(size=(9, 50)).astype(np.float32)
+    floats = expected + np.float32(0.05) * rng.normal(size=(9, 50)).astype(np.float32)
+    actual = (floats + expected) / 2
+    rules = (tolerance.within_quantization(actual, expected, floats, 2.0),
+             tolerance.of_steps(expected, [floats] * 4), tolerance.between(actual, expected, 1),
+             tolerance.given(actual, expected, None, np.inf),
+             tolerance.on_grid(expected, 0.1, None))  # fmt: skip
+    for rule in rules:
+        assert tolerance.judge(actual, expected, rule).verdict == "match"
+        assert tolerance.outside(actual, expected, rule) == 0
+        for ours, theirs in ((value, 1.0), (1.0, value), (value, -value)):
+            a, e = actual.copy(), expected.copy()
+            a[4, 7], e[4, 7] = ours, theirs
+            same = np.isnan(ours) and np.isnan(theirs)
+            found = tolerance.judge(a, e, rule)
+            assert found.verdict == ("match" if same else "differ"), rule.kind
+            assert found.metrics.first == (None if same else (4, 7))
+            assert tolerance.outside(a, e, rule) == (0 if same else 1)
+
+
+def test_steps_of_a_grid_hide_no_nan() -> None:
+    """NaN at another place, between rounding ties, is no tie."""
+    expected = np.arange(400, dtype=np.float32)
+    actual = expected.copy()
+    actual[[10, 50, 90]] += [1, -1, 1]
+    expected[20], actual[21] = np.nan, np.nan
+    assert tolerance.judge(actual, expected, tolerance.on_grid(expected, 1.0, None)).verdict == \
+        "differ"  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "ends"), [
+    ("int64", (-(2**63), 2**63 - 1)), ("uint64", (0, 2**64 - 1)), ("int8", (-128, 127)),
+])  # fmt: skip
+def test_differences_of_integers_are_exact(dtype: str, ends: tuple[int, int]) -> None:
+    low, high = ends
+    for expected in (high, high - 9, low + 9):
+        for off in (0, 1, 2, 3):
+            a, e = np.array([expected - off, 5], dtype), np.array([expected, 5], dtype)
+            assert compare(a, e, atol=2).ok is (off <= 2), (expected, off)
+            assert compare(e, a, atol=2).ok is (off <= 2), (expected, off)
+    for a, e in ((low, high), (high, low)):
+        assert not compare(np.array([a, 5], dtype), np.array([e, 5], dtype), atol=2)
+
+
+def test_numbers_of_python_have_types() -> None:
+    for actual, expected in ((5, 5.0), (True, 1), (1.0, True)):
+        [one] = compare(actual, expected)
+        assert one.verdict == "differ" and type(expected).__name__ in one.why()
+        assert compare(actual, expected, check_dtype=False)
+    assert compare(5, np.int32(5)) and compare(np.float64(5), 5.0)
+
+
+def test_byte_order_and_long_doubles() -> None:
+    x = np.array([1, 2.5], ">f4")
+    assert compare(x, x.astype("<f4")) and compare(x.astype("<f4"), x)
+    assert not compare(x, np.array([1, 2], "<f4"))
+    wide = np.array([1, 2], np.longdouble)
+    assert compare(wide, wide) and not compare(wide, wide + 1)
 
 
 @pytest.mark.parametrize("mask", [-1e9, -1e4, float(np.finfo(np.float32).min)])
