@@ -32,14 +32,15 @@ static const ecx_claim_row *find_row(const char *op) {
 
 static const char *check_tensor(const ecx_claim_row *row, const ec_backend_value *v) {
   if (v->is_unread) return NULL;
+  if (v->tensor.rank > XNN_MAX_TENSOR_DIMS) return "its number of dimensions";
+  if (ecx_memory_form(v) == ECX_FORMS) return "its dim_order";
   if (row->checks_dtypes && v->tensor.nbytes) return NULL;
   if (v->tensor.dtype != FLOAT32) return "its dtype";
   if (v->tensor.rank == 0 && !ecx_is_constant(v)) return "a tensor without dimensions";
-  if (v->tensor.rank > XNN_MAX_TENSOR_DIMS) return "its number of dimensions";
   if (v->tensor.nbytes == 0) return "an empty tensor";
   for (size_t d = 0; d < v->tensor.rank; d++)
     if (v->tensor.sizes[d] > INT32_MAX) return "its size";
-  return ecx_memory_form(v) == ECX_FORMS ? "its dim_order" : NULL;
+  return NULL;
 }
 
 const char *ecx_claim_check(const ec_backend_kernel_call *call) {

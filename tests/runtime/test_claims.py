@@ -475,3 +475,21 @@ def test_a_declined_call_leaves_the_inputs() -> None:
         array = np.array([1, value, 3, 4], np.float32)
         expected = torch.tensor(array).sigmoid() + torch.tensor(array)
         np.testing.assert_allclose(method.execute([array])[0], expected.flip(0).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "order", "reason"), [
+    ((2,) * 8, None, "number of dimensions"), ((2, 3, 4), (1, 0, 2), "dim_order"),
+])  # fmt: skip
+def test_quantised_values_are_checked(shape: Any, order: Any, reason: str) -> None:
+    """Quantising calls are refused for what no value of a delegate has, as others are."""
+    plan = Plan()
+    x, y = plan.input(shape, order=order), plan.output(shape, order=order)
+    codes, coding = plan.tensor(shape, "int8", order=order), (0.1, 0, -128, 127, 1)
+    plan.call("quantized_decomposed::quantize_per_tensor.out", x, *coding, codes)
+    plan.call("quantized_decomposed::dequantize_per_tensor.out", codes, *coding, None, y)
+    for how in ("always", "each"):
+        method = load(build(plan), delegate_at_load=how)
+        assert {reason in row["reason"] for row in method.undelegated()} == {True}
+        inputs = np.linspace(-1, 1, np.prod(shape), dtype=np.float32).reshape(shape)
+        [found] = method.execute([inputs])
+        np.testing.assert_allclose(found, inputs, atol=0.051)
