@@ -26,7 +26,10 @@ static const uint64_t interesting[] = {
     0x7fffffff, 0x80000000, 0xffffffff, 0xfffffffe, 0xfffffffc, 0x40000000, 0x3fffffff,
     (uint64_t)1 << 32, (uint64_t)1 << 40, (uint64_t)1 << 60, (uint64_t)1 << 61,
     0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff, 0xfffffffffffffff0,
-    0x7ff0000000000000, 0x7ff8000000000000};
+    0x7ff0000000000000, 0x7ff8000000000000,
+    /* as scales: 1, -1, the smallest, the largest, infinity and NaN of float32; of float64 */
+    0x3f800000, 0xbf800000, 0x00800000, 0x7f7fffff, 0x7f800000, 0x7fc00000,
+    0xbff0000000000000, 0x0010000000000000, 0x7fefffffffffffff};
 
 static uint64_t pick_number(ec_random *r) {
   if (ec_random_below(r, 3) == 0) return ec_random_below(r, 40);

@@ -9,6 +9,7 @@
 #include "../../backends/demo/demo.h"
 #include "../../backends/cadence/operators.h"
 #include "../../backends/coreml/coreml_backend.h"
+#include "../../backends/cortex_m/operators.h"
 #include "../../backends/native/native_backend.h"
 #include "../../backends/tosa/tosa_backend.h"
 #include "../../backends/tosa_ops/operators.h"
@@ -41,6 +42,7 @@ void ec_fuzz_init(void) {
   ec_backend_register(&ecm_backend, NULL);
   ec_backend_register(&ecn_backend, NULL);
   ec_operators_register(&cadence_operators, NULL);
+  ec_operators_register(&cortex_m_operators, NULL);
   ec_backend_register(&ets_backend, NULL);
   ec_backend_register(&ets_vgf_backend, NULL);
   ec_operators_register(&eto_operators, NULL);

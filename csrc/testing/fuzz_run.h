@@ -12,7 +12,7 @@ typedef struct ec_fuzz_counts {
   size_t failed[EC_FUZZ_STATUSES]; /* by status */
 } ec_fuzz_counts;
 
-/* Registers the demo backends, VulkanBackend, and XnnpackBackend if it is linked. Called once. */
+/* Registers the backends and operators of plug-ins that are linked. Called once. */
 void ec_fuzz_init(void);
 
 /* Runs a program, optionally with a data file. The random numbers fill inputs and choose options.

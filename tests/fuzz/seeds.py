@@ -13,8 +13,11 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "backends"),
                 str(HERE.parents[1] / "backends" / "xnnpack")]  # fmt: skip
 
+from record_programs import record
+
 CORPUS = HERE / "corpus"
 PROGRAM = CORPUS / "ptd_program.pte"
+LLM = "llama__", "executorch_llm"
 LARGEST = 1 << 16
 """Maximum size of a seed in bytes: larger seeds are slow and add no coverage."""
 
@@ -107,11 +110,43 @@ def tosa(folder: Path) -> None:
 
     for path in sorted((HERE.parent / "backends/tosa_programs").glob("*.pte")):
         (folder / path.name).write_bytes(path.read_bytes())
+    record(["tests/backends/test_tosa_control_flow.py"], folder)
     for number, build in enumerate(operators.CASES.values()):
         graph = Graph()
         build(graph, np.random.default_rng(0))
         program = graph.program(extract_delegate_segments=True)
         (folder / f"operator_{number}.pte").write_bytes(program)
+
+
+def cadence(folder: Path) -> None:
+    """Write the programs of the tests of Cadence's operators, and the recorded ones."""
+    record(["tests/backends/test_cadence.py", "tests/backends/test_cadence_programs.py"], folder)
+    for path in sorted((HERE.parent / "backends/cadence_programs").glob("*.pte")):
+        (folder / path.name).write_bytes(path.read_bytes())
+
+
+def cortex_m(folder: Path) -> None:
+    """Write the programs of the tests of Cortex-M's operators (needs the extra `arm`)."""
+    record(["tests/backends/test_cortex_m.py"], folder)
+
+
+def calls(folder: Path) -> None:
+    """Write programs whose calls run as one, are folded, or share memory."""
+    names = "fuse", "fold", "join", "merge", "merge_random", "claimed_integers"
+    record([f"tests/runtime/test_{name}.py" for name in names], folder)
+
+
+def llm(folder: Path) -> None:
+    """Write calls of the operators of language models, and programs with attention."""
+    import random_calls
+    import sample_calls
+
+    for kind, module in (("random", random_calls), ("sample", sample_calls)):
+        for name, data in module.programs(1):  # type: ignore[attr-defined]
+            if name.startswith(LLM):
+                (folder / f"{kind}_{name}.pte").write_bytes(data)
+    names = "runtime/test_attend.py", "runtime/test_attend_random.py", "kernels/test_llm_programs.py"
+    record([f"tests/{name}" for name in names], folder)
 
 
 def coreml(folder: Path) -> None:
@@ -130,9 +165,10 @@ def native(folder: Path) -> None:
         (folder / f"{type(made).__name__}.pte").write_bytes(pte)
 
 
-TARGETS: dict[str, Callable[[Path], None]] = {"pte": pte, "ptd": ptd, "bpte": bpte,
-                                              "coreml": coreml, "native": native, "tosa": tosa,
-                                              "vulkan": vulkan, "xnnpack": xnnpack}  # fmt: skip
+TARGETS: dict[str, Callable[[Path], None]] = {
+    "pte": pte, "ptd": ptd, "bpte": bpte, "cadence": cadence, "calls": calls, "coreml": coreml,
+    "cortex_m": cortex_m, "llm": llm, "native": native, "tosa": tosa, "vulkan": vulkan,
+    "xnnpack": xnnpack}  # fmt: skip
 
 
 def kept_files(target: str) -> list[Path]:

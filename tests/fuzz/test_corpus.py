@@ -11,7 +11,7 @@ from pathlib import Path
 
 import guided
 import pytest
-from driver import ROOT, SANITIZERS, count
+from driver import ROOT, SANITIZERS, build, count
 from seeds import CORPUS, PROGRAM, TARGETS, kept_files
 
 MUTATIONS = int(os.environ.get("EXECUTORCH_C_FUZZ_MUTATIONS", "8"))
@@ -87,6 +87,16 @@ def test_guard_pages(tmp_path: Path) -> None:
     subprocess.run(command, check=True)
     assert subprocess.run([str(program)], check=False).returncode == 0
     assert subprocess.run([str(program), "x"], check=False).returncode == -signal.SIGSEGV
+
+
+@pytest.mark.heavy  # a minute, only where clang is installed
+def test_clang_compiles_everything(tmp_path: Path) -> None:
+    """The C core and the backends of the fuzzer compile with clang, which libFuzzer needs."""
+    try:
+        clang = guided.find_clang()
+    except guided.NoClang as error:
+        pytest.skip(str(error))
+    build(tmp_path, "fuzz", CC=clang, CFLAGS="-O0 -w")
 
 
 def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
