@@ -409,7 +409,8 @@ def compare(
             element does not widen the tolerance of others, and small outputs have a small one.
             A dict sets tolerances by index or name of the output: {"logits": 1e-3}.
         equal_nan: NaN equals NaN in the same place.
-        check_dtype: Outputs of another dtype differ, and numbers of another type (bool, int, float).
+        check_dtype: Outputs of another dtype differ, and numbers of another type (bool, int,
+            float).
         names: Names of the outputs, for reports and tolerances. Default: keys of dicts in
             `expected`.
 

@@ -145,8 +145,8 @@ def llm(folder: Path) -> None:
         for name, data in module.programs(1):  # type: ignore[attr-defined]
             if name.startswith(LLM):
                 (folder / f"{kind}_{name}.pte").write_bytes(data)
-    names = "runtime/test_attend.py", "runtime/test_attend_random.py", "kernels/test_llm_programs.py"
-    record([f"tests/{name}" for name in names], folder)
+    names = "runtime/test_attend", "runtime/test_attend_random", "kernels/test_llm_programs"
+    record([f"tests/{name}.py" for name in names], folder)
 
 
 def coreml(folder: Path) -> None:
