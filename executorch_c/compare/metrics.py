@@ -140,6 +140,13 @@ def _direction(a: Array, e: Array) -> tuple[float, float]:
     return cosine, 20 * (math.log10(signal) - math.log10(noise)) if signal else -math.inf
 
 
+def _largest(values: Array) -> Index | None:
+    """Return the index of the first of the largest elements; None of an empty array."""
+    if not values.size:
+        return None
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(values)), values.shape))
+
+
 def measure(
     actual: Array,
     expected: Array,
@@ -172,12 +179,7 @@ def measure(
         cosine, snr = _direction(a[compared], e[compared])
         ulp = _ulp(actual, expected, both)
     count = int(np.count_nonzero(outside))
-    worst = first = None
-    if a.size:
-        flat = int(np.argmax(excess if count else error))
-        worst = tuple(int(i) for i in np.unravel_index(flat, a.shape))
-    if count:
-        first = tuple(int(i) for i in np.unravel_index(int(np.argmax(outside)), a.shape))
+    worst = _largest(excess if count else error)
     return ErrorMetrics(
         elements=a.size,
         mismatched=count,
@@ -187,7 +189,7 @@ def measure(
         cosine=cosine,
         snr_db=snr,
         argmax=argmax_agreement(a, e),
-        first=first,
+        first=_largest(outside) if count else None,
         worst=worst,
         actual_at_worst=None if worst is None else a[worst].item(),
         expected_at_worst=None if worst is None else e[worst].item(),
