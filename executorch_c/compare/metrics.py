@@ -91,7 +91,7 @@ def _ordered(array: Array) -> Array:
     return ordered
 
 
-def _errors(actual: Array, expected: Array) -> Array:
+def errors_of(actual: Array, expected: Array) -> Array:
     """Return |actual - expected|: that of integers of one kind is exact, where float64 is."""
     kinds = actual.dtype.kind + expected.dtype.kind
     if kinds not in ("ii", "uu"):
@@ -113,7 +113,7 @@ def _ulp(actual: Array, expected: Array, both: Array) -> float:
         return math.nan if both.size else 0.0
     floats = [a.dtype for a in (actual, expected) if a.dtype.kind in "fV"]
     if not floats:
-        return float(_errors(actual, expected)[both].max())
+        return float(errors_of(actual, expected)[both].max())
     coarse = min([*floats, np.dtype(np.float64)], key=lambda dtype: dtype.itemsize)
     a, e = (_ordered(x[both].astype(coarse)) for x in (actual, expected))
     return float(_apart(a, e).max())
@@ -167,7 +167,7 @@ def measure(
     both = np.isfinite(a) & np.isfinite(e)
     with np.errstate(all="ignore"):
         same = (a == e) | (np.isnan(a) & np.isnan(e) if equal_nan else False)
-        error = np.where(both, _errors(actual, expected), np.where(same, 0.0, np.inf))
+        error = np.where(both, errors_of(actual, expected), np.where(same, 0.0, np.inf))
         size = np.where(np.isfinite(e), np.abs(e), 0.0)
         if actual.dtype.kind in "iu" and expected.dtype.kind in "iu":
             same = actual == expected  # float64 rounds large integers

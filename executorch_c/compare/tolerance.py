@@ -30,7 +30,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from executorch_c._arrays import Array
-from executorch_c.compare.metrics import ErrorMetrics, measure, rms
+from executorch_c.compare.metrics import ErrorMetrics, errors_of, measure, rms
 from executorch_c.compare.scale import magnitudes_of, mask_values, scale_of, unmasked, widened
 
 Verdict: TypeAlias = Literal["match", "differ", "inconclusive"]
@@ -394,14 +394,13 @@ def uninformative(expected: Array) -> str:
 
 def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:
     """Return the number of elements out of tolerance; all elements if the RMS error is."""
-    a, e = widened(actual), widened(expected)
     with np.errstate(all="ignore"):
-        error = np.abs(a - e)
+        error = errors_of(actual, expected)
         wrong = ~(error <= tolerance.limit) | np.isinf(error)
         if wrong.any():
-            same = a == e
+            same = actual == expected
             if equal_nan:
-                same |= np.isnan(a) & np.isnan(e)
+                same |= np.isnan(widened(actual)) & np.isnan(widened(expected))
             wrong &= ~same
             if tolerance.undecided is not None:
                 wrong &= ~tolerance.undecided

@@ -27,6 +27,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
+from executorch_c.compare.arrays import count_problem
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.scale import widened
 from executorch_c.debug._graph_noise import GraphNoise
@@ -117,6 +118,8 @@ class Walk:
         """Outputs: number, the program's, eager's."""
         self.together: list[tuple[int, Array, Array]] = []
         """Outputs of an untraced call that are not those of the traced one: likewise."""
+        self.misfits: list[_Row] = []
+        """Outputs of another shape or dtype, and a wrong number of them."""
         self.untraced: Sequence[object] = ()
         self.interrupted = False
 
@@ -174,6 +177,8 @@ class Walk:
         rows = [row.judged("ok") for row in rows]
         if self.limits is None or self.interrupted:
             return rows
+        if self.misfits:
+            return [*rows, *self.misfits]
         if self.limits.given:
             found = [(end, self.limits.error(*end[1:], ()).mismatched) for end in self.together]
             return [*rows, *self._results(found)]
@@ -277,6 +282,10 @@ class Walk:
         from torch.fx import Node
 
         seen = {n for match in self.last.values() for n in match.nodes}
+        problem = count_problem(len(outputs), len(self.graph.outputs))
+        if problem:
+            place = self.graph.nodes[-1]
+            self.misfits.append(_misfit_row("outputs", np.empty(0), place, problem=problem))
         for i, (place, output) in enumerate(zip(self.graph.outputs, outputs)):
             if not isinstance(place, Node) or not isinstance(output, np.ndarray):
                 continue
@@ -284,6 +293,7 @@ class Walk:
             if seen.isdisjoint(known) or not self._is_value(place, output):
                 self._judge(Match(LAST, f"output {i}", "result", False, [output], [place], place))
             eager = self.runs.eager[place].value
+            self.misfits += _misfit(i, output, place, eager)
             self.ends += _end(i, output, eager)
             if self.untraced:
                 self.together += _end(i, self.untraced[i], eager)
@@ -344,6 +354,32 @@ def _shaped(array: Any, like: Any, near: Array) -> Any:
         return made[0] if made else None
     wanted = sample(near)
     return min(made, key=lambda one: distance(sample(as_array(one)), wanted))
+
+
+def _misfit(number: int, output: Array, place: Node, eager: Any) -> list[_Row]:
+    """Return a row for an output of another shape, or another dtype than integers have: programs of
+    another float dtype, or with quantised outputs, have models of float32."""
+    wanted = as_array(eager).dtype
+    if output.shape != tuple(eager.shape):
+        return [_misfit_row(f"output {number}", output, place, shape=tuple(eager.shape))]
+    if eager.dtype.is_floating_point or output.dtype == wanted:
+        return []
+    problem = f"dtype {output.dtype.name}, expected {wanted.name}"
+    return [_misfit_row(f"output {number}", output, place, problem=problem)]
+
+
+def _misfit_row(
+    where: str,
+    output: Array,
+    place: Node,
+    shape: tuple[int, ...] | None = None,
+    problem: str = "",
+) -> _Row:
+    """Return the row of outputs that cannot be compared."""
+    size = ErrorSize(output.size, output.size, math.nan, math.inf, (0, 0), (0, 0))
+    error = NodeError(0, where, "result", output.shape, output.dtype.name, size, None,
+                      "unexplained", expected_shape=shape, problem=problem)  # fmt: skip
+    return _Row(LAST, error, place, output, output)
 
 
 def _misshapen_row(match: Match) -> _Row:

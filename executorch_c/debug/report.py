@@ -69,6 +69,8 @@ class NodeError:
     """All layers of a fused node."""
     expected_shape: tuple[int, ...] | None = None
     """Shape of the reference's result, if it differs."""
+    problem: str = ""
+    """Difference of an output in dtype, or of their number."""
 
     @property
     def ok(self) -> bool:
@@ -101,6 +103,8 @@ def _times(gain: float | None) -> str:
 
 def _mean(row: NodeError) -> str:
     """Return an error in words."""
+    if row.problem:
+        return row.problem
     if row.expected_shape is not None:
         return f"shape {_text.shape(row.shape)}, expected {_text.shape(row.expected_shape)}"
     error = row.accumulated if row.local is None or row.verdict != "source" else row.local
@@ -209,6 +213,9 @@ class ErrorReport(Report):
             return f"{count} compared, every one is within tolerance"
         if first.verdict == "source":
             return f"first divergence: {first}: {_mean(first)}{self._more(first)}"
+        if first.problem or (first.name == "result" and first.expected_shape is not None):
+            return (f"the outputs differ, though every node that was matched is right on its own "
+                    f"inputs: {first.where}: {_mean(first)}")  # fmt: skip
         if first.verdict == "unexplained":
             return ("the outputs differ by more than rounding explains, though every node that was "
                     f"matched is right on its own inputs; first divergence: {first}: "

@@ -18,6 +18,7 @@ import deep
 import executorch_c
 import xnnpack_flow
 from deep import FLOWS, lower
+from exports import export
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge, to_edge_transform_and_lower
 from executorch_c import cli
@@ -263,6 +264,45 @@ def test_dynamic_quantisation() -> None:
     with torch.no_grad():
         other[2].weight[7] *= 1.5
     assert_found(explain(program, xnnpack_flow.SCHEMES["dynamic_channel"](other, x, None), x), "2")
+
+
+class Function(nn.Module):
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(x)
+
+
+OUTPUTS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], str]] = {
+    "one is missing": (lambda x: (x + 1,), lambda x: (x + 1, x * 2), "1 output, expected 2"),
+    "one more": (lambda x: (x + 1, x * 2), lambda x: (x + 1,), "2 outputs, expected 1"),
+    "a shape that broadcasts": (lambda x: x.sum(1, keepdim=True), lambda x: x.sum(1),
+                                "shape (2, 1)"),
+    "an integer's dtype": (lambda x: (x * 8).int(), lambda x: (x * 8).long(), "expected int64"),
+    "a large integer": (lambda x: (x > 0).long() * (2**62 + 1), lambda x: (x > 0).long() * 2**62,
+                        "out of tolerance"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_wrong_outputs_of_right_nodes(name: str) -> None:
+    wrong, right, says = OUTPUTS[name]
+    x = torch.randn(2, 4)
+    assert explain(export(Function(right), x), Function(right), (x,)).verdict == "match"
+    report = explain(export(Function(wrong), x), Function(right), (x,))
+    assert report.verdict == "differ"
+    assert says in " ".join(report.summary().split())
+
+
+def test_inputs_that_the_model_changes() -> None:
+    def doubled(x: Tensor) -> Tensor:
+        return x.mul_(2) + 1
+
+    x = torch.randn(2, 4)
+    assert explain(export(Function(doubled), x.clone()), Function(doubled), (x.clone(),)).ok
+    assert not explain(export(Function(lambda x: x * 2 + 1), x), Function(doubled), (x,)).ok
 
 
 def test_tolerances() -> None:

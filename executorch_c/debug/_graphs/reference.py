@@ -113,12 +113,14 @@ class Reference:
 
     @property
     def outputs(self) -> list[Any]:
-        """User outputs, in order: nodes, or constants."""
+        """The program's outputs, in order: nodes, or constants. New values of inputs that the
+        model changes in place are the first."""
         from torch.export.graph_signature import OutputKind
 
         results: Any = next(node for node in self.nodes if node.op == "output").args[0]
         specs = self.program.graph_signature.output_specs
-        return [n for n, s in zip(results, specs) if s.kind == OutputKind.USER_OUTPUT]
+        kinds = OutputKind.USER_INPUT_MUTATION, OutputKind.USER_OUTPUT
+        return [n for n, s in zip(results, specs) if s.kind in kinds]
 
     def unrolled(self, inputs: Sequence[Any]) -> Reference:
         """Return the reference without control flow, as it runs on these inputs."""
