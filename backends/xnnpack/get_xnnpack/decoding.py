@@ -6,18 +6,20 @@ from get_xnnpack.patch import Patch
 
 FAR = 8192
 """Bytes between the weights that a kernel of one row multiplies and those that it asks for."""
+ASK = "__builtin_prefetch((const int8_t*) w + {}, 0, 0);\n"
+"""Asks for weights that are read once: they do not displace what the next steps read."""
 
 
 def far(kernel: str, near: tuple[int, ...]) -> tuple[Patch, ...]:
     """Return the patches that replace the distances of prefetches in a kernel's file."""
     line = "xnn_prefetch_to_l1((const int8_t*) w + {});\n"
-    return tuple(Patch(f"src/{kernel}.c", line.format(at), line.format(FAR + at % 256),
+    return tuple(Patch(f"src/{kernel}.c", line.format(at), ASK.format(FAR + at % 256),
                        near.count(at)) for at in dict.fromkeys(near))  # fmt: skip
 
 
 def asks(kernel: str, after: str, bytes_: tuple[int, ...]) -> tuple[Patch, ...]:
     """Return the patches that add prefetches to a kernel's file."""
-    lines = "".join(f"      __builtin_prefetch((const int8_t*) w + {FAR + at});\n" for at in bytes_)
+    lines = "".join("      " + ASK.format(FAR + at) for at in bytes_)
     return (Patch(f"src/{kernel}.c", after, after + lines),)
 
 

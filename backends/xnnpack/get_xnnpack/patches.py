@@ -32,7 +32,21 @@ TILES = (
     Patch(
         "src/operator-run.c",
         '#include "pthreadpool.h"\n',
-        '#include "pthreadpool.h"\n\n' + (FOLDER / "tiles.h").read_text(),
+        '#include "pthreadpool.h"\n\n' + (FOLDER / "tiles.h").read_text()
+        + (FOLDER / "alone.h").read_text(),
+    ),
+    # Threads for steps of microseconds: a token of a small Llama had 300 of them.
+    Patch(
+        "src/operator-run.c",
+        "  for (size_t i = 0; i < XNN_MAX_COMPUTE_INVOCATIONS; i++) {\n"
+        "    switch (op->compute[i].type) {\n",
+        "  const pthreadpool_t ecx_given = threadpool;\n"
+        "  for (size_t i = 0; i < XNN_MAX_COMPUTE_INVOCATIONS; i++) {\n"
+        "    threadpool = ecx_pool_of(\n"
+        "        &op->compute[i],\n"
+        "        (const void*) ((uintptr_t) &op->context + op->compute[i].context_offset),\n"
+        "        ecx_given);\n"
+        "    switch (op->compute[i].type) {\n",
     ),
     *(
         Patch(

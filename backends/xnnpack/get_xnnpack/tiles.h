@@ -22,6 +22,7 @@ enum {
   ECX_TASKS = 10,      /* minimum number of a thread, so that none waits long for the last one */
   ECX_TASK = 1 << 20,  /* bytes of weights times rows, some 5 us: tasks may be so small */
   ECX_FIRST = 5,       /* rows */
+  ECX_ROW_TASK = 1 << 16, /* bytes of weights of a task of few rows, some 2 us */
   ECX_WIDE = 64        /* columns that a kernel of products.h multiplies at once */
 };
 
@@ -70,7 +71,8 @@ static size_t ecx_columns(const struct ecx_shape* shape, size_t nc, size_t threa
     const size_t columns = shape->images * divide_round_up(shape->m, shape->mr) * shape->n;
     nc = threads == 1 ? shape->n : max(wide, columns / (threads * ECX_TASKS));
   }
-  if (shape->m > shape->mr) nc = min(nc, max(1, ECX_PANEL / shape->least) * shape->nr);
+  const size_t most = shape->m > shape->mr || threads == 1 ? ECX_PANEL : ECX_ROW_TASK;
+  if (shape->m > shape->mr || threads > 1) nc = min(nc, max(1, most / shape->least) * shape->nr);
   if (shape->bytes && nc > wide) nc -= nc % wide;
   return min(nc, shape->n);
 }

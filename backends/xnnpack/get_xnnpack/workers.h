@@ -71,9 +71,8 @@ static int64_t now(void) {
   return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Waits briefly. Returns false when it is time to sleep. *until is 0 at first. */
-static bool spin(int64_t* until) {
-  for (int i = 0; i < PAUSES; i++) pthreadpool_yield();
+/* Returns false when it is time to sleep. *until is 0 at first. */
+static bool is_early(int64_t* until) {
   const int64_t time = now();
   if (!*until) *until = time + SPIN_NANOSECONDS;
   return time < *until;
@@ -89,9 +88,12 @@ static uint32_t next_command(struct pthreadpool* pool, uint32_t last) {
   int64_t until = 0;
   uint32_t command;
   do {
-    command = atomic_load_explicit(&pool->command, memory_order_acquire);
-    if ((command >> 1 & NUMBER) != last || command & 1) return command;
-  } while (spin(&until));
+    for (int i = 0; i < PAUSES; i++) {
+      command = atomic_load_explicit(&pool->command, memory_order_acquire);
+      if ((command >> 1 & NUMBER) != last || command & 1) return command;
+      pthreadpool_yield();
+    }
+  } while (is_early(&until));
   for (;;) {
     atomic_fetch_add(&pool->active_threads, 1);
     command = atomic_load(&pool->command); /* the caller sets it before it counts the sleepers */
@@ -218,8 +220,13 @@ static void open_loop(struct pthreadpool* pool, size_t workers) {
 static bool close_loop(struct pthreadpool* pool) {
   pthreadpool_atomic_uint32_t* at = &pool->has_active_threads;
   uint32_t state = atomic_fetch_or_explicit(at, CLOSED, memory_order_acq_rel) | CLOSED;
-  for (int64_t until = 0; state & JOINED && spin(&until);)
-    state = atomic_load_explicit(at, memory_order_acquire);
+  int64_t until = 0;
+  do {
+    for (int i = 0; i < PAUSES && state & JOINED; i++) {
+      pthreadpool_yield();
+      state = atomic_load_explicit(at, memory_order_acquire);
+    }
+  } while (state & JOINED && is_early(&until));
   const bool is_long = state & JOINED;
   while (state & JOINED) {
     state = atomic_fetch_or_explicit(at, WAITED, memory_order_acq_rel) | WAITED;

@@ -25,16 +25,18 @@ static ec_status check_heads(ec_call *c, const sdpa_args *p, size_t i) {
   EC_TRY(ec_call_check_same_dtype(c, i, p->q));
   EC_TRY(ec_call_check_rank(c, i, RANK, RANK));
   const int64_t heads = t->sizes[p->head];
-  ec_shape_text(t->sizes, RANK, found, sizeof found);
-  ec_shape_text(q->sizes, RANK, shape, sizeof shape);
   if (t->sizes[0] != q->sizes[0] || t->sizes[3] != q->sizes[3])
-    return ec_call_fail(c, i, "shape %s, expected the first and last dimension of '%s', %s", found,
-                        c->op->args[p->q].name, shape);
+    return ec_call_fail(c, i, "shape %s, expected the first and last dimension of '%s', %s",
+                        ec_shape_text(t->sizes, RANK, found, sizeof found),
+                        c->op->args[p->q].name,
+                        ec_shape_text(q->sizes, RANK, shape, sizeof shape));
   if (heads < 1 || q->sizes[p->head] % heads)
     return ec_call_fail(c, i, "shape %s has %" PRId64 " heads, expected a divisor of the %" PRId64
-                        " of '%s'", found, heads, q->sizes[p->head], c->op->args[p->q].name);
+                        " of '%s'", ec_shape_text(t->sizes, RANK, found, sizeof found), heads,
+                        q->sizes[p->head], c->op->args[p->q].name);
   if (i == p->v && !ec_tensor_same_sizes(t, ec_arg_tensor(c, p->k)))
-    return ec_call_fail(c, i, "shape %s, expected that of '%s', %s", found,
+    return ec_call_fail(c, i, "shape %s, expected that of '%s', %s",
+                        ec_shape_text(t->sizes, RANK, found, sizeof found),
                         c->op->args[p->k].name,
                         ec_shape_text(ec_arg_tensor(c, p->k)->sizes, RANK, shape, sizeof shape));
   return EC_OK;
