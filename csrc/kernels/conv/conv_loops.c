@@ -6,6 +6,8 @@
 #include "core/template.h"
 #include "kernels/conv/conv.h"
 
+enum { COLUMNS = 32 }; /* of a panel with AVX-512 */
+
 /* Consecutive output positions of one row, as lanes of a panel. */
 typedef struct conv_run {
   int64_t lane, count, at[EC_CONV_AXES]; /* input position of the first one, without taps */

@@ -23,6 +23,10 @@ static void EC_FN(pack_weights)(const ec_gemm_side *side, const ec_gemm_panel *p
 /* Packs `count` adjacent positions, of which those before `from` and from `end` on are zeros. */
 static inline void EC_FN(pack_adjacent)(EC_G *to, const EC_T *row, int64_t from, int64_t end,
                                         int64_t count) {
+  if (from == 0 && end == COLUMNS && count == COLUMNS) {
+    for (size_t i = 0; i < COLUMNS; i++) to[i] = EC_FN(get)(row[i]);
+    return;
+  }
   for (int64_t i = 0; i < from; i++) to[i] = (EC_G)0;
   for (int64_t i = from; i < end; i++) to[i] = EC_FN(get)(row[i]);
   for (int64_t i = end; i < count; i++) to[i] = (EC_G)0;
@@ -65,8 +69,8 @@ static inline void EC_FN(next_tap)(const ec_conv_phase *p, EC_FN(tap) * t) {
 }
 
 /* Packs the input for k = (channel, tap), in rows of positions. */
-static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
-                             void *packed) {
+EC_CLONES static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_panel *panel,
+                                       size_t width, void *packed) {
   const ec_conv_phase *p = side->geometry;
   const ec_conv_line *line = p->line;
   conv_run runs[EC_MICRO_LANES];

@@ -66,15 +66,56 @@ static void axpy_near(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_sid
   axpy_float32(&rest, a, &from, row, (float *)out + done);
 }
 
-#define ROW_OF(name, axpy, type, in_place)                                                         \
-  {EC_KEEP(name, pack_##name), EC_KEEP(name, store_##name), EC_KEEP(name, axpy),                   \
+/* ---- packing of rows ------------------------------------------------------------------------ */
+
+enum { QUAD = 4 };
+typedef float quad __attribute__((vector_size(QUAD * sizeof(float))));
+
+static inline void pack_quad(const float *from, int64_t lane, size_t width, float *to) {
+  quad x[QUAD];
+  for (int l = 0; l < QUAD; l++) memcpy(&x[l], from + l * lane, sizeof x[l]);
+  const quad a = EC_SHUFFLE(x[0], x[1], 0, 4, 1, 5), b = EC_SHUFFLE(x[2], x[3], 0, 4, 1, 5);
+  const quad c = EC_SHUFFLE(x[0], x[1], 2, 6, 3, 7), d = EC_SHUFFLE(x[2], x[3], 2, 6, 3, 7);
+  x[0] = EC_SHUFFLE(a, b, 0, 1, 4, 5);
+  x[1] = EC_SHUFFLE(a, b, 2, 3, 6, 7);
+  x[2] = EC_SHUFFLE(c, d, 0, 1, 4, 5);
+  x[3] = EC_SHUFFLE(c, d, 2, 3, 6, 7);
+  for (size_t i = 0; i < QUAD; i++) memcpy(to + i * width, &x[i], sizeof x[i]);
+}
+
+/* pack_float32 for contiguous k: four lanes by four steps are transposed in registers. */
+static void pack_quads(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
+                       void *packed) {
+  const float *from = (const float *)side->data + panel->lane0 * side->lane + panel->k0;
+  const size_t rows = (size_t)panel->lanes, depth = (size_t)panel->depth;
+  float *to = packed;
+  if (side->k != 1 || rows < QUAD) {
+    pack_float32(side, panel, width, packed);
+    return;
+  }
+  for (size_t l = 0; l < rows; l += QUAD) {
+    l = l + QUAD <= rows ? l : rows - QUAD; /* the last ones may be packed twice */
+    const float *x = from + (int64_t)l * side->lane;
+    size_t i = 0;
+    for (; i + QUAD <= depth; i += QUAD) pack_quad(x + i, side->lane, width, to + i * width + l);
+    for (; i < depth; i++)
+      for (int64_t q = 0; q < QUAD; q++)
+        to[i * width + l + (size_t)q] = x[q * side->lane + (int64_t)i];
+  }
+  for (size_t i = 0; i < depth && rows < width; i++)
+    memset(to + i * width + rows, 0, (width - rows) * sizeof *to);
+}
+
+#define ROW_OF(name, pack, axpy, type, in_place)                                                   \
+  {EC_KEEP(name, pack),        EC_KEEP(name, store_##name), EC_KEEP(name, axpy),                   \
    EC_KEEP(name, dot_##name),  EC_KEEP(name, reference_##name), type, in_place}
-#define ROW(name, type, in_place) ROW_OF(name, axpy_##name, type, in_place)
+#define ROW(name, type, in_place) ROW_OF(name, pack_##name, axpy_##name, type, in_place)
 
 const ec_gemm_loops ec_gemm_loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT16] = ROW(float16, EC_MICRO_FLOAT, false),
     [EC_BFLOAT16] = ROW(bfloat16, EC_MICRO_FLOAT, false),
-    [EC_FLOAT32] = ROW_OF(float32, EC_IS_SMALL ? axpy_float32 : axpy_near, EC_MICRO_FLOAT, true),
+    [EC_FLOAT32] = ROW_OF(float32, EC_IS_SMALL ? pack_float32 : pack_quads,
+                          EC_IS_SMALL ? axpy_float32 : axpy_near, EC_MICRO_FLOAT, true),
     [EC_FLOAT64] = ROW(float64, EC_MICRO_DOUBLE, true),
     [EC_UINT8] = ROW(uint8, EC_MICRO_UINT32, false),
     [EC_INT8] = ROW(int8, EC_MICRO_UINT32, false),

@@ -9,6 +9,10 @@
 #include "kernels/iterate.h"
 #include "kernels/vecmath.h"
 
+#if EC_SIMD_X86
+#include <immintrin.h>
+#endif
+
 enum {
   SOFTMAX_LANES = 16,   /* partial sums of a row */
   SOFTMAX_BLOCK = 1024, /* elements whose sum stays in the compute type */
@@ -54,24 +58,40 @@ SOFTMAX_PART float exp_below(float x) {
   return p * a * ec_bits_float((uint32_t)(whole - half + 127) << 23);
 }
 
+#define SOFTMAX_STEP(p, x, c) _mm512_fmadd_ps(p, x, _mm512_set1_ps(c))
+
+/* exp_below of a vector, with equal bits. */
+SOFTMAX_512 SOFTMAX_PART void exp_vector(const float *x, float m, vector_float32 *out) {
+  const __m512 less = _mm512_sub_ps(_mm512_loadu_ps(x), _mm512_set1_ps(m));
+  const __m512 in = _mm512_max_ps(_mm512_set1_ps(-104.0f), less); /* NaN is the second operand */
+  const __m512 shifted = SOFTMAX_STEP(in, _mm512_set1_ps(1.44269504f), 0x1.8p23f);
+  const __m512 n = _mm512_sub_ps(shifted, _mm512_set1_ps(0x1.8p23f));
+  const __m512 high = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e4p-1f), in);
+  const __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.7f7d1cp-20f), high);
+  __m512 q = SOFTMAX_STEP(r, _mm512_set1_ps(0x1.6db4e4p-10f), 0x1.123be0p-7f);
+  q = SOFTMAX_STEP(q, r, 0x1.55545ep-5f);
+  q = SOFTMAX_STEP(q, r, 0x1.55548ep-3f);
+  q = SOFTMAX_STEP(q, r, 0.5f);
+  const __m512 p = _mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r);
+  *out = (vector_float32)_mm512_scalef_ps(_mm512_add_ps(p, _mm512_set1_ps(1)), n);
+}
+
 /* Returns the sum of e^(x - m), which `to` receives unless it is NULL. */
 SOFTMAX_512 static double sum_row_512(const float *x, size_t n, float m, float *to) {
   double total = 0;
   for (size_t from = 0; from < n; from += SOFTMAX_BLOCK) {
     const size_t end = n - from < SOFTMAX_BLOCK ? n : from + SOFTMAX_BLOCK;
     vector_float32 sums = {0}, v;
-    float e[SOFTMAX_LANES];
     size_t i = from;
     for (; i + SOFTMAX_LANES <= end; i += SOFTMAX_LANES) {
-      for (size_t l = 0; l < SOFTMAX_LANES; l++) e[l] = exp_below(x[i + l] - m);
-      memcpy(&v, e, sizeof v);
+      exp_vector(x + i, m, &v);
       sums += v;
       if (to) memcpy(to + i, &v, sizeof v);
     }
     for (size_t l = 0; i < end; i++, l++) {
-      e[0] = exp_below(x[i] - m);
-      sums[l] += e[0];
-      if (to) to[i] = e[0];
+      const float e = exp_below(x[i] - m);
+      sums[l] += e;
+      if (to) to[i] = e;
     }
     total += sum_of_lanes_float32(sums);
   }

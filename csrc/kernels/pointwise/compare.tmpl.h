@@ -1,6 +1,9 @@
 /* Comparisons: bool from two numbers. */
 #define EC_NAME eq
 #define EC_PREDICATE
+#if EC_IS_BOOL /* logical_not */
+#define EC_LOOP_CLONES
+#endif
 #define EC_EXPR(x, y) ((x) == (y))
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME ne
