@@ -3,17 +3,9 @@
 #ifndef ECX_DRAFT_H
 #define ECX_DRAFT_H
 
-#include "kind.h"
+#include "kinds.h"
 #include "payload.h"
 #include "values.h"
-
-/* Numbers of the kinds of nodes: ECX_KIND_Conv2d. */
-enum {
-  ECX_KIND_None = 0,
-#define ECX_NODE(number, name, ...) ECX_KIND_##name = (number),
-#include "nodes.def"
-#undef ECX_NODE
-};
 
 enum { ECX_MOST_FIELDS = 20, ECX_MOST_VECTORS = 2 };
 

@@ -7,4 +7,12 @@
 /* By the type byte of a node; a kind without a name is unknown. */
 extern const ecx_kind ecx_kinds[ECX_KINDS];
 
+/* Numbers of the kinds of nodes: ECX_KIND_Conv2d. */
+enum {
+  ECX_KIND_None = 0,
+#define ECX_NODE(number, name, ...) ECX_KIND_##name = (number),
+#include "nodes.def"
+#undef ECX_NODE
+};
+
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "convert.h"
 #include "elide.h"
 #include "graph.h"
 #include "infer.h"
@@ -56,10 +57,21 @@ static uint32_t read_values(reader *r) {
   return EC_BACKEND_OK;
 }
 
+/* Fails if a position behind the inputs has no value while nothing uses a result: an output that
+ * the exporter lost would not be written. */
+static uint32_t check_gap(const reader *r, uint32_t position) {
+  uint32_t unused = ECX_NONE;
+  if (position == ECX_NONE || !ecx_count_unused_results(r->graph, &unused)) return EC_BACKEND_OK;
+  return ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM,
+                  "payload: argument %u has no value, and nothing uses the value with id %u, which "
+                  "a node computes: its exporter lost an output", (unsigned)position,
+                  (unsigned)r->graph->values[unused].id);
+}
+
 /* Assigns inputs and outputs to their positions among the arguments. */
 static uint32_t place_arguments(const reader *r) {
   ecx_graph *g = r->graph;
-  uint32_t at[2] = {0, 0};
+  uint32_t at[2] = {0, 0}, gap = ECX_NONE;
   uint32_t *by_position = r->c->host->scratch(r->c->call,
                                               (g->extern_count + 1) * sizeof *by_position);
   if (!by_position) return ecx_fail(r->c, EC_BACKEND_ALLOCATION_FAILED, "no memory");
@@ -75,7 +87,10 @@ static uint32_t place_arguments(const reader *r) {
     by_position[v->external] = i;
   }
   for (uint32_t p = 0; p < g->extern_count; p++) {
-    if (by_position[p] == ECX_NONE) continue;
+    if (by_position[p] == ECX_NONE) {
+      gap = p;
+      continue;
+    }
     bool is_output = g->values[by_position[p]].is_output;
     if (at[1] && (!is_output || p != g->arg_count))
       return ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM,
@@ -83,11 +98,12 @@ static uint32_t place_arguments(const reader *r) {
                       (unsigned)g->arg_count);
     (is_output ? g->outputs : g->inputs)[at[is_output]++] = by_position[p];
     g->arg_count = p + 1;
+    if (!is_output) gap = ECX_NONE;
   }
   g->input_count = at[0];
   g->output_count = at[1];
-  return at[1] ? EC_BACKEND_OK
-               : ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM, "payload: it has no outputs");
+  if (!at[1]) return ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM, "payload: it has no outputs");
+  return check_gap(r, gap);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -159,7 +175,7 @@ static uint32_t read_node(const reader *r, ec_fb_table table, ecx_node *n) {
   ECX_TRY(read_bounds(r, table, n));
   ECX_TRY(read_operands(r, n));
   ecx_mark_indices(r->graph, n);
-  return ecx_check_types(r->c, r->graph, n);
+  return EC_BACKEND_OK;
 }
 
 static bool is_wanted(const ecx_graph *g, const ecx_node *n) {
@@ -186,6 +202,12 @@ static uint32_t read_nodes(const reader *r) {
     g->nodes[i].index = i;
     ECX_TRY(read_node(r, ec_fb_vec_table(nodes, i), &g->nodes[i]));
   }
+  return ecx_add_conversions(r->c, g, r->id_count);
+}
+
+static uint32_t check_nodes(const reader *r) {
+  ecx_graph *g = r->graph;
+  for (uint32_t i = 0; i < g->node_count; i++) ECX_TRY(ecx_check_types(r->c, g, &g->nodes[i]));
   for (uint32_t i = 0; i < g->output_count; i++)
     if (g->values[g->outputs[i]].producer == ECX_NONE)
       return ecx_fail(r->c, EC_BACKEND_INVALID_PROGRAM,
@@ -224,8 +246,9 @@ uint32_t ecx_graph_open(const ecx_call *c, const ecx_payload *payload, ecx_graph
   reader r = {c, payload, graph, NULL, 0};
   uint32_t status = alloc_graph(&r);
   if (!status) status = read_values(&r);
-  if (!status) status = place_arguments(&r);
   if (!status) status = read_nodes(&r);
+  if (!status) status = place_arguments(&r);
+  if (!status) status = check_nodes(&r);
   if (!status) status = ecx_graph_infer(c, graph);
   if (r.by_id) c->host->free(r.by_id);
   return status;

@@ -70,6 +70,13 @@ def quantisation(kind: str, **changes: Any) -> Callable[[xnnpack_payload.Payload
     return change
 
 
+def no_position(payload: xnnpack_payload.Payload, where: Callable[[dict[str, Any]], bool],
+                **changes: Any) -> None:  # fmt: skip
+    """Make a value one of the graph, and change the graph."""
+    tensor(where, flags=0, external_id=-1 & 0xFFFFFFFF)(payload)
+    payload.graph.update(changes)
+
+
 def is_input(t: dict[str, Any]) -> bool:
     return bool(t.get("flags", 0) & 1)
 
@@ -109,7 +116,7 @@ CASES = [
     ("conv-float32", tensor(is_output, external_id=0), "which is already another value"),
     ("conv-float32", tensor(is_output, flags=4), "flags 0x4"),
     ("conv-float32", tensor(is_output, flags=3), "input and an output"),
-    ("conv-float32", tensor(is_output, flags=0, external_id=-1 & 0xFFFFFFFF), "it has no outputs"),
+    ("cat-float32", lambda p: no_position(p, is_output, num_externs=2), "it has no outputs"),
     ("conv-float32", tensor(is_input, datatype=2), "dtype|datatypes"),
     ("conv-static_channel", quantisation("PerChannelQuant", channel_dim=3), "dimension 3|channels"),
     ("conv-static_channel", quantisation("PerChannelQuant", channel_dim=9), "dimension 9"),

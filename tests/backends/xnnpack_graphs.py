@@ -72,6 +72,8 @@ class Graph:
         self.constants = b""
         self.inputs: list[int] = []
         self.outputs: list[int] = []
+        self.lost: set[int] = set()
+        """Outputs that the payload does not mark; the program has them, in float32."""
 
     # ---- values ----
 
@@ -184,6 +186,8 @@ class Graph:
         """Return the payload with its arguments in order: inputs, then outputs."""
         for place, index in enumerate([*self.inputs, *self.outputs]):
             self.tensor(index)["external_id"] = place
+        for index in self.lost:
+            self.tensor(index).update(flags=0, external_id=ABSENT)
         graph = {
             "version": "0", "xnodes": self.nodes, "xvalues": self.values,
             "num_externs": len(self.inputs) + len(self.outputs), "input_ids": self.inputs,
@@ -199,7 +203,8 @@ class Graph:
         for index in [*self.inputs, *self.outputs]:
             tensor = self.tensor(index)
             add = plan.input if index in self.inputs else plan.output
-            dtype = NUMPY[datatypes()[tensor["datatype"]]]
+            lost = index in self.lost
+            dtype = "float32" if lost else NUMPY[datatypes()[tensor["datatype"]]]
             shape = (bounds or {}).get(index, tensor["dims"])
             args.append(int(add(shape, dtype, dynamism=plans.BOUNDED)))
         plan.append(plans.schema.DelegateCall(plan.delegate(BACKEND, 0), args))
