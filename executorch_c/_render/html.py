@@ -2,7 +2,8 @@
 
     tag("p", "a < b", class_="bad")  # <p class="bad">a &lt; b</p>
 
-Text is escaped everywhere; `Markup` is text that is already HTML.
+Text is escaped everywhere, and its control characters are shown (a program's file may hold codes
+that reverse the text after them); `Markup` is text that is already HTML.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TypeAlias
+
+from executorch_c._render.text import visible
 
 Rows: TypeAlias = "list[list[object]]"
 
@@ -30,7 +33,11 @@ VERDICTS = {
 
 def escaped(item: object) -> Markup:
     """Return Markup unchanged, and any other object as escaped text."""
-    return item if isinstance(item, Markup) else Markup(escape(str(item)))
+    return item if isinstance(item, Markup) else Markup(_escaped(str(item)))
+
+
+def _escaped(text: str) -> str:
+    return escape("\n".join(map(visible, text.split("\n"))))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
@@ -38,7 +45,7 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
     `class_` and `for_` are the attributes class and for."""
     said = "".join(
         f" {key.rstrip('_').replace('_', '-')}"
-        + ("" if value is True else f'="{escape(str(value))}"')
+        + ("" if value is True else f'="{_escaped(str(value))}"')
         for key, value in attributes.items() if value is not None and value is not False
     )  # fmt: skip
     inside = "".join(escaped(child) for child in children if child is not None)

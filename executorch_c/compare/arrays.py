@@ -83,7 +83,7 @@ class OutputComparison:
     @property
     def title(self) -> str:
         """ "output 0", "output 0 ('logits')"."""
-        return f"output {self.index}" + (f" ('{self.name}')" if self.name else "")
+        return f"output {self.index}" + (f" ('{_text.visible(self.name)}')" if self.name else "")
 
     def why(self) -> str:
         """Return a sentence: the difference and its place, or the reason of an inconclusive

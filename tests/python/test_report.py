@@ -104,6 +104,14 @@ REPORTS: dict[str, Callable[[], Report]] = {
 }
 
 
+def test_control_characters_are_shown() -> None:
+    """Names of a file may hold codes of a terminal, and marks that reverse the text after them."""
+    made = tag("p", "a\x1b[2J\u202e<b>\nc", title="\x07")
+    [problem] = compare({"a\x1b[2J": np.ones(2)}, {"a\x1b[2J": np.ones(3)}).problems()
+    assert r"a\x1b[2J" in problem
+    assert made == r'<p title="\x07">a\x1b[2J\u202e&lt;b&gt;' + "\nc</p>"
+
+
 class Reader(html.parser.HTMLParser):
     """A parser that fails if elements are not closed in order."""
 
