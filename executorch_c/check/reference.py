@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class Eager:
-    """A PyTorch model and the outputs of its calls, flat, as arrays and Python values."""
+    """A PyTorch model and the outputs of its calls, flat, as arrays and Python values. The first
+    are the new values of inputs that it changes in place, as in an exported program."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -36,15 +38,16 @@ class Eager:
         with torch.no_grad():
             for call in calls:
                 args, kwargs = _pytree.tree_map(_cloned, call)
-                if mode is None:
-                    tree = module(*args, **kwargs)
-                else:
+                if mode is not None:
                     args, kwargs = _pytree.tree_map(mode.rounded, (args, kwargs))
-                    with mode:
-                        tree = module(*args, **kwargs)
+                leaves = _pytree.tree_leaves((args, kwargs))
+                given = [(leaf, leaf._version) for leaf in leaves if hasattr(leaf, "_version")]
+                with mode or nullcontext():
+                    tree = module(*args, **kwargs)
                 flat = [v for leaf in _pytree.tree_leaves(tree) for v in flatten(leaf)]
-                outputs.append([array(value) for value in flat])
-                self.names = names_of(tree)
+                changed = [leaf for leaf, version in given if leaf._version != version]
+                outputs.append([array(value) for value in [*changed, *flat]])
+                self.names = [*["a changed input"] * len(changed), *names_of(tree)]
         return outputs
 
     def noise(self, calls: Sequence[Call], epsilon: float = 0.0) -> list[list[list[Any]]] | None:

@@ -95,7 +95,8 @@ def errors_of(actual: Array, expected: Array) -> Array:
     """Return |actual - expected|: that of integers of one kind is exact, where float64 is."""
     kinds = actual.dtype.kind + expected.dtype.kind
     if kinds not in ("ii", "uu"):
-        return np.abs(widened(actual) - widened(expected))
+        errors: Array = np.abs(widened(actual) - widened(expected))
+        return errors
     a, e = (x.astype(np.int64 if kinds == "ii" else np.uint64) for x in (actual, expected))
     return _apart(a, e).astype(np.float64)
 

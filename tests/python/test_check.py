@@ -23,7 +23,7 @@ from executorch_c.check.flows import FLOWS
 from executorch_c.check.result import worst_elements
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import CheckError, CheckResult, check_model, compare
-from exports import Decaying, Fn, flow_params, manager
+from exports import Decaying, Fn, export, flow_params, manager
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -299,6 +299,30 @@ def drawn(example: Tensor, seed: int = 0) -> Tensor:
         example.shape, example.dtype, example.stride(),
     )  # fmt: skip
     return found
+
+
+class Caches(nn.Module):
+    """Changes an input in place, as models with caches that the caller owns do."""
+
+    def __init__(self, factor: float = 1.0, writes: bool = True) -> None:
+        super().__init__()
+        self.factor, self.writes = factor, writes
+
+    def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        new = torch.cat([cache[1:], x[:1] * self.factor])
+        return x * (cache.copy_(new) if self.writes else new)[0]
+
+
+@pytest.mark.parametrize(("program", "verdict", "says"), [
+    (Caches(), "match", ""), (Caches(1.01), "differ", "output 0 ('a changed input')"),
+    (Caches(writes=False), "differ", "1 output, expected 2"),
+])  # fmt: skip
+def test_inputs_that_the_model_changes(program: nn.Module, verdict: str, says: str) -> None:
+    inputs = torch.randn(2, 4), torch.randn(3, 4)
+    pte = export(program.eval(), *(x.clone() for x in inputs))
+    result = check_model(Caches().eval(), inputs, program=pte)
+    assert result.verdict == verdict
+    assert says in str(result)
 
 
 def test_random_floats_are_like_the_example() -> None:
