@@ -13,6 +13,9 @@ import numpy as np
 Change = Callable[[np.ndarray], np.ndarray]
 """Returns other bytes of a constant."""
 
+RECORD = b"\xef\xbe\xad\xde"
+"""Begins the description of a record, 64 bytes before its data: dtype, size, offset."""
+
 
 def vulkan_constant(pte: bytes, shape: tuple[int, ...]) -> slice:
     """Return the place of a Vulkan payload's constant of a shape: its key is the digest of its
@@ -28,6 +31,17 @@ def vulkan_constant(pte: bytes, shape: tuple[int, ...]) -> slice:
         if hashlib.sha256(pte[at : at + size]).hexdigest() == key:
             return slice(at, at + size)
     raise AssertionError(key)
+
+
+def coreml_record(pte: bytes, size: int) -> slice:
+    """Return the place of the only record of a size in Core ML's weight.bin."""
+    found, at = [], pte.find(RECORD)
+    while at >= 0:
+        if int.from_bytes(pte[at + 8 : at + 16], "little") == size:
+            found.append(at + 64)
+        at = pte.find(RECORD, at + 1)
+    (place,) = found
+    return slice(place, place + size)
 
 
 def _weight_node(graph: Any, layer: str) -> Any:
@@ -56,10 +70,26 @@ def scales_of(graph: Any, layer: str) -> np.ndarray:
     if not hasattr(graph, "graph"):
         scales = dict(graph.named_modules())[layer].weight.scale
         return scales.detach().numpy()  # type: ignore[no-any-return]
+    node = _dequantized(graph, layer)
+    return getattr(graph, node.args[1].target).detach().numpy()  # type: ignore[no-any-return]
+
+
+def _dequantized(graph: Any, layer: str) -> Any:
     node = _weight_node(graph, layer)
     while "dequantize" not in str(node.target):
         node = node.args[0]
-    return getattr(graph, node.args[1].target).detach().numpy()  # type: ignore[no-any-return]
+    return node
+
+
+def multipliers_of(graph: Any, layer: str) -> np.ndarray:
+    """Return the factors of a layer's sums in TOSA's RESCALE, by channel."""
+    layer_node = next(iter(_dequantized(graph, layer).users))
+    after = layer_node
+    while not str(after.target).startswith("quantized_decomposed.quantize"):
+        after = next(iter(after.users))
+    scales = scales_of(graph, layer).astype(np.float64)
+    factor, _ = np.frexp(layer_node.args[0].args[1] * scales / after.args[1])
+    return np.round(factor * 2.0**31).astype("<i4")
 
 
 def _layouts(weight: np.ndarray) -> Iterator[bytes]:
@@ -73,6 +103,7 @@ def _layouts(weight: np.ndarray) -> Iterator[bytes]:
             nibbles = turned.ravel().view(np.uint8) & 15
             yield (nibbles[::2] | nibbles[1::2] << 4).tobytes()
             yield (nibbles[1::2] | nibbles[::2] << 4).tobytes()
+            yield ((nibbles[::2] | nibbles[1::2] << 4) ^ 0x88).tobytes()  # XNNPACK: 8 is zero
 
 
 def place_of(pte: bytes, weight: np.ndarray) -> slice:

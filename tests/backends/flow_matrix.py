@@ -155,6 +155,33 @@ def without_activations(graph: Any) -> Any:
     return graph
 
 
+# ---- XNNPACK -----------------------------------------------------------------------------------
+
+
+def _xnnpack(group: int | None) -> Callable[[nn.Module, Inputs], Made]:
+    """Lower layers with weights of 4 bits, by channel or by group, where a row is whole groups: the
+    partitioner refuses others."""
+
+    def lower(model: nn.Module, inputs: Inputs) -> Made:
+        from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
+        from torchao.quantization.granularity import PerAxis, PerGroup
+
+        granularity = PerAxis(0) if group is None else PerGroup(group)
+        config = Int8DynamicActivationIntxWeightConfig(
+            weight_dtype=torch.int4, weight_granularity=granularity
+        )
+        model = copy.deepcopy(model)
+        quantize_(model, config, filter_fn=lambda layer, _: isinstance(layer, nn.Linear)
+                  and layer.in_features % 32 == 0)  # fmt: skip
+        for layer in model.modules():
+            weight = getattr(layer, "weight", None)
+            if hasattr(weight, "scale"):  # stored as bfloat16
+                weight.scale = weight.scale.bfloat16().float()
+        return _by_flow("xnnpack")(model, inputs)
+
+    return lower
+
+
 # ---- Core ML -----------------------------------------------------------------------------------
 
 
@@ -319,8 +346,16 @@ SCHEMES = [
 """All schemes; those whose packages are missing are skipped by the tests."""
 
 
+XNNPACK = [
+    Scheme("xnnpack", "static8", _by_flow("xnnpack-int8"), "XnnpackBackend"),
+    Scheme("xnnpack", "8da4w", _xnnpack(None), "XnnpackBackend"),
+    Scheme("xnnpack", "qb4w", _xnnpack(32), "XnnpackBackend"),
+]
+"""Schemes of XNNPACK, for planted faults: the rows of `xnnpack_models.py` compare its results."""
+
+
 def scheme_of(scheme_id: str) -> Scheme:
-    (scheme,) = (scheme for scheme in SCHEMES if scheme.id == scheme_id)
+    (scheme,) = (scheme for scheme in [*SCHEMES, *XNNPACK] if scheme.id == scheme_id)
     return scheme
 
 

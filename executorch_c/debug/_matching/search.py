@@ -145,7 +145,7 @@ class Search:
         options = [
             found for node in near if node not in self.state.taken
             and (found := self._candidate(step, node, front, sources)) is not None
-            and found.level and found.exact and _is_fused(step, found)
+            and found.level and found.exact and _is_fused(step, found, front)
         ]  # fmt: skip
         close = CLOSER * min((found.distance for found in options), default=0.0)
         options.sort(key=lambda found: (
@@ -170,13 +170,31 @@ class Search:
             return None
         distance, parts = compared
         path, used = self._origin(node, front, others)
-        constants = self.state.constants
-        exact = all(not one.isdisjoint(used) or one <= constants for one in front.nodes)
+        exact = self._is_exact(front, used)
+        if not exact and (firsts := self._firsts(front)) is not None:
+            longer, all_used = self._origin(node, firsts, ())
+            if self._is_exact(firsts, all_used):
+                path, used, exact = longer, all_used, True
         level = self._level(step, node, path)
         if node in front.all and not exact:
             level = 0  # one of the sources, which another one has not changed much
         is_sure = array.size > 1 and float(np.ptp(sample(array))) > 0
         return Found(node, parts, distance, path, used, level, exact, is_sure=is_sure)
+
+    def _is_exact(self, front: Front, used: set[Node]) -> bool:
+        """Return True if all sources are used, or constants."""
+        return all(not one.isdisjoint(used) or one <= self.state.constants for one in front.nodes)
+
+    def _firsts(self, front: Front) -> Front | None:
+        """Return a front without nodes that only repeat others; None if it has none.
+
+        A path may end at a repetition that another source has led to: an activation that is
+        dequantised by the parameters that a step before has chosen.
+        """
+        if all(len(one) == 1 for one in front.nodes):
+            return None
+        nodes = [{min(one, key=self.state.place.__getitem__)} for one in front.nodes]
+        return Front(nodes, front.through, front.guesses, front.is_open)
 
     def _value(self, node: Node) -> Any:
         """Return the value of a node; of several results None for those that nothing reads."""
@@ -261,11 +279,27 @@ def _nearest(step: Step, equal: Sequence[Found]) -> list[Found]:
     return [found for found in equal if found.distance <= least]
 
 
-def _is_fused(step: Step, found: Found) -> bool:
+def operator_on(step: Step, path: Sequence[Node]) -> Node:
+    """Return the node on a path that a step is: the first of its kind, or the last node.
+
+    A step that rounds the results of others (TOSA's RESCALE of a product, a TABLE of a function)
+    is the product on its path, or the first operator, rather than the quantizers around it.
+    """
+    if step.node_kind == "convert":
+        operators = [node for node in path if not is_quantizer(node)]
+        products = [node for node in operators if kind_of(node) in PRODUCTS]
+        if operators:
+            return (products or operators)[0]
+    return next((node for node in path if kind_of(node) in step.node_kinds), path[-1])
+
+
+def _is_fused(step: Step, found: Found, front: Front) -> bool:
     """Return True if a delegate fuses all nodes after the operator into one."""
-    kinds = step.node_kinds
-    at = next(i for i, node in enumerate(found.path) if kind_of(node) in kinds)
-    after = found.path[at + 1 :]
+    operator = operator_on(step, found.path)
+    rounds = step.node_kind == "convert" and not PRODUCTS.isdisjoint(front.through)
+    if rounds and kind_of(operator) not in PRODUCTS:
+        return False  # the product before the step has no node of its own
+    after = found.path[found.path.index(operator) + 1 :]
     sums = sum(kind_of(node) == "add" for node in after)
     return sums <= (step.node_kind in PRODUCTS) and all(
         is_quantizer(n) or n.target is getitem or operator_of(n) in FUSED | MOVES

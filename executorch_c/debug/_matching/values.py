@@ -36,7 +36,7 @@ from executorch_c.debug._matching import misshapen
 from executorch_c.debug._matching.assignment import Assignment
 from executorch_c.debug._matching.candidates import Found, Front, Guess
 from executorch_c.debug._matching.matches import Match, Matches
-from executorch_c.debug._matching.search import CLOSER, Search
+from executorch_c.debug._matching.search import CLOSER, Search, operator_on
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -206,10 +206,9 @@ class Pairing:
 
 
 def _match(step: Step, found: Found) -> Match:
-    """Return the match of a step; its anchor is the node of the step's kind on the path."""
-    kinds = step.node_kinds
-    anchor = next((node for node in found.path if kind_of(node) in kinds), found.node)
-    if kind_of(found.node) in kinds and not is_quantizer(found.node):
+    """Return the match of a step; its anchor is the node on the path that it is."""
+    anchor = operator_on(step, found.path)
+    if kind_of(found.node) in step.node_kinds and not is_quantizer(found.node):
         anchor = found.node
     return Match(step.order, step.where, step.name, step.inside, list(step.outputs),
                  [found.node], anchor, found.path)  # fmt: skip
