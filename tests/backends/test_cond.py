@@ -125,3 +125,32 @@ def test_a_fault_in_a_branch_is_named(flow: str, yes: bool) -> None:
         named = report.first.name.lower()
         assert ("mul" if yes else "add") in named, str(report)
         assert sum(line.verdict == "source" for line in report) == 1, str(report)
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_fault_in_a_branch_of_a_quantised_program_is_named(yes: bool) -> None:
+    """The planted fault is a wrong operand in a branch; both programs have one calibration."""
+    torch.manual_seed(0)
+    x, row = example(True), flows.FLOWS["tosa-int8"]
+    model, inputs = Flagged().eval(), (x if yes else -x, torch.tensor(yes))
+    samples = [((sign * x, torch.tensor(flag)), {}) for sign in (1, -1) for flag in (True, False)]
+    right = flows._quantize(row, flows.export(model, (inputs, {}), None), samples)
+
+    def explained(graph: Any) -> Any:
+        program = flows._lower(flows.export(graph, (inputs, {}), None), row, "forward")
+        return explain(bytes(program.buffer), right, inputs)
+
+    assert (report := explained(right)) and report.first is None, str(report)
+    for branch, name in (("true_graph_0", "mul"), ("false_graph_0", "add")):
+        wrong = copy.deepcopy(right)
+        graph = getattr(wrong, branch)
+        (node,) = (node for node in graph.graph.nodes if node.name == name)
+        node.args = (node.args[0], node.args[0])  # not the parameter
+        graph.recompile()
+        report = explained(wrong)
+        if (name == "mul") != yes:  # the branch that this input does not take
+            assert report and report.first is None, str(report)
+            continue
+        assert report.verdict == "differ" and report.first is not None, str(report)
+        assert name in report.first.name, str(report)
+        assert [line.verdict for line in report].count("source") == 1, str(report)
