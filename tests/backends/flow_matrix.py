@@ -34,6 +34,8 @@ class Made:
     pte: bytes
     exact: Any = None
     """A module with the device's own arithmetic, whose results are equal bit by bit."""
+    chosen: Any = None
+    """The lowered module with what the flow's compiler chose where two integers are as near."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,10 @@ def _openvino(mode: str, **options: Any) -> Callable[[nn.Module, Inputs], Made]:
         for layer in made.graph.modules():  # NNCF's module decompresses in float16
             if getattr(layer, "_scale", None) is not None and layer._scale.dtype == torch.float16:
                 layer._scale = layer._scale.float()
+        if "WO" not in mode:
+            import openvino_ties
+
+            made.chosen = openvino_ties.computed(made.graph, inputs[0], made.pte)
         return made
 
     return lower
@@ -320,8 +326,10 @@ SCHEMES = [
                                                          "TOSA-1.0+INT+int16")),
            "TOSABackend", packages=ARM, steps=6),  # INT16
     Scheme("openvino", "fp32", _by_flow("openvino"), "OpenvinoBackend", packages=INTEL),
+    # Equal to their modules with the ties of weights as the compiler rounds them, and without
+    # rounding before a residual sum: openvino_ties.py.
     *(Scheme("openvino", mode.lower().replace("_", "-"), _openvino(mode), "OpenvinoBackend",
-             3 / 127, INTEL)  # it stores ranges in place of scales: test_openvino.py
+             packages=INTEL, steps=0)
       for mode in ("INT8_SYM", "INT8_MIXED", "INT8_TRANSFORMER")),
     *(Scheme("openvino", mode.lower().replace("_", "-"), _openvino(mode), "OpenvinoBackend",
              packages=INTEL)
@@ -427,7 +435,7 @@ def _load(scheme: Scheme, model_name: str) -> Loaded:
         made, inputs = export(scheme, model_name)
     except Exception as error:
         return Loaded(error=f"{type(error).__name__}: {error}")
-    graph, found = made.graph, Loaded(made.pte)
+    graph, found = made.chosen or made.graph, Loaded(made.pte)
     with torch.no_grad():
         for x in inputs[: flow_models.CALLS]:
             found.inputs.append(x.numpy())
@@ -442,7 +450,8 @@ def _load(scheme: Scheme, model_name: str) -> Loaded:
 
 
 FILES = [Path(__file__).with_name(name) for name in (
-    "flow_models.py", "flow_matrix.py", "coreml_zoo.py", "cadence_flow.py", "cortex_m_flow.py")
+    "flow_models.py", "flow_matrix.py", "coreml_zoo.py", "cadence_flow.py", "cortex_m_flow.py",
+    "openvino_ties.py")
 ]  # fmt: skip
 
 

@@ -26,8 +26,9 @@ registry = Runtime.get().backend_registry
 BF16 = 2e-2
 """Error of the engine's default on processors with bfloat16."""
 INT8_STEPS = 127
-"""int8 models may differ from eager by a step of the output's range: OpenVINO stores ranges in
-place of scales and zero points. The engine computes what the payload says: test_int8_formulas."""
+"""int8 models may differ from eager by a step of the output's range: some weights at ties are
+rounded the other way (openvino_ties.py). The engine computes what the payload says:
+test_int8_formulas."""
 
 
 def load(data: bytes, **options: Any) -> executorch_c.Method:
