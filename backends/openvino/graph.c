@@ -39,7 +39,10 @@ static uint32_t allocate_rows(const eco_call *c, const eco_blob *blob, eco_graph
   g->edges = alloc_rows(c, edges, sizeof *g->edges);
   g->dims = alloc_rows(c, dims, sizeof *g->dims);
   g->connected = alloc_rows(c, values, sizeof *g->connected);
-  if (g->layers && g->values && g->edges && g->dims && g->connected) return EC_BACKEND_OK;
+  g->by_id = alloc_rows(c, layers, sizeof *g->by_id);
+  g->id_count = layers;
+  if (g->layers && g->values && g->edges && g->dims && g->connected && g->by_id)
+    return EC_BACKEND_OK;
   return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu layers and %zu ports", layers,
                   values);
 }
@@ -51,11 +54,13 @@ static uint32_t fail_layer(const eco_call *c, const eco_graph *g, const char *wh
 
 static uint32_t add_layer(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   uint32_t id;
-  if (!eco_xml_index(tag, "id", &id) || id != g->layer_count)
-    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's layers are not numbered in order: "
-                    "'%.*s' after layer %zu", (int)(tag->attributes.size < 40 ?
-                    tag->attributes.size : 40), tag->attributes.at, g->layer_count);
-  g->layers[g->layer_count++] = (eco_layer){.name = eco_xml_attribute(tag, "name"),
+  if (!eco_xml_index(tag, "id", &id) || id >= g->id_count || g->by_id[id])
+    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's layers have no numbers of their "
+                    "own below %zu: '%.*s' after %zu layers", g->id_count,
+                    (int)(tag->attributes.size < 40 ? tag->attributes.size : 40),
+                    tag->attributes.at, g->layer_count);
+  g->by_id[id] = (uint32_t)g->layer_count + 1;
+  g->layers[g->layer_count++] = (eco_layer){.id = id, .name = eco_xml_attribute(tag, "name"),
                                             .type = eco_xml_attribute(tag, "type"),
                                             .first_value = g->value_count,
                                             .first_input = g->input_count};
@@ -114,6 +119,10 @@ static uint32_t add_data(const eco_call *c, const eco_blob *blob, eco_graph *g, 
   return EC_BACKEND_OK;
 }
 
+static const eco_layer *find_layer(const eco_graph *g, uint32_t id) {
+  return id < g->id_count && g->by_id[id] ? &g->layers[g->by_id[id] - 1] : NULL;
+}
+
 static uint32_t add_edge(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   eco_edge *edge = &g->edges[g->edge_count];
   uint32_t to_port;
@@ -121,8 +130,8 @@ static uint32_t add_edge(const eco_call *c, eco_graph *g, const eco_tag *tag) {
                      eco_xml_index(tag, "from-port", &edge->from_port) &&
                      eco_xml_index(tag, "to-layer", &edge->to) &&
                      eco_xml_index(tag, "to-port", &to_port);
-  const eco_layer *to = whole && edge->to < g->layer_count ? &g->layers[edge->to] : NULL;
-  const eco_layer *from = whole && edge->from < g->layer_count ? &g->layers[edge->from] : NULL;
+  const eco_layer *to = whole ? find_layer(g, edge->to) : NULL;
+  const eco_layer *from = whole ? find_layer(g, edge->from) : NULL;
   const uint32_t first = from && from->value_count ? g->values[from->first_value].port : 0;
   if (!from || !to || edge->from_port < first || edge->from_port - first >= from->value_count ||
       to_port >= to->input_count || g->connected[to->first_input + to_port])
@@ -130,6 +139,8 @@ static uint32_t add_edge(const eco_call *c, eco_graph *g, const eco_tag *tag) {
                     "that do not exist, or an input twice", g->edge_count);
   g->connected[to->first_input + to_port] = true;
   edge->value = (uint32_t)from->first_value + edge->from_port - first;
+  edge->to = (uint32_t)(to - g->layers);
+  edge->from = (uint32_t)(from - g->layers);
   g->layers[edge->to].edge_count++;
   g->edge_count++;
   return EC_BACKEND_OK;
@@ -256,4 +267,5 @@ void eco_graph_close(const ec_host *host, eco_graph *graph) {
   if (graph->edges) host->free(graph->edges);
   if (graph->dims) host->free(graph->dims);
   if (graph->connected) host->free(graph->connected);
+  if (graph->by_id) host->free(graph->by_id);
 }

@@ -14,6 +14,7 @@ typedef struct eco_value {
 } eco_value;
 
 typedef struct eco_layer {
+  uint32_t id; /* numbers in edges: parameters and results are not in their order */
   eco_text name, type;
   size_t first_value, value_count;
   size_t first_input, input_count;
@@ -33,6 +34,8 @@ typedef struct eco_graph {
   eco_edge *edges; /* by the layer that reads */
   int64_t *dims;   /* -1: dynamic */
   bool *connected; /* by input */
+  uint32_t *by_id; /* index of a layer + 1; 0: no layer has the id */
+  size_t id_count; /* layers in the text, those of bodies too */
   size_t layers_end, edges_end; /* of the end tags in the text; 0: none */
   size_t input_count, layer_count, value_count, edge_count, dim_count;
 } eco_graph;

@@ -81,7 +81,7 @@ static bool is_added(const eco_delegate *d, const eco_shown *s, size_t value) {
 
 static void add_layers(const eco_delegate *d, const eco_shown *s, text_writer *w) {
   const eco_graph *g = &s->graph;
-  for (size_t i = 0, id = g->layer_count; i < g->value_count; i++) {
+  for (size_t i = 0, id = g->id_count; i < g->value_count; i++) {
     const eco_value *value = &g->values[i];
     if (!is_added(d, s, i)) continue;
     add_text(w, "<layer id=\"%zu\" name=\"executorch_c.%zu\" type=\"Result\" version=\"opset1\">"
@@ -96,10 +96,10 @@ static void add_layers(const eco_delegate *d, const eco_shown *s, text_writer *w
 
 static void add_edges(const eco_delegate *d, const eco_shown *s, text_writer *w) {
   const eco_graph *g = &s->graph;
-  for (size_t i = 0, id = g->layer_count; i < g->value_count; i++)
+  for (size_t i = 0, id = g->id_count; i < g->value_count; i++)
     if (is_added(d, s, i))
       add_text(w, "<edge from-layer=\"%u\" from-port=\"%u\" to-layer=\"%zu\" to-port=\"0\"/>",
-               (unsigned)g->values[i].layer, (unsigned)g->values[i].port, id++);
+               (unsigned)g->layers[g->values[i].layer].id, (unsigned)g->values[i].port, id++);
 }
 
 static void write_text(const eco_delegate *d, const eco_shown *s, text_writer *w) {

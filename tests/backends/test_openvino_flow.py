@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,3 +55,97 @@ def test_integers_of_weights_are_the_modules() -> None:
     wrong[weight.start + int(np.flatnonzero(np.abs(codes) < 100)[0])] ^= 1
     with pytest.raises(AssertionError, match=r"no constant of \(16, 8, 3, 3\)"):
         openvino_ties.with_codes(made.graph, x, bytes(wrong))
+
+
+# ---- shapes, arguments and dtypes --------------------------------------------------------------
+
+
+class Several(torch.nn.Module):
+    """Several inputs, one of them of integers, and results of several shapes and dtypes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.layer = torch.nn.Embedding(10, 16), torch.nn.Linear(16, 8)
+
+    def forward(self, ids: Any, x: Any, scale: Any) -> Any:
+        y = self.layer(self.table(ids) + x)
+        return y * scale, y.argmax(-1), y.relu().sum(1)
+
+
+class Two(torch.nn.Module):
+    """Two inputs and two results, of one dynamic size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(16, 8)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return self.layer(x) * self.layer(y).sigmoid(), (x - y).amax(1)
+
+
+def lowered(model: Any, inputs: Any, dynamic: Any = None) -> bytes:
+    exported = torch.export.export(model, inputs, dynamic_shapes=dynamic)
+    return bytes(flows._lower(exported, flows.FLOWS["openvino"], "forward").buffer)
+
+
+def compare(pte: bytes, model: Any, calls: Any, rtol: float = 1e-5, atol: float = 1e-5) -> None:
+    """Compare a program's results with eager's, plain and traced, and require one delegate."""
+    program = Runtime.get().load_program(pte)
+    assert [use["id"] for use in program.info()["methods"][0]["delegates"]] == [openvino_blob.ID]
+    method = program.load_method("forward")
+    for inputs in calls:
+        with torch.no_grad():
+            expected = model(*inputs)
+        wanted = expected if isinstance(expected, tuple) else (expected,)
+        arrays = [x.numpy() for x in inputs]
+        plain = [x.copy() for x in method.execute(arrays)]
+        with method.tracing(values=True) as trace:
+            traced = method.execute(arrays)
+        shown = [v.data for e in trace.events if e.kind == "node" for v in e.outputs]
+        assert sum(isinstance(data, np.ndarray) for data in shown) >= 2
+        for found, again, value in zip(plain, traced, wanted, strict=True):
+            np.testing.assert_array_equal(found, again)
+            assert found.dtype == value.numpy().dtype and found.shape == value.shape
+            np.testing.assert_allclose(found, value.numpy(), rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("name", ["mlp", "unet"])
+def test_dynamic_batches(name: str) -> None:
+    model, inputs = models.make(name)
+    x = torch.cat(inputs[:3])
+    pte = lowered(model, (x,), ({0: torch.export.Dim("n", min=1, max=64)},))
+    compare(pte, model, [(torch.cat(inputs[:n]),) for n in (3, 1, 5, 3)])
+
+
+def test_dynamic_images() -> None:
+    model, _ = models.make("unet")
+    sides = {2: 2 * torch.export.Dim("h", min=2, max=32), 3: 2 * torch.export.Dim("w", max=32)}
+    pte = lowered(model, (torch.rand(1, 3, 16, 24),), (sides,))
+    compare(pte, model, [(torch.rand(1, 3, h, w),) for h, w in ((16, 24), (8, 40), (22, 6))])
+
+
+def test_several_arguments_and_results() -> None:
+    torch.manual_seed(0)
+    model = Several().eval()
+    calls = [(torch.randint(0, 10, (2, 5)), torch.randn(2, 5, 16), torch.rand(8))
+             for _ in range(3)]  # fmt: skip
+    compare(lowered(model, calls[0]), model, calls)
+    torch.manual_seed(0)
+    pairs = [(torch.randn(n, 16), torch.randn(n, 16)) for n in (4, 7, 1)]
+    rows = torch.export.Dim("rows", min=1, max=9)
+    compare(lowered(two := Two().eval(), pairs[0], ({0: rows}, {0: rows})), two, pairs)
+
+
+def test_sizes_as_arguments_are_refused_by_the_flow() -> None:
+    """A view of a dynamic size: a delegate would take the size."""
+    model, inputs = models.make("cnn")
+    with pytest.raises(AttributeError, match="'SymInt' object has no attribute 'type'"):
+        lowered(model, (torch.cat(inputs[:3]),), ({0: torch.export.Dim("n", min=1, max=64)},))
+
+
+@pytest.mark.parametrize("name", ["cnn", "mobilenet", "unet", "transformer"])
+def test_half_models(name: str) -> None:
+    """Eager rounds each result to float16, the engine fewer of them."""
+    model, inputs = models.make(name)
+    model, halves = model.half(), [(x.half(),) for x in inputs[:2]]
+    compare(lowered(model, halves[0]), model, halves, rtol=3e-3, atol=6e-3)
