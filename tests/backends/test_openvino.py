@@ -400,7 +400,7 @@ def damaged() -> dict[str, bytes]:
         "a constant outside": blob.edited(b'offset="0" size="', b'offset="9" size="9').pack(),
         "a negative offset": blob.edited(b'offset="0"', b'offset="-4"').pack(),
         "a layer twice": blob.edited(b'<layer id="1"', b'<layer id="0"').pack(),
-        "a layer of a large number": blob.edited(b'<layer id="1"', b'<layer id="4294967295"').pack(),
+        "a large number": blob.edited(b'<layer id="1"', b'<layer id="4294967295"').pack(),
         "an edge of nobody": blob.edited(b'from-layer="0"', b'from-layer="99"').pack(),
         "a port of nobody": blob.edited(b'from-port="0"', b'from-port="7"').pack(),
         "an input without an edge": blob.edited(
