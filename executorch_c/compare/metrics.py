@@ -159,8 +159,8 @@ def measure(
 
     Args:
         actual, expected: Arrays of numbers of one shape; their dtypes may differ.
-        limit: Maximum error of a matching element: a scalar, or an array of one per element. None
-            is so large that NaN or an infinity matches another value.
+        limit: Maximum error of a matching element: a scalar, or an array of one per element. NaN
+            and infinities match no other value, also under an infinite limit.
         equal_nan: NaN matches NaN in the same place.
         undecided: Elements that match whatever they are.
     """
