@@ -128,7 +128,7 @@ def test_a_fault_in_a_branch_is_named(flow: str, yes: bool) -> None:
 
 
 @pytest.mark.parametrize("yes", [True, False])
-def test_a_fault_in_a_branch_of_a_quantised_program_is_named(yes: bool) -> None:
+def test_a_fault_in_a_branch_of_a_tosa_int8_program_is_named(yes: bool) -> None:
     """The planted fault is a wrong operand in a branch; both programs have one calibration."""
     torch.manual_seed(0)
     x, row = example(True), flows.FLOWS["tosa-int8"]
