@@ -39,8 +39,12 @@ static const softmax_fn lanes[EC_DTYPE_COUNT] = {EC_ROWS_FLOATING(softmax_lanes)
 /* ---- rows of float32 with AVX-512 --------------------------------------------------------- */
 
 #if EC_SIMD_X86
+#ifdef __clang__ /* it ignores the whole attribute if it does not know a part */
+#define SOFTMAX_512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma")))
+#else
 #define SOFTMAX_512                                                                                \
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")))
+#endif
 
 /* e^x for x <= 0, or NaN: ec_exp_f32 with multiply-adds and a minimax polynomial. */
 SOFTMAX_PART float exp_below(float x) {
@@ -93,7 +97,7 @@ SOFTMAX_512 static double sum_row_512(const float *x, size_t n, float m, float *
       sums[l] += e;
       if (to) to[i] = e;
     }
-    total += sum_of_lanes_float32(sums);
+    total += sum_of_lanes_float32(&sums);
   }
   return total;
 }

@@ -14,11 +14,11 @@ typedef EC_ACC EC_FN(quarter) __attribute__((vector_size(SOFTMAX_LANES / 4 * siz
 
 static inline EC_ACC EC_FN(larger)(EC_ACC x, EC_ACC y) { return x > y ? x : y; }
 
-SOFTMAX_PART EC_ACC EC_FN(largest_lane)(EC_FN(vector) v) {
+SOFTMAX_PART EC_ACC EC_FN(largest_lane)(const EC_FN(vector) *v) {
   EC_FN(half) half[2];
   EC_FN(quarter) quarter[2];
   EC_ACC l[SOFTMAX_LANES / 4];
-  memcpy(half, &v, sizeof v);
+  memcpy(half, v, sizeof *v);
   const __typeof__(half[0] > half[1]) first = half[0] > half[1];
   half[0] = (EC_FN(half))(((__typeof__(first))half[0] & first) |
                           ((__typeof__(first))half[1] & ~first));
@@ -30,11 +30,11 @@ SOFTMAX_PART EC_ACC EC_FN(largest_lane)(EC_FN(vector) v) {
   return EC_FN(larger)(EC_FN(larger)(l[0], l[1]), EC_FN(larger)(l[2], l[3]));
 }
 
-SOFTMAX_PART double EC_FN(sum_of_lanes)(EC_FN(vector) v) {
+SOFTMAX_PART double EC_FN(sum_of_lanes)(const EC_FN(vector) *v) {
   EC_FN(half) half[2];
   softmax_doubles wide;
   double l[4], sum[4];
-  memcpy(half, &v, sizeof v);
+  memcpy(half, v, sizeof *v);
   wide = __builtin_convertvector(half[0], softmax_doubles) +
          __builtin_convertvector(half[1], softmax_doubles);
   memcpy(l, &wide, sizeof l);
@@ -55,7 +55,7 @@ SOFTMAX_PART EC_ACC EC_FN(largest)(const EC_ACC *x, size_t n) {
       const EC_FN(mask) larger = v > most;
       most = (EC_FN(vector))(((EC_FN(mask))v & larger) | ((EC_FN(mask))most & ~larger));
     }
-    const EC_ACC one = EC_FN(largest_lane)(most);
+    const EC_ACC one = EC_FN(largest_lane)(&most);
     m = one > m ? one : m;
   }
   for (; i < n; i++) m = x[i] > m ? x[i] : m;
@@ -80,7 +80,7 @@ SOFTMAX_PART double EC_FN(exponentials)(EC_ACC *x, size_t n, EC_ACC m, bool keep
       sums[l] += e[0];
       if (!keep) x[i] = e[0];
     }
-    total += EC_FN(sum_of_lanes)(sums);
+    total += EC_FN(sum_of_lanes)(&sums);
     x += block;
     n -= block;
   }
