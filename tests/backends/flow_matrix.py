@@ -344,6 +344,8 @@ SCHEMES = [
         # Not CadenceWithSoftmaxQuantizer (test_cadence_programs.py): the flow's export of the LSTM
         # and of MobileNet takes minutes, and once took 21 GB.
         ("int8", "CadenceDefaultQuantizer"),
+        ("layer-norm", "CadenceWithLayerNormQuantizer"),
+        ("fused-relu", "CadenceFusedConvReluQuantizer"),
         ("linear16", "CadenceWith16BitLinearActivationsQuantizer"))),
     Scheme("native", "fp32", _by_flow("native"), "NativeBackend"),
     Scheme("native", "fp16", _half, "NativeBackend", 3e-3),
