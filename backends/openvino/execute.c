@@ -48,7 +48,8 @@ uint32_t eco_execute(const eco_call *c, eco_delegate *d, ec_backend_arg *args, s
                     "the program passes %zu arguments, but the model has %zu inputs and %zu "
                     "outputs", count, d->inputs, d->outputs);
   ECO_TRY(eco_request_run(c, d, d->request, args));
+  ECO_TRY(eco_trace(c, d, args)); /* before outputs, which may overlap the inputs that it reads */
   for (size_t i = 0; i < d->outputs; i++) ECO_TRY(copy_output(c, d, i, &args[d->inputs + i]));
   d->calls++;
-  return eco_trace(c, d, args);
+  return EC_BACKEND_OK;
 }

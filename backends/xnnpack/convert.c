@@ -14,9 +14,6 @@
 #include "kinds.h"
 #include "values.h"
 
-/* The parameters of a conversion: a table without fields, behind its vtable. */
-static const uint8_t NO_FIELDS[] = {4, 0, 4, 0, 4, 0, 0, 0};
-
 /* A graph that grows into room for its conversions. */
 typedef struct growth {
   ecx_graph *g;
@@ -96,7 +93,7 @@ static void add_node(growth *w, const ecx_node *n) {
 }
 
 static void add_conversion(growth *w, const ecx_node *of, uint32_t from, uint32_t to) {
-  ecx_node n = {.kind = &ecx_kinds[ECX_KIND_Convert], .params = NO_FIELDS + 4,
+  ecx_node n = {.kind = &ecx_kinds[ECX_KIND_Convert], .params = NULL, /* all fields are absent */
                 .debug_handle = of->debug_handle, .min = -__builtin_inff(),
                 .max = __builtin_inff()};
   memset(n.in, 0xff, sizeof n.in);

@@ -22,6 +22,12 @@ LARGEST = 1 << 16
 """Maximum size of a seed in bytes: larger seeds are slow and add no coverage."""
 
 
+def copy_recorded(backend: str, folder: Path) -> None:
+    """Copy the recorded programs of a backend's tests."""
+    for path in sorted((HERE.parent / f"backends/{backend}_programs").glob("*.pte")):
+        (folder / path.name).write_bytes(path.read_bytes())
+
+
 def pte(folder: Path) -> None:
     """Write all programs of make_programs.py: models, each operator, hostile values."""
     from make_programs import write_all
@@ -96,8 +102,7 @@ def vulkan(folder: Path) -> None:
     """Write programs of VulkanBackend: the recorded ones, and each row that is exported."""
     import vulkan_zoo
 
-    for path in sorted((HERE.parent / "backends/vulkan_programs").glob("*.pte")):
-        (folder / path.name).write_bytes(path.read_bytes())
+    copy_recorded("vulkan", folder)
     for row in vulkan_zoo.ROWS:
         (folder / f"{row.id}.pte").write_bytes(vulkan_zoo.load(row).pte)
 
@@ -108,8 +113,7 @@ def tosa(folder: Path) -> None:
     import test_tosa_reference as operators
     from tosa_graphs import Graph
 
-    for path in sorted((HERE.parent / "backends/tosa_programs").glob("*.pte")):
-        (folder / path.name).write_bytes(path.read_bytes())
+    copy_recorded("tosa", folder)
     record(["tests/backends/test_tosa_control_flow.py"], folder)
     for number, build in enumerate(operators.CASES.values()):
         graph = Graph()
@@ -121,8 +125,7 @@ def tosa(folder: Path) -> None:
 def cadence(folder: Path) -> None:
     """Write the programs of the tests of Cadence's operators, and the recorded ones."""
     record(["tests/backends/test_cadence.py", "tests/backends/test_cadence_programs.py"], folder)
-    for path in sorted((HERE.parent / "backends/cadence_programs").glob("*.pte")):
-        (folder / path.name).write_bytes(path.read_bytes())
+    copy_recorded("cadence", folder)
 
 
 def cortex_m(folder: Path) -> None:
