@@ -1,4 +1,4 @@
-/* What a trace shows of one call: the engine's nodes with their times, the layers with values. */
+/* Trace of one call: the engine's nodes with their times, the payload's layers with values. */
 #ifndef ECO_TRACE_H
 #define ECO_TRACE_H
 

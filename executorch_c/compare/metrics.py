@@ -92,7 +92,7 @@ def _ordered(array: Array) -> Array:
 
 
 def errors_of(actual: Array, expected: Array) -> Array:
-    """Return |actual - expected|: that of integers of one kind is exact, where float64 is."""
+    """Return |actual - expected| as float64, computed exactly for integers of one kind."""
     kinds = actual.dtype.kind + expected.dtype.kind
     if kinds not in ("ii", "uu"):
         errors: Array = np.abs(widened(actual) - widened(expected))

@@ -51,8 +51,8 @@ def test_a_program_that_the_flow_lowers_wrongly_is_refused() -> None:
 @pytest.mark.parametrize("flow", ["ethos-u55", "ethos-u85"])
 @pytest.mark.parametrize("name", models.MODELS)
 def test_check_model_for_ethos_u(name: str, flow: str) -> None:
-    """What Vela compiles equals the quantised module, but for the U-Net that the flow lowers
-    wrongly."""
+    """The TOSA graph that Vela compiles equals the quantised module; the flow mis-lowers the
+    U-Net."""
     model, inputs = models.make(name)
     rest = [(x,) for x in inputs[1:4]]
     result = check_model(model, (inputs[0],), flow=flow, n_random=1, real_inputs=rest)

@@ -298,7 +298,7 @@ def _is_fused(step: Step, found: Found, front: Front) -> bool:
     operator = operator_on(step, found.path)
     rounds = step.node_kind == "convert" and not PRODUCTS.isdisjoint(front.through)
     if rounds and kind_of(operator) not in PRODUCTS:
-        return False  # the product before the step has no node of its own
+        return False  # no graph node has the value of the product
     after = found.path[found.path.index(operator) + 1 :]
     sums = sum(kind_of(node) == "add" for node in after)
     return sums <= (step.node_kind in PRODUCTS) and all(
