@@ -19,12 +19,11 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from benchmarks import ROOT
-from benchmarks.common import Row, Table, environment as machine, megabytes, seconds
+from benchmarks.common import PYTHON, Row, Table, has_packages, megabytes, seconds
+from benchmarks.common import environment as machine
 from benchmarks.llm_models import FLOAT32, INT4, environment, file_of, prepare, size_of
 from benchmarks.llm_rivals import NEW, PROMPT, RIVALS
 
-PYTHON = "EXECUTORCH_C_BENCH_PYTHON"
-"""The environment variable of the Python that has the rivals' packages."""
 THREADS = 2
 PAUSE = 0.05
 """Seconds between turns: threads of some runtimes spin for a while."""
@@ -50,15 +49,6 @@ class Prepared:
 
     pythons: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
-
-
-def has_packages(python: str, packages: tuple[str, ...]) -> bool:
-    """Return whether a Python can find all packages."""
-    code = (
-        "import sys, importlib.util as u; sys.exit(any(not u.find_spec(n) for n in sys.argv[1:]))"
-    )
-    done = subprocess.run([python, "-c", code, *packages], cwd=ROOT, capture_output=True)
-    return done.returncode == 0
 
 
 def python_of(name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import math
@@ -20,6 +21,9 @@ from typing import Any
 from benchmarks import IN_PLACE, ROOT
 
 CACHE = Path(__file__).parent / ".cache"
+
+PYTHON = "EXECUTORCH_C_BENCH_PYTHON"
+"""The environment variable of the Python that has the rivals' packages."""
 
 OFFICIAL, OURS = "official", "executorch_c"
 Calls = dict[str, Callable[[], Any]]
@@ -178,6 +182,17 @@ def zoo_program(name: str) -> tuple[Path, str, list[Any]]:
 
 
 # ---- child processes -------------------------------------------------------------------------
+
+
+@functools.cache
+def has_packages(python: str, packages: tuple[str, ...]) -> bool:
+    """Return whether a Python can find all packages."""
+    code = (
+        "import sys, importlib.util as u; sys.exit(any(not u.find_spec(n) for n in sys.argv[1:]))"
+    )
+    done = subprocess.run([python, "-c", code, *packages], cwd=ROOT, capture_output=True)
+    return done.returncode == 0
+
 
 REPORT = """
 import json

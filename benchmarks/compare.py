@@ -94,7 +94,7 @@ def start(rival: Rival, job: Job) -> Process | str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with contextlib.redirect_stdout(io.StringIO()):  # converters have much to say
-                path = rival.prepare(job)
+                path = rival.file(job)
     except Exception as problem:  # exporters raise anything
         return f"export: {type(problem).__name__}: {problem}".splitlines()[0][:200]
     try:

@@ -1,24 +1,30 @@
 """The runtimes that `compare` measures, one row each, and the process that measures one of them.
 
-Add one: a function that writes its file, a function that loads it, and a row in RIVALS.
+Add one: a function that writes its file, a function that loads it, and a row in RIVALS. Packages
+that are not installed here may be those of another Python, `EXECUTORCH_C_BENCH_PYTHON`: it then
+writes and measures the files of the rivals that need them.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
+import io
 import json
 import math
+import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import CACHE
+from benchmarks import ROOT
+from benchmarks.common import CACHE, PYTHON, has_packages
 
 Arrays = Sequence[np.ndarray[Any, Any]]
 Call = Callable[[], Arrays]
@@ -142,14 +148,40 @@ def quantize_onnx(source: Path, target: Path, inputs: Arrays) -> None:
 
 
 def tflite(job: Job) -> Path:
-    path = job.file("litert", ".tflite")
-    if not path.exists():
-        import litert_torch
+    """Convert by litert_torch; in int8, quantise with LiteRT's own tool."""
+    import litert_torch
 
-        part = path.with_suffix(".part.tflite")
-        litert_torch.convert(*job.build()).export(str(part))
-        part.replace(path)
+    path = job.file("litert", ".tflite", ("torch", "litert-torch", "ai-edge-quantizer"))
+    if path.exists():
+        return path
+    module, inputs = job.build()
+    part = path.with_suffix(".part.tflite")
+    if job.scheme == "int8":
+        quantize_tflite(tflite(replace(job, scheme="fp32")), part, [x.numpy() for x in inputs])
+    else:
+        litert_torch.convert(module, inputs).export(str(part))
+    part.replace(path)
     return path
+
+
+def quantize_tflite(source: Path, target: Path, inputs: Arrays) -> None:
+    """Quantise all but inputs and outputs, which are of float32 for all runtimes."""
+    from ai_edge_quantizer import algorithm_manager, qtyping, quantizer, recipe
+
+    tool = quantizer.Quantizer(str(source))
+    tool.load_quantization_recipe(recipe.static_wi8_ai8())
+    for name in (qtyping.TFLOperationName.INPUT, qtyping.TFLOperationName.OUTPUT):
+        tool.update_quantization_recipe(
+            ".*", name, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
+        )
+    found = tool.calibrate({"serving_default": [signature(inputs)]}, num_threads=1)
+    made = tool.quantize(found, enable_progress_bar=False, enable_progress_report=False)
+    made.export_model(str(target), overwrite=True)
+
+
+def signature(inputs: Arrays) -> dict[str, Any]:
+    """Return inputs by the names that litert_torch gives them."""
+    return {f"args_{i}": x for i, x in enumerate(inputs)}
 
 
 # ---- calls -----------------------------------------------------------------------------------
@@ -232,7 +264,7 @@ def litert(path: Path, job: Job, inputs: Arrays) -> Call:
     interpreter = Interpreter(str(path), num_threads=job.threads)
     interpreter.allocate_tensors()
     runner = interpreter.get_signature_runner()
-    feeds = {f"args_{i}": x for i, x in enumerate(inputs)}
+    feeds = signature(inputs)
 
     def call() -> Arrays:
         found = runner(**feeds)
@@ -257,12 +289,32 @@ class Rival:
     claims: bool = False
     is_ours: bool = False
 
+    @property
+    def python(self) -> str:
+        """Return the Python that has the rival's packages, this one first, or an empty string."""
+        for python in (sys.executable, os.environ.get(PYTHON, "")):
+            if python and has_packages(python, self.packages):
+                return python
+        return ""
+
     def missing(self) -> str:
         """Return why the rival cannot be measured here, or an empty string."""
-        for package in self.packages:
-            if importlib.util.find_spec(package) is None:
-                return f"needs {package}: pip install '.[bench]'"
+        if not self.python:
+            return f"needs {', '.join(self.packages)}: pip install '.[bench]', or {PYTHON}"
         return f"needs the option {CLAIM}=" if self.claims and not can_claim() else ""
+
+    def file(self, job: Job) -> Path:
+        """Write the rival's file, in the Python that has its packages, and return its path."""
+        if self.python == sys.executable:
+            return self.prepare(job)
+        command = [self.python, "-m", "benchmarks.rivals", "prepare", self.name]
+        done = subprocess.run(
+            [*command, json.dumps(asdict(job))], capture_output=True, text=True, cwd=ROOT,
+            check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise RuntimeError((done.stderr.strip().splitlines() or ["the process ended"])[-1])
+        return Path(done.stdout.strip().splitlines()[-1])
 
 
 RIVALS = {
@@ -278,8 +330,8 @@ RIVALS = {
         Rival("compiled", "torch.compile", nothing, compiled, schemes=("fp32",)),
         Rival("onnxruntime", "ONNX Runtime", onnx, onnxruntime,
               ("onnx", "onnxscript", "onnxruntime")),
-        Rival("litert", "LiteRT", tflite, litert, ("litert_torch", "ai_edge_litert"),
-              schemes=("fp32",)),
+        Rival("litert", "LiteRT", tflite, litert,
+              ("litert_torch", "ai_edge_litert", "ai_edge_quantizer")),
     )
 }  # fmt: skip
 
@@ -311,7 +363,15 @@ def turn(call: Call, budget: float) -> dict[str, float]:
 
 
 def main() -> None:
-    """Load the rival's file, report, and take a turn for each budget that a line of stdin has."""
+    """Load the rival's file, report, and take a turn for each budget that a line of stdin has.
+
+    With the arguments `prepare`, a rival and a job, write the rival's file, and print its path.
+    """
+    if sys.argv[1] == "prepare":
+        with contextlib.redirect_stdout(io.StringIO()):  # converters have much to say
+            path = RIVALS[sys.argv[2]].prepare(Job(**json.loads(sys.argv[3])))
+        print(path)
+        return
     rival, path, job = RIVALS[sys.argv[1]], Path(sys.argv[2]), Job(**json.loads(sys.argv[3]))
     with np.load(sys.argv[4]) as file:
         inputs = [file[name] for name in file.files if name.startswith("input")]
@@ -331,7 +391,7 @@ def main() -> None:
 def command(rival: Rival, path: Path, job: Job) -> list[str]:
     """Return the command that measures a rival."""
     arguments = [rival.name, str(path), json.dumps(asdict(job)), str(job.io())]
-    return [sys.executable, "-m", "benchmarks.rivals", *arguments]
+    return [rival.python, "-m", "benchmarks.rivals", *arguments]
 
 
 if __name__ == "__main__":

@@ -75,11 +75,32 @@ def test_an_output_of_other_values_is_an_error():
     assert not rivals.error([right * np.nan, right], [right, right]) < 1e-3
 
 
-def test_networks_and_packages_that_are_absent_are_named():
-    from benchmarks import rivals
+def test_packages_that_are_absent_are_named(monkeypatch):
+    from benchmarks import common, rivals
 
+    monkeypatch.delenv(common.PYTHON, raising=False)
     absent = rivals.Rival("x", "X", rivals.nothing, rivals.litert, ("no_such_package",))
-    assert absent.missing() == "needs no_such_package: pip install '.[bench]'"
+    assert absent.missing() == (
+        "needs no_such_package: pip install '.[bench]', or EXECUTORCH_C_BENCH_PYTHON"
+    )
+
+
+def test_a_rival_of_another_python_is_measured_there(monkeypatch, tmp_path):
+    """The other Python is this one, with a module and without executorch_c's environment."""
+    from benchmarks import common, rivals
+
+    (tmp_path / "no_such_package.py").touch()
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv(common.PYTHON, str(python))
+    other = rivals.Rival("eager", "X", rivals.nothing, rivals.eager, ("no_such_package",))
+    assert other.missing() == ""
+    job = rivals.Job("lenet", "fp32", 28, 1, 1)
+    assert rivals.command(other, tmp_path, job)[0] == str(python)
+    assert other.file(job) == job.io()
+    with pytest.raises(RuntimeError, match="no_such_network"):
+        other.file(rivals.Job("no_such_network", "fp32", 28, 1, 1))
 
 
 def test_language_model_rivals_that_are_absent_are_named(monkeypatch):
