@@ -10,6 +10,8 @@
  * A traced call executes folded instructions again, so that traces have all events and values. */
 #include "runtime/fold.h"
 
+#include <string.h>
+
 #include "core/checked.h"
 #include "runtime/exec.h"
 #include "runtime/program_internal.h"
@@ -93,6 +95,64 @@ static bool reads_constants(const ec_method *m, const ec_instr *in) {
   return true;
 }
 
+static bool are_tensors_equal(const ec_tensor *a, const ec_tensor *b) {
+  return a->dtype == b->dtype && ec_tensor_same_sizes(a, b) &&
+         memcmp(a->dim_order, b->dim_order, a->rank) == 0;
+}
+
+static bool are_values_equal(const ec_value *a, const ec_value *b);
+
+static bool are_items_equal(const ec_value *a, const ec_value *b) {
+  for (uint32_t i = 0; i < a->count; i++)
+    if (!are_values_equal(a->as.items[i], b->as.items[i])) return false;
+  return true;
+}
+
+/* True if both have the same contents. Constant tensors have if they are the same memory. */
+static bool are_values_equal(const ec_value *a, const ec_value *b) {
+  if (a == b) return true;
+  if (a->kind != b->kind || a->count != b->count) return false;
+  switch ((ec_kind)a->kind) {
+  case EC_KIND_NONE: return true;
+  case EC_KIND_BOOL: return a->as.b == b->as.b;
+  case EC_KIND_INT: return a->as.i == b->as.i;
+  case EC_KIND_DOUBLE: return memcmp(&a->as.d, &b->as.d, sizeof a->as.d) == 0;
+  case EC_KIND_TENSOR:
+    return a->as.tensor->data == b->as.tensor->data &&
+           are_tensors_equal(a->as.tensor, b->as.tensor);
+  case EC_KIND_INT_LIST:
+  case EC_KIND_TENSOR_LIST:
+  case EC_KIND_OPTIONAL_TENSOR_LIST: return are_items_equal(a, b);
+  default: return false;
+  }
+}
+
+/* True if two folded calls compute the same bytes. */
+static bool are_calls_equal(const ec_instr *a, const ec_instr *b) {
+  if (a->op != b->op) return false;
+  for (size_t i = 0; i < a->op->nargs; i++)
+    if (!a->op->args[i].written && !are_values_equal(a->args[i], b->args[i])) return false;
+  return are_tensors_equal(a->writes[0]->as.tensor, b->writes[0]->as.tensor);
+}
+
+/* Lets the call share the result of an equal one before it. Exporters repeat the transposition of a
+ * weight for each step of a recurrent layer, and all steps shall read one copy from the cache. */
+static bool share_result(const ec_method *m, size_t at, ec_placement *p) {
+  enum { NEAR = 64 }; /* folded calls that are looked at */
+  const ec_instr *in = &m->instrs[at];
+  for (size_t seen = 0; at-- > 0 && seen < NEAR;) {
+    const ec_instr *other = &m->instrs[at];
+    if (!other->folded) continue;
+    seen++;
+    if (!are_calls_equal(in, other)) continue;
+    ec_tensor *t = in->writes[0]->as.tensor;
+    t->data = p->data = other->writes[0]->as.tensor->data;
+    t->capacity = p->capacity = p->nbytes;
+    return true;
+  }
+  return false;
+}
+
 /* Runs one call with its output in separate memory. Returns false if the call is not folded. */
 static bool fold_call(ec_method *m, const ec_instr *in, ec_placement *p) {
   ec_tensor *t = in->writes[0]->as.tensor;
@@ -129,11 +189,13 @@ ec_status ec_fold_constants(ec_method *m, ec_error *err) {
     ec_instr *in = &m->instrs[i];
     if (!in->folded) continue;
     ec_placement *p = ec_placement_of(m, in->writes[0]->as.tensor);
+    EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
+    if (share_result(m, i, p)) continue;
     in->folded = p->folded = p->nbytes <= room && fold_call(m, in, p);
     if (!in->folded) continue;
     room -= p->nbytes;
     m->folded_bytes += p->nbytes;
-    EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP + p->nbytes, err));
+    EC_TRY(ec_budget_work(ec_budget_now(), p->nbytes, err));
   }
   return EC_OK;
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
@@ -89,6 +91,32 @@ def test_a_chain() -> None:
     one.plan.call("aten::add.out", one.t, one.c, 1, u)
     one.plan.call("aten::add.out", one.x, u, 1, one.y)
     one.check(X + 3 * C, folded=32)
+
+
+@pytest.mark.parametrize(
+    ("weight", "dims", "shared"), [(0, (1, 0), True), (0, (0, 1), False), (1, (1, 0), False)]
+)
+def test_equal_calls_share_a_result(weight: int, dims: tuple[int, int], shared: bool) -> None:
+    """Each step of a recurrent layer transposes the same weight."""
+    plan, constants = Plan(), Constants()
+    weights = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
+    slots = [plan.constant(constants, w) for w in weights]
+    x, y, z = plan.input((3, 3)), plan.output((3, 3)), plan.output((3, 3))
+    t, u = plan.tensor((3, 3)), plan.tensor((3, 3))
+    plan.call("aten::permute_copy.out", slots[0], [1, 0], t)
+    plan.call("aten::permute_copy.out", slots[weight], list(dims), u)
+    plan.call("aten::add.out", x, t, 1, y)
+    plan.call("aten::mul.Scalar_out", u, 2.0, z)
+    method = Runtime.get().load_program(build(plan, constants=constants)).load_method("forward")
+    assert method.memory()["folded"] == (36 if shared else 72)
+    ones = np.ones((3, 3), np.float32)
+    expected = (ones + weights[0].T, 2 * weights[weight].transpose(dims))
+    for traced in (False, True, False):
+        with method.tracing() if traced else contextlib.nullcontext() as trace:
+            for found, one in zip(method.execute([ones]), expected, strict=True):
+                np.testing.assert_array_equal(found, one)
+        names = [event.name for event in trace.events] if trace else []
+        assert names.count("aten::permute_copy.out") == 2 * traced
 
 
 def test_memory_that_is_written_again() -> None:
