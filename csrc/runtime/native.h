@@ -139,6 +139,7 @@ typedef struct ec_output_slot {
   ec_value *value;
   bool direct;       /* the last writer may write to the caller's memory */
   bool needs_staging; /* has no memory, and no instruction redirects it to any */
+  bool may_be_skipped; /* no value but what instructions write, which jumps may skip */
   void *bound;       /* caller's memory in the current call */
   void *staging;
   size_t staging_size;
@@ -200,6 +201,7 @@ struct ec_method {
   ec_record_memory recorded;
   ec_joined *joined; /* the calls that run block by block; NULL: none */
   bool uses_shared_state, has_jumps;
+  bool *written; /* tensors that the running call wrote, by index; NULL: no jumps */
 };
 
 static inline bool ec_is_tensor_list(const ec_value *v) {

@@ -103,6 +103,36 @@ static ec_status list_rebindable(const ec_uses *uses, ec_error *err) {
   return EC_OK;
 }
 
+static void mark_written(void *user, const ec_value *v, ec_access how) {
+  const ec_method *m = user;
+  if (how != EC_READS) m->written[v->as.tensor - m->tensors] = true;
+}
+
+void ec_mark_written(const ec_method *m, const ec_instr *in) {
+  ec_visit_accesses(in, mark_written, (void *)(uintptr_t)m);
+}
+
+/* Finds the outputs that have the last call's value, or another tensor's, if jumps skip all of the
+ * instructions that write them. */
+static ec_status find_skippable_outputs(const ec_uses *uses, ec_error *err) {
+  ec_method *m = uses->m;
+  if (!m->has_jumps) return EC_OK;
+  EC_TRY(ec_arena_array(&m->arena, m->tensor_count, sizeof *m->written, "a plan", &m->written,
+                        err));
+  for (size_t i = 0; i < m->instr_count; i++) ec_mark_written(m, &m->instrs[i]);
+  for (size_t i = 0; i < m->initial_count; i++)
+    m->written[m->initials[i].placement - m->placements] = false;
+  for (size_t i = 0; i < m->output_count; i++) {
+    const ec_value *v = m->outputs[i].value;
+    if (v->kind != EC_KIND_TENSOR) continue;
+    const ec_use *u = &uses->rows[ec_use_index(uses, v)];
+    m->outputs[i].may_be_skipped = m->written[ec_use_index(uses, v)] && !u->inputs &&
+                                   !u->is_view && !ec_placement_of(m, v->as.tensor)->named &&
+                                   (u->first_overwrites || u->delegate_overwrites);
+  }
+  return EC_OK;
+}
+
 static void place_output(const ec_uses *uses, size_t index, bool compare) {
   ec_output_slot *slot = &uses->m->outputs[index];
   const ec_value *v = slot->value;
@@ -122,6 +152,7 @@ ec_status ec_place_tensors(ec_method *m, const ec_uses *uses, ec_error *err) {
     m->inputs[i].mutated = is_input_mutated(uses, m->inputs[i].value);
   }
   for (size_t i = 0; i < m->output_count; i++) place_output(uses, i, compare);
+  EC_TRY(find_skippable_outputs(uses, err));
   find_alias_moves(uses);
   return list_rebindable(uses, err);
 }

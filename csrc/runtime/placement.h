@@ -8,4 +8,7 @@
  * unplanned state, and lists the tensors that a call may redirect. */
 ec_status ec_place_tensors(ec_method *m, const ec_uses *uses, ec_error *err);
 
+/* Notes in a method with jumps which tensors an instruction of the running call wrote. */
+void ec_mark_written(const ec_method *m, const ec_instr *in);
+
 #endif

@@ -13,7 +13,7 @@ import zoo
 from alone import alone
 from executorch_c import InvalidProgramError, NotSupportedError, Runtime
 from exports import export
-from plans import Plan, V, build, load, reference
+from plans import Constants, Plan, V, build, load, reference
 from single_op import Arg, Out, SingleOps, Slot
 from torch import Tensor
 
@@ -164,7 +164,7 @@ def test_loop() -> None:
 
 
 def test_jump_over_the_writer_of_an_output() -> None:
-    """A skipped output has the contents of planned memory, or raises without planned memory."""
+    """A skipped output would have the value of the last call."""
     for planned in (True, False):
         plan = Plan()
         x, go = plan.input((4,)), plan.input((), "bool")
@@ -173,7 +173,39 @@ def test_jump_over_the_writer_of_an_output() -> None:
         plan.call("aten::add.out", x, x, 1, y)
         method = load(build(plan))
         np.testing.assert_array_equal(method(ONES, np.array(True)), 2 * ONES)
-        assert method(ONES, np.array(False)).shape == (4,)
+        for _ in range(2):
+            with pytest.raises(executorch_c.Error, match="did not compute output 0: a jump skipped"):
+                method(ONES, np.array(False))
+            np.testing.assert_array_equal(method(3 * ONES, np.array(True)), 6 * ONES)
+
+
+def test_jump_over_the_writer_of_an_intermediate_output() -> None:
+    """Only the skipped output counts: one that was written before the jump has a value."""
+    plan = Plan()
+    x, go = plan.input((4,)), plan.input((), "bool")
+    y, z = plan.output((4,)), plan.output((4,))
+    plan.call("aten::mul.Scalar_out", x, 1.0, y)
+    plan.call("aten::mul.Scalar_out", x, 2.0, z)
+    plan.jump_false(go, 4)
+    plan.call("aten::add.out", y, x, 1, y)
+    method = load(build(plan))
+    for sign in (True, False, True):
+        found = method.execute([ONES, np.array(sign)])
+        np.testing.assert_array_equal(found, [ONES * (1 + sign), 2 * ONES])
+
+
+def test_jump_over_the_writer_of_a_state() -> None:
+    """A state keeps its value, though it is an output."""
+    plan = Plan()
+    x, go = plan.input((4,)), plan.input((), "bool")
+    constants = Constants()
+    state = plan.tensor((4,), buffer=constants.add_mutable(5 * ONES))
+    plan.take(state)
+    plan.jump_false(go, 2)
+    plan.call("aten::add.out", state, x, 1, state)
+    method = load(build(plan, constants=constants))
+    for sign, wanted in ((False, 5), (True, 6), (False, 6), (True, 7)):
+        np.testing.assert_array_equal(method(ONES, np.array(sign)), wanted * ONES)
 
 
 # ---- moves -----------------------------------------------------------------------------------
