@@ -268,5 +268,6 @@ def register_operator(
     from executorch_c import _operators  # imported here because its dependencies import slowly
 
     if fn is None:
+        _operators.check_schema(schema)
         return _partial(_operators.register, schema, override=override)
     return _operators.register(schema, fn, override=override)

@@ -28,6 +28,11 @@ def register(schema: str, fn: F, *, override: bool) -> F:
     return fn
 
 
+def check_schema(schema: str) -> None:
+    """Raise InvalidArgumentError for a wrong schema, TypeError for another object."""
+    _core._parse_schema(schema)
+
+
 def check_parameters(
     fn: Callable[..., object],
     name: str,
