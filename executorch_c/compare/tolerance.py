@@ -392,6 +392,13 @@ def uninformative(expected: Array) -> str:
     return ""
 
 
+def uninformative_all(expected: Iterable[Array]) -> str:
+    """Return the reason why none of several references can show an error, or an empty text."""
+    if all(uninformative(one) for one in expected):
+        return "every compared value is empty, constant, all zero or NaN: give other inputs"
+    return ""
+
+
 def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:
     """Return the number of elements out of tolerance; all elements if the RMS error is."""
     with np.errstate(all="ignore"):

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import getitem
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,8 @@ class Walk:
         """Matches by the node at which they are judged."""
         self.tainted: set[Node] = set()
         """Nodes whose values of the program carry a fault."""
+        self.varying: set[Node] = set()
+        """The inputs, and nodes that depend on them."""
         self.rows: list[_Row] = []
         self.retracted: set[int] = set()
         """Rows without a fault of their own: their inputs were matched wrongly."""
@@ -122,6 +125,13 @@ class Walk:
         """Outputs of another shape or dtype, and a wrong number of them."""
         self.untraced: Sequence[object] = ()
         self.interrupted = False
+
+    def uninformative(self) -> str:
+        """Return the reason why no compared value can show an error, or an empty text."""
+        rows = [row.eager for row in self.rows if not self.varying or row.node in self.varying]
+        found = chain(rows, (eager for _, _, eager in self.ends))
+        given = self.limits is None or self.limits.given
+        return "" if given else tolerance.uninformative_all(found)
 
     def run(
         self,
@@ -150,7 +160,10 @@ class Walk:
         """Compute all nodes, and judge the values that are matched to them."""
         self.runs = Runs(self.graph, arguments, self.last.values())
         nodes = self.graph.nodes
+        self.varying.update(self.graph.inputs)
         for i, node in enumerate(nodes):
+            if not self.varying.isdisjoint(node.all_input_nodes):
+                self.varying.add(node)
             if self.progress is not None:
                 self.progress(i, len(nodes))
             if node.op == "output":

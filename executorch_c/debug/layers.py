@@ -74,9 +74,9 @@ def explain(
 
     Returns an `ErrorReport`; its notes have the number of matched instructions. Its verdict is
     "differ" if a node is a source, or the outputs are out of the noise of the whole graph;
-    "inconclusive" if too few nodes are matched. An interrupt (Ctrl-C) during the comparison
-    returns the report so far. Raises ImportError without torch and executorch, TypeError and
-    ValueError for a reference that cannot be used.
+    "inconclusive" if too few nodes are matched, or no value can show an error (inputs of zeros). An
+    interrupt (Ctrl-C) during the comparison returns the report so far. Raises ImportError without
+    torch and executorch, TypeError and ValueError for a reference that cannot be used.
     """
     _extras.require("explain", "torch", "executorch")
     limits = NodeLimits(rtol, atol)
@@ -127,6 +127,8 @@ def _report(
         notes.insert(0, f"interrupted after {len(rows)} nodes")
     elif matches.coverage < LEAST_COVERAGE and not walk.ends:
         reason = f"too little could be compared ({matches.summary()})"
+    else:
+        reason = walk.uninformative()
     report = ErrorReport(head, tuple(rows), tuple(notes), reason)
     report.set_origins(program=run.origin)
     return report

@@ -16,6 +16,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -167,7 +168,14 @@ def _compare(
         notes.append("too few values could be paired to say where the first divergence is")
         rows, pairs = [], []
     judged = list(_with_verdicts(rows + ends, pairs, a, b))
-    return judged, notes, "" if rows or ends else "no values and no outputs were compared"
+    if not judged:
+        return judged, notes, "no values and no outputs were compared"
+    values = (a.values[i].data for i, _ in pairs)
+    expected = chain(
+        (value for value in values if value.size > 1),  # no factors and other numbers
+        map(as_array, filter(_is_number, a.outputs)),
+    )
+    return judged, notes, "" if limits.given else tolerance.uninformative_all(expected)
 
 
 def _without_mispaired(
@@ -255,7 +263,8 @@ def compare_programs(
     "propagated". A second fault that is smaller than the accumulated error is "propagated", too.
 
     Returns an `ErrorReport`; names of nodes are "baseline's / candidate's" if they differ. Without
-    enough matches it has no place. Raises exceptions of loading and running.
+    enough matches it has no place; where no value can show an error (inputs of zeros), it is
+    "inconclusive". Raises exceptions of loading and running.
     """
     limits = NodeLimits(rtol, atol)
     names = title_of(baseline, "baseline"), title_of(candidate, "candidate")

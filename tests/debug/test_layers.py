@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -294,6 +295,19 @@ def test_wrong_outputs_of_right_nodes(name: str) -> None:
     report = explain(export(Function(wrong), x), Function(right), (x,))
     assert report.verdict == "differ"
     assert says in " ".join(report.summary().split())
+
+
+@pytest.mark.parametrize("x", [torch.zeros(2, 4), torch.ones(0, 4), torch.full((2, 4), math.nan)],
+                         ids=["zeros", "empty", "NaN"])  # fmt: skip
+def test_values_that_can_show_no_error(x: Tensor) -> None:
+    """Any wrong factor would look the same."""
+    scaled = Function(lambda x: x * 3)
+    pte = export(scaled, x)
+    report = explain(pte, scaled, (x,))
+    assert report.verdict == "inconclusive" and "give other inputs" in report.reason
+    assert explain(pte, scaled, (x,), rtol=0, atol=0).verdict == "match"  # as given
+    if x.numel():
+        assert explain(pte, scaled, (torch.randn(2, 4),)).verdict == "match"
 
 
 def test_inputs_that_the_model_changes() -> None:

@@ -339,3 +339,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             cli.main(["compare", *wrong])
         assert stop.value.code == 2
     assert "two programs, or one and --kernels" in capsys.readouterr().err
+
+
+def test_values_that_can_show_no_error() -> None:
+    """Zero times any weight is zero: another weight would be a match."""
+    x = torch.zeros(2, 4)
+    a, b = (export(nn.Linear(4, 3, bias=False), x) for _ in range(2))
+    report = compare_programs(a, b, [x])
+    assert report.verdict == "inconclusive" and "give other inputs" in report.reason
+    assert compare_programs(a, b, [torch.randn(2, 4)]).verdict == "differ"
+    assert compare_programs(a, a, [torch.randn(2, 4)]).verdict == "match"
