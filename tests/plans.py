@@ -36,8 +36,8 @@ from executorch.exir._serialize._program import (
 )
 from single_op import BOUNDED, DTYPES, STATIC, UNBOUND, WIDTHS
 
-__all__ = ["BOUNDED", "STATIC", "UNBOUND", "Constants", "Outcome", "Plan", "V", "adding", "build",
-           "edited", "load", "reference", "schema"]  # fmt: skip
+__all__ = ["BOUNDED", "STATIC", "UNBOUND", "Constants", "Outcome", "Plan", "V", "adding", "both",
+           "build", "edited", "load", "reference", "schema"]  # fmt: skip
 
 
 class V(int):
@@ -336,3 +336,13 @@ def reference(pte: Any, *inputs: Any, name: str = "forward",
     if os.WIFSIGNALED(status):
         return Outcome(signal=os.WTERMSIG(status))
     return pickle.loads(data) if data else Outcome(error="the process ended without an answer")
+
+
+def both(pte: bytes, *inputs: Any) -> list[Any]:
+    """Return our outputs, compared with the reference's."""
+    found = load(pte).execute(list(inputs))
+    wanted = reference(pte, *inputs).outputs
+    assert wanted is not None
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+    return found
