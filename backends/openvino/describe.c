@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "graph.h"
+#include "regions.h"
 
 enum { TEXT = 192 };
 
@@ -88,7 +88,7 @@ uint32_t eco_describe(const eco_call *c, const ec_backend_init *what,
   if (!blob.is_known)
     return ECO_FAIL(c, EC_BACKEND_NOT_SUPPORTED, "the payload of %zu bytes is not in the format of "
                     "OpenVINO 2025, which alone is read here", what->payload_size);
-  uint32_t status = eco_graph_open(c, &blob, &graph);
+  uint32_t status = eco_regions_open(c, &blob, &graph);
   if (!status) status = show_graph(c, &graph, visitor);
   eco_graph_close(c->host, &graph);
   return status;

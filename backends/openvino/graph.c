@@ -14,18 +14,19 @@ static void *alloc_rows(const eco_call *c, size_t count, size_t size) {
   return c->host->alloc((count + 1) * size); /* count is less than the bytes of the text */
 }
 
-static uint32_t decode_text(const eco_call *c, const eco_blob *blob, eco_graph *g) {
+uint32_t eco_graph_decode(const eco_call *c, const eco_blob *blob, eco_graph *g) {
   g->text = alloc_rows(c, blob->model_size, 1);
   if (!g->text)
     return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a model of %zu bytes",
                     blob->model_size);
-  for (size_t i = 0; i < blob->model_size; i++) g->text[i] = eco_blob_text(blob, i);
+  g->text_size = blob->model_size;
+  for (size_t i = 0; i < g->text_size; i++) g->text[i] = eco_blob_text(blob, i);
   return EC_BACKEND_OK;
 }
 
 /* Counts the rows at most, those of bodies included, and allocates them. */
-static uint32_t allocate_rows(const eco_call *c, const eco_blob *blob, eco_graph *g) {
-  eco_text left = {g->text, blob->model_size};
+static uint32_t allocate_rows(const eco_call *c, eco_graph *g) {
+  eco_text left = {g->text, g->text_size};
   eco_tag tag;
   size_t layers = 0, values = 0, edges = 0, dims = 0;
   while (eco_xml_next(&left, &tag)) {
@@ -148,7 +149,7 @@ static uint32_t add_edge(const eco_call *c, eco_graph *g, const eco_tag *tag) {
 
 /* Notes where an end tag of the model itself begins. */
 static void note_end(eco_graph *g, const walk *w, const eco_tag *tag) {
-  const size_t at = (size_t)(tag->name.at - g->text) - 2; /* "</" */
+  const size_t at = (size_t)(eco_tag_begin(tag) - g->text);
   if (w->depth) return;
   if (eco_text_is(tag->name, "layers")) g->layers_end = at;
   if (eco_text_is(tag->name, "edges")) g->edges_end = at;
@@ -232,18 +233,22 @@ static uint32_t sort_edges(const eco_call *c, eco_graph *g) {
   return EC_BACKEND_OK;
 }
 
-uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out) {
+uint32_t eco_graph_parse(const eco_call *c, const eco_blob *blob, eco_graph *g) {
   walk w = {0};
   eco_tag tag;
-  *out = (eco_graph){0};
-  ECO_TRY(decode_text(c, blob, out));
-  ECO_TRY(allocate_rows(c, blob, out));
-  eco_text left = {out->text, blob->model_size};
-  while (eco_xml_next(&left, &tag)) ECO_TRY(read_tag(c, blob, out, &w, &tag));
-  if (!out->layer_count)
+  ECO_TRY(allocate_rows(c, g));
+  eco_text left = {g->text, g->text_size};
+  while (eco_xml_next(&left, &tag)) ECO_TRY(read_tag(c, blob, g, &w, &tag));
+  if (!g->layer_count)
     return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model has no layers");
-  ECO_TRY(check_inputs(c, out, &w));
-  return sort_edges(c, out);
+  ECO_TRY(check_inputs(c, g, &w));
+  return sort_edges(c, g);
+}
+
+uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out) {
+  *out = (eco_graph){0};
+  ECO_TRY(eco_graph_decode(c, blob, out));
+  return eco_graph_parse(c, blob, out);
 }
 
 eco_text eco_layer_operator(const eco_layer *layer) {

@@ -29,6 +29,7 @@ typedef struct eco_edge {
 
 typedef struct eco_graph {
   char *text; /* the XML */
+  size_t text_size;
   eco_layer *layers;
   eco_value *values;
   eco_edge *edges; /* by the layer that reads */
@@ -44,6 +45,11 @@ typedef struct eco_graph {
  * InvalidProgram (numbers of layers and ports that do not fit, inputs without an edge, constants
  * outside the payload). */
 uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out);
+
+/* Writes the XML of a known payload to a graph without one. */
+uint32_t eco_graph_decode(const eco_call *c, const eco_blob *blob, eco_graph *out);
+/* Likewise eco_graph_open, for a graph that is zero but for its XML. */
+uint32_t eco_graph_parse(const eco_call *c, const eco_blob *blob, eco_graph *g);
 
 /* Returns the operator of the exported graph that a layer's name states, "aten.addmm.default" of
  * "aten_addmm_default/aten.addmm.default/Add"; its type without one. */

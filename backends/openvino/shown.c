@@ -1,33 +1,12 @@
-/* The second model: the payload's own, with a Result for each value that has a name of the exported
- * graph. Other values are those of parts into which the flow has split an operator. */
+/* The second model: the payload's own, without regions, with a Result for each value that has a
+ * name of the exported graph. Other values are those of parts of an operator, which the flow has
+ * split. */
 #include "shown.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "regions.h"
 #include "tensors.h"
 
 enum { LAYER_TEXT = 256, DIM_TEXT = 40 }; /* at most, of a Result with its edge; of a dimension */
-
-/* A text that grows to a size known before. */
-typedef struct text_writer {
-  char *at;
-  size_t used, size;
-} text_writer;
-
-static void add_bytes(text_writer *w, const char *bytes, size_t size) {
-  memcpy(w->at + w->used, bytes, size);
-  w->used += size;
-}
-
-static void add_text(text_writer *w, const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  const int size = vsnprintf(w->at + w->used, w->size - w->used, fmt, args);
-  va_end(args);
-  if (size > 0) w->used += (size_t)size;
-}
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -79,37 +58,37 @@ static bool is_added(const eco_delegate *d, const eco_shown *s, size_t value) {
   return s->outputs[value] != UINT32_MAX && s->outputs[value] >= d->outputs;
 }
 
-static void add_layers(const eco_delegate *d, const eco_shown *s, text_writer *w) {
+static void add_layers(const eco_delegate *d, const eco_shown *s, eco_writer *w) {
   const eco_graph *g = &s->graph;
   for (size_t i = 0, id = g->id_count; i < g->value_count; i++) {
     const eco_value *value = &g->values[i];
     if (!is_added(d, s, i)) continue;
-    add_text(w, "<layer id=\"%zu\" name=\"executorch_c.%zu\" type=\"Result\" version=\"opset1\">"
-             "<input><port id=\"0\" precision=\"%s\">", id, id,
-             eco_dtype_of_precision(value->precision)->precision);
+    eco_add_text(w, "<layer id=\"%zu\" name=\"executorch_c.%zu\" type=\"Result\" "
+                 "version=\"opset1\"><input><port id=\"0\" precision=\"%s\">", id, id,
+                 eco_dtype_of_precision(value->precision)->precision);
     for (size_t k = 0; k < value->rank; k++)
-      add_text(w, "<dim>%lld</dim>", (long long)g->dims[value->first_dim + k]);
-    add_text(w, "</port></input></layer>");
+      eco_add_text(w, "<dim>%lld</dim>", (long long)g->dims[value->first_dim + k]);
+    eco_add_text(w, "</port></input></layer>");
     id++;
   }
 }
 
-static void add_edges(const eco_delegate *d, const eco_shown *s, text_writer *w) {
+static void add_edges(const eco_delegate *d, const eco_shown *s, eco_writer *w) {
   const eco_graph *g = &s->graph;
   for (size_t i = 0, id = g->id_count; i < g->value_count; i++)
     if (is_added(d, s, i))
-      add_text(w, "<edge from-layer=\"%u\" from-port=\"%u\" to-layer=\"%zu\" to-port=\"0\"/>",
-               (unsigned)g->layers[g->values[i].layer].id, (unsigned)g->values[i].port, id++);
+      eco_add_text(w, "<edge from-layer=\"%u\" from-port=\"%u\" to-layer=\"%zu\" to-port=\"0\"/>",
+                   (unsigned)g->layers[g->values[i].layer].id, (unsigned)g->values[i].port, id++);
 }
 
-static void write_text(const eco_delegate *d, const eco_shown *s, text_writer *w) {
+static void write_text(const eco_delegate *d, const eco_shown *s, eco_writer *w) {
   const eco_graph *g = &s->graph;
   const char *text = g->text;
-  add_bytes(w, text, g->layers_end);
+  eco_add_bytes(w, text, g->layers_end);
   add_layers(d, s, w);
-  add_bytes(w, text + g->layers_end, g->edges_end - g->layers_end);
+  eco_add_bytes(w, text + g->layers_end, g->edges_end - g->layers_end);
   add_edges(d, s, w);
-  add_bytes(w, text + g->edges_end, s->blob.model_size - g->edges_end);
+  eco_add_bytes(w, text + g->edges_end, g->text_size - g->edges_end);
 }
 
 /* ---- compilation ----------------------------------------------------------------------------- */
@@ -120,7 +99,7 @@ static uint32_t fail_memory(const eco_call *c, size_t size) {
 }
 
 static uint32_t compile_text(const eco_call *c, const eco_delegate *d, eco_shown *s,
-                             const text_writer *w) {
+                             const eco_writer *w) {
   const size_t size = eco_blob_prefix(&s->blob, d->payload) + w->used;
   uint8_t *bytes = c->host->scratch(c->call, size);
   if (!bytes) return fail_memory(c, size);
@@ -143,7 +122,7 @@ static uint32_t compile(const eco_call *c, const eco_delegate *d, eco_shown *s) 
   if (!s->outputs) return fail_memory(c, s->blob.model_size);
   const size_t added = number_outputs(d, g, s->outputs);
   if (!added || !g->layers_end || g->edges_end < g->layers_end) return EC_BACKEND_OK;
-  text_writer w = {.size = s->blob.model_size + added * LAYER_TEXT + g->dim_count * DIM_TEXT};
+  eco_writer w = {.size = g->text_size + added * LAYER_TEXT + g->dim_count * DIM_TEXT};
   w.at = c->host->scratch(c->call, w.size);
   if (!w.at) return fail_memory(c, w.size);
   write_text(d, s, &w);
@@ -154,7 +133,7 @@ static uint32_t compile(const eco_call *c, const eco_delegate *d, eco_shown *s) 
 static uint32_t open_shown(const eco_call *c, const eco_delegate *d, eco_shown *s) {
   const ec_backend_init what = {.payload = d->payload, .payload_size = (size_t)d->blob_bytes};
   ECO_TRY(eco_blob_open(c, &what, &s->blob));
-  ECO_TRY(eco_graph_open(c, &s->blob, &s->graph));
+  ECO_TRY(eco_regions_open(c, &s->blob, &s->graph));
   return has_state(&s->graph) ? EC_BACKEND_OK : compile(c, d, s);
 }
 

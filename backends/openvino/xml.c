@@ -1,6 +1,8 @@
 /* Tags, attributes and numbers of XML. Each byte is read a bounded number of times. */
 #include "xml.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 bool eco_text_is(eco_text text, const char *word) {
@@ -45,6 +47,12 @@ bool eco_xml_next(eco_text *text, eco_tag *out) {
   return true;
 }
 
+const char *eco_tag_begin(const eco_tag *tag) { return tag->name.at - 1 - tag->is_end; }
+
+const char *eco_tag_end(const eco_tag *tag) {
+  return tag->attributes.at + tag->attributes.size + 1; /* '>' */
+}
+
 eco_text eco_xml_attribute(const eco_tag *tag, const char *name) {
   const char *at = tag->attributes.at, *end = at + tag->attributes.size;
   while (at < end) {
@@ -78,4 +86,17 @@ bool eco_xml_index(const eco_tag *tag, const char *name, uint32_t *out) {
   if (value < 0 || value > UINT32_MAX) return false;
   *out = (uint32_t)value;
   return true;
+}
+
+void eco_add_bytes(eco_writer *w, const char *bytes, size_t size) {
+  memcpy(w->at + w->used, bytes, size);
+  w->used += size;
+}
+
+void eco_add_text(eco_writer *w, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  const int size = vsnprintf(w->at + w->used, w->size - w->used, fmt, args);
+  va_end(args);
+  if (size > 0) w->used += (size_t)size;
 }

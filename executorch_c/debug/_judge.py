@@ -32,7 +32,7 @@ from executorch_c.compare.arrays import count_problem
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.scale import widened
 from executorch_c.debug._graph_noise import GraphNoise
-from executorch_c.debug._graphs.layouts import as_tensor, distance, in_shape, sample
+from executorch_c.debug._graphs.layouts import as_tensor, in_shape, mean_distance, sample
 from executorch_c.debug._graphs.names import (
     is_quantizer,
     is_random_node,
@@ -366,7 +366,7 @@ def _shaped(array: Any, like: Any, near: Array) -> Any:
     if len(made) < 2:
         return made[0] if made else None
     wanted = sample(near)
-    return min(made, key=lambda one: distance(sample(as_array(one)), wanted))
+    return min(made, key=lambda one: mean_distance(sample(as_array(one)), wanted))
 
 
 def _misfit(number: int, output: Array, place: Node, eager: Any) -> list[_Row]:

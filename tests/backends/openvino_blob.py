@@ -6,6 +6,7 @@ import itertools
 import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -72,23 +73,50 @@ class Constant:
     """As the model calls it: "f32", "i8", "u4"."""
 
 
+class Layers:
+    """The layers of a model, with those of its regions: bodies of `Subgraph`, whose arguments are
+    not layers."""
+
+    def __init__(self, model: bytes) -> None:
+        self.of: dict[tuple[int, int], ElementTree.Element] = {}
+        self.edges: list[tuple[tuple[int, int], tuple[int, int]]] = []
+        """Those that read a value, and what computes it: (scope, number)."""
+        root = ElementTree.fromstring(model)
+        self._add(root, 0)
+        ends = {(e.get("to-layer"), e.get("to-port")): int(e.get("from-layer", ""))
+                for e in root.iterfind("edges/edge")}  # fmt: skip
+        given = {}
+        for number, region in enumerate(root.iterfind("layers/layer[@type='Subgraph']"), 1):
+            self._add(region.find("body"), number)
+            for row in region.iterfind("port_map/input"):
+                source = ends[region.get("id"), row.get("external_port_id")]
+                given[number, int(row.get("internal_layer_id", ""))] = (0, source)
+        self.edges = [(given.get(before, before), after) for before, after in self.edges]
+
+    def _add(self, part: Any, scope: int) -> None:
+        for layer in part.iterfind("layers/layer"):
+            if layer.get("type") not in (("Parameter", "Result") if scope else ("Subgraph",)):
+                self.of[scope, int(layer.get("id", ""))] = layer
+        self.edges += [((scope, int(e.get("from-layer", ""))), (scope, int(e.get("to-layer", ""))))
+                       for e in part.iterfind("edges/edge")]  # fmt: skip
+
+
 def constants_of(data: bytes, payload: bytes, node: str) -> list[Constant]:
     """Return the constants of a node of the exported graph: those that the layers of its name read,
     and factors of their results."""
     blob = unpack(payload)
-    root = ElementTree.fromstring(blob.model)
-    layers = {layer.get("id"): layer for layer in root.iterfind("layers/layer")}
-    edges = [(e.get("from-layer"), e.get("to-layer")) for e in root.iterfind("edges/edge")]
-    own = {i for i, layer in layers.items() if layer.get("name", "").startswith(f"{node}/")}
-    own |= {b for a, b in edges if a in own and layers[b].get("type") == "Multiply"}
+    layers = Layers(blob.model)
+    edges = [(a, b) for a, b in layers.edges if a in layers.of and b in layers.of]
+    kinds = {i: layer.get("type", "") for i, layer in layers.of.items()}
+    own = {i for i, layer in layers.of.items() if layer.get("name", "").startswith(f"{node}/")}
+    own |= {b for a, b in edges if a in own and kinds[b] == "Multiply"}
     start, found = data.index(blob.constants), []
     for before, after in edges:
-        values = layers[before].find("data")
-        if after in own and layers[before].get("type") == "Const" and values is not None:
+        values = layers.of[before].find("data")
+        if after in own and kinds[before] == "Const" and values is not None:
             at = start + int(values.get("offset", ""))
             place = slice(at, at + int(values.get("size", "")))
-            kind = values.get("element_type", "")
-            found.append(Constant(place, layers[after].get("type", ""), kind))
+            found.append(Constant(place, kinds[after], values.get("element_type", "")))
     return found
 
 

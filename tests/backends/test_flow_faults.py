@@ -33,6 +33,7 @@ ROWS = [
     ("cadence-int8", "transformer", "out"),
     ("openvino-fp32", "unet", "out"), ("openvino-fp32", "transformer", "qkv"),
     ("openvino-fp32", "transformer", "out"), ("openvino-int8wo-sym", "transformer", "qkv"),
+    ("openvino-fp32", "mlp", "0"), ("openvino-fp32", "mlp", "2"), ("openvino-fp32", "mlp", "4"),
 ]  # fmt: skip
 """Schemes, models, and the layers whose weight has wrong elements."""
 
@@ -103,6 +104,9 @@ def place_of(made: matrix.Made, scheme_id: str, layer: str) -> slice:
 
 OPENVINO = [
     ("openvino-fp32", "mobilenet", "head", "aten_addmm_default"),
+    ("openvino-int8-sym", "mlp", "0", "aten_addmm_default"),
+    ("openvino-int8-sym", "mlp", "2", "aten_addmm_default_1"),
+    ("openvino-int8-sym", "mlp", "4", "aten_addmm_default_2"),
     ("openvino-int8-sym", "cnn", "4", "aten_convolution_default_1"),
     ("openvino-int8-sym", "mobilenet", "block.3", "aten_convolution_default_2"),
     ("openvino-int8-sym", "mobilenet", "head", "aten_addmm_default"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from typing import Any
 
 import executorch_c
 import numpy as np
 import pytest
 from executorch_c.devtools import check_nan
-from openvino_blob import Blob, cases, constants_of, program, pte, unpack
+from openvino_blob import Blob, Layers, cases, constants_of, program, pte, unpack
 
 if importlib.util.find_spec("openvino") is None:
     pytest.skip("the extra openvino is not installed", allow_module_level=True)
@@ -111,3 +112,58 @@ def test_values_count_towards_max_bytes() -> None:
     with pytest.raises(executorch_c.MemoryAllocationFailedError), method.tracing(values=True):
         method.execute(inputs)
     method.execute(inputs)
+
+
+# ---- regions -------------------------------------------------------------------------------------
+
+
+def layers_of(data: bytes) -> list[tuple[str, str]]:
+    """Return operators and types of the layers."""
+    inside = executorch_c.Runtime.get().load_program(data)._delegate("forward", 0)
+    assert inside is not None
+    return [(node["name"], node["note"].split()[0]) for node in inside["nodes"]]
+
+
+REGIONS = "mlp", "mlp_int8_sym", "transformer"
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_layers_of_regions_are_shown(name: str) -> None:
+    """In their order, with values; the second model computes the first one's results."""
+    inputs, _ = cases(name)
+    layers = layers_of(pte(name))
+    assert "Subgraph" not in [kind for _, kind in layers]
+    method = load(pte(name))
+    with method.tracing(values=True) as trace:
+        results = method.execute(inputs)
+    events = [event for event in trace.events if event.kind == "node"]
+    assert [event.name for event in events] == [name for name, _ in layers]
+    blob = unpack(payload(name))
+    whole = {layer.get("name") for i, layer in Layers(blob.model).of.items() if i[0]}
+    names = {str(event.name) for event in events if event.outputs}
+    assert {n.split("/")[1] for n in whole if n and n.startswith("aten") and "/" in n} & names
+    np.testing.assert_array_equal(load(pte(name)).execute(inputs)[0], results[0])
+
+
+BROKEN: dict[str, tuple[bytes, bytes]] = {
+    "an argument of no region": (b'<input external_port_id="0"', b'<input external_port_id="99"'),
+    "an argument twice": (b'internal_layer_id="3"', b'internal_layer_id="4"'),
+    "a circle": (b'<output external_port_id="5"', b'<output external_port_id="0"'),
+    "no number": (b'<input external_port_id="0"', b'<input external_port_id=""'),
+    "another operator": (b'type="ReLU" version="opset1"', b'type="ReLU" version="SnippetsOpset"'),
+    "a layer without an end": (b'type="ReLU" version="opset1"', b'type="ReLU" version="opset1" /'),
+    "a body in a body": (b"<body>", b"<body><layers>"),
+}
+"""Changes of a region, which remains one layer."""
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_a_region_of_another_form_remains(change: str) -> None:
+    blob = unpack(payload("mlp"))
+    before = layers_of(program(blob.pack()))
+    try:
+        after = layers_of(program(blob.edited(*BROKEN[change]).pack()))
+    except executorch_c.InvalidProgramError as error:
+        assert re.search("edge|layer", str(error))
+    else:
+        assert ("Subgraph" in [kind for _, kind in after]) and len(after) < len(before)

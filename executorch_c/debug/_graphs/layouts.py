@@ -99,6 +99,13 @@ def distance(a: Sample, b: Sample) -> float:
     return _norm(np.subtract(a, b)) / both if both else 0.0
 
 
+def mean_distance(a: Sample, b: Sample) -> float:
+    """Return the mean of |a - b| / (|a| + |b|) of elements: at most 1, of which a few elements that
+    are wrong beyond measure are a few."""
+    both = np.abs(a) + np.abs(b)
+    return float(np.mean(np.divide(np.abs(a - b), both, out=np.zeros_like(both), where=both > 0)))
+
+
 def _norm(vector: Sample) -> float:
     return math.sqrt(float(np.einsum("i,i->", vector, vector)))
 
