@@ -118,8 +118,9 @@ def check_model(
             "vulkan-int8" (the same for Vulkan, interpreted on the CPU), "coreml" (Core ML in
             float32, interpreted on the CPU), "openvino" or "openvino-int8" (on its engine), "tosa"
             or "tosa-int8" (Arm's TOSA, interpreted on the CPU), "vgf" or "vgf-int8" (the same in
-            Arm's VGF, by its converter), "ethos-u55" or "ethos-u85" (the TOSA graph that Vela
-            compiles for the NPU),
+            Arm's VGF, by its converter), "ethos-u55" or "ethos-u85" (int8, the TOSA graph that Vela
+            compiles for the NPU); all of these with "-a8w4" (weights of 4 bits) or "-a16w8"
+            (activations of 16) as "tosa-a8w4", "ethos-u55-a16w8";
             "cortex-m" (int8, operators of CMSIS-NN), "cadence" (int8, operators of Cadence's DSPs;
             static shapes), "native" (portable graphs of ExecuTorch 1.5, interpreted on the CPU);
             or a function from ExportedProgram to a program.

@@ -77,16 +77,12 @@ def _tosa(spec: str) -> Callable[[], list[Any]]:
     return partitioners
 
 
-def _tosa_int8(spec: str) -> Callable[[], Any]:
+def _arm_quantizer(spec: str, config: str) -> Callable[[], Any]:
     def quantizer() -> Any:
-        from executorch.backends.arm.quantizer import (
-            TOSAQuantizer,
-            get_symmetric_quantization_config,
-        )
+        from executorch.backends.arm.quantizer import arm_quantizer as arm
         from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
 
-        config = get_symmetric_quantization_config()
-        return TOSAQuantizer(TosaCompileSpec(spec)).set_global(config)
+        return arm.TOSAQuantizer(TosaCompileSpec(spec)).set_global(getattr(arm, config)())
 
     return quantizer
 
@@ -234,20 +230,39 @@ class Flow:
         return all(map(_extras.is_installed, self.packages))
 
 
-INTEGER_TOSA = (
-    ("tosa-int8", "PT2E: int8, delegated to TOSA; interpreted on the CPU", "TOSA-1.0+INT"),
-    (
-        "ethos-u55",
-        "PT2E: int8, the TOSA graph that Vela compiles for an Ethos-U55; interpreted on the CPU",
-        "TOSA-1.0+INT+int16+int4+u55",
-    ),
-    (
-        "ethos-u85",
-        "PT2E: int8, the TOSA graph that Vela compiles for an Ethos-U85; interpreted on the CPU",
-        "TOSA-1.0+INT+int16+int4+cf",
-    ),
-)
-"""Names, descriptions and TOSA specifications of flows."""
+ARM_TARGETS = (
+    ("tosa", "delegated to TOSA", "TOSA-1.0+INT", "", _tosa, ()),
+    ("ethos-u55", "the TOSA graph that Vela compiles for an Ethos-U55",
+     "TOSA-1.0+INT+int16+int4+u55", "int8", _tosa, ()),
+    ("ethos-u85", "the TOSA graph that Vela compiles for an Ethos-U85",
+     "TOSA-1.0+INT+int16+int4+cf", "int8", _tosa, ()),
+    ("vgf", "delegated to VGF", "TOSA-1.0+INT", "", _vgf, ("model_converter",)),
+)  # fmt: skip
+"""Names, descriptions, TOSA specifications, the precision that a flow's name omits, partitioners
+and packages of the flows of Arm's devices."""
+
+ARM_PRECISIONS = (
+    ("int8", "int8", "get_symmetric_quantization_config", "", tolerance.LEAST_SQNR_DB),
+    ("a8w4", "int8, weights of 4 bits", "get_symmetric_a8w4_quantization_config", "+int4", 10.0),
+    ("a16w8", "int16, weights of int8", "get_symmetric_a16w8_quantization_config", "+int16",
+     tolerance.LEAST_SQNR_DB),
+)  # fmt: skip
+"""Names, descriptions and functions of the precisions, the extensions of TOSA that they need, and
+the least ratio to the float model's results."""
+
+
+def _arm_flows() -> Iterator[Flow]:
+    """Yield the integer flows of each device of Arm, in each precision."""
+    for target, about, spec, plain, partitioner, packages in ARM_TARGETS:
+        for name, values, config, extension, ratio in ARM_PRECISIONS:
+            full = spec if extension in spec else spec + extension
+            yield Flow(
+                target if name == plain else f"{target}-{name}",
+                f"PT2E: {values}, {about}; interpreted on the CPU",
+                partitioner(full), _arm_quantizer(full, config), min_sqnr_db=ratio,
+                has_guards=False, is_static=True, packages=("tosa_serializer", *packages),
+            )  # fmt: skip
+
 
 FLOWS = {
     flow.name: flow
@@ -269,16 +284,9 @@ FLOWS = {
              _openvino, _openvino_int8, folds_weights=False, packages=("openvino", "nncf")),
         Flow("tosa", "delegated to TOSA in floats; interpreted on the CPU", _tosa("TOSA-1.0+FP"),
              is_static=True, packages=("tosa_serializer",)),
-        *(
-            Flow(name, about, _tosa(spec), _tosa_int8(spec), has_guards=False,
-                 is_static=True, packages=("tosa_serializer",))
-            for name, about, spec in INTEGER_TOSA
-        ),
         Flow("vgf", "delegated to VGF in floats; interpreted on the CPU", _vgf("TOSA-1.0+FP"),
              is_static=True, packages=("tosa_serializer", "model_converter")),
-        Flow("vgf-int8", "PT2E: int8, delegated to VGF; interpreted on the CPU",
-             _vgf("TOSA-1.0+INT"), _tosa_int8("TOSA-1.0+INT"), has_guards=False, is_static=True,
-             packages=("tosa_serializer", "model_converter")),
+        *_arm_flows(),
         Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
              _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False,
              packages=("tosa_serializer",)),

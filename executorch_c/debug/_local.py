@@ -22,12 +22,14 @@ from executorch_c.debug._graphs.evaluator import call
 from executorch_c.debug._graphs.names import (
     FUSED,
     dequantizes,
+    grid_of,
     is_quantizer,
     kind_of,
     operator_of,
     quantizes,
     takes_float64,
 )
+from executorch_c.debug._int16 import FACTOR, by_table, is_int16
 from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
@@ -65,7 +67,12 @@ def _double(value: Any) -> Any:
     return value
 
 
-def _again(value: NodeValue, known: dict[int, Any], given: Callable[[Any], Any]) -> Any:
+def _again(
+    value: NodeValue,
+    known: dict[int, Any],
+    given: Callable[[Any], Any],
+    compute: Callable[[Node, Callable[[Node], Any]], Any] = call,
+) -> Any:
     """Return a value computed again from the last values of the program before it; `given` changes
     those."""
     if id(value) not in known:
@@ -73,7 +80,7 @@ def _again(value: NodeValue, known: dict[int, Any], given: Callable[[Any], Any])
             known[id(value)] = given(value.value)
         else:
             node, env = value.node, value.env
-            known[id(value)] = call(node, lambda n: _again(env[n], known, given))
+            known[id(value)] = compute(node, lambda n: _again(env[n], known, given, compute))
     return known[id(value)]
 
 
@@ -159,18 +166,6 @@ def rules_of(
         yield tolerance.measured(actual, expected, [*runs, *[exact] * max(len(runs), 1)])
 
 
-def grid_of(node: Node) -> tuple[float, int, int, int] | None:
-    """Return scale, zero point, least and largest integer of a node that quantises or dequantises
-    by numbers of the graph; None for any other."""
-    if not is_quantizer(node):
-        return None
-    numbers = node.args[1:5]
-    if len(numbers) < 4 or not all(isinstance(n, (int, float)) for n in numbers):
-        return None
-    scale, zero, low, high = numbers
-    return float(scale), int(zero), int(low), int(high)  # type: ignore[arg-type]
-
-
 def unrounded(fed: NodeValue) -> NodeValue | None:
     """Return the value before quantisation, of a (de)quantising node."""
     value: NodeValue | None = fed
@@ -216,9 +211,12 @@ def _requantized(actual: Array, expected: Array, fed: NodeValue) -> ErrorSize | 
     before = unrounded(fed)
     if before is None or before.node is None:
         return None
-    runs = random_roundings(before, None, 0.0)
+    coarse = is_int16(fed.node)
+    runs = random_roundings(before, None, FACTOR if coarse else 0.0)
     if not runs:
         return None
+    if coarse:
+        runs += [as_array(_again(before, {}, lambda value: value, by_table))] * len(runs)
     exact = as_array(before.value)
     noise = tolerance.measured(exact, exact, runs).limit + bias_rounding(before)
     return quantized_error(actual, expected, fed, noise)

@@ -82,14 +82,16 @@ def _dequantized(graph: Any, layer: str) -> Any:
 
 
 def multipliers_of(graph: Any, layer: str) -> np.ndarray:
-    """Return the factors of a layer's sums in TOSA's RESCALE, by channel."""
+    """Return the factors of a layer's sums in TOSA's RESCALE, by channel: of 31 bits, or 15 for
+    results of int16."""
     layer_node = next(iter(_dequantized(graph, layer).users))
     after = layer_node
     while not str(after.target).startswith("quantized_decomposed.quantize"):
         after = next(iter(after.users))
     scales = scales_of(graph, layer).astype(np.float64)
     factor, _ = np.frexp(layer_node.args[0].args[1] * scales / after.args[1])
-    return np.round(factor * 2.0**31).astype("<i4")
+    bits = 15 if after.args[4] > 255 else 31
+    return np.round(factor * 2.0**bits).astype(f"<i{(bits + 1) // 8}")
 
 
 def _layouts(weight: np.ndarray) -> Iterator[bytes]:

@@ -83,21 +83,18 @@ def _native(model: nn.Module, inputs: Inputs, **changes: Any) -> Made:
     return _by_flow("native", **changes)(model, inputs)
 
 
+def _native_torchao(scheme: str) -> Callable[[nn.Module, Inputs], Made]:
+    def lower(model: nn.Module, inputs: Inputs) -> Made:
+        import vulkan_zoo
+
+        return _native(vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1])), inputs)
+
+    return lower
+
+
 def _half(model: nn.Module, inputs: Inputs) -> Made:
     """Lower a model of float16 parameters: its eager results are of float16, too."""
     return _by_flow("native")(copy.deepcopy(model).half(), [x.half() for x in inputs])
-
-
-def _arm(config: str, spec: str) -> dict[str, Any]:
-    """Return another precision of the TOSA flow."""
-
-    def quantizer() -> Any:
-        from executorch.backends.arm.quantizer import arm_quantizer as arm
-        from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
-
-        return arm.TOSAQuantizer(TosaCompileSpec(spec)).set_global(getattr(arm, config)())
-
-    return {"partitioners": flows._tosa(spec), "quantizer": quantizer}
 
 
 def _openvino(mode: str, **options: Any) -> Callable[[nn.Module, Inputs], Made]:
@@ -219,20 +216,37 @@ def _coreml(
     return lower
 
 
-def _static8(model: nn.Module, inputs: Inputs) -> Any:
-    import coremltools as ct
-    from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer
+@functools.cache
+def _keep_patterns() -> None:
+    """Have the quantizer export each of its hundreds of patterns once in a process: it exports them
+    anew for each model."""
+    from executorch.backends.apple.coreml.quantizer import _coreml_quantizer_utils as utils
 
-    settings = ct.optimize.torch.quantization
-    config = settings.LinearQuantizerConfig(
-        global_config=settings.ModuleLinearQuantizerConfig(
-            quantization_scheme="symmetric", weight_per_channel=True, weight_dtype=torch.qint8,
-            activation_dtype=torch.quint8,
-        )
-    )  # fmt: skip
-    row = dataclasses.replace(flows.FLOWS["coreml"], quantizer=lambda: CoreMLQuantizer(config))
-    exported = flows.export(model, ((inputs[0],), {}), None)
-    return flows._quantize(row, exported, [((x,), {}) for x in inputs])
+    for name in ("conv", "conv_bn", "linear", "linear_bn", "binary_op_act"):
+        function = f"get_{name}_pattern"
+        setattr(utils, function, functools.cache(getattr(utils, function)))
+
+
+def _pt2e(activations: torch.dtype) -> Callable[[nn.Module, Inputs], Any]:
+    """Quantise weights by channel to int8, and activations to a type; float32: they stay."""
+
+    def quantize(model: nn.Module, inputs: Inputs) -> Any:
+        import coremltools as ct
+        from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer
+
+        _keep_patterns()
+        settings = ct.optimize.torch.quantization
+        config = settings.LinearQuantizerConfig(
+            global_config=settings.ModuleLinearQuantizerConfig(
+                quantization_scheme="symmetric", weight_per_channel=True,
+                weight_dtype=torch.qint8, activation_dtype=activations,
+            )
+        )  # fmt: skip
+        row = dataclasses.replace(flows.FLOWS["coreml"], quantizer=lambda: CoreMLQuantizer(config))
+        exported = flows.export(model, ((inputs[0],), {}), None)
+        return flows._quantize(row, exported, [((x,), {}) for x in inputs])
+
+    return quantize
 
 
 def _torchao(bits: int, group: int | None = None) -> Callable[[nn.Module, Inputs], Any]:
@@ -297,6 +311,11 @@ def _cortex_m(core: str) -> Callable[[nn.Module, Inputs], Made]:
 
 
 APPLE, ARM, INTEL = ("coremltools",), ("tosa_serializer",), ("openvino", "nncf")
+VGF = (*ARM, "model_converter")
+LAYERS = ("mlp", "cnn", "mobilenet", "unet", "transformer")
+"""Without the LSTM, whose export takes minutes in some flows."""
+INT16 = 6
+"""Steps of 65,536 that results may be off: see SCHEMES."""
 
 SCHEMES = [
     Scheme("vulkan", "fp32", _vulkan("float"), "VulkanBackend"),
@@ -304,6 +323,8 @@ SCHEMES = [
     *(Scheme("vulkan", name, _vulkan(name), "VulkanBackend")
       for name in ("w8", "w4", "8da8w", "4w", "8da4w")),
     Scheme("vulkan", "static8", _by_flow("vulkan-int8"), "VulkanBackend"),
+    *(Scheme("vulkan", f"{name}-fp16", _vulkan(name, force_fp16=True), "VulkanBackend", 3e-3)
+      for name in ("w8", "w4", "8da8w", "4w", "8da4w", "static8")),
     *(Scheme("coreml", name, lower, "CoreMLBackend", limit, APPLE) for name, lower, limit in (
         ("fp32", _coreml(), 1e-5),
         ("fp16", _coreml(18, half=True), 3e-3),
@@ -314,17 +335,19 @@ SCHEMES = [
         ("ao-int8", _coreml(18, quantize=_torchao(8)), 1e-5),
         ("ao-int4", _coreml(18, quantize=_torchao(4, 16)), 1e-5),
         ("ao-codebook", _coreml(18, quantize=_codebook), 1e-5))),
-    Scheme("coreml", "static8", _coreml(17, quantize=_static8), "CoreMLBackend", packages=APPLE,
+    Scheme("coreml", "w8", _coreml(17, quantize=_pt2e(torch.float32)), "CoreMLBackend",
+           packages=APPLE, models=("mlp", "cnn", "mobilenet")),  # minutes each
+    Scheme("coreml", "static8", _coreml(17, quantize=_pt2e(torch.quint8)), "CoreMLBackend",
+           packages=APPLE,
            models=("mlp", "cnn", "mobilenet", "unet")),  # minutes each
-    Scheme("tosa", "fp32", _by_flow("tosa"), "TOSABackend", packages=ARM),
-    *(Scheme("tosa", name, _by_flow(flow, **changes), "TOSABackend", packages=ARM)
-      for name, flow, changes in (
-        ("int8", "tosa-int8", {}), ("u55", "ethos-u55", {}), ("u85", "ethos-u85", {}),
-        ("a8w4", "tosa-int8", _arm("get_symmetric_a8w4_quantization_config",
-                                   "TOSA-1.0+INT+int4")))),
-    Scheme("tosa", "a16w8", _by_flow("tosa-int8", **_arm("get_symmetric_a16w8_quantization_config",
-                                                         "TOSA-1.0+INT+int16")),
-           "TOSABackend", packages=ARM, steps=6),  # INT16
+    *(Scheme(flow, name, _by_flow(row), backend, packages=packages, steps=steps)
+      for flow, backend, packages in (("tosa", "TOSABackend", ARM), ("vgf", "VgfBackend", VGF))
+      for name, row, steps in (("fp32", flow, 1), ("int8", f"{flow}-int8", 1),
+                               ("a8w4", f"{flow}-a8w4", 1),
+                               ("a16w8", f"{flow}-a16w8", INT16))),
+    *(Scheme("tosa", f"{core}{name}", _by_flow(f"ethos-{core}{name}"), "TOSABackend",
+             packages=ARM, steps=INT16 if name == "-a16w8" else 1)
+      for core in ("u55", "u85") for name in ("", "-a8w4", "-a16w8")),
     Scheme("openvino", "fp32", _by_flow("openvino"), "OpenvinoBackend", packages=INTEL),
     # Equal to their modules with the ties of weights as the compiler rounds them, and without
     # rounding before a residual sum: openvino_ties.py.
@@ -347,11 +370,23 @@ SCHEMES = [
         ("layer-norm", "CadenceWithLayerNormQuantizer"),
         ("fused-relu", "CadenceFusedConvReluQuantizer"),
         ("linear16", "CadenceWith16BitLinearActivationsQuantizer"))),
+    *(Scheme("cadence", name, _cadence(quantizer), "cadence", models=models)
+      for models, name, quantizer in (
+        (LAYERS, "conv16", "CadenceWith16BitConvActivationsQuantizer"),
+        (LAYERS, "matmul16", "CadenceWith16BitMatmulActivationsQuantizer"),
+        (LAYERS, "wake-word", "CadenceWakeWordQuantizer"),
+        (LAYERS[:4], "w8a32", "CadenceW8A32MixedQuantizer"))),
     Scheme("native", "fp32", _by_flow("native"), "NativeBackend"),
     Scheme("native", "fp16", _half, "NativeBackend", 3e-3),
     *(Scheme("native", name, functools.partial(_native, quantizer=quantizer), "NativeBackend")
-      for name, quantizer in (("static8", flows._symmetric(False)),
-                              ("w8", _symmetric(is_dynamic=False, weight_bits=8)))),
+      for name, quantizer in (
+        ("static8", flows._symmetric(False)), ("dynamic8", flows._symmetric(True)),
+        ("w8", _symmetric(is_dynamic=False, weight_bits=8)),
+        ("w4", _symmetric(is_dynamic=False, weight_bits=4)),
+        ("8da8w", _symmetric(is_dynamic=True, weight_bits=8)),
+        ("8da4w", _symmetric(is_dynamic=True, weight_bits=4)))),
+    *(Scheme("native", f"ao-{name}", _native_torchao(name), "NativeBackend")
+      for name in ("4w", "8da4w")),
 ]  # fmt: skip
 """All schemes; those whose packages are missing are skipped by the tests.
 
@@ -407,7 +442,10 @@ def _step(graph: Any) -> float:
             continue
         seen.add(node)
         if "dequantize_per_tensor" in str(node.target) and node.args[0].op == "call_function":
-            scales.append(float(node.args[1]))
+            if isinstance(node.args[1], torch.fx.Node):  # chosen at run time: no step of its own
+                pending.append(node.args[0])
+            else:
+                scales.append(float(node.args[1]))
         else:
             pending.extend(node.all_input_nodes)
     return max(scales, default=0.0)
@@ -456,10 +494,13 @@ FILES = [Path(__file__).with_name(name) for name in (
     "openvino_ties.py")
 ]  # fmt: skip
 
+NAMES = {"tosa_serializer": "tosa-tools", "model_converter": "ai-ml-sdk-model-converter"}
+"""Distributions of packages, where the names differ."""
+
 
 def load(scheme: Scheme, model_name: str) -> Loaded:
     packages = ("torch", "executorch", "torchao", *scheme.packages)
-    packages = tuple({"tosa_serializer": "tosa-tools"}.get(name, name) for name in packages)
+    packages = tuple(NAMES.get(name, name) for name in packages)
     key = kept.digest(*FILES, packages=packages)
     name = f"flow-{scheme.id}-{model_name}-{key}"
     return kept.pickled(name, lambda: _load(scheme, model_name))  # type: ignore[no-any-return]

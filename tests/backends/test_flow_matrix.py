@@ -20,8 +20,14 @@ ROWS = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.models]
 REFUSED = {
     # The weight of ten features is padded to twelve, its scales are not.
     ("vulkan-8da4w", "cnn"): "FusePatternsPass",
+    ("vulkan-8da4w-fp16", "cnn"): "FusePatternsPass",
     # The channels of a transposed convolution's weight are in another dimension than its scales.
-    ("tosa-a8w4", "unet"): r"size of tensor a \(8\) must match the size of tensor b \(16\)",
+    **{(scheme, "unet"): r"size of tensor a \(8\) must match the size of tensor b \(16\)"
+       for scheme in ("tosa-a8w4", "vgf-a8w4", "tosa-u55-a8w4", "tosa-u85-a8w4")},
+    # NativePartitioner leaves torchao's operators outside, and they have no out variants; the U-Net
+    # has no linear layer.
+    **{(f"native-ao-{name}", model): "Missing out variants: .*torchao::dequantize_affine"
+       for name in ("4w", "8da4w") for model in matrix.flow_models.MODELS if model != "unet"},
     ("cortex-m-m55", "transformer"): "ReplaceScalarWithTensorArgPass",
     ("cortex-m-m4", "transformer"): "ReplaceScalarWithTensorArgPass",
     # The observer of layer_norm's weight, which has one dimension.
@@ -32,12 +38,13 @@ REFUSED = {
     ("openvino-int8-sym", "lstm"): "TypeError: 'NoneType' object is not iterable",
     ("openvino-int8-mixed", "lstm"): "TypeError: 'NoneType' object is not iterable",
     ("openvino-int8-transformer", "lstm"): "TypeError: 'NoneType' object is not iterable",
-}
+}  # fmt: skip
 """Errors of flows that refuse a model, by scheme and model."""
 
 MISLOWERED = {
     # The skip connection is rescaled as another value, also in Arm's reference model (below).
     ("tosa-int8", "unet"): "", ("tosa-u55", "unet"): "", ("tosa-u85", "unet"): "",
+    ("vgf-int8", "unet"): "",
     # coremltools drops a requantisation before a reshape (below).
     ("coreml-static8", "mobilenet"): "",
     # All steps share a bias in integers of the first step's scale; operators take their own.
@@ -46,6 +53,10 @@ MISLOWERED = {
     # A convolution drops its ReLU, also where zero is not the least integer: its results before
     # the skip connection have the zero point -96, and negative ones remain.
     ("cadence-fused-relu", "unet"): "",
+    # The flow hands over the weight as a linear layer has it, [out, in], where its operator takes
+    # [in, out], also in its reference.
+    ("cadence-w8a32", "cnn"): "quantized_w8a32_linear.out: 'bias' has 10 elements, expected 16",
+    ("cadence-w8a32", "mobilenet"): "w8a32_linear.out: 'bias' has 8 elements, expected 16",
     # A convolution before a skip connection remains aten.convolution, of int8 with a bias of int32.
     ("cortex-m-m55", "unet"): "'bias': dtype int32, expected int8",
     ("cortex-m-m4", "unet"): "'bias': dtype int32, expected int8",
@@ -53,9 +64,32 @@ MISLOWERED = {
 """Models that a flow lowers to other results than the quantised module's: the error of the call, if
 any. Should a flow mend one, its row fails, and belongs to the others."""
 
-LINEAR = {"vulkan-w8", "vulkan-w4", "vulkan-8da8w", "vulkan-4w", "vulkan-8da4w", "coreml-ao-int8",
-          "coreml-ao-int4", "coreml-ao-codebook", "native-w8", "cadence-linear16"}  # fmt: skip
-"""Schemes that quantise linear layers alone: nothing of the U-Net."""
+OF_LINEAR = {"w8", "w4", "8da8w", "4w", "8da4w", "ao-int8", "ao-int4", "ao-codebook", "ao-4w",
+             "ao-8da4w", "linear16"}  # fmt: skip
+OF_CONVOLUTIONS = {"conv16"}
+OF_ROWS = {"w8a32"}
+"""Likewise, linear layers of one row."""
+OF_PRODUCTS = {"matmul16"}
+"""Names of schemes that quantise one kind of operator alone."""
+
+
+def quantises(scheme: matrix.Scheme, model_name: str) -> bool:
+    """Return True if a model has operators that a scheme quantises."""
+    name = scheme.name.removesuffix("-fp16")
+    if scheme.id == "coreml-w8":  # convolutions, too
+        return True
+    if name in OF_LINEAR:
+        return model_name != "unet"
+    if name in OF_CONVOLUTIONS:
+        return model_name in ("cnn", "mobilenet", "unet")
+    if name in OF_ROWS:
+        return model_name in ("cnn", "mobilenet", "lstm")
+    return name not in OF_PRODUCTS or model_name == "transformer"
+
+
+STEPS = {"cadence-conv16": 2}
+"""Steps of 65,536 that results of schemes may be off: a step of a convolution, as near to a tie as
+float32 rounds its sum, is more than one after the next."""
 
 TIES = 0.1
 """The share of results that may be a step off: eager scales sums in float32, devices in integers,
@@ -75,22 +109,23 @@ def run(pte: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
 
 def check_close(scheme: matrix.Scheme, step: float, actual: Any, expected: Any) -> None:
     """Check floats to the scheme's limit, quantised results to its steps."""
+    steps = STEPS.get(scheme.id, scheme.steps)
     assert actual.shape == expected.shape and actual.dtype == expected.dtype
     assert expected.std() > 0.3  # results that say something
     off = np.abs(actual.astype(np.float64) - expected)
     limit = scheme.limit * max(1.0, float(np.abs(expected).max()))
-    assert off.max() <= max(limit, 1.001 * scheme.steps * step), (off.max(), limit, step)
-    if scheme.steps == 1:
+    assert off.max() <= max(limit, 1.001 * steps * step), (off.max(), limit, step)
+    if steps <= 2:
         assert np.count_nonzero(off > limit) <= max(1, TIES * off.size)
 
 
-def check_runs_there(scheme: matrix.Scheme, program: Any) -> None:
+def check_runs_there(scheme: matrix.Scheme, program: Any, quantised: bool) -> None:
     """Check that the flow's backend, or its operators, compute the program."""
     (method,) = program.info()["methods"]
     if scheme.flow in ("cadence", "cortex-m"):
         assert not method["delegates"]
         own = any(op["name"].startswith(f"{scheme.backend}::") for op in method["operators"])
-        assert own or scheme.name == "fp32"
+        assert own or not quantised
     else:
         assert {use["id"] for use in method["delegates"]} == {scheme.backend}
 
@@ -106,15 +141,15 @@ def test_a_program_equals_eager(scheme: matrix.Scheme, model_name: str) -> None:
     if row in MISLOWERED:
         check_mislowered(found, MISLOWERED[row])
         return
-    check_runs_there(scheme, Runtime.get().load_program(found.pte))
+    check_runs_there(scheme, Runtime.get().load_program(found.pte), found.quantized > 0)
     results = run(found.pte, found.inputs)
     if isinstance(found.exact, bytes):  # the weights as coremltools decompresses them
         assert b"constexpr_" in found.pte and b"constexpr_" not in found.exact
         for actual, expected in zip(results, run(found.exact, found.inputs), strict=True):
             np.testing.assert_array_equal(actual, expected)
         return
-    if not re.search("fp32|fp16", scheme.name):
-        assert (found.quantized > 0) == (scheme.id not in LINEAR or model_name != "unet")
+    if scheme.name not in ("fp32", "fp16"):
+        assert (found.quantized > 0) == quantises(scheme, model_name)
     for at, (actual, expected) in enumerate(zip(results, found.eager, strict=True)):
         check_close(scheme, found.step, actual, expected)
         if found.exact is not None:  # the flow's own references of its operators
@@ -126,6 +161,8 @@ def check_mislowered(found: matrix.Loaded, error: str) -> None:
     if error:
         with pytest.raises(Error, match=error):
             run(found.pte, found.inputs)
+        if found.exact is None:
+            return
         results = found.exact  # the lowered graph in eager
     else:
         results = run(found.pte, found.inputs)
@@ -174,5 +211,7 @@ def test_coremltools_drops_a_requantisation() -> None:
 def test_the_lists_name_rows() -> None:
     rows = {(scheme.id, name) for scheme, name in ROWS}
     assert REFUSED.keys() | MISLOWERED.keys() <= rows and not REFUSED.keys() & MISLOWERED.keys()
-    assert {scheme.id for scheme in matrix.SCHEMES} >= LINEAR
+    names = {scheme.name for scheme in matrix.SCHEMES}
+    assert OF_LINEAR | OF_CONVOLUTIONS | OF_PRODUCTS | OF_ROWS <= names
+    assert STEPS.keys() <= {scheme.id for scheme in matrix.SCHEMES}
     assert {name for _, name in rows} == set(flow_models.MODELS)

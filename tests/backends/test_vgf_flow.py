@@ -24,6 +24,9 @@ def delegates(program: Any) -> list[str]:
     return [use["id"] for use in program.info()["methods"][0]["delegates"]]
 
 
+FLOWS = ["vgf", "vgf-int8", "vgf-a8w4", "vgf-a16w8"]
+
+
 @pytest.mark.parametrize("flow", ["vgf", "vgf-int8"])
 @pytest.mark.parametrize("name", models.MODELS)
 def test_a_model_equals_eager(name: str, flow: str) -> None:
@@ -36,7 +39,7 @@ def test_a_model_equals_eager(name: str, flow: str) -> None:
     )
 
 
-@pytest.mark.parametrize("flow", ["vgf", "vgf-int8"])
+@pytest.mark.parametrize("flow", FLOWS)
 def test_a_wrong_weight_is_named(flow: str) -> None:
     model, (x, *_) = models.make("cnn")
     pte, graph = lower(model, x, flow)
@@ -50,7 +53,7 @@ def test_a_wrong_weight_is_named(flow: str) -> None:
     assert report.first.module == "4", str(report)
 
 
-@pytest.mark.parametrize("flow", ["vgf", "vgf-int8"])
+@pytest.mark.parametrize("flow", FLOWS)
 def test_the_converter_keeps_the_nodes(flow: str) -> None:
     """A graph in SPIR-V has the nodes of the TOSA graph that it is converted from."""
     model, (x, *_) = models.make("mobilenet")

@@ -117,6 +117,18 @@ def is_quantizer(node: Node) -> bool:
     return quantizes(node) or dequantizes(node)
 
 
+def grid_of(node: Node) -> tuple[float, int, int, int] | None:
+    """Return scale, zero point, least and largest integer of a node that quantises or dequantises
+    by numbers of the graph; None for any other."""
+    if not is_quantizer(node):
+        return None
+    numbers = node.args[1:5]
+    if len(numbers) < 4 or not all(isinstance(n, (int, float)) for n in numbers):
+        return None
+    scale, zero, low, high = numbers
+    return float(scale), int(zero), int(low), int(high)  # type: ignore[arg-type]
+
+
 def takes_float64(node: Node) -> bool:
     """Return False for operators of ExecuTorch's language models: with float64 they write an error
     to a log and return memory without values."""

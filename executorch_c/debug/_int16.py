@@ -1,0 +1,60 @@
+"""The arithmetic of int16 in a delegate, where it is coarser than the rounding of its results.
+
+TOSA's RESCALE multiplies sums of int48 by factors of 15 bits, where those of int8 have 31, and its
+TABLE has 513 entries for 65,536 integers, between which it interpolates. Results are some steps off
+those of the quantised graph, in Arm's reference model, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from executorch_c.debug._graphs.evaluator import call
+from executorch_c.debug._graphs.names import dequantizes, grid_of, operator_of
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+FACTOR = 2.0**-15
+"""Relative error of a factor."""
+STRIDE = 128
+"""Integers between two entries of a table."""
+
+TABLES = {
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "elu", "erf",
+    "erfinv", "exp", "expm1", "floor", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "log",
+    "log10", "log1p", "pow", "reciprocal", "remainder", "round", "rsqrt", "sigmoid", "silu", "sin",
+    "sinh", "tan", "tanh",
+}  # fmt: skip
+"""Functions that become a TABLE."""
+
+
+def is_int16(node: Node | None) -> bool:
+    """Return True if a (de)quantising node has more integers than int8."""
+    grid = None if node is None else grid_of(node)
+    return grid is not None and grid[3] - grid[2] > 255
+
+
+def by_table(node: Node, argument: Callable[[Node], Any]) -> Any:
+    """Return the result of a node; of a function of int16, as a table with interpolation."""
+    import torch
+
+    result = call(node, argument)
+    before = node.all_input_nodes[0] if len(node.all_input_nodes) == 1 else None
+    if operator_of(node) not in TABLES or before is None or not dequantizes(before):
+        return result
+    grid = grid_of(before)
+    if grid is None or not is_int16(before):
+        return result
+    scale, zero, low, _ = grid
+    integers = argument(before) / scale + (zero - low)
+    entry = torch.floor(integers / STRIDE)
+
+    def value(at: Any) -> Any:
+        x = ((at * STRIDE + (low - zero)) * scale).to(result.dtype)
+        return call(node, lambda n: x if n is before else argument(n))
+
+    left, right = value(entry), value(entry + 1)
+    between = left + (right - left) * (integers / STRIDE - entry)
+    return torch.where(between.isfinite(), between, result)
