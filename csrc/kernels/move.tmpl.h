@@ -9,6 +9,12 @@ static void EC_MOVE_NAME(move)(int64_t n, char *dst, int64_t dst_step, const cha
     for (int64_t i = 0; i < n; i++) d[i] = value;
     return;
   }
+  if (src_step == 2 * (int64_t)sizeof(EC_MOVE) && dst_step == (int64_t)sizeof(EC_MOVE)) {
+    EC_MOVE *d = (EC_MOVE *)(void *)dst; /* compilers vectorise constant steps */
+    const EC_MOVE *s = (const EC_MOVE *)(const void *)src;
+    for (int64_t i = 0; i < n; i++) d[i] = s[2 * i];
+    return;
+  }
   for (int64_t i = 0; i < n; i++)
     *(EC_MOVE *)(void *)(dst + i * dst_step) = *(const EC_MOVE *)(const void *)(src + i * src_step);
 }

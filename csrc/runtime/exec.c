@@ -106,6 +106,7 @@ static size_t execute_joined(ec_method *m, const ec_instr *in, ec_error *err) {
     if (n && (in[n].claimed || in[n].claim)) break;
     const size_t before = joined->count;
     joined->place = n;
+    joined->kind = (ec_joined_kind)in[n].joined_kind;
     joined->readers = in[n].readers ? n + in[n].readers : 0;
     const ec_status status = run_kernel(m, &in[n], NULL, joined, err);
     if (status != EC_OK || joined->count == before) break;

@@ -9,22 +9,26 @@
 enum { LEAST = 1 << 14 }; /* elements: smaller results stay in the cache between calls */
 
 /* Operators that end with one loop, without reading what others have computed before it. Sorted. */
-static const char *const names[] = {
-#define EC_JOINED(name) name,
+static const struct row {
+  const char *name;
+  ec_joined_kind kind;
+} rows[] = {
+#define EC_JOINED(name, kind) {name, EC_JOINED_##kind},
 #include "runtime/joined.def"
 #undef EC_JOINED
 };
 
-static bool is_in_table(const char *name) {
-  size_t low = 0, high = sizeof names / sizeof names[0];
+/* Returns the operator's row, or NULL. */
+static const struct row *find_row(const char *name) {
+  size_t low = 0, high = sizeof rows / sizeof rows[0];
   while (low < high) {
     const size_t middle = (low + high) / 2;
-    const int order = strcmp(name, names[middle]);
-    if (order == 0) return true;
+    const int order = strcmp(name, rows[middle].name);
+    if (order == 0) return &rows[middle];
     if (order < 0) high = middle;
     else low = middle + 1;
   }
-  return false;
+  return NULL;
 }
 
 /* True if the exponent is neither 0 nor 1, which need no loop. */
@@ -36,7 +40,7 @@ static bool has_loop(const ec_uses *uses, const ec_instr *in) {
 
 static bool is_joinable(const ec_uses *uses, const ec_instr *in) {
   if (!in->op || in->op->custom || in->fused || in->fusion) return false;
-  if (!is_in_table(in->op->name) || in->write_count != 1) return false;
+  if (!find_row(in->op->name) || in->write_count != 1) return false;
   return in->writes[0]->as.tensor->numel_bound >= LEAST && has_loop(uses, in);
 }
 
@@ -72,6 +76,7 @@ static void join_run(const ec_uses *uses, size_t from, size_t to) {
     const size_t most = to - i < LONGEST ? to - i : LONGEST;
     if (in->folded) continue;
     in->joined = (uint8_t)most;
+    in->joined_kind = (uint8_t)find_row(in->op->name)->kind;
     in->readers = count_readers(uses, i, i + most - 1);
   }
 }

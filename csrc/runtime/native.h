@@ -44,6 +44,7 @@ typedef struct ec_instr {
   ec_record *record;     /* KernelCall: its loops; NULL: its arguments change */
   const struct ec_instr *fusion; /* KernelCall: what runs here for all calls of a run; NULL: none */
   uint8_t joined;        /* KernelCall: calls from this one on that may run block by block */
+  uint8_t joined_kind;   /* ... what the call computes (ec_joined_kind) */
   uint8_t readers;       /* ... how many calls later the result is read last, if nothing else
                             reads it; 0: others may */
   bool fused;            /* KernelCall: the fusion of its run computes its results */

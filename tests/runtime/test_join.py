@@ -103,6 +103,50 @@ class Chain:
         return self.values[last if self.rng.random() < 0.6 else int(self.rng.integers(0, last + 1))]
 
 
+class Arithmetic(Chain):
+    """Random arithmetic, mostly on the last result: what chains keep in registers."""
+
+    def call(self) -> None:
+        rng, kind = self.rng, self.rng.random()
+        one, private = self.values[-1], rng.random() < 0.8
+        out = self.plan.tensor(self.shape, order=self.order) if private else self.out()
+        rare = rng.random() < 0.04  # results of these would hide others
+        number = float(rng.choice([0.0, np.inf, np.nan] if rare else [3.0, -0.7, 6.0]))
+        if kind < 0.2:
+            low, high = sorted((3 * rng.standard_normal(2)).tolist(), reverse=rare)
+            bounds = [[low, high], [low, None], [None, high], [None, number]][rng.integers(0, 4)]
+            self.plan.call("aten::clamp.out", one, *bounds, out)
+        elif kind < 0.25:
+            self.plan.call("aten::hardtanh.out", one, -4.0, 5.0, out)
+        else:
+            scalar = kind < 0.7
+            names = ["add", "sub", "mul", "div"] + ["rsub"] * scalar
+            name = str(rng.choice(names))
+            pair = [one, number if scalar else self.pick()]
+            alpha = [int(rng.choice([1, 1, -1, 2]))] if name[-3:] in ("add", "sub") else []
+            pair = pair[::-1] if not scalar and rng.random() < 0.5 else pair
+            self.plan.call(f"aten::{name}.{'Scalar_out' if scalar else 'out'}", *pair, *alpha, out)
+        self.values.append(out)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_arithmetic(seed: int) -> None:
+    chain = Arithmetic(1000 + seed)
+    chain.plan.plan.outputs.append(chain.values[-1])
+    method = load(chain.plan)
+    want = separate(method, chain.inputs)
+    for _ in range(2):
+        for found, expected in zip(method.execute(chain.inputs), want, strict=True):
+            assert_same_bits(found, expected)
+
+
+def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
+    """Compare bits, but for the payloads of NaNs."""
+    np.testing.assert_array_equal(found, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_random_chains(seed: int) -> None:
     chain = Chain(seed)

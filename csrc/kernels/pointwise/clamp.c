@@ -20,6 +20,7 @@ static ec_status run_clamp(ec_call *c, ec_dtype common, const ec_tensor *low,
   p.in[0] = (ec_operand){ec_arg_tensor(c, 0), common, compute};
   if (low) p.in[p.inputs++] = (ec_operand){low, common, compute};
   if (high) p.in[p.inputs++] = (ec_operand){high, common, compute};
+  p.params.v[0].i = low != NULL; /* joined.h */
   ec_elementwise_loops *loops = low && high ? &both_loops : low ? &low_loops : &high_loops;
   EC_TRY(ec_elementwise_find(c, *loops, common, &p.loop));
   return ec_elementwise_run(c, 3, &p);

@@ -1,9 +1,11 @@
-/* Joined calls: which loops may run block by block, and where results lie meanwhile. */
+/* Joined calls: which loops may run block by block, where results lie meanwhile, and chains. */
 #include "kernels/pointwise/joined.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/checked.h"
+#include "kernels/pointwise/chain.h"
 
 enum {
   BLOCK = 1024,  /* elements: a multiple of EC_ITER_UNIT */
@@ -157,13 +159,109 @@ static void run_block(ec_joined_loop *l, buffers *b, int64_t from, int64_t to) {
   }
 }
 
+/* ---- chains ------------------------------------------------------------------------------ */
+
+enum { LONGEST_CHAIN = 2 * EC_JOINED_LOOPS };
+
+static float number_of(const ec_joined_loop *l, size_t k) {
+  return *(const float *)(const void *)l->it.at[k];
+}
+
+/* Returns the operand that a step of a chain takes from the step before; 0: the loop cannot be one.
+ * `before`: the loop before; NULL: this one is the first. Bounds are numbers. */
+static size_t find_link(const ec_joined_loop *before, const ec_joined_loop *l) {
+  size_t link = 0;
+  const bool is_clamp = l->kind == EC_JOINED_CLAMP;
+  if (l->kind == EC_JOINED_NONE || l->it.rank != 1) return 0;
+  for (size_t k = l->it.operands - 1; k; k--) {
+    const bool is_number = l->it.step[k] == 0;
+    if (!is_number && l->it.step[k] != (int64_t)sizeof(float)) return 0;
+    if (before ? l->it.at[k] == before->it.at[0] : !is_number) {
+      if (before && (link || is_number)) return 0;
+      link = k;
+    }
+    if (is_clamp && (k > 1) != is_number) return 0;
+    if (is_clamp && is_number && number_of(l, k) != number_of(l, k)) return 0; /* NaN */
+  }
+  const bool has_factor = l->kind == EC_JOINED_ADD || l->kind == EC_JOINED_SUB ||
+                          l->kind == EC_JOINED_SUB_OF;
+  return has_factor && fabs(l->params.v[0].d) != 1 ? 0 : link;
+}
+
+/* Finds the chains. Only the last result of a chain is stored. */
+static void find_chains(ec_joined *j) {
+  for (size_t i = 0, end; i < j->count; i = end) {
+    ec_joined_loop *first = &j->loops[i];
+    end = i + 1;
+    first->link = ec_chain_is_available() ? find_link(NULL, first) : 0;
+    for (; first->link && end < j->count; end++) {
+      const ec_joined_loop *before = &j->loops[end - 1];
+      ec_joined_loop *l = &j->loops[end];
+      l->link = find_link(before, l);
+      if (before->buffer[0] < 0 || before->readers != l->place || !l->link) break;
+    }
+    first->chain = end - i;
+  }
+}
+
+static ec_chain_form form_of(const ec_joined_loop *l) {
+  const bool first = l->link == 1;
+  switch (l->kind) {
+  case EC_JOINED_ADD:
+  case EC_JOINED_SUB:
+    if (l->params.v[0].d > 0) return EC_CHAIN_ADD;
+    return first ? EC_CHAIN_SUB : EC_CHAIN_SUB_OF;
+  case EC_JOINED_SUB_OF:
+    if (l->params.v[0].d > 0) return EC_CHAIN_ADD;
+    return first ? EC_CHAIN_SUB_OF : EC_CHAIN_SUB;
+  case EC_JOINED_DIV: return first ? EC_CHAIN_DIV : EC_CHAIN_DIV_OF;
+  case EC_JOINED_CLAMP: return l->params.v[0].i ? EC_CHAIN_LOW : EC_CHAIN_HIGH;
+  default: return EC_CHAIN_MUL;
+  }
+}
+
+/* Adds the steps of a loop whose operands start at `at`; two for two bounds. */
+static size_t add_steps(const ec_joined_loop *l, char *const *at, ec_chain_step *steps) {
+  size_t n = 0;
+  for (size_t k = 1; k < l->it.operands; k++) {
+    if (k == l->link) continue;
+    ec_chain_step *s = &steps[n++];
+    *s = (ec_chain_step){.form = form_of(l)};
+    if (l->it.step[k]) s->with = (const float *)(const void *)at[k];
+    else s->number = number_of(l, k);
+  }
+  if (n == 2) steps[1].form = EC_CHAIN_HIGH;
+  return n;
+}
+
+static void run_chain(const ec_joined_loop *first, buffers *b, int64_t from, int64_t to) {
+  ec_chain_step steps[LONGEST_CHAIN];
+  cursor c;
+  const char *in = NULL;
+  size_t n = 0;
+  for (size_t i = 0; i < first->chain; i++) {
+    seek(&c, &first[i], b, from);
+    if (!i) in = c.at[first->link];
+    n += add_steps(&first[i], c.at, &steps[n]);
+  }
+  ec_chain_run(to - from, (float *)(void *)c.at[0], (const float *)(const void *)in, steps, n);
+}
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+/* A chain of all loops has no buffers, and takes all blocks at once. */
 static void run_blocks(void *user, size_t begin, size_t end) {
   ec_joined *j = user;
   const int64_t n = count_elements(&j->loops[0].it);
+  const int64_t blocks = j->loops[0].chain == j->count ? (int64_t)(end - begin) : 1;
   buffers b;
-  for (int64_t block = (int64_t)begin; block < (int64_t)end; block++)
-    for (size_t i = 0; i < j->count; i++)
-      run_block(&j->loops[i], &b, block * BLOCK, ec_min_i64((block + 1) * BLOCK, n));
+  for (int64_t block = (int64_t)begin; block < (int64_t)end; block += blocks) {
+    const int64_t from = block * BLOCK, to = ec_min_i64(from + blocks * BLOCK, n);
+    for (size_t i = 0; i < j->count; i += j->loops[i].chain) {
+      if (j->loops[i].chain > 1) run_chain(&j->loops[i], &b, from, to);
+      else run_block(&j->loops[i], &b, from, to);
+    }
+  }
 }
 
 void ec_joined_run(ec_joined *j, size_t end, ec_threads *threads) {
@@ -172,6 +270,7 @@ void ec_joined_run(ec_joined *j, size_t end, ec_threads *threads) {
   const size_t cost = EC_ELEMENTWISE_COST * BLOCK * j->count;
   const size_t grain = EC_ITER_PIECE_COST / cost + 1;
   choose_buffers(j, end);
+  find_chains(j);
   ec_threads_run(blocks * cost < EC_ITER_WHOLE_COST ? NULL : threads, blocks, grain, run_blocks, j);
   j->count = 0;
 }

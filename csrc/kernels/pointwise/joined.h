@@ -8,7 +8,10 @@
  *
  * A loop is taken if its output has the layout of the others' and no loop can tell the order of
  * blocks: memory that one of them writes is either the same elements for another, or none of its
- * elements. All of this is checked with the addresses of the call. */
+ * elements. All of this is checked with the addresses of the call.
+ *
+ * Loops of float32 arithmetic, each of which is the only reader of the one before, are a chain: its
+ * blocks stay in registers (chain.h). */
 #ifndef EC_KERNELS_POINTWISE_JOINED_H
 #define EC_KERNELS_POINTWISE_JOINED_H
 
@@ -17,12 +20,26 @@
 
 enum { EC_JOINED_LOOPS = 16, EC_JOINED_OPERANDS = EC_ELEMENTWISE_INPUTS + 1 };
 
+/* What a loop of float32 computes, if chains can: from its first operand and the others. */
+typedef enum ec_joined_kind {
+  EC_JOINED_NONE,
+  EC_JOINED_ADD, /* with v[0].d of the parameters as a factor of the second operand */
+  EC_JOINED_SUB, /* the same */
+  EC_JOINED_SUB_OF, /* the second operand minus the first: the factor is that of the first */
+  EC_JOINED_MUL,
+  EC_JOINED_DIV,
+  EC_JOINED_CLAMP /* between two bounds; of one bound, v[0].i says if it is the lower one */
+} ec_joined_kind;
+
 typedef struct ec_joined_loop {
   ec_elementwise_loop loop;
   ec_params params;
   ec_iter it; /* started */
   size_t item[EC_JOINED_OPERANDS];         /* bytes of an element */
   uint64_t numbers[EC_JOINED_OPERANDS][2]; /* operands that are no tensors of the call */
+  ec_joined_kind kind;
+  size_t chain;   /* loops from this one on that are one chain; 1: none */
+  size_t link;    /* the operand that a chain's loop takes from the one before */
   size_t place;   /* of the call in the run */
   size_t readers; /* place of the last call that reads the output, if nothing else does; else 0 */
   int buffer[EC_JOINED_OPERANDS]; /* where an operand is during a block; -1: in its memory */
@@ -31,6 +48,7 @@ typedef struct ec_joined_loop {
 typedef struct ec_joined {
   size_t count;
   size_t place, readers; /* of the next loop */
+  ec_joined_kind kind;
   int64_t least;   /* elements of a loop that is taken */
   ec_tensor shape; /* of the outputs */
   ec_joined_loop loops[EC_JOINED_LOOPS];

@@ -4,9 +4,11 @@
 #define EC_EXPR(x, y) pow(x, y)
 #include "kernels/pointwise/loop2.h"
 #define EC_NAME square
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x) ec_times(x, x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME cube
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x) ec_times(ec_times(x, x), x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME root
@@ -16,9 +18,11 @@
 #define EC_EXPR(x) ec_over((EC_C)1, sqrt(x))
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME inverse
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x) ec_over((EC_C)1, x)
 #include "kernels/pointwise/loop1.h"
 #define EC_NAME inverse_square
+#define EC_LOOP_FLOAT_CLONES
 #define EC_EXPR(x) ec_over((EC_C)1, ec_times(x, x))
 #include "kernels/pointwise/loop1.h"
 #else
