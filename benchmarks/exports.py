@@ -22,23 +22,38 @@ def float32(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
 
 
 def static_int8(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
-    """Quantise with XNNPACKQuantizer: activations by calibration, weights per channel.
-
-    The quantiser observes integer additions, too (indices of Swin's position biases): assertions of
-    their dtype, which torch.export adds, would fail.
-    """
+    """Quantise with XNNPACKQuantizer: activations by calibration, weights per channel."""
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     config = xnnpack_quantizer.get_symmetric_quantization_config(is_per_channel=True)
     graph = torch.export.export(module, inputs).module()
-    for node in graph.graph.nodes:
-        if node.target is torch.ops.aten._assert_tensor_metadata.default:
-            graph.graph.erase_node(node)
-    graph.recompile()
+    keep_integers(graph)
     graph = prepare_pt2e(graph, xnnpack_quantizer.XNNPACKQuantizer().set_global(config))
     graph(*inputs)
     return convert_pt2e(graph)
+
+
+SCALARS = {
+    torch.ops.aten.add.Tensor: torch.ops.aten.add.Scalar,
+    torch.ops.aten.mul.Tensor: torch.ops.aten.mul.Scalar,
+}  # fmt: skip
+
+
+def keep_integers(graph: torch.fx.GraphModule) -> None:
+    """Rename additions and products of integers with a number, in place.
+
+    The quantiser makes a tensor of float32 of the number, and so floats of positions and indices
+    (transformers' masks, Swin's biases), which then index nothing.
+    """
+    for node in graph.graph.nodes:
+        value = node.meta.get("val")
+        if (
+            node.target in SCALARS and isinstance(node.args[1], int)
+            and isinstance(value, Tensor) and not value.is_floating_point()
+        ):  # fmt: skip
+            node.target = SCALARS[node.target]
+    graph.recompile()
 
 
 def dynamic(bits: int) -> Callable[[nn.Module, tuple[Tensor, ...]], nn.Module]:

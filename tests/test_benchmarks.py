@@ -130,3 +130,24 @@ def test_language_models_are_compared_with_the_best_rival(monkeypatch):
     assert "decode of 48 tokens 1.50" in text and "Peak memory is 1.50 of the .pte" in text
     rows = bench_llm.rows_of("int4", found)
     assert [row.ratio for row in rows if "decode" in row.what] == [3.0, 1.5]
+
+
+def test_positions_stay_integers_in_int8():
+    """XNNPACKQuantizer would make floats of `positions + 2`, which cannot index."""
+    import torch
+
+    from benchmarks import exports
+
+    class Positions(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.linear = torch.nn.Embedding(8, 4), torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.linear(x + self.table(torch.arange(x.shape[0]) * 1 + 2))
+
+    torch.manual_seed(0)
+    net, x = Positions().eval(), torch.randn(5, 4)
+    found = exports.static_int8(net, (x,))
+    assert any("quantize_per_tensor" in str(node.target) for node in found.graph.nodes)
+    assert (found(x) - net(x)).abs().max() < 0.1
