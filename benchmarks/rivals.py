@@ -180,8 +180,10 @@ def quantize_tflite(source: Path, target: Path, inputs: Arrays) -> None:
 
 
 def signature(inputs: Arrays) -> dict[str, Any]:
-    """Return inputs by the names that litert_torch gives them."""
-    return {f"args_{i}": x for i, x in enumerate(inputs)}
+    """Return inputs by the names, and integers of the 32 bits, that litert_torch gives them."""
+    return {
+        f"args_{i}": x.astype(np.int32) if x.dtype == np.int64 else x for i, x in enumerate(inputs)
+    }
 
 
 # ---- calls -----------------------------------------------------------------------------------
