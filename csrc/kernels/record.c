@@ -17,21 +17,25 @@ static bool is_allowed(const ec_record_memory *memory, size_t size) {
   return size <= memory->room && (!budget || size <= budget->bytes / 2);
 }
 
+void *ec_record_alloc(ec_record_memory *memory, size_t size) {
+  if (!is_allowed(memory, size)) return NULL;
+  void *block = ec_arena_alloc(memory->arena, size, EC_ALIGN);
+  if (!block) return NULL;
+  memory->room -= size;
+  return memset(block, 0, size);
+}
+
 void *ec_record_add(ec_record *record, ec_step_fn run, size_t size, int64_t written) {
-  ec_step *step = NULL;
   if (record->state != EC_RECORD_EMPTY) return NULL;
-  if (is_allowed(record->memory, size))
-    step = ec_arena_alloc(record->memory->arena, size, EC_ALIGN);
+  ec_step *step = ec_record_alloc(record->memory, size);
   if (!step) {
     ec_record_refuse(record);
     return NULL;
   }
-  memset(step, 0, size);
   step->run = run;
   if (record->last) record->last->next = step;
   else record->first = step;
   record->last = step;
-  record->memory->room -= size;
   record->written += (uint64_t)written;
   return step;
 }

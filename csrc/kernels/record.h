@@ -26,6 +26,7 @@ struct ec_step {
 typedef struct ec_record_memory {
   ec_arena *arena;
   size_t room; /* free for more */
+  struct ec_row_panels *panels; /* of weights that products of one row read (linalg/gemm.c) */
 } ec_record_memory;
 
 typedef enum ec_record_state {
@@ -46,6 +47,9 @@ typedef struct ec_record {
 static inline ec_record *ec_record_of(const ec_call *c) {
   return EC_IS_SMALL || !c || !c->record || c->record->state != EC_RECORD_EMPTY ? NULL : c->record;
 }
+
+/* Returns zeroed bytes that live as long as the method; NULL without room. */
+void *ec_record_alloc(ec_record_memory *memory, size_t size);
 
 /* Adds a step of `size` zeroed bytes, of which a copy of `step` is the beginning, and which writes
  * `written` elements. Without room the record is refused, and the result is NULL. */

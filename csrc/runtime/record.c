@@ -27,7 +27,7 @@ static bool is_recordable(const ec_uses *uses, const ec_instr *in) {
 }
 
 ec_status ec_prepare_records(ec_method *m, const ec_uses *uses, ec_error *err) {
-  m->recorded = (ec_record_memory){&m->records, RECORD_BYTES};
+  m->recorded = (ec_record_memory){&m->records, RECORD_BYTES, NULL};
   if (m->options.reference_kernels) return EC_OK;
   for (size_t i = 0; i < m->instr_count; i++) {
     ec_instr *in = &m->instrs[i];

@@ -117,7 +117,7 @@ static ec_status compare_joined(ec_call *c, const tensors *outs) {
  * other elements. */
 static ec_status run_recorded(ec_call *c) {
   ec_arena arena = {0};
-  ec_record_memory memory = {&arena, 1 << 20};
+  ec_record_memory memory = {&arena, 1 << 20, NULL};
   ec_record record = {.memory = &memory};
   tensors inputs = {0}, outs = {0};
   for (size_t i = 0; i < c->op->nargs; i++)

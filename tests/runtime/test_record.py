@@ -59,6 +59,29 @@ def test_later_calls_compute_what_the_first_computes(threads: int) -> None:
         np.testing.assert_array_equal(found, first, err_msg=f"call {round}")
 
 
+@pytest.mark.parametrize(("columns", "shared"), [(256, True), (200, True), (40, False)])
+def test_products_with_one_weight_share_its_panels(columns: int, shared: bool) -> None:
+    """Recurrent steps; 200 columns are three panels and a rest, 40 have none."""
+    plan, constants = Plan(), Constants()
+    values = GENERATOR.standard_normal((128, columns)).astype(np.float32)
+    weight = plan.constant(constants, values)
+    bias = plan.constant(constants, GENERATOR.standard_normal(columns).astype(np.float32))
+    x, outputs = plan.input((1, 128)), [plan.output((1, columns)) for _ in range(3)]
+    for i, y in enumerate(outputs):
+        row, sums = plan.tensor((1, 128)), plan.tensor((1, columns))
+        plan.call("aten::mul.Scalar_out", x, i + 0.5, row)
+        plan.call("aten::addmm.out", bias, row, weight, 1, 1, sums)
+        plan.call("aten::tanh.out", sums, y)
+    method = method_of(plan, constants, num_threads=1)
+    for _ in range(4):
+        row = GENERATOR.standard_normal((1, 128)).astype(np.float32)
+        first = method_of(plan, constants, num_threads=1).execute([row])
+        for found, one in zip(method.execute([row]), first, strict=True):
+            np.testing.assert_array_equal(found, one)
+    panels = 128 * (columns // 64 * 64) * 4
+    assert (method.memory()["recorded"] > max(panels, 40_000)) == shared
+
+
 def test_reference_kernels_record_nothing() -> None:
     method = method_of(*gated(), kernels="reference")
     for _ in range(2):

@@ -254,6 +254,43 @@ static void run_columns(void *user, size_t begin, size_t end) {
   store_tile(v->g, v->loops, v->out, &tile);
 }
 
+/* A constant B that products of one row read, in panels as soon as two recorded calls share it: the
+ * steps of a recurrent layer. They read it from both ends in turn, so that the end of a step's
+ * weights is still in the first-level cache for the next one. */
+typedef struct ec_row_panels {
+  struct ec_row_panels *next;
+  const void *data;
+  int64_t n, k, stride;
+  float *panels; /* NULL: one call reads it, or there is no room */
+  bool backwards;
+} ec_row_panels;
+
+static ec_row_panels *add_panels(const ec_gemm *g, const ec_gemm_side *b) {
+  ec_record_memory *memory = g->record->memory;
+  ec_row_panels *p = ec_record_alloc(memory, sizeof *p);
+  if (!p) return NULL;
+  *p = (ec_row_panels){memory->panels, b->data, g->n, g->k, b->k, NULL, false};
+  memory->panels = p;
+  return p;
+}
+
+/* Returns the panels of a recorded product; NULL: it has none. */
+static ec_row_panels *find_panels(const ec_gemm *g, const ec_gemm_side *b, bool is_axpy) {
+  enum { NEAR = 64 }; /* weights that are looked at */
+  if (!is_axpy || !b->kept || g->dtype != EC_FLOAT32) return NULL;
+  const int64_t columns = ec_gemm_panel_columns(g);
+  if (!columns) return NULL;
+  ec_row_panels *p = g->record->memory->panels;
+  for (size_t i = 0; p && i < NEAR; i++, p = p->next) {
+    if (p->data != b->data || p->n != g->n || p->k != g->k || p->stride != b->k) continue;
+    if (p->panels) return p;
+    p->panels = ec_record_alloc(g->record->memory, (size_t)(columns * g->k) * sizeof *p->panels);
+    if (p->panels) ec_gemm_pack_panels(g, b, p->panels);
+    return p;
+  }
+  return add_panels(g, b);
+}
+
 /* A recorded row: operands by value, and memory for its sums after them. */
 typedef struct vector_step {
   ec_step step;
@@ -261,12 +298,21 @@ typedef struct vector_step {
   ec_gemm g;
   ec_gemm_side a, b;
   ec_gemm_out out;
+  ec_row_panels *panels;
   _Alignas(EC_ALIGN) char sums[];
 } vector_step;
 
 static bool run_vector_step(const ec_step *step) {
   const vector_step *s = (const vector_step *)step;
-  run_columns((void *)(uintptr_t)&s->v, 0, (size_t)s->g.n);
+  ec_row_panels *p = s->panels;
+  if (!p || !p->panels) {
+    run_columns((void *)(uintptr_t)&s->v, 0, (size_t)s->g.n);
+    return true;
+  }
+  const ec_gemm_tile tile = {s->g.sums, (size_t)s->g.n, s->v.row, 0, 1, s->g.n};
+  ec_gemm_sum_panels(&s->g, &s->a, &s->b, s->v.row, p->panels, p->backwards, s->g.sums);
+  p->backwards = !p->backwards;
+  store_tile(&s->g, s->v.loops, &s->out, &tile);
   return true;
 }
 
@@ -287,6 +333,7 @@ static void record_row(const vector_call *v) {
   s->v.a = &s->a;
   s->v.b = &s->b;
   s->v.out = &s->out;
+  s->panels = find_panels(g, v->b, v->fn == v->loops->axpy);
 }
 
 /* Computes one or two rows. Returns false if the strides of A or B do not allow it. */

@@ -14,7 +14,12 @@
 
 /* ---- one row times a B in the cache ---------------------------------------------------------- */
 
-enum { LANES = 16, VECTORS = 4, NEAR_ELEMENTS = 1 << 16 };
+enum {
+  LANES = 16,
+  VECTORS = 4,
+  FAR_ELEMENTS = 1 << 12, /* as many stay in a first-level cache */
+  NEAR_ELEMENTS = 1 << 16
+};
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
 /* Computes the sums of axpy_float32, with the same bits, of VECTORS * LANES columns. They stay in
@@ -55,15 +60,50 @@ EC_CLONES static int64_t sum_blocks(const ec_gemm *g, const ec_gemm_side *a, con
   return j;
 }
 
-static void axpy_near(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b, int64_t row,
-                      void *out) {
-  const int64_t done = g->n * g->k <= NEAR_ELEMENTS ? sum_blocks(g, a, b, row, out) : 0;
+/* Computes the columns from `done` on. */
+static void sum_rest(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b, int64_t row,
+                     int64_t done, float *out) {
   if (done == g->n) return;
   ec_gemm rest = *g;
   ec_gemm_side from = *b;
   rest.n -= done;
   from.data = (const float *)b->data + done;
-  axpy_float32(&rest, a, &from, row, (float *)out + done);
+  axpy_float32(&rest, a, &from, row, out + done);
+}
+
+static void axpy_near(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b, int64_t row,
+                      void *out) {
+  const int64_t done = g->n * g->k <= NEAR_ELEMENTS ? sum_blocks(g, a, b, row, out) : 0;
+  sum_rest(g, a, b, row, done, out);
+}
+
+int64_t ec_gemm_panel_columns(const ec_gemm *g) {
+  const int64_t elements = g->n * g->k;
+  return elements < FAR_ELEMENTS || elements > NEAR_ELEMENTS ? 0
+                                                             : g->n - g->n % (VECTORS * LANES);
+}
+
+void ec_gemm_pack_panels(const ec_gemm *g, const ec_gemm_side *b, float *panels) {
+  const float *from = b->data;
+  for (int64_t j = 0; j < ec_gemm_panel_columns(g); j += VECTORS * LANES)
+    for (int64_t k = 0; k < g->k; k++, panels += VECTORS * LANES)
+      memcpy(panels, from + k * b->k + j, VECTORS * LANES * sizeof *panels);
+}
+
+EC_CLONES static void sum_panels(const ec_gemm *g, const float *x, int64_t step,
+                                 const float *panels, bool backwards, float *sums) {
+  const int64_t count = ec_gemm_panel_columns(g) / (VECTORS * LANES);
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t j = (backwards ? count - 1 - i : i) * VECTORS * LANES;
+    sum_columns(g, x, step, panels + j * g->k, VECTORS * LANES, sums + j);
+  }
+}
+
+void ec_gemm_sum_panels(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b, int64_t row,
+                        const float *panels, bool backwards, float *sums) {
+  const float *x = (const float *)a->data + row * a->lane;
+  sum_panels(g, x, a->k, panels, backwards, sums);
+  sum_rest(g, a, b, row, ec_gemm_panel_columns(g), sums);
 }
 
 /* ---- packing of rows ------------------------------------------------------------------------ */
