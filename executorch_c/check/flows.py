@@ -41,16 +41,25 @@ def _vulkan() -> list[Any]:
     return [VulkanPartitioner({"alias_buffer_mutations": True})]
 
 
-def _coreml() -> list[Any]:
+def _coreml(target: str = "iOS17") -> list[Any]:
     import coremltools
     from executorch.backends.apple.coreml.compiler import CoreMLBackend
     from executorch.backends.apple.coreml.partition import CoreMLPartitioner
 
     specs = CoreMLBackend.generate_compile_specs(
-        minimum_deployment_target=coremltools.target.iOS17,
+        minimum_deployment_target=getattr(coremltools.target, target),
         compute_precision=coremltools.precision.FLOAT32,
     )
     return [CoreMLPartitioner(compile_specs=specs)]
+
+
+def _lower_coreml(exported: Any, method: str) -> Any:
+    """Return the program for iOS 17; of a model with state for iOS 18, the first that has it."""
+    has_state = False
+    if exported.graph_signature.buffers:  # those that operators in place write are known after them
+        with quiet():
+            has_state = bool(exported.run_decompositions({}).graph_signature.buffers_to_mutate)
+    return _delegated(exported, _coreml("iOS18" if has_state else "iOS17"), method)
 
 
 def _openvino() -> list[Any]:
@@ -277,7 +286,7 @@ FLOWS = {
         Flow("vulkan-int8", "PT2E: as xnnpack-int8, delegated to Vulkan",
              _vulkan, _symmetric(dynamic=False)),
         Flow("coreml", "delegated to Core ML in float32; interpreted on the CPU", _coreml,
-             packages=("coremltools",)),
+             lower=_lower_coreml, packages=("coremltools",)),
         Flow("openvino", "delegated to OpenVINO, as it is, on its engine", _openvino,
              packages=("openvino", "nncf")),
         Flow("openvino-int8", "PT2E: int8 by channel, delegated to OpenVINO",
@@ -369,11 +378,15 @@ def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
 
 def _lower(exported: Any, flow: Flow, method: str) -> Any:
     """Return the program of a flow; operators that are not core ATen are allowed."""
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
-
     if flow.lower is not None:
         return flow.lower(exported, method)
-    partitioners = flow.partitioners()
+    return _delegated(exported, flow.partitioners(), method)
+
+
+def _delegated(exported: Any, partitioners: list[Any], method: str) -> Any:
+    """Return the program that partitioners make of an exported method."""
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
     with quiet():
         edge = to_edge_transform_and_lower(
             {method: exported},

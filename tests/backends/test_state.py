@@ -16,8 +16,13 @@ from plans import Plan, build, schema  # noqa: E402
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 
-HOLDS = {"tosa": "program", "vgf": "program", "native": "delegate", "executor": "delegate"}
+HOLDS = {"tosa": "program", "vgf": "program", "native": "delegate", "executor": "delegate",
+         "portable": "program", "xnnpack": "program", "vulkan": "delegate",
+         "coreml": "delegate"}  # fmt: skip
 """Owners of the state, by flow. get_state() returns the program's, not a delegate's."""
+LIMITS: dict[str, Any] = {"coreml": {"rtol": 2e-3, "atol": 2e-3}}
+"""Limits of checks: Core ML keeps the state in float16, in which the sums of random inputs are
+rounded. Those of `made` are eighths, whose sums are exact."""
 
 
 class Sum(torch.nn.Module):
@@ -51,7 +56,7 @@ def made(flow: str, kind: type[Sum] = Sum) -> tuple[Sum, Any, bytes]:
     if not row.is_installed:
         pytest.skip(f"needs {', '.join(row.packages)}")
     torch.manual_seed(0)
-    model, x = kind().eval(), torch.rand(2, 3)
+    model, x = kind().eval(), torch.rand(2, 3).mul(8).round() / 8
     exported = torch.export.export(model, (x,))
     pte = bytes(flows._lower(exported, row, "forward").buffer)
     return model, x, within_executor(pte) if flow == "executor" else pte
@@ -93,10 +98,11 @@ def test_a_lost_state_is_found(flow: str) -> None:
     _, x, wrong = made(flow, Forgetful)
     torch.manual_seed(0)
     model = Sum().eval()
-    result = check_model(model, (x,), program=wrong, n_random=1)
+    limits = LIMITS.get(flow, {})
+    result = check_model(model, (x,), program=wrong, n_random=1, **limits)
     assert {case.kind for case in result if case.verdict == "differ"} == {"state"}, str(result)
     right: Any = {"program": made(flow)[2]} if flow == "executor" else {"flow": flow}
-    assert check_model(model, (x,), n_random=1, **right)
+    assert check_model(model, (x,), n_random=1, **right, **limits)
 
 
 def test_a_state_that_quantising_loses_is_found() -> None:
