@@ -174,7 +174,7 @@ static void read_tag(regions *r, place *w, const eco_tag *tag) {
     if (!w->depth || in_region) add_edge(r, w, tag);
   } else if (eco_text_is(tag->name, "port_map")) {
     w->in_map = in_region && !tag->is_end;
-  } else if (w->in_map && !tag->is_end) {
+  } else if (w->in_map && in_region && !tag->is_end) {
     add_map(r, w, tag);
   }
 }

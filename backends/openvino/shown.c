@@ -112,8 +112,8 @@ static uint32_t check_outputs(const eco_call *c, const eco_delegate *d, const ec
   size_t outputs = 0;
   if (d->lib->compiled_model_outputs_size(s->model, &outputs) == 0 && outputs == d->outputs + added)
     return EC_BACKEND_OK;
-  return ECO_FAIL(c, EC_BACKEND_INTERNAL, "the model with %zu results to show values has %zu",
-                  d->outputs + added, outputs);
+  return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                  "the model with %zu results to show values has %zu", d->outputs + added, outputs);
 }
 
 static uint32_t compile(const eco_call *c, const eco_delegate *d, eco_shown *s) {

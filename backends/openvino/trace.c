@@ -72,7 +72,7 @@ static uint32_t report_output(const view *v, const eco_value *value, uint32_t ou
   uint32_t status = eco_result_open(
     v->c, lib, output < v->d->outputs ? v->d->request : v->shown->request, output, &r);
   if (!status && !is_of_port(&v->shown->graph, value, &r))
-    status = ECO_FAIL(v->c, EC_BACKEND_INTERNAL,
+    status = ECO_FAIL(v->c, EC_BACKEND_INVALID_PROGRAM,
                       "the engine's value of layer %u (%.*s) is not of its dtype and shape",
                       (unsigned)value->layer, (int)(layer->name.size < NAME ? layer->name.size
                                                                             : NAME),

@@ -82,6 +82,14 @@ static void host_trace_node(ec_host_call *call, const ec_backend_node *node) {
     ec_trace_node(call->trace, node->debug_handle, node->name, node->nanoseconds);
 }
 
+/* Returns data at an address that its items allow: constants of a payload may be anywhere. NULL
+ * without memory. */
+static void *aligned(ec_host_call *call, const ec_backend_tensor *value, size_t nbytes) {
+  if ((uintptr_t)value->data % ec_dtype_size((ec_dtype)value->dtype) == 0) return value->data;
+  void *copy = host_scratch(call, nbytes);
+  return copy ? memcpy(copy, value->data, nbytes) : NULL;
+}
+
 /* Traces a backend's tensor. It may have any strides; tensors that are not dense are dropped. */
 static void trace_tensor(ec_host_call *call, uint32_t debug_handle, bool is_output,
                          const ec_backend_tensor *value) {
@@ -91,8 +99,9 @@ static void trace_tensor(ec_host_call *call, uint32_t debug_handle, bool is_outp
       ec_tensor_init(&t, (ec_dtype)value->dtype, value->rank, value->sizes, value->dim_order,
                      NULL) != EC_OK)
     return;
-  t.data = value->data;
-  if (ec_tensor_nbytes(&t) <= value->nbytes)
+  const size_t nbytes = ec_tensor_nbytes(&t);
+  t.data = nbytes <= value->nbytes ? aligned(call, value, nbytes) : NULL;
+  if (t.data || !nbytes)
     ec_trace_node_value(call->trace, debug_handle, is_output, &t);
 }
 

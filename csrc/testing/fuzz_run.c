@@ -11,6 +11,7 @@
 #include "../../backends/coreml/coreml_backend.h"
 #include "../../backends/cortex_m/operators.h"
 #include "../../backends/native/native_backend.h"
+#include "../../backends/openvino/openvino_backend.h"
 #include "../../backends/tosa/tosa_backend.h"
 #include "../../backends/tosa_ops/operators.h"
 #include "../../backends/vulkan/vulkan_backend.h"
@@ -25,7 +26,8 @@
 #include "runtime/operator.h"
 #include "testing/alloc_fail.h"
 
-enum { MEMORY_LIMIT = 32 << 20, INPUT_LIMIT = 4 << 20, RUNS = 2, MAX_IO = 64 };
+enum { MEMORY_LIMIT = 32 << 20, INPUT_LIMIT = 4 << 20, TRACE_LIMIT = 1 << 20 };
+enum { RUNS = 2, MAX_IO = 64 };
 
 typedef struct fuzz {
   ec_random r;
@@ -41,6 +43,7 @@ void ec_fuzz_init(void) {
   ec_backend_register(&demo_executor_backend, NULL);
   ec_backend_register(&ecm_backend, NULL);
   ec_backend_register(&ecn_backend, NULL);
+  ec_backend_register(&eco_backend, NULL);
   ec_operators_register(&cadence_operators, NULL);
   ec_operators_register(&cortex_m_operators, NULL);
   ec_backend_register(&ets_backend, NULL);
@@ -177,6 +180,28 @@ static void bind_outputs(fuzz *f, ec_method *m, size_t count, arrays *a) {
   }
 }
 
+static void read_trace(fuzz *f, const ec_trace *trace) {
+  for (const ec_event *event = ec_trace_first(trace); event; event = event->next) {
+    read_text(f, event->name);
+    for (const ec_event_value *v = event->values; v; v = v->next)
+      if (v->data) read_bytes(f, v->data, v->nbytes);
+  }
+}
+
+static void execute(fuzz *f, ec_method *m, const ec_method_info *info) {
+  ec_trace *trace = NULL;
+  if (ec_random_below(&f->r, 4) == 0)
+    trace = ec_trace_new(EC_TRACE_VALUES | EC_TRACE_RANGES, TRACE_LIMIT);
+  ec_method_set_trace(m, trace);
+  if (ok(f, ec_method_execute(m, &f->err), "execute")) {
+    f->counts->ran++;
+    for (size_t i = 0; i < info->output_count; i++) read_value(f, ec_method_output(m, i), 0);
+  }
+  ec_method_set_trace(m, NULL);
+  if (trace) read_trace(f, trace);
+  ec_trace_free(trace);
+}
+
 static void call(fuzz *f, ec_method *m, const ec_method_info *info) {
   arrays a = {.count = 0};
   int bound = info->input_count <= MAX_IO;
@@ -186,10 +211,7 @@ static void call(fuzz *f, ec_method *m, const ec_method_info *info) {
     bound = bind_input(f, m, i, &info->inputs[i], &a);
   if (!bound) f->counts->skipped++;
   if (bound) bind_outputs(f, m, info->output_count, &a);
-  if (bound && ok(f, ec_method_execute(m, &f->err), "execute")) {
-    f->counts->ran++;
-    for (size_t i = 0; i < info->output_count; i++) read_value(f, ec_method_output(m, i), 0);
-  }
+  if (bound) execute(f, m, info);
   ec_method_unlock(m);
   for (size_t i = 0; i < a.count; i++) free(a.block[i]);
 }

@@ -219,6 +219,7 @@ static const ec_fuzz_target targets[] = {
     {"llm", run_pte, pte_regions},
     {"coreml", run_pte, plain_regions},
     {"native", run_pte, payload_regions},
+    {"openvino", run_pte, plain_regions},
     {"tosa", run_pte, payload_regions},
     {"vulkan", run_pte, payload_regions},
 #ifdef EC_FUZZ_XNNPACK

@@ -152,6 +152,7 @@ BROKEN: dict[str, tuple[bytes, bytes]] = {
     "no number": (b'<input external_port_id="0"', b'<input external_port_id=""'),
     "another operator": (b'type="ReLU" version="opset1"', b'type="ReLU" version="SnippetsOpset"'),
     "a layer without an end": (b'type="ReLU" version="opset1"', b'type="ReLU" version="opset1" /'),
+    "a port map that outlives its region": (b"<port_map>", b"<port_map></layer>"),
     "a body in a body": (b"<body>", b"<body><layers>"),
 }
 """Changes of a region, which remains one layer."""

@@ -168,19 +168,37 @@ def native(folder: Path) -> None:
         (folder / f"{type(made).__name__}.pte").write_bytes(pte)
 
 
+def openvino(folder: Path) -> None:
+    """Write the recorded programs with the text of their models: it is xor-ed with a key that
+    follows from it."""
+    import openvino_blob
+    from executorch_c import Runtime
+
+    for name in openvino_blob.NAMES:
+        data = openvino_blob.pte(name)
+        payload = Runtime.get().load_program(data)._payload("forward", 0)
+        blob = openvino_blob.unpack(payload)
+        plain = payload[: -len(blob.model)] + blob.model
+        (folder / f"{name}.pte").write_bytes(data.replace(payload, plain))
+
+
 TARGETS: dict[str, Callable[[Path], None]] = {
     "pte": pte, "ptd": ptd, "bpte": bpte, "cadence": cadence, "calls": calls, "coreml": coreml,
-    "cortex_m": cortex_m, "llm": llm, "native": native, "tosa": tosa, "vulkan": vulkan,
-    "xnnpack": xnnpack}  # fmt: skip
+    "cortex_m": cortex_m, "llm": llm, "native": native, "openvino": openvino, "tosa": tosa,
+    "vulkan": vulkan, "xnnpack": xnnpack}  # fmt: skip
+
+
+RECORDED = {"coreml": "backends/coreml_programs/*.pte",
+            "openvino": "backends/programs/openvino_*.pte"}  # fmt: skip
+"""Programs of the tree, of targets that cannot export any."""
 
 
 def kept_files(target: str) -> list[Path]:
     """Return the files of a target in the tree: its corpus, its regression files, and the recorded
     programs of a target without exported seeds."""
-    regression = HERE.parent / "regression"
-    recorded = HERE.parent / "backends/coreml_programs" if target == "coreml" else CORPUS / "none"
-    return [*sorted((CORPUS / target).glob("*")), *sorted(regression.glob(f"*.{target}")),
-            *sorted(recorded.glob("*.pte"))]  # fmt: skip
+    tests = HERE.parent
+    return [*sorted((CORPUS / target).glob("*")), *sorted(tests.glob(f"regression/*.{target}")),
+            *(sorted(tests.glob(RECORDED[target])) if target in RECORDED else ())]  # fmt: skip
 
 
 def write_seeds(target: str, folder: Path) -> int:
