@@ -52,8 +52,8 @@ typedef struct pool {
 
 /* A delegate's name for the weights at these addresses. */
 typedef struct name {
-  const void *filter, *bias;
-  size_t filter_bytes;
+  const void *filter, *bias, *scales;
+  size_t filter_bytes, scale_bytes;
   char *text; /* NULL: ambiguous */
 } name;
 
@@ -151,6 +151,8 @@ static bool add_name(ecx_cache *cache, const ecx_value *filter, const void *bias
   cache->names[cache->name_count++] = (name){.filter = filter->data.at,
                                              .bias = bias,
                                              .filter_bytes = filter->data.size,
+                                             .scales = filter->scales.at,
+                                             .scale_bytes = filter->scales.size,
                                              .text = copy};
   return copy || !t;
 }
@@ -237,9 +239,9 @@ static void release_done(ecx_cache *cache) {
   cache->done_bytes = 0;
 }
 
-/* Releases adjacent filters together: a call for each small filter would take longer than packing
+/* Releases adjacent data together: a call for each small filter would take longer than packing
  * it. */
-static void release_filter(ecx_cache *cache, const char *filter, size_t bytes) {
+static void release_data(ecx_cache *cache, const char *filter, size_t bytes) {
   const uintptr_t at = (uintptr_t)filter, done = (uintptr_t)cache->done;
   if (cache->done_bytes && at >= done && at - done - cache->done_bytes <= GAP) {
     cache->done_bytes = at - done + bytes;
@@ -254,12 +256,18 @@ static void release_filter(ecx_cache *cache, const char *filter, size_t bytes) {
   if (cache->done_bytes >= ENOUGH) release_done(cache);
 }
 
+/* Releases a packed filter, and its scales of groups. */
+static void release_filter(ecx_cache *cache, const name *packed) {
+  release_data(cache, packed->filter, packed->filter_bytes);
+  if (packed->scale_bytes) release_data(cache, packed->scales, packed->scale_bytes);
+}
+
 static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_look_up_key *key,
                                 void *data, size_t size) {
   ecx_cache *cache = context;
   block **at = find_own(cache, data);
   name *known = find_name(cache, key->kernel, key->bias);
-  if (known) release_filter(cache, known->filter, known->filter_bytes);
+  if (known) release_filter(cache, known);
   block *other = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
   if (!data) return other ? (size_t)(uintptr_t)other->data : SIZE_MAX; /* look_up has found it */
   if (!*at || !known || !known->text) return (size_t)(uintptr_t)data;

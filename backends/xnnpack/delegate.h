@@ -32,6 +32,7 @@ typedef struct ecx_engine {
   uint32_t pointer_count;
   uint64_t shapes; /* value of ecx_delegate.shapes at the last setup */
   uint64_t elisions; /* value of ecx_graph.elisions when the runtime was created */
+  size_t planned; /* elements of the inputs when it was created: its workspace holds as many */
   bool is_set_up;  /* the pointers are set up */
 } ecx_engine;
 

@@ -60,6 +60,15 @@ static void discard_runtime(ecx_engine *e) {
   e->is_set_up = false;
 }
 
+/* Returns the elements of the inputs; those of the bounds when the delegate is created. */
+static size_t count_inputs(const ecx_delegate *d) {
+  size_t total = 0, count;
+  for (uint32_t i = 0; i < d->input_count; i++)
+    if (ecx_shape_count(&value_of(d, i)->shape, &count) && count <= SIZE_MAX - total)
+      total += count;
+  return total;
+}
+
 uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
   bool alone = ecx_graph_is_small(&d->graph);
@@ -67,6 +76,7 @@ uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
                    .flags = role == ECX_TIMED_RUN ? XNN_FLAG_BASIC_PROFILING : 0,
                    .show_all = role == ECX_SHOWN_RUN};
   discard_runtime(e);
+  e->planned = count_inputs(d);
   e->threads = plan.threads;
   e->elisions = d->graph.elisions;
   ECX_TRY(list_pointers(c, d, role));
@@ -152,10 +162,10 @@ static uint32_t reshape_runtime(const ecx_call *c, ecx_delegate *d, ecx_role rol
   return EC_BACKEND_OK;
 }
 
-static uint32_t run_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
-                            void *const *pointers) {
+/* Prepares the runtime for the shapes and the memory of a call. */
+static uint32_t set_up_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
+                               void *const *pointers) {
   ecx_engine *e = &d->engines[role];
-  enum xnn_status status;
   /* After a fork there are other threads: the runtime would wait for the old ones for ever. */
   if (e->threads && e->threads != c->host->threadpool(c->call))
     ECX_TRY(ecx_engine_build(c, d, role));
@@ -164,14 +174,24 @@ static uint32_t run_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
     if (e->pointers[i].data != pointers[i]) e->is_set_up = false;
     e->pointers[i].data = pointers[i];
   }
-  if (!e->is_set_up) {
-    status = xnn_setup_runtime_v2(e->runtime, e->pointer_count, e->pointers);
-    if (status != xnn_status_success) return fail_runtime(c, d, "xnn_setup_runtime_v2", status);
-    e->is_set_up = true;
-  }
+  if (e->is_set_up) return EC_BACKEND_OK;
+  enum xnn_status status = xnn_setup_runtime_v2(e->runtime, e->pointer_count, e->pointers);
+  if (status != xnn_status_success) return fail_runtime(c, d, "xnn_setup_runtime_v2", status);
+  e->is_set_up = true;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t run_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
+                            void *const *pointers) {
+  ecx_engine *e = &d->engines[role];
+  /* A workspace has room for the bounds of all values, of which a short prompt needs a part. */
+  ecx_memory_set_sparse(e->shapes != d->shapes && count_inputs(d) < e->planned);
+  const uint32_t prepared = set_up_runtime(c, d, role, pointers);
+  ecx_memory_set_sparse(false);
+  ECX_TRY(prepared);
   const bool is_settled = !d->cache || ecx_cache_is_settled(d->cache);
   const uint64_t start = is_settled ? 0 : ecx_now();
-  status = xnn_invoke_runtime(e->runtime);
+  const enum xnn_status status = xnn_invoke_runtime(e->runtime);
   if (!is_settled) ecx_cache_settle(d->cache, ecx_now() - start);
   return status == xnn_status_success ? EC_BACKEND_OK
                                       : fail_runtime(c, d, "xnn_invoke_runtime", status);

@@ -69,6 +69,9 @@ static void *alloc_aligned(size_t alignment, size_t size) {
 
 static _Thread_local size_t allocated;
 
+/* New blocks of this thread are filled in part. */
+static _Thread_local bool is_sparse;
+
 static void *c_malloc(void *context, size_t size) {
   (void)context;
   return charge(size) ? populate(malloc(size), size) : NULL;
@@ -87,7 +90,8 @@ static void c_free(void *context, void *pointer) {
 /* Allocates packed weights and workspaces. */
 static void *aligned_allocate(void *context, size_t alignment, size_t size) {
   (void)context;
-  void *block = populate(alloc_aligned(alignment, size), size);
+  void *block = alloc_aligned(alignment, size);
+  if (!is_sparse) (void)populate(block, size);
   if (block) allocated += size;
   return block;
 }
@@ -98,6 +102,8 @@ enum xnn_status ecx_memory_init(const ec_host *host) {
   charged = host;
   return xnn_initialize(&allocator);
 }
+
+void ecx_memory_set_sparse(bool sparse) { is_sparse = sparse; }
 
 size_t ecx_allocated(void) {
   size_t bytes = allocated;

@@ -18,6 +18,10 @@ void ecx_buffer_close(const ec_host *host, ecx_buffer *buffer);
  * call of the thread. */
 enum xnn_status ecx_memory_init(const ec_host *host);
 
+/* Says whether the next calls of this thread fill new blocks in part, so that their pages are not
+ * populated at once. */
+void ecx_memory_set_sparse(bool sparse);
+
 /* Bytes of large blocks that this thread has allocated since the
  * last call, so that packed weights and workspaces can be reported. */
 size_t ecx_allocated(void);

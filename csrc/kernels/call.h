@@ -13,6 +13,7 @@ struct ec_method;
 struct ec_kept;
 struct ec_record;
 struct ec_joined;
+struct ec_pages;
 
 /* The position in a method's random stream: kernels/random/random.h. */
 typedef struct ec_random {
@@ -33,6 +34,7 @@ typedef struct ec_call {
   struct ec_record *record; /* filled with the loops of the call (kernels/record.h); NULL: none */
   bool zero_rows; /* _softmax: rows of -inf become zeros, not NaN */
   struct ec_joined *joined; /* takes the loop of the call (pointwise/joined.h); NULL: it runs */
+  struct ec_pages *pages; /* of the files of constants (kernels/pages.h); NULL: they stay */
 } ec_call;
 
 typedef struct ec_ints {

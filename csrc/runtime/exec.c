@@ -84,7 +84,7 @@ static ec_status run_kernel(ec_method *m, const ec_instr *in, ec_record *record,
   const bool reference = m->options.reference_kernels;
   ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
                   reference ? NULL : m->threads, in->kept, record,
-                  in->zero_rows, joined};
+                  in->zero_rows, joined, &m->pages};
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
   return status;

@@ -9,6 +9,7 @@
 #include "core/threads.h"
 #include "kernels/call.h"
 #include "kernels/linalg/kept.h"
+#include "kernels/pages.h"
 #include "kernels/pointwise/joined.h"
 #include "kernels/record.h"
 #include "runtime/decode.h"
@@ -198,6 +199,7 @@ struct ec_method {
   ec_span merged; /* memory of copies of the same bytes; EC_SLACK bytes after it can be read */
   size_t folded_bytes; /* of constants that were computed at load */
   ec_kept_memory kept;
+  ec_pages pages; /* of the program's files, which look-ups read */
   ec_arena records; /* steps of recorded calls */
   ec_record_memory recorded;
   ec_joined *joined; /* the calls that run block by block; NULL: none */

@@ -28,6 +28,7 @@ static void release_pages(void *user, const void *data, size_t size) {
 
 ec_status ec_prepare_products(ec_method *m, ec_error *err) {
   m->kept = (ec_kept_memory){0, ec_constant_room(m), release_pages, m};
+  m->pages = (ec_pages){.release = release_pages, .user = m};
   if (m->options.reference_kernels) return EC_OK;
   for (size_t i = 0; i < m->instr_count; i++) {
     ec_instr *in = &m->instrs[i];

@@ -158,7 +158,7 @@ int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int refer
   if (status == EC_OK) {
     ec_random random = {0, 0};
     ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random, NULL, NULL, NULL,
-                    false, NULL};
+                    false, NULL, NULL};
     status = reference ? op->fn(&call) : run_recorded(&call);
   }
   snprintf(message, size, "%s", err.message);

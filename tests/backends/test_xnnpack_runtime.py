@@ -24,7 +24,9 @@ import xnnpack_programs
 import xnnpack_zoo
 from at_once import run_all
 from executorch_c import Method, Runtime
+from resident import mapping, resident_bytes
 from xnnpack_flow import Lowered
+from xnnpack_graphs import ABSENT, Graph, Group, Token
 from xnnpack_judge import assert_close
 from xnnpack_payload import BACKEND, Payload
 
@@ -372,27 +374,38 @@ def test_constants_in_a_data_file(tmp_path: Path) -> None:
         load(pte)
 
 
-def mapped() -> int:
-    """Return the resident bytes of mapped files."""
-    with open("/proc/self/status") as file:
-        [line] = [line for line in file if line.startswith("RssFile:")]
-    return int(line.split()[1]) * 1024
-
-
 def test_weights_of_a_mapped_file_leave_memory_when_they_are_packed(tmp_path: Path) -> None:
     layers = [torch.nn.Linear(1024, 1024) for _ in range(4)]  # 4 MB each
     module, x = torch.nn.Sequential(*layers).eval(), torch.randn(1, 1024)
     pte = xnnpack_flow.lower(torch.export.export(module, (x,))).buffer
     (tmp_path / "model.pte").write_bytes(pte)
-    before = mapped()
+    before = resident_bytes("RssFile")
     program = Runtime.get().load_program(tmp_path / "model.pte")
     for _ in range(2):  # evicted pages are read again
         method = program.load_method("forward", backend_options={
             BACKEND: {"weight_cache_enabled": True}})  # fmt: skip
         assert figures(method)["packed_bytes"] >= 16 << 20
-        assert mapped() - before < 6 << 20
+        assert resident_bytes("RssFile") - before < 6 << 20
         with torch.no_grad():
             assert_close(method.execute([x]), [module(x).numpy()])
+
+
+def test_scales_of_groups_leave_memory_when_they_are_packed(tmp_path: Path) -> None:
+    graph, rng = Graph(), np.random.default_rng(0)
+    x, rows = graph.input((1, 1024)), 1 << 16
+    quantized = graph.value((1, 1024), "qdint8", Token(1))
+    graph.unary("Convert", x, quantized)
+    scales = np.repeat(rng.uniform(0.001, 0.01, rows), 32)  # 4 MB
+    packed = rng.integers(0, 256, (rows, 512))
+    weight = graph.constant(packed, "qbint4", Group(scales, 32, 0), dims=(rows, 1024))
+    graph.linear(quantized, weight, ABSENT, graph.output((1, rows)))
+    (tmp_path / "model.pte").write_bytes(graph.program())
+    program = Runtime.get().load_program(tmp_path / "model.pte")
+    method = program.load_method("forward")
+    assert figures(method)["packed_bytes"] >= 32 << 20
+    assert mapping(tmp_path / "model.pte")["Rss"] < 3 << 10  # at most a huge page
+    (y,) = method.execute([np.ones((1, 1024), np.float32)])
+    assert np.isfinite(y).all() and y.std() > 0
 
 
 def test_named_data_is_missing() -> None:

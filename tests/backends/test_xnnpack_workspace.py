@@ -10,7 +10,9 @@ import pytest
 import torch
 from at_once import run_each
 from exports import export
+from resident import resident_bytes
 from torch import nn
+from xnnpack_graphs import Graph
 
 NONE, PROGRAM, GLOBAL, METHOD = range(4)
 ID = "XnnpackBackend"
@@ -129,3 +131,22 @@ def test_the_option_lists_the_expected_values(made: Any) -> None:
     program = executorch_c.Runtime.get().load_program(made[0])
     with pytest.raises(executorch_c.Error, match="or 3 \\(each method\\)"):
         load(program, 4)
+
+
+def test_a_short_prompt_needs_a_part_of_the_memory_of_the_bounds() -> None:
+    """Two values of up to 32 MB; the first call has four rows of 4096."""
+    graph = Graph()
+    x, y = graph.input((2048, 4096)), graph.output((2048, 4096))
+    wide, other = graph.value((2048, 4096)), graph.value((2048, 4096))
+    graph.unary("Exp", x, wide)
+    graph.unary("Sigmoid", wide, other)
+    graph.unary("Negate", other, y)
+    method = load(executorch_c.Runtime.get().load_program(graph.program()))
+    before = resident_bytes("RssAnon")
+    for rows in (4, 2048):
+        a = np.linspace(-1, 1, rows * 4096, dtype=np.float32).reshape(rows, 4096)
+        (found,) = method.execute([a])
+        np.testing.assert_allclose(found, -1 / (1 + np.exp(-np.exp(a))), rtol=1e-5)
+        if rows == 4:
+            assert sizes(method)[0] >= 32 << 20
+            assert resident_bytes("RssAnon") - before < 8 << 20

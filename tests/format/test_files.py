@@ -28,6 +28,7 @@ from executorch_c import (
 )
 from exports import export
 from plans import Constants, Plan, adding, build, load, program, reference, schema
+from resident import mapping
 
 ONES = np.ones(4, np.float32)
 
@@ -516,20 +517,6 @@ def test_file_descriptors_are_closed(path: Path) -> None:
         with pytest.raises(executorch_c.Error):
             Runtime.get().load_program(bad)
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def mapping(path: Path) -> dict[str, int]:
-    """Return the kilobytes of the file that are mapped, resident and locked."""
-    found = {"Size": 0, "Rss": 0, "Locked": 0}
-    inside = False
-    with open("/proc/self/smaps") as file:
-        for line in file:
-            name, _, rest = line.partition(":")
-            if "-" in name and " " in line:
-                inside = line.rstrip().endswith(str(path))
-            elif inside and name in found:
-                found[name] += int(rest.split()[0])
-    return found
 
 
 def large(tmp_path: Path, megabytes: int) -> Path:

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "kernels/index/index.h"
+#include "kernels/pages.h"
 
 static void scale_offsets(int64_t *at, int64_t n, int64_t stride) {
   for (int64_t i = 0; i < n; i++) at[i] *= stride;
@@ -29,6 +30,7 @@ ec_status ec_op_embedding_out(ec_call *c) {
   table.to = to;
   ec_table_dim(&table, width, out->strides[rank], column);
   ec_table_run(c, &table, out->data, weight->data, EC_TABLE_DISTINCT);
+  for (int64_t i = 0; row && i < table.n; i++) ec_pages_read_row(c->pages, weight, from[i] / row);
   return EC_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/checked.h"
 #include "kernels/index/index.h"
+#include "kernels/pages.h"
 #include "kernels/quantized/affine.h"
 
 typedef struct table {
@@ -11,6 +12,7 @@ typedef struct table {
   int bits;
   ec_affine_rows rows;
   float *packed, *plain; /* one row before and after dequantising */
+  ec_pages *pages;
 } table;
 
 /* Checks scales or zero points (argument `i`): per row a number, or one per group. */
@@ -85,13 +87,15 @@ static void look_up(const table *t, int64_t row, ec_dtype dtype, char *out, int6
   float *plain = direct ? (float *)(void *)out : t->plain;
   ec_affine_row(&t->rows, row, t->columns, t->packed, plain);
   if (!direct) ec_cast(dtype, EC_FLOAT32)(t->columns, out, step, (const char *)plain, 4);
+  ec_pages_read_row(t->pages, w, row);
+  ec_pages_read_row(t->pages, t->rows.scale, row);
 }
 
 static ec_status run_embedding(ec_call *c, int bits, ec_dtype dtype, size_t o) {
   const ec_tensor *indices = ec_arg_tensor(c, 5);
   ec_tensor *out = ec_arg_tensor(c, o);
   int64_t sizes[EC_MAX_RANK], *index, *offsets;
-  table t = {.bits = bits};
+  table t = {.bits = bits, .pages = c->pages};
   EC_TRY(check_table(c, &t));
   EC_TRY(ec_call_check_rank(c, 5, 0, EC_MAX_RANK - 1));
   EC_TRY(ec_call_check_dtype(c, o, EC_BIT(dtype)));

@@ -1,0 +1,26 @@
+/* Pages of mapped files that look-ups read.
+ *
+ * The first read of a row maps 64 KB or 2 MB of the file around it (Linux). So a language model
+ * would soon have its whole table of embeddings in memory, of which it reads a row for each token. */
+#ifndef EC_KERNELS_PAGES_H
+#define EC_KERNELS_PAGES_H
+
+#include "core/tensor.h"
+
+enum { EC_PAGES_ROWS = 4 };
+
+/* The rows that were read last, and the owner of the files. Guarded by the method's lock. */
+typedef struct ec_pages {
+  void (*release)(void *user, const void *data, size_t size);
+  void *user;
+  size_t count;
+  struct {
+    uintptr_t first, end;
+  } rows[EC_PAGES_ROWS];
+} ec_pages;
+
+/* Notes that row `row` of a matrix has been read. Pages of a large constant leave memory after some
+ * rows; the next read maps them again. `pages` NULL: no effect. */
+void ec_pages_read_row(ec_pages *pages, const ec_tensor *matrix, int64_t row);
+
+#endif

@@ -1,0 +1,26 @@
+"""Resident memory of this process (Linux)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def mapping(path: Path) -> dict[str, int]:
+    """Return the kilobytes of a file that are mapped, resident and locked."""
+    found = {"Size": 0, "Rss": 0, "Locked": 0}
+    inside = False
+    with open("/proc/self/smaps") as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            if "-" in name and " " in line:
+                inside = line.rstrip().endswith(str(path))
+            elif inside and name in found:
+                found[name] += int(rest.split()[0])
+    return found
+
+
+def resident_bytes(kind: str) -> int:
+    """Return the resident bytes of a kind: RssAnon, RssFile."""
+    with open("/proc/self/status") as file:
+        [line] = [line for line in file if line.startswith(f"{kind}:")]
+    return int(line.split()[1]) * 1024
