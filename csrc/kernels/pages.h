@@ -1,7 +1,8 @@
 /* Pages of mapped files that look-ups read.
  *
  * The first read of a row maps 64 KB or 2 MB of the file around it (Linux). So a language model
- * would soon have its whole table of embeddings in memory, of which it reads a row for each token. */
+ * would soon have its whole table of embeddings in memory, of which it reads a row for each
+ * token. */
 #ifndef EC_KERNELS_PAGES_H
 #define EC_KERNELS_PAGES_H
 

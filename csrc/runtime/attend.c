@@ -4,43 +4,20 @@
  * product, with copies and views between them. If nothing else reads what lies between, the
  * attention engine computes the last result at the place of the first call, block by block: the
  * scores are in no memory. Nothing else runs between the first and the last call, so that every
- * operand is as the chain would read it. A traced call executes all calls. */
+ * operand is as the chain would read it. A traced call executes all calls.
+ *
+ * With dynamic shapes, the bounds decide at load whether a chain is an attention, and the shapes of
+ * a call whether the engine computes it (attend_shapes.c). Views are calls then (et_view). */
 #include "runtime/attend.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "kernels/llm/chain.h"
+#include "runtime/attend_shapes.h"
 #include "runtime/fold.h"
 
-enum {
-  WINDOW = 64,      /* maximum number of instructions of a chain */
-  LEAST_ROWS = 17,  /* of queries: the engine has another loop for fewer */
-  LEAST_SCORES = 1 << 17, /* smaller ones stay in the cache between calls */
-  SAFE_CALLS = 7    /* of a softmax that fuse.c fuses */
-};
-
-typedef enum role { OTHER, COPY, SUM, FACTOR, DIVISOR, SOFTMAX, WHERE, PRODUCT } role;
-
-/* The operators of a chain, and their `out` arguments. */
-static const struct {
-  const char *op;
-  role role;
-  size_t out;
-} rows[] = {
-    {"aten::expand_copy.out", COPY, 3},
-    {"aten::view_copy.out", COPY, 2},
-    {"aten::clone.out", COPY, 2},
-    {"dim_order_ops::_clone_dim_order.out", COPY, 3},
-    {"aten::add.out", SUM, 3},
-    {"aten::mul.out", FACTOR, 2},
-    {"aten::mul.Scalar_out", FACTOR, 2},
-    {"aten::div.out", DIVISOR, 2},
-    {"aten::div.Scalar_out", DIVISOR, 2},
-    {"aten::_softmax.out", SOFTMAX, 3},
-    {"aten::where.self_out", WHERE, 3},
-    {"aten::bmm.out", PRODUCT, 2},
-};
+enum { WINDOW = 64 /* maximum number of instructions of a chain */ };
 
 /* A tensor, and the call of the chain that reads it. */
 typedef struct place {
@@ -55,44 +32,38 @@ typedef struct chain {
   bool members[WINDOW]; /* by distance from `last` */
   place mask, v;        /* mask.value NULL: none */
   double scale;
-  bool safe;            /* its softmax is fused */
-  int64_t n, queries, keys, dim, heads;
+  int64_t heads;
+  struct ec_attention_parts parts;
 } chain;
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-static role role_of(const ec_instr *in, size_t *out) {
-  if (!in->op || in->op->custom || in->folded) return OTHER;
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    if (strcmp(rows[i].op, in->op->name) != 0) continue;
-    *out = rows[i].out;
-    return rows[i].role;
-  }
-  return OTHER;
-}
-
-/* True for static tensors of contiguous float32 elements. */
-static bool is_plain(const ec_value *v) {
-  const ec_tensor *t = v->as.tensor;
-  return v->kind == EC_KIND_TENSOR && t->dynamism == EC_STATIC && t->dtype == EC_FLOAT32 &&
-         t->numel > 0 && ec_tensor_is_contiguous(t);
-}
-
 static bool writes_tensors_only(const ec_instr *in) {
-  if (in->kind != EC_INSTR_KernelCall || in->op->custom || in->op->makes_view) return false;
+  if (in->kind != EC_INSTR_KernelCall || in->op->custom) return false;
   for (size_t i = 0; i < in->write_count; i++)
     if (in->writes[i]->kind != EC_KIND_TENSOR) return false;
   return true;
+}
+
+/* Returns the call of the window before instruction `at` that makes a tensor a view; `last` of the
+ * chain: there is none. */
+static size_t find_view(const chain *c, const ec_value *v, size_t at) {
+  while (at-- > 0 && c->last - at < WINDOW) {
+    const ec_instr *in = &c->instrs[at];
+    if (in->op && in->op->makes_view && in->args[2]->as.tensor == v->as.tensor) return at;
+  }
+  return c->last;
 }
 
 /* Returns the call of the window before instruction `at` that computes a tensor; `last` of the
  * chain: it is not known. */
 static size_t find_writer(const chain *c, const ec_value *v, size_t at) {
   const ec_placement *p = ec_placement_of(c->uses->m, v->as.tensor);
+  if (c->uses->rows[ec_use_index(c->uses, v)].is_view) return find_view(c, v, at);
   if (!p->arena || p->folded) return c->last;
   while (at-- > 0 && c->last - at < WINDOW) {
     const ec_instr *in = &c->instrs[at];
-    if (in->folded) continue;
+    if (in->folded || (in->op && in->op->makes_view)) continue;
     if (!writes_tensors_only(in)) return c->last;
     for (size_t i = 0; i < in->write_count; i++) {
       const ec_placement *to = ec_placement_of(c->uses->m, in->writes[i]->as.tensor);
@@ -110,10 +81,12 @@ static size_t follow_copies(chain *c, place *p, size_t from) {
   for (;;) {
     size_t out = 0;
     const size_t at = find_writer(c, p->value, p->at);
-    if (at == c->last || at < from || role_of(&c->instrs[at], &out) != COPY) return at;
+    if (at == c->last || at < from ||
+        ec_attention_role_of(&c->instrs[at], &out) != EC_CHAIN_COPY)
+      return at;
     ec_value *source = c->instrs[at].args[0];
     const ec_value *copy = c->instrs[at].args[out];
-    if (!is_plain(source) || !is_plain(copy) ||
+    if (!ec_attention_is_plain(source) || !ec_attention_is_plain(copy) ||
         source->as.tensor->numel != copy->as.tensor->numel)
       return at;
     add_member(c, at);
@@ -126,27 +99,33 @@ static size_t follow_copies(chain *c, place *p, size_t from) {
 static bool reduces_last(const chain *c, const ec_instr *in) {
   const ec_tensor *x = in->args[0]->as.tensor;
   const int64_t dim = ec_value_int(in->args[1]);
-  return is_plain(in->args[0]) && ec_is_fixed(c->uses, in->args[1]) &&
+  return ec_attention_is_plain(in->args[0]) && ec_is_fixed(c->uses, in->args[1]) &&
          ec_is_fixed(c->uses, in->args[2]) && !ec_value_bool(in->args[2]) && x->rank > 0 &&
          ec_tensor_same_sizes(x, in->args[3]->as.tensor) && (dim == -1 || dim == x->rank - 1);
+}
+
+/* Returns the role of the call at `at`, which may be not known. */
+static ec_attention_role role_at(const chain *c, size_t at, size_t *out) {
+  return at == c->last ? EC_CHAIN_OTHER : ec_attention_role_of(&c->instrs[at], out);
 }
 
 /* Finds the softmax whose result the call at `at` is; `scores` becomes what it reads. */
 static bool match_softmax(chain *c, size_t at, place *scores) {
   size_t out = 0;
-  const role found = at == c->last ? OTHER : role_of(&c->instrs[at], &out);
-  if (found == WHERE && at + 1 >= SAFE_CALLS) {
-    const size_t begin = at + 1 - SAFE_CALLS;
+  const ec_attention_role found = role_at(c, at, &out);
+  if (found == EC_CHAIN_WHERE && at + 1 >= EC_SAFE_CALLS) {
+    const size_t begin = at + 1 - EC_SAFE_CALLS;
     const ec_instr *call = c->instrs[begin].fusion;
     if (!call || !call->zero_rows || call->args[3] != c->instrs[at].args[out]) return false;
     if (c->last - begin >= WINDOW) return false;
     for (size_t i = begin; i <= at; i++) add_member(c, i);
-    c->safe = true;
+    c->parts.is_safe = true;
     at = begin;
-  } else if (found != SOFTMAX || c->instrs[at].fused) {
+  } else if (found != EC_CHAIN_SOFTMAX || c->instrs[at].fused) {
     return false;
   }
   add_member(c, at);
+  c->parts.softmax = &c->instrs[at];
   *scores = (place){c->instrs[at].args[0], at};
   return reduces_last(c, &c->instrs[at]);
 }
@@ -193,17 +172,7 @@ static bool match_mask(chain *c, const ec_instr *in, size_t at, place *scores) {
   const bool is_first = is_scores_first(c, in, at, scores->value->as.tensor->numel);
   c->mask = (place){in->args[is_first], at};
   scores->value = in->args[!is_first];
-  c->heads = in->args[3]->as.tensor->rank == 4 ? in->args[3]->as.tensor->sizes[1] : 0;
-  return true;
-}
-
-/* True if a tensor broadcasts to the result of a call. */
-static bool broadcasts(const ec_tensor *t, const ec_tensor *to) {
-  if (t->rank > to->rank) return false;
-  for (size_t i = 1; i <= t->rank; i++) {
-    const int64_t size = t->sizes[t->rank - i];
-    if (size != 1 && size != to->sizes[to->rank - i]) return false;
-  }
+  c->parts.sum = in;
   return true;
 }
 
@@ -213,69 +182,59 @@ static bool match_scores(chain *c, place *scores) {
     size_t out = 0;
     const int64_t count = scores->value->as.tensor->numel;
     const size_t at = follow_copies(c, scores, 0);
-    const role found = at == c->last ? OTHER : role_of(&c->instrs[at], &out);
+    const ec_attention_role found = role_at(c, at, &out);
     const ec_instr *in = &c->instrs[at];
-    if (found == OTHER || !is_plain(in->args[out])) return false;
+    if (found == EC_CHAIN_OTHER || !ec_attention_is_plain(in->args[out])) return false;
     add_member(c, at);
     c->first = scores->at = at;
-    if (found == PRODUCT) return true;
-    if (found == SUM && !match_mask(c, in, at, scores)) return false;
-    if ((found == FACTOR || found == DIVISOR) &&
-        !match_factor(c, in, found == DIVISOR, scores))
+    if (found == EC_CHAIN_PRODUCT) return true;
+    if (found == EC_CHAIN_SUM && !match_mask(c, in, at, scores)) return false;
+    if ((found == EC_CHAIN_FACTOR || found == EC_CHAIN_DIVISOR) &&
+        !match_factor(c, in, found == EC_CHAIN_DIVISOR, scores))
       return false;
-    if (found == SOFTMAX || found == WHERE || found == COPY) return false;
-    if (!is_plain(scores->value) || scores->value->as.tensor->numel != count ||
-        !broadcasts(scores->value->as.tensor, in->args[out]->as.tensor))
+    if (found == EC_CHAIN_SOFTMAX || found == EC_CHAIN_WHERE || found == EC_CHAIN_COPY)
+      return false;
+    if (!ec_attention_is_plain(scores->value) || scores->value->as.tensor->numel != count ||
+        !ec_attention_broadcasts(scores->value->as.tensor, in->args[out]->as.tensor))
       return false;
   }
 }
 
 /* ---- conditions -------------------------------------------------------------------------- */
 
-static bool has_shape(const ec_value *v, int64_t a, int64_t b, int64_t c) {
-  return is_plain(v) && ec_tensor_has_sizes(v->as.tensor, 3, (const int64_t[]){a, b, c});
-}
-
-/* True if the mask broadcasts to the scores as the engine reads it. */
-static bool fits_mask(const chain *c) {
-  const ec_value *v = c->mask.value;
-  const ec_tensor *t = v->as.tensor, *scores = c->instrs[c->mask.at].args[3]->as.tensor;
-  if (!is_plain(v) || t->rank < 1 || !broadcasts(t, scores)) return false;
-  if (scores->rank < 3 || scores->rank > 4 || t->sizes[t->rank - 1] != c->keys) return false;
-  return scores->sizes[scores->rank - 1] == c->keys &&
-         scores->sizes[scores->rank - 2] == c->queries;
-}
-
-static bool have_shapes(chain *c, const ec_value *scores) {
-  const ec_instr *first = &c->instrs[c->first], *last = &c->instrs[c->last];
-  const ec_tensor *q = first->args[0]->as.tensor, *k = first->args[1]->as.tensor;
-  if (!is_plain(first->args[0]) || q->rank != 3 || k->rank != 3) return false;
-  c->n = q->sizes[0];
-  c->queries = q->sizes[1];
-  c->dim = q->sizes[2];
-  c->keys = k->sizes[2];
-  if (!c->heads) c->heads = c->n;
-  return c->queries >= LEAST_ROWS && scores->as.tensor->numel >= LEAST_SCORES &&
-         isfinite(c->scale) && c->n % c->heads == 0 &&
-         scores->as.tensor->sizes[scores->as.tensor->rank - 1] == c->keys &&
-         has_shape(first->args[1], c->n, c->dim, c->keys) &&
-         has_shape(first->args[2], c->n, c->queries, c->keys) &&
-         has_shape(last->args[0], c->n, c->queries, c->keys) &&
-         has_shape(last->args[1], c->n, c->keys, c->dim) &&
-         has_shape(last->args[2], c->n, c->queries, c->dim) && (!c->mask.value || fits_mask(c));
-}
-
 /* True if only calls of the chain can use tensor `k`. */
 static bool is_inside(const chain *c, size_t k) {
   return ec_is_used_within(c->uses, k, c->first, c->last);
 }
 
-/* True if only calls of the chain read what call `at` writes. */
+/* True if only calls of the chain read what call `at` writes, by any name. */
 static bool is_hidden(const chain *c, size_t k, size_t at) {
   if (!ec_is_result(c->uses, k, at) || !is_inside(c, k)) return false;
+  const size_t group = ec_use_group(c->uses, k);
   for (size_t j = 0; j < c->uses->m->tensor_count; j++)
-    if (ec_may_observe(c->uses, k, j) && !is_inside(c, j)) return false;
+    if ((ec_may_observe(c->uses, k, j) || ec_use_group(c->uses, j) == group) && !is_inside(c, j))
+      return false;
   return true;
+}
+
+/* True if only calls of the chain use the views that it makes. */
+static bool are_views_hidden(const chain *c) {
+  for (size_t i = c->first; i < c->last; i++) {
+    const ec_instr *in = &c->instrs[i];
+    if (in->op->makes_view && !in->folded && !is_inside(c, ec_use_index(c->uses, in->args[2])))
+      return false;
+  }
+  return true;
+}
+
+/* True if a tensor of the chain has a dynamic shape. */
+static bool is_dynamic(const chain *c) {
+  for (size_t i = c->first; i <= c->last; i++)
+    for (size_t k = 0; k < c->instrs[i].op->nargs; k++) {
+      const ec_value *v = c->instrs[i].args[k];
+      if (v->kind == EC_KIND_TENSOR && v->as.tensor->dynamism != EC_STATIC) return true;
+    }
+  return false;
 }
 
 /* True if everything from the first call to the last one is a call of the chain. */
@@ -283,7 +242,7 @@ static bool is_alone(const chain *c) {
   for (size_t i = c->first; i <= c->last; i++) {
     const ec_instr *in = &c->instrs[i];
     if (in->folded) continue;
-    if (!c->members[c->last - i] || (in->fused && !c->safe)) return false;
+    if (!c->members[c->last - i] || (in->fused && !c->parts.is_safe)) return false;
     for (size_t k = 0; k < in->write_count && i < c->last; k++)
       if (!is_hidden(c, ec_use_index(c->uses, in->writes[k]), i)) return false;
   }
@@ -295,7 +254,9 @@ static bool is_alone(const chain *c) {
 static bool is_unchanged(const chain *c, const place *operand) {
   const ec_placement *p = ec_placement_of(c->uses->m, operand->value->as.tensor);
   const ec_use *use = &c->uses->rows[ec_use_index(c->uses, operand->value)];
-  if (use->is_view || use->freed) return false;
+  if (use->freed) return false;
+  if (c->parts.is_dynamic) return true; /* ec_attention_fits compares addresses */
+  if (use->is_view) return false;
   if (p->folded || operand->value->as.tensor->flags & EC_TENSOR_READONLY) return true;
   if (!p->arena) return use->inputs != 0;
   for (size_t i = c->first; i < operand->at; i++)
@@ -312,15 +273,34 @@ static bool match_chain(chain *c) {
   c->v = (place){c->instrs[c->last].args[1], c->last};
   c->scale = 1;
   add_member(c, c->last);
-  if (role_of(&c->instrs[c->last], &out) != PRODUCT || !is_plain(weights.value)) return false;
-  if (!match_softmax(c, follow_copies(c, &weights, 0), &scores)) return false;
-  const ec_value *masked = scores.value;
-  if (!match_scores(c, &scores) || !is_plain(c->v.value) || !have_shapes(c, masked)) return false;
+  if (ec_attention_role_of(&c->instrs[c->last], &out) != EC_CHAIN_PRODUCT ||
+      !ec_attention_is_plain(weights.value) ||
+      !match_softmax(c, follow_copies(c, &weights, 0), &scores) || !match_scores(c, &scores) ||
+      !ec_attention_is_plain(c->v.value) || !isfinite(c->scale))
+    return false;
+  c->parts.first = &c->instrs[c->first];
+  c->parts.last = &c->instrs[c->last];
+  c->parts.mask = c->mask.value;
+  if (!ec_attention_has_shapes(&c->parts, &c->heads)) return false;
   (void)follow_copies(c, &c->v, c->first);
-  return is_alone(c) && is_unchanged(c, &c->v) && (!c->mask.value || is_unchanged(c, &c->mask));
+  c->parts.v = c->v.value;
+  if (!is_alone(c) || !are_views_hidden(c)) return false;
+  c->parts.is_dynamic = is_dynamic(c);
+  return is_unchanged(c, &c->v) && (!c->mask.value || is_unchanged(c, &c->mask));
 }
 
 /* ---- the call ---------------------------------------------------------------------------- */
+
+/* Keeps the parts of a chain with dynamic shapes, whose calls no backend claims: they and the call
+ * of the engine take turns. */
+static ec_status attend_dynamic(const chain *c, ec_instr *call, ec_error *err) {
+  struct ec_attention_parts *parts;
+  EC_TRY(ec_arena_array(&c->uses->m->arena, 1, sizeof *parts, "an attention", &parts, err));
+  *parts = c->parts;
+  call->parts = parts;
+  for (size_t i = c->first; i <= c->last; i++) c->instrs[i].attended = true;
+  return EC_OK;
+}
 
 /* Makes the call that replaces the chain. */
 static ec_status make_call(const chain *c, ec_error *err) {
@@ -344,9 +324,9 @@ static ec_status make_call(const chain *c, ec_error *err) {
                      .count = EC_CHAIN_ARGS, .args = args, .op = &ec_chain_op,
                      .reads = args, .read_count = c->mask.value ? 4 : 3,
                      .writes = last->writes, .write_count = last->write_count,
-                     .zero_rows = c->safe, .destination = c->last + 1};
+                     .zero_rows = c->parts.is_safe, .destination = c->last + 1};
   first->attention = call;
-  return EC_OK;
+  return c->parts.is_dynamic ? attend_dynamic(c, call, err) : EC_OK;
 }
 
 static void fuse_chain(const ec_method *m, size_t first) {
@@ -360,7 +340,7 @@ static void fuse_chain(const ec_method *m, size_t first) {
 
 static bool is_product(const ec_instr *in) {
   size_t out = 0;
-  return role_of(in, &out) == PRODUCT;
+  return ec_attention_role_of(in, &out) == EC_CHAIN_PRODUCT;
 }
 
 ec_status ec_find_attention(ec_method *m, const ec_uses *uses, ec_error *err) {
@@ -376,7 +356,7 @@ ec_status ec_find_attention(ec_method *m, const ec_uses *uses, ec_error *err) {
     chain c = {.uses = uses, .instrs = m->instrs, .first = i, .last = i};
     if (!is_product(&m->instrs[i]) || !match_chain(&c)) continue;
     EC_TRY(make_call(&c, err));
-    if (c.safe) fuse_chain(m, c.first);
+    if (c.parts.is_safe && !c.parts.is_dynamic) fuse_chain(m, c.first);
   }
   return EC_OK;
 }
@@ -384,7 +364,7 @@ ec_status ec_find_attention(ec_method *m, const ec_uses *uses, ec_error *err) {
 void ec_fuse_attention(const ec_method *m) {
   for (size_t i = 0; i < m->instr_count; i++) {
     const ec_instr *call = m->instrs[i].attention;
-    bool claimed = !call || m->instrs[i].fusion == call;
+    bool claimed = !call || call->parts || m->instrs[i].fusion == call;
     for (size_t k = i; !claimed && k < call->destination; k++) claimed = m->instrs[k].claimed;
     if (!claimed) fuse_chain(m, i);
   }

@@ -45,11 +45,14 @@ static ec_status note_unclaimed(ec_method *m, const char *op, const char *reason
 
 static const char fused[] = "fused with other calls";
 
+static bool is_fused(const ec_instr *in) { return in->fused || in->attended; }
+
 /* Notes one reason for all kernel calls of a method. */
 static ec_status note_all(ec_method *m, const char *reason, ec_error *err) {
   for (size_t i = 0; i < m->instr_count; i++)
     if (m->instrs[i].op && !m->instrs[i].folded)
-      EC_TRY(note_unclaimed(m, m->instrs[i].op->name, m->instrs[i].fused ? fused : reason, err));
+      EC_TRY(note_unclaimed(m, m->instrs[i].op->name,
+                            is_fused(&m->instrs[i]) ? fused : reason, err));
   return EC_OK;
 }
 
@@ -167,7 +170,7 @@ static ec_status ask_backend(ec_claim_context *c, const ec_backend *backend, siz
   ec_backend_kernel_call call;
   const ec_instr *in = &c->instrs[at];
   if (!in->op || in->folded) return EC_OK;
-  if (in->fused) return note_unclaimed(c->m, in->op->name, fused, err);
+  if (is_fused(in)) return note_unclaimed(c->m, in->op->name, fused, err);
   const char *reason;
   EC_TRY(ec_claim_view(c, in, &call, &reason, err));
   if (!reason) reason = backend->can_claim(backend, &call);

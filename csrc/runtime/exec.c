@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "runtime/arg.h"
+#include "runtime/attend_shapes.h"
 #include "runtime/host_call.h"
 #include "runtime/placement.h"
 #include "runtime/record.h"
@@ -244,10 +245,12 @@ static ec_status charge_instr(ec_method *m, const ec_instr *in, ec_error *err) {
 
 /* Returns what runs at an instruction; NULL: nothing. A claim of calls before `declined` has left
  * them to their kernels. Traced calls run all instructions. */
-static const ec_instr *choose_instr(const ec_method *m, const ec_chain *chain, size_t pc,
+static const ec_instr *choose_instr(ec_method *m, const ec_chain *chain, size_t pc,
                                     size_t declined) {
   const ec_instr *in = &chain->instrs[pc];
   if (EC_IS_SMALL || ec_trace_of(m)) return in;
+  if (in->attention && in->attention->parts && ec_attention_fits(m, in->attention))
+    return in->attention;
   if (in->claim && pc >= declined) return in->claim;
   if (in->fusion) return in->fusion;
   return in->folded || in->fused || (in->claimed && pc >= declined) ? NULL : in;
@@ -276,6 +279,7 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
         continue;
       }
       if (m->written) ec_mark_written(m, in);
+      if (in->parts) pc = in->destination;
       if (status == EC_OK) status = charge_instr(m, in, err);
       if (status != EC_OK) return fail_in_instr(m, c, in, status, err);
     }

@@ -64,15 +64,15 @@ static bool have_numbers(const ec_instr *run) {
          ec_scalar_double(ec_value_scalar(run[ZEROS].args[1])) == 0;
 }
 
-/* True if the tensors have the shapes and dtypes of the calls, and never change them. */
+/* True if the tensors have the shapes and dtypes of the calls, or all of them have these bounds. */
 static bool have_shapes(const ec_instr *run) {
   const ec_tensor *x = tensor_of(run[SOFTMAX].args[0]);
-  if (x->dynamism != EC_STATIC) return false;
+  if (x->dynamism == EC_DYNAMIC_UNBOUND) return false;
   for (size_t i = 0; i < CALLS; i++) {
     const ec_tensor *t = tensor_of(out_of(run, i));
     const bool is_bool = i == EQUAL || i == FINITE || i == ANY || i == NONE;
     const bool is_row = i == ANY || i == NONE;
-    if (t->dynamism != EC_STATIC || t->rank != x->rank ||
+    if (t->dynamism != x->dynamism || t->rank != x->rank ||
         t->dtype != (is_bool ? (uint8_t)EC_BOOL : x->dtype))
       return false;
     for (size_t d = 0; d < t->rank; d++)

@@ -49,9 +49,12 @@ typedef struct ec_instr {
   uint8_t readers;       /* ... how many calls later the result is read last, if nothing else
                             reads it; 0: others may */
   bool fused;            /* KernelCall: the fusion of its run computes its results */
+  bool attended;         /* KernelCall: of an attention with dynamic shapes; no backend claims it */
   bool zero_rows;        /* the fusion of a safe softmax: ec_call.zero_rows */
   const struct ec_instr *attention; /* KernelCall: the call for a chain that begins here, which runs
                                        unless a backend claims calls of the chain; NULL: none */
+  const struct ec_attention_parts *parts; /* an attention that runs if its dynamic shapes fit;
+                                             NULL: static ones */
   size_t merged;         /* KernelCall: a copy whose operand and result share an address: 1 + the
                             offset in the method's `merged`; 0: none */
   bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */

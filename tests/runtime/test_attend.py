@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from executorch.exir import to_edge
 from torch.nn import functional as F
 
 from executorch_c import InvalidArgumentError, Method, Program, Runtime
-from plans import Plan, V, build
+from plans import BOUNDED, Plan, V, build
 
 Fn = Callable[..., torch.Tensor]
 
@@ -380,3 +380,155 @@ def test_traces_have_every_call() -> None:
             method.execute(inputs)
         names.append([event.name for event in trace.events])
     assert names[0] == names[1] and names[0].count("aten::bmm.out") == 2
+
+
+# ---- dynamic shapes ------------------------------------------------------------------------------
+
+
+class Grouped(torch.nn.Module):
+    """Attention as in Llama and Qwen of transformers: groups of heads share keys and values."""
+
+    def __init__(self, fn: Fn) -> None:
+        super().__init__()
+        self.fn, self.heads, self.shared, self.dim = fn, 8, 2, 16
+        generator = torch.Generator().manual_seed(0)
+        self.weight = torch.nn.Parameter(torch.randn(192, 64, generator=generator) / 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, n, _ = x.shape
+        parts = (x @ self.weight.T).split([128, 32, 32], -1)
+        q, k, v = (part.view(b, n, -1, self.dim).transpose(1, 2) for part in parts)
+        index = torch.arange(n)
+        mask = torch.where(index[None] <= index[:, None], 0.0, -1e30)[None, None]
+        k, v = (self.repeat(part) for part in (k, v))
+        return self.fn(q, k, v, mask).transpose(1, 2).reshape(b, n, -1)
+
+    def repeat(self, x: torch.Tensor) -> torch.Tensor:
+        b, h, n, dim = x.shape
+        group = self.heads // self.shared
+        return x[:, :, None].expand(b, h, group, n, dim).reshape(b, h * group, n, dim)
+
+
+@pytest.mark.parametrize("fn", [eager, safe])
+def test_exported_with_a_dynamic_length(fn: Fn) -> None:
+    """Prompts are one call, tokens are the calls of the program."""
+    model, x = Grouped(fn).eval(), torch.randn(1, 150, 64, generator=torch.Generator())
+    shapes = ({1: torch.export.Dim("n", min=2, max=256)},)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(model, (x,), dynamic_shapes=shapes, strict=False)
+        program = Runtime.get().load_program(bytes(to_edge(exported).to_executorch().buffer))
+        for n, fused in ((150, True), (20, False), (256, True), (2, False)):
+            found = x[:, :1].expand(1, n, 64) * torch.linspace(-1, 1, n)[None, :, None]
+            if fn is eager:
+                check(program, [found.numpy()], model(found).numpy(), fused)
+                continue
+            method = program.load_method("forward")  # its softmax is fused at any length
+            (got,) = method.execute([found.numpy()])
+            np.testing.assert_allclose(got, model(found).numpy(), rtol=2e-6, atol=2e-6)
+
+
+class Dynamic(Chain):
+    """A chain within bounds, with views that are calls. `four` has the sizes of the scores."""
+
+    four: Sequence[int] = (1, 2, 300, 220)
+
+    def __init__(self) -> None:
+        self.rows = self.four[2] + 80
+        super().__init__()
+        plan, n, rows, keys = self.plan, self.n, self.rows, self.keys
+        self.bounds = self.shapes
+        self.shapes = {
+            **self.bounds,
+            "q": (n, self.four[2], self.dim),
+            "mask": (self.four[2], keys),
+        }
+        self.view, self.scaled, self.masked, self.weights = (
+            plan.tensor((1, n, rows, keys)) for _ in range(4)
+        )
+        self.flat = plan.tensor((n, rows, keys))
+        for value in plan.plan.values:
+            if hasattr(value.val, "shape_dynamism"):
+                value.val.shape_dynamism = type(value.val.shape_dynamism)(BOUNDED)
+
+    def calls(self) -> None:
+        plan, of = self.plan, self.operands
+        for name, source in self.inputs.items():
+            plan.call("aten::mul.Scalar_out", source, 1.0, of[name])
+        plan.call("aten::bmm.out", of["q"], of["k"], self.scores)
+        view = "executorch_prim::et_view.default"
+        plan.call(view, self.scores, [*self.four], self.view)
+        plan.call("aten::mul.Scalar_out", self.view, self.scale, self.scaled)
+        plan.call("aten::add.out", self.scaled, of["mask"], self.alpha, self.masked)
+        plan.call("aten::_softmax.out", self.masked, self.axis, False, self.weights)
+        self.between()
+        plan.call(view, self.weights, [self.n, *self.four[2:]], self.flat)
+        plan.call("aten::bmm.out", self.flat, of["v"], self.out)
+        plan.call("aten::mul.Scalar_out", self.out, 2.0, self.y)
+
+
+def test_a_chain_within_bounds() -> None:
+    chain = Dynamic()
+    chain.calls()
+    chain.check(True)
+
+
+REFUSED = {
+    "alpha": {"alpha": 2}, "axis": {"axis": 2}, "few scores": {"four": (1, 2, 290, 220)},
+    "few rows": {"n": 40, "four": (1, 40, 16, 220)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_another_number_within_bounds(name: str) -> None:
+    chain = type("Other", (Dynamic,), REFUSED[name])()
+    chain.calls()
+    chain.check(False)
+
+
+@pytest.mark.parametrize("name", ["scores", "view", "scaled", "masked", "weights", "flat"])
+def test_a_dynamic_result_that_is_read_later(name: str) -> None:
+    chain = Dynamic()
+    chain.calls()
+    of = chain.plan.plan.values[getattr(chain, name)].val.sizes
+    later = chain.plan.tensor(of, dynamism=BOUNDED)
+    chain.plan.call("aten::mul.Scalar_out", getattr(chain, name), 3.0, later)
+    chain.check(False)
+
+
+def test_a_call_between_within_bounds() -> None:
+    class Between(Dynamic):
+        def between(self) -> None:
+            self.plan.call("aten::mul.Scalar_out", self.inputs["v"], 1.5, self.operands["v"])
+
+    chain = Between()
+    chain.calls()
+    chain.check(False)
+
+
+@pytest.mark.parametrize("operand, member", [("v", "scores"), ("mask", "scaled")])
+def test_a_dynamic_operand_in_the_memory_of_a_result(operand: str, member: str) -> None:
+    """The chain writes the memory of the operand before it is read."""
+    chain = Dynamic()
+    at = chain.offset(getattr(chain, member)) + 64
+    bounds = chain.bounds[operand]
+    chain.operands[operand] = chain.plan.tensor(bounds, at=at, dynamism=BOUNDED)
+    chain.calls()
+    chain.check(False)
+
+
+@pytest.mark.parametrize("four", [(1, 1, 300, 220), (2, 1, 220, 300)])
+def test_a_view_of_other_sizes(four: tuple[int, ...]) -> None:
+    """The view or the sum refuses its sizes, as without the fusion."""
+    chain = Dynamic()
+    chain.four = four
+    chain.calls()
+    program = Runtime.get().load_program(build(chain.plan))
+    inputs = [np.zeros(x, np.float32) for x in chain.shapes.values()]
+    texts = []
+    for options in ({"delegate_at_load": False}, {"kernels": "reference"}):
+        method = program.load_method("forward", **options)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgumentError) as raised:
+            method.execute(inputs)
+        texts.append(str(raised.value))
+    assert texts[0] == texts[1]
