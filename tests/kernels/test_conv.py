@@ -96,6 +96,15 @@ def test_channels_last(rng, case, which):
     compare(args, last if which >= 2 else None)
 
 
+@pytest.mark.parametrize("width", [17, 32, 33, 64, 70, 128])
+@pytest.mark.parametrize("padding, dilation", [(0, 1), (1, 1), (2, 3), (16, 1), (40, 1)])
+def test_wide_rows(rng, width, padding, dilation):
+    """Panels of 32 positions are parts of rows, with padding on either side, or between rows."""
+    if width + 2 * padding > 2 * dilation:
+        compare(arguments(rng, "float32", (1, 2, 4, width), (5, 2, 1, 3), padding=(1, padding),
+                          dilation=(1, dilation)))  # fmt: skip
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 @pytest.mark.parametrize("case", [CASES[1], CASES[3], CASES[4], CASES[6], CASES[19], CASES[21]],
                          ids=lambda case: str(case[2]))  # fmt: skip

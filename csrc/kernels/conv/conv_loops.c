@@ -30,6 +30,38 @@ static size_t list_runs(const ec_conv_phase *phase, const ec_gemm_panel *panel, 
   return n;
 }
 
+enum { PIECES = 64 };
+
+/* What one tap reads for a run: adjacent elements at `offset` in each channel, of which those
+ * before `from` and from `end` on are padding. */
+typedef struct conv_piece {
+  int64_t lane, count, offset, from, end;
+} conv_piece;
+
+/* Lists the pieces of all runs, tap by tap. Returns false if there are too many, or if positions
+ * are not adjacent. */
+static bool list_pieces(const ec_conv_phase *phase, const conv_run *runs, size_t n,
+                        conv_piece *pieces) {
+  const ec_conv_line *line = phase->line;
+  if (line[2].step != 1 || line[2].in_stride != 1) return false;
+  if ((uint64_t)phase->taps * n > PIECES) return false;
+  for (int64_t d = 0; d < line[0].taps; d++)
+    for (int64_t h = 0; h < line[1].taps; h++)
+      for (int64_t w = 0; w < line[2].taps; w++)
+        for (size_t r = 0; r < n; r++, pieces++) {
+          const conv_run *run = &runs[r];
+          const int64_t z = run->at[0] + line[0].shift[d], y = run->at[1] + line[1].shift[h];
+          const int64_t x = run->at[2] + line[2].shift[w];
+          *pieces = (conv_piece){.lane = run->lane, .count = run->count};
+          if (z < 0 || z >= line[0].in || y < 0 || y >= line[1].in) continue;
+          if (x <= -run->count || x >= line[2].in) continue;
+          pieces->offset = z * line[0].in_stride + y * line[1].in_stride + x;
+          pieces->from = x < 0 ? -x : 0;
+          pieces->end = ec_min_i64(run->count, line[2].in - x);
+        }
+  return true;
+}
+
 #define EC_TEMPLATE "kernels/conv/conv_pack.tmpl.h"
 #include "kernels/linalg/foreach_gemm_real.h"
 #undef EC_TEMPLATE

@@ -20,11 +20,19 @@ static void EC_FN(pack_weights)(const ec_gemm_side *side, const ec_gemm_panel *p
   EC_FN(pad_lanes)(panel, width, to);
 }
 
-/* Packs `count` adjacent positions, of which those before `from` and from `end` on are zeros. */
-static inline void EC_FN(pack_adjacent)(EC_G *to, const EC_T *row, int64_t from, int64_t end,
-                                        int64_t count) {
+/* Packs `count` adjacent positions, of which those before `from` and from `end` on are zeros. Loops
+ * of constant length are one or two vectors: the last case is two that overlap. */
+static inline void EC_FN(pack_adjacent)(EC_G *restrict to, const EC_T *restrict row, int64_t from,
+                                        int64_t end, int64_t count) {
+  enum { HALF = COLUMNS / 2 };
   if (from == 0 && end == COLUMNS && count == COLUMNS) {
     for (size_t i = 0; i < COLUMNS; i++) to[i] = EC_FN(get)(row[i]);
+    return;
+  }
+  if (count == COLUMNS && end - from >= HALF) {
+    for (size_t i = 0; i < COLUMNS; i++) to[i] = (EC_G)0;
+    for (int64_t i = 0; i < HALF; i++) to[from + i] = EC_FN(get)(row[from + i]);
+    for (int64_t i = 0; i < HALF; i++) to[end - HALF + i] = EC_FN(get)(row[end - HALF + i]);
     return;
   }
   for (int64_t i = 0; i < from; i++) to[i] = (EC_G)0;
@@ -69,15 +77,13 @@ static inline void EC_FN(next_tap)(const ec_conv_phase *p, EC_FN(tap) * t) {
 }
 
 /* Packs the input for k = (channel, tap), in rows of positions. */
-EC_CLONES static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_panel *panel,
-                                       size_t width, void *packed) {
+EC_CLONES static void EC_FN(pack_any_rows)(const ec_gemm_side *side, const ec_gemm_panel *panel,
+                                           const conv_run *runs, size_t n, size_t width,
+                                           EC_G *to) {
   const ec_conv_phase *p = side->geometry;
   const ec_conv_line *line = p->line;
-  conv_run runs[EC_MICRO_LANES];
-  size_t n = list_runs(p, panel, runs);
   int64_t tap = panel->k0 % p->taps, plane = line[1].taps * line[2].taps;
   EC_FN(tap) t = {panel->k0 / p->taps, tap / plane, tap % plane / line[2].taps, tap % line[2].taps};
-  EC_G *to = packed;
   for (int64_t i = 0; i < panel->depth; i++, to += width, EC_FN(next_tap)(p, &t)) {
     const EC_T *from = (const EC_T *)side->data + t.channel * p->channel_stride;
     for (size_t r = 0; r < n; r++) {
@@ -90,6 +96,33 @@ EC_CLONES static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_p
                         &line[2], run->at[2] + line[2].shift[t.w], run->count);
     }
   }
+}
+
+/* The same for pieces of rows, which are the same in all channels. */
+EC_CLONES static void EC_FN(pack_pieces)(const ec_gemm_side *side, const ec_gemm_panel *panel,
+                                         const conv_piece *pieces, size_t n, size_t width,
+                                         EC_G *to) {
+  const ec_conv_phase *p = side->geometry;
+  const EC_T *from = (const EC_T *)side->data + panel->k0 / p->taps * p->channel_stride;
+  int64_t tap = panel->k0 % p->taps;
+  for (int64_t i = 0; i < panel->depth; i++, to += width) {
+    for (const conv_piece *c = &pieces[(size_t)tap * n], *end = c + n; c < end; c++)
+      EC_FN(pack_adjacent)(to + c->lane, from + c->offset, c->from, c->end, c->count);
+    if (++tap < p->taps) continue;
+    tap = 0;
+    from += p->channel_stride;
+  }
+}
+
+static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
+                             void *packed) {
+  conv_run runs[EC_MICRO_LANES];
+  conv_piece pieces[PIECES];
+  const size_t n = list_runs(side->geometry, panel, runs);
+  if (list_pieces(side->geometry, runs, n, pieces))
+    EC_FN(pack_pieces)(side, panel, pieces, n, width, packed);
+  else
+    EC_FN(pack_any_rows)(side, panel, runs, n, width, packed);
   EC_FN(pad_lanes)(panel, width, packed);
 }
 
