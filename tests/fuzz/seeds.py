@@ -153,7 +153,16 @@ def llm(folder: Path) -> None:
 
 
 def coreml(folder: Path) -> None:
-    """Write nothing: the recorded programs of CoreMLBackend are files of the tree."""
+    """Write programs with the operators of coreml_operators.py (needs coremltools); the recorded
+    ones are files of the tree."""
+    import importlib.util
+
+    if importlib.util.find_spec("coremltools") is None:
+        return
+    import coreml_operators
+
+    for name, data in coreml_operators.programs():
+        (folder / f"{name}.pte").write_bytes(data)
 
 
 def native(folder: Path) -> None:
