@@ -1,4 +1,5 @@
-/* Values of the graph. A prepacked constant is the constant, or state if a call writes it. */
+/* Values of the graph. A constant, prepacked or not (the caches of llama.sdpa_with_kv_cache), is
+   state if a call writes it. */
 #include "graph.h"
 
 #include <string.h>
@@ -54,10 +55,9 @@ static uint32_t add_tensor(ecv_graph *g, int64_t id, ec_fb_table table, int64_t 
   int32_t constant = ec_fb_i32(table, ECV_VkTensor_constant_id);
   ect_role role = ECT_CONSTANT;
   ECV_TRY(read_tensor(g, id, table, &t));
-  if (constant < 0 && g->sources[id] != UNKNOWN) {
+  if (constant < 0 && g->sources[id] != UNKNOWN)
     constant = ec_fb_i32(ecv_value_table(&g->payload, g->sources[id]), ECV_VkTensor_constant_id);
-    if (g->written[id]) role = ECT_STATE;
-  }
+  if (g->written[id]) role = ECT_STATE;
   if (constant >= 0) ECV_TRY(use_constant(g, id, (uint32_t)constant, role, &t));
   *out = ect_add_tensor(&g->program, &t);
   return EC_BACKEND_OK;

@@ -70,6 +70,9 @@ ROWS = (
     Row("bfloat16", options={**CACHED, "model.dtype_override": "bf16"}),
     Row("int8-cache", options={**CACHED, "model.quantize_kv_cache": True},
         uses=("llama::custom_quantized_sdpa", "quantized_decomposed::quantize_per_token")),
+    # get_vulkan_partitioner sets no alias_buffer_mutations: the caches are constants that
+    # llama.sdpa_with_kv_cache writes.
+    Row("vulkan", options={**CACHED, "backend.vulkan.enabled": True}, uses=("VulkanBackend",)),
     Row("llama-8da4w", {}, INT4, ("XnnpackBackend", "llama::custom_sdpa"), True, 5e-6),
     Row("qwen2.5-8da4w", {"attention_qkv_bias": True, "use_hf_rope": True}, INT4,
         ("XnnpackBackend", "llama::custom_sdpa"), True, 5e-6, model_class="qwen2_5_0_5b"),
