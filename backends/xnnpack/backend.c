@@ -169,6 +169,13 @@ static uint32_t xnnpack_execute(const ec_backend *self, const ec_host *host, ec_
   return ecx_execute(&c, handle, args, count);
 }
 
+static uint32_t xnnpack_repeat(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                               void *handle) {
+  (void)self;
+  const ecx_call c = {host, call};
+  return ecx_repeat(&c, handle);
+}
+
 static void xnnpack_destroy(const ec_backend *self, const ec_host *host, void *handle) {
   (void)self;
   close_delegate(host, handle);
@@ -253,4 +260,5 @@ const ec_backend ecx_backend = {
   .can_claim = xnnpack_can_claim,
   .claim = xnnpack_claim,
   .output_count = xnnpack_output_count,
+  .repeat = xnnpack_repeat,
 };

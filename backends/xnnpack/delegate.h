@@ -46,6 +46,7 @@ typedef struct ecx_delegate {
   ecx_cache *cache; /* NULL: XNNPACK packs weights itself */
   ecx_engine engines[ECX_ROLES];
   void **pointers;          /* of the externals in the current call */
+  bool is_repeatable; /* a call with the same arguments has to run the plain engine, no more */
   ecx_buffer *shown;        /* by value: results of the shown run; NULL before the first one */
   /* number of the current shapes (0: unknown), and the highest number so far */
   uint64_t shapes, changes;

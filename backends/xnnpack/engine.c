@@ -181,14 +181,7 @@ static uint32_t set_up_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role
   return EC_BACKEND_OK;
 }
 
-static uint32_t run_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
-                            void *const *pointers) {
-  ecx_engine *e = &d->engines[role];
-  /* A workspace has room for the bounds of all values, of which a short prompt needs a part. */
-  ecx_memory_set_sparse(e->shapes != d->shapes && count_inputs(d) < e->planned);
-  const uint32_t prepared = set_up_runtime(c, d, role, pointers);
-  ecx_memory_set_sparse(false);
-  ECX_TRY(prepared);
+static uint32_t invoke_runtime(const ecx_call *c, ecx_delegate *d, const ecx_engine *e) {
   const bool is_settled = !d->cache || ecx_cache_is_settled(d->cache);
   const uint64_t start = is_settled ? 0 : ecx_now();
   const enum xnn_status status = xnn_invoke_runtime(e->runtime);
@@ -197,11 +190,34 @@ static uint32_t run_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
                                       : fail_runtime(c, d, "xnn_invoke_runtime", status);
 }
 
+static uint32_t run_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
+                            void *const *pointers) {
+  ecx_engine *e = &d->engines[role];
+  /* A workspace has room for the bounds of all values, of which a short prompt needs a part. */
+  ecx_memory_set_sparse(e->shapes != d->shapes && count_inputs(d) < e->planned);
+  const uint32_t prepared = set_up_runtime(c, d, role, pointers);
+  ecx_memory_set_sparse(false);
+  ECX_TRY(prepared);
+  return invoke_runtime(c, d, e);
+}
+
 uint32_t ecx_engine_run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers) {
   if (d->engines[role].shapes != d->shapes) ECX_TRY(ecx_graph_check_empty(c, &d->graph));
   ecx_workspace_enter(d->workspace);
   uint32_t status = run_runtime(c, d, role, pointers);
   if (status) discard_runtime(&d->engines[role]);
+  ecx_workspace_leave(d->workspace);
+  return status;
+}
+
+uint32_t ecx_engine_repeat(const ecx_call *c, ecx_delegate *d) {
+  ecx_engine *e = &d->engines[ECX_PLAIN_RUN];
+  if (!e->runtime || e->shapes != d->shapes || !e->is_set_up ||
+      (e->threads && e->threads != c->host->threadpool(c->call)))
+    return EC_BACKEND_NOT_SUPPORTED;
+  ecx_workspace_enter(d->workspace);
+  const uint32_t status = invoke_runtime(c, d, e);
+  if (status) discard_runtime(e);
   ecx_workspace_leave(d->workspace);
   return status;
 }

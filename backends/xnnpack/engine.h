@@ -9,4 +9,7 @@ uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role);
 uint32_t ecx_engine_run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers);
 void ecx_engine_close(const ec_host *host, ecx_delegate *d, ecx_role role);
 
+/* Runs the plain runtime again as it was set up. Returns NOT_SUPPORTED if it is not any more. */
+uint32_t ecx_engine_repeat(const ecx_call *c, ecx_delegate *d);
+
 #endif

@@ -283,7 +283,8 @@ static uint32_t decline_nonfinite(const run *r, uint32_t from, uint32_t end) {
 uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, size_t count) {
   run r = {c, d, args};
   uint32_t wants = c->host->trace_wants(c->call);
-  bool any;
+  bool any, copies = false;
+  d->is_repeatable = false;
   ECX_TRY(check_args(&r, count));
   ECX_TRY(read_input_shapes(&r));
   ECX_TRY(resize_outputs(&r, &any));
@@ -295,8 +296,15 @@ uint32_t ecx_execute(const ecx_call *c, ecx_delegate *d, ec_backend_arg *args, s
   else
     ECX_TRY(ecx_engine_run(c, d, ECX_PLAIN_RUN, d->pointers));
   ECX_TRY(decline_nonfinite(&r, d->input_count, d->external_count));
-  for (uint32_t i = d->input_count; i < d->external_count; i++)
-    if (d->externals[i].is_staged && !is_watched(&r, &d->externals[i]))
-      copy_out(&r, &d->externals[i]);
+  for (uint32_t i = 0; i < d->external_count; i++) {
+    const ecx_external *e = &d->externals[i];
+    copies = copies || e->is_staged;
+    if (i >= d->input_count && e->is_staged && !is_watched(&r, e)) copy_out(&r, e);
+  }
+  d->is_repeatable = !wants && !copies && !d->written;
   return EC_BACKEND_OK;
+}
+
+uint32_t ecx_repeat(const ecx_call *c, ecx_delegate *d) {
+  return d->is_repeatable ? ecx_engine_repeat(c, d) : EC_BACKEND_NOT_SUPPORTED;
 }

@@ -117,8 +117,27 @@ static size_t execute_joined(ec_method *m, const ec_instr *in, ec_error *err) {
   return n;
 }
 
+/* Repeats the call of a delegate whose last execute had the same arguments. Returns false if it has
+ * to be executed. */
+static bool repeat_delegate_call(ec_method *m, const ec_instr *in, ec_status *status,
+                                 ec_error *err) {
+  ec_delegate *d = in->delegate;
+  if (EC_IS_SMALL || !in->repeats || d->settled != in || ec_trace_of(m)) return false;
+  ec_host_call call = ec_host_call_of(m, &m->scratch, err);
+  call.instr = in;
+  *status = (ec_status)d->backend->repeat(d->backend, &ec_host_table, &call, d->handle);
+  if (*status == EC_NOT_SUPPORTED) return false;
+  m->elements += d->elements;
+  if (*status == EC_OK) return true;
+  d->settled = NULL;
+  *status = ec_fail_in(err, *status, "%s", d->backend->id);
+  return true;
+}
+
 static ec_status execute_delegate_call(ec_method *m, const ec_instr *in, size_t *next,
                                        ec_error *err) {
+  ec_status repeated;
+  if (repeat_delegate_call(m, in, &repeated, err)) return repeated;
   (void)next;
   for (size_t i = 0; i < in->count; i++) {
     ec_arg_view(in->args[i], &in->views[i]);
@@ -129,12 +148,16 @@ static ec_status execute_delegate_call(ec_method *m, const ec_instr *in, size_t 
       return ec_fail(err, EC_INVALID_STATE, "argument %zu of the delegate has no data yet", i);
   }
   const ec_backend *backend = in->delegate->backend;
+  in->delegate->settled = NULL;
   ec_host_call call = ec_host_call_of(m, &m->scratch, err);
   call.instr = in;
   ec_status status = (ec_status)backend->execute(backend, &ec_host_table, &call,
                                                  in->delegate->handle, in->views, in->count);
   ec_arena_reset(&m->scratch);
-  return status == EC_OK ? EC_OK : ec_fail_in(err, status, "%s", backend->id);
+  if (status != EC_OK) return ec_fail_in(err, status, "%s", backend->id);
+  in->delegate->elements = m->elements;
+  in->delegate->settled = ec_trace_of(m) ? NULL : in;
+  return EC_OK;
 }
 
 /* True for the status of a claim that cannot compute with the values of this call. It has changed

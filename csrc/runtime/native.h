@@ -30,6 +30,8 @@ typedef struct ec_delegate {
   bool ready;
   ec_backend_init init;
   ec_nested_claims claims;
+  const struct ec_instr *settled; /* whose execute succeeded last, without a trace; or NULL */
+  uint64_t elements;              /* of its tensors */
 } ec_delegate;
 
 typedef struct ec_instr {
@@ -41,6 +43,7 @@ typedef struct ec_instr {
   ec_delegate *delegate;
   ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
   bool *repeated;        /* DelegateCall: args that share one tensor and cannot be resized */
+  bool repeats;          /* DelegateCall: its arguments never change, its backend can repeat it */
   ec_kept *kept;         /* KernelCall: packed weights of a product; NULL: no constant argument */
   ec_record *record;     /* KernelCall: its loops; NULL: its arguments change */
   const struct ec_instr *fusion; /* KernelCall: what runs here for all calls of a run; NULL: none */

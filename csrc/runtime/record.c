@@ -1,5 +1,7 @@
-/* Records of kernel calls: the arguments that allow one, and the check that it is complete. */
+/* Records of calls: the arguments that allow one, and the check that it is complete. */
 #include "runtime/record.h"
+
+#include "backend/registry.h"
 
 enum { RECORD_BYTES = 4 << 20 /* of the steps of a method */ };
 
@@ -17,13 +19,17 @@ static bool is_arg_fixed(const ec_uses *uses, const ec_value *v) {
   return ec_is_fixed(uses, v);
 }
 
+static bool are_args_fixed(const ec_uses *uses, const ec_instr *in) {
+  for (size_t i = 0; i < in->count; i++)
+    if (!is_arg_fixed(uses, in->args[i])) return false;
+  return true;
+}
+
 static bool is_recordable(const ec_uses *uses, const ec_instr *in) {
   if (!in->op || in->op->work == EC_OP_NEITHER || in->op->makes_view || in->op->returns_scalar ||
       in->op->custom)
     return false;
-  for (size_t i = 0; i < in->op->nargs; i++)
-    if (!is_arg_fixed(uses, in->args[i])) return false;
-  return true;
+  return are_args_fixed(uses, in);
 }
 
 ec_status ec_prepare_records(ec_method *m, const ec_uses *uses, ec_error *err) {
@@ -31,6 +37,8 @@ ec_status ec_prepare_records(ec_method *m, const ec_uses *uses, ec_error *err) {
   if (m->options.reference_kernels) return EC_OK;
   for (size_t i = 0; i < m->instr_count; i++) {
     ec_instr *in = &m->instrs[i];
+    in->repeats = in->delegate && EC_BACKEND_MEMBER(in->delegate->backend, repeat) &&
+                  are_args_fixed(uses, in);
     if (!is_recordable(uses, in)) continue;
     EC_TRY(ec_arena_array(&m->arena, 1, sizeof *in->record, "an instruction", &in->record, err));
     in->record->memory = &m->recorded;

@@ -22,6 +22,8 @@ typedef struct probe {
   char name[16];
   uint32_t odd_kind; /* returned by reading "odd" */
   uint32_t kind;     /* of the last argument */
+  size_t executes, repeats;
+  uint32_t repeat_status;
 } probe;
 
 static probe seen;
@@ -41,7 +43,16 @@ static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_cal
   (void)self, (void)handle;
   if (count != 1) return host->fail(call, EC_BACKEND_INVALID_PROGRAM, "%zu arguments", count);
   seen.kind = args[0].kind;
+  seen.executes++;
   return seen.work ? seen.work(host, call, args) : EC_BACKEND_OK;
+}
+
+static uint32_t repeat(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                       void *handle) {
+  (void)self, (void)handle;
+  seen.repeats++;
+  return seen.repeat_status == EC_BACKEND_INTERNAL
+             ? host->fail(call, seen.repeat_status, "cannot repeat") : seen.repeat_status;
 }
 
 static void destroy(const ec_backend *self, const ec_host *host, void *handle) {
@@ -87,7 +98,7 @@ static const char *const keys[] = {"level", "name", NULL};
 static const ec_backend testing = {
     .abi_version = EC_BACKEND_ABI_VERSION, .struct_size = sizeof testing, .id = "Testing",
     .init = open_delegate, .execute = execute, .destroy = destroy, .set_option = set_option,
-    .get_option = get_option, .option_keys = keys, .report = report};
+    .get_option = get_option, .option_keys = keys, .report = report, .repeat = repeat};
 /* A backend that predates options. */
 static const ec_backend old = {
     .abi_version = EC_BACKEND_ABI_VERSION, .struct_size = offsetof(ec_backend, set_option),
@@ -460,6 +471,63 @@ void ec_test_inspect_frames(ec_test *t) {
   EC_CHECK(t, strcmp(row->frames[0].file, "model.py") == 0);
   EC_CHECK(t, strcmp(row->frames[0].context, "x + y") == 0);
   ec_inspection_deinit(&s);
+  ec_method_free(m);
+  ec_program_free(program);
+}
+
+/* ---- repeated calls ------------------------------------------------------------------------ */
+
+enum { VARIABLE, CONSTANT }; /* values of the sample: its input and output, and a constant */
+
+static void check_counts(ec_test *t, size_t executes, size_t repeats) {
+  EC_CHECK(t, seen.executes == executes && seen.repeats == repeats);
+  seen.executes = seen.repeats = 0;
+}
+
+/* An execute that succeeded is repeated, but for traces and backends that refuse. */
+void ec_test_delegate_repeats(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  ec_program *program = NULL;
+  ec_method *m = NULL;
+  ec_trace *trace = ec_trace_new(EC_TRACE_VALUES, SIZE_MAX);
+  make_program(&b, "Testing");
+  set_argument(&b, CONSTANT);
+  seen = (probe){0};
+  EC_CHECK_OK(t, load_made(&b, NULL, &program, &m, &err), &err);
+  for (size_t i = 0; i < 3; i++) EC_CHECK_OK(t, call(m, NULL, &err), &err);
+  check_counts(t, 1, 2);
+  EC_CHECK_OK(t, call(m, trace, &err), &err);
+  check_counts(t, 1, 0);
+  for (size_t i = 0; i < 2; i++) EC_CHECK_OK(t, call(m, NULL, &err), &err);
+  check_counts(t, 1, 1);
+  seen.repeat_status = EC_BACKEND_NOT_SUPPORTED;
+  EC_CHECK_OK(t, call(m, NULL, &err), &err);
+  check_counts(t, 1, 1);
+  seen.repeat_status = EC_BACKEND_INTERNAL;
+  EC_CHECK_FAILS(t, call(m, NULL, &err), &err, EC_INTERNAL, "Testing: cannot repeat");
+  check_counts(t, 0, 1);
+  seen.repeat_status = EC_BACKEND_OK;
+  EC_CHECK_OK(t, call(m, NULL, &err), &err);
+  check_counts(t, 1, 0);
+  ec_method_set_trace(m, NULL);
+  ec_trace_free(trace);
+  ec_method_free(m);
+  ec_program_free(program);
+}
+
+/* The caller's arrays may be elsewhere in each call. */
+void ec_test_delegate_of_arrays(ec_test *t) {
+  ec_build b;
+  ec_error err = {0};
+  ec_program *program = NULL;
+  ec_method *m = NULL;
+  make_program(&b, "Testing");
+  set_argument(&b, VARIABLE);
+  seen = (probe){0};
+  EC_CHECK_OK(t, load_made(&b, NULL, &program, &m, &err), &err);
+  for (size_t i = 0; i < 3; i++) EC_CHECK_OK(t, call(m, NULL, &err), &err);
+  check_counts(t, 3, 0);
   ec_method_free(m);
   ec_program_free(program);
 }

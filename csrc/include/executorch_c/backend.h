@@ -329,6 +329,11 @@ struct ec_backend {
   /* Returns the number of outputs among the arguments of execute, the last ones: it overwrites all
    * of them and writes no others. The runtime may then leave out copies of them. */
   size_t (*output_count)(const ec_backend *self, void *handle);
+
+  /* Runs a delegate again, whose last execute succeeded, with the same arguments: they have the
+   * same shapes and addresses, and other contents. Not in traced calls. Returns NOT_SUPPORTED, and
+   * has changed nothing, if execute has to run. */
+  uint32_t (*repeat)(const ec_backend *self, const ec_host *host, ec_host_call *call, void *handle);
 };
 
 #endif
