@@ -53,6 +53,19 @@ def test_every_small_size(rng, n):
     check(BILINEAR, [x, [n, 3 * n], True, None])
 
 
+@pytest.mark.parametrize("dtype", [*FLOATING, "uint8"])
+@pytest.mark.parametrize("width", [1, 2, 3, 16, 29])
+def test_doubled_rows(rng, dtype, width):
+    """Rows of twice the elements have a loop of their own, those of nearly twice have not."""
+    x = array(rng, (2, 3, 5, width), "float64").astype(dtype)
+    for order in (None, channels_last(4)):
+        for columns in {2 * width, 2 * width - 1, max(2 * width - 2, 1), 2 * width + 2, 4 * width}:
+            for rows_out in (5, 10, 13):
+                check(NEAREST, [x, [rows_out, columns], None], orders=[order])
+        check("aten::_upsample_nearest_exact2d.out", [x, [10, 2 * width], None, None],
+              orders=[order])  # fmt: skip
+
+
 X = np.ones((1, 2, 3, 4), F)
 O = Out((1, 2, 6, 8))
 ERRORS = [
