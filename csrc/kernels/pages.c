@@ -15,15 +15,17 @@ static void release_rows(ec_pages *pages) {
   pages->count = 0;
 }
 
-void ec_pages_read_row(ec_pages *pages, const ec_tensor *matrix, int64_t row) {
+void ec_pages_read_row(ec_pages *pages, const ec_tensor *matrix, int64_t row, int64_t rows) {
   if (!pages || !(matrix->flags & EC_TENSOR_READONLY) || matrix->rank != 2 ||
       !ec_tensor_is_contiguous(matrix) || ec_tensor_nbytes(matrix) < LARGE)
     return;
+  if (rows > EC_PAGES_ROWS && pages->again == EC_PAGES_AGAIN) return;
   const size_t bytes = (size_t)matrix->sizes[1] * ec_dtype_size(ec_tensor_dtype(matrix));
   const uintptr_t at = (uintptr_t)matrix->data + (size_t)row * bytes;
   const uintptr_t first = at / MAPPED * MAPPED, end = (at + bytes + MAPPED - 1) / MAPPED * MAPPED;
   for (size_t i = 0; i < pages->count; i++)
     if (pages->rows[i].first == first && pages->rows[i].end == end) return;
+  pages->again += rows > EC_PAGES_ROWS;
   if (pages->count == EC_PAGES_ROWS) release_rows(pages);
   pages->rows[pages->count].first = first;
   pages->rows[pages->count++].end = end;

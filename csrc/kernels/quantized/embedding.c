@@ -12,6 +12,7 @@ typedef struct table {
   int bits;
   ec_affine_rows rows;
   float *packed, *plain; /* one row before and after dequantising */
+  int64_t lookups; /* of this call */
   ec_pages *pages;
 } table;
 
@@ -87,8 +88,8 @@ static void look_up(const table *t, int64_t row, ec_dtype dtype, char *out, int6
   float *plain = direct ? (float *)(void *)out : t->plain;
   ec_affine_row(&t->rows, row, t->columns, t->packed, plain);
   if (!direct) ec_cast(dtype, EC_FLOAT32)(t->columns, out, step, (const char *)plain, 4);
-  ec_pages_read_row(t->pages, w, row);
-  ec_pages_read_row(t->pages, t->rows.scale, row);
+  ec_pages_read_row(t->pages, w, row, t->lookups);
+  ec_pages_read_row(t->pages, t->rows.scale, row, t->lookups);
 }
 
 static ec_status run_embedding(ec_call *c, int bits, ec_dtype dtype, size_t o) {
@@ -102,7 +103,7 @@ static ec_status run_embedding(ec_call *c, int bits, ec_dtype dtype, size_t o) {
   EC_TRY(ec_index_read(c, 5, indices, 0, t.weight->sizes[0], false, &index));
   const size_t rank = indices->rank;
   for (size_t d = 0; d < rank; d++) sizes[d] = indices->sizes[d];
-  const int64_t count = indices->numel;
+  const int64_t count = t.lookups = indices->numel;
   sizes[rank] = t.columns;
   EC_TRY(ec_call_resize(c, o, rank + 1, sizes));
   EC_TRY(ec_index_offsets(c, rank, sizes, out->strides, &offsets));
