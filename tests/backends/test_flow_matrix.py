@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,9 @@ MISLOWERED = {
     # The skip connection is rescaled as another value, also in Arm's reference model (below).
     ("tosa-int8", "unet"): "", ("tosa-u55", "unet"): "", ("tosa-u85", "unet"): "",
     ("vgf-int8", "unet"): "",
+    # A delegate's int16 result is declared float32, and quantised as if it were one: 32,074 of
+    # 65,536 steps off, and 4 if the partitioner is mended (below).
+    ("tosa-u55-a16w8", "transformer"): "",
     # coremltools drops a requantisation before a reshape (below).
     ("coreml-static8", "mobilenet"): "",
     # All steps share a bias in integers of the first step's scale; operators take their own.
@@ -176,6 +180,21 @@ INTEGER = [
 ]
 
 
+def delegate_calls(program: Any, x: np.ndarray) -> Iterator[tuple[int, list[Any], list[Any]]]:
+    """Run a program, and return its delegates' indices, inputs and results."""
+    method, values = program.load_method("forward"), {}
+    with method.tracing(values=True) as trace:
+        method.execute([x])
+    for event in trace.events:
+        outputs = {value.slot: value.data for value in event.outputs}
+        if event.kind == "delegate":
+            assert event.delegate is not None
+            inputs = [values[value.slot] for value in event.inputs]
+            yield event.delegate, inputs, list(outputs.values())
+        if event.kind != "node":
+            values.update(outputs)
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize(("scheme", "model_name"), INTEGER, ids=lambda x: getattr(x, "id", x))
 def test_integers_of_tosa_equal_arms_reference_model(
@@ -185,14 +204,47 @@ def test_integers_of_tosa_equal_arms_reference_model(
     reference = pytest.importorskip("tosa_reference_model")
     found = load(scheme, model_name)
     program = Runtime.get().load_program(found.pte)
-    method, payload = program.load_method("forward"), bytes(program._payload("forward", 0))
     for x in found.inputs:
-        with method.tracing(values=True) as trace:
-            method.execute([x])
-        first = next(event for event in trace.events if event.kind == "kernel").outputs[0].data
-        last = [event for event in trace.events if event.kind == "node"][-1].outputs[0].data
-        (expected,), _ = reference.run(payload, [np.ascontiguousarray(first)])
-        np.testing.assert_array_equal(last, np.asarray(expected).reshape(last.shape))
+        calls = list(delegate_calls(program, x))
+        assert len(calls) == len(program.info()["methods"][0]["delegates"])
+        for index, inputs, results in calls:
+            payload = bytes(program._payload("forward", index))
+            expected, _ = reference.run(payload, list(map(np.ascontiguousarray, inputs)))
+            for actual, wanted in zip(results, map(np.asarray, expected), strict=True):
+                assert np.issubdtype(wanted.dtype, np.integer)
+                np.testing.assert_array_equal(actual, wanted.reshape(actual.shape))
+
+
+@pytest.mark.heavy
+def test_arms_partitioner_leaves_a_quantize_node_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node loses the tag of its reader's partition and does not get that of its input's, whose
+    graph of integers then ends in what the program declares float32; mended, the flow is right."""
+    scheme = matrix.scheme_of("tosa-u55-a16w8")
+    found = load(scheme, "transformer")
+    calls = list(delegate_calls(Runtime.get().load_program(found.pte), found.inputs[0]))
+    (numbers,) = (x for _, _, results in calls for x in results if x.dtype == np.float32)
+    assert np.abs(numbers).max() > 100 and np.array_equal(numbers, np.rint(numbers))
+    quantised = np.clip(numbers / found.step, -32767, 32767)
+    assert sum(np.array_equal(x, quantised) for x in calls[1][1]) == 1
+
+    from executorch.backends.arm.tosa import partitioner
+
+    tag_module, left = partitioner.TOSAPartitioner._tag_module, []
+
+    def tag(self: Any, module: Any, *rest: Any) -> Any:
+        tags = tag_module(self, module, *rest)
+        for node in module.graph.nodes:
+            inputs = node.all_input_nodes
+            if node.target in partitioner.Q_OPS and "delegation_tag" in inputs[0].meta:
+                left.extend([node] if "delegation_tag" not in node.meta else [])
+                node.meta.setdefault("delegation_tag", inputs[0].meta["delegation_tag"])
+        return tags
+
+    monkeypatch.setattr(partitioner.TOSAPartitioner, "_tag_module", tag)
+    made, _ = matrix.export(scheme, "transformer")
+    assert len(left) == 1
+    for actual, expected in zip(run(made.pte, found.inputs), found.eager, strict=True):
+        check_close(scheme, found.step, actual, expected)
 
 
 @pytest.mark.heavy

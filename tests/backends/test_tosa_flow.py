@@ -67,7 +67,7 @@ def test_check_model_for_ethos_u(name: str, flow: str, precision: str) -> None:
     result = check()
     wrong = (name, precision) == ("unet", "")
     if (name, flow + precision) == ("transformer", "ethos-u55-a16w8"):
-        wrong = True  # 32,074 of 65,536 steps off, the cause of which is not known
+        wrong = True  # a quantize node is left out of its partition (test_flow_matrix.py)
     assert result.verdict == ("differ" if wrong else "match"), str(result)
     assert len(list(result)) == 5
 
