@@ -116,7 +116,7 @@ void ec_mark_written(const ec_method *m, const ec_instr *in) {
  * instructions that write them. */
 static ec_status find_skippable_outputs(const ec_uses *uses, ec_error *err) {
   ec_method *m = uses->m;
-  if (!m->has_jumps) return EC_OK;
+  if (EC_IS_SMALL || !m->has_jumps) return EC_OK;
   EC_TRY(ec_arena_array(&m->arena, m->tensor_count, sizeof *m->written, "a plan", &m->written,
                         err));
   for (size_t i = 0; i < m->instr_count; i++) ec_mark_written(m, &m->instrs[i]);

@@ -3,6 +3,7 @@
 
 #include "core/checked.h"
 #include "core/simd.h"
+#include "core/small.h"
 #include "core/template.h"
 #include "kernels/conv/conv.h"
 

@@ -119,7 +119,7 @@ static void EC_FN(pack_rows)(const ec_gemm_side *side, const ec_gemm_panel *pane
   conv_run runs[EC_MICRO_LANES];
   conv_piece pieces[PIECES];
   const size_t n = list_runs(side->geometry, panel, runs);
-  if (list_pieces(side->geometry, runs, n, pieces))
+  if (!EC_IS_SMALL && list_pieces(side->geometry, runs, n, pieces))
     EC_FN(pack_pieces)(side, panel, pieces, n, width, packed);
   else
     EC_FN(pack_any_rows)(side, panel, runs, n, width, packed);

@@ -305,7 +305,7 @@ typedef struct vector_step {
 static bool run_vector_step(const ec_step *step) {
   const vector_step *s = (const vector_step *)step;
   ec_row_panels *p = s->panels;
-  if (!p || !p->panels) {
+  if (EC_IS_SMALL || !p || !p->panels) {
     run_columns((void *)(uintptr_t)&s->v, 0, (size_t)s->g.n);
     return true;
   }
@@ -333,7 +333,7 @@ static void record_row(const vector_call *v) {
   s->v.a = &s->a;
   s->v.b = &s->b;
   s->v.out = &s->out;
-  s->panels = find_panels(g, v->b, v->fn == v->loops->axpy);
+  s->panels = EC_IS_SMALL ? NULL : find_panels(g, v->b, v->fn == v->loops->axpy);
 }
 
 /* Computes one or two rows. Returns false if the strides of A or B do not allow it. */
