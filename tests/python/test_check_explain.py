@@ -188,7 +188,8 @@ def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyP
 
     def lower_wrongly(exported: Any, *args: Any) -> Any:
         output = exported.graph.find_nodes(op="output")[0].args[0][0]
-        step = output.args[1] if "dequantize" in str(output.target) else 1e-3
+        # OpenVINO's results are floats: its graph differs by 1e-3 from random rounding alone.
+        step = output.args[1] if "dequantize" in str(output.target) else 3e-3
         return lower(flows.export(Shifted(exported.module(), step), ((IMAGE,), {}), None), *args)
 
     monkeypatch.setattr(flows, "_lower", lower_wrongly)
