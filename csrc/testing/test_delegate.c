@@ -484,6 +484,15 @@ static void check_counts(ec_test *t, size_t executes, size_t repeats) {
   seen.executes = seen.repeats = 0;
 }
 
+/* Loads the sample with an argument of its delegate, and counts calls from zero. */
+static ec_status load_counted(ec_build *b, uint32_t argument, ec_program **program,
+                              ec_method **m, ec_error *err) {
+  make_program(b, "Testing");
+  set_argument(b, argument);
+  seen = (probe){0};
+  return load_made(b, NULL, program, m, err);
+}
+
 /* An execute that succeeded is repeated, but for traces and backends that refuse. */
 void ec_test_delegate_repeats(ec_test *t) {
   ec_build b;
@@ -491,10 +500,7 @@ void ec_test_delegate_repeats(ec_test *t) {
   ec_program *program = NULL;
   ec_method *m = NULL;
   ec_trace *trace = ec_trace_new(EC_TRACE_VALUES, SIZE_MAX);
-  make_program(&b, "Testing");
-  set_argument(&b, CONSTANT);
-  seen = (probe){0};
-  EC_CHECK_OK(t, load_made(&b, NULL, &program, &m, &err), &err);
+  EC_CHECK_OK(t, load_counted(&b, CONSTANT, &program, &m, &err), &err);
   for (size_t i = 0; i < 3; i++) EC_CHECK_OK(t, call(m, NULL, &err), &err);
   check_counts(t, 1, 2);
   EC_CHECK_OK(t, call(m, trace, &err), &err);
@@ -522,10 +528,7 @@ void ec_test_delegate_of_arrays(ec_test *t) {
   ec_error err = {0};
   ec_program *program = NULL;
   ec_method *m = NULL;
-  make_program(&b, "Testing");
-  set_argument(&b, VARIABLE);
-  seen = (probe){0};
-  EC_CHECK_OK(t, load_made(&b, NULL, &program, &m, &err), &err);
+  EC_CHECK_OK(t, load_counted(&b, VARIABLE, &program, &m, &err), &err);
   for (size_t i = 0; i < 3; i++) EC_CHECK_OK(t, call(m, NULL, &err), &err);
   check_counts(t, 3, 0);
   ec_method_free(m);
