@@ -20,7 +20,8 @@ def mapping(path: Path) -> dict[str, int]:
 
 
 def resident_bytes(kind: str) -> int:
-    """Return the resident bytes of a kind: RssAnon, RssFile."""
+    """Return the resident bytes of a kind: VmRSS (all), RssAnon (heap, stacks, private mappings),
+    RssFile."""
     with open("/proc/self/status") as file:
         [line] = [line for line in file if line.startswith(f"{kind}:")]
     return int(line.split()[1]) * 1024

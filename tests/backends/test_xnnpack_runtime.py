@@ -144,22 +144,16 @@ def test_output_aliasing_an_input_that_is_read_late() -> None:
     assert_close([out], call.outputs)
 
 
-def resident() -> int:
-    with open("/proc/self/statm") as file:
-        _, whole, shared, *_ = map(int, file.read().split())
-    return (whole - shared) * os.sysconf("SC_PAGE_SIZE")
-
-
 def assert_constant(action: Callable[[], object], times: int, slack: int = 1 << 20) -> None:
     """Assert that `times` repetitions after a warm-up grow the process by less than `slack`."""
     for _ in range(max(times // 5, 20)):
         action()
     gc.collect()
-    before = resident()
+    before = resident_bytes("RssAnon")
     for _ in range(times):
         action()
     gc.collect()
-    assert resident() - before < slack
+    assert resident_bytes("RssAnon") - before < slack
 
 
 @pytest.mark.parametrize("times", [1_000, pytest.param(10_000, marks=pytest.mark.large)])

@@ -15,6 +15,7 @@ import torch
 from executorch_c import InvalidArgumentError, InvalidProgramError, NotFoundError, Runtime
 from exports import export
 from plans import BOUNDED, Constants, Plan, V, adding, build, edited, load, reference, schema
+from resident import resident_bytes
 
 ONES = np.ones(4, np.float32)
 
@@ -452,11 +453,6 @@ def test_huge_arenas(size: int) -> None:
     assert reference(pte, ONES, name="good").outputs is None
 
 
-def resident() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
-
-
 def test_metadata_needs_no_arenas() -> None:
     plans = []
     for i in range(4):
@@ -465,7 +461,7 @@ def test_metadata_needs_no_arenas() -> None:
         plan.plan.non_const_buffer_sizes[1] = 256 << 20
         plans.append(plan)
     pte = build(*plans)
-    before = resident()
+    before = resident_bytes("VmRSS")
     loaded = Runtime.get().load_program(pte)
     for name in loaded.method_names:
         assert loaded.metadata(name).input_tensor_meta(0).nbytes() == 16
@@ -473,7 +469,7 @@ def test_metadata_needs_no_arenas() -> None:
     method = loaded.load_method("m0")
     np.testing.assert_array_equal(method(ONES), 2 * ONES)
     assert method.memory()["planned"] == 256 << 20
-    assert resident() - before < 32 << 20
+    assert resident_bytes("VmRSS") - before < 32 << 20
 
 
 def test_constants_are_not_written() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -17,16 +16,10 @@ import pytest
 from at_once import run_all
 from executorch_c import Runtime
 from plans import BOUNDED, UNBOUND, Constants, Plan, V, adding, build, load, schema
+from resident import resident_bytes
 
 ONES = np.ones(4, np.float32)
 SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#"
-
-
-def resident() -> int:
-    """Return the unshared bytes of this process: heap, stacks, private mappings."""
-    with open("/proc/self/statm") as file:
-        _, whole, shared, *_ = map(int, file.read().split())
-    return (whole - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
 def assert_constant(action: Callable[[], object], times: int, slack: int = 1 << 20) -> None:
@@ -39,11 +32,11 @@ def assert_constant(action: Callable[[], object], times: int, slack: int = 1 << 
     growth = []
     for _ in range(3):
         gc.collect()
-        before, blocks = resident(), sys.getallocatedblocks()
+        before, blocks = resident_bytes("RssAnon"), sys.getallocatedblocks()
         for _ in range(times):
             action()
         gc.collect()
-        growth.append((resident() - before, sys.getallocatedblocks() - blocks))
+        growth.append((resident_bytes("RssAnon") - before, sys.getallocatedblocks() - blocks))
         if growth[-1][0] < slack and growth[-1][1] < 100 + times // 10:
             return
     raise AssertionError(f"grows in each round by (bytes, blocks): {growth}")
