@@ -219,12 +219,16 @@ def _coreml(
 @functools.cache
 def _keep_patterns() -> None:
     """Have the quantizer export each of its hundreds of patterns once in a process: it exports them
-    anew for each model."""
+    anew for each model. It gets copies, because its matcher changes a pattern's output."""
     from executorch.backends.apple.coreml.quantizer import _coreml_quantizer_utils as utils
+
+    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+        kept = functools.cache(function)
+        return lambda *args, **kwargs: copy.deepcopy(kept(*args, **kwargs))
 
     for name in ("conv", "conv_bn", "linear", "linear_bn", "binary_op_act"):
         function = f"get_{name}_pattern"
-        setattr(utils, function, functools.cache(getattr(utils, function)))
+        setattr(utils, function, keep(getattr(utils, function)))
 
 
 def _pt2e(activations: torch.dtype) -> Callable[[nn.Module, Inputs], Any]:

@@ -17,7 +17,7 @@ import entry_points
 import pytest
 from entry_points import BAD, GOOD, Call, failing
 from executorch_c import Method, MethodMeta, Program, Runtime
-from test_memory_leaks import resident
+from resident import resident_bytes
 
 CALLS = int(os.environ.get("EXECUTORCH_C_CALLS", "3000"))
 SECONDS = float("inf") if CALLS > 3000 else 0.4
@@ -52,10 +52,10 @@ def repeat(call: Call, times: int, seconds: float) -> int:
 def growth(call: Call, times: int, seconds: float) -> tuple[int, int, int]:
     """Return the calls, and the growth of the process in bytes and objects."""
     gc.collect()
-    before, blocks = resident(), sys.getallocatedblocks()
+    before, blocks = resident_bytes("RssAnon"), sys.getallocatedblocks()
     done = repeat(call, times, seconds)
     gc.collect()
-    return done, resident() - before, sys.getallocatedblocks() - blocks
+    return done, resident_bytes("RssAnon") - before, sys.getallocatedblocks() - blocks
 
 
 @pytest.mark.parametrize("name, call", ROWS, ids=[name for name, _ in ROWS])
