@@ -32,7 +32,7 @@ from executorch_c.compare.arrays import count_problem
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.scale import widened
 from executorch_c.debug._graph_noise import GraphNoise
-from executorch_c.debug._graphs.layouts import as_tensor, in_shape, mean_distance, sample
+from executorch_c.debug._graphs.layouts import nearest
 from executorch_c.debug._graphs.names import (
     is_quantizer,
     is_random_node,
@@ -242,7 +242,7 @@ class Walk:
             if array is None or not isinstance(result, torch.Tensor) or not is_read(node, i):
                 continue
             output = i if several else None
-            shaped = _shaped(array, result, picked(fed.value, output))
+            shaped = nearest(array, result, picked(fed.value, output))
             if shaped is None:
                 return None
             if quantizes(node) and shaped.dtype != result.dtype:
@@ -314,7 +314,7 @@ class Walk:
     def _is_value(self, place: Node, output: Array) -> bool:
         """Return True if an output equals the program's value of a node."""
         value = self.runs.fed[place].value
-        shaped = _shaped(output, value, as_array(value))
+        shaped = nearest(output, value, as_array(value))
         return shaped is not None and np.array_equal(
             widened(as_array(shaped)), widened(as_array(value)), equal_nan=True
         )
@@ -352,21 +352,8 @@ class Walk:
 
 def _end(number: int, output: Any, eager: Any) -> list[tuple[int, Array, Array]]:
     """Return an output with its number and eager's; nothing for another shape or kind."""
-    shaped = _shaped(output, eager, as_array(eager))
+    shaped = nearest(output, eager, as_array(eager))
     return [] if shaped is None else [(number, as_array(shaped), as_array(eager))]
-
-
-def _shaped(array: Any, like: Any, near: Array) -> Any:
-    """Return a value of the program in the shape of a node, in the layout nearest to `near`; None
-    if it fits in none."""
-    value = as_tensor(array)
-    if value.dtype.is_floating_point != like.dtype.is_floating_point:
-        return None
-    made = in_shape(value, like.shape)
-    if len(made) < 2:
-        return made[0] if made else None
-    wanted = sample(near)
-    return min(made, key=lambda one: mean_distance(sample(as_array(one)), wanted))
 
 
 def _misfit(number: int, output: Array, place: Node, eager: Any) -> list[_Row]:

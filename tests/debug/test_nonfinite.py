@@ -13,6 +13,7 @@ import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_c import cli
+from executorch_c.debug._graphs import layouts
 from executorch_c.devtools import NonFiniteReport, check_nan
 from exports import export
 from torch import nn
@@ -235,3 +236,12 @@ def test_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert source["inputs"][0]["range"]["high"] == 2000
     html = check_nan(model, [X * 1000])._repr_html_()
     assert 'class="bad"' in html and "aten::exp.out" in html
+
+
+def test_an_element_beyond_measure_does_not_hide_the_layout(rng: np.random.Generator) -> None:
+    expected = torch.from_numpy(rng.standard_normal((1, 4, 4, 4)))
+    array = np.moveaxis(expected.numpy(), 1, -1).copy()
+    array[0, 1, 2, 3] = 1e37
+    found = layouts.closest(array, expected)
+    assert found is not None
+    assert int((found[1] != expected).sum()) == 1

@@ -110,16 +110,24 @@ def _norm(vector: Sample) -> float:
     return math.sqrt(float(np.einsum("i,i->", vector, vector)))
 
 
-def closest(array: Array, expected: Any) -> tuple[float, Any] | None:
-    """Return the distance of an array from a tensor, and the array as a tensor, in the layout
-    with the smallest distance; None if no layout fits."""
+def nearest(array: Array, like: Any, near: Array) -> Any:
+    """Return an array as a tensor in the shape of another, in the layout nearest to the values of
+    `near`; None for another kind of dtype, or where no layout fits."""
     value = as_tensor(array)
-    if value.dtype.is_floating_point != expected.dtype.is_floating_point:
+    if value.dtype.is_floating_point != like.dtype.is_floating_point:
         return None
-    theirs = sample(as_array(expected))
-    best: tuple[float, Any] | None = None
-    for shaped in in_shape(value, expected.shape):
-        apart = distance(sample(as_array(shaped)), theirs)
-        if best is None or apart < best[0]:
-            best = apart, shaped.to(expected.dtype)
-    return best
+    made = in_shape(value, like.shape)
+    if len(made) < 2:
+        return made[0] if made else None
+    wanted = sample(near)
+    return min(made, key=lambda one: mean_distance(sample(as_array(one)), wanted))
+
+
+def closest(array: Array, expected: Any) -> tuple[float, Any] | None:
+    """Return the distance of an array from a tensor, and the array as a tensor, in the nearest
+    layout; None if no layout fits."""
+    values = as_array(expected)
+    shaped = nearest(array, expected, values)
+    if shaped is None:
+        return None
+    return distance(sample(as_array(shaped)), sample(values)), shaped.to(expected.dtype)
