@@ -105,6 +105,18 @@ static void copy_converted(const nested_run *run, const ec_view *to, const ec_vi
   ec_copy_view(&call, to, from);
 }
 
+/* Refuses to convert between integers, floats and bool, and to narrow. Exporters narrow int64,
+ * float64 and float32 inside payloads: the program's arguments then have more bits. */
+static ec_status check_conversion(const nested_run *run, const char *what, size_t index,
+                                  ec_dtype outer, ec_dtype inner) {
+  const bool floats = ec_is_floating(outer) && ec_is_floating(inner);
+  const bool integers = ec_is_integral(outer) && ec_is_integral(inner);
+  if ((floats || integers) && ec_dtype_size(outer) > ec_dtype_size(inner)) return EC_OK;
+  return ec_fail(run->call->err, EC_INVALID_PROGRAM,
+                 "%s %zu is %s in the program and %s in the payload: they are not converted", what,
+                 index, ec_dtype_name(outer), ec_dtype_name(inner));
+}
+
 /* Converts an input to the dtype of the program's, row-major in scratch memory. */
 static ec_status convert_input(const nested_run *run, ec_dtype dtype, const ec_backend_tensor *t,
                                ec_array *array, int64_t strides[EC_MAX_RANK]) {
@@ -136,8 +148,11 @@ static ec_status bind_nested_tensor(const nested_run *run, size_t index,
   const size_t item = ec_dtype_size((ec_dtype)t->dtype);
   ec_array array = {t->data, (ec_dtype)t->dtype, t->rank, t->sizes, strides};
   for (size_t d = 0; d < t->rank; d++) strides[d] = t->strides[d] * (int64_t)item;
-  if (run->converts && input->kind == EC_KIND_TENSOR && input->as.tensor->dtype != t->dtype)
-    EC_TRY(convert_input(run, ec_tensor_dtype(input->as.tensor), t, &array, strides));
+  if (run->converts && input->kind == EC_KIND_TENSOR && input->as.tensor->dtype != t->dtype) {
+    const ec_dtype inner = ec_tensor_dtype(input->as.tensor);
+    EC_TRY(check_conversion(run, "input", index, (ec_dtype)t->dtype, inner));
+    EC_TRY(convert_input(run, inner, t, &array, strides));
+  }
   return ec_method_bind_input(m, index, &array, run->call->err);
 }
 
@@ -192,6 +207,9 @@ static ec_status copy_nested_output(const nested_run *run, size_t index, ec_back
                    ec_kind_name((ec_kind)v->kind));
   const ec_tensor *t = v->as.tensor;
   const bool same = has_same_layout(t, &arg->as.tensor);
+  if (run->converts && t->dtype != arg->as.tensor.dtype)
+    EC_TRY(check_conversion(run, "output", index, (ec_dtype)arg->as.tensor.dtype,
+                            ec_tensor_dtype(t)));
   if (run->converts && t->rank != arg->as.tensor.rank && t->numel == 1 &&
       has_one_element(&arg->as.tensor)) {
     copy_element(run, t, &arg->as.tensor);

@@ -1,0 +1,52 @@
+"""Delegates whose payloads have other arguments than the program: a number is never another one."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from executorch.exir import schema
+from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+from executorch.exir.scalar_type import ScalarType
+from executorch_c import Error, Runtime
+from recorded import Recorded
+
+HERE = Path(__file__).parent
+INTERPRETED = {"vulkan": "mlp", "coreml": "mlp_fp32", "tosa": "mlp_fp", "native": "mlp"}
+DTYPES = {"CHAR": np.int8, "INT": np.int32, "LONG": np.int64, "BOOL": np.bool_,
+          "HALF": np.float16, "DOUBLE": np.float64}  # fmt: skip
+
+
+def declared(pte: bytes, side: str, dtype: str) -> bytes:
+    """Declare the first input or output of a program with another dtype and room for it."""
+    file = deserialize_pte_binary(pte)
+    plan = file.program.execution_plan[0]
+    value = plan.values[getattr(plan, side)[0]].val
+    assert isinstance(value, schema.Tensor) and value.scalar_type == ScalarType.FLOAT
+    value.scalar_type = ScalarType[dtype]
+    plan.non_const_buffer_sizes = [size and size + 65536 for size in plan.non_const_buffer_sizes]
+    return bytes(serialize_pte_binary(dataclasses.replace(file, program=file.program)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+@pytest.mark.parametrize("backend", INTERPRETED)
+def test_dtypes_of_the_program(backend: str, side: str, dtype: str) -> None:
+    """Floats of more bits are converted; integers, bool and fewer bits are refused."""
+    programs = Recorded(HERE / f"{backend}_programs")
+    inputs, outputs = programs.arrays(INTERPRETED[backend])
+    pte = (programs.folder / f"{INTERPRETED[backend]}.pte").read_bytes()
+    if side == "inputs":
+        inputs[0] = inputs[0].astype(DTYPES[dtype])
+    method = Runtime.get().load_program(declared(pte, side, dtype)).load_method("forward")
+    if dtype == "DOUBLE":
+        found = method.execute(inputs)[0]
+        assert found.dtype == (np.float64 if side == "outputs" else np.float32)
+        np.testing.assert_allclose(found, outputs[0], rtol=1e-5, atol=1e-5)
+        return
+    name = np.dtype(DTYPES[dtype]).name
+    says = f"{side[:-1]} 0 is {name} in the program and float32 in the payload"
+    with pytest.raises(Error, match=says):
+        method.execute(inputs)
