@@ -208,6 +208,7 @@ FORMATS = {
 def environment() -> dict[str, str]:
     """Return the environment of processes that import this package."""
     found = os.environ | {"PYTHONWARNINGS": "ignore", "TOKENIZERS_PARALLELISM": "false"}
+    found.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages are compiled, all rivals' too
     found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split()])
     return found
 

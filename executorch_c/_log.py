@@ -12,8 +12,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from executorch_c._render import text as _text
-
 if TYPE_CHECKING:
     from logging import Logger
 
@@ -68,6 +66,8 @@ def program_loaded(what: tuple[Program, object, float]) -> None:
     """Log a loaded program: C calls it at the end of Runtime.load_program."""
     if not _is_on():
         return
+    from executorch_c._render import text as _text  # its imports would delay the first output
+
     program, source, seconds = what
     name = f"a program in {type(source).__name__}"
     if isinstance(source, (str, os.PathLike)):
@@ -84,6 +84,8 @@ def method_loaded(what: tuple[Method, bool, float]) -> None:
     name = method.metadata.name()
     delegates = method.backend_report()
     if _is_on():
+        from executorch_c._render import text as _text
+
         backends = [one["backend"] for one in delegates]
         counts = {backend: backends.count(backend) for backend in backends}
         debug("loaded method '%s': %s kernels, %s, delegates: %s; bytes: %s; in %s", name,

@@ -23,6 +23,7 @@ enum {
   TEXT = 1024,
   GAP = 1 << 12,   /* maximum bytes between filters that are released together */
   ENOUGH = 1 << 20, /* bytes of packed filters that are released at once */
+  PIECE = 1 << 21, /* addresses whose pages one thread releases: those of a table of pages */
   LEAST_HUGE = 1 << 24, /* bytes of packed weights that exceed the processor's list of pages */
   SHARE = 8 /* of the time of calls, one part is spent on huge pages */
 };
@@ -232,10 +233,21 @@ static void share_block(ecx_cache *cache, block **at, char *text, uint32_t seed)
   cache->used[cache->used_count++] = b;
 }
 
-/* Releases the pages of packed filters. */
+/* Releases some pieces of the packed filters. */
+static void release_pieces(void *user, size_t begin, size_t end) {
+  const ecx_cache *cache = user;
+  const size_t before = (uintptr_t)cache->done % PIECE, all = before + cache->done_bytes;
+  const size_t first = begin ? begin * PIECE : before;
+  const size_t last = end * PIECE < all ? end * PIECE : all;
+  cache->host->release_pages(cache->call->call, cache->done + (first - before), last - first);
+}
+
+/* Releases the pages of packed filters, on all threads: one of them takes 15 ms for a model of
+ * 437 MB while the others wait. */
 static void release_done(ecx_cache *cache) {
+  const size_t pieces = ((uintptr_t)cache->done % PIECE + cache->done_bytes + PIECE - 1) / PIECE;
   if (cache->done_bytes)
-    cache->host->release_pages(cache->call->call, cache->done, cache->done_bytes);
+    cache->host->parallel_for(cache->call->call, pieces, 1, release_pieces, cache);
   cache->done_bytes = 0;
 }
 

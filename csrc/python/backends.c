@@ -25,15 +25,18 @@ int ecpy_register_backend(ecpy_state *state, PyObject *capsule) {
   return 0;
 }
 
-int ecpy_discover(ecpy_state *state) {
-  if (state->discovered) return 0;
-  /* `discover` runs once; concurrent callers wait inside it. */
-  PyObject *result = ecpy_call_python("executorch_c._backends", "discover", NULL);
+int ecpy_discover_until(ecpy_state *state, ecpy_stage stage) {
+  if (state->discovered >= stage) return 0;
+  /* The functions run once; concurrent callers wait inside them. */
+  const char *function = stage == ECPY_FOUND_ALL ? "discover" : "discover_first";
+  PyObject *result = ecpy_call_python("executorch_c._backends", function, NULL);
   if (!result) return -1;
   Py_DECREF(result);
-  state->discovered = 1;
+  if (state->discovered < stage) state->discovered = stage;
   return 0;
 }
+
+int ecpy_discover(ecpy_state *state) { return ecpy_discover_until(state, ECPY_FOUND_ALL); }
 
 int ecpy_discover_for(ecpy_state *state, const char *id) {
   return ec_backend_find(id) ? 0 : ecpy_discover(state);

@@ -48,20 +48,19 @@ static void run_load(void *arg) {
 
 static void run_free(void *method) { ec_method_free(method); }
 
-/* Loads a method. If something is missing, discovers installed plug-ins once and tries again, also
- * if another thread has discovered them meanwhile. */
+/* Loads a method. As long as something is missing, discovers installed plug-ins stage by stage and
+ * tries again, also if another thread has discovered them meanwhile. */
 static int load_or_discover(ecpy_state *state, loading *l) {
+  PyObject *cause = NULL; /* of a backend written in Python */
   ecpy_interrupt_init(&l->interrupt);
-  l->options.backends_unknown = !state->discovered;
-  ecpy_without_gil(run_load, l);
-  PyObject *cause = ecpy_fetch_exception(); /* of a backend written in Python */
-  const bool missing = l->status == EC_NOT_FOUND || l->status == EC_OPERATOR_MISSING;
-  if (missing && l->options.backends_unknown) {
-    Py_CLEAR(cause);
-    if (ecpy_discover(state)) return -1;
-    l->options.backends_unknown = false;
+  for (ecpy_stage stage = state->discovered;; stage++) {
+    if (ecpy_discover_until(state, stage)) return -1;
+    l->options.backends_unknown = stage == ECPY_FOUND_NONE;
     ecpy_without_gil(run_load, l);
     cause = ecpy_fetch_exception();
+    const bool missing = l->status == EC_NOT_FOUND || l->status == EC_OPERATOR_MISSING;
+    if (!missing || stage == ECPY_FOUND_ALL) break;
+    Py_CLEAR(cause);
   }
   const bool loaded = l->status == EC_OK && !l->interrupt.exception;
   if (loaded || ecpy_interrupt_raise(&l->interrupt)) Py_XDECREF(cause);

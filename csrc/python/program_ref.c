@@ -43,7 +43,7 @@ int ecpy_describe(ecpy_state *state, ecpy_program_ref *ref, size_t index, ec_met
   ec_error err;
   ec_error_clear(&err);
   ec_status status = ec_program_describe(ref->program, index, info, &err);
-  if (status == EC_OK && needs_plugins(info) && !state->discovered) {
+  if (status == EC_OK && needs_plugins(info) && state->discovered != ECPY_FOUND_ALL) {
     ec_method_info_deinit(info);
     if (ecpy_discover(state)) return -1;
     status = ec_program_describe(ref->program, index, info, &err);

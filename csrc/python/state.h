@@ -24,6 +24,10 @@ enum {
   ECPY_STATUS_COUNT
 };
 
+/* Entry points of plug-ins that have been loaded: none; XNNPACK's and those of other packages,
+ * which may claim kernel calls; all (executorch_c/_backends.py). */
+typedef enum ecpy_stage { ECPY_FOUND_NONE, ECPY_FOUND_FIRST, ECPY_FOUND_ALL } ecpy_stage;
+
 /* The state owned by a module object. All zero before module_exec and after module_clear. */
 typedef struct ecpy_state {
   PyTypeObject *runtime_type;
@@ -43,7 +47,7 @@ typedef struct ecpy_state {
   PyObject *bfloat16;                        /* ml_dtypes.bfloat16; NULL if not importable */
   PyObject *name_dlpack, *name_dlpack_device, *name_array, *name_array_interface;
   int bfloat16_looked_up;
-  int discovered; /* entry points of plug-ins have been loaded */
+  ecpy_stage discovered;
 } ecpy_state;
 
 /* Returns the state of the module that created a type. Exact, because our types cannot be

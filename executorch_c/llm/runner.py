@@ -21,10 +21,7 @@ import numpy as np
 from executorch_c import _programs
 from executorch_c.llm import signature as _signature
 from executorch_c.llm import state as _state
-from executorch_c.llm.generation import Options, Stream
-from executorch_c.llm.sampling import Sampling
 from executorch_c.llm.special import choose_special
-from executorch_c.llm.tokenizers import Tokenizer, open_tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -33,9 +30,11 @@ if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._programs import ProgramSource
     from executorch_c._types import Data, FilePath
+    from executorch_c.llm.generation import Stream
     from executorch_c.llm.result import Generation
     from executorch_c.llm.sampling import Sampler, SamplerName
     from executorch_c.llm.state import Snapshot
+    from executorch_c.llm.tokenizers import Tokenizer
 
 
 def as_ids(ids: object, vocabulary: int) -> list[int]:
@@ -63,6 +62,12 @@ def as_float32(logits: Array) -> Array:
         wide: Array = (logits.astype(np.uint32) << 16).view(np.float32)
         return wide
     return logits.astype(np.float32, copy=False)
+
+
+def _open(tokenizer: FilePath | Tokenizer) -> Tokenizer:
+    from executorch_c.llm.tokenizers import open_tokenizer  # logits need no tokenizer
+
+    return open_tokenizer(tokenizer)
 
 
 class TextRunner:
@@ -100,7 +105,7 @@ class TextRunner:
         self.program: Program = opened.program
         self.source = opened
         self.signature = self._read_signature(method)
-        self.tokenizer = None if tokenizer is None else open_tokenizer(tokenizer)
+        self.tokenizer = None if tokenizer is None else _open(tokenizer)
         self.special = choose_special(self.signature, self.tokenizer, bos_id, eos_ids)
         options: dict[str, Any] = {"kernels": kernels}
         if num_threads is not None:
@@ -404,6 +409,9 @@ class TextRunner:
         iterator is advanced. A piece has whole characters only. Closing the iterator, or leaving
         its loop, ends the generation.
         """
+        from executorch_c.llm.generation import Options, Stream
+        from executorch_c.llm.sampling import Sampling
+
         rules = Sampling(repetition_penalty, temperature, top_k, top_p, min_p, seed)
         ids = self._ids_of(prompt, bos)
         options = Options(max_new_tokens, stop, logprobs, ignore_eos, rules, sampler)

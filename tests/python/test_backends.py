@@ -10,6 +10,7 @@ from pathlib import Path
 
 import executorch_c
 import pytest
+from plans import Plan, build
 
 CODE = """
 import sys, warnings
@@ -65,3 +66,25 @@ def test_a_broken_entry_point_is_a_warning(tmp_path: Path, value: str, match: st
     install(tmp_path, f"broken = {value}")
     _, warned = run(tmp_path)
     assert f"({value}) cannot be used" in warned and match in warned
+
+
+def test_plug_ins_are_loaded_when_needed(tmp_path: Path) -> None:
+    """A program whose calls may be claimed needs XNNPACK alone; a list needs all plug-ins."""
+    plan = Plan()
+    x, y = plan.input((256, 1024)), plan.output((256, 1024))
+    plan.call("aten::add.out", x, x, 1, y)
+    path = tmp_path / "add.pte"
+    path.write_bytes(build(plan))
+    code = (
+        "import sys, executorch_c\n"
+        "def loaded():\n"
+        "    print(*(n[22:] for n in sys.modules if n.startswith('executorch_c._backend_')))\n"
+        f"executorch_c.load({str(path)!r}).load_method('forward')\n"
+        "loaded()\n"
+        "executorch_c.Runtime.get().backend_registry.registered_backend_names\n"
+        "loaded()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    first, everything = (set(line.split()) for line in run.stdout.splitlines())
+    assert first <= {"xnnpack"} < everything and "cadence" in everything

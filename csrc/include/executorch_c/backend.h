@@ -160,7 +160,8 @@ typedef struct ec_host {
   void *(*threadpool)(ec_host_call *call);
 
   /* Marks named data or a part of a payload as rarely read from now on, for example after packing.
-   * If it belongs to a mapped file, its pages leave memory; the next access reads them again. */
+   * If it belongs to a mapped file, its pages leave memory; the next access reads them again. The
+   * functions of parallel_for may call it. */
   void (*release_pages)(ec_host_call *call, const void *data, size_t size);
 
   /* Tracing. trace_wants returns the data that the current call should report, usually 0. Report
