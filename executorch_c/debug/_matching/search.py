@@ -146,6 +146,7 @@ class Search:
             found for node in near if node not in self.state.taken
             and (found := self._candidate(step, node, front, sources)) is not None
             and found.level and found.exact and _is_fused(step, found, front)
+            and (not _holds_sums(step) or _is_integer(self._value(node), node))
         ]  # fmt: skip
         close = CLOSER * min((found.distance for found in options), default=0.0)
         options.sort(key=lambda found: (
@@ -231,6 +232,23 @@ def _may_be(step: Step, node: Node, array: Array) -> bool:
     if not may_fit(node, array) or (has_several(node) and not _may_be_tuple(step, node)):
         return False
     return not is_quantizer(node) or step.quantized or step.node_kind == "convert"
+
+
+def _holds_sums(step: Step) -> bool:
+    """Return True for a delegate's integers between two operators: TOSA's sums of int32 and int48,
+    operands rescaled for them, and the results of a TABLE of int16."""
+    array = _first(step)
+    return step.inside and not step.quantized and array is not None and array.dtype.kind in "iu"
+
+
+def _is_integer(value: Any, node: Node) -> bool:
+    """Return True if a node has integers that stand for themselves, as those of argmax."""
+    import torch
+
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return isinstance(first, torch.Tensor) and not (
+        is_quantizer(node) or first.dtype.is_floating_point
+    )
 
 
 def _may_be_tuple(step: Step, node: Node) -> bool:
