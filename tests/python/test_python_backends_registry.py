@@ -17,6 +17,7 @@ import pytest
 from executorch_c import Runtime, register_backend, unregister_backend
 from npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
 from numpy.testing import assert_array_equal
+from plans import Plan, build, schema
 
 __all__ = ["nothing_stays"]  # autouse fixture
 
@@ -274,3 +275,26 @@ def test_an_entry_point_may_be_a_class(tmp_path: Path) -> None:
                           capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == "[[2. 2. 2.] [2. 2. 2.]]".split()
+
+
+def test_a_first_load_prepares_each_delegate_once(tmp_path: Path) -> None:
+    """Calls that may be claimed need plug-ins that are not registered yet; a class was before."""
+    plan = Plan()
+    x, y, z = plan.input((64, 128)), plan.tensor((64, 128)), plan.output((64, 128))
+    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
+    plan.call("aten::add.out", y, y, 1, z)
+    (tmp_path / "npu.pte").write_bytes(build(plan, payloads=[b""]))
+    code = f"""
+import executorch_c
+class Counted:
+    id = {ID!r}
+    def init(self, payload, specs, options):
+        print("init")
+    def execute(self, inputs):
+        return inputs[0]
+executorch_c.register_backend(Counted)
+executorch_c.load({str(tmp_path / "npu.pte")!r}).load_method("forward")
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["init"]
