@@ -190,3 +190,21 @@ const char *ecx_claim_binary_scalar(ecx_claim *b, const ecx_claim_row *row,
   add_binary(b, row->kind, in, ecx_arg_out(call), form);
   return NULL;
 }
+
+/* The exponents that eager, too, computes as products. */
+const char *ecx_claim_power(ecx_claim *b, const ecx_claim_row *row,
+                            const ec_backend_kernel_call *call) {
+  double exponent;
+  if (!ecx_arg_number(call, 1, &exponent) || (exponent != 2 && exponent != 3)) return "its exponent";
+  if (!b) return NULL;
+  const ecx_form form = shared_form(b, ecx_arg_value(call, 0), ecx_arg_out(call));
+  const uint32_t x = ecx_read(b, ecx_arg_value(call, 0), form);
+  uint32_t in[2] = {x, x};
+  if (exponent == 3) {
+    const ecx_shape shape = ecx_shape_of(ecx_arg_out(call), form);
+    in[0] = ecx_draft_result(b->draft, &shape);
+    ecx_draft_add(b->draft, row->kind, (uint32_t[]){x, x}, 2, in[0]);
+  }
+  add_binary(b, row->kind, in, ecx_arg_out(call), form);
+  return NULL;
+}

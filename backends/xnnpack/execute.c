@@ -9,6 +9,7 @@
 #include "constants.h"
 #include "delegate.h"
 #include "engine.h"
+#include "finite.h"
 #include "infer.h"
 #include "memory.h"
 #include "trace.h"
@@ -250,30 +251,17 @@ static uint32_t place_args(const run *r) {
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
-/* True if one of the numbers is infinite or NaN. */
-static bool has_nonfinite(const void *data, size_t nbytes) {
-  enum { BLOCK = 1024 };
-  const uint32_t *bits = data;
-  const size_t count = nbytes / sizeof *bits;
-  for (size_t i = 0; i < count; i += BLOCK) {
-    const size_t end = count - i < BLOCK ? count : i + BLOCK;
-    uint32_t found = 0;
-    for (size_t k = i; k < end; k++) found |= (bits[k] & 0x7f800000u) == 0x7f800000u;
-    if (found) return true;
-  }
-  return false;
-}
-
 /* Some kernels of XNNPACK lose NaN, on some processors, or make it of large numbers. So kernels
  * compute with values that are not finite. */
 static uint32_t decline_nonfinite(const run *r, uint32_t from, uint32_t end) {
   if (!r->d->written) return EC_BACKEND_OK;
+  void *pool = r->c->host->threadpool(r->c->call);
   for (uint32_t i = from; i < end; i++) {
     size_t bytes;
     const ecx_value *v = value_of(r, &r->d->externals[i]);
     if (v->dtype != ECX_fp32) continue;
     if (!ecx_value_bytes(v, &bytes)) bytes = 0; /* inferred: fits */
-    if (has_nonfinite(r->d->pointers[i], bytes))
+    if (ecx_has_nonfinite(r->d->pointers[i], bytes / sizeof(float), pool))
       return ecx_fail(r->c, EC_BACKEND_NOT_SUPPORTED, "argument %u is not finite",
                       (unsigned)r->d->externals[i].position);
   }

@@ -128,6 +128,7 @@ SAMPLES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
                  (random(2, 3, 4),)),
     "roots": (lambda x: torch.sqrt(x * x) + torch.rsqrt(x * x + 1) - torch.floor(x) * torch.ceil(x),
               (random(50,),)),
+    "powers": (lambda x: x**3 + x**2, (random(2, 3, 4, 5),)),
     "smooth": (lambda x: torch.tanh(F.gelu(F.elu(F.leaky_relu(x, 0.2)))), (random(50,),)),
 }  # fmt: skip
 
@@ -151,6 +152,15 @@ def test_results(name: str) -> None:
         found = one.execute(arrays)
         for y, expected in zip(found, results if isinstance(results, tuple) else [results]):
             np.testing.assert_allclose(y, expected.detach().numpy(), rtol=2e-5, atol=2e-5)
+
+
+def test_powers_that_are_claimed() -> None:
+    for exponent, is_claimed in ((2, True), (3, True), (4, False), (0.5, False)):
+        method = load(
+            export(lambda x: (x + 1) ** exponent, random(9, 9)), delegate_at_load="always"
+        )
+        left = {row["operator"] for row in method.undelegated()}
+        assert ("aten::pow.Tensor_Scalar_out" in left) != is_claimed, exponent
 
 
 def test_a_whole_network_is_one_claim() -> None:
