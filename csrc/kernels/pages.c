@@ -15,11 +15,13 @@ static void release_rows(ec_pages *pages) {
   pages->count = 0;
 }
 
+static bool is_noted(const ec_pages *pages, const ec_tensor *matrix) {
+  return pages && matrix->flags & EC_TENSOR_READONLY && matrix->rank == 2 &&
+         ec_tensor_is_contiguous(matrix) && ec_tensor_nbytes(matrix) >= LARGE;
+}
+
 void ec_pages_read_row(ec_pages *pages, const ec_tensor *matrix, int64_t row, int64_t rows) {
-  if (!pages || !(matrix->flags & EC_TENSOR_READONLY) || matrix->rank != 2 ||
-      !ec_tensor_is_contiguous(matrix) || ec_tensor_nbytes(matrix) < LARGE)
-    return;
-  if (rows > EC_PAGES_ROWS && pages->again == EC_PAGES_AGAIN) return;
+  if (!is_noted(pages, matrix) || (rows > EC_PAGES_ROWS && pages->again == EC_PAGES_AGAIN)) return;
   const size_t bytes = (size_t)matrix->sizes[1] * ec_dtype_size(ec_tensor_dtype(matrix));
   const uintptr_t at = (uintptr_t)matrix->data + (size_t)row * bytes;
   const uintptr_t first = at / MAPPED * MAPPED, end = (at + bytes + MAPPED - 1) / MAPPED * MAPPED;
@@ -29,4 +31,10 @@ void ec_pages_read_row(ec_pages *pages, const ec_tensor *matrix, int64_t row, in
   if (pages->count == EC_PAGES_ROWS) release_rows(pages);
   pages->rows[pages->count].first = first;
   pages->rows[pages->count++].end = end;
+}
+
+void ec_pages_read_rows(ec_pages *pages, const ec_tensor *matrix, const int64_t *offsets,
+                        int64_t stride, int64_t rows) {
+  if (!stride || !is_noted(pages, matrix)) return;
+  for (int64_t i = 0; i < rows; i++) ec_pages_read_row(pages, matrix, offsets[i] / stride, rows);
 }

@@ -26,4 +26,8 @@ typedef struct ec_pages {
  * constant leave memory after some rows; the next read maps them again. `pages` NULL: no effect. */
 void ec_pages_read_row(ec_pages *pages, const ec_tensor *matrix, int64_t row, int64_t rows);
 
+/* Notes it for `rows` rows, whose offsets in elements are multiples of `stride`. */
+void ec_pages_read_rows(ec_pages *pages, const ec_tensor *matrix, const int64_t *offsets,
+                        int64_t stride, int64_t rows);
+
 #endif

@@ -169,3 +169,89 @@ def test_an_output_in_the_memory_of_the_scores(distance: int, fused: bool) -> No
     safe.out = safe.plan.tensor(safe.shape, at=place.memory_offset_low + distance)
     safe.calls()
     safe.check(fused)
+
+
+# ---- after a softmax of a delegate ---------------------------------------------------------------
+
+
+class Tail(Safe):
+    """The six calls after a softmax, whose result is an input times one."""
+
+    order = ("equal", "zeros", "finite", "any", "none", "where")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.second = self.plan.input(self.shape)
+
+    def calls(self, between: V | None = None) -> None:
+        plan = self.plan
+        plan.call("aten::mul.Scalar_out", self.input, 1.0, self.x)
+        plan.call("aten::mul.Scalar_out", self.second, 1.0, self.softmax)
+        rows = {
+            "equal": ("aten::eq.Scalar_out", self.x, self.number, self.equal),
+            "finite": ("aten::logical_not.out", self.equal, self.finite),
+            "any": ("aten::any.out", self.finite, self.dim, True, self.any),
+            "none": ("aten::logical_not.out", self.any, self.none),
+            "zeros": ("aten::full_like.out", self.softmax, 0, None, self.zeros),
+            "where": ("aten::where.self_out", self.none, self.zeros, self.softmax, self.out),
+        }
+        for name in self.order:
+            if name == "where" and between is not None:
+                plan.call("aten::mul.Scalar_out", self.softmax, 3.0, between)
+            plan.call(*rows[name])
+        plan.call("aten::mul.Scalar_out", self.out, 2.0, self.y)
+
+    def check(self, fused: bool, also: str = "") -> None:
+        rng = np.random.default_rng(2)
+        x, y = (rng.standard_normal(self.shape).astype(np.float32) for _ in range(2))
+        x[x > 1] = -np.inf
+        x[1] = x[4] = x[-1] = -np.inf
+        x[2, 3], x[3, 5], x[4, 7] = np.nan, np.inf, np.nan
+        x[6], x[7] = -np.inf, -np.inf
+        x[6, -1] = x[7, 0] = 0.5
+        y[0, 0], y[1, 1], y[5] = np.nan, np.nan, np.inf
+        program = Runtime.get().load_program(build(self.plan))
+        plain = program.load_method("forward", kernels="reference")
+        want = plain.execute([x, y])
+        left = ("aten::any.out", "fused with other calls")
+        for threads in (1, 2):
+            method = program.load_method("forward", num_threads=threads)
+            reasons = [(row["operator"], row["reason"]) for row in method.undelegated()]
+            assert (left in reasons) == fused, also
+            for _ in range(2):
+                for a, b in zip(method.execute([x, y]), want, strict=True):
+                    np.testing.assert_array_equal(a, b, also)
+        with method.tracing() as trace:
+            method.execute([x, y])
+        assert "aten::any.out" in [event.name for event in trace.events]
+
+
+def test_the_calls_after_a_softmax_of_a_delegate() -> None:
+    for order in (Tail.order, ("equal", "finite", "any", "none", "zeros", "where")):
+        for shape in ((70, 60), (600, 64)):
+            tail = type("Other", (Tail,), {"order": order, "shape": shape})()
+            tail.calls()
+            tail.check(True, f"{order} {shape}")
+
+
+def test_calls_after_a_softmax_that_cannot_be_fused() -> None:
+    for attribute, value in (("number", 0.0), ("dim", 0), ("between", True), ("later", True)):
+        tail = type("Other", (Tail,), {attribute: value})()
+        if attribute == "dim":
+            row = (1, *tail.shape[1:])
+            tail.any, tail.none = (tail.plan.tensor(row, "bool") for _ in range(2))
+        if attribute == "later":
+            tail.plan.take(tail.finite)
+        tail.calls(tail.plan.output(tail.shape) if attribute == "between" else None)
+        tail.check(False, attribute)
+
+
+@pytest.mark.parametrize("of", ["x", "softmax"])
+@pytest.mark.parametrize("distance, fused", [(0, True), (64, False)])
+def test_a_result_in_the_memory_of_operands(of: str, distance: int, fused: bool) -> None:
+    tail = Tail()
+    setattr(tail, of, tail.plan.tensor(tail.shape))
+    place = tail.plan.plan.values[getattr(tail, of)].val.allocation_info
+    tail.out = tail.plan.tensor(tail.shape, at=place.memory_offset_low + distance)
+    tail.calls()
+    tail.check(fused)

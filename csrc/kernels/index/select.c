@@ -30,8 +30,7 @@ ec_status ec_op_embedding_out(ec_call *c) {
   table.to = to;
   ec_table_dim(&table, width, out->strides[rank], column);
   ec_table_run(c, &table, out->data, weight->data, EC_TABLE_DISTINCT);
-  for (int64_t i = 0; row && i < table.n; i++)
-    ec_pages_read_row(c->pages, weight, from[i] / row, table.n);
+  ec_pages_read_rows(c->pages, weight, from, row, table.n);
   return EC_OK;
 }
 
