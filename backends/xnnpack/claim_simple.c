@@ -195,7 +195,8 @@ const char *ecx_claim_binary_scalar(ecx_claim *b, const ecx_claim_row *row,
 const char *ecx_claim_power(ecx_claim *b, const ecx_claim_row *row,
                             const ec_backend_kernel_call *call) {
   double exponent;
-  if (!ecx_arg_number(call, 1, &exponent) || (exponent != 2 && exponent != 3)) return "its exponent";
+  if (!ecx_arg_number(call, 1, &exponent) || (exponent != 2 && exponent != 3))
+    return "its exponent";
   if (!b) return NULL;
   const ecx_form form = shared_form(b, ecx_arg_value(call, 0), ecx_arg_out(call));
   const uint32_t x = ecx_read(b, ecx_arg_value(call, 0), form);

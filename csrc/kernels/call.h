@@ -32,7 +32,7 @@ typedef struct ec_call {
   ec_threads *threads; /* for large loops; NULL: one thread, always so if `reference` */
   struct ec_kept *kept; /* packed weights of products (kernels/linalg/kept.h); NULL: none */
   struct ec_record *record; /* filled with the loops of the call (kernels/record.h); NULL: none */
-  bool zero_rows; /* _softmax: rows of -inf become zeros, not NaN; where: rows of its `self` */
+  bool zero_rows; /* _softmax: rows of -inf become zeros, not NaN; where: of scores, its mask */
   struct ec_joined *joined; /* takes the loop of the call (pointwise/joined.h); NULL: it runs */
   struct ec_pages *pages; /* of the files of constants (kernels/pages.h); NULL: they stay */
 } ec_call;

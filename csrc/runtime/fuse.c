@@ -44,7 +44,9 @@ static const ec_value *arg_of(const run *r, size_t part, size_t i) {
   return r->calls[part]->args[i];
 }
 
-static const ec_value *out_of(const run *r, size_t part) { return arg_of(r, part, calls[part].out); }
+static const ec_value *out_of(const run *r, size_t part) {
+  return arg_of(r, part, calls[part].out);
+}
 
 static const ec_value *scores_of(const run *r) { return arg_of(r, EQUAL, 0); }
 
@@ -148,7 +150,8 @@ static size_t index_of(const run *r, const ec_instr *in) {
 }
 
 static bool is_safe_softmax(const run *r) {
-  if (!is_connected(r) || !are_numbers_fixed(r) || !have_numbers(r) || !have_shapes(r)) return false;
+  if (!is_connected(r) || !are_numbers_fixed(r) || !have_numbers(r) || !have_shapes(r))
+    return false;
   if (!r->calls[SOFTMAX] && (!can_clear(r) || !may_overwrite(r, softmax_of(r)))) return false;
   const ec_use *use = &r->uses->rows[ec_use_index(r->uses, out_of(r, WHERE))];
   if (!may_overwrite(r, scores_of(r)) || use->inputs || use->is_view) return false;
