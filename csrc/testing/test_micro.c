@@ -1,5 +1,6 @@
 /* The micro-kernels of every instruction set of this machine, compared with plain sums. Whole runs
  * only use the best one. */
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -87,12 +88,51 @@ static void check_table(ec_test *t, const ec_micro table[EC_MICRO_TYPES]) {
   }
 }
 
+#if EC_SIMD_X86
+enum { TAPS = 3, CHANNEL = 3 * EC_MICRO_LANES, FIRST = 2 };
+
+/* Compares the sums of taps with those of a packed panel: outside the masks are NaNs. */
+static void check_taps(ec_test *t, const ec_micro *m, const float *a) {
+  ec_micro_taps taps = {.next = CHANNEL, .first = FIRST, .count = TAPS};
+  const uint64_t inside[TAPS] = {UINT64_MAX, 0x7ffefffe, 0xffff0003};
+  float *data = calloc(DEPTH * CHANNEL, sizeof *data), b[DEPTH * EC_MICRO_LANES] = {0};
+  float *sums = calloc(2 * ROOM, sizeof *sums);
+  if (!data || !sums) abort();
+  taps.data = data;
+  for (size_t i = 0; i < DEPTH * CHANNEL; i++) data[i] = NAN;
+  for (size_t i = 0; i < TAPS; i++)
+    taps.tap[i] = (ec_micro_tap){(int64_t)(i * EC_MICRO_LANES) + 1, inside[i]};
+  for (size_t k = 0; k < DEPTH; k++) {
+    const size_t tap = (k + FIRST) % TAPS, channel = (k + FIRST) / TAPS;
+    for (size_t c = 0; c < m->cols; c++) {
+      if (!(inside[tap] >> c & 1)) continue;
+      b[k * m->cols + c] = (float)number(k + 3 * c);
+      data[channel * CHANNEL + (size_t)taps.tap[tap].offset + c] = b[k * m->cols + c];
+    }
+  }
+  const size_t stride = m->cols + 3, bytes = ROOM * sizeof *sums;
+  for (int twice = 0; twice < 2; twice++)
+    for (size_t step = 0; step < EC_MICRO_STEPS; step++) {
+      m->fn[step](DEPTH, a, b, m->cols, sums, stride, twice);
+      ec_micro_find_taps(m)[step](DEPTH, a, &taps, sums + ROOM, stride, twice);
+      EC_CHECK(t, memcmp(sums, sums + ROOM, bytes) == 0);
+    }
+  free(data);
+  free(sums);
+}
+#endif
+
 void ec_test_micro_kernels(ec_test *t) {
   check_table(t, ec_micro_generic);
 #if EC_SIMD_X86
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     check_table(t, ec_micro_avx2);
-  if (__builtin_cpu_supports("avx512f")) check_table(t, ec_micro_avx512);
+  if (!__builtin_cpu_supports("avx512f")) return;
+  check_table(t, ec_micro_avx512);
+  const ec_micro *m = &ec_micro_avx512[EC_MICRO_FLOAT];
+  float a[DEPTH * EC_MICRO_LANES];
+  for (size_t i = 0; i < DEPTH * m->rows; i++) a[i] = (float)number(i);
+  check_taps(t, m, a);
 #endif
 }

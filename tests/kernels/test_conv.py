@@ -175,6 +175,46 @@ def test_depthwise_rows(seed):
                                   np.isnan(plain))  # fmt: skip
 
 
+def random_lines(seed: int) -> list:
+    """Return arguments whose output rows are as wide as those of the input, except in some."""
+    rng = np.random.default_rng(seed)
+    axes, groups = 2 if seed % 4 else 1 + seed // 4 % 3, int(rng.integers(1, 3))
+    kernel = [*rng.integers(1, 4, axes - 1), int(rng.choice([1, 3, 5]))]
+    dilations = rng.integers(1, 4, axes)
+    pads = [*rng.integers(0, 5, axes - 1), (kernel[-1] - 1) * dilations[-1] // 2 + (seed % 8 == 7)]
+    pads = [n if i in (0, axes - 1) else (kernel[i] - 1) * dilations[i] // 2
+            for i, n in enumerate(pads)]  # fmt: skip
+    sizes = [int(rng.integers(7, 12)) for _ in range(axes - 1)] + [int(rng.integers(1, 75))]
+    sizes = [max(n, (k - 1) * d + 1 - 2 * p)
+             for n, k, d, p in zip(sizes, kernel, dilations, pads, strict=True)]  # fmt: skip
+    channels, out = groups * int(rng.integers(1, 31)), groups * int(rng.integers(3, 30))
+    x = rng.standard_normal((1 + seed % 2, channels, *sizes)).astype(F)
+    w = rng.standard_normal((out, channels // groups, *kernel)).astype(F)
+    bias = rng.standard_normal(out).astype(F) if seed % 2 else None
+    rest = [[int(n) for n in numbers] for numbers in (pads, dilations)]
+    return [x, w, bias, [1] * axes, *rest, False, [0] * axes, groups]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_in_place(seed):
+    """Products read inputs whose rows follow one another in place, with masks for the padding: the
+    sums have the bits of packed ones, which other inputs (channels between rows) have."""
+    args = random_lines(seed)
+    whole = [np.rint(2 * a) if isinstance(a, np.ndarray) else a for a in args]
+    wanted, axes = convolve(whole), args[0].ndim - 2
+    check(NAME, whole, orders=[None], wanted=wanted)
+    (found,) = run(NAME, [*args, Out(wanted[0].shape)])
+    order = (0, *range(2, axes + 1), 1, axes + 1)
+    args[0] = array_of(args[0], order)
+    (packed,) = run(NAME, [*args, Out(wanted[0].shape)])
+    assert found.tobytes() == packed.tobytes()
+
+
+def array_of(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    """Return a copy with this order of dimensions in memory."""
+    return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+
+
 def test_no_input_channels():
     args = [np.ones((1, 0, 3, 3), F), np.ones((2, 0, 3, 3), F), np.array([1, 2], F), [1], [0], [1],
             False, [0], 1]  # fmt: skip

@@ -63,6 +63,10 @@ extern const ec_conv_loops ec_conv_loops_of[EC_DTYPE_COUNT];
  * of another kind. */
 ec_conv_depthwise ec_conv_rows_f32(const ec_conv *conv);
 
+/* Lists what a panel of positions reads of one line: adjacent ones read adjacent
+ * elements. */
+void ec_conv_list_taps(const ec_gemm_side *side, const ec_gemm_panel *panel, ec_micro_taps *taps);
+
 /* Positions of a call's arguments from `input` to `groups`, without the bias. */
 typedef struct ec_conv_args {
   size_t input, weight, stride, padding, dilation, transposed, output_padding, groups;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/checked.h"
+#include "core/small.h"
 
 static int64_t count_positions(const ec_conv_phase *p) {
   return p->line[0].out * p->line[1].out * p->line[2].out;
@@ -76,6 +77,15 @@ static bool is_pointwise(const ec_conv_phase *p, int64_t *stride) {
   return one_stride(p->line, true, stride);
 }
 
+/* True if adjacent positions read adjacent elements of the input with each tap, across the ends of
+ * rows, too. */
+static bool is_one_line(const ec_conv_phase *p) {
+  int64_t stride;
+  for (size_t d = 0; d < EC_CONV_AXES; d++)
+    if (p->line[d].out != 1 && p->line[d].step != 1) return false;
+  return p->taps <= EC_MICRO_TAPS && one_stride(p->line, true, &stride) && stride == 1;
+}
+
 /* Initialises both sides of a phase's product, without their data. */
 static void init_sides(const ec_conv *conv, const ec_conv_phase *p, ec_gemm_side *a,
                        ec_gemm_side *b) {
@@ -87,6 +97,8 @@ static void init_sides(const ec_conv *conv, const ec_conv_phase *p, ec_gemm_side
   if (!conv->transposed) a->kept = conv->kept; /* a phase has other weights */
   a->variant = p->channels_last;
   *b = (ec_gemm_side){.pack = p->channels_last ? loops->channels : loops->rows, .geometry = p};
+  if (!EC_IS_SMALL && conv->dtype == EC_FLOAT32 && !p->channels_last && is_one_line(p))
+    b->list = ec_conv_list_taps;
   if (is_pointwise(p, &stride)) *b = (ec_gemm_side){.lane = stride, .k = p->channel_stride};
 }
 

@@ -63,6 +63,52 @@ static bool list_pieces(const ec_conv_phase *phase, const conv_run *runs, size_t
   return true;
 }
 
+/* Returns the lanes whose position on axis d, shifted by a tap, is inside the input. */
+static uint64_t find_inside(const ec_conv_line *line, size_t d, int64_t shift,
+                            const conv_run *runs, size_t n) {
+  uint64_t inside = 0;
+  for (const conv_run *run = runs; run < runs + n; run++) {
+    const int64_t x = run->at[d] + shift;
+    int64_t from = 0, end = run->count;
+    if (d + 1 == EC_CONV_AXES) {
+      from = x < 0 ? -x : 0;
+      end = ec_min_i64(end, line[d].in - x);
+    } else if (x < 0 || x >= line[d].in) {
+      continue;
+    }
+    if (from < end) inside |= UINT64_MAX >> (64 - (end - from)) << (run->lane + from);
+  }
+  return inside;
+}
+
+void ec_conv_list_taps(const ec_gemm_side *side, const ec_gemm_panel *panel, ec_micro_taps *taps) {
+  conv_run runs[EC_MICRO_LANES];
+  uint64_t column[EC_MICRO_TAPS];
+  const ec_conv_phase *p = side->geometry;
+  const ec_conv_line *line = p->line;
+  const size_t n = list_runs(p, panel, runs);
+  taps->data = (const float *)side->data + panel->k0 / p->taps * p->channel_stride;
+  taps->next = p->channel_stride;
+  taps->first = (size_t)(panel->k0 % p->taps);
+  taps->count = (size_t)p->taps;
+  ec_micro_tap *tap = taps->tap;
+  for (int64_t w = 0; w < line[2].taps; w++)
+    column[w] = find_inside(line, 2, line[2].shift[w], runs, n);
+  for (int64_t d = 0; d < line[0].taps; d++) {
+    const uint64_t planes = find_inside(line, 0, line[0].shift[d], runs, n);
+    for (int64_t h = 0; h < line[1].taps; h++) {
+      const uint64_t rows = planes & find_inside(line, 1, line[1].shift[h], runs, n);
+      for (int64_t w = 0; w < line[2].taps; w++, tap++) {
+        *tap = (ec_micro_tap){0, rows & column[w]};
+        if (!tap->inside) continue; /* positions may be far outside */
+        tap->offset = (runs->at[0] + line[0].shift[d]) * line[0].in_stride +
+                      (runs->at[1] + line[1].shift[h]) * line[1].in_stride + runs->at[2] +
+                      line[2].shift[w];
+      }
+    }
+  }
+}
+
 #define EC_TEMPLATE "kernels/conv/conv_pack.tmpl.h"
 #include "kernels/linalg/foreach_gemm_real.h"
 #undef EC_TEMPLATE

@@ -5,6 +5,7 @@
 
 #include "core/alloc.h"
 #include "core/checked.h"
+#include "core/small.h"
 #include "kernels/linalg/gemm_loops.h"
 #include "kernels/linalg/kept.h"
 #include "kernels/record.h"
@@ -27,6 +28,7 @@ typedef struct block {
   const ec_kept_side *kept_a, *kept_b; /* NULL: packed block by block */
   void *packed_a, *packed_b;           /* the block's panels */
   bool in_place; /* full panels of B are read in place */
+  const ec_micro_taps_fn *taps; /* all panels of B are read in place; NULL: as above */
   int64_t row, rows, col, cols, k, depth;
 } block;
 
@@ -171,8 +173,15 @@ static void store_tile(const ec_gemm *g, const ec_gemm_loops *loops, const ec_ge
   }
 }
 
+/* A panel of B: rows of distance `ldb`, or taps. */
+typedef struct source {
+  const void *b;
+  size_t ldb;
+  const ec_micro_taps *taps;
+} source;
+
 /* Computes one column of tiles: a panel of B stays in the first-level cache while A's are read. */
-static void multiply_panel(const block *w, int64_t col, const void *b, size_t ldb) {
+static void multiply_panel(const block *w, int64_t col, const source *from) {
   _Alignas(EC_ALIGN) char one_tile[EC_MICRO_TILE];
   const ec_gemm *g = w->g;
   const ec_micro *micro = g->micro;
@@ -184,7 +193,10 @@ static void multiply_panel(const block *w, int64_t col, const void *b, size_t ld
     void *sums = one_pass ? one_tile : packed_at(g->sums, r * g->cols + col, micro);
     size_t step = (size_t)((rows - 1) * EC_MICRO_STEPS / height);
     const void *a = packed_at(w->packed_a, r * w->depth, micro);
-    micro->fn[step]((size_t)w->depth, a, b, ldb, sums, stride, w->k > 0);
+    if (!EC_IS_SMALL && from->taps)
+      w->taps[step]((size_t)w->depth, a, from->taps, sums, stride, w->k > 0);
+    else
+      micro->fn[step]((size_t)w->depth, a, from->b, from->ldb, sums, stride, w->k > 0);
     if (!last) continue;
     ec_gemm_tile tile = {sums, stride, w->row + r, w->col + col, rows,
                          ec_min_i64((int64_t)micro->cols, w->cols - col)};
@@ -196,14 +208,19 @@ static void multiply_panels(void *user, size_t begin, size_t end) {
   const block *w = user;
   const ec_micro *micro = w->g->micro;
   int64_t width = (int64_t)micro->cols, last = ec_min_i64((int64_t)end * width, w->cols);
+  ec_micro_taps taps;
   for (int64_t col = (int64_t)begin * width; col < last; col += width) {
-    if (w->in_place && w->cols - col >= width) {
+    source from = {packed_at(w->packed_b, col * w->depth, micro), micro->cols, NULL};
+    if (!EC_IS_SMALL && w->taps) {
+      const ec_gemm_panel panel = {w->col + col, ec_min_i64(width, w->cols - col), w->k, w->depth};
+      w->b->list(w->b, &panel, &taps);
+      from.taps = &taps;
+    } else if (w->in_place && w->cols - col >= width) {
       const char *b = (const char *)w->b->data;
       b += (size_t)(w->k * w->b->k + w->col + col) * micro->size;
-      multiply_panel(w, col, b, (size_t)w->b->k);
-    } else {
-      multiply_panel(w, col, packed_at(w->packed_b, col * w->depth, micro), micro->cols);
+      from = (source){b, (size_t)w->b->k, NULL};
     }
+    multiply_panel(w, col, &from);
   }
 }
 
@@ -218,7 +235,9 @@ static void run_block(block *w) {
   const ec_gemm *g = w->g;
   for (w->k = 0; w->k < g->k; w->k += w->depth) {
     w->depth = ec_min_i64(g->depth, g->k - w->k);
-    if (w->in_place) {
+    if (!EC_IS_SMALL && w->taps) {
+      w->packed_b = g->b; /* not read */
+    } else if (w->in_place) {
       int64_t whole = w->cols / (int64_t)g->micro->cols * (int64_t)g->micro->cols;
       pack_side(w, w->b, w->col + whole, w->cols - whole, g->micro->cols,
                 packed_at(g->b, whole * w->depth, g->micro));
@@ -386,6 +405,7 @@ void ec_gemm_run(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b,
   if (run_vector(g, loops, a, b, &transposed)) return;
   block w = {.g = g, .loops = loops, .a = a, .b = b, .out = &transposed};
   w.in_place = loops->in_place && !b->pack && b->lane == 1 && g->m <= 2 * (int64_t)g->micro->rows;
+  if (!EC_IS_SMALL && b->list) w.taps = ec_micro_find_taps(g->micro);
   w.kept_a = keep_side(&w, a, g->m, g->rows, g->micro->rows);
   if (!w.in_place) w.kept_b = keep_side(&w, b, g->n, g->cols, g->micro->cols);
   for (w.col = 0; w.col < g->n; w.col += g->cols) {

@@ -18,9 +18,14 @@ struct ec_kept;
 typedef void (*ec_gemm_pack)(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
                              void *dst);
 
+/* Lists what a panel of B reads in place. */
+typedef void (*ec_gemm_list)(const ec_gemm_side *side, const ec_gemm_panel *panel,
+                             ec_micro_taps *taps);
+
 /* A (lanes are its rows) or B (lanes are its columns). */
 struct ec_gemm_side {
   ec_gemm_pack pack;    /* NULL: a strided matrix */
+  ec_gemm_list list;    /* of a B stored as computed, for machines that read taps; NULL: packed */
   const void *data;
   int64_t lane, k;      /* strides in elements */
   const void *geometry; /* for other packing functions */

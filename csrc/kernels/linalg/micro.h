@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* acc[r * ldacc + c] (+)= sum over i < k of a[i * rows + r] * b[i * ldb + c]. */
 typedef void (*ec_micro_fn)(size_t k, const void *a, const void *b, size_t ldb, void *acc,
@@ -13,7 +14,8 @@ typedef void (*ec_micro_fn)(size_t k, const void *a, const void *b, size_t ldb, 
 enum {
   EC_MICRO_STEPS = 3,
   EC_MICRO_LANES = 64,  /* maximum width of a panel */
-  EC_MICRO_TILE = 2048  /* maximum bytes of a tile of sums */
+  EC_MICRO_TILE = 2048, /* maximum bytes of a tile of sums */
+  EC_MICRO_TAPS = 64
 };
 
 typedef struct ec_micro {
@@ -21,6 +23,25 @@ typedef struct ec_micro {
   size_t size;       /* bytes of one element */
   ec_micro_fn fn[EC_MICRO_STEPS]; /* for one third, two thirds, all of the rows */
 } ec_micro;
+
+/* Columns that one tap of a convolution reads: adjacent elements at `offset`. Those whose bit of
+ * `inside` is 0 are zeros, and are not read. */
+typedef struct ec_micro_tap {
+  int64_t offset;
+  uint64_t inside;
+} ec_micro_tap;
+
+/* A panel of B that is read in place: `count` taps in each channel. */
+typedef struct ec_micro_taps {
+  const void *data;    /* the channel of the first row */
+  int64_t next;        /* elements to the next channel */
+  size_t first, count; /* tap of the first row; number of taps */
+  ec_micro_tap tap[EC_MICRO_TAPS];
+} ec_micro_taps;
+
+/* Computes the sums of ec_micro_fn, with the same bits. */
+typedef void (*ec_micro_taps_fn)(size_t k, const void *a, const ec_micro_taps *b, void *acc,
+                                 size_t ldacc, bool accumulate);
 
 /* The compute types of products. */
 typedef enum ec_micro_type {
@@ -37,8 +58,13 @@ typedef enum ec_micro_type {
 extern const ec_micro ec_micro_generic[EC_MICRO_TYPES];
 extern const ec_micro ec_micro_avx2[EC_MICRO_TYPES];
 extern const ec_micro ec_micro_avx512[EC_MICRO_TYPES];
+extern const ec_micro_taps_fn ec_micro_taps_avx512[EC_MICRO_STEPS]; /* of EC_MICRO_FLOAT */
 
 /* Returns the best micro-kernel that this machine can run. */
 const ec_micro *ec_micro_find(ec_micro_type type);
+
+/* Returns the micro-kernels that read B in place, by steps as those of `micro`; NULL: it has
+ * none. */
+const ec_micro_taps_fn *ec_micro_find_taps(const ec_micro *micro);
 
 #endif

@@ -28,3 +28,11 @@ const ec_micro *ec_micro_find(ec_micro_type type) {
 #endif
   return &ec_micro_generic[type];
 }
+
+const ec_micro_taps_fn *ec_micro_find_taps(const ec_micro *micro) {
+#if EC_SIMD_X86
+  if (micro == &ec_micro_avx512[EC_MICRO_FLOAT]) return ec_micro_taps_avx512;
+#endif
+  (void)micro;
+  return NULL;
+}

@@ -14,6 +14,11 @@ typedef double memory_d __attribute__((vector_size(EC_M_BYTES), aligned(8), may_
 typedef uint32_t memory_i __attribute__((vector_size(EC_M_BYTES), aligned(4), may_alias));
 typedef uint64_t memory_l __attribute__((vector_size(EC_M_BYTES), aligned(8), may_alias));
 
+#define EC_M_FROM const void *b_panel, size_t ldb
+#define EC_M_BEGIN const EC_M_T *b = b_panel
+#define EC_M_LOAD(v) (*(const EC_M_U *)(b + (v) * LANES))
+#define EC_M_NEXT b += ldb
+
 #define EC_M_T float
 #define EC_M_V vector_f
 #define EC_M_U memory_f
