@@ -114,6 +114,8 @@ class Walk:
         """Nodes whose values of the program carry a fault."""
         self.varying: set[Node] = set()
         """The inputs, and nodes that depend on them."""
+        self.of_state: set[Node] = set()
+        """The state, and nodes that depend on it."""
         self.rows: list[_Row] = []
         self.retracted: set[int] = set()
         """Rows without a fault of their own: their inputs were matched wrongly."""
@@ -132,6 +134,16 @@ class Walk:
         found = chain(rows, (eager for _, _, eager in self.ends))
         given = self.limits is None or self.limits.given
         return "" if given else tolerance.uninformative_all(found)
+
+    def unshown(self) -> Iterator[str]:
+        """Yield a note if nodes compute zeros from a state of zeros, as before the first call: a
+        wrong factor of the state, for example, changes nothing then."""
+        rows = [row.error for row in self.rows if row.node in self.of_state and row.eager.size
+                and not row.eager.any() and not row.actual.any()]  # fmt: skip
+        if rows:
+            more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+            yield (f"the state is zeros: an error of {rows[0].name}, {rows[0].where}{more} may not "
+                   "show; compare a loaded method with the model after some calls")  # fmt: skip
 
     def run(
         self,
@@ -161,9 +173,12 @@ class Walk:
         self.runs = Runs(self.graph, arguments, self.last.values())
         nodes = self.graph.nodes
         self.varying.update(self.graph.inputs)
+        self.of_state.update(self.graph.state)
         for i, node in enumerate(nodes):
             if not self.varying.isdisjoint(node.all_input_nodes):
                 self.varying.add(node)
+            if not self.of_state.isdisjoint(node.all_input_nodes):
+                self.of_state.add(node)
             if self.progress is not None:
                 self.progress(i, len(nodes))
             if node.op == "output":

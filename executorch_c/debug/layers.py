@@ -121,6 +121,7 @@ def _report(
 ) -> ErrorReport:
     head = f"{title or run.title}, method '{run.method}', compared with PyTorch"
     notes = [matches.summary(), *matches.notes, *run.graph.notes, *run.dropped()]
+    notes += walk.unshown() if all(row.ok for row in rows) else ()
     reason = ""
     if walk.interrupted or matches.interrupted:
         reason = "interrupted: the nodes so far are within tolerance"

@@ -388,3 +388,32 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     for name, message in (("no_such:f", "no module"), ("my_model:g", "has no function 'g'")):
         assert cli.main(["explain", "bad.pte", "--model", name, *given]) == 1
         assert message in capsys.readouterr().err
+
+
+class Average(nn.Module):
+    """State that decays."""
+
+    def __init__(self, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        self.register_buffer("mean", torch.zeros(2, 6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean.mul_(self.decay).add_(x)
+        return torch.tanh(self.mean)
+
+
+def test_a_state_of_zeros_is_noted() -> None:
+    """A wrong decay does not show in the first call, and shows after one."""
+    model, x = Average(0.9).eval(), torch.linspace(-1, 1, 12).reshape(2, 6)
+    pte = bytes(lower(Average(0.8).eval(), (x,), "portable").buffer)
+    method = executorch_c.Runtime.get().load_program(pte).load_method("forward")
+    report = explain(method, model, (x,))
+    notes = " ".join(report.notes)
+    assert report.ok and "an error of aten::mul.out, instruction 0 may not show" in notes
+    method.reset()
+    method.execute([x.numpy()])
+    model(x)
+    report = explain(method, model, (x,))
+    assert report.first is not None and report.first.name == "aten::mul.out", str(report)
+    assert "may not show" not in " ".join(report.notes)

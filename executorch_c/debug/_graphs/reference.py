@@ -112,6 +112,14 @@ class Reference:
         return [n for n, s in zip(places, specs) if s.kind == InputKind.USER_INPUT]
 
     @property
+    def state(self) -> list[Node]:
+        """Placeholders of buffers that the program changes, in order."""
+        signature = self.program.graph_signature
+        places = [node for node in self.nodes if node.op == "placeholder"]
+        changed = set(signature.buffers_to_mutate.values())
+        return [n for n, s in zip(places, signature.input_specs) if s.target in changed]
+
+    @property
     def outputs(self) -> list[Any]:
         """The program's outputs, in order: nodes, or constants. New values of inputs that the
         model changes in place are the first."""
