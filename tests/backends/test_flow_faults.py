@@ -50,6 +50,7 @@ SCALES = [
 MULTIPLIERS = [
     ("tosa-int8", "mlp", "2"), ("tosa-int8", "cnn", "4"), ("tosa-int8", "mobilenet", "block.3"),
     ("tosa-a8w4", "mlp", "0"), ("tosa-a16w8", "mlp", "2"), ("tosa-a16w8", "unet", "deep"),
+    ("vgf-int8", "mlp", "2"), ("vgf-a16w8", "mlp", "2"),
 ]  # fmt: skip
 """Likewise, the layers whose scales are wrong: integers of the RESCALE after it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 import flow_matrix as matrix  # noqa: E402
 import flow_models  # noqa: E402
+from executorch_c.check import flows  # noqa: E402
 
 ROWS = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.models]
 
@@ -266,3 +268,14 @@ def test_the_lists_name_rows() -> None:
     assert OF_LINEAR | OF_CONVOLUTIONS | OF_PRODUCTS | OF_ROWS <= names
     assert STEPS.keys() <= {scheme.id for scheme in matrix.SCHEMES}
     assert {name for _, name in rows} == set(flow_models.MODELS)
+
+
+def test_the_documentation_names_each_scheme_and_flow() -> None:
+    root = Path(flows.__file__).parents[1]
+    text = (root / "docs" / "backends.md").read_text().partition("## Schemes")[2]
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
+    ids = [name for row in rows for name in re.findall("`(.+?)`", row[0])]
+    assert sorted(ids) == sorted(scheme.id for scheme in matrix.SCHEMES)
+    names = [name for row in rows for name in re.findall('"(.+?)"', row[1])]
+    others = {"portable", "xnnpack", "xnnpack-int8", "xnnpack-dynamic"}
+    assert sorted(names) == sorted(flows.FLOWS.keys() - others)
