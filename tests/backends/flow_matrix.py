@@ -366,7 +366,7 @@ SCHEMES = [
         ("ao-codebook", _coreml(18, quantize=_codebook), 1e-5))),
     Scheme("coreml", "w8", _coreml(17, quantize=_pt2e(torch.float32)), "CoreMLBackend",
            packages=APPLE, models=("mlp", "cnn", "mobilenet")),  # minutes each; the others, too,
-    # measured by hand (2.4e-7 of 3.6 off at most): U-Net 2.7, transformer 3.1, LSTM 7.1 minutes.
+    # measured by hand (off by 1.4e-6 of 4.5 at most): U-Net 2.7, transformer 3.1, LSTM 7.1.
     Scheme("coreml", "static8", _coreml(17, quantize=_pt2e(torch.quint8)), "CoreMLBackend",
            packages=APPLE,
            models=("mlp", "cnn", "mobilenet", "unet")),  # minutes each

@@ -70,5 +70,6 @@ class Half(nn.Module):
         self.graph = getattr(module, "graph", self.inner.graph)
 
     def forward(self, x: Tensor) -> Tensor:
-        result = _Rounding(self.inner).run(x)
-        return result[0] if isinstance(result, (tuple, list)) else result
+        result: Any = _Rounding(self.inner).run(x)
+        found: Tensor = result[0] if isinstance(result, (tuple, list)) else result
+        return found
