@@ -1,6 +1,7 @@
 /* Programs inside payloads: opened, run and closed by delegates. */
 #include "runtime/nested.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -105,21 +106,54 @@ static void copy_converted(const nested_run *run, const ec_view *to, const ec_vi
   ec_copy_view(&call, to, from);
 }
 
-/* Refuses to convert between integers, floats and bool, and to narrow. Exporters narrow int64,
- * float64 and float32 inside payloads: the program's arguments then have more bits. */
-static ec_status check_conversion(const nested_run *run, const char *what, size_t index,
-                                  ec_dtype outer, ec_dtype inner) {
+/* Exporters narrow int64, float64 and float32 inside payloads. */
+static bool is_wider(ec_dtype outer, ec_dtype inner) {
   const bool floats = ec_is_floating(outer) && ec_is_floating(inner);
   const bool integers = ec_is_integral(outer) && ec_is_integral(inner);
-  if ((floats || integers) && ec_dtype_size(outer) > ec_dtype_size(inner)) return EC_OK;
+  return (floats || integers) && ec_dtype_size(outer) > ec_dtype_size(inner);
+}
+
+/* Copies numbers as `dtype`, of 8 bytes, in the layout of `like`. NULL: no memory. */
+static void *widen(const nested_run *run, ec_dtype dtype, const ec_view *from, const ec_view *like,
+                   size_t count) {
+  ec_view to = *like;
+  to.dtype = dtype;
+  to.data = ec_arena_alloc(run->call->scratch, count * sizeof(int64_t), EC_ALIGN);
+  if (to.data) copy_converted(run, &to, from);
+  return to.data;
+}
+
+static bool are_same(ec_dtype dtype, const void *a, const void *b, size_t count) {
+  const double *x = a, *y = b;
+  if (dtype != EC_FLOAT64) return memcmp(a, b, count * sizeof(int64_t)) == 0;
+  for (size_t i = 0; i < count; i++)
+    if (!(x[i] == y[i] || (isnan(x[i]) && isnan(y[i])))) return false;
+  return true;
+}
+
+/* Converts, and refuses if a number changes: a payload may have floats for a program's bool, for
+ * example. `outer` is the dtype in the program, `inner` that in the payload. */
+static ec_status convert(const nested_run *run, const char *what, size_t index, ec_dtype outer,
+                         ec_dtype inner, const ec_view *to, const ec_view *from) {
+  const ec_dtype wide = ec_is_floating(from->dtype) ? EC_FLOAT64 : EC_INT64;
+  size_t count = 1;
+  copy_converted(run, to, from);
+  if (outer == inner || is_wider(outer, inner)) return EC_OK;
+  for (size_t d = 0; d < from->rank; d++) count *= (size_t)from->sizes[d];
+  if (!ec_is_complex(outer) && !ec_is_complex(inner)) {
+    const void *a = widen(run, wide, from, from, count), *b = widen(run, wide, to, from, count);
+    if (!a || !b) return ec_fail(run->call->err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
+    if (are_same(wide, a, b, count)) return EC_OK;
+  }
   return ec_fail(run->call->err, EC_INVALID_PROGRAM,
-                 "%s %zu is %s in the program and %s in the payload: they are not converted", what,
-                 index, ec_dtype_name(outer), ec_dtype_name(inner));
+                 "%s %zu is %s in the program and %s in the payload, which changes its numbers",
+                 what, index, ec_dtype_name(outer), ec_dtype_name(inner));
 }
 
 /* Converts an input to the dtype of the program's, row-major in scratch memory. */
-static ec_status convert_input(const nested_run *run, ec_dtype dtype, const ec_backend_tensor *t,
-                               ec_array *array, int64_t strides[EC_MAX_RANK]) {
+static ec_status convert_input(const nested_run *run, size_t index, ec_dtype dtype,
+                               const ec_backend_tensor *t, ec_array *array,
+                               int64_t strides[EC_MAX_RANK]) {
   const ec_view from = view_argument(t);
   const size_t item = ec_dtype_size(dtype);
   ec_view to = from;
@@ -135,7 +169,7 @@ static ec_status convert_input(const nested_run *run, ec_dtype dtype, const ec_b
   to.data = ec_arena_alloc(run->call->scratch, bytes, EC_ALIGN);
   if (!to.data)
     return ec_fail(run->call->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for %zu bytes", bytes);
-  if (t->nbytes) copy_converted(run, &to, &from);
+  if (t->nbytes) EC_TRY(convert(run, "input", index, from.dtype, dtype, &to, &from));
   *array = (ec_array){to.data, dtype, t->rank, t->sizes, strides};
   return EC_OK;
 }
@@ -150,8 +184,7 @@ static ec_status bind_nested_tensor(const nested_run *run, size_t index,
   for (size_t d = 0; d < t->rank; d++) strides[d] = t->strides[d] * (int64_t)item;
   if (run->converts && input->kind == EC_KIND_TENSOR && input->as.tensor->dtype != t->dtype) {
     const ec_dtype inner = ec_tensor_dtype(input->as.tensor);
-    EC_TRY(check_conversion(run, "input", index, (ec_dtype)t->dtype, inner));
-    EC_TRY(convert_input(run, inner, t, &array, strides));
+    EC_TRY(convert_input(run, index, inner, t, &array, strides));
   }
   return ec_method_bind_input(m, index, &array, run->call->err);
 }
@@ -189,12 +222,13 @@ static bool has_one_element(const ec_backend_tensor *t) {
 
 /* Copies the element of a result to an argument of another rank: a payload may have (1,) where its
  * program has (). */
-static void copy_element(const nested_run *run, const ec_tensor *t, const ec_backend_tensor *arg) {
+static ec_status copy_element(const nested_run *run, size_t index, const ec_tensor *t,
+                              const ec_backend_tensor *arg) {
   const ec_view from = ec_view_of(t);
   ec_view to = from;
   to.data = arg->data;
   to.dtype = (ec_dtype)arg->dtype;
-  copy_converted(run, &to, &from);
+  return convert(run, "output", index, to.dtype, from.dtype, &to, &from);
 }
 
 /* Copies a result to the caller. Both sides are dense, in dim orders that must agree, unless the
@@ -207,14 +241,9 @@ static ec_status copy_nested_output(const nested_run *run, size_t index, ec_back
                    ec_kind_name((ec_kind)v->kind));
   const ec_tensor *t = v->as.tensor;
   const bool same = has_same_layout(t, &arg->as.tensor);
-  if (run->converts && t->dtype != arg->as.tensor.dtype)
-    EC_TRY(check_conversion(run, "output", index, (ec_dtype)arg->as.tensor.dtype,
-                            ec_tensor_dtype(t)));
   if (run->converts && t->rank != arg->as.tensor.rank && t->numel == 1 &&
-      has_one_element(&arg->as.tensor)) {
-    copy_element(run, t, &arg->as.tensor);
-    return EC_OK;
-  }
+      has_one_element(&arg->as.tensor))
+    return copy_element(run, index, t, &arg->as.tensor);
   if (!same && !(run->converts && t->rank == arg->as.tensor.rank))
     return ec_fail(call->err, EC_INVALID_PROGRAM, "output %zu is %s of rank %u, expected %s of %u",
                    index, ec_dtype_name(ec_tensor_dtype(t)), t->rank,
@@ -226,8 +255,7 @@ static ec_status copy_nested_output(const nested_run *run, size_t index, ec_back
     return EC_OK;
   }
   const ec_view to = view_argument(&arg->as.tensor), from = ec_view_of(t);
-  copy_converted(run, &to, &from);
-  return EC_OK;
+  return convert(run, "output", index, to.dtype, from.dtype, &to, &from);
 }
 
 /* Runs the method. Its events go to the call's trace: nodes of the delegate, or instructions one

@@ -34,19 +34,35 @@ def declared(pte: bytes, side: str, dtype: str) -> bytes:
 @pytest.mark.parametrize("side", ["inputs", "outputs"])
 @pytest.mark.parametrize("backend", INTERPRETED)
 def test_dtypes_of_the_program(backend: str, side: str, dtype: str) -> None:
-    """Floats of more bits are converted; integers, bool and fewer bits are refused."""
+    """Numbers are converted, and refused if they change; float64 may be rounded."""
     programs = Recorded(HERE / f"{backend}_programs")
     inputs, outputs = programs.arrays(INTERPRETED[backend])
     pte = (programs.folder / f"{INTERPRETED[backend]}.pte").read_bytes()
+    runtime, other = Runtime.get(), DTYPES[dtype]
+    plain = runtime.load_program(pte).load_method("forward")
+    method = runtime.load_program(declared(pte, side, dtype)).load_method("forward")
     if side == "inputs":
-        inputs[0] = inputs[0].astype(DTYPES[dtype])
-    method = Runtime.get().load_program(declared(pte, side, dtype)).load_method("forward")
-    if dtype == "DOUBLE":
+        inputs[0] = (2 * inputs[0]).astype(other)  # with zeros and ones, or more integers
+        outputs = plain.execute([inputs[0].astype(np.float32), *inputs[1:]])
+    if side == "inputs" or dtype == "DOUBLE":
         found = method.execute(inputs)[0]
-        assert found.dtype == (np.float64 if side == "outputs" else np.float32)
+        assert found.dtype == (other if side == "outputs" else np.float32)
         np.testing.assert_allclose(found, outputs[0], rtol=1e-5, atol=1e-5)
         return
-    name = np.dtype(DTYPES[dtype]).name
-    says = f"{side[:-1]} 0 is {name} in the program and float32 in the payload"
+    name = np.dtype(other).name
+    says = f"output 0 is {name} in the program and float32 in the payload, which changes"
     with pytest.raises(Error, match=says):
         method.execute(inputs)
+
+
+@pytest.mark.parametrize("backend", INTERPRETED)
+def test_integers_that_a_float_cannot_hold(backend: str) -> None:
+    programs = Recorded(HERE / f"{backend}_programs")
+    inputs, _ = programs.arrays(INTERPRETED[backend])
+    pte = (programs.folder / f"{INTERPRETED[backend]}.pte").read_bytes()
+    method = Runtime.get().load_program(declared(pte, "inputs", "LONG")).load_method("forward")
+    numbers = np.zeros(inputs[0].shape, np.int64)
+    method.execute([numbers, *inputs[1:]])
+    numbers.reshape(-1)[-1] = (1 << 24) + 1
+    with pytest.raises(Error, match="input 0 is int64 in the program and float32 in the payload"):
+        method.execute([numbers, *inputs[1:]])

@@ -189,9 +189,10 @@ typedef struct ec_host {
   /* Copies the schema of an operator, "aten::add.out(Tensor self, ...) -> ...", with its NUL, cut
    * off to `size` bytes. Returns its length; 0: no operator has this name. */
   size_t (*operator_schema)(const char *name, char *text, size_t size);
-  /* Runs a program like program_run. Converts arguments in another dim order than the program's,
-   * and integers and floats that have more bits than the program's; refuses other dtypes. A trace
-   * has nodes[i] in place of instruction i (nothing if its name is NULL). */
+  /* Runs a program like program_run. Converts arguments in another dim order or of another dtype
+   * than the program's; refuses numbers that change, except those of integers and floats with more
+   * bits than the program's. A trace has nodes[i] in place of instruction i (nothing if its name is
+   * NULL). */
   uint32_t (*program_run_nodes)(ec_host_call *call, ec_host_program *program, ec_backend_arg *args,
                                 size_t count, const ec_backend_node *nodes, size_t node_count);
 
