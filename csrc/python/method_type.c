@@ -3,8 +3,8 @@
 
 #include "python/method_type.h"
 
-#include "python/arguments.h"
 #include "backend/registry.h"
+#include "python/arguments.h"
 #include "python/attributes.h"
 #include "python/backends.h"
 #include "python/call.h"

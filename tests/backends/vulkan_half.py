@@ -36,7 +36,7 @@ def _takes_integers(node: Any) -> bool:
 
 
 def _is_fused(node: Any) -> bool:
-    """Return True for a result inside of a fused call, which has no float16."""
+    """Return True for an intermediate result of a fused call: it is not rounded to float16."""
     readers = list(node.users)
     if _dequantizes(node):
         return all(map(_takes_integers, readers))
