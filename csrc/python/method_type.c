@@ -3,7 +3,6 @@
 
 #include "python/method_type.h"
 
-#include "backend/registry.h"
 #include "python/arguments.h"
 #include "python/attributes.h"
 #include "python/backends.h"
@@ -53,11 +52,8 @@ static void run_free(void *method) { ec_method_free(method); }
  * tries again, also if another thread has discovered them meanwhile. */
 static int load_or_discover(ecpy_state *state, loading *l) {
   PyObject *cause = NULL; /* of a backend written in Python */
-  ecpy_stage stage = state->discovered;
-  /* With a backend, a first attempt would prepare delegates before claims need the others. */
-  if (stage == ECPY_FOUND_NONE && ec_backend_count()) stage = ECPY_FOUND_FIRST;
   ecpy_interrupt_init(&l->interrupt);
-  for (;; stage++) {
+  for (ecpy_stage stage = state->discovered;; stage++) {
     if (ecpy_discover_until(state, stage)) return -1;
     l->options.backends_unknown = stage == ECPY_FOUND_NONE;
     ecpy_without_gil(run_load, l);

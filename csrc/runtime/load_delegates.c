@@ -31,7 +31,8 @@ static ec_status require_backend(const ec_delegate_row *row, const ec_backend **
   return status;
 }
 
-static ec_status load_delegate(ec_method *m, const ec_plan *plan, uint32_t index, ec_delegate *d,
+/* Looks the backend up, and collects what it receives. */
+static ec_status find_delegate(ec_method *m, const ec_plan *plan, uint32_t index, ec_delegate *d,
                                ec_error *err) {
   ec_delegate_row row;
   EC_TRY(ec_decode_delegate(plan, index, &m->arena, &row, err));
@@ -43,27 +44,38 @@ static ec_status load_delegate(ec_method *m, const ec_plan *plan, uint32_t index
                               .spec_count = row.spec_count,
                               .program = m->program,
                               .instance = m};
-  EC_TRY(ec_delegate_options(m, d, err));
-  EC_TRY(ec_charge_reading(row.payload.size, err));
+  return ec_delegate_options(m, d, err);
+}
+
+ec_status ec_find_delegates(ec_method *m, const ec_plan *plan, ec_error *err) {
+  const uint32_t count = plan->delegates.count;
+  EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->delegates, "delegates", &m->delegates, err));
+  EC_TRY(ec_load_options(m, plan, err));
+  for (uint32_t i = 0; i < count; i++) {
+    ec_status status = find_delegate(m, plan, i, &m->delegates[i], err);
+    if (status != EC_OK) return ec_fail_in(err, status, "delegate %u", i);
+  }
+  m->delegate_count = count;
+  return EC_OK;
+}
+
+static ec_status init_delegate(ec_method *m, ec_delegate *d, ec_error *err) {
+  EC_TRY(ec_charge_reading(d->init.payload_size, err));
   ec_host_call call = ec_host_call_of(m, &m->scratch, err);
   ec_status status =
       (ec_status)d->backend->init(d->backend, &ec_host_table, &call, &d->init, &d->handle);
   ec_arena_reset(&m->scratch);
-  if (status != EC_OK) return ec_fail_in(err, status, "%s", row.id);
+  if (status != EC_OK) return ec_fail_in(err, status, "%s", d->backend->id);
   d->ready = true;
   d->claims = call.claims;
   return EC_OK;
 }
 
-ec_status ec_load_delegates(ec_method *m, const ec_plan *plan, ec_error *err) {
-  const uint32_t count = plan->delegates.count;
-  EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->delegates, "delegates", &m->delegates, err));
-  m->delegate_count = count;
-  EC_TRY(ec_load_options(m, plan, err));
-  for (uint32_t i = 0; i < count; i++) {
+ec_status ec_init_delegates(ec_method *m, ec_error *err) {
+  for (size_t i = 0; i < m->delegate_count; i++) {
     ec_error_clear(err);
-    ec_status status = load_delegate(m, plan, i, &m->delegates[i], err);
-    if (status != EC_OK) return ec_fail_in(err, status, "delegate %u", i);
+    ec_status status = init_delegate(m, &m->delegates[i], err);
+    if (status != EC_OK) return ec_fail_in(err, status, "delegate %zu", i);
   }
   return EC_OK;
 }

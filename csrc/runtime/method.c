@@ -72,9 +72,10 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(ec_load_memory_sizes(m, &plan, err));
   EC_TRY(ec_load_values(m, &plan, err));
   EC_TRY(ec_load_io(m, &plan, err));
-  EC_TRY(ec_load_delegates(m, &plan, err));
+  EC_TRY(ec_find_delegates(m, &plan, err));
   EC_TRY(ec_load_chains(m, &plan, err));
   if (!EC_IS_SMALL) EC_TRY(ec_claim_check_backends(m, err));
+  EC_TRY(ec_init_delegates(m, err));
   EC_TRY(ec_collect_uses(m, &uses, err));
   EC_TRY(ec_load_memory(m, &plan, err));
   EC_TRY(ec_place_tensors(m, &uses, err));

@@ -298,3 +298,33 @@ executorch_c.load({str(tmp_path / "npu.pte")!r}).load_method("forward")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == ["init"]
+
+
+@pytest.mark.parametrize(("second", "inits"), [("VulkanBackend", 1), ("Nowhere", 0)])
+def test_all_backends_are_found_before_any_prepares(
+    second: str, inits: int, tmp_path: Path
+) -> None:
+    """A second delegate's backend is discovered last, or not at all."""
+    plan = Plan()
+    x, y, z = plan.input((2, 3)), plan.tensor((2, 3)), plan.output((2, 3))
+    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
+    plan.append(schema.DelegateCall(plan.delegate(second, 1), [y, z]))
+    (tmp_path / "two.pte").write_bytes(build(plan, payloads=[b"", b"?"]))
+    code = f"""
+import executorch_c
+class Counted:
+    id = {ID!r}
+    def init(self, payload, specs, options):
+        print("init")
+    def execute(self, inputs):
+        return inputs[0]
+executorch_c.register_backend(Counted)
+try:
+    executorch_c.load({str(tmp_path / "two.pte")!r}).load_method("forward")
+except executorch_c.Error as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    *found, message = run.stdout.splitlines()
+    assert found == ["init"] * inits and "delegate 1" in message and second in message
