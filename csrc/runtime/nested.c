@@ -1,7 +1,9 @@
 /* Programs inside payloads: opened, run and closed by delegates. */
 #include "runtime/nested.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -106,11 +108,13 @@ static void copy_converted(const nested_run *run, const ec_view *to, const ec_vi
   ec_copy_view(&call, to, from);
 }
 
-/* Exporters narrow int64, float64 and float32 inside payloads. */
-static bool is_wider(ec_dtype outer, ec_dtype inner) {
-  const bool floats = ec_is_floating(outer) && ec_is_floating(inner);
-  const bool integers = ec_is_integral(outer) && ec_is_integral(inner);
-  return (floats || integers) && ec_dtype_size(outer) > ec_dtype_size(inner);
+/* True if a conversion needs no check. Exporters narrow float64 and float32 inside payloads, which
+ * rounds; an integer type of more bytes holds all numbers of a smaller one. */
+static bool may_convert(ec_dtype outer, ec_dtype inner, ec_dtype to, ec_dtype from) {
+  if (ec_is_floating(outer) && ec_is_floating(inner))
+    return ec_dtype_size(outer) >= ec_dtype_size(inner);
+  return to == from || (ec_is_integral(to) && ec_is_integral(from) &&
+                        ec_dtype_size(to) > ec_dtype_size(from));
 }
 
 /* Copies numbers as `dtype`, of 8 bytes, in the layout of `like`. NULL: no memory. */
@@ -123,31 +127,55 @@ static void *widen(const nested_run *run, ec_dtype dtype, const ec_view *from, c
   return to.data;
 }
 
-static bool are_same(ec_dtype dtype, const void *a, const void *b, size_t count) {
+/* Returns the index of the first number that differs; `count`: none. */
+static size_t find_change(ec_dtype dtype, const void *a, const void *b, size_t count) {
   const double *x = a, *y = b;
-  if (dtype != EC_FLOAT64) return memcmp(a, b, count * sizeof(int64_t)) == 0;
-  for (size_t i = 0; i < count; i++)
-    if (!(x[i] == y[i] || (isnan(x[i]) && isnan(y[i])))) return false;
-  return true;
+  const int64_t *i = a, *j = b;
+  for (size_t n = 0; n < count; n++) {
+    const bool same = dtype == EC_FLOAT64 ? x[n] == y[n] || (isnan(x[n]) && isnan(y[n]))
+                                          : i[n] == j[n];
+    if (!same) return n;
+  }
+  return count;
+}
+
+static void append_number(ec_error *err, ec_dtype dtype, const void *numbers, size_t at) {
+  if (dtype == EC_FLOAT64) ec_error_append(err, "%.9g", ((const double *)numbers)[at]);
+  else ec_error_append(err, "%" PRId64, ((const int64_t *)numbers)[at]);
+}
+
+/* Refuses a conversion that changes a number, and names the first one, by its index in memory.
+ * `said` describes the conversion. */
+static ec_status check_numbers(const nested_run *run, const char *said, const ec_view *to,
+                               const ec_view *from) {
+  const ec_dtype wide = ec_is_floating(from->dtype) ? EC_FLOAT64 : EC_INT64;
+  ec_error *err = run->call->err;
+  size_t count = 1;
+  for (size_t d = 0; d < from->rank; d++) count *= (size_t)from->sizes[d];
+  const void *a = widen(run, wide, from, from, count), *b = widen(run, wide, to, from, count);
+  if (!a || !b) return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
+  const size_t at = find_change(wide, a, b, count);
+  if (at == count) return EC_OK;
+  ec_fail(err, EC_INVALID_PROGRAM, "%s: element %zu is ", said, at);
+  append_number(err, wide, a, at);
+  ec_error_append(err, ", and would be ");
+  append_number(err, wide, b, at);
+  return EC_INVALID_PROGRAM;
 }
 
 /* Converts, and refuses if a number changes: a payload may have floats for a program's bool, for
  * example. `outer` is the dtype in the program, `inner` that in the payload. */
 static ec_status convert(const nested_run *run, const char *what, size_t index, ec_dtype outer,
                          ec_dtype inner, const ec_view *to, const ec_view *from) {
-  const ec_dtype wide = ec_is_floating(from->dtype) ? EC_FLOAT64 : EC_INT64;
-  size_t count = 1;
+  char said[160];
   copy_converted(run, to, from);
-  if (outer == inner || is_wider(outer, inner)) return EC_OK;
-  for (size_t d = 0; d < from->rank; d++) count *= (size_t)from->sizes[d];
-  if (!ec_is_complex(outer) && !ec_is_complex(inner)) {
-    const void *a = widen(run, wide, from, from, count), *b = widen(run, wide, to, from, count);
-    if (!a || !b) return ec_fail(run->call->err, EC_MEMORY_ALLOCATION_FAILED, "no memory");
-    if (are_same(wide, a, b, count)) return EC_OK;
-  }
-  return ec_fail(run->call->err, EC_INVALID_PROGRAM,
+  if (may_convert(outer, inner, to->dtype, from->dtype)) return EC_OK;
+  (void)snprintf(said, sizeof said,
                  "%s %zu is %s in the program and %s in the payload, which changes its numbers",
                  what, index, ec_dtype_name(outer), ec_dtype_name(inner));
+  if (!ec_is_complex(outer) && !ec_is_complex(inner))
+    return check_numbers(run, said, to, from);
+  return ec_fail(run->call->err, EC_INVALID_PROGRAM, "%s", said);
 }
 
 /* Converts an input to the dtype of the program's, row-major in scratch memory. */

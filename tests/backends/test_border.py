@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from pathlib import Path
 
 import numpy as np
@@ -64,5 +65,27 @@ def test_integers_that_a_float_cannot_hold(backend: str) -> None:
     numbers = np.zeros(inputs[0].shape, np.int64)
     method.execute([numbers, *inputs[1:]])
     numbers.reshape(-1)[-1] = (1 << 24) + 1
-    with pytest.raises(Error, match="input 0 is int64 in the program and float32 in the payload"):
+    last = f"element {numbers.size - 1} is 16777217, and would be 16777216"
+    with pytest.raises(Error, match="input 0 is int64 in the program and float32.*" + last):
         method.execute([numbers, *inputs[1:]])
+
+
+def test_integers_that_a_payload_narrows() -> None:
+    """A payload has int32 for the program's int64."""
+    ts = pytest.importorskip("tosa_serializer")
+    graph = importlib.import_module("tosa_graphs").Graph()
+    x = graph.input((2, 3), ts.DType.INT32)
+    graph.apply("ABS", [x], (2, 3), ts.DType.INT32)
+    program = deserialize_pte_binary(graph.program())
+    for value in program.program.execution_plan[0].values:
+        value.val.scalar_type = ScalarType.LONG
+        value.val.allocation_info.memory_offset_low *= 2
+    program.program.execution_plan[0].non_const_buffer_sizes[1] *= 2
+    pte = bytes(serialize_pte_binary(program))
+    method = Runtime.get().load_program(pte).load_method("forward")
+    numbers = np.array([[-(2**31) + 1, 2**31 - 1, 0], [1, -2, 3]])
+    np.testing.assert_array_equal(method.execute([numbers])[0], np.abs(numbers))
+    numbers[1, 1] = 2**32 + 5
+    says = "input 0 is int64 .* int32 in the payload.*element 4 is 4294967301, and would be 5"
+    with pytest.raises(Error, match=says):
+        method.execute([numbers])
