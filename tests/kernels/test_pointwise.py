@@ -285,6 +285,25 @@ def test_powers_are_rounded_once(exponent: float | None, plain: bool,
     np.testing.assert_array_equal(np.signbit(found[ends]), np.signbit(rounded[ends]))
 
 
+@pytest.mark.parametrize("number", ["base", "exponent", None])
+def test_powers_of_any_length(number: str | None, rng: np.random.Generator) -> None:
+    """Ends of vectors, and rare powers among others, are those of whole calls."""
+    a, b = np.abs(rng.standard_normal((2, 40))).astype(np.float32) + 0.1
+    a[::7], a[3], b[5], b[38] = -1.5, 0, 1e30, np.nan
+    if number == "base":
+        a[:] = 1.25
+    elif number == "exponent":
+        b[:] = 1.7
+    op = "aten::pow.Tensor_Tensor_out"
+    with np.errstate(all="ignore"):
+        want = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    for start, stop in [(i, n) for i in (0, 1, 6) for n in range(i + 1, 41)]:
+        x, y = a[start:stop].copy(), b[start:stop].copy()
+        x, y = (x[:1] if number == "base" else x), (y[:1] if number == "exponent" else y)
+        found = run(op, [x, y, Out((stop - start,))])[0]
+        np.testing.assert_array_equal(found, want[start:stop])
+
+
 def test_gelu_near_its_definition(rng: np.random.Generator) -> None:
     """x (1 + erf(x / sqrt 2)) / 2 with an error of erf of one unit in the last place of 1."""
     x = np.concatenate([rng.uniform(-8, 8, 200_000), [0.0, -0.0, np.nan, np.inf]])

@@ -210,34 +210,35 @@ EC_INLINE uint64_t bits_of_double(double x) {
 #define EC_ROUNDER_64 0x1.8p52
 #define EC_ONE_64 UINT64_C(0x3ff0000000000000)
 
+/* The coefficients of pow_of, highest first: log2((1 + s) / (1 - s)) / s in s^2 within 2^-45, and
+ * (2^r - 1) / r, with which 2^r is within 2^-39. */
+#define EC_POW_LOG(first, next)                                                                    \
+  first(0x1.21b3d3aeefa94p-2, 0x1.4795206cdb1b4p-2) next(0x1.a61a30256e050p-2)                     \
+  next(0x1.2776c291742e2p-1) next(0x1.ec709dc53e0d9p-1) next(0x1.71547652b8250p+1)
+#define EC_POW_EXP(first, next)                                                                    \
+  first(0x1.63efa53c7d8abp-20, 0x1.00c0fcc6e334cp-16) next(0x1.430891e1ec67cp-13)                  \
+  next(0x1.5d87757a0b8f9p-10) next(0x1.3b2ab7256fabcp-7) next(0x1.c6b08da71f2cap-5)                \
+  next(0x1.ebfbdff81d239p-3) next(0x1.62e42fef9cc36p-1) next(1.0)
+
 /* x^y in double: 2^(y log2(x)). Sets `rare` if x is not positive and normal, or if the result may
- * not be normal. log2(m) is 2 / ln 2 times the series of atanh(s), s = (m - 1) / (m + 1). */
+ * not be normal. x is m 2^e with m = (1 + s) / (1 - s) as in split_of. */
 EC_INLINE float pow_of(float x, float y, uint32_t *rare) {
-  const uint64_t bits = bits_of_double((double)x) - UINT64_C(0x3fe6a09e667f3bcd); /* sqrt(1/2) */
-  const uint64_t biased = ((bits >> 52) + 1024) & 2047; /* of negative exponents, too */
-  const double e = double_of_bits(biased | UINT64_C(0x4330000000000000)) - (0x1p52 + 1024);
-  const double m = double_of_bits((bits & UINT64_C(0xfffffffffffff)) +
-                                  UINT64_C(0x3fe6a09e667f3bcd));
-  const double s = (m - 1) / (m + 1), u = s * s;
-  double a = EC_FMA_64(u, 1.0 / 15, 1.0 / 13);
-  a = EC_FMA_64(a, u, 1.0 / 11);
-  a = EC_FMA_64(a, u, 1.0 / 9);
-  a = EC_FMA_64(a, u, 1.0 / 7);
-  a = EC_FMA_64(a, u, 1.0 / 5);
-  a = EC_FMA_64(a, u, 1.0 / 3);
-  a = EC_FMA_64(a, u, 1.0);
-  const double power = (double)y * EC_FMA_64(a * s, 0x1.71547652b82fep+1, e);
-  const double shifted = power + EC_ROUNDER_64, n = shifted - EC_ROUNDER_64;
-  const double r = (power - n) * 0x1.62e42fefa39efp-1;
-  double q = EC_FMA_64(r, 1.0 / 362880, 1.0 / 40320);
-  q = EC_FMA_64(q, r, 1.0 / 5040);
-  q = EC_FMA_64(q, r, 1.0 / 720);
-  q = EC_FMA_64(q, r, 1.0 / 120);
-  q = EC_FMA_64(q, r, 1.0 / 24);
-  q = EC_FMA_64(q, r, 1.0 / 6);
-  q = EC_FMA_64(q, r, 0.5);
-  q = EC_FMA_64(q, r, 1.0);
-  q = EC_FMA_64(q, r, 1.0);
+  const uint32_t bits = ec_float_bits(x) - 0x3f3504f3u;
+  const double e = (double)((int32_t)bits >> 23);
+  const double f = (double)(ec_bits_float((bits & 0x7fffffu) + 0x3f3504f3u) - 1.0f);
+  const double s = f / (f + 2.0), u = s * s;
+#define EC_FIRST(c, next) EC_FMA_64(u, c, next);
+#define EC_NEXT(c) a = EC_FMA_64(a, u, c);
+  double a = EC_POW_LOG(EC_FIRST, EC_NEXT)
+#undef EC_FIRST
+#undef EC_NEXT
+  const double power = (double)y * EC_FMA_64(a, s, e);
+  const double shifted = power + EC_ROUNDER_64, r = power - (shifted - EC_ROUNDER_64);
+#define EC_FIRST(c, next) EC_FMA_64(r, c, next);
+#define EC_NEXT(c) q = EC_FMA_64(q, r, c);
+  double q = EC_POW_EXP(EC_FIRST, EC_NEXT)
+#undef EC_FIRST
+#undef EC_NEXT
   const uint64_t scale = (bits_of_double(shifted) - bits_of_double(EC_ROUNDER_64)) << 52;
   *rare = (uint32_t) !((x >= 0x1p-126f) & (x < INFINITY) & (fabs(power) < 125.0));
   return (float)(q * double_of_bits(EC_ONE_64 + scale));

@@ -273,6 +273,73 @@ static void wide_div(int64_t n, char *const *at, const int64_t *step, ec_params 
   else fast_div_float32(n, at, step, params);
 }
 
+/* ---- powers --------------------------------------------------------------------------------- */
+
+/* pow_of of eight elements whose base is (1 + f) 2^e. Sets the bits of powers that are usual. */
+EC_INLINE __m256 pow_half(__m256 f32, __m256i e32, __m256 y, __mmask8 *usual) {
+  const __m512d f = _mm512_cvtps_pd(f32), two = _mm512_set1_pd(2.0);
+  const __m512d s = _mm512_div_pd(f, _mm512_add_pd(f, two)), u = _mm512_mul_pd(s, s);
+#define EC_FIRST(c, next) _mm512_fmadd_pd(u, _mm512_set1_pd(c), _mm512_set1_pd(next));
+#define EC_NEXT(c) a = _mm512_fmadd_pd(a, u, _mm512_set1_pd(c));
+  __m512d a = EC_POW_LOG(EC_FIRST, EC_NEXT)
+#undef EC_FIRST
+#undef EC_NEXT
+  const __m512d log2 = _mm512_fmadd_pd(a, s, _mm512_cvtepi32_pd(e32));
+  const __m512d power = _mm512_mul_pd(_mm512_cvtps_pd(y), log2);
+  const __m512d n = _mm512_roundscale_pd(power, 0), r = _mm512_sub_pd(power, n);
+#define EC_FIRST(c, next) _mm512_fmadd_pd(r, _mm512_set1_pd(c), _mm512_set1_pd(next));
+#define EC_NEXT(c) q = _mm512_fmadd_pd(q, r, _mm512_set1_pd(c));
+  __m512d q = EC_POW_EXP(EC_FIRST, EC_NEXT)
+#undef EC_FIRST
+#undef EC_NEXT
+  *usual = _mm512_cmp_pd_mask(_mm512_abs_pd(power), _mm512_set1_pd(125.0), _CMP_LT_OQ);
+  return _mm512_cvtpd_ps(_mm512_scalef_pd(q, n));
+}
+
+EC_INLINE __m256 low_half(EC_V x) { return _mm512_castps512_ps256(x); }
+EC_INLINE __m256 high_half(EC_V x) { return _mm512_extractf32x8_ps(x, 1); }
+
+/* pow_of, with the lanes that are usual. */
+EC_INLINE EC_V pow_v(EC_V x, EC_V y, __mmask16 *usual) {
+  const __m512i first = _mm512_set1_epi32(0x3f3504f3), whole = EC_BITS_V(x);
+  const __m512i bits = _mm512_sub_epi32(whole, first), e = _mm512_srai_epi32(bits, 23);
+  const __m512i low = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffff));
+  const EC_V f = _mm512_sub_ps(EC_FLOATS_V(_mm512_add_epi32(low, first)), EC_SET(1));
+  __mmask8 near[2];
+  const __m256 z0 = pow_half(low_half(f), _mm512_castsi512_si256(e), low_half(y), &near[0]);
+  const __m256 z1 = pow_half(high_half(f), _mm512_extracti64x4_epi64(e, 1), high_half(y), &near[1]);
+  const __mmask16 normal = within(whole, 0x00800000u, 0x7f800000u);
+  *usual = normal & (__mmask16)(near[0] | near[1] << 8);
+  return _mm512_insertf32x8(_mm512_castps256_ps512(z0), z1, 1);
+}
+
+/* Both operands are contiguous or one number. libm computes the rare powers, as in the template. */
+EC_INLINE void pow_rows(int64_t n, char *const *at, bool is_number[2]) {
+  float *out = (float *)(void *)at[0], base[16], exponent[16];
+  const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];
+  const EC_V x0 = EC_SET(*a), y0 = EC_SET(*b);
+  for (int64_t i = 0; i < n; i += 16) {
+    const __mmask16 lanes = first_lanes(n - i);
+    __mmask16 usual;
+    const EC_V x = is_number[0] ? x0 : _mm512_maskz_loadu_ps(lanes, a + i);
+    const EC_V y = is_number[1] ? y0 : _mm512_maskz_loadu_ps(lanes, b + i);
+    _mm512_mask_storeu_ps(out + i, lanes, pow_v(x, y, &usual));
+    if ((usual & lanes) == lanes) continue;
+    _mm512_storeu_ps(base, x);
+    _mm512_storeu_ps(exponent, y);
+    for (int k = 0; k < 16 && i + k < n; k++)
+      if (!(usual >> k & 1)) out[i + k] = powf(base[k], exponent[k]);
+  }
+}
+
+static void wide_pow(int64_t n, char *const *at, const int64_t *step, ec_params *params) {
+  const int64_t item = (int64_t)sizeof(float);
+  bool is_number[2] = {step[1] == 0, step[2] == 0}, rows = step[0] == item && n > 0;
+  for (int k = 0; k < 2; k++) rows &= is_number[k] || step[k + 1] == item;
+  if (rows) pow_rows(n, at, is_number);
+  else fast_pow_float32(n, at, step, params);
+}
+
 /* EC_512(name, form): a loop whose vectors are all usual; EC_512_RARE: its form says which are. */
 #define EC_512_RARE(name, form)                                                                    \
   static void wide_##name(int64_t n, char *const *at, const int64_t *step, ec_params *params) {    \
@@ -307,3 +374,4 @@ EC_512_RARE(cos, cos_v)
 #define fast_sin_float32 wide_sin
 #define fast_cos_float32 wide_cos
 #define fast_div_float32 wide_div
+#define fast_pow_float32 wide_pow
