@@ -109,12 +109,14 @@ static void copy_converted(const nested_run *run, const ec_view *to, const ec_vi
 }
 
 /* True if a conversion needs no check. Exporters narrow float64 and float32 inside payloads, which
- * rounds; an integer type of more bytes holds all numbers of a smaller one. */
+ * rounds; a signed type of more bytes holds all integers of a smaller one. */
 static bool may_convert(ec_dtype outer, ec_dtype inner, ec_dtype to, ec_dtype from) {
+  const ec_dtype_set is_signed = EC_SET_CLASSIC_INT & ~(unsigned)EC_SET_UINT8;
+  if (to == from) return true;
   if (ec_is_floating(outer) && ec_is_floating(inner))
-    return ec_dtype_size(outer) >= ec_dtype_size(inner);
-  return to == from || (ec_is_integral(to) && ec_is_integral(from) &&
-                        ec_dtype_size(to) > ec_dtype_size(from));
+    return ec_dtype_size(outer) > ec_dtype_size(inner);
+  return ec_dtype_in(to, is_signed) && ec_is_integral(from) &&
+         ec_dtype_size(to) > ec_dtype_size(from);
 }
 
 /* Copies numbers as `dtype`, of 8 bytes, in the layout of `like`. NULL: no memory. */

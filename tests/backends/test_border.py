@@ -70,22 +70,39 @@ def test_integers_that_a_float_cannot_hold(backend: str) -> None:
         method.execute([numbers, *inputs[1:]])
 
 
-def test_integers_that_a_payload_narrows() -> None:
-    """A payload has int32 for the program's int64."""
+def tosa_abs(dtype: str, declared: int) -> bytes:
+    """A program of one TOSA ABS of 2 x 3 elements, whose arguments are declared otherwise."""
     ts = pytest.importorskip("tosa_serializer")
     graph = importlib.import_module("tosa_graphs").Graph()
-    x = graph.input((2, 3), ts.DType.INT32)
-    graph.apply("ABS", [x], (2, 3), ts.DType.INT32)
+    x = graph.input((2, 3), getattr(ts.DType, dtype))
+    graph.apply("ABS", [x], (2, 3), getattr(ts.DType, dtype))
     program = deserialize_pte_binary(graph.program())
-    for value in program.program.execution_plan[0].values:
-        value.val.scalar_type = ScalarType.LONG
+    plan = program.program.execution_plan[0]
+    for value in plan.values:
+        value.val.scalar_type = declared
         value.val.allocation_info.memory_offset_low *= 2
-    program.program.execution_plan[0].non_const_buffer_sizes[1] *= 2
-    pte = bytes(serialize_pte_binary(program))
+    plan.non_const_buffer_sizes[1] *= 2
+    return bytes(serialize_pte_binary(program))
+
+
+def test_integers_that_a_payload_narrows() -> None:
+    """A payload has int32 for the program's int64."""
+    pte = tosa_abs("INT32", ScalarType.LONG)
     method = Runtime.get().load_program(pte).load_method("forward")
     numbers = np.array([[-(2**31) + 1, 2**31 - 1, 0], [1, -2, 3]])
     np.testing.assert_array_equal(method.execute([numbers])[0], np.abs(numbers))
     numbers[1, 1] = 2**32 + 5
     says = "input 0 is int64 .* int32 in the payload.*element 4 is 4294967301, and would be 5"
+    with pytest.raises(Error, match=says):
+        method.execute([numbers])
+
+
+def test_floats_of_one_size_in_the_payload() -> None:
+    """A payload has bfloat16 for the program's float16: neither type holds the other's numbers."""
+    method = Runtime.get().load_program(tosa_abs("BF16", ScalarType.HALF)).load_method("forward")
+    numbers = np.array([[-1, 2, 0], [0.5, -3, 8]], np.float16)
+    np.testing.assert_array_equal(method.execute([numbers])[0], np.abs(numbers))
+    numbers[0, 1] = 1 + 2**-10
+    says = "input 0 is float16 .* bfloat16 in the payload.*element 1 is 1.000976"
     with pytest.raises(Error, match=says):
         method.execute([numbers])

@@ -16,7 +16,7 @@ from plans import Plan, build
 DTYPES = {
     ts.DType.BOOL: "bool", ts.DType.INT4: "int8", ts.DType.INT8: "int8", ts.DType.INT16: "int16",
     ts.DType.INT32: "int32", ts.DType.INT48: "int64", ts.DType.FP32: "float32",
-    ts.DType.FP16: "float16",
+    ts.DType.FP16: "float16", ts.DType.BF16: "bfloat16",
 }  # fmt: skip
 """dtypes of the arguments of a program."""
 
