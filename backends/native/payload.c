@@ -88,6 +88,7 @@ int32_t ecn_scalar_type(uint8_t dtype) {
 }
 
 uint32_t ecn_read_meta(const ecn_call *c, ec_fb_table meta, ect_text what, ect_tensor *out) {
+  size_t bytes;
   if (!meta)
     return ecn_fail(c, EC_BACKEND_INVALID_PROGRAM, "tensor '%.80s' has no dtype and sizes",
                     (const char *)what.data);
@@ -109,5 +110,8 @@ uint32_t ecn_read_meta(const ecn_call *c, ec_fb_table meta, ect_text what, ect_t
                       "tensor '%.80s' has no upper bound in dimension %u", (const char *)what.data,
                       (unsigned)d);
   }
+  if (!ect_tensor_bytes(out, &bytes))
+    return ecn_fail(c, EC_BACKEND_INVALID_PROGRAM, "tensor '%.80s' is too large",
+                    (const char *)what.data);
   return EC_BACKEND_OK;
 }

@@ -153,6 +153,23 @@ static uint32_t read_numbers(const conv *k, size_t attribute, uint32_t count, in
   return EC_BACKEND_OK;
 }
 
+/* Checks that the result has the sizes of the window's positions. */
+static uint32_t check_sizes(const conv *k, const int64_t *strides, const int64_t *dilations) {
+  const bool transposed = k->n->op == ETS_TRANSPOSE_CONV2D;
+  const uint32_t first = k->n->op == ETS_DEPTHWISE_CONV2D ? 0 : 1; /* of the weight's window */
+  for (uint32_t d = 0; d < k->dims; d++) {
+    const int64_t size = k->x->sizes[d + 1], window = k->weight->sizes[d + first];
+    const int64_t pads = k->pads[2 * d] + k->pads[2 * d + 1];
+    const int64_t room = transposed ? 0 : size + pads - (window - 1) * dilations[d] - 1;
+    const int64_t wanted = transposed ? (size - 1) * strides[d] + pads + window
+                                      : room / strides[d] + 1;
+    if (room < 0 || wanted != k->result->sizes[d + 1])
+      return ets_refuse(k->g, k->n, EC_BACKEND_INVALID_PROGRAM,
+                        "the result has other sizes than pad, stride, dilation and kernel give");
+  }
+  return EC_BACKEND_OK;
+}
+
 /* Sizes of an NC... image of an N...C value. */
 static void sizes_of(const conv *k, const ets_value *v, int64_t *sizes) {
   sizes[0] = v->sizes[0];
@@ -184,6 +201,7 @@ static uint32_t call_floats(ets_graph *g, const ets_node *n) {
   ETS_TRY(read_numbers(&k, 0, 2 * k.dims, 0, k.pads));
   ETS_TRY(read_numbers(&k, 1, k.dims, 1, strides));
   ETS_TRY(read_numbers(&k, 2, k.dims, 1, dilations));
+  ETS_TRY(check_sizes(&k, strides, dilations));
   ETS_TRY(find_image(&k));
   ETS_TRY(find_filter(&k));
   ETS_TRY(find_bias(&k));
@@ -208,6 +226,7 @@ static uint32_t call_transposed_floats(ets_graph *g, const ets_node *n) {
   ETS_TRY(open_conv(g, n, &k));
   ETS_TRY(read_numbers(&k, 0, 4, -(1 << 24), k.pads));
   ETS_TRY(read_numbers(&k, 1, 2, 1, strides));
+  ETS_TRY(check_sizes(&k, strides, ones));
   ETS_TRY(find_image(&k));
   ETS_TRY(find_filter(&k));
   k.offset = ect_add_none(&g->program);

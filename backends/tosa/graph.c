@@ -87,6 +87,10 @@ static uint32_t grow(ets_graph *g, void *array, size_t *room, size_t count, size
 }
 
 uint32_t ets_add_value(ets_graph *g, const ets_value *value, uint32_t *out) {
+  size_t bytes;
+  if (value->dtype != ETS_SHAPE && !ets_stored_bytes(value, &bytes))
+    return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "'%.*s' (value %zu) is too large",
+                    ETS_NAME_BYTES, value->name ? value->name : "", g->value_count);
   ETS_TRY(GROW(g, values, value_room, value_count));
   *out = (uint32_t)g->value_count;
   g->values[g->value_count++] = *value;

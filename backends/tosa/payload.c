@@ -45,6 +45,9 @@ static uint32_t define(reader *r, const ets_value *value) {
   uint32_t number;
   if (!value->name)
     return ets_fail(&r->g->c, EC_BACKEND_INVALID_PROGRAM, "a tensor or shape has no name");
+  if (ect_names_find(&r->names, text_of(value->name)) != UINT32_MAX)
+    return ets_fail(&r->g->c, EC_BACKEND_INVALID_PROGRAM, "two tensors or shapes have the name "
+                    "'%.64s'", value->name);
   ETS_TRY(ets_add_value(r->g, value, &number));
   if (!ect_names_set(&r->names, text_of(value->name), number))
     return ets_fail(&r->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for names");

@@ -137,6 +137,7 @@ static int64_t add_number(ets_graph *g, uint32_t dtype, const uint8_t *bytes) {
 
 uint32_t ets_call_clamp(ets_graph *g, const ets_node *n) {
   const ets_value *x;
+  double bounds[2];
   int64_t args[3];
   ETS_TRY(propagating_input(g, n, 2, &x, &args[0]));
   for (size_t i = 0; i < 2; i++) {
@@ -144,7 +145,10 @@ uint32_t ets_call_clamp(ets_graph *g, const ets_node *n) {
     if ((size_t)bound->count * bound->width < ect_dtype_size(ets_scalar_type(x->dtype)))
       return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "a bound has too few bytes");
     args[i + 1] = add_number(g, x->dtype, bound->bytes);
+    bounds[i] = ets_read_number(x->dtype, bound->bytes);
   }
+  if (!(bounds[0] <= bounds[1]))
+    return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "min_val is not below max_val");
   return ets_call_op(g, n, "aten::clamp.out", args, 3);
 }
 

@@ -85,17 +85,24 @@ static uint32_t constant_number(const reader *r, uint32_t id) {
   return n.opcode == CONSTANT ? operand(r, n, 3) : n.opcode == TRUE_CONST;
 }
 
+static bool is_number(const reader *r, uint32_t id) {
+  const instruction n = find(r, id);
+  return n.opcode == CONSTANT || n.opcode == NULL_CONST;
+}
+
 /* Sets the dtype and sizes of a tensor type. */
 static uint32_t read_tensor_type(const reader *r, uint32_t id, ets_value *out) {
   const instruction type = find(r, id), shape = find(r, operand(r, type, 4));
   out->dtype = scalar_dtype(r, operand(r, type, 2));
   out->rank = constant_number(r, operand(r, type, 3));
-  if (type.opcode != TYPE_TENSOR || !out->dtype || out->rank > ECT_MAX_RANK)
+  if (type.opcode != TYPE_TENSOR || !out->dtype || out->rank > ECT_MAX_RANK ||
+      !is_number(r, operand(r, type, 3)))
     return refuse(r, "a value's type is not a tensor of a known dtype and rank", id);
   if (out->rank && shape.opcode != COMPOSITE && shape.opcode != REPLICATED)
     return refuse(r, "a tensor's shape is not constant", id);
   for (uint32_t d = 0; d < out->rank; d++) {
     const uint32_t item = operand(r, shape, shape.opcode == REPLICATED ? 3 : 3 + d);
+    if (!is_number(r, item)) return refuse(r, "a tensor's size is not a number", item);
     out->sizes[d] = constant_number(r, item);
     if (out->sizes[d] > INT32_MAX) return refuse(r, "a tensor is too large", id);
   }

@@ -57,14 +57,19 @@ static uint32_t add_argument(ets_graph *g, const ets_node *n, char letter, uint3
 static uint32_t call_row(ets_graph *g, const ets_node *n, const row *r) {
   int64_t args[ECT_MAX_ARGS];
   size_t count = 0;
+  uint32_t used = 0;
   const ets_value *first;
   ETS_TRY(ets_input(g, n, 0, &first));
   for (const char *at = r->arguments; *at; count++) {
     const char letter = *at++;
     uint32_t k = 0;
     if (*at >= '0' && *at <= '9') k = (uint32_t)(*at++ - '0');
+    if ((letter == 't' || letter == 's') && k >= used) used = k + 1;
+    if (letter == 'a') used = n->input_count;
     ETS_TRY(add_argument(g, n, letter, k, &args[count]));
   }
+  if (used != n->input_count)
+    return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "more inputs than the operator has");
   const bool integers = r->integers && !ets_is_float(first->dtype);
   return ets_call_op(g, n, integers ? r->integers : r->floats, args, count);
 }

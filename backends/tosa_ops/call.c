@@ -45,7 +45,8 @@ uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out) 
   const eto_tensor *t;
   ETO_TRY(eto_input(c, i, name, ETO_ANY, -1, &t));
   *out = 0;
-  if (ec_arg_count(t) < 1) return ETO_FAIL(c, "'%s' has no elements", name);
+  if (ec_arg_count(t) != 1)
+    return ETO_FAIL(c, "'%s' has %lld elements, expected 1", name, (long long)ec_arg_count(t));
   if (is_of_kind(t->dtype, ETO_INTEGERS)) eto_load(t, 0, 1, false, out);
   return EC_BACKEND_OK;
 }

@@ -29,7 +29,7 @@ uint32_t eto_input(const eto_call *c, size_t i, const char *name, eto_kind kind,
 /* The same for an output, resized. */
 uint32_t eto_output(const eto_call *c, size_t i, eto_kind kind, size_t rank, const int64_t *sizes,
                     const eto_tensor **out);
-/* Reads the first element of a tensor of integers; 0 of a float one. */
+/* Reads the element of a tensor of integers; 0 of a float one. */
 uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out);
 /* Reads an int[] argument of `count` items in [least, ETO_MOST]. */
 uint32_t eto_ints(const eto_call *c, size_t i, const char *name, int64_t least, size_t count,

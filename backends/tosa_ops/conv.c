@@ -143,6 +143,7 @@ static uint32_t run_conv(const eto_call *c, int dims, size_t out, conv *k) {
   memcpy(sizes + 1, &k->to[DIMS - dims], (size_t)dims * sizeof *sizes);
   sizes[dims + 1] = k->out_channels;
   ETO_TRY(eto_output(c, out, ETO_INTEGERS, (size_t)dims + 2, sizes, &k->out));
+  ETO_TRY(eto_check_sums(c, k->input, k->out));
   ETO_TRY(eto_centre(c, k->input, 3, "input", &k->x));
   ETO_TRY(eto_centre(c, k->weight, 4, "weight", &k->w));
   const size_t lines = (size_t)(k->batch * k->to[0] * k->to[1]);

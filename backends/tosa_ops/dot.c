@@ -17,6 +17,13 @@ static void run_centring(void *user, size_t begin, size_t end) {
   }
 }
 
+uint32_t eto_check_sums(const eto_call *c, const eto_tensor *x, const eto_tensor *out) {
+  const int32_t wanted = x->dtype == ETO_INT16 ? ETO_INT64 : ETO_INT32;
+  return out->dtype == wanted
+             ? EC_BACKEND_OK
+             : ETO_FAIL(c, "'out' has dtype %d, expected %d for sums", out->dtype, wanted);
+}
+
 uint32_t eto_centre(const eto_call *c, const eto_tensor *t, size_t zero_point, const char *name,
                     const int16_t **out) {
   centring k = {.t = t};

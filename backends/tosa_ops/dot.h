@@ -22,6 +22,8 @@ static inline int64_t eto_dot_block(const eto_tensor *a, const eto_tensor *b) {
   return narrow_a && narrow_b ? 4096 : narrow_a || narrow_b ? 64 : 1;
 }
 
+/* Checks the dtype of sums: int32 of int8, int48 (as int64) of int16. */
+uint32_t eto_check_sums(const eto_call *c, const eto_tensor *x, const eto_tensor *out);
 /* Finds the elements of an int8 or int16 tensor less its zero point, at argument `zero_point`. */
 uint32_t eto_centre(const eto_call *c, const eto_tensor *t, size_t zero_point, const char *name,
                     const int16_t **out);

@@ -43,6 +43,7 @@ uint32_t eto_matmul(const eto_call *c) {
   p.block = eto_dot_block(a, b);
   const int64_t sizes[] = {batch, p.rows, p.columns};
   ETO_TRY(eto_output(c, 4, ETO_INTEGERS, 3, sizes, &p.out));
+  ETO_TRY(eto_check_sums(c, a, p.out));
   if (!ec_arg_count(p.out)) return EC_BACKEND_OK;
   ETO_TRY(eto_centre(c, a, 2, "a", &p.a));
   ETO_TRY(eto_centre(c, b, 3, "b", &p.b));

@@ -37,7 +37,7 @@ static uint32_t read_factors(const eto_call *c, size_t i, const char *name, int6
   const eto_tensor *t;
   int64_t *numbers;
   ETO_TRY(eto_input(c, i, name, ETO_INTEGERS, -1, &t));
-  if (ec_arg_count(t) < count)
+  if (ec_arg_count(t) != count)
     return ETO_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(t),
                     (long long)count);
   ETO_TRY(EC_ARG_SCRATCH(c, count, sizeof *numbers, &numbers));
@@ -46,7 +46,11 @@ static uint32_t read_factors(const eto_call *c, size_t i, const char *name, int6
   return EC_BACKEND_OK;
 }
 
-static uint32_t check_shifts(const eto_call *c, const rescale *r) {
+static uint32_t check_factors(const eto_call *c, const rescale *r) {
+  for (int64_t i = 0; i < r->channels; i++)
+    if (r->multipliers[i] < 0)
+      return ETO_FAIL(c, "'multiplier' has %lld at index %lld, expected 0 or more",
+                      (long long)r->multipliers[i], (long long)i);
   for (int64_t i = 0; i < r->channels; i++)
     if (r->shifts[i] < LEAST_SHIFT || r->shifts[i] > MOST_SHIFT)
       return ETO_FAIL(c, "'shift' has %lld at index %lld, expected %d to %d",
@@ -54,13 +58,18 @@ static uint32_t check_shifts(const eto_call *c, const rescale *r) {
   return EC_BACKEND_OK;
 }
 
-/* Reads a zero point with the sign of its tensor. */
+/* Reads a zero point with the sign of its tensor `t`: of 8 bits, or of 16 without a sign. */
 static uint32_t read_zero(const eto_call *c, size_t i, const char *name, bool is_unsigned,
-                          int64_t *out) {
+                          const eto_tensor *t, int64_t *out) {
   ETO_TRY(eto_first(c, i, name, out));
   const size_t width = eto_width(c->args[i].as.tensor.dtype);
   if (is_unsigned && width < 8) *out &= (INT64_C(1) << 8 * width) - 1;
-  return EC_BACKEND_OK;
+  const bool has_zero = eto_width(t->dtype) == 1 || (eto_width(t->dtype) == 2 && is_unsigned);
+  const int64_t span = has_zero ? eto_most(t->dtype) - eto_least(t->dtype) : 0;
+  const int64_t least = is_unsigned || !has_zero ? 0 : eto_least(t->dtype);
+  if (*out >= least && *out <= least + span) return EC_BACKEND_OK;
+  return ETO_FAIL(c, "'%s' is %lld, expected %lld to %lld", name, (long long)*out,
+                  (long long)least, (long long)(least + span));
 }
 
 uint32_t eto_rescale(const eto_call *c) {
@@ -73,10 +82,10 @@ uint32_t eto_rescale(const eto_call *c) {
   r.channels = a[7].as.b && r.in->rank ? r.in->sizes[r.in->rank - 1u] : 1;
   ETO_TRY(read_factors(c, 1, "multiplier", r.channels, &r.multipliers));
   ETO_TRY(read_factors(c, 2, "shift", r.channels, &r.shifts));
-  ETO_TRY(check_shifts(c, &r));
-  ETO_TRY(read_zero(c, 3, "input_zp", r.input_unsigned, &r.input_zp));
-  ETO_TRY(read_zero(c, 4, "output_zp", output_unsigned, &r.output_zp));
+  ETO_TRY(check_factors(c, &r));
   ETO_TRY(eto_output(c, 10, ETO_INTEGERS, r.in->rank, r.in->sizes, &r.out));
+  ETO_TRY(read_zero(c, 3, "input_zp", r.input_unsigned, r.in, &r.input_zp));
+  ETO_TRY(read_zero(c, 4, "output_zp", output_unsigned, r.out, &r.output_zp));
   r.least = output_unsigned ? 0 : eto_least(r.out->dtype);
   r.most = output_unsigned ? eto_most(r.out->dtype) * 2 + 1 : eto_most(r.out->dtype);
   if (output_unsigned && eto_width(r.out->dtype) > 2)

@@ -1,6 +1,7 @@
 /* Schemas as texts of the host, and calls packed by them. */
 #include "pack.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,6 +94,48 @@ static bool is_number(const ect_program *p, int64_t value) {
   return kind == ECT_INT || kind == ECT_DOUBLE || kind == ECT_BOOL;
 }
 
+/* Returns why a value cannot be the argument of a parameter; NULL: it may be one. */
+static const char *find_fault(const ect_program *p, const ect_parameter *parameter, int64_t value) {
+  const ect_value *v = &p->values[value];
+  if (v->kind == ECT_NONE) return parameter->is_optional ? NULL : "is None";
+  if (parameter->is_tensor && !parameter->is_list && v->kind != ECT_TENSOR) return "is no tensor";
+  if (!parameter->is_tensor && v->kind == ECT_TENSOR) return "is a tensor, expected a number";
+  if (parameter->is_double && v->kind == ECT_STRING) return "is a string, expected a number";
+  for (size_t i = 0; v->kind == ECT_INT_LIST && i < v->as.list.count; i++)
+    if (p->values[p->items[v->as.list.first + i]].kind != ECT_INT)
+      return "has an item that is not an int";
+  return NULL;
+}
+
+static bool ends_with(const char *name, const char *end) {
+  const size_t size = strlen(name), tail = strlen(end);
+  return size >= tail && strcmp(name + size - tail, end) == 0;
+}
+
+/* True for the scale of a quantisation, which a zero point follows, that is not positive. */
+static bool is_wrong_scale(const ect_program *p, const ect_schema *schema, size_t i,
+                           int64_t value) {
+  const ect_value *v = &p->values[value];
+  if (v->kind != ECT_DOUBLE || i + 1 == schema->count) return false;
+  return ends_with(schema->parameters[i].name, "scale") &&
+         ends_with(schema->parameters[i + 1].name, "zero_point") &&
+         !(v->as.d > 0 && isfinite(v->as.d));
+}
+
+/* Checks the arguments of a call that is about to be added. */
+static uint32_t check_arguments(ec_host_call *call, const ect_program *p, const ect_schema *schema,
+                                const int64_t *args, const char *what) {
+  for (size_t i = 0; i < schema->count && !p->failed; i++) {
+    const ect_parameter *parameter = &schema->parameters[i];
+    const char *fault = parameter->is_out ? NULL : find_fault(p, parameter, args[i]);
+    if (!fault && is_wrong_scale(p, schema, i, args[i])) fault = "is not a positive number";
+    if (fault)
+      return p->host->fail(call, EC_BACKEND_INVALID_PROGRAM, "%s: argument '%s' %s", what,
+                           parameter->name, fault);
+  }
+  return EC_BACKEND_OK;
+}
+
 /* Returns the value in the kind of list that the parameter needs. */
 static int64_t fit_list(ect_program *p, const ect_parameter *parameter, int64_t value) {
   const ect_value v = p->values[value];
@@ -133,6 +176,7 @@ uint32_t ect_pack_call(ec_host_call *call, ect_program *p, const char *op, const
       return p->host->fail(call, EC_BACKEND_INVALID_PROGRAM, "%s has no argument '%s' of %s", what,
                            parameter->name, op);
   }
-  ect_add_call(p, op, args, schema.count, node);
-  return EC_BACKEND_OK;
+  const uint32_t checked = check_arguments(call, p, &schema, args, what);
+  if (checked == EC_BACKEND_OK) ect_add_call(p, op, args, schema.count, node);
+  return checked;
 }

@@ -1,4 +1,5 @@
 /* VulkanBackend: the graph of a payload as a program that the runtime runs on the CPU. */
+#include <stdio.h>
 #include <string.h>
 
 #include "../translate/delegate.h"
@@ -70,14 +71,21 @@ static uint32_t add_output(ecv_graph *g, int64_t id, int64_t *out) {
 static uint32_t translate(ecv_graph *g, int64_t *inputs, bool *numbers, int64_t *outputs) {
   const ecv_payload *p = &g->payload;
   ECV_TRY(ecv_find_state(g));
-  for (uint32_t i = 0; i < p->inputs.count; i++)
+  for (uint32_t i = 0; i < p->inputs.count; i++) {
+    snprintf(g->place, sizeof g->place, "input %u: ", (unsigned)i);
     ECV_TRY(add_input(g, i, ec_fb_vec_i32(p->inputs, i), &inputs[i], &numbers[i]));
+    g->computed[ec_fb_vec_i32(p->inputs, i)] = 1;
+  }
   for (uint32_t i = 0; i < p->chain.count; i++) {
     const ecv_node node = ecv_node_at(p, i);
     ECV_TRY(ecv_translate_call(g, &node));
   }
-  for (uint32_t i = 0; i < p->outputs.count; i++)
+  for (uint32_t i = 0; i < p->outputs.count; i++) {
+    snprintf(g->place, sizeof g->place, "output %u: ", (unsigned)i);
     ECV_TRY(add_output(g, ec_fb_vec_i32(p->outputs, i), &outputs[i]));
+    ECV_TRY(ecv_check_computed(g, ec_fb_vec_i32(p->outputs, i)));
+  }
+  ect_copy_shared(&g->program, inputs, p->inputs.count, outputs, p->outputs.count);
   return EC_BACKEND_OK;
 }
 

@@ -43,20 +43,21 @@ static int64_t result_of(const ecv_node *node) {
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-static void mark_written(ecv_graph *g, int64_t id) {
-  if (ecv_value_type(&g->payload, id)) g->written[id] = 1;
+static void mark(const ecv_graph *g, uint8_t *marks, int64_t id) {
+  if (ecv_value_type(&g->payload, id)) marks[id] = 1;
 }
 
-static void mark_results(ecv_graph *g, const ecv_node *node, const row *r) {
+/* Marks the values that a call writes. */
+static void mark_results(const ecv_graph *g, uint8_t *marks, const ecv_node *node, const row *r) {
   const int64_t result = result_of(node);
-  mark_written(g, result);
+  mark(g, marks, result);
   for (uint32_t i = 0; r && r->args && i + 1 < node->args.count && r->args[i]; i++)
-    if (r->args[i] == 'w') mark_written(g, ec_fb_vec_i32(node->args, i));
+    if (r->args[i] == 'w') mark(g, marks, ec_fb_vec_i32(node->args, i));
   if (ecv_value_type(&g->payload, result) != ECV_VALUE_LIST) return;
   const ec_fb_vec items =
       ec_fb_vector(ecv_value_table(&g->payload, result), ECV_ValueList_items);
   for (uint32_t i = 0; i < items.count && i < ECV_MOST_ITEMS; i++)
-    mark_written(g, ec_fb_vec_i32(items, i));
+    mark(g, marks, ec_fb_vec_i32(items, i));
 }
 
 /* Remembers the constant of a prepacked value. */
@@ -78,7 +79,7 @@ uint32_t ecv_find_state(ecv_graph *g) {
                       node.name ? "values" : "name");
     const row *r = find_row(node.name);
     if (r && r->special == ecv_call_prepack) mark_prepacked(g, &node);
-    else mark_results(g, &node, r);
+    else mark_results(g, g->written, &node, r);
   }
   return EC_BACKEND_OK;
 }
@@ -100,6 +101,7 @@ typedef struct packing {
   const row *row;
   char what[TEXT]; /* the node, for messages */
   int64_t args[ECT_MAX_ARGS], outs[ECT_MAX_ARGS];
+  int64_t results[ECT_MAX_ARGS]; /* ids of `outs` */
   size_t arg_count, out_count;
   int64_t copies[ECT_MAX_ARGS][2]; /* from, to: results that are converted */
   size_t copy_count;
@@ -211,6 +213,11 @@ static uint32_t add_result(packing *k, int64_t id) {
     return ecv_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s has more than %d results", k->what,
                     ECT_MAX_ARGS);
   ECV_TRY(ecv_tensor(g, id, &value, &t));
+  for (size_t i = 0; i < k->out_count; i++)
+    if (k->results[i] == id)
+      return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%s: value %d is two of its results",
+                      k->what, (int)id);
+  k->results[k->out_count] = id;
   const char *letters = k->row->results;
   const char letter = letters && strlen(letters) > k->out_count ? letters[k->out_count] : '=';
   const int32_t dtype = t->dtype, wanted = wanted_dtype(letter, dtype);
@@ -265,18 +272,27 @@ static uint32_t call_number(packing *k) {
   return EC_BACKEND_OK;
 }
 
+static uint32_t call_row(packing *k) {
+  switch ((kind)k->row->kind) {
+  case NUMBER: return call_number(k);
+  case SPECIAL: return k->row->special(k->g, k->node);
+  case LATER:
+    return ecv_fail(&k->g->c, EC_BACKEND_NOT_SUPPORTED,
+                    "%s: operators of training are not supported", k->what);
+  case OPERATOR: break;
+  }
+  return call_operator(k);
+}
+
 uint32_t ecv_translate_call(ecv_graph *g, const ecv_node *node) {
   packing k = {.g = g, .node = node, .row = find_row(node->name)};
   snprintf(k.what, sizeof k.what, "node %u (%.120s)", (unsigned)node->number, node->name);
+  snprintf(g->place, sizeof g->place, "%.180s: ", k.what);
   if (!k.row)
     return ecv_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s: the operator is not known here", k.what);
-  switch ((kind)k.row->kind) {
-  case NUMBER: return call_number(&k);
-  case SPECIAL: return k.row->special(g, node);
-  case LATER:
-    return ecv_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s: operators of training are not supported",
-                    k.what);
-  case OPERATOR: break;
-  }
-  return call_operator(&k);
+  for (uint32_t i = 0; i + 1 < node->args.count; i++)
+    ECV_TRY(ecv_check_computed(g, ec_fb_vec_i32(node->args, i)));
+  ECV_TRY(call_row(&k));
+  mark_results(g, g->computed, node, k.row);
+  return EC_BACKEND_OK;
 }

@@ -12,23 +12,26 @@ enum { UNKNOWN = -1 };
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 static uint32_t read_tensor(ecv_graph *g, int64_t id, ec_fb_table table, ect_tensor *out) {
+  size_t bytes;
   const ec_fb_vec dims = ec_fb_vector(table, ECV_VkTensor_dims);
   const uint8_t datatype = ec_fb_u8(table, ECV_VkTensor_datatype);
   *out = (ect_tensor){.dtype = ecv_scalar_type(datatype), .rank = dims.count, .is_dynamic = true};
   if (out->dtype < 0)
-    return ecv_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "value %d has the unknown datatype %u",
+    return ecv_refuse(g, EC_BACKEND_NOT_SUPPORTED, "value %d has the unknown datatype %u",
                     (int)id, datatype);
   if (dims.count > ECT_MAX_RANK)
-    return ecv_fail(&g->c, EC_BACKEND_NOT_SUPPORTED,
+    return ecv_refuse(g, EC_BACKEND_NOT_SUPPORTED,
                     "value %d has %u dimensions, at most %d are supported", (int)id,
                     (unsigned)dims.count, ECT_MAX_RANK);
   for (uint32_t d = 0; d < dims.count; d++) {
     out->sizes[d] = ec_fb_vec_i32(dims, d);
     if (out->sizes[d] < 0)
-      return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
+      return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                       "dimension %u of value %d has %u elements, expected less than 2147483648",
                       (unsigned)d, (int)id, (unsigned)ec_fb_vec_i32(dims, d));
   }
+  if (!ect_tensor_bytes(out, &bytes))
+    return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM, "value %d is too large", (int)id);
   return EC_BACKEND_OK;
 }
 
@@ -39,7 +42,7 @@ static uint32_t use_constant(ecv_graph *g, int64_t value, uint32_t id, ect_role 
   size_t size, needed;
   ECV_TRY(ecv_payload_constant(&g->c, &g->payload, id, &data, &size));
   if (!ect_tensor_bytes(t, &needed) || needed > size)
-    return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
+    return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                     "value %d needs more bytes than the %zu of constant %u", (int)value, size,
                     (unsigned)id);
   if (g->constants[id] == UNKNOWN)
@@ -86,7 +89,7 @@ static uint32_t read_items(ecv_graph *g, int64_t id, ec_fb_vec items, int64_t *o
     const int32_t item = ec_fb_vec_i32(items, i);
     const uint8_t type = ecv_value_type(&g->payload, item);
     if (type == ECV_VALUE_LIST || type == 0)
-      return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
+      return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                       "item %u of value list %d is %s, expected a tensor or a number", (unsigned)i,
                       (int)id, type ? "a value list" : "no value");
     ECV_TRY(ecv_value(g, item, &out[i]));
@@ -103,7 +106,7 @@ static uint32_t add_value_list(ecv_graph *g, int64_t id, ec_fb_vec items, int64_
   if (!copy) return ecv_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a list");
   uint32_t status = read_items(g, id, items, copy, &tensors, &none);
   if (status == EC_BACKEND_OK && none && tensors + none != items.count)
-    status = ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "value list %d mixes None and numbers",
+    status = ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM, "value list %d mixes None and numbers",
                       (int)id);
   if (status == EC_BACKEND_OK)
     *out = ect_add_list(&g->program, none      ? ECT_OPTIONAL_TENSOR_LIST
@@ -145,7 +148,7 @@ uint32_t ecv_value(ecv_graph *g, int64_t id, int64_t *out) {
   const uint8_t type = ecv_value_type(&g->payload, id);
   *out = 0;
   if (!type)
-    return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
+    return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                     "value %d does not exist, or has no content; the graph has %u values", (int)id,
                     (unsigned)g->payload.values.count);
   if (g->values[id] == UNKNOWN)
@@ -158,10 +161,31 @@ uint32_t ecv_value(ecv_graph *g, int64_t id, int64_t *out) {
 
 uint32_t ecv_tensor(ecv_graph *g, int64_t id, int64_t *out, const ect_tensor **tensor) {
   if (ecv_value_type(&g->payload, id) != ECV_TENSOR)
-    return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "value %d is not a tensor", (int)id);
+    return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM, "value %d is not a tensor", (int)id);
   ECV_TRY(ecv_value(g, id, out));
   *tensor = ect_tensor_at(&g->program, *out);
   return EC_BACKEND_OK;
+}
+
+static bool is_known(const ecv_graph *g, int64_t id) {
+  const bool is_tensor = ecv_value_type(&g->payload, id) == ECV_TENSOR;
+  const ec_fb_table table = ecv_value_table(&g->payload, id);
+  return !is_tensor || g->computed[id] || g->sources[id] != UNKNOWN ||
+         ec_fb_i32(table, ECV_VkTensor_constant_id) >= 0;
+}
+
+uint32_t ecv_check_computed(ecv_graph *g, int64_t id) {
+  int64_t unknown = id;
+  bool known = is_known(g, id);
+  if (ecv_value_type(&g->payload, id) == ECV_VALUE_LIST) {
+    const ec_fb_vec items =
+        ec_fb_vector(ecv_value_table(&g->payload, id), ECV_ValueList_items);
+    for (uint32_t i = 0; known && i < items.count; i++)
+      known = is_known(g, unknown = ec_fb_vec_i32(items, i));
+  }
+  return known ? (uint32_t)EC_BACKEND_OK
+               : ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
+                            "value %d is read before a call computes it", (int)unknown);
 }
 
 uint32_t ecv_graph_open(const ecv_call *c, const void *data, size_t size, ecv_graph *out) {
@@ -171,8 +195,9 @@ uint32_t ecv_graph_open(const ecv_call *c, const void *data, size_t size, ecv_gr
   out->values = c->host->alloc((count + 1) * sizeof *out->values);
   out->sources = c->host->alloc((count + 1) * sizeof *out->sources);
   out->written = c->host->alloc(count + 1);
+  out->computed = c->host->alloc(count + 1);
   out->constants = c->host->alloc((constants + 1) * sizeof *out->constants);
-  if (!out->values || !out->sources || !out->written || !out->constants) {
+  if (!out->values || !out->sources || !out->written || !out->computed || !out->constants) {
     ecv_graph_close(out);
     return ecv_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu values", count);
   }
@@ -187,7 +212,8 @@ void ecv_graph_close(ecv_graph *g) {
   g->c.host->free(g->values);
   g->c.host->free(g->sources);
   g->c.host->free(g->written);
+  g->c.host->free(g->computed);
   g->c.host->free(g->constants);
   g->values = g->sources = g->constants = NULL;
-  g->written = NULL;
+  g->written = g->computed = NULL;
 }

@@ -43,6 +43,14 @@ uint32_t evo_check_least(const evo_call *c, const ec_backend_tensor *t, int64_t 
                   (long long)ec_arg_count(t), (long long)count);
 }
 
+uint32_t evo_activation(const evo_call *c, size_t i, bool *relu) {
+  const char *name = c->args[i].as.string.data;
+  *relu = strcmp(name, "relu") == 0;
+  return *relu || strcmp(name, "none") == 0
+             ? EC_BACKEND_OK
+             : evo_fail(c, "activation '%.40s', expected 'none' or 'relu'", name);
+}
+
 int64_t evo_rows(const ec_backend_tensor *t) {
   int64_t count = 1;
   for (uint16_t d = 0; d + 1 < t->rank; d++) count *= t->sizes[d];

@@ -26,6 +26,8 @@ uint32_t evo_output(const evo_call *c, size_t i, int32_t dtype, size_t rank, con
 /* Checks that a vector has at least `count` elements; exporters pad vectors. */
 uint32_t evo_check_least(const evo_call *c, const ec_backend_tensor *t, int64_t count,
                          const char *name);
+/* Reads an activation: "none" or "relu". */
+uint32_t evo_activation(const evo_call *c, size_t i, bool *relu);
 /* Elements in all dimensions but the last. */
 int64_t evo_rows(const ec_backend_tensor *t);
 

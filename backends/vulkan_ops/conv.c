@@ -79,8 +79,7 @@ static uint32_t read_window(const evo_call *c, size_t at, bool transposed, conv 
   EVO_TRY(EC_ARG_INTS(c, at + 2, k->padding, "padding", 2, 0, INT32_MAX, true));
   EVO_TRY(EC_ARG_INTS(c, dilation, k->dilation, "dilation", 2, 1, INT32_MAX, true));
   k->groups = c->args[dilation + 1].as.i;
-  k->relu = strcmp(c->args[dilation + 2].as.string.data, "relu") == 0;
-  return EC_BACKEND_OK;
+  return evo_activation(c, dilation + 2, &k->relu);
 }
 
 /* Returns the size of an output dimension; less than 0 for none. */

@@ -142,8 +142,10 @@ uint32_t evo_linear_qcs4w(const evo_call *c) {
 
 static uint32_t read_group(const evo_call *c, size_t at, product *p) {
   p->group = c->args[at].as.i;
-  return p->group > 0 ? EC_BACKEND_OK
-                      : evo_fail(c, "group_size %lld, expected at least 1", (long long)p->group);
+  return p->group > 0 && p->depth % p->group == 0
+             ? EC_BACKEND_OK
+             : evo_fail(c, "group_size %lld, expected a divisor of the %lld elements of a row",
+                        (long long)p->group, (long long)p->depth);
 }
 
 uint32_t evo_linear_q4gsw(const evo_call *c) {
@@ -198,10 +200,11 @@ uint32_t evo_q8ta_linear(const evo_call *c) {
   product p = {.encoding = INT8_ROWS};
   const evo_affine in = evo_affine_of(c->args[1].as.d, c->args[2].as.i);
   const evo_affine out = evo_affine_of(c->args[6].as.d, c->args[7].as.i);
-  const char *activation = c->args[9].as.string.data;
+  bool relu;
   EVO_TRY(read_matrices(c, 0, EVO_INT8, 3, &p));
   EVO_TRY(read_scales(c, 5, &p));
   EVO_TRY(read_bias(c, 8, &p));
+  EVO_TRY(evo_activation(c, 9, &relu));
   EVO_TRY(make_output(c, 0, 10, EVO_INT8, &p, &to));
   const int8_t *from = c->args[0].as.tensor.data;
   EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows * (size_t)p.depth, sizeof *x, &x));
@@ -209,7 +212,6 @@ uint32_t evo_q8ta_linear(const evo_call *c) {
   p.x = x;
   EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows * (size_t)p.channels, sizeof *p.out, &p.out));
   run_product(c, &p);
-  const bool relu = strcmp(activation, "relu") == 0;
   for (int64_t i = 0; i < p.rows * p.channels; i++)
     to[i] = evo_quantize(relu ? fmaxf(p.out[i], 0.0f) : p.out[i], &out);
   return EC_BACKEND_OK;

@@ -250,10 +250,21 @@ static const ec_handler handlers[] = {
 
 /* ---- chains ------------------------------------------------------------------------------ */
 
+/* The node of a payload that an instruction computes: helpers come before the one with a name. */
+static const ec_backend_node *find_node(const ec_method *m, size_t instruction) {
+  for (size_t i = instruction; m->nodes && i < m->node_count; i++)
+    if (m->nodes[i].name) return &m->nodes[i];
+  return NULL;
+}
+
 static ec_status fail_in_instr(const ec_method *m, size_t chain, const ec_instr *in,
                                ec_status status, ec_error *err) {
   if (in->op) ec_fail_in(err, status, "%s", in->op->name);
   if (m->chain_count > 1) ec_fail_in(err, status, "chain %zu", chain);
+  const ec_backend_node *node = find_node(m, in->number);
+  if (node)
+    return ec_fail_in(err, status, "method '%s', instruction %u of node %u (%.80s)", m->name,
+                      in->number, (unsigned)node->debug_handle, node->name);
   return ec_fail_in(err, status, "method '%s', instruction %u", m->name, in->number);
 }
 

@@ -192,7 +192,7 @@ typedef struct ec_host {
   /* Runs a program like program_run. Converts arguments in another dim order or of another dtype
    * than the program's; refuses numbers that change, except those of integers and floats with more
    * bits than the program's. A trace has nodes[i] in place of instruction i (nothing if its name is
-   * NULL). */
+   * NULL); a message names the node, or the next one with a name. */
   uint32_t (*program_run_nodes)(ec_host_call *call, ec_host_program *program, ec_backend_arg *args,
                                 size_t count, const ec_backend_node *nodes, size_t node_count);
 

@@ -1,0 +1,173 @@
+"""Payloads of VulkanBackend with one wrong field each: rows for test_hostile_payloads.py.
+
+A row has a recorded program, a change of its graph, and a sentence that the exception must have.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from payloads import Format, Graph, schema
+
+NAN, INF = float("nan"), float("inf")
+HUGE = 1 << 30
+Change = Callable[[Graph], None]
+
+GRAPH_TYPES = ["Null", "Int", "Double", "Bool", "VkTensor", "IntList", "DoubleList", "BoolList",
+               "ValueList", "String", "SymInt"]  # fmt: skip
+
+
+def vulkan_graph(payload: bytes) -> slice:
+    start, size = struct.unpack_from("<II", payload, 10)
+    return slice(start, start + size)
+
+
+def vulkan_payload(graph: bytes, payload: bytes) -> bytes:
+    start, _, behind, count = struct.unpack_from("<IIIQ", payload, 10)
+    padded = graph + bytes(-len(graph) % 16)
+    sizes = struct.pack("<IIIQ", start, len(graph), start + len(padded), count)
+    return payload[:10] + sizes + payload[30:start] + padded + payload[behind : behind + count]
+
+
+VULKAN = Format(Path(__file__).parent / "vulkan_programs",
+                schema("vulkan", {"GraphTypes": GRAPH_TYPES}), "VkGraph", b"VK00", vulkan_graph,
+                vulkan_payload)  # fmt: skip
+
+
+def call(graph: Graph, name: str) -> Graph:
+    """Return the first call whose operator's name contains this one."""
+    return next(c for c in graph["chain"] if name in c["name"])
+
+
+def args(name: str, at: int, *ids: int) -> Change:
+    """Replace arguments of a call from one on; without values, remove the rest."""
+
+    def change(graph: Graph) -> None:
+        found = call(graph, name)["args"]
+        found[at : at + len(ids) if ids else None] = ids
+
+    return change
+
+
+def value(name: str, at: int, kind: str = "", /, **fields: Any) -> Change:
+    """Change fields of a call's argument, or replace it by a value of another kind."""
+
+    def change(graph: Graph) -> None:
+        found = graph["values"][call(graph, name)["args"][at]]["value"]
+        found[:] = [kind, fields] if kind else [found[0], {**found[1], **fields}]
+
+    return change
+
+
+def entry(table: str, at: int, **fields: Any) -> Change:
+    return lambda graph: graph[table][at].update(fields)
+
+
+def fields(**changes: Any) -> Change:
+    return lambda graph: graph.update(changes)
+
+
+def items(at: int, *ids: int) -> Change:
+    return lambda graph: graph["values"][at]["value"][1].update(items=list(ids))
+
+
+CONV, POOL, Q8 = "conv_with_clamp", "max_pool2d", "q8ta_conv2d"
+VULKAN_ROWS: list[tuple[str, Change, str]] = [
+    ("cnn", args(CONV, 0, 99), "value 99 does not exist, or has no content; the graph"),
+    ("cnn", args(CONV, 0, -1), "value -1 does not exist, or has no content; the graph"),
+    ("cnn", args(CONV, 11, 5), "value 5 is not a tensor"),
+    ("cnn", args(CONV, 11), "node 0 (et_vk.conv_with_clamp.default) has 11 values,"),
+    ("cnn", args(CONV, 0, 13), "value 13 is read before a call computes it"),
+    ("cnn", args(CONV, 0, 20), "value 20 is read before a call computes it"),
+    ("cnn", args(CONV, 11, 4), "value 13 is read before a call computes it"),
+    ("cnn", args(CONV, 11, 0), "value 13 is read before a call computes it"),
+    ("cnn", args(CONV, 1, 10), "argument 'weight' is no tensor"),
+    ("cnn", value(CONV, 0, dims=[1 << 16] * 4), "input 0: value 4 is too large"),
+    ("cnn", value(CONV, 0, dims=[1, 3, HUGE, HUGE]), "input 0: value 4 is too large"),
+    ("cnn", value(CONV, 0, dims=[1] * 17), "17 dimensions"),
+    ("cnn", value(CONV, 0, dims=[1, 3, 16]), "method 'forward', input 0: shape (1, 3, 16, 16)"),
+    ("cnn", value(CONV, 0, dims=[1, -3, 16, 16]), "input 0: dimension 1 of value 4 has 4294967293"),
+    ("cnn", value(CONV, 0, datatype=77), "input 0: value 4 has the unknown datatype 77"),
+    ("cnn", value(CONV, 0, datatype=3), "argument 'weight': dtype float32, expected int32 as in"),
+    ("cnn", value(CONV, 1, dims=[8, 3, 3, 3000]), "more bytes than"),
+    ("cnn", value(CONV, 1, dims=[1 << 15] * 4), "value 0 is too large"),
+    ("cnn", value(CONV, 1, dims=[8, 3, 9]), "argument 'weight': shape (8, 3, 9), expected 4"),
+    ("cnn", value(CONV, 1, dims=[4, 6, 3, 3]), "argument 'weight': 6 input channels, expected 3"),
+    ("cnn", value(CONV, 1, dims=[0, 3, 3, 3]), "argument 'weight': 0 output channels, expected a"),
+    ("cnn", value(CONV, 1, constant_id=4), "constant 4, the graph has 4 of them"),
+    ("cnn", value(CONV, 1, constant_id=(1 << 31) - 1), "constant 2147483647, the graph has 4 of"),
+    ("cnn", value(CONV, 1, datatype=4), "argument 'weight': dtype float16, expected float32 as"),
+    ("cnn", value(CONV, 2, dims=[7]), "argument 'bias': 7 elements, expected one for each of 8"),
+    ("cnn", value(CONV, 3, items=[0, 1]), "argument 'stride': found (0, 1), expected positive"),
+    ("cnn", value(CONV, 3, items=[-1, 1]), "argument 'stride': found (-1, 1), expected positive"),
+    ("cnn", value(CONV, 3, items=[1, 1, 1]), "argument 'stride': 3 numbers, expected 1 or 2"),
+    ("cnn", value(CONV, 3, items=[]), "argument 'stride': 0 numbers, expected 1 or 2"),
+    ("cnn", value(CONV, 4, items=[-1, 0]), "argument 'padding': found (-1, 0), expected"),
+    ("cnn", value(CONV, 4, items=[1 << 62, 1 << 62]), "argument 'input': size 16 in dimension 2"),
+    ("cnn", value(CONV, 5, items=[0, 0]), "argument 'dilation': found (0, 0), expected positive"),
+    ("cnn", value(CONV, 5, items=[1 << 62, 1]), "argument 'input': size 16 in dimension 2 gives"),
+    ("cnn", value(CONV, 7, items=[-5, 1]), "argument 'output_padding': found (-5, 1), expected"),
+    ("cnn", value(CONV, 8, int_val=0), "argument 'groups': found 0, expected a positive number"),
+    ("cnn", value(CONV, 8, int_val=-1), "argument 'groups': found -1, expected a positive number"),
+    ("cnn", value(CONV, 8, int_val=3), "argument 'weight': 3 input channels, expected 1"),
+    ("cnn", value(CONV, 8, int_val=1 << 62), "argument 'groups': 4611686018427387904, expected a"),
+    ("cnn", value(CONV, 11, dims=[1, 8, 4, 4]), "argument 'out': shape (1, 8, 16, 16) has 2048"),
+    ("cnn", value(CONV, 11, datatype=2), "argument 'out': dtype int8, expected float32 as in"),
+    ("cnn", value(POOL, 1, items=[0, 2]), "argument 'kernel_size': found (0, 2), expected"),
+    ("cnn", value(POOL, 1, items=[1 << 40, 2]), "argument 'kernel_size': size 1099511627776 with"),
+    ("cnn", value(POOL, 3, items=[5, 5]), "argument 'kernel_size': size 2 with padding 5,"),
+    ("cnn", value(POOL, 4, items=[0, 0]), "argument 'dilation': found (0, 0), expected positive"),
+    ("cnn", items(22, 22, 21), "value 22 is not a tensor"),
+    ("cnn", items(22, 20, 20), "value 20 is two of its results"),
+    ("cnn", items(22, 20), "node 1 (aten.max_pool2d_with_indices.default) has 6"),
+    ("cnn", items(22, *[21] * 5000), "value 21 is two of its results"),
+    ("cnn", fields(input_ids=[4, 4]), "2 arguments, the graph has 2 inputs and 1 outputs"),
+    ("cnn", fields(input_ids=[]), "value 4 is read before a call computes it"),
+    ("cnn", fields(input_ids=[0]), "input 0 is a constant"),
+    ("cnn", fields(input_ids=[5]), "value 5 is not a tensor"),
+    ("cnn", fields(input_ids=[13]), "value 4 is read before a call computes it"),
+    ("cnn", fields(output_ids=[27, 27]), "the graph has 1 inputs and 2 outputs, but the program"),
+    ("cnn", fields(output_ids=[]), "2 arguments, the graph has 1 inputs and 0 outputs"),
+    ("cnn", fields(output_ids=[4]), "shape (1, 3, 16, 16), but the program fixes it to (1,"),
+    ("cnn", fields(output_ids=[0]), "shape (8, 3, 3, 3), but the program fixes it to (1, 16,"),
+    ("cnn", fields(output_ids=[99]), "output 0: value 99 is not a tensor"),
+    ("cnn", fields(chain=[]), "output 0: value 27 is read before a call computes it"),
+    ("cnn", lambda g: g["chain"].reverse(), "value 20 is read before a call computes it"),
+    ("cnn", lambda g: g["chain"].pop(1), "value 20 is read before a call computes it"),
+    ("cnn", entry("constants", 0, offset=0, length=HUGE), "does not fit"),
+    ("cnn", entry("constants", 0, offset=-2, length=4), "does not fit"),
+    ("cnn", entry("constants", 0, offset=16, length=-8), "does not fit"),
+    ("cnn", entry("constants", 0, named_key="none"), "named data 'none'"),
+    ("cnn_xq8", value(Q8, 1, double_val=NAN), "argument 'scale' is not a positive number"),
+    ("cnn_xq8", value(Q8, 1, double_val=0.0), "argument 'scale' is not a positive number"),
+    ("cnn_xq8", value(Q8, 1, double_val=-1.0), "argument 'scale' is not a positive number"),
+    ("cnn_xq8", value(Q8, 6, double_val=NAN), "argument 'output_scale' is not a positive number"),
+    ("cnn_xq8", value(Q8, 6, double_val=0.0), "argument 'output_scale' is not a positive number"),
+    ("cnn_xq8", value(Q8, 6, double_val=INF), "argument 'output_scale' is not a positive number"),
+    ("cnn_xq8", value(Q8, 7, int_val=1000), "zero point 1000 of an int8 input, expected -128 to"),
+    ("cnn_xq8", value(Q8, 2, int_val=1 << 40), "3 channels in 1099511627776 groups do not fit"),
+    ("cnn_xq8", value(Q8, 9, items=[9, 9]), "3 channels in 1 groups do not fit weights with rows"),
+    ("cnn_xq8", value(Q8, 10, items=[0, 1]), "'stride' has the item 0, expected 1 to 2147483647"),
+    ("cnn_xq8", value(Q8, 11, items=[-1, 1]), "'padding' has the item -1, expected 0 to"),
+    ("cnn_xq8", value(Q8, 12, items=[0, 1]), "'dilation' has the item 0, expected 1 to 2147483647"),
+    ("cnn_xq8", value(Q8, 13, int_val=0), "3 channels in 0 groups do not fit weights with rows of"),
+    ("cnn_xq8", value(Q8, 13, int_val=5), "3 channels in 5 groups do not fit weights with rows of"),
+    ("cnn_xq8", value(Q8, 14, string_val="activation 'rulu', expected 'none' or 'relu'"), "rulu"),
+    ("cnn_xq8", value(Q8, 5, datatype=2), "et_vk::q8ta_conv2d.out: argument 5 has dtype 1,"),
+    ("lin_4w", value("q4gsw", 3, int_val=0), "group_size 0, expected a divisor of the 64"),
+    ("lin_4w", value("q4gsw", 3, int_val=-32), "group_size -32, expected a divisor of the 64"),
+    ("lin_4w", value("q4gsw", 3, int_val=48), "group_size 48, expected a divisor of the 64"),
+    ("lin_4w", value("q4gsw", 3, int_val=1 << 62), "group_size 4611686018427387904, expected a"),
+    ("lin_4w", value("q4gsw", 2, dims=[1, 64]), "scales for groups of 32 do not fit 64 channels"),
+    ("lin_4w", value("q4gsw", 1, dims=[64, 8]), "rows of 64 elements, the weight has rows of 16"),
+    ("mlp_8da8w", value("dequantize_per_channel", 3, int_val=2), "dim 2 is out of range,"),
+    ("mlp_8da8w", value("dequantize_per_channel", 3, int_val=-9), "dim -9 is out of range,"),
+    ("mlp_8da8w", value("dequantize_per_channel", 1, dims=[12]), "argument 'scales': 12"),
+    ("mlp_8da8w", value("_softmax", 1, int_val=2), "aten::_softmax.out: dim 2 is out of range,"),
+    ("mlp_8da8w", value("linear", 1, dims=[64, 16]), "argument 'out': shape (64, 32) has 2048"),
+    ("mlp_8da8w", args("prepack", 0, 2, 99), "value 99 is not a tensor"),
+    ("mlp_8da8w", args("prepack", 0, 14, 3), "argument 'out': shape (4, 32) has another rank"),
+]  # fmt: skip

@@ -1,0 +1,129 @@
+"""Payloads in FlatBuffers as dictionaries: read, edit, write, by the backend's own schema.def.
+
+A `Format` reads the graph of a recorded program and writes an edited one into the program. A
+number is signed, a union's value is a list: the name of its member, and its fields. A number that
+becomes a float is written as one.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from executorch_c import _flatbuffers
+
+BACKENDS = Path(__file__).resolve().parents[2] / "backends"
+ROOM = 1 << 15
+"""Bytes after a payload in the programs that `Format.program` fills."""
+
+Graph = dict[str, Any]
+CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
+
+
+def schema(backend: str, unions: dict[str, list[str]]) -> dict[str, dict[str, str]]:
+    """Return the tables of a schema.def in the notation of executorch_c/_flatbuffers.py."""
+    text = (BACKENDS / backend / "schema.def").read_text()
+    tables: dict[str, dict[str, str]] = {
+        name: {} for name in re.findall(r"^EC_FB_TABLE_BEGIN\((\w+)\)", text, re.M)
+    }
+    row = r"^EC_FB_FIELD\((\w+), (\d+), (\w+), (\w+), (\w+)\)"
+    for table, _, field, kind, arg in re.findall(row, text, re.M):
+        tables[table][field] = {
+            "SCALAR": arg, "VECTOR": f"[{arg}]", "STRING": "string", "STRINGS": "[string]",
+            "TABLE": arg, "TABLES": f"[{arg}]", "UNION": "|".join(["", *unions.get(arg, [])]),
+        }[kind]  # fmt: skip
+    return tables
+
+
+class Reader:
+    """A FlatBuffer as dictionaries; it is trusted."""
+
+    def __init__(self, tables: dict[str, dict[str, str]], data: bytes) -> None:
+        self.tables, self.data = tables, data
+
+    def number(self, code: str, at: int) -> int:
+        return int(struct.unpack_from("<" + code, self.data, at)[0])
+
+    def target(self, at: int) -> int:
+        return at + self.number("I", at)
+
+    def table(self, name: str, at: int) -> Graph:
+        vtable = at - self.number("i", at)
+        size, found = self.number("H", vtable), Graph()
+        for slot, (field, kind) in enumerate(self.tables[name].items()):
+            entry = 4 + 2 * slot
+            where = self.number("H", vtable + entry) if entry < size else 0
+            if not where:
+                continue
+            if kind.startswith("|"):
+                member = kind.split("|")[found.pop(f"{field}_type")]
+                found[field] = [member, self.table(member, self.target(at + where))]
+            else:
+                found[field] = self.value(kind, at + where)
+        return found
+
+    def value(self, kind: str, at: int) -> Any:
+        if kind.isdigit():
+            return self.number(CODES[int(kind)], at)
+        start = self.target(at)
+        count = self.number("I", start) if kind[0] == "[" or kind == "string" else 0
+        if kind in ("[1]", "string"):
+            data = self.data[start + 4 : start + 4 + count]
+            return data.decode() if kind == "string" else data
+        if kind[0] != "[":
+            return self.table(kind, start)
+        width = int(kind[1:-1]) if kind[1:-1].isdigit() else 4
+        return [self.value(kind[1:-1], start + 4 + width * i) for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Format:
+    """Payloads of a backend: `find` returns where the graph is in a payload, `wrap` a payload."""
+
+    folder: Path
+    tables: dict[str, dict[str, str]]
+    root: str
+    identifier: bytes
+    find: Callable[[bytes], slice] = lambda payload: slice(0, len(payload))
+    wrap: Callable[[bytes, bytes], bytes] = lambda graph, payload: graph
+
+    def read(self, payload: bytes) -> Graph:
+        flat = payload[self.find(payload)]
+        return Reader(self.tables, flat).table(self.root, struct.unpack_from("<I", flat)[0])
+
+    def write(self, graph: Graph, payload: bytes) -> bytes:
+        flat = _flatbuffers.write(graph, self.tables, self.root, "payloads",
+                                  identifier=self.identifier)  # fmt: skip
+        return self.wrap(flat, payload)
+
+    def edited(self, name: str, change: Callable[[Graph], None]) -> bytes:
+        """Return a recorded program whose first payload is changed."""
+        pte, at, payload = roomy(self.folder / f"{name}.pte")
+        graph = self.read(payload)
+        change(graph)
+        return filled(pte, at, self.write(graph, payload))
+
+
+@cache
+def roomy(path: Path) -> tuple[bytes, int, bytes]:
+    """Return a program with room after its first payload, the payload's offset, and the payload."""
+    from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+
+    file = deserialize_pte_binary(path.read_bytes())
+    payload = file.program.backend_delegate_data[0].data
+    marker = bytes(range(256)) * (1 + (len(payload) + ROOM) // 256)
+    file.program.backend_delegate_data[0].data = marker
+    pte = bytes(serialize_pte_binary(file, extract_delegate_segments=True))
+    at = pte.index(marker)
+    return pte[:at] + bytes(len(marker)) + pte[at + len(marker) :], at, payload
+
+
+def filled(pte: bytes, at: int, payload: bytes) -> bytes:
+    """Return a program of `roomy` with this payload."""
+    assert at + len(payload) <= len(pte) and not any(pte[at : at + len(payload)])
+    return pte[:at] + payload + pte[at + len(payload) :]

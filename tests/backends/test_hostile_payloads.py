@@ -1,0 +1,71 @@
+"""Payloads of interpreted delegates with one wrong field: one exception that names the place.
+
+The tables are in hostile_vulkan.py, hostile_tosa.py and hostile_native.py; test_vulkan_hostile.py,
+test_tosa.py and test_native.py damage bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("executorch")
+pytest.importorskip("flatbuffers")
+
+import hostile_native
+import hostile_tosa
+import hostile_vulkan
+from executorch_c import Error, Runtime
+
+TABLES: dict[str, tuple[Callable[..., bytes], Path, list[Any]]] = {
+    "vulkan": (
+        hostile_vulkan.VULKAN.edited,
+        hostile_vulkan.VULKAN.folder,
+        hostile_vulkan.VULKAN_ROWS,
+    ),
+    "tosa": (hostile_tosa.TOSA.edited, hostile_tosa.TOSA.folder, hostile_tosa.TOSA_ROWS),
+    "vgf": (hostile_tosa.edited_vgf, hostile_tosa.TOSA.folder, hostile_tosa.VGF_ROWS),
+    "native": (
+        hostile_native.NATIVE.edited,
+        hostile_native.NATIVE.folder,
+        hostile_native.NATIVE_ROWS,
+    ),
+}
+
+
+def run(pte: bytes, path: Path) -> list[np.ndarray]:
+    with np.load(path) as file:
+        inputs = [file[key] for key in sorted(file) if key.startswith("in")]
+    program = Runtime.get().load_program(pte)
+    program._delegate("forward", 0)
+    return list(program.load_method("forward").execute(inputs))
+
+
+PROGRAMS = sorted({(table, row[0]) for table in TABLES for row in TABLES[table][2]})
+
+
+@pytest.mark.parametrize(("table", "name"), PROGRAMS)
+def test_unchanged(table: str, name: str) -> None:
+    """The payload that the rows change runs after a round trip through the writer."""
+    edited, folder, _ = TABLES[table]
+    found = run(edited(name, lambda graph: None), folder / f"{name}.npz")
+    for got, expected in zip(found, run((folder / f"{name}.pte").read_bytes(),
+                                        folder / f"{name}.npz"), strict=True):  # fmt: skip
+        np.testing.assert_array_equal(got, expected)
+
+
+ROWS = [(table, number) for table in TABLES for number in range(len(TABLES[table][2]))]
+
+
+@pytest.mark.parametrize(("table", "number"), ROWS)
+def test_refused(table: str, number: int) -> None:
+    edited, folder, rows = TABLES[table]
+    name, change, sentence = rows[number]
+    pte = edited(name, change)
+    with pytest.raises(Error) as error:
+        run(pte, folder / f"{name}.npz")
+    assert sentence in str(error.value)
