@@ -312,7 +312,7 @@ static ec_status execute_chains(ec_method *m, ec_error *err) {
         ec_error_clear(err);
         continue;
       }
-      if (!EC_IS_SMALL && m->written) ec_mark_written(m, in);
+      if (m->written) ec_mark_written(m, in);
       if (in->parts) pc = in->destination;
       if (status == EC_OK) status = charge_instr(m, in, err);
       if (status != EC_OK) return fail_in_instr(m, c, in, status, err);
@@ -396,9 +396,10 @@ static ec_status copy_out_output(ec_method *m, size_t index, ec_error *err) {
   const ec_output_slot *slot = &m->outputs[index];
   if (slot->value->kind != EC_KIND_TENSOR) return EC_OK;
   const ec_tensor *t = slot->value->as.tensor;
-  if (!t->data && t->numel)
+  const bool skipped = slot->may_be_skipped && !m->written[t - m->tensors];
+  if (t->numel && (!t->data || (EC_IS_SMALL && skipped)))
     return ec_fail(err, EC_INVALID_STATE, "method '%s' never computed output %zu", m->name, index);
-  if (!EC_IS_SMALL && slot->may_be_skipped && !m->written[t - m->tensors] && t->numel)
+  if (!EC_IS_SMALL && t->numel && skipped)
     return ec_fail(err, EC_INVALID_STATE,
                    "method '%s' did not compute output %zu: a jump skipped the instructions that "
                    "write it",
@@ -428,8 +429,7 @@ static ec_status execute_bound(ec_method *m, ec_error *err) {
       return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s': input %zu is not set", m->name, i);
   for (size_t i = 0; i < m->input_count; i++) EC_TRY(set_input_data(m, &m->inputs[i], err));
   for (size_t i = 0; i < m->output_count; i++) EC_TRY(set_output_data(&m->outputs[i], err));
-  if (!EC_IS_SMALL && m->written)
-    memset(m->written, 0, m->tensor_count * sizeof *m->written);
+  if (m->written) memset(m->written, 0, m->tensor_count * sizeof *m->written);
   EC_TRY(execute_chains(m, err));
   for (size_t i = 0; i < m->output_count; i++) EC_TRY(copy_out_output(m, i, err));
   return EC_OK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/registry.h"
+#include "core/small.h"
 #include "runtime/host_call.h"
 #include "runtime/load_cost.h"
 #include "runtime/load_options.h"
@@ -22,7 +23,7 @@ static int shown_length(const ec_backend_spec *spec) {
 static ec_status require_backend(const ec_delegate_row *row, const ec_backend **out,
                                  ec_error *err) {
   const ec_status status = ec_backend_require(row->id, out, err);
-  for (size_t i = 0; status != EC_OK && i < row->spec_count; i++) {
+  for (size_t i = 0; !EC_IS_SMALL && status != EC_OK && i < row->spec_count; i++) {
     const int length = shown_length(&row->specs[i]);
     if (length && strcmp(row->specs[i].key, "tosa_spec") == 0)
       ec_error_append(err, "; its tosa_spec is '%.*s'", length,

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/small.h"
+
 static bool has_delegate(ec_fb_vec delegates, const char *id) {
   for (uint32_t i = 0; i < delegates.count; i++) {
     const char *found = ec_fb_string(ec_fb_vec_table(delegates, i), EC_PTE_BackendDelegate_id);
@@ -14,6 +16,8 @@ static bool has_delegate(ec_fb_vec delegates, const char *id) {
 static ec_status check_used(ec_fb_vec delegates, const char *id, ec_error *err) {
   enum { MOST = 32 }; /* listed backends; bounds a quadratic search for duplicates */
   if (has_delegate(delegates, id)) return EC_OK;
+  if (EC_IS_SMALL)
+    return ec_fail(err, EC_INVALID_ARGUMENT, "options, but no delegate, of backend '%s'", id);
   if (!delegates.count)
     return ec_fail(err, EC_INVALID_ARGUMENT,
                    "options for backend '%s', but the method has no delegates", id);

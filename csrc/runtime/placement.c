@@ -112,24 +112,14 @@ void ec_mark_written(const ec_method *m, const ec_instr *in) {
   ec_visit_accesses(in, mark_written, (void *)(uintptr_t)m);
 }
 
-/* Finds the outputs that have the last call's value, or another tensor's, if jumps skip all of the
- * instructions that write them. */
-static ec_status find_skippable_outputs(const ec_uses *uses, ec_error *err) {
-  ec_method *m = uses->m;
-  if (EC_IS_SMALL || !m->has_jumps) return EC_OK;
+/* Marks the tensors that instructions write, and no initial state, if jumps may skip them. */
+static ec_status mark_all_written(ec_method *m, ec_error *err) {
+  if (!m->has_jumps) return EC_OK;
   EC_TRY(ec_arena_array(&m->arena, m->tensor_count, sizeof *m->written, "a plan", &m->written,
                         err));
   for (size_t i = 0; i < m->instr_count; i++) ec_mark_written(m, &m->instrs[i]);
   for (size_t i = 0; i < m->initial_count; i++)
     m->written[m->initials[i].placement - m->placements] = false;
-  for (size_t i = 0; i < m->output_count; i++) {
-    const ec_value *v = m->outputs[i].value;
-    if (v->kind != EC_KIND_TENSOR) continue;
-    const ec_use *u = &uses->rows[ec_use_index(uses, v)];
-    m->outputs[i].may_be_skipped = m->written[ec_use_index(uses, v)] && !u->inputs &&
-                                   !u->is_view && !ec_placement_of(m, v->as.tensor)->named &&
-                                   (u->first_overwrites || u->delegate_overwrites);
-  }
   return EC_OK;
 }
 
@@ -138,10 +128,17 @@ static void place_output(const ec_uses *uses, size_t index, bool compare) {
   const ec_value *v = slot->value;
   slot->direct = compare && can_write_directly(uses, v);
   if (v->kind != EC_KIND_TENSOR) return;
-  const ec_use *u = &uses->rows[ec_use_index(uses, v)];
-  slot->needs_staging = !v->as.tensor->data && !u->is_view && !u->inputs &&
-                v->as.tensor->dynamism != EC_DYNAMIC_UNBOUND;
-  ec_placement_of(uses->m, v->as.tensor)->staged |= slot->needs_staging;
+  const size_t at = ec_use_index(uses, v);
+  const ec_use *u = &uses->rows[at];
+  const bool *written = uses->m->written;
+  ec_placement *p = &uses->m->placements[at];
+  const bool is_own = !u->is_view && !u->inputs;
+  slot->needs_staging =
+      !v->as.tensor->data && is_own && v->as.tensor->dynamism != EC_DYNAMIC_UNBOUND;
+  p->staged |= slot->needs_staging;
+  /* It has the last call's value, or another tensor's, if jumps skip all that write it. */
+  slot->may_be_skipped = written && written[at] && is_own && !p->named &&
+                         (u->first_overwrites || u->delegate_overwrites);
 }
 
 ec_status ec_place_tensors(ec_method *m, const ec_uses *uses, ec_error *err) {
@@ -151,8 +148,8 @@ ec_status ec_place_tensors(ec_method *m, const ec_uses *uses, ec_error *err) {
     m->inputs[i].in_place = compare && can_use_in_place(uses, m->inputs[i].value);
     m->inputs[i].mutated = is_input_mutated(uses, m->inputs[i].value);
   }
+  EC_TRY(mark_all_written(m, err));
   for (size_t i = 0; i < m->output_count; i++) place_output(uses, i, compare);
-  EC_TRY(find_skippable_outputs(uses, err));
   find_alias_moves(uses);
   return list_rebindable(uses, err);
 }

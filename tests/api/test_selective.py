@@ -10,6 +10,7 @@ import c_library
 import kept
 import numpy as np
 import pytest
+from plans import Plan, build, schema
 
 import executorch_c
 from executorch_c import _selective, cli
@@ -102,6 +103,24 @@ def test_other_programs_are_refused(small: Path) -> None:
 class Cosine(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cos(x)
+
+
+def test_an_output_that_a_jump_skips_is_an_error(small: Path, tmp_path: Path) -> None:
+    """Its memory has the value of another tensor."""
+    plan = Plan()
+    choice, x = plan.input((), "bool"), plan.input((64,))
+    shared = plan.tensor((64,))
+    plan.call("aten::relu.out", x, shared)
+    y = plan.output((64,), at=plan.memory(shared)[0])
+    plan.append(schema.JumpFalseCall(choice, 3))
+    plan.call("aten::relu.out", x, y)
+    (tmp_path / "x.pte").write_bytes(build(plan))
+    np.save(tmp_path / "x.npy", np.ones(64, np.float32))
+    for chosen, says in ((True, ""), (False, "never computed output 0")):
+        np.save(tmp_path / "choice.npy", np.array(chosen))
+        found = run(small, "-i", tmp_path / "choice.npy", "-i", tmp_path / "x.npy",
+                    "-o", tmp_path, tmp_path / "x.pte")  # fmt: skip
+        assert found.returncode == (0 if chosen else 1) and says in found.stderr, found.stderr
 
 
 def test_needs_are_those_of_all_programs(digits: Path) -> None:
