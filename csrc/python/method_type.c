@@ -439,7 +439,8 @@ PyDoc_STRVAR(
     "Args:\n"
     "    values: Also copy the results of instructions and nodes.\n"
     "    ranges: Also compute ranges of all arguments and results, and count NaNs and infinities.\n"
-    "    max_bytes: Memory for the trace. Data beyond it is counted and dropped.\n\n"
+    "    max_bytes: Memory for the trace and its Python objects. Data beyond it is counted and\n"
+    "        dropped: see dropped_events and dropped_values.\n\n"
     "Entering raises InvalidStateError if the method is already being traced.");
 
 static PyObject *method_tracing(PyObject *self, PyObject *args, PyObject *kwargs) {

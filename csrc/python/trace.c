@@ -155,7 +155,7 @@ PyObject *ecpy_trace_stop(ecpy_method *self) {
 
 /* ---- records ----------------------------------------------------------------------------- */
 
-enum { RECORD_BYTES = 64 << 20 }; /* without values, which have a separate limit */
+enum { RECORD_BYTES = 256 << 20 }; /* without values, which have a separate limit */
 
 /* Replaces the current record by a new one, returning it in `last`. */
 static int replace_record(ecpy_method *self, size_t max_data, ec_trace **last) {

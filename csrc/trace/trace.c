@@ -8,6 +8,9 @@
 #include "core/arena.h"
 #include "core/budget.h"
 
+/* Bytes of the Python objects of an event, a value, a size and a range (CPython 3.11). */
+enum { EVENT_OBJECTS = 480, VALUE_OBJECTS = 400, SIZE_OBJECTS = 48, RANGE_OBJECTS = 400 };
+
 struct ec_trace {
   ec_arena arena;
   unsigned keeps;
@@ -69,6 +72,15 @@ static void *trace_alloc(ec_trace *trace, size_t size, size_t align) {
   return block;
 }
 
+/* Allocates a part that Python shows as objects of `objects` bytes, which count towards the limit:
+ * an endless loop has millions of events. */
+static void *alloc_part(ec_trace *trace, size_t size, size_t align, size_t objects) {
+  const size_t room = trace->max_bytes - trace->used;
+  void *block = objects < room && size <= room - objects ? trace_alloc(trace, size, align) : NULL;
+  if (block) trace->used += objects;
+  return block;
+}
+
 static const char *copy_name(ec_trace *trace, const char *name) {
   const size_t size = strlen(name) + 1;
   char *copy = trace_alloc(trace, size, 1);
@@ -78,7 +90,7 @@ static const char *copy_name(ec_trace *trace, const char *name) {
 /* ---- events ------------------------------------------------------------------------------ */
 
 ec_event *ec_trace_begin(ec_trace *trace, const ec_event *head) {
-  ec_event *event = trace_alloc(trace, sizeof *event, _Alignof(ec_event));
+  ec_event *event = alloc_part(trace, sizeof *event, _Alignof(ec_event), EVENT_OBJECTS);
   if (!event) {
     trace->dropped_events++;
     return &trace->nowhere;
@@ -125,7 +137,8 @@ static const void *copy_data(ec_trace *trace, const ec_tensor *t) {
 static ec_event_value *add_value(ec_trace *trace, ec_event *event, const char *name, size_t rank) {
   if (event == &trace->nowhere) return NULL;
   const size_t size = sizeof(ec_event_value) + rank * sizeof(int64_t);
-  ec_event_value *value = trace_alloc(trace, size, _Alignof(ec_event_value));
+  ec_event_value *value =
+      alloc_part(trace, size, _Alignof(ec_event_value), VALUE_OBJECTS + rank * SIZE_OBJECTS);
   if (!value) {
     trace->dropped_values++;
     return NULL;
@@ -141,7 +154,7 @@ static ec_event_value *add_value(ec_trace *trace, ec_event *event, const char *n
 /* Returns NULL if the range does not fit or the tensor has no data. */
 static const ec_range *find_range(ec_trace *trace, const ec_tensor *t) {
   if (!t->data && t->numel) return NULL;
-  ec_range *range = trace_alloc(trace, sizeof *range, _Alignof(ec_range));
+  ec_range *range = alloc_part(trace, sizeof *range, _Alignof(ec_range), RANGE_OBJECTS);
   if (range) ec_range_of(t, range);
   else trace->dropped_values++;
   return range;

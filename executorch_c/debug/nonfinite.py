@@ -424,8 +424,8 @@ def check_nan(
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         method: Name of the method, unless `program` is a Method.
         kernels: As for `Program.load_method`.
-        max_bytes: Memory of events (some 500 bytes each), without that of delegates: nodes of
-            XnnpackBackend are run once more with all their results in memory.
+        max_bytes: Memory of events (1 to 5 KB each, as Python objects), without that of delegates:
+            nodes of XnnpackBackend are run once more with all their results in memory.
 
     Returns a `NonFiniteReport`. Raises exceptions of loading and running.
     """

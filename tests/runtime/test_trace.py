@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import gc
 import json
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 import executorch_c
 import numpy as np
 import pytest
+from plans import Plan, build
 import torch
 from at_once import run_all
 from executorch_c import Method
@@ -195,6 +197,30 @@ def test_the_bound(method: Method) -> None:
     assert whole.dropped_events == whole.dropped_values == 0
     with pytest.raises(ValueError, match="negative"):
         method.tracing(max_bytes=-1)
+
+
+@pytest.mark.parametrize("ranges", [False, True])
+def test_the_bound_includes_python_objects(ranges: bool) -> None:
+    """An endless loop fills a trace, whose objects were six times as large."""
+    plan = Plan()
+    x, y, limit = plan.input((1, 1, 300, 400)), plan.output((1, 1, 300, 400)), 4 << 20
+    plan.call("aten::view_copy.out", x, [1, 1, 300, 400], y)
+    plan.jump_false(False, 1)
+    plan.call("executorch_prim::add.Scalar", 2, 3, 5)
+    plan.jump_false(False, 1)
+    program = executorch_c.load(build(plan))
+    array = np.ones((1, 1, 300, 400), np.float32)
+    method = program.load_method("forward", max_steps=100_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(executorch_c.Error, match="max_steps"):
+            with method.tracing(ranges=ranges, max_bytes=limit) as trace:
+                method(array)
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert limit / 2 < used < limit and trace.dropped_events > 50_000
+    assert f"{trace.dropped_events} events" in str(trace)
 
 
 def test_one_trace_at_a_time(method: Method) -> None:
