@@ -44,6 +44,13 @@ void ec_budget_refund(size_t bytes) {
   if (b) b->bytes = bytes < b->max_bytes - b->bytes ? b->bytes + bytes : b->max_bytes;
 }
 
+bool ec_budget_grow(size_t bytes) {
+  ec_budget *b = present;
+  if (b && bytes > b->growth) return false;
+  if (b) b->growth -= bytes;
+  return true;
+}
+
 ec_status ec_budget_explain(const ec_budget *budget, ec_status status, ec_error *err) {
   if (status != EC_MEMORY_ALLOCATION_FAILED && status != EC_DELEGATE_ALLOCATION_FAILED)
     return status;
@@ -99,6 +106,7 @@ void ec_budget_init(ec_budget *budget, uint64_t max_steps, uint64_t max_bytes,
                         .bytes = max_bytes,
                         .max_steps = max_steps,
                         .max_bytes = max_bytes,
+                        .growth = UINT64_MAX,
                         .instructions = UINT64_MAX};
   if (interrupt) budget->interrupt = *interrupt;
   set_pause(budget);

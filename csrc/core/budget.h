@@ -30,6 +30,7 @@ typedef struct ec_budget {
   uint64_t pause;      /* value of `work` at which the clock is read next */
   uint64_t bytes;      /* bytes left */
   uint64_t max_steps, max_bytes; /* initial limits, for messages */
+  uint64_t growth;     /* bytes that tensors without bounds may still grow by; 0: not set yet */
   uint64_t instructions; /* instructions that may still be executed */
   uint64_t asked;      /* time of the last interrupt check; 0: none yet */
   ec_interrupt interrupt; /* `check` NULL: no interrupt */
@@ -51,6 +52,9 @@ ec_budget *ec_budget_now(void);
 bool ec_budget_charge(size_t bytes);
 /* Returns freed bytes to the budget, never beyond its initial limit. */
 void ec_budget_refund(size_t bytes);
+
+/* Charges the growth of a tensor without bounds. Returns false if less is left. */
+bool ec_budget_grow(size_t bytes);
 
 /* Runs the thread without a budget until the matching resume. */
 ec_budget *ec_budget_suspend(void);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/budget.h"
 #include "core/checked.h"
+#include "core/small.h"
 
 bool ec_numel(const int64_t *sizes, size_t rank, int64_t *numel) {
   int64_t n = 1;
@@ -82,6 +84,10 @@ static ec_status grow_data(ec_tensor *t, int64_t numel, ec_error *err) {
   if (!t->storage || nbytes > t->storage->size) {
     if (t->storage && nbytes < t->storage->size + t->storage->size / 2)
       nbytes = t->storage->size + t->storage->size / 2;
+    if (!EC_IS_SMALL && !ec_budget_grow(nbytes))
+      return ec_fail_hint(err, EC_MEMORY_ALLOCATION_FAILED, EC_HINT_MAX_BYTES,
+                          "no %zu bytes for a tensor without a bound, unless they are allowed",
+                          nbytes);
     struct ec_storage *storage =
         ec_add_size(nbytes, EC_ALIGN, &total) ? ec_alloc_zeroed(total) : NULL;
     if (!storage)

@@ -423,12 +423,27 @@ void ec_restore_placements(ec_method *m) {
   if (m->first_values) memcpy(m->values, m->first_values, m->value_count * sizeof *m->values);
 }
 
+/* Bounds the growth of tensors without bounds in a call without a limit of the user: a file of 1 KB
+ * could pad or repeat a tensor to gigabytes. Inputs and planned memory, which the user knows, raise
+ * the bound. */
+static void bound_growth(const ec_method *m) {
+  enum { LEAST = 512 << 20, FOR_INPUTS = 16 };
+  uint64_t bytes = 0;
+  if (EC_IS_SMALL || m->budget->growth) return;
+  for (size_t i = 0; i < m->input_count; i++)
+    if (m->inputs[i].value->kind == EC_KIND_TENSOR)
+      bytes += ec_tensor_nbytes(m->inputs[i].value->as.tensor) * FOR_INPUTS;
+  for (size_t i = 1; i < m->planned_count; i++) bytes += m->planned_sizes[i];
+  m->budget->growth = LEAST + bytes;
+}
+
 static ec_status execute_bound(ec_method *m, ec_error *err) {
   for (size_t i = 0; i < m->input_count; i++)
     if (m->inputs[i].binding == EC_UNBOUND_INPUT)
       return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s': input %zu is not set", m->name, i);
   for (size_t i = 0; i < m->input_count; i++) EC_TRY(set_input_data(m, &m->inputs[i], err));
   for (size_t i = 0; i < m->output_count; i++) EC_TRY(set_output_data(&m->outputs[i], err));
+  bound_growth(m);
   if (m->written) memset(m->written, 0, m->tensor_count * sizeof *m->written);
   EC_TRY(execute_chains(m, err));
   for (size_t i = 0; i < m->output_count; i++) EC_TRY(copy_out_output(m, i, err));
@@ -444,6 +459,7 @@ void ec_method_budget(const ec_method *m, const ec_interrupt *interrupt, ec_budg
   ec_budget_init(out, m->options.max_steps,
                  m->options.max_bytes ? m->options.max_bytes : ec_machine_bytes() / 2, interrupt);
   if (!m->options.max_steps) out->instructions = EC_MAX_INSTRUCTIONS;
+  if (!m->options.max_bytes) out->growth = 0;
 }
 
 ec_status ec_method_execute(ec_method *m, ec_error *err) {

@@ -315,6 +315,41 @@ def test_bytes_of_a_call() -> None:
     assert method(np.array(MB)).shape == (MB,)
 
 
+@pytest.mark.parametrize("op", ["full", "repeat", "constant_pad_nd", "arange"])
+def test_growth_that_nobody_asked_for(op: str) -> None:
+    """A small file cannot grow a tensor to gigabytes, unless max_bytes= allows it."""
+    plan, many = Plan(), 1 << 28
+    x, y = plan.input((1,)), plan.output((1,), at=None, dynamism=2)
+    arguments = {"full": ([many], 1.0), "repeat": (x, [many]), "arange": (many,),
+                 "constant_pad_nd": (x, [many, 0], 1.0)}  # fmt: skip
+    plan.call(f"aten::{op}.out", *arguments[op], y)
+    pte = build(plan)
+
+    def run() -> int:
+        before = peak()
+        with pytest.raises(MemoryAllocationFailedError, match=r"without a bound.*max_bytes="):
+            limited(pte)(np.ones(1, np.float32))
+        return peak() - before
+
+    assert alone(run) < 50
+
+
+def test_growth_with_the_inputs() -> None:
+    """Inputs raise the bound, and so does max_bytes=."""
+    plan = Plan()
+    x, y = plan.input((1,), dynamism=2, at=None), plan.output((1,), at=None, dynamism=2)
+    plan.call("aten::repeat.out", x, [14], y)
+    pte, array = build(plan), np.ones(10 * MB, np.float32)
+    loaded = Runtime.get().load_program(pte)
+    assert loaded.load_method("forward")(array).shape == (140 * MB,)
+    plan = Plan()
+    y = plan.output((1,), at=None, dynamism=2)
+    plan.call("aten::full.out", [135 * MB], 1.0, y)
+    with pytest.raises(MemoryAllocationFailedError, match="max_bytes="):
+        limited(build(plan))()
+    assert limited(build(plan), max_bytes=2000 * MB)().shape == (135 * MB,)
+
+
 def test_traces_do_not_take_from_the_bytes() -> None:
     plan, _ = adding(50)
     method = limited(build(plan), max_bytes=100_000)
