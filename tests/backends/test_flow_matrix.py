@@ -54,7 +54,7 @@ MISLOWERED = {
     ("coreml-static8", "mobilenet"): "",
     # All steps share a bias in integers of the first step's scale; operators take their own.
     ("cadence-int8", "lstm"): "", ("cadence-layer-norm", "lstm"): "",
-    ("cadence-fused-relu", "lstm"): "",
+    ("cadence-fused-relu", "lstm"): "", ("cadence-wake-word", "lstm"): "",
     # A convolution drops its ReLU, also where zero is not the least integer: its results before
     # the skip connection have the zero point -96, and negative ones remain.
     ("cadence-fused-relu", "unet"): "",
@@ -62,6 +62,7 @@ MISLOWERED = {
     # [in, out], also in its reference.
     ("cadence-w8a32", "cnn"): "quantized_w8a32_linear.out: 'bias' has 10 elements, expected 16",
     ("cadence-w8a32", "mobilenet"): "w8a32_linear.out: 'bias' has 8 elements, expected 16",
+    ("cadence-w8a32", "lstm"): "w8a32_linear.out: 'bias' has 64 elements, expected 16",
     # A convolution before a skip connection remains aten.convolution, of int8 with a bias of int32.
     ("cortex-m-m55", "unet"): "'bias': dtype int32, expected int8",
     ("cortex-m-m4", "unet"): "'bias': dtype int32, expected int8",
@@ -100,6 +101,9 @@ TIES = 0.1
 """The share of results that may be a step off: eager scales sums in float32, devices in integers,
 so that a sum at the boundary between two steps is rounded to either, there or in a layer before."""
 
+HALF_TIES = 0.01
+"""The same where the module rounds as the payload does: only float32 sums are in another order."""
+
 
 def load(scheme: matrix.Scheme, model_name: str) -> matrix.Loaded:
     if not all(map(importlib.util.find_spec, scheme.packages)):
@@ -119,9 +123,13 @@ def check_close(scheme: matrix.Scheme, step: float, actual: Any, expected: Any) 
     assert expected.std() > 0.3  # results that say something
     off = np.abs(actual.astype(np.float64) - expected)
     limit = scheme.limit * max(1.0, float(np.abs(expected).max()))
-    assert off.max() <= max(limit, 1.001 * steps * step), (off.max(), limit, step)
+    # Two results a step apart are each rounded by half a unit in the last place.
+    rounding = float(np.spacing(np.float16(np.abs(expected).max()))) if scheme.is_half else 0.0
+    most = max(limit, 1.001 * steps * step + rounding)
+    assert off.max() <= most, (off.max(), limit, step)
     if steps <= 2:
-        assert np.count_nonzero(off > limit) <= max(1, TIES * off.size)
+        share = HALF_TIES if scheme.is_half else TIES
+        assert np.count_nonzero(off > limit) <= max(1, share * off.size)
 
 
 def check_runs_there(scheme: matrix.Scheme, program: Any, quantised: bool) -> None:

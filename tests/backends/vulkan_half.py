@@ -1,5 +1,6 @@
 """The lowered module as a Vulkan payload with `force_fp16` computes it.
 
+Quantisations between two calls of floats (a product of attention and its factor) are left out.
 Constants, the parameters of activations that are chosen at run time, and the results of calls are
 float16. A fused call (a product with the dequantisation of its operands, and the quantisation of
 its result) computes in float32 and rounds once.
@@ -45,6 +46,17 @@ def _is_fused(node: Any) -> bool:
     return False
 
 
+def _is_dropped(node: Any) -> bool:
+    """Return True for a quantisation between two calls of floats, which the flow leaves out, and
+    for its dequantisation."""
+    if _dequantizes(node):
+        return _quantizes(node.args[0]) and _is_dropped(node.args[0])
+    if not _quantizes(node) or not isinstance(node.args[0], fx.Node) or _is_fused(node.args[0]):
+        return False
+    readers = [reader for user in node.users for reader in user.users]
+    return all(map(_dequantizes, node.users)) and not any(map(_takes_integers, readers))
+
+
 def _rounded(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(map(_rounded, value))
@@ -55,6 +67,8 @@ def _rounded(value: Any) -> Any:
 
 class _Rounding(fx.Interpreter):
     def run_node(self, node: fx.Node) -> Any:
+        if _is_dropped(node):
+            return self.fetch_args_kwargs_from_env(node)[0][0]
         value = super().run_node(node)
         return value if _is_fused(node) else _rounded(value)
 
