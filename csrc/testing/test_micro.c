@@ -110,6 +110,14 @@ static void check_taps(ec_test *t, const ec_micro *m, const float *a) {
       data[channel * CHANNEL + (size_t)taps.tap[tap].offset + c] = b[k * m->cols + c];
     }
   }
+  for (size_t lanes = 1; lanes <= m->rows; lanes++) {
+    float packed[DEPTH * EC_MICRO_LANES + 1] = {0};
+    ec_micro_pack_taps(DEPTH, &taps, lanes, m->rows, packed);
+    for (size_t i = 0; i < DEPTH * m->rows; i++) {
+      const size_t k = i / m->rows, lane = i % m->rows;
+      EC_CHECK(t, packed[i] == (lane < lanes ? b[k * m->cols + lane] : 0));
+    }
+  }
   const size_t stride = m->cols + 3, bytes = ROOM * sizeof *sums;
   for (int twice = 0; twice < 2; twice++)
     for (size_t step = 0; step < EC_MICRO_STEPS; step++) {

@@ -210,6 +210,34 @@ def test_lines_in_place(seed):
     assert found.tobytes() == packed.tobytes()
 
 
+def small_images(seed: int) -> list:
+    """Return arguments with few positions for each image, and as many output channels."""
+    rng = np.random.default_rng(seed)
+    groups, kernel = 1 + seed % 5 // 4, [int(n) for n in rng.integers(1, 4, 2)]
+    sizes = [int(n) for n in rng.integers(3, 15, 2)]
+    x = rng.standard_normal((int(rng.integers(1, 10)), groups * int(rng.integers(1, 60)), *sizes))
+    out = groups * int(rng.integers(20, 100))
+    w = rng.standard_normal((out, x.shape[1] // groups, *kernel))
+    bias = rng.standard_normal(out).astype(F) if seed % 2 else None
+    pads = [k // 2 if seed % 3 else 0 for k in kernel]
+    return [x.astype(F), w.astype(F), bias, [1, 1], pads, [1, 1], False, [0, 0], groups]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_small_images(seed):
+    """Transposed products, of several images at once, have the bits of those of packed rows, which
+    inputs without adjacent columns have."""
+    args = small_images(seed)
+    whole = [np.rint(2 * a) if isinstance(a, np.ndarray) else a for a in args]
+    (wanted,) = convolve(whole)
+    check(NAME, whole, orders=[None], wanted=[wanted])
+    (found,) = run(NAME, [*args, Out(wanted.shape)])
+    for order in ((0, 2, 1, 3), (1, 0, 2, 3), (0, 3, 1, 2)):
+        other = [array_of(args[0], order), *args[1:]]
+        (same,) = run(NAME, [*other, Out(wanted.shape)])
+        assert found.tobytes() == same.tobytes(), order
+
+
 def array_of(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
     """Return a copy with this order of dimensions in memory."""
     return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))

@@ -41,6 +41,10 @@ typedef struct ec_conv_phase {
   int64_t out_offset;                   /* in elements, of its first output */
   int64_t channels, channel_stride;     /* of one group of the input */
   int64_t taps;
+  int64_t adjacent;    /* positions from a row's or an image's start on that read adjacent elements
+                        * with each tap; 0: it is not known */
+  int64_t images, image_stride; /* of one product: all of a call, or one */
+  bool turned;         /* the transposed product: lanes of vectors are output channels */
   bool channels_last;  /* k counts taps in the outer loop, channels in the inner one */
   const void *zeros;                    /* `channels` zeros: the padding */
   const int64_t *weights;               /* offset of the weight's element for each k */
@@ -66,6 +70,10 @@ ec_conv_depthwise ec_conv_rows_f32(const ec_conv *conv);
 /* Lists what a panel of positions reads of one line: adjacent ones read adjacent
  * elements. */
 void ec_conv_list_taps(const ec_gemm_side *side, const ec_gemm_panel *panel, ec_micro_taps *taps);
+
+/* Packs a panel of positions of all images, of which p->adjacent ones at a time read one line. */
+void ec_conv_pack_taps(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
+                       void *packed);
 
 /* Positions of a call's arguments from `input` to `groups`, without the bias. */
 typedef struct ec_conv_args {

@@ -77,13 +77,44 @@ static bool is_pointwise(const ec_conv_phase *p, int64_t *stride) {
   return one_stride(p->line, true, stride);
 }
 
-/* True if adjacent positions read adjacent elements of the input with each tap, across the ends of
- * rows, too. */
-static bool is_one_line(const ec_conv_phase *p) {
+/* Returns how many positions read adjacent elements of the input with each tap: of a row, or of an
+ * image if they do so across the ends of rows, too. 0: none. */
+static int64_t count_adjacent(const ec_conv *conv, const ec_conv_phase *p) {
   int64_t stride;
+  const ec_conv_line *row = &p->line[2];
+  if (conv->dtype != EC_FLOAT32 || p->channels_last) return 0;
+  if (!p->taps || p->taps > EC_MICRO_TAPS) return 0;
+  if (row->out > 1 && (row->step != 1 || row->in_stride != 1)) return 0;
   for (size_t d = 0; d < EC_CONV_AXES; d++)
-    if (p->line[d].out != 1 && p->line[d].step != 1) return false;
-  return p->taps <= EC_MICRO_TAPS && one_stride(p->line, true, &stride) && stride == 1;
+    if (p->line[d].out != 1 && p->line[d].step != 1) return row->out;
+  return one_stride(p->line, true, &stride) && stride == 1 ? count_positions(p) : row->out;
+}
+
+static int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+/* Chooses the transposed product if it has fewer products: vectors then are output channels, and
+ * small images, of 7 x 7 or 14 x 14 positions, fill few panels. A product may be of all images. */
+static void choose_product(const ec_call *c, const ec_conv *conv, ec_conv_phase *p) {
+  enum {
+    PACKING = 4,  /* as many output channels take as long as the packing of positions */
+    SHARING = 48, /* the same, where other threads read what one has packed */
+    MOST = 384    /* positions of one product, whose parts stay in a second-level cache */
+  };
+  const ec_micro *micro = ec_micro_find(EC_MICRO_FLOAT);
+  const int64_t n = count_positions(p), m = conv->out_channels, width = (int64_t)micro->cols;
+  const int64_t step = (int64_t)micro->rows / EC_MICRO_STEPS;
+  const int64_t threads = (int64_t)ec_threads_count(c->threads);
+  int64_t stride;
+  if (!ec_micro_find_taps(micro) || conv->transposed || c->reference) return;
+  if (p->adjacent < step || n <= step || m <= step) return;
+  const bool many = n <= MOST && one_stride(p->line, false, &stride);
+  const int64_t products = many ? (conv->batch - 1) / (MOST / n) + 1 : conv->batch;
+  const int64_t images = (conv->batch - 1) / products + 1;
+  const int64_t plain = round_up(n, width * threads) * round_up(m, step) * images;
+  const int64_t packing = threads > 1 ? SHARING : PACKING;
+  const int64_t turned = (round_up(m, width * threads) + packing) * round_up(n * images, step);
+  p->turned = turned * 32 < plain * 31;
+  if (p->turned) p->images = images;
 }
 
 /* Initialises both sides of a phase's product, without their data. */
@@ -97,17 +128,25 @@ static void init_sides(const ec_conv *conv, const ec_conv_phase *p, ec_gemm_side
   if (!conv->transposed) a->kept = conv->kept; /* a phase has other weights */
   a->variant = p->channels_last;
   *b = (ec_gemm_side){.pack = p->channels_last ? loops->channels : loops->rows, .geometry = p};
-  if (!EC_IS_SMALL && conv->dtype == EC_FLOAT32 && !p->channels_last && is_one_line(p))
-    b->list = ec_conv_list_taps;
-  if (is_pointwise(p, &stride)) *b = (ec_gemm_side){.lane = stride, .k = p->channel_stride};
+  if (!EC_IS_SMALL && p->turned) b->pack = ec_conv_pack_taps;
+  else if (!EC_IS_SMALL && p->adjacent >= count_positions(p)) b->list = ec_conv_list_taps;
+  if (!p->turned && is_pointwise(p, &stride))
+    *b = (ec_gemm_side){.lane = stride, .k = p->channel_stride};
 }
 
 /* Runs all images and groups of one phase with outputs on one stride. */
 static void run_products(const ec_conv *conv, const ec_conv_phase *p, ec_gemm *g, ec_gemm_out to) {
   ec_gemm_side a, b;
   init_sides(conv, p, &a, &b);
-  ec_gemm_resize(g, (ec_gemm_size){conv->out_channels, count_positions(p), p->channels * p->taps});
-  for (int64_t n = 0; n < conv->batch; n++)
+  const int64_t positions = count_positions(p);
+  if (p->images > 1) {
+    to.line = positions;
+    to.next = conv->out_batch;
+  }
+  for (int64_t n = 0; n < conv->batch; n += p->images) {
+    const int64_t images = ec_min_i64(p->images, conv->batch - n);
+    ec_gemm_resize(g, (ec_gemm_size){conv->out_channels, positions * images,
+                                     p->channels * p->taps});
     for (int64_t i = 0; i < conv->groups; i++) {
       int64_t first = i * conv->out_channels;
       a.data = element_at(conv, conv->weight, i * conv->weight_group);
@@ -118,6 +157,7 @@ static void run_products(const ec_conv *conv, const ec_conv_phase *p, ec_gemm *g
       if (conv->bias) to.add = element_at(conv, conv->bias, first);
       ec_gemm_run(g, &a, &b, &to);
     }
+  }
 }
 
 /* Runs one phase as matrix products: of all positions, or plane by plane. */
@@ -147,7 +187,8 @@ static void run_phase(const ec_conv *conv, ec_conv_phase *p, ec_gemm *g) {
 
 /* Allocates the tables of a phase. */
 static ec_status init_phase(ec_call *c, const ec_conv *conv, ec_conv_phase *p) {
-  *p = (ec_conv_phase){.channels = conv->in_channels, .channel_stride = conv->in_channel};
+  *p = (ec_conv_phase){.channels = conv->in_channels, .channel_stride = conv->in_channel,
+                       .images = 1, .image_stride = conv->in_batch};
   p->channels_last = conv->in_channel == 1 && conv->in_channels > 1;
   if (conv->in_channels == 0) return EC_OK;
   int64_t taps = 1;
@@ -196,13 +237,14 @@ static ec_status init_worker(ec_call *c, const ec_conv *conv, const ec_conv_phas
       return ec_fail(c->err, EC_MEMORY_ALLOCATION_FAILED, "no memory for a row");
     return ec_call_scratch(c, w->blocks, w->room, &w->sums);
   }
-  int64_t n = 1, k = p->channels;
+  int64_t n = p->images, k = p->channels;
   for (size_t d = 0; d < EC_CONV_AXES; d++) {
     n *= axis[d].out;
     k *= p->channels ? axis[d].kernel : 0;
   }
   ec_gemm_out out = {.row = conv->out_channel};
   out.col = conv->out_channel == 1 && conv->groups * conv->out_channels > 1 ? 0 : 1;
+  if (p->turned) out = (ec_gemm_out){.row = 1};
   return ec_gemm_init(c, conv->dtype, (ec_gemm_size){conv->out_channels, n, k}, &out, &w->gemm);
 }
 
@@ -229,8 +271,17 @@ static void run_depthwise(void *user, size_t begin, size_t end) {
   }
 }
 
-static void run_one(const ec_call *c, const ec_conv *conv, ec_conv_phase *p, worker *w) {
+static void init_lines(const ec_conv *conv, const int64_t *at, ec_conv_phase *p) {
+  p->out_offset = 0;
+  for (size_t d = 0; d < EC_CONV_AXES; d++) {
+    init_line(&conv->axis[d], conv->transposed, conv->in_channels == 0, at[d], &p->line[d]);
+    p->out_offset += at[d] * conv->axis[d].out_stride;
+  }
   p->taps = p->line[0].taps * p->line[1].taps * p->line[2].taps;
+  p->adjacent = EC_IS_SMALL ? 0 : count_adjacent(conv, p);
+}
+
+static void run_one(const ec_call *c, const ec_conv *conv, ec_conv_phase *p, worker *w) {
   if (!w->depthwise) {
     int64_t *weights;
     memcpy(&weights, &p->weights, sizeof weights);
@@ -246,19 +297,17 @@ ec_status ec_conv_run_fast(ec_call *c, const ec_conv *conv) {
   const ec_conv_axis *axis = conv->axis;
   ec_conv_phase p;
   worker w;
+  int64_t phases[EC_CONV_AXES], i[EC_CONV_AXES] = {0};
   EC_TRY(init_phase(c, conv, &p));
+  init_lines(conv, i, &p);
+  if (!EC_IS_SMALL) choose_product(c, conv, &p);
   EC_TRY(init_worker(c, conv, &p, &w));
-  int64_t phases[EC_CONV_AXES], i[EC_CONV_AXES];
   for (size_t d = 0; d < EC_CONV_AXES; d++)
     phases[d] = conv->transposed ? ec_min_i64(axis[d].stride, axis[d].out) : 1;
   for (i[0] = 0; i[0] < phases[0]; i[0]++)
     for (i[1] = 0; i[1] < phases[1]; i[1]++)
       for (i[2] = 0; i[2] < phases[2]; i[2]++) {
-        p.out_offset = 0;
-        for (size_t d = 0; d < EC_CONV_AXES; d++) {
-          init_line(&axis[d], conv->transposed, conv->in_channels == 0, i[d], &p.line[d]);
-          p.out_offset += i[d] * axis[d].out_stride;
-        }
+        init_lines(conv, i, &p);
         run_one(c, conv, &p, &w);
       }
   return EC_OK;

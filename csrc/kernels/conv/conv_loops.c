@@ -109,6 +109,25 @@ void ec_conv_list_taps(const ec_gemm_side *side, const ec_gemm_panel *panel, ec_
   }
 }
 
+void ec_conv_pack_taps(const ec_gemm_side *side, const ec_gemm_panel *panel, size_t width,
+                       void *packed) {
+  const ec_conv_phase *p = side->geometry;
+  const int64_t positions = p->line[0].out * p->line[1].out * p->line[2].out;
+  ec_micro_taps taps;
+  for (int64_t lane = 0, count; lane < panel->lanes; lane += count) {
+    const int64_t image = (panel->lane0 + lane) / positions;
+    const int64_t at = (panel->lane0 + lane) % positions;
+    count = ec_min_i64(panel->lanes - lane, p->adjacent - at % p->adjacent);
+    const ec_gemm_panel part = {at, count, panel->k0, panel->depth};
+    ec_gemm_side from = *side;
+    from.data = (const float *)side->data + image * p->image_stride;
+    ec_conv_list_taps(&from, &part, &taps);
+    /* The lanes after these are zeros until the next ones are written. */
+    ec_micro_pack_taps((size_t)panel->depth, &taps, width - (size_t)lane, width,
+                       (float *)packed + lane);
+  }
+}
+
 #define EC_TEMPLATE "kernels/conv/conv_pack.tmpl.h"
 #include "kernels/linalg/foreach_gemm_real.h"
 #undef EC_TEMPLATE

@@ -16,7 +16,7 @@ enum {
   PANEL_BYTES = 24576, /* of one packed panel of B: most of a first-level cache */
   VECTOR_ROWS = 2,  /* at most this number of rows are computed by vector loops, without packing */
   PIECE_ELEMENTS = 1 << 15, /* minimum packed by one thread */
-  PIECE_PRODUCTS = 1 << 20  /* minimum multiplied by one thread */
+  PIECE_PRODUCTS = 1 << 20  /* least multiplied by one thread, about */
 };
 
 /* The part of a product that is packed at once. */
@@ -227,8 +227,9 @@ static void multiply_panels(void *user, size_t begin, size_t end) {
 static void multiply_block(block *w) {
   const size_t width = w->g->micro->cols;
   const size_t products = (size_t)w->rows * (size_t)w->depth * width; /* of one panel */
-  ec_threads_run(w->g->threads, ((size_t)w->cols + width - 1) / width,
-                 1 + PIECE_PRODUCTS / products, multiply_panels, w);
+  const size_t grain = (PIECE_PRODUCTS + products / 2) / products; /* nearest */
+  ec_threads_run(w->g->threads, ((size_t)w->cols + width - 1) / width, grain ? grain : 1,
+                 multiply_panels, w);
 }
 
 static void run_block(block *w) {

@@ -146,15 +146,36 @@ static void pack_quads(const ec_gemm_side *side, const ec_gemm_panel *panel, siz
     memset(to + i * width + rows, 0, (width - rows) * sizeof *to);
 }
 
-#define ROW_OF(name, pack, axpy, type, in_place)                                                   \
-  {EC_KEEP(name, pack),        EC_KEEP(name, store_##name), EC_KEEP(name, axpy),                   \
+/* ---- storing of transposed products --------------------------------------------------------- */
+
+/* store_float32, row by row of the transposed tile if those are contiguous. */
+static void store_turned(const ec_gemm_out *out, const ec_gemm_tile *tile) {
+  const bool plain = out->alpha.kind == EC_KIND_NONE && out->beta.kind == EC_KIND_NONE;
+  const bool turned = plain && out->row == 1 && out->col != 1 && tile->sums;
+  if (!turned) {
+    store_float32(out, tile);
+    return;
+  }
+  for (int64_t i = 0; i < tile->cols; i++) {
+    const float *sums = (const float *)tile->sums + i, *add = out->add;
+    float *to = (float *)out->data + tile->row + (tile->col + i) * out->col;
+    if (add) add += tile->row * out->add_row + (tile->col + i) * out->add_col;
+    for (int64_t r = 0; r < tile->rows; r++, sums += tile->stride)
+      to[r] = add ? *sums + add[r * out->add_row] : *sums;
+  }
+}
+
+#define ROW_OF(name, pack, store, axpy, type, in_place)                                            \
+  {EC_KEEP(name, pack),        EC_KEEP(name, store),            EC_KEEP(name, axpy),               \
    EC_KEEP(name, dot_##name),  EC_KEEP(name, reference_##name), type, in_place}
-#define ROW(name, type, in_place) ROW_OF(name, pack_##name, axpy_##name, type, in_place)
+#define ROW(name, type, in_place)                                                                  \
+  ROW_OF(name, pack_##name, store_##name, axpy_##name, type, in_place)
 
 const ec_gemm_loops ec_gemm_loops_of[EC_DTYPE_COUNT] = {
     [EC_FLOAT16] = ROW(float16, EC_MICRO_FLOAT, false),
     [EC_BFLOAT16] = ROW(bfloat16, EC_MICRO_FLOAT, false),
     [EC_FLOAT32] = ROW_OF(float32, EC_IS_SMALL ? pack_float32 : pack_quads,
+                          EC_IS_SMALL ? store_float32 : store_turned,
                           EC_IS_SMALL ? axpy_float32 : axpy_near, EC_MICRO_FLOAT, true),
     [EC_FLOAT64] = ROW(float64, EC_MICRO_DOUBLE, true),
     [EC_UINT8] = ROW(uint8, EC_MICRO_UINT32, false),

@@ -67,4 +67,8 @@ const ec_micro *ec_micro_find(ec_micro_type type);
  * none. */
 const ec_micro_taps_fn *ec_micro_find_taps(const ec_micro *micro);
 
+/* Writes to[i * width + lane] = what row i reads in each of the first `lanes` ones, at most 16.
+ * Only on machines with ec_micro_find_taps. */
+void ec_micro_pack_taps(size_t k, const ec_micro_taps *b, size_t lanes, size_t width, float *to);
+
 #endif

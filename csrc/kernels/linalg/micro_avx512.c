@@ -48,4 +48,18 @@ EC_M_TARGET static inline vector_f load_tap(const float *from, uint64_t inside) 
 #include "kernels/linalg/micro_steps.tmpl.h"
 
 const ec_micro_taps_fn ec_micro_taps_avx512[EC_MICRO_STEPS] = {taps_1, taps_2, taps_3};
+
+EC_M_TARGET void ec_micro_pack_taps(size_t k, const ec_micro_taps *taps, size_t lanes, size_t width,
+                                    float *to) {
+  typedef float EC_M_T;
+  EC_M_BEGIN;
+  const __mmask16 written = (__mmask16)((1u << lanes) - 1);
+  for (; k; k--, to += width, EC_M_NEXT)
+    _mm512_mask_storeu_ps(to, written, (__m512)load_tap(b + tap->offset, tap->inside));
+}
+#else
+void ec_micro_pack_taps(size_t k, const ec_micro_taps *taps, size_t lanes, size_t width,
+                        float *to) {
+  (void)k, (void)taps, (void)lanes, (void)width, (void)to;
+}
 #endif
