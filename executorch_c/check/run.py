@@ -12,6 +12,7 @@ from executorch_c import _engines, _extras
 from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c.check import cases as making
 from executorch_c.check import flows
+from executorch_c.check.coverage import Coverage
 from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.flows import Call, Subject
 from executorch_c.check.judge import Audit, Judge, Noise, QuantizedJudge
@@ -79,6 +80,7 @@ class Check:
         else:
             self.judge = Judge(options.limits, **tolerances)
         self._case: CallSequence | None = None
+        self.coverage = Coverage(program, self.loaded)
 
     def limits(self) -> list[tuple[int, ...] | None]:
         """Return the largest sizes of each dynamic input that the program has room for."""
@@ -105,6 +107,7 @@ class Check:
             actual = self.ours(inputs)
         except Exception as error:
             return CheckedCase(case.kind, case.about, inputs, None, error=error)
+        self.coverage.see(inputs)
         self._case = case
         found = self._compared(case, inputs, actual, expected, floats)
         if case.kind != "state" or floats is None or self.oracle.changes_state(self.example):
@@ -322,6 +325,7 @@ def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
         if not any(one["delegates"] for one in program.info()["methods"]):
             yield "nothing of the model was delegated to XNNPACK"
     yield from _on_other_engines(program)
+    yield from check.coverage.notes()
     if plan.stateful and _starts_nonzero(check.eager):
         yield ("buffers that the model changes do not start from zero; the official exporter "
                "writes such values only with InitializedMutableBufferPass")  # fmt: skip

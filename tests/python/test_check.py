@@ -497,3 +497,27 @@ def test_tolerances_by_output(flow: str) -> None:
     assert "('right')" not in str(tight)
     with pytest.raises(ValueError, match="'left'"):
         check_model(model, (x,), flow=way, n_random=0, atol={"left": 1.0})
+
+
+class Branches(nn.Module):
+    """Two branches, of which positive inputs take the first."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * self.factor, (x,))  # type: ignore[no-any-return]
+
+
+def test_a_branch_that_no_case_takes_is_noted() -> None:
+    """A wrong branch matches as long as no input takes it."""
+    x = torch.rand(8)
+    pte = export(Branches(3.0), x)
+    result = check_model(Branches(2.0).eval(), (x,), program=pte)
+    assert result.verdict == "match"
+    [note] = [one for one in result.notes if "ran in no case" in one]
+    assert "aten::mul" in note and note.startswith("1 of 5 instructions")
+    assert note in " ".join(str(result).split())
+    result = check_model(Branches(2.0).eval(), (x,), program=pte, real_inputs=[(-x,)])
+    assert result.verdict == "differ" and not [n for n in result.notes if "in no case" in n]
