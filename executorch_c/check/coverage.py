@@ -1,4 +1,4 @@
-"""Instructions of a program with jumps that no case of a check runs: a branch that no input takes."""
+"""Instructions of a program with jumps that no case of a check runs: a branch never taken."""
 
 from __future__ import annotations
 

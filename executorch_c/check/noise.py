@@ -185,5 +185,6 @@ def samples(
                 warnings.simplefilter("ignore")
                 found.append(run(RandomRounding(seed, epsilon)))
         except (RuntimeError, NotImplementedError, AssertionError, TypeError):
+            torch._dynamo.reset()  # a failure of torch.cond's compiler stays for plain calls
             return None
     return found

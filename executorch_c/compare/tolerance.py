@@ -399,6 +399,14 @@ def uninformative_all(expected: Iterable[Array]) -> str:
     return ""
 
 
+def uninformative_ends(outputs: Sequence[Array]) -> str:
+    """Return the reason why no output of a program can show an error, whatever its values between
+    can, or an empty text."""
+    if outputs and all(one.size and np.isnan(widened(one)).all() for one in outputs):
+        return "every output is NaN everywhere: give other inputs, or see check_nan"
+    return ""
+
+
 def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:
     """Return the number of elements out of tolerance; all elements if the RMS error is."""
     with np.errstate(all="ignore"):

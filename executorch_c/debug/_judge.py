@@ -129,11 +129,14 @@ class Walk:
         self.interrupted = False
 
     def uninformative(self) -> str:
-        """Return the reason why no compared value can show an error, or an empty text."""
+        """Return the reason why no compared value, or no output, can show an error, or an empty
+        text."""
         rows = [row.eager for row in self.rows if not self.varying or row.node in self.varying]
-        found = chain(rows, (eager for _, _, eager in self.ends))
-        given = self.limits is None or self.limits.given
-        return "" if given else tolerance.uninformative_all(found)
+        ends = [eager for _, _, eager in self.ends]
+        if self.limits is None or self.limits.given:
+            return ""
+        reason = tolerance.uninformative_ends(ends)
+        return reason or tolerance.uninformative_all(chain(rows, ends))
 
     def unshown(self) -> Iterator[str]:
         """Yield a note if nodes compute zeros from a state of zeros, as before the first call: a

@@ -171,11 +171,11 @@ def _compare(
     if not judged:
         return judged, notes, "no values and no outputs were compared"
     values = (a.values[i].data for i, _ in pairs)
-    expected = chain(
-        (value for value in values if value.size > 1),  # no factors and other numbers
-        map(as_array, filter(_is_number, a.outputs)),
-    )
-    return judged, notes, "" if limits.given else tolerance.uninformative_all(expected)
+    outputs = list(map(as_array, filter(_is_number, a.outputs)))
+    inner = (value for value in values if value.size > 1)  # no factors and other numbers
+    reason = tolerance.uninformative_ends(outputs)
+    reason = reason or tolerance.uninformative_all(chain(inner, outputs))
+    return judged, notes, "" if limits.given else reason
 
 
 def _without_mispaired(

@@ -21,7 +21,7 @@ from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
 )
 from executorch.exir import to_edge_transform_and_lower
 from executorch_c import cli
-from executorch_c.devtools import compare_kernels, compare_programs
+from executorch_c.devtools import compare_kernels, compare_programs, explain
 from executorch_c.debug._graphs.names import kind
 from exports import export
 from torch import nn
@@ -349,3 +349,19 @@ def test_values_that_can_show_no_error() -> None:
     assert report.verdict == "inconclusive" and "give other inputs" in report.reason
     assert compare_programs(a, b, [torch.randn(2, 4)]).verdict == "differ"
     assert compare_programs(a, a, [torch.randn(2, 4)]).verdict == "match"
+
+
+class Lost(nn.Module):
+    """NaN everywhere, after values that are right."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x) * float("nan")
+
+
+def test_outputs_of_nan_are_no_match() -> None:
+    """Whatever the program computes there, it could not differ."""
+    x = torch.randn(2, 4)
+    pte = export(Lost(), x)
+    for report in (compare_programs(pte, pte, [x]), explain(pte, Lost().eval(), (x,))):
+        assert report.verdict == "inconclusive" and len(report) > 1
+        assert "every output is NaN everywhere" in str(report)
