@@ -506,8 +506,11 @@ class Branches(nn.Module):
         super().__init__()
         self.factor = factor
 
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * self.factor, (x,))  # type: ignore[no-any-return]
+    def forward(self, x: Tensor) -> Any:
+        def other(x: Tensor) -> Tensor:
+            return x * self.factor
+
+        return torch.cond(x.sum() > 0, lambda x: x + 1, other, (x,))
 
 
 def test_a_branch_that_no_case_takes_is_noted() -> None:
