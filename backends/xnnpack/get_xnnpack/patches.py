@@ -10,6 +10,7 @@ from pathlib import Path
 from get_xnnpack.copies import COPIES
 from get_xnnpack.decoding import DECODING
 from get_xnnpack.integers import PRODUCTS, STEPS, TABLES
+from get_xnnpack.invoke import INVOKE
 from get_xnnpack.kernels import DEPTHWISE, TANH
 from get_xnnpack.log import XnnpackError
 from get_xnnpack.packing import PACKING, PARTS, SCALES
@@ -439,7 +440,7 @@ TRANSPOSED = (
 XNNPACK = (
     *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *FUSION, *MEMORY, *PLAN, *NARROW,
     *TRANSPOSED, *DEPTHWISE, *TANH, *PACKING, *PARTS, *SCALES, *DECODING, *COPIES, *PRODUCTS,
-    *STEPS, *TABLES,
+    *STEPS, *TABLES, *INVOKE,
 )  # fmt: skip
 """The patches of XNNPACK."""
 
