@@ -319,6 +319,26 @@ def test_inputs_that_the_model_changes() -> None:
     assert not explain(export(Function(lambda x: x * 2 + 1), x), Function(doubled), (x,)).ok
 
 
+class Positions(nn.Module):
+    """A module that adds positions of a dtype."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.arange(4, dtype=self.dtype).to(torch.int32)
+
+
+def test_a_node_that_eager_cannot_compute() -> None:
+    """torch exports arange of uint16, for which it has no kernel."""
+    x = torch.randn(4)
+    pte = lower(Positions(torch.int32), (x,), "portable")
+    sentence = r"cannot compute node '\w*arange\w*' .*: .*UInt16"
+    with pytest.raises(NotImplementedError, match=sentence):
+        explain(pte, Positions(torch.uint16), (x,))
+
+
 def test_tolerances() -> None:
     model, damaged = net(), net()
     with torch.no_grad():

@@ -20,11 +20,18 @@ NOTHING = Nothing()
 
 
 def call(node: Node, lookup: Callable[[Node], Any]) -> Any:
-    """Run a node; `lookup` returns the values of the nodes before it."""
+    """Run a node; `lookup` returns the values of the nodes before it.
+
+    Raises NotImplementedError, which names the node, if eager has no kernel for its dtypes.
+    """
     from torch.fx.node import map_arg
 
     target: Any = node.target
-    return target(*map_arg(node.args, lookup), **map_arg(node.kwargs, lookup))
+    try:
+        return target(*map_arg(node.args, lookup), **map_arg(node.kwargs, lookup))
+    except NotImplementedError as error:
+        reason = f"eager PyTorch cannot compute node '{node.name}' ({target}) of the reference"
+        raise NotImplementedError(f"{reason}: {error}") from error
 
 
 def attribute(owner: object, node: Node) -> Any:
