@@ -273,6 +273,14 @@ static void wide_div(int64_t n, char *const *at, const int64_t *step, ec_params 
   else fast_div_float32(n, at, step, params);
 }
 
+/* gelu_tanh_of: its products are rounded before they are added. */
+EC_INLINE EC_V gelu_tanh_v(EC_V x) {
+  const EC_V cube = _mm512_mul_ps(_mm512_mul_ps(x, x), x);
+  const EC_V sum = _mm512_add_ps(x, _mm512_mul_ps(EC_SET(0.044715f), cube));
+  const EC_V e = exp_v(_mm512_mul_ps(EC_SET(-0x1.988454p+0f), sum));
+  return _mm512_div_ps(x, _mm512_add_ps(EC_SET(1), e));
+}
+
 /* ---- powers --------------------------------------------------------------------------------- */
 
 /* pow_of of eight elements whose base is (1 + f) 2^e. Sets the bits of powers that are usual. */
@@ -354,6 +362,7 @@ static void wide_pow(int64_t n, char *const *at, const int64_t *step, ec_params 
 EC_512(exp)
 EC_512(erf)
 EC_512(gelu)
+EC_512(gelu_tanh)
 EC_512(sigmoid)
 EC_512(tanh)
 EC_512_RARE(sqrt, sqrt_v)
@@ -366,6 +375,7 @@ EC_512_RARE(cos, cos_v)
 #define fast_exp_float32 wide_exp
 #define fast_erf_float32 wide_erf
 #define fast_gelu_float32 wide_gelu
+#define fast_gelu_tanh_float32 wide_gelu_tanh
 #define fast_sigmoid_float32 wide_sigmoid
 #define fast_tanh_float32 wide_tanh
 #define fast_sqrt_float32 wide_sqrt
