@@ -190,6 +190,21 @@ def test_explain_names_the_layer_in_openvino(
     check_named(made, x, wrong, layer)
 
 
+def test_explain_names_attentions_factor_in_openvino() -> None:
+    """The compiler moves it before the product, which then has the multiplication's name."""
+    from executorch_c.devtools import explain
+
+    made, x = lowered("openvino-fp32", "transformer")
+    factor = np.float32(0.35).tobytes()
+    assert made.pte.count(factor) == 1
+    right = explain(made.pte, made.graph, (x,))
+    assert right and any(line.name.startswith("aten.mul.Tensor") for line in right), str(right)
+    wrong = made.pte.replace(factor, np.float32(0.36).tobytes())
+    report = explain(wrong, made.graph, (x,))
+    (name,) = [line.name for line in report if line.verdict == "source"]
+    assert name.startswith("aten.mul.Tensor (") and name.endswith("bmm, view_copy, mul)"), name
+
+
 @pytest.mark.parametrize("part", [0.5, 0.98])
 @pytest.mark.parametrize(("scheme_id", "model_name", "layer"), MULTIPLIERS)
 def test_explain_names_the_layer_of_wrong_multipliers(

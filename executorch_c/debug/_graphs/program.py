@@ -29,6 +29,9 @@ NO_HANDLE = 0xFFFF
 WITHOUT_BIAS = ("_weight_int8pack_mm", "linear_qcs4w")
 """Products of Vulkan's payloads that have no bias: an addition follows."""
 
+MATMUL = "MatMul "
+"""Begins OpenVINO's note on a product of two values."""
+
 DEAD = "nobody reads it"
 """In a backend's note on a node that is not run."""
 
@@ -55,11 +58,18 @@ class Step:
     is_part: bool = False
     """True for a product whose bias is added by the step after it: the model may have one node for
     both, which is that step's."""
+    multiplies: bool = False
+    """True for a product that has the name of the operator after it, as OpenVINO's of attention."""
 
     @property
     def node_kind(self) -> str:
         """The kind of a graph node that does the same; instructions that quantise are "convert"."""
         return "convert" if self.kind.startswith(("quantize_", "dequantize_")) else self.kind
+
+    @property
+    def path_kinds(self) -> set[str]:
+        """Kinds of the graph's nodes that a step without one of its own computes."""
+        return {self.node_kind, "bmm"} if self.multiplies else {self.node_kind}
 
     @property
     def node_kinds(self) -> set[str | None]:
@@ -234,7 +244,8 @@ class Steps:
                               tuple(dict.fromkeys(made[i] for i in row["inputs"] if i in made)),
                               quantized=not integers.isdisjoint(row["outputs"]),
                               is_part=not parts.isdisjoint(row["outputs"]),
-                              is_product=not parts.isdisjoint(row["inputs"]))  # fmt: skip
+                              is_product=not parts.isdisjoint(row["inputs"]),
+                              multiplies=(row["note"] or "").startswith(MATMUL))  # fmt: skip
             made.update((value, (step, o)) for o, value in enumerate(row["outputs"]))
         return {v["argument"]: made[v["id"]] for v in call.inside["values"]
                 if v["argument"] is not None and v["id"] in made}  # fmt: skip
@@ -246,13 +257,13 @@ class Steps:
     def _node(
         self, call: _Delegate, number: int, order: int, event: Event, name: str,
         sources: tuple[StepSource, ...], quantized: bool = False, is_open: bool = False,
-        is_part: bool = False, is_product: bool = False,
+        is_part: bool = False, is_product: bool = False, multiplies: bool = False,
     ) -> Step:  # fmt: skip
         handle, where = event.debug_handle, f"delegate {call.event.delegate}, node {number}"
         step = Step(order, where, event.name, "linear" if is_product else kind(name), True,
                     tuple(tensors(event)), sources, is_open,
                     frozenset() if handle in (None, NO_HANDLE) else frozenset((handle or 0,)),
-                    quantized, is_part)  # fmt: skip
+                    quantized, is_part, multiplies)  # fmt: skip
         self.steps.append(step)
         return step
 

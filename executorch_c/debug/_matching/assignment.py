@@ -105,7 +105,7 @@ class Assignment:
                 if source in self.guesses:
                     front.guesses.append(source)
                 continue
-            front.through.add(source.kind)
+            front.through |= source.path_kinds
             front.is_open |= source.is_open
             fresh = [one for one in source.sources if one not in seen]
             seen.update(fresh)
@@ -128,7 +128,7 @@ class Assignment:
             through: Kinds of steps on the way that have no node.
             from_constants: Begin at the operators on constants, too.
         """
-        kinds = {step.node_kind, *through}
+        kinds = step.path_kinds | through
         following = _Following(self, start, products=not kinds.isdisjoint(PRODUCTS | ANY))
         if from_constants:
             following.push(self.constants)
