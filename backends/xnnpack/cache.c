@@ -6,7 +6,12 @@
  * payloads), and filters that two nodes of a delegate use in different ways, are packed for the
  * delegate alone.
  *
- * The offset that XNNPACK receives is the address itself, so reading needs no lock. */
+ * The offset that XNNPACK receives is the address itself, so reading needs no lock.
+ *
+ * Large float32 weights of linear layers are packed by the third product that reads them
+ * (get_xnnpack/deferred.h): a block has the state of that, and memory in slabs of their own, whose
+ * pages are not populated before. Their source has to be data of the program's files, which live
+ * as long as the blocks. */
 #include "cache.h"
 
 #include <pthread.h>
@@ -36,6 +41,8 @@ typedef struct block {
   char *text; /* NULL: of one delegate */
   uint32_t seed;
   size_t users;
+  void *state; /* XNNPACK's, of deferred weights; NULL: packed at load */
+  bool is_waiting; /* deferred, and not yet packed */
 } block;
 
 /* The packed weights of a program. */
@@ -46,6 +53,9 @@ typedef struct pool {
   pthread_mutex_t lock; /* guards blocks, their memory, and the creation of runtimes */
   block *blocks;
   ecx_slab *slabs;
+  ecx_slab *deferred;      /* slabs of deferred blocks */
+  size_t waiting;          /* deferred blocks that are not yet packed */
+  ecx_buffer spare;        /* memory that products borrow */
   size_t packed;           /* bytes of all blocks so far */
   uint64_t credit;         /* ns that may be spent on huge pages */
   _Atomic bool is_settled; /* no weights are left that huge pages would make faster */
@@ -55,13 +65,14 @@ typedef struct pool {
 typedef struct name {
   const void *filter, *bias, *scales;
   size_t filter_bytes, scale_bytes;
+  bool is_of_program; /* the filter lives as long as the program */
   char *text; /* NULL: ambiguous */
 } name;
 
 struct ecx_cache {
   struct xnn_weights_cache_provider provider;
   const ec_host *host;
-  const ecx_call *call; /* while a runtime is created */
+  const ecx_call *call; /* while a runtime is created or runs */
   pool *pool;
   name *names;
   size_t name_count;
@@ -70,6 +81,7 @@ struct ecx_cache {
   size_t used_count, used_room;
   const char *done; /* a packed part of the file that is not yet released */
   size_t done_bytes;
+  ecx_buffer lent; /* to a product */
   ecx_cache_figures figures;
 };
 
@@ -154,6 +166,8 @@ static bool add_name(ecx_cache *cache, const ecx_value *filter, const void *bias
                                              .filter_bytes = filter->data.size,
                                              .scales = filter->scales.at,
                                              .scale_bytes = filter->scales.size,
+                                             .is_of_program =
+                                                 filter->data.is_of_program && !filter->data.copy,
                                              .text = copy};
   return copy || !t;
 }
@@ -197,11 +211,13 @@ static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key 
   return b && use_block(cache, b) ? (size_t)(uintptr_t)b->data : SIZE_MAX;
 }
 
-static void *reserve_space(void *context, size_t size) {
-  ecx_cache *cache = context;
-  block *b = cache->host->alloc(sizeof *b);
-  void *data =
-      b && size <= SIZE_MAX / 2 ? ecx_slab_alloc(&cache->pool->slabs, size + ECX_EXTRA) : NULL;
+/* Adds a block to this delegate's own ones. */
+static block *add_block(ecx_cache *cache, size_t size, bool is_deferred) {
+  pool *p = cache->pool;
+  block *b = size <= SIZE_MAX / 2 ? cache->host->alloc(sizeof *b) : NULL;
+  void *data = !b ? NULL
+               : is_deferred ? ecx_slab_reserve(&p->deferred, size + ECX_EXTRA)
+                             : ecx_slab_alloc(&p->slabs, size + ECX_EXTRA);
   if (!data) {
     if (b) cache->host->free(b);
     return NULL;
@@ -210,9 +226,14 @@ static void *reserve_space(void *context, size_t size) {
   cache->own = b;
   cache->figures.packed_bytes += size;
   cache->figures.misses++;
-  cache->pool->packed += size;
-  cache->pool->is_settled = cache->pool->packed < LEAST_HUGE;
-  return data;
+  p->packed += size;
+  p->is_settled = p->packed < LEAST_HUGE;
+  return b;
+}
+
+static void *reserve_space(void *context, size_t size) {
+  block *b = add_block(context, size, false);
+  return b ? b->data : NULL;
 }
 
 static block **find_own(ecx_cache *cache, const void *data) {
@@ -279,7 +300,8 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   ecx_cache *cache = context;
   block **at = find_own(cache, data);
   name *known = find_name(cache, key->kernel, key->bias);
-  if (known) release_filter(cache, known);
+  const bool is_waiting = *at && (*at)->is_waiting;
+  if (known && !is_waiting) release_filter(cache, known);
   block *other = known && known->text ? find_block(cache, known->text, key->seed) : NULL;
   if (!data) return other ? (size_t)(uintptr_t)other->data : SIZE_MAX; /* look_up has found it */
   if (!*at || !known || !known->text) return (size_t)(uintptr_t)data;
@@ -291,7 +313,8 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
     share_block(cache, at, text, key->seed);
     return (size_t)(uintptr_t)data;
   }
-  if (other->size != size || memcmp(other->data, data, size) != 0 || !use_block(cache, other))
+  if (is_waiting || other->is_waiting || other->size != size ||
+      memcmp(other->data, data, size) != 0 || !use_block(cache, other))
     return (size_t)(uintptr_t)data;
   block *mine = *at; /* redundantly packed: some operators look up afterwards */
   *at = mine->next;
@@ -316,6 +339,90 @@ static enum xnn_status delete_cache(void *context) {
   (void)context;
   return xnn_status_success;
 }
+
+/* ---- deferred weights ------------------------------------------------------------------------ */
+
+#ifdef EXECUTORCH_C_DEFERRED
+
+/* Reserves memory for weights that a product packs later: only those whose filter lives as long as
+ * any delegate that may share them. */
+static void *defer(void *context, const struct xnn_weights_cache_look_up_key *key, size_t size,
+                   size_t state_bytes, void **packed) {
+  ecx_cache *cache = context;
+  const name *known = find_name(cache, key->kernel, key->bias);
+  if (!known || !known->text || !known->is_of_program) return NULL;
+  void *state = cache->host->alloc(state_bytes);
+  block *b = state ? add_block(cache, size, true) : NULL;
+  if (!b) {
+    if (state) cache->host->free(state);
+    return NULL;
+  }
+  b->state = state;
+  b->is_waiting = true;
+  cache->pool->waiting++;
+  *packed = b->data;
+  return state;
+}
+
+static block *find_deferred(const ecx_cache *cache, const void *packed) {
+  for (size_t i = 0; i < cache->used_count; i++)
+    if (cache->used[i]->data == packed) return cache->used[i];
+  for (block *b = cache->own; b; b = b->next)
+    if (b->data == packed) return b;
+  return NULL;
+}
+
+static void *find_state(void *context, const void *packed) {
+  const block *b = find_deferred(context, packed);
+  return b ? b->state : NULL;
+}
+
+static void *borrow(void *context, size_t bytes) {
+  ecx_cache *cache = context;
+  pthread_mutex_lock(&cache->pool->lock);
+  cache->lent = cache->pool->spare;
+  cache->pool->spare = (ecx_buffer){0};
+  pthread_mutex_unlock(&cache->pool->lock);
+  return ecx_buffer_grow(cache->host, &cache->lent, bytes) ? cache->lent.at : NULL;
+}
+
+static void give_back(void *context) {
+  ecx_cache *cache = context;
+  pool *p = cache->pool;
+  pthread_mutex_lock(&p->lock);
+  if (p->waiting && !p->spare.at) {
+    p->spare = cache->lent;
+    cache->lent = (ecx_buffer){0};
+  }
+  pthread_mutex_unlock(&p->lock);
+  ecx_buffer_close(cache->host, &cache->lent);
+}
+
+static void begin_packing(void *context, const void *packed) {
+  const ecx_cache *cache = context;
+  pthread_mutex_lock(&cache->pool->lock);
+  ecx_slab_prepare(cache->pool->deferred, packed);
+  pthread_mutex_unlock(&cache->pool->lock);
+}
+
+static void release_part(void *context, const void *filter, size_t bytes) {
+  const ecx_cache *cache = context;
+  cache->host->release_pages(cache->call->call, filter, bytes);
+}
+
+static void end_packing(void *context, const void *packed) {
+  ecx_cache *cache = context;
+  pool *p = cache->pool;
+  pthread_mutex_lock(&p->lock);
+  find_deferred(cache, packed)->is_waiting = false;
+  if (--p->waiting == 0) ecx_buffer_close(cache->host, &p->spare);
+  pthread_mutex_unlock(&p->lock);
+}
+
+static const struct ecx_deferral deferral = {defer,         find_state,   borrow,     give_back,
+                                             begin_packing, release_part, end_packing};
+
+#endif
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
@@ -343,12 +450,16 @@ static void pool_close(const ec_host *host, pool *p) {
   if (last) *at = p->next;
   pthread_mutex_unlock(&pools_lock);
   if (!last) return;
+  ecx_buffer_close(host, &p->spare);
   pthread_mutex_destroy(&p->lock);
   host->free(p);
 }
 
 static void free_block(const ecx_cache *cache, block *b) {
-  ecx_slab_free(&cache->pool->slabs, b->data, b->size + ECX_EXTRA);
+  pool *p = cache->pool;
+  ecx_slab_free(b->state ? &p->deferred : &p->slabs, b->data, b->size + ECX_EXTRA);
+  if (b->is_waiting) p->waiting--;
+  if (b->state) cache->host->free(b->state);
   if (b->text) cache->host->free(b->text);
   cache->host->free(b);
 }
@@ -405,7 +516,11 @@ uint32_t ecx_cache_open(const ecx_call *c, const ecx_graph *graph, const void *p
     cache->host = c->host;
     cache->provider = (struct xnn_weights_cache_provider){
       cache,        look_up,        reserve_space, look_up_or_insert,
-      is_finalized, offset_to_addr, delete_cache};
+      is_finalized, offset_to_addr, delete_cache,
+#ifdef EXECUTORCH_C_DEFERRED /* not in an XNNPACK from XNNPACK_ROOT */
+      &deferral
+#endif
+    };
     if (fill_cache(cache, graph, program)) {
       *out = cache;
       return EC_BACKEND_OK;
@@ -426,9 +541,12 @@ void ecx_cache_leave(ecx_cache *cache) {
   pthread_mutex_unlock(&cache->pool->lock);
 }
 
+void ecx_cache_use(ecx_cache *cache, const ecx_call *c) { cache->call = c; }
+
 void ecx_cache_trim(ecx_cache *cache) {
   pthread_mutex_lock(&cache->pool->lock);
   ecx_slabs_trim(cache->pool->slabs);
+  ecx_slabs_trim(cache->pool->deferred);
   pthread_mutex_unlock(&cache->pool->lock);
 }
 
@@ -437,8 +555,12 @@ bool ecx_cache_is_settled(const ecx_cache *cache) { return cache->pool->is_settl
 void ecx_cache_settle(ecx_cache *cache, uint64_t elapsed) {
   pool *p = cache->pool;
   pthread_mutex_lock(&p->lock);
-  p->credit += elapsed / SHARE;
-  if (!p->is_settled) p->is_settled = !ecx_slabs_collapse(p->slabs, &p->credit);
+  if (!p->waiting) {
+    p->credit += elapsed / SHARE;
+    if (!p->is_settled)
+      p->is_settled = !ecx_slabs_collapse(p->slabs, &p->credit) &&
+                      !ecx_slabs_collapse(p->deferred, &p->credit);
+  }
   pthread_mutex_unlock(&p->lock);
 }
 

@@ -15,6 +15,8 @@ void ecx_cache_close(ecx_cache *cache); /* after the runtime */
  * released. */
 xnn_weights_cache_t ecx_cache_enter(const ecx_call *c, ecx_cache *cache);
 void ecx_cache_leave(ecx_cache *cache);
+/* Says which call runs the delegate from now on: its products may pack deferred weights. */
+void ecx_cache_use(ecx_cache *cache, const ecx_call *c);
 void ecx_cache_trim(ecx_cache *cache); /* called when no more weights are expected for now */
 
 /* Large packed weights move to huge pages bit by bit: after a call that took `elapsed` ns, in a

@@ -33,6 +33,7 @@ static uint32_t make_readable(const ecx_call *c, ecx_data *data) {
 
 static uint32_t find_named(const ecx_call *c, const char *key, const char *what, ecx_data *out) {
   out->key = key;
+  out->is_of_program = true;
   uint32_t status = c->host->named_data(c->call, key, &out->at, &out->size);
   if (status == EC_BACKEND_NOT_FOUND)
     return ecx_fail(c, status,

@@ -184,6 +184,7 @@ static uint32_t set_up_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role
 static uint32_t invoke_runtime(const ecx_call *c, ecx_delegate *d, const ecx_engine *e) {
   const bool is_settled = !d->cache || ecx_cache_is_settled(d->cache);
   const uint64_t start = is_settled ? 0 : ecx_now();
+  if (d->cache) ecx_cache_use(d->cache, c);
   const enum xnn_status status = xnn_invoke_runtime(e->runtime);
   if (!is_settled) ecx_cache_settle(d->cache, ecx_now() - start);
   return status == xnn_status_success ? EC_BACKEND_OK

@@ -117,6 +117,7 @@ struct ecx_slab {
   size_t size, used, blocks;
   size_t trimmed; /* `used` at the last trim */
   size_t huge;    /* bytes that are in huge pages, or cannot be */
+  bool has_asked; /* for huge pages */
 };
 
 /* ---- huge pages ------------------------------------------------------------------------------ */
@@ -187,13 +188,23 @@ static ecx_slab *add_slab(ecx_slab **slabs, size_t least) {
   }
   *slab = (ecx_slab){.next = *slabs, .at = at, .size = size};
   ecx_slabs_trim(*slabs);
-  ask_for_huge_pages(at, size);
   return *slabs = slab;
 }
 
 static size_t round_up(size_t size) { return (size + ALIGN - 1) / ALIGN * ALIGN; }
 
-void *ecx_slab_alloc(ecx_slab **slabs, size_t size) {
+/* Returns the place of a block's slab in the list. */
+static ecx_slab **find_slab(ecx_slab **slabs, const void *block) {
+  while ((uintptr_t)block - (uintptr_t)(*slabs)->at >= (*slabs)->size) slabs = &(*slabs)->next;
+  return slabs;
+}
+
+static void ask_once(ecx_slab *slab) {
+  if (!slab->has_asked) ask_for_huge_pages(slab->at, slab->size);
+  slab->has_asked = true;
+}
+
+void *ecx_slab_reserve(ecx_slab **slabs, size_t size) {
   if (size > SIZE_MAX / 2) return NULL;
   size = round_up(size);
   ecx_slab *p = *slabs;
@@ -204,11 +215,18 @@ void *ecx_slab_alloc(ecx_slab **slabs, size_t size) {
   return block; /* XNNPACK populates its pages: get_xnnpack/populate.h */
 }
 
+void *ecx_slab_alloc(ecx_slab **slabs, size_t size) {
+  void *block = ecx_slab_reserve(slabs, size);
+  if (block) ask_once(*slabs);
+  return block;
+}
+
+void ecx_slab_prepare(ecx_slab *slabs, const void *block) { ask_once(*find_slab(&slabs, block)); }
+
 void ecx_slab_free(ecx_slab **slabs, const void *block, size_t size) {
-  const uintptr_t at = (uintptr_t)block;
-  while (at - (uintptr_t)(*slabs)->at >= (*slabs)->size) slabs = &(*slabs)->next;
+  slabs = find_slab(slabs, block);
   ecx_slab *p = *slabs;
-  if (at - (uintptr_t)p->at == p->used - round_up(size)) p->used -= round_up(size);
+  if ((uintptr_t)block - (uintptr_t)p->at == p->used - round_up(size)) p->used -= round_up(size);
   if (--p->blocks) return;
   *slabs = p->next;
   free(p->at);

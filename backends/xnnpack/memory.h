@@ -30,6 +30,9 @@ size_t ecx_allocated(void);
  * slab is freed with the last of its blocks. NULL: no slab. */
 typedef struct ecx_slab ecx_slab;
 void *ecx_slab_alloc(ecx_slab **slabs, size_t size); /* 64-byte aligned; NULL: no memory */
+/* Likewise, for blocks that are filled later. Before that, the slab of one asks for its pages. */
+void *ecx_slab_reserve(ecx_slab **slabs, size_t size);
+void ecx_slab_prepare(ecx_slab *slabs, const void *block);
 void ecx_slab_free(ecx_slab **slabs, const void *block, size_t size); /* `size` as allocated */
 void ecx_slabs_trim(ecx_slab *slabs); /* returns unused parts of huge pages to the system */
 

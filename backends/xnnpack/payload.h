@@ -12,6 +12,7 @@ typedef struct ecx_data {
   size_t size;
   const char *key; /* identifies it in the program; NULL: it is in the payload */
   void *copy;      /* owns the memory of `at` if it was copied */
+  bool is_of_program; /* named data, which lives as long as the program unless it was copied */
 } ecx_data;
 
 /* A payload with a verified FlatBuffer. */

@@ -242,7 +242,8 @@ static uint32_t narrow_scales(const reader *r, size_t count) {
   if (scales)
     for (size_t i = 0; i < count; i++) scales[i] = round_up_to_bf16(((const float *)wide.at)[i]);
   ecx_data_close(r->c->host, &wide);
-  r->value->scales = (ecx_data){scales, count * sizeof *scales, NULL, scales};
+  r->value->scales =
+      (ecx_data){.at = scales, .size = count * sizeof *scales, .copy = scales};
   return scales ? EC_BACKEND_OK
                 : ecx_fail(r->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu scales", count);
 }

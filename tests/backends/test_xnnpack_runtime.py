@@ -375,13 +375,14 @@ def test_weights_of_a_mapped_file_leave_memory_when_they_are_packed(tmp_path: Pa
     (tmp_path / "model.pte").write_bytes(pte)
     before = resident_bytes("RssFile")
     program = Runtime.get().load_program(tmp_path / "model.pte")
-    for _ in range(2):  # evicted pages are read again
+    for _ in range(2):  # released pages are read again
         method = program.load_method("forward", backend_options={
             BACKEND: {"weight_cache_enabled": True}})  # fmt: skip
         assert figures(method)["packed_bytes"] >= 16 << 20
+        for _ in range(3):  # the third one packs (test_xnnpack_deferred.py)
+            with torch.no_grad():
+                assert_close(method.execute([x]), [module(x).numpy()])
         assert resident_bytes("RssFile") - before < 6 << 20
-        with torch.no_grad():
-            assert_close(method.execute([x]), [module(x).numpy()])
 
 
 def test_scales_of_groups_leave_memory_when_they_are_packed(tmp_path: Path) -> None:

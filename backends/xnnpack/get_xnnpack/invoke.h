@@ -41,7 +41,7 @@ static bool ecx_set_step(struct ecx_step* step, xnn_operator_t op,
       return true;
     case xnn_parallelization_type_2d_tile_2d:
       step->task_2d_tile_2d = compute->task_2d_tile_2d;
-      return true;
+      return !ecx_is_deferred(compute, step->context);
     default: return false;
   }
 }

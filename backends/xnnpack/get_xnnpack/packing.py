@@ -93,33 +93,44 @@ PARTS = (
         "        fully_connected_op, aligned_total_weights_size, packed_weights_padding_byte);\n",
         "    const bool in_parts = gemm_config->pack_weights_and_biases == NULL &&\n"
         "        (flags & XNN_FLAG_TRANSPOSE_WEIGHTS) == 0;\n"
-        "    void* weights_ptr = xnn_get_pointer_to_write_weights(\n"
-        "        fully_connected_op, aligned_total_weights_size,\n"
-        "        in_parts ? -1 : packed_weights_padding_byte);\n",
+        "    struct ecx_weights weights = {\n"
+        "      .input_channels = input_channels, .output_channels = output_channels,\n"
+        "      .row_bits = filter_is_nibble ? 4 * input_channels\n"
+        "                                   : 8 * input_channels << log2_filter_element_size,\n"
+        "      .weights_stride = weights_stride, .nr = nr, .kr = kr, .sr = sr,\n"
+        "      .block_size = block_size, .num_blocks = num_blocks,\n"
+        "      .extra_bl_bytes = extra_bl_bytes, .extra_weights_bytes = extra_weights_bytes,\n"
+        "      .bias_element_size = bias_element_size,\n"
+        "      .scales_offset =\n"
+        "          nr * ((k_stride << log2_filter_element_size) + bias_element_size),\n"
+        "      .kernel = kernel, .bias = bias, .packing_params = packing_params,\n"
+        "      .block_scales = blockwise_kernel_scale_params,\n"
+        "      .kernel_scales = kernel_scale_params, .scales = scale_params,\n"
+        "      .pack = pack_gemm_goi_w, .pack_bl = pack_gemm_goi_bl_w,\n"
+        "      .init_kernel_scales = init_kernel_scale_params, .init_scales = init_scale_params,\n"
+        "      .padding_byte = packed_weights_padding_byte,\n"
+        "      .is_filled = block_size == 0 && extra_weights_bytes == 0 &&\n"
+        "          output_channels % nr == 0 && input_channels % (kr * sr) == 0,\n"
+        "    };\n"
+        "    void* weights_ptr = !in_parts ? NULL\n"
+        "        : ecx_defer(fully_connected_op->weights_cache, &cache_key, operator_type,"
+        " &weights,\n"
+        "                    aligned_total_weights_size);\n"
+        "    const bool is_deferred = weights_ptr != NULL;\n"
+        "    if (!is_deferred) {\n"
+        "      weights_ptr = xnn_get_pointer_to_write_weights(\n"
+        "          fully_connected_op, aligned_total_weights_size,\n"
+        "          in_parts ? -1 : packed_weights_padding_byte);\n"
+        "    }\n",
     ),
     Patch(
         "src/operators/fully-connected-nc.c",
         "    if (gemm_config->pack_weights_and_biases) {\n"
         "      gemm_config->pack_weights_and_biases(\n",
-        "    if (in_parts) {\n"
-        "      struct ecx_weights weights = {\n"
-        "        .input_channels = input_channels, .output_channels = output_channels,\n"
-        "        .row_bits = filter_is_nibble ? 4 * input_channels\n"
-        "                                     : 8 * input_channels << log2_filter_element_size,\n"
-        "        .weights_stride = weights_stride, .nr = nr, .kr = kr, .sr = sr,\n"
-        "        .block_size = block_size, .num_blocks = num_blocks,\n"
-        "        .extra_bl_bytes = extra_bl_bytes, .extra_weights_bytes = extra_weights_bytes,\n"
-        "        .bias_element_size = bias_element_size,\n"
-        "        .scales_offset =\n"
-        "            nr * ((k_stride << log2_filter_element_size) + bias_element_size),\n"
-        "        .kernel = kernel, .bias = bias, .packing_params = packing_params,\n"
-        "        .block_scales = blockwise_kernel_scale_params,\n"
-        "        .kernel_scales = kernel_scale_params, .scales = scale_params,\n"
-        "        .pack = pack_gemm_goi_w, .pack_bl = pack_gemm_goi_bl_w,\n"
-        "        .init_kernel_scales = init_kernel_scale_params,\n"
-        "        .init_scales = init_scale_params,\n"
-        "        .padding_byte = packed_weights_padding_byte, .packed = weights_ptr,\n"
-        "      };\n"
+        "    if (is_deferred) {\n"
+        "      // packed by the third product\n"
+        "    } else if (in_parts) {\n"
+        "      weights.packed = weights_ptr;\n"
         "      ecx_pack(&weights, aligned_total_weights_size);\n"
         "    } else if (gemm_config->pack_weights_and_biases) {\n"
         "      gemm_config->pack_weights_and_biases(\n",
@@ -157,6 +168,59 @@ PARTS = (
         "      status = node->create(node, runtime->values, runtime->num_values,"
         " runtime->opdata + i, code_cache, weights_cache);\n"
         "      ecx_packing_threads = NULL;\n",
+    ),
+)
+
+DEFERRED = (
+    # The first tokens wait for packing: the third product of a layer packs its weights.
+    Patch(
+        "include/xnnpack.h",
+        "/// A group of function pointers to manage weights cache. All functions may be\n",
+        (FOLDER / "deferral.h").read_text()
+        + "\n/// A group of function pointers to manage weights cache. All functions may be\n",
+    ),
+    Patch(
+        "include/xnnpack.h",
+        "  enum xnn_status (*delete_cache)(void* context);\n};\n",
+        "  enum xnn_status (*delete_cache)(void* context);\n\n"
+        "  const struct ecx_deferral* deferral; // NULL: no weights are deferred\n};\n",
+    ),
+    Patch(
+        "src/xnnpack/compute.h",
+        "struct gemm_context {\n",
+        (FOLDER / "deferred.h").read_text() + "struct gemm_context {\n"
+        "  struct ecx_deferred* deferred; // NULL: the weights are packed\n"
+        "  xnn_weights_cache_t cache;\n",
+    ),
+    Patch(
+        "src/operators/fully-connected-nc.c",
+        "  fully_connected_op->context.gemm.gemm.gemm = (struct gemm_context){\n",
+        "  const xnn_weights_cache_t cache = fully_connected_op->weights_cache;\n"
+        "  fully_connected_op->context.gemm.gemm.gemm = (struct gemm_context){\n"
+        "      .deferred = cache == NULL || cache->deferral == NULL ? NULL\n"
+        "          : cache->deferral->find(cache->context, packed_weights(fully_connected_op)),\n"
+        "      .cache = cache,\n",
+    ),
+    Patch(
+        "src/operator-run.c",
+        '#include "pthreadpool.h"\n',
+        '#include "pthreadpool.h"\n\n'
+        "XNN_INTERNAL void ecx_populate(void* block, size_t size); // memory.c\n\n"
+        + (FOLDER / "first_products.h").read_text(),
+    ),
+    Patch(
+        "src/operator-run.c",
+        "        ecx_given);\n    switch (op->compute[i].type) {\n",
+        "        ecx_given);\n"
+        "    const void* ecx_context =\n"
+        "        (const void*) ((uintptr_t) &op->context + op->compute[i].context_offset);\n"
+        "    if (ecx_is_deferred(&op->compute[i], ecx_context)) {\n"
+        "      const enum xnn_status status = ecx_multiply_deferred(\n"
+        "          ecx_context, op->compute[i].range[0], threadpool, flags);\n"
+        "      if (status != xnn_status_success) return status;\n"
+        "      continue;\n"
+        "    }\n"
+        "    switch (op->compute[i].type) {\n",
     ),
 )
 

@@ -67,15 +67,12 @@ static void ecx_write_blocks(const struct ecx_weights* w, size_t first, size_t c
 }
 
 /* Packs `channels` output channels from `first` on, which is a multiple of nr. */
-static void ecx_pack_part(void* context, size_t first, size_t channels) {
-  const struct ecx_weights* w = context;
-  char* packed = w->packed + first * w->weights_stride;
+static void ecx_pack_channels(const struct ecx_weights* w, size_t first, size_t channels,
+                              char* packed) {
   const void* kernel = (const char*) w->kernel + first * w->row_bits / 8; /* nr is even */
   const void* bias = ecx_advance(w->bias, first, w->bias_element_size);
   const size_t extra = w->nr * w->extra_weights_bytes;
-  const size_t bytes = round_up(channels, w->nr) * w->weights_stride;
-  ecx_populate(packed, bytes);
-  if (!w->is_filled) memset(packed, w->padding_byte, bytes);
+  if (!w->is_filled) memset(packed, w->padding_byte, round_up(channels, w->nr) * w->weights_stride);
   if (w->block_size != 0) {
     w->pack_bl(1, channels, w->input_channels, w->nr, w->kr, w->sr, w->block_size, kernel, NULL,
                w->block_scales + first * w->num_blocks, packed, w->nr * w->extra_bl_bytes, extra,
@@ -88,14 +85,64 @@ static void ecx_pack_part(void* context, size_t first, size_t channels) {
   if (w->block_size != 0) ecx_write_blocks(w, first, channels, packed);
 }
 
+/* Packs them into their place, on the thread that populates its pages. */
+static void ecx_pack_part(void* context, size_t first, size_t channels) {
+  const struct ecx_weights* w = context;
+  char* packed = w->packed + first * w->weights_stride;
+  ecx_populate(packed, round_up(channels, w->nr) * w->weights_stride);
+  ecx_pack_channels(w, first, channels, packed);
+}
+
 /* Packs all weights into `total` bytes, of which the last ones may be beyond the last tile. */
-static void ecx_pack(struct ecx_weights* w, size_t total) {
+static void ecx_pack(const struct ecx_weights* w, size_t total) {
   const size_t tile_bytes = w->nr * w->weights_stride;
   const size_t used = round_up(w->output_channels, w->nr) * w->weights_stride;
   const size_t tiles = tile_bytes < ECX_PART_BYTES ? ECX_PART_BYTES / tile_bytes : 1;
-  w->is_filled = w->block_size == 0 && w->extra_weights_bytes == 0 &&
-                 w->output_channels % w->nr == 0 && w->input_channels % (w->kr * w->sr) == 0;
   memset(w->packed + used, w->padding_byte, total - used);
-  pthreadpool_parallelize_1d_tile_1d(ecx_packing_threads, ecx_pack_part, w, w->output_channels,
-                                     tiles * w->nr, 0);
+  pthreadpool_parallelize_1d_tile_1d(ecx_packing_threads, ecx_pack_part, (void*) w,
+                                     w->output_channels, tiles * w->nr, 0);
+}
+
+/* ---- weights that the third product packs (deferred.h) ---- */
+
+struct ecx_deferred_weights {
+  struct ecx_deferred deferred;
+  struct ecx_weights weights;
+  float bias[]; /* that of another delegate may be gone */
+};
+
+static void ecx_pack_tile(const struct ecx_deferred* deferred, size_t first, size_t channels,
+                          char* to) {
+  ecx_pack_channels(&((const struct ecx_deferred_weights*) deferred)->weights, first, channels,
+                    to);
+}
+
+/* Reserves memory for weights, of `total` bytes, that a product will pack. NULL: they have to be
+ * packed now, because they are few or the cache cannot keep their source. */
+static void* ecx_defer(xnn_weights_cache_t cache, const struct xnn_weights_cache_look_up_key* key,
+                       enum xnn_operator_type type, const struct ecx_weights* weights,
+                       size_t total) {
+#if XNN_ARCH_X86_64
+  const size_t row_bytes = weights->input_channels * sizeof(float), n = weights->output_channels;
+  void* packed = NULL;
+  if (cache == NULL || cache->deferral == NULL || n * row_bytes < ECX_LEAST_DEFERRED ||
+      type != xnn_operator_type_fully_connected_nc_f32)
+    return NULL;
+  struct ecx_deferred_weights* state = cache->deferral->defer(
+      cache->context, key, total,
+      sizeof *state + (weights->bias == NULL ? 0 : n * sizeof(float)), &packed);
+  if (state == NULL) return NULL;
+  state->weights = *weights;
+  if (weights->bias != NULL) {
+    memcpy(state->bias, weights->bias, n * sizeof(float));
+    state->weights.bias = state->bias;
+  }
+  state->deferred = (struct ecx_deferred){
+    .pack = ecx_pack_tile, .filter = weights->kernel, .packed = packed, .row_bytes = row_bytes,
+    .tile_bytes = weights->nr * weights->weights_stride, .nr = weights->nr, .channels = n
+  };
+  return packed;
+#else
+  return NULL;
+#endif
 }
