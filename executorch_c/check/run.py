@@ -12,8 +12,8 @@ from executorch_c import _engines, _extras
 from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c.check import cases as making
 from executorch_c.check import flows
-from executorch_c.check.coverage import Coverage
 from executorch_c.check.cases import CallSequence, leaves, structure_of
+from executorch_c.check.coverage import Coverage
 from executorch_c.check.flows import Call, Subject
 from executorch_c.check.judge import Audit, Judge, Noise, QuantizedJudge
 from executorch_c.check.reference import Eager, array

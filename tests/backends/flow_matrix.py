@@ -55,6 +55,8 @@ class Scheme:
     is_half: bool = False
     """Quantised results are rounded to float16."""
     models: tuple[str, ...] = tuple(flow_models.MODELS)
+    slow: tuple[str, ...] = ()
+    """More models, whose exports take minutes, or which others cover."""
 
     @property
     def id(self) -> str:
@@ -353,10 +355,10 @@ SCHEMES = [
       for name in ("w8", "w4", "8da8w", "4w")),
     # 3e-3: six roundings to float16.
     Scheme("vulkan", "8da4w-fp16", _vulkan_half("8da4w"), "VulkanBackend", 3e-3,
-           models=("mlp", "mobilenet", "transformer")),
-    # Equal, the LSTM, too, but for float32 sums at a tie: 1 of 308 calls of the transformer.
+           models=("mlp", "mobilenet", "transformer"), slow=("cnn", "unet", "lstm")),
+    # Equal but for float32 sums at a tie: 1 of 308 calls of the transformer.
     Scheme("vulkan", "static8-fp16", _vulkan_half("", "vulkan-int8"), "VulkanBackend", 0.0,
-           is_half=True, models=LAYERS),
+           is_half=True, models=LAYERS, slow=("lstm",)),
     *(Scheme("coreml", name, lower, "CoreMLBackend", limit, APPLE) for name, lower, limit in (
         ("fp32", _coreml(), 1e-5),
         ("fp16", _coreml(18, half=True), 3e-3),
@@ -368,11 +370,11 @@ SCHEMES = [
         ("ao-int4", _coreml(18, quantize=_torchao(4, 16)), 1e-5),
         ("ao-codebook", _coreml(18, quantize=_codebook), 1e-5))),
     Scheme("coreml", "w8", _coreml(17, quantize=_pt2e(torch.float32)), "CoreMLBackend",
-           packages=APPLE, models=("mlp", "cnn", "mobilenet")),  # minutes each; the others, too,
-    # measured by hand (off by 1.4e-6 of 4.5 at most): U-Net 2.7, transformer 3.1, LSTM 7.1.
+           packages=APPLE, models=("mlp", "cnn", "mobilenet"),  # minutes each
+           slow=("unet", "transformer", "lstm")),  # 3, 3 and 7 minutes
     Scheme("coreml", "static8", _coreml(17, quantize=_pt2e(torch.quint8)), "CoreMLBackend",
-           packages=APPLE,
-           models=("mlp", "cnn", "mobilenet", "unet")),  # minutes each
+           packages=APPLE, models=("mlp", "cnn", "mobilenet", "unet"),  # minutes each
+           slow=("transformer", "lstm")),
     *(Scheme(flow, name, _by_flow(row), backend, packages=packages, steps=steps)
       for flow, backend, packages in (("tosa", "TOSABackend", ARM), ("vgf", "VgfBackend", VGF))
       for name, row, steps in (("fp32", flow, 1), ("int8", f"{flow}-int8", 1),

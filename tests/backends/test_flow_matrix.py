@@ -19,6 +19,7 @@ import flow_models  # noqa: E402
 from executorch_c.check import flows  # noqa: E402
 
 ROWS = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.models]
+SLOW = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.slow]
 
 REFUSED = {
     # The weight of ten features is padded to twelve, its scales are not.
@@ -143,9 +144,8 @@ def check_runs_there(scheme: matrix.Scheme, program: Any, quantised: bool) -> No
         assert {use["id"] for use in method["delegates"]} == {scheme.backend}
 
 
-@pytest.mark.sweep(97)
-@pytest.mark.parametrize(("scheme", "model_name"), ROWS, ids=lambda x: getattr(x, "id", x))
-def test_a_program_equals_eager(scheme: matrix.Scheme, model_name: str) -> None:
+def check_program(scheme: matrix.Scheme, model_name: str) -> None:
+    """Check that a program equals eager, or is refused or wrong as listed."""
     found, row = load(scheme, model_name), (scheme.id, model_name)
     if row in REFUSED:
         assert re.search(REFUSED[row], found.error), found.error
@@ -167,6 +167,19 @@ def test_a_program_equals_eager(scheme: matrix.Scheme, model_name: str) -> None:
         check_close(scheme, found.step, actual, expected)
         if found.exact is not None:  # the flow's own references of its operators
             np.testing.assert_array_equal(actual, found.exact[at])
+
+
+@pytest.mark.sweep(97)
+@pytest.mark.parametrize(("scheme", "model_name"), ROWS, ids=lambda x: getattr(x, "id", x))
+def test_a_program_equals_eager(scheme: matrix.Scheme, model_name: str) -> None:
+    check_program(scheme, model_name)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("scheme", "model_name"), SLOW, ids=lambda x: getattr(x, "id", x))
+def test_a_slow_export_equals_eager(scheme: matrix.Scheme, model_name: str) -> None:
+    """Half an hour in all; CI leaves these rows out, for the time."""
+    check_program(scheme, model_name)
 
 
 def check_mislowered(found: matrix.Loaded, error: str) -> None:
