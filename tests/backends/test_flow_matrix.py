@@ -23,7 +23,7 @@ SLOW = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.slow]
 
 REFUSED = {
     # The weight of ten features is padded to twelve, its scales are not.
-    ("vulkan-8da4w", "cnn"): "FusePatternsPass",
+    ("vulkan-8da4w", "cnn"): "FusePatternsPass", ("vulkan-8da4w-fp16", "cnn"): "FusePatternsPass",
     # The channels of a transposed convolution's weight are in another dimension than its scales.
     **{(scheme, "unet"): r"size of tensor a \(8\) must match the size of tensor b \(16\)"
        for scheme in ("tosa-a8w4", "vgf-a8w4", "tosa-u55-a8w4", "tosa-u85-a8w4")},
