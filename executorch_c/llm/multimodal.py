@@ -122,6 +122,10 @@ class MultimodalRunner(TextRunner):
 
     def _prefill_array(self, array: object) -> Array:
         embeds = self.encode_array(array)
+        with self._session.lock:
+            return self._append_embeds(embeds)
+
+    def _append_embeds(self, embeds: Array) -> Array:
         self._check_room(embeds.shape[1])
         if self._pending:
             super().prefill([])

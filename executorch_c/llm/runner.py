@@ -73,6 +73,9 @@ def _open(tokenizer: FilePath | Tokenizer) -> Tokenizer:
 class TextRunner:
     """A text program with its tokens, tokenizer and state.
 
+    A runner is one conversation: a call from another thread waits, and appends to it. `fork` gives
+    threads conversations of their own.
+
     Args:
         model: Path, bytes or file of a .pte, a Program, or a manager of the official flow.
         tokenizer: Path of a tokenizer (a file or folder, chosen by content), or an object with the
@@ -240,6 +243,10 @@ class TextRunner:
         tokens = as_ids(ids, self.vocabulary)
         if not tokens:
             raise ValueError("forward needs at least 1 token")
+        with self._session.lock:
+            return self._append(tokens)
+
+    def _append(self, tokens: list[int]) -> Array:
         self._check_room(len(tokens))
         if not self.signature.has_cache:
             call = self._call_for(self.position + len(tokens))
@@ -286,14 +293,16 @@ class TextRunner:
 
         Returns float32 [V]. Raises the exceptions of `encode` and `forward`, before the first call.
         """
-        tokens = [*self._pending, *self._ids_of(prompt, bos)]
-        if not tokens:
-            raise ValueError("an empty prompt: expected at least 1 token")
-        self._check_room(len(tokens))
-        for part in self._chunks(tokens):
-            self.forward(part)
-        assert self._logits is not None
-        return self._logits
+        with self._session.lock:
+            tokens = [*self._pending, *self._ids_of(prompt, bos)]
+            if not tokens:
+                raise ValueError("an empty prompt: expected at least 1 token")
+            self._check_room(len(tokens))
+            for part in self._chunks(tokens):
+                self.forward(part)
+            last = self._logits
+        assert last is not None
+        return last
 
     def step(self, id: int) -> Array:
         """Append one token and return the logits of the next one, float32 [V]."""
@@ -306,11 +315,12 @@ class TextRunner:
         Programs that return only the last logits are called token by token.
         """
         tokens = as_ids(ids, self.vocabulary)
-        self._check_room(len(tokens))
-        if self.signature.prefill.all_logits:
-            rows = [self.forward(part) for part in self._chunks(tokens)]
-        else:
-            rows = [self.forward([token])[-1:] for token in tokens]
+        with self._session.lock:
+            self._check_room(len(tokens))
+            if self.signature.prefill.all_logits:
+                rows = [self.forward(part) for part in self._chunks(tokens)]
+            else:
+                rows = [self.forward([token])[-1:] for token in tokens]
         none = np.zeros((0, self.vocabulary), np.float32)
         whole: Array = np.concatenate([none, *rows], axis=0)
         return whole
@@ -324,8 +334,9 @@ class TextRunner:
 
     def reset(self) -> None:
         """Forget all tokens, and reset the program's state to that after loading."""
-        self._session.reset()
-        self._start(self._session)
+        with self._session.lock:
+            self._session.reset()
+            self._start(self._session)
 
     def rewind(self, position: int) -> None:
         """Go back to an earlier position: later tokens are forgotten.
@@ -334,6 +345,10 @@ class TextRunner:
         cannot go back: recurrent state, or a ring cache that has wrapped. `snapshot` and `restore`
         work for all programs.
         """
+        with self._session.lock:
+            self._rewind(position)
+
+    def _rewind(self, position: int) -> None:
         if not 0 <= position <= self.position:
             raise ValueError(f"rewind to position {position}: expected 0 to {self.position}")
         if position == self.position:
@@ -354,9 +369,10 @@ class TextRunner:
     def snapshot(self) -> Snapshot:
         """Return a copy of tokens and state, for `restore`."""
         session = self._session
-        return _state.Snapshot(
-            tuple(session.ids), session.highest, tuple(session.copy_state()), self._engine
-        )
+        with session.lock:
+            return _state.Snapshot(
+                tuple(session.ids), session.highest, tuple(session.copy_state()), self._engine
+            )
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go to the tokens and state of a snapshot of this runner or one of its forks.
@@ -365,12 +381,13 @@ class TextRunner:
         """
         if snapshot.engine is not self._engine:
             raise ValueError("the snapshot is of another loaded program")
-        with self._engine.lock:
-            self._engine.switch_to(self._session)
-            self._engine.restore(snapshot.state)
-        self._session.ids, self._session.highest = list(snapshot.ids), snapshot.highest
-        self._session.broken = ""
-        self._start(self._session)
+        session = self._session
+        with session.lock:
+            with self._engine.lock:
+                self._engine.switch_to(session)
+                self._engine.restore(snapshot.state)
+            session.ids, session.highest, session.broken = list(snapshot.ids), snapshot.highest, ""
+            self._start(session)
 
     def fork(self) -> Self:
         """Return a runner with the same tokens and a copy of the state.
@@ -380,8 +397,9 @@ class TextRunner:
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._start(self._session.fork())
-        other._pending, other._logits = list(self._pending), self._logits
+        with self._session.lock:
+            other._start(self._session.fork())
+            other._pending, other._logits = list(self._pending), self._logits
         return other
 
     # ---- generation ---------------------------------------------------------------------------

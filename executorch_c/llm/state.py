@@ -216,6 +216,9 @@ class Session:
     saved: list[Array] | None = None
     broken: str = ""
     """Why the state cannot be used until it is reset or restored."""
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    """Held while tokens are appended: the caches' position is that of the calls. Taken before the
+    engine's."""
 
     def reset(self) -> None:
         """Forget all tokens: the state is that after loading."""

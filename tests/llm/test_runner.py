@@ -194,6 +194,27 @@ def test_forks_on_threads() -> None:
         np.testing.assert_allclose(one, expected, atol=LIMIT)
 
 
+def test_threads_append_to_one_conversation() -> None:
+    """Tokens of two threads may alternate; the caches have them in the order of `ids`."""
+    runner, parts = TextRunner(program("position")), [ids(12, seed=i) for i in range(2)]
+
+    def run(part: list[int]) -> None:
+        for at in range(0, len(part), 3):
+            runner.step(part[at])
+            runner.prefill(part[at + 1 : at + 3])
+
+    for _ in range(5):
+        runner.reset()
+        threads = [threading.Thread(target=run, args=(part,)) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        whole = runner.ids
+        assert len(whole) == 24
+        np.testing.assert_allclose(runner.step(1), eager("position", [*whole, 1])[-1], atol=LIMIT)
+
+
 # ---- errors ----------------------------------------------------------------------------------
 
 
