@@ -371,7 +371,7 @@ SCHEMES = [
         ("ao-codebook", _coreml(18, quantize=_codebook), 1e-5))),
     Scheme("coreml", "w8", _coreml(17, quantize=_pt2e(torch.float32)), "CoreMLBackend",
            packages=APPLE, models=("mlp", "cnn", "mobilenet"),  # minutes each
-           slow=("unet", "transformer", "lstm")),  # 3, 3 and 7 minutes
+           slow=("unet", "transformer", "lstm")),
     Scheme("coreml", "static8", _coreml(17, quantize=_pt2e(torch.quint8)), "CoreMLBackend",
            packages=APPLE, models=("mlp", "cnn", "mobilenet", "unet"),  # minutes each
            slow=("transformer", "lstm")),

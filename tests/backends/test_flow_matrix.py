@@ -178,7 +178,7 @@ def test_a_program_equals_eager(scheme: matrix.Scheme, model_name: str) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize(("scheme", "model_name"), SLOW, ids=lambda x: getattr(x, "id", x))
 def test_a_slow_export_equals_eager(scheme: matrix.Scheme, model_name: str) -> None:
-    """Half an hour in all; CI leaves these rows out, for the time."""
+    """Some minutes in all; CI leaves these rows out, for the time."""
     check_program(scheme, model_name)
 
 
