@@ -217,8 +217,8 @@ class Session:
     broken: str = ""
     """Why the state cannot be used until it is reset or restored."""
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
-    """Held while tokens are appended: the caches' position is that of the calls. Taken before the
-    engine's."""
+    """Held while tokens are appended, so that `ids` and the caches agree. Acquired before the
+    engine's lock."""
 
     def reset(self) -> None:
         """Forget all tokens: the state is that after loading."""

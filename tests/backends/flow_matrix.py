@@ -341,7 +341,7 @@ def _cortex_m(core: str) -> Callable[[nn.Module, Inputs], Made]:
 APPLE, ARM, INTEL = ("coremltools",), ("tosa_serializer",), ("openvino", "nncf")
 VGF = (*ARM, "model_converter")
 LAYERS = ("mlp", "cnn", "mobilenet", "unet", "transformer")
-"""Without the LSTM, in which some quantisers find nothing: its program is that of float32."""
+"""Models without the LSTM: some quantisers find nothing in it, and its program is in float32."""
 INT16 = 6
 """Steps of 65,536 that results may be off: see SCHEMES."""
 

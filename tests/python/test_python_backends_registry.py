@@ -277,13 +277,10 @@ def test_an_entry_point_may_be_a_class(tmp_path: Path) -> None:
     assert done.stdout.split() == "[[2. 2. 2.] [2. 2. 2.]]".split()
 
 
-def test_a_first_load_prepares_each_delegate_once(tmp_path: Path) -> None:
-    """Calls that may be claimed need plug-ins that are not registered yet; a class was before."""
-    plan = Plan()
-    x, y, z = plan.input((64, 128)), plan.tensor((64, 128)), plan.output((64, 128))
-    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
-    plan.call("aten::add.out", y, y, 1, z)
-    (tmp_path / "npu.pte").write_bytes(build(plan, payloads=[b""]))
+def loads_in_a_new_process(pte: bytes, folder: Path) -> list[str]:
+    """Load a program after `register_backend`, and return the lines that were printed: "init" for
+    each payload that the class prepared, and the error, if any."""
+    (folder / "model.pte").write_bytes(pte)
     code = f"""
 import executorch_c
 class Counted:
@@ -293,11 +290,23 @@ class Counted:
     def execute(self, inputs):
         return inputs[0]
 executorch_c.register_backend(Counted)
-executorch_c.load({str(tmp_path / "npu.pte")!r}).load_method("forward")
+try:
+    executorch_c.load("model.pte").load_method("forward")
+except executorch_c.Error as error:
+    print(error)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["init"]
+    return run.stdout.splitlines()
+
+
+def test_a_first_load_prepares_each_delegate_once(tmp_path: Path) -> None:
+    """Calls that may be claimed need plug-ins that are not registered yet; a class was before."""
+    plan = Plan()
+    x, y, z = plan.input((64, 128)), plan.tensor((64, 128)), plan.output((64, 128))
+    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
+    plan.call("aten::add.out", y, y, 1, z)
+    assert loads_in_a_new_process(build(plan, payloads=[b""]), tmp_path) == ["init"]
 
 
 @pytest.mark.parametrize(("second", "inits"), [("VulkanBackend", 1), ("Nowhere", 0)])
@@ -309,22 +318,5 @@ def test_all_backends_are_found_before_any_prepares(
     x, y, z = plan.input((2, 3)), plan.tensor((2, 3)), plan.output((2, 3))
     plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
     plan.append(schema.DelegateCall(plan.delegate(second, 1), [y, z]))
-    (tmp_path / "two.pte").write_bytes(build(plan, payloads=[b"", b"?"]))
-    code = f"""
-import executorch_c
-class Counted:
-    id = {ID!r}
-    def init(self, payload, specs, options):
-        print("init")
-    def execute(self, inputs):
-        return inputs[0]
-executorch_c.register_backend(Counted)
-try:
-    executorch_c.load({str(tmp_path / "two.pte")!r}).load_method("forward")
-except executorch_c.Error as error:
-    print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert run.returncode == 0, run.stderr
-    *found, message = run.stdout.splitlines()
+    *found, message = loads_in_a_new_process(build(plan, payloads=[b"", b"?"]), tmp_path)
     assert found == ["init"] * inits and "delegate 1" in message and second in message

@@ -68,7 +68,7 @@ class Step:
 
     @property
     def path_kinds(self) -> set[str]:
-        """Kinds of the graph's nodes that a step without one of its own computes."""
+        """Kinds of graph nodes that a step computes if no single node is its own."""
         return {self.node_kind, "bmm"} if self.multiplies else {self.node_kind}
 
     @property
