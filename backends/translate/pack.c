@@ -98,8 +98,9 @@ static bool is_number(const ect_program *p, int64_t value) {
 static const char *find_fault(const ect_program *p, const ect_parameter *parameter, int64_t value) {
   const ect_value *v = &p->values[value];
   if (v->kind == ECT_NONE) return parameter->is_optional ? NULL : "is None";
-  if (parameter->is_tensor && !parameter->is_list && v->kind != ECT_TENSOR) return "is no tensor";
-  if (!parameter->is_tensor && v->kind == ECT_TENSOR) return "is a tensor, expected a number";
+  const bool is_tensor = v->kind == ECT_TENSOR;
+  if (parameter->is_tensor && !parameter->is_list && !is_tensor) return "is not a tensor";
+  if (!parameter->is_tensor && is_tensor) return "is a tensor, expected a number";
   if (parameter->is_double && v->kind == ECT_STRING) return "is a string, expected a number";
   for (size_t i = 0; v->kind == ECT_INT_LIST && i < v->as.list.count; i++)
     if (p->values[p->items[v->as.list.first + i]].kind != ECT_INT)

@@ -18,17 +18,17 @@ static uint32_t read_tensor(ecv_graph *g, int64_t id, ec_fb_table table, ect_ten
   *out = (ect_tensor){.dtype = ecv_scalar_type(datatype), .rank = dims.count, .is_dynamic = true};
   if (out->dtype < 0)
     return ecv_refuse(g, EC_BACKEND_NOT_SUPPORTED, "value %d has the unknown datatype %u",
-                    (int)id, datatype);
+                      (int)id, datatype);
   if (dims.count > ECT_MAX_RANK)
     return ecv_refuse(g, EC_BACKEND_NOT_SUPPORTED,
-                    "value %d has %u dimensions, at most %d are supported", (int)id,
-                    (unsigned)dims.count, ECT_MAX_RANK);
+                      "value %d has %u dimensions, at most %d are supported", (int)id,
+                      (unsigned)dims.count, ECT_MAX_RANK);
   for (uint32_t d = 0; d < dims.count; d++) {
     out->sizes[d] = ec_fb_vec_i32(dims, d);
     if (out->sizes[d] < 0)
       return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
-                      "dimension %u of value %d has %u elements, expected less than 2147483648",
-                      (unsigned)d, (int)id, (unsigned)ec_fb_vec_i32(dims, d));
+                        "dimension %u of value %d has %u elements, expected less than 2147483648",
+                        (unsigned)d, (int)id, (unsigned)ec_fb_vec_i32(dims, d));
   }
   if (!ect_tensor_bytes(out, &bytes))
     return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM, "value %d is too large", (int)id);
@@ -43,8 +43,8 @@ static uint32_t use_constant(ecv_graph *g, int64_t value, uint32_t id, ect_role 
   ECV_TRY(ecv_payload_constant(&g->c, &g->payload, id, &data, &size));
   if (!ect_tensor_bytes(t, &needed) || needed > size)
     return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
-                    "value %d needs more bytes than the %zu of constant %u", (int)value, size,
-                    (unsigned)id);
+                      "value %d needs more bytes than the %zu of constant %u", (int)value, size,
+                      (unsigned)id);
   if (g->constants[id] == UNKNOWN)
     g->constants[id] = ect_add_constant(&g->program, data, size);
   t->constant = (uint32_t)g->constants[id];
@@ -90,8 +90,8 @@ static uint32_t read_items(ecv_graph *g, int64_t id, ec_fb_vec items, int64_t *o
     const uint8_t type = ecv_value_type(&g->payload, item);
     if (type == ECV_VALUE_LIST || type == 0)
       return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
-                      "item %u of value list %d is %s, expected a tensor or a number", (unsigned)i,
-                      (int)id, type ? "a value list" : "no value");
+                        "item %u of value list %d is %s, expected a tensor or a number",
+                        (unsigned)i, (int)id, type ? "a value list" : "no value");
     ECV_TRY(ecv_value(g, item, &out[i]));
     *tensors += type == ECV_TENSOR;
     *none += type == ECV_NULL;
@@ -107,7 +107,7 @@ static uint32_t add_value_list(ecv_graph *g, int64_t id, ec_fb_vec items, int64_
   uint32_t status = read_items(g, id, items, copy, &tensors, &none);
   if (status == EC_BACKEND_OK && none && tensors + none != items.count)
     status = ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM, "value list %d mixes None and numbers",
-                      (int)id);
+                        (int)id);
   if (status == EC_BACKEND_OK)
     *out = ect_add_list(&g->program, none      ? ECT_OPTIONAL_TENSOR_LIST
                                      : tensors ? ECT_TENSOR_LIST
@@ -149,8 +149,8 @@ uint32_t ecv_value(ecv_graph *g, int64_t id, int64_t *out) {
   *out = 0;
   if (!type)
     return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
-                    "value %d does not exist, or has no content; the graph has %u values", (int)id,
-                    (unsigned)g->payload.values.count);
+                      "value %d does not exist, or has no content; the graph has %u values",
+                      (int)id, (unsigned)g->payload.values.count);
   if (g->values[id] == UNKNOWN)
     ECV_TRY(add_value(g, id, type, ecv_value_table(&g->payload, id), &g->values[id]));
   *out = g->values[id];

@@ -84,7 +84,7 @@ VULKAN_ROWS: list[tuple[str, Change, str]] = [
     ("cnn", args(CONV, 0, 20), "value 20 is read before a call computes it"),
     ("cnn", args(CONV, 11, 4), "value 13 is read before a call computes it"),
     ("cnn", args(CONV, 11, 0), "value 13 is read before a call computes it"),
-    ("cnn", args(CONV, 1, 10), "argument 'weight' is no tensor"),
+    ("cnn", args(CONV, 1, 10), "argument 'weight' is not a tensor"),
     ("cnn", value(CONV, 0, dims=[1 << 16] * 4), "input 0: value 4 is too large"),
     ("cnn", value(CONV, 0, dims=[1, 3, HUGE, HUGE]), "input 0: value 4 is too large"),
     ("cnn", value(CONV, 0, dims=[1] * 17), "17 dimensions"),
