@@ -79,7 +79,7 @@ static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
   EC_TRY(ec_collect_uses(m, &uses, err));
   EC_TRY(ec_load_memory(m, &plan, err));
   EC_TRY(ec_place_tensors(m, &uses, err));
-  EC_TRY(ec_find_state(m, &uses, err));
+  if (!EC_IS_SMALL) EC_TRY(ec_find_state(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_mark_foldable(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_prepare_records(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_fuse_calls(m, &uses, err));
