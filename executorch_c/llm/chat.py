@@ -177,10 +177,11 @@ class Chat:
 
     def send(self, text: str, **options: Any) -> str:
         """Send a message and return the answer. Exceptions as for `TextRunner.generate`."""
-        for _ in self.stream(text, **options):
-            pass
-        assert self.last is not None
-        return self.last.text
+        with self.runner._session.lock:
+            for _ in self.stream(text, **options):
+                pass
+            assert self.last is not None
+            return self.last.text
 
     def reset(self) -> None:
         """Forget all messages but the system's."""

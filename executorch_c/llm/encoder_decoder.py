@@ -74,9 +74,10 @@ class EncoderDecoder(TextRunner):
         if not fits or any(a > b for a, b in zip(given.shape, info.shape)):
             raise ValueError(f"method '{ENCODER}': found shape {given.shape}, expected "
                              f"{tuple(info.shape)}")  # fmt: skip
-        self.reset()
-        hidden: Array = self._encoder.execute([given])[0]
-        self._hidden = hidden
+        with self._session.lock:
+            self.reset()
+            hidden: Array = self._encoder.execute([given])[0]
+            self._hidden = hidden
         return hidden
 
     def _inputs(self, call: _signature.Call, ids: Sequence[int], start: int) -> list[Array]:
@@ -113,5 +114,7 @@ class EncoderDecoder(TextRunner):
             prompt: First tokens of the decoder. Default: `start_ids`.
             options: As for `TextRunner.generate`.
         """
-        self.encode_input(self.features(audio, sample_rate))
-        return self.generate(self.start_ids if prompt is None else prompt, **options)
+        features = self.features(audio, sample_rate)
+        with self._session.lock:
+            self.encode_input(features)
+            return self.generate(self.start_ids if prompt is None else prompt, **options)

@@ -64,6 +64,8 @@ class Stream(Iterator[str]):
         if not ids and not runner._pending and runner._logits is None:
             raise ValueError("an empty prompt: expected at least 1 token, or prefill() before")
         runner._check_room(len(ids) + len(runner._pending))
+        self._chosen: list[int] = []
+        """The runner's pending tokens after the last choice."""
         self._pieces = self._run()
 
     def __next__(self) -> str:
@@ -80,10 +82,10 @@ class Stream(Iterator[str]):
         started = perf_counter()
         runner._stopped = False
         try:
-            logits = self._prefill()
-            detokenizer = self._detokenizer()
+            with runner._session.lock:
+                token = self._choose(self._prefill())
+                detokenizer = self._detokenizer()
             while True:
-                token = self._choose(logits)
                 if len(result.ids) == 1:
                     result.stats.first_token_seconds = perf_counter() - started
                 reason = self._end_at(token)
@@ -96,7 +98,8 @@ class Stream(Iterator[str]):
                 if reason:
                     result.finish_reason = reason
                     break
-                logits = self._decode(token)
+                with runner._session.lock:
+                    token = self._choose(self._decode(token))
             if detokenizer is not None and self._stops.found is None:
                 rest = self._stops.add(detokenizer.end()) + self._stops.end()
                 result.text += rest
@@ -124,8 +127,11 @@ class Stream(Iterator[str]):
         return logits
 
     def _decode(self, token: int) -> Array:
-        start = perf_counter()
-        logits = self._runner.step(token)
+        runner, start = self._runner, perf_counter()
+        if runner._pending is not self._chosen:
+            raise RuntimeError("another call has changed the conversation since the last piece of "
+                               "this stream: begin a new one")  # fmt: skip
+        logits = runner.step(token)
         self.result.stats.decode_seconds += perf_counter() - start
         return logits
 
@@ -143,7 +149,7 @@ class Stream(Iterator[str]):
                              f"{runner.vocabulary - 1}")  # fmt: skip
         self._note(logits, token)
         result.ids.append(token)
-        runner._pending = [token]
+        self._chosen = runner._pending = [token]
         result.stats.generated_tokens += 1
         result.stats.sampling_seconds += perf_counter() - start
         return token

@@ -109,7 +109,10 @@ class MultimodalRunner(TextRunner):
 
         Exceptions as for `TextRunner.prefill` and `encode_array`.
         """
-        parts = prompt if is_mixed(prompt) else [prompt]
+        with self._session.lock:
+            return self._prefill_parts(prompt if is_mixed(prompt) else [prompt], bos)
+
+    def _prefill_parts(self, parts: Sequence[Any], bos: bool | None) -> Array:
         logits = None
         for i, part in enumerate(parts):
             if is_mixed(part):
@@ -122,10 +125,6 @@ class MultimodalRunner(TextRunner):
 
     def _prefill_array(self, array: object) -> Array:
         embeds = self.encode_array(array)
-        with self._session.lock:
-            return self._append_embeds(embeds)
-
-    def _append_embeds(self, embeds: Array) -> Array:
         self._check_room(embeds.shape[1])
         if self._pending:
             super().prefill([])
@@ -145,8 +144,9 @@ class MultimodalRunner(TextRunner):
         of several parts is prefilled at once."""
         if not is_mixed(prompt):
             return super().stream(prompt, **options)
-        self.prefill(prompt, bos=options.pop("bos", None))
-        return super().stream([], **options)
+        with self._session.lock:
+            self.prefill(prompt, bos=options.pop("bos", None))
+            return super().stream([], **options)
 
 
 def is_mixed(prompt: object) -> bool:

@@ -216,7 +216,19 @@ class TextLLMRunner:
         Raises RuntimeError for a prompt that does not fit, a temperature outside of [0, 1], and no
         room for new tokens; exceptions of the callbacks.
         """
-        config = config or GenerationConfig()
+        with self._turn():
+            self._generate(prompt, config or GenerationConfig(), token_callback, stats_callback)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Load, and let calls of other threads wait."""
+        with _as_runtime_error():
+            runner = self._loaded()
+        with runner._session.lock:
+            yield
+
+    def _generate(self, prompt: str, config: GenerationConfig, token_callback: Token | None,
+                  stats_callback: Figures | None) -> None:  # fmt: skip
         with _as_runtime_error():
             check_temperature(config)
             runner = self._loaded()
@@ -257,7 +269,7 @@ class TextLLMRunner:
 
     def prefill(self, prompt: str, config: GenerationConfig | None = None) -> None:
         """Append a text without generating."""
-        with _as_runtime_error():
+        with self._turn(), _as_runtime_error():
             runner = self._loaded()
             runner._pending = []
             runner.prefill(self._ids(prompt, config or GenerationConfig()))
@@ -378,7 +390,17 @@ class MultimodalRunner(TextLLMRunner):
         stats_callback: Figures | None = None,
     ) -> None:
         """Generate after the inputs, in order. Exceptions as for `TextLLMRunner.generate`."""
-        config = config or GenerationConfig()
+        with self._turn():
+            self._generate_after(inputs, config or GenerationConfig(), token_callback,
+                                 stats_callback)  # fmt: skip
+
+    def _generate_after(
+        self,
+        inputs: Sequence[MultimodalInput],
+        config: GenerationConfig,
+        token_callback: Token | None,
+        stats_callback: Figures | None,
+    ) -> None:
         with _as_runtime_error():
             check_temperature(config)
             self.prefill(inputs, config)
@@ -408,7 +430,7 @@ class MultimodalRunner(TextLLMRunner):
         self, inputs: Sequence[MultimodalInput], config: GenerationConfig | None = None
     ) -> None:
         """Append inputs without generating."""
-        with _as_runtime_error():
+        with self._turn(), _as_runtime_error():
             runner = self._loaded()
             runner._pending = []
             runner.prefill(self._parts(inputs, config or GenerationConfig()))

@@ -73,8 +73,8 @@ def _open(tokenizer: FilePath | Tokenizer) -> Tokenizer:
 class TextRunner:
     """A text program with its tokens, tokenizer and state.
 
-    A runner is one conversation: a call from another thread waits, and appends to it. `fork` gives
-    threads conversations of their own.
+    A runner is one conversation: a call from another thread waits (for the end of a generation,
+    too), and appends to it. `fork` gives threads conversations of their own.
 
     Args:
         model: Path, bytes or file of a .pte, a Program, or a manager of the official flow.
@@ -425,7 +425,8 @@ class TextRunner:
 
         Arguments and exceptions as for `generate`. They are checked here; the program runs when the
         iterator is advanced. A piece has whole characters only. Closing the iterator, or leaving
-        its loop, ends the generation.
+        its loop, ends the generation. Advancing it raises RuntimeError if another call has changed
+        the conversation since the last piece.
         """
         from executorch_c.llm.generation import Options, Stream
         from executorch_c.llm.sampling import Sampling
@@ -463,14 +464,15 @@ class TextRunner:
         context, and logits that are NaN; TypeError for a prompt that is neither text nor ids;
         exceptions of the program and of `callback`.
         """
-        stream = self.stream(prompt, **options)
-        for piece in stream:
-            if callback is not None:
-                try:
-                    callback(piece)
-                except BaseException:
-                    stream.close()
-                    raise
+        with self._session.lock:
+            stream = self.stream(prompt, **options)
+            for piece in stream:
+                if callback is not None:
+                    try:
+                        callback(piece)
+                    except BaseException:
+                        stream.close()
+                        raise
         return stream.result
 
     def stop(self) -> None:

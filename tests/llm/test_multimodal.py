@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_llm
+from at_once import run_each
 from executorch_c.llm import EncoderDecoder, MultimodalRunner, TextRunner
 from executorch_c.llm.features import log_mel, mel_filters
 from small_llm import CONTEXT, ids
@@ -41,6 +42,21 @@ def test_generation_after_an_image() -> None:
     more = [one.generate(max_new_tokens=3, ignore_eos=True).ids for one in (runner, fork)]
     assert more[0] == more[1]
     assert runner.ids[:PATCHES] == [9] * PATCHES, "vision_token_id in the place of the image"
+
+
+def test_a_mixed_prompt_is_appended_as_a_whole() -> None:
+    """A second thread waits for the end of a generation, which begins with an image."""
+    runner = MultimodalRunner(program("image"))
+    turns: dict[int, list[int]] = {}
+
+    def run(i: int) -> None:
+        prompt = ids(3, seed=i)
+        result = runner.generate([ids(1), IMAGE, prompt], max_new_tokens=3, ignore_eos=True)
+        turns[i] = [*ids(1), *[9] * PATCHES, *prompt, *result.ids]
+
+    run_each(2, run)
+    whole = [*runner.ids, *runner.pending]
+    assert whole in ([*turns[0], *turns[1]], [*turns[1], *turns[0]])
 
 
 def test_layouts_and_errors_of_images() -> None:

@@ -11,6 +11,7 @@ import executorch_c
 import numpy as np
 import pytest
 import small_llm
+from at_once import run_each
 from executorch_c.llm import TextRunner
 from plans import Plan, build
 from small_llm import CONTEXT, EOS, KINDS, LONGEST, RING, VOCABULARY, eager, ids, program
@@ -213,6 +214,36 @@ def test_threads_append_to_one_conversation() -> None:
         whole = runner.ids
         assert len(whole) == 24
         np.testing.assert_allclose(runner.step(1), eager("position", [*whole, 1])[-1], atol=LIMIT)
+
+
+def test_a_generation_is_a_turn_of_one_thread() -> None:
+    """A second thread's generation waits for the end of the first one."""
+    runner = TextRunner(program("position"))
+    turns: list[list[int]] = []
+
+    def run(i: int) -> None:
+        prompt = ids(3, seed=i)
+        result = runner.generate(prompt, max_new_tokens=6, ignore_eos=True)
+        turns.append([*prompt, *result.ids])
+
+    run_each(3, run)
+    known = [*runner.ids, *runner.pending]
+    assert sorted(known[at : at + 9] for at in (0, 9, 18)) == sorted(turns)
+    for at in range(len(known)):
+        if at % 9 >= 3:
+            assert known[at] == int(eager("position", known[:at])[-1].argmax())
+
+
+def test_a_stream_ends_if_the_conversation_goes_on_elsewhere(tokenizer: Path) -> None:
+    runner = TextRunner(program(), tokenizer)
+    for other in (lambda: runner.step(5), runner.reset, lambda: runner.rewind(2)):
+        stream = runner.stream("The fox", max_new_tokens=20, ignore_eos=True)
+        next(stream)
+        other()
+        before = runner.ids
+        with pytest.raises(RuntimeError, match="another call has changed the conversation"):
+            list(stream)
+        assert runner.ids == before
 
 
 # ---- errors ----------------------------------------------------------------------------------
