@@ -9,6 +9,7 @@
 #include "describe.h"
 #include "engine.h"
 #include "execute.h"
+#include "forks.h"
 #include "graph.h"
 #include "lookup.h"
 #include "memory.h"
@@ -22,7 +23,7 @@
 
 static void close_delegate(const ec_host *host, ecx_delegate *d) {
   for (int role = 0; role < ECX_ROLES; role++) ecx_engine_close(host, d, (ecx_role)role);
-  if (d->workspace) ecx_workspace_close(host, d->workspace);
+  if (d->workspace) ecx_workspace_close(d->workspace);
   if (d->cache) ecx_cache_close(d->cache);
   for (uint32_t i = 0; d->externals && i < d->external_count; i++)
     ecx_buffer_close(host, &d->externals[i].staging);
@@ -60,6 +61,7 @@ static const char *hardware_hint(enum xnn_status status) {
 }
 
 static uint32_t start_xnnpack(const ecx_call *c) {
+  ecx_watch_forks();
   enum xnn_status status = ecx_memory_init(c->host);
   if (status == xnn_status_success) return EC_BACKEND_OK;
   return ecx_fail(c, ecx_status_code(status), "XNNPACK cannot run on this machine: '%s'%s",
@@ -73,7 +75,7 @@ static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what,
   ECX_TRY(ecx_find_lookups(c, &d->graph));
   ECX_TRY(ecx_workspace_open(c, options->sharing, what, &d->workspace));
   if (options->cache) ECX_TRY(ecx_cache_open(c, &d->graph, what->program, &d->cache));
-  ecx_workspace_enter(d->workspace);
+  ECX_TRY(ecx_workspace_enter(c, d->workspace));
   uint32_t made = ecx_engine_build(c, d, ECX_PLAIN_RUN);
   ecx_workspace_leave(d->workspace);
   return made;

@@ -8,6 +8,9 @@
  *
  * The offset that XNNPACK receives is the address itself, so reading needs no lock.
  *
+ * A fork waits for the locks, which it does with the GIL: what allocates while it holds one of them
+ * calls no function of the host that checks for interrupts.
+ *
  * Large float32 weights of linear layers are packed by the third product that reads them
  * (get_xnnpack/deferred.h): a block has the state of that, and memory in slabs of their own, whose
  * pages are not populated before. Their source has to be data of the program's files, which live
@@ -16,6 +19,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "call.h"
@@ -211,15 +215,19 @@ static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key 
   return b && use_block(cache, b) ? (size_t)(uintptr_t)b->data : SIZE_MAX;
 }
 
+static void *alloc_locked(const ecx_cache *cache, size_t size) {
+  return cache->host->charge(size) ? calloc(1, size) : NULL;
+}
+
 /* Adds a block to this delegate's own ones. */
 static block *add_block(ecx_cache *cache, size_t size, bool is_deferred) {
   pool *p = cache->pool;
-  block *b = size <= SIZE_MAX / 2 ? cache->host->alloc(sizeof *b) : NULL;
+  block *b = size <= SIZE_MAX / 2 ? alloc_locked(cache, sizeof *b) : NULL;
   void *data = !b ? NULL
                : is_deferred ? ecx_slab_reserve(&p->deferred, size + ECX_EXTRA)
                              : ecx_slab_alloc(&p->slabs, size + ECX_EXTRA);
   if (!data) {
-    if (b) cache->host->free(b);
+    free(b);
     return NULL;
   }
   *b = (block){.next = cache->own, .data = data, .size = size, .users = 1};
@@ -307,7 +315,7 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   if (!*at || !known || !known->text) return (size_t)(uintptr_t)data;
   if (!other) {
     size_t length = strlen(known->text) + 1;
-    char *text = cache->host->alloc(length);
+    char *text = alloc_locked(cache, length);
     if (!text) return (size_t)(uintptr_t)data;
     memcpy(text, known->text, length);
     share_block(cache, at, text, key->seed);
@@ -321,7 +329,7 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
   cache->figures.packed_bytes -= mine->size;
   cache->figures.misses--;
   ecx_slab_free(&cache->pool->slabs, mine->data, mine->size + ECX_EXTRA);
-  cache->host->free(mine);
+  free(mine);
   return (size_t)(uintptr_t)other->data;
 }
 
@@ -351,10 +359,10 @@ static void *defer(void *context, const struct xnn_weights_cache_look_up_key *ke
   ecx_cache *cache = context;
   const name *known = find_name(cache, key->kernel, key->bias);
   if (!known || !known->text || !known->is_of_program) return NULL;
-  void *state = cache->host->alloc(state_bytes);
+  void *state = alloc_locked(cache, state_bytes);
   block *b = state ? add_block(cache, size, true) : NULL;
   if (!b) {
-    if (state) cache->host->free(state);
+    free(state);
     return NULL;
   }
   b->state = state;
@@ -426,13 +434,13 @@ static const struct ecx_deferral deferral = {defer,         find_state,   borrow
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static pool *pool_open(const ec_host *host, const void *program) {
+static pool *pool_open(const void *program) {
   pthread_mutex_lock(&pools_lock);
   pool *p = pools;
   while (p && p->program != program) p = p->next;
   if (p) {
     p->users++;
-  } else if ((p = host->alloc(sizeof *p))) {
+  } else if ((p = calloc(1, sizeof *p))) {
     *p = (pool){.next = pools, .program = program, .users = 1, .is_settled = true};
     pthread_mutex_init(&p->lock, NULL);
     pools = p;
@@ -452,16 +460,16 @@ static void pool_close(const ec_host *host, pool *p) {
   if (!last) return;
   ecx_buffer_close(host, &p->spare);
   pthread_mutex_destroy(&p->lock);
-  host->free(p);
+  free(p);
 }
 
 static void free_block(const ecx_cache *cache, block *b) {
   pool *p = cache->pool;
   ecx_slab_free(b->state ? &p->deferred : &p->slabs, b->data, b->size + ECX_EXTRA);
   if (b->is_waiting) p->waiting--;
-  if (b->state) cache->host->free(b->state);
-  if (b->text) cache->host->free(b->text);
-  cache->host->free(b);
+  free(b->state);
+  free(b->text);
+  free(b);
 }
 
 /* Releases this delegate's references to the pool, and its own blocks. */
@@ -502,7 +510,7 @@ static bool fill_cache(ecx_cache *cache, const ecx_graph *graph, const void *pro
   cache->used_room = 2 * (size_t)graph->node_count;
   cache->names = cache->host->alloc(2 * (size_t)graph->node_count * sizeof *cache->names);
   cache->used = cache->host->alloc(cache->used_room * sizeof *cache->used);
-  cache->pool = pool_open(cache->host, program);
+  cache->pool = pool_open(program);
   if (!cache->names || !cache->used || !cache->pool) return false;
   for (uint32_t i = 0; i < graph->node_count; i++)
     if (!name_node(cache, graph, &graph->nodes[i])) return false;
@@ -565,3 +573,15 @@ void ecx_cache_settle(ecx_cache *cache, uint64_t elapsed) {
 }
 
 ecx_cache_figures ecx_cache_report(const ecx_cache *cache) { return cache->figures; }
+
+/* ---- forks ----------------------------------------------------------------------------------- */
+
+void ecx_caches_hold(void) {
+  pthread_mutex_lock(&pools_lock);
+  for (pool *p = pools; p; p = p->next) pthread_mutex_lock(&p->lock);
+}
+
+void ecx_caches_free(void) {
+  for (pool *p = pools; p; p = p->next) pthread_mutex_unlock(&p->lock);
+  pthread_mutex_unlock(&pools_lock);
+}

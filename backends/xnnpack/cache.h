@@ -24,6 +24,10 @@ void ecx_cache_trim(ecx_cache *cache); /* called when no more weights are expect
 bool ecx_cache_is_settled(const ecx_cache *cache);
 void ecx_cache_settle(ecx_cache *cache, uint64_t elapsed);
 
+/* All packed weights during a fork: held before, when no thread packs, and freed after. */
+void ecx_caches_hold(void);
+void ecx_caches_free(void);
+
 typedef struct ecx_cache_figures {
   size_t packed_bytes; /* used by this delegate, shared or not */
   size_t shared_bytes; /* the part packed for another delegate */

@@ -93,8 +93,8 @@ uint32_t ecx_engine_build(const ecx_call *c, ecx_delegate *d, ecx_role role) {
 
 void ecx_engine_close(const ec_host *host, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
-  if (e->runtime) {
-    ecx_workspace_enter(d->workspace);
+  if (e->runtime && !d->workspace->is_lost) {
+    ecx_workspace_lock(d->workspace);
     xnn_delete_runtime(e->runtime);
     ecx_workspace_leave(d->workspace);
   }
@@ -204,7 +204,7 @@ static uint32_t run_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role,
 
 uint32_t ecx_engine_run(const ecx_call *c, ecx_delegate *d, ecx_role role, void *const *pointers) {
   if (d->engines[role].shapes != d->shapes) ECX_TRY(ecx_graph_check_empty(c, &d->graph));
-  ecx_workspace_enter(d->workspace);
+  ECX_TRY(ecx_workspace_enter(c, d->workspace));
   uint32_t status = run_runtime(c, d, role, pointers);
   if (status) discard_runtime(&d->engines[role]);
   ecx_workspace_leave(d->workspace);
@@ -216,7 +216,7 @@ uint32_t ecx_engine_repeat(const ecx_call *c, ecx_delegate *d) {
   if (!e->runtime || e->shapes != d->shapes || !e->is_set_up ||
       (e->threads && e->threads != c->host->threadpool(c->call)))
     return EC_BACKEND_NOT_SUPPORTED;
-  ecx_workspace_enter(d->workspace);
+  ECX_TRY(ecx_workspace_enter(c, d->workspace));
   const uint32_t status = invoke_runtime(c, d, e);
   if (status) discard_runtime(e);
   ecx_workspace_leave(d->workspace);

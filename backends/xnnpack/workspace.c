@@ -1,6 +1,8 @@
 /* Workspaces, by owner. */
 #include "workspace.h"
 
+#include <stdlib.h>
+
 #include "call.h"
 #include "options.h"
 #include "status.h"
@@ -17,11 +19,11 @@ uint32_t ecx_workspace_create(const ecx_call *c, xnn_workspace_t *out) {
 }
 
 static uint32_t create_workspace(const ecx_call *c, const void *owner, ecx_workspace **out) {
-  ecx_workspace *w = c->host->alloc(sizeof *w);
+  ecx_workspace *w = calloc(1, sizeof *w); /* the host's function may wait for other threads */
   if (!w) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a workspace");
   uint32_t status = ecx_workspace_create(c, &w->workspace);
   if (status) {
-    c->host->free(w);
+    free(w);
     return status;
   }
   pthread_mutex_init(&w->lock, NULL);
@@ -41,7 +43,7 @@ uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing,
   uint32_t status = EC_BACKEND_OK;
   pthread_mutex_lock(&list_lock);
   ecx_workspace *w = list;
-  while (w && w->owner != owner) w = w->next;
+  while (w && (w->owner != owner || w->is_lost)) w = w->next;
   if (w) {
     w->users++;
     *out = w;
@@ -53,7 +55,7 @@ uint32_t ecx_workspace_open(const ecx_call *c, ecx_sharing sharing,
   return status;
 }
 
-void ecx_workspace_close(const ec_host *host, ecx_workspace *w) {
+void ecx_workspace_close(ecx_workspace *w) {
   pthread_mutex_lock(&list_lock);
   bool last = --w->users == 0;
   for (ecx_workspace **at = &list; last && *at; at = &(*at)->next)
@@ -62,16 +64,37 @@ void ecx_workspace_close(const ec_host *host, ecx_workspace *w) {
       break;
     }
   pthread_mutex_unlock(&list_lock);
-  if (!last) return;
+  if (!last || w->is_lost) return;
   xnn_release_workspace(w->workspace);
   pthread_mutex_destroy(&w->lock);
-  host->free(w);
+  free(w);
 }
 
-void ecx_workspace_enter(ecx_workspace *w) {
+void ecx_workspace_lock(ecx_workspace *w) {
   if (w->owner) pthread_mutex_lock(&w->lock);
+}
+
+uint32_t ecx_workspace_enter(const ecx_call *c, ecx_workspace *w) {
+  if (w->is_lost)
+    return ecx_fail(c, EC_BACKEND_INVALID_STATE,
+                    "a delegate that shares this one's workspace was running in another thread "
+                    "when this process was forked: load its program again");
+  ecx_workspace_lock(w);
+  return EC_BACKEND_OK;
 }
 
 void ecx_workspace_leave(ecx_workspace *w) {
   if (w->owner) pthread_mutex_unlock(&w->lock);
 }
+
+/* ---- forks ----------------------------------------------------------------------------------- */
+
+void ecx_workspaces_hold(void) { pthread_mutex_lock(&list_lock); }
+
+void ecx_workspaces_find_lost(void) {
+  for (ecx_workspace *w = list; w; w = w->next)
+    if (!w->is_lost && pthread_mutex_trylock(&w->lock) == 0) pthread_mutex_unlock(&w->lock);
+    else w->is_lost = true;
+}
+
+void ecx_workspaces_free(void) { pthread_mutex_unlock(&list_lock); }
