@@ -5,8 +5,24 @@
 
 #include "core/threads.h"
 
-int ecpy_parse_seed(PyObject *object, uint64_t *seed) {
+/* Returns an int as a new reference; raises TypeError with the argument's name. */
+static PyObject *parse_number(const char *name, PyObject *object) {
   PyObject *number = PyNumber_Index(object);
+  if (!number && PyErr_ExceptionMatches(PyExc_TypeError))
+    PyErr_Format(PyExc_TypeError, "%s must be an int, not %.200s", name, Py_TYPE(object)->tp_name);
+  return number;
+}
+
+int ecpy_parse_size(const char *name, PyObject *object, Py_ssize_t *size) {
+  PyObject *number = parse_number(name, object);
+  if (!number) return -1;
+  *size = PyNumber_AsSsize_t(number, NULL);
+  Py_DECREF(number);
+  return 0;
+}
+
+int ecpy_parse_seed(PyObject *object, uint64_t *seed) {
+  PyObject *number = parse_number("seed", object);
   *seed = number ? PyLong_AsUnsignedLongLongMask(number) : 0;
   Py_XDECREF(number);
   return PyErr_Occurred() ? -1 : 0;
@@ -14,7 +30,7 @@ int ecpy_parse_seed(PyObject *object, uint64_t *seed) {
 
 int ecpy_parse_threads(PyObject *object, size_t *threads) {
   const bool is_bool = PyBool_Check(object);
-  PyObject *number = is_bool ? NULL : PyNumber_Index(object);
+  PyObject *number = is_bool ? NULL : parse_number("num_threads", object);
   if (is_bool) PyErr_SetString(PyExc_TypeError, "num_threads must be an int, not bool");
   int overflow = 0;
   long value = number ? PyLong_AsLongAndOverflow(number, &overflow) : -1;
@@ -32,7 +48,7 @@ int ecpy_parse_threads(PyObject *object, size_t *threads) {
 int ecpy_parse_limit(const char *name, PyObject *object, uint64_t *limit) {
   if (object == Py_None) return 0;
   const bool is_bool = PyBool_Check(object);
-  PyObject *number = is_bool ? NULL : PyNumber_Index(object);
+  PyObject *number = is_bool ? NULL : parse_number(name, object);
   if (is_bool) PyErr_Format(PyExc_TypeError, "%s must be an int, not bool", name);
   int overflow = 0;
   const long long value = number ? PyLong_AsLongLongAndOverflow(number, &overflow) : -1;

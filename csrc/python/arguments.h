@@ -4,6 +4,9 @@
 
 #include "python/state.h"
 
+/* Parses an int; the nearest Py_ssize_t for a larger one. `name` is for messages. */
+int ecpy_parse_size(const char *name, PyObject *object, Py_ssize_t *size);
+
 /* Parses a seed: any int, modulo 2^64, because eager PyTorch accepts negative ones. */
 int ecpy_parse_seed(PyObject *object, uint64_t *seed);
 

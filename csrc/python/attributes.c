@@ -76,6 +76,17 @@ static int copy_if_same(PyArrayObject *target, PyArrayObject *source, difference
   return *found == SAME ? PyArray_CopyInto(target, source) : 0;
 }
 
+static void raise_other_shape(const ecpy_method *self, const char *name, PyArrayObject *target,
+                              PyArrayObject *source) {
+  PyObject *expected = PyObject_GetAttrString((PyObject *)target, "shape");
+  PyObject *found = PyObject_GetAttrString((PyObject *)source, "shape");
+  if (expected && found)
+    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
+                      "attribute '%s': found shape %S, expected %S", name, found, expected);
+  Py_XDECREF(expected);
+  Py_XDECREF(found);
+}
+
 static int copy_into(ecpy_method *self, size_t index, PyArrayObject *source) {
   difference found = SAME;
   if (ecpy_method_lock(self)) return -1;
@@ -88,7 +99,7 @@ static int copy_into(ecpy_method *self, size_t index, PyArrayObject *source) {
                       "attribute '%s': found dtype %S, expected %S", name, PyArray_DESCR(source),
                       PyArray_DESCR(target));
   if (found == OTHER_SHAPE)
-    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT, "attribute '%s': another shape", name);
+    raise_other_shape(self, name, target, source);
   Py_XDECREF(target);
   return found == SAME ? rc : -1;
 }

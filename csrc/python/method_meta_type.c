@@ -3,6 +3,7 @@
 
 #include "python/method_meta_type.h"
 
+#include "python/arguments.h"
 #include "python/objects.h"
 #include "python/program_ref.h"
 #include "python/tensor_info_type.h"
@@ -77,8 +78,11 @@ static PyObject *method_meta_num_attributes(PyObject *self, PyObject *Py_UNUSED(
 /* Returns an index argument below count, or -1 with an IndexError. */
 static Py_ssize_t parse_index(PyObject *args, PyObject *kwargs, const char *what, size_t count) {
   static char *names[] = {"index", NULL};
+  PyObject *given;
   Py_ssize_t index;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "n", names, &index)) return -1;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O", names, &given) ||
+      ecpy_parse_size("index", given, &index))
+    return -1;
   if (index >= 0 && (size_t)index < count) return index;
   PyErr_Format(PyExc_IndexError, "no %s tensor at %zd: the method has %zu %ss", what, index, count,
                what);

@@ -446,11 +446,14 @@ PyDoc_STRVAR(
 static PyObject *method_tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"values", "ranges", "max_bytes", NULL};
   int values = 0, ranges = 0;
+  PyObject *most = NULL;
   Py_ssize_t max_bytes = 256 * 1024 * 1024;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$ppn:tracing", names, &values, &ranges,
-                                   &max_bytes))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$ppO:tracing", names, &values, &ranges,
+                                   &most) ||
+      (most && ecpy_parse_size("max_bytes", most, &max_bytes)))
     return NULL;
-  if (max_bytes < 0) return PyErr_Format(PyExc_ValueError, "max_bytes is negative");
+  if (max_bytes < 0)
+    return PyErr_Format(PyExc_ValueError, "max_bytes is negative: %zd", max_bytes);
   PyObject *what = Py_BuildValue("OOOn", self, values ? Py_True : Py_False,
                                  ranges ? Py_True : Py_False, max_bytes);
   PyObject *made = what ? ecpy_call_python("executorch_c.trace", "_tracing", what) : NULL;

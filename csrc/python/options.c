@@ -25,11 +25,15 @@ static int copy_text(PyObject *object, const char *where, ec_arena *arena, const
   return 0;
 }
 
-static int parse_int(PyObject *value, ec_backend_option *out) {
+static int parse_int(PyObject *key, PyObject *value, const char *where, ec_backend_option *out) {
+  int overflow = 0;
   PyObject *number = PyNumber_Index(value);
   if (!number) return -1;
   out->kind = EC_BACKEND_INT;
-  out->as.i = PyLong_AsLongLong(number);
+  out->as.i = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (overflow)
+    PyErr_Format(PyExc_ValueError, "%s: option %R: expected an int of 64 bits, found %R", where,
+                 key, number);
   Py_DECREF(number);
   return PyErr_Occurred() ? -1 : 0;
 }
@@ -47,7 +51,7 @@ int ecpy_option_parse(PyObject *key, PyObject *value, const char *where, ec_aren
     out->as.b = value == Py_True;
     return 0;
   }
-  if (PyIndex_Check(value)) return parse_int(value, out);
+  if (PyIndex_Check(value)) return parse_int(key, value, where, out);
   if (PyFloat_Check(value)) {
     out->kind = EC_BACKEND_DOUBLE;
     out->as.d = PyFloat_AS_DOUBLE(value);

@@ -130,8 +130,8 @@ static int parse_mlock(PyObject *value, ec_mlock *mlock) {
 }
 
 static int parse_verification(PyObject *value, ec_verification *level) {
-  long number = value ? PyLong_AsLong(value) : EC_VERIFY_INTERNAL_CONSISTENCY;
-  if (number == -1 && PyErr_Occurred()) return -1;
+  Py_ssize_t number = EC_VERIFY_INTERNAL_CONSISTENCY;
+  if (value && ecpy_parse_size("verification", value, &number)) return -1;
   if (number != EC_VERIFY_MINIMAL && number != EC_VERIFY_INTERNAL_CONSISTENCY) {
     PyErr_Format(PyExc_ValueError, "verification must be a Verification, not %R", value);
     return -1;
@@ -194,17 +194,20 @@ static PyObject *runtime_load_program(PyObject *self, PyObject *args, PyObject *
   static char *names[] = {"data",  "verification",          "data_path", "enable_etdump",
                           "debug_buffer_size", "mlock", "share_mutable_buffers", NULL};
   PyObject *data, *verification = NULL, *data_path = Py_None, *mlock_value = Py_False;
+  PyObject *debug_bytes = NULL;
   int etdump = 0, share = 1;
   Py_ssize_t debug_buffer_size = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpnOp:load_program", names, &data,
-                                   &verification, &data_path, &etdump, &debug_buffer_size,
-                                   &mlock_value, &share))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpOOp:load_program", names, &data,
+                                   &verification, &data_path, &etdump, &debug_bytes,
+                                   &mlock_value, &share) ||
+      (debug_bytes && ecpy_parse_size("debug_buffer_size", debug_bytes, &debug_buffer_size)))
     return NULL;
   ecpy_state *state = ecpy_state_of(self);
   ec_mlock mlock;
   ec_verification level;
   if (parse_mlock(mlock_value, &mlock) || parse_verification(verification, &level)) return NULL;
-  if (debug_buffer_size < 0) return PyErr_Format(PyExc_ValueError, "debug_buffer_size is negative");
+  if (debug_buffer_size < 0)
+    return PyErr_Format(PyExc_ValueError, "debug_buffer_size is negative: %zd", debug_buffer_size);
   program_load *load = PyMem_Calloc(1, sizeof *load);
   if (!load) return ecpy_no_memory("a program");
   load->options = (ec_program_options){.verification = level, .share_mutable_buffers = share != 0};

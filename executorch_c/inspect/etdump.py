@@ -342,6 +342,9 @@ def _write(take: Callable[[], Sequence[Trace]], path: Path, debug_path: Path | N
 def _write_recorded(what: tuple[Sequence[Method], Path, Path | None]) -> None:
     """Write the recorded ETDump: C calls it for Program.write_etdump_result_to_file."""
     methods, path, debug_path = what
+    for name, value in (("etdump_path", path), ("debug_buffer_path", debug_path or "")):
+        if not isinstance(value, (str, os.PathLike)):  # open() takes an int for a descriptor
+            raise TypeError(f"{name} must be a str or os.PathLike, not {type(value).__name__}")
 
     def take() -> list[Trace]:
         traces = [Trace(method.metadata.name()) for method in methods]
