@@ -20,8 +20,8 @@ DEVICES = {
                      "operators in place",
     "OpenvinoBackend": "in float32 unless the option 'precision' says otherwise; the official "
                        "runtime uses the engine's default, bfloat16 on processors that have it",
-    "XnnpackBackend": "XNNPACK adds in the order that suits the processor; another one rounds "
-                      "differently",
+    "XnnpackBackend": "XNNPACK adds in an order that depends on the processor, so that "
+                      "rounding does, too",
 }  # fmt: skip
 """Backends."""
 

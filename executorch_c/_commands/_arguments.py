@@ -6,12 +6,13 @@ Invalid values fail here, before any work.
 from __future__ import annotations
 
 import argparse
-import textwrap
 import os
+import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
@@ -87,7 +88,15 @@ def output_file(*endings: str) -> Callable[[str], str]:
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Fill paragraphs to the width of the terminal; keep indented blocks as they are."""
+    """Fill paragraphs and usages to the width of the terminal; keep indented blocks as they are."""
+
+    def _format_usage(self, *args: Any) -> str:
+        """Return the usage; if the command's name leaves too little room beside it for an option,
+        lines after the first begin below it."""
+        usage = super()._format_usage(*args)
+        if max(map(len, usage.splitlines())) <= self._width:
+            return usage
+        return re.sub(r"\n +", "\n" + " " * len("usage: "), usage)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         blocks = text.strip("\n").split("\n\n")

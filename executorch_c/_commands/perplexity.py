@@ -19,7 +19,7 @@ different tokenizers.
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "perplexity", main, "perplexity of a language model on a text", HELP
+        commands, "perplexity", main, "compute the perplexity of a language model", HELP
     )
     _text_models.add_text_model(parser)
     text = parser.add_mutually_exclusive_group(required=True)

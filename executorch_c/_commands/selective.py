@@ -24,7 +24,7 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(
         commands, "selective", main, "build a small C library for some programs", HELP
     )
-    parser.add_argument("models", metavar="MODEL.pte", nargs="+")
+    parser.add_argument("models", metavar="MODEL.pte", nargs="+", help="programs")
     parser.add_argument("-o", "--output", metavar="F", required=True, help="folder of the result")
     parser.add_argument("--source", metavar="DIR", help="source tree of executorch_c")
     parser.add_argument("--jobs", metavar="N", type=_arguments.positive,

@@ -16,7 +16,7 @@ from executorch_c.report import Origin
 
 HELP = """\
 Run a method once and compare its outputs with expected outputs, from PyTorch eager or an earlier
-version. Prints maximum absolute and relative error, ULP, cosine similarity, signal-to-noise ratio,
+version. Print maximum absolute and relative error, ULP, cosine similarity, signal-to-noise ratio,
 argmax agreement, and the first and the worst mismatch.
 
 By default the tolerance of an element depends on dtype and on the scale of the output around it.

@@ -170,15 +170,15 @@ def scalar(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, (float, complex)) else str(value)
 
 
-def brief(array: np.ndarray) -> str:
-    """Return the first elements of an array, and its range if it has more."""
+def brief(array: np.ndarray, few: int = FEW) -> str:
+    """Return the first `few` elements of an array, and its range if it has more."""
     flat = array.reshape(-1)
     numeric = flat.astype("float32") if array.dtype.kind == "V" else flat
     if array.dtype.name == "bfloat16":
         numeric = flat.astype("float32")
-    shown = " ".join(scalar(v) for v in numeric[:FEW].tolist())
-    if flat.size <= FEW or numeric.dtype.kind in "cb":
-        return shown + (" ..." if flat.size > FEW else "")
+    shown = " ".join(scalar(v) for v in numeric[:few].tolist())
+    if flat.size <= few or numeric.dtype.kind in "cb":
+        return shown + (" ..." if flat.size > few else "")
     low, high = scalar(numeric.min().item()), scalar(numeric.max().item())
     return f"{shown} ... (min {low}, max {high})"
 
@@ -195,12 +195,12 @@ def shape(dims: Sequence[int], dynamism: str = "static") -> str:
     return {"static": text, "bound": f"up to {text}"}.get(dynamism, f"any, for example {text}")
 
 
-def value_line(index: int, name: str, value: object) -> list[object]:
+def value_line(index: int, name: str, value: object, few: int = FEW) -> list[object]:
     """Return a table row for an input or output of a call: index, name, type, shape, values."""
     import numpy as np
 
     if isinstance(value, np.ndarray):
-        return [index, name, value.dtype.name, shape(value.shape), brief(value)]
+        return [index, name, value.dtype.name, shape(value.shape), brief(value, few)]
     if isinstance(value, list):
         return [index, name, "list", f"[{len(value)}]", ""]
     return [index, name, type(value).__name__, "", scalar(value)]

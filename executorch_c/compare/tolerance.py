@@ -376,15 +376,19 @@ def between(
 # ---- verdicts ---------------------------------------------------------------------------------
 
 
+def _is_nan(expected: Array) -> bool:
+    """Return True if an array has elements, and all are NaN."""
+    return expected.size > 0 and bool(np.isnan(widened(expected)).all())
+
+
 def uninformative(expected: Array) -> str:
     """Return the reason why a reference is uninformative (it cannot show an error), or an empty
     text."""
     if not expected.size:
         return "the expected output is empty"
-    wide = widened(expected)
-    if np.isnan(wide).all():
+    if _is_nan(expected):
         return "the expected output is NaN everywhere"
-    if not wide.any():
+    if not widened(expected).any():
         return "the expected output is all zero"
     first = expected.reshape(-1)[0]
     if expected.size > 1 and bool((expected == first).all()):
@@ -402,7 +406,7 @@ def uninformative_all(expected: Iterable[Array]) -> str:
 def uninformative_ends(outputs: Sequence[Array]) -> str:
     """Return the reason why no output of a program can show an error, whatever its values between
     can, or an empty text."""
-    if outputs and all(one.size and np.isnan(widened(one)).all() for one in outputs):
+    if outputs and all(map(_is_nan, outputs)):
         return "every output is NaN everywhere: give other inputs, or see check_nan"
     return ""
 

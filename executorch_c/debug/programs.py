@@ -160,7 +160,8 @@ def _compare(
         for i, j in pairs
     ]  # fmt: skip
     ends = list(_outputs(a, b, limits))
-    notes = [f"compared {len(rows):,} of {len(a.values):,} and {len(b.values):,} values"]
+    notes = [f"compared {_text.plural(len(rows), 'value')}: of {len(a.values):,} in the baseline "
+             f"and {len(b.values):,} in the candidate"]  # fmt: skip
     if not same:
         rows, pairs = _without_mispaired(rows, pairs, ends, notes, a, b)
     fewer = min(len(a.values), len(b.values))
@@ -208,8 +209,8 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
         return (f"errors before it are up to {before:.1e}, there {after:.1e}: they have grown on "
                 "the way, look at the plot for where")  # fmt: skip
     between = f", or what lies between it and {rows[bad - 1].where}" if bad else ""
-    return (f"errors before it are at most {before:.1e}, there {after:.1e}: it is that node"
-            f"{between}")  # fmt: skip
+    most = f"at most {before:.1e}" if before else "0"
+    return f"errors before it are {most}, there {after:.1e}: it is that node{between}"
 
 
 def _report(a: Recorded, b: Recorded, limits: NodeLimits) -> ErrorReport:

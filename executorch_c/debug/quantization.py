@@ -65,19 +65,21 @@ class QuantizationReport(ErrorReport):
     SOME: ClassVar[str] = "layers: those that add most"
     PICTURE: ClassVar[str] = "error that each layer adds"
     CAPTION: ClassVar[str] = (
-        "adds: |program - float| / |float| on the program's own activations; arrived: on those of "
-        "the float model"
+        "local: |program - float| / |float| on the program's own activations; accumulated: on "
+        "those of the float model"
     )
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns of the table: added and accumulated error, relative to the layer's result."""
+        """Columns of the table: local and accumulated error, relative to the layer's result."""
         top = self._largest()
         return (
             *PLACE,
-            Column("adds", lambda row: _percent(added(row)), False),
-            Column("arrived", lambda row: _percent(row.accumulated.relative), False),
-            Column("adds, to the largest", lambda row: _html.bar(0, added(row) / top), False, True),
+            Column("local", lambda row: _percent(added(row)), False),
+            Column("accumulated", lambda row: _percent(row.accumulated.relative), False),
+            Column(
+                "local, to the largest", lambda row: _html.bar(0, added(row) / top), False, True
+            ),
         )
 
     def _largest(self) -> float:
@@ -108,9 +110,10 @@ class QuantizationReport(ErrorReport):
         axes = figure.add_subplot()
         at = range(len(rows))
         most = 1.1 * max(top, *(s for r in rows if (s := r.accumulated.relative) < math.inf), 0.0)
-        axes.barh(at, [100 * min(added(row), most) for row in rows], label="adds")
+        axes.barh(at, [100 * min(added(row), most) for row in rows], label="local")
         axes.plot([100 * min(row.accumulated.relative, most) for row in rows], at, "|",
-                  color="tab:orange", markersize=9, markeredgewidth=2, label="arrived")  # fmt: skip
+                  color="tab:orange", markersize=9, markeredgewidth=2,
+                  label="accumulated")  # fmt: skip
         axes.set_yticks(at, [row.module or f"{row.name}, {row.where}" for row in rows])
         axes.margins(y=0.02)
         axes.invert_yaxis()

@@ -186,7 +186,7 @@ class MemoryPlan(Report):
         return f"<executorch_c.devtools.MemoryPlan of {self._notes()[0]}>"
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, [*self._notes(), self.table()]))
+        return "\n".join(filter(None, [*map(_text.wrapped, self._notes()), self.table()]))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan for JSON."""

@@ -96,7 +96,7 @@ def test_an_outlier(flow: str) -> None:
 def test_how_it_is_shown(budgets: Both, tmp_path: Path) -> None:
     _, bad = budgets
     text = str(bad)
-    assert "verdict" not in text and "adds" in text and "arrived" in text
+    assert "verdict" not in text and "local" in text and "accumulated" in text
     assert f"(12 of {len(bad)} layers: those that add most)" in text
     shown = bad._repr_html_()
     assert shown.count("<tr>") == 13 and "width: 100.00%" in shown  # the bar of the first row

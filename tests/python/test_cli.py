@@ -106,15 +106,22 @@ assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-COMMANDS = ["", "run", "info", "validate", "check", "trace", "operators", "demo"]
+COMMANDS = ["", *map(cli.name_of, cli.COMMANDS)]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help(name: str, capsys: Capture) -> None:
+def test_help(name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = command(capsys, *([name] if name else []), "--help")
     assert code == 0
-    assert out.startswith("usage: executorch-c")
+    assert out.startswith("usage: executorch-c") and max(map(len, out.splitlines())) <= 80
     assert ("examples:" in out) == (not name)
+
+
+def test_values_of_run_fit_the_width(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = command(capsys, "run", DIGITS)
+    assert code == 0 and max(map(len, out.splitlines())) <= 80 and "... (min" in out, out
 
 
 def test_version(capsys: Capture) -> None:
