@@ -7,6 +7,7 @@ recurrent_state) changes with every token, so that a rewind needs a snapshot.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -180,6 +181,7 @@ class Engine:
         self.methods: dict[str, Method] = {n: program.load_method(n, **options) for n in methods}
         self.lock = threading.RLock()
         self._owner: weakref.ref[Session] | None = None
+        _engines.add(self)
 
     def save(self) -> list[Array]:
         """Return a copy of the state of all methods."""
@@ -220,6 +222,9 @@ class Session:
     """Held while tokens are appended, so that `ids` and the caches agree. Acquired before the
     engine's lock."""
 
+    def __post_init__(self) -> None:
+        _sessions.add(self)
+
     def reset(self) -> None:
         """Forget all tokens: the state is that after loading."""
         with self.engine.lock:
@@ -236,6 +241,30 @@ class Session:
     def fork(self) -> Session:
         """Return a session with a copy of tokens and state."""
         return Session(self.engine, list(self.ids), self.highest, self.copy_state(), self.broken)
+
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _replace_if_lost(one: Engine | Session) -> bool:
+    if one.lock.acquire(blocking=False):
+        one.lock.release()
+        return False
+    one.lock = threading.RLock()
+    return True
+
+
+def _replace_lost_locks() -> None:
+    """Replace, in a forked process, the locks that threads of its parent held: no thread will
+    release them."""
+    lost = [engine for engine in _engines if _replace_if_lost(engine)]
+    for session in _sessions:
+        if _replace_if_lost(session) or session.engine in lost:
+            session.broken = "another thread was using it when this process was forked"
+
+
+os.register_at_fork(after_in_child=_replace_lost_locks)
 
 
 @dataclass(frozen=True)

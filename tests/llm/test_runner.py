@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ import executorch_c
 import numpy as np
 import pytest
 import small_llm
+from alone import alone
 from at_once import run_each
 from executorch_c.llm import TextRunner
 from plans import Plan, build
@@ -232,6 +234,36 @@ def test_a_generation_is_a_turn_of_one_thread() -> None:
     for at in range(len(known)):
         if at % 9 >= 3:
             assert known[at] == int(eager("position", known[:at])[-1].argmax())
+
+
+def test_a_process_forked_during_a_generation() -> None:
+    """The child has no thread that could end it: its conversation is refused until a reset."""
+    runner = TextRunner(program())
+    inside, go_on = threading.Event(), threading.Event()
+    expected = eager("position", [5])[-1]  # torch's threads do not survive a fork
+
+    def waits(logits: np.ndarray, earlier: Any) -> int:
+        inside.set()
+        go_on.wait(30)
+        return int(logits.argmax())
+
+    def child() -> str:
+        with pytest.raises(RuntimeError, match="was using it when this process was forked") as e:
+            runner.step(5)
+        runner.reset()
+        np.testing.assert_allclose(runner.step(5), expected, atol=LIMIT)
+        return str(e.value)
+
+    generate = functools.partial(runner.generate, [5, 6], max_new_tokens=2, sampler=waits)
+    thread = threading.Thread(target=generate)
+    thread.start()
+    try:
+        assert inside.wait(30)
+        assert "reset()" in alone(child, seconds=10)
+    finally:
+        go_on.set()
+        thread.join()
+    assert runner.position == 3
 
 
 def test_a_stream_ends_if_the_conversation_goes_on_elsewhere(tokenizer: Path) -> None:
