@@ -133,6 +133,7 @@ class PteCompare(_Recorded):
         self._record(dict(comparison.figures()))
         if not comparison:
             raise MismatchError(comparison, actual, expected)
+        comparison.warn(stacklevel=3)
         return comparison
 
 

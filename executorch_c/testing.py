@@ -68,9 +68,9 @@ def assert_matches(
         rtol, atol, equal_nan, check_dtype: As for `compare`.
         kernels: As for `Program.load_method`.
 
-    Returns the `Comparison` with the metrics of all outputs. Raises MismatchError (an
-    AssertionError with the table of metrics and the mismatches) unless the verdict is "match", and
-    exceptions of loading and running.
+    Returns the `Comparison` with the metrics of all outputs; its notes are warnings. Raises
+    MismatchError (an AssertionError with the table of metrics and the mismatches) unless the
+    verdict is "match", and exceptions of loading and running.
     """
     outputs = method_of(program, method, kernels).execute(inputs)
     comparison = compare(
@@ -79,6 +79,7 @@ def assert_matches(
     if not comparison:
         __tracebackhide__ = True  # pytest shows the line of the test
         raise MismatchError(comparison, outputs, expected)
+    comparison.warn(stacklevel=3)
     return comparison
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -208,6 +209,7 @@ class CheckResult(Report):
             for problem in case.problems()
         ]
         lines += self._blind()
+        lines += self._unresolved()
         lines += [f"note: {note}" for note in self.notes]
         return [*lines, *filter(None, [self.hint()])]
 
@@ -224,6 +226,15 @@ class CheckResult(Report):
             return []  # in the sentence of each case
         return [f"output {index} is inconclusive in every case: {why[index]}"
                 for index, known in decided.items() if not known]  # fmt: skip
+
+    def _unresolved(self) -> list[str]:
+        """Return a note for each output with parts that were not compared: of its first case."""
+        found: dict[int, str] = {}
+        for case in self.cases:
+            for output in _outputs(case.comparison):
+                if output.note:
+                    found.setdefault(output.index, f"note: {case.name}: {output.remark()}")
+        return list(found.values())
 
     def table(self) -> str:
         """Return a row for each case as text: figures of its worst output."""
@@ -282,10 +293,12 @@ class CheckResult(Report):
 
     def raise_if_wrong(self) -> CheckResult:
         """Raise CheckError (an AssertionError with the table) unless the verdict is "match"; return
-        the result itself."""
+        the result itself. Parts of outputs that were not compared are warnings."""
         if not self.ok:
             __tracebackhide__ = True  # pytest shows the line of the test
             raise CheckError(self)
+        for note in self._unresolved():
+            warnings.warn(note, stacklevel=2)
         return self
 
     def figures(self) -> dict[str, float | int | str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,6 +14,7 @@ from executorch_c.compare import tolerance
 from executorch_c.compare.limits import Limit, Limits
 from executorch_c.compare.metrics import ErrorMetrics, Index
 from executorch_c.compare.tolerance import Tolerance, Verdict
+from executorch_c.compare.unresolved import unresolved
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -74,6 +76,9 @@ class OutputComparison:
     """Difference in shape, dtype or type; None without one."""
     name: str | None = None
     """Name of the output, if known."""
+    note: str = ""
+    """Parts of a matching output that are smaller than the tolerance and were not compared; or
+    empty."""
 
     @property
     def ok(self) -> bool:
@@ -95,6 +100,10 @@ class OutputComparison:
         if self.verdict == "match" or self.metrics is None or self.tolerance is None:
             return ""
         return f"{self.title}: {_mismatch(self.metrics, self.tolerance)}"
+
+    def remark(self) -> str:
+        """Return a sentence about parts that were not compared, or an empty text."""
+        return f"{self.title}{self.note}" if self.note else ""
 
     def row(self) -> list[str]:
         """Return the cells of a table with HEAD."""
@@ -184,6 +193,15 @@ class Comparison(Report):
             whole = [f"nothing was compared: {self.reason}"]
         return whole + [output.why() for output in self.outputs if not output.ok]
 
+    def notes(self) -> list[str]:
+        """Return a sentence for each matching output with parts that were not compared."""
+        return [f"note: {output.remark()}" for output in self.outputs if output.note]
+
+    def warn(self, stacklevel: int) -> None:
+        """Give the notes as warnings."""
+        for note in self.notes():
+            warnings.warn(note, stacklevel=stacklevel)
+
     def summary(self) -> str:
         """Return the verdict in words."""
         return {"match": "outputs match", "differ": "outputs differ",
@@ -196,7 +214,8 @@ class Comparison(Report):
         return _text.table(rows, HEAD, width=_text.width(), optional=OPTIONAL)
 
     def __str__(self) -> str:
-        lines = [self.summary(), self.table(), *map(_text.wrapped, self.problems())]
+        remarks = [*self.problems(), *self.notes()]
+        lines = [self.summary(), self.table(), *map(_text.wrapped, remarks)]
         return "\n".join(filter(None, lines))
 
     def heading(self) -> str:
@@ -211,15 +230,16 @@ class Comparison(Report):
     def sections(self) -> Iterator[_html.Markup]:
         """Yield the parts of its page after the finding."""
         yield self.html_table("outputs")
+        yield from (_html.tag("p", note) for note in self.notes())
 
     def _repr_html_(self) -> str:
         caption = _html.verdict(self.verdict, self.summary().capitalize())
-        problems = (_html.tag("p", problem) for problem in self.problems())
-        return _html.together(self.html_table(caption), *problems)
+        remarks = (_html.tag("p", line) for line in [*self.problems(), *self.notes()])
+        return _html.together(self.html_table(caption), *remarks)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return {"verdict", "ok", "problems", "outputs": [{"index", "dtype", "metrics": {...},
-        ...}]}."""
+        """Return {"verdict", "ok", "problems", "notes", "outputs": [{"index", "dtype", "metrics":
+        {...}, ...}]}."""
         outputs = []
         for output in self:
             row = asdict(replace(output, tolerance=None))
@@ -230,7 +250,7 @@ class Comparison(Report):
             }  # fmt: skip
             outputs.append({"ok": output.ok, **row})
         return {"verdict": self.verdict, "ok": self.ok, "problems": self.problems(),
-                "outputs": outputs}  # fmt: skip
+                "notes": self.notes(), "outputs": outputs}  # fmt: skip
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each output: index, name, dtype, shape, verdict, its metrics."""
@@ -301,8 +321,10 @@ def compare_output(
     limits = rule(index, a, e)
     found: Judgement = tolerance.judge(a, e, limits, equal_nan)
     verdict: Verdict = "differ" if problem is not None else found.verdict
+    judged = verdict == "match" and limits.kind not in ("quantized", "grid")
+    note = unresolved(a, e) if judged else ""
     return OutputComparison(index, a.dtype.name, a.shape, verdict, found.reason, limits,
-                            found.metrics, problem, name)  # fmt: skip
+                            found.metrics, problem, name, note)  # fmt: skip
 
 
 def _dtype_problem(actual: object, expected: object, a: Array, e: Array) -> str | None:

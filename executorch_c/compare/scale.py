@@ -11,6 +11,10 @@ SLICE = 16
 SLICE_FLOOR = 0.01
 """Minimum scale of a slice, relative to the scale of the whole array: large elements cause errors
 elsewhere."""
+FINE_FLOOR = 1e-14
+"""Minimum scale of fine slices, likewise: a fraction of a rounding of the whole's roundings."""
+RUN = 4
+"""Minimum number of elements of a run of small slices."""
 MASK_RATIO, MASK_SIZE = 100.0, 1e4
 """Mask values have a scale of their own. They are this many times larger than all other elements,
 and have at least this magnitude (or are negative and ten times this ratio)."""
@@ -65,7 +69,7 @@ def unmasked(values: Array) -> Array:
     return finite if masked is None else finite & ~masked
 
 
-def scale_of(magnitudes: Array, masked: Array | None) -> Array:
+def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> Array:
     """Return the scale around each element: the magnitude that its error is relative to.
 
     The scale is the RMS of the elements of its slice (all elements with the same index on one
@@ -76,6 +80,8 @@ def scale_of(magnitudes: Array, masked: Array | None) -> Array:
     Args:
         magnitudes: Non-negative float64.
         masked: Result of `mask_values` of the output.
+        fine: For errors whose noise is measured: slices smaller than SLICE_FLOOR keep their own
+            scale (down to FINE_FLOOR), runs of such slices with few elements, too.
     """
     body = magnitudes if masked is None else np.where(masked, 0.0, magnitudes)
     count = body.size if masked is None else int(body.size - np.count_nonzero(masked))
@@ -86,16 +92,51 @@ def scale_of(magnitudes: Array, masked: Array | None) -> Array:
         squares = (body / peak) ** 2
         whole = float(squares.sum()) / count
         scale = np.full(body.shape, whole)
-        for axis in range(body.ndim if body.ndim > 1 else 0):
-            others = tuple(i for i in range(body.ndim) if i != axis)
+        for axis in range(body.ndim if body.ndim > 1 or fine else 0):
             size = body.size // max(body.shape[axis], 1)
-            if body.shape[axis] < 2 or size < SLICE:
+            if body.shape[axis] < 2 or (size < SLICE and not fine):
                 continue
-            kept = size if masked is None else np.count_nonzero(~masked, axis=others, keepdims=True)
-            sums = squares.sum(axis=others, keepdims=True)
-            means = np.where(kept >= SLICE, sums / np.maximum(kept, 1), whole)
-            scale = np.minimum(scale, means)
-        scale = peak * np.sqrt(np.maximum(scale, SLICE_FLOOR**2 * whole))
+            sums, kept = by_slice(squares, axis), of_slices(masked, axis, size)
+            if size < SLICE:
+                small = small_slices(sums, kept, whole)
+                sums, kept = by_run(sums, small), by_run(kept, small)
+            means = np.where(kept >= (RUN if size < SLICE else SLICE),
+                             sums / np.maximum(kept, 1), whole)  # fmt: skip
+            shape = [-1 if at == axis else 1 for at in range(body.ndim)]
+            scale = np.minimum(scale, means.reshape(shape))
+        floor = FINE_FLOOR if fine else SLICE_FLOOR
+        scale = peak * np.sqrt(np.maximum(scale, floor**2 * whole))
     if masked is not None:
         scale = np.where(masked, magnitudes, scale)
     return scale
+
+
+def by_slice(values: Array, axis: int) -> Array:
+    """Return the sums of the slices of an axis."""
+    sums: Array = values.sum(axis=tuple(i for i in range(values.ndim) if i != axis))
+    return sums
+
+
+def of_slices(masked: Array | None, axis: int, size: int) -> Array | int:
+    """Return the number of elements that count, of each slice of an axis; `size` without masks."""
+    return size if masked is None else by_slice(~masked, axis)
+
+
+def small_slices(sums: Array, kept: Array | int, whole: float) -> Array:
+    """Return which slices are small: their mean square is below that of SLICE_FLOOR of the whole.
+
+    Args:
+        sums: Sum of squares of each slice.
+        kept: Number of elements that count, of each slice.
+        whole: Mean square of the whole array.
+    """
+    small: Array = (np.asarray(kept) > 0) & (sums < SLICE_FLOOR**2 * whole * kept)
+    return small
+
+
+def by_run(values: Array | int, small: Array) -> Array:
+    """Return the sums of numbers of slices over the run of each: all small slices next to it; 0 of
+    other slices."""
+    run = np.cumsum(np.concatenate([[False], small[1:] != small[:-1]]))
+    sums: Array = np.bincount(run, np.where(small, values, 0))[run]
+    return sums

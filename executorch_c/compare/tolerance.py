@@ -172,7 +172,7 @@ def rounding(actual: Array, expected: Array) -> Tolerance:
     """Return the tolerance of one or a few roundings, which needs no measurement."""
     epsilon = epsilon_of(actual.dtype, expected.dtype)
     magnitudes = magnitudes_of(expected)
-    scale = scale_of(magnitudes, mask_values(expected))
+    scale = scale_of(magnitudes, mask_values(expected), fine=True)
     limit = ROUNDINGS * epsilon * np.maximum(scale, magnitudes)
     noise = ROUNDINGS / 2 / RMS_LIMIT * epsilon * np.maximum(scale, magnitudes)
     return Tolerance("measured", limit, epsilon, epsilon * rms(magnitudes), noise)
@@ -202,7 +202,7 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
     noise = np.sqrt(variance)
     magnitudes = magnitudes_of(expected)
     masked = mask_values(expected)
-    around = scale_of(noise, masked)
+    around = scale_of(noise, masked, fine=True)
     limit = ELEMENT_LIMIT * (noise + around) + ROUNDINGS * epsilon * magnitudes
     body = np.full(exact.shape, True) if masked is None else ~masked
     signal, floor = rms(magnitudes[body]), rms(noise[body])

@@ -20,8 +20,11 @@ from executorch.exir import to_edge
 from executorch_c import Runtime, testing
 from executorch_c.check import cases
 from executorch_c.check.flows import FLOWS
+from executorch_c.check.judge import Judge
+from executorch_c.check.reference import Eager
 from executorch_c.check.result import worst_elements
 from executorch_c.bundled import BundledProgram
+from executorch_c.compare.limits import Limits
 from executorch_c.testing import CheckError, CheckResult, check_model, compare
 from exports import Decaying, Fn, export, flow_params, manager
 from torch import Tensor, nn
@@ -207,6 +210,35 @@ def test_state_starts_anew_in_each_case_and_lasts_within_one() -> None:
 
 
 # ---- planted faults ---------------------------------------------------------------------------
+
+
+class Heads(nn.Module):
+    """Two heads in one output; the second is `scale` times as large."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.first, self.second, self.scale = nn.Linear(16, 8), nn.Linear(16, 8), scale
+
+    def forward(self, x: Tensor, fault: float = 1.0) -> Tensor:
+        return torch.cat([self.first(x), self.second(x) * (self.scale * fault)], -1)
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+@pytest.mark.parametrize("scale", [1e-3, 1e-7, 1e-12])
+def test_a_small_head_has_its_own_noise(scale: float, batch: int) -> None:
+    """The large head hides no fault of the small one."""
+    torch.manual_seed(0)
+    x, eager = torch.randn(batch, 16), Eager(Heads(scale).eval())
+    judge = Judge(Limits(None, None), equal_nan=True, check_dtype=True)
+    [expected] = eager([((x,), {})])
+
+    def verdict(fault: float) -> str:
+        [actual] = eager([((x, fault), {})])
+        actual[0][:, :8] *= np.float32(1 + 2e-7)
+        noise = lambda epsilon: [run[0] for run in eager.noise([((x,), {})], epsilon)]  # noqa: E731
+        return judge(actual, expected, noise).verdict
+
+    assert [verdict(fault) for fault in (1, 1 + 2e-7, 1.01, 2, 0)] == ["match"] * 2 + ["differ"] * 3
 
 
 def test_a_wrong_weight(pte: bytes) -> None:

@@ -446,3 +446,41 @@ def test_masks_of_a_quantised_output(mask: float, rng: np.random.Generator) -> N
     runs = [expected] * 4
     assert tolerance.outside(expected, expected, tolerance.of_steps(expected, runs)) == 0
     assert tolerance.outside(zeroed, expected, tolerance.of_steps(expected, runs))
+
+
+SMALL = {"a column": ((4, 50), np.s_[:, 3]), "a head of a row": ((1, 16), np.s_[:, 8:]),
+         "a channel": ((4, 8, 5, 5), np.s_[:, 3:6]), "an end": ((200,), np.s_[150:])}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_parts_that_were_not_compared_have_a_note(
+    name: str, rng: np.random.Generator
+) -> None:
+    """A part below the tolerance may be twice as large, or zero, and match: the match says so."""
+    shape, part = SMALL[name]
+    right = rng.standard_normal(shape).astype("f4")
+    assert not compare(right * np.float32(1 + 2e-7), right).notes()
+    right[part] *= 1e-8
+    rounded = right * np.float32(1 + 2e-7)
+    assert compare(rounded, right).verdict == "match" and not compare(rounded, right).notes()
+    for factor in (0, 2):
+        wrong = right.copy()
+        wrong[part] *= factor
+        for limits in ({}, {"atol": 1e-5}):
+            found = compare(wrong, right, **limits)
+            [note] = found.notes()
+            place = {"a column": ":, 3", "a head of a row": ":, 8:16",
+                     "a channel": ":, 3:6, :, :", "an end": "150:200"}[name]  # fmt: skip
+            assert found.ok and f"output 0[{place}] not compared" in note
+            assert note in " ".join(str(found).split()) and found.as_dict()["notes"] == [note]
+
+
+def test_noise_has_no_note(rng: np.random.Generator) -> None:
+    """Zeros, mask values, infinities and the zero crossings of a wave are no parts."""
+    wave = np.sin(np.linspace(0, 60, 20000)).astype("f4")
+    some = rng.standard_normal((4, 16)).astype("f4")
+    zeros, masked, infinite = some.copy(), some.copy(), some.copy()
+    zeros[:, 8:], masked[0], infinite[1] = 0, -1e9, np.inf
+    for right in (wave, zeros, masked, infinite):
+        found = compare(right + np.float32(1e-7), right)
+        assert found.ok and not found.notes()

@@ -1,0 +1,87 @@
+"""Parts of an output that are smaller than its tolerance: an error of theirs does not show."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from executorch_c._arrays import Array
+from executorch_c.compare.scale import (
+    RUN,
+    SLICE,
+    by_run,
+    by_slice,
+    mask_values,
+    of_slices,
+    small_slices,
+    widened,
+)
+
+LEAST_SHARE = 0.1
+"""Error of a part, relative to it, from which it counts as not compared: an SNR of 20 dB."""
+
+
+def unresolved(actual: Array, expected: Array) -> str:
+    """Return a sentence about the parts of a matching output that tolerance alone lets match: small
+    slices (or runs of them) along an axis, with an error of a tenth of their own RMS or more.
+    Empty without any."""
+    if expected.dtype.kind not in "fcV" or expected.size < 2 * RUN:
+        return ""
+    wide, masked = widened(expected), mask_values(expected)
+    with np.errstate(all="ignore"):
+        sizes, errors = np.abs(wide), np.abs(widened(actual) - wide)
+    masked = _or_not_finite(masked, sizes, errors)
+    peak = float(sizes.max(where=True if masked is None else ~masked, initial=0.0))
+    if not peak or not errors.any():
+        return ""
+    squares, wrong = (_squares(values, peak, masked) for values in (sizes, errors))
+    found = [(axis, bad) for axis in range(wide.ndim)
+             if (bad := _bad_slices(squares, wrong, masked, axis)).any()]  # fmt: skip
+    if not found:
+        return ""
+    axis, bad = max(found, key=lambda pair: float(pair[1].mean()))
+    return _sentence(np.where(masked, 0, sizes) if masked is not None else sizes, errors, axis, bad)
+
+
+def _or_not_finite(masked: Array | None, sizes: Array, errors: Array) -> Array | None:
+    """Return a mask of mask values, NaN and infinity; None without any."""
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(sizes) & np.isfinite(errors)
+    if finite.all():
+        return masked
+    found: Array = ~finite if masked is None else masked | ~finite
+    return found
+
+
+def _squares(values: Array, peak: float, masked: Array | None) -> Array:
+    with np.errstate(all="ignore"):
+        found: Array = (values / peak) ** 2
+    return found if masked is None else np.where(masked, 0.0, found)
+
+
+def _bad_slices(squares: Array, wrong: Array, masked: Array | None, axis: int) -> Array:
+    """Return which slices of an axis are small and are not compared."""
+    size = squares.size // squares.shape[axis]
+    kept = of_slices(masked, axis, size)
+    count = squares.size if masked is None else int(np.count_nonzero(~masked))
+    whole = float(squares.sum()) / max(count, 1)
+    sums, errors = by_slice(squares, axis), by_slice(wrong, axis)
+    small = small_slices(sums, kept, whole)
+    if size < SLICE:
+        sums, errors, kept = (by_run(values, small) for values in (sums, errors, kept))
+    bad: Array = small & (kept >= RUN) & (sums > 0) & (errors >= LEAST_SHARE**2 * sums)
+    return bad
+
+
+def _sentence(sizes: Array, errors: Array, axis: int, bad: Array) -> str:
+    """Return a sentence with the first run of slices, its largest number and its largest error."""
+    start = int(np.argmax(bad))
+    length = int(np.argmin(np.concatenate([bad[start:], [False]])))
+    index = [":"] * sizes.ndim
+    index[axis] = f"{start}:{start + length}" if length > 1 else f"{start}"
+    runs = int(np.count_nonzero(bad[1:] & ~bad[:-1])) + int(bad[0])
+    more = f" and {runs - 1} more" if runs > 1 else ""
+    part = (slice(None),) * axis + (slice(start, start + length),)
+    return (
+        f"[{', '.join(index)}]{more} not compared: the largest number is {sizes[part].max():.2g}, "
+        f"and an error of {errors[part].max():.2g} is within tolerance"
+    )
