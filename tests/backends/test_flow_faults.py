@@ -16,6 +16,9 @@ import openvino_blob  # noqa: E402
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 
+Row = tuple[str, str, str]
+"""A scheme, a model, a layer."""
+
 ROWS = [
     ("vulkan-fp32", "unet", "out"), ("vulkan-fp32", "transformer", "qkv"),
     ("vulkan-4w", "transformer", "out"),
@@ -66,6 +69,24 @@ NIBBLES = [
 """Likewise, the layers whose pairs of four-bit weights are swapped."""
 
 
+OPENVINO = [
+    ("openvino-fp32", "mobilenet", "head", "aten_addmm_default"),
+    ("openvino-int8-sym", "mlp", "0", "aten_addmm_default"),
+    ("openvino-int8-sym", "mlp", "2", "aten_addmm_default_1"),
+    ("openvino-int8-sym", "mlp", "4", "aten_addmm_default_2"),
+    ("openvino-int8-sym", "cnn", "4", "aten_convolution_default_1"),
+    ("openvino-int8-sym", "mobilenet", "block.3", "aten_convolution_default_2"),
+    ("openvino-int8-sym", "mobilenet", "head", "aten_addmm_default"),
+    ("openvino-int8-sym", "unet", "deep", "aten_convolution_default_1"),
+    ("openvino-int4wo-asym", "transformer", "qkv", "aten_addmm_default"),
+    ("openvino-int4wo-asym", "transformer", "out", "aten_addmm_default_1"),
+]
+"""Likewise, with the node of the exported graph by which OpenVINO's model calls the layer: the
+engine's compiler has quantised or joined its weights, and its scales are in no other place."""
+
+NODES = {row[:3]: row[3] for row in OPENVINO}
+
+
 def change(data: np.ndarray) -> np.ndarray:
     """Flip a bit of each of some bytes: of a float, in its exponent."""
     changed = data.copy()
@@ -100,8 +121,11 @@ def test_integers_of_right_programs_are_not_blamed(scheme_id: str, model_name: s
     assert report.verdict == "match" and not faults.sources(report), str(report)
 
 
-def place_of(made: matrix.Made, scheme_id: str, layer: str) -> slice:
+def place_of(made: matrix.Made, row: Row) -> slice:
     """Return the place of a layer's weight."""
+    scheme_id, _, layer = row
+    if row in NODES:
+        return openvino_constant(made.pte, NODES[row], scales=False)
     if scheme_id == "coreml-ao-codebook":  # two places in the table for each byte
         module = dict(made.graph.named_modules())[layer]
         return faults.coreml_record(made.pte, module.weight.numel() // 2)
@@ -109,28 +133,6 @@ def place_of(made: matrix.Made, scheme_id: str, layer: str) -> slice:
     if scheme_id in ("vulkan-4w", "vulkan-8da4w"):  # nibbles in blocks, of two columns each
         return faults.vulkan_constant(made.pte, (weight.shape[0], weight.shape[1] // 2))
     return faults.place_of(made.pte, weight)
-
-
-OPENVINO = [
-    ("openvino-fp32", "mobilenet", "head", "aten_addmm_default"),
-    ("openvino-int8-sym", "mlp", "0", "aten_addmm_default"),
-    ("openvino-int8-sym", "mlp", "2", "aten_addmm_default_1"),
-    ("openvino-int8-sym", "mlp", "4", "aten_addmm_default_2"),
-    ("openvino-int8-sym", "cnn", "4", "aten_convolution_default_1"),
-    ("openvino-int8-sym", "mobilenet", "block.3", "aten_convolution_default_2"),
-    ("openvino-int8-sym", "mobilenet", "head", "aten_addmm_default"),
-    ("openvino-int8-sym", "unet", "deep", "aten_convolution_default_1"),
-    ("openvino-int4wo-asym", "transformer", "qkv", "aten_addmm_default"),
-    ("openvino-int4wo-asym", "transformer", "out", "aten_addmm_default_1"),
-]
-"""Likewise, with the node of the exported graph by which OpenVINO's model calls the layer: the
-engine's compiler has quantised or joined its weights, and its scales are in no other place."""
-
-OPENVINO_FAULTS = [
-    *((*row, False) for row in OPENVINO),
-    *((*row, True) for row in OPENVINO if row[0] != "openvino-fp32"),
-]
-"""Likewise, with True for wrong scales: float32 has none."""
 
 
 def openvino_constant(pte: bytes, node: str, scales: bool) -> slice:
@@ -146,48 +148,66 @@ def openvino_constant(pte: bytes, node: str, scales: bool) -> slice:
     return max((one.place for one in found), key=lambda place: place.stop - place.start)
 
 
-def check_named(made: matrix.Made, x: Any, wrong: bytes, layer: str) -> None:
-    """Check that `explain` blames nothing in the program, and one layer in the wrong one."""
-    from executorch_c.devtools import explain
+# ---- how a fault is planted: functions of a lowered model and its row -------------------------
 
-    right = explain(made.pte, made.graph, (x,))
-    assert not faults.sources(right), str(right)
-    report = explain(wrong, made.graph, (x,))
-    assert report.verdict == "differ" and report.first is not None, str(report)
-    assert report.first.module == layer and faults.sources(report) == [layer], str(report)
+
+def wrong_weight(made: matrix.Made, row: Row) -> bytes:
+    return faults.plant(made.pte, place_of(made, row), change)
+
+
+def swapped_nibbles(made: matrix.Made, row: Row) -> bytes:
+    return faults.plant(made.pte, place_of(made, row), faults.swap_nibbles)
+
+
+def wrong_scales(made: matrix.Made, row: Row) -> bytes:
+    """Enlarge the scales of a weight."""
+    if row not in NODES:
+        return faults.enlarge_scales(made.pte, faults.scales_of(made.graph, row[2]))
+    place = openvino_constant(made.pte, NODES[row], scales=True)
+    return faults.plant(made.pte, place, lambda data: (
+        data.view("<f4") * np.float32(1.5)).view(np.uint8))  # fmt: skip
+
+
+def _wrong_multipliers(made: matrix.Made, row: Row, part: float) -> bytes:
+    factors = faults.multipliers_of(made.graph, row[2])
+    less = (factors * part).astype(factors.dtype).view(np.uint8)
+    return faults.plant(made.pte, faults.place_of(made.pte, factors), lambda _: less)
+
+
+def halved_multipliers(made: matrix.Made, row: Row) -> bytes:
+    return _wrong_multipliers(made, row, 0.5)
+
+
+def smaller_multipliers(made: matrix.Made, row: Row) -> bytes:
+    """Make them two per cent too small."""
+    return _wrong_multipliers(made, row, 0.98)
+
+
+PLANTED = {
+    wrong_weight: [*ROWS, *NODES],
+    swapped_nibbles: NIBBLES,
+    wrong_scales: [*SCALES, *(row for row in NODES if row[0] != "openvino-fp32")],  # that has none
+    halved_multipliers: MULTIPLIERS,
+    smaller_multipliers: MULTIPLIERS,
+}
 
 
 @pytest.mark.parametrize(
-    ("scheme_id", "model_name", "layer", "fault"),
-    [(*row, change) for row in ROWS] + [(*row, faults.swap_nibbles) for row in NIBBLES],
+    ("plant", "row"),
+    [(plant, row) for plant, rows in PLANTED.items() for row in rows],
+    ids=lambda value: getattr(value, "__name__", None) or "-".join(value),
 )
-def test_explain_names_the_layer(scheme_id: str, model_name: str, layer: str, fault: Any) -> None:
-    made, x = lowered(scheme_id, model_name)
-    wrong = faults.plant(made.pte, place_of(made, scheme_id, layer), fault)
-    check_named(made, x, wrong, layer)
+def test_explain_names_the_layer(plant: Any, row: Row) -> None:
+    """It blames nothing in the program, and one layer in the wrong one."""
+    from executorch_c.devtools import explain
 
-
-@pytest.mark.parametrize(("scheme_id", "model_name", "layer"), SCALES)
-def test_explain_names_the_layer_of_wrong_scales(
-    scheme_id: str, model_name: str, layer: str
-) -> None:
-    made, x = lowered(scheme_id, model_name)
-    wrong = faults.enlarge_scales(made.pte, faults.scales_of(made.graph, layer))
-    check_named(made, x, wrong, layer)
-
-
-@pytest.mark.parametrize(("scheme_id", "model_name", "layer", "node", "scales"), OPENVINO_FAULTS)
-def test_explain_names_the_layer_in_openvino(
-    scheme_id: str, model_name: str, layer: str, node: str, scales: bool
-) -> None:
-    made, x = lowered(scheme_id, model_name)
-    place = openvino_constant(made.pte, node, scales)
-    if scales:
-        wrong = faults.plant(made.pte, place, lambda data: (
-            data.view("<f4") * np.float32(1.5)).view(np.uint8))  # fmt: skip
-    else:
-        wrong = faults.plant(made.pte, place, change)
-    check_named(made, x, wrong, layer)
+    made, x = lowered(*row[:2])
+    right = explain(made.pte, made.graph, (x,))
+    assert not faults.sources(right), str(right)
+    report = explain(plant(made, row), made.graph, (x,))
+    layer = row[2]
+    assert report.verdict == "differ" and report.first is not None, str(report)
+    assert report.first.module == layer and faults.sources(report) == [layer], str(report)
 
 
 def test_explain_names_attentions_factor_in_openvino() -> None:
@@ -203,16 +223,3 @@ def test_explain_names_attentions_factor_in_openvino() -> None:
     report = explain(wrong, made.graph, (x,))
     (name,) = [line.name for line in report if line.verdict == "source"]
     assert name.startswith("aten.mul.Tensor (") and name.endswith("bmm, view_copy, mul)"), name
-
-
-@pytest.mark.parametrize("part", [0.5, 0.98])
-@pytest.mark.parametrize(("scheme_id", "model_name", "layer"), MULTIPLIERS)
-def test_explain_names_the_layer_of_wrong_multipliers(
-    scheme_id: str, model_name: str, layer: str, part: float
-) -> None:
-    """Also of those that are two per cent too small."""
-    made, x = lowered(scheme_id, model_name)
-    factors = faults.multipliers_of(made.graph, layer)
-    place = faults.place_of(made.pte, factors)
-    less = (factors * part).astype(factors.dtype).view(np.uint8)
-    check_named(made, x, faults.plant(made.pte, place, lambda _: less), layer)
