@@ -38,10 +38,10 @@ static uint32_t add_outputs(ecn_graph *g, int64_t *outputs, size_t *count) {
 
 static uint32_t translate(ecn_graph *g, int64_t *inputs, int64_t *outputs, size_t *count) {
   ECN_TRY(ecn_add_constants(g));
-  ecn_set_place(g, "inputs");
+  ect_set_place(&g->program, "inputs");
   ECN_TRY(ecn_add_inputs(g, inputs));
   for (uint32_t i = 0; i < g->payload.nodes.count; i++) ECN_TRY(ecn_translate_node(g, i));
-  ecn_set_place(g, "outputs");
+  ect_set_place(&g->program, "outputs");
   ECN_TRY(add_outputs(g, outputs, count));
   ect_copy_shared(&g->program, inputs, g->payload.inputs.count, outputs, *count);
   return EC_BACKEND_OK;

@@ -325,7 +325,7 @@ uint32_t ecn_translate_node(ecn_graph *g, uint32_t index) {
   if (ec_fb_u8(node, ECN_Node_op_kind) != ECN_CALL) return EC_BACKEND_OK;
   snprintf(k.what, sizeof k.what, "node %u '%.60s' (%.80s)", (unsigned)index,
            (const char *)name.data, (const char *)target.data);
-  ecn_set_place(g, k.what);
+  ect_set_place(&g->program, "%s", k.what);
   if (ecn_text_is(target, "torch.ops.higher_order.cond"))
     return ecn_call_cond(g, node, k.what, &shown, ecn_translate_node);
   const char *number = FIND(numbers, (const char *)target.data);

@@ -66,7 +66,7 @@ static uint32_t translate_branch(const cond *k, uint32_t operand_count) {
   for (uint32_t i = 0; i < operand_count; i++)
     ECN_TRY(ecn_set_value(k->g, ecn_text_at(p->inputs, i), k->operands[i]));
   for (uint32_t i = 0; i < p->nodes.count; i++) ECN_TRY(k->translate(k->g, i));
-  ecn_set_place(k->g, k->what);
+  ect_set_place(&k->g->program, "%s", k->what);
   for (uint32_t i = 0; i < p->outputs.count; i++) {
     int64_t from;
     ECN_TRY(ecn_find_value(k->g, ecn_text_at(p->outputs, i), &from));

@@ -2,14 +2,9 @@
  * calls. */
 #include "graph.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "fields.h"
-
-void ecn_set_place(ecn_graph *g, const char *what) {
-  snprintf(g->place, sizeof g->place, "%.190s: ", what);
-}
 
 static uint32_t no_memory(ecn_graph *g) {
   return ecn_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the graph's values");
@@ -23,7 +18,7 @@ uint32_t ecn_find_value(ecn_graph *g, ect_text name, int64_t *out) {
   const uint32_t found = ect_names_find(&g->values, name);
   if (found == UINT32_MAX)
     return ecn_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%sno value '%.80s' before its use",
-                    g->place, (const char *)name.data);
+                    g->program.place, (const char *)name.data);
   *out = found;
   return EC_BACKEND_OK;
 }
@@ -32,8 +27,8 @@ uint32_t ecn_find_value(ecn_graph *g, ect_text name, int64_t *out) {
 static uint32_t find_meta(ecn_graph *g, ect_text name, ect_tensor *out) {
   const uint32_t found = ect_names_find(&g->metas, name);
   if (found == UINT32_MAX)
-    return ecn_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%sno sizes of tensor '%.80s'", g->place,
-                    (const char *)name.data);
+    return ecn_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%sno sizes of tensor '%.80s'",
+                    g->program.place, (const char *)name.data);
   const ec_fb_table row = ec_fb_vec_table(g->payload.tensors, found);
   return ecn_read_meta(&g->c, ec_fb_child(row, ECN_TensorValue_meta), name, out);
 }

@@ -12,7 +12,6 @@ typedef struct ecn_graph {
   ect_names values;  /* numbers in the program */
   ect_names buffers; /* by fully qualified name: numbers in the program */
   unsigned depth;    /* of branches around the nodes that are translated */
-  char place[200];   /* "node 3 'relu' (...): ", for messages */
 } ecn_graph;
 
 /* The scope of a graph's nodes: values of a branch have names of their own. */
@@ -28,9 +27,6 @@ void ecn_graph_close(ecn_graph *g);
  * failures too. */
 uint32_t ecn_scope_enter(ecn_graph *g, ec_fb_table graph, ecn_scope *outer);
 void ecn_scope_leave(ecn_graph *g, const ecn_scope *outer);
-
-/* Names what is translated, for messages. */
-void ecn_set_place(ecn_graph *g, const char *what);
 
 /* Adds constants, state and the tensors of inputs. */
 uint32_t ecn_add_constants(ecn_graph *g);

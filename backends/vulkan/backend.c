@@ -1,7 +1,4 @@
 /* VulkanBackend: the graph of a payload as a program that the runtime runs on the CPU. */
-#include <stdio.h>
-#include <string.h>
-
 #include "../translate/delegate.h"
 #include "call.h"
 #include "describe.h"
@@ -72,7 +69,7 @@ static uint32_t translate(ecv_graph *g, int64_t *inputs, bool *numbers, int64_t 
   const ecv_payload *p = &g->payload;
   ECV_TRY(ecv_find_state(g));
   for (uint32_t i = 0; i < p->inputs.count; i++) {
-    snprintf(g->place, sizeof g->place, "input %u: ", (unsigned)i);
+    ect_set_place(&g->program, "input %u", (unsigned)i);
     ECV_TRY(add_input(g, i, ec_fb_vec_i32(p->inputs, i), &inputs[i], &numbers[i]));
     g->computed[ec_fb_vec_i32(p->inputs, i)] = 1;
   }
@@ -81,7 +78,7 @@ static uint32_t translate(ecv_graph *g, int64_t *inputs, bool *numbers, int64_t 
     ECV_TRY(ecv_translate_call(g, &node));
   }
   for (uint32_t i = 0; i < p->outputs.count; i++) {
-    snprintf(g->place, sizeof g->place, "output %u: ", (unsigned)i);
+    ect_set_place(&g->program, "output %u", (unsigned)i);
     ECV_TRY(add_output(g, ec_fb_vec_i32(p->outputs, i), &outputs[i]));
     ECV_TRY(ecv_check_computed(g, ec_fb_vec_i32(p->outputs, i)));
   }

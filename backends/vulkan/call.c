@@ -287,7 +287,7 @@ static uint32_t call_row(packing *k) {
 uint32_t ecv_translate_call(ecv_graph *g, const ecv_node *node) {
   packing k = {.g = g, .node = node, .row = find_row(node->name)};
   snprintf(k.what, sizeof k.what, "node %u (%.120s)", (unsigned)node->number, node->name);
-  snprintf(g->place, sizeof g->place, "%.180s: ", k.what);
+  ect_set_place(&g->program, "%s", k.what);
   if (!k.row)
     return ecv_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s: the operator is not known here", k.what);
   for (uint32_t i = 0; i + 1 < node->args.count; i++)

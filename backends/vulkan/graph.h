@@ -16,7 +16,6 @@ typedef struct ecv_graph {
   uint8_t *written;   /* by id: a result (not of et_vk.prepack), or written in place */
   uint8_t *computed;  /* by id: an input, or the result of a call that has been translated */
   int64_t *constants; /* by id: the number in the program; -1: not used yet */
-  char place[200];    /* "node 3 (aten.add.Tensor): ", for messages */
 } ecv_graph;
 
 uint32_t ecv_graph_open(const ecv_call *c, const void *data, size_t size, ecv_graph *out);
@@ -24,7 +23,7 @@ void ecv_graph_close(ecv_graph *g);
 
 /* Fails with the place before the message. */
 #define ecv_refuse(g, status, message, ...)                                                        \
-  ecv_fail(&(g)->c, status, "%s" message, (g)->place, __VA_ARGS__)
+  ecv_fail(&(g)->c, status, "%s" message, (g)->program.place, __VA_ARGS__)
 
 /* Fails if the value is a tensor, or a list with one, that nothing has computed so far. */
 uint32_t ecv_check_computed(ecv_graph *g, int64_t id);

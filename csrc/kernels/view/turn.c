@@ -134,10 +134,23 @@ static ec_region coarse_pixels(const ec_tensor *t, int64_t f) {
   return r;
 }
 
-ec_status ec_op_pixel_shuffle_out(ec_call *c) {
+/* Gives the output the sizes of a region, and copies the input's pixels in their order. */
+static ec_status move_pixels(ec_call *c, const ec_region *sizes, int64_t f, bool to_fine) {
   const ec_tensor *self = ec_arg_tensor(c, 0);
   ec_tensor *out = ec_arg_tensor(c, 2);
-  ec_region r = ec_region_of(self);
+  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self->dtype)));
+  const ec_tensor before = *self;
+  EC_TRY(ec_call_resize(c, 2, sizes->rank, sizes->sizes));
+  if (out->numel == 0) return EC_OK;
+  const ec_region read = to_fine ? coarse_pixels(&before, f) : fine_pixels(&before, f);
+  const ec_region written = to_fine ? fine_pixels(out, f) : coarse_pixels(out, f);
+  ec_view to = ec_region_view(&written, out), from = ec_region_view(&read, self);
+  ec_copy_view(c, &to, &from);
+  return EC_OK;
+}
+
+ec_status ec_op_pixel_shuffle_out(ec_call *c) {
+  ec_region r = ec_region_of(ec_arg_tensor(c, 0));
   int64_t f = ec_arg_int(c, 1), square;
   EC_TRY(check_pixels(c, r.rank, f));
   int64_t *s = &r.sizes[r.rank - 3];
@@ -147,20 +160,11 @@ ec_status ec_op_pixel_shuffle_out(ec_call *c) {
   s[0] /= square;
   if (!ec_mul_i64(s[1], f, &s[1]) || !ec_mul_i64(s[2], f, &s[2]))
     return ec_call_fail(c, 1, "%" PRId64 " results in impossible sizes", f);
-  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self->dtype)));
-  ec_tensor before = *self;
-  EC_TRY(ec_call_resize(c, 2, r.rank, r.sizes));
-  if (out->numel == 0) return EC_OK;
-  ec_region coarse = coarse_pixels(&before, f), fine = fine_pixels(out, f);
-  ec_view to = ec_region_view(&fine, out), from = ec_region_view(&coarse, self);
-  ec_copy_view(c, &to, &from);
-  return EC_OK;
+  return move_pixels(c, &r, f, true);
 }
 
 ec_status ec_op_pixel_unshuffle_out(ec_call *c) {
-  const ec_tensor *self = ec_arg_tensor(c, 0);
-  ec_tensor *out = ec_arg_tensor(c, 2);
-  ec_region r = ec_region_of(self);
+  ec_region r = ec_region_of(ec_arg_tensor(c, 0));
   int64_t f = ec_arg_int(c, 1), square;
   EC_TRY(check_pixels(c, r.rank, f));
   int64_t *s = &r.sizes[r.rank - 3];
@@ -172,12 +176,5 @@ ec_status ec_op_pixel_unshuffle_out(ec_call *c) {
     return ec_call_fail(c, 1, "%" PRId64 " results in impossible sizes", f);
   s[1] /= f;
   s[2] /= f;
-  EC_TRY(ec_call_check_dtype(c, 2, EC_BIT(self->dtype)));
-  ec_tensor before = *self;
-  EC_TRY(ec_call_resize(c, 2, r.rank, r.sizes));
-  if (out->numel == 0) return EC_OK;
-  ec_region fine = fine_pixels(&before, f), coarse = coarse_pixels(out, f);
-  ec_view to = ec_region_view(&coarse, out), from = ec_region_view(&fine, self);
-  ec_copy_view(c, &to, &from);
-  return EC_OK;
+  return move_pixels(c, &r, f, false);
 }
