@@ -25,6 +25,7 @@
 #include "runtime/method.h"
 #include "runtime/operator.h"
 #include "testing/alloc_fail.h"
+#include "testing/fuzz_state.h"
 
 enum { MEMORY_LIMIT = 32 << 20, INPUT_LIMIT = 4 << 20, TRACE_LIMIT = 1 << 20 };
 enum { RUNS = 2, MAX_IO = 64 };
@@ -308,6 +309,10 @@ static void run_method(fuzz *f, const ec_program *program, size_t index) {
     }
     read_attributes(f, m);
     ok(f, ec_method_lock(m, NULL, &f->err), "lock");
+    if (!ec_fuzz_copy_state(m)) {
+      fprintf(stderr, "method '%s' has another state than was restored\n", name);
+      f->bad = 1;
+    }
     ec_method_reset(m);
     ec_method_unlock(m);
   }

@@ -1,0 +1,19 @@
+#include "testing/fuzz_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/saved_state.h"
+
+bool ec_fuzz_copy_state(ec_method *m) {
+  const size_t size = ec_state_size(m);
+  uint8_t *saved = malloc(2 * size + 1);
+  if (!saved) return true;
+  ec_state_save(m, saved);
+  ec_method_reset(m);
+  ec_state_restore(m, saved);
+  ec_state_save(m, saved + size);
+  const bool same = memcmp(saved, saved + size, size) == 0;
+  free(saved);
+  return same;
+}
