@@ -1,3 +1,4 @@
+/* Copies of a method's state, with the memory that a sanitizer checks. */
 #include "testing/fuzz_state.h"
 
 #include <stdlib.h>
