@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from executorch_c.llm._numbers import check_type
 from executorch_c.llm.detokenize import Detokenizer, StopTexts
 from executorch_c.llm.result import FinishReason, Generation
 from executorch_c.llm.sampling import (
@@ -39,6 +40,9 @@ class Options:
     sampler: SamplerName | Sampler
 
     def __post_init__(self) -> None:
+        if self.max_new_tokens is not None:
+            check_type("max_new_tokens", self.max_new_tokens)
+        check_type("logprobs", self.logprobs)
         if self.max_new_tokens is not None and self.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens is {self.max_new_tokens}, expected 1 or more")
         if not 0 <= int(self.logprobs) <= MOST_LOGPROBS:

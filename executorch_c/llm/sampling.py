@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from executorch_c.llm._numbers import REAL, check_type
+
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
 
@@ -43,6 +45,11 @@ class Sampling:
     """None: from the system's entropy."""
 
     def __post_init__(self) -> None:
+        for name in ("repetition_penalty", "temperature", "top_p", "min_p"):
+            check_type(name, getattr(self, name), REAL)
+        check_type("top_k", self.top_k)
+        if self.seed is not None:
+            check_type("seed", self.seed)
         checks = (
             ("temperature", 0 <= self.temperature < math.inf, "a finite number of at least 0"),
             ("top_k", self.top_k >= 0, "0 (all tokens) or more"),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from executorch_c.llm._numbers import check_type
+
 if TYPE_CHECKING:
     from executorch_c.llm.signature import TextSignature
     from executorch_c.llm.tokenizers import Tokenizer
@@ -63,6 +65,8 @@ def choose_special(
         bos = tokenizer.bos_id
     chosen = tuple(eos_ids) if eos_ids is not None else of_file or theirs
     for name, id in [("bos_id", bos), *(("eos_ids", i) for i in chosen)]:
+        if id is not None:
+            check_type(name, id)
         if id is not None and not 0 <= id < signature.vocabulary:
             raise ValueError(f"{name}: {id} is not in the vocabulary of the program (0 to "
                              f"{signature.vocabulary - 1})")  # fmt: skip

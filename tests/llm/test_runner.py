@@ -331,6 +331,16 @@ def test_options_are_checked(options: dict[str, Any], match: str) -> None:
     assert runner.position == 0
 
 
+@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "min_p", "seed", "logprobs",
+                                  "repetition_penalty", "max_new_tokens"])  # fmt: skip
+def test_options_of_another_type(name: str) -> None:
+    for value in ("1", [1], np.ones(2)):
+        with pytest.raises(TypeError, match=f"^{name} must be an? (int|number), not "):
+            TextRunner(program()).generate([5], **{name: value})
+    with pytest.raises(TypeError, match="^bos_id must be an int, not str"):
+        TextRunner(program(), bos_id="1")  # type: ignore[arg-type]
+
+
 def test_programs_that_are_not_text_programs() -> None:
     import torch
     from exports import export
