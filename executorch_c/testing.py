@@ -160,7 +160,9 @@ def check_model(
     inputs, the case is skipped, with a remark.
 
     State: each case starts from the model's initial buffers on both sides. If a call changes them,
-    a case "state" makes three consecutive calls.
+    a case "state" makes three consecutive calls. Buffers that the program has by name are
+    compared after each call, as its last outputs; a note names those that neither are nor change
+    an output of a later call.
 
     Quantised flows: the reference is the quantised eager graph (PT2E's converted module). If the
     outputs are not equal, every layer is audited once: each integer must be the nearest to the

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from executorch_c.check.noise import RandomRounding
 
 
+MOST_ALONE = 16
+"""Number of buffers from which all are examined together: each needs a run of its own."""
+
+
 class Eager:
     """A PyTorch model and the outputs of its calls, flat, as arrays and Python values. The first
     are the new values of inputs that it changes in place, as in an exported program."""
@@ -25,6 +29,8 @@ class Eager:
         self.model = model
         self.names: list[str | None] = []
         """Names of the outputs of the last call: keys, if the model returns dicts."""
+        self.watched: tuple[str, ...] = ()
+        """Buffers whose values after each call are outputs, too: the last ones."""
 
     def __call__(
         self, calls: Sequence[Call], mode: RandomRounding | None = None
@@ -46,8 +52,10 @@ class Eager:
                     tree = module(*args, **kwargs)
                 flat = [v for leaf in _pytree.tree_leaves(tree) for v in flatten(leaf)]
                 changed = [leaf for leaf, version in given if leaf._version != version]
-                outputs.append([array(value) for value in [*changed, *flat]])
-                self.names = [*["a changed input"] * len(changed), *names_of(tree)]
+                state = [module.get_buffer(name) for name in self.watched]
+                outputs.append([array(value) for value in [*changed, *flat, *state]])
+                self.names = [*["a changed input"] * len(changed), *names_of(tree),
+                              *(f"buffer {name}" for name in self.watched)]  # fmt: skip
         return outputs
 
     def noise(self, calls: Sequence[Call], epsilon: float = 0.0) -> list[list[list[Any]]] | None:
@@ -56,21 +64,72 @@ class Eager:
 
         return samples(lambda mode: self(calls, mode), tolerance.SAMPLES, epsilon)
 
-    def changes_state(self, call: Call) -> bool:
-        """Return True if a call changes a buffer."""
+    def changed_buffers(self, call: Call) -> list[str]:
+        """Return the names of the buffers that a call changes."""
+        module = fresh(self.model)
+        return list(_changes(module, call))
+
+    def unread(self, calls: Sequence[Call]) -> list[str]:
+        """Return the names of the buffers that calls change, and whose changed elements no output
+        of a later call depends on: eager with other numbers in them has the same outputs."""
+        import torch
+
+        names = self.changed_buffers(calls[0])
+        groups = [[name] for name in names] if len(names) <= MOST_ALONE else [names]
+        right, found = self._disturbed(calls, ()), []
+        for group in groups:
+            try:
+                outputs = self._disturbed(calls, group)
+            except Exception:  # an index out of range, for example: the number is read
+                continue
+            if all(torch.equal(a, b) for a, b in zip(right, outputs, strict=True)):
+                found += group
+        return found
+
+    def _disturbed(self, calls: Sequence[Call], names: Sequence[str]) -> list[Any]:
+        """Return the tensors of all outputs of calls in a row; each changes the elements of some
+        buffers that the one before it has changed."""
         import torch
         from torch.utils import _pytree
 
-        module = fresh(self.model)
-        before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        module, results = fresh(self.model), list[Any]()
         with torch.no_grad():
-            args, kwargs = _pytree.tree_map(_cloned, call)
-            module(*args, **kwargs)
-        after = dict(module.named_buffers())
-        return any(
-            name not in after or not torch.equal(value, after[name])
-            for name, value in before.items()
-        )
+            for call in calls:
+                changed = _changes(module, call, results)
+                for name in set(names) & set(changed):
+                    buffer = module.get_buffer(name)
+                    buffer.copy_(torch.where(changed[name], _other(buffer), buffer))
+        leaves = [leaf for leaf in _pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+        return [torch.nan_to_num(leaf) for leaf in leaves]
+
+
+def _changes(module: Any, call: Call, results: list[Any] | None = None) -> dict[str, Any]:
+    """Call a module, and return which elements of its buffers have changed, by name; those of a
+    buffer that it has replaced by another shape, or removed, are all. Its outputs, and inputs that
+    it may have changed, go to `results`."""
+    import torch
+    from torch.utils import _pytree
+
+    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    with torch.no_grad():
+        args, kwargs = _pytree.tree_map(_cloned, call)
+        tree = module(*args, **kwargs)
+    if results is not None:
+        results.append(_pytree.tree_map(_cloned, (tree, args, kwargs)))
+    after, found = dict(module.named_buffers()), {}
+    for name, value in before.items():
+        new = after.get(name)
+        if new is None or new.shape != value.shape or not torch.equal(value, new):
+            same = new is not None and new.shape == value.shape
+            found[name] = value != new if same else torch.tensor(True)
+    return found
+
+
+def _other(buffer: Any) -> Any:
+    """Return other numbers of a buffer's dtype, of like size."""
+    if buffer.dtype.is_floating_point or buffer.dtype.is_complex:
+        return buffer * 1.5 + 0.5
+    return ~buffer if str(buffer.dtype) == "torch.bool" else buffer + 1
 
 
 def _cloned(leaf: Any) -> Any:

@@ -80,6 +80,9 @@ class Check:
         else:
             self.judge = Judge(options.limits, **tolerances)
         self._case: CallSequence | None = None
+        if not subject.quantizes and self.loaded.attribute_names:
+            known = set(self.loaded.attribute_names)
+            self.oracle.watched = tuple(name for name in self.changed if name in known)
         self.coverage = Coverage(program, self.loaded)
 
     def limits(self) -> list[tuple[int, ...] | None]:
@@ -87,10 +90,20 @@ class Check:
         return [info.shape if isinstance(info, TensorInfo) and info.is_dynamic else None
                 for _, info in self.meta.inputs]  # fmt: skip
 
-    def ours(self, calls: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """Return the program's outputs of each call, from a fresh state."""
+    @cached_property
+    def changed(self) -> list[str]:
+        """Names of the reference's buffers that a call changes."""
+        return self.oracle.changed_buffers(self.example)
+
+    def ours(self, calls: Sequence[Sequence[Any]], watched: Sequence[str] = ()) -> list[list[Any]]:
+        """Return the program's outputs of each call, from a fresh state, then buffers by name."""
         self.loaded.reset()
-        return [self.loaded.execute(list(inputs)) for inputs in calls]
+        found = []
+        for inputs in calls:
+            outputs = self.loaded.execute(list(inputs))
+            state = [self.loaded.get_attribute(name).copy() for name in watched]
+            found.append([*outputs, *state])
+        return found
 
     def run(self, case: CallSequence) -> CheckedCase:
         """Run both sides of one case. Raises eager's exceptions on inputs of the user's."""
@@ -104,13 +117,13 @@ class Check:
             return CheckedCase(case.kind, case.about, inputs, None, skipped=why)
         floats = self.eager(case.calls) if self.subject.quantizes else None
         try:
-            actual = self.ours(inputs)
+            actual = self.ours(inputs, self.oracle.watched)
         except Exception as error:
             return CheckedCase(case.kind, case.about, inputs, None, error=error)
         self.coverage.see(inputs)
         self._case = case
         found = self._compared(case, inputs, actual, expected, floats)
-        if case.kind != "state" or floats is None or self.oracle.changes_state(self.example):
+        if case.kind != "state" or floats is None or self.changed:
             return found
         assert found.comparison is not None
         return replace(found, comparison=replace(found.comparison, problem=STATELESS))
@@ -215,6 +228,7 @@ class Plan:
     """Generator of the cases of a check."""
 
     def __init__(self, check: Check, real: Sequence[Call], n_random: int, seed: int) -> None:
+        self.check = check
         self.example, self.real, self.n_random, self.seed = check.example, real, n_random, seed
         self.exported, self.eager = check.subject.exported, check.eager
         count = len(leaves(self.example))
@@ -228,7 +242,8 @@ class Plan:
     @cached_property
     def stateful(self) -> bool:
         """True if a call of the model changes a buffer."""
-        return self.eager.changes_state(self.example)
+        return bool(self.check.changed if not self.check.subject.quantizes
+                    else self.eager.changed_buffers(self.example))  # fmt: skip
 
     @cached_property
     def _guards(self) -> Any:
@@ -326,6 +341,7 @@ def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
             yield "nothing of the model was delegated to XNNPACK"
     yield from _on_other_engines(program)
     yield from check.coverage.notes()
+    yield from _unread(check, plan)
     if plan.stateful and _starts_nonzero(check.eager):
         yield ("buffers that the model changes do not start from zero; the official exporter "
                "writes such values only with InitializedMutableBufferPass")  # fmt: skip
@@ -338,6 +354,19 @@ def _on_other_engines(program: Program | Method) -> Iterator[str]:
     methods = program.info()["methods"] if isinstance(program, Program) else []
     lines = {line for method in methods for line in _engines.hints(method)}
     yield from sorted(line for line in lines if not line.startswith("XnnpackBackend"))
+
+
+def _unread(check: Check, plan: Plan) -> Iterator[str]:
+    """Yield a note if buffers were changed, and are in no output and no named buffer."""
+    if not plan.stateful:
+        return
+    names = [name for name in check.oracle.unread(plan.state().calls)
+             if name not in check.oracle.watched]  # fmt: skip
+    if names:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield (f"state '{names[0]}'{more}: written, and read by no output of later calls: not "
+               "compared; a program of ExecutorchBackendConfig(emit_mutable_buffer_names=True) "
+               "has it by name")  # fmt: skip
 
 
 def _starts_nonzero(eager: Eager) -> bool:

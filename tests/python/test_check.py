@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
 import executorch_c
-from executorch.exir import to_edge
+from executorch.exir import ExecutorchBackendConfig, to_edge
 from executorch_c import Runtime, testing
 from executorch_c.check import cases
 from executorch_c.check.flows import FLOWS
@@ -221,6 +221,44 @@ class Heads(nn.Module):
 
     def forward(self, x: Tensor, fault: float = 1.0) -> Tensor:
         return torch.cat([self.first(x), self.second(x) * (self.scale * fault)], -1)
+
+
+class Counting(nn.Module):
+    """A sum that is read by the next call; a counter, and half of a cache, that no call reads."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.step = step
+        self.register_buffer("total", torch.zeros(3))
+        self.register_buffer("cache", torch.zeros(2, 3))
+        self.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.sin(x + self.total)
+        self.total.add_(x)
+        self.cache[1:].add_(x * self.step)
+        self.count.add_(self.step)
+        return y
+
+
+def test_state_that_no_output_reads() -> None:
+    """A wrong update is found where the program names its buffers; else a note says that they
+    were not compared."""
+    x = torch.randn(3)
+    for names in (False, True):
+        right, wrong = (
+            check_model(Counting(1).eval(), x, program=_named(Counting(step), x, names), n_random=0)
+            for step in (1, 2)
+        )
+        notes = [note for note in wrong.notes if note.startswith("state 'cache' and 1 more")]
+        assert right.ok and wrong.ok is not names and len(notes) == (not names)
+    assert "example: output 2 ('buffer cache'): 3 of 6 elements" in str(wrong)
+    assert "example: output 3 ('buffer count'): 1 of 1 element" in str(wrong)
+
+
+def _named(model: nn.Module, x: Tensor, names: bool) -> bytes:
+    config = ExecutorchBackendConfig(emit_mutable_buffer_names=names)
+    return bytes(to_edge(torch.export.export(model.eval(), (x,))).to_executorch(config).buffer)
 
 
 @pytest.mark.parametrize("batch", [1, 64])

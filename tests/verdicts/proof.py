@@ -292,7 +292,7 @@ def stride_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:
 
 def state_faults(subject: Subject, flow: str) -> Iterator[Row]:
     """Yield the verdict on a call that starts from the state of another call."""
-    if not subject.eager.changes_state((subject.inputs, {})):
+    if not subject.eager.changed_buffers((subject.inputs, {})):
         return
     before = [x if x.is_floating_point() else (x - 1).clamp(min=0) for x in subject.call(1)]
     # The previous call is at the previous position, if it has one.
