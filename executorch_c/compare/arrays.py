@@ -14,7 +14,7 @@ from executorch_c.compare import tolerance
 from executorch_c.compare.limits import Limit, Limits
 from executorch_c.compare.metrics import ErrorMetrics, Index
 from executorch_c.compare.tolerance import Tolerance, Verdict
-from executorch_c.compare.unresolved import unresolved
+from executorch_c.compare.unresolved import describe_unresolved
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ def compare_output(
     found: Judgement = tolerance.judge(a, e, limits, equal_nan)
     verdict: Verdict = "differ" if problem is not None else found.verdict
     judged = verdict == "match" and limits.kind not in ("quantized", "grid")
-    note = unresolved(a, e) if judged else ""
+    note = describe_unresolved(a, e) if judged else ""
     return OutputComparison(index, a.dtype.name, a.shape, verdict, found.reason, limits,
                             found.metrics, problem, name, note)  # fmt: skip
 

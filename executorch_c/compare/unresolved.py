@@ -20,7 +20,7 @@ LEAST_SHARE = 0.1
 """Error of a part, relative to it, from which it counts as not compared: an SNR of 20 dB."""
 
 
-def unresolved(actual: Array, expected: Array) -> str:
+def describe_unresolved(actual: Array, expected: Array) -> str:
     """Return a sentence about the parts of a matching output that tolerance alone lets match: small
     slices (or runs of them) along an axis, with an error of a tenth of their own RMS or more.
     Empty without any."""
