@@ -96,11 +96,12 @@ def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
     run(CODE, file)
 
 
-def run(code: str, *args: str | Path) -> None:
+def run(code: str, file: Path, *args: str) -> None:
+    """Run code elsewhere: in the sources, their package would be imported."""
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, *args], env=env,
-                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, file, *args], env=env,
+                          cwd=file.parent, capture_output=True, text=True, timeout=120)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
 
