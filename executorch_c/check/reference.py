@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 MOST_ALONE = 16
-"""Number of buffers from which all are examined together: each needs a run of its own."""
+"""Maximum number of buffers that are examined one by one, by a run each; more are examined
+together."""
 
 
 class Eager:
@@ -69,13 +70,12 @@ class Eager:
         module = fresh(self.model)
         return list(_changes(module, call))
 
-    def unread(self, calls: Sequence[Call]) -> list[str]:
-        """Return the names of the buffers that calls change, and whose changed elements no output
+    def unread(self, calls: Sequence[Call], names: Sequence[str]) -> list[str]:
+        """Return those of the buffers `names`, which calls change, whose changed elements no output
         of a later call depends on: eager with other numbers in them has the same outputs."""
         import torch
 
-        names = self.changed_buffers(calls[0])
-        groups = [[name] for name in names] if len(names) <= MOST_ALONE else [names]
+        groups = [[name] for name in names] if len(names) <= MOST_ALONE else [list(names)]
         right, found = self._disturbed(calls, ()), []
         for group in groups:
             try:

@@ -358,10 +358,10 @@ def _on_other_engines(program: Program | Method) -> Iterator[str]:
 
 def _unread(check: Check, plan: Plan) -> Iterator[str]:
     """Yield a note if buffers were changed, and are in no output and no named buffer."""
-    if not plan.stateful:
+    unnamed = [name for name in check.changed if name not in check.oracle.watched]
+    if not plan.stateful or not unnamed:
         return
-    names = [name for name in check.oracle.unread(plan.state().calls)
-             if name not in check.oracle.watched]  # fmt: skip
+    names = check.oracle.unread(plan.state().calls, unnamed)
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         yield (f"state '{names[0]}'{more}: written, and read by no output of later calls: not "

@@ -123,7 +123,7 @@ def of_slices(masked: Array | None, axis: int, size: int) -> Array | int:
 
 
 def small_slices(sums: Array, kept: Array | int, whole: float) -> Array:
-    """Return which slices are small: their mean square is below that of SLICE_FLOOR of the whole.
+    """Return which slices are small: their RMS is below SLICE_FLOOR times that of the whole array.
 
     Args:
         sums: Sum of squares of each slice.
@@ -135,8 +135,8 @@ def small_slices(sums: Array, kept: Array | int, whole: float) -> Array:
 
 
 def by_run(values: Array | int, small: Array) -> Array:
-    """Return the sums of numbers of slices over the run of each: all small slices next to it; 0 of
-    other slices."""
+    """Return the sum of the values of each slice's run, its adjacent small slices; 0 for a slice
+    that is not small."""
     run = np.cumsum(np.concatenate([[False], small[1:] != small[:-1]]))
     sums: Array = np.bincount(run, np.where(small, values, 0))[run]
     return sums

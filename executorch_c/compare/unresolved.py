@@ -1,4 +1,4 @@
-"""Parts of an output that are smaller than its tolerance: an error of theirs does not show."""
+"""Parts of an output that are smaller than its tolerance: errors in them do not show."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def describe_unresolved(actual: Array, expected: Array) -> str:
     if not peak or not errors.any():
         return ""
     squares, wrong = (_squares(values, peak, masked) for values in (sizes, errors))
+    count = squares.size if masked is None else int(np.count_nonzero(~masked))
+    whole = float(squares.sum()) / count
     found = [(axis, bad) for axis in range(wide.ndim)
-             if (bad := _bad_slices(squares, wrong, masked, axis)).any()]  # fmt: skip
+             if (bad := _bad_slices(squares, wrong, masked, axis, whole)).any()]  # fmt: skip
     if not found:
         return ""
     axis, bad = max(found, key=lambda pair: float(pair[1].mean()))
@@ -58,12 +60,13 @@ def _squares(values: Array, peak: float, masked: Array | None) -> Array:
     return found if masked is None else np.where(masked, 0.0, found)
 
 
-def _bad_slices(squares: Array, wrong: Array, masked: Array | None, axis: int) -> Array:
-    """Return which slices of an axis are small and are not compared."""
+def _bad_slices(
+    squares: Array, wrong: Array, masked: Array | None, axis: int, whole: float
+) -> Array:
+    """Return which slices of an axis are small and are not compared; `whole` is the mean square of
+    the whole array."""
     size = squares.size // squares.shape[axis]
     kept = of_slices(masked, axis, size)
-    count = squares.size if masked is None else int(np.count_nonzero(~masked))
-    whole = float(squares.sum()) / max(count, 1)
     sums, errors = by_slice(squares, axis), by_slice(wrong, axis)
     small = small_slices(sums, kept, whole)
     if size < SLICE:
