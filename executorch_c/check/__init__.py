@@ -1,5 +1,6 @@
 """`executorch_c.testing.check_model`: a program compared with its PyTorch model.
 
-`flows` exports, `cases` makes inputs, `run` calls both sides, `result` has the verdict,
-`report` shows it as HTML, `finding` explains it. Torch is imported by functions, and by `noise`.
+`flows` exports; `plan` makes the cases from `inputs` (values), `roles` (what an input is used for)
+and `shapes`; `run` calls both sides, `result` has the verdict, `report` shows it as HTML, `finding`
+explains it. Torch is imported by functions, and by `noise`.
 """

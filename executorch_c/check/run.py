@@ -16,7 +16,8 @@ from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
 from executorch_c.check.flows import Call, Subject
 from executorch_c.check.judge import Audit, Judge, Noise, QuantizedJudge
-from executorch_c.check.reference import Eager, array
+from executorch_c.check.plan import Plan, first_line, flat
+from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase, CheckResult
 from executorch_c.compare.arrays import Comparison, compare, joined
 from executorch_c.compare.limits import Limit, Limits, about
@@ -25,8 +26,6 @@ from executorch_c.progress import Progress
 
 CALIBRATED = ("example", "real")
 """Cases that calibrated a quantised flow: their SQNR has a minimum."""
-RANDOM_CALLS = 2
-"""Calls after the example in the case "state" of a model with state."""
 STATELESS = "the quantised graph keeps no state: quantising folded buffers that the model changes"
 """Difference of the case "state" of a quantised model."""
 
@@ -45,11 +44,6 @@ class Options:
 
     def __post_init__(self, rtol: Limit, atol: Limit) -> None:
         self.limits = Limits(rtol, atol)
-
-
-def _inputs(call: Call) -> tuple[Any, ...]:
-    """Return inputs of the program: arrays in the tensors' own layouts, and other values."""
-    return tuple(array(leaf) for leaf in leaves(call))
 
 
 class Check:
@@ -107,13 +101,13 @@ class Check:
 
     def run(self, case: CallSequence) -> CheckedCase:
         """Run both sides of one case. Raises eager's exceptions on inputs of the user's."""
-        inputs = tuple(_inputs(call) for call in case.calls)
+        inputs = tuple(flat(call) for call in case.calls)
         try:
             expected = self.oracle(case.calls)
         except Exception as error:
             if case.kind not in ("edge", "random"):
                 raise
-            why = f"eager raises {type(error).__name__}: {_first_line(error)}"
+            why = f"eager raises {type(error).__name__}: {first_line(error)}"
             return CheckedCase(case.kind, case.about, inputs, None, skipped=why)
         floats = self.eager(case.calls) if self.subject.quantizes else None
         try:
@@ -218,67 +212,6 @@ def _without_none(
     if len(ours) == len(some) != len(theirs):
         return ours, [theirs[i] for i in some], [names[i] for i in some]
     return ours, theirs, names
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), "")
-
-
-class Plan:
-    """Generator of the cases of a check."""
-
-    def __init__(self, check: Check, real: Sequence[Call], n_random: int, seed: int) -> None:
-        self.check = check
-        self.example, self.real, self.n_random, self.seed = check.example, real, n_random, seed
-        self.exported, self.eager = check.subject.exported, check.eager
-        count = len(leaves(self.example))
-        self.bounds = making.index_bounds(self.exported, count)
-        self.symbols = making.Symbols(self.exported, self.example, check.limits())
-        self.skipped: list[CheckedCase] = []
-
-    def _draw(self, number: int, shapes: Any = None) -> Call:
-        return making.draw(self.example, shapes, self.bounds, self.seed * 7919 + number)
-
-    @cached_property
-    def stateful(self) -> bool:
-        """True if a call of the model changes a buffer."""
-        return bool(self.check.changed if not self.check.subject.quantizes
-                    else self.eager.changed_buffers(self.example))  # fmt: skip
-
-    @cached_property
-    def _guards(self) -> Any:
-        """Return the exported program's assertions about inputs, as a function."""
-        return getattr(self.exported.module(), "_guards_fn", None)
-
-    def _refused(self, call: Call) -> str | None:
-        """Return the reason why the exported program does not allow a call; None if it does."""
-        try:
-            if self._guards is not None:
-                self._guards(*leaves(call))
-        except AssertionError as error:
-            return f"the exported program does not allow it: {_first_line(error)}"
-        return None
-
-    def __iter__(self) -> Iterator[CallSequence]:
-        yield CallSequence("example", "", (self.example,))
-        for i in range(self.n_random):
-            yield CallSequence("random", str(i), (self._draw(i),))
-        for i, (name, shapes) in enumerate(self.symbols.edges()):
-            call = self._draw(1000 + i, shapes)
-            refused = self._refused(call)
-            if refused is None:
-                yield CallSequence("edge", name, (call,))
-            else:
-                self.skipped.append(
-                    CheckedCase("edge", name, (_inputs(call),), None, skipped=refused)
-                )
-        for i, call in enumerate(self.real):
-            yield CallSequence("real", str(i), (call,))
-
-    def state(self) -> CallSequence:
-        """Return several calls in a row: each starts from the buffers of the one before."""
-        calls = [self.example, *(self._draw(500 + i) for i in range(RANDOM_CALLS))]
-        return CallSequence("state", f"{len(calls)} calls", tuple(calls))
 
 
 def _call_of(noise: Callable[[float], Any], call: int, epsilon: float) -> Any:

@@ -18,7 +18,7 @@ pytest.importorskip("executorch")
 import executorch_c
 from executorch.exir import ExecutorchBackendConfig, to_edge
 from executorch_c import Runtime, testing
-from executorch_c.check import cases
+from executorch_c.check import inputs, roles
 from executorch_c.check.flows import FLOWS
 from executorch_c.check.judge import Judge
 from executorch_c.check.reference import Eager
@@ -364,7 +364,7 @@ def test_initial_state_that_the_exporter_does_not_write_is_explained() -> None:
 
 
 def drawn(example: Tensor, seed: int = 0) -> Tensor:
-    [found] = cases.draw(((example,), {}), None, [None], seed)[0]
+    [found] = inputs.draw(((example,), {}), None, [None], seed)[0]
     assert (found.shape, found.dtype, found.stride()) == (
         example.shape, example.dtype, example.stride(),
     )  # fmt: skip
@@ -413,7 +413,7 @@ def test_masks_with_infinities_stay() -> None:
     mask = torch.full((4, 4), float("-inf")).triu(1)
     assert torch.equal(drawn(mask), mask)
     example = ((mask,), {})
-    [longer] = cases.draw(example, [(6, 4)], [None], 0)[0]
+    [longer] = inputs.draw(example, [(6, 4)], [None], 0)[0]
     assert torch.equal(longer[:4], mask) and torch.equal(longer[4:], mask[:2])
 
 
@@ -436,7 +436,7 @@ def test_indices_of_embeddings_are_all_rows_and_no_more() -> None:
 
     inputs = (torch.zeros(2, 20, dtype=torch.long), *torch.zeros(2, 40, dtype=torch.long))
     exported = torch.export.export(Tables(), inputs)
-    assert cases.index_bounds(exported, 3) == [(0, 49), (0, 2), None]
+    assert roles.index_bounds(exported, 3) == [(0, 49), (0, 2), None]
     result = check_model(Tables().eval(), inputs)
     assert result and max(case.inputs[0][0].max() for case in result) > 40
 

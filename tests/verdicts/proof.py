@@ -21,7 +21,7 @@ import xnnpack_flow
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch_c import Runtime
 from executorch_c.check import flows
-from executorch_c.check.cases import draw
+from executorch_c.check.inputs import draw
 from executorch_c.check.judge import Judge
 from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
