@@ -64,7 +64,7 @@ def to_torch(a: Any) -> Any:
 
 def to_numpy(t: torch.Tensor) -> np.ndarray:
     if t.dtype == torch.bfloat16:
-        return t.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return t.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return t.numpy()
 
 
@@ -121,18 +121,23 @@ def same_arguments(name: str) -> Any:
     raise LookupError(f"{name} has no functional form")
 
 
-def eager(name: str, args: list) -> list[np.ndarray]:
-    if name.startswith(llm_forms.SPACES):
-        return [to_numpy(t) for t in llm_forms.results(name, [to_torch(a) for a in args])]
+def called(name: str, values: list[Any]) -> list[Any]:
+    """Return the results of torch's functional operator for arguments of torch's types."""
     op = functional(name)
     positional, keywords = [], {}
-    for spec, value in zip(op._schema.arguments, (to_torch(a) for a in args), strict=False):
+    for spec, value in zip(op._schema.arguments, values, strict=False):
         if spec.kwarg_only:
             keywords[spec.name] = value
         else:
             positional.append(value)
     result = op(*positional, **keywords)
-    results = result if isinstance(result, (tuple, list)) else [result]
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def eager(name: str, args: list) -> list[np.ndarray]:
+    if name.startswith(llm_forms.SPACES):
+        return [to_numpy(t) for t in llm_forms.results(name, [to_torch(a) for a in args])]
+    results = called(name, [to_torch(a) for a in args])
     if name == "aten::convolution_backward.out":  # oneDNN ignores output_mask
         results = [r if wanted else None for r, wanted in zip(results, args[-1], strict=True)]
     # The exporter writes an empty byte tensor for a None output.

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import sys
+import tempfile
 from typing import Any, BinaryIO
 
 import ml_dtypes
@@ -41,26 +43,34 @@ def to_array(value: Any) -> Any:
     return value.numpy().copy()
 
 
-def call(program: Any, name: str, inputs: list[Any]) -> Answer:
+def call(program: Any, name: str, inputs: list[Any], log: BinaryIO) -> Answer:
+    start = log.seek(0, os.SEEK_END)
     try:
         outputs = program.load_method(name).execute([to_tensor(v) for v in inputs])
         return "ran", [to_array(v) for v in outputs]
     except Exception as error:
-        return "refused", f"{type(error).__name__}: {error}"
+        log.seek(start)
+        return "refused", f"{failed_check(log.read())}{type(error).__name__}: {error}"
+
+
+def failed_check(log: bytes) -> str:
+    """Return the first check that failed, as the runtime logs it; empty without one."""
+    found = re.search(r"Check failed \((.*)\):", log.decode(errors="replace"))
+    return f"{found[1]}; " if found else ""
 
 
 def child(writer: int, pte: bytes, calls: list[tuple[str, list[Any]]]) -> None:
     """Run calls silently, each with a time limit of some seconds."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
+    log = tempfile.TemporaryFile()
+    os.dup2(log.fileno(), 1)
+    os.dup2(log.fileno(), 2)
     from executorch.runtime import Runtime
 
     program = Runtime.get().load_program(pte)
     with os.fdopen(writer, "wb") as pipe:
         for name, inputs in calls:
             signal.alarm(SECONDS)
-            pickle.dump(call(program, name, inputs), pipe)
+            pickle.dump(call(program, name, inputs, log), pipe)
             pipe.flush()
 
 

@@ -107,7 +107,7 @@ def spread(items: list, count: int) -> list:
     return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
 
 
-def pick(name: str, dtype: str, count: int = 3) -> list[list]:
+def pick(name: str, dtype: str, count: int = 3, size_limit: int = SMALL) -> list[list]:
     """Return some small samples, contiguous and, if there are any, of other layouts; for operators
     on numbers, all samples."""
     every = list(tables()[name][1](np.random.default_rng(0), dtype))
@@ -115,7 +115,7 @@ def pick(name: str, dtype: str, count: int = 3) -> list[list]:
         return every
     size = [max((a.size for a in arrays(args)), default=0) for args in every]
     full = [n for args, n in zip(every, size, strict=True) if all(a.size for a in arrays(args))]
-    limit = max(SMALL, min(full, default=0))
+    limit = max(size_limit, min(full, default=0))
     small = [args for args, n in zip(every, size, strict=True) if n <= limit]
     plain = [args for args in small if is_contiguous(args)]
     other = [args for args in small if not is_contiguous(args)]
@@ -296,7 +296,12 @@ class MethodCase:
 def samples(name: str, dtype: str, count: int) -> list[tuple[list, list[Any] | None]]:
     """Return samples with their results. Eager ignores the dtype if there is nothing to compute,
     and accepts empty arrays of dtypes that it otherwise rejects: these are skipped."""
-    found = [(args, wanted(name, args, dtype)) for args in pick(name, dtype, count)]
+    return expected(name, pick(name, dtype, count), dtype)
+
+
+def expected(name: str, picked: list[list], dtype: str) -> list[tuple[list, list[Any] | None]]:
+    """Return `samples` of the given arguments."""
+    found = [(args, wanted(name, args, dtype)) for args in picked]
     full = [(args, r) for args, r in found if all(a.size for a in arrays(args))]
     return full if full and all(r is None for _, r in full) else found
 

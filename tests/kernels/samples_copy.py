@@ -76,7 +76,7 @@ def frequencies(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def arange(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for end in (0, 1, 5, 300, 4.5):
+    for end in (0, 1, 5, 300, 4.5, True):
         yield [end]
 
 

@@ -1,0 +1,211 @@
+"""What the reference runtime does with the operators of a program: a table made by runs of both.
+
+`reference.tsv` is written by `python tests/kernels/reference_table.py`, which runs programs of one
+call each in the official runtime and in eager. A row is for an operator, dtypes of the first tensor
+and layouts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+if TYPE_CHECKING:
+    from executorch_c._types import StructureValue
+    from executorch_c.inspect.structure import Instruction, View
+
+VERSION = "1.5.1"
+"""Version of the reference runtime."""
+PATH = Path(__file__).with_name("reference.tsv")
+COLUMNS = ("operator", "does", "dtypes", "layouts", "when", "samples", "example")
+
+Does: TypeAlias = Literal["agrees", "rounds", "differs", "rejects", "crashes", "lacks"]
+"""What the reference runtime does with calls that eager computes. `rounds`: its results differ by
+some units in the last place of the largest; `crashes`: the process ends."""
+DOES: tuple[Does, ...] = get_args(Does)
+NUMBERS = "numbers"
+"""In place of a dtype, for calls without tensors."""
+SOME = "some"
+"""Condition of calls that nothing in the program tells from calls that agree."""
+CONTIGUOUS, CHANNELS_LAST, OTHER_LAYOUT = "contiguous", "channels-last", "other"
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """A row: what the reference runtime does with some calls of an operator."""
+
+    operator: str
+    does: Does
+    dtypes: tuple[str, ...] = ()
+    """Dtypes of the first tensor; `NUMBERS` for calls without tensors; empty for all."""
+    layouts: tuple[str, ...] = ()
+    when: str = ""
+    """The argument that these calls have and calls that agree have not: "pad: negative"; empty for
+    all calls, `SOME` if it depends on values or on several arguments."""
+    samples: str = ""
+    """Number of such samples of all with these dtypes and layouts: "3/40"."""
+    example: str = ""
+    """Arguments of the first of them; of `rejects`, and the message."""
+
+    @property
+    def is_certain(self) -> bool:
+        """True if every call that matches the row behaves like this."""
+        return self.when != SOME
+
+
+@dataclass(frozen=True)
+class Call:
+    """The facts of a call that the rows distinguish."""
+
+    operator: str
+    dtype: str
+    layout: str
+    features: frozenset[str]
+
+
+@cache
+def table() -> dict[str, tuple[Behaviour, ...]]:
+    """Return the rows by operator."""
+    rows: dict[str, list[Behaviour]] = {}
+    for row in read(PATH.read_text(encoding="utf-8")):
+        rows.setdefault(row.operator, []).append(row)
+    return {name: tuple(found) for name, found in rows.items()}
+
+
+def read(text: str) -> Iterator[Behaviour]:
+    """Yield the rows of a table as text."""
+    for line in text.splitlines():
+        if line.startswith(("#", COLUMNS[0] + "\t")):
+            continue
+        operator, does, dtypes, layouts, when, samples, example = line.split("\t")
+        assert does in DOES, line
+        names, orders = (tuple(filter(None, text.split(","))) for text in (dtypes, layouts))
+        yield Behaviour(operator, does, names, orders, when, samples, example)
+
+
+def behaviours(
+    operator: str, dtypes: Iterable[str] = (), layouts: Iterable[str] = ()
+) -> tuple[Behaviour, ...]:
+    """Return the rows of an operator that are neither "agrees" nor "rounds", for the given dtypes
+    of its first tensor and the given layouts (all if empty)."""
+    wanted, orders = set(dtypes), set(layouts)
+    return tuple(
+        row
+        for row in table().get(operator, ())
+        if row.does not in ("agrees", "rounds")
+        and (not wanted or not row.dtypes or wanted & set(row.dtypes))
+        and (not orders or not row.layouts or orders & set(row.layouts))
+    )
+
+
+def matching(call: Call) -> tuple[Behaviour, ...]:
+    """Return what the reference runtime does with a call: the rows that are certain, else those
+    with the condition `SOME`; empty if it agrees."""
+    rows = [row for row in behaviours(call.operator, [call.dtype], [call.layout])
+            if row.when in ("", SOME) or row.when in call.features]  # fmt: skip
+    certain = tuple(row for row in rows if row.is_certain)
+    return certain or tuple(rows)
+
+
+def of_step(view: View, step: Instruction) -> tuple[Behaviour, ...]:
+    """Return what the reference runtime does with a kernel call of a program."""
+    return matching(call_of(view, step)) if step.row["kind"] == "kernel" else ()
+
+
+# ---- facts of a call ---------------------------------------------------------------------------
+
+
+def call_of(view: View, step: Instruction) -> Call:
+    """Return the facts of a kernel call. Numbers that the program computes have none."""
+    arguments = [(name or str(at), index) for at, (index, name, role) in enumerate(step.row["args"])
+                 if role != "return"]  # fmt: skip
+    inputs: list[StructureValue] = []
+    outputs: list[StructureValue] = []
+    features: set[str] = set()
+    dtype = NUMBERS
+    roles = {index: role for index, _, role in step.row["args"] if role != "return"}
+    for name, index in arguments:
+        value = view.values[index]
+        items = [view.values[item] for item in view.items(index)]
+        tensors = [item for item in items if item["kind"] == "Tensor"]
+        if tensors:
+            dtype = tensors[0]["dtype"] if dtype == NUMBERS else dtype
+            (outputs if roles[index] == "out" else inputs).extend(tensors)
+            features |= set(_of_tensors(name, tensors, dtype))
+        elif index not in view.computed:
+            features |= {f"{name}: {what}" for what in _of_number(view, value)}
+    features |= set(_of_all(inputs, outputs))
+    return Call(step.title, dtype, layout([*inputs, *outputs]), frozenset(features))
+
+
+def layout(tensors: Collection[StructureValue]) -> str:
+    """Return the layout of a call: of its tensors, the one that is not contiguous."""
+    found = {_layout(tensor["dim_order"]) for tensor in tensors}
+    return next((one for one in (OTHER_LAYOUT, CHANNELS_LAST) if one in found), CONTIGUOUS)
+
+
+def _layout(order: Sequence[int]) -> str:
+    if list(order) == sorted(order):
+        return CONTIGUOUS
+    return CHANNELS_LAST if list(order) == [0, *range(2, len(order)), 1] else OTHER_LAYOUT
+
+
+def _of_tensors(name: str, tensors: Sequence[StructureValue], first: str) -> Iterator[str]:
+    """Yield what is known of the tensors of an argument; `first` is the dtype of the call."""
+    for tensor in tensors:
+        if tensor["dtype"] != first:
+            yield f"{name}: {tensor['dtype']}"
+        yield f"{name}: {len(tensor['shape'])}-d"
+        if 0 in tensor["shape"]:
+            yield f"{name}: empty"
+
+
+def _of_number(view: View, value: StructureValue) -> Iterator[str]:
+    """Yield what is known of a number, text, list or None."""
+    kind, one = value["kind"], value.get("value")
+    if kind == "None":
+        yield "None"
+    elif isinstance(one, (bool, str)):
+        yield str(one)
+    elif isinstance(one, (int, float)):
+        yield from _of_scalar(one)
+    elif isinstance(one, list):
+        ints = kind == "IntList"
+        items = [view.values[int(i)].get("value") if ints and i is not None else i for i in one]
+        yield f"{len(items)} items" if items else "no items"
+        for item in items:
+            if isinstance(item, (int, float)):
+                yield from _of_scalar(item)
+
+
+def _of_scalar(one: float) -> Iterator[str]:
+    if isinstance(one, float):
+        yield "float"
+        if not math.isfinite(one):
+            yield "not finite"
+        elif one != int(one):
+            yield "fraction"
+    if one < 0:
+        yield "negative"
+    if one == 0:
+        yield "0"
+
+
+def _of_all(inputs: Sequence[StructureValue], outputs: Sequence[StructureValue]) -> Iterator[str]:
+    every = [*inputs, *outputs]
+    if any(0 in tensor["shape"] for tensor in every):
+        yield "empty tensors"
+    if any(not tensor["shape"] for tensor in inputs):
+        yield "0-d tensors"
+    if len({tensor["shape"] for tensor in inputs}) > 1:
+        yield "tensors of different shapes"
+    if len({tensor["dtype"] for tensor in inputs}) > 1:
+        yield "tensors of different dtypes"
+    if inputs and outputs and inputs[0]["dtype"] != outputs[0]["dtype"]:
+        yield "an output of another dtype"
+    if len({_layout(tensor["dim_order"]) for tensor in every if len(tensor["shape"]) > 2}) > 1:
+        yield "tensors of different layouts"
