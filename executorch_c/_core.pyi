@@ -202,11 +202,12 @@ class Method:
     def backend_report(self) -> list[DelegateReport]:
         """Return statistics of this method's delegates, reported by their backends: a list of
         dictionaries in the file's order, then those made at load, with `backend` (its name),
-        `claimed_calls` (the calls of operators that it replaces; 0 for one in the file), `claimed`
-        (these calls by operator, a dictionary), `nested_claims` (of an interpreted delegate: calls
-        of its payload's program that a backend took at load, by backend: a dictionary) and
-        `figures` (a dictionary of ints with names defined by the backend: bytes of packed weights,
-        nodes, ...; empty if it reports none)."""
+        `calls_delegated_at_load` (the number of operator calls that it replaces; 0 for one in the
+        file), `delegated_at_load` (these calls by operator, a dictionary),
+        `nested_delegated_at_load` (of an interpreted delegate: calls of its payload's program that
+        were delegated at load, by backend: a dictionary) and `figures` (a dictionary of ints with
+        names defined by the backend: bytes of packed weights, nodes, ...; empty if it reports
+        none)."""
     def undelegated(self) -> list[Undelegated]:
         """Return why calls of operators were not delegated when the method was loaded: a list of
         dictionaries with `operator`, `reason` (a few words) and `calls`. Empty unless the method

@@ -18,6 +18,7 @@ from executorch_c._core import Error, Method, Program, Runtime
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from executorch_c._delegation import DelegateAtLoad
     from executorch_c._types import Data
     from executorch_c.bundled import BundledProgram
     from executorch_c.report import Origin
@@ -175,10 +176,21 @@ def method_of(
     source: ProgramSource,
     name: str = "forward",
     kernels: Literal["default", "reference"] = "default",
+    delegate_at_load: DelegateAtLoad | Literal["each"] = False,
 ) -> Method:
-    """Load a method of a program, or return the argument if it is a Method."""
+    """Load a method of a program for a check, or return the argument if it is a Method.
+
+    Raises ValueError if `delegate_at_load` could have no effect: for a Method, with plain loops.
+    """
     found = opened(source)
-    return found.method or found.program.load_method(name, kernels=kernels)
+    if delegate_at_load and found.method is not None:
+        raise ValueError("delegate_at_load is of no effect on a Method: load it with the option, "
+                         "or pass its program")  # fmt: skip
+    if delegate_at_load and kernels == "reference":
+        raise ValueError("delegate_at_load is of no effect with kernels='reference'")
+    if found.method is not None:
+        return found.method
+    return found.program.load_method(name, kernels=kernels, delegate_at_load=delegate_at_load)
 
 
 def name_in(found: Opened, name: str) -> str:

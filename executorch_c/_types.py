@@ -76,13 +76,13 @@ class MemoryUse(TypedDict):
 
 
 class DelegateReport(TypedDict):
-    """An item of Method.backend_report(): a delegate of the file (`claimed_calls` 0), or one that
-    replaces calls of operators since the method was loaded."""
+    """An item of Method.backend_report(): a delegate of the file (`calls_delegated_at_load` 0), or
+    one that replaces calls of operators since the method was loaded."""
 
     backend: str
-    claimed_calls: int
-    claimed: dict[str, int]
-    nested_claims: dict[str, int]
+    calls_delegated_at_load: int
+    delegated_at_load: dict[str, int]
+    nested_delegated_at_load: dict[str, int]
     figures: dict[str, int]
 
 

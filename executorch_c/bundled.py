@@ -22,8 +22,9 @@ import numpy as np
 
 from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array, dtype_of
-from executorch_c._core import Program, Runtime, _read_bundled
-from executorch_c._programs import named_after
+from executorch_c._core import Method, Program, Runtime, _read_bundled
+from executorch_c._delegation import DelegateAtLoad
+from executorch_c._programs import method_of, named_after
 from executorch_c.compare.arrays import Comparison, MismatchError, compare
 from executorch_c.compare.tolerance import Verdict
 from executorch_c.report import Report
@@ -173,12 +174,7 @@ class BundledProgram:
 
     def run(self, method: str = "forward", index: int = 0) -> list[Output]:
         """Return the outputs of a test case, run from the initial state of its method."""
-        return self._run(self.case(method, index))
-
-    def _run(self, case: TestCase) -> list[Output]:
-        method = self.program.load_method(case.method)
-        method.reset()
-        return method.execute(case.inputs)
+        return _run(self.program.load_method(method), self.case(method, index))
 
     def verify(
         self,
@@ -187,6 +183,7 @@ class BundledProgram:
         *,
         rtol: float | None = None,
         atol: float | None = None,
+        delegate_at_load: DelegateAtLoad = False,
     ) -> list[CaseResult]:
         """Run test cases and return their comparisons with the expected outputs.
 
@@ -195,6 +192,7 @@ class BundledProgram:
             index: Index of one case of the method (default "forward").
             rtol, atol: As for `executorch_c.testing.compare`. (The reference's own default is
                 rtol 1e-5, atol 1e-8 whatever the dtype.)
+            delegate_at_load: As for `executorch_c.testing.check_model`.
 
         State (a KV cache) starts anew with each case. A case without expected outputs runs, and
         is inconclusive. Raises KeyError, IndexError, and exceptions of the program.
@@ -206,9 +204,12 @@ class BundledProgram:
             chosen = self._cases[method]
         else:
             chosen = self.cases
+        names = dict.fromkeys(case.method for case in chosen)
+        methods = {name: method_of(self.program, name, delegate_at_load=delegate_at_load)
+                   for name in names}  # fmt: skip
         results = []
         for case in chosen:
-            outputs = self._run(case)
+            outputs = _run(methods[case.method], case)
             comparison = Comparison((), reason="the test case has no expected outputs")
             if case.expected:
                 comparison = compare(outputs, list(case.expected), rtol=rtol, atol=atol)
@@ -246,6 +247,12 @@ class BundledProgram:
     def __repr__(self) -> str:
         counts = [_text.plural(len(rows), "case") + f" of '{n}'" for n, rows in self._cases.items()]
         return f"<executorch_c.BundledProgram: {', '.join(counts) or 'no test cases'}>"
+
+
+def _run(method: Method, case: TestCase) -> list[Output]:
+    """Return the outputs of a test case, run from the initial state of its method."""
+    method.reset()
+    return method.execute(case.inputs)
 
 
 def _bytes_of(source: Data) -> bytes:

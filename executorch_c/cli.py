@@ -58,7 +58,7 @@ EXAMPLES = """\
 examples:
   executorch-c demo                                  the included classifier
   executorch-c info model.pte                        contents, missing operators
-  executorch-c info model.pte --delegate-at-load     operators XNNPACK claims
+  executorch-c info model.pte --delegate-at-load     operators for XNNPACK
   executorch-c dump model.pte                        every instruction and node
   executorch-c graph model.pte -o model.svg          a picture
   executorch-c memory model.pte --plot plan.svg      planned memory over time

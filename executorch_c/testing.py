@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import ProgramSource, method_of
 from executorch_c.compare.arrays import Comparison, MismatchError, OutputComparison, compare
 from executorch_c.compare.limits import Limit
@@ -56,23 +57,26 @@ def assert_matches(
     equal_nan: bool = True,
     check_dtype: bool = True,
     kernels: Literal["default", "reference"] = "default",
+    delegate_at_load: DelegateAtLoad = False,
 ) -> Comparison:
     """Run a program and assert that its outputs match the expected ones.
 
     Args:
         program: A path, bytes or file of a .pte or .bpte, a Program, a Method (with its current
-            state), a BundledProgram, or a manager of the official flow.
+            state, and operators that were delegated when it was loaded), a BundledProgram, or a
+            manager of the official flow.
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         expected: Expected outputs, as for `compare`.
         method: Name of the method, unless `program` is a Method.
         rtol, atol, equal_nan, check_dtype: As for `compare`.
         kernels: As for `Program.load_method`.
+        delegate_at_load: As for `check_model`.
 
     Returns the `Comparison` with the metrics of all outputs; its notes are warnings. Raises
     MismatchError (an AssertionError with the table of metrics and the mismatches) unless the
     verdict is "match", and exceptions of loading and running.
     """
-    outputs = method_of(program, method, kernels).execute(inputs)
+    outputs = method_of(program, method, kernels, delegate_at_load).execute(inputs)
     comparison = compare(
         outputs, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype
     )
@@ -99,6 +103,7 @@ def check_model(
     check_dtype: bool = True,
     method: str = "forward",
     kernels: Literal["default", "reference"] = "default",
+    delegate_at_load: DelegateAtLoad = False,
     data_path: Data | Sequence[Data] | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -126,8 +131,8 @@ def check_model(
             static shapes), "native" (portable graphs of ExecuTorch 1.5, interpreted on the CPU);
             or a function from ExportedProgram to a program.
         program: An existing program instead of a flow: a path, bytes or an open file of a .pte or
-            .bpte, a Program, a Method (with its current state), an EdgeProgramManager, an
-            ExecutorchProgramManager, a BundledProgram. Test cases of a .bpte are run, too.
+            .bpte, a Program, a Method, an EdgeProgramManager, an ExecutorchProgramManager, a
+            BundledProgram. Test cases of a .bpte are run, too.
         dynamic_shapes: As for torch.export.export.
         n_random: Number of random calls.
         real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors.
@@ -139,6 +144,9 @@ def check_model(
         equal_nan, check_dtype: As for `compare`.
         method: Name of the program's method.
         kernels: As for `Program.load_method`.
+        delegate_at_load: Whether XNNPACK computes the operators that no delegate has, as it does
+            by default when a program runs here. Default: the program runs as written. A Method is
+            used as it was loaded; the result says if operators were delegated at load.
         data_path: The .ptd file or files of a .pte.
         seed: Seed of the random inputs, which are equal on all machines.
         progress: Show progress on stderr. Default: if it is a terminal.
@@ -187,7 +195,8 @@ def check_model(
         warnings.warn("pass the flow by name: check_model(model, inputs, flow=...)",
                       DeprecationWarning, stacklevel=2)  # fmt: skip
         [flow] = positional
-    options = run.Options(rtol, atol, min_sqnr_db, equal_nan, check_dtype, kernels)
+    options = run.Options(rtol, atol, min_sqnr_db, equal_nan, check_dtype, kernels,
+                          delegate_at_load)  # fmt: skip
     return run.check_model(
         model, inputs, flow, program=program, dynamic_shapes=dynamic_shapes, n_random=n_random,
         real_inputs=real_inputs, method=method, data_path=data_path, seed=seed, progress=progress,

@@ -416,11 +416,12 @@ PyDoc_STRVAR(
     "backend_report($self, /)\n--\n\n"
     "Return statistics of this method's delegates, reported by their backends: a list of\n"
     "dictionaries in the file's order, then those made at load, with `backend` (its name),\n"
-    "`claimed_calls` (the calls of operators that it replaces; 0 for one in the file), `claimed`\n"
-    "(these calls by operator, a dictionary), `nested_claims` (of an interpreted delegate: calls\n"
-    "of its payload's program that a backend took at load, by backend: a dictionary) and\n"
-    "`figures` (a dictionary of ints with names defined by the backend: bytes of packed weights,\n"
-    "nodes, ...; empty if it reports none).");
+    "`calls_delegated_at_load` (the number of operator calls that it replaces; 0 for one in the\n"
+    "file), `delegated_at_load` (these calls by operator, a dictionary),\n"
+    "`nested_delegated_at_load` (of an interpreted delegate: calls of its payload's program that\n"
+    "were delegated at load, by backend: a dictionary) and `figures` (a dictionary of ints with\n"
+    "names defined by the backend: bytes of packed weights, nodes, ...; empty if it reports\n"
+    "none).");
 
 static PyObject *method_backend_report(PyObject *object, PyObject *Py_UNUSED(args)) {
   return ecpy_method_report((ecpy_method *)object);

@@ -99,8 +99,10 @@ PyObject *ecpy_method_report(ecpy_method *self) {
       Py_CLEAR(nested);
     }
     ecpy_append(&list, figures ? Py_BuildValue("{s:s, s:n, s:N, s:N, s:N}", "backend", id,
-                                               "claimed_calls", calls, "claimed", claimed,
-                                               "nested_claims", nested, "figures", figures)
+                                               "calls_delegated_at_load", calls,
+                                               "delegated_at_load", claimed,
+                                               "nested_delegated_at_load", nested,
+                                               "figures", figures)
                                : NULL);
   }
   if (!fresh) ecpy_method_unlock(self);

@@ -234,6 +234,17 @@ def add_delegation(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_checked_delegation(parser: argparse.ArgumentParser) -> None:
+    """Add --delegate-at-load of commands that check a program; the value is
+    `args.checks_delegated`."""
+    parser.add_argument(
+        "--delegate-at-load", action=argparse.BooleanOptionalAction, default=False,
+        dest="checks_delegated",
+        help="check what XNNPACK computes of operators that no delegate has; default: no, the "
+        "program runs as written",
+    )  # fmt: skip
+
+
 def add_json(parser: argparse.ArgumentParser, text: str = "print the result as JSON") -> None:
     """Add --json."""
     parser.add_argument("--json", action="store_true", help=text)

@@ -59,7 +59,7 @@ def check_text(args: argparse.Namespace) -> int:
 
     _check_options(args)
     args.threads = None
-    runner = _text_models.open_runner(args)
+    runner = _text_models.open_runner(args, args.checks_delegated)
     reference = args.reference
     if args.make:
         reference = _models.made(args.make)[0]

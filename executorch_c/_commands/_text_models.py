@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from executorch_c._commands import _arguments
 
 if TYPE_CHECKING:
+    from executorch_c._delegation import DelegateAtLoad
     from executorch_c.llm.runner import TextRunner
 
 
@@ -35,13 +36,15 @@ def tokenizer_of(model: str) -> str | None:
     return found[0] if found else None
 
 
-def open_runner(args: argparse.Namespace) -> TextRunner:
+def open_runner(
+    args: argparse.Namespace, delegate_at_load: DelegateAtLoad | None = None
+) -> TextRunner:
     """Return the runner of the arguments of `add_text_model`, with conflicts said on stderr."""
     from executorch_c.llm.runner import TextRunner
 
     tokenizer = args.tokenizer or tokenizer_of(args.model)
     runner = TextRunner(args.model, tokenizer, args.data or None, method=args.method,
-                        num_threads=args.threads)  # fmt: skip
+                        num_threads=args.threads, delegate_at_load=delegate_at_load)  # fmt: skip
     for conflict in runner.conflicts:
         print(f"executorch-c: warning: {conflict}", file=sys.stderr)
     return runner

@@ -51,7 +51,7 @@ def add(commands: _arguments.Commands) -> None:
                         help="number of random calls; default: 3")  # fmt: skip
     _arguments.add_method(parser, "forward")
     _arguments.add_kernels(parser)
-    _arguments.add_delegation(parser)
+    _arguments.add_checked_delegation(parser)
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_results(parser)
@@ -92,6 +92,7 @@ def main(args: argparse.Namespace) -> int:
         "atol": args.atol, "data_path": args.data or None, "min_sqnr_db": args.min_sqnr,
         "program": program, "flow": args.flow if program is None else None,
         "kernels": None if args.kernels == "default" else args.kernels,
+        "delegate_at_load": args.checks_delegated or None,
     }  # fmt: skip
     options |= {name: value for name, value in asked.items() if value is not None}
     result = testing.check_model(model, example, **options)

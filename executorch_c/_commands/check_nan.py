@@ -25,7 +25,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
     _arguments.add_kernels(parser)
-    _arguments.add_delegation(parser)
+    _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser)
 
 
@@ -35,6 +35,7 @@ def main(args: argparse.Namespace) -> int:
 
     source = _arguments.open_program(args)
     inputs = inputs_of(source.program, args)
-    report = check_nan(source, inputs, method=args.method, kernels=args.kernels)
+    report = check_nan(source, inputs, method=args.method, kernels=args.kernels,
+                       delegate_at_load=args.checks_delegated)  # fmt: skip
     _arguments.show(report, args)
     return _arguments.EXIT_CODES["match" if report else "differ"]

@@ -13,7 +13,7 @@ HELP = (
 Compare two programs of one model (portable and delegated, old and new) on the same inputs, value by
 value. Values are results of instructions and of nodes in delegates. With one program and --kernels
 reference, compare its optimised kernels with plain loops; with one and --delegate-at-load, compare
-what XNNPACK computes of it with plain loops.
+what XNNPACK computes of its other operators with plain loops.
 
 Inputs are random without --inputs, as for `run`.
 
@@ -32,7 +32,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
     _arguments.add_kernels(parser)
-    _arguments.add_delegation(parser)
+    _arguments.add_checked_delegation(parser)
     _arguments.add_tolerances(parser)
     _arguments.add_rows(parser)
     _arguments.add_results(parser, picture=True)
@@ -42,14 +42,15 @@ def main(args: argparse.Namespace) -> int:
     """Run `executorch-c compare`."""
     from executorch_c.debug.programs import compare_kernels, compare_programs
 
-    if args.other is None and args.kernels != "reference" and not args.delegate_at_load:
+    if args.other is None and args.kernels != "reference" and not args.checks_delegated:
         args.parser.error(
             "expected two programs, or one and --kernels reference or --delegate-at-load"
         )
     source = _arguments.open_program(args)
     other = opened(args.other, args.data) if args.other else None
     inputs = inputs_of(source.program, args)
-    options = {"method": args.method, "rtol": args.rtol, "atol": args.atol}
+    options = {"method": args.method, "rtol": args.rtol, "atol": args.atol,
+               "delegate_at_load": args.checks_delegated}  # fmt: skip
     if other is None:
         report = compare_kernels(source, inputs, **options)
     else:

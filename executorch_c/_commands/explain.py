@@ -45,7 +45,7 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
     _arguments.add_method(parser)
     _arguments.add_rows(parser)
     _arguments.add_kernels(parser)
-    _arguments.add_delegation(parser)
+    _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser, picture=True)
 
 
@@ -70,7 +70,8 @@ def main(args: argparse.Namespace) -> int:
     program, model, inputs = opened(args)
     report = explain(
         program, model, inputs, method=args.method, rtol=args.rtol, atol=args.atol,
-        kernels=args.kernels, title=os.path.basename(args.model),
+        kernels=args.kernels, delegate_at_load=args.checks_delegated,
+        title=os.path.basename(args.model),
     )  # fmt: skip
     _arguments.show(report, args, report.text(args.top, args.sort))
     return _arguments.EXIT_CODES[report.verdict]

@@ -27,8 +27,8 @@ HELP = """\
 Describe a program: its methods, operators, delegates and data, and what of them is missing here. No
 method is loaded.
 
-With --delegate-at-load, each method is loaded to show which operator calls XNNPACK claims, and
-why not the others.
+With --delegate-at-load, each method is loaded to show which operator calls are delegated to
+XNNPACK at load, and why not the others.
 """
 
 LONGEST_LIST = 12
@@ -132,7 +132,7 @@ def delegated_at_load(program: Program, name: str) -> DelegatedAtLoad:
         method = program.load_method(name)
     except Error as error:
         return {"error": str(error.args[0]), "delegates": [], "undelegated": []}
-    delegates = [row for row in method.backend_report() if row["claimed_calls"]]
+    delegates = [row for row in method.backend_report() if row["calls_delegated_at_load"]]
     return {"error": None, "delegates": delegates, "undelegated": method.undelegated()}
 
 
@@ -143,7 +143,7 @@ def show_delegated(found: DelegatedAtLoad) -> None:
         return
     taken = Counter[tuple[str, str]]()
     for one in found["delegates"]:
-        for operator, calls in one["claimed"].items():
+        for operator, calls in one["delegated_at_load"].items():
             taken[operator, one["backend"]] += calls
     rows = [[calls, operator, backend] for (operator, backend), calls in sorted(taken.items())]
     left = sorted((one["operator"], one["reason"], one["calls"]) for one in found["undelegated"])

@@ -37,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
     program, model, inputs = opened(args)
     report = quantization_error(
         program, model, inputs, method=args.method, kernels=args.kernels,
-        title=os.path.basename(args.model),
+        delegate_at_load=args.checks_delegated, title=os.path.basename(args.model),
     )  # fmt: skip
     _arguments.show(report, args, report.text(args.top, args.sort))
     return 0

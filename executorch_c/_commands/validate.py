@@ -8,7 +8,7 @@ from typing import Any
 from executorch_c._render import json as _json
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import as_input, find_method, inputs_of, ordered
-from executorch_c._programs import is_bundled, opened
+from executorch_c._programs import is_bundled, method_of, opened
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import compare_flat, default_rule, joined
 from executorch_c.compare.quantized import with_scales
@@ -44,7 +44,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_kernels(parser)
-    _arguments.add_delegation(parser)
+    _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser)
 
 
@@ -70,7 +70,8 @@ def validate_bundled(args: argparse.Namespace) -> int:
                           "with one")  # fmt: skip
     source = opened(args.model)
     assert source.bundled is not None
-    results = source.bundled.verify(args.method, rtol=args.rtol, atol=args.atol)
+    results = source.bundled.verify(args.method, rtol=args.rtol, atol=args.atol,
+                                    delegate_at_load=args.checks_delegated)  # fmt: skip
     write(args, source.origin, *(
         (str(result.case), result.comparison, result.outputs, result.case.expected)
         for result in results
@@ -96,7 +97,8 @@ def main(args: argparse.Namespace) -> int:
     inputs = inputs_of(program, args)
     about = find_method(program, args.method)
     arrays = ordered(args.expect, about["outputs"], "output")
-    method = program.load_method(args.method, kernels=args.kernels, seed=args.seed)
+    method = method_of(program, args.method, args.kernels, args.checks_delegated)
+    method.manual_seed(args.seed)
     outputs = method.execute(inputs)
     expected: list[object] = list(arrays)
     if len(expected) == len(outputs):

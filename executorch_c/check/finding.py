@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c._programs import method_of
+from executorch_c._programs import method_of, opened
 from executorch_c.check import flows
 from executorch_c.check.cases import leaves
 from executorch_c.check.flows import Call
@@ -68,7 +68,10 @@ def compared(
 def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> ErrorReport:
     """Return the report of CheckResult.explain."""
     kernels = options.pop("kernels", result.kernels)
-    method = method_of(result.program, options.pop("method", result.method), kernels)
+    delegates = options.pop("delegate_at_load", result.delegate_at_load)
+    program = opened(result.program).program if delegates else result.program
+    method = method_of(program, options.pop("method", result.method), kernels,
+                       "each" if delegates else False)  # fmt: skip
     options.setdefault("title", f"{result.label}, {case.name}")
     calls = [_call(result.structure, inputs) for inputs in case.inputs]
     return compared(method, result.reference, result.exported, calls, result.structure, **options)

@@ -140,6 +140,8 @@ class CheckResult(Report):
     structure: Any = field(default=None, repr=False)
     """Structure of the model's positional and keyword arguments (torch's TreeSpec)."""
     kernels: Literal["default", "reference"] = "default"
+    delegate_at_load: bool = False
+    """True if operators were delegated at load."""
 
     @property
     def verdict(self) -> Verdict:

@@ -8,8 +8,10 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any, Literal
 
-from executorch_c import _engines, _extras
+from executorch_c import _delegation, _engines, _extras
 from executorch_c._core import Method, MethodMeta, Program, TensorInfo
+from executorch_c._delegation import DelegateAtLoad
+from executorch_c._programs import method_of
 from executorch_c.check import cases as making
 from executorch_c.check import flows
 from executorch_c.check.cases import CallSequence, leaves, structure_of
@@ -40,6 +42,7 @@ class Options:
     equal_nan: bool
     check_dtype: bool
     kernels: Literal["default", "reference"]
+    delegate_at_load: DelegateAtLoad
     limits: Limits = field(init=False)
 
     def __post_init__(self, rtol: Limit, atol: Limit) -> None:
@@ -53,8 +56,7 @@ class Check:
                  example: Call) -> None:  # fmt: skip
         self.subject, self.eager, self.example, self.options = subject, eager, example, options
         program = subject.program
-        self.loaded = (program if isinstance(program, Method)
-                       else program.load_method(method, kernels=options.kernels))  # fmt: skip
+        self.loaded = method_of(program, method, options.kernels, options.delegate_at_load)
         self.meta: MethodMeta = self.loaded.metadata
         self.oracle = Eager(subject.quantized) if subject.quantizes else eager
         self.structure = structure_of(example)
@@ -175,8 +177,9 @@ class Check:
 
         assert self._case is not None
         calls = self._case.calls[: call + 1]
+        method = _delegation.separately(self.loaded)
         report = finding.compared(
-            self.loaded, self.oracle.model, self.subject.source, calls, self.structure
+            method, self.oracle.model, self.subject.source, calls, self.structure
         )
         self.loaded.reset()
         return Audit(report.verdict, report.summary())
@@ -273,6 +276,7 @@ def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
         if not any(one["delegates"] for one in program.info()["methods"]):
             yield "nothing of the model was delegated to XNNPACK"
     yield from _on_other_engines(program)
+    yield from _delegation.run_notes(check.loaded)
     yield from check.coverage.notes()
     yield from _unread(check, plan)
     if plan.stateful and _starts_nonzero(check.eager):
@@ -411,6 +415,7 @@ def _result(
         exported=subject.source,
         structure=check.structure,
         kernels=check.options.kernels,
+        delegate_at_load=bool(_delegation.delegated_calls(check.loaded)),
     )
     result.set_origins(program=subject.origin)
     return result

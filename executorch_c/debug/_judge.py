@@ -121,11 +121,8 @@ class Walk:
         """Rows without a fault of their own: their inputs were matched wrongly."""
         self.ends: list[tuple[int, Array, Array]] = []
         """Outputs: number, the program's, eager's."""
-        self.together: list[tuple[int, Array, Array]] = []
-        """Outputs of an untraced call that are not those of the traced one: likewise."""
         self.misfits: list[_Row] = []
         """Outputs of another shape or dtype, and a wrong number of them."""
-        self.untraced: Sequence[object] = ()
         self.interrupted = False
 
     def uninformative(self) -> str:
@@ -148,20 +145,9 @@ class Walk:
             yield (f"the state is zeros: an error of {rows[0].name}, {rows[0].where}{more} may not "
                    "show; compare a loaded method with the model after some calls")  # fmt: skip
 
-    def run(
-        self,
-        arguments: Mapping[Node, Any],
-        outputs: Sequence[object],
-        together: Sequence[object] = (),
-    ) -> list[NodeError]:
-        """Return all rows, in the order in which the program computed them.
-
-        Args:
-            together: Outputs of an untraced call, in which a backend takes several nodes at once.
-        """
+    def run(self, arguments: Mapping[Node, Any], outputs: Sequence[object]) -> list[NodeError]:
+        """Return all rows, in the order in which the program computed them."""
         import torch
-
-        self.untraced = together
 
         with torch.no_grad():
             try:
@@ -210,10 +196,7 @@ class Walk:
             return rows
         if self.misfits:
             return [*rows, *self.misfits]
-        if self.limits.given:
-            found = [(end, self.limits.error(*end[1:], ()).mismatched) for end in self.together]
-            return [*rows, *self._results(found)]
-        return self._unexplained(rows, arguments)
+        return rows if self.limits.given else self._unexplained(rows, arguments)
 
     # ---- one match ------------------------------------------------------------------------
 
@@ -326,8 +309,6 @@ class Walk:
             eager = self.runs.eager[place].value
             self.misfits += _misfit(i, output, place, eager)
             self.ends += _end(i, output, eager)
-            if self.untraced:
-                self.together += _end(i, self.untraced[i], eager)
 
     def _is_value(self, place: Node, output: Array) -> bool:
         """Return True if an output equals the program's value of a node."""
@@ -340,32 +321,19 @@ class Walk:
     def _unexplained(self, rows: list[_Row], arguments: Mapping[Node, Any]) -> list[_Row]:
         """Return rows with the first unexplained error, where outputs are outside of the graph's
         noise though no operator is wrong."""
-        ends = [*self.ends, *self.together]
-        if not any(tolerance.outside(a, e, tolerance.rounding(a, e)) for _, a, e in ends):
+        if not any(tolerance.outside(a, e, tolerance.rounding(a, e)) for _, a, e in self.ends):
             return rows
         noise = GraphNoise(self.graph, arguments, [row.node for row in rows])
         if not noise.runs:
             return rows
-        if not any(noise.outside_of_output(i, a, e) for i, a, e in ends):
+        if not any(noise.outside_of_output(i, a, e) for i, a, e in self.ends):
             return rows
         for i, row in enumerate(rows):
             if count := noise.outside(row.node, row.actual, row.eager):
                 size = replace(row.error.accumulated, mismatched=count)
                 error = replace(row.error, verdict="unexplained", accumulated=size)
                 return [*rows[:i], replace(row, error=error), *rows[i + 1 :]]
-        found = [(end, noise.outside_of_output(*end)) for end in self.together]
-        return [*rows, *self._results(found)]
-
-    def _results(
-        self, found: Sequence[tuple[tuple[int, Array, Array], int | None]]
-    ) -> Iterator[_Row]:
-        """Yield a row for each output of the untraced call with mismatched elements."""
-        for (i, actual, eager), count in found:
-            if count:
-                size = measure_size(actual, eager, mismatched=count)
-                error = NodeError(0, f"output {i}", "operators delegated together", actual.shape,
-                                  actual.dtype.name, size, None, "unexplained")  # fmt: skip
-                yield _Row(LAST, error, self.graph.nodes[-1], actual, eager)
+        return rows
 
 
 def _end(number: int, output: Any, eager: Any) -> list[tuple[int, Array, Array]]:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from executorch_c._arrays import Array, as_array
+from executorch_c._delegation import DelegateAtLoad
 from executorch_c.compare import tolerance
-from executorch_c.debug._claimed import is_random_operator, traced
-from executorch_c.debug._graphs.names import kind
+from executorch_c.debug._graphs.names import is_random_operator, kind
 from executorch_c.debug._graphs.program import Origins, Steps
 from executorch_c.debug._matching.programs import Computed
 from executorch_c.inspect.events import named
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
+    from executorch_c._core import Method
     from executorch_c._programs import Opened
     from executorch_c._types import Output
     from executorch_c.trace import Event, Trace
@@ -91,16 +92,22 @@ def recorded(
     inputs: Sequence[object],
     *,
     kernels: Literal["default", "reference"],
+    delegate_at_load: DelegateAtLoad = False,
     title: str,
     max_bytes: int,
 ) -> Recorded:
-    """Call a method once, and return its values, each with its sources. Values of operators that a
-    backend took at load are the backend's, and outputs those of an untraced call."""
-    choice = None if source.method is None else source.method._delegate_at_load
-    loaded = source.program.load_method(method, kernels=kernels, seed=0, delegate_at_load=choice)
+    """Call a method once, and return its values, each with its sources. With `delegate_at_load`,
+    values are those of operators that are delegated separately, outputs those of runs of them."""
+
+    def load(choice: DelegateAtLoad | Literal["each"]) -> Method:
+        return source.program.load_method(method, kernels=kernels, seed=0, delegate_at_load=choice)
+
+    loaded = load("each" if delegate_at_load else False)
     view = View(source.program, method)
-    call = traced(loaded, inputs, max_bytes)
-    trace, outputs = call.trace, call.outputs if call.together is None else call.together
+    with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
+        outputs = loaded.execute(inputs)
+    if delegate_at_load:
+        outputs = load(delegate_at_load).execute(inputs)
     results = list(_results(trace, view))
     steps = Steps(view, inputs)
     integers = {step.order for step in steps.read(trace.events) if step.quantized}

@@ -11,13 +11,12 @@ long: the docstring of explain is its reference
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from executorch_c import _extras
+from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import ProgramSource
-from executorch_c.debug._claimed import in_state
 from executorch_c.debug._graphs.run import MAX_BYTES, Run, run_with_graph
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._limits import NodeLimits
@@ -39,6 +38,7 @@ def explain(
     rtol: float | None = None,
     atol: float | None = None,
     kernels: Literal["default", "reference"] = "default",
+    delegate_at_load: DelegateAtLoad = False,
     max_bytes: int = MAX_BYTES,
     title: str | None = None,
     progress: bool | None = None,
@@ -64,13 +64,13 @@ def explain(
             Default: the rounding noise of the node (`executorch_c/compare/tolerance.py` has the
             rule): another order of accumulation is within it, another formula is not.
         kernels: As for `Program.load_method`.
+        delegate_at_load: Whether XNNPACK computes the operators that no delegate has, each
+            separately. Default: the program runs as written, also where a Method was loaded with
+            it: a note says so.
         max_bytes: Maximum bytes of the program's values in memory; a note of the report says if
             values were dropped.
         title: Name of the program in the report; default: its file's name.
         progress: Whether to show progress on stderr. Default: on a terminal.
-
-    Operators that a backend took at load are computed by it, each by itself; the outputs of an
-    ordinary call, in which it takes several at once, are compared, too.
 
     Returns an `ErrorReport`; its notes have the number of matched instructions. Its verdict is
     "differ" if a node is a source, or the outputs are out of the noise of the whole graph;
@@ -82,45 +82,21 @@ def explain(
     limits = NodeLimits(rtol, atol)
     with Progress("explain", progress) as say:
         say("exporting the model, running the program")
-        run = run_with_graph(program, model, inputs, method, kernels, max_bytes)
+        run = run_with_graph(program, model, inputs, method, kernels, delegate_at_load, max_bytes)
         graph = run.graph
         arguments = graph.arguments(run.inputs)
         say("matching")
         matches = pair(run.steps(), graph, arguments, run.outputs, say.count("matching"))
         walk = Walk(graph, matches, limits, say.count("comparing"))
-        rows = walk.run(arguments, run.outputs, run.call.together or ())
-    report = _report(run, matches, walk, rows, title)
-    if not run.call.backends:
-        return report
-    options = {"method": method, "rtol": rtol, "atol": atol, "max_bytes": max_bytes}
-    report = replace(report, notes=(*_delegated(report, run, model, options), *report.notes))
-    report.set_origins(program=run.origin)
-    return report
-
-
-def _delegated(
-    report: ErrorReport, run: Run, model: object, options: dict[str, Any]
-) -> Iterator[str]:
-    """Yield notes about the operators that backends took at load. Where the program differs, the
-    kernels are compared as well."""
-    backends = ", ".join(run.call.backends)
-    yield f"operators that {backends} took at load are computed by it, one by one"
-    if report.verdict != "differ":
-        return
-    plain = in_state(run.loaded, run.call.state, delegate_at_load=False)
-    kernels = explain(plain, model, run.inputs, progress=False, **options)
-    if kernels.ok:
-        yield (f"the kernels are within tolerance on the same inputs: {backends} differs from them "
-               "here (delegate_at_load=False leaves the operators to the kernels)")  # fmt: skip
-    else:
-        yield f"the kernels alone: {kernels.summary()}"
+        rows = walk.run(arguments, run.outputs)
+    return _report(run, matches, walk, rows, title)
 
 
 def _report(
     run: Run, matches: Matches, walk: Walk, rows: Sequence[NodeError], title: str | None
 ) -> ErrorReport:
     head = f"{title or run.title}, method '{run.method}', compared with PyTorch"
-    notes = [matches.summary(), *matches.notes, *run.graph.notes, *run.dropped()]
+    notes = [matches.summary(), *matches.notes, *run.notes()]
     notes += walk.unshown() if all(row.ok for row in rows) else ()
     reason = ""
     if walk.interrupted or matches.interrupted:

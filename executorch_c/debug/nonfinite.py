@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c._delegation import DelegateAtLoad, trace_notes
 from executorch_c._programs import ProgramSource, method_of, opened
 from executorch_c.inspect import families
 from executorch_c.inspect.events import named
@@ -409,6 +410,7 @@ def check_nan(
     *,
     method: str = "forward",
     kernels: Literal["default", "reference"] = "default",
+    delegate_at_load: DelegateAtLoad = False,
     max_bytes: int = 1 << 28,
 ) -> NonFiniteReport:
     """Return the origin of NaN and infinity in a run of a program, and the outputs they reach.
@@ -423,25 +425,25 @@ def check_nan(
             is then used and changed), a BundledProgram, or a manager of the official flow.
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         method: Name of the method, unless `program` is a Method.
-        kernels: As for `Program.load_method`.
+        kernels, delegate_at_load: As for `explain`.
         max_bytes: Memory of events (1 to 5 KB each, as Python objects), without that of delegates:
             nodes of XnnpackBackend are run once more with all their results in memory.
 
     Returns a `NonFiniteReport`. Raises exceptions of loading and running.
     """
     source = opened(program)
-    loaded = method_of(source, method, kernels)
+    loaded = method_of(source, method, kernels, "each" if delegate_at_load else False)
     with loaded.tracing(ranges=True, max_bytes=max_bytes) as trace:
         loaded.execute(inputs)
     watch = _Watch()
     for event, where in named(trace.events):
         watch.see(event, where)
     outputs = watch.end(trace.events[0] if trace.events else None)
-    notes: tuple[str, ...] = ()
+    notes = list(trace_notes(loaded))
     if trace.dropped_events or trace.dropped_values:
-        notes = (f"{trace.dropped_events:,} events and {trace.dropped_values:,} values did not "
-                 "fit: give a larger max_bytes",)  # fmt: skip
+        notes.append(f"{trace.dropped_events:,} events and {trace.dropped_values:,} values did not "
+                     "fit: give a larger max_bytes")  # fmt: skip
     report = NonFiniteReport(loaded.metadata.name(), tuple(watch.sources), outputs, watch.watched,
-                             notes)  # fmt: skip
+                             tuple(notes))  # fmt: skip
     report.set_origins(program=source.origin)
     return report

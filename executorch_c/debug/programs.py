@@ -23,6 +23,7 @@ import numpy as np
 
 from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array
+from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import ProgramSource, name_in, opened, title_of
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
@@ -234,6 +235,7 @@ def compare_programs(
     rtol: float | None = None,
     atol: float | None = None,
     kernels: Literal["default", "reference"] = "default",
+    delegate_at_load: DelegateAtLoad = False,
     max_bytes: int = MAX_BYTES,
     progress: bool | None = None,
 ) -> ErrorReport:
@@ -244,7 +246,7 @@ def compare_programs(
 
     Args:
         baseline: The reference: a path, bytes or file of a .pte or .bpte, a Program, a Method
-            (only its name and `delegate_at_load` are used), or a manager of the official flow.
+            (only its name is used), or a manager of the official flow.
         candidate: The program under test.
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         method: Name of the method.
@@ -253,6 +255,9 @@ def compare_programs(
             value in the baseline; if only one program computes in 8-bit integers, a
             signal-to-noise ratio of 10 dB (see `tolerance.between`).
         kernels: As for `Program.load_method`.
+        delegate_at_load: Whether XNNPACK computes the operators of both programs that no delegate
+            has: each separately; for the outputs, runs of them. Default: the programs run as
+            written.
         max_bytes: Maximum bytes of the values of each program in memory.
         progress: Whether to show progress on stderr. Default: on a terminal.
 
@@ -275,14 +280,15 @@ def compare_programs(
         sources = opened(baseline), opened(candidate)
         method = name_in(sources[0], method)
 
-        def run(values: Sequence[object]) -> Recorded:
-            return recorded(sources[0], method, values, kernels=kernels, title=names[0],
-                            max_bytes=max_bytes)  # fmt: skip
+        def run(values: Sequence[object], number: int = 0) -> Recorded:
+            return recorded(
+                sources[number], method, values, kernels=kernels,
+                delegate_at_load=delegate_at_load, title=names[number], max_bytes=max_bytes,
+            )  # fmt: skip
 
         first = run(inputs)
         say(f"running {names[1]}")
-        second = recorded(sources[1], method, inputs, kernels=kernels, title=names[1],
-                          max_bytes=max_bytes)  # fmt: skip
+        second = run(inputs, 1)
         if not limits.given and first.is_quantized + second.is_quantized == 0:
             say(f"running {names[0]} with rounded inputs")
             first.noise = noise_of(first, run, inputs)
@@ -299,12 +305,14 @@ def compare_kernels(
     method: str = "forward",
     rtol: float | None = None,
     atol: float | None = None,
+    delegate_at_load: DelegateAtLoad = False,
     max_bytes: int = MAX_BYTES,
 ) -> ErrorReport:
     """Return the differences of a program's fast kernels from plain loops, node by node.
 
     Arguments and result are those of `compare_programs`. Delegates of the program are the same in
-    both; operators that a backend takes at load are compared with plain loops.
+    both. With `delegate_at_load`, what XNNPACK computes of the other operators is compared with
+    plain loops.
     """
     limits = NodeLimits(rtol, atol)
     source = opened(program)
@@ -317,8 +325,9 @@ def compare_kernels(
     plain = run(inputs)
     if not limits.given and not plain.is_quantized:
         plain.noise = noise_of(plain, run, inputs)
-    fast = recorded(source, method, inputs, kernels="default", title="default kernels",
-                    max_bytes=max_bytes)  # fmt: skip
+    title = "operators delegated at load" if delegate_at_load else "default kernels"
+    fast = recorded(source, method, inputs, kernels="default", title=title,
+                    delegate_at_load=delegate_at_load, max_bytes=max_bytes)  # fmt: skip
     report = _report(plain, fast, limits)
     report.set_origins(program=source.origin)
     return report

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import ProgramSource
 from executorch_c.compare.metrics import ErrorSize
 from executorch_c.debug._graphs import names
@@ -232,6 +233,7 @@ def quantization_error(
     *,
     method: str = "forward",
     kernels: Literal["default", "reference"] = "default",
+    delegate_at_load: DelegateAtLoad = False,
     max_bytes: int = MAX_BYTES,
     title: str | None = None,
 ) -> QuantizationReport:
@@ -250,7 +252,7 @@ def quantization_error(
     Returns a report with a row for each layer, the largest local error first, without a verdict.
     Raises the exceptions of `explain`.
     """
-    run = run_with_graph(program, model, inputs, method, kernels, max_bytes)
+    run = run_with_graph(program, model, inputs, method, kernels, delegate_at_load, max_bytes)
     graph = run.graph
     steps = run.steps(list(_dequantised(run.trace.events)))
     matches = Sequences(graph.nodes).match(steps.steps)
@@ -263,7 +265,7 @@ def quantization_error(
     head += ", compared with the float model"
     known = {node for match in matches.found for node in match.nodes}
     notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known),
-             *graph.notes, *run.dropped())  # fmt: skip
+             *run.notes())  # fmt: skip
     report = QuantizationReport(
         head, tuple(replace(row, index=i) for i, row in enumerate(rows)), notes,
         arrives=found[-1].accumulated if found else None,

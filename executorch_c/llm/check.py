@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from executorch_c._delegation import run_notes
 from executorch_c._programs import title_of
 from executorch_c.llm import agreement as _agreement
 from executorch_c.llm.agreement import Limit
@@ -269,7 +270,8 @@ def check_llm(
     """Return how a text program agrees with a reference, and with itself.
 
     Args:
-        program: As for `TextRunner`, or a TextRunner (which is reset).
+        program: As for `TextRunner`, or a TextRunner (which is reset). A program runs as written;
+            a note says if operators of a TextRunner were delegated when it was loaded.
         reference: A torch.nn.Module in eval mode (of Hugging Face, of export_llm, or with the
             program's own inputs); a function from ids to logits [n, V]; an array of logits [n, V]
             for each prompt; another program (a path, a Program, a TextRunner): a float program for
@@ -301,7 +303,8 @@ def check_llm(
         raise ValueError(f"unknown case {wrong[0]!r}, expected some of {', '.join(CASES)}")
     runner = program
     if not isinstance(runner, TextRunner):
-        runner = TextRunner(runner, tokenizer, data_path, method=method)
+        runner = TextRunner(runner, tokenizer, data_path, method=method,
+                            delegate_at_load=False)  # fmt: skip
     ids = _prompts(prompts, runner, seed)
     known = make_reference(reference, runner.signature, ids, tokenizer)
     limits = _limits(runner, known, relative, min_sqnr_db)
@@ -325,6 +328,8 @@ def _report(runner: TextRunner, rows: list[Row], found: Findings,
             limits: tuple[Limit, Limit], remark: str) -> LLMReport:  # fmt: skip
     runner.reset()
     notes = [perplexities(rows), remark, *found.notes]
+    for method in runner._engine.methods.values():
+        notes += run_notes(method)
     if any(row.agreement is not None and row.limit == limits[0] for row in rows):
         notes.append(f"limit against the reference: {limits[0].about()}")
     if limits[0].sqnr_db == _agreement.LEAST_SQNR_DB:

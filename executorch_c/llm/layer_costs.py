@@ -176,7 +176,11 @@ def quantization_cost(
     Raises ValueError for prompts of less than 2 tokens, ImportError without torch.
     """
     _extras.require("quantization_cost", "torch")
-    runner = program if isinstance(program, TextRunner) else TextRunner(program, tokenizer)
+    runner = (
+        program
+        if isinstance(program, TextRunner)
+        else TextRunner(program, tokenizer, delegate_at_load=False)
+    )
     runner.reset()
     ids = [runner.encode(one) if isinstance(one, str) else as_ids(one, runner.vocabulary)
            for one in prompts]  # fmt: skip

@@ -217,7 +217,7 @@ def make_reference(
     from executorch_c import Program
 
     if isinstance(given, Program) or not callable(given):
-        return ProgramReference(TextRunner(given, tokenizer))
+        return ProgramReference(TextRunner(given, tokenizer, delegate_at_load=False))
     return FunctionReference(given, vocabulary)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from executorch_c import Program
     from executorch_c._arrays import Array
+    from executorch_c._delegation import DelegateAtLoad
     from executorch_c._programs import ProgramSource
     from executorch_c._types import Data, FilePath
     from executorch_c.llm.generation import Stream
@@ -84,7 +85,7 @@ class TextRunner:
         method: The only method to call ("lora_forward"). Default: "forward", or "prefill" and
             "decode".
         bos_id, eos_ids: Override those of metadata and tokenizer.
-        kernels, num_threads: As for `Program.load_method`.
+        kernels, num_threads, delegate_at_load: As for `Program.load_method`.
 
     Raises ValueError for a program that is not a text program, and for a tokenizer with more tokens
     than the program has logits; exceptions of loading; ImportError without the tokenizer's package.
@@ -102,6 +103,7 @@ class TextRunner:
         eos_ids: Sequence[int] | None = None,
         kernels: str = "default",
         num_threads: int | None = None,
+        delegate_at_load: DelegateAtLoad | None = None,
     ) -> None:
         started = perf_counter()
         opened = _programs.opened(model, data_path)
@@ -110,9 +112,9 @@ class TextRunner:
         self.signature = self._read_signature(method)
         self.tokenizer = None if tokenizer is None else _open(tokenizer)
         self.special = choose_special(self.signature, self.tokenizer, bos_id, eos_ids)
-        options: dict[str, Any] = {"kernels": kernels}
-        if num_threads is not None:
-            options["num_threads"] = num_threads
+        options: dict[str, Any] = {
+            "kernels": kernels, "num_threads": num_threads, "delegate_at_load": delegate_at_load,
+        }  # fmt: skip
         self._engine = _state.Engine(self.program, self.signature.methods, **options)
         self._rewinding: _state.Rewinding | None = None
         self._start(_state.Session(self._engine))

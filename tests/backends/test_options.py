@@ -20,7 +20,9 @@ registry = executorch_c.Runtime.get().backend_registry
 VALUES: dict[bytes, object] = {
     b"flag": False, b"count": 3, b"share": 0.5, b"mode": b"none", b"fixed": 1,
 }  # fmt: skip
-NOTHING: dict[str, object] = {"claimed_calls": 0, "claimed": {}, "nested_claims": {}}
+NOTHING: dict[str, object] = {
+    "calls_delegated_at_load": 0, "delegated_at_load": {}, "nested_delegated_at_load": {},
+}  # fmt: skip
 """Items of backend_report() without load-time delegation."""
 fake = Fake("FakeOptions", dict(VALUES))
 old = Fake("FakeOld", {}, WITHOUT_OPTIONS)

@@ -40,7 +40,7 @@ def test_recorded_programs_equal_eager(name: str) -> None:
 def test_floats_are_claimed(name: str) -> None:
     """All calls but REDUCE_SUM are operators of ATen that XNNPACK takes."""
     (row,) = method(name, delegate_at_load="always").backend_report()
-    assert sum(row["nested_claims"].values()) == 18
+    assert sum(row["nested_delegated_at_load"].values()) == 18
 
 
 def test_a_trace_has_the_operators_of_the_payload() -> None:

@@ -503,7 +503,7 @@ def test_a_window_that_aten_has_is_claimed(op: str) -> None:
         CASES[f"{op} FP32{window}"](g, np.random.default_rng(0))
         program = Runtime.get().load_program(g.program())
         method = program.load_method("forward", delegate_at_load="always")
-        claims[window] = sum(method.backend_report()[0]["nested_claims"].values())
+        claims[window] = sum(method.backend_report()[0]["nested_delegated_at_load"].values())
     assert claims == {"": 0, " of ATen": 3, " wide": 3, " padded": 0}  # with two permutations
 
 

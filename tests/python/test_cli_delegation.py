@@ -27,7 +27,7 @@ def test_info_of_delegation_at_load(capsys: Capture, tmp_path: Path) -> None:
     assert "at load" not in command(capsys, "info", str(pte))[1]  # which loads no method
     code, out, _ = command(capsys, "info", str(pte), "--delegate-at-load", "--json")
     found = json.loads(out)["methods"][0]["delegated_at_load"]
-    assert found["error"] is None and found["delegates"][0]["claimed_calls"] == 3
+    assert found["error"] is None and found["delegates"][0]["calls_delegated_at_load"] == 3
     assert found["undelegated"][0]["operator"] == "aten::flip.out"
 
 
@@ -70,6 +70,13 @@ def test_the_option_is_the_variable_during_the_command(
     assert seen == [None, "1", "always", "always", "0"]
 
 
-def test_compare_with_what_is_delegated_at_load(capsys: Capture, tmp_path: Path) -> None:
+def test_compare_with_what_is_delegated_at_load(capsys: Capture) -> None:
     code, out, _ = command(capsys, "compare", DIGITS, "--delegate-at-load")
-    assert code == 0 and "default kernels compared with reference kernels" in out
+    assert code == 0 and "operators delegated at load compared with reference kernels" in out
+
+
+@pytest.mark.parametrize("name", ["check", "validate", "compare", "explain", "check-nan",
+                                  "quantization-error"])  # fmt: skip
+def test_checks_run_the_program_as_written(name: str) -> None:
+    assert options(name)["--delegate-at-load"].default is False
+    assert options(name)["--delegate-at-load"].dest == "checks_delegated"

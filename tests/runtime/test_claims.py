@@ -26,7 +26,8 @@ def load(pte: bytes, **options: Any) -> Method:
 
 def claimed(method: Method) -> list[int]:
     """Return the number of calls that each delegate made at load replaces."""
-    return [one["claimed_calls"] for one in method.backend_report() if one["claimed_calls"]]
+    calls = [one["calls_delegated_at_load"] for one in method.backend_report()]
+    return [count for count in calls if count]
 
 
 def random(*shape: int) -> Tensor:
@@ -186,7 +187,9 @@ def test_what_is_claimed_and_why_not_the_rest() -> None:
     pte = export(lambda x: torch.flip(F.relu(x) * 2 + x, [0]), random(4, 5))
     method = load(pte, delegate_at_load="always")
     [row] = method.backend_report()
-    assert row["claimed"] == {"aten::add.out": 1, "aten::mul.out": 1, "aten::relu.out": 1}
+    assert row["delegated_at_load"] == {
+        "aten::add.out": 1, "aten::mul.out": 1, "aten::relu.out": 1,
+    }  # fmt: skip
     flipped = {"operator": "aten::flip.out", "reason": "an operator without a rule", "calls": 1}
     assert method.undelegated() == [flipped]
     reasons = {row["reason"] for row in load(pte, delegate_at_load=True).undelegated()}
@@ -224,7 +227,7 @@ import sys
 import executorch_c
 method = executorch_c.load(sys.argv[1]).load_method("forward", delegate_at_load="always")
 (row,) = method.backend_report()
-print(row["backend"], *row["nested_claims"])
+print(row["backend"], *row["nested_delegated_at_load"])
 """
 
 
@@ -243,7 +246,7 @@ program = executorch_c.load(sys.argv[1])
 program.load_method("forward", **eval(sys.argv[2]))
 assert ("executorch_c._backends" in sys.modules) == (sys.argv[3] == "True")
 method = program.load_method("forward")
-print(sum(row["claimed_calls"] for row in method.backend_report()))
+print(sum(row["calls_delegated_at_load"] for row in method.backend_report()))
 """
 
 

@@ -24,6 +24,9 @@ ALIASES = {
 }
 """Operators that the program calls by another name than the graph."""
 
+RANDOM = ("rand", "normal", "bernoulli", "native_dropout")
+"""Beginnings of the kinds of operators of random numbers."""
+
 FUSED = {"relu", "hardtanh", "clamp", "_native_batch_norm_legit_no_training"}
 """Operators that a delegate fuses into the node before, except quantisation."""
 
@@ -175,6 +178,11 @@ def is_number(node: Node) -> bool:
 
     value = node.meta.get("val")
     return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def is_random_operator(name: str) -> bool:
+    """Return True for the name of an operator of random numbers: its calls differ."""
+    return kind(name).startswith(RANDOM)
 
 
 def is_random_node(node: Node) -> bool:

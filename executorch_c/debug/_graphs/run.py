@@ -3,14 +3,14 @@ quantization_error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from executorch_c._delegation import DelegateAtLoad, trace_notes
 from executorch_c._programs import ProgramSource, method_of, opened, title_of
-from executorch_c.debug._claimed import TracedCall, traced
 from executorch_c.debug._graphs.layouts import as_tensor
 from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.debug._graphs.program import Steps
@@ -48,20 +48,12 @@ class Run:
     view: View
     """Structure of the program."""
     inputs: list[Any]
-    call: TracedCall
+    trace: Trace
+    """Trace of the call, with values."""
+    outputs: Sequence[Any]
     graph: Reference
     origin: Origin
     """The program's file."""
-
-    @property
-    def trace(self) -> Trace:
-        """The trace of the call."""
-        return self.call.trace
-
-    @property
-    def outputs(self) -> Sequence[Any]:
-        """The outputs of the traced call."""
-        return self.call.outputs
 
     def steps(self, events: Iterable[Event] | None = None) -> Steps:
         """Return the steps of the trace, or of events in its place."""
@@ -69,10 +61,13 @@ class Run:
         steps.read(self.trace.events if events is None else events)
         return steps
 
-    def dropped(self) -> list[str]:
-        """Return a note about values that did not fit."""
-        count = self.trace.dropped_values + self.trace.dropped_events
-        return [f"{count} values did not fit: give a larger max_bytes"] if count else []
+    def notes(self) -> Iterator[str]:
+        """Yield notes about the graph, values that did not fit, and operators that were delegated
+        at load."""
+        yield from self.graph.notes
+        if count := self.trace.dropped_values + self.trace.dropped_events:
+            yield f"{count} values did not fit: give a larger max_bytes"
+        yield from trace_notes(self.loaded)
 
 
 def run_with_graph(
@@ -81,6 +76,7 @@ def run_with_graph(
     inputs: Sequence[object],
     method: str,
     kernels: Literal["default", "reference"],
+    delegate_at_load: DelegateAtLoad,
     max_bytes: int,
 ) -> Run:
     """Run a program and export its reference; arguments are those of `explain`.
@@ -90,12 +86,14 @@ def run_with_graph(
     from torch.utils._pytree import tree_leaves
 
     source = opened(program)
-    loaded = method_of(source, method, kernels)
+    loaded = method_of(source, method, kernels, "each" if delegate_at_load else False)
     arguments = _as_tensors(inputs)
     flat = tree_leaves(arguments)
-    call = traced(loaded, flat, max_bytes)
+    with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
+        outputs = loaded.execute(flat)
     name = loaded.metadata.name()
     view = View(loaded._program, name)
-    operators = [event.name for event in call.trace.events]
+    operators = [event.name for event in trace.events]
     graph = quantized_by_row(reference_of(model, arguments, method).unrolled(flat), operators)
-    return Run(title_of(program, "program"), name, loaded, view, flat, call, graph, source.origin)
+    return Run(title_of(program, "program"), name, loaded, view, flat, trace, outputs, graph,
+               source.origin)  # fmt: skip
