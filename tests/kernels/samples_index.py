@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from eager import COMPLEX, FLOATING, array
+from eager import COMPLEX, FLOATING, array, np_dtype
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
@@ -226,8 +226,8 @@ def masked_scatter(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def topk(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Yield samples without ties, whose order is undefined. Nothing is taken from several elements
-    only: eager does not resize a 0-d output."""
+    """Yield samples without and with ties, which have eager's order. Nothing is taken from several
+    elements only: eager does not resize a 0-d output."""
     for shape, order, dim in (
         ((5,), None, 0), ((3, 40), None, -1), ((40, 3), (1, 0), 0), ((4, 9, 3), (2, 0, 1), 1),
         ((), None, 0),
@@ -238,6 +238,21 @@ def topk(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for k in (0, 1, 3, shape[dim]) if shape else (1,):
             for largest in (True, False):
                 yield [a, k, dim, largest, True]
+    yield from tied(rng, dtype)
+
+
+def tied(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Yield samples of topk with equal elements: of a scan (k up to n / 64), of parts that are
+    sorted by insertion, of more; and NaN."""
+    few = rng.integers(0, 4, 1000).astype(np_dtype(dtype))
+    equal, median = np.ones_like(few), np.tile(np.arange(250), 4).astype(np_dtype(dtype))
+    for a in (few, equal, median):
+        for n, k in ((3, 2), (20, 5), (20, 20), (100, 1), (100, 51), (1000, 15), (1000, 900)):
+            for largest, is_sorted in ((True, True), (False, True), (True, False)):
+                yield [a[:n], k, -1, largest, is_sorted]
+    if dtype in FLOATING:
+        few[rng.random(1000) < 0.1] = np.nan
+        yield from ([few, k, 0, largest, True] for k in (9, 70, 990) for largest in (True, False))
 
 
 def repeat_interleave(rng: np.random.Generator, dtype: str) -> Iterator[list]:

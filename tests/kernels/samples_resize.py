@@ -28,6 +28,18 @@ def is_computed(size: list | None, dtype: str) -> bool:
     return dtype != "uint8" or size != [1, 1]
 
 
+def antialiased(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Yield samples by size, and of axes that keep their size, whatever their factor."""
+    yield from by_size(2, True)(rng, dtype)
+    for shape, size, factors in (
+        ((1, 2, 13, 11), [13, 6], [1.04, 0.55]),
+        ((1, 2, 13, 11), [20, 11], [1.6, 1.06]),
+        ((2, 3, 13, 11), [13, 11], [1.04, 1.06]),
+    ):
+        for order in (None, (0, 2, 3, 1)):
+            yield [bytes_too(array(rng, shape, dtype, order)), size, False, *factors]
+
+
 def bytes_too(a: np.ndarray) -> np.ndarray:
     """Return bytes over their whole range."""
     return a * np.uint8(28) if a.dtype == np.uint8 else a
@@ -127,7 +139,7 @@ SAMPLES: dict[str, Samples] = {
     "aten::upsample_bicubic2d.out": by_size(2, True),
     "aten::upsample_nearest2d_backward.grad_input": backward(False),
     "aten::upsample_bilinear2d_backward.grad_input": backward(True),
-    **{f"aten::_upsample_{n}2d_aa.out": by_size(2, True)
+    **{f"aten::_upsample_{n}2d_aa.out": antialiased
        for n in ("bilinear", "bicubic", "lanczos")},
     **{f"aten::upsample_nearest{n}d.out": by_size(n, False) for n in (1, 2, 3)},
     **{f"aten::_upsample_nearest_exact{n}d.out": by_size(n, False) for n in (1, 2, 3)},
