@@ -41,6 +41,7 @@ __all__ = [
     "MismatchError",
     "OutputComparison",
     "assert_matches",
+    "calls",
     "check_model",
     "compare",
 ]
@@ -135,14 +136,16 @@ def check_model(
             BundledProgram. Test cases of a .bpte are run, too.
         dynamic_shapes: As for torch.export.export.
         n_random: Number of random calls.
-        real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors.
+        real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors; `calls(a, b, c)` is one
+            case of several calls in a row.
         rtol, atol: An element matches if |actual - expected| <= atol + rtol * |expected|, for all
             outputs, or for some by index or name: {"logits": 1e-3}. Default: the rounding noise of
             the model, see below.
         min_sqnr_db: Minimum signal-to-quantisation-noise ratio, in dB, of a quantised program
             against the float model. Default: 10 (static int8), 15 (dynamic int8).
         equal_nan, check_dtype: As for `compare`.
-        method: Name of the program's method.
+        method: Name of the program's method. It is compared with the module's method of that name;
+            with its forward, as a note says, if it has none.
         kernels: As for `Program.load_method`.
         delegate_at_load: Whether XNNPACK computes the operators that no delegate has, as it does
             by default when a program runs here. Default: the program runs as written. A Method is
@@ -159,16 +162,23 @@ def check_model(
 
     Random inputs: floats are normally distributed with the example's mean, deviation and sign, or
     uniform in [0, 1] if the example is in that range. Inputs with few distinct values (flags) are
-    drawn from these values; inputs with infinities (masks) are unchanged. Integers are between the
-    example's minimum and maximum, or valid indices if only embeddings use them. bools have the
-    example's share of True. Inputs other than tensors are unchanged.
+    drawn from these values. What integers are used for is seen in a call of the model: indices are
+    drawn over all that are valid, with those that the model compares them with (padding) more
+    often; positions at which buffers are written are consecutive; uint8 is from 0 to 255, a time
+    step from 0 to 999, another integer from a range around the example's. Masks (bools, integers
+    of zeros and ones, floats named so, and those with infinities) get prefixes, holes and all ones,
+    or suffixes; each row keeps an element. If eager raises for such numbers, they are drawn in the
+    range of the example's. Inputs other than tensors are unchanged.
 
     Edge shapes: minimum, maximum, minimum plus one, and a prime, for all symbolic sizes together
     and for each separately. Sizes of one symbol change together. If eager raises for edge or random
-    inputs, the case is skipped, with a remark.
+    inputs, or the export does not allow a shape that does not match, the case is skipped, with a
+    remark. A note names a shape that the model refuses and the program accepts.
 
     State: each case starts from the model's initial buffers on both sides. If a call changes them,
-    a case "state" makes three consecutive calls. Buffers that the program has by name are
+    a case "state" makes up to twelve consecutive calls. Positions advance from call to call, to the
+    end of the buffer and past it, unless eager raises there; of a long buffer, some at its start,
+    in its middle and at its end. Every call is compared. Buffers that the program has by name are
     compared after each call, as its last outputs; a note names those that neither are nor change
     an output of a later call.
 
@@ -202,6 +212,24 @@ def check_model(
         real_inputs=real_inputs, method=method, data_path=data_path, seed=seed, progress=progress,
         options=options,
     )  # fmt: skip
+
+
+def calls(*inputs: object) -> object:
+    """Return calls in a row as one item of real_inputs of `check_model`: both sides start from the
+    initial state, and all calls are compared.
+
+        real_inputs=[testing.calls((token, 0), (token, 1), (token, 2))]
+
+    Args:
+        inputs: Inputs of each call, each like `inputs` of check_model.
+
+    Raises ValueError without a call.
+    """
+    from executorch_c.check.cases import Calls
+
+    if not inputs:
+        raise ValueError("calls() takes at least one call")
+    return Calls(inputs)
 
 
 def __getattr__(name: str) -> Any:

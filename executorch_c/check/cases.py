@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,17 @@ class CallSequence:
     about: str
     """Number of the case, or the sizes of an edge shape."""
     calls: tuple[Call, ...]
+    fallback: Callable[[], tuple[Call, ...]] | None = None
+    """Returns calls for a random case whose numbers eager refuses."""
+    refused: str | None = None
+    """Reason why the export does not allow the shapes: they are no fault if they do not match."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls in a row, from a fresh state: an item of real_inputs."""
+
+    calls: tuple[object, ...]
 
 
 def as_call(inputs: Any) -> Call:
@@ -40,6 +51,18 @@ def as_call(inputs: Any) -> Call:
         f"inputs are a {type(inputs).__name__}, expected a tuple of positional arguments, a dict "
         "of keyword arguments, or a tensor"
     )
+
+
+def real_cases(real_inputs: Iterable[Any], example: Call) -> list[tuple[Call, ...]]:
+    """Return the calls of each case of the user's: one, or those of `testing.calls`.
+
+    Raises ValueError for another structure than the example's, TypeError for another type.
+    """
+    return [
+        tuple(like(as_call(one), example, i)
+              for one in (item.calls if isinstance(item, Calls) else (item,)))
+        for i, item in enumerate(real_inputs)
+    ]  # fmt: skip
 
 
 def structure_of(call: Call) -> Any:

@@ -73,5 +73,6 @@ def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> 
     method = method_of(program, options.pop("method", result.method), kernels,
                        "each" if delegates else False)  # fmt: skip
     options.setdefault("title", f"{result.label}, {case.name}")
-    calls = [_call(result.structure, inputs) for inputs in case.inputs]
+    until = case.comparison.first_call() if case.comparison is not None else 0
+    calls = [_call(result.structure, inputs) for inputs in case.inputs[: until or None]]
     return compared(method, result.reference, result.exported, calls, result.structure, **options)

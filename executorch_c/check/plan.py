@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from executorch_c.check import inputs
 from executorch_c.check.cases import CallSequence, leaves
 from executorch_c.check.flows import Call
-from executorch_c.check.reference import array
-from executorch_c.check.result import CheckedCase
-from executorch_c.check.roles import index_bounds
+from executorch_c.check.reference import Eager, array
+from executorch_c.check.roles import roles_of
+from executorch_c.check.sequences import state_calls, aligned
 from executorch_c.check.shapes import Symbols
 
 if TYPE_CHECKING:
     from executorch_c.check.run import Check
-
-RANDOM_CALLS = 2
-"""Calls after the example in the case "state" of a model with state."""
 
 
 def flat(call: Call) -> tuple[Any, ...]:
@@ -34,17 +33,37 @@ def first_line(error: BaseException) -> str:
 class Plan:
     """Generator of the cases of a check."""
 
-    def __init__(self, check: Check, real: Sequence[Call], n_random: int, seed: int) -> None:
+    def __init__(
+        self, check: Check, real: Sequence[Sequence[Call]], n_random: int, seed: int
+    ) -> None:
         self.check = check
         self.example, self.real, self.n_random, self.seed = check.example, real, n_random, seed
         self.exported, self.eager = check.subject.exported, check.eager
-        count = len(leaves(self.example))
-        self.bounds = index_bounds(self.exported, count)
+        self.roles = roles_of(self.eager.model, self.example, self.exported)
         self.symbols = Symbols(self.exported, self.example, check.limits())
-        self.skipped: list[CheckedCase] = []
+        self._reads_numbers = False
+        for role in self.roles.inputs if self.exported is not None else ():
+            if role is not None and role.is_scalar:  # the export says which numbers it takes
+                role.is_scalar, self._reads_numbers = False, True
 
     def _draw(self, number: int, shapes: Any = None) -> Call:
-        return inputs.draw(self.example, shapes, self.bounds, self.seed * 7919 + number)
+        """Return a random call: of any numbers that the inputs' roles and the export allow."""
+        call = inputs.draw(self.example, shapes, self.roles.inputs, self._seed(number))
+        if shapes is None:
+            call = aligned(self.example, call, self.roles)
+        return self._cautious(number, shapes) if self.refused(call) else call
+
+    def call_of(self, number: int, shapes: Any) -> Call:
+        """Return a random call of other shapes, which the export may not allow."""
+        return self._cautious(2000 + number, shapes)
+
+    def _cautious(self, number: int, shapes: Any = None) -> Call:
+        """Return a random call with numbers in the range of the example's."""
+        nothing = [None] * len(leaves(self.example))
+        return inputs.draw(self.example, shapes, nothing, self._seed(number))
+
+    def _seed(self, number: int) -> int:
+        return self.seed * 7919 + number
 
     @cached_property
     def stateful(self) -> bool:
@@ -53,34 +72,48 @@ class Plan:
                     else self.eager.changed_buffers(self.example))  # fmt: skip
 
     @cached_property
+    def _module(self) -> Any:
+        """Return the exported program's graph module, with its assertions about inputs: torch omits
+        them where "executorch" is in the path of a caller, so the caller is a thread."""
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(self.exported.module).result()
+
+    @cached_property
     def _guards(self) -> Any:
         """Return the exported program's assertions about inputs, as a function."""
-        return getattr(self.exported.module(), "_guards_fn", None)
+        return getattr(self._module, "_guards_fn", None) if self.exported is not None else None
 
-    def _refused(self, call: Call) -> str | None:
+    def refused(self, call: Call) -> str | None:
         """Return the reason why the exported program does not allow a call; None if it does."""
         try:
             if self._guards is not None:
                 self._guards(*leaves(call))
-        except AssertionError as error:
-            return f"the exported program does not allow it: {first_line(error)}"
+            if self._reads_numbers:
+                Eager(self._module)([call])
+        except Exception as error:
+            return first_line(error)
         return None
 
     def __iter__(self) -> Iterator[CallSequence]:
         yield CallSequence("example", "", (self.example,))
         for i in range(self.n_random):
-            yield CallSequence("random", str(i), (self._draw(i),))
+            yield self._random("random", str(i), i, None)
         for i, (name, shapes) in enumerate(self.symbols.edges()):
-            call = self._draw(1000 + i, shapes)
-            refused = self._refused(call)
-            if refused is None:
-                yield CallSequence("edge", name, (call,))
-            else:
-                self.skipped.append(CheckedCase("edge", name, (flat(call),), None, skipped=refused))
-        for i, call in enumerate(self.real):
-            yield CallSequence("real", str(i), (call,))
+            case = self._random("edge", name, 1000 + i, shapes)
+            yield replace(case, refused=self.refused(case.calls[0]))
+        for i, calls in enumerate(self.real):
+            yield CallSequence("real", str(i), tuple(calls))
+
+    def _random(self, kind: str, about: str, number: int, shapes: Any) -> CallSequence:
+        """Return a random case, and the cautious one to run if eager raises."""
+        return CallSequence(kind, about, (self._draw(number, shapes),),
+                            lambda: (self._cautious(number, shapes),))  # fmt: skip
 
     def state(self) -> CallSequence:
         """Return several calls in a row: each starts from the buffers of the one before."""
-        calls = [self.example, *(self._draw(500 + i) for i in range(RANDOM_CALLS))]
-        return CallSequence("state", f"{len(calls)} calls", tuple(calls))
+
+        def calls(draw: Callable[[int], Call]) -> tuple[Call, ...]:
+            return tuple(state_calls(self.example, self.real, self.roles, lambda i: draw(500 + i)))
+
+        drawn = calls(self._draw)
+        return CallSequence("state", f"{len(drawn)} calls", drawn, lambda: calls(self._cautious))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ class Eager:
         """Names of the outputs of the last call: keys, if the model returns dicts."""
         self.watched: tuple[str, ...] = ()
         """Buffers whose values after each call are outputs, too: the last ones."""
+        self.completed: list[list[Any]] = []
+        """Outputs of those of the last calls that did not raise."""
 
     def __call__(
         self, calls: Sequence[Call], mode: RandomRounding | None = None
@@ -41,7 +43,7 @@ class Eager:
         from torch.utils import _pytree
 
         module = fresh(self.model)
-        outputs = []
+        outputs = self.completed = []
         with torch.no_grad():
             for call in calls:
                 args, kwargs = _pytree.tree_map(_cloned, call)
@@ -76,31 +78,33 @@ class Eager:
         import torch
 
         groups = [[name] for name in names] if len(names) <= MOST_ALONE else [list(names)]
-        right, found = self._disturbed(calls, ()), []
+        right, found = list(self._disturbed(calls, ())), []
         for group in groups:
-            try:
-                outputs = self._disturbed(calls, group)
+            try:  # stops at the first call that reads
+                pairs = zip(right, self._disturbed(calls, group))
+                is_read = any(not torch.equal(x, y) for a, b in pairs for x, y in zip(a, b))
             except Exception:  # an index out of range, for example: the number is read
                 continue
-            if all(torch.equal(a, b) for a, b in zip(right, outputs, strict=True)):
+            if not is_read:
                 found += group
         return found
 
-    def _disturbed(self, calls: Sequence[Call], names: Sequence[str]) -> list[Any]:
-        """Return the tensors of all outputs of calls in a row; each changes the elements of some
+    def _disturbed(self, calls: Sequence[Call], names: Sequence[str]) -> Iterator[list[Any]]:
+        """Yield the tensors of the outputs of calls in a row; each changes the elements of some
         buffers that the one before it has changed."""
         import torch
         from torch.utils import _pytree
 
-        module, results = fresh(self.model), list[Any]()
-        with torch.no_grad():
-            for call in calls:
-                changed = _changes(module, call, results)
+        module = fresh(self.model)
+        for call in calls:
+            results = list[Any]()
+            changed = _changes(module, call, results)
+            leaves = _pytree.tree_leaves(results)
+            yield [torch.nan_to_num(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            with torch.no_grad():
                 for name in set(names) & set(changed):
                     buffer = module.get_buffer(name)
                     buffer.copy_(torch.where(changed[name], _other(buffer), buffer))
-        leaves = [leaf for leaf in _pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]
-        return [torch.nan_to_num(leaf) for leaf in leaves]
 
 
 def _changes(module: Any, call: Call, results: list[Any] | None = None) -> dict[str, Any]:

@@ -89,7 +89,7 @@ NARROW = Markup(" &nbsp; ")
 
 def _inputs(case: CheckedCase) -> Iterator[list[object]]:
     for number, call in enumerate(case.inputs):
-        name = f"call {number}" if len(case.inputs) > 1 else ""
+        name = f"call {number + 1}" if len(case.inputs) > 1 else ""
         for i, value in enumerate(call):
             yield _text.value_line(i, name, value)
 

@@ -317,7 +317,8 @@ class CheckResult(Report):
     def explain(self, case: CheckedCase | None = None, **options: Any) -> ErrorReport:
         """Return the report of `devtools.explain` for a case, by default the first that is wrong.
 
-        Of several calls in a row the last is explained, after both sides have run the others.
+        Of several calls in a row the first that differs is explained, after both sides have run
+        those before it.
         The reference is that of the check: of quantised flows the quantised graph.
 
         Args:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cache, cached_property, partial
+from itertools import chain
 from typing import Any, Literal
 
 from executorch_c import _delegation, _engines, _extras
@@ -13,7 +14,7 @@ from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import method_of
 from executorch_c.check import cases as making
-from executorch_c.check import flows
+from executorch_c.check import contract, flows, methods
 from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
 from executorch_c.check.flows import Call, Subject
@@ -21,7 +22,7 @@ from executorch_c.check.judge import Audit, Judge, Noise, QuantizedJudge
 from executorch_c.check.plan import Plan, first_line, flat
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase, CheckResult
-from executorch_c.compare.arrays import Comparison, compare, joined
+from executorch_c.compare.arrays import Comparison, compare, joined, of_call
 from executorch_c.compare.limits import Limit, Limits, about
 from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.progress import Progress
@@ -76,6 +77,8 @@ class Check:
         else:
             self.judge = Judge(options.limits, **tolerances)
         self._case: CallSequence | None = None
+        self.sequence: tuple[Call, ...] = ()
+        """Calls of the case "state"."""
         if not subject.quantizes and self.loaded.attribute_names:
             known = set(self.loaded.attribute_names)
             self.oracle.watched = tuple(name for name in self.changed if name in known)
@@ -103,10 +106,20 @@ class Check:
 
     def run(self, case: CallSequence) -> CheckedCase:
         """Run both sides of one case. Raises eager's exceptions on inputs of the user's."""
+        result = self._run(case)
+        if case.refused is None or result.ok:
+            return result
+        why = f"the exported program does not allow it: {case.refused}"
+        return CheckedCase(case.kind, case.about, result.inputs, None, skipped=why)
+
+    def _run(self, case: CallSequence) -> CheckedCase:
+        """Run both sides of one case, whatever the export allows."""
         inputs = tuple(flat(call) for call in case.calls)
         try:
             expected = self.oracle(case.calls)
         except Exception as error:
+            if (simpler := self._simpler(case)) is not None:
+                return self._run(simpler)
             if case.kind not in ("edge", "random"):
                 raise
             why = f"eager raises {type(error).__name__}: {first_line(error)}"
@@ -118,11 +131,23 @@ class Check:
             return CheckedCase(case.kind, case.about, inputs, None, error=error)
         self.coverage.see(inputs)
         self._case = case
+        if case.kind == "state":
+            self.sequence = case.calls
         found = self._compared(case, inputs, actual, expected, floats)
         if case.kind != "state" or floats is None or self.changed:
             return found
         assert found.comparison is not None
         return replace(found, comparison=replace(found.comparison, problem=STATELESS))
+
+    def _simpler(self, case: CallSequence) -> CallSequence | None:
+        """Return a case to run instead of one in which eager raises: the calls before that, such
+        as those before the end of a cache, or numbers like the example's; None if there is none."""
+        done = len(self.oracle.completed)
+        if case.kind == "state" and (done > 1 or (done and case.fallback is None)):
+            return replace(case, about=f"{done} calls", calls=case.calls[:done])
+        if case.fallback is not None:
+            return replace(case, calls=case.fallback(), fallback=None)
+        return None
 
     def _compared(
         self,
@@ -145,9 +170,11 @@ class Check:
             self.judge.limits.check_names(self.judge.names)
             noise_of_call = partial(_call_of, noise, i)
             if floats is None:
-                parts.append(self.judge(found, wanted, noise_of_call))
+                part = self.judge(found, wanted, noise_of_call)
             else:
-                parts.append(self._quantized(case, i, found, wanted, floats[i], noise_of_call))
+                part = self._quantized(case, i, found, wanted, floats[i], noise_of_call)
+            parts.append(part if len(actual) == 1 else of_call(part, i + 1))
+            if floats is not None:
                 to_float.append(compare(found, floats[i], check_dtype=False))
             ours += found
             theirs += wanted
@@ -233,27 +260,6 @@ def _require_deterministic(eager: Eager, example: Call) -> None:
         )
 
 
-def _module(model: Any) -> tuple[Any, Any]:
-    """Return (the eager module, the ExportedProgram or None)."""
-    import torch
-
-    if isinstance(model, torch.export.ExportedProgram):
-        return model.module(), model
-    if isinstance(model, torch.nn.Module):
-        return model, None
-    if callable(model):
-
-        class Function(torch.nn.Module):
-            def forward(self, *args: Any, **kwargs: Any) -> Any:
-                return model(*args, **kwargs)
-
-        return Function(), None
-    raise TypeError(
-        f"model is a {type(model).__name__}, expected a torch.nn.Module, an ExportedProgram or a "
-        "function"
-    )
-
-
 def _example(given: Any, exported: Any) -> Call:
     if given is None and exported is not None and exported.example_inputs is not None:
         args, kwargs = exported.example_inputs
@@ -278,6 +284,7 @@ def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
     yield from _on_other_engines(program)
     yield from _delegation.run_notes(check.loaded)
     yield from check.coverage.notes()
+    yield from contract.notes(check, plan)
     yield from _unread(check, plan)
     if plan.stateful and _starts_nonzero(check.eager):
         yield ("buffers that the model changes do not start from zero; the official exporter "
@@ -298,7 +305,7 @@ def _unread(check: Check, plan: Plan) -> Iterator[str]:
     unnamed = [name for name in check.changed if name not in check.oracle.watched]
     if not plan.stateful or not unnamed:
         return
-    names = check.oracle.unread(plan.state().calls, unnamed)
+    names = check.oracle.unread(check.sequence, unnamed)
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         yield (f"state '{names[0]}'{more}: written, and read by no output of later calls: not "
@@ -365,11 +372,11 @@ def check_model(
     check_not_negative(n_random=n_random)
     _extras.require("check_model", "torch", "executorch")
     start = time.perf_counter()
-    module, exported = _module(model)
+    module, exported, remark = methods.reference(model, method)
     if exported is not None and dynamic_shapes is not None:
         raise ValueError("an ExportedProgram has its dynamic shapes: dynamic_shapes is for modules")
     example = _example(inputs, exported)
-    real = [making.like(making.as_call(one), example, i) for i, one in enumerate(real_inputs)]
+    real = making.real_cases(real_inputs, example)
     eager = Eager(module)
     _require_deterministic(eager, example)
 
@@ -378,10 +385,12 @@ def check_model(
 
     with Progress("check", progress) as say:
         subject = flows.subject(
-            flow, program, exporter, dynamic_shapes=dynamic_shapes, samples=[example, *real],
-            method=method, data_path=data_path, say=say,
+            flow, program, exporter, dynamic_shapes=dynamic_shapes,
+            samples=[example, *chain.from_iterable(real)], method=method, data_path=data_path,
+            say=say,
         )  # fmt: skip
         subject.complete(exported)
+        subject.notes += [remark] if remark else []
         check = Check(subject, eager, method, options, example)
         plan = Plan(check, real, n_random, seed)
         cases = tuple(_cases(check, plan, say))
@@ -396,7 +405,6 @@ def _cases(check: Check, plan: Plan, say: Callable[[str], None]) -> Iterator[Che
     if plan.stateful:
         say("several calls in a row")
         yield check.run(plan.state())
-    yield from plan.skipped
     yield from check.bundled(check.meta.name())
 
 

@@ -101,6 +101,24 @@ class Symbols:
             if all(size is not None for shape in shapes for size in shape or ()):
                 yield self._named(sizes), shapes
 
+    def near(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield names and shapes of inputs with one size more or less than the example's: of each
+        symbol within its range, and of sizes that depend on a symbol, such as its double."""
+        here = [shape and [_size(d, self.here) for d in shape] for shape in self.shapes]
+        for symbol, (low, high) in self.ranges.items():
+            for size in (self.here[symbol] - 1, self.here[symbol] + 1):
+                if low <= size <= high:
+                    sizes = {**self.here, symbol: size}
+                    shapes = [shape and [_size(d, sizes) for d in shape] for shape in self.shapes]
+                    yield self._named({symbol: size}), shapes
+        for i, shape in enumerate(self.shapes):
+            for axis, expression in enumerate(shape or ()):
+                if getattr(expression, "free_symbols", ()) and not expression.is_Symbol:
+                    shapes = [row and [*row] for row in here]
+                    size = (_size(expression, self.here) or 2) - 1
+                    shapes[i] = [*(here[i] or [])[:axis], size, *(here[i] or [])[axis + 1 :]]
+                    yield f"{self._names[i]}.shape[{axis}]={size}", shapes
+
     def _named(self, sizes: Mapping[Any, int]) -> str:
         """Return "x.shape[1]=7": the first dimension with each size."""
         parts = []

@@ -79,6 +79,8 @@ class OutputComparison:
     note: str = ""
     """Parts of a matching output that are smaller than the tolerance and were not compared; or
     empty."""
+    call: int = 0
+    """Number of the call, from 1, of several in a row; 0 of a single one."""
 
     @property
     def ok(self) -> bool:
@@ -87,8 +89,9 @@ class OutputComparison:
 
     @property
     def title(self) -> str:
-        """ "output 0", "output 0 ('logits')"."""
-        return f"output {self.index}" + (f" ('{_text.visible(self.name)}')" if self.name else "")
+        """ "output 0", "output 0 ('logits')", "output 0 of call 3"."""
+        name = f" ('{_text.visible(self.name)}')" if self.name else ""
+        return f"output {self.index}{name}" + (f" of call {self.call}" if self.call else "")
 
     def why(self) -> str:
         """Return a sentence: the difference and its place, or the reason of an inconclusive
@@ -187,11 +190,22 @@ class Comparison(Report):
         return found
 
     def problems(self) -> list[str]:
-        """Return a sentence for each output that differs or is inconclusive."""
+        """Return a sentence for each output that differs or is inconclusive: of several calls in
+        a row for those of the first call, and the numbers of the other calls."""
         whole = [self.problem] if self.problem else []
         if not self.outputs and not whole:
             whole = [f"nothing was compared: {self.reason}"]
-        return whole + [output.why() for output in self.outputs if not output.ok]
+        wrong = [one for one in self.outputs if one.verdict == "differ"]
+        wrong = wrong or [one for one in self.outputs if not one.ok]
+        calls = sorted({one.call for one in wrong})
+        whole += [one.why() for one in self.outputs if not one.ok and one.call in calls[:1]]
+        more = ", ".join(map(str, calls[1:]))
+        return [*whole, f"likewise in calls {more}"] if more else whole
+
+    def first_call(self) -> int:
+        """Return the number, from 1, of the first of several calls in a row that differs; 0 if
+        there is none."""
+        return next((one.call for one in self.outputs if one.verdict == "differ"), 0)
 
     def notes(self) -> list[str]:
         """Return a sentence for each matching output with parts that were not compared."""
@@ -449,6 +463,11 @@ def compare(
         flatten(actual), flat, rule_of(limits, known), equal_nan=equal_nan,
         check_dtype=check_dtype, names=known,
     )  # fmt: skip
+
+
+def of_call(part: Comparison, number: int) -> Comparison:
+    """Return the comparison of one of several calls in a row, whose outputs have its number."""
+    return replace(part, outputs=tuple(replace(one, call=number) for one in part.outputs))
 
 
 def joined(parts: Sequence[Comparison]) -> Comparison:

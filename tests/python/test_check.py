@@ -291,8 +291,9 @@ def test_a_wrong_weight(pte: bytes) -> None:
     assert info.value.result.figures()["max_abs"] > 1e-3
 
 
-def test_swapped_channels_need_real_inputs() -> None:
-    """A black picture is invariant, and random integers stay within the example's range."""
+def test_swapped_channels_of_a_black_picture() -> None:
+    """A black picture is invariant: random pictures have all numbers of a uint8, real inputs
+    their own."""
 
     def scores(image: Tensor) -> Tensor:
         weights = torch.tensor([0.3, 0.6, 0.1])
@@ -301,10 +302,12 @@ def test_swapped_channels_need_real_inputs() -> None:
     black = torch.zeros(4, 5, 3, dtype=torch.uint8)
     picture = torch.arange(60, dtype=torch.uint8).reshape(4, 5, 3)
     made = bytes(manager(Fn(lambda x: scores(x.flip(2)).flip(0)), black).buffer)
-    result = check_model(scores, (black,), program=made)
+    result = check_model(scores, (black,), program=made, n_random=0)
     assert not result and result.verdict == "inconclusive"
+    result = check_model(scores, (black,), program=made)
+    assert kinds(result, "differ") == {"random"} and len(result.failures) == 3
     result = check_model(scores, (black,), program=made, real_inputs=[(picture.numpy(),)])
-    assert kinds(result, "differ") == {"real"} and len(result.failures) == 1
+    assert kinds(result, "differ") == {"random", "real"} and len(result.failures) == 4
 
 
 def test_a_size_specialised_to_a_constant() -> None:
@@ -388,9 +391,9 @@ class Caches(nn.Module):
     (Caches(writes=False), "differ", "1 output, expected 2"),
 ])  # fmt: skip
 def test_inputs_that_the_model_changes(program: nn.Module, verdict: str, says: str) -> None:
-    inputs = torch.randn(2, 4), torch.randn(3, 4)
-    pte = export(program.eval(), *(x.clone() for x in inputs))
-    result = check_model(Caches().eval(), inputs, program=pte)
+    example = torch.randn(2, 4), torch.randn(3, 4)
+    pte = export(program.eval(), *(x.clone() for x in example))
+    result = check_model(Caches().eval(), example, program=pte)
     assert result.verdict == verdict
     assert says in str(result)
 
@@ -434,10 +437,10 @@ def test_indices_of_embeddings_are_all_rows_and_no_more() -> None:
         def forward(self, ids: Tensor, kind: Tensor, other: Tensor) -> Tensor:
             return self.words(ids.view(-1)) + self.kinds(kind) + self.words(other) * other[:, None]
 
-    inputs = (torch.zeros(2, 20, dtype=torch.long), *torch.zeros(2, 40, dtype=torch.long))
-    exported = torch.export.export(Tables(), inputs)
-    assert roles.index_bounds(exported, 3) == [(0, 49), (0, 2), None]
-    result = check_model(Tables().eval(), inputs)
+    example = (torch.zeros(2, 20, dtype=torch.long), *torch.zeros(2, 40, dtype=torch.long))
+    found = roles.roles_of(Tables(), (example, {})).inputs
+    assert [(role.low, role.high) for role in found if role] == [(0, 49), (0, 2), (0, 49)]
+    result = check_model(Tables().eval(), example)
     assert result and max(case.inputs[0][0].max() for case in result) > 40
 
 
