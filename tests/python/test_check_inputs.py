@@ -67,7 +67,9 @@ def test_ranges_of_indices(name: str) -> None:
 
 
 def test_numbers_that_a_model_compares_with_are_drawn_often() -> None:
-    function = lambda x: F.embedding(x, TABLE) * (x != 3)[..., None] + x.clamp(max=7).sum()  # noqa: E731
+    def function(x: Tensor) -> Tensor:
+        return F.embedding(x, TABLE) * (x != 3)[..., None] + x.clamp(max=7).sum()
+
     role = role_of(function, IDS)
     assert role.compared == {3, 7}
     values = torch.cat([one.flatten() for one in drawn(IDS, role, 40)])
