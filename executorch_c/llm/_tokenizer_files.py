@@ -215,7 +215,12 @@ def read_tiktoken(path: Path) -> Tiktoken:
     names = [*LLAMA3_SPECIAL]
     names += [f"<|reserved_special_token_{i}|>" for i in range(2, LLAMA3_RESERVED - 9)]
     special = {name: len(ranks) + i for i, name in enumerate(names[:LLAMA3_RESERVED])}
-    return Tiktoken(ranks, LLAMA3_PATTERN, special, "<|begin_of_text|>", LLAMA3_EOS)
+    tokenizer = Tiktoken(ranks, LLAMA3_PATTERN, special, "<|begin_of_text|>", LLAMA3_EOS)
+    tokenizer.assumption = (
+        f"{path.name} has ranks only, no special tokens: those of Llama 3, and its pattern of "
+        f"words, are assumed ({names[0]} is {len(ranks)})"
+    )
+    return tokenizer
 
 
 def read_tekken(path: Path) -> Tiktoken:

@@ -13,8 +13,8 @@ long: the docstring of check_llm is its reference
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from executorch_c._types import Data, FilePath
     from executorch_c.llm.tokenizers import Tokenizer
 
+Expected: TypeAlias = "tuple[Array, str, Limit]"
+"""Logits, their source, and the limit."""
 CASES: tuple[Case, ...] = get_args(Case)
 LONGEST_CONTEXT = 1024
 """Default limit of the tokens of the cases "context" and "chunks"."""
@@ -126,7 +128,7 @@ class _Check:
         self._known: list[tuple[bool, tuple[int, ...], Array]] = []
         self._steps: dict[tuple[int, ...], Array] = {}
 
-    def expected(self, ids: tuple[int, ...], case: Case) -> tuple[Array, str, Limit] | None:
+    def expected(self, ids: tuple[int, ...], case: Case) -> Expected | None:
         """Return the logits after each token, their source, and the limit."""
         by_token = case in BY_TOKEN
         if self.reference is not None:
@@ -151,7 +153,7 @@ class _Check:
                 f"{found.errors.max():.4g} from position {found.first} on; cases are compared "
                 "with the reference called likewise")  # fmt: skip
 
-    def own_steps(self, ids: tuple[int, ...]) -> tuple[Array, str, Limit]:
+    def own_steps(self, ids: tuple[int, ...]) -> Expected:
         """Return the program's own logits, token by token from an empty state."""
         if ids not in self._steps:
             plan = Plan("steps", -1, (Action("reset"), *steps(ids)))
@@ -177,28 +179,44 @@ class _Check:
 
     def _compared(self, plan: Plan, kept: list[tuple[int, ...]], positions: tuple[int, ...],
                   actual: Array) -> Row:  # fmt: skip
-        longest = max(kept, key=len)
-        first = self.expected(longest, plan.case)
-        if first is None and plan.case in ("steps", "context"):
-            if np.isnan(actual).any():
-                first = np.nan_to_num(actual), "finite numbers", self.own
-            else:
+        found = self._of_reference(plan, kept)
+        if found is None and plan.case in ("steps", "context"):
+            if not np.isnan(actual).any():
                 return Row(plan.case, plan.prompt, plan.ids, (), "", None, None, "no reference")
-        source = first or self.own_steps(longest)
-        rows = []
-        for ids in kept:
-            whole = source if longest[: len(ids)] == ids else (
-                self.expected(ids, plan.case) if first else self.own_steps(ids))  # fmt: skip
-            assert whole is not None
-            rows.append(whole[0][len(ids) - 1])
-        expected = np.stack(rows)
-        found = _agreement.measure(actual, expected, source[2])
+            found = np.nan_to_num(actual), "finite numbers", self.own
+        expected, against, limit = found or self._at(kept, self.own_steps)
+        agreement = _agreement.measure(actual, expected, limit)
         losses = None
-        if plan.case in ("steps", "context") and len(plan.ids) > 1 and first is not None:
+        if plan.case in ("steps", "context") and len(plan.ids) > 1 and against != ITSELF:
             losses = (_agreement.mean_loss(actual, plan.ids),
                       _agreement.mean_loss(expected, plan.ids))  # fmt: skip
-        return Row(plan.case, plan.prompt, plan.ids, positions, source[1], found, source[2], "",
+        return Row(plan.case, plan.prompt, plan.ids, positions, against, agreement, limit, "",
                    losses)  # fmt: skip
+
+    def _of_reference(self, plan: Plan, kept: list[tuple[int, ...]]) -> Expected | None:
+        """Return the reference's logits at the compared positions: by the plan's own calls, or of
+        the sequences."""
+        if self.reference is None:
+            return None
+        replayed = self.reference.replay(plan)
+        if replayed is not None:
+            return replayed, self.reference.title, self.limit
+        if self.expected(max(kept, key=len), plan.case) is None:
+            return None
+        return self._at(kept, lambda ids: self.expected(ids, plan.case))
+
+    def _at(self, kept: list[tuple[int, ...]],
+            source: Callable[[tuple[int, ...]], Expected | None]) -> Expected:  # fmt: skip
+        """Return the logits after the last token of each of several sequences. Those that begin
+        the longest are taken from it."""
+        longest = max(kept, key=len)
+        whole, rows = source(longest), []
+        assert whole is not None
+        for ids in kept:
+            one = whole if longest[: len(ids)] == ids else source(ids)
+            assert one is not None
+            rows.append(one[0][len(ids) - 1])
+        return np.stack(rows), whole[1], whole[2]
 
 
 def _limits(runner: TextRunner, reference: Reference | None, relative: float | None,

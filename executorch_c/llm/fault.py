@@ -42,13 +42,12 @@ def _agrees(a: Array, b: Array, limit: Limit) -> bool:
 def official_logits(plan: Plan, runner: TextRunner) -> Array | None:
     """Return the compared logits of a plan in ExecuTorch's own runtime.
 
-    None without the package, for a program that is not from a file or bytes, for several .ptd files
-    (its Python API takes one), and for a plan that resets or goes to position 0 after its
-    beginning.
+    None without the package, for a program that is not from a file or bytes, and for several .ptd
+    files (its Python API takes one). A reset loads the program again.
     """
     if not all(_extras.is_installed(name) for name in ("torch", "executorch")):
         return None
-    if any(a.kind in ("reset", "zero") for a in plan.actions[1:]) or runner.source.bundled:
+    if runner.source.bundled:
         return None
     files = (runner.source.source, *runner.source.data)
     if len(files) > 2 or not (
@@ -61,13 +60,17 @@ def official_logits(plan: Plan, runner: TextRunner) -> Array | None:
     from executorch.extension.pybindings import portable_lib
     from executorch.kernels import quantized  # noqa: F401
 
-    if isinstance(files[0], bytes):
-        module: Any = portable_lib._load_for_executorch_from_buffer(*files)
-    else:
-        module = portable_lib._load_for_executorch(*(str(one) for one in files))
+    def load() -> Any:
+        if isinstance(files[0], bytes):
+            return portable_lib._load_for_executorch_from_buffer(*files)
+        return portable_lib._load_for_executorch(*(str(one) for one in files))
+
+    module = load()
     rows, at = [], 0
     for action, known in zip(plan.actions, plan.known()):
-        if action.kind == "feed":
+        if action.kind == "reset" and at:
+            module = load()
+        elif action.kind == "feed":
             call = runner._call_for(len(action.tokens))
             inputs = runner._inputs(call, action.tokens, at)
             found = module.run_method(call.method, tuple(map(torch.from_numpy, inputs)))[0]
@@ -160,6 +163,8 @@ def _explain(plan: Plan, row: Row, runner: TextRunner, reference: ModelReference
 
     assert row.agreement is not None and row.agreement.first is not None
     number = [i for i, a in enumerate(plan.actions) if a.keep][row.agreement.first]
+    if hasattr(reference.model, "config"):
+        return _explain_sequence(plan.kept()[row.agreement.first], runner, reference)
     model = deep_copy(reference.model)
     engine = runner._engine
     runner.reset()
@@ -176,3 +181,34 @@ def _explain(plan: Plan, row: Row, runner: TextRunner, reference: ModelReference
         call = runner._call_for(len(tokens))
         inputs = reference.arguments(*map(torch.from_numpy, runner._inputs(call, tokens, at)))
         return explain(engine.methods[call.method], model, inputs, progress=False)
+
+
+def _explain_sequence(
+    ids: Sequence[int], runner: TextRunner, reference: ModelReference
+) -> ErrorReport:
+    """Return the layers of one call with a whole sequence: a model of Hugging Face has no cache
+    here. Raises ValueError for a sequence that is too long for a call."""
+    import torch
+
+    from executorch_c.debug.layers import explain
+
+    longest = runner.signature.longest
+    if len(ids) > longest:
+        raise ValueError(f"the first difference is after {len(ids)} tokens, a call of the program "
+                         f"takes at most {longest}")  # fmt: skip
+
+    class Whole(torch.nn.Module):
+        """The model, with the inputs of the program."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = reference.model
+
+        def forward(self, tokens: Any, positions: Any = None) -> Any:
+            return reference.of_sequence(tokens).logits
+
+    call = runner._call_for(len(ids))
+    runner.reset()
+    with runner._engine.lock:
+        inputs = tuple(map(torch.from_numpy, runner._inputs(call, ids, 0)))
+        return explain(runner._engine.methods[call.method], Whole(), inputs, progress=False)

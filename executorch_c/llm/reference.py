@@ -16,6 +16,7 @@ from executorch_c.llm.runner import TextRunner, as_float32
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
+    from executorch_c.llm.plans import Plan
     from executorch_c.llm.signature import TextSignature
 
 
@@ -29,6 +30,18 @@ class Reference(Protocol):
         for a sequence that the reference does not know. `by_token`: with a call for each token, if
         there is a choice."""
 
+    def replay(self, plan: Plan) -> Array | None:
+        """Return the logits at the compared positions of a plan, float32 [n, V], by the plan's own
+        calls; None if the reference has no calls, only logits of sequences."""
+
+
+class SequenceReference:
+    """Base of references that know the logits of whole sequences."""
+
+    def replay(self, plan: Plan) -> Array | None:
+        """Return None: there are no calls."""
+        return None
+
 
 def rows_of(logits: object, count: int, vocabulary: int, what: str) -> Array:
     """Return logits as float32 [count, V]. Raises ValueError for another shape."""
@@ -40,7 +53,7 @@ def rows_of(logits: object, count: int, vocabulary: int, what: str) -> Array:
     return rows
 
 
-class ArrayReference:
+class ArrayReference(SequenceReference):
     """Arrays, one for each prompt: [n, V] logits after each token."""
 
     title = "the given logits"
@@ -61,7 +74,7 @@ class ArrayReference:
         return None
 
 
-class FunctionReference:
+class FunctionReference(SequenceReference):
     """A function from ids to logits [n, V] or [1, n, V]."""
 
     title = "the given function"
@@ -74,7 +87,7 @@ class FunctionReference:
         return rows_of(self.function(list(ids)), len(ids), self.vocabulary, "the function")
 
 
-class ProgramReference:
+class ProgramReference(SequenceReference):
     """Another program."""
 
     def __init__(self, runner: TextRunner) -> None:
@@ -90,7 +103,7 @@ class ModelReference:
     """A torch.nn.Module: of Hugging Face, of export_llm, or with the program's own inputs.
 
     Its buffers are restored after each sequence. A model that returns only the last logits is
-    called for each token.
+    called for each token. A model of Hugging Face gets whole sequences, without a cache.
     """
 
     title = "PyTorch eager"
@@ -100,11 +113,13 @@ class ModelReference:
         self.model, self.signature = model, signature
         self.style: Callable[..., tuple[Any, ...]] | None = None
         """From tokens and positions to the arguments of the model."""
+        self.takes_positions = signature.has_cache and not hasattr(model, "config")
+        """False: a call takes a sequence from its beginning, as those of Hugging Face do."""
 
     @contextmanager
     def kept_buffers(self) -> Iterator[None]:
         """Restore all buffers of the model at the end; they begin as they are."""
-        kept = {name: b.detach().clone() for name, b in self.model.named_buffers()}
+        kept = self.buffers()
         full = getattr(self.model, "generate_full_logits", None)
         try:
             if full is not None:
@@ -114,8 +129,7 @@ class ModelReference:
         finally:
             if full is not None:
                 self.model.generate_full_logits = full
-            for name, b in self.model.named_buffers():
-                b.copy_(kept[name])
+            self.restore(kept)
 
     def call(self, ids: Sequence[int], start: int) -> Array:
         """Return the logits of one call of the model, float32 [rows, V]."""
@@ -125,13 +139,17 @@ class ModelReference:
         last = start + len(ids) if each else start + 1
         positions = torch.arange(start, last, dtype=torch.int64)
         if hasattr(self.model, "config"):
-            found = self.model(input_ids=tokens, use_cache=False)
+            found = self.of_sequence(tokens)
         else:
             found = self.model(*self.arguments(tokens, positions))
         found = getattr(found, "logits", found)
         found = found[0] if isinstance(found, (tuple, list)) else found
         rows = as_float32(as_array(found))
         return rows.reshape(-1, rows.shape[-1])
+
+    def of_sequence(self, tokens: Any) -> Any:
+        """Return what a model of Hugging Face computes from a whole sequence, [1, n]."""
+        return self.model(input_ids=tokens, use_cache=False)
 
     def arguments(self, tokens: Any, positions: Any = None) -> tuple[Any, ...]:
         """Return the arguments of the model for a call: as tensors, or as export_llm's models take
@@ -153,47 +171,65 @@ class ModelReference:
         elif not hasattr(model, "params"):
             styles = [styles[1], styles[2], styles[0]]
         for style in styles:
-            kept = {name: b.detach().clone() for name, b in model.named_buffers()}
+            kept = self.buffers()
             try:
                 model(*style(tokens, positions))
             except Exception as error:  # a wrong signature fails in many ways
                 errors.append(f"{type(error).__name__}: {error}")
                 continue
             finally:
-                for name, b in model.named_buffers():
-                    b.copy_(kept[name])
+                self.restore(kept)
             return style
         raise ValueError("the model cannot be called with tokens and positions; pass a function "
                          f"from ids to logits [n, V] instead ({errors[0]})")  # fmt: skip
 
     def logits(self, ids: Sequence[int], by_token: bool = False) -> Array | None:
         """Return eager's logits."""
-        if by_token and self.signature.has_cache and not hasattr(self.model, "config"):
+        if by_token and self.takes_positions:
             return self._by_token(ids)
-        most = self.signature.longest if self.signature.has_cache else len(ids)
-        found: list[Array] = []
+        most = self.signature.longest if self.takes_positions else len(ids)
         with self.kept_buffers():
-            first = self.call(ids[:most], 0) if ids else np.zeros((0, 0), np.float32)
-            if len(first) == len(ids):
-                return first
-            found.append(first)
-        if len(first) == len(ids[:most]):
-            return self._by_parts(ids, most)
+            rows = [self.call(ids[i : i + most], i) for i in range(0, len(ids), max(most, 1))]
+        if sum(map(len, rows)) == len(ids):
+            return np.concatenate([np.zeros((0, self.signature.vocabulary), np.float32), *rows])
         return self._by_token(ids)
-
-    def _by_parts(self, ids: Sequence[int], most: int) -> Array:
-        with self.kept_buffers():
-            rows = [self.call(ids[i : i + most], i) for i in range(0, len(ids), most)]
-        return np.concatenate(rows)
 
     def _by_token(self, ids: Sequence[int]) -> Array:
         """Return logits of a model that returns only the last ones."""
         with self.kept_buffers():
-            if self.signature.has_cache:
+            if self.takes_positions:
                 rows = [self.call([token], i)[-1:] for i, token in enumerate(ids)]
             else:
                 rows = [self.call(ids[: i + 1], 0)[-1:] for i in range(len(ids))]
         return np.concatenate(rows)
+
+    def replay(self, plan: Plan) -> Array | None:
+        """Return eager's logits by the plan's calls: a model whose results depend on how a sequence
+        is divided (a ring cache) is divided as the program is."""
+        if not self.takes_positions:
+            return None
+        rows = []
+        with self.kept_buffers():
+            initial = self.buffers()
+            at = 0
+            for action, known in zip(plan.actions, plan.known()):
+                if action.kind == "feed":
+                    logits = self.call(action.tokens, at)
+                    if action.keep:
+                        rows.append(logits[-1])
+                elif not known and action.kind != "zero":
+                    self.restore(initial)
+                at = len(known)
+        return np.stack(rows)
+
+    def buffers(self) -> dict[str, Any]:
+        """Return copies of the model's buffers."""
+        return {name: b.detach().clone() for name, b in self.model.named_buffers()}
+
+    def restore(self, kept: dict[str, Any]) -> None:
+        """Set the model's buffers to copies of them."""
+        for name, b in self.model.named_buffers():
+            b.copy_(kept[name])
 
 
 def make_reference(

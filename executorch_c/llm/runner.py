@@ -204,9 +204,10 @@ class TextRunner:
 
     def _check_room(self, count: int) -> None:
         if count > self.context - self.position:
+            advice = ("; reset() or rewind() makes room" if count <= self.context else
+                      f": at most {self.context} fit in one conversation")  # fmt: skip
             raise ValueError(f"{count} tokens at position {self.position} exceed the context of "
-                             f"{self.context} tokens (get_max_context_len); reset() or rewind() "
-                             "makes room")  # fmt: skip
+                             f"{self.context} tokens (get_max_context_len){advice}")  # fmt: skip
         if self._session.broken:
             raise RuntimeError(f"the state is not defined: {self._session.broken}; call reset() or "
                                "restore()")  # fmt: skip

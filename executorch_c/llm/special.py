@@ -51,7 +51,7 @@ def choose_special(
     conflicts = []
     of_file, theirs = signature.eos_ids, tokenizer.eos_ids if tokenizer is not None else ()
     if tokenizer is not None:
-        conflicts.append(check_size(signature, tokenizer))
+        conflicts += [check_size(signature, tokenizer), getattr(tokenizer, "assumption", "")]
         if eos_ids is None and of_file and theirs and not set(theirs) & set(of_file):
             conflicts.append(f"EOS is {_ids(of_file)} in the program's metadata and {_ids(theirs)} "
                              "in the tokenizer: the metadata's ends a generation")  # fmt: skip

@@ -26,6 +26,8 @@ BY_INDEX = {"llama::update_cache_with_indices"}
 PLACED = {"index_put", "index_copy", "slice_scatter", "select_scatter", "scatter",
           "_index_put_impl"}  # fmt: skip
 """Operators of ATen that change some places of a buffer and keep the others."""
+COPIES = {"copy", "copy_"}
+"""Operators of ATen whose first argument has a shape and no numbers: they overwrite all of it."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,20 @@ class _Reader:
         self.structure = structure
         self.steps = [step for chain in structure["chains"] for step in chain]
         self.maker: dict[int, StructureInstruction] = {}
-        self.first: dict[int, str] = {}
+        self.first: dict[int, tuple[str, str]] = {}
+        """Role of a value in the first instruction that reads or writes it, and its kind."""
         self.writers: dict[int, list[StructureInstruction]] = {}
         self.changed: set[int] = set()
         """Values that an operator reads and writes."""
         inputs = set(structure["inputs"])
         for step in self.steps:
-            for index, _, role in step["args"]:
+            for position, (index, _, role) in enumerate(step["args"]):
                 if role == "return" or index in inputs:
                     continue
-                self.first.setdefault(index, role)
+                if position or not _is_copy(step):
+                    self.first.setdefault(index, (role, step["kind"]))
+                elif role == "inout":
+                    self.first.setdefault(index, ("out", step["kind"]))
                 if role == "inout":
                     self.changed.add(index)
                 if role in ("out", "inout"):
@@ -71,13 +77,13 @@ class _Reader:
         return (value.get("arena"), value.get("offset")) if value.get("arena") else (None, index)
 
     def buffers(self) -> Iterator[Buffer]:
-        for index, role in self.first.items():
+        for index, (role, kind_of_first) in self.first.items():
             value = self.structure["values"][index]
             if value["kind"] != "Tensor" or index not in self.writers:
                 continue
             # Files do not say which arguments of a delegate are outputs: a buffer that a delegate
             # reads first looks like one. But exporters change no intermediate result.
-            guessed = role == "out" and index in self.changed
+            guessed = role == "out" and kind_of_first == "delegate" and index in self.changed
             if role == "out" and not guessed:
                 continue
             shape = value["shape"]
@@ -125,6 +131,10 @@ class _Reader:
 
 def _name(step: StructureInstruction) -> str:
     return (step["name"] or "").partition(".")[0]
+
+
+def _is_copy(step: StructureInstruction) -> bool:
+    return _name(step).removeprefix("aten::") in COPIES
 
 
 def _short(step: StructureInstruction) -> str:

@@ -58,6 +58,8 @@ class ByteTokenizer:
     """Base of tokenizers whose tokens are bytes, each independent of its neighbours."""
 
     kind = "bytes"
+    assumption = ""
+    """A sentence about what the file does not say; `TextRunner.conflicts` has it."""
 
     def __init__(self, pieces: Sequence[bytes], bos_id: int | None, eos_ids: Sequence[int],
                  special: Iterable[int] = ()) -> None:  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 import calibration
 import numpy as np
 import pytest
+import ring_llm
 import small_llm
 import torch
 from executorch_c.llm import LLMReport, TextRunner, check_llm
@@ -81,6 +82,17 @@ def test_two_methods() -> None:
     report = check(small_llm.pair(shared=False), model(), explain=False)
     assert {"prefill", "turns"} <= differing(report), "decode does not see what prefill wrote"
     assert "steps" not in differing(report)
+
+
+def test_the_reference_is_called_as_the_program_is() -> None:
+    """Logits of a ring depend on the division into calls."""
+    prompts = [[(7 * i) % ring_llm.VOCABULARY for i in range(12)]]
+    report = check(ring_llm.program(), ring_llm.model(), prompts)
+    assert report.ok, str(report)
+    assert any("itself differs between one call" in note for note in report.notes)
+    wrong = check(ring_llm.program("late"), ring_llm.model(), prompts)
+    assert {"prefill", "steps", "context"} <= differing(wrong)  # a full ring hides the order
+    assert "the file is at fault: ExecuTorch's own runtime" in wrong.fault
 
 
 # ---- planted faults --------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import small_llm
 from executorch_c import _extras
-from executorch_c.llm import open_tokenizer
+from executorch_c.llm import TextRunner, open_tokenizer
 from executorch_c.llm.detokenize import Detokenizer, StopTexts
-from executorch_c.llm.tokenizers import Tokenizer
+from executorch_c.llm.tokenizers import ByteTokenizer, Tokenizer
 
 TEXTS = ["Hello world", "süß Größe", "日本語 🙂🙃 x", " two  spaces\n\ttab", "", "a", "don't 1234"]
 PACKAGES = ("tokenizers", "sentencepiece", "tiktoken")
@@ -260,3 +260,12 @@ def test_stop_texts() -> None:
         StopTexts(["a", ""])
     with pytest.raises(TypeError, match="found int"):
         StopTexts([3])  # type: ignore[list-item]
+
+
+def test_special_tokens_of_llama_are_said(tmp_path: Path) -> None:
+    """A file of ranks has none: a model with others must not get them in silence."""
+    tokenizer = open_tokenizer(tiktoken(tmp_path))
+    assert "<|begin_of_text|> is 263" in tokenizer.assumption
+    smaller = ByteTokenizer([b"a"] * small_llm.VOCABULARY, None, ())  # of the program's size
+    smaller.assumption = tokenizer.assumption
+    assert TextRunner(small_llm.program(), smaller).conflicts == (tokenizer.assumption,)

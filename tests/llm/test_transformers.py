@@ -112,3 +112,29 @@ def test_checks_pass_and_see_a_fault() -> None:
         return found
 
     assert not check_llm(program, logits, [IDS[:20]], progress=False).ok
+
+
+def test_a_model_of_transformers_is_the_reference() -> None:
+    """It has no cache here, and gets whole sequences: calls of the program in parts match, too."""
+    program, prompts = exported("llama", False), [IDS[:20]]
+    report = check_llm(program, model_of("llama"), prompts, progress=False)
+    assert report.ok, str(report)
+    assert len(report["context"].positions) == CONTEXT > LONGEST
+    wrong = model_of("llama")
+    wrong.model.layers[1].mlp.down_proj.weight.data[3] *= 1.5
+    report = check_llm(program, wrong, prompts, progress=False)
+    assert {row.case for row in report if row.verdict == "differ"} >= {"steps", "chunks", "context"}
+    assert report.explanation is not None, report.notes
+    assert report.explanation.first is not None
+    assert report.explanation.first.module == "model.model.layers.1.mlp.down_proj"
+
+
+def test_a_rewind_of_static_caches() -> None:
+    """Transformers' caches count positions in a buffer that each call overwrites: no recurrent
+    state."""
+    runner = TextRunner(exported("llama", False))
+    expected = runner.prefill([*IDS[:3], 20])
+    runner.reset()
+    runner.prefill(IDS[:5])
+    runner.rewind(3)
+    np.testing.assert_allclose(runner.step(20), expected, atol=1e-5)
