@@ -11,38 +11,50 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from executorch_c.check.absolute import errors_of
+from executorch_c.check.sums import HALVES, TABLE, WIDE_EPSILON, Terms, terms_of
 from executorch_c.compare import tolerance
 from executorch_c.inspect.families import unsuffixed
 
 EXACT = {
-    "alias", "arange", "as_strided", "cat", "chunk", "clone", "constant_pad_nd", "copy",
-    "detach", "embedding", "empty", "empty_like", "expand_copy", "eye", "fill", "flip", "full",
-    "full_like", "gather", "index", "index_copy", "index_put", "index_select", "lift_fresh_copy",
-    "masked_fill", "max_pool2d_with_indices", "max_pool2d", "neg", "ones", "ones_like",
-    "permute_copy", "relu", "repeat", "roll", "scalar_tensor", "select_copy", "slice_copy",
-    "slice_scatter", "sort", "split_with_sizes_copy", "squeeze_copy", "stack", "topk",
-    "unsqueeze_copy", "view_copy", "where", "zeros", "zeros_like", "hardtanh", "clamp", "abs",
-    "maximum", "minimum", "_to_copy", "tril", "triu",
+    "_clone_dim_order", "_empty_dim_order", "_to_copy", "_to_dim_order_copy",
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "abs",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "alias", "alias_copy", "amax", "amin", "arange",
+    "as_strided", "as_strided_copy", "cat", "ceil", "channel_shuffle", "chunk", "clamp",
+    "clamp_max", "clamp_min", "clone", "constant_pad_nd", "copy", "cummax", "cummin", "detach",
+    "diagonal_copy", "embedding", "empty", "empty_like", "expand_copy", "eye", "fill", "flip",
+    "floor", "full", "full_like", "gather", "hardtanh", "im2col", "index", "index_copy",
+    "index_fill", "index_put", "index_select", "kthvalue", "lift_fresh_copy", "masked_fill",
+    "masked_scatter", "masked_select", "max", "max_pool2d", "max_pool2d_with_indices",
+    "max_pool3d_with_indices", "maximum", "median", "min", "minimum", "narrow_copy", "neg", "ones",
+    "ones_like", "permute_copy", "pixel_shuffle", "pixel_unshuffle", "reflection_pad1d",
+    "reflection_pad2d", "reflection_pad3d", "relu", "repeat", "replication_pad1d",
+    "replication_pad2d", "replication_pad3d", "roll", "round", "scalar_tensor", "scatter",
+    "select_copy", "select_scatter", "sign", "slice_copy", "slice_scatter", "sort", "split_copy",
+    "split_with_sizes_copy", "squeeze_copy", "stack", "t_copy", "topk", "transpose_copy", "tril",
+    "triu", "trunc", "unbind_copy", "unfold_copy", "unsqueeze_copy", "upsample_nearest1d",
+    "upsample_nearest2d", "upsample_nearest3d", "view_copy", "where", "zeros", "zeros_like",
 }  # fmt: skip
 """Operators that do not round: they move, select or clamp numbers."""
 
-
-CANCELS = {"elu", "gelu", "log_softmax", "_log_softmax", "mish", "softplus"}
-"""Functions whose results may be small differences of numbers as large as the argument."""
+CONVERSIONS = {"_to_copy": 0, "_to_dim_order_copy": 0, "copy": 1}
+"""Operators that round where the result's dtype is narrower than that of the argument at this
+position."""
 
 POOL = (1 << 20) + 7
 """Random numbers that are drawn once; each tensor takes a stretch of them."""
 
 GROWTH = 0.35
-"""Sums of n terms round like one operation with GROWTH * sqrt(n) times the epsilon: the error of
-adding up one after the other, which another implementation may do."""
+"""Sums of n terms round like one operation with GROWTH * sqrt(n) times the epsilon of the dtype
+that they are accumulated in: the error of adding up one after the other, which another
+implementation may do."""
 
 
 @cache
@@ -53,36 +65,42 @@ def _pool() -> Any:
 
 
 def _is_whole(leaf: Any) -> bool:
-    """Return True if all numbers of a real tensor are whole."""
+    """Return True if all numbers of a real tensor are whole, and small enough for fractions."""
     if leaf.is_complex():
         return False
     few = leaf.reshape(-1)[:16]
-    return torch.equal(few, few.round()) and torch.equal(leaf, leaf.round())
+    if not torch.equal(few, few.round()) or not torch.equal(leaf, leaf.round()):
+        return False
+    return float(leaf.abs().max()) * torch.finfo(leaf.dtype).eps < 1
 
 
-def _terms(name: str, args: Any, result: Any) -> tuple[int, int | None]:
-    """Return the number of terms of an operator's sums, and the argument that holds them."""
-    tensors = [i for i, arg in enumerate(args) if isinstance(arg, torch.Tensor)]
-    if not tensors or not args[tensors[0]].numel():
-        return 1, None
-    if name in ("convolution", "_convolution", "mkldnn_convolution", "convolution_overrideable"):
-        transposed = len(args) > 6 and bool(args[6])
-        weight = args[1]
-        return max(weight.numel() // max(weight.shape[1 if transposed else 0], 1), 1), 0
-    if name in ("mm", "bmm", "matmul", "linear", "mv", "dot", "mkldnn_linear"):
-        return args[0].shape[-1], 0
-    if name in ("addmm", "baddbmm", "addmv", "addbmm"):
-        return args[1].shape[-1], 1
-    if "attention" in name:
-        return max(args[0].shape[-1], args[1].shape[-2]), 0
-    if "softmax" in name or name in ("cumsum", "cumprod", "logcumsumexp"):
-        return args[0].shape[args[1]] if args[0].ndim else 1, None
-    if name in ("native_layer_norm", "native_group_norm", "batch_norm", "rms_norm"):
-        return args[0].numel() // max(args[0].shape[0], 1), None
-    first = result[0] if isinstance(result, (tuple, list)) and result else result
-    if isinstance(first, torch.Tensor) and first.numel() and len(tensors) == 1:
-        return max(args[tensors[0]].numel() // first.numel(), 1), tensors[0]
-    return 1, None
+def _growth_of(terms: Terms | None) -> Any:
+    """Return the error of sums in machine epsilons of the dtype that they are accumulated in: a
+    number, or a tensor with that of each element of the result (0 where it is copied)."""
+    if terms is None:
+        return 1.0
+    if not isinstance(terms.count, torch.Tensor):
+        return max(GROWTH * math.sqrt(terms.count) / (2 if terms.is_root else 1), 1.0)
+    errors = (GROWTH * terms.count.sqrt()).clamp(min=1.0)
+    return torch.where(terms.count > 0, errors, 0.0)
+
+
+def _narrows(name: str, args: Any, result: Any) -> bool:
+    """Return True for a conversion to a narrower dtype."""
+    if name not in CONVERSIONS or not result.is_floating_point():
+        return False
+    source = args[CONVERSIONS[name]]
+    if not source.is_floating_point():
+        return False
+    return bool(torch.finfo(source.dtype).eps < torch.finfo(result.dtype).eps)
+
+
+def _widened(value: Any) -> Any:
+    """Return a half tensor, or its dtype, as float32; anything else unchanged."""
+    if isinstance(value, torch.dtype):
+        return torch.float32 if value in HALVES else value
+    is_half = isinstance(value, torch.Tensor) and value.dtype in HALVES
+    return value.float() if is_half else value
 
 
 class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -102,26 +120,78 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._epsilon = epsilon
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = unsuffixed(func._schema.name)
+        name, kwargs = unsuffixed(func._schema.name), kwargs or {}
         if name.startswith("quantize_"):
-            return func(*self._near_ties(*args), **(kwargs or {}))
-        result = func(*args, **(kwargs or {}))
+            return func(*self._near_ties(*args), **kwargs)
         aliases = [one.alias_info for one in func._schema.returns]
-        if name in EXACT or any(a is not None and not a.is_write for a in aliases):
+        writes = any(a is not None and a.is_write for a in aliases)
+        before = (args[0].clone(), *args[1:]) if writes and name in TABLE else args
+        result = func(*args, **kwargs)
+        if any(a is not None and not a.is_write for a in aliases):
             return result
-        terms, place = _terms(name, args, result)
-        growth = max(GROWTH * math.sqrt(terms), 1.0)
-        if any(a is not None for a in aliases):  # in place
-            for leaf in _pytree.tree_leaves(result):
-                if self._rounds(leaf):
-                    leaf.copy_(self.rounded(leaf, growth))
+        terms = terms_of(name, func._schema, before, kwargs, result)
+        if terms is None and name in EXACT and not _narrows(name, args, result):
             return result
-        if growth > 1 and place is not None:
-            again = [self.rounded(arg, growth) if i == place else arg for i, arg in enumerate(args)]
-            result = func(*again, **(kwargs or {}))
-        if name in CANCELS:
-            return result + (self.rounded(args[0]) - args[0]) + (self.rounded(result) - result)
-        return _pytree.tree_map(lambda leaf: self.rounded(leaf, growth), result)
+        noisy = self._noisy(name, partial(func, **kwargs), before, result, terms)
+        if not writes:
+            return noisy
+        for leaf, other in zip(*map(_pytree.tree_leaves, (result, noisy)), strict=True):
+            if self._rounds(leaf):
+                leaf.copy_(other)
+        return result
+
+    def _noisy(self, name: str, func: Any, args: Any, result: Any, terms: Terms | None) -> Any:
+        """Return the result of a call with random errors."""
+        growth = _growth_of(terms)
+        in_float32 = terms is not None and terms.in_float32
+        errors = list(errors_of(name, func, args, result, terms, growth))
+        exact = result
+        if terms is not None and terms.held and float(torch.as_tensor(growth).max()) > 1:
+            exact = self._of_wrong_terms(func, args, terms, growth)
+        if terms is not None and terms.is_logarithm:
+            growth = 1.0
+        found = _pytree.tree_map(
+            lambda leaf, like: self._result(leaf, like, growth, in_float32), exact, result
+        )
+        for size, is_wide in errors:
+            leaf = found[0] if isinstance(found, tuple) else found
+            unit = self._unit(leaf.dtype, is_wide)
+            moved = leaf + self._random(leaf.numel()).view(leaf.shape) * unit * size
+            leaf.copy_(torch.where(moved.isfinite(), moved, leaf))
+        return found
+
+    def _of_wrong_terms(self, func: Any, args: Any, terms: Terms, growth: Any) -> Any:
+        """Return the result of a call whose sums have terms with random errors; of halves, in
+        float32 if they are accumulated in it."""
+        error = float(torch.as_tensor(growth).max())
+        again = []
+        for i, arg in enumerate(args):
+            value = _pytree.tree_map(_widened, arg) if terms.in_float32 else arg
+            if i in terms.held and self._rounds(arg):
+                value = self._moved(value, error * self._unit(arg.dtype, terms.in_float32))
+            again.append(value)
+        kwargs = func.keywords
+        kwargs = _pytree.tree_map(_widened, kwargs) if terms.in_float32 else kwargs
+        return func.func(*again, **kwargs)
+
+    def _unit(self, dtype: Any, in_float32: bool) -> float:
+        """Return the machine epsilon of the dtype that a result is computed in."""
+        if in_float32:
+            return WIDE_EPSILON if dtype in HALVES else float(torch.finfo(dtype).eps)
+        return max(float(torch.finfo(dtype).eps), self._epsilon)
+
+    def _result(self, leaf: Any, like: Any, growth: Any, in_float32: bool) -> Any:
+        """Return a result with random errors of its sums and of its rounding to the dtype of
+        `like`."""
+        if not self._rounds(like):
+            return like
+        once = self._unit(like.dtype, in_float32=False)
+        error = growth * self._unit(like.dtype, in_float32)
+        if isinstance(error, torch.Tensor):
+            error = torch.where(error > 0, error.clamp(min=once), 0.0)
+        else:
+            error = max(error, once)
+        return self._moved(leaf, error, like.dtype)
 
     def _near_ties(self, values: Any, scale: Any, *rest: Any) -> Any:
         """Return arguments of a quantising operator, with values that may round the other way near
@@ -147,22 +217,27 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._at += count
         return found
 
-    def rounded(self, leaf: Any, growth: float = 1.0) -> Any:
-        """Return a tensor with random relative errors of up to `growth` epsilons; anything else as
-        it is, and so whole numbers: they are exact, and quantising goes by way of them."""
-        if not self._rounds(leaf) or not leaf.numel() or _is_whole(leaf):
-            return leaf
+    def rounded(self, leaf: Any) -> Any:
+        """Return a tensor with random relative errors of up to an epsilon; anything else
+        unchanged, and so whole numbers: they are exact, and quantising goes by way of them."""
+        return self._result(leaf, leaf, 1.0, in_float32=False)
+
+    def _moved(self, leaf: Any, error: Any, dtype: Any = None) -> Any:
+        """Return a tensor with random relative errors of up to `error` (a number, or a tensor with
+        that of each element), in `dtype` (default: its own); whole numbers are exact."""
+        dtype = dtype or leaf.dtype
+        if not leaf.numel() or _is_whole(leaf):
+            return leaf.to(dtype)
         if leaf.is_complex():
-            parts = [self.rounded(part, growth) for part in (leaf.real, leaf.imag)]
-            return torch.complex(*parts)
-        error = max(torch.finfo(leaf.dtype).eps, self._epsilon) * growth
-        random = self._random(leaf.numel()).view(leaf.shape)
-        if leaf.dtype in (torch.float16, torch.bfloat16):
-            wide = leaf.float()
-            found = torch.addcmul(wide, wide, random, value=error).to(leaf.dtype)
+            return torch.complex(*(self._moved(part, error) for part in (leaf.real, leaf.imag)))
+        wide = leaf.float() if leaf.dtype in HALVES else leaf
+        random = self._random(leaf.numel()).view(leaf.shape).to(wide.dtype)
+        if isinstance(error, torch.Tensor):
+            moved = wide + wide * random * error
         else:
-            found = torch.addcmul(leaf, leaf, random.to(leaf.dtype), value=error)
-        return torch.where(found.isfinite(), found, leaf)  # masks: finfo.min or -inf stays
+            moved = torch.addcmul(wide, wide, random, value=error)
+        moved = moved.to(dtype)
+        return torch.where(moved.isfinite(), moved, leaf.to(dtype))  # finfo.min or -inf of masks
 
 
 def samples(

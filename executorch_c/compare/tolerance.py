@@ -437,7 +437,7 @@ def judge(
         return _judge_grid(actual, expected, tolerance, equal_nan)
     metrics = measure(actual, expected, tolerance.limit, equal_nan, tolerance.undecided)
     if metrics.mismatched:
-        return Judgement("differ", metrics)
+        return Judgement("differ", metrics, _flushed(actual, expected))
     if tolerance.kind == "given":
         return Judgement("match", metrics)
     why = uninformative(expected)
@@ -457,6 +457,19 @@ def judge(
                 f"rounding alone changes the expected output by {tolerance.rtol:.0%}"
             ))  # fmt: skip
     return Judgement("match", metrics)
+
+
+def _flushed(actual: Array, expected: Array) -> str:
+    """Return the reason of a difference that consists of denormal numbers flushed to zero; an empty
+    text for any other."""
+    if expected.dtype.kind != "f" or expected.dtype != actual.dtype:
+        return ""
+    least = float(np.finfo(expected.dtype).tiny)
+    other = (actual != expected) & ~(np.isnan(actual) & np.isnan(expected))
+    if np.any(actual[other]) or not np.all(np.abs(expected[other]) < least):
+        return ""
+    return (f"denormal numbers (below {least:.1e}) were flushed to zero, as delegates do: the whole "
+            "difference")  # fmt: skip
 
 
 def _too_far(tolerance: Tolerance, spread: float) -> str:

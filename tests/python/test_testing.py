@@ -34,6 +34,15 @@ def test_equal_arrays_match(
     assert ("outputs match" in str(comparison)) is bool(comparison) is bool(x.size)
 
 
+def test_flushed_denormals_are_named() -> None:
+    """Delegates flush denormal numbers to zero: the reason says so where nothing else differs."""
+    tiny = np.array([1e-40, -3e-39, 2e-41], np.float32)
+    assert "denormal numbers (below 1.2e-38) were flushed" in str(compare(0 * tiny, tiny))
+    for wrong in (-tiny, np.array([0, 0, 1e-30], np.float32)):
+        assert "denormal" not in str(compare(wrong, tiny)) and not compare(wrong, tiny)
+    assert "denormal" not in str(compare(0 * tiny, np.array([1e-40, 1, 2], np.float32)))
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("given", [{"rtol": 1e-3}, {"atol": 1e-4}, {"rtol": 0, "atol": 1e-6}])
 def test_explicit_tolerances_are_those_of_torch(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from executorch_c._arrays import as_array
 from executorch_c.debug._graphs.reference import module_of
 from torch import nn
 from torch.utils._pytree import tree_leaves
@@ -25,6 +26,11 @@ def _channel_axis(array: np.ndarray) -> int:
 
 def _channel(array: np.ndarray, index: int) -> tuple[Any, ...]:
     return (slice(None),) * _channel_axis(array) + (index,)
+
+
+def is_float(array: np.ndarray) -> bool:
+    """Return True for floating-point arrays, bfloat16 included."""
+    return array.dtype.kind in "fV"
 
 
 def _edit(change: Callable[[np.ndarray, np.random.Generator], None]) -> Any:
@@ -114,18 +120,22 @@ def in_outputs(
         stale: Outputs of a call with other inputs.
     """
     for index, output in enumerate(right):
-        if output.dtype.kind != "f" or output.size < 2:
+        if not is_float(output) or output.size < 2:
             continue
         for name, plant in ELEMENTWISE.items():
             if output.shape[_channel_axis(output)] < 2 or output.ndim < 2:
                 continue
-            wrong = plant(output, rng)
-            if not np.array_equal(wrong, output, equal_nan=True):
+            is_half = output.dtype.itemsize == 2
+            wrong = plant(output.astype(np.float32) if is_half else output, rng)
+            wrong = wrong.astype(output.dtype)
+            if not np.array_equal(wrong.astype(np.float64), output.astype(np.float64),
+                                  equal_nan=True):  # fmt: skip
                 yield name, [*right[:index], wrong, *right[index + 1 :]]
     yield "stale outputs", list(stale)
     yield "an output missing", list(right[:-1])
     yield "an output too many", [*right, right[0]]
-    yield "dtype changed", [right[0].astype(np.float16), *right[1:]]
+    other = np.float32 if right[0].dtype.itemsize == 2 else np.float16
+    yield "dtype changed", [right[0].astype(other), *right[1:]]
     if len(right) > 1:
         yield "outputs swapped", [right[1], right[0], *right[2:]]
 
@@ -191,7 +201,7 @@ def weights_in(data: bytes, model: nn.Module, rng: np.random.Generator, count: i
     for at in rng.permutation(len(layers)):
         name, module = layers[at]
         for weight in filter(lambda w: w is not None, (module.weight.detach(), folded.get(name))):
-            if (place := placed(data, name, weight.numpy())) is not None:
+            if (place := placed(data, name, as_array(weight))) is not None:
                 found.append(place)
                 break
         if len(found) == count:
@@ -223,7 +233,7 @@ def _step_filter(weight: np.ndarray) -> None:
 
 
 def _scale_filter(weight: np.ndarray) -> None:
-    weight[_largest(weight)[0]] *= np.float32(1.01)
+    weight[_largest(weight)[0]] *= np.asarray(1.01, weight.dtype)
 
 
 def _transpose(weight: np.ndarray) -> None:

@@ -565,13 +565,20 @@ class Scaled(nn.Module):
         return found * self.factor
 
 
+HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
 def build(name: str, weights: str = "trained", factor: float = 1.0, seed: int = 0) -> Any:
     """Return (model in eval mode, example inputs) of an architecture; `weights`: "fresh",
-    "trained"."""
+    "trained", or the dtype of trained ones and of the inputs, a half."""
     torch.manual_seed(seed)
     model, inputs = NETS[name]()
-    if weights == "trained":
+    if weights != "fresh":
         train_like(model, seed)
+    if weights in HALVES:
+        dtype = HALVES[weights]
+        model = model.to(dtype)
+        inputs = tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs)
     model.eval()
     return (model if factor == 1.0 else Scaled(model, factor).eval()), inputs
 

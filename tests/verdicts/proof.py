@@ -20,6 +20,7 @@ import numpy as np
 import xnnpack_flow
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch_c import Runtime
+from executorch_c._arrays import as_array
 from executorch_c.check import flows
 from executorch_c.check.inputs import draw
 from executorch_c.check.judge import Judge
@@ -31,8 +32,9 @@ from executorch_c.compare.scale import scale_of
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.devtools import explain
 
-FLOWS = ("portable", "xnnpack")
-WEIGHTS = ("fresh", "trained")
+FLOWS = tuple(name for name, flow in flows.FLOWS.items() if flow.quantizer is None)
+HALVES = tuple(nets.HALVES)
+WEIGHTS = ("fresh", "trained", *HALVES)
 TEN = 10.0
 """Minimum size of a counted fault, in units of rounding noise."""
 COUNTS_ALWAYS = ("output one step off",)
@@ -80,7 +82,8 @@ class Row:
     weights: str
     flow: str
     kind: str
-    """"right", "output", "weight", "graph", "state", "quantised"."""
+    """"right", "output", "weight", "graph", "state", "quantised"; "not run" of a program that the
+    flow does not make: the fault is the reason."""
     fault: str
     size: float
     """Size of the fault in units of rounding noise; infinite for wrong shapes."""
@@ -94,7 +97,8 @@ class Row:
     @property
     def counts(self) -> bool:
         """True for a fault that must be found."""
-        return self.kind != "right" and (self.size > TEN or self.fault in COUNTS_ALWAYS)
+        is_fault = self.kind not in ("right", "not run")
+        return is_fault and (self.size > TEN or self.fault in COUNTS_ALWAYS)
 
     @property
     def is_accepted(self) -> bool:
@@ -132,6 +136,7 @@ class Subject:
 
     def __init__(self, net: str, weights: str) -> None:
         self.net, self.weights = net, weights
+        self.variants = VARIANTS if weights not in HALVES else (PLAIN,)
         self.model, self.inputs = nets.build(net, weights)
         self.exported = flows.export(self.model, (self.inputs, {}), None)
         self.eager = Eager(self.model)
@@ -168,8 +173,9 @@ class Subject:
         runs = [self.eager(call, RandomRounding(100 + seed))[0] for seed in range(4)]
         found = []
         for i, right in enumerate(self.expected(number)):
-            errors = [(np.asarray(run[i], np.float64) - right) ** 2 for run in runs]
-            found.append(np.sqrt(np.mean(errors, axis=0)) if right.dtype.kind == "f" else None)
+            wide = np.asarray(right, np.float64)
+            errors = [(np.asarray(run[i], np.float64) - wide) ** 2 for run in runs]
+            found.append(np.sqrt(np.mean(errors, axis=0)) if faults.is_float(right) else None)
         return found
 
     def size(self, actual: Sequence[Any], number: int, variant: Variant = PLAIN) -> float:
@@ -209,7 +215,7 @@ def run_program(data: bytes, *calls: Sequence[Any]) -> list[np.ndarray]:
     method = Runtime.get().load_program(data).load_method("forward")
     found: Sequence[Any] = ()
     for inputs in calls:
-        found = method.execute([x.numpy() if hasattr(x, "numpy") else x for x in inputs])
+        found = method.execute([as_array(x) if hasattr(x, "numpy") else x for x in inputs])
     return [np.array(v) for v in found]
 
 
@@ -222,23 +228,26 @@ def right_programs(subject: Subject, flow: str, calls: int) -> Iterator[Row]:
     data = subject.program(flow)
     for number in range(calls):
         found = run_program(data, subject.call(number))
-        for variant in VARIANTS if number == 0 else (PLAIN,):
+        for variant in subject.variants if number == 0 else (PLAIN,):
             verdict = subject.verdict(variant(found), number, variant)
             yield Row(subject.net, subject.weights, flow, "right", "", 0.0, verdict,
                       variant=variant.name)  # fmt: skip
 
 
-def output_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:
-    """Yield the verdicts on damaged outputs, in all variants."""
+def output_faults(subject: Subject, flow: str, seed: int, calls: int = 1) -> Iterator[Row]:
+    """Yield the verdicts on damaged outputs: of the example in all variants, of other calls
+    without."""
     rng = np.random.default_rng(seed)
     data = subject.program(flow)
-    right, stale = (run_program(data, subject.call(number)) for number in (0, 1))
-    for variant in VARIANTS:
-        for name, planted in faults.in_outputs(right, stale, rng):
-            wrong = variant(planted)
-            verdict = subject.verdict(wrong, 0, variant)
-            yield Row(subject.net, subject.weights, flow, "output", name,
-                      subject.size(wrong, 0, variant), verdict, variant=variant.name)  # fmt: skip
+    results = [run_program(data, subject.call(number)) for number in range(calls + 1)]
+    for number in range(calls):
+        for variant in subject.variants if number == 0 else (PLAIN,):
+            for name, planted in faults.in_outputs(results[number], results[number + 1], rng):
+                wrong = variant(planted)
+                verdict = subject.verdict(wrong, number, variant)
+                yield Row(subject.net, subject.weights, flow, "output", name,
+                          subject.size(wrong, number, variant), verdict,
+                          variant=variant.name)  # fmt: skip
 
 
 def is_named(subject: Any, data: bytes, layers: Sequence[str]) -> bool:
@@ -319,7 +328,7 @@ def table(rows: Sequence[Row]) -> str:
     """Return the table of the documentation, in Markdown."""
     lines = ["| fault | planted | above 10 x noise | found | accepted | layer named |",
              "|---|---|---|---|---|---|"]  # fmt: skip
-    wrong = [row for row in rows if row.kind != "right"]
+    wrong = [row for row in rows if row.kind not in ("right", "not run")]
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in wrong:
         groups.setdefault((row.kind, row.fault), []).append(row)

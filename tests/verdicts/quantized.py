@@ -27,7 +27,7 @@ from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked
 from executorch_c.debug._graphs.reference import module_of
 
-FLOWS = ("xnnpack-int8", "xnnpack-dynamic")
+FLOWS = tuple(name for name, flow in flows.FLOWS.items() if flow.quantizer is not None)
 OPTIONS = Options(rtol=None, atol=None, min_sqnr_db=None, equal_nan=True, check_dtype=True,
                   kernels="default")  # fmt: skip
 EPSILON = float(np.finfo(np.float32).eps)

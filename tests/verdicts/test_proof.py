@@ -12,8 +12,11 @@ pytest.importorskip("executorch")
 
 import proof
 import quantized
+import rates
 from executorch_c.compare import tolerance
 
+FLOWS = ("portable", "xnnpack")
+QUANTISED = ("xnnpack-int8", "xnnpack-dynamic")
 SAMPLE = [("mlp", "fresh"), ("unet", "trained"), ("gpt_masked_logit", "trained")]
 
 
@@ -22,20 +25,20 @@ def subject(request: pytest.FixtureRequest) -> proof.Subject:
     return proof.Subject(*request.param)
 
 
-@pytest.mark.parametrize("flow", proof.FLOWS)
+@pytest.mark.parametrize("flow", FLOWS)
 def test_right_outputs_match(subject: proof.Subject, flow: str) -> None:
     rows = list(proof.right_programs(subject, flow, 3))
     assert [row.verdict for row in rows] == ["match"] * (len(proof.VARIANTS) + 2)
 
 
-@pytest.mark.parametrize("flow", proof.FLOWS)
+@pytest.mark.parametrize("flow", FLOWS)
 def test_faults_in_outputs_are_found(subject: proof.Subject, flow: str) -> None:
     counted = [row for row in proof.output_faults(subject, flow, 1) if row.counts]
     assert len(counted) > 20
     assert not [row for row in counted if row.verdict == "match"]
 
 
-@pytest.mark.parametrize("flow", proof.FLOWS)
+@pytest.mark.parametrize("flow", FLOWS)
 def test_faults_in_programs_are_found_and_named(subject: proof.Subject, flow: str) -> None:
     rows = [*proof.weight_faults(subject, flow, 1, 1), *proof.graph_faults(subject, flow, 1, 1)]
     counted = [row for row in rows if row.counts]
@@ -52,7 +55,7 @@ def test_stale_state_is_found() -> None:
 
 
 @pytest.mark.sweep(2)
-@pytest.mark.parametrize("flow", quantized.FLOWS)
+@pytest.mark.parametrize("flow", QUANTISED)
 def test_faults_in_quantised_programs_are_found(flow: str) -> None:
     subject = quantized.Subject("mlp", "trained", flow)
     assert [row.verdict for row in quantized.right_programs(subject, 3)] == ["match"] * 3
@@ -83,6 +86,25 @@ def test_a_filter_of_a_dynamically_quantised_layer() -> None:
     rows = list(quantized.weight_faults(subject, 0, 1))
     assert len(rows) == 5 and all(row.verdict == "differ" for row in rows)
     assert not [row for row in rows if row.named is False]
+
+
+def test_bounds() -> None:
+    """The interval of Clopper and Pearson; SciPy's beta quantiles are the same."""
+    wanted = {(0, 1000): 0.003682, (1, 10): 0.445016, (3, 50): 0.165482, (10, 10): 1.0}
+    assert {case: round(rates.upper(*case), 6) for case in wanted} == wanted
+    assert round(rates.lower(9, 10), 6) == round(1 - 0.445016, 6) and rates.lower(0, 5) == 0
+
+
+@pytest.mark.parametrize("weights", proof.HALVES)
+def test_halves(weights: str) -> None:
+    """Right outputs of halves match, and faults are found."""
+    subject = proof.Subject("mlp", weights)
+    rows = [*proof.right_programs(subject, "portable", 3),
+            *proof.output_faults(subject, "portable", 1),
+            *proof.weight_faults(subject, "portable", 1, 1)]  # fmt: skip
+    assert not [row for row in rows if row.is_alarm or row.is_accepted or row.named is False]
+    assert sum(row.counts for row in rows) > 10
+    assert [row.verdict for row in rows[:3]] == ["match"] * 3
 
 
 def test_the_proof_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:

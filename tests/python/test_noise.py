@@ -1,0 +1,374 @@
+"""Modelled rounding noise against the true rounding error, operator by operator, dtype by dtype.
+
+The true error is eager's distance from float64, or that of a float32 sum of one term after the
+other, which other implementations compute, if that is larger. The noise that random rounding makes
+must be neither much smaller (right programs would be rejected) nor much larger (wrong programs
+would be accepted), with few terms and with many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from executorch_c.check import sums
+from executorch_c.check.noise import RandomRounding
+from executorch_c.inspect.families import unsuffixed
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+BAND = 0.5, 8.0
+"""Limits of the RMS noise, in units of the RMS of the true error."""
+SEEDS = 8
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+RANDOM = torch.Generator().manual_seed(0)
+
+Function = Callable[..., Any]
+Make = Callable[[int], "tuple[Function, tuple[Any, ...]]"]
+
+
+def R(*shape: int) -> Any:  # noqa: N802
+    """Return normal random numbers."""
+    return torch.randn(*shape, generator=RANDOM)
+
+
+def uniform(*shape: int) -> Any:
+    return torch.rand(*shape, generator=RANDOM)
+
+
+def added(terms: Any) -> Any:
+    """Return the sums along the last axis in float32, one term after the other."""
+    return torch.from_numpy(np.add.accumulate(terms.numpy(), axis=-1, dtype=np.float32)[..., -1])
+
+
+def products(a: Any, b: Any) -> Any:
+    """Return the matrix product, with sums of one term after the other."""
+    return added(a[..., :, None, :] * b.transpose(-1, -2)[..., None, :, :].contiguous())
+
+
+def normalized(x: Any, eps: float = 1e-5) -> Any:
+    """Return the layer norm of the last axis, likewise."""
+    mean = added(x)[..., None] / x.shape[-1]
+    variance = added((x - mean).square())[..., None] / x.shape[-1]
+    return (x - mean) * (variance + eps).rsqrt()
+
+
+def square_mean(x: Any, eps: float = 1.2e-7) -> Any:
+    return x * (added(x.square())[..., None] / x.shape[-1] + eps).rsqrt()
+
+
+def exponentials(x: Any) -> Any:
+    return (x - x.amax(-1, keepdim=True)).exp()
+
+
+def deviations(x: Any) -> Any:
+    mean = added(x)[..., None] / x.shape[-1]
+    return added((x - mean).square()) / (x.shape[-1] - 1)
+
+
+def channels(x: Any, groups: int) -> Any:
+    return normalized(x.reshape(x.shape[0], groups, -1)).reshape(x.shape)
+
+
+def trained(x: Any) -> Any:
+    flat = x.transpose(0, 1).reshape(x.shape[1], -1)
+    return normalized(flat).view(x.shape[1], x.shape[0], *x.shape[2:]).transpose(0, 1)
+
+
+def reduction(function: Function) -> Make:
+    return lambda n: (function, (R(64, n),))
+
+
+def images(function: Function, channels: int = 8, dims: int = 2) -> Make:
+    return lambda n: (function, (R(2, channels, *[n] * dims),))
+
+
+def written(function: Function) -> Make:
+    """Return a case that writes 8 * n rows to 8 places at random."""
+
+    def make(n: int) -> tuple[Function, tuple[Any, ...]]:
+        index = torch.randint(0, 8, (8 * n,), generator=RANDOM)
+        return lambda x, source: function(x, index, source), (R(8, 4), R(8 * n, 4))
+
+    return make
+
+
+def bags(mode: str) -> Make:
+    def make(n: int) -> tuple[Function, tuple[Any, ...]]:
+        index = torch.randint(0, 50, (16, n), generator=RANDOM)
+        return lambda weight: F.embedding_bag(index, weight, mode=mode), (R(50, 16),)
+
+    return make
+
+
+def recurrent(kind: str) -> Make:
+    def make(n: int) -> tuple[Function, tuple[Any, ...]]:
+        weights = [parameter.detach() for parameter in getattr(torch.nn, kind)(n, n).parameters()]
+        state = torch.zeros(1, 2, n)
+
+        def run(x: Any, *weights: Any) -> Any:
+            start = state.to(x.dtype)
+            hidden: Any = (start, start) if kind == "LSTM" else start
+            options = (list(weights), True, 1, 0.0, False, False, False)
+            return getattr(torch, kind.lower())(x, hidden, *options)[0]
+
+        return run, (R(6, 2, n), *weights)
+
+    return make
+
+
+def resized(mode: str, dims: int, **options: Any) -> Make:
+    def make(n: int) -> tuple[Function, tuple[Any, ...]]:
+        return lambda x: F.interpolate(x, size=n, mode=mode, **options), (R(2, 4, *[17] * dims),)
+
+    return make
+
+
+def sampled(mode: str, dims: int) -> Make:
+    def make(n: int) -> tuple[Function, tuple[Any, ...]]:
+        grid = uniform(2, *[7] * dims, dims) * 1.8 - 0.9
+        return lambda x, g: F.grid_sample(x, g, mode, align_corners=False), (R(2, 4, *[n] * dims),
+                                                                             grid)  # fmt: skip
+
+    return make
+
+
+def convolved(function: Function, dims: int, groups: int = 1, transposed: bool = False) -> Make:
+    def make(n: int) -> tuple[Function, tuple[Any, ...]]:
+        sizes = (groups * n, 8 // groups) if transposed else (8, n)
+        weight = R(*sizes, *[3] * dims) / (n * 3**dims) ** 0.5
+        return function, (R(1, groups * n, *[7] * dims), weight)
+
+    return make
+
+
+def matrices(*shapes: tuple[Any, ...]) -> Callable[[Function], Make]:
+    """Return a maker of cases with tensors of some shapes, in which "n" is the number of terms."""
+
+    def of(function: Function) -> Make:
+        return lambda n: (function, tuple(
+            R(*(n if size == "n" else size for size in shape)) for shape in shapes))  # fmt: skip
+
+    return of
+
+
+AB = matrices((8, "n"), ("n", 16))
+FEW_MANY = 16, 4096
+
+CASES: dict[str, tuple[Make, tuple[int, ...], Function | None]] = {
+    "mm": (AB(torch.mm), FEW_MANY, products),
+    "bmm": (matrices((2, 8, "n"), (2, "n", 16))(torch.bmm), FEW_MANY, products),
+    "linear": (matrices((8, "n"), (16, "n"), (16,))(F.linear), FEW_MANY,
+               lambda x, w, b: products(x, w.T) + b),
+    "addmm": (matrices((8, 16), (8, "n"), ("n", 16))(torch.addmm), FEW_MANY,
+              lambda c, a, b: c + products(a, b)),
+    "mv": (matrices((32, "n"), ("n",))(torch.mv), FEW_MANY, lambda a, b: added(a * b)),
+    "addmv": (matrices((32,), (32, "n"), ("n",))(torch.addmv), FEW_MANY,
+              lambda c, a, b: c + added(a * b)),
+    "dot": (matrices((64, "n"), (64, "n"))(
+        lambda a, b: torch.stack([torch.dot(x, y) for x, y in zip(a, b)])), FEW_MANY,
+        lambda a, b: added(a * b)),
+    "baddbmm": (matrices((2, 8, 16), (2, 8, "n"), (2, "n", 16))(torch.baddbmm), FEW_MANY,
+                lambda c, a, b: c + products(a, b)),
+    "addbmm": (matrices((8, 16), (4, 8, "n"), (4, "n", 16))(torch.addbmm), (16, 1024),
+               lambda c, a, b: c + products(torch.cat([*a], 1), torch.cat([*b], 0))),
+    "einsum": (matrices((2, 8, "n"), (2, 8, "n"))(
+        lambda a, b: torch.einsum("bik,bjk->bij", a, b)), FEW_MANY, None),
+    "bilinear": (lambda n: (F.bilinear, (R(4, n), R(4, n), R(8, n, n))), (8, 64),
+                 lambda x, y, w: added((x[:, None, :, None] * w * y[:, None, None]).flatten(2))),
+    "conv1d": (convolved(F.conv1d, 1), (4, 512), None),
+    "conv2d": (convolved(lambda x, w: F.conv2d(x, w, padding=1), 2), (4, 128), None),
+    "conv3d": (convolved(F.conv3d, 3), (4, 32), None),
+    "conv2d, groups": (convolved(lambda x, w: F.conv2d(x, w, groups=2), 2, 2), (4, 64), None),
+    "conv2d, depthwise": (lambda n: (lambda x, w: F.conv2d(x, w, groups=16),
+                                     (R(1, 16, 16, 16), R(16, 1, n, n))), (3, 9), None),
+    "conv_transpose1d": (convolved(F.conv_transpose1d, 1, transposed=True), (4, 512), None),
+    "conv_transpose2d": (convolved(F.conv_transpose2d, 2, transposed=True), (4, 64), None),
+    "conv_transpose2d, stride": (convolved(lambda x, w: F.conv_transpose2d(x, w, stride=2), 2,
+                                           transposed=True), (4, 128), None),
+    "conv_transpose2d, groups": (convolved(lambda x, w: F.conv_transpose2d(x, w, groups=2), 2, 2,
+                                           transposed=True), (4, 64), None),
+    "attention, keys": (matrices((1, 2, "n", 16), (1, 2, "n", 16), (1, 2, "n", 16))(
+        F.scaled_dot_product_attention), (16, 512), None),
+    "attention, width": (matrices((1, 2, 16, "n"), (1, 2, 16, "n"), (1, 2, 16, "n"))(
+        F.scaled_dot_product_attention), (16, 512), None),
+    "softmax": (reduction(lambda x: x.softmax(-1)), FEW_MANY,
+                lambda x: exponentials(x) / added(exponentials(x))[:, None]),
+    "log_softmax": (reduction(lambda x: x.log_softmax(-1)), FEW_MANY,
+                    lambda x: x - x.amax(-1, keepdim=True) - added(exponentials(x)).log()[:, None]),
+    "logsumexp": (reduction(lambda x: x.logsumexp(-1)), FEW_MANY,
+                  lambda x: x.amax(-1) + added(exponentials(x)).log()),
+    "logcumsumexp": (reduction(lambda x: x.logcumsumexp(-1)), FEW_MANY, None),
+    "layer_norm": (reduction(lambda x: F.layer_norm(x, x.shape[-1:])), FEW_MANY, normalized),
+    "layer_norm, offset": (lambda n: (lambda x: F.layer_norm(x, x.shape[-1:]), (R(16, n) + 10,)),
+                           FEW_MANY, normalized),
+    "layer_norm, long": (lambda n: (lambda x: F.layer_norm(x, (16,)), (R(1, n, 16),)), (16, 1024),
+                         normalized),
+    "group_norm": (images(lambda x: F.group_norm(x, 4)), (4, 32), lambda x: channels(x, 4)),
+    "group_norm, offset": (lambda n: (lambda x: F.group_norm(x, 4), (R(2, 8, n, n) + 10,)),
+                           (4, 32), lambda x: channels(x, 4)),
+    "batch_norm": (lambda n: (F.batch_norm, (R(2, 8, n, n), R(8), uniform(8) + 0.5)), (4, 32),
+                   None),
+    "batch_norm, training": (images(lambda x: F.batch_norm(x, None, None, training=True)), (4, 32),
+                             trained),
+    "instance_norm": (images(F.instance_norm), (4, 32), lambda x: channels(x, 8)),
+    "rms_norm": (reduction(lambda x: F.rms_norm(x, x.shape[-1:])), FEW_MANY, square_mean),
+    "sum": (reduction(lambda x: x.sum(-1)), FEW_MANY, added),
+    "sum, positive": (lambda n: (lambda x: x.sum(-1), (uniform(64, n),)), FEW_MANY, added),
+    "nansum": (reduction(lambda x: x.nansum(-1)), FEW_MANY, added),
+    "mean": (reduction(lambda x: x.mean(-1)), FEW_MANY, lambda x: added(x) / x.shape[-1]),
+    "mean, positive": (lambda n: (lambda x: x.mean(-1), (uniform(64, n),)), FEW_MANY,
+                       lambda x: added(x) / x.shape[-1]),
+    "var": (reduction(lambda x: x.var(-1)), FEW_MANY, deviations),
+    "std": (reduction(lambda x: x.std(-1)), FEW_MANY, lambda x: deviations(x).sqrt()),
+    "var_mean": (reduction(lambda x: torch.var_mean(x, -1)[0]), FEW_MANY, deviations),
+    "vector_norm": (reduction(lambda x: torch.linalg.vector_norm(x, dim=-1)), FEW_MANY,
+                    lambda x: added(x.square()).sqrt()),
+    "vector_norm, 1": (reduction(lambda x: torch.linalg.vector_norm(x, 1, dim=-1)), FEW_MANY,
+                       lambda x: added(x.abs())),
+    "prod": (lambda n: (lambda x: x.prod(-1), (1 + R(64, n) / (2 * n**0.5),)), (4, 256), None),
+    "cumsum": (reduction(lambda x: x.cumsum(-1)), FEW_MANY,
+               lambda x: torch.from_numpy(np.add.accumulate(x.numpy(), -1))),
+    "cumprod": (lambda n: (lambda x: x.cumprod(-1), (1 + R(64, n) / (2 * n**0.5),)), (4, 256),
+                lambda x: torch.from_numpy(np.multiply.accumulate(x.numpy(), -1))),
+    "trace": (lambda n: (lambda x: torch.stack([torch.trace(one) for one in x]), (R(64, n, n),)),
+              (4, 64), lambda x: added(x.diagonal(dim1=1, dim2=2).contiguous())),
+    "mse_loss": (matrices((64, "n"), (64, "n"))(
+        lambda a, b: torch.stack([F.mse_loss(x, y) for x, y in zip(a, b)])), FEW_MANY,
+        lambda a, b: added((a - b).square()) / a.shape[-1]),
+    "avg_pool1d": (lambda n: (lambda x: F.avg_pool1d(x, n), (R(2, 8, 256),)), (4, 128), None),
+    "avg_pool2d": (lambda n: (lambda x: F.avg_pool2d(x, n), (R(2, 8, 64, 64),)), (2, 32), None),
+    "avg_pool2d, overlapping": (lambda n: (lambda x: F.avg_pool2d(x, n, 1), (R(2, 2, 40, 40),)),
+                                (3, 20), None),
+    "avg_pool3d": (lambda n: (lambda x: F.avg_pool3d(x, n), (R(2, 4, 16, 16, 16),)), (2, 8), None),
+    "adaptive_avg_pool1d": (images(lambda x: F.adaptive_avg_pool1d(x, 4), dims=1), (16, 256), None),
+    "adaptive_avg_pool2d": (images(lambda x: F.adaptive_avg_pool2d(x, 3)), (8, 64), None),
+    "adaptive_avg_pool3d": (images(lambda x: F.adaptive_avg_pool3d(x, 3), 2, 3), (8, 16), None),
+    "upsample_linear1d": (resized("linear", 1), (33, 250), None),
+    "upsample_bilinear2d": (resized("bilinear", 2), (33, 100), None),
+    "upsample_bilinear2d, corners": (resized("bilinear", 2, align_corners=True), (33, 100), None),
+    "upsample_bilinear2d, twice": (resized("bilinear", 2), (34, 68), None),
+    "upsample_bicubic2d": (resized("bicubic", 2), (33, 100), None),
+    "upsample_trilinear3d": (resized("trilinear", 3), (15, 30), None),
+    "upsample_bilinear2d_aa": (resized("bilinear", 2, antialias=True), (3, 8), None),
+    "upsample_bicubic2d_aa": (resized("bicubic", 2, antialias=True), (3, 8), None),
+    "grid_sample": (sampled("bilinear", 2), (8, 64), None),
+    "grid_sample, bicubic": (sampled("bicubic", 2), (8, 64), None),
+    "grid_sample, 3d": (sampled("bilinear", 3), (8, 16), None),
+    "embedding_bag, sum": (bags("sum"), (4, 512), None),
+    "embedding_bag, mean": (bags("mean"), (4, 512), None),
+    "cdist": (matrices((8, "n"), (9, "n"))(torch.cdist), (4, 1024), None),
+    "cdist, 1": (matrices((8, "n"), (9, "n"))(lambda a, b: torch.cdist(a, b, 1.0)), (4, 1024),
+                 None),
+    "cdist of products": (matrices((8, "n"), (9, "n"))(lambda a, b: torch.cdist(
+        a, b, compute_mode="use_mm_for_euclid_dist")), (4, 1024), None),
+    "pdist": (matrices((8, "n"))(F.pdist), (4, 256), lambda x: added(
+        (x[:, None] - x[None]).square()).sqrt()[tuple(torch.triu_indices(8, 8, 1))]),
+    "rfft": (matrices((4, "n"))(lambda x: torch.view_as_real(torch.fft.rfft(x))), FEW_MANY, None),
+    "fft2": (matrices((2, "n", "n"))(lambda x: torch.view_as_real(torch.fft.fft2(x))), (8, 64),
+             None),
+    "irfft": (matrices((4, "n", 2))(lambda x: torch.fft.irfft(torch.view_as_complex(x))),
+              FEW_MANY, None),
+    "lstm": (recurrent("LSTM"), (8, 64), None),
+    "gru": (recurrent("GRU"), (8, 64), None),
+    "index_add": (written(lambda x, i, s: x.index_add(0, i, s)), (4, 1024), None),
+    "index_add_": (written(lambda x, i, s: x.clone().index_add_(0, i, s)), (4, 1024), None),
+    "index_reduce": (written(lambda x, i, s: x.index_reduce(0, i, s, "mean")), (4, 64), None),
+    "index_put": (written(lambda x, i, s: x.index_put((i,), s, accumulate=True)), (4, 1024), None),
+    "scatter_add": (written(lambda x, i, s: x.scatter_add(0, i[:, None].expand(-1, 4), s)),
+                    (4, 1024), None),
+    "scatter_reduce, mean": (written(lambda x, i, s: x.scatter_reduce(
+        0, i[:, None].expand(-1, 4), s, "mean")), (4, 1024), None),
+    "scatter_reduce, prod": (written(lambda x, i, s: x.scatter_reduce(
+        0, i[:, None].expand(-1, 4), 1 + s / 20, "prod")), (4, 16), None),
+    "col2im": (lambda n: (lambda x: F.fold(x, (12, 12), n), (R(1, 4 * n * n, (13 - n) ** 2),)),
+               (2, 5), None),
+    "linalg.inv": (lambda n: (torch.linalg.inv, (R(n, n) + n * torch.eye(n),)), (4, 32), None),
+    "linalg.solve": (lambda n: (torch.linalg.solve, (R(n, n) + n * torch.eye(n), R(n, 2))),
+                     (4, 32), None),
+}  # fmt: skip
+"""Function and tensors for a number of terms; small and large numbers; the same with float32 sums
+of one term after the other, if eager adds in another order."""
+
+NOT_IN_HALF = ("not implemented for", "Low precision", "Unsupported dtype", "MKL FFT", "half")
+"""Texts of eager's errors where an operator does not take halves."""
+
+
+def rms(values: Any) -> float:
+    return float(values.double().square().mean().sqrt())
+
+
+def errors(function: Function, tensors: Any, dtype: Any, in_order: Function | None) -> float:
+    """Return the RMS of the true rounding error."""
+    exact = function(*(t.to(dtype).double() for t in tensors))
+    found = [rms(function(*(t.to(dtype) for t in tensors)).double() - exact)]
+    if in_order is not None and dtype == torch.float32:
+        found.append(rms(in_order(*tensors).double() - exact))
+    return max(found)
+
+
+def modelled(function: Function, tensors: Any, dtype: Any) -> float:
+    """Return the RMS of the noise that random rounding makes."""
+    given = [t.to(dtype) for t in tensors]
+    right, runs = function(*given).double(), []
+    for seed in range(SEEDS):
+        with RandomRounding(37 * seed + 5):
+            runs.append(function(*given).double() - right)
+    return rms(torch.stack(runs))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype)[6:])
+@pytest.mark.parametrize("name", CASES)
+@torch.no_grad()
+def test_noise_of_an_operator(name: str, dtype: Any) -> None:
+    RANDOM.manual_seed(0)
+    torch.manual_seed(0)
+    make, sizes, in_order = CASES[name]
+    for n in sizes:
+        function, tensors = make(n)
+        try:
+            true = errors(function, tensors, dtype, in_order)
+        except (RuntimeError, NotImplementedError) as error:
+            assert dtype != torch.float32 and any(text in str(error) for text in NOT_IN_HALF)
+            return  # eager has no such operator of halves
+        ratio = modelled(function, tensors, dtype) / true
+        assert BAND[0] <= ratio <= BAND[1], f"{n} terms: {ratio:.2g}"
+
+
+class Names(TorchDispatchMode):
+    """Collects the names of operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(unsuffixed(func._schema.name))
+        return func(*args, **(kwargs or {}))
+
+
+@torch.no_grad()
+def test_every_sum_is_measured() -> None:
+    """Rows of the table are in a case; the others are names that eager decomposes, of which the
+    graphs of programs consist, or that have the same kernel as a measured one."""
+    mode = Names()
+    for make, sizes, _ in CASES.values():
+        function, tensors = make(sizes[0])
+        with mode:
+            function(*tensors)
+    alike = set(sums.TABLE) - mode.names
+    assert alike == {
+        "_addmm_activation", "_convolution", "_embedding_bag", "_fused_rms_norm",
+        "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_safe_softmax",
+        "_scaled_dot_product_attention_math", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
+        "avg_pool1d", "binary_cross_entropy", "convolution_overrideable", "huber_loss", "inner",
+        "inverse", "layer_norm", "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_qr",
+        "linalg_solve_triangular", "linear", "log_softmax", "_linalg_det", "matmul", "norm",
+        "rms_norm", "scaled_dot_product_attention", "smooth_l1_loss", "softmax", "std_mean", "vdot",
+    }  # fmt: skip
