@@ -29,7 +29,7 @@ from executorch_c.debug._graphs.reference import module_of
 
 FLOWS = tuple(name for name, flow in flows.FLOWS.items() if flow.quantizer is not None)
 OPTIONS = Options(rtol=None, atol=None, min_sqnr_db=None, equal_nan=True, check_dtype=True,
-                  kernels="default")  # fmt: skip
+                  kernels="default", delegate_at_load=False)  # fmt: skip
 EPSILON = float(np.finfo(np.float32).eps)
 CALIBRATION = 900
 """First seed of the calibration inputs, which no call of the proof uses."""
