@@ -468,8 +468,8 @@ def _flushed(actual: Array, expected: Array) -> str:
     other = (actual != expected) & ~(np.isnan(actual) & np.isnan(expected))
     if np.any(actual[other]) or not np.all(np.abs(expected[other]) < least):
         return ""
-    return (f"denormal numbers (below {least:.1e}) were flushed to zero, as delegates do: the whole "
-            "difference")  # fmt: skip
+    return (f"denormal numbers (below {least:.1e}) were flushed to zero, as delegates do: the "
+            "whole difference")  # fmt: skip
 
 
 def _too_far(tolerance: Tolerance, spread: float) -> str:
