@@ -42,30 +42,85 @@ uint32_t ecx_define_deconv(ecx_builder *b, const ecx_node *n) {
                   n->flags));
 }
 
-/* Pads the input of a pooling with the lowest number. */
-static uint32_t define_padded(const ecx_builder *b, const ecx_node *n, uint32_t *id) {
+/* Defines a value between the parts of a pooling, of its input's datatype. */
+static enum xnn_status define_between(const ecx_builder *b, const ecx_node *n, const ecx_shape *s,
+                                      uint32_t *id) {
   const ecx_value *in = ecx_in(b->graph, n, 0);
+  const enum xnn_datatype as = ecx_dtypes[in->dtype].as;
+  return in->scheme == ECX_PER_TENSOR
+             ? xnn_define_quantized_tensor_value(b->subgraph, as, in->zero_point, in->scale,
+                                                 s->rank, s->dims, NULL, XNN_INVALID_VALUE_ID, 0,
+                                                 id)
+             : xnn_define_tensor_value(b->subgraph, as, s->rank, s->dims, NULL,
+                                       XNN_INVALID_VALUE_ID, 0, id);
+}
+
+/* Pads the input of a pooling, of shape `s`, with the lowest number. */
+static uint32_t define_padded(const ecx_builder *b, const ecx_node *n, ecx_shape *s,
+                              uint32_t *id) {
   const size_t before[] = {0, POOL(padding_top), POOL(padding_left), 0};
   const size_t after[] = {0, POOL(padding_bottom), POOL(padding_right), 0};
-  enum xnn_datatype as = ecx_dtypes[in->dtype].as;
-  ecx_shape s = in->shape;
-  for (size_t d = 0; d < s.rank; d++) s.dims[d] += before[d] + after[d];
-  enum xnn_status status =
-      in->scheme == ECX_PER_TENSOR
-          ? xnn_define_quantized_tensor_value(b->subgraph, as, in->zero_point, in->scale, s.rank,
-                                              s.dims, NULL, XNN_INVALID_VALUE_ID, 0, id)
-          : xnn_define_tensor_value(b->subgraph, as, s.rank, s.dims, NULL, XNN_INVALID_VALUE_ID, 0,
-                                    id);
+  for (size_t d = 0; d < s->rank; d++) s->dims[d] += before[d] + after[d];
+  enum xnn_status status = define_between(b, n, s, id);
   if (!status)
     status = xnn_define_static_constant_pad(b->subgraph, before, after, -__builtin_inff(),
                                             ecx_in_id(b, n, 0), *id, 0);
   return DONE(b, n, "xnn_define_static_constant_pad", status);
 }
 
+/* Defines the maxima of all windows, at each position, of an input of shape `s`, whose padding is
+ * apart. `*id`: of the input, then of the result. */
+static uint32_t define_maxima(const ecx_builder *b, const ecx_node *n, ecx_shape *s,
+                              uint32_t *id) {
+  const uint32_t in = *id, height = POOL(pooling_height), width = POOL(pooling_width);
+  if (height * width == 1) return EC_BACKEND_OK;
+  s->dims[1] -= (size_t)(height - 1) * POOL(dilation_height);
+  s->dims[2] -= (size_t)(width - 1) * POOL(dilation_width);
+  enum xnn_status status = define_between(b, n, s, id);
+  if (!status)
+    status = xnn_define_max_pooling_2d(b->subgraph, 0, 0, 0, 0, height, width, 1, 1,
+                                       POOL(dilation_height), POOL(dilation_width),
+                                       -__builtin_inff(), __builtin_inff(), in, *id, 0);
+  return DONE(b, n, "xnn_define_max_pooling_2d", status);
+}
+
+/* Defines a conversion to float32 or back. */
+static enum xnn_status define_conversion(const ecx_builder *b, uint32_t in, uint32_t out) {
+  return xnn_define_unary(b->subgraph, xnn_unary_convert, NULL, in, out, 0);
+}
+
+/* Defines the elements of `id`, of shape `s`, at the node's strides: a mean of one element is that
+ * element. XNNPACK has means of floats only. */
+static uint32_t define_strided(const ecx_builder *b, const ecx_node *n, const ecx_shape *s,
+                               uint32_t id) {
+  const bool is_quantised = ecx_in(b->graph, n, 0)->scheme == ECX_PER_TENSOR;
+  const ecx_shape *result = &ecx_out(b->graph, n, 0)->shape;
+  uint32_t floats = id, to = ecx_out_id(b, n, 0);
+  enum xnn_status status = xnn_status_success;
+  if (is_quantised) {
+    status = xnn_define_tensor_value(b->subgraph, xnn_datatype_fp32, s->rank, s->dims, NULL,
+                                     XNN_INVALID_VALUE_ID, 0, &floats);
+    if (!status) status = define_conversion(b, id, floats);
+    if (!status)
+      status = xnn_define_tensor_value(b->subgraph, xnn_datatype_fp32, result->rank, result->dims,
+                                       NULL, XNN_INVALID_VALUE_ID, 0, &to);
+  }
+  if (!status)
+    status = xnn_define_average_pooling_2d(b->subgraph, 0, 0, 0, 0, 1, 1, POOL(stride_height),
+                                           POOL(stride_width), n->min, n->max, floats, to, 0);
+  if (!status && is_quantised) status = define_conversion(b, to, ecx_out_id(b, n, 0));
+  return DONE(b, n, "xnn_define_average_pooling_2d", status);
+}
+
 uint32_t ecx_define_max_pooling(ecx_builder *b, const ecx_node *n) {
-  bool apart = ecx_pads_apart(n);
+  const bool apart = ecx_pads_apart(n);
+  ecx_shape s = ecx_in(b->graph, n, 0)->shape;
   uint32_t id = ecx_in_id(b, n, 0);
-  if (apart) ECX_TRY(define_padded(b, n, &id));
+  if (apart) ECX_TRY(define_padded(b, n, &s, &id));
+  if (ecx_strides_apart(n)) {
+    ECX_TRY(define_maxima(b, n, &s, &id));
+    return define_strided(b, n, &s, id);
+  }
   return DONE(b, n, "xnn_define_max_pooling_2d",
               xnn_define_max_pooling_2d(
                   b->subgraph, apart ? 0 : POOL(padding_top), apart ? 0 : POOL(padding_right),

@@ -197,9 +197,10 @@ uint32_t ecx_shape_deconv(const ecx_call *c, const ecx_graph *g, const ecx_node 
 
 /* ---- pooling and resizing -------------------------------------------------------------------- */
 
+static bool has_padding(const window *w) { return w->before || w->after; }
+
 static bool is_padded_apart(const window *w) {
-  return (w->before || w->after) &&
-         (w->dilation > 1 || w->before >= w->size || w->after >= w->size);
+  return has_padding(w) && (w->dilation > 1 || w->before >= w->size || w->after >= w->size);
 }
 
 static void pooling_windows(const ecx_node *n, window w[2]) {
@@ -214,9 +215,16 @@ static void pooling_windows(const ecx_node *n, window w[2]) {
                   ECX_PARAM(n, Pooling, padding_left), ECX_PARAM(n, Pooling, padding_right)};
 }
 
+bool ecx_strides_apart(const ecx_node *n) {
+  window w[2];
+  pooling_windows(n, w);
+  return w[0].size * w[1].size == 1 || w[0].stride > w[0].size || w[1].stride > w[1].size;
+}
+
 bool ecx_pads_apart(const ecx_node *n) {
   window w[2];
   pooling_windows(n, w);
+  if (ecx_strides_apart(n)) return has_padding(&w[0]) || has_padding(&w[1]);
   return is_padded_apart(&w[0]) || is_padded_apart(&w[1]);
 }
 

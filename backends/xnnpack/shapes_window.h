@@ -9,4 +9,8 @@
  * element under the window is inside. */
 bool ecx_pads_apart(const ecx_node *n);
 
+/* True if the strides of a MaxPooling2d become a separate node: XNNPACK refuses windows of one
+ * element, and strides larger than the window. Its padding is then apart, too. */
+bool ecx_strides_apart(const ecx_node *n);
+
 #endif

@@ -8,6 +8,8 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from exports import export
 from torch import nn
+from xnnpack_graphs import NUMPY, Graph
+from xnnpack_graphs import Tensor as Scheme
 
 from executorch_c import Runtime
 
@@ -20,6 +22,18 @@ NODES = {
     "average pooling": (nn.AvgPool2d(2), (1, 3, 8, 8)),
     "clamp": (nn.Hardtanh(-2, 0.5), (4, 8)),
 }
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "qint8"])
+def test_a_clamp_with_its_bounds_in_the_other_order(dtype: str) -> None:
+    """Its result is the upper bound, as in eager and in ExecuTorch's runtime."""
+    graph, scheme = Graph(), Scheme(0.5, 3) if dtype == "qint8" else None
+    x, y = graph.input((3, 5), dtype, scheme), graph.output((3, 5), dtype, scheme)
+    graph.unary("Clamp", x, y, bounds=(1.5, 0.5))
+    given = np.arange(-7, 8).reshape(3, 5).astype(NUMPY[dtype])
+    program = Runtime.get().load_program(graph.program())
+    (found,) = program.load_method("forward").execute([given])
+    np.testing.assert_array_equal(found, np.full_like(given, 4 if scheme else 0.5))
 
 
 @pytest.mark.parametrize("bounds", [(0.1, 1.0), (-1.0, -0.1), (-0.5, 0.5), (0.25, float("inf"))])

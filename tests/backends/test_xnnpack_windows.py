@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
 
 SIZE = (2, 6, 7, 5)
+SCHEMES = {"qint8": Tensor(0.5, 3), "quint8": Tensor(0.25, 100)}
 
 
 def run(graph: Graph, x: np.ndarray) -> np.ndarray:
@@ -44,11 +46,11 @@ def windows(x: np.ndarray, fill: float, window: Shape, stride: Shape, padding: S
 
 
 def pool(kind: str, dtype: str, shape: Shape, window: Shape, stride: Shape, padding: Shape,
-         dilation: Shape) -> Graph:  # fmt: skip
+         dilation: Shape, **options: Any) -> Graph:  # fmt: skip
     graph = Graph()
-    scheme = Tensor(0.5, 3) if dtype == "qint8" else None
+    scheme = SCHEMES.get(dtype)
     x, y = graph.input(SIZE, dtype, scheme), graph.output(shape, dtype, scheme)
-    graph.pool(kind, x, y, window, stride, padding, dilation)
+    graph.pool(kind, x, y, window, stride, padding, dilation, **options)
     return graph
 
 
@@ -62,25 +64,69 @@ CASES: list[tuple[Shape, Shape, Shape, Shape]] = [
     ((9, 9), (4, 2), (8, 8, 8, 8), (1, 1)),
 ]
 """Window, stride, padding (top, right, bottom, left), dilation."""
+REFUSED: list[tuple[Shape, Shape, Shape, Shape]] = [
+    ((1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
+    ((1, 1), (2, 3), (0, 0, 0, 0), (1, 1)),
+    ((1, 1), (1, 2), (1, 2, 0, 1), (2, 2)),
+    ((2, 2), (3, 3), (0, 0, 0, 0), (1, 1)),
+    ((1, 3), (2, 1), (0, 1, 0, 1), (1, 1)),
+    ((2, 2), (3, 4), (1, 1, 1, 1), (2, 1)),
+    ((6, 7), (9, 9), (0, 0, 0, 0), (1, 1)),
+]
+"""Windows of one element, and strides larger than the window: XNNPACK refuses them, ExecuTorch's
+runtime does not."""
 AVERAGES = [case[:3] for case in CASES if case[3] == (1, 1)]
 AVERAGES += [((2, 2), (3, 3), (1, 1, 1, 1)), ((1, 1), (2, 3), (1, 2, 1, 2))]
+
+
+def elements(dtype: str) -> np.ndarray:
+    """Return an input: most of its numbers are negative, unless they are unsigned."""
+    if dtype == "quint8":
+        return (10 * numbers(*SIZE) + 30).clip(0, 255).astype(np.uint8)
+    numpy = {"fp32": "float32", "fp16": "float16", "qint8": "int8"}[dtype]
+    return (10 * numbers(*SIZE)).astype(numpy) - np.asarray(20, numpy)
 
 
 def names(cases: Sequence[Sequence[Shape]]) -> list[str]:
     return ["-".join("x".join(map(str, part)) for part in case) for case in cases]
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "fp16", "qint8"])
-@pytest.mark.parametrize(("window", "stride", "padding", "dilation"), CASES, ids=names(CASES))
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "qint8", "quint8"])
+@pytest.mark.parametrize(
+    ("window", "stride", "padding", "dilation"), CASES + REFUSED, ids=names(CASES + REFUSED)
+)
 def test_max_pooling(dtype: str, window: Shape, stride: Shape, padding: Shape,
                      dilation: Shape) -> None:  # fmt: skip
     """The largest element inside the image; the minimum of the dtype without one."""
-    numpy = {"fp32": "float32", "fp16": "float16", "qint8": "int8"}[dtype]
-    x = (10 * numbers(*SIZE)).astype(numpy) - np.asarray(20, numpy)
-    least = -128 if dtype == "qint8" else -np.inf
+    x = elements(dtype)
+    least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     expected = windows(x, least, window, stride, padding, dilation).max(-1)
     graph = pool("MaxPooling2d", dtype, expected.shape, window, stride, padding, dilation)
     np.testing.assert_array_equal(run(graph, x), expected)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "qint8", "quint8"])
+def test_bounds_of_strided_maxima(dtype: str) -> None:
+    """A clamp that the exporter fused into the pooling."""
+    x = elements(dtype)
+    window, stride = (2, 1), (1, 2)
+    expected = windows(x, 0, window, stride, (0, 0, 0, 0), (1, 1)).max(-1)
+    low, high = {"qint8": (-24, 5), "quint8": (12, 40)}.get(dtype, (-14.0, 2.5))
+    scheme = SCHEMES.get(dtype, Tensor(1.0))
+    bounds = tuple((limit - scheme.zero_point) * scheme.scale for limit in (low, high))
+    graph = pool("MaxPooling2d", dtype, expected.shape, window, stride, (0, 0, 0, 0), (1, 1),
+                 bounds=bounds)  # fmt: skip
+    np.testing.assert_array_equal(run(graph, x), expected.clip(low, high))
+
+
+def test_strided_maxima_of_other_sizes() -> None:
+    """A program with dynamic shapes, also with infinity."""
+    graph = pool("MaxPooling2d", "fp32", (2, 3, 4, 5), (1, 1), (2, 2), (0, 0, 0, 0), (1, 1))
+    method = et.Runtime.get().load_program(graph.program()).load_method("forward")
+    for size in (SIZE, (1, 1, 1, 5), (2, 5, 6, 5), (1, 6, 3, 5), SIZE):
+        x = numbers(*size)
+        x.reshape(-1)[:2] = np.inf, -np.inf
+        np.testing.assert_array_equal(method.execute([x])[0], x[:, ::2, ::2])
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])

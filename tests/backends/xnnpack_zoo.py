@@ -326,6 +326,7 @@ add(
     "XNNMaxPooling2d",
 )
 add("batch_norm", lambda: norm_after(nn.Identity()), [IMAGE], "XNNDepthwiseConv2d")
+add("max_pool_1x1", lambda: nn.MaxPool2d(1), [IMAGE], "XNNMaxPooling2d")
 add("max_pool_ceil", lambda: nn.MaxPool2d(2, 2, ceil_mode=True), [IMAGE], "XNNMaxPooling2d")
 add("max_pool_dilated", lambda: nn.MaxPool2d(2, 1, dilation=2), [IMAGE], "XNNMaxPooling2d")
 add(
