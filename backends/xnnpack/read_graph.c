@@ -151,7 +151,8 @@ static uint32_t read_bounds(const reader *r, ec_fb_table table, ecx_node *n) {
   ec_fb_table bounds = ec_fb_child(table, ECX_Node_min_max);
   n->min = bounds ? ec_fb_f32(bounds, ECX_MinMax_min) : -__builtin_inff();
   n->max = bounds ? ec_fb_f32(bounds, ECX_MinMax_max) : __builtin_inff();
-  if (n->kind->fusion != ECX_FUSION_CLAMPED && n->min > n->max) n->min = n->max; /* as torch.clamp */
+  /* As torch.clamp does: */
+  if (n->kind->fusion != ECX_FUSION_CLAMPED && n->min > n->max) n->min = n->max;
   if (n->min <= n->max) return EC_BACKEND_OK;
   return ecx_fail_node(r->c, n, EC_BACKEND_INVALID_PROGRAM, "bounds %g and %g of its result",
                        n->min, n->max);
