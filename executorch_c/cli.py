@@ -123,6 +123,7 @@ def _error(error: BaseException, args: argparse.Namespace) -> int:
     model = getattr(args, "model", None)
     if model and not any(os.path.basename(name) in text for name in named if "." in name):
         text = f"{model}: {text}"
+    text = "; ".join([text, *getattr(error, "__notes__", ())])
     print("executorch-c: error: " + visible(" ".join(text.split())), file=sys.stderr)
     return RUNTIME_ERROR
 

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from executorch_c.check.stages import stage
+
 
 class Parser(Protocol):
     """A parser or an argument group."""
@@ -71,7 +73,8 @@ def made(text: str) -> tuple[Any, Sequence[Any] | Any | None, dict[str, Any]]:
 
     Raises ValueError if the function returns another type.
     """
-    found = find(text)()
+    with stage("make"):
+        found = find(text)()
     parts = found if isinstance(found, tuple) else (found,)
     if len(parts) not in (1, 2, 3) or parts[0] is None:
         raise ValueError(

@@ -18,6 +18,7 @@ import torch
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from executorch_c.check import ties
 from executorch_c.check.absolute import errors_of
 from executorch_c.check.sums import HALVES, TABLE, WIDE_EPSILON, Terms, terms_of
 from executorch_c.compare import tolerance
@@ -114,7 +115,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, seed: int, epsilon: float = 0.0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._pool = _pool()
+        self._pool, self._seed = _pool(), seed
         self._at = seed * 104_729 % POOL
         self._ties_at, self._side = seed // 2 * 15_485_863 % POOL, 1 - 2 * (seed % 2)
         self._epsilon = epsilon
@@ -123,6 +124,8 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         name, kwargs = unsuffixed(func._schema.name), kwargs or {}
         if name.startswith("quantize_"):
             return func(*self._near_ties(*args), **kwargs)
+        if name in ties.OPERATORS and self._seed:
+            return ties.in_another_order(func, name, args, kwargs)
         aliases = [one.alias_info for one in func._schema.returns]
         writes = any(a is not None and a.is_write for a in aliases)
         before = (args[0].clone(), *args[1:]) if writes and name in TABLE else args

@@ -21,6 +21,7 @@ from executorch_c.check.flows import Call, Subject
 from executorch_c.check.judge import Audit, Judge, Noise, QuantizedJudge
 from executorch_c.check.plan import Plan, first_line, flat
 from executorch_c.check.reference import Eager
+from executorch_c.check.stages import check_fit, stage
 from executorch_c.check.result import CheckedCase, CheckResult
 from executorch_c.compare.arrays import Comparison, compare, joined, of_call
 from executorch_c.compare.limits import Limit, Limits, about
@@ -116,7 +117,8 @@ class Check:
         """Run both sides of one case, whatever the export allows."""
         inputs = tuple(flat(call) for call in case.calls)
         try:
-            expected = self.oracle(case.calls)
+            with stage("eager", self.eager.model):
+                expected = self.oracle(case.calls)
         except Exception as error:
             if (simpler := self._simpler(case)) is not None:
                 return self._run(simpler)
@@ -378,20 +380,28 @@ def check_model(
     example = _example(inputs, exported)
     real = making.real_cases(real_inputs, example)
     eager = Eager(module)
-    _require_deterministic(eager, example)
+    with stage("eager", module):
+        _require_deterministic(eager, example)
 
     def exporter() -> Any:
-        return exported if exported is not None else flows.export(module, example, dynamic_shapes)
+        with stage("export", module):
+            if exported is not None:
+                return exported
+            return flows.export(module, example, dynamic_shapes)
 
     with Progress("check", progress) as say:
-        subject = flows.subject(
-            flow, program, exporter, dynamic_shapes=dynamic_shapes,
-            samples=[example, *chain.from_iterable(real)], method=method, data_path=data_path,
-            say=say,
-        )  # fmt: skip
+        with stage("lower" if program is None else "load", module):
+            subject = flows.subject(
+                flow, program, exporter, dynamic_shapes=dynamic_shapes,
+                samples=[example, *chain.from_iterable(real)], method=method, data_path=data_path,
+                say=say,
+            )  # fmt: skip
         subject.complete(exported)
         subject.notes += [remark] if remark else []
-        check = Check(subject, eager, method, options, example)
+        with stage("load", module):
+            check = Check(subject, eager, method, options, example)
+            if program is not None:
+                check_fit(check.meta, flat(example))
         plan = Plan(check, real, n_random, seed)
         cases = tuple(_cases(check, plan, say))
         return _result(check, plan, cases, model, time.perf_counter() - start)

@@ -336,7 +336,7 @@ def compare_output(
     found: Judgement = tolerance.judge(a, e, limits, equal_nan)
     verdict: Verdict = "differ" if problem is not None else found.verdict
     judged = verdict == "match" and limits.kind not in ("quantized", "grid")
-    note = describe_unresolved(a, e) if judged else ""
+    note = (limits.exempted(a, e) or describe_unresolved(a, e)) if judged else ""
     return OutputComparison(index, a.dtype.name, a.shape, verdict, found.reason, limits,
                             found.metrics, problem, name, note)  # fmt: skip
 

@@ -8,6 +8,12 @@ from executorch_c._arrays import Array
 
 SLICE = 16
 """Minimum number of elements of a slice with a scale of its own."""
+CHANCE = 1e-8
+"""Largest probability (RMS of the slice / RMS of the whole) ** n of a smaller slice of n elements
+with a scale of its own: so many elements of the whole's scale are not all so small by chance."""
+LEAST_RATIO = 1e-5
+"""Smallest ratio of such a slice to the whole: below it, a slice may be what is left where large
+numbers cancel."""
 SLICE_FLOOR = 0.01
 """Minimum scale of a slice, relative to the scale of the whole array: large elements cause errors
 elsewhere."""
@@ -73,9 +79,9 @@ def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> 
     """Return the scale around each element: the magnitude that its error is relative to.
 
     The scale is the RMS of the elements of its slice (all elements with the same index on one
-    axis), in the slice where it is smallest; slices of fewer than SLICE elements do not count, and
-    it is at least SLICE_FLOOR of the RMS of the whole. Mask values count only for
-    mask values.
+    axis), in the slice where it is smallest; of fewer than SLICE elements, only slices count that
+    are too small for CHANCE. It is at least SLICE_FLOOR of the RMS of the whole. Mask values count
+    only for mask values.
 
     Args:
         magnitudes: Non-negative float64.
@@ -94,14 +100,17 @@ def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> 
         scale = np.full(body.shape, whole)
         for axis in range(body.ndim if body.ndim > 1 or fine else 0):
             size = body.size // max(body.shape[axis], 1)
-            if body.shape[axis] < 2 or (size < SLICE and not fine):
+            if body.shape[axis] < 2 or (size < 2 and not fine):
                 continue
             sums, kept = by_slice(squares, axis), of_slices(masked, axis, size)
-            if size < SLICE:
+            if size < SLICE and fine:
                 small = small_slices(sums, kept, whole)
                 sums, kept = by_run(sums, small), by_run(kept, small)
-            means = np.where(kept >= (RUN if size < SLICE else SLICE),
-                             sums / np.maximum(kept, 1), whole)  # fmt: skip
+            means = sums / np.maximum(kept, 1)
+            counts = kept >= (RUN if size < SLICE and fine else SLICE)
+            if not fine:
+                counts |= _not_by_chance(means / whole, kept)
+            means = np.where(counts, means, whole)
             shape = [-1 if at == axis else 1 for at in range(body.ndim)]
             scale = np.minimum(scale, means.reshape(shape))
         floor = FINE_FLOOR if fine else SLICE_FLOOR
@@ -109,6 +118,19 @@ def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> 
     if masked is not None:
         scale = np.where(masked, magnitudes, scale)
     return scale
+
+
+def _not_by_chance(ratios: Array, kept: Array | int) -> Array:
+    """Return which slices are too small for CHANCE.
+
+    Args:
+        ratios: Mean square of each slice, relative to the whole's.
+        kept: Number of elements that count, of each slice.
+    """
+    with np.errstate(all="ignore"):
+        found: Array = ((np.asarray(kept) >= 2) & (ratios >= LEAST_RATIO**2)
+                        & (ratios ** (np.asarray(kept) / 2) <= CHANCE))  # fmt: skip
+    return found
 
 
 def by_slice(values: Array, axis: int) -> Array:

@@ -31,6 +31,7 @@ from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import count_problem
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.scale import widened
+from executorch_c.debug import unmatched
 from executorch_c.debug._graph_noise import GraphNoise
 from executorch_c.debug._graphs.layouts import nearest
 from executorch_c.debug._graphs.names import (
@@ -49,6 +50,7 @@ from executorch_c.debug._runs import Runs, causes_of
 from executorch_c.debug.report import NodeError, NodeVerdict
 
 if TYPE_CHECKING:
+    from executorch_c.debug._matching.parting import Parting
     from torch.fx import Node
 
 LAST = 1 << 62
@@ -110,6 +112,10 @@ class Walk:
         self.misshapen = matches.misshapen
         self.last = {match.nodes[-1]: match for match in matches.found}
         """Matches by the node at which they are judged."""
+        self.added = {d.first: d.added() for m in matches.found if (d := m.direct) is not None}
+        """Operators that only the program has, by the node that reads their results."""
+        self.causes_of_added: dict[object, frozenset[int]] = {}
+        """Rows of these operators, by the program's value."""
         self.tainted: set[Node] = set()
         """Nodes whose values of the program carry a fault."""
         self.varying: set[Node] = set()
@@ -174,6 +180,8 @@ class Walk:
                 self._outputs(outputs)
                 break
             self.runs.compute(node)
+            for parting in self.added.get(node, {}).values():
+                self._read_added(node, parting)
             if not self.tainted.isdisjoint(node.all_input_nodes):
                 self.tainted.add(node)
             match = self.last.get(node)
@@ -282,11 +290,26 @@ class Walk:
         layers = tuple(dict.fromkeys(layer for n in path if (layer := module_of(n))))
         # Nodes that a quantiser's passes add have no layer: TOSA's view between mean and linear.
         only = layers[0] if len(layers) == 1 else None
-        return NodeError(
+        error = NodeError(
             0, match.where, name, best.eager.shape, best.dtype, accumulated, best.local, verdict,
             layer_of(match.anchor) or only, source_of(match.anchor),
             parameters=self.graph.parameters_of(path), modules=layers,
         )  # fmt: skip
+        return error if match.parting is None else unmatched.parted(error, match.parting)
+
+    def _read_added(self, reader: Node, parting: Parting) -> None:
+        """Judge an operator that only the program has, and let a node read its result."""
+        fed, eager = self.runs.fed[parting.node], self.runs.eager[parting.node]
+        if parting.source not in self.causes_of_added:
+            error = unmatched.added(parting, fed.value, eager.value, self.limits)
+            self.causes_of_added[parting.source] = frozenset()
+            if error.verdict != "ok":
+                self.causes_of_added[parting.source] = frozenset((len(self.rows),))
+                self.tainted.add(reader)
+            values = as_array(parting.value), as_array(eager.value)
+            self.rows.append(_Row(parting.instead[-1].order, error, parting.node, *values))
+        causes = self.causes_of_added[parting.source]
+        self.runs.read_instead(reader, parting.node, parting.value, causes)
 
     # ---- outputs --------------------------------------------------------------------------
 

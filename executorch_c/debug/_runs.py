@@ -99,6 +99,15 @@ class Runs:
         for one in after:
             self._compute_again(one)
 
+    def read_instead(self, reader: Node, node: Node, value: Any, causes: frozenset[int]) -> None:
+        """Compute the program's value of a node from another value of one of its inputs."""
+        instead = NodeValue(value)
+        instead.causes = causes
+        env = {n: self.fed[n] for n in reader.all_input_nodes}
+        env |= self.fed[reader].env if self.fed[reader] is not self.eager[reader] else {}
+        env[node] = instead
+        self.fed[reader] = NodeValue(call(reader, lambda n: env[n].value), reader, env)
+
     def _compute_again(self, node: Node) -> None:
         before = self.fed[node]
         env = {n: self.fed.get(n, value) for n, value in before.env.items()}

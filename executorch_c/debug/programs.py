@@ -151,8 +151,8 @@ def _with_verdicts(
 
 def _compare(
     a: Recorded, b: Recorded, limits: NodeLimits
-) -> tuple[list[NodeError], list[str], str]:
-    """Return rows, notes, and the reason why nothing can be compared."""
+) -> tuple[list[NodeError], list[str], str, str]:
+    """Return rows, notes, the reason why nothing can be compared, and why no place can be named."""
     same = a.keys == b.keys
     pairs = [(i, i) for i in range(len(a.values))] if same else match(a.values, b.values)
     rows = [
@@ -165,19 +165,19 @@ def _compare(
              f"and {len(b.values):,} in the candidate"]  # fmt: skip
     if not same:
         rows, pairs = _without_mispaired(rows, pairs, ends, notes, a, b)
-    fewer = min(len(a.values), len(b.values))
+    fewer, unlocated = min(len(a.values), len(b.values)), ""
     if not all(row.ok for row in ends) and len(rows) < LEAST_COVERAGE * fewer:
-        notes.append("too few values could be paired to say where the first divergence is")
+        unlocated = f"{len(rows) / fewer:.0%} of the values are paired"
         rows, pairs = [], []
     judged = list(_with_verdicts(rows + ends, pairs, a, b))
     if not judged:
-        return judged, notes, "no values and no outputs were compared"
+        return judged, notes, "no values and no outputs were compared", ""
     values = (a.values[i].data for i, _ in pairs)
     outputs = list(map(as_array, filter(_is_number, a.outputs)))
     inner = (value for value in values if value.size > 1)  # no factors and other numbers
     reason = tolerance.uninformative_ends(outputs)
     reason = reason or tolerance.uninformative_all(chain(inner, outputs))
-    return judged, notes, "" if limits.given else reason
+    return judged, notes, "" if limits.given else reason, unlocated
 
 
 def _without_mispaired(
@@ -215,7 +215,7 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
 
 
 def _report(a: Recorded, b: Recorded, limits: NodeLimits) -> ErrorReport:
-    rows, notes, reason = _compare(a, b, limits)
+    rows, notes, reason, unlocated = _compare(a, b, limits)
     rows = [replace(row, index=i) for i, row in enumerate(rows)]
     growth = _growth(rows)
     if growth and len(rows) > len(b.outputs):
@@ -223,7 +223,7 @@ def _report(a: Recorded, b: Recorded, limits: NodeLimits) -> ErrorReport:
     if a.dropped + b.dropped:
         notes.append(f"{a.dropped + b.dropped:,} values did not fit: give a larger max_bytes")
     title = f"{b.title} compared with {a.title}, method '{a.method}'"
-    return ErrorReport(title, tuple(rows), tuple(notes), reason)
+    return ErrorReport(title, tuple(rows), tuple(notes), reason, unlocated)
 
 
 def compare_programs(

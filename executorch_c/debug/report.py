@@ -33,6 +33,9 @@ Against another program, which cannot run node by node on other inputs:
     amplified    the error is much larger than that of the inputs
 """
 
+EXPORT = "export"
+"""Place of a row about the export: its graph computes another result than the model."""
+
 SHOWN = 12
 """Number of rows of `print(report)`."""
 
@@ -71,6 +74,14 @@ class NodeError:
     """Shape of the reference's result, if it differs."""
     problem: str = ""
     """Difference of an output in dtype, or of their number."""
+    missing: tuple[str, ...] = ()
+    """Operators of the model that no node of the program computes; the value is what the program
+    has in their place."""
+    instead: tuple[str, ...] = ()
+    """Operators of the program that no node of the model is: in the place of `missing`, or one too
+    many."""
+    before: str = ""
+    """Layer before an operator that only the program has."""
 
     @property
     def ok(self) -> bool:
@@ -87,8 +98,10 @@ class NodeError:
     def __str__(self) -> str:
         """Return "aten::convolution.out of 'features.3' (model.py:12), instruction 7"."""
         layer = f" of '{self.module}'" if self.module else ""
+        layer += f" after '{self.before}'" if self.before else ""
         line = f" ({self.line})" if self.source else ""
-        return f"{self.name}{layer}{line}, {self.where}"
+        name = ", ".join(self.missing) or self.name
+        return f"{name}{layer}{line}, {self.where}"
 
 
 def _figure(error: ErrorSize | None) -> str:
@@ -107,6 +120,21 @@ def _mean(row: NodeError) -> str:
         return row.problem
     if row.expected_shape is not None:
         return f"shape {_text.shape(row.shape)}, expected {_text.shape(row.expected_shape)}"
+    return _parting(row) + _size(row)
+
+
+def _parting(row: NodeError) -> str:
+    """Return which operators only one side has; empty where both have the same."""
+    if row.missing:
+        there = f"has {', '.join(row.instead)} there" if row.instead else "has none there"
+        return f"no node of the program computes it, which {there}: "
+    if row.module and row.instead:
+        return f"the program has {', '.join(row.instead)}, the model has none: "
+    return "no node of the model computes it: " if row.instead else ""
+
+
+def _size(row: NodeError) -> str:
+    """Return the size of an error in words."""
     error = row.accumulated if row.local is None or row.verdict != "source" else row.local
     text = f"relative error {error.relative:.2g}"
     if error.mismatched:
@@ -160,6 +188,8 @@ class ErrorReport(Report):
     """Coverage, and values that were left out."""
     reason: str = ""
     """Reason of an inconclusive verdict."""
+    unlocated: str = ""
+    """Reason why the first divergence of outputs that differ is not known."""
 
     SOME: ClassVar[str] = "nodes: the first that is off and those with the largest errors"
     """Description of the rows of `shown`."""
@@ -211,6 +241,11 @@ class ErrorReport(Report):
             if self.verdict == "inconclusive":
                 return f"inconclusive: {self.reason or 'nothing could be compared'}"
             return f"{count} compared, every one is within tolerance"
+        if self.unlocated:
+            return (f"cannot locate: {self.unlocated}; {first}: {_mean(first)}; run explain on the "
+                    "candidate with its PyTorch model, which needs no pairs")  # fmt: skip
+        if first.where == EXPORT:
+            return f"the export changed it: {first}: {_size(first)}"
         if first.verdict == "source":
             return f"first divergence: {first}: {_mean(first)}{self._more(first)}"
         if first.problem or (first.name == "result" and first.expected_shape is not None):

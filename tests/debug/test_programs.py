@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,27 @@ def test_outputs_that_cannot_be_measured() -> None:
     ):
         report = compare_programs(one, export(fn, IMAGE), [IMAGE])
         assert report.verdict == "differ" and text in " ".join(report.summary().split()), report
+
+
+def test_values_that_cannot_be_paired() -> None:
+    """The outputs differ, and nothing leads there: no place is claimed, and what to run is."""
+
+    def chain(fns: Sequence[Callable[[torch.Tensor], torch.Tensor]]) -> Callable[..., torch.Tensor]:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            for one in fns:
+                x = one(x)
+            return x
+
+        return fn
+
+    a = export(chain([torch.sin, torch.exp, torch.tanh, torch.abs, torch.sigmoid] * 2), IMAGE)
+    b = export(chain([torch.cos, torch.atan, torch.erf, torch.neg, torch.relu] * 2), IMAGE)
+    report = compare_programs(a, b, [IMAGE])
+    assert report.verdict == "differ" and report.unlocated, str(report)
+    assert re.match(r"cannot locate: \d+% of the values are paired; result, output 0: ",
+                    report.summary())  # fmt: skip
+    assert "run explain on the candidate with its PyTorch model" in report.summary()
+    assert "first divergence" not in report.summary()
 
 
 def test_errors_that_grow() -> None:

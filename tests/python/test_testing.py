@@ -272,6 +272,36 @@ def wrong_outputs(right: np.ndarray) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("rows", [3, 4, 8, 15])
+def test_scores_of_few_detections(rows: int, rng: np.random.Generator) -> None:
+    """Scores beside boxes have a tolerance of their own in few rows, too."""
+    boxes = rng.uniform(200, 640, (rows, 4)).astype("f4")
+    scores = rng.uniform(0.2, 0.9, (rows, 1)).astype("f4")
+    right = np.concatenate((boxes, scores), 1)
+    assert compare(right * np.float32(1 + 2e-6), right)
+    wrong = right.copy()
+    wrong[rows - 1, 4] += 1e-3  # far less than 1e-5 of the boxes
+    assert compare(wrong, right).verdict == "differ"
+    assert compare(wrong.T.copy(), right.T.copy()).verdict == "differ"
+    wrong = right.copy()
+    wrong[0, 1] += 0.1
+    assert compare(wrong, right).verdict == "differ"
+
+
+def test_small_outputs_have_no_small_slices_by_chance(rng: np.random.Generator) -> None:
+    """Outputs of few rows with errors of 20 roundings of the whole; in some a sum cancels."""
+    for _ in range(3000):
+        shape = tuple(rng.integers(2, 16, 2))
+        right = rng.standard_normal(shape).astype("f4")
+        right.flat[-1] = 3  # not a mask value
+        if rng.random() < 0.2:
+            right[:, 0] = right[:, 1] - right[:, 1]
+        elif rng.random() < 0.2:
+            right[:, 0] = rng.standard_normal(shape[0]) * 1e-7
+        error = rng.uniform(-20, 20, shape) * 2.0**-23 * np.sqrt(np.mean(right**2))
+        assert compare((right + error).astype("f4"), right), (right, error)
+
+
 def test_a_large_slice_hides_no_small_one(rng: np.random.Generator) -> None:
     boxes = rng.uniform(0, 640, (1, 4, 300)).astype("f4")
     scores = rng.uniform(0, 0.1, (1, 80, 300)).astype("f4")

@@ -39,6 +39,8 @@ class Reference:
     notes: tuple[str, ...] = ()
     flat: Any = None
     """A torch.fx.GraphModule without control flow that replaces the program's."""
+    source: Any = None
+    """What torch.export returned, before operators are decomposed; None if that is not known."""
 
     @property
     def module(self) -> Any:
@@ -245,7 +247,7 @@ def _of_module(model: Any, inputs: Sequence[Any]) -> Reference:
         notes = ("the reference is in training mode: call .eval() if the program is not",)
     with torch.no_grad():
         exported = torch.export.export(model, _cast(model, inputs))
-    return Reference(_to_edge(exported), notes=notes)
+    return Reference(_to_edge(exported), notes=notes, source=exported)
 
 
 def _etrecord(manager: Any) -> Any:
@@ -274,7 +276,8 @@ def reference_of(model: Any, inputs: Sequence[Any], method: str) -> Reference:
 
         return _record(parse_etrecord(os.fspath(model)), method)
     if isinstance(model, torch.export.ExportedProgram):
-        return Reference(_exported(model, method))
+        edge = _exported(model, method)
+        return Reference(edge, source=None if edge is model else model)
     if isinstance(model, torch.nn.Module):
         return _of_module(model, inputs)
     if hasattr(model, "edge_dialect_program"):

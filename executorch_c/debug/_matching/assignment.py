@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from executorch_c.debug._graphs.evaluator import Evaluator
 from executorch_c.debug._graphs.names import is_number, kind_of, twins
+from executorch_c.debug._graphs.program import Step
 from executorch_c.debug._matching.candidates import Found, Front, Guess
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from executorch_c.debug._graphs.program import Step
     from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._matching.parting import Parting
 
 NEAR = 64
 """Maximum number of candidates after a step's sources, in the graph's order."""
@@ -67,6 +68,20 @@ class Assignment:
         for one in twins(node):
             self.values.set(one, value)
         self.last = self.place[node]
+
+    def set_parted(self, parting: Parting) -> None:
+        """Set the value of a node to the program's, where the program lacks an operator. Another
+        reader of that value may be at this node, or at the one that it is matched to."""
+        source = parting.source
+        if isinstance(source[0], Step):
+            for node in (parting.node, *parting.missing):
+                self.taken.setdefault(node, source[0])
+            self.same[source[0], source[1]] = [
+                *self.same.get((source[0], source[1]), []),
+                parting.node,
+            ]
+        self.values.set(parting.node, parting.value)
+        self.last = self.place[parting.node]
 
     def withdraw(self, guess: Guess) -> None:
         """Undo `put` of an assumption, where no other step has taken the node."""

@@ -10,6 +10,7 @@ from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
+    from executorch_c.debug._matching.parting import Direct, Parting
     from torch.fx import Node
 
 
@@ -31,6 +32,10 @@ class Match:
     """The node whose layer is reported."""
     path: Sequence[Node] = ()
     """Nodes that the operator computes, up to `nodes[-1]`; if unknown, the candidates."""
+    parting: Parting | None = None
+    """The value is the program's where it lacks an operator of the model."""
+    direct: Direct | None = None
+    """The nodes read values that only the program has."""
 
 
 @dataclass

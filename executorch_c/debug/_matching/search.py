@@ -91,8 +91,8 @@ class Search:
 
     def agrees(self, step: Step, node: Node) -> bool:
         """Return True if a node has the step's numbers."""
-        compared = _compare(step, self.state.values.value(node))
-        return compared is not None and compared[0] <= _limit(step)
+        compared = compare(step, self.state.values.value(node))
+        return compared is not None and compared[0] <= limit_of(step)
 
     def _equal(self, step: Step, front: Front) -> Iterator[Found]:
         """Yield the candidates with the step's numbers: sources, then nodes that follow from them.
@@ -111,7 +111,7 @@ class Search:
             if is_quantizer(node) or has_several(node):
                 passed.add(node)
             found = self._candidate(step, node, front)
-            if found is not None and found.distance <= _limit(step, found.path):
+            if found is not None and found.distance <= limit_of(step, found.path):
                 yield found
                 passed.add(node)
                 done |= found.level > 0 and found.is_sure
@@ -134,7 +134,7 @@ class Search:
         vary and are equal without the room for quantisation on its path."""
         if found.level or found.node in sources or found.node in self.state.taken:
             return True
-        return found.is_sure and found.distance <= _limit(step)
+        return found.is_sure and found.distance <= limit_of(step)
 
     # ---- nodes that a wrong step may be ---------------------------------------------------
 
@@ -163,10 +163,10 @@ class Search:
         """Return a node as the candidate of a step, from its sources (and other nodes); None where
         it cannot be compared."""
         array = _first(step)
-        if array is None or not _may_be(step, node, array):
+        if array is None or not may_be(step, node, array):
             return None
         value = self._value(node)
-        compared = None if value is NOTHING else _compare(step, value)
+        compared = None if value is NOTHING else compare(step, value)
         if compared is None:
             return None
         distance, parts = compared
@@ -226,7 +226,7 @@ def _first(step: Step) -> Array | None:
     return next((one for one in step.outputs if one is not None), None)
 
 
-def _may_be(step: Step, node: Node, array: Array) -> bool:
+def may_be(step: Step, node: Node, array: Array) -> bool:
     """Return True if a node may be a step by its shape and its number of results, and quantises
     only where the step does."""
     if not may_fit(node, array) or (has_several(node) and not _may_be_tuple(step, node)):
@@ -256,7 +256,7 @@ def _may_be_tuple(step: Step, node: Node) -> bool:
     return not step.inside and max(outputs_read(node), default=0) < len(step.outputs)
 
 
-def _compare(step: Step, value: Any) -> tuple[float, Parts] | None:
+def compare(step: Step, value: Any) -> tuple[float, Parts] | None:
     """Return the distance of a step from a value, and its outputs in the value's shapes."""
     import torch
 
@@ -273,7 +273,7 @@ def _compare(step: Step, value: Any) -> tuple[float, Parts] | None:
     return (worst, parts) if worst >= 0 else None
 
 
-def _limit(step: Step, path: Sequence[Node] = ()) -> float:
+def limit_of(step: Step, path: Sequence[Node] = ()) -> float:
     """Return the largest distance |a - b| / (|a| + |b|) of equal values."""
     coarsest = _rounding(step)
     if step.quantized or any(map(is_quantizer, path)):

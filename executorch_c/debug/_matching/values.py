@@ -17,6 +17,7 @@ bias. The functions of that example, in order:
       it agrees through one: it holds  Pairing._confirm
       it agrees without: no node       Pairing._drop
     no later step decides              Pairing._decide
+    only one side has an operator      parting.py, Pairing._part
 
 So a wrong step is found by what the program computes from it, and a right program is never made
 wrong by an assumption.
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from executorch_c._arrays import as_array
 from executorch_c.debug._graphs.names import is_quantizer, kind_of
 from executorch_c.debug._graphs.program import Step, Steps
 from executorch_c.debug._graphs.reference import Reference
@@ -36,6 +38,7 @@ from executorch_c.debug._matching import misshapen
 from executorch_c.debug._matching.assignment import Assignment
 from executorch_c.debug._matching.candidates import Found, Front, Guess
 from executorch_c.debug._matching.matches import Match, Matches
+from executorch_c.debug._matching.parting import Direct, Parting, Partings
 from executorch_c.debug._matching.search import CLOSER, Search, operator_on
 
 if TYPE_CHECKING:
@@ -57,6 +60,11 @@ class Pairing:
         """Steps with a match, and copies of earlier values."""
         self.wrong: set[Step] = set()
         """Steps whose assumption held."""
+        self.partings = Partings(self.state)
+        self.parted: list[Parting] = []
+        """Places where only the program, or only the graph, has an operator."""
+        self.added: dict[Step, Direct] = {}
+        """Steps that read the result of an operator that only the program has."""
         self.interrupted = False
 
     def run(
@@ -78,7 +86,10 @@ class Pairing:
         for node, step in outputs:
             self._result(node, step)
         self._decide()
-        return [_match(step, found) for step, found in self.found.items()]
+        return [
+            *map(_match_of_parting, filter(lambda parting: parting.missing, self.parted)),
+            *(self._match(step, found) for step, found in self.found.items()),
+        ]
 
     # ---- one step -------------------------------------------------------------------------
 
@@ -91,6 +102,8 @@ class Pairing:
         found = found or self.search.anywhere(step)
         if found is not None:
             self._accept(step, found)
+        elif (direct := self.partings.direct(step)) is not None:
+            self._part(step, direct)
         elif not front.is_open and not step.is_part:
             self._assume(step, front)
 
@@ -118,6 +131,41 @@ class Pairing:
             front = self.state.front(step)
             _, used = self.state.path(node, front.all | set(self.state.values.given))
             self._confirm(used)
+        elif (parting := self.partings.at_result(step, node)) is not None:
+            self._set_parted(parting)
+
+    # ---- operators that only one side has -------------------------------------------------
+
+    def _part(self, step: Step, direct: Direct) -> None:
+        """Take the node of a step that is right on its direct sources, and part before it."""
+        self._drop(step)
+        for parting in direct.partings:
+            self._set_parted(parting)
+        if direct.added():
+            self.added[step] = direct
+        self.known.add(step)
+        self.state.put(step, direct.found)
+        self.found[step] = direct.found
+
+    def _set_parted(self, parting: Parting) -> None:
+        """Give the node of a parting the program's value."""
+        self.parted.append(parting)
+        if not parting.missing:
+            return
+        source, number = parting.source
+        self.state.set_parted(parting)
+        if parting.instead and isinstance(source, Step):
+            self.known.add(source)
+            self.wrong.add(source)
+
+    def _match(self, step: Step, found: Found) -> Match:
+        """Return the match of a step."""
+        is_parted = any(found.node is parting.node for parting in self.parted)
+        is_wrong = step in self.wrong and not is_parted
+        parting = self.partings.of_wrong(step, found) if is_wrong else None
+        if parting is not None:
+            return _match_of_parting(parting, found)
+        return _match(step, found, self.added.get(step))
 
     # ---- assumptions: steps without an agreeing node --------------------------------------
 
@@ -205,13 +253,25 @@ class Pairing:
         return len(left) == 1 and left[0] is guess.found and guess.found.level == 2
 
 
-def _match(step: Step, found: Found) -> Match:
+def _match_of_parting(parting: Parting, found: Found | None = None) -> Match:
+    """Return the match of the value that the program has where it lacks an operator; `found` is the
+    node of a step that computes others, too."""
+    value, step = as_array(parting.value), parting.instead[-1] if parting.instead else None
+    reader = parting.reader
+    order, where = (step.order, step.where) if step else (reader.order, f"before {reader.where}")
+    name, inside = (step.name, step.inside) if step else ("(none)", False)
+    path = parting.missing if found is None else found.path
+    anchor = (*parting.missing, parting.node)[0]
+    return Match(order, where, name, inside, [value], [parting.node], anchor, path, parting)
+
+
+def _match(step: Step, found: Found, direct: Direct | None) -> Match:
     """Return the match of a step; its anchor is the node on the path that it is."""
     anchor = operator_on(step, found.path)
     if kind_of(found.node) in step.node_kinds and not is_quantizer(found.node):
         anchor = found.node
     return Match(step.order, step.where, step.name, step.inside, list(step.outputs),
-                 [found.node], anchor, found.path)  # fmt: skip
+                 [found.node], anchor, found.path, direct=direct)  # fmt: skip
 
 
 def _results(

@@ -1,0 +1,186 @@
+"""explain: operators that only the program, or only the model, has are named, and not their
+neighbours; wrong neighbours are named, and not the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+
+from deep import FLOWS, lower
+from executorch_c.devtools import ErrorReport, explain
+from torch import Tensor, nn
+
+X = (torch.linspace(-2, 2, 64).sin().reshape(4, 16) * 1.5,)
+
+
+class Mlp(nn.Module):
+    """Two linear layers with an activation in between, and a third."""
+
+    def __init__(self, act: nn.Module, wrong: str = "") -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.act = nn.Linear(16, 32), act
+        self.b, self.c = nn.Linear(32, 16), nn.Linear(16, 4)
+        if wrong:
+            self.get_parameter(wrong).data[:2] *= 1.2
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(torch.tanh(self.b(self.act(self.a(x)))))
+
+
+def explained(good: nn.Module, bad: nn.Module, flow: str, x: Any = X) -> ErrorReport:
+    return explain(lower(bad.eval(), x, flow).buffer, good.eval(), x, progress=False)
+
+
+def check_first(report: ErrorReport, module: str | None) -> Any:
+    """Assert that the first divergence is in a layer, and the only one; return its row."""
+    assert report.first is not None and report.first.module == module, str(report)
+    assert sum(row.verdict == "source" for row in report) == 1, str(report)
+    return report.first
+
+
+# ---- an activation that is another one, is missing, or is too many -----------------------------
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize(
+    ("good", "bad", "missing"),
+    [
+        (nn.GELU, nn.ReLU, "gelu"),
+        (nn.GELU, nn.SiLU, "gelu"),
+        (nn.GELU, nn.Identity, "gelu"),
+        (nn.SiLU, nn.Hardswish, "sigmoid"),
+        (nn.ReLU, nn.Identity, "relu"),
+        (nn.ReLU, nn.Sigmoid, "relu"),
+    ],
+)
+def test_another_activation(
+    flow: str, good: Callable[[], nn.Module], bad: Callable[[], nn.Module], missing: str
+) -> None:
+    report = explained(Mlp(good()), Mlp(bad()), flow)
+    row = report.first
+    assert row is not None and row.module == "act", str(report)
+    assert {one.module for one in report if one.verdict == "source"} <= {"act", None}
+    assert row.missing[0] == missing and row.line.startswith("test_unmatched.py:")
+    assert str(row).startswith(f"{', '.join(row.missing)} of 'act' (test_unmatched.py:")
+    there = "which has none there" if bad is nn.Identity else "which has "
+    assert f"no node of the program computes it, {there}" in " ".join(report.summary().split())
+
+
+def test_a_limit_inside_a_fused_layer() -> None:
+    """A delegate limits the result of a layer: of the same activation, a narrower one."""
+    report = explained(Mlp(nn.ReLU()), Mlp(nn.Hardtanh(0, 0.5)), "xnnpack")
+    row = check_first(report, "act")
+    assert row.missing == ("relu",) and row.instead[0].startswith("a limit at"), str(report)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_an_activation_too_many(flow: str) -> None:
+    report = explained(Mlp(nn.Identity()), Mlp(nn.ReLU()), flow)
+    row = check_first(report, None if flow == "portable" else "a")
+    assert not row.missing and row.instead
+    if flow == "portable":
+        assert (row.name, row.before) == ("aten::relu.out", "a")
+        assert "no node of the model computes it" in report.summary()
+    else:
+        assert "a limit at 0 from below, the model has none" in " ".join(report.summary().split())
+    assert next(row for row in report if row.module == "b").local.mismatched == 0
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize("act", [nn.GELU, nn.ReLU])
+@pytest.mark.parametrize("wrong", ["a.weight", "b.weight", "c.bias"])
+def test_a_wrong_neighbour(flow: str, act: Callable[[], nn.Module], wrong: str) -> None:
+    """The opposite: the activation is right, a layer beside it is not."""
+    report = explained(Mlp(act()), Mlp(act(), wrong), flow)
+    row = check_first(report, wrong.partition(".")[0])
+    assert not row.missing and not row.instead, str(report)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_right_programs(flow: str) -> None:
+    for act in (nn.GELU(), nn.SiLU(), nn.ReLU(), nn.Hardswish(), nn.Identity()):
+        report = explained(Mlp(act), Mlp(act), flow)
+        assert report, str(report)
+        assert not any(row.missing or row.instead for row in report)
+
+
+# ---- around views, sums and norms ---------------------------------------------------------------
+
+
+class Block(nn.Module):
+    """An MLP block of a transformer: a norm, an activation without a module, a skip connection."""
+
+    def __init__(self, act: Callable[[Tensor], Tensor], wrong: str = "") -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.n = nn.LayerNorm(16)
+        self.up, self.down, self.out = nn.Linear(16, 32), nn.Linear(32, 16), nn.Linear(16, 4)
+        self.act = act
+        if wrong:
+            self.get_parameter(wrong).data[:2] *= 1.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.act(self.up(self.n(x))).reshape(2, 3, 32)
+        return self.out(x + self.down(y))
+
+
+TOKENS = (torch.linspace(-3, 3, 96).cos().reshape(2, 3, 16),)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_functions_beside_views(flow: str) -> None:
+    good, bad = Block(nn.functional.gelu), Block(torch.sin)
+    row = check_first(explained(good, bad, flow, TOKENS), None)
+    assert row.missing == ("gelu",)
+    for layer in ("up", "down"):
+        wrong = Block(nn.functional.gelu, f"{layer}.weight")
+        assert not check_first(explained(good, wrong, flow, TOKENS), layer).missing
+
+
+class Twice(nn.Module):
+    """An activation whose result two layers read, one of which adds what was before it."""
+
+    def __init__(self, act: nn.Module) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.a, self.act = nn.Linear(16, 16), act
+        self.b, self.c = nn.Linear(16, 8), nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.a(x)
+        z = self.act(y)
+        return self.b(z) * self.c(z + y).sigmoid()
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_a_result_with_two_readers(flow: str) -> None:
+    report = explained(Twice(nn.GELU()), Twice(nn.Tanh()), flow)
+    assert check_first(report, "act").missing == ("gelu",)
+    report = explained(Twice(nn.GELU()), Twice(nn.Identity()), flow)
+    assert check_first(report, "act").missing == ("gelu",)
+    row = explained(Twice(nn.Identity()), Twice(nn.GELU()), flow).first
+    assert row is not None and not row.missing and row.instead and row.before == "a"
+
+
+class Last(nn.Module):
+    """An activation as the model's result."""
+
+    def __init__(self, act: nn.Module) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.a, self.act = nn.Linear(16, 16), act
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.act(self.a(x))
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_the_last_operator(flow: str) -> None:
+    report = explained(Last(nn.GELU()), Last(nn.Tanh()), flow)
+    assert check_first(report, "act").missing == ("gelu",)
