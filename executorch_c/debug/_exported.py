@@ -149,8 +149,21 @@ def _first(
         mine = sample(value.array)
         same = by_size.get(tuple(elements(value.array.shape)), [])
         if not any(distance(mine, one) <= EQUAL for one in same):
-            return value.node
+            return _decomposed(value.node, [one.node for one in decomposed])
     return None
+
+
+def _decomposed(node: Node, nodes: Sequence[Node]) -> Node:
+    """Return the node, if `nodes` do not have its operator, or the last before it that they do not
+    have: eager's result of that one may be its input, as of a resize to the same size."""
+    kept = {(operator_of(one), source_of(one)) for one in nodes}
+    queue = [node]
+    while queue:
+        one = queue.pop(0)
+        if one.op == "call_function" and (operator_of(one), source_of(one)) not in kept:
+            return one
+        queue += one.all_input_nodes
+    return node
 
 
 def _row(node: Node | None, size: ErrorSize) -> NodeError:

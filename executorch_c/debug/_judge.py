@@ -151,8 +151,11 @@ class Walk:
             yield (f"the state is zeros: an error of {rows[0].name}, {rows[0].where}{more} may not "
                    "show; compare a loaded method with the model after some calls")  # fmt: skip
 
-    def run(self, arguments: Mapping[Node, Any], outputs: Sequence[object]) -> list[NodeError]:
-        """Return all rows, in the order in which the program computed them."""
+    def run(
+        self, arguments: Mapping[Node, Any], outputs: Sequence[object] | None
+    ) -> list[NodeError]:
+        """Return all rows, in the order in which the program computed them; `outputs` is None for a
+        program that failed."""
         import torch
 
         with torch.no_grad():
@@ -163,7 +166,7 @@ class Walk:
             rows = self._report(arguments)
         return [replace(row.error, index=i) for i, row in enumerate(rows)]
 
-    def _walk(self, arguments: Mapping[Node, Any], outputs: Sequence[object]) -> None:
+    def _walk(self, arguments: Mapping[Node, Any], outputs: Sequence[object] | None) -> None:
         """Compute all nodes, and judge the values that are matched to them."""
         self.runs = Runs(self.graph, arguments, self.last.values())
         nodes = self.graph.nodes
@@ -177,7 +180,7 @@ class Walk:
             if self.progress is not None:
                 self.progress(i, len(nodes))
             if node.op == "output":
-                self._outputs(outputs)
+                self._outputs(outputs) if outputs is not None else None
                 break
             self.runs.compute(node)
             for parting in self.added.get(node, {}).values():

@@ -12,16 +12,19 @@ long: the docstring of explain is its reference
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from executorch_c import _extras
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import ProgramSource
-from executorch_c.debug._graphs.run import MAX_BYTES, Run, run_with_graph
+from executorch_c.debug._exported import changed_row
+from executorch_c.debug._graphs.run import MAX_BYTES, Run, as_tensors, run_with_graph
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._limits import NodeLimits
 from executorch_c.debug._matching.matches import Matches
 from executorch_c.debug._matching.values import pair
+from executorch_c.debug.failing import failed_row
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.progress import Progress
 
@@ -75,8 +78,11 @@ def explain(
     Returns an `ErrorReport`; its notes have the number of matched instructions. Its verdict is
     "differ" if a node is a source, or the outputs are out of the noise of the whole graph;
     "inconclusive" if too few nodes are matched, or no value can show an error (inputs of zeros). An
-    interrupt (Ctrl-C) during the comparison returns the report so far. Raises ImportError without
-    torch and executorch, TypeError and ValueError for a reference that cannot be used.
+    interrupt (Ctrl-C) during the comparison returns the report so far. Where a program fails in the
+    middle, the last row is the place, with the shapes of both sides. If every node is right, the
+    graph of the export is compared with eager: its decompositions may change the results. Raises
+    ImportError without torch and executorch, TypeError and ValueError for a reference that cannot
+    be used.
     """
     _extras.require("explain", "torch", "executorch")
     limits = NodeLimits(rtol, atol)
@@ -86,9 +92,16 @@ def explain(
         graph = run.graph
         arguments = graph.arguments(run.inputs)
         say("matching")
-        matches = pair(run.steps(), graph, arguments, run.outputs, say.count("matching"))
+        matches = pair(run.steps(), graph, arguments, run.outputs or (), say.count("matching"))
         walk = Walk(graph, matches, limits, say.count("comparing"))
         rows = walk.run(arguments, run.outputs)
+        if run.failure is not None:
+            rows.append(failed_row(run.failure, run.trace, run.view, graph, matches))
+        elif not any(row.verdict == "source" for row in rows) and not walk.interrupted:
+            say("comparing the export with the model")
+            changed = changed_row(graph, model, as_tensors(inputs))
+            rows = rows if changed is None else [changed, *rows]
+        rows = [replace(row, index=i) for i, row in enumerate(rows)]
     return _report(run, matches, walk, rows, title)
 
 

@@ -253,6 +253,8 @@ def quantization_error(
     Raises the exceptions of `explain`.
     """
     run = run_with_graph(program, model, inputs, method, kernels, delegate_at_load, max_bytes)
+    if run.failure is not None:
+        raise run.failure
     graph = run.graph
     steps = run.steps(list(_dequantised(run.trace.events)))
     matches = Sequences(graph.nodes).match(steps.steps)

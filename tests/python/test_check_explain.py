@@ -270,7 +270,8 @@ def test_state_of_earlier_calls() -> None:
 
 
 def test_a_program_that_fails() -> None:
-    """`explain` raises the program's exception; cases that differ come first."""
+    """`explain` raises the exception of inputs that the program refuses; cases that differ come
+    first."""
     x = torch.ones(4)
     pte = bytes(manager(lambda x: x * 3, x).buffer)
     five = [(torch.ones(5),)]

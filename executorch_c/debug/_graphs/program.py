@@ -150,6 +150,9 @@ class Steps:
     def _begin(self, event: Event) -> None:
         slots = [value.slot for value in event.inputs]
         tensors = [i for i, value in enumerate(self.inputs) if hasattr(value, "shape")]
+        if event.failed and not slots and self.view is not None:
+            known = self.view.structure["inputs"]
+            slots = [known[i] for i in tensors if i < len(known)]
         if len(slots) == len(tensors):
             for number, slot in zip(tensors, slots):
                 if slot is not None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from executorch_c._delegation import DelegateAtLoad, trace_notes
+from executorch_c._core import Error
 from executorch_c._programs import ProgramSource, method_of, opened, title_of
 from executorch_c.debug._graphs.layouts import as_tensor
 from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.debug._graphs.program import Steps
 from executorch_c.debug._graphs.rowwise import quantized_by_row
+from executorch_c.debug.failing import failed_event
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ MAX_BYTES = 1 << 30
 """Default of the maximum bytes of kept values of a program's run."""
 
 
-def _as_tensors(inputs: Sequence[object]) -> tuple[Any, ...]:
+def as_tensors(inputs: Sequence[object]) -> tuple[Any, ...]:
     """Return the model's arguments with the same nesting, and tensors in place of arrays."""
     from torch.utils._pytree import tree_map
 
@@ -50,7 +52,10 @@ class Run:
     inputs: list[Any]
     trace: Trace
     """Trace of the call, with values."""
-    outputs: Sequence[Any]
+    outputs: Sequence[Any] | None
+    """None if the program failed."""
+    failure: Error | None
+    """Its exception then."""
     graph: Reference
     origin: Origin
     """The program's file."""
@@ -58,7 +63,8 @@ class Run:
     def steps(self, events: Iterable[Event] | None = None) -> Steps:
         """Return the steps of the trace, or of events in its place."""
         steps = Steps(self.view, self.inputs)
-        steps.read(self.trace.events if events is None else events)
+        run = (event for event in self.trace.events if event.kind == "execute" or not event.failed)
+        steps.read(run if events is None else events)
         return steps
 
     def notes(self) -> Iterator[str]:
@@ -81,19 +87,26 @@ def run_with_graph(
 ) -> Run:
     """Run a program and export its reference; arguments are those of `explain`.
 
-    Raises the exceptions of loading, running and exporting.
+    Raises the exceptions of loading and exporting, and of a program that fails before its first
+    instruction.
     """
     from torch.utils._pytree import tree_leaves
 
     source = opened(program)
     loaded = method_of(source, method, kernels, "each" if delegate_at_load else False)
-    arguments = _as_tensors(inputs)
+    arguments = as_tensors(inputs)
     flat = tree_leaves(arguments)
+    outputs, failure = None, None
     with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
-        outputs = loaded.execute(flat)
+        try:
+            outputs = loaded.execute(flat)
+        except Error as error:
+            failure = error
+    if failure is not None and failed_event(trace) is None:
+        raise failure
     name = loaded.metadata.name()
     view = View(loaded._program, name)
     operators = [event.name for event in trace.events]
     graph = quantized_by_row(reference_of(model, arguments, method).unrolled(flat), operators)
-    return Run(title_of(program, "program"), name, loaded, view, flat, trace, outputs, graph,
-               source.origin)  # fmt: skip
+    return Run(title_of(program, "program"), name, loaded, view, flat, trace, outputs, failure,
+               graph, source.origin)  # fmt: skip
