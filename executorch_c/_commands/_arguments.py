@@ -176,6 +176,15 @@ def add_repeat(parser: argparse.ArgumentParser) -> None:
                         help="number of calls; default: %(default)s")  # fmt: skip
 
 
+def add_ladder(parser: argparse.ArgumentParser) -> None:
+    """Add --ladder."""
+    parser.add_argument(
+        "--ladder", action="store_true",
+        help="also show the steps (eager, exported, decomposed, quantised, lowered, delegated), "
+        "each with its verdict and SQNR, and the first that loses",
+    )  # fmt: skip
+
+
 def add_rows(parser: argparse.ArgumentParser) -> None:
     """Add --top, --all and --sort, for the table of a report."""
     count = parser.add_mutually_exclusive_group()

@@ -55,6 +55,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_results(parser)
+    _arguments.add_ladder(parser)
     _text_checks.add_text_checks(parser)
     parser.set_defaults(seed=None)
 
@@ -98,5 +99,7 @@ def main(args: argparse.Namespace) -> int:
     result = testing.check_model(model, example, **options)
     title = f"{args.model} ({args.make or args.flow or 'portable'})"
     print(result.to_json() if args.json else result)
+    if args.ladder and not args.json:
+        print(result.ladder())
     _arguments.write_results(result, args, title)
     return _arguments.EXIT_CODES[result.verdict]

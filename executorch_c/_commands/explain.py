@@ -33,6 +33,7 @@ def add(commands: _arguments.Commands) -> None:
     )
     add_reference(parser)
     _arguments.add_tolerances(parser)
+    _arguments.add_ladder(parser)
 
 
 def add_reference(parser: argparse.ArgumentParser) -> None:
@@ -65,8 +66,11 @@ def opened(args: argparse.Namespace) -> tuple[Opened, object, list[object]]:
 
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c explain`."""
+    from executorch_c.debug._graphs.run import as_tensors
     from executorch_c.devtools import explain
 
+    if args.ladder and args.etrecord:
+        args.parser.error("--ladder begins with the model: --model M.py:F")
     program, model, inputs = opened(args)
     report = explain(
         program, model, inputs, method=args.method, rtol=args.rtol, atol=args.atol,
@@ -74,4 +78,10 @@ def main(args: argparse.Namespace) -> int:
         title=os.path.basename(args.model),
     )  # fmt: skip
     _arguments.show(report, args, report.text(args.top, args.sort))
+    if args.ladder and not args.json:
+        from executorch_c.debug.ladder import compare_steps
+
+        call = as_tensors(inputs), dict[str, object]()
+        name = os.path.basename(args.model)
+        print(compare_steps(program, model, [call], method=args.method, title=name))
     return _arguments.EXIT_CODES[report.verdict]

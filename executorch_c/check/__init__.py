@@ -2,5 +2,6 @@
 
 `flows` exports; `plan` makes the cases from `inputs` (values), `roles` (what an input is used for)
 and `shapes`; `run` calls both sides, `result` has the verdict, `report` shows it as HTML, `finding`
-explains it. Torch is imported by functions, and by `noise`.
+explains it, `stages` adds the stage to errors, `ties` has unstable sorts. Torch is imported by
+functions, and by `noise` and `ties`.
 """

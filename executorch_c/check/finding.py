@@ -16,6 +16,7 @@ from executorch_c.check.reference import array
 if TYPE_CHECKING:
     from executorch_c._core import Method
     from executorch_c.check.result import CheckedCase, CheckResult
+    from executorch_c.debug.ladder import Ladder
     from executorch_c.debug.report import ErrorReport
 
 
@@ -76,3 +77,15 @@ def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> 
     until = case.comparison.first_call() if case.comparison is not None else 0
     calls = [_call(result.structure, inputs) for inputs in case.inputs[: until or None]]
     return compared(method, result.reference, result.exported, calls, result.structure, **options)
+
+
+def ladder(result: CheckResult, case: CheckedCase) -> Ladder:
+    """Return the steps of CheckResult.ladder."""
+    from executorch_c.debug.ladder import compare_steps
+
+    calls = [_call(result.structure, inputs) for inputs in case.inputs]
+    quantized = None if result.reference is result.model else result.reference
+    return compare_steps(
+        opened(result.program).program, result.model, calls, method=result.method,
+        quantized=quantized, source=result.exported, title=f"{result.label}, {case.name}",
+    )  # fmt: skip

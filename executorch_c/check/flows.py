@@ -396,6 +396,13 @@ def _delegated(exported: Any, partitioners: list[Any], method: str) -> Any:
         return edge.to_executorch()
 
 
+def undelegated(exported: Any, method: str) -> Any:
+    """Return the program of an exported method without delegates."""
+    import executorch.kernels.quantized  # noqa: F401  the out variants of quantised operators
+
+    return _delegated(exported, [], method)
+
+
 def _from_flow(
     flow: Flow, exported: Any, dynamic_shapes: Any, samples: Sequence[Call], method: str
 ) -> Subject:

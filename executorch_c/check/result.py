@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._core import Method, Program
     from executorch_c._render.html import Markup
+    from executorch_c.debug.ladder import Ladder
     from executorch_c.debug.report import ErrorReport
 
 HEAD = ("case", "", "inputs", "verdict", "mismatched", "max abs", "max rel", "ulp", "cosine",
@@ -135,6 +136,8 @@ class CheckResult(Report):
     program: Program | Method = field(repr=False)
     reference: Any = field(repr=False)
     """The reference: a module, or the quantised graph."""
+    model: Any = field(default=None, repr=False)
+    """The float model."""
     exported: Any = field(default=None, repr=False)
     """The ExportedProgram that was lowered, if known."""
     structure: Any = field(default=None, repr=False)
@@ -329,11 +332,24 @@ class CheckResult(Report):
         """
         from executorch_c.check import finding
 
+        return finding.explain(self, self._case_of(case), options)
+
+    def ladder(self, case: CheckedCase | None = None) -> Ladder:
+        """Return the steps from the model to the program for a case (by default the first that is
+        wrong, or the first): eager, exported, decomposed, quantised, lowered, delegated, each with
+        its verdict and SQNR."""
+        from executorch_c.check import finding
+
+        found = self._case_of(case) if self.failures else case or self.cases[0]
+        return finding.ladder(self, found)
+
+    def _case_of(self, case: CheckedCase | None) -> CheckedCase:
+        """Return a case, or the first that is wrong. Raises ValueError if none is."""
         wrong = [case for case in self.failures if case.error is None]
         case = case or next(iter(wrong or self.failures), None)
         if case is None:
             raise ValueError("every case matches: say which one to explain")
-        return finding.explain(self, case, options)
+        return case
 
 
 def worst_elements(

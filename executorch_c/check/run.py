@@ -430,6 +430,7 @@ def _result(
         facts=_facts(check, seconds, plan.seed),
         program=subject.program,
         reference=check.oracle.model,
+        model=check.eager.model,
         exported=subject.source,
         structure=check.structure,
         kernels=check.options.kernels,

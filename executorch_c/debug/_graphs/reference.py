@@ -169,11 +169,12 @@ def source_of(node: Node) -> str | None:
     return own[-1] if own else None
 
 
-def _to_edge(exported: Any) -> Any:
-    from executorch.exir import EdgeCompileConfig, to_edge
+def to_edge(exported: Any) -> Any:
+    """Return what torch.export returned, decomposed, in the edge dialect."""
+    from executorch import exir
 
-    config = EdgeCompileConfig(_check_ir_validity=False)
-    return to_edge(exported, compile_config=config).exported_program()
+    config = exir.EdgeCompileConfig(_check_ir_validity=False)
+    return exir.to_edge(exported, compile_config=config).exported_program()
 
 
 def _is_edge(program: Any) -> bool:
@@ -219,7 +220,7 @@ def _exported(program: Any, method: str) -> Any:
             f"method '{method}' of the reference has parts that were handed to a backend "
             f"({lowered[0]}): give the model, what torch.export.export returned, or an ETRecord"
         )
-    return program if _is_edge(program) else _to_edge(program)
+    return program if _is_edge(program) else to_edge(program)
 
 
 def _cast(model: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -247,7 +248,7 @@ def _of_module(model: Any, inputs: Sequence[Any]) -> Reference:
         notes = ("the reference is in training mode: call .eval() if the program is not",)
     with torch.no_grad():
         exported = torch.export.export(model, _cast(model, inputs))
-    return Reference(_to_edge(exported), notes=notes, source=exported)
+    return Reference(to_edge(exported), notes=notes, source=exported)
 
 
 def _etrecord(manager: Any) -> Any:
