@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c._arrays import as_array
+from executorch_c.compare.tolerance import epsilon_of
 from executorch_c.debug._graphs.names import is_quantizer, kind_of
 from executorch_c.debug._graphs.program import Step, Steps
 from executorch_c.debug._graphs.reference import Reference
@@ -39,7 +40,7 @@ from executorch_c.debug._matching.assignment import Assignment
 from executorch_c.debug._matching.candidates import Found, Front, Guess
 from executorch_c.debug._matching.matches import Match, Matches
 from executorch_c.debug._matching.parting import Direct, Parting, Partings
-from executorch_c.debug._matching.search import CLOSER, Search, operator_on
+from executorch_c.debug._matching.search import CLOSER, Search, compare, limit_of, operator_on
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -60,6 +61,10 @@ class Pairing:
         """Steps with a match, and copies of earlier values."""
         self.wrong: set[Step] = set()
         """Steps whose assumption held."""
+        self.kept = set(graph.state)
+        """Nodes of the state before the call."""
+        self.halves: dict[Node, Match] = {}
+        """States that the program keeps in half precision."""
         self.partings = Partings(self.state)
         self.parted: list[Parting] = []
         """Places where only the program, or only the graph, has an operator."""
@@ -87,6 +92,7 @@ class Pairing:
             self._result(node, step)
         self._decide()
         return [
+            *self.halves.values(),
             *map(_match_of_parting, filter(lambda parting: parting.missing, self.parted)),
             *(self._match(step, found) for step, found in self.found.items()),
         ]
@@ -95,6 +101,8 @@ class Pairing:
 
     def _place_step(self, step: Step) -> None:
         """Find the node of a step: it agrees, through an assumption or anywhere, or it is wrong."""
+        if self._match_half(step):
+            return
         front = self.state.front(step)
         found = self.search.agreeing(step, front)
         if front.guesses:
@@ -118,6 +126,28 @@ class Pairing:
             self._confirm(found.used)
         self.state.put(step, found)
         self.found[step] = found
+
+    def _match_half(self, step: Step) -> bool:
+        """Match a state that a delegate keeps in half precision, where that changes its numbers, so
+        that the operators that read it are right; return whether the step reads one."""
+        array = step.outputs[0] if step.outputs else None
+        if step.sources or not step.inside or array is None or not epsilon_of(array.dtype):
+            return False
+        for node in self.kept - set(self.halves):
+            value = self.state.values.value(node)
+            found = compare(step, value)
+            if found is None or not found[0] <= limit_of(step) or found[1][0].equal(value):
+                continue
+            if epsilon_of(array.dtype) <= epsilon_of(as_array(value).dtype):
+                continue
+            name = f"{step.name} ({array.dtype.name})"
+            self.halves[node] = Match(step.order, step.where, name, False,
+                                      [as_array(found[1][0])], [node], node)  # fmt: skip
+            self.state.values.set(node, found[1][0])
+            self.state.same[step, 0] = [node]
+            self.known.add(step)
+            return True
+        return False
 
     def _is_old(self, step: Step, found: Found) -> bool:
         """Return True if the match is an earlier value, possibly in another layout."""
