@@ -30,6 +30,7 @@ from executorch_c.compare.metrics import ErrorMetrics
 
 if TYPE_CHECKING:
     from executorch_c._types import Data
+    from executorch_c.check.power import Power, TestedWeight
     from executorch_c.check.result import CheckedCase, CheckError, CheckResult
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "ErrorMetrics",
     "MismatchError",
     "OutputComparison",
+    "Power",
+    "TestedWeight",
     "assert_matches",
     "calls",
     "check_model",
@@ -189,9 +192,14 @@ def check_model(
     The SQNR relative to the float model, on the example and real inputs, is at least
     `min_sqnr_db`.
 
+    Power: `result.power` has the share of the model's weights of which an error of 1 % would have
+    been found, and what was not tested: experts that no case chooses, rows that no case reads, an
+    input that keeps its values. `executorch_c/docs/explanation/power.md` says how it is measured.
+
     Returns a `CheckResult` with the verdict "match", "differ" or "inconclusive" (outputs are
-    constant or empty in all cases, or all cases are skipped). `raise_if_wrong()` raises an
-    AssertionError unless the verdict is "match"; `to_html(path)` writes a page.
+    constant or empty in all cases, no input changes them, or all cases are skipped).
+    `raise_if_wrong()` raises an AssertionError unless the verdict is "match"; `to_html(path)`
+    writes a page.
 
     Raises ValueError for a non-deterministic model, for invalid arguments and for inputs with the
     wrong structure. Raises the exceptions of eager (on the example and real inputs), of the
@@ -238,4 +246,8 @@ def __getattr__(name: str) -> Any:
         from executorch_c.check import result
 
         return getattr(result, name)
+    if name in ("Power", "TestedWeight"):
+        from executorch_c.check import power
+
+        return getattr(power, name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

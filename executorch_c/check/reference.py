@@ -49,17 +49,25 @@ class Eager:
                 args, kwargs = _pytree.tree_map(_cloned, call)
                 if mode is not None:
                     args, kwargs = _pytree.tree_map(mode.rounded, (args, kwargs))
-                leaves = _pytree.tree_leaves((args, kwargs))
-                given = [(leaf, leaf._version) for leaf in leaves if hasattr(leaf, "_version")]
                 with mode or nullcontext():
-                    tree = module(*args, **kwargs)
-                flat = [v for leaf in _pytree.tree_leaves(tree) for v in flatten(leaf)]
-                changed = [leaf for leaf, version in given if leaf._version != version]
-                state = [module.get_buffer(name) for name in self.watched]
-                outputs.append([array(value) for value in [*changed, *flat, *state]])
-                self.names = [*["a changed input"] * len(changed), *names_of(tree),
-                              *(f"buffer {name}" for name in self.watched)]  # fmt: skip
+                    values = self.run(module, (args, kwargs))
+                outputs.append([array(value) for value in values])
         return outputs
+
+    def run(self, module: Any, call: Call) -> list[Any]:
+        """Return the outputs of one call of a copy of the model, as tensors and Python values."""
+        from torch.utils import _pytree
+
+        args, kwargs = call
+        leaves = _pytree.tree_leaves(call)
+        before = [(leaf, leaf._version) for leaf in leaves if hasattr(leaf, "_version")]
+        tree = module(*args, **kwargs)
+        flat = [v for leaf in _pytree.tree_leaves(tree) for v in flatten(leaf)]
+        changed = [leaf for leaf, version in before if leaf._version != version]
+        state = [module.get_buffer(name) for name in self.watched]
+        self.names = [*["a changed input"] * len(changed), *names_of(tree),
+                      *(f"buffer {name}" for name in self.watched)]  # fmt: skip
+        return [*changed, *flat, *state]
 
     def noise(self, calls: Sequence[Call], epsilon: float = 0.0) -> list[list[list[Any]]] | None:
         """Return the outputs of runs with random rounding; None if the model cannot run with it."""

@@ -46,6 +46,8 @@ def sections(result: CheckResult) -> Iterator[Markup]:
     yield _cases(result, "cases")
     for case in sorted(result.cases, key=_order):
         yield _case(case, case in shown)
+    if not result.failures:
+        yield result.power.section()
     yield together(tag("h2", "What was checked"), table("", ("", ""), result.facts.items(), 2))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c._render import text as _text
+from executorch_c.check.power import Power
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import Comparison, OutputComparison, joined, number
 from executorch_c.compare.tolerance import Verdict
@@ -145,12 +146,19 @@ class CheckResult(Report):
     kernels: Literal["default", "reference"] = "default"
     delegate_at_load: bool = False
     """True if operators were delegated at load."""
+    constant: str = ""
+    """Reason why no case is decisive although its outputs match: no input changes them; or
+    empty."""
+    power: Power = field(default=Power(), repr=False)
+    """What the cases would have found, and what they did not test."""
 
     @property
     def verdict(self) -> Verdict:
         """ "match", "differ", or "inconclusive" if no case is decisive."""
         if self.failures:
             return "differ"
+        if self.constant:
+            return "inconclusive"
         return tolerance.combined("match" for case in self.cases if case.verdict == "match")
 
     @property
@@ -179,7 +187,7 @@ class CheckResult(Report):
         bad = counts["differ"] + counts["error"]
         if bad:
             verdict = f"{bad} of {_text.plural(run, 'case')} differ"
-        elif counts["match"]:
+        elif counts["match"] and not self.constant:
             verdict = f"{_text.plural(counts['match'], 'case')} match"
         else:
             verdict = f"inconclusive: none of {_text.plural(run, 'case')} is decisive"
@@ -213,8 +221,10 @@ class CheckResult(Report):
             if case.verdict in ("skipped", "inconclusive")
             for problem in case.problems()
         ]
+        lines += filter(None, [self.constant])
         lines += self._blind()
         lines += self._unresolved()
+        lines += [] if self.failures else self.power.lines()
         lines += [f"note: {note}" for note in self.notes]
         return [*lines, *filter(None, [self.hint()])]
 
@@ -273,8 +283,8 @@ class CheckResult(Report):
         return report.sections(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return {"verdict", "ok", "facts", "notes", "cases": [{"kind", "about", "verdict",
-        "figures", ...}]}."""
+        """Return {"verdict", "ok", "facts", "notes", "power", "cases": [{"kind", "about",
+        "verdict", "figures", ...}]}."""
         cases = [
             {
                 "kind": case.kind,
@@ -287,7 +297,8 @@ class CheckResult(Report):
             for case in self
         ]
         return {"verdict": self.verdict, "ok": self.ok, "facts": self.facts,
-                "notes": list(self.notes), "cases": cases}  # fmt: skip
+                "notes": list(self.notes),
+                "power": self.power.as_dict(), "cases": cases}  # fmt: skip
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each case: kind, inputs, verdict, the worst figures of its outputs."""

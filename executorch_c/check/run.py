@@ -19,10 +19,12 @@ from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
 from executorch_c.check.flows import Call, Subject
 from executorch_c.check.judge import Audit, Judge, Noise, QuantizedJudge
+from executorch_c.check.power import Power
 from executorch_c.check.plan import Plan, first_line, flat
 from executorch_c.check.reference import Eager
 from executorch_c.check.stages import check_fit, stage
 from executorch_c.check.result import CheckedCase, CheckResult
+from executorch_c.check.variation import Variation, input_names
 from executorch_c.compare.arrays import Comparison, compare, joined, of_call
 from executorch_c.compare.limits import Limit, Limits, about
 from executorch_c.compare.tolerance import check_not_negative
@@ -84,6 +86,10 @@ class Check:
             known = set(self.loaded.attribute_names)
             self.oracle.watched = tuple(name for name in self.changed if name in known)
         self.coverage = Coverage(program, self.loaded)
+        self.variation = Variation(input_names(eager.model, example))
+        self.compared: list[tuple[CallSequence, CheckedCase, list[list[Any]]]] = []
+        """Cases, and the outputs of the float model."""
+        self.start = time.perf_counter()
 
     def limits(self) -> list[tuple[int, ...] | None]:
         """Return the largest sizes of each dynamic input that the program has room for."""
@@ -136,6 +142,7 @@ class Check:
         if case.kind == "state":
             self.sequence = case.calls
         found = self._compared(case, inputs, actual, expected, floats)
+        self.compared.append((case, found, expected if floats is None else floats))
         if case.kind != "state" or floats is None or self.changed:
             return found
         assert found.comparison is not None
@@ -178,6 +185,7 @@ class Check:
             parts.append(part if len(actual) == 1 else of_call(part, i + 1))
             if floats is not None:
                 to_float.append(compare(found, floats[i], check_dtype=False))
+            self.variation.see(inputs[i], wanted, parts[-1], exact=floats is not None)
             ours += found
             theirs += wanted
         comparison = joined(parts)
@@ -287,6 +295,7 @@ def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
     yield from _delegation.run_notes(check.loaded)
     yield from check.coverage.notes()
     yield from contract.notes(check, plan)
+    yield from check.variation.notes()
     yield from _unread(check, plan)
     if plan.stateful and _starts_nonzero(check.eager):
         yield ("buffers that the model changes do not start from zero; the official exporter "
@@ -418,6 +427,22 @@ def _cases(check: Check, plan: Plan, say: Callable[[str], None]) -> Iterator[Che
     yield from check.bundled(check.meta.name())
 
 
+def _power(check: Check) -> Power:
+    """Return what the cases would have found, unless one differs."""
+    from executorch_c.check.sensitivity import SHARE, measure
+
+    if not all(case.ok for _, case, _ in check.compared):
+        return Power(reason="the program differs")
+    return measure(
+        check.eager, check.compared,
+        frozen=check.eager.changed_buffers(check.example),
+        names=check.variation.names,
+        unvaried=list(check.variation.unvaried()),
+        is_judged=not check.subject.quantizes,
+        seconds=max(1.0, SHARE * (time.perf_counter() - check.start)),
+    )  # fmt: skip
+
+
 def _result(
     check: Check, plan: Plan, cases: tuple[CheckedCase, ...], model: Any, seconds: float
 ) -> CheckResult:
@@ -435,6 +460,8 @@ def _result(
         structure=check.structure,
         kernels=check.options.kernels,
         delegate_at_load=bool(_delegation.delegated_calls(check.loaded)),
+        constant=check.variation.blind(),
+        power=_power(check),
     )
     result.set_origins(program=subject.origin)
     return result

@@ -84,6 +84,11 @@ GRID_ERROR = 1e-4
 TIE_SHARE, FEW_TIES, BIAS = 0.02, 8, 3.0
 """Limits of rounding ties: their share of elements; from FEW_TIES ties on, the difference between
 those that are too large and too small, in units of the square root of their number."""
+ERROR = 0.01
+"""Relative error of a weight or an input whose effect on the outputs is the power of a check."""
+CERTAIN = 2.0
+"""Change of an output, in units of its limit, from which a check certainly finds it: the program's
+own rounding may take a limit off it, and the change is estimated."""
 LEAST_SNR_DB = 20.0
 """Minimum signal-to-noise ratio of rounding alone for a conclusive verdict."""
 
@@ -105,6 +110,18 @@ class Tolerance:
     """Elements whose value depends on rounding (an index of equal maxima): not compared."""
     step: float = 0.0
     """Scale of an output that is a multiple of a scale."""
+    is_rounding: bool = False
+    """True for the tolerance of a few roundings (`rounding`): outputs beyond it are judged again,
+    by measured noise."""
+
+    def units(self) -> Array | float:
+        """Return the errors of the elements that are found if their RMS, in these units, is 1."""
+        return self.limit if self.noise is None else RMS_LIMIT * self.noise
+
+    def scaled(self, factor: float, noise: bool = True) -> Tolerance:
+        """Return limits that are larger by a factor; without `noise`, limits of elements alone."""
+        wider = None if self.noise is None or not noise else self.noise * factor
+        return replace(self, limit=self.limit * factor, noise=wider)
 
     def about(self) -> str:
         """Return the rule in words: "atol 1e-05 + rtol 1.3e-06 * |expected|"."""
@@ -186,7 +203,20 @@ def rounding(actual: Array, expected: Array) -> Tolerance:
     scale = scale_of(magnitudes, mask_values(expected), fine=True)
     limit = ROUNDINGS * epsilon * np.maximum(scale, magnitudes)
     noise = ROUNDINGS / 2 / RMS_LIMIT * epsilon * np.maximum(scale, magnitudes)
-    return Tolerance("measured", limit, epsilon, epsilon * rms(magnitudes), noise)
+    return Tolerance("measured", limit, epsilon, epsilon * rms(magnitudes), noise,
+                     is_rounding=True)  # fmt: skip
+
+
+def of_wrong(expected: Array, few: Tolerance, rule: Tolerance) -> tuple[float, bool]:
+    """Return how much larger the limits of a wrong output are than those of a right one (`few`),
+    and whether its noise has a limit: an output beyond a few roundings is judged by another rule.
+    """
+    has_noise = rule.noise is not None
+    wide, narrow = (
+        rms(np.broadcast_to(one.units() if has_noise else one.limit, expected.shape))
+        for one in (rule, few)
+    )
+    return max(wide / narrow, 1.0) if narrow else 1.0, has_noise
 
 
 def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolerance:
@@ -420,6 +450,13 @@ def uninformative_ends(outputs: Sequence[Array]) -> str:
     if outputs and all(map(_is_nan, outputs)):
         return "every output is NaN everywhere: give other inputs, or see check_nan"
     return ""
+
+
+def is_unchanged(first: Array, other: Array, limits: Tolerance) -> bool:
+    """Return True if the reference's outputs for two inputs are equal within the tolerance of the
+    first: an output that ignores its inputs would match."""
+    same = first.shape == other.shape and first.dtype == other.dtype
+    return same and not outside(other, first, limits)
 
 
 def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:

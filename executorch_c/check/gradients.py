@@ -1,0 +1,257 @@
+"""Changes of outputs by errors of weights and inputs, by reverse mode: random signs in units of the
+limits of the outputs are a sample for each slice in each pass."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree
+
+from executorch_c._arrays import Array
+from executorch_c.check.cases import CallSequence
+from executorch_c.check.power import TestedWeight
+from executorch_c.check.reference import Eager
+from executorch_c.compare import tolerance
+from executorch_c.compare.tolerance import ERROR, Tolerance
+
+_NORM = ("input", "weight", "bias", "running_mean", "running_var")
+BATCH_NORMS = {
+    torch.nn.functional.batch_norm: ("input", "running_mean", "running_var", "weight", "bias",
+                                     "training", "momentum", "eps"),
+    torch.batch_norm: (*_NORM, "training", "momentum", "eps"),
+    torch.ops.aten.batch_norm.default: (*_NORM, "training", "momentum", "eps"),
+    torch.ops.aten._native_batch_norm_legit_no_training.default: (*_NORM, "momentum", "eps"),
+}  # fmt: skip
+"""Arguments of the operators whose running mean and variance have no gradient."""
+
+
+@dataclass
+class Slices:
+    """The samples of one weight or input, by slice."""
+
+    tensor: Any
+    """The leaf of the differentiable model; None of an input, which has one in each call."""
+    shape: tuple[int, ...]
+    sizes: Array
+    """Number of elements but zeros in each slice."""
+    squares: list[Array] = field(default_factory=list)
+    """Squared change by an error of 1 %, in units of the limit, in each pass: its sum over all
+    elements of the outputs,"""
+    means: list[Array] = field(default_factory=list)
+    """and its mean."""
+    where: list[int] = field(default_factory=list)
+    """Number of the case of each pass."""
+    is_touched: Array = field(default_factory=lambda: np.zeros(1, bool))
+    """Slices with a gradient in some pass."""
+    is_found: Array = field(default_factory=lambda: np.zeros(1, bool))
+    is_measured: bool = True
+
+    @classmethod
+    def of(cls, value: Any, leaf: Any = None, whole: bool = False) -> Slices:
+        """Return the slices of a tensor; `whole` is one slice."""
+        rows = _rows(value.detach() != 0, whole).sum(1).numpy()
+        return cls(leaf, tuple(value.shape), rows, is_touched=np.zeros(len(rows), bool),
+                   is_found=np.zeros(len(rows), bool))  # fmt: skip
+
+    def see(self, value: Any, gradient: Any, scale: float) -> Array:
+        """Return the change of one pass by each slice."""
+        part = (value.detach() * gradient).double()
+        rows = _rows(part, len(self.sizes) == 1).nan_to_num(0.0, 0.0, 0.0)
+        self.is_touched |= (rows != 0).any(1).numpy()
+        found: Array = rows.sum(1).numpy() * (ERROR * scale)
+        return found
+
+    @property
+    def untested(self) -> Array:
+        """Slices with numbers but zeros, and no gradient in any pass."""
+        found: Array = ~self.is_touched & (self.sizes > 0)
+        return found
+
+    @property
+    def is_untested(self) -> bool:
+        """True if it has numbers but zeros, and no gradient at all."""
+        return bool(self.sizes.any()) and bool((self.untested | (self.sizes == 0)).all())
+
+    @property
+    def changes(self) -> Array:
+        """RMS change of the outputs by each slice, in units of the limit."""
+        found: Array = np.sqrt(np.mean(self.means, 0)) if self.means else np.zeros(len(self.sizes))
+        return found
+
+    def decide(self) -> Array:
+        """Mark the slices that are certainly found, and return those that may be."""
+        self.is_found |= self.changes >= tolerance.CERTAIN
+        whole = np.sum(self.squares, 0) if self.squares else np.zeros(len(self.sizes))
+        found: Array = self.is_touched & ~self.is_found & (whole >= 1)
+        return found
+
+    def row(self, name: str, is_judged: bool) -> TestedWeight:
+        """Return the row of the report."""
+        counted = self.changes[self.sizes > 0]
+        known = is_judged and self.is_measured
+        return TestedWeight(
+            name, self.shape, self.share if known else None,
+            float(np.median(counted)) if known and len(counted) else None,
+        )  # fmt: skip
+
+    @property
+    def share(self) -> float | None:
+        """Share of the elements that are found; None without any."""
+        count = int(self.sizes.sum())
+        return float(self.sizes[self.is_found].sum() / count) if count else None
+
+
+def _rows(value: Any, whole: bool) -> Any:
+    """Return a tensor as a row for each slice."""
+    return value.reshape(1 if whole or not value.ndim else value.shape[0], -1)
+
+
+class _Watch(TorchFunctionMode):
+    """A mode that computes batch normalisation from its formula, with gradients of the running mean
+    and variance, and records the weights of embeddings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embeddings: set[int] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "_overloadpacket", func).__name__
+        if name == "embedding" and args and isinstance(args[0], torch.Tensor):
+            first = args[0] if args[0].is_floating_point() else args[1]
+            self.embeddings.add(id(first))
+        if func in BATCH_NORMS:
+            found = _normalized(func, args, kwargs or {})
+            if found is not None:
+                return found
+        return func(*args, **(kwargs or {}))
+
+
+def _normalized(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the result of a batch normalisation in eval mode; None in training mode."""
+    values = {**dict(zip(BATCH_NORMS[func], args)), **kwargs}
+    x, mean, var = values["input"], values["running_mean"], values["running_var"]
+    if values.get("training", False) or mean is None or var is None:
+        return None
+    scale = (var + values.get("eps", 1e-5)).rsqrt()
+    scale = scale if values.get("weight") is None else scale * values["weight"]
+    shift = -mean * scale if values.get("bias") is None else values["bias"] - mean * scale
+    shape = (1, -1, *[1] * (x.ndim - 2))
+    found = torch.addcmul(shift.reshape(shape), x, scale.reshape(shape)).to(x.dtype)
+    has_three = len(BATCH_NORMS[func]) == len(_NORM) + 2
+    return (found, x.new_empty(0), x.new_empty(0)) if has_three else found
+
+
+class Differentiable:
+    """A copy of a model whose parameters, buffers and inputs have gradients."""
+
+    def __init__(self, eager: Eager, frozen: Sequence[str], wide: bool, plain: bool) -> None:
+        """`frozen` are the buffers that calls change; `wide` computes halves in float32; a `plain`
+        model runs without a mode (torch.cond needs it), and its buffers have no gradient."""
+        self.eager, self.wide, self.watch = eager, wide, _Watch()
+        self.mode = nullcontext() if plain else self.watch
+        leaves = {}
+        for parameter in eager.model.parameters():
+            value = self._widened(parameter.detach())
+            floating = value.is_floating_point()
+            leaves[id(parameter)] = torch.nn.Parameter(value, requires_grad=floating)
+        self.module = copy.deepcopy(eager.model, leaves)
+        self.weights: dict[str, Slices] = {}
+        for name, leaf in self.module.named_parameters():
+            if leaf.is_floating_point():
+                self.weights[name] = Slices.of(leaf, leaf)
+        for name, buffer in list(self.module.named_buffers()):
+            if buffer.is_floating_point():
+                self._buffer(name, buffer, not plain and name not in frozen)
+        self.inputs: dict[int, Slices] = {}
+
+    def _buffer(self, name: str, buffer: Any, is_weight: bool) -> None:
+        path, _, last = name.rpartition(".")
+        leaf = self._widened(buffer.detach().clone()).requires_grad_(is_weight)
+        self.module.get_submodule(path)._buffers[last] = leaf
+        if is_weight:
+            self.weights[name] = Slices.of(leaf, leaf)
+
+    def _widened(self, value: Any) -> Any:
+        is_half = value.is_floating_point() and value.itemsize < 4
+        return value.float() if self.wide and is_half else value
+
+    def outputs(self, case: CallSequence) -> tuple[list[list[Any]], list[tuple[int, Any]]]:
+        """Return the outputs of each call, with gradients, and the inputs with theirs."""
+        leaves = {id(one.tensor): one.tensor for one in self.weights.values()}
+        leaves |= {id(p): p for p in self.module.parameters()}
+        module, found, given = copy.deepcopy(self.module, leaves), [], list[tuple[int, Any]]()
+        with torch.enable_grad(), self.mode, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for call in case.calls:
+                flat, spec = _pytree.tree_flatten(call)
+                for i, leaf in enumerate(flat):
+                    if not isinstance(leaf, torch.Tensor):
+                        continue
+                    flat[i] = self._widened(leaf.detach().clone())
+                    if flat[i].is_floating_point():
+                        given.append((i, flat[i].requires_grad_()))
+                        flat[i] = flat[i] * 1  # the model may write to it
+                found.append(self.eager.run(module, _pytree.tree_unflatten(flat, spec)))
+        return found, given
+
+    def sample(
+        self, number: int, case: CallSequence, limits: Sequence[Sequence[Any]], seed: int
+    ) -> bool:
+        """Run one backward pass through the case of a number, and record the squared changes by
+        each slice; False if no output has a gradient."""
+        outputs, given = self.outputs(case)
+        ends, cotangents = _cotangents(outputs, limits, torch.Generator().manual_seed(seed))
+        if not ends:
+            return False
+        scale = max(float(one.abs().max()) for one in cotangents if one.numel()) or 1.0
+        cotangents = [(one / scale).to(end.dtype) for one, end in zip(cotangents, ends)]
+        count = max(sum(end.numel() for end in ends), 1)
+        named = [(one, one.tensor) for one in self.weights.values()]
+        for i, leaf in given:
+            self.inputs.setdefault(i, Slices.of(leaf, whole=True))
+            named.append((self.inputs[i], leaf))
+        gradients = torch.autograd.grad(
+            ends, [leaf for _, leaf in named], cotangents, allow_unused=True
+        )
+        changes = dict[int, Array]()
+        for (one, leaf), gradient in zip(named, gradients, strict=True):
+            change = 0.0 if gradient is None else one.see(leaf, gradient, scale)
+            changes[id(one)] = changes.get(id(one), np.zeros(len(one.sizes))) + change
+        for one in (*self.weights.values(), *self.inputs.values()):
+            if id(one) in changes:
+                one.squares.append(changes[id(one)] ** 2)
+                one.means.append(changes[id(one)] ** 2 / count)
+                one.where.append(number)
+        return True
+
+
+def _cotangents(
+    outputs: Sequence[Sequence[Any]], limits: Sequence[Sequence[Any]], generator: Any
+) -> tuple[list[Any], list[Any]]:
+    """Return the outputs that have a gradient and a limit, and random signs in units of it."""
+    ends, cotangents = [], []
+    for values, rules in zip(outputs, limits, strict=True):
+        some = [one for one in values if one is not None] if len(values) > len(rules) else values
+        for value, rule in zip(some, rules):
+            has_gradient = getattr(value, "requires_grad", False) and not value.is_complex()
+            if rule is not None and has_gradient:
+                ends.append(value)
+                cotangents.append(_signs(value, rule, generator))
+    return ends, cotangents
+
+
+def _signs(value: Any, rule: Tolerance | float, generator: Any) -> Any:
+    """Return random signs in units of the limits; 0 where an element has none."""
+    signs = torch.randint(0, 2, value.shape, generator=generator).double() * 2 - 1
+    units = rule.units() if isinstance(rule, Tolerance) else rule
+    limits = torch.from_numpy(np.array(np.broadcast_to(units, tuple(value.shape)), np.float64))
+    usable = limits.isfinite() & (limits > 0) & value.detach().isfinite()
+    return torch.where(usable, signs / torch.where(usable, limits, 1.0), 0.0)

@@ -1,0 +1,321 @@
+"""The power of check_model: what it says it would have found is found, and what it says was not
+tested is not."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+
+from executorch_c.check import sensitivity
+from executorch_c.check.cases import CallSequence
+from executorch_c.check.judge import Judge
+from executorch_c.check.power import Power, percent, ranges
+from executorch_c.check.reference import Eager
+from executorch_c.check.result import CheckedCase
+from executorch_c.compare.arrays import Comparison, joined
+from executorch_c.compare.limits import Limits
+from executorch_c.testing import check_model
+from exports import Fn, export
+from torch import Tensor, nn
+
+SLICES = 12
+"""Number of slices that are planted in each model."""
+
+
+class Experts(nn.Module):
+    """An embedding of 30 rows, of which 12 are read, four experts, of which one is never chosen,
+    and a branch times zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.emb, self.router = nn.Embedding(30, 16), nn.Linear(16, 4)
+        self.experts = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+        self.gamma, self.branch = nn.Parameter(torch.zeros(16)), nn.Linear(16, 16)
+        self.head = nn.Linear(16, 7)
+        with torch.no_grad():
+            self.router.bias.copy_(torch.tensor([0.0, 0.0, 0.0, -100.0]))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.emb(ids.clamp(max=11))
+        shares = self.router(x).softmax(-1)
+        chosen = shares.argmax(-1)
+        y = sum((chosen == i)[..., None] * shares[..., i : i + 1] * one(x)
+                for i, one in enumerate(self.experts))  # fmt: skip
+        return self.head(x + y + self.gamma * self.branch(x))
+
+
+class Image(nn.Module):
+    """Convolutions with a batch normalisation between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+        self.depthwise, self.last = nn.Conv2d(8, 8, 3, groups=8), nn.Linear(8, 5)
+        nn.init.normal_(self.norm.running_mean)
+        nn.init.uniform_(self.norm.running_var, 0.5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.depthwise(self.norm(self.conv(x)).relu()).mean((2, 3)))
+
+
+class Encoder(nn.Module):
+    """Two transformer layers over positions and tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, norm_first=True)
+        self.emb, self.positions = nn.Embedding(60, 32), nn.Parameter(torch.randn(16, 32))
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(32, 60)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.layers(self.emb(ids) + self.positions[: ids.shape[1]]))
+
+
+class WithoutGradients(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            y = self.a(x)
+        return self.b(y)
+
+
+class InPlace(nn.Module):
+    """Operators in place that autograd refuses; the first channel is overwritten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x.mul_(2)
+        y = self.a(x).relu_()
+        y += 1
+        y[:, 0] = 0
+        return self.b(y)
+
+
+class Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda v: self.a(v), lambda v: self.b(v), (x,))
+
+
+class Counting(nn.Module):
+    """State that each call changes, and a buffer that none does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 6)
+        self.register_buffer("state", torch.zeros(2, 6))
+        self.register_buffer("scale", torch.rand(6) + 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.copy_(torch.tanh(self.inner(x) + self.state))
+        return self.state * self.scale
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 200))
+
+
+def normal(*shape: int) -> list[Tensor]:
+    return [torch.randn(*shape) for _ in range(4)]
+
+
+def tokens(high: int, *shape: int) -> list[Tensor]:
+    return [torch.randint(0, high, shape) for _ in range(4)]
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Sequence[Tensor]]]] = {
+    "mlp": (mlp, lambda: normal(2, 16)),
+    "experts": (Experts, lambda: tokens(12, 2, 8)),
+    "image": (Image, lambda: normal(2, 3, 9, 9)),
+    "encoder": (Encoder, lambda: tokens(60, 2, 10)),
+    "gru": (lambda: nn.GRU(5, 6), lambda: normal(3, 2, 5)),
+    "lstm": (lambda: nn.LSTM(5, 6), lambda: normal(3, 2, 5)),
+    "half": (lambda: Image().half(), lambda: [one.half() for one in normal(2, 3, 9, 9)]),
+    "bfloat16": (lambda: mlp().bfloat16(), lambda: [one.bfloat16() for one in normal(2, 16)]),
+    "no_grad": (WithoutGradients, lambda: normal(2, 8)),
+    "in place": (InPlace, lambda: normal(2, 6)),
+    "state": (Counting, lambda: normal(2, 6)),
+}
+
+
+def judged(eager: Eager, case: CallSequence, outputs: list[list[Any]]) -> Comparison:
+    """Return check_model's comparison of some outputs with eager's."""
+    judge = Judge(Limits(None, None), equal_nan=True, check_dtype=True)
+
+    def noise(call: int) -> Callable[[float], Any]:
+        def runs(epsilon: float) -> Any:
+            found = eager.noise(case.calls, epsilon)
+            return None if found is None else [run[call] for run in found]
+
+        return runs
+
+    expected = eager(case.calls)
+    return joined([judge(a, e, noise(i)) for i, (a, e) in enumerate(zip(outputs, expected))])
+
+
+def measured(name: str) -> sensitivity.Measurement:
+    """Return the measurement of a program that is equal to its model."""
+    make, inputs = MODELS[name]
+    torch.manual_seed(1)
+    eager = Eager(make().eval())
+    cases = []
+    for i, one in enumerate(inputs()):
+        case = CallSequence("random" if i else "example", str(i), (((one,), {}),))
+        outputs = eager(case.calls)
+        checked = CheckedCase(case.kind, "", (), judged(eager, case, outputs))
+        limits = sensitivity._limits_of(checked, 1, True)
+        cases.append(sensitivity.Judged(case, limits, outputs))
+    cases = sensitivity._of_wrong_outputs(eager, cases)
+    frozen = eager.changed_buffers(cases[0].case.calls[0])
+    found = sensitivity.Measurement(eager, cases, frozen, seconds=1e9)
+    found.run()
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_would_be_found_is_found(name: str) -> None:
+    """Slices are wrong by 1 %, and the judge finds those that were predicted; of the others it
+    finds few (the estimate is conservative), and none that changes no output."""
+    found = measured(name)
+    slices = [(one, i) for one in found.model.weights for i in
+              np.flatnonzero(found.model.weights[one].sizes)]  # fmt: skip
+    order = np.random.default_rng(0).permutation(len(slices))[:SLICES]
+    missed = 0
+    for weight, i in (slices[at] for at in order):
+        one = found.model.weights[weight]
+        wrong = {weight: np.arange(len(one.sizes)) == i}
+        outputs = [found.trials.run(number, wrong) for number in range(len(found.cases))]
+        is_found = any(judged(found.eager, case.case, output).verdict == "differ"
+                       for case, output in zip(found.cases, outputs))  # fmt: skip
+        assert is_found or not one.is_found[i], (weight, i, one.changes[i])
+        if one.untested[i]:
+            assert all(sensitivity._equal(output, found.cases[number].expected)
+                       for number, output in enumerate(outputs)), (weight, i)  # fmt: skip
+        missed += is_found and not one.is_found[i]
+    assert missed <= SLICES // 3
+
+
+def power(name: str) -> Power:
+    found = measured(name)
+    return sensitivity._power(found, ["x"], (), True)
+
+
+def test_parts_that_change_no_output_are_named() -> None:
+    found = power("experts")
+    assert found.untested[:3] == ("gamma is 0", "experts.3.* never routed",
+                                  "branch.* changes no output")  # fmt: skip
+    assert any(line.startswith("rows ") and line.endswith("12..29 of emb never read")
+               for line in found.untested)  # fmt: skip
+    assert found.share is not None and 0.4 < found.share < 0.8
+
+
+def test_a_branch_that_is_never_taken() -> None:
+    """torch.cond runs without the mode that sees batch normalisation."""
+    torch.manual_seed(0)
+    eager, x = Eager(Branches().eval()), torch.rand(2, 6)
+    case = CallSequence("example", "", (((x,), {}),))
+    outputs = eager(case.calls)
+    checked = CheckedCase("example", "", (), judged(eager, case, outputs))
+    found = sensitivity.measure(
+        eager, [(case, checked, outputs)], frozen=(), names=["x"], unvaried=(), is_judged=True,
+        seconds=1e9,
+    )  # fmt: skip
+    assert found.untested == ("b.* changes no output",)
+    assert found.share == 0.5
+
+
+def test_the_running_variance_of_a_batch_normalisation_is_tested() -> None:
+    rows = {one.name: one.share for one in power("image").weights}
+    assert rows["norm.running_var"] and rows["norm.running_mean"]
+
+
+def test_the_model_stays_as_it_was() -> None:
+    """Parameters have no gradients, the same numbers and flags."""
+    model = Image().eval()
+    model.conv.weight.requires_grad_(False)
+    before = copy.deepcopy(model.state_dict())
+    assert check_model(model, (torch.randn(2, 3, 9, 9),), progress=False).power.share
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(one.grad is None for one in model.parameters())
+    assert not model.conv.weight.requires_grad and model.last.weight.requires_grad
+
+
+class Pooled(nn.Module):
+    """The mean of the rows that a mask keeps, or of all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        kept = mask[..., None].float()
+        return self.last((x * kept).sum(1) / kept.sum(1))
+
+
+def test_the_report_has_the_power() -> None:
+    """One line, what was not tested, a section of the page, and a key of the dict."""
+    inputs = (torch.randn(1, 6, 8), torch.ones(1, 6))
+    result = check_model(Pooled().eval(), inputs, n_random=1, progress=False)
+    assert "would have found a 1 % error in 100 % of weights" in str(result)
+    assert [row.name for row in result.power.weights] == ["last.weight", "last.bias"]
+    assert [row.name for row in result.power.inputs] == ["x", "mask"]
+    assert "would be found" in result.to_html() and result.as_dict()["power"]["share"] == 1.0
+
+
+def test_an_input_of_one_value_is_named() -> None:
+    x = torch.randn(1, 6, 8)
+    result = check_model(Pooled().eval(), (x, torch.ones(1, 6)), n_random=0,
+                         real_inputs=[(x * 2, torch.ones(1, 6))], progress=False)  # fmt: skip
+    assert "mask had the same values in every case" in result.power.untested
+    assert "not tested: mask had the same values in every case" in str(result)
+
+
+def test_a_wrong_program_has_no_power() -> None:
+    inputs = (torch.randn(1, 6, 8), torch.ones(1, 6))
+    wrong = Pooled().eval()
+    wrong.last.weight.data.mul_(1.01)
+    result = check_model(Pooled().eval(), inputs, program=export(wrong, *inputs), progress=False)
+    assert result.verdict == "differ" and result.power.share is None
+    assert "would have found" not in str(result)
+
+
+def test_a_model_without_weights_says_nothing() -> None:
+    result = check_model(Fn(lambda x: x * 2), (torch.randn(3),), progress=False)
+    assert result.power.share is None and not result.power.summary()
+
+
+def test_the_reference_of_a_quantised_flow_has_no_gradients() -> None:
+    """Parts without influence are named all the same."""
+    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    with torch.no_grad():
+        model[0].bias[3] = -1000.0
+    result = check_model(model, (torch.randn(4, 16),), flow="xnnpack-int8", progress=False)
+    assert result.power.share is None
+    assert "power not measured: the reference is a quantised graph" in str(result)
+    assert "channels 3 of 0 change no output" in result.power.untested
+
+
+def test_numbers_as_text() -> None:
+    assert ranges([1, 2, 3, 5, 7, 8]) == "1..3, 5, 7..8"
+    assert ranges([1, 3, 5, 7, 9, 11]) == "1, 3, 5, 7, 2 more"
+    assert [percent(x) for x in (0, 0.001, 0.974, 0.999, 1)] == [
+        "0 %", "under 1 %", "97 %", "over 99 %", "100 %",
+    ]  # fmt: skip
