@@ -100,6 +100,7 @@ def check_model(
     dynamic_shapes: object = None,
     n_random: int = 3,
     real_inputs: Iterable[object] = (),
+    search: bool | float = False,
     rtol: Limit = None,
     atol: Limit = None,
     min_sqnr_db: float | None = None,
@@ -141,6 +142,8 @@ def check_model(
         n_random: Number of random calls.
         real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors; `calls(a, b, c)` is one
             case of several calls in a row.
+        search: Look for inputs that reach what these cases do not, for 30 s, or for a number of
+            seconds: see below.
         rtol, atol: An element matches if |actual - expected| <= atol + rtol * |expected|, for all
             outputs, or for some by index or name: {"logits": 1e-3}. Default: the rounding noise of
             the model, see below.
@@ -177,6 +180,12 @@ def check_model(
     and for each separately. Sizes of one symbol change together. If eager raises for edge or random
     inputs, or the export does not allow a shape that does not match, the case is skipped, with a
     remark. A note names a shape that the model refuses and the program accepts.
+
+    Search: calls with larger and smaller ranges, ties, spikes, equal numbers and other sizes, and
+    calls that gradients move toward units that no call has activated, indices and experts that none
+    has chosen, and comparisons with one result. Calls that reach something new in the exported
+    graph, and some others, are compared; inputs for which only they make the outputs infinite or
+    NaN are left out. It ends at the first difference.
 
     State: each case starts from the model's initial buffers on both sides. If a call changes them,
     a case "state" makes up to twelve consecutive calls. Positions advance from call to call, to the
@@ -217,8 +226,8 @@ def check_model(
                           delegate_at_load)  # fmt: skip
     return run.check_model(
         model, inputs, flow, program=program, dynamic_shapes=dynamic_shapes, n_random=n_random,
-        real_inputs=real_inputs, method=method, data_path=data_path, seed=seed, progress=progress,
-        options=options,
+        real_inputs=real_inputs, search=search, method=method, data_path=data_path, seed=seed,
+        progress=progress, options=options,
     )  # fmt: skip
 
 

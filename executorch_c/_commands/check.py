@@ -49,6 +49,10 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_inputs(parser, "the model's example")
     parser.add_argument("--random", type=_arguments.count, metavar="N",
                         help="number of random calls; default: 3")  # fmt: skip
+    parser.add_argument("--search", type=float, nargs="?", const=True, metavar="SECONDS",
+                        help="look for inputs that reach what the other cases do not, for 30 s or "
+                        "the seconds that are named: large numbers, ties, dead units, rare experts"
+                        )  # fmt: skip
     _arguments.add_method(parser, "forward")
     _arguments.add_kernels(parser)
     _arguments.add_checked_delegation(parser)
@@ -89,8 +93,9 @@ def main(args: argparse.Namespace) -> int:
     if args.inputs:
         example = tuple(arguments_of(args.inputs, arrays, model))
     asked: dict[str, Any] = {
-        "n_random": args.random, "seed": args.seed, "method": args.method, "rtol": args.rtol,
-        "atol": args.atol, "data_path": args.data or None, "min_sqnr_db": args.min_sqnr,
+        "n_random": args.random, "search": args.search, "seed": args.seed,
+        "method": args.method, "rtol": args.rtol, "atol": args.atol,
+        "data_path": args.data or None, "min_sqnr_db": args.min_sqnr,
         "program": program, "flow": args.flow if program is None else None,
         "kernels": None if args.kernels == "default" else args.kernels,
         "delegate_at_load": args.checks_delegated or None,

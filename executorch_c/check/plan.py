@@ -46,7 +46,7 @@ class Plan:
             if role is not None and role.is_scalar:  # the export says which numbers it takes
                 role.is_scalar, self._reads_numbers = False, True
 
-    def _draw(self, number: int, shapes: Any = None) -> Call:
+    def draw(self, number: int, shapes: Any = None) -> Call:
         """Return a random call: of any numbers that the inputs' roles and the export allow."""
         call = inputs.draw(self.example, shapes, self.roles.inputs, self._seed(number))
         if shapes is None:
@@ -106,7 +106,7 @@ class Plan:
 
     def _random(self, kind: str, about: str, number: int, shapes: Any) -> CallSequence:
         """Return a random case, and the cautious one to run if eager raises."""
-        return CallSequence(kind, about, (self._draw(number, shapes),),
+        return CallSequence(kind, about, (self.draw(number, shapes),),
                             lambda: (self._cautious(number, shapes),))  # fmt: skip
 
     def state(self) -> CallSequence:
@@ -115,5 +115,5 @@ class Plan:
         def calls(draw: Callable[[int], Call]) -> tuple[Call, ...]:
             return tuple(state_calls(self.example, self.real, self.roles, lambda i: draw(500 + i)))
 
-        drawn = calls(self._draw)
+        drawn = calls(self.draw)
         return CallSequence("state", f"{len(drawn)} calls", drawn, lambda: calls(self._cautious))

@@ -24,6 +24,7 @@ from executorch_c.check.plan import Plan, first_line, flat
 from executorch_c.check.reference import Eager
 from executorch_c.check.stages import check_fit, stage
 from executorch_c.check.result import CheckedCase, CheckResult
+from executorch_c.check.search import Search, seconds_of
 from executorch_c.check.variation import Variation, input_names
 from executorch_c.compare.arrays import Comparison, compare, joined, of_call
 from executorch_c.compare.limits import Limit, Limits, about
@@ -373,6 +374,7 @@ def check_model(
     dynamic_shapes: Any,
     n_random: int,
     real_inputs: Iterable[Any],
+    search: bool | float,
     method: str,
     data_path: Any,
     seed: int,
@@ -380,7 +382,7 @@ def check_model(
     options: Options,
 ) -> CheckResult:
     """Run executorch_c.testing.check_model, whose docstring has the arguments."""
-    check_not_negative(n_random=n_random)
+    check_not_negative(n_random=n_random, search=search)
     _extras.require("check_model", "torch", "executorch")
     start = time.perf_counter()
     module, exported, remark = methods.reference(model, method)
@@ -412,12 +414,15 @@ def check_model(
             if program is not None:
                 check_fit(check.meta, flat(example))
         plan = Plan(check, real, n_random, seed)
-        cases = tuple(_cases(check, plan, say))
+        cases = tuple(_cases(check, plan, say, seconds_of(search)))
         return _result(check, plan, cases, model, time.perf_counter() - start)
 
 
-def _cases(check: Check, plan: Plan, say: Callable[[str], None]) -> Iterator[CheckedCase]:
-    """Run all cases: those of the plan, calls in a row of a model with state, those of a .bpte."""
+def _cases(
+    check: Check, plan: Plan, say: Callable[[str], None], seconds: float
+) -> Iterator[CheckedCase]:
+    """Run all cases: those of the plan, calls in a row of a model with state, those of a .bpte, and
+    those that a search finds in some seconds."""
     for case in plan:
         say(f"{case.kind} {case.about}")
         yield check.run(case)
@@ -425,6 +430,10 @@ def _cases(check: Check, plan: Plan, say: Callable[[str], None]) -> Iterator[Che
         say("several calls in a row")
         yield check.run(plan.state())
     yield from check.bundled(check.meta.name())
+    if seconds:
+        search = Search(check, plan, seconds)
+        yield from search.cases(say)
+        check.subject.notes.append(search.note())
 
 
 def _power(check: Check) -> Power:

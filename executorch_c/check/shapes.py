@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from executorch_c.check.cases import leaves
@@ -100,6 +100,16 @@ class Symbols:
             shapes = [shape and [_size(d, sizes) for d in shape] for shape in self.shapes]
             if all(size is not None for shape in shapes for size in shape or ()):
                 yield self._named(sizes), shapes
+
+    def sample(self, pick: Callable[[int], int]) -> list[Any] | None:
+        """Return shapes of random sizes; None without symbols. `pick` returns a number below one
+        that it is given."""
+        if not self.ranges:
+            return None
+        sizes = {**self.here, **{symbol: low + pick(high - low + 1)
+                                 for symbol, (low, high) in self.ranges.items()}}  # fmt: skip
+        shapes = [shape and [_size(d, sizes) for d in shape] for shape in self.shapes]
+        return shapes if self._allowed(sizes) else None
 
     def near(self) -> Iterator[tuple[str, list[Any]]]:
         """Yield names and shapes of inputs with one size more or less than the example's: of each

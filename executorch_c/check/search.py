@@ -1,0 +1,229 @@
+"""Search of inputs that reach what the cases of a check do not: larger ranges, saturation, ties,
+units that are dead, experts that are never chosen, other sizes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from executorch_c.check import flows
+from executorch_c.check.cases import CallSequence, leaves
+
+if TYPE_CHECKING:
+    from executorch_c.check.flows import Call
+    from executorch_c.check.plan import Plan
+    from executorch_c.check.result import CheckedCase
+    from executorch_c.check.roles import Role
+    from executorch_c.check.run import Check
+    from executorch_c.check.watch import Reached
+
+SECONDS = 30.0
+"""Time limit of search=True."""
+MAX_KEPT = 8
+"""Maximum number of matching cases that are in the result."""
+SCALES = (1.0, 4.0, 16.0, 64.0, 0.25, 256.0, 1024.0, 4096.0, 0.0)
+"""Factors of floats."""
+SHAPES = ("normal", "positive", "negative", "ties", "spikes", "half", "equal", "channels", "halves")
+"""Distributions of floats."""
+WITHOUT_NEWS = 4
+"""One of this many inputs that reach nothing new is compared, too."""
+
+
+def seconds_of(search: bool | float) -> float:
+    """Return the time limit of an argument `search`; 0 for none. Raises ValueError for a negative
+    one."""
+    if isinstance(search, bool):
+        return SECONDS if search else 0.0
+    if not search >= 0:
+        raise ValueError(f"search is {search}, expected True or a number of seconds")
+    return float(search)
+
+
+class Search:
+    """A search by coverage: inputs that reach something new are varied further."""
+
+    def __init__(self, check: Check, plan: Plan, seconds: float) -> None:
+        import torch
+
+        self.check, self.plan = check, plan
+        self.end = time.monotonic() + seconds
+        self.generator = torch.Generator().manual_seed(plan.seed)
+        self.calls: list[Call] = [plan.example]
+        self.tried = self.news = 0
+        self._finite: Any = None
+        self._module: Any = None
+        self.reached: Reached | None = None
+        with suppress(Exception):  # without a graph, inputs are drawn without a guide
+            self._watch(plan)
+
+    def _watch(self, plan: Plan) -> None:
+        from executorch_c.check.watch import Reached
+
+        exported = plan.exported
+        if exported is None:
+            exported = flows.export(plan.eager.model, plan.example, None)
+        self._module, self.reached = exported.module(), Reached()
+
+    def _number(self, count: int) -> int:
+        import torch
+
+        return int(torch.randint(count, (1,), generator=self.generator))
+
+    # ---- candidates -----------------------------------------------------------------------
+
+    def _candidates(self) -> Iterator[tuple[str, Call]]:
+        """Yield names and calls: all scales, all distributions, then at random or by gradients."""
+        for number, scale in enumerate(SCALES):
+            yield f"x{scale:g}", self._varied(number, "normal", scale)
+        for number, shape in enumerate(SHAPES[1:]):
+            yield shape, self._varied(number, shape, 4.0)
+        while True:
+            number = self.tried
+            if number % 2 and self.reached is not None and (targets := self.reached.targets()):
+                target = targets[self._number(len(targets))]
+                yield f"toward {target.node.name}", self._toward(target)
+                continue
+            shape = SHAPES[self._number(len(SHAPES))]
+            scale = SCALES[self._number(len(SCALES))]
+            yield f"{shape} x{scale:g}", self._varied(number, shape, scale)
+
+    def _varied(self, number: int, shape: str, scale: float) -> Call:
+        """Return a random call with floats of a distribution, of random sizes if they may vary."""
+        import torch
+        from torch.utils import _pytree
+
+        sizes = self.plan.symbols.sample(self._number) if number % 3 == 2 else None
+        call = self.plan.draw(100_000 + number, sizes)
+        flat, spec = _pytree.tree_flatten(call)
+        tensors = [i for i, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor)]
+        if number % 2 and len(tensors) > 1:  # one of several inputs
+            tensors = [tensors[self._number(len(tensors))]]
+        for i in tensors:
+            floats = flat[i].is_floating_point() and flat[i].numel()
+            change = self._distributed if floats else self._repeated
+            flat[i] = change(flat[i], shape, scale, self.plan.roles.inputs[i])
+        whole: Call = _pytree.tree_unflatten(flat, spec)
+        return whole
+
+    def _distributed(self, leaf: Any, shape: str, scale: float, role: Role | None) -> Any:
+        """Return floats of another distribution; masks stay."""
+        import torch
+
+        if role is not None and role.is_mask:
+            return leaf
+        x = leaf.double() * scale
+        if shape in ("positive", "negative"):
+            x = x.abs() if shape == "positive" else -x.abs()
+        elif shape in ("ties", "halves"):
+            x = x.round() if shape == "ties" else (2 * x).round() / 2
+        elif shape == "spikes":
+            keep = torch.rand(leaf.shape, generator=self.generator) < 4 / leaf.numel()
+            x = torch.where(keep, x, torch.zeros_like(x))
+        elif shape == "half":
+            x = x * (torch.rand(leaf.shape, generator=self.generator) < 0.5)
+        elif shape == "equal":
+            x = torch.full_like(x, float(x.flatten()[0]))
+        elif shape == "channels" and leaf.ndim:
+            size = leaf.shape[-1]
+            x = x * torch.exp(2 * torch.randn(size, generator=self.generator).double())
+        limit = torch.finfo(leaf.dtype).max / 4
+        return x.clamp(-limit, limit).to(leaf.dtype)
+
+    def _repeated(self, leaf: Any, shape: str, scale: float, role: Role | None) -> Any:
+        """Return integers of which many are equal, in some distributions."""
+        import torch
+
+        is_kept = role is None or role.is_unique or role.is_mask or leaf.dtype == torch.bool
+        if is_kept or leaf.is_floating_point() or leaf.is_complex() or leaf.numel() < 2:
+            return leaf
+        if shape == "equal":
+            return torch.full_like(leaf, int(leaf.flatten()[0]))
+        if shape not in ("ties", "spikes"):
+            return leaf
+        at = torch.randint(min(3, leaf.numel()), leaf.shape, generator=self.generator)
+        return leaf.flatten()[at]
+
+    def _toward(self, target: Any) -> Call:
+        from torch.utils import _pytree
+
+        from executorch_c.check.watch import toward
+
+        start = self.calls[self._number(len(self.calls))]
+        if self._number(2):
+            start = self._varied(self.tried * 3, "normal", 1.0)
+        flat, spec = _pytree.tree_flatten(start)
+        flat = toward(self._module, flat, target, self.generator)
+        moved: Call = _pytree.tree_unflatten(flat, spec)
+        return moved
+
+    # ---- cases ----------------------------------------------------------------------------
+
+    def _is_new(self, call: Call) -> bool | None:
+        """Return True if a call reaches something new; None if it is of no use: eager raises, or
+        its outputs are not finite although the example's are."""
+        import torch
+
+        from executorch_c.check.watch import Watch
+
+        if self.plan.refused(call) is not None:
+            return None
+        if self._module is None or self.reached is None:
+            return True
+        self.reached.fresh = 0
+        try:
+            with torch.no_grad():
+                outputs = Watch(flows.fresh(self._module), self.reached).run(*leaves(call))
+        except Exception:
+            return None
+        if not _is_finite(outputs) and _is_finite(self._of_example()):
+            return None
+        return self.reached.fresh > 0
+
+    def _of_example(self) -> Any:
+        import torch
+
+        if self._finite is None:
+            with torch.no_grad():
+                args, kwargs = self.plan.example
+                self._finite = flows.fresh(self._module)(*args, **kwargs)
+        return self._finite
+
+    def cases(self, say: Callable[[str], None]) -> Iterator[CheckedCase]:
+        """Yield cases until the time is over or one does not match: those that reach something new,
+        a few of which are kept, and one that differs."""
+        kept = 0
+        for name, call in self._candidates():
+            if time.monotonic() > self.end:
+                return
+            self.tried += 1
+            say(f"search {self.tried}: {name}")
+            new = self._is_new(call)
+            if new is None or not (new or self.tried % WITHOUT_NEWS == 0):
+                continue
+            if new:
+                self.news += 1
+                self.calls = [*self.calls[-31:], call]
+            case = self.check.run(CallSequence("search", name, (call,)))
+            if not case.ok:
+                yield case
+                return
+            if new and kept < MAX_KEPT and case.skipped is None:
+                kept += 1
+                yield case
+
+    def note(self) -> str:
+        """Return a sentence about what was tried."""
+        guide = "" if self._module is not None else "; without a guide: the model has no export"
+        return f"search: {self.tried} calls tried, {self.news} reached something new{guide}"
+
+
+def _is_finite(outputs: Any) -> bool:
+    import torch
+    from torch.utils import _pytree
+
+    return all(
+        bool(leaf.isfinite().all()) for leaf in _pytree.tree_leaves(outputs)
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+    )  # fmt: skip
