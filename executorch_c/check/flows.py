@@ -330,8 +330,9 @@ class Subject:
     """The program's file."""
     notes: list[str] = field(default_factory=list)
 
-    def complete(self, exported: Any) -> None:
-        """Set the export of an existing program to the model's, if known (not None)."""
+    def complete(self, exported: Any, note: str | None = None) -> None:
+        """Set the export of an existing program to the model's, if known (not None); add a note."""
+        self.notes += [note] if note else []
         if self.exported is None:
             self.exported = exported
         if self.source is None and not self.quantizes:

@@ -407,8 +407,7 @@ def check_model(
                 samples=[example, *chain.from_iterable(real)], method=method, data_path=data_path,
                 say=say,
             )  # fmt: skip
-        subject.complete(exported)
-        subject.notes += [remark] if remark else []
+        subject.complete(exported, remark)
         with stage("load", module):
             check = Check(subject, eager, method, options, example)
             if program is not None:
