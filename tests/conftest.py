@@ -14,14 +14,20 @@ import pytest
 from openers import Opener, Outputs, Runner
 
 
+HEAVY_DAYS = 8
+"""Days after which all heavy tests have run."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--large", action="store_true", help="also run the models of real size")
+    parser.addoption("--rotation", type=int, metavar="DAY", help="run the sample of a day: other "
+                     "rows of each sweep, and some heavy tests")  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest evaluates -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not any("::" in argument for argument in config.args):  # named tests always run
-        mark_full(items)
+        mark_full(items, config.getoption("--rotation"))
     if not config.getoption("--large"):
         skip = pytest.mark.skip(reason="a model of real size: needs --large")
         for item in items:
@@ -33,18 +39,30 @@ def pytest_collection_finish() -> None:
     exporter_speed.keep_imports()
 
 
-def mark_full(items: list[pytest.Item]) -> None:
-    """Mark tests outside the sample of their sweep as full: the default is `-m "not full"`."""
+def mark_full(items: list[pytest.Item], rotation: int | None) -> None:
+    """Mark tests outside the sample of their sweep, and heavy ones, as full: the default is
+    `-m "not full"`. With a rotation, the sample is that of a day: after n days, all rows of a sweep
+    of n have run, after HEAVY_DAYS all heavy tests."""
+    rows = Counter(function_of(item) for item in items if item.get_closest_marker("sweep"))
     seen: Counter[str] = Counter()
+    heavy = 0
     for item in items:
         if item.get_closest_marker("heavy"):
-            item.add_marker("full")
+            heavy += 1
+            if rotation is None or (heavy - rotation) % HEAVY_DAYS:
+                item.add_marker("full")
         sweep = item.get_closest_marker("sweep")
         if sweep:
-            function = item.nodeid.partition("[")[0]
-            if seen[function] % sweep.args[0]:
+            function = function_of(item)
+            every = sweep.args[0]
+            if seen[function] % every != (rotation or 0) % min(every, rows[function]):
                 item.add_marker("full")
             seen[function] += 1
+
+
+def function_of(item: pytest.Item) -> str:
+    """Return the id of a test without its parameters."""
+    return item.nodeid.partition("[")[0]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -28,6 +28,8 @@ def test_heavy():
 @pytest.mark.parametrize(("arguments", "expected"), [
     ([], {"passed": 4, "deselected": 8}),
     (["-m", ""], {"passed": 12}),
+    (["--rotation", "1"], {"passed": 5, "deselected": 7}),  # rows 1, 5, 9, and the heavy test
+    (["--rotation", "3"], {"passed": 3, "deselected": 9}),  # rows 3, 7
     (["test_it.py::test_rows[5]"], {"passed": 1}),
     (["test_it.py::test_heavy"], {"passed": 1}),
 ])  # fmt: skip
