@@ -22,10 +22,13 @@ if TYPE_CHECKING:
         Undelegated,
         ValueInfo,
     )
+    from executorch_c.inspect.device import RemarkRow
 
 HELP = """\
-Describe a program: its methods, operators, delegates and data, and what of them is missing here. No
-method is loaded.
+Describe a program: its methods, operators, delegates and data, what of them is missing here, and
+what the official runtime does otherwise: operators that it lacks, rejects or computes differently,
+moves whose source is overwritten; and values that are read and that nothing writes. No method is
+loaded.
 
 With --delegate-at-load, each method is loaded to show which operator calls are delegated to
 XNNPACK at load, and why not the others.
@@ -124,6 +127,24 @@ def show_method(program: Program, method: MethodInfo) -> None:
     for hint in _engines.hints(method):
         print(_text.wrapped(f"  {_text.visible(hint)}"))
     show_open(program, method)
+    show_remarks(program, method["name"])
+
+
+def show_remarks(program: Program, method: str) -> None:
+    """Print what the reference runtime does otherwise, and reads of values that nothing writes."""
+    from executorch_c.inspect import device
+
+    found = device.remarks(program, method)
+    for one in found[:LONGEST_LIST]:
+        print(_text.wrapped(f"  {_text.visible(one.text)}"))
+    if len(found) > LONGEST_LIST:
+        print(f"    ... and {len(found) - LONGEST_LIST:,} more (--json lists all)")
+
+
+def remark_rows(program: Program, method: str) -> list[RemarkRow]:
+    from executorch_c.inspect import device
+
+    return [one.row() for one in device.remarks(program, method)]
 
 
 def delegated_at_load(program: Program, name: str) -> DelegatedAtLoad:
@@ -188,7 +209,8 @@ def main(args: argparse.Namespace) -> int:
         names = [method["name"] for method in what["methods"]]
         delegated = {name: delegated_at_load(program, name) for name in names}
     if args.json:
-        rows = [{**one, "delegated_at_load": delegated[one["name"]]} if delegated else one
+        rows = [{**one, "remarks": remark_rows(program, one["name"]),
+                 **({"delegated_at_load": delegated[one["name"]]} if delegated else {})}
                 for one in what["methods"]]  # fmt: skip
         print(json.dumps({**what, "methods": rows}, indent=2, default=str))
         return 0

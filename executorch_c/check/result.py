@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from executorch_c._render.html import Markup
     from executorch_c.debug.ladder import Ladder
     from executorch_c.debug.report import ErrorReport
+    from executorch_c.inspect.device import Remark
 
 HEAD = ("case", "", "inputs", "verdict", "mismatched", "max abs", "max rel", "ulp", "cosine",
         "SNR dB", "argmax", "SQNR dB")  # fmt: skip
@@ -151,15 +152,23 @@ class CheckResult(Report):
     empty."""
     power: Power = field(default=Power(), repr=False)
     """What the cases would have found, and what they did not test."""
+    findings: tuple[Remark, ...] = ()
+    """What the official runtime does otherwise, and reads of values that nothing writes."""
 
     @property
     def verdict(self) -> Verdict:
-        """ "match", "differ", or "inconclusive" if no case is decisive."""
+        """ "match", "differ", or "inconclusive" if no case is decisive, or if the program reads a
+        value that nothing writes: it matches by chance."""
         if self.failures:
             return "differ"
-        if self.constant:
+        if self.constant or self.is_undefined:
             return "inconclusive"
         return tolerance.combined("match" for case in self.cases if case.verdict == "match")
+
+    @property
+    def is_undefined(self) -> bool:
+        """True if the program reads a value that nothing writes."""
+        return any(one.is_undefined for one in self.findings)
 
     @property
     def ok(self) -> bool:
@@ -187,6 +196,9 @@ class CheckResult(Report):
         bad = counts["differ"] + counts["error"]
         if bad:
             verdict = f"{bad} of {_text.plural(run, 'case')} differ"
+        elif self.is_undefined:
+            verdict = (f"inconclusive: {_text.plural(counts['match'], 'case')} match by chance, "
+                       "the program reads a value that nothing writes")  # fmt: skip
         elif counts["match"] and not self.constant:
             verdict = f"{_text.plural(counts['match'], 'case')} match"
         else:

@@ -29,6 +29,7 @@ from executorch_c.check.variation import Variation, input_names
 from executorch_c.compare.arrays import Comparison, compare, joined, of_call
 from executorch_c.compare.limits import Limit, Limits, about
 from executorch_c.compare.tolerance import check_not_negative
+from executorch_c.inspect import device
 from executorch_c.progress import Progress
 
 CALIBRATED = ("example", "real")
@@ -280,7 +281,7 @@ def _example(given: Any, exported: Any) -> Call:
     return making.as_call(given)
 
 
-def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
+def _notes(check: Check, plan: Plan, model: Any, remarks: list[device.Remark]) -> Iterator[str]:
     yield from check.subject.notes
     if getattr(model, "training", False) and not check.subject.exported:
         yield "the model is in training mode; exports usually use model.eval()"
@@ -294,6 +295,7 @@ def _notes(check: Check, plan: Plan, model: Any) -> Iterator[str]:
             yield "nothing of the model was delegated to XNNPACK"
     yield from _on_other_engines(program)
     yield from _delegation.run_notes(check.loaded)
+    yield from device.notes(remarks)
     yield from check.coverage.notes()
     yield from contract.notes(check, plan)
     yield from check.variation.notes()
@@ -454,12 +456,15 @@ def _power(check: Check) -> Power:
 def _result(
     check: Check, plan: Plan, cases: tuple[CheckedCase, ...], model: Any, seconds: float
 ) -> CheckResult:
-    subject = check.subject
+    subject, method = check.subject, check.meta.name()
+    program = subject.program
+    remarks = device.remarks(program, method) if isinstance(program, Program) else []
     result = CheckResult(
         label=subject.label,
-        method=check.meta.name(),
+        method=method,
         cases=cases,
-        notes=tuple(_notes(check, plan, model)),
+        notes=tuple(_notes(check, plan, model, remarks)),
+        findings=tuple(remarks),
         facts=_facts(check, seconds, plan.seed),
         program=subject.program,
         reference=check.oracle.model,

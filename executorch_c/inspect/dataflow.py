@@ -62,10 +62,7 @@ class Suspect:
     @property
     def source(self) -> str:
         """File and line of the reader; empty without a stack trace."""
-        if self.reader is None or not self.reader.row["stack"]:
-            return ""
-        file, line, _, _ = structure.frame(self.reader)
-        return f"{file}:{line}"
+        return "" if self.reader is None else structure.source(self.reader)
 
     def __str__(self) -> str:
         return _TEXTS[self.kind](self)

@@ -31,6 +31,7 @@ NUMBERS = "numbers"
 """In place of a dtype, for calls without tensors."""
 SOME = "some"
 """Condition of calls that nothing in the program tells from calls that agree."""
+AND = " and "
 CONTIGUOUS, CHANNELS_LAST, OTHER_LAYOUT = "contiguous", "channels-last", "other"
 
 
@@ -44,8 +45,8 @@ class Behaviour:
     """Dtypes of the first tensor; `NUMBERS` for calls without tensors; empty for all."""
     layouts: tuple[str, ...] = ()
     when: str = ""
-    """The argument that these calls have and calls that agree have not: "pad: negative"; empty for
-    all calls, `SOME` if it depends on values or on several arguments."""
+    """What these calls have and calls that agree have not: "pad: negative", or two such features
+    with " and " between them; empty for all calls, `SOME` if it depends on values."""
     samples: str = ""
     """Number of such samples of all with these dtypes and layouts: "3/40"."""
     example: str = ""
@@ -106,7 +107,7 @@ def matching(call: Call) -> tuple[Behaviour, ...]:
     """Return what the reference runtime does with a call: the rows that are certain, else those
     with the condition `SOME`; empty if it agrees."""
     rows = [row for row in behaviours(call.operator, [call.dtype], [call.layout])
-            if row.when in ("", SOME) or row.when in call.features]  # fmt: skip
+            if row.when in ("", SOME) or set(row.when.split(AND)) <= call.features]  # fmt: skip
     certain = tuple(row for row in rows if row.is_certain)
     return certain or tuple(rows)
 
@@ -136,8 +137,9 @@ def call_of(view: View, step: Instruction) -> Call:
             dtype = tensors[0]["dtype"] if dtype == NUMBERS else dtype
             (outputs if roles[index] == "out" else inputs).extend(tensors)
             features |= set(_of_tensors(name, tensors, dtype))
-        elif index not in view.computed:
-            features |= {f"{name}: {what}" for what in _of_number(view, value)}
+        else:
+            known = index not in view.computed
+            features |= {f"{name}: {what}" for what in _of_number(view, value, known)}
     features |= set(_of_all(inputs, outputs))
     return Call(step.title, dtype, layout([*inputs, *outputs]), frozenset(features))
 
@@ -164,9 +166,14 @@ def _of_tensors(name: str, tensors: Sequence[StructureValue], first: str) -> Ite
             yield f"{name}: empty"
 
 
-def _of_number(view: View, value: StructureValue) -> Iterator[str]:
-    """Yield what is known of a number, text, list or None."""
+def _of_number(view: View, value: StructureValue, known: bool) -> Iterator[str]:
+    """Yield what is known of a number, text, list or None; only the type of one that the program
+    computes."""
     kind, one = value["kind"], value.get("value")
+    if kind in ("Int", "Double", "Bool"):
+        yield {"Int": "int", "Double": "float", "Bool": "bool"}[kind]
+    if not known:
+        return
     if kind == "None":
         yield "None"
     elif isinstance(one, (bool, str)):
@@ -184,7 +191,6 @@ def _of_number(view: View, value: StructureValue) -> Iterator[str]:
 
 def _of_scalar(one: float) -> Iterator[str]:
     if isinstance(one, float):
-        yield "float"
         if not math.isfinite(one):
             yield "not finite"
         elif one != int(one):
@@ -193,6 +199,8 @@ def _of_scalar(one: float) -> Iterator[str]:
         yield "negative"
     if one == 0:
         yield "0"
+    if one > 1:
+        yield "above 1"
 
 
 def _of_all(inputs: Sequence[StructureValue], outputs: Sequence[StructureValue]) -> Iterator[str]:

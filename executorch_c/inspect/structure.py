@@ -233,6 +233,15 @@ def frame(step: Instruction) -> Frame:
     return (own or stack)[-1]
 
 
+def source(step: Instruction) -> str:
+    """Return file and line of an instruction: "model.py:12"; empty without a stack trace."""
+    if not step.row["stack"]:
+        return ""
+    file, line, _, _ = frame(step)
+    name = (file or "?").replace("\\", "/").rpartition("/")[2]
+    return f"{name}:{line}"
+
+
 # ---- text ------------------------------------------------------------------------------------
 
 

@@ -23,9 +23,21 @@ SECONDS = 60
 Answer = tuple[str, Any]
 
 
+def packed(value: Any) -> Any:
+    """Return an array that is not contiguous as a contiguous one and the axes that lay it out:
+    pickling loses layouts."""
+    if not isinstance(value, np.ndarray) or value.flags.c_contiguous:
+        return value
+    order = sorted(range(value.ndim), key=lambda i: -value.strides[i])
+    return np.ascontiguousarray(value.transpose(order)), tuple(np.argsort(order))
+
+
 def to_tensor(value: Any) -> Any:
     import torch
 
+    if isinstance(value, tuple):
+        array, axes = value
+        return to_tensor(array).permute([int(axis) for axis in axes])
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype == ml_dtypes.bfloat16:

@@ -1,7 +1,7 @@
 """Write csrc/kernels/OPERATORS.md: `python tests/kernels/operators_doc.py`.
 
-Operators and dtypes come from `ops.def`. The reference's operators come from the installed official
-runtime, their differences from eager from the tables of test_official.py, which that test verifies.
+Operators and dtypes come from `ops.def`, what the reference runtime does from the table that
+reference_table.py writes (`executorch_c/inspect/reference.tsv`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import executorch_c
-import test_official
+from executorch_c.inspect import reference
 
 PATH = HERE.parents[1] / "csrc" / "kernels" / "OPERATORS.md"
 SIGNED, WIDE = ("int8", "int16", "int32", "int64"), ("uint16", "uint32", "uint64")
@@ -36,9 +36,12 @@ int8, int16, int32, int64, uint16, uint32 and uint64, *classic integers* those w
 three, *floating* float16, bfloat16, float32 and float64, *complex* complex64 and complex128, *all*
 these and bool.
 
-The column "reference" compares the official runtime (executorch {version}) with eager, on the
-samples of `tests/kernels`: *agrees*, *none* (it lacks {none} of the operators), *differs* in its
-results, or *rejects* samples that eager computes. This runtime agrees with eager on all of them.
+The column "reference" is what the official runtime (executorch {version}) does with the samples of
+`tests/kernels` that eager computes, contiguous and in channels-last, as runs of both found it
+(`reference_table.py`): it *agrees*, *rounds* otherwise in the last places, *differs*, *rejects* the
+call, *crashes* (the process ends), or has *none* ({none} of the operators). After the word: dtypes
+of the first tensor, the layout, the argument that such calls have and others have not; *some*:
+it depends on values. This runtime agrees with eager on all of them.
 """
 
 
@@ -54,38 +57,41 @@ def dtypes_text(dtypes: tuple[str, ...]) -> str:
     return ", ".join([*words, *sorted(left)]) or "numbers"
 
 
-def reference_names() -> set[str]:
-    """Return the operators of the official runtime, with its libraries of quantized ones and those
-    of language models."""
-    import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
-    import executorch.kernels.quantized  # noqa: F401
-    from executorch.runtime import Runtime
+def condition(row: reference.Behaviour) -> str:
+    """Return the calls that a row is about; empty for all."""
+    dtypes = dtypes_text(row.dtypes) if row.dtypes and row.when in ("", reference.SOME) else ""
+    layouts = "" if len(row.layouts) > 1 else "".join(row.layouts)
+    layouts = "" if layouts == reference.CONTIGUOUS else layouts
+    when = row.when and f"`{row.when}`" if row.is_certain else row.when
+    return ", ".join(filter(None, ["" if dtypes == "all" else dtypes, layouts, when]))
 
-    return set(Runtime.get().operator_registry.operator_names)
 
-
-def note(name: str, reference: set[str]) -> str:
-    if name not in reference:
+def note(name: str) -> str:
+    """Return what the reference runtime does with an operator."""
+    rows = reference.table().get(name)
+    if rows is None:
+        return "not run"
+    if any(row.does == "lacks" for row in rows):
         return "none"
-    parts = [f"differs: {test_official.DIFFERS[name]}"] if name in test_official.DIFFERS else []
-    if name in test_official.REFUSES:
-        parts.append(f"rejects: {test_official.REFUSES[name]}")
-    return "; ".join(parts) or "agrees"
+    parts = []
+    for does in ("rounds", "differs", "rejects", "crashes"):
+        about = [condition(row) for row in rows if row.does == does]
+        if about:
+            parts.append(f"{does}: {'; '.join(about)}" if all(about) else does)
+    return ". ".join(parts) or "agrees"
 
 
 def text() -> str:
-    from importlib.metadata import version
-
-    reference, families = reference_names(), defaultdict(list)
+    families = defaultdict(list)
     rows = [row for row in executorch_c.operators() if row["origin"] == "builtin"]
     for row in rows:
         families[row["family"]].append(row)
-    none = sum(row["name"] not in reference for row in rows)
-    out = [INTRODUCTION.format(count=len(rows), version=version("executorch"), none=none)]
+    none = sum(note(row["name"]) == "none" for row in rows)
+    out = [INTRODUCTION.format(count=len(rows), version=reference.VERSION, none=none)]
     for family in sorted(families):
         out += [f"## {family}/\n", "| operator | dtypes | reference |", "|---|---|---|"]
         for row in families[family]:
-            cells = [f"`{row['name']}`", dtypes_text(row["dtypes"]), note(row["name"], reference)]
+            cells = [f"`{row['name']}`", dtypes_text(row["dtypes"]), note(row["name"])]
             out.append(f"| {' | '.join(cells)} |")
         out.append("")
     return "\n".join(out)

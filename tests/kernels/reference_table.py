@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import pickle
 import subprocess
@@ -22,6 +23,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +44,13 @@ from executorch_c.inspect.structure import View
 from judge import difference as difference_of
 from judge import info, is_inexact, wide
 from single_op import SingleOps, dim_order_of
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-COUNT, SIZE = 16, 2000
+COUNT, SIZE = 12, 2000
 """Contiguous samples of an operator and dtype, and the largest number of elements of an array."""
+PARTS = (reference.CONTIGUOUS, reference.CHANNELS_LAST)
+LAST_DTYPES = ("float32", "int64")
+"""Dtypes of samples in channels-last, which kernels treat alike."""
 ENOUGH = 3
 """Least number of samples from which all of a dtype or layout are concluded."""
 ROUNDING = 16
@@ -71,14 +78,15 @@ class Official:
 
     def __call__(self, pte: bytes, calls: list[tuple[str, list[Any]]]) -> list[Any]:
         assert self.worker.stdin and self.worker.stdout
-        pickle.dump((pte, calls), self.worker.stdin)
+        sent = [(name, [official_worker.packed(v) for v in inputs]) for name, inputs in calls]
+        pickle.dump((pte, sent), self.worker.stdin)
         self.worker.stdin.flush()
         return pickle.load(self.worker.stdout)
 
     def close(self) -> None:
         assert self.worker.stdin
         self.worker.stdin.close()
-        self.worker.wait(60)
+        self.worker.wait()
 
 
 # ---- samples -----------------------------------------------------------------------------------
@@ -104,26 +112,33 @@ def is_exported(args: list) -> bool:
     return all(o in (list(range(n)), list(channels_last(n))) for o, n in orders)
 
 
-def picked(name: str, dtype: str, count: int) -> list[list]:
-    """Return samples, contiguous ones also in channels-last."""
+def picked(name: str, dtype: str, count: int, last: bool) -> list[list]:
+    """Return contiguous samples; with `last`, those of four and five dimensions in
+    channels-last."""
     found = [args for args in rows.pick(name, dtype, count, SIZE) if is_exported(args)]
     plain = [args for args in found if rows.is_contiguous(args)]
-    return found + [in_channels_last(args) for args in plain
+    if not last:
+        return plain
+    given = [args for args in found if not rows.is_contiguous(args)]
+    return given + [in_channels_last(args) for args in plain
                     if any(a.ndim in (4, 5) and a.size for a in rows.arrays(args))]  # fmt: skip
 
 
-def on_meta(value: Any) -> Any:
+def faked(mode: FakeTensorMode, value: Any) -> Any:
     if isinstance(value, list):
-        return [on_meta(item) for item in value]
-    return value.to("meta") if isinstance(value, torch.Tensor) else value
+        return [faked(mode, item) for item in value]
+    return mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
 
 
 def planned(name: str, args: list, results: list[Any]) -> list[Any]:
     """Return tensors in the layouts that the exporter plans for the results: those of the operator
-    on meta tensors; eager's own if it has no such kernel."""
+    on fake tensors; eager's own if it has no such kernel."""
     with suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = called(name, [on_meta(to_torch(a)) for a in args])
+        mode = FakeTensorMode()
+        values = [faked(mode, to_torch(a)) for a in args]
+        with mode:
+            found = called(name, values)
         if [getattr(t, "ndim", None) for t in found] == [r.ndim for r in results]:
             return found
     return results
@@ -145,14 +160,39 @@ def is_last(a: Any) -> bool:
     return a.ndim in (4, 5) and dim_order_of(a) == list(channels_last(a.ndim))
 
 
+def is_written(args: list) -> bool:
+    """Return False for a number that the official writer of files changes: -0.0, its default."""
+    return not any(isinstance(a, float) and a == 0 and math.copysign(1, a) < 0 for a in args)
+
+
+def is_consistent(name: str, args: list, results: list[Any], dtype: str) -> bool:
+    """Return False if eager computes other numbers for contiguous arrays: some of its kernels
+    ignore the layout of indices."""
+    if rows.is_contiguous(args):
+        return True
+    plain = rows.wanted(name, contiguous(args), dtype)
+    case = rows.MethodCase(name, dtype, args, results, "")
+    return plain is not None and agrees(case, plain)
+
+
+def contiguous(args: list) -> list:
+    return [contiguous(a) if isinstance(a, list) else
+            np.ascontiguousarray(a).reshape(a.shape) if isinstance(a, np.ndarray) else a
+            for a in args]  # fmt: skip
+
+
 def program(
-    name: str, dtypes: Iterable[str], count: int
+    name: str, dtypes: Iterable[str], count: int, last: bool
 ) -> tuple[SingleOps, list[rows.MethodCase]]:
     """Return a program with a method for each sample of an operator that eager computes."""
     ops, cases = SingleOps(), []
     for dtype in dtypes:
-        for args, results in rows.expected(name, picked(name, dtype, count), dtype):
-            if results is not None:
+        for args, results in rows.expected(name, picked(name, dtype, count, last), dtype):
+            if (
+                results is not None
+                and is_written(args)
+                and is_consistent(name, args, results, dtype)
+            ):
                 method = rows.add(ops, name, args, outs_of(name, args, results))
                 cases.append(rows.MethodCase(name, dtype, args, results, method))
     return ops, cases
@@ -223,10 +263,10 @@ def described(case: rows.MethodCase) -> str:
 
 
 def results(
-    name: str, dtypes: Iterable[str], official: Run, count: int = COUNT
+    name: str, dtypes: Iterable[str], official: Run, count: int = COUNT, last: bool = False
 ) -> tuple[list[Result], list[str]]:
     """Return the results of an operator's samples, and differences of this runtime."""
-    ops, cases = program(name, dtypes, count)
+    ops, cases = program(name, dtypes, count, last)
     if not cases:
         return [], []
     pte = ops.build()
@@ -250,18 +290,23 @@ def results(
 
 
 def common(calls: list[Result], does: str) -> Iterator[tuple[str, list[Result]]]:
-    """Yield features that only calls with this behaviour have, each with the calls that have it: in
-    each step the feature that the most of the rest have."""
+    """Yield features, or pairs of them, that only calls with this behaviour have, each with the
+    calls that have it: in each step what the most of the rest have."""
     bad = [one for one in calls if one[1] == does]
-    good = {feature for one in calls if one[1] != does for feature in one[0].features}
-    while bad:
-        counts = Counter(f for one in bad for f in one[0].features - good)
-        if not counts:
-            return
-        most = max(counts.values())
-        best = min((f for f, n in counts.items() if n == most), key=lambda f: (preference(f), f))
-        yield best, [one for one in bad if best in one[0].features]
-        bad = [one for one in bad if best not in one[0].features]
+    good = [one[0].features for one in calls if one[1] != does]
+    for size in (1, 2):
+        while bad:
+            counts = Counter(f for one in bad for f in combinations(sorted(one[0].features), size))
+            often = [f for f, n in counts.items() if n >= ENOUGH * size]
+            pure = [f for f in often if not any(set(f) <= features for features in good)]
+            if not pure:
+                break
+            most = max(counts[f] for f in pure)
+            best = min((f for f in pure if counts[f] == most),
+                       key=lambda f: (sum(map(preference, f)), f))  # fmt: skip
+            has = [one for one in bad if set(best) <= one[0].features]
+            yield reference.AND.join(best), has
+            bad = [one for one in bad if not set(best) <= one[0].features]
 
 
 def preference(feature: str) -> int:
@@ -309,14 +354,14 @@ def rows_with(name: str, does: str, found: list[Result], groups: dict) -> Iterat
     for keys, part in parts:
         calls = [one for one in left.values() if (one[0].dtype, one[0].layout) in keys]
         if calls:
-            row = joined(name, does, keys, "", f"{len(calls)}/{len(calls)}", calls[0][2])
+            row = joined(name, does, keys, "", f"{len(calls)}/{len(calls)}", example(calls))
             yield replace(row, dtypes=() if part else row.dtypes,
                           layouts=row.layouts if part else ())  # fmt: skip
             left = {key: one for key, one in left.items() if not any(one is c for c in calls)}
     rest = [one for one in found if one[1] != does or id(one) in left]
     for feature, calls in common(rest, does):
         every = [key for key in groups if any((c[0].dtype, c[0].layout) == key for c in calls)]
-        yield joined(name, does, every, feature, f"{len(calls)}/{len(found)}", calls[0][2])
+        yield joined(name, does, every, feature, f"{len(calls)}/{len(found)}", example(calls))
         left = {key: one for key, one in left.items() if not any(one is c for c in calls)}
     yield from rows_of_rest(name, does, groups, left)
 
@@ -338,7 +383,14 @@ def rows_of_rest(
             count = sum(len(bad) for _, bad, _ in parts)
             of = sum(len(calls) for _, _, calls in parts)
             keys = [key for key, _, _ in parts]
-            yield joined(name, does, keys, condition, f"{count}/{of}", parts[0][1][0][2])
+            yield joined(
+                name,
+                does,
+                keys,
+                condition,
+                f"{count}/{of}",
+                example([one for _, bad, _ in parts for one in bad]),
+            )
 
 
 def telling(found: list[Result]) -> list[Result]:
@@ -347,6 +399,11 @@ def telling(found: list[Result]) -> list[Result]:
     empty = "empty tensors"
     full = [one for one in found if one[1] != "agrees" or empty not in one[0].features]
     return full or found
+
+
+def example(calls: list[Result]) -> str:
+    """Return the arguments of the first call, if possible of float32."""
+    return min(calls, key=lambda one: one[0].dtype != "float32")[2]
 
 
 def joined(name: str, does: Any, keys: list, when: str, samples: str, example: str) -> Behaviour:
@@ -366,13 +423,28 @@ def families() -> dict[str, list[str]]:
     return found
 
 
-def run_family(family: str, names: list[str], path: Path, count: int) -> None:
+@cache
+def official_names() -> set[str]:
+    """Return the operators of the official runtime, with its libraries of quantized ones and those
+    of language models."""
+    import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
+    import executorch.kernels.quantized  # noqa: F401
+    from executorch.runtime import Runtime as OfficialRuntime
+
+    return set(OfficialRuntime.get().operator_registry.operator_names)
+
+
+def run_family(family: str, names: list[str], path: Path, count: int, last: bool) -> None:
     """Run the operators of a family, and write their results to a file when all have run."""
-    official, lines = Official(), []
+    official, lines, known = Official(), [], official_names()
     try:
         for name in names:
             start = time.time()
-            found, bugs = results(name, rows.dtypes_of(name), official, count)
+            if name not in known:
+                lines.append({"operator": name, "results": None})
+                continue
+            dtypes = [d for d in rows.dtypes_of(name) if not last or d in LAST_DTYPES]
+            found, bugs = results(name, dtypes, official, count, last)
             for bug in bugs:
                 print("HERE", bug, flush=True)
             lines.append({
@@ -400,6 +472,20 @@ def written(behaviours: Iterable[Behaviour]) -> str:
     return "\n".join(out) + "\n"
 
 
+def stored(part: str, family: str) -> Iterator[tuple[str, list[Result] | None]]:
+    """Yield the operators of a family with their results of one part; None: it lacks it."""
+    path = RESULTS / part / f"{family}.jsonl"
+    for line in path.read_text().splitlines() if path.exists() else ():
+        one = json.loads(line)
+        name, results_ = one["operator"], one["results"]
+        if results_ is None:
+            yield name, None
+            continue
+        yield name, [(Call(name, dtype, layout, frozenset(features)), does, example)
+                     for dtype, layout, features, does, example in results_
+                     if (layout == reference.CONTIGUOUS) is (part == PARTS[0])]  # fmt: skip
+
+
 def assembled(names: dict[str, list[str]]) -> str:
     """Return the table of all results; rows of families without results stay."""
     kept = defaultdict(list)
@@ -407,14 +493,16 @@ def assembled(names: dict[str, list[str]]) -> str:
         for row in reference.read(reference.PATH.read_text()):
             kept[row.operator].append(row)
     for family in names:
-        path = RESULTS / f"{family}.jsonl"
-        for line in path.read_text().splitlines() if path.exists() else ():
-            one = json.loads(line)
-            name = one["operator"]
-            kept[name] = list(rows_of(name, [
-                (Call(name, dtype, layout, frozenset(features)), does, example)
-                for dtype, layout, features, does, example in one["results"]
-            ]))  # fmt: skip
+        found: dict[str, list[Result] | None] = {}
+        for name, results_ in (pair for part in PARTS for pair in stored(part, family)):
+            if results_ is None:
+                found[name] = None
+            else:
+                found[name] = [*(found.get(name) or ()), *results_]
+        for name in set(names[family]) - official_names():
+            found[name] = None
+        for name, calls in found.items():
+            kept[name] = [Behaviour(name, "lacks")] if calls is None else list(rows_of(name, calls))
     return written(row for name in sorted(kept) for row in kept[name])
 
 
@@ -423,13 +511,16 @@ def main() -> None:
     parser.add_argument("families", nargs="*", metavar="FAMILY")
     parser.add_argument("--fresh", action="store_true", help="run families that have results again")
     parser.add_argument("--count", type=int, default=COUNT, help="contiguous samples of a dtype")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this layout")
+    parser.add_argument("--assemble", action="store_true", help="run none: write what there is")
     args = parser.parse_args()
     every = families()
-    for family in args.families or every:
-        path = RESULTS / f"{family}.jsonl"
-        if args.fresh or not path.exists():
-            run_family(family, every[family], path, args.count)
-            reference.PATH.write_text(assembled(every))
+    for part in args.part or PARTS:
+        for family in () if args.assemble else args.families or every:
+            path = RESULTS / part / f"{family}.jsonl"
+            if args.fresh or not path.exists():
+                last = part == reference.CHANNELS_LAST
+                run_family(family, every[family], path, args.count, last)
     reference.PATH.write_text(assembled(every))
 
 

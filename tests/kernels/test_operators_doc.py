@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import operators_doc
-import pytest
 
 
 def test_is_fresh() -> None:
-    pytest.importorskip("executorch.runtime")
     wanted = operators_doc.text()
     assert operators_doc.PATH.read_text() == wanted, "python tests/kernels/operators_doc.py"

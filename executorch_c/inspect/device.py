@@ -1,0 +1,128 @@
+"""What the reference runtime, the one on devices, does otherwise with a program: `remarks`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from executorch_c import OutOfResourcesError
+from executorch_c._render import text as _text
+from executorch_c.inspect import dataflow, reference, structure
+from executorch_c.inspect.reference import VERSION, Behaviour, Does
+from executorch_c.inspect.structure import View
+
+if TYPE_CHECKING:
+    from executorch_c._core import Program
+    from executorch_c.inspect.structure import Instruction
+
+MAX_NOTES = 5
+"""Maximum number of remarks among the notes of a check."""
+VERBS: dict[Does, str] = {
+    "lacks": "has no such operator",
+    "rejects": "rejects the call",
+    "crashes": "ends the process",
+    "differs": "computes other numbers than eager",
+}
+ADVICE: dict[Does, str] = {
+    "lacks": "register a kernel on the device, or compute it with other operators",
+    "rejects": "avoid it in the model",
+    "crashes": "avoid it in the model",
+    "differs": "avoid it in the model",
+}
+
+
+class RemarkRow(TypedDict):
+    """A remark in the JSON of `executorch-c info`."""
+
+    kind: str
+    operator: str | None
+    value: int | None
+    instruction: int | None
+    source: str
+    calls: int
+    certain: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A difference of the reference runtime, or a read of a value that nothing writes."""
+
+    kind: Does | str
+    """What the reference runtime does with an operator, or `dataflow.Suspect.kind`."""
+    text: str
+    """A sentence without a full stop: which instruction, what happens, what to do."""
+    operator: str | None = None
+    value: int | None = None
+    instruction: int | None = None
+    """Index of the first such instruction; None: an output of the method."""
+    source: str = ""
+    """File and line of the first such instruction; empty without a stack trace."""
+    calls: int = 1
+    is_certain: bool = True
+    """False if it depends on values, or on arguments together."""
+
+    @property
+    def is_undefined(self) -> bool:
+        """True if outputs depend on memory that nothing writes, in every runtime."""
+        return self.kind in ("unwritten", "skipped")
+
+    def row(self) -> RemarkRow:
+        """Return the remark for JSON."""
+        return {"kind": self.kind, "operator": self.operator, "value": self.value,
+                "instruction": self.instruction, "source": self.source, "calls": self.calls,
+                "certain": self.is_certain, "text": self.text}  # fmt: skip
+
+
+def remarks(program: Program, method: str) -> list[Remark]:
+    """Return the remarks on a method: reads of undefined values, then operators, certain ones
+    first. A program of too many instructions has none."""
+    try:
+        view = View(program, method)
+    except OutOfResourcesError:
+        return []
+    reads = [Remark(one.kind, str(one), None, one.value, one.instruction, one.source)
+             for one in dataflow.suspects(view)]  # fmt: skip
+    return [*reads, *sorted(_of_operators(view), key=lambda one: not one.is_certain)]
+
+
+def notes(found: list[Remark]) -> Iterator[str]:
+    """Yield the sentences of the first remarks, and the number of the others."""
+    yield from (one.text for one in found[:MAX_NOTES])
+    if len(found) > MAX_NOTES:
+        yield (f"{len(found) - MAX_NOTES} more differences of the official runtime: "
+               "`executorch-c info` lists them")  # fmt: skip
+
+
+def _of_operators(view: View) -> Iterator[Remark]:
+    groups: dict[tuple[str, Does, str], list[tuple[Instruction, Behaviour]]] = {}
+    for step in view.steps:
+        for row in reference.of_step(view, step):
+            groups.setdefault((row.operator, row.does, row.when), []).append((step, row))
+    for (operator, does, _), calls in groups.items():
+        (step, row), *_ = calls
+        text = _sentence(view, step, row, len(calls))
+        yield Remark(does, text, operator, None, step.number, structure.source(step), len(calls),
+                     row.is_certain)  # fmt: skip
+
+
+def _sentence(view: View, step: Instruction, row: Behaviour, calls: int) -> str:
+    place = structure.source(step)
+    at = f"instruction {step.number}" + (f", {place}" if place else "")
+    more = f", and {_text.plural(calls - 1, 'other call')}" if calls > 1 else ""
+    verb = VERBS[row.does]
+    return (f"{row.operator} ({at}{more}): the official runtime {VERSION} {verb}"
+            f"{_condition(view, step, row)}: {ADVICE[row.does]}")  # fmt: skip
+
+
+def _condition(view: View, step: Instruction, row: Behaviour) -> str:
+    """Return when a row applies, as the end of a clause."""
+    call = reference.call_of(view, step)
+    if row.does == "lacks":
+        return ""
+    if not row.is_certain:
+        example = row.example.partition(" -> ")[0]
+        return f" for some arguments or values of {call.dtype}, such as ({example})"
+    facts = [call.layout] if call.layout != reference.CONTIGUOUS else []
+    return f" ({', '.join([call.dtype, *facts, *filter(None, [row.when])])})"
