@@ -150,7 +150,8 @@ def _first(
         same = by_size.get(tuple(elements(value.array.shape)), [])
         if not any(distance(mine, one) <= EQUAL for one in same):
             return _decomposed(value.node, [one.node for one in decomposed])
-    return None
+    ends = [value.node for value in exported if value.node in whole.outputs]
+    return _decomposed(ends[0], [one.node for one in decomposed]) if ends else None
 
 
 def _decomposed(node: Node, nodes: Sequence[Node]) -> Node:

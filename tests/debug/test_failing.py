@@ -86,6 +86,11 @@ class Resize(nn.Module):
         return torch.tanh(y)
 
 
+class Only(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.interpolate(x, scale_factor=1.04, mode="linear")
+
+
 SIGNAL = (torch.linspace(-2, 2, 26).sin().reshape(1, 2, 13),)
 
 
@@ -100,6 +105,13 @@ def test_a_decomposition_that_differs() -> None:
         assert row.line.startswith("test_failing.py:")
         assert report.summary().startswith("the export changed it: upsample_linear1d (test_failing")
         assert all(one.ok for one in list(report)[1:]), str(report)
+
+
+def test_a_decomposition_that_is_the_result() -> None:
+    """Eager returns the input itself, which is a value of the decomposed graph, too."""
+    model = Only().eval()
+    report = explain(lower(model, SIGNAL, "portable").buffer, model, SIGNAL, progress=False)
+    assert report.first is not None and report.first.name == "upsample_linear1d", str(report)
 
 
 def test_an_export_that_is_right() -> None:
