@@ -55,6 +55,7 @@ def checked(model: Any, *inputs: Any) -> Any:
 
 def test_a_match_by_chance_is_inconclusive() -> None:
     """The example's carry is zeros, like memory that nothing has written."""
+    torch.manual_seed(0)
     inputs = (torch.randn(1, 3), torch.zeros(3))
     result = check_model(Scan().eval(), inputs, n_random=0, progress=False)
     assert result.cases[0].verdict == "match" and result.is_undefined
@@ -91,9 +92,10 @@ def test_operators_that_the_official_runtime_lacks_or_rejects() -> None:
             padded = torch.nn.functional.pad(x, (0, 0, -1, 2))
             return torch.bucketize(padded, bounds)
 
-    result = checked(Operators(), torch.randn(3, 2), torch.tensor([-1.0, 0.0, 1.0]))
+    x = torch.linspace(-2, 2, 6).reshape(3, 2)
+    result = checked(Operators(), x, torch.tensor([-1.0, 0.0, 1.0]))
     kinds = {one.operator: one.kind for one in result.findings}
-    assert result.ok
+    assert not result.failures
     assert kinds["aten::bucketize.Tensor_out"] == "lacks"
     assert kinds["aten::constant_pad_nd.out"] == "rejects"
     text = str(result).replace("\n  ", " ")
