@@ -25,7 +25,8 @@ from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._core import Method, Program, Runtime, _read_bundled
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import method_of, named_after
-from executorch_c.compare.arrays import Comparison, MismatchError, compare
+from executorch_c.compare.arrays import Comparison, MismatchError, compare_flat
+from executorch_c.compare.quantized import rule_by_program
 from executorch_c.compare.tolerance import Verdict
 from executorch_c.report import Report
 
@@ -183,6 +184,7 @@ class BundledProgram:
         *,
         rtol: float | None = None,
         atol: float | None = None,
+        min_sqnr_db: float | None = None,
         delegate_at_load: DelegateAtLoad = False,
     ) -> list[CaseResult]:
         """Run test cases and return their comparisons with the expected outputs.
@@ -192,10 +194,14 @@ class BundledProgram:
             index: Index of one case of the method (default "forward").
             rtol, atol: As for `executorch_c.testing.compare`. (The reference's own default is
                 rtol 1e-5, atol 1e-8 whatever the dtype.)
+            min_sqnr_db: Minimum signal-to-quantisation-noise ratio, in dB, of a quantised program
+                against outputs of its float model. Default: 10, with float or dynamic activations
+                and weights of 8 bits 15.
             delegate_at_load: As for `executorch_c.testing.check_model`.
 
         State (a KV cache) starts anew with each case. A case without expected outputs runs, and
-        is inconclusive. Raises KeyError, IndexError, and exceptions of the program.
+        is inconclusive. Raises KeyError, IndexError, ValueError for a minimum SQNR without effect,
+        and exceptions of the program.
         """
         if index is not None:
             chosen = [self.case(method or "forward", index)]
@@ -212,7 +218,8 @@ class BundledProgram:
             outputs = _run(methods[case.method], case)
             comparison = Comparison((), reason="the test case has no expected outputs")
             if case.expected:
-                comparison = compare(outputs, list(case.expected), rtol=rtol, atol=atol)
+                rule = rule_by_program(self.program, case.method, rtol, atol, min_sqnr_db)
+                comparison = compare_flat(outputs, list(case.expected), rule)
             results.append(CaseResult(case, tuple(outputs), comparison))
         return results
 

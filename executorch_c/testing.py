@@ -148,7 +148,9 @@ def check_model(
             outputs, or for some by index or name: {"logits": 1e-3}. Default: the rounding noise of
             the model, see below.
         min_sqnr_db: Minimum signal-to-quantisation-noise ratio, in dB, of a quantised program
-            against the float model. Default: 10 (static int8), 15 (dynamic int8).
+            against the float model. Default: 10, with float or dynamic activations and weights of
+            8 bits 15. Raises ValueError where it has no effect: for a program that is not
+            quantised, a model that is, and with rtol or atol.
         equal_nan, check_dtype: As for `compare`.
         method: Name of the program's method. It is compared with the module's method of that name;
             with its forward, as a note says, if it has none.
@@ -193,6 +195,14 @@ def check_model(
     in its middle and at its end. Every call is compared. Buffers that the program has by name are
     compared after each call, as its last outputs; a note names those that neither are nor change
     an output of a later call.
+
+    Quantised programs: whether a program is quantised is seen in its operators and delegates, and
+    whether the model is in its graph and tensors; a note and the facts say what was recognised.
+    A program with a float `model` is compared by SQNR: at least `min_sqnr_db` on the example and
+    the real inputs; a smaller one on other inputs of a program with scales of calibration is
+    inconclusive. Faults that are smaller than the quantisation error do not show. Pass the
+    quantised module (PT2E's converted module, a module of torchao) or its ExportedProgram as the
+    model, and the rule of quantised flows applies, without the SQNR.
 
     Quantised flows: the reference is the quantised eager graph (PT2E's converted module). If the
     outputs are not equal, every layer is audited once: each integer must be the nearest to the

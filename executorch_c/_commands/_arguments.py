@@ -222,7 +222,8 @@ def add_min_sqnr(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min-sqnr", type=float, metavar="DB",
         help="minimum signal-to-quantisation-noise ratio (SQNR) of a quantised program against "
-        "float outputs, in dB; default: 10, with dynamic quantisation 15",
+        "float outputs, in dB; default: 10, with weights of 8 bits and float or dynamic "
+        "activations 15; an error where it has no effect",
     )  # fmt: skip
 
 

@@ -9,9 +9,10 @@ from executorch_c._commands import _arguments
 from executorch_c._commands.explain import add_reference, opened
 
 HELP = """\
-Print the local and the accumulated error of each layer of a quantised program against the float
-model, on the activations of the program. The largest local errors come first. Needs torch and
-executorch.
+Print what each layer of a quantised program costs at the outputs, against the float model: the
+signal-to-noise ratio with the errors of this layer only, and what the outputs gain without them
+(in dB). The errors are those on the activations of the program. The most expensive layers come
+first; the finding ends with the layer to keep in float. Needs torch and executorch.
 
 The float model is the result of a function without arguments, module:function or file.py:function,
 as for `check`, which returns the model in eval mode, or the model and its example inputs; or an
@@ -25,7 +26,7 @@ def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
         commands, "quantization-error", main,
-        "find the error that each layer of a quantised program adds", HELP,
+        "find what each layer of a quantised program costs", HELP,
     )  # fmt: skip
     add_reference(parser)
 

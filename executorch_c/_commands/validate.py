@@ -10,8 +10,8 @@ from executorch_c._commands import _arguments
 from executorch_c._commands._calls import as_input, find_method, inputs_of, ordered
 from executorch_c._programs import is_bundled, method_of, opened
 from executorch_c.compare import tolerance
-from executorch_c.compare.arrays import compare_flat, default_rule, joined
-from executorch_c.compare.quantized import with_scales
+from executorch_c.compare.arrays import compare_flat, joined
+from executorch_c.compare.quantized import rule_by_program
 from executorch_c.report import Origin
 
 HELP = """\
@@ -20,9 +20,10 @@ version. Print maximum absolute and relative error, ULP, cosine similarity, sign
 argmax agreement, and the first and the worst mismatch.
 
 By default the tolerance of an element depends on dtype and on the scale of the output around it.
-With --rtol or --atol, it is torch.testing.assert_close's. An output dequantised from 8 bits is
-compared in steps of its scale with the output of the quantised model, and by
-signal-to-quantisation-noise ratio with the output of the float model.
+With --rtol or --atol, it is torch.testing.assert_close's. The outputs of a quantised program are
+compared by signal-to-quantisation-noise ratio, as `check` compares them with a float model. An
+output dequantised from 8 bits is compared in steps of its scale if the expected one is a multiple
+of that scale, too: the quantised model's.
 
 A bundled program (.bpte) contains inputs and expected outputs: all its test cases run, or those
 of --method.
@@ -70,8 +71,10 @@ def validate_bundled(args: argparse.Namespace) -> int:
                           "with one")  # fmt: skip
     source = opened(args.model)
     assert source.bundled is not None
-    results = source.bundled.verify(args.method, rtol=args.rtol, atol=args.atol,
-                                    delegate_at_load=args.checks_delegated)  # fmt: skip
+    results = source.bundled.verify(
+        args.method, rtol=args.rtol, atol=args.atol, min_sqnr_db=args.min_sqnr,
+        delegate_at_load=args.checks_delegated,
+    )  # fmt: skip
     write(args, source.origin, *(
         (str(result.case), result.comparison, result.outputs, result.case.expected)
         for result in results
@@ -105,9 +108,7 @@ def main(args: argparse.Namespace) -> int:
         expected = [as_input(e, w) for e, w in zip(arrays, about["outputs"])]
     elif len(expected) == sum(out is not None for out in outputs):  # `run --output` skips None
         outputs = [out for out in outputs if out is not None]
-    rule = default_rule(args.rtol, args.atol)
-    if args.rtol is None and args.atol is None:
-        rule = with_scales(rule, program, args.method, args.min_sqnr)
+    rule = rule_by_program(program, args.method, args.rtol, args.atol, args.min_sqnr)
     comparison = compare_flat(outputs, expected, rule)
     write(args, source.origin, (f"method '{args.method}'", comparison, outputs, expected))
     print(comparison.to_json() if args.json else comparison)

@@ -11,6 +11,9 @@ may be as far from the graph as quantising has put the graph from the float mode
 put it (the graph with random rounding); the verdict is "inconclusive" where such ties change the
 output by more than a tenth. The signal-to-quantisation-noise ratio against the float model must
 have its least value on the inputs that the graph was calibrated with.
+
+Quantised programs of another origin: `quantized.py` sees whether the model is the quantised graph,
+or the float model, for which the ratio decides.
 """
 
 from __future__ import annotations
@@ -170,6 +173,41 @@ class QuantizedJudge(Judge):
                  if own < self.min_sqnr_db else "the quantised graph has ")  # fmt: skip
         return (f"SQNR {found:.1f} dB against the float model, at least {self.min_sqnr_db:g} dB "
                 f"expected (min_sqnr_db); {whose}{own:.1f} dB")  # fmt: skip
+
+
+class SqnrJudge(Judge):
+    """The float model as the reference of a quantised program."""
+
+    def __init__(
+        self, limits: Limits, *, rule: Rule, min_sqnr_db: float, is_static: bool, **options: bool
+    ) -> None:
+        """`is_static` programs have scales of calibration."""
+        super().__init__(limits, **options)
+        self.rule, self.min_sqnr_db, self.is_static = rule, min_sqnr_db, is_static
+
+    def __call__(self, actual: Outputs, expected: Outputs, noise: Noise) -> Comparison:
+        """Return the outputs of one call compared with the float model's; without its noise."""
+
+        def rule(index: int, ours: Array, theirs: Array) -> Tolerance:
+            return (self.given(index) or self.rule)(index, ours, theirs)
+
+        return self.compare(actual, expected, rule)
+
+    def uncalibrated(self, comparison: Comparison) -> Comparison:
+        """Return the comparison of inputs that a static program may not be calibrated for: a small
+        SQNR is inconclusive."""
+        if not self.is_static:
+            return comparison
+        return replace(comparison, outputs=tuple(map(_undecided, comparison.outputs)))
+
+
+def _undecided(output: OutputComparison) -> OutputComparison:
+    limits, metrics = output.tolerance, output.metrics
+    by_sqnr = limits is not None and limits.min_sqnr_db is not None
+    if output.verdict != "differ" or not by_sqnr or metrics is None or metrics.mismatched:
+        return output
+    reason = f"{output.reason}; the scales may not be calibrated for these inputs"
+    return replace(output, verdict="inconclusive", reason=reason)
 
 
 def sqnr_db(actual: Array, expected: Array) -> float:

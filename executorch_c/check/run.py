@@ -14,11 +14,11 @@ from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import method_of
 from executorch_c.check import cases as making
-from executorch_c.check import contract, flows, methods
+from executorch_c.check import contract, flows, methods, quantized
 from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
 from executorch_c.check.flows import Call, Subject
-from executorch_c.check.judge import Audit, Judge, Noise, QuantizedJudge
+from executorch_c.check.judge import Audit, Noise, QuantizedJudge, SqnrJudge
 from executorch_c.check.power import Power
 from executorch_c.check.plan import Plan, first_line, flat
 from executorch_c.check.reference import Eager
@@ -59,12 +59,13 @@ class Check:
     """One check_model: a subject, its reference, and the cases one by one."""
 
     def __init__(self, subject: Subject, eager: Eager, method: str, options: Options,
-                 example: Call) -> None:  # fmt: skip
+                 example: Call, exporter: Callable[[], Any] = lambda: None) -> None:  # fmt: skip
         self.subject, self.eager, self.example, self.options = subject, eager, example, options
         program = subject.program
         self.loaded = method_of(program, method, options.kernels, options.delegate_at_load)
         self.meta: MethodMeta = self.loaded.metadata
-        self.oracle = Eager(subject.quantized) if subject.quantizes else eager
+        self.sides = quantized.sides_of(subject, eager, self.meta.name(), exporter)
+        self.oracle = self.sides.oracle
         self.structure = structure_of(example)
         found = len(leaves(example))
         if self.meta.num_inputs() != found:
@@ -73,20 +74,18 @@ class Check:
                 f"has {found}"
             )
         tolerances = {"equal_nan": options.equal_nan, "check_dtype": options.check_dtype}
-        if subject.quantizes:
-            least = options.min_sqnr_db
-            least = subject.min_sqnr_db if least is None else least
-            self.judge: Judge = QuantizedJudge(
-                options.limits, min_sqnr_db=least, audit=self._audit, **tolerances
-            )
-        else:
-            self.judge = Judge(options.limits, **tolerances)
+        self.judge = self.sides.judge(
+            subject, self.meta.name(), options.limits, options.min_sqnr_db, self._audit,
+            **tolerances,
+        )  # fmt: skip
         self._case: CallSequence | None = None
         self.sequence: tuple[Call, ...] = ()
         """Calls of the case "state"."""
         if not subject.quantizes and self.loaded.attribute_names:
             known = set(self.loaded.attribute_names)
             self.oracle.watched = tuple(name for name in self.changed if name in known)
+            if self.sides.floats is not None:
+                self.sides.floats.watched = self.oracle.watched
         self.coverage = Coverage(program, self.loaded)
         self.variation = Variation(input_names(eager.model, example))
         self.compared: list[tuple[CallSequence, CheckedCase, list[list[Any]]]] = []
@@ -134,7 +133,7 @@ class Check:
                 raise
             why = f"eager raises {type(error).__name__}: {first_line(error)}"
             return CheckedCase(case.kind, case.about, inputs, None, skipped=why)
-        floats = self.eager(case.calls) if self.subject.quantizes else None
+        floats = self.sides.floats(case.calls) if self.sides.floats is not None else None
         try:
             actual = self.ours(inputs, self.oracle.watched)
         except Exception as error:
@@ -168,8 +167,8 @@ class Check:
         expected: list[list[Any]],
         floats: list[list[Any]] | None,
     ) -> CheckedCase:
-        """Return a case with the comparison of all calls; `floats` are the outputs of the float
-        model, if the reference is a quantised graph."""
+        """Return a case with the comparison of all calls; `floats` are the outputs of the model
+        without quantisation, if the reference is a quantised graph."""
 
         @cache
         def noise(epsilon: float) -> Any:
@@ -182,10 +181,12 @@ class Check:
             noise_of_call = partial(_call_of, noise, i)
             if floats is None:
                 part = self.judge(found, wanted, noise_of_call)
+                if isinstance(self.judge, SqnrJudge) and case.kind not in (*CALIBRATED, "bundled"):
+                    part = self.judge.uncalibrated(part)
             else:
                 part = self._quantized(case, i, found, wanted, floats[i], noise_of_call)
             parts.append(part if len(actual) == 1 else of_call(part, i + 1))
-            if floats is not None:
+            if floats is not None and self.subject.quantizes:
                 to_float.append(compare(found, floats[i], check_dtype=False))
             self.variation.see(inputs[i], wanted, parts[-1], exact=floats is not None)
             ours += found
@@ -202,10 +203,11 @@ class Check:
         self, case: CallSequence, number: int, actual: list[Any], expected: list[Any],
         floats: list[Any], noise: Noise,
     ) -> Comparison:  # fmt: skip
-        """Return the comparison of one call with the quantised graph's and the float model's."""
+        """Return the comparison of one call with the quantised graph's, and of a flow's with the
+        float model's."""
         assert isinstance(self.judge, QuantizedJudge)
         found = self.judge.against_graph(actual, expected, floats, number, noise)
-        if case.kind in CALIBRATED:
+        if case.kind in CALIBRATED and self.subject.quantizes:
             found = self.judge.against_float(found, actual, floats, expected)
         return found
 
@@ -283,6 +285,7 @@ def _example(given: Any, exported: Any) -> Call:
 
 def _notes(check: Check, plan: Plan, model: Any, remarks: list[device.Remark]) -> Iterator[str]:
     yield from check.subject.notes
+    yield from check.sides.notes()
     if getattr(model, "training", False) and not check.subject.exported:
         yield "the model is in training mode; exports usually use model.eval()"
     dynamic = any(limit is not None for limit in check.limits())
@@ -344,9 +347,13 @@ def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
     default = "by rounding noise"
     if isinstance(judge, QuantizedJudge):
         default = "by layer, against the quantised graph"
+    if isinstance(judge, SqnrJudge):
+        default = "by SQNR, against the float model"
+    if check.sides.kind in ("flow", "sqnr"):
+        assert isinstance(judge, (QuantizedJudge, SqnrJudge))
         facts["least SQNR"] = f"{judge.min_sqnr_db:g} dB"
     return {
-        **facts, "atol": about(limits.atol, default), "seed": str(seed),
+        **facts, **check.sides.facts(), "atol": about(limits.atol, default), "seed": str(seed),
         "versions": f"executorch_c {__version__}, torch {torch.__version__}",
         "time": f"{seconds:.1f} s",
     }  # fmt: skip
@@ -411,7 +418,7 @@ def check_model(
             )  # fmt: skip
         subject.complete(exported, remark)
         with stage("load", module):
-            check = Check(subject, eager, method, options, example)
+            check = Check(subject, eager, method, options, example, exporter)
             if program is not None:
                 check_fit(check.meta, flat(example))
         plan = Plan(check, real, n_random, seed)

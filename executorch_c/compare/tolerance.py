@@ -77,6 +77,11 @@ range."""
 LEAST_SQNR_DB = 10.0
 """Minimum signal-to-quantisation-noise ratio of a quantised program against its float model, in
 dB."""
+FLOAT_RANGE_SQNR_DB = 15.0
+"""The same where no activation can saturate (scales are found at run time, or activations are
+floats) and every weight has at least 8 bits. Least ratio of right ones: 35."""
+CHANGED_SHARE = 0.1
+"""Maximum share of the integers (classes) of an output that quantising may change, in a match."""
 FEW = 4.0
 """The RMS of two samples of n elements may differ by a factor of 1 + FEW / sqrt(n) by chance."""
 GRID_ERROR = 1e-4
@@ -110,6 +115,8 @@ class Tolerance:
     """Elements whose value depends on rounding (an index of equal maxima): not compared."""
     step: float = 0.0
     """Scale of an output that is a multiple of a scale."""
+    min_sqnr_db: float | None = None
+    """Least signal-to-quantisation-noise ratio, where the reference is the float model."""
     is_rounding: bool = False
     """True for the tolerance of a few roundings (`rounding`): outputs beyond it are judged again,
     by measured noise."""
@@ -127,6 +134,8 @@ class Tolerance:
         """Return the rule in words: "atol 1e-05 + rtol 1.3e-06 * |expected|"."""
         if self.kind == "grid":
             return f"one step of {self.step:g}"
+        if self.min_sqnr_db is not None:
+            return f"an SQNR of {self.min_sqnr_db:g} dB against the float model"
         if self.kind == "quantized":
             return f"the quantisation error of the output ({self.rtol:.1e} of it)"
         if self.kind == "measured":
@@ -334,13 +343,41 @@ def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Toleranc
     Any other is the float model's: the SQNR has a minimum (rtol of the tolerance).
     """
     least = LEAST_SQNR_DB if min_sqnr_db is None else min_sqnr_db
-    share = 10 ** (-least / 20)
     with np.errstate(all="ignore"):
         steps = magnitudes_of(expected) / step
     if np.all(np.abs(steps - np.rint(steps)) <= GRID_ERROR * np.maximum(steps, 1)):
-        return Tolerance("grid", 1.01 * step, share, step, step=step)
+        return Tolerance("grid", 1.01 * step, 10 ** (-least / 20), step, step=step)
+    return of_float_model(expected, least)
+
+
+def least_sqnr_db(is_static: bool, bits: int) -> float:
+    """Return the default minimum of a program's SQNR: `is_static` if activations have scales of
+    calibration, `bits` of the smallest quantised numbers."""
+    return LEAST_SQNR_DB if is_static or bits < 8 else FLOAT_RANGE_SQNR_DB
+
+
+def of_float_model(expected: Array, min_sqnr_db: float) -> Tolerance:
+    """Return the tolerance of a quantised program's output against the float model's: an RMS error
+    of at most that SQNR, without a limit per element except for mask values, which are copied."""
+    share = 10 ** (-min_sqnr_db / 20)
     signal = rms(magnitudes_of(expected)[unmasked(expected)])
-    return _by_rms(expected, share * signal, share, share * signal)
+    found = _by_rms(expected, share * signal, share, share * signal)
+    return replace(found, min_sqnr_db=min_sqnr_db)
+
+
+def against_float(actual: Array, expected: Array, min_sqnr_db: float) -> Tolerance:
+    """Return the tolerance of any output of a quantised program against the float model's.
+
+    Floats within the limits of two arrays match, others need the SQNR. Of integers (classes), at
+    most CHANGED_SHARE may differ; where more do, nothing is decided: quantising may change them.
+    """
+    if expected.dtype.kind not in "fV":
+        wrong = actual != expected
+        few = np.count_nonzero(wrong) <= CHANGED_SHARE * wrong.size
+        undecided = wrong if few else np.full(wrong.shape, bool(wrong.any()))
+        return Tolerance("quantized", 0.0, 0.0, 0.0, undecided=undecided, min_sqnr_db=min_sqnr_db)
+    plain = by_dtype(actual, expected)
+    return of_float_model(expected, min_sqnr_db) if outside(actual, expected, plain) else plain
 
 
 def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool) -> Judgement:
@@ -400,9 +437,7 @@ def between(
     """
     magnitudes = magnitudes_of(expected)
     if quantized == 1:
-        signal = rms(magnitudes[unmasked(expected)])
-        share = 10 ** (-LEAST_SQNR_DB / 20)
-        return _by_rms(expected, share * signal, share, share * signal)
+        return of_float_model(expected, LEAST_SQNR_DB)
     if quantized:
         finite = widened(expected)[np.isfinite(widened(expected))]
         step = float(np.ptp(finite)) / 256 if finite.size else 0.0
@@ -494,7 +529,7 @@ def judge(
     if metrics.snr_db == math.inf and metrics.nan[0] == metrics.nan[1]:
         return Judgement("match", metrics)
     if tolerance.undecided is not None and tolerance.undecided.all():
-        return Judgement("inconclusive", metrics, "every element of the output depends on rounding")
+        return Judgement("inconclusive", metrics, _undecided(actual, expected, tolerance))
     if tolerance.noise is not None and np.size(tolerance.noise):
         with np.errstate(all="ignore"):
             spread = _spread(np.abs(widened(actual) - widened(expected)), tolerance.noise)
@@ -520,8 +555,20 @@ def _flushed(actual: Array, expected: Array) -> str:
             "whole difference")  # fmt: skip
 
 
+def _undecided(actual: Array, expected: Array, tolerance: Tolerance) -> str:
+    """Return the reason why no element of an output is decided."""
+    if tolerance.min_sqnr_db is None:
+        return "every element of the output depends on rounding"
+    return (f"{np.count_nonzero(actual != expected):,} of {actual.size:,} integers differ from the "
+            "float model's: quantising may have changed them")  # fmt: skip
+
+
 def _too_far(tolerance: Tolerance, spread: float) -> str:
     """Return the reason why an output differs although no element exceeds its limit."""
+    if tolerance.min_sqnr_db is not None:
+        decibel = tolerance.min_sqnr_db - 20 * math.log10(spread / RMS_LIMIT)
+        return (f"SQNR {decibel:.1f} dB against the float model, at least "
+                f"{tolerance.min_sqnr_db:g} dB expected (min_sqnr_db)")  # fmt: skip
     if tolerance.kind == "quantized":
         times = spread / RMS_LIMIT
         return (f"the RMS error against the quantised graph is {times:.1f} times the largest that "

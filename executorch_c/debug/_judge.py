@@ -43,7 +43,7 @@ from executorch_c.debug._graphs.names import (
     shape_of,
 )
 from executorch_c.debug._graphs.reference import Reference, module_of, source_of
-from executorch_c.debug._limits import NodeLimits
+from executorch_c.debug._limits import NodeLimits, SqnrLimits
 from executorch_c.debug._local import local_error, picked
 from executorch_c.debug._matching.matches import Match, Matches
 from executorch_c.debug._runs import Runs, causes_of
@@ -207,6 +207,8 @@ class Walk:
             return rows
         if self.misfits:
             return [*rows, *self.misfits]
+        if isinstance(self.limits, SqnrLimits):
+            return [*rows, *self._results(self.limits)]
         return rows if self.limits.given else self._unexplained(rows, arguments)
 
     # ---- one match ------------------------------------------------------------------------
@@ -360,6 +362,17 @@ class Walk:
                 error = replace(row.error, verdict="unexplained", accumulated=size)
                 return [*rows[:i], replace(row, error=error), *rows[i + 1 :]]
         return rows
+
+    def _results(self, limits: SqnrLimits) -> Iterator[_Row]:
+        """Yield a row for each output that is further from the float model's than quantising
+        explains."""
+        for i, actual, eager in self.ends:
+            count = limits.of_output(actual, eager)
+            if count:
+                size = measure_size(actual, eager, mismatched=count)
+                error = NodeError(0, f"output {i}", "result", actual.shape, actual.dtype.name, size,
+                                  None, "unexplained")  # fmt: skip
+                yield _Row(LAST, error, self.graph.nodes[-1], actual, eager)
 
 
 def _end(number: int, output: Any, eager: Any) -> list[tuple[int, Array, Array]]:

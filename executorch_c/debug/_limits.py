@@ -1,4 +1,4 @@
-"""Tolerances of a node's result: the caller's, or those of rules."""
+"""Tolerances of a node's result: the caller's, those of rules, or those of a float model."""
 
 from __future__ import annotations
 
@@ -45,3 +45,24 @@ class NodeLimits:
             if not found:
                 break
         return measure_size(actual, expected, mismatched=found)
+
+
+@dataclass(frozen=True)
+class SqnrLimits(NodeLimits):
+    """Limits of a quantised program's values against those of its float model."""
+
+    least_of_outputs: float = tolerance.LEAST_SQNR_DB
+    """Minimum SQNR of the outputs, in dB."""
+
+    def error(self, actual: Array, expected: Array, rules: Iterable[Tolerance]) -> ErrorSize:
+        """Return the error; all elements of a value with a too small SQNR are mismatched."""
+        return self._error(actual, expected, tolerance.LEAST_SQNR_DB)
+
+    def of_output(self, actual: Array, expected: Array) -> int:
+        """Return the number of mismatched elements of an output."""
+        return self._error(actual, expected, self.least_of_outputs).mismatched or 0
+
+    def _error(self, actual: Array, expected: Array, least: float) -> ErrorSize:
+        rule = tolerance.against_float(actual, expected, least)
+        mismatched = tolerance.outside(actual, expected, rule)
+        return measure_size(actual, expected, mismatched=mismatched)

@@ -19,6 +19,12 @@ from executorch_c import _extras
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import ProgramSource
 from executorch_c.debug._exported import changed_row
+from executorch_c.debug._float_model import (
+    about,
+    limits_of,
+    matches_of,
+    quantization_against_float,
+)
 from executorch_c.debug._graphs.run import MAX_BYTES, Run, as_tensors, run_with_graph
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._limits import NodeLimits
@@ -58,8 +64,9 @@ def explain(
             is used and changed), a BundledProgram, or a manager of the official flow.
         model: The nn.Module in eval mode; an ExportedProgram; an EdgeProgramManager without
             delegates; an ETRecord or its path; an ExecutorchProgramManager with an ETRecord. For a
-            quantised program: the converted module (`quantization_error` compares with the float
-            model).
+            quantised program: the converted module. A float model is further away than rounding: a
+            layer of a quantised program is a fault if its local error is more than quantising
+            explains (an SQNR below 10 dB); `quantization_error` ranks what it does explain.
         inputs: The positional arguments of the model: tensors or arrays of the program's dtypes
             (they are cast for a reference of another float dtype).
         method: Name of the method. A module's `forward` is the reference of any method.
@@ -92,7 +99,13 @@ def explain(
         graph = run.graph
         arguments = graph.arguments(run.inputs)
         say("matching")
-        matches = pair(run.steps(), graph, arguments, run.outputs or (), say.count("matching"))
+        quantization = quantization_against_float(run)
+        if quantization is None:
+            matches = pair(run.steps(), graph, arguments, run.outputs or (), say.count("matching"))
+        else:
+            matches = matches_of(run)
+            limits = limits_of(quantization, limits)
+            matches.notes.append(about(quantization))
         walk = Walk(graph, matches, limits, say.count("comparing"))
         rows = walk.run(arguments, run.outputs)
         if run.failure is not None:

@@ -1,35 +1,39 @@
-"""The quantisation error of each layer: a quantised program against its float model.
+"""What each layer of a quantised program costs at the outputs, against its float model.
 
 from executorch_c.devtools import quantization_error
 
 budget = quantization_error("quantized.pte", float_model, [x])
-print(budget)         # layers, the one that adds most first
+print(budget)         # layers, the most expensive first, and the one to keep in float
 budget[0].module      # "features.3"
+budget[0].gain_db     # 6.2: what the outputs gain without its errors
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from executorch_c._programs import ProgramSource
 from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._delegation import DelegateAtLoad
-from executorch_c._programs import ProgramSource
 from executorch_c.compare.metrics import ErrorSize
+from executorch_c.debug._costs import Costs, FloatModel, MeasuredWalk, costs_of
+from executorch_c.debug._float_model import matches_of
 from executorch_c.debug._graphs import names
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.debug._graphs.run import MAX_BYTES, run_with_graph
-from executorch_c.debug._judge import Walk
-from executorch_c.debug._matching.order import ALIGNED, Sequences
+from executorch_c.debug._matching.order import ALIGNED
 from executorch_c.debug.report import PLACE, SHOWN, Column, ErrorReport, NodeError
+from executorch_c.inspect.quantized import quantization_of
+from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
     from executorch_c.debug._graphs.reference import Reference
-    from executorch_c.trace import Event
+    from executorch_c.debug._judge import _Row
     from matplotlib.figure import Figure
     from torch.fx import Node
 
@@ -38,6 +42,9 @@ DRAWN = 40
 
 FEW = 3
 """Maximum number of named layers that are not in the program."""
+
+LEAST_GAIN_DB = 0.5
+"""Gain of the outputs from which a layer is worth keeping in float."""
 
 
 def _percent(size: float) -> str:
@@ -52,30 +59,54 @@ def added(row: NodeError) -> float:
     return (row.local or row.accumulated).relative
 
 
+def _decibel(value: float, sign: str = "") -> str:
+    """Return dB as text: "12.3", with the sign "+" "+12.3"; "-" where it is not known."""
+    return "-" if math.isnan(value) else f"{value:{sign}.1f}"
+
+
+@dataclass(frozen=True)
+class LayerError(NodeError):
+    """The error that a layer adds, and what it costs at the outputs."""
+
+    cost_db: float = math.nan
+    """Signal-to-noise ratio of the outputs where the errors of this layer are the only ones: the
+    smaller, the more expensive. NaN if no output is a float."""
+    gain_db: float = math.nan
+    """Increase of the outputs' ratio without the errors of this layer."""
+
+
 @dataclass(frozen=True)
 class QuantizationReport(ErrorReport):
-    """The error that each layer of a quantised program adds, the largest first; no verdict.
+    """What each layer of a quantised program costs, the most expensive first; no verdict.
 
-    Prints as a short table, in a notebook with bars; iterates over all rows, whose `index` is
-    their rank. The local error of a row is the error that the layer adds.
+    Prints as a short table with an advice, in a notebook with bars; iterates over all rows, whose
+    `index` is their rank. The local error of a row is the error that the layer adds.
     """
 
     arrives: ErrorSize | None = None
     """Error of the last value against the float model: of all layers together."""
+    whole_db: float = math.nan
+    """Signal-to-quantisation-noise ratio of the outputs, with the errors of all layers."""
+    has_scales: bool = False
+    """True if results have scales of calibration, in which the layers after them read them."""
 
-    SOME: ClassVar[str] = "layers: those that add most"
+    SOME: ClassVar[str] = "layers: the most expensive"
     PICTURE: ClassVar[str] = "error that each layer adds"
     CAPTION: ClassVar[str] = (
-        "local: |program - float| / |float| on the program's own activations; accumulated: on "
-        "those of the float model"
+        "cost: SNR of the outputs with the errors of this layer only; gain: increase of their SNR "
+        "without these errors, both in dB; local: |program - float| / |float| on the program's own "
+        "activations; accumulated: on those of the float model"
     )
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns of the table: local and accumulated error, relative to the layer's result."""
+        """Columns of the table: cost and gain at the outputs, local and accumulated error,
+        relative to the layer's result."""
         top = self._largest()
         return (
             *PLACE,
+            Column("cost dB", lambda row: _decibel(_layer(row).cost_db), False),
+            Column("gain dB", lambda row: _decibel(_layer(row).gain_db, "+"), False),
             Column("local", lambda row: _percent(added(row)), False),
             Column("accumulated", lambda row: _percent(row.accumulated.relative), False),
             Column(
@@ -89,16 +120,28 @@ class QuantizationReport(ErrorReport):
         return max(sizes, default=0.0) or 1.0
 
     def shown(self, count: int = SHOWN) -> list[NodeError]:
-        """Return the layers with the largest added error."""
+        """Return the most expensive layers."""
         return list(self.rows[:count])
 
     def summary(self) -> str:
-        """Return the layer with the largest added error, and the error of the outputs."""
+        """Return the most expensive layer, the ratio of the outputs, and the advice."""
         if not self.rows:
             return "nothing could be compared"
         row = self.rows[0]
-        end = "" if self.arrives is None else f"; at the end {_percent(self.arrives.relative)}"
-        return f"adds most: {row}: {_percent(added(row))} of its result{end}"
+        if math.isnan(self.whole_db):
+            end = "" if self.arrives is None else f"; at the end {_percent(self.arrives.relative)}"
+            return f"adds most: {row}: {_percent(added(row))} of its result{end}"
+        return (f"costs most: {row}: {_percent(added(row))} of its result; SQNR of the outputs "
+                f"{_decibel(self.whole_db)} dB. {self.advice()}")  # fmt: skip
+
+    def advice(self) -> str:
+        """Return which layer to keep in float, and what that gains."""
+        best = _layer(self.rows[0]) if self.rows else None
+        if best is None or not best.gain_db >= LEAST_GAIN_DB:
+            return f"No layer gains {LEAST_GAIN_DB:g} dB in float: none costs much more than others"
+        result = " (and the layers that read its result)" if self.has_scales else ""
+        name = f"'{best.module}'" if best.module else f"{best.name}, {best.where}"
+        return f"Keep {name} in float{result}: {_decibel(best.gain_db, '+')} dB"
 
     def plot(self) -> Figure:
         """Return a figure of added errors, the largest on top, in percent of the layer's result.
@@ -125,84 +168,18 @@ class QuantizationReport(ErrorReport):
         return figure
 
     def as_dict(self) -> dict[str, Any]:
-        """Return {"title", "summary", "notes", "arrives", "rows": [...]}.
+        """Return {"title", "summary", "advice", "whole_db", "notes", "arrives", "rows": [...]}.
 
-        A row has the fields of NodeError without a verdict, errors those of ErrorSize.
+        A row has the fields of LayerError without a verdict, errors those of ErrorSize.
         """
         found = super().as_dict()
         rows: Any = found["rows"]
         for row in rows:
             del row["verdict"]
         return {"title": self.title, "summary": self.summary(), "notes": list(self.notes),
+                "advice": self.advice(), "whole_db": self.whole_db,
                 "arrives": None if self.arrives is None else asdict(self.arrives),
                 "rows": rows}  # fmt: skip
-
-
-# ---- values that are compared -----------------------------------------------------------------
-
-
-def _dequantised(events: Sequence[Event]) -> Iterator[Event]:
-    """Yield events; a result that is only quantised has its value after that, as in delegates.
-
-    So the rounding and clamping of an activation count for the layer that computes it.
-    """
-    readers = _readers(events)
-
-    def reader(i: int, begin: str) -> int | None:
-        """Return the first event that reads a result, if the names of all begin so."""
-        found = readers.get(i, [])
-        fits = all(names.base(events[r].name).startswith(begin) for r in found)
-        return found[0] if found and fits else None
-
-    for i, event in enumerate(events):
-        quantised = reader(i, "quantize_") if event.kind == "kernel" else None
-        after = None if quantised is None else reader(quantised, "dequantize_")
-        yield event if after is None else _with_result_of(event, events[after])
-
-
-def _readers(events: Sequence[Event]) -> dict[int, list[int]]:
-    """Return the numbers of the events that read a result, by the number of its event."""
-    writers: dict[int | None, int] = {}
-    readers: dict[int, list[int]] = {}
-    for i, event in enumerate(events):
-        for value in event.inputs:
-            if value.slot is not None and value.slot in writers:
-                readers.setdefault(writers[value.slot], []).append(i)
-        for value in event.outputs:
-            if value.slot is not None:
-                writers[value.slot] = i
-    return readers
-
-
-def _with_result_of(event: Event, other: Event) -> Event:
-    """Return an event with the result of another one, if both have one of a shape and dtype."""
-    if len(event.outputs) != 1 or len(other.outputs) != 1:
-        return event
-    [mine], [theirs] = event.outputs, other.outputs
-    if (mine.shape, mine.dtype) != (theirs.shape, theirs.dtype):
-        return event
-    kept = tuple(value for value in event.values if value is not mine)
-    return replace(event, values=(*kept, replace(mine, data=theirs.data)))
-
-
-def _constants(graph: Reference) -> set[Node]:
-    """Return the nodes that depend on no input or state: weights, and values computed from them."""
-    from torch.export.graph_signature import InputKind
-
-    signature = graph.program.graph_signature
-    places = [node for node in graph.nodes if node.op == "placeholder"]
-    changed = set(signature.buffers_to_mutate.values())
-    found: set[Node] = {
-        node for node, spec in zip(places, signature.input_specs)
-        if spec.kind != InputKind.USER_INPUT and spec.target not in changed
-    }  # fmt: skip
-    for node in graph.nodes:
-        before = node.all_input_nodes
-        if node.op == "get_attr" or (
-            node.op == "call_function" and before and found.issuperset(before)
-        ):
-            found.add(node)
-    return found
 
 
 def _missing(graph: Reference, known: set[Node]) -> list[str]:
@@ -216,14 +193,37 @@ def _missing(graph: Reference, known: set[Node]) -> list[str]:
     return [f"not found in the program: {', '.join(said[:FEW])}{more}"]
 
 
-def _layers(rows: Sequence[NodeError]) -> list[NodeError]:
-    """Return the row of each layer with the largest added error, the largest first."""
-    layers: dict[str, NodeError] = {}
+def _layer(row: NodeError) -> LayerError:
+    """Return a row of this report."""
+    assert isinstance(row, LayerError)
+    return row
+
+
+def _units(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
+    """Return rows by their layer; an activation belongs to the layer whose result nothing else
+    reads: its saturation undoes errors of that layer."""
+    known = {row.node: row for row in rows}
+    found: dict[str, list[_Row]] = {}
     for row in rows:
-        name = row.module or row.where
-        if name not in layers or added(row) >= added(layers[name]):
-            layers[name] = replace(row, verdict="ok")
-    return sorted(layers.values(), key=added, reverse=True)
+        node = row.node
+        while names.operator_of(node) in names.FUSED and len(node.all_input_nodes[0].users) == 1:
+            node = node.all_input_nodes[0]
+        error = known.get(node, row).error
+        found.setdefault(error.module or error.where, []).append(row)
+    return found
+
+
+def _layers(units: Mapping[str, Sequence[_Row]], costs: Costs) -> list[LayerError]:
+    """Return the row of each layer with the largest added error, the most expensive layer first;
+    those of equal cost by that error."""
+    found = []
+    for name, rows in units.items():
+        most = max((row.error for row in reversed(rows)), key=added)
+        figures = {f.name: getattr(most, f.name) for f in fields(NodeError)}
+        figures |= {"verdict": "ok", "module": rows[0].error.module}
+        found.append(LayerError(**figures, cost_db=costs.alone[name], gain_db=costs.gains[name]))
+    found.sort(key=lambda row: (math.isnan(row.cost_db), row.cost_db, -added(row)))
+    return [replace(row, index=i) for i, row in enumerate(found)]
 
 
 def quantization_error(
@@ -236,41 +236,64 @@ def quantization_error(
     delegate_at_load: DelegateAtLoad = False,
     max_bytes: int = MAX_BYTES,
     title: str | None = None,
+    progress: bool | None = None,
 ) -> QuantizationReport:
-    """Return the error of each layer of a quantised program against the float model.
+    """Return what each layer of a quantised program costs, against the float model.
 
     Dequantised values of the program are compared with the float layer's results: on the float
     model's activations (accumulated error), and on the program's activations (local error: the
-    error of quantising this layer's weights and result, and of its arithmetic). Layers are matched
-    by operator, in order: convolutions, linear layers, products, pools and softmax inside
-    delegates, all operators outside. A layer of several operators has a row for the one with the
-    largest local error; an operator outside of submodules is a layer.
+    error of quantising this layer's weights and result, and of its arithmetic). The local errors of
+    a layer are added to its result in the float model, those of one layer at a time: the distance
+    of the outputs is what the layer costs. The sum over all layers without one says what the
+    outputs gain if that layer stays in float; the report advises the most expensive one. The result
+    of a layer with scales of calibration is an input of the layers that read it, and quantised for
+    these, too: leave them out of the quantizer as well.
+
+    Layers are matched by operator, in order: convolutions, linear layers, products, pools and
+    softmax inside delegates, all operators outside. A layer of several operators, or with an
+    activation, has a row for the one with the largest local error; an operator outside of
+    submodules is a layer.
 
     Args:
         model: The float model, as for `explain`, like all other arguments.
 
-    Returns a report with a row for each layer, the largest local error first, without a verdict.
-    Raises the exceptions of `explain`.
+    Returns a report with a row for each layer, the most expensive one first, without a verdict;
+    without floating-point outputs the largest local error is first. Raises the exceptions of
+    `explain`.
     """
+    with Progress("quantization_error", progress) as say:
+        say("exporting the model, running the program")
+        return _measured(program, model, inputs, method, kernels, delegate_at_load,
+                         max_bytes, title, say)  # fmt: skip
+
+
+def _measured(
+    program: ProgramSource, model: object, inputs: Sequence[object], method: str,
+    kernels: Literal["default", "reference"], delegate_at_load: DelegateAtLoad, max_bytes: int,
+    title: str | None, say: Progress,
+) -> QuantizationReport:  # fmt: skip
     run = run_with_graph(program, model, inputs, method, kernels, delegate_at_load, max_bytes)
     if run.failure is not None:
         raise run.failure
     graph = run.graph
-    steps = run.steps(list(_dequantised(run.trace.events)))
-    matches = Sequences(graph.nodes).match(steps.steps)
-    constants = _constants(graph)
-    matches.found = [match for match in matches.found if match.nodes[-1] not in constants]
-    walk = Walk(graph, matches, None)
-    found = walk.run(graph.arguments(run.inputs), run.outputs)
-    rows = _layers(found)
+    matches = matches_of(run)
+    walk = MeasuredWalk(graph, matches)
+    arguments = graph.arguments(run.inputs)
+    found = walk.run(arguments, run.outputs)
+    units = _units(walk.rows)
+    layers = {name: [row.node for row in rows] for name, rows in units.items()}
+    costs = costs_of(FloatModel(graph, arguments), walk.errors, layers, say.count("layers"))
+    rows = _layers(units, costs)
     head = f"{title or run.title}, method '{run.method}': quantization error"
     head += ", compared with the float model"
     known = {node for match in matches.found for node in match.nodes}
     notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known),
              *run.notes())  # fmt: skip
+    quantization = quantization_of(run.view.program, [run.method])
     report = QuantizationReport(
-        head, tuple(replace(row, index=i) for i, row in enumerate(rows)), notes,
-        arrives=found[-1].accumulated if found else None,
+        head, tuple(rows), notes, arrives=found[-1].accumulated if found else None,
+        whole_db=costs.whole,
+        has_scales=quantization is not None and quantization.scheme == "static",
     )  # fmt: skip
     report.set_origins(program=run.origin)
     return report

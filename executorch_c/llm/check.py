@@ -20,12 +20,13 @@ import numpy as np
 
 from executorch_c._delegation import run_notes
 from executorch_c._programs import title_of
+from executorch_c.debug._graphs.quantized import is_quantized_model
+from executorch_c.inspect.quantized import quantization_of
 from executorch_c.llm import agreement as _agreement
 from executorch_c.llm.agreement import Limit
 from executorch_c.llm.check_report import Case, LLMReport, Row, perplexities
 from executorch_c.llm.fault import Findings, find_fault
 from executorch_c.llm.plans import Action, Plan, follow, parts, steps
-from executorch_c.llm.quantized import is_quantized, is_quantized_model
 from executorch_c.llm.reference import (
     ModelReference,
     ProgramReference,
@@ -225,10 +226,9 @@ def _limits(runner: TextRunner, reference: Reference | None, relative: float | N
     method = runner.signature.decode.method
     dtype = runner.program.metadata(method).output_tensor_meta(0).numpy_dtype
     name = "bfloat16" if dtype == np.uint16 else dtype.name
-    quantized = is_quantized(runner.program, runner.signature.methods)
+    quantized = _is_quantized(runner)
     if isinstance(reference, ProgramReference):
-        other = reference.runner
-        quantized = quantized or is_quantized(other.program, other.signature.methods)
+        quantized = quantized or _is_quantized(reference.runner)
     own = Limit(_agreement.LOGITS[name], _agreement.SELF_SQNR_DB if quantized else None)
     limit = Limit(own.relative, _agreement.LEAST_SQNR_DB if quantized else None)
     if quantized and _is_quantized_reference(reference):
@@ -238,6 +238,10 @@ def _limits(runner: TextRunner, reference: Reference | None, relative: float | N
     if relative is not None:
         limit = Limit(relative)
     return limit, own
+
+
+def _is_quantized(runner: TextRunner) -> bool:
+    return quantization_of(runner.program, runner.signature.methods) is not None
 
 
 def _is_quantized_reference(reference: Reference | None) -> bool:

@@ -1,9 +1,10 @@
-"""Dynamic quantisation by row, as XnnpackBackend computes it.
+"""Quantised layers as XnnpackBackend computes them: by row, and with scales of bfloat16.
 
 A graph of PT2E finds one scale for a tensor (`quantized_decomposed.choose_qparams.tensor`);
 XNNPACK finds one for each row of a linear layer and for each image of a convolution, which is
-closer to the float model. The reference of a delegated program does the same here, so that a
-difference is a fault again.
+closer to the float model. The scales of groups of weights are float32 in the graph, and bfloat16
+in XNNPACK's payloads. The reference of a delegated program does the same here, so that a difference
+is a fault again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
 DYNAMIC = "QD8"
 """XNNPACK's name of a dynamically quantised input, in the names of its operators."""
+
+
+BY_GROUP, BY_CHANNEL = "QB4W", "QC4W"
+"""XNNPACK's names of weights of 4 bits with scales of groups, and of channels, likewise."""
+FOUR_BITS = 7
+"""Largest integer of 4 bits."""
+GROUPED = {"dequantize_affine": (2, 6), "dequantize_per_channel_group": (1, 4)}
+"""Operators that dequantise groups: places of the scales and of the largest integer among their
+arguments."""
 
 
 class _RowOperator:
@@ -73,6 +83,51 @@ def _reads_images(node: Node) -> bool:
     """Return True if a convolution reads a tensor that a `choose_qparams` node quantises."""
     dequantized = filter(dequantizes, _readers(node))
     return any(operator_of(user) == "convolution" for one in dequantized for user in one.users)
+
+
+def as_xnnpack(reference: Reference, operators: Sequence[str]) -> Reference:
+    """Return a reference that computes as the program's delegates do.
+
+    Args:
+        reference: The graph of a quantised model, or any other.
+        operators: Names of the program's instructions and of the nodes in its delegates.
+    """
+    if any(BY_GROUP in name for name in operators):
+        both = any(BY_CHANNEL in name for name in operators)
+        reference = _with_short_scales(reference, least=2 if both else 1)
+    return quantized_by_row(reference, operators)
+
+
+def _with_short_scales(reference: Reference, least: int) -> Reference:
+    """Return a reference in which the scales of weights of 4 bits are rounded to bfloat16, where a
+    row has at least a number of groups."""
+    import torch
+
+    module = torch.fx.GraphModule(reference.module, copy.deepcopy(reference.module.graph))
+    for node in module.graph.nodes:
+        places = GROUPED.get(operator_of(node) or "")
+        if places is None or node.kwargs or node.args[places[1]] > FOUR_BITS:
+            continue
+        if node.args[0].op in ("placeholder", "get_attr"):
+            node.target = _RowOperator(
+                node.target, _dequantize_groups(node.target, places[0], least)
+            )
+    return replace(reference, flat=module)
+
+
+def _dequantize_groups(target: Any, place: int, least: int) -> Callable[..., Any]:
+    """Return an operator that dequantises; scales of `least` groups in a row are bfloat16."""
+
+    def compute(weight: Any, *rest: Any) -> Any:
+        import torch
+
+        scales = rest[place - 1]
+        if scales.numel() >= least * weight.shape[0]:
+            short = scales.to(torch.bfloat16).to(scales.dtype)
+            rest = (*rest[: place - 1], short, *rest[place:])
+        return target(weight, *rest)
+
+    return compute
 
 
 def quantized_by_row(reference: Reference, operators: Sequence[str]) -> Reference:

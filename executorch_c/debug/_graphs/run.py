@@ -15,7 +15,7 @@ from executorch_c._programs import ProgramSource, method_of, opened, title_of
 from executorch_c.debug._graphs.layouts import as_tensor
 from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.debug._graphs.program import Steps
-from executorch_c.debug._graphs.rowwise import quantized_by_row
+from executorch_c.debug._graphs.rowwise import as_xnnpack
 from executorch_c.debug.failing import failed_event
 from executorch_c.inspect.structure import View
 
@@ -107,6 +107,6 @@ def run_with_graph(
     name = loaded.metadata.name()
     view = View(loaded._program, name)
     operators = [event.name for event in trace.events]
-    graph = quantized_by_row(reference_of(model, arguments, method).unrolled(flat), operators)
+    graph = as_xnnpack(reference_of(model, arguments, method).unrolled(flat), operators)
     return Run(title_of(program, "program"), name, loaded, view, flat, trace, outputs, failure,
                graph, source.origin)  # fmt: skip

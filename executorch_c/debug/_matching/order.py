@@ -5,11 +5,12 @@ another graph, such as a quantised one and the float model.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Sequence
 from operator import getitem
 from typing import TYPE_CHECKING, TypeAlias
 
-from executorch_c.debug._graphs.layouts import elements, fits
+from executorch_c.debug._graphs.layouts import elements
 from executorch_c.debug._graphs.names import (
     FUSED,
     base,
@@ -73,7 +74,8 @@ class Sequences:
             step = named[i]
             chain = self._extend([free[j]])
             shape = _shape(step) or ()
-            nodes = [n for n in _first_copies(chain) if fits(n, shape) and not has_several(n)]
+            nodes = [n for n in _first_copies(chain)
+                     if _fits(n, step.kind, shape) and not has_several(n)]  # fmt: skip
             if nodes:
                 self.taken.update(chain)
                 anchor = next((n for n in chain if not is_quantizer(n)), chain[0])
@@ -88,6 +90,7 @@ class Sequences:
                 return chain
             user = users[0]
             fused = user.target is getitem or operator_of(user) in FUSED or is_quantizer(user)
+            fused |= kind_of(user) == "view"  # of a linear layer's rows, before its activation
             if not fused or user in self.taken:
                 return chain
             chain.append(user)
@@ -97,12 +100,26 @@ def _shape(step: Step) -> tuple[int, ...] | None:
     return next((array.shape for array in step.outputs if array is not None), None)
 
 
+def _sizes(kind: str, shape: Sequence[int]) -> list[int]:
+    """Return the sizes by which steps and nodes of a kind are compared: products have any number
+    of axes before those of their matrices, which a graph may flatten."""
+    kept = {"linear": 1, "bmm": 2}.get(kind, 0)
+    if kept and len(shape) > kept:
+        shape = (math.prod(shape[:-kept]), *shape[-kept:])
+    return elements(shape)
+
+
+def _fits(node: Node, kind: str, shape: Sequence[int]) -> bool:
+    known = shape_of(node)
+    return known is None or _sizes(kind, known) == _sizes(kind, shape)
+
+
 def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, int]]:
     """Return pairs of equal names with equal shapes (where the graph fixes them), both in order."""
     static = all(shape is not None for _, shape in theirs)
 
     def key(token: Token) -> tuple[object, ...]:
-        return token[0], tuple(elements(token[1] or ())) if static else ()
+        return token[0], tuple(_sizes(token[0], token[1] or ())) if static else ()
 
     a, b = [key(token) for token in ours], [key(token) for token in theirs]
     found = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()

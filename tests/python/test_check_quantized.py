@@ -1,0 +1,324 @@
+"""check_model, explain and validate on programs that the user has quantised: seen in the program
+and in the model, right ones match, and planted faults are found."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+pytest.importorskip("torchao")
+
+import executorch.kernels.quantized  # noqa: F401  the out variants of quantize and dequantize
+import executorch_c
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
+from executorch.exir import to_edge_transform_and_lower
+from executorch_c import cli
+from executorch_c.debug._graphs.quantized import is_quantized_model
+from executorch_c.devtools import explain
+from executorch_c.inspect.quantized import quantization_of
+from executorch_c.testing import check_model
+from torch import Tensor, nn
+from torchao.quantization import quantize_
+from torchao.quantization.granularity import PerGroup
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
+from torchao.utils import unwrap_tensor_subclass
+
+Inputs = tuple[Tensor, ...]
+
+
+class Attention(nn.Module):
+    """A block of a transformer, with 32 features in two heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (part.unflatten(-1, (2, 16)).transpose(1, 2)
+                   for part in self.qkv(self.norm(x)).chunk(3, -1))  # fmt: skip
+        weights = torch.softmax(q @ k.transpose(-1, -2) / 4, -1)
+        return x + self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+@cache
+def model(name: str) -> tuple[nn.Module, Inputs]:
+    torch.manual_seed(0)
+    if name == "cnn":
+        layers = (nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(),
+                  nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 16))  # fmt: skip
+        return nn.Sequential(*layers).eval(), (torch.randn(4, 3, 10, 10),)
+    if name == "transformer":
+        return nn.Sequential(Attention(), nn.Linear(32, 32)).eval(), (torch.randn(2, 6, 32),)
+    layers = (nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32))
+    return nn.Sequential(*layers).eval(), (torch.randn(8, 64),)
+
+
+@torch.no_grad()
+def pt2e(name: str, **options: bool) -> nn.Module:
+    net, inputs = model(name)
+    config = xnnpack.get_symmetric_quantization_config(**options)
+    quantizer = xnnpack.XNNPACKQuantizer().set_global(config)
+    graph = prepare_pt2e(torch.export.export(net, inputs).module(), quantizer)
+    graph(*inputs)
+    return convert_pt2e(graph)
+
+
+def torchao(name: str, dtype: torch.dtype = torch.int4) -> nn.Module:
+    net = copy.deepcopy(model(name)[0])
+    config = Int8DynamicActivationIntxWeightConfig(
+        weight_dtype=dtype, weight_granularity=PerGroup(32)
+    )
+    quantize_(net, config)
+    return net
+
+
+SCHEMES: dict[str, Callable[[str], nn.Module]] = {
+    "static": lambda name: pt2e(name, is_per_channel=True),
+    "per-tensor": lambda name: pt2e(name, is_per_channel=False),
+    "dynamic": lambda name: pt2e(name, is_per_channel=True, is_dynamic=True),
+    "8da4w": lambda name: unwrap_tensor_subclass(torchao(name)),
+    "portable": lambda name: pt2e(name, is_per_channel=True),
+}
+
+
+def lower(module: nn.Module, inputs: Inputs, delegated: bool = True) -> bytes:
+    exported = torch.export.export(module, inputs)
+    partitioner = [XnnpackPartitioner()] if delegated else None
+    edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
+    return bytes(edge.to_executorch().buffer)
+
+
+@dataclass(frozen=True)
+class Case:
+    floats: nn.Module
+    quantized: nn.Module
+    inputs: Inputs
+    pte: bytes
+
+
+@cache
+def case(name: str, scheme: str) -> Case:
+    quantized = SCHEMES[scheme](name)
+    net, inputs = model(name)
+    return Case(net, quantized, inputs, lower(quantized, inputs, scheme != "portable"))
+
+
+CASES = [
+    ("mlp", "static"), ("mlp", "8da4w"), ("mlp", "portable"),
+    pytest.param("cnn", "static", marks=pytest.mark.heavy),
+    pytest.param("mlp", "per-tensor", marks=pytest.mark.heavy),
+    pytest.param("mlp", "dynamic", marks=pytest.mark.heavy),
+    pytest.param("cnn", "dynamic", marks=pytest.mark.heavy),
+    *(pytest.param("transformer", scheme, marks=pytest.mark.heavy) for scheme in SCHEMES),
+]  # fmt: skip
+NAMES = {"static": "int8 static, XNNPACK", "per-tensor": "int8 static, XNNPACK",
+         "dynamic": "int8 dynamic, XNNPACK", "8da4w": "int4 dynamic, XNNPACK",
+         "portable": "int8 static, operators"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "scheme"), CASES)
+def test_right_programs(name: str, scheme: str) -> None:
+    """A right program matches its float model, its quantised module and that module's export."""
+    one = case(name, scheme)
+    floats = check_model(one.floats, one.inputs, program=one.pte, n_random=2)
+    assert floats.verdict == "match" and not floats.failures, str(floats)
+    assert floats.facts["quantised"] == NAMES[scheme] and floats.facts["model"] == "float"
+    assert "the model is float: judged by SQNR" in " ".join(floats.notes)
+    for reference in (one.quantized, torch.export.export(one.quantized, one.inputs)):
+        found = check_model(reference, one.inputs, program=one.pte, n_random=2)
+        assert found.verdict == "match" and not found.failures, str(found)
+        assert found.facts["model"] == "quantised" and "least SQNR" not in found.facts
+        assert "equal but for rounding ties" in " ".join(found.notes)
+
+
+@pytest.mark.parametrize(("name", "scheme"), CASES)
+def test_explain_accuses_no_layer_of_a_right_program(name: str, scheme: str) -> None:
+    one = case(name, scheme)
+    report = explain(one.pte, one.floats, list(one.inputs))
+    assert report.verdict == "match" and report.first is None, str(report)
+    assert any("the model is float" in note for note in report.notes)
+    graph = explain(one.pte, one.quantized, list(one.inputs))
+    assert graph.verdict == "match", str(graph)
+    assert not any("the model is float" in note for note in graph.notes)
+
+
+# ---- faults -----------------------------------------------------------------------------------
+
+
+def _tensor(module: nn.Module, number: int) -> Tensor:
+    """Return the quantised weight of a layer."""
+    weights = [value for key, value in module.state_dict().items()
+               if value.dtype == torch.int8 and value.ndim > 1 and value.shape[-1] > 2]  # fmt: skip
+    weights = weights or [value for key, value in vars(module).items() if "_frozen" in key]
+    return weights[number]
+
+
+def swap_filters(module: nn.Module) -> None:
+    weight = _tensor(module, 0)
+    weight[:2] = weight[:2].flip(0).clone()
+
+
+def negate(module: nn.Module) -> None:
+    weight = _tensor(module, 0)
+    weight.copy_(torch.where(weight == -8, weight, -weight))
+
+
+def _activation(module: nn.Module, change: Callable[[float, int], tuple[float, int]]) -> None:
+    """Change scale and zero point of the second activation where it is read."""
+    nodes = [
+        node
+        for node in module.graph.nodes
+        if "dequantize_per_tensor" in str(node.target) and node.args[0].op != "get_attr"
+    ]
+    value, scale, zero, *rest = nodes[1].args
+    nodes[1].args = (value, *change(scale, zero), *rest)
+    module.recompile()
+
+
+FAULTS: dict[str, Callable[[nn.Module], None]] = {
+    "swapped filters": swap_filters,
+    "negative weights": negate,
+    "wrong scale": lambda module: _activation(module, lambda s, z: (s * 1.2, z)),
+    "wrong zero point": lambda module: _activation(module, lambda s, z: (s, z + 1)),
+    "scale of another tensor": lambda module: _activation(module, lambda s, z: (s * 8, z)),
+}
+GROSS = ("negative weights", "scale of another tensor")
+"""Faults that are larger than quantising explains: against the float model, too."""
+PLANTED = [
+    ("static", "swapped filters"), ("static", "negative weights"), ("static", "wrong scale"),
+    ("portable", "wrong zero point"), ("portable", "scale of another tensor"),
+    ("8da4w", "swapped filters"), ("8da4w", "negative weights"),
+]  # fmt: skip
+"""XNNPACK's exporter takes the scale and zero point of a value from its writer."""
+
+
+@pytest.mark.parametrize(("scheme", "fault"), PLANTED)
+def test_planted_faults(scheme: str, fault: str) -> None:
+    """The quantised module finds each fault, the float model those that an SQNR shows."""
+    one = case("mlp", scheme)
+    wrong = copy.deepcopy(one.quantized)
+    FAULTS[fault](wrong)
+    pte = lower(wrong, one.inputs, scheme != "portable")
+    found = check_model(one.quantized, one.inputs, program=pte, n_random=0)
+    assert found.verdict == "differ", str(found)
+    floats = check_model(one.floats, one.inputs, program=pte, n_random=0)
+    assert (floats.verdict == "differ") is (fault in GROSS), str(floats)
+    if fault == "negative weights":
+        assert "SQNR" in str(floats) and "min_sqnr_db" in str(floats)
+        report = explain(pte, one.floats, list(one.inputs))
+        assert report.first is not None and report.first.module == "0", str(report)
+        assert report.first.verdict == "source"
+
+
+# ---- recognition ------------------------------------------------------------------------------
+
+
+def test_what_is_quantised() -> None:
+    """A program by its payload, a model by its graph or its tensors."""
+    for scheme in ("static", "8da4w"):
+        one = case("mlp", scheme)
+        program = executorch_c.Runtime.get().load_program(one.pte)
+        assert str(quantization_of(program, ["forward"])) == NAMES[scheme]
+        assert is_quantized_model(one.quantized) and not is_quantized_model(one.floats)
+        assert is_quantized_model(torch.export.export(one.quantized, one.inputs))
+    assert is_quantized_model(torchao("mlp"))  # before its tensors are unwrapped
+    plain = lower(*model("mlp"))
+    assert quantization_of(executorch_c.Runtime.get().load_program(plain), ["forward"]) is None
+    assert not is_quantized_model(torch.export.export(Rounded(), (torch.randn(3),)))
+
+
+class Rounded(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x.round())
+
+
+def test_a_function_that_quantises_is_a_flow() -> None:
+    """The function returns a quantised program; the model that it gets is float."""
+    one = case("mlp", "static")
+    found = check_model(one.floats, one.inputs, flow=lambda exported: one.pte, n_random=1)
+    assert found.verdict == "match" and found.facts["model"] == "float", str(found)
+
+
+def test_interpreted_backends() -> None:
+    """Vulkan's payload shows its quantised nodes."""
+    from executorch_c.check import flows
+
+    net, inputs = model("cnn")
+    exported = torch.export.export(net, inputs)
+    made = flows._from_flow(flows.FLOWS["vulkan-int8"], exported, None, [(inputs, {})], "forward")
+    found = check_model(net, inputs, program=made.program, n_random=1)
+    assert found.verdict == "match" and found.facts["quantised"] == "int8 static, Vulkan", str(
+        found
+    )
+    graph = check_model(made.quantized, inputs, program=made.program, n_random=1)
+    assert graph.verdict == "match" and graph.facts["model"] == "quantised", str(graph)
+
+
+# ---- options, validate ------------------------------------------------------------------------
+
+
+def test_a_minimum_without_effect_is_an_error() -> None:
+    one = case("mlp", "static")
+    with pytest.raises(ValueError, match="no effect here: the program has no quantised values"):
+        check_model(one.floats, one.inputs, program=lower(*model("mlp")), min_sqnr_db=20)
+    with pytest.raises(ValueError, match="no effect here: the model is quantised itself"):
+        check_model(one.quantized, one.inputs, program=one.pte, min_sqnr_db=20)
+    with pytest.raises(ValueError, match="no effect here: rtol and atol decide"):
+        check_model(one.floats, one.inputs, program=one.pte, min_sqnr_db=20, atol=1.0)
+    found = check_model(one.floats, one.inputs, program=one.pte, min_sqnr_db=60, n_random=0)
+    assert found.verdict == "differ" and "at least 60 dB expected" in " ".join(str(found).split())
+
+
+@pytest.mark.parametrize("scheme", ["static", "8da4w"])
+@pytest.mark.parametrize("least", [None, 60])
+def test_validate_agrees(scheme: str, least: float | None, tmp_path: Path,
+                         capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    """`validate` has the verdict of check_model on the same arrays."""
+    one = case("mlp", scheme)
+    path = tmp_path / "model.pte"
+    path.write_bytes(one.pte)
+    np.save(tmp_path / "x.npy", one.inputs[0].numpy())
+    np.save(tmp_path / "y.npy", one.floats(*one.inputs).detach().numpy())
+    found = check_model(one.floats, one.inputs, program=path, n_random=0, min_sqnr_db=least)
+    arguments = ["validate", str(path), "--inputs", str(tmp_path / "x.npy"),
+                 "--expect", str(tmp_path / "y.npy")]  # fmt: skip
+    arguments += [] if least is None else ["--min-sqnr", str(least)]
+    assert cli.main(arguments) == {"match": 0, "differ": 3}[found.verdict]
+    assert found.verdict == ("match" if least is None else "differ")
+    assert ("SQNR" in capsys.readouterr().out) is (least is not None)
+
+
+def test_validate_refuses_a_minimum_without_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net, inputs = model("mlp")
+    (tmp_path / "model.pte").write_bytes(lower(net, inputs))
+    np.save(tmp_path / "x.npy", inputs[0].numpy())
+    np.save(tmp_path / "y.npy", net(*inputs).detach().numpy())
+    arguments = ["validate", str(tmp_path / "model.pte"), "--inputs", str(tmp_path / "x.npy"),
+                 "--expect", str(tmp_path / "y.npy"), "--min-sqnr", "20"]  # fmt: skip
+    assert cli.main(arguments) == 1
+    assert "no effect here" in capsys.readouterr().err
+
+
+def test_classes_of_a_quantised_program_are_undecided_where_many_differ() -> None:
+    from executorch_c.compare import tolerance
+
+    expected = np.arange(40) % 7
+    for count, verdict in ((0, "match"), (3, "match"), (9, "inconclusive")):
+        actual = expected.copy()
+        actual[:count] += 1
+        rule = tolerance.against_float(actual, expected, 10.0)
+        found = tolerance.judge(actual, expected, rule)
+        assert found.verdict == verdict
+    assert "9 of 40 integers differ from the float model's" in found.reason
