@@ -188,7 +188,7 @@ class Check:
             parts.append(part if len(actual) == 1 else of_call(part, i + 1))
             if floats is not None and self.subject.quantizes:
                 to_float.append(compare(found, floats[i], check_dtype=False))
-            self.variation.see(inputs[i], wanted, parts[-1], exact=floats is not None)
+            self.variation.see(inputs[i], wanted, parts[-1], exact=self.sides.kind != "float")
             ours += found
             theirs += wanted
         comparison = joined(parts)
@@ -455,7 +455,7 @@ def _power(check: Check) -> Power:
         frozen=check.eager.changed_buffers(check.example),
         names=check.variation.names,
         unvaried=list(check.variation.unvaried()),
-        is_judged=not check.subject.quantizes,
+        is_judged=not check.sides.is_graph,
         seconds=max(1.0, SHARE * (time.perf_counter() - check.start)),
     )  # fmt: skip
 
