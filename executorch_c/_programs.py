@@ -139,18 +139,23 @@ def opened(source: ProgramSource, data_path: object = None, verification: int = 
         return Opened(source._program, method=source)
     manager = _executorch_manager(source)
     if manager is not None:
-        weights = getattr(manager, "_tensor_data", None) or {}
-        external = [bytes(one) for one in weights.values()]
+        constants = getattr(manager, "_tensor_data", None) or {}
+        external = [bytes(one) for one in constants.values()]
         data = bytes(manager.buffer)
         program = _load(data, data_path or external, verification)
-        return Opened(program, manager=manager, source=data)
+        weights = _several(data_path) or tuple(external)
+        return Opened(program, manager=manager, source=data, data=weights)
     bundled = _bundled(source)
     if bundled is not None:
         return Opened(bundled.program, bundled=bundled, source=source)
-    several = tuple(data_path) if isinstance(data_path, (list, tuple)) else (data_path,)
-    weights = tuple(one for one in several if one is not None)
     program = _load(cast("Data", source), data_path, verification)
-    return Opened(program, source=source, data=weights)
+    return Opened(program, source=source, data=_several(data_path))
+
+
+def _several(data_path: object) -> tuple[object, ...]:
+    """Return the .ptd files of an argument: one, several or None."""
+    several = data_path if isinstance(data_path, (list, tuple)) else (data_path,)
+    return tuple(one for one in several if one is not None)
 
 
 def _bundled(source: object) -> BundledProgram | None:

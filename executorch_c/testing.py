@@ -110,6 +110,8 @@ def check_model(
     kernels: Literal["default", "reference"] = "default",
     delegate_at_load: DelegateAtLoad = False,
     data_path: Data | Sequence[Data] | None = None,
+    engines: str | Sequence[str] | None = None,
+    official_seconds: float = 20.0,
     seed: int = 0,
     progress: bool | None = None,
 ) -> CheckResult:
@@ -159,6 +161,8 @@ def check_model(
             by default when a program runs here. Default: the program runs as written. A Method is
             used as it was loaded; the result says if operators were delegated at load.
         data_path: The .ptd file or files of a .pte.
+        engines: ("here", "official"), or ("here",): this runtime only. Default: both.
+        official_seconds: Time limit of a case in the official runtime.
         seed: Seed of the random inputs, which are equal on all machines.
         progress: Show progress on stderr. Default: if it is a terminal.
 
@@ -204,6 +208,11 @@ def check_model(
     quantised module (PT2E's converted module, a module of torchao) or its ExportedProgram as the
     model, and the rule of quantised flows applies, without the SQNR.
 
+    Engines: the cases run in the official runtime, too, in a process of its own, where it can run
+    the program: one without a delegate, or with XNNPACK's. Its outputs are compared with eager's
+    in the same way. A program that is wrong there has the verdict "differ", one that it refuses, or
+    that crashes it, "error"; remarks say which operator does it, or why a case was not run.
+
     Quantised flows: the reference is the quantised eager graph (PT2E's converted module). If the
     outputs are not equal, every layer is audited once: each integer must be the nearest to the
     value that the graph computes from the program's own values, or the other neighbour of a tie.
@@ -215,16 +224,17 @@ def check_model(
     been found, and what was not tested: experts that no case chooses, rows that no case reads, an
     input that keeps its values. `executorch_c/docs/explanation/power.md` says how it is measured.
 
-    Returns a `CheckResult` with the verdict "match", "differ" or "inconclusive" (outputs are
-    constant or empty in all cases, no input changes them, or all cases are skipped).
-    `raise_if_wrong()` raises an AssertionError unless the verdict is "match"; `to_html(path)`
-    writes a page.
+    Returns a `CheckResult` with the verdict "match", "differ", "error" (of the official runtime) or
+    "inconclusive" (outputs are constant or empty in all cases, no input changes them, or all cases
+    are skipped). `raise_if_wrong()` raises an AssertionError unless the verdict is "match";
+    `to_html(path)` writes a page.
 
     Raises ValueError for a non-deterministic model, for invalid arguments and for inputs with the
     wrong structure. Raises the exceptions of eager (on the example and real inputs), of the
     exporter and of loading. An exception of the running program is a failed case.
     """
     from executorch_c.check import run
+    from executorch_c.check.engines import engines_of
 
     if positional:
         if len(positional) > 1:
@@ -233,7 +243,7 @@ def check_model(
                       DeprecationWarning, stacklevel=2)  # fmt: skip
         [flow] = positional
     options = run.Options(rtol, atol, min_sqnr_db, equal_nan, check_dtype, kernels,
-                          delegate_at_load)  # fmt: skip
+                          delegate_at_load, engines_of(engines), official_seconds)  # fmt: skip
     return run.check_model(
         model, inputs, flow, program=program, dynamic_shapes=dynamic_shapes, n_random=n_random,
         real_inputs=real_inputs, search=search, method=method, data_path=data_path, seed=seed,

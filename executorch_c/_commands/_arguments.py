@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
@@ -24,7 +24,9 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The argument of a command's `add`: the subparsers action of argparse."""
 
 
-EXIT_CODES: dict[Verdict, int] = {"match": 0, "differ": 3, "inconclusive": 4}
+EXIT_CODES: dict[Verdict | Literal["error"], int] = {
+    "match": 0, "error": 1, "differ": 3, "inconclusive": 4,
+}  # fmt: skip
 """Exit code of a command by its verdict."""
 EXIT_TEXT = """\
 Exit code: 0 match, 3 differ, 4 inconclusive (no outputs; or expected outputs that are empty,

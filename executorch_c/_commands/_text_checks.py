@@ -9,7 +9,8 @@ import sys
 from executorch_c._commands import _arguments, _models, _text_models
 from executorch_c._commands._models import Parser
 
-WITHOUT = {"flow": "--flow", "inputs": "--inputs", "random": "--random", "atol": "--atol"}
+WITHOUT = {"flow": "--flow", "inputs": "--inputs", "random": "--random", "atol": "--atol",
+           "engines": "--engines", "official_seconds": "--official-seconds"}  # fmt: skip
 """Options of other programs."""
 
 

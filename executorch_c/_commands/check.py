@@ -14,7 +14,8 @@ from executorch_c.check.flows import FLOWS
 HELP = """\
 Compare a program with its PyTorch model: export the model with the official flow, or take an
 existing program, and compare its outputs with eager. Inputs are the example, random inputs, dynamic
-shapes at their bounds, and --inputs. Needs torch and executorch.
+shapes at their bounds, and --inputs. The official runtime runs the same cases, in a process of its
+own. Needs torch and executorch.
 
     executorch-c check model.py:make --flow xnnpack
     executorch-c check model.pte --model model.py:make
@@ -28,7 +29,7 @@ dictionary of additional arguments of executorch_c.testing.check_model:
         return Net().eval(), inputs, {"real_inputs": load_pictures()}
 
 """
-HELP += _arguments.EXIT_TEXT
+HELP += _arguments.EXIT_TEXT + "1: the official runtime refuses the program, or crashes.\n"
 
 
 def add(commands: _arguments.Commands) -> None:
@@ -56,12 +57,28 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_method(parser, "forward")
     _arguments.add_kernels(parser)
     _arguments.add_checked_delegation(parser)
+    parser.add_argument("--engines", type=_engines, metavar="NAMES",
+                        help="here,official, or here: this runtime only; default: both"
+                        )  # fmt: skip
+    parser.add_argument("--official-seconds", type=float, metavar="S",
+                        help="time limit of a case in the official runtime; default: 20"
+                        )  # fmt: skip
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_results(parser)
     _arguments.add_ladder(parser)
     _text_checks.add_text_checks(parser)
     parser.set_defaults(seed=None)
+
+
+def _engines(text: str) -> tuple[str, ...]:
+    """Return the engines of an argument. Raises ArgumentTypeError."""
+    from executorch_c.check.engines import engines_of
+
+    try:
+        return engines_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _program(args: argparse.Namespace) -> str | None:
@@ -99,6 +116,7 @@ def main(args: argparse.Namespace) -> int:
         "program": program, "flow": args.flow if program is None else None,
         "kernels": None if args.kernels == "default" else args.kernels,
         "delegate_at_load": args.checks_delegated or None,
+        "engines": args.engines, "official_seconds": args.official_seconds,
     }  # fmt: skip
     options |= {name: value for name, value in asked.items() if value is not None}
     result = testing.check_model(model, example, **options)

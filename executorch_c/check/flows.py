@@ -16,7 +16,7 @@ from typing import Any
 
 from executorch_c import _extras
 from executorch_c._core import Method, Program
-from executorch_c._programs import opened
+from executorch_c._programs import Opened, opened
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare import tolerance
 from executorch_c.report import Origin
@@ -328,6 +328,8 @@ class Subject:
     bundled: BundledProgram | None = None
     origin: Origin | None = None
     """The program's file."""
+    opened: Opened | None = None
+    """The program and its source."""
     notes: list[str] = field(default_factory=list)
 
     def complete(self, exported: Any, note: str | None = None) -> None:
@@ -447,7 +449,7 @@ def _ready(label: str, source: Any, exported: Any, method: str, data_path: Any) 
             raise KeyError(f"the program has no method '{method}'; its methods: {names}")
         exported = found.manager.exported_program(method)
     return Subject(label, found.method or found.program, exported, bundled=found.bundled,
-                   origin=found.origin)  # fmt: skip
+                   origin=found.origin, opened=found)  # fmt: skip
 
 
 def subject(

@@ -11,6 +11,7 @@ from executorch_c._render import figures as _figures
 from executorch_c._render import text as _text
 from executorch_c._arrays import as_array
 from executorch_c._render.html import Markup, page, table, tag, together, verdict
+from executorch_c.check.engines import OfficialRun
 from executorch_c.check.result import (
     SEVERAL,
     TEXT_COLUMNS,
@@ -37,7 +38,7 @@ def fragment(result: CheckResult) -> Markup:
 
 
 def _cases(result: CheckResult, caption: object) -> Markup:
-    return table(caption, result.head(), [case.row() for case in result.cases], TEXT_COLUMNS)
+    return table(caption, result.head(), result.rows(), TEXT_COLUMNS)
 
 
 def sections(result: CheckResult) -> Iterator[Markup]:
@@ -80,10 +81,20 @@ def _case(case: CheckedCase, is_open: bool) -> Markup:
     if case.comparison is not None:
         inside.append(outputs(case.comparison))
         inside += [where(*one) for one in _wrong(case.comparison, case.actual, case.expected)]
+    if case.official is not None:
+        inside += _official(case.official)
     if case.to_float is not None:
         inside.append(case.to_float.html_table("Outputs: against the model before quantising"))
     head = tag("b", case.name, NARROW, verdict(case.verdict), NARROW)
     return tag("details", tag("summary", head, case.shapes()), *inside, open=is_open)
+
+
+def _official(run: OfficialRun) -> Iterator[Markup]:
+    """Yield the finding of the official runtime: its problems, and its outputs if any differs."""
+    yield tag("p", "In the official runtime: ", verdict(run.verdict))
+    yield from (tag("p", problem) for problem in run.problems())
+    if run.comparison is not None and not run.ok:
+        yield run.comparison.html_table("Outputs of the official runtime")
 
 
 NARROW = Markup(" &nbsp; ")

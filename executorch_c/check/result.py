@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c._render import text as _text
+from executorch_c.check import engines as _engines
+from executorch_c.check.engines import Engine, OfficialRun
 from executorch_c.check.power import Power
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import Comparison, OutputComparison, joined, number
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from executorch_c.debug.report import ErrorReport
     from executorch_c.inspect.device import Remark
 
-HEAD = ("case", "", "inputs", "verdict", "mismatched", "max abs", "max rel", "ulp", "cosine",
-        "SNR dB", "argmax", "SQNR dB")  # fmt: skip
-TEXT_COLUMNS = 4
+HEAD = ("case", "", "inputs", "verdict", "official", "mismatched", "max abs", "max rel", "ulp",
+        "cosine", "SNR dB", "argmax", "SQNR dB")  # fmt: skip
+TEXT_COLUMNS = 5
 OPTIONAL = ("ulp", "max rel", "inputs", "cosine", "argmax")
 """Columns that narrow tables omit, in this order."""
 SEVERAL = 3
@@ -55,10 +57,12 @@ class CheckedCase:
     actual: tuple[object, ...] = field(default=(), repr=False)
     """Outputs that do not match."""
     expected: tuple[object, ...] = field(default=(), repr=False)
+    official: OfficialRun | None = None
+    """The case in the official runtime; None if that was not asked for, or the case skipped."""
 
     @property
     def verdict(self) -> Literal["match", "differ", "inconclusive", "error", "skipped"]:
-        """The verdict on the outputs; "error": the program raised, "skipped": eager did."""
+        """The verdict on this runtime's outputs; "error": it raised, "skipped": eager did."""
         if self.skipped is not None:
             return "skipped"
         if self.error is not None:
@@ -67,7 +71,13 @@ class CheckedCase:
 
     @property
     def ok(self) -> bool:
-        """False if the program is wrong or raises; True for an inconclusive case."""
+        """False if the program is wrong or raises, here or in the official runtime; True for an
+        inconclusive case."""
+        return self.ok_here and (self.official is None or self.official.ok)
+
+    @property
+    def ok_here(self) -> bool:
+        """False if the program is wrong or raises in this runtime."""
         return self.verdict not in ("differ", "error")
 
     @property
@@ -100,7 +110,8 @@ class CheckedCase:
         figures = worst.row()[3:] if worst is not None else [""] * 7
         known = [o.metrics.snr_db for o in _outputs(self.to_float) if o.metrics is not None]
         to_float = number(min(known)) if known else ""
-        return [self.kind, self.about, self.shapes(), self.verdict, *figures, to_float]
+        official = "" if self.official is None else self.official.verdict
+        return [self.kind, self.about, self.shapes(), self.verdict, official, *figures, to_float]
 
 
 def _outputs(comparison: Comparison | None) -> tuple[OutputComparison, ...]:
@@ -154,13 +165,18 @@ class CheckResult(Report):
     """What the cases would have found, and what they did not test."""
     findings: tuple[Remark, ...] = ()
     """What the official runtime does otherwise, and reads of values that nothing writes."""
+    engines: tuple[Engine, ...] = ("here",)
+    """Engines that ran the cases: this runtime and, perhaps, the official one."""
 
     @property
-    def verdict(self) -> Verdict:
-        """ "match", "differ", or "inconclusive" if no case is decisive, or if the program reads a
-        value that nothing writes: it matches by chance."""
+    def verdict(self) -> Verdict | Literal["error"]:
+        """ "match", "differ", "error" if only the official runtime fails, by refusing the program
+        or its inputs; or "inconclusive" if no case is decisive, or if the program reads a value
+        that nothing writes: it matches by chance."""
         if self.failures:
-            return "differ"
+            others = [case.official for case in self.failures if case.ok_here]
+            refused = all(run is not None and run.verdict == "error" for run in others)
+            return "error" if refused and len(others) == len(self.failures) else "differ"
         if self.constant or self.is_undefined:
             return "inconclusive"
         return tolerance.combined("match" for case in self.cases if case.verdict == "match")
@@ -172,7 +188,8 @@ class CheckResult(Report):
 
     @property
     def ok(self) -> bool:
-        """True if the program matches: no case differs or fails, and at least one matches."""
+        """True if the program matches: no case differs or fails in any engine, and at least one
+        matches."""
         return self.verdict == "match"
 
     def __bool__(self) -> bool:
@@ -186,7 +203,7 @@ class CheckResult(Report):
 
     @property
     def failures(self) -> tuple[CheckedCase, ...]:
-        """Cases that differ or fail."""
+        """Cases that differ or fail, in any engine."""
         return tuple(case for case in self.cases if not case.ok)
 
     def summary(self) -> str:
@@ -206,11 +223,12 @@ class CheckResult(Report):
         for name in ("inconclusive", "skipped"):
             if counts[name] and not verdict.startswith(name):
                 verdict += f", {counts[name]} {name}"
+        verdict += _engines.summary(self.cases)
         return f"{verdict} ({self.label}, method '{self.method}')"
 
     def hint(self) -> str:
         """Return the next step for the user; empty if all cases match."""
-        if self.ok:
+        if self.ok or all(case.ok_here for case in self.cases):
             return ""
         return ("The first divergence: result.explain(), or executorch_c.devtools.explain("
                 "program, model, inputs)")  # fmt: skip
@@ -222,7 +240,7 @@ class CheckResult(Report):
 
     def remarks(self) -> list[str]:
         """Return sentences: errors of the first cases that fail, skipped cases, notes."""
-        bad, lines = self.failures, list[str]()
+        bad, lines = [case for case in self.cases if not case.ok_here], list[str]()
         for case in bad[:SEVERAL]:
             lines += [f"{case.name}: {problem}" for problem in case.problems()]
         if len(bad) > SEVERAL:
@@ -237,6 +255,7 @@ class CheckResult(Report):
         lines += self._blind()
         lines += self._unresolved()
         lines += [] if self.failures else self.power.lines()
+        lines += _engines.remarks(self.cases)
         lines += [f"note: {note}" for note in self.notes]
         return [*lines, *filter(None, [self.hint()])]
 
@@ -263,10 +282,18 @@ class CheckResult(Report):
                     found.setdefault(output.index, f"note: {case.name}: {output.remark()}")
         return list(found.values())
 
+    def rows(self) -> list[list[str]]:
+        """Return the cells of a row for each case; without the official runtime's verdicts, if it
+        ran none."""
+        rows = [case.row() for case in self.cases]
+        at = HEAD.index("official")
+        if all(row[at] in ("", "not run") for row in rows):
+            rows = [[*row[:at], "", *row[at + 1 :]] for row in rows]
+        return rows
+
     def table(self) -> str:
         """Return a row for each case as text: figures of its worst output."""
-        rows = [case.row() for case in self.cases]
-        return _text.table(rows, self.head(), width=_text.width(), optional=OPTIONAL)
+        return _text.table(self.rows(), self.head(), width=_text.width(), optional=OPTIONAL)
 
     def __str__(self) -> str:
         return "\n".join([self.summary(), self.table(), *map(_text.wrapped, self.remarks())])
@@ -295,8 +322,8 @@ class CheckResult(Report):
         return report.sections(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return {"verdict", "ok", "facts", "notes", "power", "cases": [{"kind", "about",
-        "verdict", "figures", ...}]}."""
+        """Return {"verdict", "ok", "engines", "facts", "notes", "power", "cases": [{"kind",
+        "about", "verdict", "official", "figures", ...}]}."""
         cases = [
             {
                 "kind": case.kind,
@@ -304,18 +331,20 @@ class CheckResult(Report):
                 "inputs": case.shapes(),
                 "verdict": case.verdict,
                 "problems": case.problems(),
+                "official": None if case.official is None else case.official.as_dict(),
                 "figures": {} if case.comparison is None else case.comparison.figures(),
             }
             for case in self
         ]
-        return {"verdict": self.verdict, "ok": self.ok, "facts": self.facts,
-                "notes": list(self.notes),
+        return {"verdict": self.verdict, "ok": self.ok, "engines": list(self.engines),
+                "facts": self.facts, "notes": list(self.notes),
                 "power": self.power.as_dict(), "cases": cases}  # fmt: skip
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each case: kind, inputs, verdict, the worst figures of its outputs."""
         return [{"case": case.kind, "about": case.about, "inputs": case.shapes(),
                  "verdict": case.verdict, "why": "; ".join(case.problems()),
+                 "official": "" if case.official is None else case.official.verdict,
                  **({} if case.comparison is None else case.comparison.figures())}
                 for case in self]  # fmt: skip
 
@@ -363,15 +392,16 @@ class CheckResult(Report):
         its verdict and SQNR."""
         from executorch_c.check import finding
 
-        found = self._case_of(case) if self.failures else case or self.cases[0]
+        wrong = any(not one.ok_here for one in self.cases)
+        found = self._case_of(case) if wrong else case or self.cases[0]
         return finding.ladder(self, found)
 
     def _case_of(self, case: CheckedCase | None) -> CheckedCase:
         """Return a case, or the first that is wrong. Raises ValueError if none is."""
-        wrong = [case for case in self.failures if case.error is None]
-        case = case or next(iter(wrong or self.failures), None)
+        bad = [case for case in self.failures if not case.ok_here]
+        case = case or next(iter([one for one in bad if one.error is None] or bad), None)
         if case is None:
-            raise ValueError("every case matches: say which one to explain")
+            raise ValueError("every case matches in this runtime: say which one to explain")
         return case
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from contextlib import closing
 from functools import cache, cached_property, partial
 from itertools import chain
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from executorch_c.check import cases as making
 from executorch_c.check import contract, flows, methods, quantized
 from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
+from executorch_c.check.engines import ENGINES, OFFICIAL_SECONDS, Engine, Official
 from executorch_c.check.flows import Call, Subject
 from executorch_c.check.judge import Audit, Noise, QuantizedJudge, SqnrJudge
 from executorch_c.check.power import Power
@@ -49,18 +51,29 @@ class Options:
     check_dtype: bool
     kernels: Literal["default", "reference"]
     delegate_at_load: DelegateAtLoad
+    engines: tuple[Engine, ...] = ENGINES
+    official_seconds: float = OFFICIAL_SECONDS
     limits: Limits = field(init=False)
 
     def __post_init__(self, rtol: Limit, atol: Limit) -> None:
         self.limits = Limits(rtol, atol)
+        check_not_negative(official_seconds=self.official_seconds)
+
+    def official(self, program: Any) -> Official:
+        """Return the official runtime's side, which starts now, for a program or flow."""
+        official = Official("official" in self.engines, self.official_seconds)
+        official.start(program)
+        return official
 
 
 class Check:
     """One check_model: a subject, its reference, and the cases one by one."""
 
     def __init__(self, subject: Subject, eager: Eager, method: str, options: Options,
-                 example: Call, exporter: Callable[[], Any] = lambda: None) -> None:  # fmt: skip
+                 example: Call, official: Official,
+                 exporter: Callable[[], Any] = lambda: None) -> None:  # fmt: skip
         self.subject, self.eager, self.example, self.options = subject, eager, example, options
+        self.official = official
         program = subject.program
         self.loaded = method_of(program, method, options.kernels, options.delegate_at_load)
         self.meta: MethodMeta = self.loaded.metadata
@@ -91,6 +104,7 @@ class Check:
         self.compared: list[tuple[CallSequence, CheckedCase, list[list[Any]]]] = []
         """Cases, and the outputs of the float model."""
         self.start = time.perf_counter()
+        official.open(subject.opened, self.loaded)
 
     def limits(self) -> list[tuple[int, ...] | None]:
         """Return the largest sizes of each dynamic input that the program has room for."""
@@ -134,20 +148,24 @@ class Check:
             why = f"eager raises {type(error).__name__}: {first_line(error)}"
             return CheckedCase(case.kind, case.about, inputs, None, skipped=why)
         floats = self.sides.floats(case.calls) if self.sides.floats is not None else None
+        noise = self._noise(case)
+        judged = partial(self._judged, case, expected, floats, noise)
+        self.official.begin(inputs, self.oracle.watched)
         try:
             actual = self.ours(inputs, self.oracle.watched)
         except Exception as error:
-            return CheckedCase(case.kind, case.about, inputs, None, error=error)
+            theirs = self.official.end(None, None, judged)
+            return CheckedCase(case.kind, case.about, inputs, None, error=error, official=theirs)
         self.coverage.see(inputs)
         self._case = case
         if case.kind == "state":
             self.sequence = case.calls
-        found = self._compared(case, inputs, actual, expected, floats)
+        found = self._compared(case, inputs, actual, expected, floats, noise)
         self.compared.append((case, found, expected if floats is None else floats))
-        if case.kind != "state" or floats is None or self.changed:
-            return found
         assert found.comparison is not None
-        return replace(found, comparison=replace(found.comparison, problem=STATELESS))
+        if case.kind == "state" and floats is not None and not self.changed:
+            found = replace(found, comparison=replace(found.comparison, problem=STATELESS))
+        return replace(found, official=self.official.end(actual, found.comparison, judged))
 
     def _simpler(self, case: CallSequence) -> CallSequence | None:
         """Return a case to run instead of one in which eager raises: the calls before that, such
@@ -166,23 +184,17 @@ class Check:
         actual: list[list[Any]],
         expected: list[list[Any]],
         floats: list[list[Any]] | None,
+        noise: Callable[[float], Any],
     ) -> CheckedCase:
         """Return a case with the comparison of all calls; `floats` are the outputs of the model
         without quantisation, if the reference is a quantised graph."""
-
-        @cache
-        def noise(epsilon: float) -> Any:
-            return self.oracle.noise(case.calls, epsilon) if case.calls else None
-
         parts, to_float, ours, theirs = [], list[Comparison](), list[Any](), list[Any]()
         for i, (found, wanted) in enumerate(zip(actual, expected)):
             found, wanted, self.judge.names = _without_none(found, wanted, self.oracle.names)
             self.judge.limits.check_names(self.judge.names)
             noise_of_call = partial(_call_of, noise, i)
             if floats is None:
-                part = self.judge(found, wanted, noise_of_call)
-                if isinstance(self.judge, SqnrJudge) and case.kind not in (*CALIBRATED, "bundled"):
-                    part = self.judge.uncalibrated(part)
+                part = self._one(case, found, wanted, noise_of_call)
             else:
                 part = self._quantized(case, i, found, wanted, floats[i], noise_of_call)
             parts.append(part if len(actual) == 1 else of_call(part, i + 1))
@@ -199,14 +211,47 @@ class Check:
             expected=() if comparison.ok else tuple(theirs),
         )  # fmt: skip
 
+    def _noise(self, case: CallSequence) -> Callable[[float], Any]:
+        """Return a function that runs the reference with random rounding, once."""
+
+        @cache
+        def noise(epsilon: float) -> Any:
+            return self.oracle.noise(case.calls, epsilon) if case.calls else None
+
+        return noise
+
+    def _judged(
+        self, case: CallSequence, expected: list[list[Any]], floats: list[list[Any]] | None,
+        noise: Callable[[float], Any], actual: list[list[Any]],
+    ) -> Comparison:  # fmt: skip
+        """Return the comparison of all calls of another engine."""
+        parts = []
+        for i, (found, wanted) in enumerate(zip(actual, expected)):
+            found, wanted, self.judge.names = _without_none(found, wanted, self.oracle.names)
+            runs = partial(_call_of, noise, i)
+            parts.append(
+                self._one(case, found, wanted, runs) if floats is None else
+                self._quantized(case, i, found, wanted, floats[i], runs, is_audited=False)
+            )  # fmt: skip
+        return joined(parts)
+
+    def _one(
+        self, case: CallSequence, actual: list[Any], expected: list[Any], noise: Noise
+    ) -> Comparison:
+        """Return the comparison of one call with the model's, which is not a quantised graph."""
+        comparison = self.judge(actual, expected, noise)
+        if isinstance(self.judge, SqnrJudge) and case.kind not in (*CALIBRATED, "bundled"):
+            return self.judge.uncalibrated(comparison)
+        return comparison
+
     def _quantized(
         self, case: CallSequence, number: int, actual: list[Any], expected: list[Any],
-        floats: list[Any], noise: Noise,
+        floats: list[Any], noise: Noise, is_audited: bool = True,
     ) -> Comparison:  # fmt: skip
         """Return the comparison of one call with the quantised graph's, and of a flow's with the
         float model's."""
         assert isinstance(self.judge, QuantizedJudge)
-        found = self.judge.against_graph(actual, expected, floats, number, noise)
+        found = self.judge.against_graph(actual, expected, floats, number, noise, is_audited)
         if case.kind in CALIBRATED and self.subject.quantizes:
             found = self.judge.against_float(found, actual, floats, expected)
         return found
@@ -233,16 +278,29 @@ class Check:
             if test.method != method:
                 continue
             case = CallSequence("bundled", str(test.index), ())
+            self.official.begin([test.inputs], ())
+            judged = partial(self._judged, case, [list(test.expected)], None, self._noise(case))
             try:
                 actual = self.ours([test.inputs])
             except Exception as error:
-                yield CheckedCase("bundled", str(test.index), (test.inputs,), None, error=error)
+                theirs = self.official.end(None, None, judged)
+                yield CheckedCase("bundled", str(test.index), (test.inputs,), None, error=error,
+                                  official=theirs)  # fmt: skip
                 continue
             if not test.expected:
                 nothing = Comparison((), reason="the test case has no expected outputs")
-                yield CheckedCase("bundled", str(test.index), (test.inputs,), nothing)
+                yield CheckedCase(
+                    "bundled",
+                    str(test.index),
+                    (test.inputs,),
+                    nothing,
+                    official=self.official.end(actual, nothing, lambda _: nothing),
+                )
                 continue
-            yield self._compared(case, (test.inputs,), actual, [list(test.expected)], None)
+            row = self._compared(
+                case, (test.inputs,), actual, [list(test.expected)], None, self._noise(case)
+            )
+            yield replace(row, official=self.official.end(actual, row.comparison, judged))
 
 
 def _without_none(
@@ -409,7 +467,8 @@ def check_model(
                 return exported
             return flows.export(module, example, dynamic_shapes)
 
-    with Progress("check", progress) as say:
+    official = options.official(flow if program is None else program)
+    with Progress("check", progress) as say, closing(official):
         with stage("lower" if program is None else "load", module):
             subject = flows.subject(
                 flow, program, exporter, dynamic_shapes=dynamic_shapes,
@@ -418,12 +477,11 @@ def check_model(
             )  # fmt: skip
         subject.complete(exported, remark)
         with stage("load", module):
-            check = Check(subject, eager, method, options, example, exporter)
+            check = Check(subject, eager, method, options, example, official, exporter)
             if program is not None:
                 check_fit(check.meta, flat(example))
         plan = Plan(check, real, n_random, seed)
-        cases = tuple(_cases(check, plan, say, seconds_of(search)))
-        return _result(check, plan, cases, model, time.perf_counter() - start)
+        return _result(check, plan, _cases(check, plan, say, seconds_of(search)), model, start)
 
 
 def _cases(
@@ -461,7 +519,7 @@ def _power(check: Check) -> Power:
 
 
 def _result(
-    check: Check, plan: Plan, cases: tuple[CheckedCase, ...], model: Any, seconds: float
+    check: Check, plan: Plan, cases: Iterator[CheckedCase], model: Any, start: float
 ) -> CheckResult:
     subject, method = check.subject, check.meta.name()
     program = subject.program
@@ -469,10 +527,10 @@ def _result(
     result = CheckResult(
         label=subject.label,
         method=method,
-        cases=cases,
+        cases=tuple(cases),
         notes=tuple(_notes(check, plan, model, remarks)),
         findings=tuple(remarks),
-        facts=_facts(check, seconds, plan.seed),
+        facts=_facts(check, time.perf_counter() - start, plan.seed),
         program=subject.program,
         reference=check.oracle.model,
         model=check.eager.model,
@@ -482,6 +540,7 @@ def _result(
         delegate_at_load=bool(_delegation.delegated_calls(check.loaded)),
         constant=check.variation.blind(),
         power=_power(check),
+        engines=check.options.engines,
     )
     result.set_origins(program=subject.origin)
     return result
