@@ -80,9 +80,15 @@ def _named(step: Instruction) -> str:
 
 
 def _unwritten(one: Suspect) -> str:
-    return (f"{one._reads()}, which no instruction writes: the result depends on what the memory "
-            "contains (zeros here). The export lost the value, as it does with the carry of "
-            "torch.scan: write that part of the model in another way")  # fmt: skip
+    if one.reader is None:
+        what = f"output {one.output} (%{one.value})"
+    else:
+        at = f", {one.source}" if one.source else ""
+        argument = f" as {one.argument}" if one.argument else ""
+        what = f"%{one.value}, which {_named(one.reader)}{at} reads{argument}"
+    return (f"nothing writes {what}: the result depends on what the memory contains (zeros here). "
+            "The export lost the value, as it does with the carry of torch.scan: write that part "
+            "of the model in another way")  # fmt: skip
 
 
 def _skipped(one: Suspect) -> str:

@@ -40,7 +40,7 @@ def test_a_value_that_nothing_writes() -> None:
     plan.take(add(plan, x, nobody))
     (one,) = suspects(build(plan))
     assert (one.kind, one.value, one.instruction, one.argument) == ("unwritten", nobody, 0, "other")
-    assert "which no instruction writes" in str(one) and not one.is_of_reference
+    assert "nothing writes %" in str(one) and not one.is_of_reference
 
 
 def test_an_output_that_nothing_writes() -> None:

@@ -31,6 +31,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "avg_pool": lambda: Fn(lambda x: F.avg_pool2d(x, 2)),
     "softmax": lambda: Fn(lambda x: x.softmax(1)),
     "log_softmax": lambda: Fn(lambda x: x.log_softmax(1)),
+    "cat": lambda: Fn(lambda x: torch.cat([x, x], 1)),
     "amax": lambda: Fn(lambda x: x.amax(1)),
     "pad": lambda: Fn(lambda x: F.pad(x, (1, 1, 1, 1))),
     "mean": lambda: Fn(lambda x: x.mean((2, 3), keepdim=True)),

@@ -53,6 +53,8 @@ LAST_DTYPES = ("float32", "int64")
 """Dtypes of samples in channels-last, which kernels treat alike."""
 ENOUGH = 3
 """Least number of samples from which all of a dtype or layout are concluded."""
+LAYOUTS_DIFFER = "tensors of different layouts"
+"""A condition that one sample shows: kernels check it."""
 ROUNDING = 16
 """Largest difference of results that are rounded otherwise, in units of the dtype's epsilon and of
 the largest magnitude."""
@@ -297,7 +299,7 @@ def common(calls: list[Result], does: str) -> Iterator[tuple[str, list[Result]]]
     for size in (1, 2):
         while bad:
             counts = Counter(f for one in bad for f in combinations(sorted(one[0].features), size))
-            often = [f for f, n in counts.items() if n >= ENOUGH * size]
+            often = [f for f, n in counts.items() if n >= ENOUGH * size or f == (LAYOUTS_DIFFER,)]
             pure = [f for f in often if not any(set(f) <= features for features in good)]
             if not pure:
                 break
@@ -378,19 +380,13 @@ def rows_of_rest(
             (open_ if agree else certain).append((key, bad, calls))
     if sum(len(bad) for _, bad, _ in certain) < ENOUGH:
         open_, certain = open_ + certain, []
-    for condition, parts in (("", certain), (reference.SOME, open_)):
-        if parts:
-            count = sum(len(bad) for _, bad, _ in parts)
+    for condition, every in (("", certain), (reference.SOME, open_)):
+        for layout in dict.fromkeys(key[1] for key, _, _ in every):
+            parts = [part for part in every if part[0][1] == layout]
+            bad = [one for _, some, _ in parts for one in some]
             of = sum(len(calls) for _, _, calls in parts)
             keys = [key for key, _, _ in parts]
-            yield joined(
-                name,
-                does,
-                keys,
-                condition,
-                f"{count}/{of}",
-                example([one for _, bad, _ in parts for one in bad]),
-            )
+            yield joined(name, does, keys, condition, f"{len(bad)}/{of}", example(bad))
 
 
 def telling(found: list[Result]) -> list[Result]:

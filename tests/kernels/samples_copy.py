@@ -81,7 +81,7 @@ def arange(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def arange_start(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for bounds in ((0, 5, 1), (5, 0, -2), (2, 2, 1), (3, 600, 2), (-4, 9, 3)):
+    for bounds in ((0, 5, 1), (5, 0, -2), (2, 2, 1), (3, 600, 2), (-4, 9, 3), (0, True, 1)):
         yield list(bounds)
     if "int" not in dtype:
         for bounds in ((0, 1, 0.1), (0.5, 3, 1), (1, -1, -0.25), (0, 40, 0.5)):

@@ -62,6 +62,8 @@ def cat(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [uneven, 1]
     yield [[array(rng, (0,), "float32" if dtype in FLOATING else dtype), *uneven], -2]
     yield [[array(rng, (0,), dtype), array(rng, (0,), dtype)], 0]
+    for dim in (0, 1, -1):
+        yield [[array(rng, (2, 3, 2, 4), dtype) for _ in range(2)], dim]
     yield [[array(rng, (3,), dtype), array(rng, (0,), dtype), array(rng, (4,), dtype)], 0]
 
 

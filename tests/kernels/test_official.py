@@ -95,6 +95,7 @@ REFUSES = {
     "aten::_native_batch_norm_legit.out": "training",
     "aten::add.Scalar_out": "an integer tensor and a fractional number",
     "aten::arange.out": "a fractional end for an integer output",
+    "aten::arange.start_out": "a bool as end",
     "aten::constant_pad_nd.out": "negative padding",
     "aten::convolution_backward.out": "int64",
     "aten::copy.out": "non_blocking",
