@@ -1,4 +1,5 @@
-"""check_model and info on what the official runtime does otherwise, and on undefined values."""
+"""check_model and info on what the official runtime does otherwise, and on undefined values: from
+the program alone, without a run of that runtime."""
 
 from __future__ import annotations
 
@@ -50,14 +51,14 @@ class Scan(torch.nn.Module):
 
 def checked(model: Any, *inputs: Any) -> Any:
     torch.manual_seed(0)
-    return check_model(model.eval(), inputs, n_random=1, progress=False)
+    return check_model(model.eval(), inputs, n_random=1, engines="here", progress=False)
 
 
 def test_a_match_by_chance_is_inconclusive() -> None:
     """The example's carry is zeros, like memory that nothing has written."""
     torch.manual_seed(0)
     inputs = (torch.randn(1, 3), torch.zeros(3))
-    result = check_model(Scan().eval(), inputs, n_random=0, progress=False)
+    result = check_model(Scan().eval(), inputs, n_random=0, engines="here", progress=False)
     assert result.cases[0].verdict == "match" and result.is_undefined
     assert result.verdict == "inconclusive" and not result.ok
     assert "match by chance" in result.summary()
@@ -68,7 +69,7 @@ def test_conditions_in_a_row_are_noted(tmp_path: Path, capsys: Any) -> None:
     x = torch.arange(1.0, 9.0)
     exported = torch.export.export(Twice(), (x,))
     pte = bytes(to_edge_transform_and_lower(exported).to_executorch().buffer)
-    result = check_model(Twice(), (x,), program=pte, n_random=1, progress=False)
+    result = check_model(Twice(), (x,), program=pte, n_random=1, engines="here", progress=False)
     (note,) = [note for note in result.notes if "#21490" in note]
     assert result.ok and ADVICE in note
     path = tmp_path / "m.pte"
