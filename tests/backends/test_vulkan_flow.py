@@ -99,9 +99,11 @@ def test_check_model() -> None:
 def test_check_model_finds_a_fault() -> None:
     from executorch_c.testing import check_model
 
+    row = next(row for row in zoo.FLOAT_ROWS if row.name == "mlp")
+    loaded = zoo.load(row)
     torch.manual_seed(0)
-    model: Any = zoo._linear().eval()
-    loaded = zoo.load(zoo.FLOAT_ROWS[0])
+    model: Any = row.make().eval()
+    assert check_model(model, (torch.randn(4, 64),), program=loaded.pte).verdict == "match"
     with torch.no_grad():
         model[2].weight[3, 5] += 0.5
     result = check_model(model, (torch.randn(4, 64),), program=loaded.pte)
