@@ -14,14 +14,16 @@ import pytest
 from openers import Opener, Outputs, Runner
 
 
+ROTATION = "EXECUTORCH_C_TEST_ROTATION"
 HEAVY_DAYS = 8
 """Days after which all heavy tests have run."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--large", action="store_true", help="also run the models of real size")
-    parser.addoption("--rotation", type=int, metavar="DAY", help="run the sample of a day: other "
-                     "rows of each sweep, and some heavy tests")  # fmt: skip
+    parser.addoption("--rotation", type=int, metavar="DAY", default=os.environ.get(ROTATION),
+                     help="run the sample of a day: other rows of each sweep, some heavy tests; "
+                     f"default: ${ROTATION}")  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest evaluates -m

@@ -34,8 +34,10 @@ def test_heavy():
     (["test_it.py::test_heavy"], {"passed": 1}),
 ])  # fmt: skip
 def test_which_rows_run(
-    pytester: pytest.Pytester, arguments: list[str], expected: dict[str, int]
-) -> None:
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: list[str],
+    expected: dict[str, int],
+) -> None:  # fmt: skip
+    monkeypatch.delenv("EXECUTORCH_C_TEST_ROTATION", raising=False)
     pytester.makeconftest(CONFTEST)
     helpers = {name: Path(__file__).with_name(f"{name}.py").read_text()
                for name in ("openers", "exporter_speed")}  # fmt: skip
