@@ -18,7 +18,7 @@ from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.debug._graph_noise import GraphNoise
 from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._graphs.layouts import distance, elements, sample
-from executorch_c.debug._graphs.names import operator_of
+from executorch_c.debug._graphs.names import is_quantizer, operator_of
 from executorch_c.debug._graphs.reference import Reference, module_of, source_of
 from executorch_c.debug.report import EXPORT, NodeError
 from executorch_c.inspect.families import MOVES
@@ -41,7 +41,8 @@ class _Value:
 
 
 def changed_row(graph: Reference, model: Any, inputs: Sequence[Any]) -> NodeError | None:
-    """Return the row of what the export changed; None if it computes eager's results.
+    """Return the row of what the export changed; None if it computes eager's results, and for a
+    quantised graph.
 
     Args:
         graph: The decomposed graph, with what torch.export returned as `source`.
@@ -51,8 +52,8 @@ def changed_row(graph: Reference, model: Any, inputs: Sequence[Any]) -> NodeErro
     import torch
     from torch.utils._pytree import tree_leaves
 
-    if graph.source is None:
-        return None
+    if graph.source is None or any(map(is_quantizer, graph.nodes)):
+        return None  # rounding ties of a quantised graph are no change
     with torch.no_grad():
         flat = list(tree_leaves(tuple(inputs)))
         decomposed = list(_values(graph, flat))

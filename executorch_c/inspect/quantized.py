@@ -39,6 +39,9 @@ NAMES = {"XnnpackBackend": "XNNPACK", "CoreMLBackend": "Core ML", "OpenvinoBacke
          "TOSABackend": "TOSA", "VgfBackend": "VGF"}  # fmt: skip
 """Backends as users call them; others have the name of their id without "Backend"."""
 
+RESCALED = ("TOSA", "VGF")
+"""Backends whose quantised graphs have RESCALE nodes."""
+
 Scheme = Literal["static", "dynamic", "weights"]
 ORDER: tuple[Scheme, ...] = ("static", "dynamic", "weights")
 """Schemes; of several in a program, the first is the one that it is called by."""
@@ -117,6 +120,9 @@ def _split(node: str) -> tuple[str, str]:
 
 def _inside(inside: DelegateInside, place: str) -> Iterator[_Sign]:
     """Yield what the values and nodes of a delegate show."""
+    # A graph of TOSA in floats has small integers, too: shifts, conditions of branches.
+    is_rescaled = any("rescale" in (node["name"] or "").lower() for node in inside["nodes"])
+    has_weights = place not in RESCALED or is_rescaled
     for value in inside["values"]:
         found = VALUE.match(value["dtype"] or "")
         if found is not None:
@@ -126,7 +132,7 @@ def _inside(inside: DelegateInside, place: str) -> Iterator[_Sign]:
                 scheme = "static"
             yield _Sign(scheme, int(found[1]), place)
         small = SMALL.match(value["dtype"] or "")
-        if small is not None and value["constant"] and len(value["shape"] or ()) > 1:
+        if has_weights and small and value["constant"] and len(value["shape"] or ()) > 1:
             yield _Sign("weights", int(small[1]), place)
     for node in inside["nodes"]:
         space, name = _split(node["name"] or "")
