@@ -122,8 +122,7 @@ def _inside(inside: DelegateInside, place: str) -> Iterator[_Sign]:
     """Yield what the values and nodes of a delegate show."""
     # A graph of TOSA in floats has small integers, too: shifts, conditions of branches.
     is_rescaled = any("rescale" in (node["name"] or "").lower() for node in inside["nodes"])
-    has_weights = place not in RESCALED or is_rescaled
-    for value in inside["values"]:
+    for value in inside["values"] if is_rescaled or place not in RESCALED else ():
         found = VALUE.match(value["dtype"] or "")
         if found is not None:
             is_dynamic = (value["dtype"] or "").startswith("qd")
@@ -132,7 +131,7 @@ def _inside(inside: DelegateInside, place: str) -> Iterator[_Sign]:
                 scheme = "static"
             yield _Sign(scheme, int(found[1]), place)
         small = SMALL.match(value["dtype"] or "")
-        if has_weights and small and value["constant"] and len(value["shape"] or ()) > 1:
+        if small is not None and value["constant"] and len(value["shape"] or ()) > 1:
             yield _Sign("weights", int(small[1]), place)
     for node in inside["nodes"]:
         space, name = _split(node["name"] or "")

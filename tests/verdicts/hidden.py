@@ -241,7 +241,7 @@ def run(name: str, seconds: float, planted: bool = True) -> CheckResult:
         return to_edge_transform_and_lower(program, compile_config=config)
 
     return check_model(right, fault.example, flow=flow, dynamic_shapes=fault.dynamic_shapes,
-                       search=seconds, progress=False)  # fmt: skip
+                       search=seconds, engines=("here",), progress=False)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
