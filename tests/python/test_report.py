@@ -18,6 +18,7 @@ from executorch_c import Error, devtools
 from executorch_c._render.html import Markup, page, table, tag
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare.metrics import ErrorSize
+from executorch_c.debug.quantization import LayerError
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.report import Report
 from executorch_c.testing import compare
@@ -79,10 +80,10 @@ def costs() -> Report:
     return quantization_cost(program(), model, other, [ids(5)], progress=False)
 
 
-def node(name: str, error: float) -> NodeError:
+def node(name: str, error: float, kind: type[NodeError] = NodeError) -> NodeError:
     size = ErrorSize(8, int(error > 0), error, error, (0, 0), (0, 0))
     verdict: Any = "source" if error else "ok"
-    return NodeError(0, "instruction 0", name, (8,), "float32", size, size, verdict)
+    return kind(0, "instruction 0", name, (8,), "float32", size, size, verdict)
 
 
 REPORTS: dict[str, Callable[[], Report]] = {
@@ -91,7 +92,7 @@ REPORTS: dict[str, Callable[[], Report]] = {
     "check": checked,
     "explain": lambda: ErrorReport("<title>", (node("<good>", 0.0), node("<bad>", 1.0))),
     "programs": lambda: devtools.compare_programs(DIGITS, DIGITS, [arrays()[0]]),
-    "quantization": lambda: devtools.QuantizationReport("title", (node("layer", 0.0),)),
+    "quantization": lambda: devtools.QuantizationReport("title", (node("layer", 0.0, LayerError),)),
     "nonfinite": lambda: devtools.check_nan(DIGITS, [arrays()[0] * np.inf]),
     "memory": lambda: devtools.memory_plan(DIGITS),
     "graph": lambda: devtools.graph(DIGITS),
