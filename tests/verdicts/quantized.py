@@ -22,6 +22,7 @@ from executorch_c.check import flows
 from executorch_c.check.cases import CallSequence
 from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
+from executorch_c.check.engines import Official
 from executorch_c.check.run import Check, Options
 from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked
@@ -90,7 +91,8 @@ class Subject:
         made = flows.Subject(self.flow.name, program, self.exported, source=self.edge,
                              quantized=self.graph, quantizes=True)  # fmt: skip
         try:
-            check = Check(made, self.eager, "forward", OPTIONS, (self.inputs, {}))
+            official = Official(asked=False, seconds=0.0)
+            check = Check(made, self.eager, "forward", OPTIONS, (self.inputs, {}), official)
         except Error:  # XNNPACK rejects pooling and similar operators that change a scale
             return "refused", np.inf
         case = check.run(CallSequence("random", str(number), ((self.call(number), {}),)))
