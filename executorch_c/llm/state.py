@@ -26,8 +26,6 @@ BY_INDEX = {"llama::update_cache_with_indices"}
 PLACED = {"index_put", "index_copy", "slice_scatter", "select_scatter", "scatter",
           "_index_put_impl"}  # fmt: skip
 """Operators of ATen that change some places of a buffer and keep the others."""
-COPIES = {"copy", "copy_"}
-"""Operators of ATen whose first argument has a shape and no numbers: they overwrite all of it."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,8 @@ def _name(step: StructureInstruction) -> str:
 
 
 def _is_copy(step: StructureInstruction) -> bool:
-    return _name(step).removeprefix("aten::") in COPIES
+    """Return True for copy and copy_, which read the shape of their first argument, no numbers."""
+    return _short(step) == "copy"
 
 
 def _short(step: StructureInstruction) -> str:

@@ -174,7 +174,7 @@ def is_consistent(name: str, args: list, results: list[Any], dtype: str) -> bool
         return True
     plain = rows.wanted(name, contiguous(args), dtype)
     case = rows.MethodCase(name, dtype, args, results, "")
-    return plain is not None and agrees(case, plain)
+    return plain is not None and rows.agrees(case, plain)
 
 
 def contiguous(args: list) -> list:
@@ -203,18 +203,10 @@ def program(
 # ---- runs --------------------------------------------------------------------------------------
 
 
-def agrees(case: rows.MethodCase, found: list[Any]) -> bool:
-    try:
-        rows.check(case.operator, case.args, found, case.results or [])
-    except AssertionError:
-        return False
-    return True
-
-
 def did(case: rows.MethodCase, how: str, outputs: Any) -> str:
     """Return what the reference runtime did with a sample."""
     if how == "ran":
-        return "agrees" if agrees(case, outputs) else difference(case, outputs)
+        return "agrees" if rows.agrees(case, outputs) else difference(case, outputs)
     if how == "refused":
         return "lacks" if outputs.endswith(MISSING) else "rejects"
     return "crashes"

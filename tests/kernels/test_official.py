@@ -149,14 +149,6 @@ def official_run() -> Iterator[Run]:
     worker.wait(60)
 
 
-def agrees(case: rows.MethodCase, found: list[Any]) -> bool:
-    try:
-        rows.check(case.operator, case.args, found, case.results or [])
-    except AssertionError:
-        return False
-    return True
-
-
 def is_common(case: rows.MethodCase) -> bool:
     """Return False for dtypes that only some official kernels support."""
     dtypes = {a.dtype.name for a in rows.arrays(case.args)}
@@ -189,7 +181,7 @@ def test_family(family: str, official_run: Run) -> None:
             continue  # it lacks this operator
         if how != "ran":
             refuses[case.operator].append((how, outputs, case.args))
-        elif not agrees(case, outputs):
+        elif not rows.agrees(case, outputs):
             differs[case.operator].append((case.args, outputs, case.results))
     report(differs, refuses)
     known = set(DIFFERS) & set(names)
