@@ -18,13 +18,14 @@ or the float model, for which the ratio decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from executorch_c._arrays import Array, as_array
+from executorch_c.check import sets
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import (
     Comparison,
@@ -63,6 +64,8 @@ class Judge:
         self.names: Sequence[str | None] = ()
         """Names of the outputs, if known."""
         self.equal_nan, self.check_dtype = equal_nan, check_dtype
+        self.unordered: Callable[[], Mapping[int, int]] = dict
+        """Returns the dims of outputs that are sets: results of topk(sorted=False), by number."""
 
     def given(self, index: int) -> Rule | None:
         """Return the caller's rule for an output, or None."""
@@ -81,6 +84,19 @@ class Judge:
 
     def __call__(self, actual: Outputs, expected: Outputs, noise: Noise) -> Comparison:
         """Return the outputs of one call compared with the reference's."""
+        found = self._by_noise(actual, expected, noise)
+        if found.verdict == "match" or not (dims := self.unordered()):
+            return found
+        ours, theirs = sets.as_sets(actual, dims), sets.as_sets(expected, dims)
+
+        def noise_of_sets(epsilon: float) -> list[list[Any]] | None:
+            runs = noise(epsilon)
+            return None if runs is None else [sets.as_sets(run, dims) for run in runs]
+
+        return sets.with_remark(self._by_noise(ours, theirs, noise_of_sets), dims)
+
+    def _by_noise(self, actual: Outputs, expected: Outputs, noise: Noise) -> Comparison:
+        """Return outputs compared by the caller's tolerances, or the reference's rounding noise."""
 
         def rule(index: int, ours: Array, theirs: Array) -> Tolerance:
             if (given := self.given(index)) is not None:

@@ -12,8 +12,9 @@ from executorch_c._render import text as _text
 from executorch_c.check import engines as _engines
 from executorch_c.check.engines import Engine, OfficialRun
 from executorch_c.check.power import Power
+from executorch_c.check.stages import notes_of
 from executorch_c.compare import tolerance
-from executorch_c.compare.arrays import Comparison, OutputComparison, joined, number
+from executorch_c.compare.arrays import FIGURES, Comparison, OutputComparison, joined, number
 from executorch_c.compare.tolerance import Verdict
 from executorch_c.report import Report
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from executorch_c.debug.report import ErrorReport
     from executorch_c.inspect.device import Remark
 
-HEAD = ("case", "", "inputs", "verdict", "official", "mismatched", "max abs", "max rel", "ulp",
-        "cosine", "SNR dB", "argmax", "SQNR dB")  # fmt: skip
+HEAD = ("case", "", "inputs", "verdict", "official", "mismatched", "max abs", "limit", "max rel",
+        "ulp", "cosine", "SNR dB", "argmax", "SQNR dB")  # fmt: skip
 TEXT_COLUMNS = 5
 OPTIONAL = ("ulp", "max rel", "inputs", "cosine", "argmax")
 """Columns that narrow tables omit, in this order."""
@@ -93,7 +94,7 @@ class CheckedCase:
     def problems(self) -> list[str]:
         """Return a sentence for each error."""
         if self.error is not None:
-            return [f"{type(self.error).__name__}: {self.error}"]
+            return [f"{type(self.error).__name__}: {self.error}", *notes_of(self.error)]
         if self.skipped is not None:
             return [self.skipped]
         return [] if self.comparison is None else self.comparison.problems()
@@ -107,7 +108,7 @@ class CheckedCase:
     def row(self) -> list[str]:
         """Return the cells of a row under HEAD: figures of the worst output."""
         worst = self.worst()
-        figures = worst.row()[3:] if worst is not None else [""] * 7
+        figures = worst.row()[-FIGURES:] if worst is not None else [""] * FIGURES
         known = [o.metrics.snr_db for o in _outputs(self.to_float) if o.metrics is not None]
         to_float = number(min(known)) if known else ""
         official = "" if self.official is None else self.official.verdict

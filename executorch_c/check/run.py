@@ -15,7 +15,7 @@ from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import method_of
 from executorch_c.check import cases as making
-from executorch_c.check import contract, flows, methods, quantized
+from executorch_c.check import contract, flows, methods, quantized, sets
 from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
 from executorch_c.check.engines import ENGINES, OFFICIAL_SECONDS, Engine, Official
@@ -149,10 +149,12 @@ class Check:
             return CheckedCase(case.kind, case.about, inputs, None, skipped=why)
         floats = self.sides.floats(case.calls) if self.sides.floats is not None else None
         noise = self._noise(case)
+        self.judge.unordered = partial(sets.unordered, self.oracle, case.calls)
         judged = partial(self._judged, case, expected, floats, noise)
         self.official.begin(inputs, self.oracle.watched)
         try:
-            actual = self.ours(inputs, self.oracle.watched)
+            with stage("run"):
+                actual = self.ours(inputs, self.oracle.watched)
         except Exception as error:
             theirs = self.official.end(None, None, judged)
             return CheckedCase(case.kind, case.about, inputs, None, error=error, official=theirs)
@@ -160,7 +162,8 @@ class Check:
         self._case = case
         if case.kind == "state":
             self.sequence = case.calls
-        found = self._compared(case, inputs, actual, expected, floats, noise)
+        with stage("compare"):
+            found = self._compared(case, inputs, actual, expected, floats, noise)
         self.compared.append((case, found, expected if floats is None else floats))
         assert found.comparison is not None
         if case.kind == "state" and floats is not None and not self.changed:
@@ -281,7 +284,8 @@ class Check:
             self.official.begin([test.inputs], ())
             judged = partial(self._judged, case, [list(test.expected)], None, self._noise(case))
             try:
-                actual = self.ours([test.inputs])
+                with stage("run"):
+                    actual = self.ours([test.inputs])
             except Exception as error:
                 theirs = self.official.end(None, None, judged)
                 yield CheckedCase("bundled", str(test.index), (test.inputs,), None, error=error,

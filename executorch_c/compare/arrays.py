@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array
-from executorch_c.compare import tolerance
+from executorch_c.compare import shown, tolerance
 from executorch_c.compare.limits import Limit, Limits
 from executorch_c.compare.metrics import ErrorMetrics, Index
 from executorch_c.compare.tolerance import Tolerance, Verdict
@@ -20,8 +20,10 @@ from executorch_c.report import Report
 if TYPE_CHECKING:
     from executorch_c.compare.tolerance import Judgement
 
-HEAD = ("output", "dtype", "shape", "mismatched", "max abs", "max rel", "ulp", "cosine", "SNR dB",
-        "argmax")  # fmt: skip
+HEAD = ("output", "dtype", "shape", "mismatched", "max abs", "limit", "max rel", "ulp", "cosine",
+        "SNR dB", "argmax")  # fmt: skip
+FIGURES = len(HEAD) - 3
+"""Columns of figures, after name, dtype and shape."""
 TEXT_COLUMNS = 3
 OPTIONAL = ("ulp", "max rel", "argmax", "cosine")
 """Columns that narrow tables omit, in this order."""
@@ -81,6 +83,9 @@ class OutputComparison:
     empty."""
     call: int = 0
     """Number of the call, from 1, of several in a row; 0 of a single one."""
+    not_judged: int = 0
+    """Elements that differ and that rounding, ties or quantising decide: the verdict ignores
+    them."""
 
     @property
     def ok(self) -> bool:
@@ -114,11 +119,13 @@ class OutputComparison:
         head = [f"{self.index} {self.name or ''}".strip(), self.dtype, shape]
         metrics = self.metrics
         if metrics is None:
-            return [*head, "equal" if self.problem is None else "see below", *[""] * 6]
+            cell = "equal" if self.problem is None else "see below"
+            return [*head, cell, *[""] * (FIGURES - 1)]
         argmax = "" if metrics.argmax is None else f"{metrics.argmax:.2%}"
-        numbers = [metrics.max_abs, metrics.max_rel, metrics.max_ulp, metrics.cosine,
-                   metrics.snr_db]  # fmt: skip
-        return [*head, f"{metrics.mismatched:,}", *map(number, numbers), argmax]
+        limit = "" if self.tolerance is None else shown.limit_of(self.tolerance, metrics)
+        mismatched = f"{metrics.mismatched:,}{shown.mark(self.not_judged, metrics.elements)}"
+        numbers = [metrics.max_rel, metrics.max_ulp, metrics.cosine, metrics.snr_db]
+        return [*head, mismatched, number(metrics.max_abs), limit, *map(number, numbers), argmax]
 
 
 def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
@@ -335,10 +342,15 @@ def compare_output(
     limits = rule(index, a, e)
     found: Judgement = tolerance.judge(a, e, limits, equal_nan)
     verdict: Verdict = "differ" if problem is not None else found.verdict
-    judged = verdict == "match" and limits.kind not in ("quantized", "grid")
-    note = (limits.exempted(a, e) or describe_unresolved(a, e)) if judged else ""
-    return OutputComparison(index, a.dtype.name, a.shape, verdict, found.reason, limits,
-                            found.metrics, problem, name, note)  # fmt: skip
+    note = ""
+    if verdict == "match":
+        note = shown.exempted(limits, a, e)
+        if not note and limits.kind not in ("quantized", "grid"):
+            note = describe_unresolved(a, e)
+    return OutputComparison(
+        index, a.dtype.name, a.shape, verdict, found.reason, limits, found.metrics, problem, name,
+        note, not_judged=shown.not_judged(limits, a, e),
+    )  # fmt: skip
 
 
 def _dtype_problem(actual: object, expected: object, a: Array, e: Array) -> str | None:

@@ -222,6 +222,13 @@ class ErrorSize:
     """Count of NaN in actual and in expected."""
     inf: tuple[int, int]
     """Count of infinities in actual and in expected."""
+    limit: float | None = None
+    """Largest relative error within tolerance; None if there is none, or none was needed."""
+    not_judged: int = 0
+    """Elements that differ and that rounding or ties decide: the verdict ignores them."""
+    is_integer: bool = False
+    """True for integers (or what they stand for) that must be the nearest ones: no error is
+    allowed but another neighbour next to a tie."""
 
 
 def measure_size(actual: Array, expected: Array, mismatched: int | None = None) -> ErrorSize:

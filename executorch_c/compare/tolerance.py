@@ -144,17 +144,6 @@ class Tolerance:
         scale = " * scale" if self.kind == "dtype" and self.atol else ""
         return f"atol {self.atol:g}{scale} + rtol {self.rtol:g} * |expected|"
 
-    def exempted(self, actual: Array, expected: Array) -> str:
-        """Return how many elements differ and are not judged, and why; empty for none."""
-        if self.undecided is None:
-            return ""
-        count = int(np.count_nonzero(self.undecided & (actual != expected)))
-        why = ("the order of equal values in an unstable sort, or rounding, decides them"
-               if expected.dtype.kind in "iu" else "rounding decides them")  # fmt: skip
-        return (
-            f": {count:,} of {expected.size:,} elements differ (not judged): {why}" if count else ""
-        )
-
 
 @dataclass(frozen=True)
 class Judgement:

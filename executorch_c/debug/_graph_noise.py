@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
+from executorch_c.compare.metrics import ErrorSize, measure_size
+from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._graphs.names import is_quantizer
+from executorch_c.debug._limits import limited
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -33,22 +36,27 @@ class GraphNoise:
         )
         """Values of nodes, and outputs, of each run; empty if random rounding is impossible."""
 
-    def outside(self, node: Node, actual: Array, eager: Array) -> int:
-        """Return the number of elements of a node's value that are outside of its noise."""
-        return self._outside(actual, eager, [kept[node] for kept, _ in self.runs])
+    def error(self, node: Node, actual: Array, eager: Array) -> ErrorSize:
+        """Return the error of a node's value; elements outside of its noise are mismatched."""
+        rule = self._rule(actual, eager, [kept[node] for kept, _ in self.runs])
+        if rule is None:
+            return measure_size(actual, eager, mismatched=0)
+        size = measure_size(actual, eager, mismatched=tolerance.outside(actual, eager, rule))
+        return limited(size, rule, actual, eager)
 
     def outside_of_output(self, output: int, actual: Array, eager: Array) -> int:
         """Return the number of elements of an output that are outside of its noise."""
         runs = [found for _, ends in self.runs if (found := ends[output]) is not None]
-        return self._outside(actual, eager, runs)
+        rule = self._rule(actual, eager, runs)
+        return 0 if rule is None else tolerance.outside(actual, eager, rule)
 
-    def _outside(self, actual: Array, eager: Array, runs: Sequence[Array]) -> int:
+    def _rule(self, actual: Array, eager: Array, runs: Sequence[Array]) -> Tolerance | None:
+        """Return the tolerance of a value; None where the runs have another shape."""
         if any(run.shape != eager.shape for run in runs):
-            return 0
+            return None
         by_steps = self.quantizes and eager.dtype.kind in "fV"
-        rule = (tolerance.of_steps(eager, runs) if by_steps
+        return (tolerance.of_steps(eager, runs) if by_steps
                 else tolerance.measured(actual, eager, runs))  # fmt: skip
-        return tolerance.outside(actual, eager, rule)
 
     def _run(self, mode: Any) -> tuple[dict[Node, Array], list[Array | None]]:
         """Return the kept values and the outputs of a run that rounds by a mode."""

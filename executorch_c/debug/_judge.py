@@ -357,8 +357,8 @@ class Walk:
         if not any(noise.outside_of_output(i, a, e) for i, a, e in self.ends):
             return rows
         for i, row in enumerate(rows):
-            if count := noise.outside(row.node, row.actual, row.eager):
-                size = replace(row.error.accumulated, mismatched=count)
+            size = noise.error(row.node, row.actual, row.eager)
+            if size.mismatched:
                 error = replace(row.error, verdict="unexplained", accumulated=size)
                 return [*rows[:i], replace(row, error=error), *rows[i + 1 :]]
         return rows
@@ -367,9 +367,8 @@ class Walk:
         """Yield a row for each output that is further from the float model's than quantising
         explains."""
         for i, actual, eager in self.ends:
-            count = limits.of_output(actual, eager)
-            if count:
-                size = measure_size(actual, eager, mismatched=count)
+            size = limits.of_output(actual, eager)
+            if size.mismatched:
                 error = NodeError(0, f"output {i}", "result", actual.shape, actual.dtype.name, size,
                                   None, "unexplained")  # fmt: skip
                 yield _Row(LAST, error, self.graph.nodes[-1], actual, eager)

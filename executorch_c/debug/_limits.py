@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from executorch_c._arrays import Array
-from executorch_c.compare import tolerance
+from executorch_c.compare import shown, tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.tolerance import Tolerance
 
@@ -39,12 +39,13 @@ class NodeLimits:
             return measure_size(actual, expected, mismatched=0)
         if self.given:
             rules = [tolerance.given(actual, expected, self.rtol, self.atol)]
-        found = actual.size
-        for rule in rules:
-            found = min(found, tolerance.outside(actual, expected, rule))
+        found, last = actual.size, None
+        for last in rules:
+            found = min(found, tolerance.outside(actual, expected, last))
             if not found:
                 break
-        return measure_size(actual, expected, mismatched=found)
+        size = measure_size(actual, expected, mismatched=found)
+        return size if last is None else limited(size, last, actual, expected)
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,20 @@ class SqnrLimits(NodeLimits):
         """Return the error; all elements of a value with a too small SQNR are mismatched."""
         return self._error(actual, expected, tolerance.LEAST_SQNR_DB)
 
-    def of_output(self, actual: Array, expected: Array) -> int:
-        """Return the number of mismatched elements of an output."""
-        return self._error(actual, expected, self.least_of_outputs).mismatched or 0
+    def of_output(self, actual: Array, expected: Array) -> ErrorSize:
+        """Return the error of an output."""
+        return self._error(actual, expected, self.least_of_outputs)
 
     def _error(self, actual: Array, expected: Array, least: float) -> ErrorSize:
         rule = tolerance.against_float(actual, expected, least)
         mismatched = tolerance.outside(actual, expected, rule)
-        return measure_size(actual, expected, mismatched=mismatched)
+        size = measure_size(actual, expected, mismatched=mismatched)
+        return limited(size, rule, actual, expected)
+
+
+def limited(size: ErrorSize, rule: Tolerance, actual: Array, expected: Array) -> ErrorSize:
+    """Return the size of an error with its limit, and the number of elements that have none."""
+    return replace(
+        size, limit=shown.relative_limit(rule, expected),
+        not_judged=shown.not_judged(rule, actual, expected),
+    )  # fmt: skip

@@ -9,6 +9,7 @@ the reference rounds to one: it must be the nearest integer, or the other one ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -245,4 +246,4 @@ def quantized_error(
     with np.errstate(invalid="ignore"):
         off = np.abs(np.rint(ours) - exact)
     outside = int(np.count_nonzero(~(off <= room)))
-    return measure_size(actual, expected, mismatched=outside)
+    return replace(measure_size(actual, expected, mismatched=outside), is_integer=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
-from executorch_c.compare import tolerance
+from executorch_c.compare import shown, tolerance
 from executorch_c.compare.metrics import ErrorSize
 from executorch_c.report import Report
 
@@ -89,6 +89,13 @@ class NodeError:
         return self.verdict == "ok"
 
     @property
+    def judged(self) -> ErrorSize:
+        """The error that the verdict is about: the local one, where known, but for errors that came
+        with the inputs or have added up."""
+        inherited = self.verdict in ("propagated", "unexplained")
+        return self.accumulated if self.local is None or inherited else self.local
+
+    @property
     def line(self) -> str:
         """`source` without directories: "model.py:12", "cell:12" in a notebook, or empty."""
         folder, name = os.path.split(self.source or "")
@@ -108,6 +115,18 @@ def _figure(error: ErrorSize | None) -> str:
     if error is None:
         return "-"
     return f"{error.relative:.1e}" if error.relative else "0"
+
+
+def _limit(row: NodeError) -> str:
+    """Return the limit of the error that the verdict is about, as a relative error."""
+    limit = row.judged.limit
+    if row.judged.is_integer:
+        return "nearest"
+    return "" if limit is None else f"{limit:.1e}" if limit else "0"
+
+
+def _verdict(row: NodeError) -> str:
+    return row.verdict + shown.mark(row.judged.not_judged, row.judged.elements)
 
 
 def _times(gain: float | None) -> str:
@@ -169,7 +188,7 @@ PLACE = (
     Column("shape", lambda row: _text.shape(row.shape)),
 )
 """Place and operator of a node."""
-OPTIONAL = ("source", "shape")
+OPTIONAL = ("source", "shape", "accumulated")
 """Columns that narrow tables omit."""
 
 
@@ -276,10 +295,11 @@ class ErrorReport(Report):
         """Columns of the table; errors are relative (noise to signal), "gain" is the error of a
         result divided by those of its inputs."""
         more = [Column("local", lambda row: _figure(row.local), False)] if self._local() else []
+        more.append(Column("limit", _limit, False))
         if any(row.gain is not None for row in self.rows):
             more.append(Column("gain", lambda row: _times(row.gain), False))
         name = "accumulated" if self._local() else "error"
-        return (*PLACE, Column("verdict", lambda row: row.verdict),
+        return (*PLACE, Column("verdict", _verdict),
                 Column(name, lambda row: _figure(row.accumulated), False), *more)  # fmt: skip
 
     def _local(self) -> bool:
@@ -406,7 +426,8 @@ class ErrorReport(Report):
             {"index": row.index, "where": row.where, "name": row.name, "module": row.module,
              "source": row.source, "shape": row.shape, "dtype": row.dtype, "verdict": row.verdict,
              "accumulated": row.accumulated.relative,
-             "local": None if row.local is None else row.local.relative, "gain": row.gain,
+             "local": None if row.local is None else row.local.relative,
+             "limit": row.judged.limit, "not_judged": row.judged.not_judged, "gain": row.gain,
              "mismatched": row.accumulated.mismatched, "max_abs": row.accumulated.max_abs}
             for row in self.rows
         ]  # fmt: skip

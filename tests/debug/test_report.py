@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure, measure_size
+from executorch_c.debug._limits import NodeLimits
 from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 
 EXPECTED = np.linspace(0, 1, 50, dtype=np.float32)
@@ -98,3 +101,23 @@ def test_files_and_pictures(tmp_path: Path) -> None:
     assert "<table>" in found._repr_html_()
     assert len(found.plot().axes[0].lines) == 3  # accumulated, local, first divergence
     report(local=False).plot()  # an empty report is not an error
+
+
+def test_limits_beside_errors() -> None:
+    """The limit is that of the error that the verdict is about; exempt elements are marked."""
+    noisy = EXPECTED + np.float32(1e-4)
+    local = NodeLimits(atol=1e-3, rtol=0).error(noisy, EXPECTED, ())
+    assert local.limit == pytest.approx(1e-3 / np.sqrt(np.mean(EXPECTED**2)), rel=1e-3)
+    found = report("ok")
+    found = replace(found, rows=(replace(found[0], accumulated=local, local=local),))
+    assert found.cells(found.rows)[0][found.head().index("limit")] == f"{local.limit:.1e}"
+    assert found.rows_as_dicts()[0]["limit"] == local.limit
+
+    indices = np.array([3, 1, 2])
+    rule = tolerance.measured(indices, indices, [np.array([1, 3, 2])])
+    error = NodeLimits().error(indices[[1, 0, 2]], indices, [rule])
+    assert (error.mismatched, error.not_judged, error.limit) == (0, 2, 0)
+    found = replace(found, rows=(replace(found[0], accumulated=error, local=error),))
+    assert "ok (2 not judged)" in str(found)
+    wrong = NodeLimits().error(indices[[1, 2, 0]], indices, [rule])
+    assert wrong.mismatched == 1

@@ -48,6 +48,21 @@ def test_each_stage(tmp_path: Path) -> None:
     broken.write_bytes(b"no program")
     note = note_of(Exception, nn.Linear(3, 2).eval(), (X,), program=broken)
     assert note.startswith("stage: load (")
+    note = note_of(ValueError, nn.Linear(3, 2).eval(), (X,), rtol={"logits": 1e-3})
+    assert note.startswith("stage: compare (")
+
+
+def test_a_program_that_fails() -> None:
+    """It is a case of the result, whose text has the stage."""
+    tokens = torch.tensor([1, 7])
+    pte = bytes(manager(nn.Embedding(4, 2), tokens % 4).buffer)
+    result = check_model(nn.Embedding(10, 2).eval(), (tokens,), program=pte, n_random=0,
+                         engines=("here",))  # fmt: skip
+    case = result.cases[0]
+    assert case.verdict == "error" and case.error is not None and stage_of(case.error) == "run"
+    assert "stage: run (the program raises: see executorch-c explain)" in " ".join(
+        str(result).split()
+    )
 
 
 def test_training_mode() -> None:

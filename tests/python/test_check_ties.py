@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-from executorch_c.check import ties
+from executorch_c.check import sets, ties
 from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.check.judge import Judge
@@ -27,6 +28,7 @@ def judged(fn: Callable[..., Any], actual: list[Any], x: Any = X) -> Any:
     calls = [((x,), {})]
     [expected] = eager(calls)
     judge = Judge(Limits(None, None), equal_nan=True, check_dtype=True)
+    judge.unordered = partial(sets.unordered, eager, calls)
     runs = eager.noise(calls)
     assert runs is not None
     return judge([np.asarray(a, e.dtype) for a, e in zip(actual, expected)], expected,
@@ -70,3 +72,31 @@ def test_every_member_of_a_run_changes() -> None:
         with RandomRounding(1):
             values, indices = x.topk(4, dim)
         assert x.gather(dim, indices).equal(values)
+
+
+def test_sets() -> None:
+    """Results of topk(sorted=False) have no order; their elements are judged."""
+    x = torch.tensor([[3.0, 1.0, 4.0, 2.0, 5.0, 2.5, 0.0]])
+
+    def best(x: Any) -> Any:
+        return tuple(x.topk(3, sorted=False))
+
+    found = judged(best, [[[3, 5, 4]], [[0, 4, 2]]], x)
+    assert found, str(found)
+    text = " ".join(str(found).split())
+    assert "output 1 is compared as a set along axis -1: topk(sorted=False)" in text
+    for values, indices in (
+        ([3, 5, 2.5], [0, 4, 5]),
+        ([3, 5, 4], [0, 4, 5]),
+        ([3, 5, 5], [0, 4, 4]),
+    ):
+        found = judged(best, [[values], [indices]], x)
+        assert found.verdict == "differ", str(found)
+    found = judged(lambda x: tuple(x.topk(3)), [[[3, 5, 4]], [[0, 4, 2]]], x)
+    assert found.verdict == "differ", str(found)
+    last = torch.tensor([[3.0, 1.0, 4.0, 3.0, 5.0, 2.5, 0.0]])  # either 3 may be left out
+    for index in (0, 3):
+        found = judged(best, [[[3, 5, 4]], [[index, 4, 2]]], last)
+        assert found, str(found)
+    found = judged(lambda x: x.topk(3, sorted=False)[1].flip(-1) * 2, [[[0, 4, 8]]], x)
+    assert found[0].not_judged == 2 and "0 (2 not judged)" in str(found)  # the order's

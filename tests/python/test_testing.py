@@ -11,6 +11,7 @@ import pytest
 
 import executorch_c
 from executorch_c.compare import tolerance
+from executorch_c.compare.arrays import HEAD, compare_flat
 from executorch_c.testing import MismatchError, assert_matches, compare
 
 EXAMPLES = Path(executorch_c.__file__).parent / "examples"
@@ -330,6 +331,35 @@ def test_reports_fit_80_columns(rng: np.random.Generator) -> None:
     outputs = [rng.standard_normal(shape).astype("f4") for shape in [(2,) * 12, (3, 4), (5,)]]
     text = str(compare([out + np.float32(1) for out in outputs], outputs))
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_limits_stand_beside_values() -> None:
+    """Of the worst element; of outputs without such a limit, that of the RMS error or the SQNR."""
+    expected = np.array([1.0, 2.0, 4.0], np.float32)
+
+    def limit(comparison: executorch_c.testing.Comparison) -> str:
+        return comparison[0].row()[HEAD.index("limit")]
+
+    assert limit(compare([expected + [0, 0, 1]], [expected], rtol=0, atol=0.01)) == "0.01"
+    assert limit(compare([expected + [0, 0, 1]], [expected], rtol=0.5, atol=0)) == "2"
+    assert limit(compare([np.arange(3)], [np.arange(3)])) == "0"
+    rule = tolerance.of_float_model(expected, 10.0)
+    assert limit(compare_flat([expected], [expected], lambda *_: rule)) == "10 dB"
+    rule = tolerance.within_quantization(expected, expected, expected + np.float32(0.1), 2.0)
+    assert limit(compare_flat([expected], [expected], lambda *_: rule)).endswith(" rms")
+
+
+def test_what_is_not_judged_is_marked() -> None:
+    """As `validate` shows it: classes of a quantised program that quantising may have changed."""
+    classes = np.arange(20)
+    other = np.where(classes == 7, 3, classes)
+    found = compare_flat(
+        [other], [classes], lambda _, a, e: tolerance.against_float(a, e, 10.0), check_dtype=False
+    )
+    assert found and found[0].not_judged == 1
+    assert "0 (1 not judged)" in str(found) and "quantising may change them" in str(found)
+    assert "not judged" not in str(compare_flat([classes], [classes], lambda _, a, e: (
+        tolerance.against_float(a, e, 10.0))))  # fmt: skip
 
 
 def test_outputs_have_names_and_tolerances_of_their_own() -> None:
