@@ -1,0 +1,217 @@
+"""Explained causes of differences: a table of rows, each with a proof that is run.
+
+A row explains a difference if its proof holds for it: nothing is explained by a wide tolerance. A
+difference that no row explains is one to look into.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import judge
+import numpy as np
+import rounding
+import torch
+import variation
+import ways
+from executorch_c import inspect
+from programs import OFFICIAL, Difference, Trial
+from rounding import Rooms
+from torch.utils import _pytree as pytree
+
+WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
+        torch.complex64: torch.complex128}  # fmt: skip
+
+
+def flow_changed_it(trial: Trial, difference: Difference) -> bool:
+    """Return True if eager, run on the exported graph, has the result: the flow has changed the
+    function (a dtype, a formula), and the runtime computes what the program says."""
+    with torch.no_grad(), ways.quiet():
+        model = trial.edge.module()
+
+        def run() -> list[object]:
+            outputs = []
+            for call in trial.calls[: difference.call + 1]:
+                outputs = model(*map(ways.copied, call.inputs))
+            return [np.copy(ways.arrayed(o)) for o in outputs]
+
+        wanted = run()
+        found = difference.found
+        if difference.output >= len(wanted):
+            return False
+        exact = judge.difference(found, wanted[difference.output], judge.EXACT)
+        if exact is None or np.shape(found) != np.shape(wanted[difference.output]):
+            return exact is None
+        if found.dtype != wanted[difference.output].dtype or trial.graph.is_stateful:
+            return False
+        rooms = Rooms(run, wanted)
+        rooms.draw(rounding.DRAWS)
+        wrong, _ = rooms.wrong(difference.output, found)
+        return not wrong.any()
+
+
+class Planned(torch.fx.Interpreter):
+    """Eager on the exported graph. `others`: operators whose results have another dtype or number
+    of dimensions than the plan's; `after`: nodes of them, and all that read their results. `idle`:
+    operators that compute nothing, of empty tensors in a dtype that they reject otherwise."""
+
+    def __init__(self, program: Any) -> None:
+        super().__init__(program.graph_module)
+        self.others: set[str] = set()
+        self.after: set[torch.fx.Node] = set()
+        self.idle: set[str] = set()
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        if self.after.intersection(n.all_input_nodes):
+            self.after.add(n)
+        if n.op != "call_function":
+            return result
+        name = getattr(getattr(n.target, "_schema", None), "name", "")
+        tensors = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
+        planned = [t for t in pytree.tree_leaves(n.meta.get("val")) if isinstance(t, torch.Tensor)]
+        if [(t.dtype, t.dim()) for t in tensors] != [(t.dtype, t.dim()) for t in planned]:
+            self.others.add(name)
+            self.after.add(n)
+        if any(not t.numel() for t in tensors) and self.rejects_elements(n):
+            self.idle.add(name)
+        return result
+
+    def rejects_elements(self, n: torch.fx.Node) -> bool:
+        """Return True if eager has no kernel in the dtypes of a call for tensors with elements."""
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        try:
+            n.target(*pytree.tree_map(filled, args), **kwargs)  # type: ignore[operator]
+        except Exception as error:
+            return "not implemented for" in str(error)
+        return False
+
+
+def filled(value: Any) -> Any:
+    """Return one element in each dimension for an empty tensor."""
+    empty = isinstance(value, torch.Tensor) and not value.numel()
+    return torch.ones([1] * value.dim(), dtype=value.dtype) if empty else value
+
+
+@functools.lru_cache(maxsize=16)
+def planned(trial: Trial, call: int) -> Planned:
+    """Return what eager does on the exported graph."""
+    with torch.no_grad(), ways.quiet():
+        program = trial.edge
+        run = Planned(program)
+        named = {**program.state_dict, **program.constants}
+        inputs = iter(map(ways.copied, trial.calls[max(call, 0)].inputs))
+        given = torch.export.graph_signature.InputKind.USER_INPUT
+        run.run(*[next(inputs) if spec.kind == given else named[spec.target]
+                  for spec in program.graph_signature.input_specs])  # fmt: skip
+    return run
+
+
+def planned_otherwise(trial: Trial, difference: Difference) -> bool:
+    """Return True if an operator's result has another dtype in eager than in the plan, which the
+    exporter writes from its own shape functions: one that the output depends on, or that is
+    refused."""
+    run = planned(trial, difference.call)
+    if difference.output < 0:
+        return is_named(run.others, difference)
+    (end,) = (node for node in trial.edge.graph.nodes if node.op == "output")
+    outputs = end.args[0][-len(trial.graph.outputs) :]  # after buffers that change
+    return outputs[difference.output] in run.after
+
+
+def computes_nothing(trial: Trial, difference: Difference) -> bool:
+    """Return True if the refused operator is one that eager accepts only for empty tensors."""
+    return is_named(planned(trial, difference.call).idle, difference)
+
+
+def is_named(names: set[str], difference: Difference) -> bool:
+    """Return True if a refusal names one of the operators."""
+    return any(f"{name}." in difference.text for name in names if name)
+
+
+def widened(value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in float64."""
+    return value.to(WIDE.get(value.dtype, value.dtype))
+
+
+def nearer_than_eager(trial: Trial, difference: Difference) -> bool:
+    """Return True if the wrong elements are nearer to eager's results in float64 than eager's own
+    are."""
+    if difference.wrong is None or trial.graph.is_stateful:
+        return False
+    model = trial.graph.module()
+    for name, value in model.named_buffers():
+        setattr(model, name, widened(value))
+    call = trial.calls[difference.call]
+    try:
+        with ways.quiet():
+            outputs = variation.exactly(lambda: model(*map(widened, call.inputs)))
+        exact = ways.arrayed(outputs[difference.output])
+    except Exception:  # float64 is no dtype of a call
+        return False
+    wanted, found = call.wanted[difference.output], difference.found
+    if exact.shape != wanted.shape or not judge.is_inexact(wanted.dtype.name):
+        return False
+    ours, eagers = (judge.distance(a, exact, wanted.dtype.name) for a in (found, wanted))
+    at = difference.wrong
+    return bool((ours[at] <= eagers[at]).all())
+
+
+@functools.cache
+def reference_rows() -> dict[str, set[str]]:
+    """Return what executorch_c/inspect/reference.tsv says of the official runtime, by operator."""
+    path = Path(inspect.__file__).with_name("reference.tsv")
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    rows: dict[str, set[str]] = {}
+    for row in csv.DictReader(lines, delimiter="\t"):
+        rows.setdefault(row["operator"], set()).add(row["does"])
+    return rows
+
+
+def table_says_so(trial: Trial, difference: Difference) -> bool:
+    """Return True if the program has an operator that the official runtime computes otherwise than
+    eager, by the table, and this runtime has eager's result."""
+    return any("differs" in reference_rows().get(name, ()) for name in trial.operators)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """An explained cause of differences."""
+
+    name: str
+    proof: Callable[[Trial, Difference], bool]
+    of: str = "results"
+    """"results", "refusals", "both", or the results of the "official" runtime only."""
+
+
+CAUSES = [
+    Cause("the plan has another dtype than eager's result", planned_otherwise, "both"),
+    Cause("eager accepts the dtype for empty tensors only", computes_nothing, "refusals"),
+    Cause("the exported graph computes something else, also in eager", flow_changed_it),
+    Cause("eager is farther from its own results in float64", nearer_than_eager),
+    Cause("the official runtime differs, by reference.tsv", table_says_so, "official"),
+]
+
+
+def applies(row: Cause, difference: Difference) -> bool:
+    """Return True if the row is about such differences."""
+    if difference.output < 0:
+        return row.of in ("refusals", "both")
+    return row.of in ("results", "both") or (row.of == "official" and difference.way == OFFICIAL)
+
+
+def cause(trial: Trial, difference: Difference) -> str:
+    """Return the name of the first row whose proof holds; empty if there is none."""
+    for row in filter(lambda row: applies(row, difference), CAUSES):
+        try:
+            if row.proof(trial, difference):
+                return row.name
+        except Exception as error:  # the proof cannot be made
+            print(f"no proof of {row.name!r} for seed {trial.graph.seed}: {error}", file=sys.stderr)
+    return ""

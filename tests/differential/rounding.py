@@ -1,0 +1,120 @@
+"""Eager under random rounding of every operator: the errors that a right runtime may have.
+
+Operands move by a last place of the dtype that the operator computes in (float32 for halves),
+results by one of their own. An element may differ from eager's by twice the largest change over
+the draws; where the changes are not small (an index, a comparison, a sign of infinity that
+changes), rounding decides the element, and no value of it is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import judge
+import numpy as np
+import torch
+import variation
+from torch.utils import _pytree as pytree
+
+DRAWS, MORE_DRAWS = 6, 40
+"""Draws at first, and for results that then are wrong."""
+ULPS = 2.0
+"""Units in the last place besides the change."""
+HALVES = (torch.float16, torch.bfloat16)
+BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers by the size of a float."""
+Outputs = list[Any]
+
+
+class Rounding(variation.Noise):
+    """Random rounding of operands and results, in the units of their dtypes."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(1.0, seed)
+
+    def moved(self, x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
+            return x
+        self.step = torch.finfo(x.dtype).eps
+        near = super().moved(x)
+        return near if x.is_complex() or not near.isnan().any() else self.other_nan(near)
+
+    def other_nan(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the tensor with random bits in each NaN: which they are is not defined."""
+        ones = torch.full(x.shape, -1, dtype=BITS[x.element_size()]).view(x.dtype)
+        coins = torch.randint(0, 2, x.shape, generator=self.random).bool()
+        nans = torch.where(coins, ones, torch.full_like(x, torch.nan))
+        return torch.where(x.isnan(), nans, x)
+
+    def operand(self, x: Any) -> Any:
+        """Return an operand moved, a half in float32."""
+        half = isinstance(x, torch.Tensor) and x.dtype in HALVES
+        return self.moved(x.float() if half else x)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        plain = func(*args, **kwargs)
+        if not isinstance(func, torch._ops.OpOverload):
+            return plain
+        if func._schema.name.split("::")[1].rstrip("_") in variation.MOVES:
+            return plain
+        if func._schema.is_mutable:
+            if isinstance(plain, torch.Tensor) and plain.is_floating_point():
+                plain.copy_(self.moved(plain))
+            return plain
+        if any(r.alias_info for r in func._schema.returns):
+            return plain
+        try:
+            near = func(*pytree.tree_map(self.operand, args), **kwargs)
+        except Exception:  # dtypes that must be equal, and one of them is fixed
+            near = plain
+        near = pytree.tree_map(lambda n, p: typed(n, p), near, plain)
+        if func._schema.name.startswith("aten::upsample"):
+            return self.moved_positions(near)
+        return pytree.tree_map(self.moved, near)
+
+
+def typed(near: Any, plain: Any) -> Any:
+    """Return a result in the dtype of eager's; eager's, if it has another shape."""
+    if not isinstance(plain, torch.Tensor):
+        return plain
+    return near.to(plain.dtype) if near.shape == plain.shape else plain
+
+
+class Rooms:
+    """The errors that elements of the results of one call may have, with more draws on demand."""
+
+    def __init__(self, run: Callable[[], Outputs], wanted: Outputs) -> None:
+        self._run, self.wanted, self._draws = run, wanted, 0
+        self._gaps = [np.zeros(np.shape(w)) for w in wanted]
+        self._unsettled = [np.zeros(np.shape(w), bool) for w in wanted]
+
+    def draw(self, count: int) -> None:
+        """Run eager under rounding until there are so many draws."""
+        while self._draws < count:
+            with torch.no_grad(), Rounding(self._draws):
+                results = self._run()
+            self._draws += 1
+            for i, (result, wanted) in enumerate(zip(results, self.wanted, strict=True)):
+                self._add(i, result, wanted)
+
+    def _add(self, i: int, result: Any, wanted: Any) -> None:
+        if np.shape(result) != np.shape(wanted):
+            self._unsettled[i][...] = True
+        elif not judge.is_inexact(wanted.dtype.name):
+            self._unsettled[i] |= ~judge.same(result, wanted)
+        else:
+            gap = judge.distance(result, wanted, wanted.dtype.name)
+            self._unsettled[i] |= ~np.isfinite(gap)
+            self._gaps[i] = np.maximum(self._gaps[i], np.where(np.isfinite(gap), gap, 0))
+
+    def wrong(self, i: int, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return masks of the elements of output i that differ by more than rounding explains, and
+        of those that rounding decides."""
+        wanted = self.wanted[i]
+        differs = ~judge.same(found, wanted)
+        if judge.is_inexact(wanted.dtype.name):
+            room = 2 * self._gaps[i] + ULPS * judge.ulp(wanted, wanted.dtype.name)
+            differs &= ~(judge.distance(found, wanted, wanted.dtype.name) <= room)
+        return differs & ~self._unsettled[i], differs & self._unsettled[i]

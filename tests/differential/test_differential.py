@@ -1,0 +1,94 @@
+"""A few random programs (`python -m tests.differential` runs thousands); planted faults are found,
+and no row explains them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+pytest.importorskip("executorch")
+torch = pytest.importorskip("torch")
+
+import causes
+import graphs
+import programs
+import results
+import ways
+from graphs import Graph
+from programs import Report, Trial
+
+SEEDS = (1003, 1005)
+LINES = ["v0 = torch.maximum(x0, x1)", "v1 = torch.sin(v0)", "v2 = torch.tril(v1)",
+         "v3 = v2 @ self.c0", "v4 = v3.amax(0)", "v5 = (v3 * 4).long()"]  # fmt: skip
+WRONG_KERNELS = [(b"aten::maximum", b"aten::minimum"), (b"aten::sin", b"aten::cos"),
+                 (b"aten::amax", b"aten::amin")]  # fmt: skip
+
+
+def graph(scale: float = 1.0) -> Graph:
+    generator = torch.Generator().manual_seed(0)
+    x, y, weight = (torch.randn(4, 4, generator=generator) for _ in range(3))
+    weight[1, 2] *= scale
+    return Graph(0, list(LINES), [x, y], {"c0": weight}, ["v1", "v3", "v4", "v5"])
+
+
+@pytest.fixture(scope="module")
+def trial() -> Trial:
+    return programs.made(graph(), "edge")
+
+
+def explained(trial: Trial, pte: bytes) -> list[str]:
+    """Return the cause of each difference of the first way of loading, with another program."""
+    differences = programs.run_here(dataclasses.replace(trial, pte=pte), tuple(ways.WAYS))
+    return [causes.cause(trial, d) for d in differences if d.way == "default"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_programs_are_right(seed: int) -> None:
+    report, trial, differences = programs.of_seed(seed)
+    assert trial is not None and report.calls >= graphs.MIN_CALLS, report.about
+    assert not [d for d in differences if not causes.cause(trial, d)], report.source
+
+
+def test_a_right_program_has_no_difference(trial: Trial) -> None:
+    assert not explained(trial, trial.pte)
+
+
+@pytest.mark.parametrize(("right", "wrong"), WRONG_KERNELS, ids=lambda name: name.decode())
+def test_a_wrong_kernel_is_found(trial: Trial, right: bytes, wrong: bytes) -> None:
+    assert trial.pte.count(right + b"\0") == 1
+    damaged = trial.pte.replace(right + b"\0", wrong + b"\0")
+    found = explained(trial, damaged)
+    assert found and not any(found)
+
+
+def test_a_wrong_constant_is_found(trial: Trial) -> None:
+    """One element of a weight, 1e-4 of it."""
+    weight = graph().constants["c0"][1, 2].numpy()
+    assert trial.pte.count(weight.tobytes()) == 1
+    damaged = trial.pte.replace(weight.tobytes(), (weight * (1 + 1e-4)).tobytes())
+    found = explained(trial, damaged)
+    assert found and not any(found)
+
+
+def test_a_seed_makes_the_same_graph() -> None:
+    first, second = graphs.make(1001), graphs.make(1001)
+    assert first.source() == second.source()
+    assert all(map(torch.equal, first.inputs, second.inputs))
+
+
+def test_a_graph_loses_a_call_and_those_that_read_it() -> None:
+    smaller = graphs.without_call(graph(), 3)
+    assert smaller.lines == LINES[:3]
+    assert smaller.outputs == ["v1", "v2"] and not smaller.constants
+
+
+def test_the_table_counts_causes() -> None:
+    """A crash, and a difference with a cause."""
+    difference = {"way": "default", "call": 0, "output": 0, "text": "", "cause": "a row"}
+    reports = [Report(0), Report(1, "crashed", about="SIGSEGV"),
+               Report(2, "differ", differences=[difference])]  # fmt: skip
+    table = results.table(reports)
+    assert "| differences explained | 1 |" in table and "| a row | 1 | 0 |" in table
+    assert "| differences not explained | 1 |" in table
+    assert [bool(results.unexplained(r)) for r in reports] == [False, True, False]
