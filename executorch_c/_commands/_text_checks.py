@@ -7,10 +7,10 @@ import os
 import sys
 
 from executorch_c._commands import _arguments, _models, _text_models
+from executorch_c._commands._calls import read_arrays
 from executorch_c._commands._models import Parser
 
-WITHOUT = {"flow": "--flow", "inputs": "--inputs", "random": "--random", "atol": "--atol",
-           "engines": "--engines", "official_seconds": "--official-seconds"}  # fmt: skip
+WITHOUT = {"flow": "--flow", "random": "--random", "atol": "--atol"}
 """Options of other programs."""
 
 
@@ -19,7 +19,8 @@ def add_text_checks(parser: argparse.ArgumentParser) -> None:
     group: Parser = parser.add_argument_group(
         "language models", "Logits of prompts, called in several ways (check_llm); --rtol is "
         "relative to the RMS of the logits. Without --model or --reference, the program is "
-        "compared with itself.")  # fmt: skip
+        "compared with itself. --inputs are those of the encoder, if the program has one."
+        )  # fmt: skip
     group.add_argument("--llm", action="store_true",
                        help="check a language model; implied by the options below")  # fmt: skip
     group.add_argument("--prompt", metavar="TEXT", help="prompt; default: two random ones")
@@ -60,12 +61,15 @@ def check_text(args: argparse.Namespace) -> int:
 
     _check_options(args)
     args.threads = None
-    runner = _text_models.open_runner(args, args.checks_delegated)
+    runner = _text_models.open_runner(args, args.checks_delegated, may_encode=True)
     reference = args.reference
     if args.make:
         reference = _models.made(args.make)[0]
     prompts = [one for one in (args.prompt, args.ids) if one is not None]
+    inputs = list(read_arrays(args.inputs).values()) if args.inputs else None
     report = check_llm(runner, reference, prompts or None, length=args.length,
+                       encoder_inputs=inputs, engines=args.engines,
+                       official_seconds=args.official_seconds,
                        relative=args.rtol, min_sqnr_db=args.min_sqnr, seed=args.seed or 0,
                        progress=None if sys.stderr.isatty() else False)  # fmt: skip
     _arguments.show(report, args)

@@ -37,14 +37,18 @@ def tokenizer_of(model: str) -> str | None:
 
 
 def open_runner(
-    args: argparse.Namespace, delegate_at_load: DelegateAtLoad | None = None
-) -> TextRunner:
-    """Return the runner of the arguments of `add_text_model`, with conflicts said on stderr."""
+    args: argparse.Namespace, delegate_at_load: DelegateAtLoad | None = None,
+    may_encode: bool = False,
+) -> TextRunner:  # fmt: skip
+    """Return the runner of the arguments of `add_text_model`, with conflicts said on stderr.
+    `may_encode`: the program may have an encoder."""
+    from executorch_c.llm.encoder_decoder import open_program
     from executorch_c.llm.runner import TextRunner
 
     tokenizer = args.tokenizer or tokenizer_of(args.model)
-    runner = TextRunner(args.model, tokenizer, args.data or None, method=args.method,
-                        num_threads=args.threads, delegate_at_load=delegate_at_load)  # fmt: skip
+    make = open_program if may_encode else TextRunner
+    runner = make(args.model, tokenizer, args.data or None, method=args.method,
+                  num_threads=args.threads, delegate_at_load=delegate_at_load)  # fmt: skip
     for conflict in runner.conflicts:
         print(f"executorch-c: warning: {conflict}", file=sys.stderr)
     return runner

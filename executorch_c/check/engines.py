@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -74,6 +74,8 @@ class OfficialRun:
     """Outputs that do not match, of all calls."""
     where: str = ""
     """Where they go wrong, if known: "aten::amax.out, instruction 3"."""
+    what: str = ""
+    """What is wrong, of a case without outputs by index: "logits"."""
 
     @property
     def ok(self) -> bool:
@@ -112,7 +114,7 @@ def _is_same(ours: list[list[Any]] | None, theirs: list[list[Any]]) -> bool:
     )
 
 
-def _packed(value: Any, info: Any) -> Any:
+def as_sent(value: Any, info: Any) -> Any:
     """Return an input as it is sent: an array in the layout of the program's input. Raises
     Unavailable for values that the official bindings do not take."""
     if isinstance(value, str):
@@ -137,8 +139,8 @@ def _upper_half(data: Any) -> Any:
     return (np.ascontiguousarray(data, np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
-class Official:
-    """The official runtime's side of a check."""
+class OfficialProgram:
+    """A program in the official runtime, whose process starts early and stays for later checks."""
 
     def __init__(self, asked: bool, seconds: float) -> None:
         self.seconds = seconds
@@ -147,8 +149,6 @@ class Official:
         self._process: Process | None = None
         self._is_loaded = False
         self._crashes = 0
-        self._pending: OfficialRun | None = None
-        self._is_located = False
 
     def start(self, program: object = None) -> None:
         """Start the process, which imports the runtime meanwhile, unless the program, or the flow
@@ -160,16 +160,15 @@ class Official:
             except Unavailable as error:
                 self.why_not = str(error)
 
-    def open(self, source: Opened | None, method: Method) -> None:
-        """Take the program of the check."""
-        self._method, self._infos = method, [info for _, info in method.metadata.inputs]
+    def take(self, source: Opened | None, methods: Iterable[str]) -> None:
+        """Take the program of the check, of which some methods are called."""
         if self.why_not is not None:
             return
         try:
             self._program, self._data = _file(source)
             assert source is not None
             self._loaded_program = source.program
-            self._needed = _needs(source, method.metadata.name())
+            self._needed = frozenset[str]().union(*(_needs(source, name) for name in methods))
         except Unavailable as error:
             self.why_not = str(error)
             self.close()
@@ -182,30 +181,7 @@ class Official:
             official.release(self._process)
         self._process, self._is_loaded = None, False
 
-    def begin(self, calls: Sequence[Sequence[Any]], names: Sequence[str]) -> None:
-        """Begin to run the calls of a case from the initial state; `end` has the finding."""
-        self._pending = None
-        if self.why_not is not None:
-            return
-        try:
-            self._calls = calls
-            self._packed = [[_packed(value, info) for value, info in zip(inputs, self._infos)]
-                      for inputs in calls]  # fmt: skip
-        except Unavailable as error:
-            self._pending = OfficialRun("not run", str(error))
-            return
-        try:
-            process = self._ready()
-        except Unavailable as error:
-            self.why_not = str(error)
-            return
-        missing = sorted(self._needed - process.operators())
-        if missing:
-            self._pending = _without(missing, process.operators())
-            return
-        process.submit(self._method.metadata.name(), self._packed, list(names), self.seconds)
-
-    def _ready(self) -> Process:
+    def ready(self) -> Process:
         """Return the process, with the program. Raises Unavailable."""
         if self._process is None:
             self._process = official.acquire()
@@ -215,6 +191,68 @@ class Official:
             self._process.load(self._program, self._data, torch.get_num_threads())
             self._is_loaded = True
         return self._process
+
+    def lacks(self, process: Process) -> OfficialRun | None:
+        """Return the finding for operators that the official runtime lacks; None if it has all."""
+        missing = sorted(self._needed - process.operators())
+        return _without(missing, process.operators()) if missing else None
+
+    def failed(self, reply: Reply, seconds: float) -> OfficialRun:
+        """Return the finding on a case without outputs."""
+        if reply.outcome == "refused":
+            return OfficialRun("error", reply.about)
+        self._process, self._is_loaded = None, False
+        if reply.outcome == "timeout":
+            self.why_not = f"a case took longer than {seconds:g} s (official_seconds)"
+            return OfficialRun("not run", f"it took longer than {seconds:g} s "
+                                          "(official_seconds)")  # fmt: skip
+        self._crashes += 1
+        if self._crashes == MAX_CRASHES:
+            self.why_not = f"it crashed in {MAX_CRASHES} cases"
+        else:
+            self.start()
+        return OfficialRun("error", reply.about)
+
+    def forget_if_unusable(self) -> None:
+        """Let the next case start a process if this one ended."""
+        if self._process is not None and not self._process.is_usable:
+            self._process, self._is_loaded = None, False
+
+
+class Official(OfficialProgram):
+    """The official runtime's side of a check."""
+
+    def __init__(self, asked: bool, seconds: float) -> None:
+        super().__init__(asked, seconds)
+        self._pending: OfficialRun | None = None
+        self._is_located = False
+
+    def open(self, source: Opened | None, method: Method) -> None:
+        """Take the program of the check."""
+        self._method, self._infos = method, [info for _, info in method.metadata.inputs]
+        self.take(source, [method.metadata.name()])
+
+    def begin(self, calls: Sequence[Sequence[Any]], names: Sequence[str]) -> None:
+        """Begin to run the calls of a case from the initial state; `end` has the finding."""
+        self._pending = None
+        if self.why_not is not None:
+            return
+        try:
+            self._calls = calls
+            self._packed = [[as_sent(value, info) for value, info in zip(inputs, self._infos)]
+                      for inputs in calls]  # fmt: skip
+        except Unavailable as error:
+            self._pending = OfficialRun("not run", str(error))
+            return
+        try:
+            process = self.ready()
+        except Unavailable as error:
+            self.why_not = str(error)
+            return
+        self._pending = self.lacks(process)
+        if self._pending is not None:
+            return
+        process.submit(self._method.metadata.name(), self._packed, list(names), self.seconds)
 
     def end(self, ours: list[list[Any]] | None, found: Comparison | None,
             judged: Judged) -> OfficialRun | None:  # fmt: skip
@@ -231,7 +269,7 @@ class Official:
         assert self._process is not None
         reply = self._process.reply(self.seconds)
         if reply.outcome != "ran":
-            return self._failed(reply)
+            return self.failed(reply, self.seconds)
         theirs = [[array(unwired(value)) for value in outputs] for outputs in reply.outputs]
         if found is not None and _is_same(ours, theirs):
             comparison = found
@@ -259,24 +297,7 @@ class Official:
         except Exception:  # the finding stands without its place
             return ""
         finally:
-            if not self._process.is_usable:
-                self._process, self._is_loaded = None, False
-
-    def _failed(self, reply: Reply) -> OfficialRun:
-        """Return the finding on a case without outputs."""
-        if reply.outcome == "refused":
-            return OfficialRun("error", reply.about)
-        self._process, self._is_loaded = None, False
-        if reply.outcome == "timeout":
-            self.why_not = f"a case took longer than {self.seconds:g} s (official_seconds)"
-            return OfficialRun("not run", f"it took longer than {self.seconds:g} s "
-                                          "(official_seconds)")  # fmt: skip
-        self._crashes += 1
-        if self._crashes == MAX_CRASHES:
-            self.why_not = f"it crashed in {MAX_CRASHES} cases"
-        else:
-            self.start()
-        return OfficialRun("error", reply.about)
+            self.forget_if_unusable()
 
 
 def _file(source: Opened | None) -> tuple[official.Program, official.Program | None]:
@@ -324,12 +345,28 @@ def _without(missing: Sequence[str], known: frozenset[str]) -> OfficialRun:
 # ---- sentences ----------------------------------------------------------------------------------
 
 
-def _runs(cases: Iterable[CheckedCase], verdict: str) -> list[tuple[CheckedCase, OfficialRun]]:
+class Ran(Protocol):
+    """A case of check_model or check_llm."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def official(self) -> OfficialRun | None: ...
+
+    @property
+    def ok_here(self) -> bool: ...
+
+
+AnyCase = TypeVar("AnyCase", bound=Ran)
+
+
+def _runs(cases: Iterable[AnyCase], verdict: str) -> list[tuple[AnyCase, OfficialRun]]:
     return [(case, case.official) for case in cases
             if case.official is not None and case.official.verdict == verdict]  # fmt: skip
 
 
-def summary(cases: Sequence[CheckedCase]) -> str:
+def summary(cases: Sequence[Ran]) -> str:
     """Return what the official runtime adds to a summary, if it is wrong: ", 3 differ in the
     official runtime 1.5.1"."""
     right = [case for case in cases if case.ok_here]
@@ -341,7 +378,30 @@ def summary(cases: Sequence[CheckedCase]) -> str:
 def remarks(cases: Sequence[CheckedCase]) -> list[str]:
     """Return sentences about the official runtime: what it computes wrongly, refuses, or did not
     run."""
-    return [*_differences(cases), *_errors(cases), *_better(cases), *_not_run(cases)]
+    return [*_differences(cases), *remarks_on_runs(cases)]
+
+
+def remarks_on_runs(cases: Sequence[Ran]) -> list[str]:
+    """Return sentences about the official runtime without its outputs by index: what it computes
+    wrongly, refuses, computes rightly alone, or did not run."""
+    return [*_wrong(cases), *_errors(cases), *_better(cases), *_not_run(cases)]
+
+
+def wrongly(what: str, where: str, about: str) -> str:
+    """Return the sentence about a result that is wrong in the official runtime only."""
+    place = f" ({where})" if where else ""
+    return f"{name()} computes {what} wrongly{place}: right in this runtime; {about}"
+
+
+def _wrong(cases: Sequence[Ran]) -> Iterator[str]:
+    """Yield a sentence for each kind of result that is wrong there and right here: of its first
+    case."""
+    firsts: dict[str, str] = {}
+    for case, run in _runs(cases, "differ"):
+        if run.what and case.ok_here:
+            about = f"{case.name}: {run.about}"
+            firsts.setdefault(run.what, wrongly(run.what, run.where, about))
+    yield from firsts.values()
 
 
 def _differences(cases: Sequence[CheckedCase]) -> Iterator[str]:
@@ -356,17 +416,16 @@ def _differences(cases: Sequence[CheckedCase]) -> Iterator[str]:
             if output.verdict != "differ" or both or output.index in seen:
                 continue
             seen.add(output.index)
-            where = f" ({run.where})" if run.where else ""
-            yield (f"{name()} computes {output.title} wrongly{where}: right in this runtime; "
-                   f"{case.name}: {output.why().partition(': ')[2]}")  # fmt: skip
+            about = f"{case.name}: {output.why().partition(': ')[2]}"
+            yield wrongly(output.title, run.where, about)
         if run.comparison.problem and case.ok_here and -1 not in seen:
             seen.add(-1)
             yield f"{name()}: {case.name}: {run.comparison.problem}"
 
 
-def _errors(cases: Sequence[CheckedCase]) -> Iterator[str]:
+def _errors(cases: Sequence[Ran]) -> Iterator[str]:
     """Yield a sentence for each error: of its first case."""
-    firsts: dict[str, tuple[CheckedCase, int]] = {}
+    firsts: dict[str, tuple[Ran, int]] = {}
     for case, run in _runs(cases, "error"):
         first, count = firsts.get(run.about, (case, 0))
         firsts[run.about] = first, count + 1
@@ -375,14 +434,14 @@ def _errors(cases: Sequence[CheckedCase]) -> Iterator[str]:
         yield f"{name()} fails: {case.name}{many}: {about}"
 
 
-def _better(cases: Sequence[CheckedCase]) -> Iterator[str]:
+def _better(cases: Sequence[Ran]) -> Iterator[str]:
     """Yield a sentence if this runtime alone is wrong."""
     names = [case.name for case, _ in _runs(cases, "match") if not case.ok_here]
     if names:
         yield f"{name()} computes {', '.join(names[:SEVERAL])} rightly: wrong in this runtime only"
 
 
-def _not_run(cases: Sequence[CheckedCase]) -> Iterator[str]:
+def _not_run(cases: Sequence[Ran]) -> Iterator[str]:
     """Yield a note for each reason of cases that were not run."""
     runs = _runs(cases, "not run")
     asked = sum(case.official is not None for case in cases)

@@ -50,8 +50,8 @@ class Reply:
     """What became of the calls of a case."""
 
     outcome: Literal["ran", "refused", "crashed", "timeout"]
-    outputs: list[list[Any]]
-    """Outputs of each call, packed (`official_child.packed`)."""
+    outputs: list[Any]
+    """Outputs of each call, packed (`official_child.packed`): a list, or the rows of `replay`."""
     about: str = ""
     """A phrase: the error, or how the process ended."""
 
@@ -137,11 +137,20 @@ class Process:
         self, method: str, calls: Sequence[Any], names: Sequence[str], seconds: float
     ) -> None:
         """Begin to run calls from the initial state; `reply` has their outputs."""
+        self._begin("run", method, calls, names, seconds)
+
+    def replay(self, steps: Sequence[tuple[str, Sequence[Any], int]], seconds: float) -> None:
+        """Begin to run calls of several methods (`official_child.Loaded.replay`); `reply` has the
+        rows that are kept."""
+        self._begin("replay", steps, seconds)
+
+    def _begin(self, *request: Any) -> None:
+        """Send a request whose reply may take its time."""
         self._is_busy = True
         os.ftruncate(self._log.fileno(), 0)  # the offset is shared with the process
         os.lseek(self._log.fileno(), 0, os.SEEK_SET)
         with suppress(OSError):
-            self._connection.send(("run", method, calls, names, seconds))
+            self._connection.send(request)
 
     def reply(self, seconds: float) -> Reply:
         """Return the outputs of the calls that were submitted, or how they failed."""

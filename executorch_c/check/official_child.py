@@ -1,8 +1,8 @@
 """The process of the second engine: calls of a program in the official runtime.
 
 `executorch_c.check.official` starts it and sends requests: ("load", program, data, threads), then
-("run", method, calls, names, seconds) for each case, ("trace", method, calls, size, seconds) and
-("forget",). Replies are pickled tuples,
+("run", method, calls, names, seconds) for each case, ("replay", steps, seconds) for each plan of a
+language model, ("trace", method, calls, size, seconds) and ("forget",). Replies are pickled tuples,
 the first item is a word; "load" and "forget" have none.
 A tensor is (dtype, shape, order of its dimensions in memory, bytes).
 
@@ -111,6 +111,23 @@ class Loaded:
             results.append([wire(value) for value in [*outputs, *state]])
         return results
 
+    def replay(self, steps: Sequence[tuple[str, Sequence[Any], int]]) -> list[Any]:
+        """Return the last rows of the first output of calls (method, inputs, number of rows) in a
+        row; a step without a method returns to the initial state."""
+        methods: dict[str, Any] = {}
+        results = []
+        program = self.fresh()
+        for name, inputs, rows in steps:
+            if not name:
+                methods, program = {}, self.fresh()
+                continue
+            if name not in methods:
+                methods[name] = program.load_method(name)
+            output = methods[name]([unwired(value) for value in inputs])[0]
+            if rows:
+                results.append(wire(output[..., -rows:, :].clone()))
+        return results
+
     def trace(self, method: str, calls: Sequence[Sequence[Any]], size: int) -> tuple[bytes, bytes]:
         """Return an ETDump of calls in a row from the initial state, and the values in it."""
         program = self.fresh(enable_etdump=True, debug_buffer_size=size)
@@ -148,6 +165,8 @@ def _serve(connection: Connection, bindings: Any) -> None:
             _limit(request[-1] + GRACE_SECONDS)
             if word == "run":
                 reply: tuple[Any, ...] = ("ran", loaded.run(*request[:-1]))
+            elif word == "replay":
+                reply = ("ran", loaded.replay(*request[:-1]))
             else:
                 reply = ("traced", *loaded.trace(*request[:-1]))
         except Exception as error:

@@ -6,27 +6,38 @@
     print(report)
 
 Logits are compared at every position, token by token and in calls of many tokens, over second
-turns, rewinds, resets and the end of the context.
+turns, rewinds, resets and the end of the context; of an encoder-decoder also the encoder's output.
+Each plan runs in the official runtime, too.
 
 long: the docstring of check_llm is its reference
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
 
 from executorch_c._delegation import run_notes
 from executorch_c._programs import title_of
+from executorch_c.check.engines import engines_of, remarks_on_runs
+from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.debug._graphs.quantized import is_quantized_model
 from executorch_c.inspect.quantized import quantization_of
 from executorch_c.llm import agreement as _agreement
 from executorch_c.llm.agreement import Limit
-from executorch_c.llm.check_report import Case, LLMReport, Row, perplexities
+from executorch_c.llm.cases import Cases
+from executorch_c.llm.check_report import Case, LLMReport, Row, finding, perplexities
+from executorch_c.llm.encoder_decoder import ENCODER, EncoderDecoder, open_program
+from executorch_c.llm.encoder_inputs import encoder_inputs_of
+from executorch_c.llm.encoder_reference import make_encoder_reference
 from executorch_c.llm.fault import Findings, find_fault
-from executorch_c.llm.plans import Action, Plan, follow, parts, steps
+from executorch_c.llm.official_plans import OfficialPlans
+from executorch_c.llm.plans import Action, Plan, follow, states_of, steps
 from executorch_c.llm.reference import (
     ModelReference,
     ProgramReference,
@@ -41,6 +52,7 @@ if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._programs import ProgramSource
     from executorch_c._types import Data, FilePath
+    from executorch_c.llm.agreement import Agreement
     from executorch_c.llm.tokenizers import Tokenizer
 
 Expected: TypeAlias = "tuple[Array, str, Limit]"
@@ -50,100 +62,56 @@ LONGEST_CONTEXT = 1024
 """Default limit of the tokens of the cases "context" and "chunks"."""
 RANDOM_TOKENS = 24
 SOME_LAYERS, MOST_LAYERS = 16, 1000
-TAIL, TURN = 3, 5
-"""Steps after a prefill; tokens that are generated between two turns."""
 ITSELF = "its own steps"
 WAYS: tuple[Case, ...] = ("prefill", "steps")
 BY_TOKEN: tuple[Case, ...] = ("steps", "rewind", "context")
 """Cases in which the reference, too, is called for each token."""
 
 
-def _plans(runner: TextRunner, prompts: Sequence[list[int]], length: int) -> list[Plan]:
-    """Return all ways to run prompts, in the order of cases."""
-    found: list[Plan] = []
-    longest, reset = runner.signature.longest, Action("reset")
-    can_prefill = longest > 1
-    for i, ids in enumerate(prompts):
-        found.append(Plan("steps", i, (reset, *steps(ids))))
-    for i, ids in enumerate(prompts if can_prefill else []):
-        size = min(longest, max(len(ids) - TAIL, 1))
-        whole = Action("feed", tuple(ids[:size]), keep=True)
-        tail = steps(ids[size : size + TAIL])
-        short = parts(ids[: min(2, len(ids))], [2])
-        found.append(Plan("prefill", i, (reset, *short, reset, whole, *tail)))
-    long = _long(prompts, length)
-    if can_prefill:
-        sizes = [longest, 1, max(longest // 2, 1), 2, longest]
-        found.append(Plan("chunks", -1, (reset, *parts(long, sizes))))
-    other = prompts[1 % len(prompts)]
-    found += _turns(runner, prompts[0], other)
-    half = max(len(prompts[0]) // 2, 1)
-    back = Action("rewind", position=half)
-    first = parts(prompts[0], [longest], keep=False)
-    after = steps(other[::-1][: runner.context - half])
-    if len(prompts[0]) > 1:
-        found.append(Plan("rewind", 0, (reset, *first, back, *after)))
-    again = _again(prompts[0], longest)
-    used = parts(long[: runner.context // 2], [longest], keep=False)
-    found.append(Plan("reset", 0, (reset, *used, reset, *again)))
-    if runner.signature.has_cache:
-        found.append(Plan("official reset", 0, (reset, *used, Action("zero"), *again)))
-    found.append(Plan("context", -1, (reset, *steps(long))))
-    return found
-
-
-def _again(ids: Sequence[int], longest: int) -> list[Action]:
-    """Return calls that show the state before them: the first tokens one by one."""
-    return [*steps(ids[:TAIL]), *parts(ids[TAIL:], [longest])]
-
-
-def _turns(runner: TextRunner, first: list[int], second: list[int]) -> list[Plan]:
-    """Return a plan with generated tokens between two prompts."""
-    longest, room = runner.signature.longest, runner.context - len(first) - len(second)
-    if room < 1:
-        return []
-    runner.reset()
-    logits, between = runner.prefill(first), []
-    for _ in range(min(TURN, room)):
-        between.append(int(np.nan_to_num(logits).argmax()))
-        logits = runner.step(between[-1])
-    actions = [*parts(first, [longest]), *steps(between), *parts(second, [longest])]
-    return [Plan("turns", 0, (Action("reset"), *actions))]
-
-
-def _long(prompts: Sequence[list[int]], length: int) -> list[int]:
-    """Return a sequence of a length, of all prompts in turn."""
-    whole = [token for ids in prompts for token in ids]
-    return (whole * (length // len(whole) + 1))[:length]
-
-
 class _Check:
     """One run of check_llm."""
 
-    def __init__(self, runner: TextRunner, reference: Reference | None, limits: tuple[Limit, Limit],
-                 fresh: Array) -> None:  # fmt: skip
-        self.runner, self.reference = runner, reference
+    def __init__(self, runner: TextRunner, reference: Reference | None,
+                 limits: tuple[Limit, Limit], encoder: Limit, cases: Cases,
+                 official: OfficialPlans) -> None:  # fmt: skip
+        self.runner, self.reference, self.official = runner, reference, official
         self.limit, self.own = limits
-        self.fresh = fresh
+        self.of_encoder = encoder
+        """Limit of the encoder's outputs."""
+        first, start = Plan("reset", 0, (*cases.begin(0), *cases.again())), time.perf_counter()
+        self.fresh = follow(first, runner)
         """Logits of the first prompt before anything else has run."""
-        self._known: list[tuple[bool, tuple[int, ...], Array]] = []
-        self._steps: dict[tuple[int, ...], Array] = {}
+        official.open(runner, (time.perf_counter() - start) / len(first.actions))
+        self.encoded: list[Array] = []
+        """The program's encoder outputs, from which the reference decodes, too."""
+        if isinstance(runner, EncoderDecoder):
+            self.encoded = [runner._encode(one) for one in cases.inputs]
+        self._known: list[tuple[int, bool, tuple[int, ...], Array]] = []
+        self._steps: dict[tuple[int, tuple[int, ...]], Array] = {}
+        self._use(0)
+
+    def _use(self, prompt: int) -> None:
+        """Decode from the encoder's output for a prompt; -1: for the first."""
+        self.input = max(prompt, 0) if self.encoded else 0
+        if self.reference is not None and self.encoded:
+            self.reference.use(self.encoded[self.input], self.input)
 
     def expected(self, ids: tuple[int, ...], case: Case) -> Expected | None:
         """Return the logits after each token, their source, and the limit."""
         by_token = case in BY_TOKEN
         if self.reference is not None:
-            for how, known, rows in self._known:
-                if how == by_token and known[: len(ids)] == ids:
+            for where, how, known, rows in self._known:
+                if (where, how) == (self.input, by_token) and known[: len(ids)] == ids:
                     return rows[: len(ids)], self.reference.title, self.limit
             found = self.reference.logits(ids, by_token)
             if found is not None:
-                self._known.append((by_token, ids, found))
+                self._known.append((self.input, by_token, ids, found))
                 return found, self.reference.title, self.limit
         return None
 
     def itself(self, ids: Sequence[int]) -> str:
         """Return a remark if the reference's logits depend on how it is called."""
+        self._use(0)
         whole, steps_ = (self.expected(tuple(ids), case) for case in WAYS)
         if whole is None or steps_ is None:
             return ""
@@ -156,43 +124,80 @@ class _Check:
 
     def own_steps(self, ids: tuple[int, ...]) -> Expected:
         """Return the program's own logits, token by token from an empty state."""
-        if ids not in self._steps:
+        key = self.input, ids
+        if key not in self._steps:
             plan = Plan("steps", -1, (Action("reset"), *steps(ids)))
-            self._steps[ids] = follow(plan, self.runner)
-        return self._steps[ids], ITSELF, self.own
+            self._steps[key] = follow(plan, self.runner)
+        return self._steps[key], ITSELF, self.own
 
     def row(self, plan: Plan, show: Any) -> Row:
-        """Run a plan and return its row."""
-        kept = plan.kept()
-        positions = tuple(len(ids) - 1 for ids in kept)
+        """Run a plan in each engine and return its row."""
+        self._use(plan.prompt)
+        self.official.begin(plan)
         try:
             actual = follow(plan, self.runner, show)
         except RuntimeError as error:
             if plan.case != "rewind" or "cannot rewind" not in str(error):
                 raise
+            self.official.drop()
             return Row(plan.case, plan.prompt, plan.ids, (), "", None, None, str(error))
-        if plan.case in ("reset", "official reset"):
-            limit = Limit(0.0) if plan.case == "reset" else self.own
-            found = _agreement.measure(actual, self.fresh, limit)
-            against = "the first run after loading"
-            return Row(plan.case, plan.prompt, plan.ids, positions, against, found, limit)
-        return self._compared(plan, kept, positions, actual)
+        found = self._expected(plan, actual)
+        if found is None:
+            self.official.drop()
+            return Row(plan.case, plan.prompt, plan.ids, (), "", None, None, "no reference")
+        return self._judged(plan, actual, found)
 
-    def _compared(self, plan: Plan, kept: list[tuple[int, ...]], positions: tuple[int, ...],
-                  actual: Array) -> Row:  # fmt: skip
-        found = self._of_reference(plan, kept)
-        if found is None and plan.case in ("steps", "context"):
-            if not np.isnan(actual).any():
-                return Row(plan.case, plan.prompt, plan.ids, (), "", None, None, "no reference")
-            found = np.nan_to_num(actual), "finite numbers", self.own
-        expected, against, limit = found or self._at(kept, self.own_steps)
-        agreement = _agreement.measure(actual, expected, limit)
-        losses = None
-        if plan.case in ("steps", "context") and len(plan.ids) > 1 and against != ITSELF:
+    def _judged(self, plan: Plan, actual: Array, found: Expected) -> Row:
+        """Return the row of a plan with its expected results, and the official runtime's."""
+        expected, against, limit = found
+        positions = tuple(len(ids) - 1 for ids in plan.kept())
+        if plan.case == "encoder":
+            positions = tuple(range(len(expected)))
+        agreement, losses = _agreement.measure(actual, expected, limit), None
+        by_token = plan.case in ("steps", "context") and len(plan.ids) > 1
+        if by_token and against != ITSELF:
             losses = (_agreement.mean_loss(actual, plan.ids),
                       _agreement.mean_loss(expected, plan.ids))  # fmt: skip
-        return Row(plan.case, plan.prompt, plan.ids, positions, against, agreement, limit, "",
-                   losses)  # fmt: skip
+        row = Row(plan.case, plan.prompt, plan.ids, positions, against, agreement, limit, "",
+                  losses)  # fmt: skip
+        loose = self.own if plan.case == "reset" else limit
+
+        def of_official(rows: Array) -> tuple[Agreement, str]:
+            theirs = _agreement.measure(rows, expected, loose)
+            other = replace(row, agreement=theirs)
+            return theirs, "" if theirs.first is None else finding(other)
+
+        return replace(row, official=self.official.end(plan, row.verdict == "match", of_official))
+
+    def _expected(self, plan: Plan, actual: Array) -> Expected | None:
+        """Return what a plan is compared with; None without a reference."""
+        if plan.case == "encoder":
+            return self._of_encoder(plan, actual)
+        if plan.case in ("reset", "official reset"):
+            limit = Limit(0.0) if plan.case == "reset" else self.own
+            return self.fresh, "the first run after loading", limit
+        kept = plan.kept()
+        found = self._of_reference(plan, kept)
+        if found is None and plan.case in ("steps", "context"):
+            return self._finite(actual, self.own)
+        return found or self._at(kept, self.own_steps)
+
+    def _finite(self, actual: Array, limit: Limit) -> Expected | None:
+        """Return finite numbers in place of results that are not known, if some are NaN."""
+        return (np.nan_to_num(actual), "finite numbers", limit) if np.isnan(actual).any() else None
+
+    def _of_encoder(self, plan: Plan, actual: Array) -> Expected | None:
+        """Return the states of the reference's encoder."""
+        expected, value = None, plan.actions[0].value
+        if self.reference is not None and value is not None:
+            expected = self.reference.encoded(value, plan.prompt)
+        if expected is None or self.reference is None:
+            return self._finite(actual, self.of_encoder)
+        rows = states_of(expected)
+        if rows.shape != actual.shape:
+            raise ValueError(f"the reference's encoder returns states of shape {rows.shape}, the "
+                             f"program's {actual.shape}")  # fmt: skip
+        return rows, self.reference.title, self.of_encoder
 
     def _of_reference(self, plan: Plan, kept: list[tuple[int, ...]]) -> Expected | None:
         """Return the reference's logits at the compared positions: by the plan's own calls, or of
@@ -220,16 +225,20 @@ class _Check:
         return np.stack(rows), whole[1], whole[2]
 
 
-def _limits(runner: TextRunner, reference: Reference | None, relative: float | None,
-            min_sqnr_db: float | None) -> tuple[Limit, Limit]:  # fmt: skip
-    """Return the limits against the reference and against the program itself."""
-    method = runner.signature.decode.method
-    dtype = runner.program.metadata(method).output_tensor_meta(0).numpy_dtype
-    name = "bfloat16" if dtype == np.uint16 else dtype.name
-    quantized = _is_quantized(runner)
+def _limits(
+    runner: TextRunner, reference: Reference | None, relative: float | None,
+    min_sqnr_db: float | None, method: str | None = None,
+) -> tuple[Limit, Limit]:  # fmt: skip
+    """Return the limits against the reference and against the program itself, of the decoder or of
+    another method."""
+    name = method or runner.signature.decode.method
+    dtype = runner.program.metadata(name).output_tensor_meta(0).numpy_dtype
+    kind = "bfloat16" if dtype == np.uint16 else dtype.name
+    methods = runner.signature.methods if method is None else (method,)
+    quantized = _is_quantized(runner, methods)
     if isinstance(reference, ProgramReference):
-        quantized = quantized or _is_quantized(reference.runner)
-    own = Limit(_agreement.LOGITS[name], _agreement.SELF_SQNR_DB if quantized else None)
+        quantized = quantized or _is_quantized(reference.runner, methods)
+    own = Limit(_agreement.LOGITS[kind], _agreement.SELF_SQNR_DB if quantized else None)
     limit = Limit(own.relative, _agreement.LEAST_SQNR_DB if quantized else None)
     if quantized and _is_quantized_reference(reference):
         limit = _agreement.quantised_limit(_layers(runner), own.relative)
@@ -240,8 +249,9 @@ def _limits(runner: TextRunner, reference: Reference | None, relative: float | N
     return limit, own
 
 
-def _is_quantized(runner: TextRunner) -> bool:
-    return quantization_of(runner.program, runner.signature.methods) is not None
+def _is_quantized(runner: TextRunner, methods: Sequence[str]) -> bool:
+    known = [name for name in methods if name in runner.program.method_names]
+    return quantization_of(runner.program, known) is not None
 
 
 def _is_quantized_reference(reference: Reference | None) -> bool:
@@ -259,7 +269,9 @@ def _prompts(given: Sequence[Any] | None, runner: TextRunner, seed: int) -> list
     if given is None:
         rng = np.random.default_rng(seed)
         size = max(min(RANDOM_TOKENS, runner.context // 3), 2)
-        return [rng.integers(0, runner.vocabulary, size).tolist() for _ in range(2)]
+        start = runner.start_ids if isinstance(runner, EncoderDecoder) else []
+        return [[*start, *rng.integers(0, runner.vocabulary, size).tolist()][:size]
+                for _ in range(2)]  # fmt: skip
     found = []
     for i, one in enumerate(given):
         runner.reset()
@@ -273,11 +285,19 @@ def _prompts(given: Sequence[Any] | None, runner: TextRunner, seed: int) -> list
     return found
 
 
+def _in_pairs(inputs: list[Array], prompts: list[list[int]]) -> tuple[list[Array], list[list[int]]]:
+    """Return as many inputs of the encoder as prompts; the shorter list begins again."""
+    count = max(len(inputs), len(prompts))
+    return ([inputs[i % len(inputs)] for i in range(count)],
+            [prompts[i % len(prompts)] for i in range(count)])  # fmt: skip
+
+
 def check_llm(
     program: ProgramSource | TextRunner,
     reference: Any = None,
     prompts: Sequence[Any] | None = None,
     *,
+    encoder_inputs: Sequence[Any] | None = None,
     tokenizer: FilePath | Tokenizer | None = None,
     data_path: Data | Sequence[Data] | None = None,
     method: str | None = None,
@@ -285,6 +305,8 @@ def check_llm(
     length: int | None = None,
     relative: float | None = None,
     min_sqnr_db: float | None = None,
+    engines: str | Sequence[str] | None = None,
+    official_seconds: float | None = None,
     explain: bool | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -297,10 +319,14 @@ def check_llm(
         reference: A torch.nn.Module in eval mode (of Hugging Face, of export_llm, or with the
             program's own inputs); a function from ids to logits [n, V]; an array of logits [n, V]
             for each prompt; another program (a path, a Program, a TextRunner): a float program for
-            a quantised one. None: only the program's own ways to run are compared.
+            a quantised one. None: only the program's own ways to run are compared. For a program
+            with an encoder: an encoder-decoder of Hugging Face; a mapping of modules, {"encoder":
+            ..., "text_decoder": ...}; a function from encoder input and ids to logits.
         prompts: Texts (which need a tokenizer) or sequences of ids. Default: two random ones.
+        encoder_inputs: Inputs of a program with methods "encoder" and "text_decoder", one for each
+            prompt: arrays of features, mono audio, ids or texts. Default: two random ones.
         tokenizer, data_path, method: As for `TextRunner`.
-        cases: Names of cases: "steps", "prefill", "chunks", "turns", "rewind", "reset",
+        cases: Names of cases: "encoder", "steps", "prefill", "chunks", "turns", "rewind", "reset",
             "official reset", "context"; `executorch_c.llm.check_report.MEANINGS` explains them.
         length: Tokens of the cases "chunks" and "context". Default: the context, at most 1,024.
         relative: Largest error, relative to the RMS of the logits. Default: by dtype, 1e-4 for
@@ -308,6 +334,9 @@ def check_llm(
         min_sqnr_db: Minimum ratio of logits to error in place of that. Default of quantised
             programs: 6; if the reference is a model with quantised weights, 31.5 for one layer,
             28.5 for two, 20.7 for 12.
+        engines: ("here", "official"), or ("here",): this runtime only. Default: both.
+        official_seconds: Time limit of a plan in the official runtime. Default: 20, or 20 times
+            the time that it takes in this runtime, if that is longer.
         explain: Look for the layer of the first difference. Default: if the reference is a
             torch.nn.Module.
         seed: Of random prompts.
@@ -316,6 +345,9 @@ def check_llm(
     The case "official reset" differs for programs with recurrent state: ExecuTorch's runner does
     not reset state, so a second conversation starts from the state of the first.
 
+    An encoder-decoder is compared in two parts: the encoder's output, and the logits that follow
+    from the output of the program's encoder.
+
     Returns an `LLMReport`: verdict, rows, perplexities, the first token that differs, whether file
     or runtime is at fault, the layer. Raises ValueError for unknown cases, prompts that do not fit,
     references of another shape; TypeError and exceptions of loading as `TextRunner`.
@@ -323,18 +355,31 @@ def check_llm(
     wrong = [case for case in cases if case not in CASES]
     if wrong:
         raise ValueError(f"unknown case {wrong[0]!r}, expected some of {', '.join(CASES)}")
-    runner = program
-    if not isinstance(runner, TextRunner):
-        runner = TextRunner(runner, tokenizer, data_path, method=method,
-                            delegate_at_load=False)  # fmt: skip
-    ids = _prompts(prompts, runner, seed)
-    known = make_reference(reference, runner.signature, ids, tokenizer)
-    limits = _limits(runner, known, relative, min_sqnr_db)
-    most = min(runner.context, LONGEST_CONTEXT) if length is None else min(length, runner.context)
-    again = (Action("reset"), *_again(ids[0], runner.signature.longest))
-    check = _Check(runner, known, limits, follow(Plan("reset", 0, again), runner))
-    plans = [plan for plan in _plans(runner, ids, most) if plan.case in cases]
-    with Progress("check_llm", progress) as say:
+    check_not_negative(official_seconds=official_seconds)
+    official = OfficialPlans("official" in engines_of(engines), official_seconds)
+    official.start()
+    with Progress("check_llm", progress) as say, closing(official):
+        runner = program
+        if not isinstance(runner, TextRunner):
+            runner = open_program(runner, tokenizer, data_path, method=method,
+                                  delegate_at_load=False)  # fmt: skip
+        ids, inputs = _prompts(prompts, runner, seed), list[Any]()
+        if isinstance(runner, EncoderDecoder):
+            inputs, ids = _in_pairs(encoder_inputs_of(encoder_inputs, runner, seed), ids)
+            known = make_encoder_reference(reference, runner.signature, ids, inputs, tokenizer)
+        elif encoder_inputs is not None:
+            raise ValueError("encoder_inputs: the program has no methods 'encoder' and "
+                             "'text_decoder'")  # fmt: skip
+        else:
+            known = make_reference(reference, runner.signature, ids, tokenizer)
+        limits = _limits(runner, known, relative, min_sqnr_db)
+        most = min(runner.context, LONGEST_CONTEXT if length is None else length)
+        ways = Cases(runner, ids, most, inputs)
+        of_encoder = limits[0]
+        if inputs:
+            of_encoder = _limits(runner, known, relative, min_sqnr_db, ENCODER)[0]
+        check = _Check(runner, known, limits, of_encoder, ways, official)
+        plans = [plan for plan in ways.plans() if plan.case in cases]
         rows = []
         for plan in plans:
             done = iter(range(1, len(plan.actions) + 1))
@@ -349,9 +394,12 @@ def check_llm(
 def _report(runner: TextRunner, rows: list[Row], found: Findings,
             limits: tuple[Limit, Limit], remark: str) -> LLMReport:  # fmt: skip
     runner.reset()
-    notes = [perplexities(rows), remark, *found.notes]
-    for method in runner._engine.methods.values():
-        notes += run_notes(method)
+    notes = [*remarks_on_runs(rows), perplexities(rows), remark, *found.notes]
+    methods = [*runner._engine.methods.values()]
+    if isinstance(runner, EncoderDecoder):
+        methods.append(runner._encoder)
+    for method in methods:
+        notes += [note for note in run_notes(method) if note not in notes]
     if any(row.agreement is not None and row.limit == limits[0] for row in rows):
         notes.append(f"limit against the reference: {limits[0].about()}")
     if limits[0].sqnr_db == _agreement.LEAST_SQNR_DB:

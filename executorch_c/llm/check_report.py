@@ -11,16 +11,19 @@ import numpy as np
 
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c.check import engines as _engines
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
+    from executorch_c.check.engines import OfficialRun
     from executorch_c.compare.tolerance import Verdict
     from executorch_c.debug.report import ErrorReport
     from executorch_c.llm.agreement import Agreement, Limit
 
-Case: TypeAlias = Literal["steps", "prefill", "chunks", "turns", "rewind", "reset",
+Case: TypeAlias = Literal["encoder", "steps", "prefill", "chunks", "turns", "rewind", "reset",
                           "official reset", "context"]  # fmt: skip
 MEANINGS: dict[Case, str] = {
+    "encoder": "the output of the encoder against the reference's",
     "steps": "token by token against the reference",
     "prefill": "a prompt in one call, then steps",
     "chunks": "a prompt in several calls",
@@ -51,6 +54,18 @@ class Row:
     """Why nothing was compared."""
     losses: tuple[float, float] | None = None
     """Mean loss of the program and of the reference, where all positions were compared."""
+    official: OfficialRun | None = field(default=None, repr=False)
+    """The plan in the official runtime; None if that was not asked for, or nothing compared."""
+
+    @property
+    def name(self) -> str:
+        """The case and its prompt: "steps, prompt 0"."""
+        return self.case if self.prompt < 0 else f"{self.case}, prompt {self.prompt}"
+
+    @property
+    def ok_here(self) -> bool:
+        """False if the program is wrong in this runtime."""
+        return self.verdict != "differ"
 
     @property
     def verdict(self) -> Verdict:
@@ -71,11 +86,15 @@ class Row:
         place = "" if self.first is None else str(self.first)
         name = "" if self.prompt < 0 else str(self.prompt)
         if self.agreement is None:
-            return [self.case, name, "skipped", "", "", "", "", "", "", self.skipped]
+            return [self.case, name, "skipped", *[""] * (len(HEAD) - 4), self.skipped]
         a = self.agreement
-        return [self.case, name, self.verdict, str(len(self.positions)), _size(a.relative.max()),
-                _size(a.divergence.mean()), f"{100 * a.same_top.mean():.4g} %",
-                f"{100 * a.top5.mean():.4g} %", place, self.against]  # fmt: skip
+        tokens = ["", "", ""] if self.case == "encoder" else [
+            _size(a.divergence.mean()), f"{100 * a.same_top.mean():.4g} %",
+            f"{100 * a.top5.mean():.4g} %",
+        ]  # fmt: skip
+        official = "" if self.official is None else self.official.verdict
+        return [self.case, name, self.verdict, official, str(len(self.positions)),
+                _size(a.relative.max()), *tokens, place, self.against]  # fmt: skip
 
     def as_dict(self) -> dict[str, object]:
         """Return all figures, for JSON and data frames."""
@@ -83,13 +102,15 @@ class Row:
             "case": self.case, "prompt": self.prompt, "verdict": self.verdict,
             "against": self.against, "tokens": len(self.ids), "positions": len(self.positions),
             "first": self.first, "skipped": self.skipped,
+            "official": "" if self.official is None else self.official.verdict,
         }  # fmt: skip
         if self.agreement is not None:
             a = self.agreement
             found |= {"max_abs": float(a.errors.max()), "max_relative": float(a.relative.max()),
-                      "mean_kl": float(a.divergence.mean()), "max_kl": float(a.divergence.max()),
-                      "top1": float(a.same_top.mean()), "top5": float(a.top5.mean()),
                       "least_sqnr_db": float(a.sqnr_db.min()), "nan": a.nan}  # fmt: skip
+        if self.agreement is not None and self.case != "encoder":
+            found |= {"mean_kl": float(a.divergence.mean()), "max_kl": float(a.divergence.max()),
+                      "top1": float(a.same_top.mean()), "top5": float(a.top5.mean())}  # fmt: skip
         if self.losses is not None:
             found |= {"perplexity": _exp(self.losses[0]),
                       "reference_perplexity": _exp(self.losses[1])}  # fmt: skip
@@ -104,8 +125,8 @@ def _size(value: Any) -> str:
     return f"{float(value):.1e}" if value else "0"
 
 
-HEAD = ("case", "prompt", "verdict", "positions", "error", "KL", "top 1", "top 5", "first",
-        "against")  # fmt: skip
+HEAD = ("case", "prompt", "verdict", "official", "positions", "error", "KL", "top 1", "top 5",
+        "first", "against")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,11 +144,15 @@ class LLMReport(Report):
     """The layers at the first difference, from `explain`."""
 
     @property
-    def verdict(self) -> Verdict:
-        """The worst verdict of the rows that compared something."""
+    def verdict(self) -> Verdict | Literal["error"]:
+        """The worst verdict of the rows that compared something, in any engine; "error" if only
+        the official runtime fails, by refusing the program."""
         found = [row.verdict for row in self.rows if row.agreement is not None]
-        if "differ" in found:
+        theirs = [row.official.verdict for row in self.rows if row.official is not None]
+        if "differ" in found or "differ" in theirs:
             return "differ"
+        if "error" in theirs:
+            return "error"
         return "match" if "match" in found else "inconclusive"
 
     @property
@@ -157,8 +182,11 @@ class LLMReport(Report):
         raise KeyError(case)
 
     def problems(self) -> list[str]:
-        """Return a sentence for each row that differs."""
-        return [sentence(row) for row in self.rows if row.verdict == "differ"]
+        """Return a sentence for each row that differs, and for results that are wrong in the
+        official runtime only."""
+        wrong = [sentence(row) for row in self.rows if row.verdict == "differ"]
+        bad = [row for row in self.rows if row.official is not None and not row.official.ok]
+        return [*wrong, *_engines.remarks_on_runs(bad)]
 
     def summary(self) -> str:
         """Return the finding in a few sentences."""
@@ -170,7 +198,9 @@ class LLMReport(Report):
             if not compared:
                 return "inconclusive: nothing could be compared"
             worst = max(float(row.agreement.relative.max()) for row in compared if row.agreement)
-            return f"match: {what}, largest error {worst:.1e} of the logits' RMS"
+            what += f", largest error {worst:.1e} of the logits' RMS"
+            theirs = _engines.summary(self.rows)
+            return f"{self.verdict}: {what}{' in this runtime' if theirs else ''}{theirs}"
         bad = sum(row.verdict == "differ" for row in compared)
         parts = [f"differ: {bad} of {_text.plural(len(compared), 'case')}; {sentence(first)}",
                  self.token, self.fault]  # fmt: skip
@@ -178,9 +208,18 @@ class LLMReport(Report):
             parts.append(f"first divergence inside: {self.explanation.first}")
         return "; ".join(filter(None, parts))
 
+    def cells(self) -> list[list[object]]:
+        """Return the cells of a row for each case; without the official runtime's verdicts, if it
+        ran none."""
+        at = HEAD.index("official")
+        rows = [row.cells() for row in self.rows]
+        if all(row[at] in ("", "not run") for row in rows):
+            rows = [[*row[:at], "", *row[at + 1 :]] for row in rows]
+        return rows
+
     def table(self) -> str:
         """Return a row for each case as text."""
-        return _text.table([row.cells() for row in self.rows], HEAD, width=_text.width(),
+        return _text.table(self.cells(), HEAD, width=_text.width(),
                            optional=("top 5", "against", "prompt"))  # fmt: skip
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
@@ -199,8 +238,7 @@ class LLMReport(Report):
 
     def sections(self) -> Iterator[object]:
         """Yield the parts of its page after the finding."""
-        rows = [row.cells() for row in self.rows]
-        yield _html.table("cases", HEAD, rows, 1)
+        yield _html.table("cases", HEAD, self.cells(), 1)
         meanings = list(MEANINGS.items())
         yield _html.table("meaning of the cases", ("case", "meaning"), meanings, 2)
         for note in self.notes:
@@ -220,23 +258,29 @@ class LLMReport(Report):
 
     def _repr_html_(self) -> str:
         finding = _html.verdict(self.verdict, self.summary())
-        return _html.table(_html.lines(finding, *self.notes), HEAD,
-                           [row.cells() for row in self.rows], 1)  # fmt: skip
+        return _html.table(_html.lines(finding, *self.notes), HEAD, self.cells(), 1)
 
 
 def sentence(row: Row) -> str:
     """Return what differs in a row."""
-    assert row.agreement is not None
-    a, at = row.agreement, row.agreement.first
-    assert at is not None
-    count = int(np.count_nonzero(a.bad))
     where = f"'{row.case}' ({MEANINGS[row.case]})" + (
         f", prompt {row.prompt}" if row.prompt >= 0 else "")  # fmt: skip
+    return f"{where}: {finding(row)}"
+
+
+def finding(row: Row) -> str:
+    """Return how many positions of a row differ, the first, and its error."""
+    assert row.agreement is not None
+    a, at, is_encoder = row.agreement, row.agreement.first, row.case == "encoder"
+    assert at is not None
+    count = int(np.count_nonzero(a.bad))
     if a.nan:
-        return f"{where}: {a.nan:,} logits are NaN, first at position {row.first}"
-    return (f"{where}: {count} of {_text.plural(len(row.positions), 'position')} differ, first "
-            f"{row.first} with error {a.errors[at]:.4g} and KL divergence {a.divergence[at]:.3g}, "
-            f"compared with {row.against}")  # fmt: skip
+        what = "numbers" if is_encoder else "logits"
+        return f"{a.nan:,} {what} are NaN, first at position {row.first}"
+    more = "" if is_encoder else f" and KL divergence {a.divergence[at]:.3g}"
+    return (f"{count} of {_text.plural(len(row.positions), 'position')} differ, first "
+            f"{row.first} with error {a.errors[at]:.4g}{more}, compared with {row.against}"
+            )  # fmt: skip
 
 
 def perplexities(rows: Sequence[Row]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from executorch_c import _programs
 from executorch_c.llm import signature as _signature
 from executorch_c.llm.features import HOP, SAMPLE_RATE, log_mel
 from executorch_c.llm.runner import TextRunner
@@ -20,9 +21,25 @@ from executorch_c.llm.runner import TextRunner
 if TYPE_CHECKING:
     from executorch_c import Method
     from executorch_c._arrays import Array
+    from executorch_c._programs import ProgramSource
+    from executorch_c._types import Data, FilePath
     from executorch_c.llm.result import Generation
+    from executorch_c.llm.tokenizers import Tokenizer
 
 ENCODER, DECODER = "encoder", "text_decoder"
+
+
+def open_program(
+    model: ProgramSource,
+    tokenizer: FilePath | Tokenizer | None = None,
+    data_path: Data | Sequence[Data] | None = None,
+    **options: Any,
+) -> TextRunner:
+    """Return the runner of a program: an EncoderDecoder if it has an encoder, else a TextRunner.
+    Arguments and exceptions as for `TextRunner`."""
+    opened = _programs.opened(model, data_path)
+    is_both = {ENCODER, DECODER} <= opened.program.method_names
+    return (EncoderDecoder if is_both else TextRunner)(opened, tokenizer, **options)
 
 
 class EncoderDecoder(TextRunner):
@@ -41,7 +58,7 @@ class EncoderDecoder(TextRunner):
         if self.program.metadata(call.method).num_inputs() != 3:
             raise ValueError(f"method '{call.method}': expected 3 inputs (ids, encoder states, "
                              "positions)")  # fmt: skip
-        self._encoder: Method = self.program.load_method(ENCODER)
+        self._encoder: Method = self.program.load_method(ENCODER, **self._options)
         self._hidden: Array | None = None
         constants = _signature.read_constants(self.program)
         integer, integers = _signature.integer, _signature.integers
@@ -62,6 +79,14 @@ class EncoderDecoder(TextRunner):
 
         Raises ValueError for another shape, TypeError for another dtype.
         """
+        given = self.as_encoder_input(array)
+        with self._session.lock:
+            self.reset()
+            return self._encode(given)
+
+    def as_encoder_input(self, array: object) -> Array:
+        """Return features or ids with the encoder's dtype and rank. Exceptions as for
+        `encode_input`."""
         info = self._encoder.metadata.input_tensor_meta(0)
         given = np.asarray(array)
         given = given[None] if given.ndim == len(info.shape) - 1 else given
@@ -74,10 +99,12 @@ class EncoderDecoder(TextRunner):
         if not fits or any(a > b for a, b in zip(given.shape, info.shape)):
             raise ValueError(f"method '{ENCODER}': found shape {given.shape}, expected "
                              f"{tuple(info.shape)}")  # fmt: skip
-        with self._session.lock:
-            self.reset()
-            hidden: Array = self._encoder.execute([given])[0]
-            self._hidden = hidden
+        return given
+
+    def _encode(self, given: Array) -> Array:
+        """Encode an input and return the encoder's output; the decoder keeps its state."""
+        hidden: Array = self._encoder.execute([given])[0]
+        self._hidden = hidden
         return hidden
 
     def _inputs(self, call: _signature.Call, ids: Sequence[int], start: int) -> list[Array]:

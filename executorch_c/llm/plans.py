@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+
+from executorch_c.llm.encoder_decoder import ENCODER, EncoderDecoder
+from executorch_c.llm.runner import as_float32
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c.llm.check_report import Case
     from executorch_c.llm.runner import TextRunner
 
-Kind: TypeAlias = Literal["reset", "zero", "feed", "rewind"]
-"""reset the state; go to position 0 without a reset; one call with tokens; go back."""
+Kind: TypeAlias = Literal["reset", "zero", "feed", "rewind", "encode"]
+"""reset the state; go to position 0 without a reset; one call with tokens; go back; call the
+encoder."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,9 @@ class Action:
     tokens: tuple[int, ...] = ()
     position: int = 0
     keep: bool = False
-    """Compare the last logits of the call."""
+    """Compare the last logits of the call, or the encoder's output."""
+    value: Array | None = field(default=None, repr=False, compare=False)
+    """The encoder's input."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Plan:
         for action in self.actions:
             if action.kind == "feed":
                 ids += action.tokens
-            else:
+            elif action.kind != "encode":
                 ids = ids[: action.position]
             found.append(ids)
         return found
@@ -58,27 +64,61 @@ class Plan:
         return [ids for a, ids in zip(self.actions, self.known()) if a.keep]
 
 
+def perform(action: Action, runner: TextRunner) -> Array | None:
+    """Run one action, and return the logits of its call or the rows of the encoder's output."""
+    if action.kind == "feed":
+        return runner.forward(action.tokens)
+    if action.kind == "encode":
+        assert isinstance(runner, EncoderDecoder) and action.value is not None
+        return states_of(runner._encode(action.value))
+    if action.kind == "reset":
+        runner.reset()
+    elif action.kind == "zero":
+        del runner._session.ids[:]
+        runner._start(runner._session)
+    else:
+        runner.rewind(action.position)
+    return None
+
+
+def states_of(encoded: Array) -> Array:
+    """Return an encoder's output as float32 [n, D]."""
+    found = as_float32(encoded)
+    return found.reshape(-1, found.shape[-1])
+
+
 def follow(plan: Plan, runner: TextRunner, show: Callable[[], object] = lambda: None) -> Array:
-    """Run a plan and return the compared logits, float32 [n, V].
+    """Run a plan and return the compared logits, float32 [n, V], or states of the encoder [n, D].
 
     Raises RuntimeError where a rewind is not possible, and the exceptions of calls.
     """
     rows = []
     for action in plan.actions:
-        if action.kind == "reset":
-            runner.reset()
-        elif action.kind == "zero":
-            del runner._session.ids[:]
-            runner._start(runner._session)
-        elif action.kind == "rewind":
-            runner.rewind(action.position)
-        else:
-            logits = runner.forward(action.tokens)
-            if action.keep:
-                rows.append(logits[-1])
+        found = perform(action, runner)
+        if action.keep:
+            assert found is not None
+            rows.append(found if action.kind == "encode" else found[-1:])
         show()
-    whole: Array = np.stack(rows)
+    whole: Array = np.concatenate(rows)
     return whole
+
+
+def calls_of(plan: Plan, runner: TextRunner) -> Iterator[tuple[Action, str, list[Array]]]:
+    """Yield each action with the method that it calls and its inputs; without a call "" and [].
+    The encoder runs for the inputs of the decoder, no other method does."""
+    signature, at = runner.signature, 0
+    for action, known in zip(plan.actions, plan.known()):
+        if action.kind == "encode":
+            perform(action, runner)
+            assert action.value is not None
+            yield action, ENCODER, [action.value]
+        elif action.kind == "feed":
+            ids, start = (action.tokens, at) if signature.has_cache else (known, 0)
+            call = runner._call_for(len(ids))
+            yield action, call.method, runner._inputs(call, ids, start)
+        else:
+            yield action, "", []
+        at = len(known)
 
 
 def steps(tokens: Sequence[int], keep: bool = True) -> list[Action]:

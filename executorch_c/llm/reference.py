@@ -34,8 +34,25 @@ class Reference(Protocol):
         """Return the logits at the compared positions of a plan, float32 [n, V], by the plan's own
         calls; None if the reference has no calls, only logits of sequences."""
 
+    def encoded(self, value: Array, number: int) -> Array | None:
+        """Return the encoder's output for an input with a number; None if it is not known."""
 
-class SequenceReference:
+    def use(self, states: Array, number: int) -> None:
+        """Decode from states of an encoder: those of the input with a number."""
+
+
+class WithoutEncoder:
+    """Base of references of text programs, which have no encoder."""
+
+    def encoded(self, value: Array, number: int) -> Array | None:
+        """Return None: there is no encoder."""
+        return None
+
+    def use(self, states: Array, number: int) -> None:
+        """Do nothing: no states are needed."""
+
+
+class SequenceReference(WithoutEncoder):
     """Base of references that know the logits of whole sequences."""
 
     def replay(self, plan: Plan) -> Array | None:
@@ -99,7 +116,7 @@ class ProgramReference(SequenceReference):
         return self.runner.all_logits(ids)
 
 
-class ModelReference:
+class ModelReference(WithoutEncoder):
     """A torch.nn.Module: of Hugging Face, of export_llm, or with the program's own inputs.
 
     Its buffers are restored after each sequence. A model that returns only the last logits is
@@ -113,7 +130,8 @@ class ModelReference:
         self.model, self.signature = model, signature
         self.style: Callable[..., tuple[Any, ...]] | None = None
         """From tokens and positions to the arguments of the model."""
-        self.takes_positions = signature.has_cache and not hasattr(model, "config")
+        self.is_of_hugging_face = hasattr(model, "config")
+        self.takes_positions = signature.has_cache and not self.is_of_hugging_face
         """False: a call takes a sequence from its beginning, as those of Hugging Face do."""
 
     @contextmanager
@@ -138,7 +156,7 @@ class ModelReference:
         each = self.signature.decode.positions == "each"
         last = start + len(ids) if each else start + 1
         positions = torch.arange(start, last, dtype=torch.int64)
-        if hasattr(self.model, "config"):
+        if self.is_of_hugging_face:
             found = self.of_sequence(tokens)
         else:
             found = self.model(*self.arguments(tokens, positions))
@@ -149,11 +167,18 @@ class ModelReference:
 
     def of_sequence(self, tokens: Any) -> Any:
         """Return what a model of Hugging Face computes from a whole sequence, [1, n]."""
-        return self.model(input_ids=tokens, use_cache=False)
+        return self.model(**self.keywords(tokens), use_cache=False)
 
-    def arguments(self, tokens: Any, positions: Any = None) -> tuple[Any, ...]:
-        """Return the arguments of the model for a call: as tensors, or as export_llm's models take
-        them. Raises ValueError if no known way works."""
+    def keywords(self, tokens: Any, *others: Any) -> dict[str, Any]:
+        """Return the arguments of a model of Hugging Face for tokens; `others`: the other inputs of
+        the program's call, if there is one."""
+        return {"input_ids": tokens}
+
+    def arguments(self, tokens: Any, *others: Any) -> tuple[Any, ...]:
+        """Return the arguments of the model for a call with tokens and, if there is a cache,
+        positions: as tensors, or as export_llm's models take them. Raises ValueError if no known
+        way works."""
+        positions = others[-1] if others else None
         if self.style is None:
             self.style = self._find_style(tokens, positions)
         return self.style(tokens, positions)

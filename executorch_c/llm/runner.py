@@ -109,13 +109,13 @@ class TextRunner:
         opened = _programs.opened(model, data_path)
         self.program: Program = opened.program
         self.source = opened
+        self._options: dict[str, Any] = {
+            "kernels": kernels, "num_threads": num_threads, "delegate_at_load": delegate_at_load,
+        }  # fmt: skip
         self.signature = self._read_signature(method)
         self.tokenizer = None if tokenizer is None else _open(tokenizer)
         self.special = choose_special(self.signature, self.tokenizer, bos_id, eos_ids)
-        options: dict[str, Any] = {
-            "kernels": kernels, "num_threads": num_threads, "delegate_at_load": delegate_at_load,
-        }  # fmt: skip
-        self._engine = _state.Engine(self.program, self.signature.methods, **options)
+        self._engine = _state.Engine(self.program, self.signature.methods, **self._options)
         self._rewinding: _state.Rewinding | None = None
         self._start(_state.Session(self._engine))
         self.load_seconds = perf_counter() - started

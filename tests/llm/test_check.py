@@ -43,7 +43,7 @@ def test_right_programs_match(kind: str, every: bool) -> None:
     assert differing(report) == surviving, str(report)
     compared = {row.case for row in report if row.agreement is not None}
     missing = {"rewind"} if kind == "recurrent" else {"official reset"} if kind == "none" else set()
-    assert compared == set(CASES) - missing
+    assert compared == set(CASES) - missing - {"encoder"}
     context = report["context"]
     assert len(context.positions) == CONTEXT and context.agreement is not None
     assert context.agreement.relative.max() < 1e-5 and context.agreement.same_top.all()
@@ -156,7 +156,9 @@ def test_a_wrong_runtime_is_told_from_a_wrong_file(monkeypatch: pytest.MonkeyPat
     assert report.verdict == "differ" and report.fault.startswith("the runtime is at fault")
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c not in ("reset", "official reset")])
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c not in ("encoder", "reset", "official reset")]
+)
 def test_one_wrong_position_is_found(case: str) -> None:
     """A reference that differs at one token of a sequence."""
     report = check(program(), lambda tokens: eager("position", tokens), cases=[case])

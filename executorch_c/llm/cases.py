@@ -1,0 +1,113 @@
+"""The cases of check_llm: all ways to run some prompts, as plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from executorch_c.llm.plans import Action, Plan, parts, perform, steps
+
+if TYPE_CHECKING:
+    from executorch_c._arrays import Array
+    from executorch_c.llm.runner import TextRunner
+
+TAIL, TURN = 3, 5
+"""Steps after a prefill; tokens that are generated between two turns."""
+
+
+class Cases:
+    """The plans of prompts for one program."""
+
+    def __init__(
+        self, runner: TextRunner, prompts: Sequence[list[int]], length: int,
+        encoder_inputs: Sequence[Array] = (),
+    ) -> None:  # fmt: skip
+        """`length`: tokens of the long cases. `encoder_inputs`: one for each prompt, if the program
+        has an encoder."""
+        self.runner, self.prompts = runner, prompts
+        self.inputs = encoder_inputs
+        whole = [token for ids in prompts for token in ids]
+        self.long = (whole * (length // len(whole) + 1))[:length]
+
+    def begin(self, prompt: int) -> tuple[Action, ...]:
+        """Return the actions before the tokens of a prompt, from any state."""
+        return (*self.encode(prompt), Action("reset"))
+
+    def encode(self, prompt: int) -> tuple[Action, ...]:
+        """Return the call of the encoder for a prompt, if there is one."""
+        return (Action("encode", value=self.inputs[prompt]),) if self.inputs else ()
+
+    def again(self) -> tuple[Action, ...]:
+        """Return calls that show the state before them: the first tokens one by one."""
+        ids = self.prompts[0]
+        return (*steps(ids[:TAIL]), *parts(ids[TAIL:], [self.runner.signature.longest]))
+
+    def plans(self) -> list[Plan]:
+        """Return all ways to run the prompts, in the order of cases."""
+        found = [Plan("encoder", i, (Action("encode", keep=True, value=one),))
+                 for i, one in enumerate(self.inputs)]  # fmt: skip
+        found += [Plan("steps", i, (*self.begin(i), *steps(ids)))
+                  for i, ids in enumerate(self.prompts)]  # fmt: skip
+        if self.runner.signature.longest > 1:
+            found += self._in_one_call()
+        found += self._turns()
+        found += self._rewind()
+        found += self._resets()
+        found.append(Plan("context", -1, (*self.begin(0), *steps(self.long))))
+        return found
+
+    def _in_one_call(self) -> list[Plan]:
+        """Return plans with several tokens in a call."""
+        longest = self.runner.signature.longest
+        found = []
+        for i, ids in enumerate(self.prompts):
+            size = min(longest, max(len(ids) - TAIL, 1))
+            whole = Action("feed", tuple(ids[:size]), keep=True)
+            tail = steps(ids[size : size + TAIL])
+            short = parts(ids[: min(2, len(ids))], [2])
+            found.append(
+                Plan("prefill", i, (*self.begin(i), *short, Action("reset"), whole, *tail))
+            )
+        sizes = [longest, 1, max(longest // 2, 1), 2, longest]
+        found.append(Plan("chunks", -1, (*self.begin(0), *parts(self.long, sizes))))
+        return found
+
+    def _turns(self) -> list[Plan]:
+        """Return a plan with generated tokens between two prompts."""
+        first, second = self.prompts[0], self.prompts[1 % len(self.prompts)]
+        runner = self.runner
+        longest, room = runner.signature.longest, runner.context - len(first) - len(second)
+        if room < 1:
+            return []
+        for action in self.begin(0):
+            perform(action, runner)
+        logits, between = runner.prefill(first), []
+        for _ in range(min(TURN, room)):
+            between.append(int(np.nan_to_num(logits).argmax()))
+            logits = runner.step(between[-1])
+        actions = [*parts(first, [longest]), *steps(between), *parts(second, [longest])]
+        return [Plan("turns", 0, (*self.begin(0), *actions))]
+
+    def _rewind(self) -> list[Plan]:
+        """Return a plan that goes back to the middle of a prompt, and on with other tokens."""
+        first, other = self.prompts[0], self.prompts[1 % len(self.prompts)]
+        half = max(len(first) // 2, 1)
+        before = parts(first, [self.runner.signature.longest], keep=False)
+        after = steps(other[::-1][: self.runner.context - half])
+        if len(first) < 2:
+            return []
+        back = Action("rewind", position=half)
+        return [Plan("rewind", 0, (*self.begin(0), *before, back, *after))]
+
+    def _resets(self) -> list[Plan]:
+        """Return plans that begin again after other tokens, and another input of the encoder."""
+        used = parts(self.long[: self.runner.context // 2], [self.runner.signature.longest],
+                     keep=False)  # fmt: skip
+        before = (*self.begin(len(self.inputs) - 1 if self.inputs else 0), *used)
+        found = [Plan("reset", 0, (*before, *self.begin(0), *self.again()))]
+        if self.runner.signature.has_cache:
+            zero = (*self.encode(0), Action("zero"))
+            found.append(Plan("official reset", 0, (*before, *zero, *self.again())))
+        return found

@@ -1,0 +1,175 @@
+"""The official runtime's side of check_llm: each plan runs there, too, in its process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from executorch_c._arrays import as_array
+from executorch_c._core import TensorInfo
+from executorch_c.check import official_blame
+from executorch_c.check.engines import (
+    BFLOAT16,
+    OFFICIAL_SECONDS,
+    OfficialProgram,
+    OfficialRun,
+    as_sent,
+)
+from executorch_c.check.official import Unavailable
+from executorch_c.check.official_child import unwired
+from executorch_c.llm.encoder_decoder import ENCODER, EncoderDecoder
+from executorch_c.llm.plans import calls_of, states_of
+from executorch_c.llm.runner import as_float32
+
+if TYPE_CHECKING:
+    from executorch_c import Method
+    from executorch_c._arrays import Array
+    from executorch_c.llm.agreement import Agreement
+    from executorch_c.llm.plans import Plan
+    from executorch_c.llm.runner import TextRunner
+
+Step = tuple[str, list[Any], int]
+"""A call: its method, its inputs, and how many rows of the output are compared; or, without a
+method, the return to the initial state."""
+
+TIMES = 20
+"""The time limit of a plan is at least so many times the time that it takes in this runtime."""
+ALL_ROWS = sys.maxsize
+
+
+class OfficialPlans(OfficialProgram):
+    """The official runtime, for the plans of a language model."""
+
+    def __init__(self, asked: bool, seconds: float | None) -> None:
+        """`seconds`: time limit of a plan; None: 20 s, or more for a slow program."""
+        super().__init__(asked, OFFICIAL_SECONDS if seconds is None else seconds)
+        self._is_given = seconds is not None
+        self._pending: OfficialRun | None = None
+        self._is_located = False
+
+    def open(self, runner: TextRunner, seconds_of_call: float) -> None:
+        """Take the program of the check; `seconds_of_call`: time of a call in this runtime."""
+        self._runner, self._per_call = runner, seconds_of_call
+        methods = [*runner.signature.methods]
+        if isinstance(runner, EncoderDecoder):
+            methods.append(ENCODER)
+        self.take(runner.source, methods)
+
+    def begin(self, plan: Plan) -> None:
+        """Begin to run a plan; `end` has the finding."""
+        self._pending, self._limit = None, self.seconds
+        if self.why_not is not None:
+            return
+        try:
+            steps = self._steps(plan)
+            process = self.ready()
+        except Unavailable as error:
+            self.why_not = str(error)
+            return
+        self._pending = self.lacks(process)
+        if self._pending is None:
+            if not self._is_given:
+                self._limit = max(self.seconds, TIMES * self._per_call * len(steps))
+            process.replay(steps, self._limit)
+
+    def _steps(self, plan: Plan) -> list[Step]:
+        """Return the calls of a plan as they are sent."""
+        steps: list[Step] = []
+        self._known: dict[int, tuple[Array, Any]] = {}
+        for action, method, inputs in calls_of(plan, self._runner):
+            is_reset = action.kind == "reset" or (action.kind == "rewind" and not action.position)
+            if method:
+                rows = ALL_ROWS if action.kind == "encode" else 1
+                steps.append((method, self._sent(method, inputs), rows if action.keep else 0))
+            elif is_reset:
+                steps.append(("", [], 0))
+        return steps
+
+    def _sent(self, method: str, inputs: Sequence[Array]) -> list[Any]:
+        """Return the inputs of a call as they are sent."""
+        infos = [info for _, info in self._runner.program.metadata(method).inputs]
+        found = []
+        for value, info in zip(inputs, infos):
+            is_half = isinstance(info, TensorInfo) and info.dtype() == BFLOAT16
+            if id(value) not in self._known:  # states of an encoder are sent once
+                sent = as_sent(as_float32(value) if is_half else value, info)
+                self._known[id(value)] = value, sent
+            found.append(self._known[id(value)][1])
+        return found
+
+    def end(
+        self, plan: Plan, is_right: bool, judged: Callable[[Array], tuple[Agreement, str]]
+    ) -> OfficialRun | None:
+        """Return the finding on the plan that was begun; None if the engine was not asked for.
+
+        Args:
+            is_right: The plan matches in this runtime.
+            judged: Returns how rows agree with the expected ones, and a phrase about it.
+        """
+        if self.why_not is not None:
+            return OfficialRun("not run", self.why_not) if self.why_not else None
+        if self._pending is not None:
+            return self._pending
+        assert self._process is not None
+        reply = self._process.reply(self._limit)
+        if reply.outcome != "ran":
+            return self.failed(reply, self._limit)
+        rows = np.concatenate([states_of(as_array(unwired(one))) for one in reply.outputs])
+        agreement, about = judged(rows)
+        if agreement.first is None:
+            return OfficialRun("match", actual=(rows,))
+        what = "the encoder's output" if plan.case == "encoder" else "logits"
+        where = self._located(plan, agreement) if is_right else ""
+        return OfficialRun("differ", about, None, (rows,), where, what)
+
+    def drop(self) -> None:
+        """Wait for the plan that was begun, and leave its results."""
+        if self.why_not is None and self._pending is None and self._process is not None:
+            self._process.reply(self._limit)
+            self.forget_if_unusable()
+
+    def _located(self, plan: Plan, agreement: Agreement) -> str:
+        """Return where the first plan that is wrong goes wrong, if the values tell."""
+        if self._is_located or self._process is None:
+            return ""
+        self._is_located = True
+        try:
+            return self._place(plan, agreement)
+        except Exception:  # the finding stands without its place
+            return ""
+        finally:
+            self._runner.reset()
+            self.forget_if_unusable()
+
+    def _place(self, plan: Plan, agreement: Agreement) -> str:
+        """Return the place of the first wrong instruction in the calls up to the first wrong row:
+        those after the last reset, if they are of one method."""
+        assert self._process is not None
+        calls: list[tuple[str, list[Array]]] = []
+        first, number = agreement.first, -1
+        assert first is not None
+        for action, method, inputs in calls_of(plan, self._runner):
+            number += action.keep and action.kind == "feed"
+            is_counted = plan.case == "encoder" or action.kind == "feed"
+            if action.kind == "reset":
+                calls = []
+            elif method and is_counted:
+                calls.append((method, inputs))
+            if number == first and plan.case != "encoder":
+                break
+        [method] = {name for name, _ in calls}
+        sent = [self._sent(method, inputs) for _, inputs in calls]
+        loaded = self._loaded(method)
+        return official_blame.find(
+            self._process, loaded, self._loaded_program, [inputs for _, inputs in calls], sent, 0,
+            float(agreement.relative[first]), self._limit,
+        )  # fmt: skip
+
+    def _loaded(self, method: str) -> Method:
+        runner = self._runner
+        if method == ENCODER and isinstance(runner, EncoderDecoder):
+            return runner._encoder
+        return runner._engine.methods[method]

@@ -1,0 +1,151 @@
+"""check_llm of encoder-decoders: right programs, planted faults, and the layers that it names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import encoder_decoders
+import numpy as np
+import pytest
+import small_llm
+import torch
+from executorch_c import cli
+from executorch_c.llm import EncoderDecoder, LLMReport, check_llm
+from small_multimodal import FRAMES, MELS, eager_speech, modules, program
+
+FEATURES = np.random.default_rng(3).standard_normal((1, MELS, FRAMES)).astype(np.float32)
+
+
+def check(source: Any, reference: Any = None, prompts: Any = None, **options: Any) -> LLMReport:
+    options.setdefault("engines", "here")
+    return check_llm(source, reference, prompts, progress=False, **options)
+
+
+def differing(report: LLMReport) -> set[str]:
+    return {row.case for row in report if row.verdict == "differ"}
+
+
+def test_a_right_program_matches() -> None:
+    """Modules by the names of methods, a function, arrays and another program are references."""
+    path = program("speech")
+    report = check(path, modules("speech"), engines=None)
+    assert report.ok, str(report)
+    assert [row.case for row in report][:3] == ["encoder", "encoder", "steps"]
+    assert len(report["encoder"].positions) == FRAMES
+    assert {row.official.verdict for row in report if row.official} == {"match"}
+    assert len(report["context"].positions) == small_llm.CONTEXT
+    assert max(map(len, str(report).splitlines())) <= 80
+    row = json.loads(report.to_json())["rows"][0]
+    assert row["case"] == "encoder" and "max_relative" in row and "top1" not in row
+
+    def logits(value: np.ndarray, ids: list[int]) -> np.ndarray:
+        return np.stack([eager_speech(value, ids[: i + 1]) for i in range(len(ids))])
+
+    prompts, inputs = [[1, 20, 30, 40], [1, 20]], [FEATURES, -FEATURES]
+    arrays = [logits(value, ids) for value, ids in zip(inputs, prompts)]
+    for reference in (logits, arrays, path, EncoderDecoder(path)):
+        report = check(path, reference, prompts, encoder_inputs=inputs, cases=["encoder", "steps"])
+        assert report.ok, str(report)
+        knows_states = reference is path or isinstance(reference, EncoderDecoder)
+        assert (report["encoder"].verdict == "match") == knows_states
+
+
+def test_planted_faults_are_found_in_their_method() -> None:
+    path, prompts = program("speech"), [[1, 20, 30, 40], [1, 20, 7]]
+    wrong = modules("speech")
+    wrong["encoder"].inner.weight.data[3] *= 1.5
+    report = check(path, wrong, prompts)
+    assert differing(report) == {"encoder"} and report["encoder"].first == 0
+    assert report.explanation is not None and report.explanation.first is not None
+    assert report.explanation.first.module == "model.inner"
+    wrong = modules("speech")
+    wrong["text_decoder"].cross.weight.data[3] *= 1.5
+    report = check(path, wrong, prompts, engines=None)
+    assert differing(report) >= {"steps", "turns", "rewind", "context"}
+    assert report["encoder"].verdict == "match"
+    assert "the file is at fault: ExecuTorch's own runtime" in report.fault
+    assert report.explanation is not None and report.explanation.first is not None
+    assert report.explanation.first.module == "cross"
+
+
+def test_arguments_are_checked() -> None:
+    path = program("speech")
+    with pytest.raises(TypeError, match=r"has no get_encoder\(\)"):
+        check(path, torch.nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="found modules encoder, expected 'encoder' and"):
+        check(path, {"encoder": torch.nn.Linear(2, 2)})
+    with pytest.raises(TypeError, match="takes features of float32, not text"):
+        check(path, encoder_inputs=["text"])
+    with pytest.raises(ValueError, match="at least 1 input of the encoder"):
+        check(path, encoder_inputs=[])
+    with pytest.raises(ValueError, match="encoder_inputs: the program has no methods"):
+        check(small_llm.program(), encoder_inputs=[FEATURES])
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "features.npy", FEATURES)
+    command = ["check", str(program("speech")), "--reference", str(program("speech")), "--engines",
+               "here", "--inputs", str(tmp_path / "features.npy"), "--ids", "1,20,30"]  # fmt: skip
+    assert cli.main(command) == 0
+    printed = capsys.readouterr().out
+    assert "encoder" in printed and "match" in printed
+
+
+# ---- models of transformers ------------------------------------------------------------------
+
+
+LAYERS = {
+    "t5": ("encoder.block.1.layer.1.DenseReluDense.wo", "decoder.block.1.layer.1.EncDecAttention.v",
+           "decoder.block.0.layer.2.DenseReluDense.wi_1"),
+    "whisper": ("model.encoder.layers.0.fc1", "model.decoder.layers.1.encoder_attn.v_proj",
+                "model.decoder.layers.0.self_attn.v_proj"),
+}  # fmt: skip
+"""A layer of the encoder, of the attention to its states, and of the decoder."""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", list(LAYERS))
+def test_models_of_transformers(name: str) -> None:
+    """Inputs of two lengths where the program takes them. One wrong row of a weight is found in the
+    method that has it, and its layer is named."""
+    source = encoder_decoders.program(name)
+    report = check(source, encoder_decoders.model_of(name), engines=None)
+    assert report.ok, str(report)
+    assert {row.official.verdict for row in report if row.official} == {"match"}
+    for layer in LAYERS[name]:
+        wrong = encoder_decoders.model_of(name)
+        wrong.get_submodule(layer).weight.data[3] *= 2
+        report = check(source, wrong)
+        expected = {"encoder"} if layer == LAYERS[name][0] else {"steps", "turns", "context"}
+        assert differing(report) >= expected and ("encoder" in expected) == (
+            "encoder" in differing(report)), str(report)  # fmt: skip
+        assert report.explanation is not None and report.explanation.first is not None, report.notes
+        module = report.explanation.first.module
+        assert layer.endswith(module.removeprefix("model.model.").removeprefix("model.")), module
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name, kind, cases", [
+    ("t5", "cached", set()), ("t5", "lost", {"steps", "turns", "rewind", "context"}),
+    ("whisper", "lost", {"steps", "turns", "rewind", "context"}),
+    ("whisper", "stale", {"official reset"}), ("whisper", "late", {"steps", "context"}),
+    ("t5", "unscaled", {"steps", "context"}),
+])  # fmt: skip
+def test_faults_of_programs(name: str, kind: str, cases: set[str]) -> None:
+    """Keys and values of the encoder's states that are kept, lost, or those of the first input;
+    positions that are off by one; logits without T5's factor, as optimum-executorch exports it."""
+    report = check(encoder_decoders.program(name, kind), encoder_decoders.model_of(name))
+    found = differing(report)
+    assert found >= cases and "encoder" not in found, str(report)
+    if not cases or kind == "stale":
+        assert found == cases, str(report)
+    if kind == "lost":
+        assert report["steps"].first == 1
+    if kind == "unscaled":
+        assert report.explanation is not None and report.explanation.first is not None
+        assert "mul" in report.explanation.first.name
+    if kind == "late":
+        assert report.explanation is not None and report.explanation.first is not None
+        assert "embed_positions" in report.explanation.first.module
