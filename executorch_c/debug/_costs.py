@@ -1,27 +1,22 @@
-"""What the error of each layer costs at the outputs of a model.
+"""Runs of a float model with the errors that layers of a quantised program add.
 
-The error that a layer of a quantised program adds (its result minus what the float layer computes
-from the program's own values) is added to that layer's result in the float model, for one layer at
-a time. The distance of the outputs from the float model's is the cost. Errors of layers are
-independent, but for saturation, so that the powers of their noise at the outputs add up.
+The error of a layer (its result minus what the float layer computes from the program's own values)
+is added to that layer's result in the float model, for one layer at a time. The distance of the
+outputs from the float model's is the cost (`compare/costs.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from executorch_c._arrays import as_array
-from executorch_c.compare.scale import unmasked, widened
+from executorch_c.compare.costs import relative_noise
 from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._judge import Walk
 
 if TYPE_CHECKING:
-    from executorch_c._arrays import Array
     from executorch_c.compare.metrics import ErrorSize
     from executorch_c.debug._graphs.reference import Reference
     from executorch_c.debug._judge import _Candidate
@@ -97,8 +92,8 @@ class FloatModel:
     def noise(self, errors: Errors) -> float:
         """Return the power of the outputs' error relative to that of the outputs (of several, the
         mean), with errors added; NaN without outputs that can tell."""
-        ratios = [_ratio(as_array(mine), exact) for mine, exact in zip(self._run(errors),
-                                                                       self.exact)]  # fmt: skip
+        ratios = [relative_noise(as_array(mine), exact)
+                  for mine, exact in zip(self._run(errors), self.exact)]  # fmt: skip
         known = [ratio for ratio in ratios if not math.isnan(ratio)]
         return sum(known) / len(known) if known else math.nan
 
@@ -110,51 +105,3 @@ def _changed(result: Any, errors: Sequence[Any] | None) -> Any:
     parts = [one if error is None else one + error
              for one, error in zip(result if several else [result], errors)]  # fmt: skip
     return type(result)(parts) if several else parts[0]
-
-
-def _ratio(actual: Array, exact: Array) -> float:
-    """Return the power of the error of finite elements but mask values, relative to theirs."""
-    a, e = widened(actual), widened(exact)
-    body = unmasked(exact) & np.isfinite(a)
-    signal = float(np.sum(np.abs(e[body]) ** 2))
-    return float(np.sum(np.abs(a[body] - e[body]) ** 2)) / signal if signal else math.nan
-
-
-def decibel(noise: float) -> float:
-    """Return a relative power of noise as a signal-to-noise ratio in dB."""
-    return math.inf if noise == 0 else -10 * math.log10(noise) if noise > 0 else math.nan
-
-
-@dataclass(frozen=True)
-class Costs:
-    """The costs of layers by name, in dB; NaN where no output can tell."""
-
-    whole: float
-    """SQNR of the outputs with the errors of all layers."""
-    alone: dict[str, float]
-    """SQNR of the outputs with the errors of one layer."""
-    gains: dict[str, float]
-    """Increase of the SQNR without the errors of one layer: by the sum of the layers' noise."""
-
-
-def costs_of(
-    model: FloatModel,
-    errors: Errors,
-    layers: Mapping[str, Collection[Node]],
-    progress: Callable[[int, int], None],
-) -> Costs:
-    """Return what the errors of layers cost.
-
-    Args:
-        layers: Nodes by the name of their layer.
-        progress: Called with the number of layers done, and of all.
-    """
-    noise = {}
-    for i, (name, nodes) in enumerate(layers.items()):
-        progress(i, len(layers))
-        noise[name] = model.noise({node: errors[node] for node in nodes})
-    total = sum(noise.values())
-    gains = {name: decibel(max(1 - one / total, 0.0)) if total > 0 else math.nan
-             for name, one in noise.items()}  # fmt: skip
-    alone = {name: decibel(one) for name, one in noise.items()}
-    return Costs(decibel(model.noise(errors)), alone, gains)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from executorch_c._programs import ProgramSource
@@ -20,8 +21,10 @@ from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c.compare import costs as _costs
+from executorch_c.compare.costs import Costs, costs_of
 from executorch_c.compare.metrics import ErrorSize
-from executorch_c.debug._costs import Costs, FloatModel, MeasuredWalk, costs_of
+from executorch_c.debug._costs import FloatModel, MeasuredWalk
 from executorch_c.debug._float_model import matches_of
 from executorch_c.debug._graphs import names
 from executorch_c.debug._graphs.reference import module_of
@@ -42,9 +45,6 @@ DRAWN = 40
 
 FEW = 3
 """Maximum number of named layers that are not in the program."""
-
-LEAST_GAIN_DB = 0.5
-"""Gain of the outputs from which a layer is worth keeping in float."""
 
 
 def _percent(size: float) -> str:
@@ -137,11 +137,11 @@ class QuantizationReport(ErrorReport):
     def advice(self) -> str:
         """Return which layer to keep in float, and what that gains."""
         best = _layer(self.rows[0]) if self.rows else None
-        if best is None or not best.gain_db >= LEAST_GAIN_DB:
-            return f"No layer gains {LEAST_GAIN_DB:g} dB in float: none costs much more than others"
-        result = " (and the layers that read its result)" if self.has_scales else ""
+        if best is None:
+            return _costs.advice("", math.nan)
         name = f"'{best.module}'" if best.module else f"{best.name}, {best.where}"
-        return f"Keep {name} in float{result}: {_decibel(best.gain_db, '+')} dB"
+        result = " (and the layers that read its result)" if self.has_scales else ""
+        return _costs.advice(name, best.gain_db, result)
 
     def plot(self) -> Figure:
         """Return a figure of added errors, the largest on top, in percent of the layer's result.
@@ -282,7 +282,13 @@ def _measured(
     found = walk.run(arguments, run.outputs)
     units = _units(walk.rows)
     layers = {name: [row.node for row in rows] for name, rows in units.items()}
-    costs = costs_of(FloatModel(graph, arguments), walk.errors, layers, say.count("layers"))
+    floats, numbers, show = FloatModel(graph, arguments), count(), say.count("layers")
+
+    def noise_of(name: str) -> float:
+        show(next(numbers), len(layers))
+        return floats.noise({node: walk.errors[node] for node in layers[name]})
+
+    costs = costs_of(layers, noise_of, floats.noise(walk.errors))
     rows = _layers(units, costs)
     head = f"{title or run.title}, method '{run.method}': quantization error"
     head += ", compared with the float model"

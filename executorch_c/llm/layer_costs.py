@@ -4,14 +4,15 @@
 
     print(quantization_cost("model.pte", float_model, quantized_model, prompts))
 
-Each quantised layer takes the place of its float layer in the float model, alone.
+Each quantised layer takes the place of its float layer in the float model, one at a time. The cost
+is the noise of the logits, as in `quantization_error`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from executorch_c import _extras
 from executorch_c._programs import title_of
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c.compare import costs as _costs
 from executorch_c.llm import agreement as _agreement
 from executorch_c.llm.agreement import Limit
 from executorch_c.llm.reference import ModelReference
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._programs import ProgramSource
 
-HEAD = ("layer", "type", "perplexity", "change", "KL", "top 1")
+HEAD = ("layer", "type", "cost dB", "gain dB", "perplexity", "change", "KL", "top 1")
 ALL, PROGRAM = "all layers", "the program"
 
 
@@ -49,6 +51,10 @@ class LayerCost:
     """Mean KL divergence from the float model, in nats."""
     same_top: float
     """Share of positions with the same most likely token."""
+    cost_db: float = math.nan
+    """Signal-to-noise ratio of the logits: the smaller, the more expensive."""
+    gain_db: float = math.nan
+    """Increase of the ratio of the quantised model without the errors of this layer."""
 
     @property
     def perplexity(self) -> float:
@@ -58,14 +64,16 @@ class LayerCost:
     def cells(self) -> list[object]:
         """Return the cells of the report's table."""
         change = math.expm1(min(self.increase, 700.0))
-        return [self.layer, self.type, f"{self.perplexity:.5g}", f"{100 * change:+.3g} %",
-                f"{self.divergence:.2g}", f"{100 * self.same_top:.4g} %"]  # fmt: skip
+        gain = "" if math.isnan(self.gain_db) else f"{self.gain_db:+.1f}"
+        return [self.layer, self.type, f"{self.cost_db:.1f}", gain, f"{self.perplexity:.5g}",
+                f"{100 * change:+.3g} %", f"{self.divergence:.2g}",
+                f"{100 * self.same_top:.4g} %"]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class CostReport(Report):
-    """Costs of quantised layers, the largest KL divergence first. It has no verdict: `ok` is
-    always true."""
+    """Costs of quantised layers, the most expensive one first. It has no verdict: `ok` is always
+    true."""
 
     title: str
     loss: float
@@ -94,7 +102,13 @@ class CostReport(Report):
         first = self.rows[0]
         return (f"{base}; of {_text.plural(len(self.rows), 'quantised layer')}, '{first.layer}' "
                 f"costs most: perplexity {first.perplexity:.5g}, KL divergence "
-                f"{first.divergence:.2g}")  # fmt: skip
+                f"{first.divergence:.2g}. {self.advice()}")  # fmt: skip
+
+    def advice(self) -> str:
+        """Return which layer to keep in float, and what that gains."""
+        first = self.rows[0] if self.rows else None
+        return _costs.advice(f"'{first.layer}'" if first else "",
+                             first.gain_db if first else math.nan)  # fmt: skip
 
     def _cells(self) -> list[list[object]]:
         return [row.cells() for row in (*self.rows, *self.whole)]
@@ -106,7 +120,8 @@ class CostReport(Report):
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each layer, the quantised model and the program."""
         return [{"layer": r.layer, "type": r.type, "loss": r.loss, "increase": r.increase,
-                 "perplexity": r.perplexity, "kl": r.divergence, "top1": r.same_top}
+                 "perplexity": r.perplexity, "kl": r.divergence, "top1": r.same_top,
+                 "cost_db": r.cost_db, "gain_db": r.gain_db}
                 for r in (*self.rows, *self.whole)]  # fmt: skip
 
     def heading(self) -> str:
@@ -188,19 +203,25 @@ def quantization_cost(
         raise ValueError("quantization_cost needs prompts of at least 2 tokens")
     measure = _Measure(ModelReference(model, runner.signature), ids)
     names = quantized_layers(model, quantized)
-    rows = []
+    known: dict[str, LayerCost] = {}
+    other = ModelReference(quantized, runner.signature)
+    noise, both = measure.cost(other, ALL, "")
     with Progress("quantization_cost", progress) as say:
-        for i, name in enumerate(names):
-            say(f"{name}, {i + 1} of {len(names)}")
+
+        def noise_of(name: str) -> float:
+            say(f"{name}, {len(known) + 1} of {len(names)}")
             module = quantized.get_submodule(name)
             old = _replace(model, name, module)
             try:
-                rows.append(measure.cost(measure.reference, name, type(module).__name__))
+                found, known[name] = measure.cost(measure.reference, name, type(module).__name__)
             finally:
                 _replace(model, name, old)
-    rows.sort(key=lambda row: -row.divergence)
-    other = ModelReference(quantized, runner.signature)
-    whole = (measure.cost(other, ALL, ""), measure.program_cost(runner))
+            return found
+
+        gains = _costs.costs_of(names, noise_of, noise).gains
+    rows = [replace(row, gain_db=gains[name]) for name, row in known.items()]
+    rows.sort(key=lambda row: row.cost_db)
+    whole = (both, measure.program_cost(runner))
     report = CostReport(title_of(runner.source, "a program"), measure.loss, tuple(rows), whole)
     report.set_origins(program=runner.source.origin)
     return report
@@ -225,8 +246,8 @@ class _Measure:
         losses = [_agreement.mean_loss(rows, one) for rows, one in zip(logits, self.ids)]
         return float(np.average(losses, weights=counts))
 
-    def cost(self, reference: ModelReference, name: str, type_: str) -> LayerCost:
-        """Return the cost of a model."""
+    def cost(self, reference: ModelReference, name: str, type_: str) -> tuple[float, LayerCost]:
+        """Return the relative power of a model's noise, and its cost."""
         return self._row([self._logits(reference, one) for one in self.ids], name, type_)
 
     def program_cost(self, runner: TextRunner) -> LayerCost:
@@ -236,12 +257,15 @@ class _Measure:
             runner.reset()
             found.append(runner.all_logits(one))
         runner.reset()
-        return self._row(found, PROGRAM, "")
+        return self._row(found, PROGRAM, "")[1]
 
-    def _row(self, logits: Sequence[Array], name: str, type_: str) -> LayerCost:
+    def _row(self, logits: Sequence[Array], name: str, type_: str) -> tuple[float, LayerCost]:
+        noise = _costs.relative_noise(np.concatenate(logits), np.concatenate(self.expected))
         limit = Limit(math.inf)
         parts = [_agreement.measure(a, e, limit) for a, e in zip(logits, self.expected)]
         loss = self._loss(logits)
-        return LayerCost(name, type_, loss, loss - self.loss,
-                         float(np.concatenate([p.divergence for p in parts]).mean()),
-                         float(np.concatenate([p.same_top for p in parts]).mean()))  # fmt: skip
+        row = LayerCost(name, type_, loss, loss - self.loss,
+                        float(np.concatenate([p.divergence for p in parts]).mean()),
+                        float(np.concatenate([p.same_top for p in parts]).mean()),
+                        _costs.decibel(noise))  # fmt: skip
+        return noise, row

@@ -45,6 +45,10 @@ def test_a_coarse_layer_is_first(coarse: str) -> None:
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
     assert coarse in report.summary() and report.ok
+    first, second = report.rows[:2]
+    assert first.cost_db < second.cost_db - 10 and first.gain_db > 10 > second.gain_db
+    assert first.cost_db == pytest.approx(whole.cost_db, abs=1)
+    assert f"Keep '{coarse}' in float: {first.gain_db:+.1f} dB" in report.summary()
     assert max(map(len, str(report).splitlines())) <= 80
     assert len(json.loads(report.to_json())["rows"]) == 5 and "layers" in report.to_html()
 
