@@ -202,27 +202,11 @@ def quantization_cost(
     if not ids or min(map(len, ids)) < 2:
         raise ValueError("quantization_cost needs prompts of at least 2 tokens")
     measure = _Measure(ModelReference(model, runner.signature), ids)
-    names = quantized_layers(model, quantized)
-    known: dict[str, LayerCost] = {}
-    other = ModelReference(quantized, runner.signature)
-    noise, both = measure.cost(other, ALL, "")
+    noise, both = measure.cost(ModelReference(quantized, runner.signature), ALL, "")
     with Progress("quantization_cost", progress) as say:
-
-        def noise_of(name: str) -> float:
-            say(f"{name}, {len(known) + 1} of {len(names)}")
-            module = quantized.get_submodule(name)
-            old = _replace(model, name, module)
-            try:
-                found, known[name] = measure.cost(measure.reference, name, type(module).__name__)
-            finally:
-                _replace(model, name, old)
-            return found
-
-        gains = _costs.costs_of(names, noise_of, noise).gains
-    rows = [replace(row, gain_db=gains[name]) for name, row in known.items()]
-    rows.sort(key=lambda row: row.cost_db)
+        rows = measure.layers(model, quantized, noise, say)
     whole = (both, measure.program_cost(runner))
-    report = CostReport(title_of(runner.source, "a program"), measure.loss, tuple(rows), whole)
+    report = CostReport(title_of(runner.source, "a program"), measure.loss, rows, whole)
     report.set_origins(program=runner.source.origin)
     return report
 
@@ -249,6 +233,27 @@ class _Measure:
     def cost(self, reference: ModelReference, name: str, type_: str) -> tuple[float, LayerCost]:
         """Return the relative power of a model's noise, and its cost."""
         return self._row([self._logits(reference, one) for one in self.ids], name, type_)
+
+    def layers(
+        self, model: Any, quantized: Any, noise: float, say: Progress
+    ) -> tuple[LayerCost, ...]:
+        """Return the cost of each quantised layer in the float model, the most expensive first.
+        `noise`: relative power of the quantised model's."""
+        names, known = quantized_layers(model, quantized), dict[str, LayerCost]()
+
+        def noise_of(name: str) -> float:
+            say(f"{name}, {len(known) + 1} of {len(names)}")
+            module = quantized.get_submodule(name)
+            old = _replace(model, name, module)
+            try:
+                found, known[name] = self.cost(self.reference, name, type(module).__name__)
+            finally:
+                _replace(model, name, old)
+            return found
+
+        gains = _costs.costs_of(names, noise_of, noise).gains
+        rows = [replace(row, gain_db=gains[name]) for name, row in known.items()]
+        return tuple(sorted(rows, key=lambda row: row.cost_db))
 
     def program_cost(self, runner: TextRunner) -> LayerCost:
         """Return the cost of a program."""
