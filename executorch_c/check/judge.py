@@ -149,25 +149,25 @@ class QuantizedJudge(Judge):
             return few if tolerance.outside(ours, theirs, ties) else ties
 
         found = self.compare(actual, expected, measured)
-        exact = all(one.metrics is None or one.metrics.relative == 0 for one in found
-                    if self.given(one.index) is None)  # fmt: skip
-        if (exact and found.problem is None) or not is_audited:
+        if not is_audited or not any(map(self._depends_on_audit, found.outputs)):
             return found
         if self.finding is None:
             self.finding = self._audit(call)
         return replace(found, outputs=tuple(map(self._audited, found.outputs)))
 
+    def _depends_on_audit(self, output: OutputComparison) -> bool:
+        """Return True for an output that is neither equal to the graph's nor wrong already."""
+        metrics = output.metrics
+        if self.given(output.index) is not None or output.verdict == "differ" or metrics is None:
+            return False
+        return metrics.relative != 0 and not tolerance.is_rounding(metrics, output.dtype)
+
     def _audited(self, output: OutputComparison) -> OutputComparison:
-        """Return an output with the finding of the audit, if it is not equal to the graph's."""
+        """Return an output with the finding of the audit, if it depends on that."""
         assert self.finding is not None
-        metrics, verdict = output.metrics, self.finding.verdict
-        if self.given(output.index) is not None:
+        if self.finding.verdict == "match" or not self._depends_on_audit(output):
             return output
-        if output.verdict == "differ" or metrics is None or metrics.relative == 0:
-            return output
-        if verdict == "match" or tolerance.is_rounding(metrics, output.dtype):
-            return output
-        return replace(output, verdict=verdict, reason=self.finding.summary)
+        return replace(output, verdict=self.finding.verdict, reason=self.finding.summary)
 
     def against_float(self, comparison: Comparison, actual: Outputs, floats: Outputs,
                       expected: Outputs) -> Comparison:  # fmt: skip

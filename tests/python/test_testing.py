@@ -421,6 +421,30 @@ def test_ties_that_move_a_quantised_output(
     assert found.verdict == "differ"
 
 
+def test_an_output_that_differs_needs_no_audit(rng: np.random.Generator) -> None:
+    """The audit compares all layers: it is asked for outputs that it decides alone."""
+    from executorch_c.check.judge import Audit, QuantizedJudge
+    from executorch_c.compare.limits import Limits
+
+    asked = list[int]()
+
+    def audit(call: int) -> Audit:
+        asked.append(call)
+        return Audit("differ", "a layer")
+
+    expected = rng.normal(size=400).astype(np.float32)
+    floats = expected + np.float32(0.01) * rng.normal(size=400).astype(np.float32)
+    near = expected + np.float32(0.005) * rng.normal(size=400).astype(np.float32)
+    for actual, reason, calls in [(-expected, None, []), (expected, None, []),
+                                  (near, "a layer", [0])]:  # fmt: skip
+        judge = QuantizedJudge(
+            Limits(None, None), min_sqnr_db=10.0, audit=audit, equal_nan=True, check_dtype=True
+        )
+        found = judge.against_graph([actual], [expected], [floats], 0, lambda _: [[expected]] * 4)
+        assert (found.verdict == "match") == (actual is expected)
+        assert asked == calls and (reason is None or found[0].reason == reason)
+
+
 @pytest.mark.parametrize(("count", "outside"), [(1, 0), (5, 0), (20, 20)])
 def test_classes_of_a_quantised_program(count: int, outside: int) -> None:
     """A few classes may differ if quantisation changes some; more may not."""

@@ -20,6 +20,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS / name) for name in ("verdicts", "backends", "")]
 
+import exporter_speed
 import more_nets  # noqa: F401  registers them
 import nets
 import proof
@@ -43,6 +44,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--damaged", type=int, default=1, help="calls with damaged outputs")
     parser.add_argument("--graphs", type=int, default=4, help="faults in graphs, by unit")
     parser.add_argument("--layers", type=int, default=3, help="layers with faults in weights")
+    parser.add_argument("--parts", type=int, default=1,
+                        help="parts of a quantised layer, damaged one by one")  # fmt: skip
+    parser.add_argument("--named", type=int, default=1, metavar="N",
+                        help="ask explain for one fault in N in quantised weights")  # fmt: skip
     parser.add_argument("--count", type=int, help="right outputs and counted faults of a flow")
     parser.add_argument("--save", type=Path, metavar="FILE", help="append the rows, as JSON lines")
     parser.add_argument("--saved", type=Path, nargs="*", default=[], metavar="FILE",
@@ -54,6 +59,8 @@ def main() -> int:
     """Print the tables; return 1 if a fault was accepted or a right program rejected."""
     args = _parser().parse_args()
     warnings.simplefilter("ignore")
+    exporter_speed.keep_imports()
+    exporter_speed.apply()
     saved = args.saved or [path for path in (args.save,) if path and path.exists()]
     rows = [row for path in saved for row in _read(path)]
     if not args.saved:
@@ -80,7 +87,8 @@ def _unit(args: argparse.Namespace, subject: proof.Subject, flow: str) -> Iterat
 def _quantized(args: argparse.Namespace, net: str, weights: str, flow: str) -> Iterator[proof.Row]:
     subject = quantized.Subject(net, weights, flow)
     yield from quantized.right_programs(subject, args.calls)
-    yield from quantized.weight_faults(subject, args.seed, args.layers)
+    yield from quantized.weight_faults(
+        subject, args.seed, args.layers, args.parts, args.named)  # fmt: skip
     yield from quantized.graph_faults(subject, args.seed, args.graphs)
 
 

@@ -243,6 +243,29 @@ def _transpose(weight: np.ndarray) -> None:
         weight[...] = weight[..., ::-1].copy()
 
 
+def _negate_filter(weight: np.ndarray) -> None:
+    weight[_largest(weight)[0]] *= -1
+
+
+def _roll(axis: int) -> Callable[[np.ndarray], None]:
+    def change(weight: np.ndarray) -> None:
+        weight[...] = np.roll(weight, 1, min(axis, weight.ndim - 1))
+
+    return change
+
+
+def _negate(weight: np.ndarray) -> None:
+    weight *= -1
+
+
+def _zero(weight: np.ndarray) -> None:
+    weight[...] = 0
+
+
+def _halve(weight: np.ndarray) -> None:
+    weight //= 2
+
+
 IN_WEIGHTS: dict[str, Callable[[np.ndarray], None]] = {
     "sign of one weight": _flip_sign, "filter zeroed": _zero_filter,
     "filters swapped": _swap_filters, "filter scaled 1 %": _scale_filter,
@@ -251,6 +274,9 @@ IN_WEIGHTS: dict[str, Callable[[np.ndarray], None]] = {
 IN_INTEGERS: dict[str, Callable[[np.ndarray], None]] = {
     "sign of one weight": _flip_sign, "filter zeroed": _zero_filter,
     "filters swapped": _swap_filters, "filter one step off": _step_filter,
+    "filter negated": _negate_filter, "filters rolled": _roll(0), "channels rolled": _roll(1),
+    "weights negated": _negate, "weights zeroed": _zero, "weights halved": _halve,
+    "weight transposed": _transpose,
 }  # fmt: skip
 IN_SCALES: dict[str, Callable[[np.ndarray], None]] = {"scale of a filter off 1 %": _scale_filter}
 """Weights of int8, with a scale for each filter."""

@@ -8,6 +8,7 @@ the judge's.
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -147,7 +148,7 @@ class Subject:
         """Return the right program."""
         key = f"verdicts-{self.net}-{self.weights}-{flow}"
         make = lambda: lowered(copy.deepcopy(self.exported), flow)  # noqa: E731
-        found: bytes = xnnpack_flow.cached(key, nets.__file__, make)
+        found: bytes = xnnpack_flow.cached(key, inspect.getfile(nets.NETS[self.net]), make)
         return found
 
     def call(self, number: int) -> tuple[Any, ...]:

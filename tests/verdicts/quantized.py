@@ -159,12 +159,23 @@ def _bias(program: Any, rng: np.random.Generator) -> list[str] | None:
     for name in rng.permutation(["conv2d", "linear"]):
         node = _pick(program, rng, str(name))
         if node is not None and len(node.args) > 2 and node.args[2] is not None:
-            name = program.graph_signature.inputs_to_parameters[node.args[2].name]
-            values = program.state_dict[name].detach().clone()
-            values[int(rng.integers(len(values)))] += 0.1 * (float(values.std()) or 1.0)
-            program.state_dict[name] = torch.nn.Parameter(values, requires_grad=False)
+            constant = _constant(program, node.args[2])
+            values = program.state_dict[constant].detach().clone()
+            change = 0.1 * (float(values.double().std()) or 1.0)
+            values[int(rng.integers(len(values)))] += (
+                change if values.is_floating_point() else max(round(change), 1))  # fmt: skip
+            program.state_dict[constant] = torch.nn.Parameter(values, requires_grad=False)
             return [layer for layer in (module_of(node),) if layer]
     return None
+
+
+def _constant(program: Any, node: Any) -> str:
+    """Return the name of the parameter or buffer that a node is, or dequantises."""
+    while node.op != "placeholder":
+        node = node.args[0]
+    signature = program.graph_signature
+    name: str = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}[node.name]
+    return name
 
 
 def _appended(change: Callable[[Any, Any, float], Any]) -> Editor:
@@ -236,33 +247,74 @@ def right_programs(subject: Subject, calls: int) -> Iterator[proof.Row]:
         yield proof.Row(subject.net, subject.weights, subject.flow.name, "right", "", size, verdict)
 
 
-def _row(subject: Subject, name: str, data: bytes, layers: list[str]) -> proof.Row:
+def _row(subject: Subject, name: str, data: bytes, layers: list[str], is_asked: bool = True
+         ) -> proof.Row:  # fmt: skip
+    """Return the verdict on a program; `is_asked`: and whether `explain` names the layer."""
     verdict, size = subject.check(data)
-    asked = size > proof.TEN and layers and verdict != "refused"
+    asked = is_asked and size > proof.TEN and layers and verdict != "refused"
     named = proof.is_named(subject, data, layers) if asked else None
     return proof.Row(subject.net, subject.weights, subject.flow.name, "quantised", name, size,
                      verdict, ", ".join(layers), named)  # fmt: skip
 
 
-def weight_faults(subject: Subject, seed: int, count: int) -> Iterator[proof.Row]:
-    """Yield the verdicts on programs with damaged int8 weights or scales."""
+def weight_faults(
+    subject: Subject, seed: int, count: int, parts: int = 1, named: int = 1
+) -> Iterator[proof.Row]:
+    """Yield the verdicts on programs with damaged int8 weights or scales.
+
+    Args:
+        count: The number of layers.
+        parts: Each fault is planted in all filters of a layer, in all but the first part of them,
+            and so on.
+        named: The layer is asked for of one fault in so many.
+    """
     rng = np.random.default_rng(seed)
-    weights = [node for node in subject.source.graph.nodes if faults.operator(node) == PER_CHANNEL]
-    constants = subject.source.state_dict
-    names = subject.source.graph_signature.inputs_to_buffers
-    done = 0
+    weights = list(filter(_is_weight, subject.source.graph.nodes))
+    done = planted = 0
     for at in rng.permutation(len(weights)):
         node = weights[at]
-        tables = (faults.IN_INTEGERS, faults.IN_SCALES)
-        places = [faults.placed(subject.data, "", constants[names[arg.name]].numpy())
-                  for arg in node.args[:2]]  # fmt: skip
-        if done == count or node.args[3] != 0 or None in places:
+        pairs = [(_placed(subject, arg), table) for arg, table in zip(node.args[:2], TABLES)]
+        placed = [(place, table) for place, table in pairs if place is not None]
+        if done == count or not placed or placed[0][1] is not faults.IN_INTEGERS:
             continue
         done += 1
-        for place, table in zip(places, tables):
-            assert place is not None
+        for place, name, change in _changes(placed, parts):
+            wrong = place.changed(subject.data, change)
+            if wrong != subject.data:
+                planted += 1
+                yield _row(subject, name, wrong, _around(node), planted % named == 0)
+
+
+def _is_weight(node: Any) -> bool:
+    """Return True if a node dequantises an int8 constant, by tensor or by filter."""
+    by_filter = faults.operator(node) == PER_CHANNEL and node.args[3] == 0
+    if not by_filter and faults.operator(node) != PER_TENSOR:
+        return False
+    return node.args[0].op == "placeholder" and node.args[0].meta["val"].dtype == torch.int8
+
+
+TABLES = (faults.IN_INTEGERS, faults.IN_SCALES)
+"""Faults of the first two arguments of `dequantize_per_channel`; scales by tensor are numbers."""
+
+
+def _placed(subject: Subject, node: Any) -> faults.Placed | None:
+    """Return the place of a weight or of its scales in the program; None if the flow changes them
+    on the way (to multipliers and shifts), they occur twice, or are a number by tensor."""
+    if not hasattr(node, "op"):
+        return None
+    value = subject.source.state_dict[_constant(subject.source, node)].numpy()
+    return faults.placed(subject.data, "", value) if value.ndim in faults.LAYOUTS else None
+
+
+def _changes(
+    placed: Sequence[tuple[faults.Placed, dict[str, Any]]], parts: int
+) -> Iterator[tuple[faults.Placed, str, Callable[[np.ndarray], None]]]:
+    """Yield the faults of some weights, each in as many parts of the filters."""
+    for place, table in placed:
+        filters = place.value.shape[place.axes[0]]
+        for start in sorted({filters * part // parts for part in range(parts)}):
             for name, change in table.items():
-                yield _row(subject, name, place.changed(subject.data, change), _around(node))
+                yield place, name, lambda weight, s=start, c=change: c(weight[s:])
 
 
 def graph_faults(subject: Subject, seed: int, most: int) -> Iterator[proof.Row]:

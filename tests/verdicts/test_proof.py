@@ -13,10 +13,12 @@ pytest.importorskip("executorch")
 import proof
 import quantized
 import rates
+from executorch_c.check import flows
 from executorch_c.compare import tolerance
 
 FLOWS = ("portable", "xnnpack")
-QUANTISED = ("xnnpack-int8", "xnnpack-dynamic")
+DELEGATED = ("vulkan", "coreml", "openvino", "tosa", "vgf", "native")
+QUANTISED = ("xnnpack-int8", "xnnpack-dynamic", "ethos-u55", "cortex-m", "cadence")
 SAMPLE = [("mlp", "fresh"), ("unet", "trained"), ("gpt_masked_logit", "trained")]
 
 
@@ -46,6 +48,24 @@ def test_faults_in_programs_are_found_and_named(subject: proof.Subject, flow: st
     assert not [row for row in rows if row.named is False]
 
 
+def _require(flow: str) -> None:
+    if not flows.FLOWS[flow].is_installed:
+        pytest.skip(f"no {', '.join(flows.FLOWS[flow].packages)}")
+
+
+@pytest.mark.sweep(len(DELEGATED))
+@pytest.mark.parametrize("flow", DELEGATED)
+def test_verdicts_on_delegates(flow: str) -> None:
+    """Right outputs match; faults in outputs and weights are found, and their layers named."""
+    _require(flow)
+    subject = proof.Subject("mlp", "trained")
+    rows = list(proof.right_programs(subject, flow, 3))
+    assert [row.verdict for row in rows] == ["match"] * (len(proof.VARIANTS) + 2)
+    wrong = [*proof.output_faults(subject, flow, 1), *proof.weight_faults(subject, flow, 1, 1)]
+    assert sum(row.counts for row in wrong) > 20 and not any(row.is_accepted for row in wrong)
+    assert any(row.named for row in wrong) and not any(row.named is False for row in wrong)
+
+
 def test_stale_state_is_found() -> None:
     """Also after the other faults, which run the model too."""
     subject = proof.Subject("kv_cache", "trained")
@@ -54,12 +74,14 @@ def test_stale_state_is_found() -> None:
     assert [(row.fault, row.verdict) for row in rows] == [("not reset", "differ")]
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(len(QUANTISED))
 @pytest.mark.parametrize("flow", QUANTISED)
 def test_faults_in_quantised_programs_are_found(flow: str) -> None:
+    _require(flow)
     subject = quantized.Subject("mlp", "trained", flow)
     assert [row.verdict for row in quantized.right_programs(subject, 3)] == ["match"] * 3
-    rows = [*quantized.weight_faults(subject, 0, 2), *quantized.graph_faults(subject, 0, 3)]
+    rows = [*quantized.weight_faults(subject, 0, 2, named=4),
+            *quantized.graph_faults(subject, 0, 2)]  # fmt: skip
     counted = [row for row in rows if row.counts]
     assert counted and not [row for row in counted if row.verdict == "match"]
     assert any(row.named for row in rows) and not [row for row in rows if row.named is False]
@@ -84,7 +106,7 @@ def test_a_filter_of_a_dynamically_quantised_layer() -> None:
     ties."""
     subject = quantized.Subject("detector", "trained", "xnnpack-dynamic")
     rows = list(quantized.weight_faults(subject, 0, 1))
-    assert len(rows) == 5 and all(row.verdict == "differ" for row in rows)
+    assert len(rows) == 12 and all(row.verdict == "differ" for row in rows)
     assert not [row for row in rows if row.named is False]
 
 
