@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -349,9 +349,10 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def fresh(module: Any) -> Any:
-    """Return a copy of a module that shares parameters and has its own buffers."""
-    return copy.deepcopy(module, {id(p): p for p in module.parameters()})
+def fresh(module: Any, replaced: Mapping[int, Any] | None = None) -> Any:
+    """Return a copy of a module that shares parameters and has its own buffers; `replaced` are
+    other tensors, by the ids of those that they replace."""
+    return copy.deepcopy(module, {id(p): p for p in module.parameters()} | dict(replaced or {}))
 
 
 def export(model: Any, call: Call, dynamic_shapes: Any) -> Any:

@@ -3,7 +3,6 @@ limits of the outputs are a sample for each slice in each pass."""
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -149,34 +148,41 @@ def _normalized(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     return (found, x.new_empty(0), x.new_empty(0)) if has_three else found
 
 
+def like(tensor: Any, value: Any) -> Any:
+    """Return a value in the place of a tensor: a parameter for a parameter."""
+    is_parameter = isinstance(tensor, torch.nn.Parameter)
+    return torch.nn.Parameter(value, requires_grad=False) if is_parameter else value
+
+
 class Differentiable:
-    """A copy of a model whose parameters, buffers and inputs have gradients."""
+    """A model whose parameters, buffers and inputs have gradients."""
 
     def __init__(self, eager: Eager, frozen: Sequence[str], wide: bool, plain: bool) -> None:
         """`frozen` are the buffers that calls change; `wide` computes halves in float32; a `plain`
         model runs without a mode (torch.cond needs it), and its buffers have no gradient."""
         self.eager, self.wide, self.watch = eager, wide, _Watch()
         self.mode = nullcontext() if plain else self.watch
-        leaves = {}
-        for parameter in eager.model.parameters():
-            value = self._widened(parameter.detach())
-            floating = value.is_floating_point()
-            leaves[id(parameter)] = torch.nn.Parameter(value, requires_grad=floating)
-        self.module = copy.deepcopy(eager.model, leaves)
         self.weights: dict[str, Slices] = {}
-        for name, leaf in self.module.named_parameters():
-            if leaf.is_floating_point():
-                self.weights[name] = Slices.of(leaf, leaf)
-        for name, buffer in list(self.module.named_buffers()):
-            if buffer.is_floating_point():
-                self._buffer(name, buffer, not plain and name not in frozen)
+        self._leaves: dict[int, Any] = {}
+        """Leaves by the ids of the model's tensors."""
+        self._states: list[Any] = []
+        """Buffers of the model without a gradient."""
+        for name, parameter in eager.model.named_parameters():
+            self._add(name, parameter)
+        for name, buffer in eager.model.named_buffers():
+            if buffer.is_floating_point() and not plain and name not in frozen:
+                self._add(name, buffer)
+            else:
+                self._states.append(buffer)
         self.inputs: dict[int, Slices] = {}
 
-    def _buffer(self, name: str, buffer: Any, is_weight: bool) -> None:
-        path, _, last = name.rpartition(".")
-        leaf = self._widened(buffer.detach().clone()).requires_grad_(is_weight)
-        self.module.get_submodule(path)._buffers[last] = leaf
-        if is_weight:
+    def _add(self, name: str, tensor: Any) -> None:
+        """Make a leaf of a parameter or buffer of floats."""
+        if tensor.is_floating_point():
+            value = self._widened(tensor.detach())
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            leaf = like(tensor, value if is_parameter else value.clone()).requires_grad_()
+            self._leaves[id(tensor)] = leaf
             self.weights[name] = Slices.of(leaf, leaf)
 
     def _widened(self, value: Any) -> Any:
@@ -185,9 +191,9 @@ class Differentiable:
 
     def outputs(self, case: CallSequence) -> tuple[list[list[Any]], list[tuple[int, Any]]]:
         """Return the outputs of each call, with gradients, and the inputs with theirs."""
-        leaves = {id(one.tensor): one.tensor for one in self.weights.values()}
-        leaves |= {id(p): p for p in self.module.parameters()}
-        module, found, given = copy.deepcopy(self.module, leaves), [], list[tuple[int, Any]]()
+        states = {id(one): self._widened(one.detach().clone()) for one in self._states}
+        module, found = self.eager.copies.fresh(self._leaves | states), []
+        given = list[tuple[int, Any]]()
         with torch.enable_grad(), self.mode, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for call in case.calls:

@@ -79,6 +79,10 @@ class Plan:
             return pool.submit(self.exported.module).result()
 
     @cached_property
+    def _graph(self) -> Eager:
+        return Eager(self._module)
+
+    @cached_property
     def _guards(self) -> Any:
         """Return the exported program's assertions about inputs, as a function."""
         return getattr(self._module, "_guards_fn", None) if self.exported is not None else None
@@ -89,7 +93,7 @@ class Plan:
             if self._guards is not None:
                 self._guards(*leaves(call))
             if self._reads_numbers:
-                Eager(self._module)([call])
+                self._graph([call])
         except Exception as error:
             return first_line(error)
         return None

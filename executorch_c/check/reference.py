@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from executorch_c._arrays import as_array
-from executorch_c.check.flows import Call, fresh
+from executorch_c.check.flows import Call
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import flatten, names_of
 
@@ -27,7 +27,10 @@ class Eager:
     are the new values of inputs that it changes in place, as in an exported program."""
 
     def __init__(self, model: Any) -> None:
+        from executorch_c.check.copies import Copies
+
         self.model = model
+        self.copies = Copies(model)
         self.names: list[str | None] = []
         """Names of the outputs of the last call: keys, if the model returns dicts."""
         self.watched: tuple[str, ...] = ()
@@ -36,13 +39,15 @@ class Eager:
         """Outputs of those of the last calls that did not raise."""
 
     def __call__(
-        self, calls: Sequence[Call], mode: RandomRounding | None = None
-    ) -> list[list[Any]]:
-        """Return the outputs of calls in a row; `mode` rounds at random."""
+        self, calls: Sequence[Call], mode: RandomRounding | None = None,
+        replaced: Mapping[int, Any] | None = None,
+    ) -> list[list[Any]]:  # fmt: skip
+        """Return the outputs of calls in a row; `mode` rounds at random, `replaced` are other
+        weights, by the ids of those that they replace."""
         import torch
         from torch.utils import _pytree
 
-        module = fresh(self.model)
+        module = self.copies.fresh(replaced)
         outputs = self.completed = []
         with torch.no_grad():
             for call in calls:
@@ -77,7 +82,7 @@ class Eager:
 
     def changed_buffers(self, call: Call) -> list[str]:
         """Return the names of the buffers that a call changes."""
-        module = fresh(self.model)
+        module = self.copies.fresh()
         return list(_changes(module, call))
 
     def unread(self, calls: Sequence[Call], names: Sequence[str]) -> list[str]:
@@ -103,7 +108,7 @@ class Eager:
         import torch
         from torch.utils import _pytree
 
-        module = fresh(self.model)
+        module = self.copies.fresh()
         for call in calls:
             results = list[Any]()
             changed = _changes(module, call, results)

@@ -12,6 +12,7 @@ from executorch_c.check import flows
 from executorch_c.check.cases import CallSequence, leaves
 
 if TYPE_CHECKING:
+    from executorch_c.check.copies import Copies
     from executorch_c.check.flows import Call
     from executorch_c.check.plan import Plan
     from executorch_c.check.result import CheckedCase
@@ -54,17 +55,20 @@ class Search:
         self.tried = self.news = 0
         self._finite: Any = None
         self._module: Any = None
+        self._copies: Copies | None = None
         self.reached: Reached | None = None
         with suppress(Exception):  # without a graph, inputs are drawn without a guide
             self._watch(plan)
 
     def _watch(self, plan: Plan) -> None:
+        from executorch_c.check.copies import Copies
         from executorch_c.check.watch import Reached
 
         exported = plan.exported
         if exported is None:
             exported = flows.export(plan.eager.model, plan.example, None)
         self._module, self.reached = exported.module(), Reached()
+        self._copies = Copies(self._module)
 
     def _number(self, count: int) -> int:
         import torch
@@ -169,12 +173,12 @@ class Search:
 
         if self.plan.refused(call) is not None:
             return None
-        if self._module is None or self.reached is None:
+        if self._copies is None or self.reached is None:
             return True
         self.reached.fresh = 0
         try:
             with torch.no_grad():
-                outputs = Watch(flows.fresh(self._module), self.reached).run(*leaves(call))
+                outputs = Watch(self._copies.fresh(), self.reached).run(*leaves(call))
         except Exception:
             return None
         if not _is_finite(outputs) and _is_finite(self._of_example()):
@@ -184,10 +188,10 @@ class Search:
     def _of_example(self) -> Any:
         import torch
 
-        if self._finite is None:
+        if self._finite is None and self._copies is not None:
             with torch.no_grad():
                 args, kwargs = self.plan.example
-                self._finite = flows.fresh(self._module)(*args, **kwargs)
+                self._finite = self._copies.fresh()(*args, **kwargs)
         return self._finite
 
     def cases(self, say: Callable[[str], None]) -> Iterator[CheckedCase]:

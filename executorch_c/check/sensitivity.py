@@ -12,7 +12,6 @@ few are tried: the weight is changed, eager runs, and the judge's own rule decid
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from torch.utils import _pytree
 from executorch_c._arrays import Array, as_array
 from executorch_c.check import untested
 from executorch_c.check.cases import CallSequence
-from executorch_c.check.gradients import Differentiable
+from executorch_c.check.gradients import Differentiable, like
 from executorch_c.check.noise import samples
 from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
@@ -60,19 +59,18 @@ class Trials:
         """Return the outputs of a case with wrong slices of weights, and wrong inputs; the weight
         named `ones` has ones."""
         model = self.eager.model
-        wrong = {id(_tensor(model, name)) for name in [*weights, *filter(None, [ones])]}
-        module = copy.deepcopy(model, {id(p): p for p in model.parameters() if id(p) not in wrong})
+        replaced = {}
         with torch.no_grad():
             for name, mask in weights.items():
-                value = _tensor(module, name)
+                value = _tensor(model, name)
                 factor = 1 + ERROR * torch.from_numpy(mask.astype(np.float64))
-                value.mul_(factor.reshape(-1, *[1] * (value.ndim - 1)).to(value.dtype)
-                           if value.ndim else factor[0].to(value.dtype))  # fmt: skip
+                factor = factor.reshape(-1, *[1] * (value.ndim - 1)) if value.ndim else factor[0]
+                replaced[id(value)] = like(value, value.detach() * factor.to(value.dtype))
             if ones:
-                _tensor(module, ones).fill_(1.0)
-        other = Eager(module)
-        other.watched = self.eager.watched
-        return other([_wrong(call, inputs) for call in self.cases[number].case.calls])
+                value = _tensor(model, ones)
+                replaced[id(value)] = like(value, torch.ones_like(value))
+        calls = [_wrong(call, inputs) for call in self.cases[number].case.calls]
+        return self.eager(calls, replaced=replaced)
 
     def is_found(
         self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = ()
@@ -369,7 +367,7 @@ def _power(
     weights, model = found.model.weights, found.model
     looked_up = {name for name, one in weights.items() if id(one.tensor) in model.watch.embeddings}
     lines = [f"{name} is 0" for name in found.zeros()]
-    lines += untested.sentences(weights, model.module, looked_up)
+    lines += untested.sentences(weights, model.eager.model, looked_up)
     inputs = {names[i] if i < len(names) else f"input {i}": one for i, one in model.inputs.items()}
     lines += [f"{name} changes no output" for name, one in inputs.items() if one.is_untested]
     lines += unvaried
