@@ -162,7 +162,7 @@ def test_other_delegates_are_not_run() -> None:
 def test_text_is_not_sent() -> None:
     official_side = Official(True, 1.0)
     with pytest.raises(official.Unavailable, match="no text"):
-        engines._packed("text", None)
+        engines.as_sent("text", None)
     official_side.close()
 
 
