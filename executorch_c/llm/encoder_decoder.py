@@ -60,6 +60,7 @@ class EncoderDecoder(TextRunner):
                              "positions)")  # fmt: skip
         self._encoder: Method = self.program.load_method(ENCODER, **self._options)
         self._hidden: Array | None = None
+        self._encoded: Array | None = None
         constants = _signature.read_constants(self.program)
         integer, integers = _signature.integer, _signature.integers
         return _signature.TextSignature(
@@ -104,7 +105,7 @@ class EncoderDecoder(TextRunner):
     def _encode(self, given: Array) -> Array:
         """Encode an input and return the encoder's output; the decoder keeps its state."""
         hidden: Array = self._encoder.execute([given])[0]
-        self._hidden = hidden
+        self._hidden, self._encoded = hidden, given
         return hidden
 
     def _inputs(self, call: _signature.Call, ids: Sequence[int], start: int) -> list[Array]:

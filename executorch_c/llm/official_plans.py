@@ -48,7 +48,7 @@ class OfficialPlans(OfficialProgram):
         super().__init__(asked, OFFICIAL_SECONDS if seconds is None else seconds)
         self._is_given = seconds is not None
         self._pending: OfficialRun | None = None
-        self._is_located = False
+        self._is_located = self._has_kept = False
 
     def open(self, runner: TextRunner, seconds_of_call: float) -> None:
         """Take the program of the check; `seconds_of_call`: time of a call in this runtime."""
@@ -119,11 +119,13 @@ class OfficialPlans(OfficialProgram):
             return self.failed(reply, self._limit)
         rows = np.concatenate([states_of(as_array(unwired(one))) for one in reply.outputs])
         agreement, about = judged(rows)
+        kept = () if is_right or self._has_kept else (rows,)  # for `find_fault`
+        self._has_kept = self._has_kept or bool(kept)
         if agreement.first is None:
-            return OfficialRun("match", actual=(rows,))
+            return OfficialRun("match", actual=kept)
         what = "the encoder's output" if plan.case == "encoder" else "logits"
         where = self._located(plan, agreement) if is_right else ""
-        return OfficialRun("differ", about, None, (rows,), where, what)
+        return OfficialRun("differ", about, None, kept, where, what)
 
     def drop(self) -> None:
         """Wait for the plan that was begun, and leave its results."""

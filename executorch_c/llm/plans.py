@@ -109,8 +109,9 @@ def calls_of(plan: Plan, runner: TextRunner) -> Iterator[tuple[Action, str, list
     signature, at = runner.signature, 0
     for action, known in zip(plan.actions, plan.known()):
         if action.kind == "encode":
-            perform(action, runner)
-            assert action.value is not None
+            assert action.value is not None and isinstance(runner, EncoderDecoder)
+            if runner._encoded is not action.value:
+                perform(action, runner)
             yield action, ENCODER, [action.value]
         elif action.kind == "feed":
             ids, start = (action.tokens, at) if signature.has_cache else (known, 0)
