@@ -18,7 +18,7 @@ bool ecx_crosses_page(const void *at, size_t size);
 
 void ecx_data_close(const ec_host *host, ecx_data *data);
 
-/* Converts bfloat16 values to float32. */
-uint32_t ecx_widen(const ecx_call *c, ecx_data *data);
+/* Converts bfloat16 or float16 values to float32. */
+uint32_t ecx_widen(const ecx_call *c, ecx_data *data, bool is_float16);
 
 #endif

@@ -4,6 +4,7 @@
 #include "call.h"
 #include "define.h"
 #include "graph.h"
+#include "values.h"
 
 /* XNNPACK deprecates these in one revision and keeps them in the next. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -23,7 +24,29 @@ uint32_t ecx_define_convert(ecx_builder *b, const ecx_node *n) {
   return define_unary(b, n, xnn_unary_convert, NULL);
 }
 
+/* Defines the result as NaN, as PyTorch does for bounds that are NaN: the sum of `in` and NaN. */
+static uint32_t define_nan(const ecx_builder *b, const ecx_node *n, uint32_t in) {
+  /* XNNPACK reads beyond the element. */
+  static const _Alignas(16) uint32_t nan32[8] = {0x7fc00000u};
+  static const _Alignas(16) uint16_t nan16[16] = {0x7e00u};
+  const ecx_value *out = ecx_out(b->graph, n, 0);
+  const bool is_half = out->dtype == ECX_fp16;
+  uint32_t id;
+  if (out->scheme != ECX_PLAIN)
+    return ecx_fail_node(b->c, n, EC_BACKEND_INVALID_PROGRAM, "bounds %g and %g of integers",
+                         n->min, n->max);
+  enum xnn_status status = xnn_define_tensor_value(
+      b->subgraph, is_half ? xnn_datatype_fp16 : xnn_datatype_fp32, 0, NULL,
+      is_half ? (const void *)nan16 : (const void *)nan32, XNN_INVALID_VALUE_ID, 0, &id);
+  if (!status)
+    status = xnn_define_binary(b->subgraph, xnn_binary_add, NULL, in, id, ecx_out_id(b, n, 0), 0);
+  return DONE(b, n, "xnn_define_binary", status);
+}
+
+static bool has_nan_bounds(const ecx_node *n) { return n->min != n->min || n->max != n->max; }
+
 uint32_t ecx_define_clamp(ecx_builder *b, const ecx_node *n) {
+  if (has_nan_bounds(n)) return define_nan(b, n, ecx_in_id(b, n, 0));
   const union xnn_unary_params params = {.clamp = {n->min, n->max}};
   return define_unary(b, n, xnn_unary_clamp, &params);
 }
@@ -51,7 +74,16 @@ uint32_t ecx_define_binary(ecx_builder *b, const ecx_node *n) { return define_bi
 
 uint32_t ecx_define_clamped_binary(ecx_builder *b, const ecx_node *n) {
   const struct xnn_binary_params params = {n->min, n->max};
-  return define_binary(b, n, &params);
+  const ecx_value *out = ecx_out(b->graph, n, 0);
+  uint32_t id = XNN_INVALID_VALUE_ID;
+  if (!has_nan_bounds(n)) return define_binary(b, n, &params);
+  enum xnn_status status =
+      xnn_define_tensor_value(b->subgraph, ecx_dtypes[out->dtype].as, out->shape.rank,
+                              out->shape.dims, NULL, XNN_INVALID_VALUE_ID, 0, &id);
+  if (!status)
+    status = xnn_define_binary(b->subgraph, (enum xnn_binary_operator)n->kind->argument, NULL,
+                               ecx_in_id(b, n, 0), ecx_in_id(b, n, 1), id, n->flags);
+  return status ? DONE(b, n, "xnn_define_binary", status) : define_nan(b, n, id);
 }
 
 uint32_t ecx_define_softmax(ecx_builder *b, const ecx_node *n) {
@@ -101,6 +133,7 @@ uint32_t ecx_define_slice(ecx_builder *b, const ecx_node *n) {
 
 uint32_t ecx_define_pad(ecx_builder *b, const ecx_node *n) {
   size_t before[XNN_MAX_TENSOR_DIMS], after[XNN_MAX_TENSOR_DIMS];
+  if (!ecx_in(b->graph, n, 0)->shape.rank) return ecx_define_copy(b, n);
   return DONE(b, n, "xnn_define_static_constant_pad",
               xnn_define_static_constant_pad(
                   b->subgraph, sizes(n, ECX_Pad_before, before), sizes(n, ECX_Pad_after, after),

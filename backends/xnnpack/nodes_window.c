@@ -11,24 +11,26 @@
 #define POOL(field) ECX_PARAM(n, Pooling, field)
 
 uint32_t ecx_define_conv(ecx_builder *b, const ecx_node *n) {
+  const ecx_padding p = ecx_padding_of(b->graph, n);
   return DONE(b, n, "xnn_define_convolution_2d",
               xnn_define_convolution_2d(
-                  b->subgraph, P(padding_top), P(padding_right), P(padding_bottom), P(padding_left),
+                  b->subgraph, p.top, p.right, p.bottom, p.left,
                   P(kernel_height), P(kernel_width), P(stride_height), P(stride_width),
                   P(dilation_height), P(dilation_width), P(groups), P(group_input_channels),
                   P(group_output_channels), n->min, n->max, ecx_in_id(b, n, 0), ecx_in_id(b, n, 1),
-                  ecx_in_id(b, n, 2), ecx_out_id(b, n, 0), n->flags));
+                  ecx_in_id(b, n, 2), ecx_out_id(b, n, 0), p.flags));
 }
 
 uint32_t ecx_define_depthwise_conv(ecx_builder *b, const ecx_node *n) {
+  const ecx_padding p = ecx_padding_of(b->graph, n);
   return DONE(b, n, "xnn_define_depthwise_convolution_2d",
               xnn_define_depthwise_convolution_2d(
-                  b->subgraph, P(padding_top), P(padding_right), P(padding_bottom), P(padding_left),
+                  b->subgraph, p.top, p.right, p.bottom, p.left,
                   P(kernel_height), P(kernel_width), P(stride_height), P(stride_width),
                   P(dilation_height), P(dilation_width),
                   P(group_output_channels) / P(group_input_channels), P(groups), n->min, n->max,
                   ecx_in_id(b, n, 0), ecx_in_id(b, n, 1), ecx_in_id(b, n, 2), ecx_out_id(b, n, 0),
-                  n->flags));
+                  p.flags));
 }
 
 uint32_t ecx_define_deconv(ecx_builder *b, const ecx_node *n) {
@@ -58,8 +60,8 @@ static enum xnn_status define_between(const ecx_builder *b, const ecx_node *n, c
 /* Pads the input of a pooling, of shape `s`, with the lowest number. */
 static uint32_t define_padded(const ecx_builder *b, const ecx_node *n, ecx_shape *s,
                               uint32_t *id) {
-  const size_t before[] = {0, POOL(padding_top), POOL(padding_left), 0};
-  const size_t after[] = {0, POOL(padding_bottom), POOL(padding_right), 0};
+  const ecx_padding p = ecx_padding_of(b->graph, n);
+  const size_t before[] = {0, p.top, p.left, 0}, after[] = {0, p.bottom, p.right, 0};
   for (size_t d = 0; d < s->rank; d++) s->dims[d] += before[d] + after[d];
   enum xnn_status status = define_between(b, n, s, id);
   if (!status)
@@ -113,7 +115,9 @@ static uint32_t define_strided(const ecx_builder *b, const ecx_node *n, const ec
 }
 
 uint32_t ecx_define_max_pooling(ecx_builder *b, const ecx_node *n) {
-  const bool apart = ecx_pads_apart(n);
+  const ecx_padding p = ecx_padding_of(b->graph, n);
+  const bool is_padded = p.top || p.right || p.bottom || p.left;
+  const bool apart = ecx_pads_apart(n) || (p.flags != n->flags && is_padded);
   ecx_shape s = ecx_in(b->graph, n, 0)->shape;
   uint32_t id = ecx_in_id(b, n, 0);
   if (apart) ECX_TRY(define_padded(b, n, &s, &id));
@@ -123,23 +127,47 @@ uint32_t ecx_define_max_pooling(ecx_builder *b, const ecx_node *n) {
   }
   return DONE(b, n, "xnn_define_max_pooling_2d",
               xnn_define_max_pooling_2d(
-                  b->subgraph, apart ? 0 : POOL(padding_top), apart ? 0 : POOL(padding_right),
-                  apart ? 0 : POOL(padding_bottom), apart ? 0 : POOL(padding_left),
+                  b->subgraph, apart ? 0 : p.top, apart ? 0 : p.right, apart ? 0 : p.bottom,
+                  apart ? 0 : p.left,
                   POOL(pooling_height), POOL(pooling_width), POOL(stride_height),
                   POOL(stride_width), POOL(dilation_height), POOL(dilation_width), n->min, n->max,
                   id, ecx_out_id(b, n, 0), n->flags));
 }
 
 uint32_t ecx_define_average_pooling(ecx_builder *b, const ecx_node *n) {
+  const ecx_padding p = ecx_padding_of(b->graph, n);
   return DONE(b, n, "xnn_define_average_pooling_2d",
               xnn_define_average_pooling_2d(
-                  b->subgraph, POOL(padding_top), POOL(padding_right), POOL(padding_bottom),
-                  POOL(padding_left), POOL(pooling_height), POOL(pooling_width),
-                  POOL(stride_height), POOL(stride_width), n->min, n->max, ecx_in_id(b, n, 0),
-                  ecx_out_id(b, n, 0), n->flags));
+                  b->subgraph, p.top, p.right, p.bottom, p.left, POOL(pooling_height),
+                  POOL(pooling_width), POOL(stride_height), POOL(stride_width), n->min, n->max,
+                  ecx_in_id(b, n, 0), ecx_out_id(b, n, 0), p.flags));
+}
+
+/* Defines integers of the shape of `like`. */
+static enum xnn_status define_bytes(const ecx_builder *b, const ecx_shape *like, uint32_t *id) {
+  return xnn_define_quantized_tensor_value(b->subgraph, xnn_datatype_quint8, 0, 1.0f, like->rank,
+                                           like->dims, NULL, XNN_INVALID_VALUE_ID, 0, id);
+}
+
+/* Defines the maxima of windows of one element, which XNNPACK refuses: a copy, and indices that are
+ * 0, whatever the elements are (NaN, too): integers between 0 and 0. */
+static uint32_t define_argmax_of_one(ecx_builder *b, const ecx_node *n) {
+  const ecx_shape *s = &ecx_in(b->graph, n, 0)->shape;
+  const union xnn_unary_params none = {.clamp = {0.0f, 0.0f}};
+  const uint32_t in = ecx_in_id(b, n, 0);
+  uint32_t bytes, zeros;
+  enum xnn_status status = xnn_define_copy(b->subgraph, in, ecx_out_id(b, n, 0), 0);
+  if (!status) status = define_bytes(b, s, &bytes);
+  if (!status) status = define_bytes(b, s, &zeros);
+  if (!status) status = define_conversion(b, in, bytes);
+  if (!status) status = xnn_define_unary(b->subgraph, xnn_unary_clamp, &none, bytes, zeros, 0);
+  if (!status) status = define_conversion(b, zeros, ecx_out_id(b, n, 1));
+  return DONE(b, n, "xnn_define_copy", status);
 }
 
 uint32_t ecx_define_argmax_pooling(ecx_builder *b, const ecx_node *n) {
+  if (ECX_PARAM(n, ArgMaxPooling, pooling_height) * ECX_PARAM(n, ArgMaxPooling, pooling_width) == 1)
+    return define_argmax_of_one(b, n);
   return DONE(b, n, "xnn_define_argmax_pooling_2d",
               xnn_define_argmax_pooling_2d(
                   b->subgraph, ECX_PARAM(n, ArgMaxPooling, padding_top),

@@ -151,6 +151,8 @@ static uint32_t read_bounds(const reader *r, ec_fb_table table, ecx_node *n) {
   ec_fb_table bounds = ec_fb_child(table, ECX_Node_min_max);
   n->min = bounds ? ec_fb_f32(bounds, ECX_MinMax_min) : -__builtin_inff();
   n->max = bounds ? ec_fb_f32(bounds, ECX_MinMax_max) : __builtin_inff();
+  if (n->kind->fusion == ECX_FUSION_ALONE || n->kind->fusion == ECX_FUSION_CLAMP)
+    if (n->min != n->min || n->max != n->max) return EC_BACKEND_OK; /* as NaN: ecx_define_clamp */
   /* As torch.clamp does: */
   if (n->kind->fusion != ECX_FUSION_CLAMPED && n->min > n->max) n->min = n->max;
   if (n->min <= n->max) return EC_BACKEND_OK;
@@ -209,6 +211,9 @@ static uint32_t read_nodes(const reader *r) {
 
 static uint32_t check_nodes(const reader *r) {
   ecx_graph *g = r->graph;
+  /* Twice: a filter may be that of an earlier node, too. */
+  for (uint32_t i = 0; i < 2 * g->node_count; i++)
+    ECX_TRY(ecx_widen_weights(r->c, g, &g->nodes[i % g->node_count]));
   for (uint32_t i = 0; i < g->node_count; i++) ECX_TRY(ecx_check_types(r->c, g, &g->nodes[i]));
   for (uint32_t i = 0; i < g->output_count; i++)
     if (g->values[g->outputs[i]].producer == ECX_NONE)

@@ -94,7 +94,7 @@ uint32_t ecx_shape_reshape(const ecx_call *c, const ecx_graph *g, const ecx_node
                 text_of(in, from), text_of(out, to), (unsigned)dims.count);
 }
 
-/* XNNPACK interprets size 0 as the whole dimension. */
+/* XNNPACK interprets size 0 at the start as the whole dimension; elsewhere it has no elements. */
 uint32_t ecx_shape_slice(const ecx_call *c, const ecx_graph *g, const ecx_node *n, ecx_shape *out) {
   const ecx_shape *in = &ecx_in(g, n, 0)->shape;
   ec_fb_vec offsets, sizes;
@@ -103,10 +103,10 @@ uint32_t ecx_shape_slice(const ecx_call *c, const ecx_graph *g, const ecx_node *
   out->rank = in->rank;
   for (size_t d = 0; d < in->rank; d++) {
     size_t offset = item(offsets, d), size = item(sizes, d);
-    if (!ec_in_range(offset, size ? size : in->dims[d], in->dims[d]))
+    out->dims[d] = size || offset ? size : in->dims[d];
+    if (!ec_in_range(offset, out->dims[d], in->dims[d]))
       return REFUSE(c, n, "%zu elements at %zu of dimension %zu, which has %zu", size, offset, d,
                     in->dims[d]);
-    out->dims[d] = size ? size : in->dims[d];
   }
   return EC_BACKEND_OK;
 }
@@ -114,9 +114,12 @@ uint32_t ecx_shape_slice(const ecx_call *c, const ecx_graph *g, const ecx_node *
 uint32_t ecx_shape_pad(const ecx_call *c, const ecx_graph *g, const ecx_node *n, ecx_shape *out) {
   const ecx_shape *in = &ecx_in(g, n, 0)->shape;
   ec_fb_vec before, after;
+  out->rank = in->rank;
+  if (!in->rank && !ec_fb_vector(n->params, ECX_Pad_before).count &&
+      !ec_fb_vector(n->params, ECX_Pad_after).count)
+    return EC_BACKEND_OK; /* a copy */
   ECX_TRY(one_per_dim(c, g, n, ECX_Pad_before, "paddings before", &before));
   ECX_TRY(one_per_dim(c, g, n, ECX_Pad_after, "paddings after", &after));
-  out->rank = in->rank;
   for (size_t d = 0; d < in->rank; d++)
     out->dims[d] = in->dims[d] + item(before, d) + item(after, d);
   return EC_BACKEND_OK;

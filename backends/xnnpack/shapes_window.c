@@ -58,9 +58,6 @@ static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, siz
   if (n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING) {
     if (w->before || w->after)
       return REFUSE(c, n, "explicit padding together with padding to the same size");
-    if (w->stride > extent)
-      return REFUSE(c, n, "padding to the same size along its %s with stride %zu skips elements",
-                    w->name, w->stride);
     *out = (in + w->stride - 1) / w->stride;
     return EC_BACKEND_OK;
   }
@@ -69,6 +66,27 @@ static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, siz
                   padded);
   *out = (padded - extent) / w->stride + 1;
   return EC_BACKEND_OK;
+}
+
+/* XNNPACK refuses padding to the same size with a stride larger than the window. */
+static bool skips(const ecx_node *n, const window w[2]) {
+  bool found = false;
+  for (unsigned d = 0; d < 2; d++)
+    found = found || w[d].stride > (w[d].size - 1) * w[d].dilation + 1;
+  return found && n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING;
+}
+
+/* Computes the padding of windows over `in` that XNNPACK refuses to pad to the same size. */
+static void pad_to_same_size(const ecx_node *n, const ecx_shape *in, window w[2]) {
+  if (!skips(n, w)) return;
+  for (unsigned d = 0; d < 2; d++) {
+    const size_t size = in->dims[d + 1], positions = (size + w[d].stride - 1) / w[d].stride;
+    const size_t extent = (w[d].size - 1) * w[d].dilation + 1;
+    const size_t reach = positions ? (positions - 1) * w[d].stride + extent : 0;
+    const size_t padding = reach > size ? reach - size : 0;
+    w[d].before = padding / 2;
+    w[d].after = padding - w[d].before;
+  }
 }
 
 static uint32_t check_positions(const ecx_call *c, const ecx_node *n, const window w[2],
@@ -228,6 +246,34 @@ bool ecx_pads_apart(const ecx_node *n) {
   return is_padded_apart(&w[0]) || is_padded_apart(&w[1]);
 }
 
+static void windows_of(const ecx_node *n, window w[2]) {
+  (n->kind->weights ? conv_windows : pooling_windows)(n, w);
+}
+
+static bool is_window(const ecx_node *n) {
+  return n->kind->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING && n->kind->types != ECX_ARGMAX;
+}
+
+ecx_padding ecx_padding_of(const ecx_graph *g, const ecx_node *n) {
+  window w[2];
+  windows_of(n, w);
+  const uint32_t same = skips(n, w) ? XNN_FLAG_TENSORFLOW_SAME_PADDING : 0;
+  pad_to_same_size(n, &ecx_in(g, n, 0)->shape, w);
+  return (ecx_padding){(uint32_t)w[0].before, (uint32_t)w[1].after, (uint32_t)w[0].after,
+                       (uint32_t)w[1].before, n->flags & ~same};
+}
+
+bool ecx_is_rigid(const ecx_graph *g) {
+  for (uint32_t i = 0; i < g->node_count; i++) {
+    const ecx_node *n = &g->nodes[i];
+    window w[2];
+    if (!is_window(n) || n->is_dead) continue;
+    windows_of(n, w);
+    if (skips(n, w)) return true;
+  }
+  return false;
+}
+
 uint32_t ecx_shape_max_pooling(const ecx_call *c, const ecx_graph *g, const ecx_node *n,
                                ecx_shape *out) {
   ecx_value padded = *ecx_in(g, n, 0);
@@ -237,7 +283,8 @@ uint32_t ecx_shape_max_pooling(const ecx_call *c, const ecx_graph *g, const ecx_
   pooling_windows(n, w);
   if (n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING && (w[0].dilation > 1 || w[1].dilation > 1))
     return REFUSE(c, n, "padding to the same size of windows with dilation");
-  if (!ecx_pads_apart(n)) return EC_BACKEND_OK;
+  if (!ecx_pads_apart(n) && !skips(n, w)) return EC_BACKEND_OK;
+  pad_to_same_size(n, &padded.shape, w);
   for (unsigned d = 0; d < 2; d++) padded.shape.dims[d + 1] += w[d].before + w[d].after;
   if (ecx_value_bytes(&padded, &bytes) && bytes <= ECX_MAX_VALUE_BYTES) return EC_BACKEND_OK;
   char text[ECX_TEXT / 2];
@@ -263,6 +310,8 @@ uint32_t ecx_shape_argmax_pooling(const ecx_call *c, const ecx_graph *g, const e
                         ECX_PARAM(n, ArgMaxPooling, padding_right)}};
   const ecx_shape *in;
   ECX_TRY(check_rank(c, g, n, &in));
+  for (unsigned d = 0; d < 2 && height * width == 1; d++)
+    if (w[d].before || w[d].after) return REFUSE(c, n, "padding of windows of one element");
   return slide_both(c, n, w, in, out);
 }
 

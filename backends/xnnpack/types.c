@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "constants.h"
 #include "graph.h"
 #include "kind.h"
 #include "values.h"
@@ -66,6 +67,18 @@ static bool has_weights(const ecx_graph *g, const ecx_node *n) {
         rows[i].nodes & n->kind->weights)
       return true;
   return false;
+}
+
+uint32_t ecx_widen_weights(const ecx_call *c, ecx_graph *g, const ecx_node *n) {
+  if (n->kind->types != ECX_WEIGHTS || has_weights(g, n)) return EC_BACKEND_OK;
+  for (unsigned i = 1; i < 3; i++) {
+    if (n->in[i] == ECX_NONE) continue;
+    ecx_value *v = &g->values[n->in[i]];
+    if (v->dtype != ECX_fp16 || !v->data.at) continue;
+    ECX_TRY(ecx_widen(c, &v->data, true));
+    v->dtype = ECX_fp32;
+  }
+  return EC_BACKEND_OK;
 }
 
 static bool is_matmul(const ecx_graph *g, const ecx_node *n) {

@@ -156,7 +156,7 @@ static uint32_t read_data(const reader *r, ec_fb_table table) {
                       ecx_shape_text(&v->shape, shape, sizeof shape), ecx_dtypes[v->dtype].name,
                       bytes, v->data.size);
   v->data.size = bytes;
-  return v->dtype == ECX_bf16 ? ecx_widen(r->c, &v->data) : EC_BACKEND_OK;
+  return v->dtype == ECX_bf16 ? ecx_widen(r->c, &v->data, false) : EC_BACKEND_OK;
 }
 
 /* ---- quantisation ---------------------------------------------------------------------------- */
