@@ -59,6 +59,10 @@ LAST = 1 << 62
 MISMATCHED = 100.0
 """Ratio of local to accumulated error above which the inputs were matched wrongly."""
 
+CANCELLED = 1e4
+"""Ratio of the errors of several values to that of a node that reads them, above which they are one
+rewriting: Core ML scales the keys by 0.25 instead of queries and keys by 0.5."""
+
 
 @dataclass
 class _Candidate:
@@ -278,12 +282,25 @@ class Walk:
             return "ok", measure_size(best.actual, best.eager)
         rule = tolerance.rounding(best.actual, best.eager)
         accumulated = self.limits.error(best.actual, best.eager, [rule])
+        if not best.local.mismatched and (causes := self._cancelled(best, accumulated)):
+            self.retracted |= causes
+            return "ok", accumulated
         if accumulated.mismatched:
             self.tainted.update(match.nodes[match.nodes.index(best.node) :])
             return "source" if best.local.mismatched else "propagated", accumulated
         if best.local.relative > MISMATCHED * accumulated.relative:
             self.retracted |= causes_of(self.runs.fed[best.node])
         return "ok", accumulated
+
+    def _cancelled(self, best: _Candidate, accumulated: ErrorSize) -> frozenset[int]:
+        """Return the rows whose errors cancel each other in a value that is computed from them:
+        several, all of them far larger than the value's own error; else none."""
+        causes = causes_of(self.runs.fed[best.node])
+        rows = [self.rows[i].error for i in causes]
+        errors = [row.local.relative for row in rows
+                  if row.verdict == "source" and row.local is not None]  # fmt: skip
+        is_less = len(errors) > 1 and min(errors) > CANCELLED * accumulated.relative
+        return causes if is_less else frozenset()
 
     def _error(
         self, match: Match, best: _Candidate, accumulated: ErrorSize, verdict: NodeVerdict

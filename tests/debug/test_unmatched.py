@@ -184,3 +184,35 @@ class Last(nn.Module):
 def test_the_last_operator(flow: str) -> None:
     report = explained(Last(nn.GELU()), Last(nn.Tanh()), flow)
     assert check_first(report, "act").missing == ("gelu",)
+
+
+# ---- a factor that moves from one operand to the other -----------------------------------------
+
+
+class Scores(nn.Module):
+    """Products of queries and keys, scaled on both sides, or on one."""
+
+    def __init__(self, query: float, key: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.qk, self.out = nn.Linear(16, 32), nn.Linear(4, 3)
+        self.query, self.key = query, key
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k = self.qk(x).chunk(2, -1)
+        q = q if self.query == 1 else q * self.query
+        return self.out(torch.softmax(q @ (k * self.key).T, -1))
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_a_factor_of_the_other_operand(flow: str) -> None:
+    """Errors that cancel each other are no fault: Core ML scales the keys alone. A wrong layer
+    after them is named; a wrong factor is."""
+    good, moved = Scores(0.5, 0.5), Scores(1.0, 0.25)
+    report = explained(good, moved, flow)
+    assert report.verdict == "match" and not any(row.verdict == "source" for row in report)
+    moved.out.weight.data[0] *= -1
+    check_first(explained(good, moved, flow), "out")
+    wrong = explained(good, Scores(1.0, 0.3), flow)
+    assert wrong.verdict == "differ" and wrong.first is not None
+    assert "mul" in wrong.first.name

@@ -117,6 +117,8 @@ def run(args: argparse.Namespace, rows: list[proof.Row]) -> None:
                     continue
                 start = time.monotonic()
                 try:
+                    if (net, flow) in proof.CHANGED:
+                        raise ValueError(proof.CHANGED[net, flow])
                     if flow in proof.FLOWS and subject is None:
                         subject = proof.Subject(net, weights)
                     new = list(_unit(args, subject, flow) if flow in proof.FLOWS and subject

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
+import numpy as np
 import proof
 import quantized
 import rates
@@ -64,6 +65,21 @@ def test_verdicts_on_delegates(flow: str) -> None:
     wrong = [*proof.output_faults(subject, flow, 1), *proof.weight_faults(subject, flow, 1, 1)]
     assert sum(row.counts for row in wrong) > 20 and not any(row.is_accepted for row in wrong)
     assert any(row.named for row in wrong) and not any(row.named is False for row in wrong)
+
+
+@pytest.mark.sweep(len(proof.CHANGED))
+@pytest.mark.parametrize(("net", "flow"), proof.CHANGED)
+def test_a_flow_that_changes_the_model(net: str, flow: str) -> None:
+    """The verdict on such a program is right: its outputs differ at halves alone."""
+    _require(flow)
+    subject = proof.Subject(net, "trained")
+    row = next(proof.right_programs(subject, flow, 1))
+    [_, ours, _] = proof.run_program(subject.program(flow), subject.inputs)
+    steps = np.round(subject.inputs[0].numpy() * 4) / 8
+    halves = np.abs(steps - np.trunc(steps)) == 0.5
+    assert row.verdict == "differ"
+    assert np.array_equal(ours, np.trunc(steps + np.copysign(0.5, steps)))
+    assert ((ours != np.round(steps)) <= halves).all() and (ours != np.round(steps)).any()
 
 
 def test_stale_state_is_found() -> None:
