@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
+import more_nets  # noqa: F401  registers them
 import numpy as np
 import proof
 import quantized
