@@ -118,6 +118,8 @@ class _Snapshot:
         self._storages: dict[int, tuple[Any, Any]] = {}
         self._visit(module)
         self._own, self._seen = {}, set()
+        self._empty = [one.place for one in self.containers if not one.saved]
+        self.containers = [one for one in self.containers if one.saved]
         self.copies = {id(one): memo[id(one)] for one in originals
                        if isinstance(one, torch.Tensor) and id(one) in memo}  # fmt: skip
         """Tensors of the copy by the ids of the originals; shared ones are not in it."""
@@ -200,6 +202,9 @@ class _Snapshot:
 
     def restore(self) -> bool:
         """Restore the copy; False if a run has done what cannot be restored."""
+        for place in self._empty:
+            if place:
+                place.clear()
         for container in self.containers:
             container.restore()
         if any(_layout(tensor) != layout for tensor, layout in self._tensors):

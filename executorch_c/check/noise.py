@@ -69,10 +69,24 @@ def _is_whole(leaf: Any) -> bool:
     """Return True if all numbers of a real tensor are whole, and small enough for fractions."""
     if leaf.is_complex():
         return False
-    few = leaf.reshape(-1)[:16]
+    few = leaf[(0,) * (leaf.ndim - 1)][:16] if leaf.ndim else leaf
     if not torch.equal(few, few.round()) or not torch.equal(leaf, leaf.round()):
         return False
     return float(leaf.abs().max()) * torch.finfo(leaf.dtype).eps < 1
+
+
+@cache
+def _traits_of(func: Any) -> tuple[str, bool, bool]:
+    """Return the name of an operator, whether it writes to an argument, and whether its result is a
+    view of one."""
+    aliases = [one.alias_info for one in func._schema.returns if one.alias_info is not None]
+    writes = any(one.is_write for one in aliases)
+    return unsuffixed(func._schema.name), writes, any(not one.is_write for one in aliases)
+
+
+def _largest(growth: Any) -> float:
+    """Return the largest element of a number or tensor."""
+    return float(growth.max()) if isinstance(growth, torch.Tensor) else growth
 
 
 def _growth_of(terms: Terms | None) -> Any:
@@ -96,12 +110,17 @@ def _narrows(name: str, args: Any, result: Any) -> bool:
     return bool(torch.finfo(source.dtype).eps < torch.finfo(result.dtype).eps)
 
 
+def _is_half(value: Any) -> bool:
+    """Return True for a half tensor, or its dtype."""
+    dtype = value.dtype if isinstance(value, torch.Tensor) else value
+    return isinstance(dtype, torch.dtype) and dtype in HALVES
+
+
 def _widened(value: Any) -> Any:
     """Return a half tensor, or its dtype, as float32; anything else unchanged."""
-    if isinstance(value, torch.dtype):
-        return torch.float32 if value in HALVES else value
-    is_half = isinstance(value, torch.Tensor) and value.dtype in HALVES
-    return value.float() if is_half else value
+    if not _is_half(value):
+        return value
+    return torch.float32 if isinstance(value, torch.dtype) else value.float()
 
 
 class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -121,16 +140,14 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._epsilon = epsilon
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, kwargs = unsuffixed(func._schema.name), kwargs or {}
+        (name, writes, is_view), kwargs = _traits_of(func), kwargs or {}
         if name.startswith("quantize_"):
             return func(*self._near_ties(*args), **kwargs)
         if name in ties.OPERATORS and self._seed:
             return ties.in_another_order(func, name, args, kwargs)
-        aliases = [one.alias_info for one in func._schema.returns]
-        writes = any(a is not None and a.is_write for a in aliases)
         before = (args[0].clone(), *args[1:]) if writes and name in TABLE else args
         result = func(*args, **kwargs)
-        if any(a is not None and not a.is_write for a in aliases):
+        if is_view:
             return result
         terms = terms_of(name, func._schema, before, kwargs, result)
         if terms is None and name in EXACT and not _narrows(name, args, result):
@@ -149,13 +166,16 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         in_float32 = terms is not None and terms.in_float32
         errors = list(errors_of(name, func, args, result, terms, growth))
         exact = result
-        if terms is not None and terms.held and float(torch.as_tensor(growth).max()) > 1:
+        if terms is not None and terms.held and _largest(growth) > 1:
             exact = self._of_wrong_terms(func, args, terms, growth)
         if terms is not None and terms.is_logarithm:
             growth = 1.0
-        found = _pytree.tree_map(
-            lambda leaf, like: self._result(leaf, like, growth, in_float32), exact, result
-        )
+        if isinstance(result, torch.Tensor):
+            found = self._result(exact, result, growth, in_float32)
+        else:
+            found = _pytree.tree_map(
+                lambda leaf, like: self._result(leaf, like, growth, in_float32), exact, result
+            )
         for size, is_wide in errors:
             leaf = found[0] if isinstance(found, tuple) else found
             unit = self._unit(leaf.dtype, is_wide)
@@ -166,15 +186,18 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _of_wrong_terms(self, func: Any, args: Any, terms: Terms, growth: Any) -> Any:
         """Return the result of a call whose sums have terms with random errors; of halves, in
         float32 if they are accumulated in it."""
-        error = float(torch.as_tensor(growth).max())
+        error = _largest(growth)
         again = []
+        is_wide = terms.in_float32 and any(
+            map(_is_half, _pytree.tree_leaves((args, func.keywords)))
+        )
         for i, arg in enumerate(args):
-            value = _pytree.tree_map(_widened, arg) if terms.in_float32 else arg
+            value = _pytree.tree_map(_widened, arg) if is_wide else arg
             if i in terms.held and self._rounds(arg):
                 value = self._moved(value, error * self._unit(arg.dtype, terms.in_float32))
             again.append(value)
         kwargs = func.keywords
-        kwargs = _pytree.tree_map(_widened, kwargs) if terms.in_float32 else kwargs
+        kwargs = _pytree.tree_map(_widened, kwargs) if is_wide else kwargs
         return func.func(*again, **kwargs)
 
     def _unit(self, dtype: Any, in_float32: bool) -> float:

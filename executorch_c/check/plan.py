@@ -39,7 +39,7 @@ class Plan:
         self.check = check
         self.example, self.real, self.n_random, self.seed = check.example, real, n_random, seed
         self.exported, self.eager = check.subject.exported, check.eager
-        self.roles = roles_of(self.eager.model, self.example, self.exported)
+        self.roles = roles_of(self.eager.model, self.example, self.exported, self.eager.copies)
         self.symbols = Symbols(self.exported, self.example, check.limits())
         self._reads_numbers = False
         for role in self.roles.inputs if self.exported is not None else ():

@@ -14,7 +14,8 @@ from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from executorch_c.check.cases import leaves
-from executorch_c.check.flows import Call, fresh
+from executorch_c.check.copies import Copies
+from executorch_c.check.flows import Call
 from executorch_c.inspect.families import MOVES, unsuffixed
 
 PASSED_THROUGH = MOVES | {
@@ -209,9 +210,9 @@ def _names(module: Any, call: Call) -> list[str]:
     return [name for name, value in pairs for _ in _pytree.tree_leaves(value)]
 
 
-def _traced(model: Any, call: Call, roles: Sequence[Role | None]) -> _Trace:
+def _traced(copies: Copies, call: Call, roles: Sequence[Role | None]) -> _Trace:
     """Return the trace of one call, from the model's state."""
-    module = fresh(model)
+    module = copies.fresh()
     args, kwargs = _pytree.tree_map(
         lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, call
     )
@@ -223,8 +224,8 @@ def _traced(model: Any, call: Call, roles: Sequence[Role | None]) -> _Trace:
     return trace
 
 
-def roles_of(model: Any, call: Call, exported: Any = None) -> Roles:
-    """Return the roles of all inputs in a call.
+def roles_of(model: Any, call: Call, exported: Any = None, copies: Copies | None = None) -> Roles:
+    """Return the roles of all inputs in a call; `copies` are the model's.
 
     Integers are followed through operators that pass their numbers on. A model that cannot run
     under a dispatch mode is followed in its ExportedProgram; without one, only names are known.
@@ -237,23 +238,23 @@ def roles_of(model: Any, call: Call, exported: Any = None) -> Roles:
     if not any(known) and not any(map(_is_integer, model.buffers())):
         return roles
     try:
-        _follow_all(model, call, known, roles)
+        _follow_all(copies or Copies(model), call, known, roles)
     except Exception:  # the example is run again, without a mode
         torch._dynamo.reset()  # a failure of torch.cond's compiler stays for plain calls
         if exported is not None:
             with suppress(Exception):
-                _follow_all(exported.module(), call, known, roles)
+                _follow_all(Copies(exported.module()), call, known, roles)
     return roles
 
 
-def _follow_all(model: Any, call: Call, known: Sequence[Role | None], roles: Roles) -> None:
+def _follow_all(copies: Copies, call: Call, known: Sequence[Role | None], roles: Roles) -> None:
     """Complete the roles of integers."""
-    trace = _traced(model, call, known)
+    trace = _traced(copies, call, known)
     lengths = [role.length for role in trace.counters.values() if role.length is not None]
     roles.capacity = min(lengths, default=None)
     for i, role in enumerate(known):
         if role is not None and role.is_scalar and role.length is None and trace.starts:
-            role.length = _moved(model, call, i, trace)
+            role.length = _moved(copies, call, i, trace)
 
 
 def _is_integer(leaf: Any) -> bool:
@@ -271,12 +272,12 @@ def advanced(call: Call, inputs: Sequence[int], by: int) -> Call:
     return moved
 
 
-def _moved(model: Any, call: Call, index: int, first: _Trace) -> int | None:
+def _moved(copies: Copies, call: Call, index: int, first: _Trace) -> int | None:
     """Return the size of the dimension of a buffer in which a slice starts at the number of an
     input: its start moves with the number. None if there is none."""
     nothing = [None] * len(leaves(call))
     with suppress(Exception):
-        second = _traced(model, advanced(call, [index], 1), nothing)
+        second = _traced(copies, advanced(call, [index], 1), nothing)
         sizes = [size for (a, start, size), (b, other, _) in zip(first.starts, second.starts)
                  if a == b and other == start + 1]  # fmt: skip
         return min(sizes, default=None)

@@ -517,7 +517,8 @@ def _power(check: Check) -> Power:
         return Power(reason="the program differs")
     return measure(
         check.eager, check.compared,
-        frozen=check.eager.changed_buffers(check.example),
+        frozen=(check.changed if check.oracle is check.eager
+                else check.eager.changed_buffers(check.example)),
         names=check.variation.names,
         unvaried=list(check.variation.unvaried()),
         is_judged=not check.sides.is_graph,
