@@ -29,7 +29,7 @@ def model_of(name: str) -> Any:
         config = transformers.WhisperConfig(
             vocab_size=VOCABULARY, num_mel_bins=MELS, encoder_layers=2, decoder_layers=2,
             d_model=32, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
-            decoder_ffn_dim=48, max_source_positions=FRAMES // 2, max_target_positions=CONTEXT,
+            decoder_ffn_dim=48, max_source_positions=FRAMES // 2, max_target_positions=CONTEXT + 1,
             pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
         )  # fmt: skip
         model = transformers.WhisperForConditionalGeneration(config)
