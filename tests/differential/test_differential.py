@@ -71,6 +71,18 @@ def test_a_wrong_constant_is_found(trial: Trial) -> None:
     assert found and not any(found)
 
 
+@pytest.mark.parametrize(("line", "value", "cause"), [
+    ("v0 = torch.special.bessel_y1(x0)", torch.tensor([5]), causes.nearer_than_eager),
+    ("v0 = torch.log_softmax(x0, 0)", torch.ones(0, 3).long(), causes.computes_nothing),
+], ids=["bessel_y1", "log_softmax"])  # fmt: skip
+def test_a_cause_is_proved(line: str, value: torch.Tensor, cause: object) -> None:
+    """Eager has 20 units in the last place in float32; it ignores the dtype of nothing."""
+    trial = programs.made(Graph(0, [line], [value], {}, ["v0"]), "edge")
+    (row,) = (row for row in causes.CAUSES if row.proof is cause)
+    names = explained(trial, trial.pte)
+    assert names and set(names) == {row.name}
+
+
 def test_a_seed_makes_the_same_graph() -> None:
     first, second = graphs.make(1001), graphs.make(1001)
     assert first.source() == second.source()

@@ -27,7 +27,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 """Options of `load_method`, by way."""
 FLOWS = ("edge", "lower", "xnnpack")
-FLOW_WEIGHTS = (6, 1, 2)
+FLOW_WEIGHTS = (12, 2, 1)
 OFFICIAL_SECONDS = 20.0
 MAX_CHILD_PROGRAMS = 400
 Call = list[torch.Tensor]
