@@ -200,6 +200,8 @@ def reference_rows() -> dict[str, set[str]]:
 def table_says_so(trial: Trial, difference: Difference) -> bool:
     """Return True if the program has an operator that the official runtime computes otherwise than
     eager, by the table, and this runtime has eager's result."""
+    if (difference.call, difference.output) in trial.wrong_here:
+        return False
     return any("differs" in reference_rows().get(name, ()) for name in trial.operators)
 
 

@@ -66,6 +66,8 @@ class Trial:
     calls: list[ways.Eager]
     rooms: list[Rooms] = field(init=False)
     undecided: int = 0
+    wrong_here: set[tuple[int, int]] = field(default_factory=set)
+    """Calls and outputs of which this runtime's results differ."""
 
     def __post_init__(self) -> None:
         self.rooms = []
@@ -186,6 +188,7 @@ def tried(graph: Graph, process: ways.Official | None = None) -> Tried:
         return report, None, []
     report.operators = trial.operators
     differences = run_here(trial, tuple(ways.WAYS))
+    trial.wrong_here = {(d.call, d.output) for d in differences}
     if process is not None:
         differences += run_official(trial, process, report)
     report.outcome = "differ" if any(d.way != OFFICIAL for d in differences) else "right"

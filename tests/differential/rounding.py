@@ -21,6 +21,9 @@ DRAWS, MORE_DRAWS = 6, 40
 """Draws at first, and for results that then are wrong."""
 ULPS = 2.0
 """Units in the last place besides the change."""
+OPEN_ORDER = {"aten::topk": 2, "aten::kthvalue": 2, "aten::mode": 1, "aten::median": 1,
+              "aten::nanmedian": 1}  # fmt: skip
+"""Operators whose positions of equal values are not defined, with the place of the argument dim."""
 HALVES = (torch.float16, torch.bfloat16)
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integers by the size of a float."""
@@ -57,6 +60,8 @@ class Rounding(variation.Noise):
         plain = func(*args, **kwargs)
         if not isinstance(func, torch._ops.OpOverload):
             return plain
+        if func._schema.name in OPEN_ORDER and len(func._schema.returns) == 2:
+            return self.reordered(func, args, kwargs)
         if func._schema.name.split("::")[1].rstrip("_") in variation.MOVES:
             return plain
         if func._schema.is_mutable:
@@ -73,6 +78,17 @@ class Rounding(variation.Noise):
         if func._schema.name.startswith("aten::upsample"):
             return self.moved_positions(near)
         return pytree.tree_map(self.moved, near)
+
+    def reordered(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Return values and positions for operands in a random order: positions of equal values
+        are random."""
+        place, x = OPEN_ORDER[func._schema.name], args[0]
+        dim = args[place] if len(args) > place else kwargs.get("dim", -1)
+        if not x.dim():
+            return func(*args, **kwargs)
+        order = torch.randperm(x.shape[dim], generator=self.random)
+        values, places = func(x.index_select(dim, order), *args[1:], **kwargs)
+        return values, order[places]
 
 
 def typed(near: Any, plain: Any) -> Any:

@@ -21,7 +21,7 @@ from programs import Report
 
 CHUNK = 200
 """Programs of a process."""
-MAX_SECONDS = 120
+MAX_SECONDS = 600
 """Time limit of a program."""
 
 
