@@ -187,6 +187,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Return the result of a call whose sums have terms with random errors; of halves, in
         float32 if they are accumulated in it."""
         error = _largest(growth)
+        is_exact = all(_is_whole(arg) for arg in args if self._rounds(arg) and arg.numel())
         again = []
         is_wide = terms.in_float32 and any(
             map(_is_half, _pytree.tree_leaves((args, func.keywords)))
@@ -194,7 +195,8 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for i, arg in enumerate(args):
             value = _pytree.tree_map(_widened, arg) if is_wide else arg
             if i in terms.held and self._rounds(arg):
-                value = self._moved(value, error * self._unit(arg.dtype, terms.in_float32))
+                unit = self._unit(arg.dtype, terms.in_float32)
+                value = self._moved(value, error * unit, is_exact=is_exact)
             again.append(value)
         kwargs = func.keywords
         kwargs = _pytree.tree_map(_widened, kwargs) if is_wide else kwargs
@@ -248,11 +250,16 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         unchanged, and so whole numbers: they are exact, and quantising goes by way of them."""
         return self._result(leaf, leaf, 1.0, in_float32=False)
 
-    def _moved(self, leaf: Any, error: Any, dtype: Any = None) -> Any:
+    def _moved(self, leaf: Any, error: Any, dtype: Any = None, is_exact: bool | None = None) -> Any:
         """Return a tensor with random relative errors of up to `error` (a number, or a tensor with
-        that of each element), in `dtype` (default: its own); whole numbers are exact."""
+        that of each element), in `dtype` (default: its own).
+
+        Args:
+            is_exact: Whether the numbers are exact; default: whole numbers are. Products of whole
+                numbers with others are not.
+        """
         dtype = dtype or leaf.dtype
-        if not leaf.numel() or _is_whole(leaf):
+        if not leaf.numel() or (_is_whole(leaf) if is_exact is None else is_exact):
             return leaf.to(dtype)
         if leaf.is_complex():
             return torch.complex(*(self._moved(part, error) for part in (leaf.real, leaf.imag)))

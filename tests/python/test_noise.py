@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
-from executorch_c.check import sums
+from executorch_c.check import noise, sums
 from executorch_c.check.noise import RandomRounding
 from executorch_c.inspect.families import unsuffixed
 from torch.nn import functional as F
@@ -372,3 +372,27 @@ def test_every_sum_is_measured() -> None:
         "linalg_solve_triangular", "linear", "log_softmax", "_linalg_det", "matmul", "norm",
         "rms_norm", "scaled_dot_product_attention", "smooth_l1_loss", "softmax", "std_mean", "vdot",
     }  # fmt: skip
+
+
+def test_products_of_whole_numbers_round() -> None:
+    """Small sums of large products have the error of these, though the input is exact; products of
+    whole numbers have none."""
+    torch.manual_seed(0)
+    x = torch.randint(-3000, 3000, (512, 16)).float()
+    weight, bias = torch.randn(8, 16), torch.randn(8)
+    exact = torch.nn.functional.linear(x.double(), weight.double(), bias.double())
+    plain = torch.nn.functional.linear(x, weight, bias)
+
+    def run(mode: RandomRounding, weight: Any) -> Any:
+        with mode:
+            return torch.addmm(bias, x, weight.t())
+
+    runs = noise.samples(lambda mode: run(mode, weight), 4)
+    assert runs is not None
+    small = exact.abs() < 0.01 * exact.abs().max()
+    size = torch.stack([one - plain for one in runs])[:, small].square().mean().sqrt()
+    error = (plain - exact)[small].square().mean().sqrt()
+    assert 0.5 * error < size < 20 * error, (size, error)
+    bias = bias.round()
+    runs = noise.samples(lambda mode: run(mode, weight.round()), 4)
+    assert runs is not None and all(one.equal(runs[0]) for one in runs)
