@@ -310,7 +310,8 @@ def from_sample(rng: random.Random, pool: Pool, prefix: str) -> tuple[str, Writt
         return None
     given = rng.choice(chosen)
     family = rows.tables()[name][0]
-    written = Written(rng, pool, prefix, 0.8 if family in ("pointwise", "special") else 0.3)
+    as_is = {"pointwise": 0.8, "special": 0.8, "quantized": 0.0}.get(family, 0.3)
+    written = Written(rng, pool, prefix, as_is)
     op = eager.functional(name)
     texts = []
     count = 1 if name == "aten::_to_copy.out" else None  # then its dtype

@@ -147,9 +147,8 @@ def equal(found: Results, other: Results) -> bool:
 def made(graph: Graph, flow: str) -> Trial:
     """Return the graph's program with eager's results. Raises whatever the exporter raises."""
     exported = ways.traced(graph)
-    pte, operators, sizes = ways.export(exported, flow)
-    calls = [inputs for inputs in ways.calls(graph)
-             if ways.takes(exported, inputs) and ways.fits(inputs, sizes)]  # fmt: skip
+    calls = [call for call in ways.calls(graph) if ways.takes(exported, call)]
+    pte, operators, calls = ways.export(exported, flow, calls)
     return Trial(graph, flow, pte, operators, ways.by_eager(graph, calls))
 
 

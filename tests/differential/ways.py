@@ -99,15 +99,18 @@ def to_edge(program: Any, flow: str) -> Any:
                                             compile_config=config)  # fmt: skip
 
 
-def export(exported: Any, flow: str) -> tuple[bytes, list[str], list[list[int]]]:
-    """Return the program by the official flow, the names of its operators, and the largest sizes of
-    its inputs."""
+def export(exported: Any, flow: str, calls: Sequence[Call]) -> tuple[bytes, list[str], list[Call]]:
+    """Return the program by the official flow, the names of its operators, and the calls whose
+    sizes it accepts: lowering may fix a dimension that may vary."""
     with quiet():
-        program = to_edge(exported, flow).to_executorch()
+        manager = to_edge(exported, flow)
+        calls = [call for call in calls if takes(manager.exported_program(), call)]
+        program = manager.to_executorch()
     plan = program.executorch_program.execution_plan[0]
     names = {f"{op.name}.{op.overload}".rstrip(".") for op in plan.operators}
     sizes = [list(plan.values[i].val.sizes) for i in plan.inputs]
-    return bytes(program.buffer), sorted(names | {d.id for d in plan.delegates}), sizes
+    calls = [call for call in calls if fits(call, sizes)]
+    return bytes(program.buffer), sorted(names | {d.id for d in plan.delegates}), calls
 
 
 def fits(inputs: Call, sizes: list[list[int]]) -> bool:
