@@ -29,6 +29,7 @@ OPTIONS = {
     "atol": (float, "absolute tolerance of pte_check and pte_compare (by dtype)"),
     "n_random": (int, "random calls of pte_check (3)"),
     "seed": (int, "seed of the random inputs of pte_check (0)"),
+    "search": (float, "seconds that pte_check searches for further inputs (0)"),
     "engines": (str, "engines of pte_check (here,official)"),
 }
 """Options of the marker and, as pte_<name>, of the ini file."""

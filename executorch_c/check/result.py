@@ -229,6 +229,9 @@ class CheckResult(Report):
 
     def hint(self) -> str:
         """Return the next step for the user; empty if all cases match."""
+        if self.verdict == "inconclusive" and not (self.is_undefined or self.constant):
+            return ("Add real_inputs: calls on data that the model is made for, whose outputs "
+                    "differ by more than rounding")  # fmt: skip
         if self.ok or all(case.ok_here for case in self.cases):
             return ""
         return ("The first divergence: result.explain(), or executorch_c.devtools.explain("

@@ -304,6 +304,7 @@ def test_swapped_channels_of_a_black_picture() -> None:
     made = bytes(manager(Fn(lambda x: scores(x.flip(2)).flip(0)), black).buffer)
     result = check_model(scores, (black,), program=made, n_random=0)
     assert not result and result.verdict == "inconclusive"
+    assert result.hint().startswith("Add real_inputs"), str(result)
     result = check_model(scores, (black,), program=made)
     assert kinds(result, "differ") == {"random"} and len(result.failures) == 3
     result = check_model(scores, (black,), program=made, real_inputs=[(picture.numpy(),)])

@@ -163,10 +163,11 @@ def test_models_by_ini_and_marker(pytester: pytest.Pytester, run) -> None:
     pytester.makepyfile("""
         import executorch_c, pytest, torch
 
-        @pytest.mark.pte(flow="portable", seed=3)
+        @pytest.mark.pte(flow="portable", seed=3, search=0.5)
         def test_model(pte_check):
             result = pte_check(torch.nn.Linear(3, 2).eval(), (torch.randn(4, 3),))
-            assert [case.kind for case in result] == ["example", "random"]
+            assert [case.kind for case in result][:2] == ["example", "random"]
+            assert any(note.startswith("search: ") for note in result.notes)
 
         def test_flow_of_the_ini_file(pte_check):
             with pytest.raises(ValueError, match="flow is 'nonsense', expected one of"):
