@@ -131,10 +131,15 @@ ec_status ec_op_linalg_solve_ex_result(ec_call *c) {
                            : EC_OK;
 }
 
-/* Adds LU and pivots from the program. */
-static ec_status add_factored(ec_dec *d) {
+/* Adds LU and pivots from the program. Pivots that are not read may have any shape and dtype, as in
+ * eager. */
+static ec_status add_factored(ec_dec *d, bool are_pivots_read) {
   ec_call *c = d->c;
   d->k = ec_min_i64(d->m, d->n);
+  if (!are_pivots_read) {
+    EC_TRY(ec_dec_add(d, (ec_dec_operand){0, EC_DEC_NONE, 2, d->m, d->n, d->compute, 0}));
+    return ec_dec_add(d, (ec_dec_operand){EC_DEC_NONE, EC_DEC_NONE, 1, 0, 1, EC_INT32, 0});
+  }
   EC_TRY(ec_call_check_dtype(c, 1, EC_BIT(EC_INT32)));
   EC_TRY(ec_dec_batch(d, 1, 1));
   EC_TRY(ec_dec_expect(d, 1, 1, d->k, 0));
@@ -146,7 +151,7 @@ ec_status ec_op_linalg_lu_solve_out(ec_call *c) {
   ec_dec d;
   EC_TRY(ec_dec_init(c, 0, &d));
   EC_TRY(ec_dec_square(&d, 0));
-  EC_TRY(add_factored(&d));
+  EC_TRY(add_factored(&d, true));
   d.flag[0] = ec_arg_bool(c, 3);
   d.flag[1] = ec_arg_bool(c, 4);
   EC_TRY(add_rhs(&d, 2, 5, 2, d.flag[0]));
@@ -182,6 +187,7 @@ ec_status ec_op_linalg_lu_out(ec_call *c) {
 ec_status ec_op_lu_unpack_out(ec_call *c) {
   ec_dec d;
   EC_TRY(ec_dec_init(c, 0, &d));
-  EC_TRY(add_factored(&d));
-  return add_unpacked(&d, 4, ec_arg_bool(c, 3), ec_arg_bool(c, 2));
+  const bool pivots = ec_arg_bool(c, 3);
+  EC_TRY(add_factored(&d, pivots));
+  return add_unpacked(&d, 4, pivots, ec_arg_bool(c, 2));
 }
