@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import struct
 from dataclasses import dataclass, replace
@@ -101,15 +102,43 @@ class Layers:
                        for e in part.iterfind("edges/edge")]  # fmt: skip
 
 
+Place = tuple[int, int]
+"""Scope and number of a layer."""
+
+
+def _decompressions(edges: list[tuple[Place, Place]], kinds: dict[Place, str],
+                    own: set[Place]) -> set[Place]:  # fmt: skip
+    """Return the layers that compute from constants what some layers read."""
+    sources = {layer: [a for a, b in edges if b == layer] for layer in kinds}
+
+    @functools.cache
+    def is_constant(layer: Place) -> bool:
+        return (
+            kinds[layer] == "Const"
+            or bool(sources[layer])
+            and all(map(is_constant, sources[layer]))
+        )
+
+    found, waiting = set[Place](), list(own)
+    while waiting:
+        for layer in sources[waiting.pop()]:
+            if kinds[layer] != "Const" and layer not in found | own and is_constant(layer):
+                found.add(layer)
+                waiting.append(layer)
+    return found
+
+
 def constants_of(data: bytes, payload: bytes, node: str) -> list[Constant]:
     """Return the constants of a node of the exported graph: those that the layers of its name read,
-    and factors of their results."""
+    directly or decompressed (which layers are fused with it depends on the processor), and factors
+    of their results."""
     blob = unpack(payload)
     layers = Layers(blob.model)
     edges = [(a, b) for a, b in layers.edges if a in layers.of and b in layers.of]
     kinds = {i: layer.get("type", "") for i, layer in layers.of.items()}
     own = {i for i, layer in layers.of.items() if layer.get("name", "").startswith(f"{node}/")}
     own |= {b for a, b in edges if a in own and kinds[b] == "Multiply"}
+    own |= _decompressions(edges, kinds, own)
     start, found = data.index(blob.constants), []
     for before, after in edges:
         values = layers.of[before].find("data")

@@ -198,16 +198,18 @@ PLANTED = {
     ids=lambda value: getattr(value, "__name__", None) or "-".join(value),
 )
 def test_explain_names_the_layer(plant: Any, row: Row) -> None:
-    """It blames nothing in the program, and one layer in the wrong one."""
+    """It blames nothing in the program, and one layer in the wrong one: NNCF's decompression of its
+    weight, if OpenVINO's compiler does not fuse that with the layer on this processor."""
     from executorch_c.devtools import explain
 
     made, x = lowered(*row[:2])
     right = explain(made.pte, made.graph, (x,))
     assert not faults.sources(right), str(right)
     report = explain(plant(made, row), made.graph, (x,))
-    layer = row[2]
+    names = [row[2], f"asymmetric_weights_decompressor_{row[2]}_weight"]
     assert report.verdict == "differ" and report.first is not None, str(report)
-    assert report.first.module == layer and faults.sources(report) == [layer], str(report)
+    assert faults.sources(report) == [report.first.module], str(report)
+    assert report.first.module in names, str(report)
 
 
 def test_explain_names_attentions_factor_in_openvino() -> None:
