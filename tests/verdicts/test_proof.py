@@ -120,10 +120,10 @@ def test_right_quantised_programs_match(net: str, flow: str) -> None:
 
 def test_a_filter_of_a_dynamically_quantised_layer() -> None:
     """One filter's scale is wrong by 1 %, or its integers by a step: small compared with rounding
-    ties."""
+    ties. A kernel of one element, reversed, is the same: no fault."""
     subject = quantized.Subject("detector", "trained", "xnnpack-dynamic")
     rows = list(quantized.weight_faults(subject, 0, 1))
-    assert len(rows) == 12 and all(row.verdict == "differ" for row in rows)
+    assert len(rows) == 11 and all(row.verdict == "differ" for row in rows)
     assert not [row for row in rows if row.named is False]
 
 
