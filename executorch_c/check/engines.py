@@ -75,7 +75,7 @@ class OfficialRun:
     where: str = ""
     """Where they go wrong, if known: "aten::amax.out, instruction 3"."""
     what: str = ""
-    """What is wrong, of a case without outputs by index: "logits"."""
+    """The wrong result ("logits") of a case of check_llm, whose outputs have no numbers."""
 
     @property
     def ok(self) -> bool:
@@ -149,6 +149,9 @@ class OfficialProgram:
         self._process: Process | None = None
         self._is_loaded = False
         self._crashes = 0
+        self._pending: OfficialRun | None = None
+        """The finding on a case that was not sent."""
+        self._is_located = False
 
     def start(self, program: object = None) -> None:
         """Start the process, which imports the runtime meanwhile, unless the program, or the flow
@@ -181,7 +184,7 @@ class OfficialProgram:
             official.release(self._process)
         self._process, self._is_loaded = None, False
 
-    def ready(self) -> Process:
+    def _ready(self) -> Process:
         """Return the process, with the program. Raises Unavailable."""
         if self._process is None:
             self._process = official.acquire()
@@ -192,12 +195,43 @@ class OfficialProgram:
             self._is_loaded = True
         return self._process
 
-    def lacks(self, process: Process) -> OfficialRun | None:
-        """Return the finding for operators that the official runtime lacks; None if it has all."""
+    def prepared(self) -> Process | None:
+        """Return the process, with the program, for the next case; None if no case can run, whose
+        finding `received` has."""
+        try:
+            process = self._ready()
+        except Unavailable as error:
+            self.why_not = str(error)
+            return None
         missing = sorted(self._needed - process.operators())
-        return _without(missing, process.operators()) if missing else None
+        self._pending = _without(missing, process.operators()) if missing else None
+        return process if self._pending is None else None
 
-    def failed(self, reply: Reply, seconds: float) -> OfficialRun:
+    def received(self, seconds: float) -> Reply | OfficialRun | None:
+        """Return the reply to the case that was sent, if it has outputs; else the finding on the
+        case; None if the engine was not asked for."""
+        if self.why_not is not None:
+            return OfficialRun("not run", self.why_not) if self.why_not else None
+        if self._pending is not None:
+            return self._pending
+        assert self._process is not None
+        reply = self._process.reply(seconds)
+        return reply if reply.outcome == "ran" else self._failed(reply, seconds)
+
+    def located(self, find: Callable[[Process], str]) -> str:
+        """Return where the first case that is wrong goes wrong, if the values tell; empty for later
+        cases."""
+        if self._is_located or self._process is None:
+            return ""
+        self._is_located = True
+        try:
+            return find(self._process)
+        except Exception:  # the finding stands without its place
+            return ""
+        finally:
+            self.forget_if_unusable()
+
+    def _failed(self, reply: Reply, seconds: float) -> OfficialRun:
         """Return the finding on a case without outputs."""
         if reply.outcome == "refused":
             return OfficialRun("error", reply.about)
@@ -222,11 +256,6 @@ class OfficialProgram:
 class Official(OfficialProgram):
     """The official runtime's side of a check."""
 
-    def __init__(self, asked: bool, seconds: float) -> None:
-        super().__init__(asked, seconds)
-        self._pending: OfficialRun | None = None
-        self._is_located = False
-
     def open(self, source: Opened | None, method: Method) -> None:
         """Take the program of the check."""
         self._method, self._infos = method, [info for _, info in method.metadata.inputs]
@@ -244,15 +273,9 @@ class Official(OfficialProgram):
         except Unavailable as error:
             self._pending = OfficialRun("not run", str(error))
             return
-        try:
-            process = self.ready()
-        except Unavailable as error:
-            self.why_not = str(error)
-            return
-        self._pending = self.lacks(process)
-        if self._pending is not None:
-            return
-        process.submit(self._method.metadata.name(), self._packed, list(names), self.seconds)
+        if (process := self.prepared()) is not None:
+            name = self._method.metadata.name()
+            process.submit(name, self._packed, list(names), self.seconds)
 
     def end(self, ours: list[list[Any]] | None, found: Comparison | None,
             judged: Judged) -> OfficialRun | None:  # fmt: skip
@@ -262,14 +285,9 @@ class Official(OfficialProgram):
             ours: Outputs of this runtime, and their comparison: equal bits have equal verdicts.
             judged: Compares outputs with the reference.
         """
-        if self.why_not is not None:
-            return OfficialRun("not run", self.why_not) if self.why_not else None
-        if self._pending is not None:
-            return self._pending
-        assert self._process is not None
-        reply = self._process.reply(self.seconds)
-        if reply.outcome != "ran":
-            return self.failed(reply, self.seconds)
+        reply = self.received(self.seconds)
+        if not isinstance(reply, Reply):
+            return reply
         theirs = [[array(unwired(value)) for value in outputs] for outputs in reply.outputs]
         if found is not None and _is_same(ours, theirs):
             comparison = found
@@ -281,23 +299,16 @@ class Official(OfficialProgram):
         return OfficialRun(comparison.verdict, "", comparison, wrong, where)
 
     def _located(self, comparison: Comparison) -> str:
-        """Return where the first case that is wrong goes wrong, if the values tell."""
-        wrong = [one for one in comparison.outputs if one.verdict == "differ" and one.metrics]
-        if self._is_located or not wrong or self._process is None:
+        """Return where the case goes wrong, if it is the first and the values tell."""
+        wrong = [(one.index, one.metrics.relative) for one in comparison.outputs
+                 if one.verdict == "differ" and one.metrics]  # fmt: skip
+        if not wrong:
             return ""
-        self._is_located = True
-        outputs = self._method.metadata.num_outputs()
-        metrics, index = wrong[0].metrics, wrong[0].index % outputs
-        assert metrics is not None
-        try:
-            return official_blame.find(
-                self._process, self._method, self._loaded_program, self._calls, self._packed, index,
-                metrics.relative, self.seconds,
-            )  # fmt: skip
-        except Exception:  # the finding stands without its place
-            return ""
-        finally:
-            self.forget_if_unusable()
+        index, relative = wrong[0]
+        return self.located(lambda process: official_blame.find(
+            process, self._method, self._loaded_program, self._calls, self._packed,
+            index % self._method.metadata.num_outputs(), relative, self.seconds,
+        ))  # fmt: skip
 
 
 def _file(source: Opened | None) -> tuple[official.Program, official.Program | None]:

@@ -18,7 +18,7 @@ from executorch_c.check.engines import (
     OfficialRun,
     as_sent,
 )
-from executorch_c.check.official import Unavailable
+from executorch_c.check.official import Process, Reply, Unavailable
 from executorch_c.check.official_child import unwired
 from executorch_c.llm.encoder_decoder import ENCODER, EncoderDecoder
 from executorch_c.llm.plans import calls_of, states_of
@@ -36,7 +36,7 @@ Step = tuple[str, list[Any], int]
 method, the return to the initial state."""
 
 TIMES = 20
-"""The time limit of a plan is at least so many times the time that it takes in this runtime."""
+"""Minimum ratio of a plan's time limit to the time that the plan takes in this runtime."""
 ALL_ROWS = sys.maxsize
 
 
@@ -47,8 +47,7 @@ class OfficialPlans(OfficialProgram):
         """`seconds`: time limit of a plan; None: 20 s, or more for a slow program."""
         super().__init__(asked, OFFICIAL_SECONDS if seconds is None else seconds)
         self._is_given = seconds is not None
-        self._pending: OfficialRun | None = None
-        self._is_located = self._has_kept = False
+        self._has_kept = False
 
     def open(self, runner: TextRunner, seconds_of_call: float) -> None:
         """Take the program of the check; `seconds_of_call`: time of a call in this runtime."""
@@ -65,12 +64,10 @@ class OfficialPlans(OfficialProgram):
             return
         try:
             steps = self._steps(plan)
-            process = self.ready()
         except Unavailable as error:
             self.why_not = str(error)
             return
-        self._pending = self.lacks(process)
-        if self._pending is None:
+        if (process := self.prepared()) is not None:
             if not self._is_given:
                 self._limit = max(self.seconds, TIMES * self._per_call * len(steps))
             process.replay(steps, self._limit)
@@ -109,14 +106,9 @@ class OfficialPlans(OfficialProgram):
             is_right: The plan matches in this runtime.
             judged: Returns how rows agree with the expected ones, and a phrase about it.
         """
-        if self.why_not is not None:
-            return OfficialRun("not run", self.why_not) if self.why_not else None
-        if self._pending is not None:
-            return self._pending
-        assert self._process is not None
-        reply = self._process.reply(self._limit)
-        if reply.outcome != "ran":
-            return self.failed(reply, self._limit)
+        reply = self.received(self._limit)
+        if not isinstance(reply, Reply):
+            return reply
         rows = np.concatenate([states_of(as_array(unwired(one))) for one in reply.outputs])
         agreement, about = judged(rows)
         kept = () if is_right or self._has_kept else (rows,)  # for `find_fault`
@@ -124,7 +116,9 @@ class OfficialPlans(OfficialProgram):
         if agreement.first is None:
             return OfficialRun("match", actual=kept)
         what = "the encoder's output" if plan.case == "encoder" else "logits"
-        where = self._located(plan, agreement) if is_right else ""
+        where = ""
+        if is_right:
+            where = self.located(lambda process: self._place(process, plan, agreement))
         return OfficialRun("differ", about, None, kept, where, what)
 
     def drop(self) -> None:
@@ -133,23 +127,15 @@ class OfficialPlans(OfficialProgram):
             self._process.reply(self._limit)
             self.forget_if_unusable()
 
-    def _located(self, plan: Plan, agreement: Agreement) -> str:
-        """Return where the first plan that is wrong goes wrong, if the values tell."""
-        if self._is_located or self._process is None:
-            return ""
-        self._is_located = True
-        try:
-            return self._place(plan, agreement)
-        except Exception:  # the finding stands without its place
-            return ""
-        finally:
-            self._runner.reset()
-            self.forget_if_unusable()
-
-    def _place(self, plan: Plan, agreement: Agreement) -> str:
+    def _place(self, process: Process, plan: Plan, agreement: Agreement) -> str:
         """Return the place of the first wrong instruction in the calls up to the first wrong row:
         those after the last reset, if they are of one method."""
-        assert self._process is not None
+        try:
+            return self._first_wrong(process, plan, agreement)
+        finally:
+            self._runner.reset()
+
+    def _first_wrong(self, process: Process, plan: Plan, agreement: Agreement) -> str:
         calls: list[tuple[str, list[Array]]] = []
         first, number = agreement.first, -1
         assert first is not None
@@ -166,7 +152,7 @@ class OfficialPlans(OfficialProgram):
         sent = [self._sent(method, inputs) for _, inputs in calls]
         loaded = self._loaded(method)
         return official_blame.find(
-            self._process, loaded, self._loaded_program, [inputs for _, inputs in calls], sent, 0,
+            process, loaded, self._loaded_program, [inputs for _, inputs in calls], sent, 0,
             float(agreement.relative[first]), self._limit,
         )  # fmt: skip
 
