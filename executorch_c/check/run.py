@@ -149,7 +149,7 @@ class Check:
             return CheckedCase(case.kind, case.about, inputs, None, skipped=why)
         floats = self.sides.floats(case.calls) if self.sides.floats is not None else None
         noise = self._noise(case)
-        self.judge.unordered = partial(sets.unordered, self.oracle, case.calls)
+        self.judge.unordered = cache(partial(sets.unordered, self.oracle, case.calls))
         judged = partial(self._judged, case, expected, floats, noise)
         self.official.begin(inputs, self.oracle.watched)
         try:

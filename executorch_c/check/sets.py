@@ -20,11 +20,10 @@ def unordered(eager: Eager, calls: Sequence[Call]) -> dict[int, int]:
     """Return the dim of each output that is a result of topk(sorted=False), by its number."""
     import torch
 
-    from executorch_c.check.flows import fresh
     from executorch_c.check.ties import Unsorted
 
     found = dict[int, int]()
-    module = fresh(eager.model)
+    module = eager.copies.fresh()
     try:
         for call in calls:
             with torch.no_grad(), Unsorted() as mode:

@@ -86,11 +86,11 @@ class MethodsReference(ModelReference):
     def encoded(self, value: Array, number: int) -> Array | None:
         """Return the output of the module "encoder"."""
         with self.torch.no_grad():
-            return as_array(states_of_encoder(self.encoder(_as_tensor(value))))
+            return as_array(states_of_encoder(self.encoder(as_tensor(value))))
 
     def use(self, states: Array, number: int) -> None:
         """Decode from states of an encoder."""
-        self.states = _as_tensor(states)
+        self.states = as_tensor(states)
 
     def arguments(self, tokens: Any, *others: Any) -> tuple[Any, ...]:
         """Return the arguments of the module "text_decoder": tokens, states and positions; states
@@ -98,10 +98,11 @@ class MethodsReference(ModelReference):
         return (tokens, *others) if len(others) > 1 else (tokens, self.states, *others)
 
 
-def _as_tensor(array: Array) -> Any:
-    from executorch_c.debug._graphs.layouts import as_tensor
+def as_tensor(array: Array) -> Any:
+    """Return a torch.Tensor with a copy of an array's numbers."""
+    from executorch_c.debug._graphs import layouts
 
-    return as_tensor(array)
+    return layouts.as_tensor(array)
 
 
 class EncodedArrays(ArrayReference):

@@ -128,7 +128,7 @@ def _explain(plan: Plan, row: Row, runner: TextRunner, reference: ModelReference
         assert isinstance(reference, (Seq2SeqReference, MethodsReference))
         model = model_of_encoder(reference.encoder)
         return explain(runner._encoder, model, tuple(inputs), progress=False)
-    model, arguments = model_at(plan, number, runner, reference, inputs)
+    model, arguments = model_at(plan, number, calls, reference)
     with runner._engine.lock:
         for action in plan.actions[:number]:
             perform(action, runner)

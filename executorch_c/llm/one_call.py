@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from executorch_c.llm.encoder_reference import states_of_encoder
-from executorch_c.llm.plans import calls_of
+from executorch_c.llm.encoder_reference import as_tensor, states_of_encoder
 from executorch_c.llm.reference import deep_copy
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
-    from executorch_c.llm.plans import Plan
+    from executorch_c.llm.plans import Action, Plan
     from executorch_c.llm.reference import ModelReference
-    from executorch_c.llm.runner import TextRunner
 
 
 def model_of_encoder(encoder: Any) -> Any:
@@ -34,27 +32,23 @@ def model_of_encoder(encoder: Any) -> Any:
 
 
 def model_at(
-    plan: Plan, number: int, runner: TextRunner, reference: ModelReference, inputs: list[Array]
-) -> tuple[Any, tuple[Any, ...]]:
-    """Return the model at the action with a number, and its arguments for the call's inputs."""
+    plan: Plan, number: int, calls: Sequence[tuple[Action, str, list[Array]]],
+    reference: ModelReference,
+) -> tuple[Any, tuple[Any, ...]]:  # fmt: skip
+    """Return the model at the action with a number, and its arguments for the call's inputs.
+    `calls`: those of the plan (`calls_of`)."""
     import torch
 
-    tensors = tuple(map(_tensor, inputs))
+    tensors = tuple(map(as_tensor, calls[number][2]))
     if reference.is_of_hugging_face:
         before = plan.known()[number - 1] if number and reference.signature.has_cache else ()
         return _of_hugging_face(reference, before), tensors
     model = deep_copy(reference.model)
     with torch.no_grad():
-        for action, _, earlier in list(calls_of(plan, runner))[:number]:
+        for action, _, earlier in calls[:number]:
             if action.kind == "feed":
-                model(*reference.arguments(*map(_tensor, earlier)))
+                model(*reference.arguments(*map(as_tensor, earlier)))
     return model, reference.arguments(*tensors)
-
-
-def _tensor(array: Array) -> Any:
-    from executorch_c.debug._graphs.layouts import as_tensor
-
-    return as_tensor(array)
 
 
 def _of_hugging_face(reference: ModelReference, ids: Sequence[int]) -> Any:
