@@ -144,7 +144,7 @@ static bool is_outdated(const ecx_delegate *d, ecx_role role) {
 static uint32_t reshape_runtime(const ecx_call *c, ecx_delegate *d, ecx_role role) {
   ecx_engine *e = &d->engines[role];
   enum xnn_status status = xnn_status_success;
-  if (!e->runtime || ((IS_RIGID || ecx_is_rigid(&d->graph)) && e->shapes) || is_outdated(d, role))
+  if (!e->runtime || (e->shapes && (IS_RIGID || ecx_is_rigid(&d->graph))) || is_outdated(d, role))
     ECX_TRY(ecx_engine_build(c, d, role));
   e->is_set_up = false;
   e->shapes = 0;

@@ -211,7 +211,7 @@ static uint32_t read_nodes(const reader *r) {
 
 static uint32_t check_nodes(const reader *r) {
   ecx_graph *g = r->graph;
-  /* Twice: a filter may be that of an earlier node, too. */
+  /* A second pass widens for earlier nodes that share a filter with a later one. */
   for (uint32_t i = 0; i < 2 * g->node_count; i++)
     ECX_TRY(ecx_widen_weights(r->c, g, &g->nodes[i % g->node_count]));
   for (uint32_t i = 0; i < g->node_count; i++) ECX_TRY(ecx_check_types(r->c, g, &g->nodes[i]));

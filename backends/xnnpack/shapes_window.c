@@ -50,11 +50,14 @@ static uint32_t check_window(const ecx_call *c, const ecx_node *n, const window 
   return EC_BACKEND_OK;
 }
 
+/* Returns the elements from the first to the last one of a window. */
+static size_t extent_of(const window *w) { return (w->size - 1) * w->dilation + 1; }
+
 /* Computes the number of positions of the window in `in` elements. */
 static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, size_t in,
                       size_t *out) {
   ECX_TRY(check_window(c, n, w));
-  size_t extent = (w->size - 1) * w->dilation + 1, padded = in + w->before + w->after;
+  size_t extent = extent_of(w), padded = in + w->before + w->after;
   if (n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING) {
     if (w->before || w->after)
       return REFUSE(c, n, "explicit padding together with padding to the same size");
@@ -72,21 +75,22 @@ static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, siz
 static bool skips(const ecx_node *n, const window w[2]) {
   bool found = false;
   for (unsigned d = 0; d < 2; d++)
-    found = found || w[d].stride > (w[d].size - 1) * w[d].dilation + 1;
+    found = found || w[d].stride > extent_of(&w[d]);
   return found && n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING;
 }
 
-/* Computes the padding of windows over `in` that XNNPACK refuses to pad to the same size. */
-static void pad_to_same_size(const ecx_node *n, const ecx_shape *in, window w[2]) {
-  if (!skips(n, w)) return;
+/* Computes the padding of windows over `in` that XNNPACK refuses to pad to the same size. Returns
+ * false for other windows. */
+static bool pad_to_same_size(const ecx_node *n, const ecx_shape *in, window w[2]) {
+  if (!skips(n, w)) return false;
   for (unsigned d = 0; d < 2; d++) {
     const size_t size = in->dims[d + 1], positions = (size + w[d].stride - 1) / w[d].stride;
-    const size_t extent = (w[d].size - 1) * w[d].dilation + 1;
-    const size_t reach = positions ? (positions - 1) * w[d].stride + extent : 0;
+    const size_t reach = positions ? (positions - 1) * w[d].stride + extent_of(&w[d]) : 0;
     const size_t padding = reach > size ? reach - size : 0;
     w[d].before = padding / 2;
     w[d].after = padding - w[d].before;
   }
+  return true;
 }
 
 static uint32_t check_positions(const ecx_call *c, const ecx_node *n, const window w[2],
@@ -202,7 +206,7 @@ uint32_t ecx_shape_deconv(const ecx_call *c, const ecx_graph *g, const ecx_node 
   out->dims[3] = conv_channels(n);
   for (unsigned d = 0; d < 2; d++) {
     ECX_TRY(check_window(c, n, &w[d]));
-    size_t size = in->dims[d + 1], extent = (w[d].size - 1) * w[d].dilation + 1, grown;
+    size_t size = in->dims[d + 1], extent = extent_of(&w[d]), grown;
     if (!size || adjustment[d] >= w[d].stride ||
         !ec_mul_size(size - 1, w[d].stride, &grown) || grown > SIZE_MAX / 2 ||
         grown + extent + adjustment[d] <= w[d].before + w[d].after)
@@ -257,8 +261,8 @@ static bool is_window(const ecx_node *n) {
 ecx_padding ecx_padding_of(const ecx_graph *g, const ecx_node *n) {
   window w[2];
   windows_of(n, w);
-  const uint32_t same = skips(n, w) ? XNN_FLAG_TENSORFLOW_SAME_PADDING : 0;
-  pad_to_same_size(n, &ecx_in(g, n, 0)->shape, w);
+  const bool is_padded = pad_to_same_size(n, &ecx_in(g, n, 0)->shape, w);
+  const uint32_t same = is_padded ? XNN_FLAG_TENSORFLOW_SAME_PADDING : 0;
   return (ecx_padding){(uint32_t)w[0].before, (uint32_t)w[1].after, (uint32_t)w[0].after,
                        (uint32_t)w[1].before, n->flags & ~same};
 }
@@ -283,8 +287,7 @@ uint32_t ecx_shape_max_pooling(const ecx_call *c, const ecx_graph *g, const ecx_
   pooling_windows(n, w);
   if (n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING && (w[0].dilation > 1 || w[1].dilation > 1))
     return REFUSE(c, n, "padding to the same size of windows with dilation");
-  if (!ecx_pads_apart(n) && !skips(n, w)) return EC_BACKEND_OK;
-  pad_to_same_size(n, &padded.shape, w);
+  if (!pad_to_same_size(n, &padded.shape, w) && !ecx_pads_apart(n)) return EC_BACKEND_OK;
   for (unsigned d = 0; d < 2; d++) padded.shape.dims[d + 1] += w[d].before + w[d].after;
   if (ecx_value_bytes(&padded, &bytes) && bytes <= ECX_MAX_VALUE_BYTES) return EC_BACKEND_OK;
   char text[ECX_TEXT / 2];
