@@ -103,7 +103,7 @@ def _layout(tensor: Any) -> tuple[Any, ...]:
 
 
 class _Snapshot:
-    """What a run may change in a copy of a module."""
+    """The parts of a module's copy that a run may change."""
 
     def __init__(self, module: Any, memo: dict[Any, Any]) -> None:
         """`memo` is the memo of `copy.deepcopy`. Raises _UnknownStateError."""

@@ -1,4 +1,4 @@
-"""What the errors of layers cost at the outputs: one layer at a time, as noise in dB.
+"""Costs of layers' errors: noise at the outputs in dB, one layer at a time.
 
 Errors of layers are independent, but for saturation, so that the powers of their noise at the
 outputs add up.

@@ -37,7 +37,7 @@ class Difference:
 
 @dataclass
 class Report:
-    """What became of a seed."""
+    """The outcome of a seed."""
 
     seed: int
     outcome: str = "right"
@@ -169,13 +169,13 @@ Tried = tuple[Report, "Trial | None", list[Difference]]
 
 
 def of_seed(seed: int, process: ways.Official | None = None) -> Tried:
-    """Return what became of a seed."""
+    """Return the outcome of a seed."""
     graph = graphs.make(seed)
     return (Report(seed, "no graph"), None, []) if graph is None else tried(graph, process)
 
 
 def tried(graph: Graph, process: ways.Official | None = None) -> Tried:
-    """Return what became of a graph."""
+    """Return the outcome of a graph."""
     start = time.perf_counter()
     report = Report(graph.seed, flow=ways.flow_of(graph), calls=len(graph.lines))
     try:

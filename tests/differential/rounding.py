@@ -107,7 +107,7 @@ class Rooms:
         self._unsettled = [np.zeros(np.shape(w), bool) for w in wanted]
 
     def draw(self, count: int) -> None:
-        """Run eager under rounding until there are so many draws."""
+        """Run eager under rounding until there are at least `count` draws."""
         while self._draws < count:
             with torch.no_grad(), Rounding(self._draws):
                 results = self._run()

@@ -113,7 +113,7 @@ def _work(seeds: Sequence[int], with_official: bool, writer: Connection) -> None
 
 def run(seeds: Sequence[int], jobs: int = 1, with_official: bool = True,
         seconds: float | None = None) -> Iterator[Report]:  # fmt: skip
-    """Yield the report of each seed, in so many processes; until the time is over."""
+    """Yield the report of each seed, from at most `jobs` processes, until the time is over."""
     end = None if seconds is None else time.monotonic() + seconds
     chunks = [list(seeds[i : i + CHUNK]) for i in range(0, len(seeds), CHUNK)]
     active: list[Worker] = []

@@ -266,7 +266,7 @@ def weight_faults(
         count: The number of layers.
         parts: Each fault is planted in all filters of a layer, in all but the first part of them,
             and so on.
-        named: The layer is asked for of one fault in so many.
+        named: `explain` is asked for the layer of every n-th fault.
     """
     rng = np.random.default_rng(seed)
     weights = list(filter(_is_weight, subject.source.graph.nodes))
