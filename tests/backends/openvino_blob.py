@@ -108,21 +108,19 @@ Place = tuple[int, int]
 
 def _decompressions(edges: list[tuple[Place, Place]], kinds: dict[Place, str],
                     own: set[Place]) -> set[Place]:  # fmt: skip
-    """Return the layers that compute from constants what some layers read."""
+    """Return the layers that compute from constants what some layers read. A source without a kind
+    is a subgraph."""
     sources = {layer: [a for a, b in edges if b == layer] for layer in kinds}
 
     @functools.cache
     def is_constant(layer: Place) -> bool:
-        return (
-            kinds[layer] == "Const"
-            or bool(sources[layer])
-            and all(map(is_constant, sources[layer]))
-        )
+        before = sources.get(layer, [])
+        return kinds.get(layer) == "Const" or bool(before) and all(map(is_constant, before))
 
     found, waiting = set[Place](), list(own)
     while waiting:
         for layer in sources[waiting.pop()]:
-            if kinds[layer] != "Const" and layer not in found | own and is_constant(layer):
+            if kinds.get(layer) != "Const" and layer not in found | own and is_constant(layer):
                 found.add(layer)
                 waiting.append(layer)
     return found
@@ -134,15 +132,17 @@ def constants_of(data: bytes, payload: bytes, node: str) -> list[Constant]:
     of their results."""
     blob = unpack(payload)
     layers = Layers(blob.model)
-    edges = [(a, b) for a, b in layers.edges if a in layers.of and b in layers.of]
+    edges = [(a, b) for a, b in layers.edges if b in layers.of]
     kinds = {i: layer.get("type", "") for i, layer in layers.of.items()}
     own = {i for i, layer in layers.of.items() if layer.get("name", "").startswith(f"{node}/")}
     own |= {b for a, b in edges if a in own and kinds[b] == "Multiply"}
     own |= _decompressions(edges, kinds, own)
     start, found = data.index(blob.constants), []
     for before, after in edges:
+        if after not in own or kinds.get(before) != "Const":
+            continue
         values = layers.of[before].find("data")
-        if after in own and kinds[before] == "Const" and values is not None:
+        if values is not None:
             at = start + int(values.get("offset", ""))
             place = slice(at, at + int(values.get("size", "")))
             found.append(Constant(place, kinds[after], values.get("element_type", "")))
