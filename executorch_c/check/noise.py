@@ -138,6 +138,19 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._at = seed * 104_729 % POOL
         self._ties_at, self._side = seed // 2 * 15_485_863 % POOL, 1 - 2 * (seed % 2)
         self._epsilon = epsilon
+        self._was_fused: list[bool] = []
+
+    def __enter__(self) -> RandomRounding:
+        """Enter the mode, in which torch computes layers of transformers by their parts: the one
+        operator that it has for a layer would round once."""
+        self._was_fused.append(torch.backends.mha.get_fastpath_enabled())
+        torch.backends.mha.set_fastpath_enabled(False)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        torch.backends.mha.set_fastpath_enabled(self._was_fused.pop())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         (name, writes, is_view), kwargs = _traits_of(func), kwargs or {}

@@ -396,3 +396,38 @@ def test_products_of_whole_numbers_round() -> None:
     bias = bias.round()
     runs = noise.samples(lambda mode: run(mode, weight.round()), 4)
     assert runs is not None and all(one.equal(runs[0]) for one in runs)
+
+
+LAYERS = {
+    "TransformerEncoderLayer": lambda: torch.nn.TransformerEncoderLayer(
+        64, 4, 256, batch_first=True
+    ),
+    "MultiheadAttention": lambda: Own(torch.nn.MultiheadAttention(64, 4, batch_first=True)),
+}
+
+
+class Own(torch.nn.Module):
+    """Attention of a sequence to itself."""
+
+    def __init__(self, attention: torch.nn.Module) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x: Any) -> Any:
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@torch.no_grad()
+def test_noise_of_a_fused_layer(name: str) -> None:
+    """Layers that torch computes with one operator in eval mode round as often as their parts."""
+    torch.manual_seed(0)
+    layer, x = LAYERS[name]().eval(), torch.randn(2, 128, 64)
+    fused = modelled(layer, [x], torch.float32)
+    assert torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        parts = modelled(layer, [x], torch.float32)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+    assert 0.8 <= fused / parts <= 1.25
