@@ -48,13 +48,14 @@ class _Attributes:
 
     def __init__(self, place: Any) -> None:
         self.place, self.saved = place, dict(place)
+        self._keys, self._values = list(place), list(place.values())
 
     def restore(self) -> None:
         """Set the items if one has changed."""
-        place, saved = self.place, self.saved
-        if place.keys() != saved.keys() or not all(map(is_, place.values(), saved.values())):
+        place = self.place
+        if list(place) != self._keys or not all(map(is_, place.values(), self._values)):
             place.clear()
-            place.update(saved)
+            place.update(self.saved)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield keys and values."""
@@ -118,11 +119,21 @@ class _Snapshot:
         self._storages: dict[int, tuple[Any, Any]] = {}
         self._visit(module)
         self._own, self._seen = {}, set()
+        self.places = self._places()
         self._empty = [one.place for one in self.containers if not one.saved]
         self.containers = [one for one in self.containers if one.saved]
         self.copies = {id(one): memo[id(one)] for one in originals
                        if isinstance(one, torch.Tensor) and id(one) in memo}  # fmt: skip
         """Tensors of the copy by the ids of the originals; shared ones are not in it."""
+
+    def _places(self) -> dict[int, list[tuple[Any, Any]]]:
+        """Return the containers that refer to each tensor, with the keys, by its id."""
+        found = defaultdict[int, list[tuple[Any, Any]]](list)
+        for container in self.containers:
+            for key, value in container.items():
+                if isinstance(value, torch.Tensor):
+                    found[id(value)].append((container.place, key))
+        return dict(found)
 
     def _visit(self, value: Any) -> None:
         """Record an object and what it refers to."""
@@ -218,15 +229,12 @@ class _Snapshot:
         possible."""
         wanted = {id(self.copies[key]) if key in self.copies else key: value
                   for key, value in replaced.items()}  # fmt: skip
-        if self.fixed & wanted.keys():
+        if self.fixed & wanted.keys() or not wanted.keys() <= self.places.keys():
             return False
-        left = set(wanted)
-        for container in self.containers:
-            for key, value in container.items():
-                if id(value) in wanted:
-                    container.place[key] = wanted[id(value)]
-                    left.discard(id(value))
-        return not left
+        for one, value in wanted.items():
+            for place, key in self.places[one]:
+                place[key] = value
+        return True
 
 
 class Copies:

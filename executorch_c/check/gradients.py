@@ -62,10 +62,17 @@ class Slices:
 
     def see(self, value: Any, gradient: Any, scale: float) -> Array:
         """Return the change of one pass by each slice."""
-        part = (value.detach() * gradient).double()
-        rows = _rows(part, len(self.sizes) == 1).nan_to_num(0.0, 0.0, 0.0)
-        self.is_touched |= (rows != 0).any(1).numpy()
-        found: Array = rows.sum(1).numpy() * (ERROR * scale)
+        rows = _rows(value.detach() * gradient, len(self.sizes) == 1)
+        sums = rows.sum(1, dtype=torch.float64)
+        if not bool(sums.isfinite().all()):
+            rows = rows.nan_to_num(0.0, 0.0, 0.0)
+            sums = rows.sum(1, dtype=torch.float64)
+        is_touched = sums != 0
+        unsure = ~is_touched & torch.from_numpy(~self.is_touched)
+        if bool(unsure.any()):
+            is_touched[unsure] = (rows[unsure] != 0).any(1)
+        self.is_touched |= is_touched.numpy()
+        found: Array = sums.numpy() * (ERROR * scale)
         return found
 
     @property

@@ -63,21 +63,30 @@ class Trials:
         with torch.no_grad():
             for name, mask in weights.items():
                 value = _tensor(model, name)
-                factor = 1 + ERROR * torch.from_numpy(mask.astype(np.float64))
-                factor = factor.reshape(-1, *[1] * (value.ndim - 1)) if value.ndim else factor[0]
-                replaced[id(value)] = like(value, value.detach() * factor.to(value.dtype))
+                wrong = value.detach().clone()
+                rows = wrong if value.ndim else wrong.reshape(1)
+                rows[torch.from_numpy(mask)] *= 1 + ERROR
+                replaced[id(value)] = like(value, wrong)
             if ones:
                 value = _tensor(model, ones)
                 replaced[id(value)] = like(value, torch.ones_like(value))
         calls = [_wrong(call, inputs) for call in self.cases[number].case.calls]
         return self.eager(calls, replaced=replaced)
 
-    def is_found(
+    def effect(
         self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = ()
-    ) -> bool:
-        """Return True if the judge finds wrong weights and inputs in a case."""
-        outputs, limits = self.run(number, weights, inputs), self.cases[number].limits
-        for ours, theirs, rules in zip(outputs, self.cases[number].expected, limits, strict=True):
+    ) -> tuple[bool, bool]:
+        """Return whether wrong weights and inputs change an output of a case, and whether the judge
+        finds them."""
+        outputs, one = self.run(number, weights, inputs), self.cases[number]
+        if _equal(outputs, one.expected):
+            return False, False
+        return True, self._is_found(outputs, one)
+
+    @staticmethod
+    def _is_found(outputs: Sequence[Sequence[Any]], one: Judged) -> bool:
+        """Return True if the judge finds outputs of a case wrong."""
+        for ours, theirs, rules in zip(outputs, one.expected, one.limits, strict=True):
             pairs = [pair for pair in zip(ours, theirs) if pair[1] is not None]
             for (a, e), rule in zip(pairs, rules):
                 if not isinstance(rule, Tolerance) or not isinstance(a, np.ndarray):
@@ -246,10 +255,11 @@ class Measurement:
             if self.sampled and number not in self.sampled:
                 self._sample(number, number)
                 weights, inputs = self._untouched()
-            if not self._is_idle(number, weights, inputs):
-                self._try_each(weights)
-                self._try_inputs(number, inputs)
-                return
+                if self._is_idle(number, weights, inputs):
+                    continue
+            self._try_each(weights)
+            self._try_inputs(number, inputs)
+            return
 
     def _is_idle(self, number: int, weights: Mapping[str, Array], inputs: Sequence[int]) -> bool:
         return _equal(self.trials.run(number, weights, inputs), self.cases[number].expected)
@@ -276,17 +286,23 @@ class Measurement:
             middle = part[len(part) // 2]
             wrong = {name: np.arange(len(one.sizes)) == middle}
             numbers = range(min(len(self.cases), MOST_CASES))
-            changed = [at for at in numbers if not self._is_idle(at, wrong, [])]
-            one.is_found[part] = any(self.trials.is_found(at, wrong) for at in changed)
+            is_changed = is_found = False
+            for number in numbers:
+                changes, finds = self.trials.effect(number, wrong)
+                is_changed, is_found = is_changed or changes, is_found or finds
+                if is_found:
+                    break
+            one.is_found[part] = is_found
             one.is_touched[part] = True  # of the others, nothing is known
-            one.is_touched[middle] = bool(changed)
+            one.is_touched[middle] = is_changed
 
     def _try_inputs(self, number: int, inputs: Sequence[int]) -> None:
         """Decide about inputs whose gradients are lost, in one case."""
         for i in inputs:
             one = self.model.inputs[i]
-            one.is_touched |= not self._is_idle(number, {}, [i])
-            one.is_found |= self.trials.is_found(number, {}, [i])
+            is_changed, is_found = self.trials.effect(number, {}, [i])
+            one.is_touched |= is_changed
+            one.is_found |= is_found
 
     def _try_undecided(self) -> None:
         """Try the slice in the middle of those that are neither certainly found nor lost; the ones
@@ -304,7 +320,7 @@ class Measurement:
             order = np.flatnonzero(mask)[np.argsort(whole[mask])]
             middle = order[len(order) // 2]
             best = one.where[int(np.argmax([squares[middle] for squares in one.squares]))]
-            if self.trials.is_found(best, {name: np.arange(len(mask)) == middle}):
+            if self.trials.effect(best, {name: np.arange(len(mask)) == middle})[1]:
                 one.is_found |= mask & (whole >= whole[middle])
 
     def zeros(self) -> Iterator[str]:
