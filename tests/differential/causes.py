@@ -37,10 +37,10 @@ def flow_changed_it(trial: Trial, difference: Difference) -> bool:
         model = trial.edge.module()
 
         def run() -> list[object]:
-            outputs = []
+            found: list[object] = []
             for call in trial.calls[: difference.call + 1]:
-                outputs = model(*map(ways.copied, call.inputs))
-            return [np.copy(ways.arrayed(o)) for o in outputs]
+                found = ways.outputs(model, call.inputs, call.changed)
+            return found
 
         wanted = run()
         found = difference.found
@@ -60,21 +60,27 @@ def flow_changed_it(trial: Trial, difference: Difference) -> bool:
 class Planned(torch.fx.Interpreter):
     """Eager on the exported graph. `others`: operators whose results have another dtype or number
     of dimensions than the plan's; `after`: nodes of them, and all that read their results. `idle`:
-    operators that compute nothing, of empty tensors in a dtype that they reject otherwise."""
+    operators that compute nothing, of empty tensors in a dtype that they reject otherwise.
+    `refused`: the operator that eager rejects, where the run ended."""
 
     def __init__(self, program: Any) -> None:
         super().__init__(program.graph_module)
         self.others: set[str] = set()
         self.after: set[torch.fx.Node] = set()
         self.idle: set[str] = set()
+        self.refused = ""
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        result = super().run_node(n)
+        name = getattr(getattr(n.target, "_schema", None), "name", "")
+        try:
+            result = super().run_node(n)
+        except Exception:
+            self.refused = name or str(n.target)
+            raise
         if self.after.intersection(n.all_input_nodes):
             self.after.add(n)
         if n.op != "call_function":
             return result
-        name = getattr(getattr(n.target, "_schema", None), "name", "")
         tensors = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
         planned = [t for t in pytree.tree_leaves(n.meta.get("val")) if isinstance(t, torch.Tensor)]
         if [(t.dtype, t.dim()) for t in tensors] != [(t.dtype, t.dim()) for t in planned]:
@@ -109,8 +115,13 @@ def planned(trial: Trial, call: int) -> Planned:
         named = {**program.state_dict, **program.constants}
         inputs = iter(map(ways.copied, trial.calls[max(call, 0)].inputs))
         given = torch.export.graph_signature.InputKind.USER_INPUT
-        run.run(*[next(inputs) if spec.kind == given else named[spec.target]
-                  for spec in program.graph_signature.input_specs])  # fmt: skip
+        values = [next(inputs) if spec.kind == given else named[spec.target]
+                  for spec in program.graph_signature.input_specs]  # fmt: skip
+        try:
+            run.run(*values)
+        except Exception:
+            if not run.refused:
+                raise
     return run
 
 
@@ -122,13 +133,21 @@ def planned_otherwise(trial: Trial, difference: Difference) -> bool:
     if difference.output < 0:
         return is_named(run.others, difference)
     (end,) = (node for node in trial.edge.graph.nodes if node.op == "output")
-    outputs = end.args[0][-len(trial.graph.outputs) :]  # after buffers that change
+    wanted = trial.calls[max(difference.call, 0)].wanted
+    outputs = end.args[0][-len(wanted) :]  # after buffers that change
     return outputs[difference.output] in run.after
 
 
 def computes_nothing(trial: Trial, difference: Difference) -> bool:
     """Return True if the refused operator is one that eager accepts only for empty tensors."""
     return is_named(planned(trial, difference.call).idle, difference)
+
+
+def eager_refuses(trial: Trial, difference: Difference) -> bool:
+    """Return True if eager rejects the refused operator of the exported graph as well, or the sizes
+    that the exporter assumed there."""
+    refused = planned(trial, difference.call).refused
+    return "_assert_scalar" in refused or is_named({refused}, difference)
 
 
 def is_named(names: set[str], difference: Difference) -> bool:
@@ -175,8 +194,8 @@ def nearer_than_eager(trial: Trial, difference: Difference) -> bool:
     call = trial.calls[difference.call]
     try:
         with ways.quiet(), torch.no_grad(), Exact():
-            outputs = model(*map(widened, call.inputs))
-        exact = ways.arrayed(outputs[difference.output])
+            outputs = ways.outputs(model, [widened(x) for x in call.inputs], call.changed)
+        exact = outputs[difference.output]
     except Exception:  # float64 is no dtype of a call
         return False
     wanted, found = call.wanted[difference.output], difference.found
@@ -233,6 +252,7 @@ class Cause:
 CAUSES = [
     Cause("the plan has another dtype than eager's result", planned_otherwise, "both"),
     Cause("eager accepts the dtype for empty tensors only", computes_nothing, "refusals"),
+    Cause("the exported graph is rejected, also by eager", eager_refuses, "refusals"),
     Cause("the XNNPACK partitioner lowers the tanh gelu as the exact one", gelu_is_exact),
     Cause("the exported graph computes something else, also in eager", flow_changed_it),
     Cause("eager is farther from its own results in float64", nearer_than_eager),

@@ -26,6 +26,8 @@ import torch
 MAX_CALLS, MIN_CALLS = 15, 3
 MAX_ELEMENTS, MAX_DIMENSIONS = 3000, 5
 MAX_DEGREE = 1000
+UNCHECKED = re.compile("_backward|segment_reduce")
+"""Operators that read out of bounds in eager, if shapes do not go together."""
 MAX_TRIES = 150
 """Calls drawn for a graph, most of which eager may reject."""
 MAX_SAMPLES = 8
@@ -312,6 +314,8 @@ def from_sample(rng: random.Random, pool: Pool, prefix: str) -> tuple[str, Writt
     given = rng.choice(chosen)
     family = rows.tables()[name][0]
     as_is = {"pointwise": 0.8, "special": 0.8, "quantized": 0.0}.get(family, 0.3)
+    if UNCHECKED.search(name):
+        as_is = 0.0
     written = Written(rng, pool, prefix, as_is)
     op = eager.functional(name)
     texts = []
@@ -356,6 +360,8 @@ class Maker:
         self.of_table = 0.0 if is_dynamic else self.rng.choice([0.2, 0.5, 0.8])
         self.is_stateful = self.rng.random() < 0.15
         self.state = torch.zeros(3)
+        self.made_list = False
+        """True if the last statement's result is a list."""
 
     def extend(self) -> None:
         """Add a call, if eager accepts the one that is drawn."""
@@ -378,8 +384,9 @@ class Maker:
         made = self.run(statement, constants)
         if made is None:
             return
-        names = [f"v{place}" if len(made) == 1 else f"v{place}_{i}" for i in range(len(made))]
-        targets = ", ".join(names) + ("," if len(made) > 1 else "")
+        several = self.made_list or len(made) > 1
+        names = [f"v{place}_{i}" if several else f"v{place}" for i in range(len(made))]
+        targets = ", ".join(names) + ("," if several else "")
         self.graph.lines.append(re.sub(r"\bR = ", f"{targets} = ", statement))
         self.graph.constants |= constants
         self.graph.operators += [operator] if operator else []
@@ -405,6 +412,7 @@ class Maker:
         try:
             exec(statement, space)
             made = results(space["R"])
+            self.made_list = isinstance(space["R"], tuple | list)
         except Exception:  # whatever eager raises
             return None
         if made is not None and self.graph.is_dynamic and any(0 in t.shape for t in made):

@@ -148,8 +148,8 @@ def made(graph: Graph, flow: str) -> Trial:
     """Return the graph's program with eager's results. Raises whatever the exporter raises."""
     exported = ways.traced(graph)
     calls = [call for call in ways.calls(graph) if ways.takes(exported, call)]
-    pte, operators, calls = ways.export(exported, flow, calls)
-    return Trial(graph, flow, pte, operators, ways.by_eager(graph, calls))
+    pte, operators, calls, changed = ways.export(exported, flow, calls)
+    return Trial(graph, flow, pte, operators, ways.by_eager(graph, calls, changed))
 
 
 def run_official(trial: Trial, process: ways.Official, report: Report) -> list[Difference]:

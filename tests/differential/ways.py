@@ -99,18 +99,20 @@ def to_edge(program: Any, flow: str) -> Any:
                                             compile_config=config)  # fmt: skip
 
 
-def export(exported: Any, flow: str, calls: Sequence[Call]) -> tuple[bytes, list[str], list[Call]]:
-    """Return the program by the official flow, the names of its operators, and the calls whose
-    sizes it accepts: lowering may fix a dimension that may vary."""
+def export(exported: Any, flow: str,
+           calls: Sequence[Call]) -> tuple[bytes, list[str], list[Call], list[int]]:  # fmt: skip
+    """Return the program by the official flow, the names of its operators, the calls whose sizes it
+    accepts (lowering may fix a dimension that may vary), and the inputs that it changes."""
     with quiet():
         manager = to_edge(exported, flow)
+        changed = changed_inputs(manager.exported_program())
         calls = [call for call in calls if takes(manager.exported_program(), call)]
         program = manager.to_executorch()
     plan = program.executorch_program.execution_plan[0]
     names = {f"{op.name}.{op.overload}".rstrip(".") for op in plan.operators}
     sizes = [list(plan.values[i].val.sizes) for i in plan.inputs]
     calls = [call for call in calls if fits(call, sizes)]
-    return bytes(program.buffer), sorted(names | {d.id for d in plan.delegates}), calls
+    return bytes(program.buffer), sorted(names | {d.id for d in plan.delegates}), calls, changed
 
 
 def fits(inputs: Call, sizes: list[list[int]]) -> bool:
@@ -152,20 +154,36 @@ class Eager:
     inputs: Call
     state: torch.Tensor
     wanted: list[Any]
+    changed: Sequence[int] = ()
+    """Inputs that a call changes: they are its first outputs."""
 
 
-def by_eager(graph: Graph, inputs_of_calls: Sequence[Call]) -> list[Eager]:
+def changed_inputs(exported: Any) -> list[int]:
+    """Return the positions of the inputs that an ExportedProgram changes, as its outputs are."""
+    signature = exported.graph_signature
+    return [signature.user_inputs.index(name) for name in signature.user_inputs_to_mutate.values()]
+
+
+def outputs(model: Any, inputs: Sequence[torch.Tensor], changed: Sequence[int]) -> list[Any]:
+    """Return the outputs of a model, after the inputs that it changes."""
+    given = [copied(value) if isinstance(value, torch.Tensor) else value for value in inputs]
+    results = model(*given)
+    return [np.copy(arrayed(value)) for value in [*(given[i] for i in changed), *results]]
+
+
+def by_eager(graph: Graph, inputs_of_calls: Sequence[Call],
+             changed: Sequence[int] = ()) -> list[Eager]:  # fmt: skip
     """Return eager's results of the calls that it accepts."""
     model, found = graph.module(), []
     for inputs in inputs_of_calls:
         state = model.state.clone()  # type: ignore[operator]
         try:
             with torch.no_grad(), quiet():
-                outputs = model(*map(copied, inputs))
+                wanted = outputs(model, inputs, changed)
         except Exception:  # sizes that the graph does not accept
             model.state.copy_(state)  # type: ignore[operator]
             continue
-        found.append(Eager(inputs, state, [np.copy(arrayed(o)) for o in outputs]))
+        found.append(Eager(inputs, state, wanted, changed))
     return found
 
 
@@ -174,7 +192,7 @@ def again(graph: Graph, call: Eager) -> list[Any]:
     model = graph.module()
     model.state.copy_(call.state)  # type: ignore[operator]
     with quiet():
-        return [np.copy(arrayed(o)) for o in model(*map(copied, call.inputs))]
+        return outputs(model, call.inputs, call.changed)
 
 
 class Failed(Exception):
@@ -194,13 +212,13 @@ def here(pte: bytes, inputs: Sequence[Call], way: str) -> list[list[Any]]:
         arrays = [np.array(arrayed(copied(value)), order="K") for value in call]
         before = [value.tobytes() for value in arrays]
         try:
-            outputs = [np.copy(o) if isinstance(o, np.ndarray) else o
+            results = [np.copy(o) if isinstance(o, np.ndarray) else o
                        for o in method.execute(arrays)]  # fmt: skip
         except Exception as error:
             raise Failed(f"call {i}: {type(error).__name__}: {error}") from error
         if [value.tobytes() for value in arrays] != before:
             raise Failed(f"call {i}: an input was changed")
-        found.append(outputs)
+        found.append(results)
     return found
 
 
@@ -227,7 +245,7 @@ class Official:
             self.close()
         if reply.outcome != "ran":
             raise Failed(f"{reply.outcome}: {reply.about}")
-        return [[arrayed(unwired(value)) for value in outputs] for outputs in reply.outputs]
+        return [[arrayed(unwired(value)) for value in results] for results in reply.outputs]
 
     def close(self) -> None:
         """End the process."""

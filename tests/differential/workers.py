@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -37,7 +36,6 @@ def prepare() -> None:
     graphs.operators()
     exporter_speed.apply()
     exporter_speed.keep_imports()
-    gc.freeze()  # else a fifth of the time is collection of what was imported
 
 
 def explained(seed: int, process: ways.Official | None) -> Report:

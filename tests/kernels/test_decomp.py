@@ -80,3 +80,14 @@ def test_signs_of_non_finite_values(value: float) -> None:
 def test_not_finite_eigenvalues() -> None:
     for found in run("aten::_linalg_eigh.eigenvalues", [NAN, "L", True, V, M]):
         assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (5, 5), (5, 3), (1, 3)])
+def test_reflections_of_nan(rng, shape: tuple[int, int]) -> None:
+    """A column of one element has no reflection (LAPACK's larfg), not even of NaN."""
+    a = array(rng, shape, "float32")
+    a[-1, -1] = np.nan
+    wanted = eager("aten::geqrf.a", [a])
+    found = run("aten::geqrf.a", [a, *[Out(w.shape) for w in wanted]])
+    for ours, eagers in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.isnan(ours), np.isnan(eagers))

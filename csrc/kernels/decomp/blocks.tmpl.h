@@ -17,6 +17,15 @@ static inline double EC_FN(re)(EC_T x) {
 #endif
 }
 
+static inline double EC_FN(im)(EC_T x) {
+#if EC_IS_COMPLEX
+  return cimag(x);
+#else
+  (void)x;
+  return 0;
+#endif
+}
+
 static inline double EC_FN(abs)(EC_T x) {
 #if EC_IS_COMPLEX
   return cabs(x);
@@ -174,7 +183,7 @@ static inline void EC_FN(lu_solve)(int64_t n, int64_t count, const EC_T *lu, con
  * beta, and v after its implicit 1, in x; as LAPACK's larfg. */
 static inline EC_T EC_FN(reflector)(int64_t n, EC_T *x) {
   double rest = n > 1 ? EC_FN(norm)(n - 1, x + 1) : 0;
-  if (n < 1 || (rest == 0 && x[0] == EC_FN(re)(x[0]))) return 0;
+  if (n < 1 || (rest == 0 && EC_FN(im)(x[0]) == 0)) return 0;
   double size = hypot(EC_FN(abs)(x[0]), rest);
   double beta = signbit(EC_FN(re)(x[0])) ? size : -size;
   EC_T tau = (beta - x[0]) / beta;

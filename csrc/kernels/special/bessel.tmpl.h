@@ -85,18 +85,18 @@ static EC_C EC_FN(bessel_y)(EC_C x, bool first) {
   return RATIO(z, bessel0_yp, bessel0_yq) + two_pi * log(x) * EC_FN(j0_of)(x);
 }
 
-/* Near 0: Ai(0) f - Ai'(0) g with the power series f and g. */
+/* Near 0: Ai(0) f - Ai'(0) g with the power series f and g, which cancel: in double. */
 static EC_C EC_FN(airy_near)(EC_C x) {
-  const EC_C z = x * x * x, least = sizeof x == 4 ? K(0x1p-23) : K(0x1p-52);
-  EC_C f = 1, g = x, m = 1, n = x, t = 1;
-  for (EC_C k = 1; t > least; k += 3) {
+  const double z = (double)x * x * x, least = sizeof x == 4 ? 0x1p-30 : 0x1p-52;
+  double f = 1, g = x, m = 1, n = x, t = 1;
+  for (double k = 1; t > least; k += 3) {
     m = m * z / (k + 1) / (k + 2);
     n = n * z / (k + 2) / (k + 3);
     f += m;
     g += n;
     t = fabs(m / f);
   }
-  return K(0.355028053887817239260) * f - K(0.258819403792806798405) * g;
+  return (EC_C)(0.355028053887817239260 * f - 0.258819403792806798405 * g);
 }
 
 static EC_C EC_FN(airy_of)(EC_C x) {
