@@ -25,6 +25,7 @@ from executorch_c import inspect
 from programs import OFFICIAL, Difference, Trial
 from rounding import Rooms
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
         torch.complex64: torch.complex128}  # fmt: skip
@@ -206,6 +207,50 @@ def nearer_than_eager(trial: Trial, difference: Difference) -> bool:
     return bool((ours[at] <= eagers[at]).all())
 
 
+class Undefined(TorchDispatchMode):
+    """Eager with other values where a decomposition defines none: of a matrix with NaN or infinity,
+    and of one for which `info` says that it failed."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
+        name = getattr(func, "_schema", None) and func._schema.name.split("::")[1]
+        if name not in DECOMPOSITIONS:
+            return results
+        several = results if isinstance(results, tuple) else (results,)
+        failed = ~args[0].isfinite().all(-1).all(-1)
+        for result, returned in zip(several, func._schema.returns, strict=True):
+            failed |= result > 0 if returned.name == "info" else False
+        others = [changed_where(failed, result) for result in several]
+        return type(results)(others) if isinstance(results, tuple) else others[0]
+
+
+DECOMPOSITIONS = set("""cholesky cholesky_inverse geqrf linalg_cholesky_ex linalg_eig linalg_inv_ex
+    linalg_ldl_factor_ex linalg_lu linalg_lu_factor_ex linalg_matrix_exp linalg_qr _linalg_det
+    _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd""".split())  # fmt: skip
+
+
+def changed_where(failed: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Return a result with NaN, or other integers, for some matrices of the batch."""
+    here = failed.reshape(failed.shape + (1,) * (result.dim() - failed.dim()))
+    other = (
+        -result - 1
+        if not (result.is_floating_point() or result.is_complex())
+        else torch.full_like(result, torch.nan)
+    )
+    return torch.where(here, other, result)
+
+
+def decomposition_is_undefined(trial: Trial, difference: Difference) -> bool:
+    """Return True if the wrong elements depend on what a decomposition does not define."""
+    if difference.wrong is None:
+        return False
+    call = trial.calls[difference.call]
+    with torch.no_grad(), Undefined():
+        other = ways.again(trial.graph, call)[difference.output]
+    wanted = call.wanted[difference.output]
+    return other.shape == wanted.shape and not judge.same(other, wanted)[difference.wrong].any()
+
+
 def gelu_is_exact(trial: Trial, difference: Difference) -> bool:
     """Return True if XNNPACK's program has the results of the graph with the other gelu: its
     partitioner takes `approximate='tanh'` and drops it."""
@@ -255,6 +300,7 @@ CAUSES = [
     Cause("the exported graph is rejected, also by eager", eager_refuses, "refusals"),
     Cause("the XNNPACK partitioner lowers the tanh gelu as the exact one", gelu_is_exact),
     Cause("the exported graph computes something else, also in eager", flow_changed_it),
+    Cause("the decomposition failed, or its matrix is not finite", decomposition_is_undefined),
     Cause("eager is farther from its own results in float64", nearer_than_eager),
     Cause("the official runtime differs, by reference.tsv", table_says_so, "official"),
 ]
