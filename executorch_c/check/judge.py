@@ -13,7 +13,7 @@ output by more than a tenth. The signal-to-quantisation-noise ratio against the 
 have its least value on the inputs that the graph was calibrated with.
 
 Quantised programs of another origin: `quantized.py` sees whether the model is the quantised graph,
-or the float model, for which the ratio decides.
+or the float model, for which the ratio decides, of the outputs and layer by layer.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ put the graph from the float model."""
 
 @dataclass(frozen=True)
 class Audit:
-    """Finding of a layer-by-layer comparison of a quantised program with its graph."""
+    """Finding of a layer-by-layer comparison of a quantised program with its reference."""
 
     verdict: Verdict
     summary: str
@@ -197,11 +197,15 @@ class SqnrJudge(Judge):
     """The float model as the reference of a quantised program."""
 
     def __init__(
-        self, limits: Limits, *, rule: Rule, min_sqnr_db: float, is_static: bool, **options: bool
-    ) -> None:
-        """`is_static` programs have scales of calibration."""
+        self, limits: Limits, *, rule: Rule, min_sqnr_db: float, is_static: bool,
+        audit: Callable[[int], Audit], **options: bool,
+    ) -> None:  # fmt: skip
+        """`is_static` programs have scales of calibration; `audit` compares layer by layer in the
+        call with a number, and is asked once."""
         super().__init__(limits, **options)
         self.rule, self.min_sqnr_db, self.is_static = rule, min_sqnr_db, is_static
+        self._audit = audit
+        self.finding: Audit | None = None
 
     def __call__(self, actual: Outputs, expected: Outputs, noise: Noise) -> Comparison:
         """Return the outputs of one call compared with the float model's; without its noise."""
@@ -210,6 +214,20 @@ class SqnrJudge(Judge):
             return (self.given(index) or self.rule)(index, ours, theirs)
 
         return self.compare(actual, expected, rule)
+
+    def audited(self, comparison: Comparison, call: int) -> Comparison:
+        """Return the comparison of calibrated inputs, with the finding of the audit: an SQNR of the
+        outputs alone hides a wrong channel of a layer."""
+        if self.limits.decide_alone or comparison.verdict == "differ":
+            return comparison
+        if self.finding is None:
+            self.finding = self._audit(call)
+        if self.finding.verdict == "match":
+            return comparison
+        found = (replace(output, verdict=self.finding.verdict, reason=self.finding.summary)
+                 if self.given(output.index) is None and output.ok else output
+                 for output in comparison.outputs)  # fmt: skip
+        return replace(comparison, outputs=tuple(found))
 
     def uncalibrated(self, comparison: Comparison) -> Comparison:
         """Return the comparison of inputs that a static program may not be calibrated for: a small

@@ -21,6 +21,7 @@ from executorch_c.inspect.quantized import Quantization, quantization_of
 if TYPE_CHECKING:
     from executorch_c.check.flows import Subject
     from executorch_c.compare.limits import Limits
+    from executorch_c.debug.report import ErrorReport
 
 Kind = Literal["float", "flow", "graph", "sqnr"]
 """How a program and its reference are related:
@@ -71,7 +72,7 @@ class Sides:
             )
             return SqnrJudge(
                 limits, rule=rule, min_sqnr_db=rules.least_sqnr_db(self.program, min_sqnr_db),
-                is_static=self.program.scheme == "static", **options,
+                is_static=self.program.scheme == "static", audit=audit, **options,
             )  # fmt: skip
         return Judge(limits, **options)
 
@@ -86,11 +87,25 @@ class Sides:
         """Yield a sentence about the rule that was chosen."""
         if self.kind == "sqnr":
             yield (f"the program is quantised ({self.program}), the model is float: judged by "
-                   "SQNR, which misses faults that are smaller than the quantisation error; the "
-                   "quantised module as the model finds them")  # fmt: skip
+                   "SQNR, of the outputs and layer by layer, which misses faults that are smaller "
+                   "than the quantisation error; the quantised module as the model finds "
+                   "them")  # fmt: skip
         if self.kind == "graph":
             yield (f"the program is quantised ({self.program}), and so is the model: they have to "
                    "be equal but for rounding ties")  # fmt: skip
+
+
+def audit_of(report: ErrorReport) -> Audit:
+    """Return the finding of `explain` against a float model: channels that err far more than the
+    others are no cost of quantising, a noisy layer may be."""
+    sources = [row for row in report.rows if row.verdict == "source"]
+    for row in sources:
+        if row.local is not None and 0 < (row.local.mismatched or 0) < row.local.elements:
+            return Audit("differ", f"{row}: channels err far more than the others")
+    if not sources:
+        return Audit("match", report.summary())  # outputs have a verdict of their own
+    return Audit("inconclusive", f"{report.summary()}; quantising may cost this, or the file is "
+                 "wrong: the quantised module as the model decides")  # fmt: skip
 
 
 def program_of(loaded: Program | Method) -> Program:

@@ -36,9 +36,10 @@ def limits_of(found: Quantization, limits: NodeLimits) -> NodeLimits:
 def about(found: Quantization) -> str:
     """Return a note on these limits."""
     return (f"the program is quantised ({found}), the model is float: layers with an SQNR of at "
-            f"least {tolerance.LEAST_SQNR_DB:g} dB on their own inputs are right as far as that "
-            "can tell; quantization_error ranks their errors, the quantised module as the "
-            "reference finds smaller faults")  # fmt: skip
+            f"least {tolerance.LEAST_SQNR_DB:g} dB on their own inputs, and without channels that "
+            "err far more than the others, are right as far as that can tell; quantization_error "
+            "ranks their errors, the quantised module as the reference finds smaller "
+            "faults")  # fmt: skip
 
 
 def matches_of(run: Run) -> Matches:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from executorch_c._arrays import Array
-from executorch_c.compare import shown, tolerance
+from executorch_c.compare import channels, shown, tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.tolerance import Tolerance
 
@@ -50,13 +50,15 @@ class NodeLimits:
 
 @dataclass(frozen=True)
 class SqnrLimits(NodeLimits):
-    """Limits of a quantised program's values against those of its float model."""
+    """Limits of a quantised program's values against those of its float model: an SQNR of the whole
+    value, and of channels that err far more than the others."""
 
     least_of_outputs: float = tolerance.LEAST_SQNR_DB
     """Minimum SQNR of the outputs, in dB."""
 
     def error(self, actual: Array, expected: Array, rules: Iterable[Tolerance]) -> ErrorSize:
-        """Return the error; all elements of a value with a too small SQNR are mismatched."""
+        """Return the error; all elements of a value or channel with a too small SQNR are
+        mismatched."""
         return self._error(actual, expected, tolerance.LEAST_SQNR_DB)
 
     def of_output(self, actual: Array, expected: Array) -> ErrorSize:
@@ -65,7 +67,8 @@ class SqnrLimits(NodeLimits):
 
     def _error(self, actual: Array, expected: Array, least: float) -> ErrorSize:
         rule = tolerance.against_float(actual, expected, least)
-        mismatched = tolerance.outside(actual, expected, rule)
+        mismatched = (tolerance.outside(actual, expected, rule)
+                      or channels.mismatched(actual, expected))  # fmt: skip
         size = measure_size(actual, expected, mismatched=mismatched)
         return limited(size, rule, actual, expected)
 

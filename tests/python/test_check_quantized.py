@@ -192,7 +192,7 @@ FAULTS: dict[str, Callable[[nn.Module], None]] = {
     "wrong zero point": lambda module: _activation(module, lambda s, z: (s, z + 1)),
     "scale of another tensor": lambda module: _activation(module, lambda s, z: (s * 8, z)),
 }
-GROSS = ("negative weights", "scale of another tensor")
+GROSS = ("negative weights", "scale of another tensor", "swapped filters")
 """Faults that are larger than quantising explains: against the float model, too."""
 PLANTED = [
     ("static", "swapped filters"), ("static", "negative weights"), ("static", "wrong scale"),
@@ -204,7 +204,8 @@ PLANTED = [
 
 @pytest.mark.parametrize(("scheme", "fault"), PLANTED)
 def test_planted_faults(scheme: str, fault: str) -> None:
-    """The quantised module finds each fault, the float model those that an SQNR shows."""
+    """The quantised module finds each fault, the float model those that an SQNR shows, of the
+    outputs or of a channel of a layer."""
     one = case("mlp", scheme)
     wrong = copy.deepcopy(one.quantized)
     FAULTS[fault](wrong)
@@ -213,11 +214,42 @@ def test_planted_faults(scheme: str, fault: str) -> None:
     assert found.verdict == "differ", str(found)
     floats = check_model(one.floats, one.inputs, program=pte, n_random=0)
     assert (floats.verdict == "differ") is (fault in GROSS), str(floats)
+    if (scheme, fault) == ("static", "swapped filters"):
+        assert "of '0'" in str(floats) and "channels err far more" in str(floats)
     if fault == "negative weights":
         assert "SQNR" in str(floats) and "min_sqnr_db" in str(floats)
         report = explain(pte, one.floats, list(one.inputs))
         assert report.first is not None and report.first.module == "0", str(report)
         assert report.first.verdict == "source"
+
+
+class Branches(nn.Module):
+    """Two layers, of which one hardly adds to the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.main, self.side = nn.Linear(64, 32), nn.Linear(64, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.main(x) + 0.01 * self.side(x)
+
+
+def test_a_noisy_layer_behind_good_outputs_is_inconclusive() -> None:
+    """The SQNR of the outputs does not show a wrong layer that hardly adds to them."""
+    torch.manual_seed(1)
+    net, x = Branches().eval(), torch.randn(8, 64)
+    wrong = copy.deepcopy(net)
+    with torch.no_grad():
+        wrong.side.weight.neg_()
+    for module, verdict in (net, "match"), (wrong, "inconclusive"):
+        config = xnnpack.get_symmetric_quantization_config(is_per_channel=True)
+        quantizer = xnnpack.XNNPACKQuantizer().set_global(config)
+        graph = prepare_pt2e(torch.export.export(module, (x,)).module(), quantizer)
+        graph(x)
+        pte = lower(convert_pt2e(graph), (x,))
+        found = check_model(net, (x,), program=pte, n_random=0)
+        assert found.verdict == verdict, str(found)
+        assert verdict == "match" or "of 'side'" in str(found)
 
 
 # ---- recognition ------------------------------------------------------------------------------
