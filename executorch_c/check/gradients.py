@@ -16,6 +16,7 @@ from torch.utils import _pytree
 
 from executorch_c._arrays import Array
 from executorch_c.check.cases import CallSequence
+from executorch_c.check.constants import counted, like
 from executorch_c.check.power import TestedWeight
 from executorch_c.check.reference import Eager
 from executorch_c.compare import tolerance
@@ -56,7 +57,7 @@ class Slices:
     @classmethod
     def of(cls, value: Any, leaf: Any = None, whole: bool = False) -> Slices:
         """Return the slices of a tensor; `whole` is one slice."""
-        rows = _rows(value.detach() != 0, whole).sum(1).numpy()
+        rows = _rows(counted(value), whole).sum(1).numpy()
         return cls(leaf, tuple(value.shape), rows, is_touched=np.zeros(len(rows), bool),
                    is_found=np.zeros(len(rows), bool))  # fmt: skip
 
@@ -99,13 +100,13 @@ class Slices:
         found: Array = self.is_touched & ~self.is_found & (whole >= 1)
         return found
 
-    def row(self, name: str, is_judged: bool) -> TestedWeight:
+    def row(self, name: str) -> TestedWeight:
         """Return the row of the report."""
-        counted = self.changes[self.sizes > 0]
-        known = is_judged and self.is_measured
+        some = self.changes[self.sizes > 0]
+        known = self.is_measured
         return TestedWeight(
             name, self.shape, self.share if known else None,
-            float(np.median(counted)) if known and len(counted) else None,
+            float(np.median(some)) if known and self.means and len(some) else None,
         )  # fmt: skip
 
     @property
@@ -153,12 +154,6 @@ def _normalized(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     found = torch.addcmul(shift.reshape(shape), x, scale.reshape(shape)).to(x.dtype)
     has_three = len(BATCH_NORMS[func]) == len(_NORM) + 2
     return (found, x.new_empty(0), x.new_empty(0)) if has_three else found
-
-
-def like(tensor: Any, value: Any) -> Any:
-    """Return a value in the place of a tensor: a parameter for a parameter."""
-    is_parameter = isinstance(tensor, torch.nn.Parameter)
-    return torch.nn.Parameter(value, requires_grad=False) if is_parameter else value
 
 
 class Differentiable:

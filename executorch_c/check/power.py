@@ -20,16 +20,17 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class TestedWeight:
-    """A parameter, a buffer or an input of the model, and how much of it the check tested."""
+    """A parameter, a buffer, a part of a quantised weight ("fc.weight.scale") or an input of the
+    model, and how much of it the check tested."""
 
     name: str
     shape: tuple[int, ...]
     share: float | None
     """Share of its elements, but zeros, in slices (of the first axis) of which an error of 1 %
-    would have been found; None if it was not measured, or all are zeros."""
+    (integers: of one step) would have been found; None if it was not measured, or all are zeros."""
     change: float | None
     """RMS change of the outputs by an error of 1 % in a slice, in units of the limit; the median of
-    all slices. None if it was not measured."""
+    all slices. None if it was not measured, or without a gradient."""
 
     def row(self) -> list[str]:
         """Return the cells of a row under HEAD."""
@@ -47,18 +48,22 @@ class Power:
     """Share of the weights (elements but zeros) of which an error of 1 % would have been found, by
     a conservative estimate; None if it was not measured: `reason` says why."""
     weights: tuple[TestedWeight, ...] = ()
-    """A row for each parameter and buffer of floats, in the model's order."""
+    """A row for each parameter and buffer that calls do not change, in the model's order."""
     inputs: tuple[TestedWeight, ...] = ()
     """A row for each input of floats."""
     untested: tuple[str, ...] = ()
     """What was not tested: "experts.3.* never routed", "rows 20..49 of emb.weight never read",
     "gamma is 0", "mask had the same values in every case"."""
     reason: str = ""
+    is_least: bool = False
+    """True if the share is a lower bound: of a program whose activations have scales of run time.
+    The check compares its layers, too, which finds more than its outputs show."""
 
     def summary(self) -> str:
         """Return "would have found a 1 % error in 97 % of weights"; empty without weights."""
         if self.share is not None:
-            return f"would have found a {percent(ERROR)} error in {percent(self.share)} of weights"
+            share = f"{'at least ' if self.is_least else ''}{percent(self.share)}"
+            return f"would have found a {percent(ERROR)} error in {share} of weights"
         return f"power not measured: {self.reason}" if self.reason else ""
 
     def lines(self) -> Iterator[str]:
@@ -69,7 +74,7 @@ class Power:
             yield f"not tested: {len(self.untested) - SHOWN} more, in result.power.untested"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return {"share", "reason", "untested", "weights": [...], "inputs": [...]}."""
+        """Return {"share", "reason", "is_least", "untested", "weights": [...], "inputs": [...]}."""
         return {**asdict(self), "untested": list(self.untested),
                 "weights": [asdict(one) for one in self.weights],
                 "inputs": [asdict(one) for one in self.inputs]}  # fmt: skip

@@ -49,6 +49,11 @@ class Sides:
         """True if the reference is a quantised graph."""
         return self.kind in ("flow", "graph")
 
+    @property
+    def is_static(self) -> bool:
+        """True if the program's activations have scales of calibration: layers of integers."""
+        return self.program is not None and self.program.scheme == "static"
+
     def judge(
         self, subject: Subject, method: str, limits: Limits, min_sqnr_db: float | None,
         audit: Callable[[int], Audit], **options: bool,
@@ -72,7 +77,7 @@ class Sides:
             )
             return SqnrJudge(
                 limits, rule=rule, min_sqnr_db=rules.least_sqnr_db(self.program, min_sqnr_db),
-                is_static=self.program.scheme == "static", audit=audit, **options,
+                is_static=self.is_static, audit=audit, **options,
             )  # fmt: skip
         return Judge(limits, **options)
 

@@ -102,7 +102,7 @@ class Check:
         self.coverage = Coverage(program, self.loaded)
         self.variation = Variation(input_names(eager.model, example))
         self.compared: list[tuple[CallSequence, CheckedCase, list[list[Any]]]] = []
-        """Cases, and the outputs of the float model."""
+        """Cases, and the outputs of the reference."""
         self.start = time.perf_counter()
         official.open(subject.opened, self.loaded)
 
@@ -164,7 +164,7 @@ class Check:
             self.sequence = case.calls
         with stage("compare"):
             found = self._compared(case, inputs, actual, expected, floats, noise)
-        self.compared.append((case, found, expected if floats is None else floats))
+        self.compared.append((case, found, expected))
         assert found.comparison is not None
         if case.kind == "state" and floats is not None and not self.changed:
             found = replace(found, comparison=replace(found.comparison, problem=STATELESS))
@@ -524,19 +524,19 @@ def _cases(
 
 def _power(check: Check) -> Power:
     """Return what the cases would have found, unless one differs."""
-    from executorch_c.check.sensitivity import SHARE, measure
+    from executorch_c.check import perturbing, sensitivity
 
     if not all(case.ok for _, case, _ in check.compared):
         return Power(reason="the program differs")
-    return measure(
-        check.eager, check.compared,
-        frozen=(check.changed if check.oracle is check.eager
-                else check.eager.changed_buffers(check.example)),
-        names=check.variation.names,
-        unvaried=list(check.variation.unvaried()),
-        is_judged=not check.sides.is_graph,
-        seconds=max(1.0, SHARE * (time.perf_counter() - check.start)),
-    )  # fmt: skip
+    options: dict[str, Any] = {
+        "frozen": check.changed,
+        "names": check.variation.names,
+        "unvaried": list(check.variation.unvaried()),
+        "seconds": max(1.0, sensitivity.SHARE * (time.perf_counter() - check.start)),
+    }
+    if check.sides.is_graph:
+        return perturbing.measure(check.sides, check.compared, **options)
+    return sensitivity.measure(check.eager, check.compared, **options)
 
 
 def _result(

@@ -7,186 +7,38 @@ pass adds a sample for every slice of every weight and for every input.
 
 Slices whose change is certainly beyond the limit count as found, those that change nothing do not.
 Of those between, and of those whose gradient may be lost (`torch.no_grad` in a model, `round`), a
-few are tried: the weight is changed, eager runs, and the judge's own rule decides.
+few are tried: the weight is changed, eager runs, and the judge's own rule decides. Integers have no
+gradients, and are measured by such trials alone (`perturbing.py`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils import _pytree
 
-from executorch_c._arrays import Array, as_array
+from executorch_c._arrays import Array
 from executorch_c.check import untested
 from executorch_c.check.cases import CallSequence
-from executorch_c.check.gradients import Differentiable, like
-from executorch_c.check.noise import samples
+from executorch_c.check.constants import UNUSED, tensors_of
+from executorch_c.check.gradients import Differentiable, Slices
+from executorch_c.check.judged import Judged, in_turn, limits_of, of_wrong_outputs
+from executorch_c.check.perturbing import Perturbing
 from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase
-from executorch_c.compare import tolerance
-from executorch_c.compare.tolerance import ERROR, Tolerance
+from executorch_c.check.trials import Trials, equal
 
 PASSES = 4
 """Number of backward passes, over the first cases of each kind."""
 SHARE = 0.2
 """Share of a check's time after which no further pass or trial starts."""
-MOST_CASES = 16
-"""Maximum number of cases in which weights without a gradient are changed."""
 MOST_TRIALS = 8
 """Maximum number of trials of slices that are neither certainly found nor lost."""
-FEW_RUNS = 2
-"""Runs with random rounding that measure the limits of a wrong output."""
-MOST_WEIGHTS = 1 << 29
-"""Maximum number of weights of a model whose power is measured: their gradients take memory."""
-
-
-class Trials:
-    """Eager with weights and inputs that are wrong by 1 %."""
-
-    def __init__(self, eager: Eager, cases: Sequence[Judged]) -> None:
-        self.eager, self.cases = eager, cases
-
-    def run(
-        self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = (),
-        ones: str = "",
-    ) -> list[list[Any]]:  # fmt: skip
-        """Return the outputs of a case with wrong slices of weights, and wrong inputs; the weight
-        named `ones` has ones."""
-        model = self.eager.model
-        replaced = {}
-        with torch.no_grad():
-            for name, mask in weights.items():
-                value = _tensor(model, name)
-                wrong = value.detach().clone()
-                rows = wrong if value.ndim else wrong.reshape(1)
-                rows[torch.from_numpy(mask)] *= 1 + ERROR
-                replaced[id(value)] = like(value, wrong)
-            if ones:
-                value = _tensor(model, ones)
-                replaced[id(value)] = like(value, torch.ones_like(value))
-        calls = [_wrong(call, inputs) for call in self.cases[number].case.calls]
-        return self.eager(calls, replaced=replaced)
-
-    def effect(
-        self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = ()
-    ) -> tuple[bool, bool]:
-        """Return whether wrong weights and inputs change an output of a case, and whether the judge
-        finds them."""
-        outputs, one = self.run(number, weights, inputs), self.cases[number]
-        if _equal(outputs, one.expected):
-            return False, False
-        return True, self._is_found(outputs, one)
-
-    @staticmethod
-    def _is_found(outputs: Sequence[Sequence[Any]], one: Judged) -> bool:
-        """Return True if the judge finds outputs of a case wrong."""
-        for ours, theirs, rules in zip(outputs, one.expected, one.limits, strict=True):
-            pairs = [pair for pair in zip(ours, theirs) if pair[1] is not None]
-            for (a, e), rule in zip(pairs, rules):
-                if not isinstance(rule, Tolerance) or not isinstance(a, np.ndarray):
-                    continue
-                if a.shape != e.shape or tolerance.outside(a, e, rule):
-                    return True
-        return False
-
-
-def _tensor(module: Any, name: str) -> Any:
-    """Return a parameter or buffer."""
-    path, _, last = name.rpartition(".")
-    return getattr(module.get_submodule(path), last)
-
-
-def _wrong(call: Any, inputs: Sequence[int]) -> Any:
-    """Return a call with some inputs wrong by 1 %."""
-    flat, spec = _pytree.tree_flatten(call)
-    for i in inputs:
-        flat[i] = flat[i] * (1 + ERROR)
-    return _pytree.tree_unflatten(flat, spec)
-
-
-def _equal(first: list[list[Any]], other: list[list[Any]]) -> bool:
-    """Return True if all outputs of some calls are equal."""
-    pairs = [pair for a, b in zip(first, other) for pair in zip(a, b)]
-    return all(np.array_equal(as_array(a), as_array(b), equal_nan=as_array(a).dtype.kind in "fc")
-               if isinstance(a, np.ndarray) else a == b for a, b in pairs)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A case that matches, the limits of its outputs, and eager's outputs, by call."""
-
-    case: CallSequence
-    limits: list[list[Tolerance | float | None]]
-    expected: list[list[Any]]
-
-
-def _limits_of(checked: CheckedCase, calls: int, is_judged: bool) -> list[list[Any]]:
-    """Return the limit of each output, by call; 1 for all floats if they are not judged."""
-    outputs = () if checked.comparison is None else checked.comparison.outputs
-    count = len(outputs) // max(calls, 1)
-    return [[(one.tolerance if is_judged else 1.0) if one.metrics is not None else None
-             for one in outputs[i * count : (i + 1) * count]] for i in range(calls)]  # fmt: skip
-
-
-def _of_wrong_outputs(eager: Eager, cases: Sequence[Judged]) -> list[Judged]:
-    """Return the cases with limits of wrong outputs: those of a few roundings are replaced by
-    measured noise (`tolerance.of_wrong`): that of a case where the judge measured it, else that of
-    the first case."""
-    factors = dict[int, tuple[float, bool]]()
-    for one in cases:
-        for i, rule in enumerate(one.limits[0]):
-            values = _some(one.expected[0])[i]
-            if isinstance(rule, Tolerance) and not rule.is_rounding and i not in factors:
-                few = tolerance.rounding(values, values)
-                factors[i] = tolerance.of_wrong(values, few, rule)
-    if any(isinstance(rule, Tolerance) and i not in factors
-           for one in cases for call in one.limits for i, rule in enumerate(call)):  # fmt: skip
-        factors = {**dict(enumerate(_measured_factors(eager, cases[0]))), **factors}
-
-    def wrong(rule: Any, index: int) -> Any:
-        if not isinstance(rule, Tolerance) or not rule.is_rounding:
-            return rule
-        return rule.scaled(*factors.get(index, (1.0, True)))
-
-    return [replace(one, limits=[[wrong(rule, i) for i, rule in enumerate(call)]
-                                 for call in one.limits]) for one in cases]  # fmt: skip
-
-
-def _some(values: Sequence[Any]) -> list[Any]:
-    """Return the outputs without None, which programs omit."""
-    return [one for one in values if one is not None]
-
-
-def _measured_factors(eager: Eager, first: Judged) -> Iterator[tuple[float, bool]]:
-    """Yield by output how much larger limits of noise are than those of a few roundings, measured
-    in a case."""
-    runs = samples(lambda mode: eager(first.case.calls, mode), FEW_RUNS)
-    for i, values in enumerate(_some(first.expected[0])):
-        if not isinstance(values, np.ndarray):
-            yield 1.0, True
-            continue
-        few, rule = tolerance.rounding(values, values), tolerance.by_dtype(values, values)
-        if runs is not None:
-            others = [as_array(_some(run[0])[i]) for run in runs]
-            if all(one.shape == values.shape for one in others):
-                rule = tolerance.measured(values, values, others)
-        yield tolerance.of_wrong(values, few, rule)
-
-
-def _in_turn(cases: Sequence[Judged]) -> list[Judged]:
-    """Return cases with the first of each kind before the second."""
-    counts: dict[str, int] = {}
-    keys = []
-    for one in cases:
-        counts[one.case.kind] = counts.get(one.case.kind, 0) + 1
-        keys.append(counts[one.case.kind])
-    return [cases[i] for i in sorted(range(len(cases)), key=keys.__getitem__)]
 
 
 class Measurement:
@@ -196,8 +48,8 @@ class Measurement:
         self, eager: Eager, cases: Sequence[Judged], frozen: Sequence[str], seconds: float
     ) -> None:
         """`seconds` limit the passes and trials; two passes run in any case."""
-        self.eager, self.cases, self.frozen = eager, _in_turn(cases), frozen
-        self.trials = Trials(eager, self.cases)
+        self.eager, self.cases, self.frozen = eager, in_turn(cases), frozen
+        self.trials = Trials(eager, self.cases, tensors_of(eager.model))
         self.end = time.monotonic() + seconds
         self.sampled: set[int] = set()
         self.model = self._started()
@@ -229,6 +81,21 @@ class Measurement:
             self._sample(turn % len(self.cases), turn)
         self._try_untouched()
         self._try_undecided()
+        self.integers.run()
+
+    @cached_property
+    def integers(self) -> Perturbing:
+        """The measurement of the constants of integers, but states."""
+        names = [name for name, one in self.trials.constants.items()
+                 if not (one.tensor.is_floating_point() or one.tensor.is_complex())
+                 and name not in self.frozen and not name.endswith(UNUSED)]  # fmt: skip
+        return Perturbing(self.trials, names, self.end)
+
+    @property
+    def weights(self) -> dict[str, Slices]:
+        """Return all constants that were measured, in the model's order."""
+        known = self.model.weights | self.integers.weights
+        return {name: known[name] for name in self.trials.constants if name in known}
 
     def _sample(self, number: int, seed: int) -> None:
         one = self.cases[number]
@@ -245,24 +112,21 @@ class Measurement:
         """Change what has no gradient in every case: it changes no output, or else it is tried one
         by one, or sampled, in a case where it changes one."""
         weights, inputs = self._untouched()
-        for number in range(min(len(self.cases), MOST_CASES)):
+        for number in self.trials.numbers:
             if not weights and not inputs:
                 return
             if number and number in self.sampled:
                 continue  # the first shows that no gradients are lost
-            if self._is_idle(number, weights, inputs):
+            if self.trials.is_idle(number, weights, inputs):
                 continue
             if self.sampled and number not in self.sampled:
                 self._sample(number, number)
                 weights, inputs = self._untouched()
-                if self._is_idle(number, weights, inputs):
+                if self.trials.is_idle(number, weights, inputs):
                     continue
             self._try_each(weights)
             self._try_inputs(number, inputs)
             return
-
-    def _is_idle(self, number: int, weights: Mapping[str, Array], inputs: Sequence[int]) -> bool:
-        return _equal(self.trials.run(number, weights, inputs), self.cases[number].expected)
 
     def _try_each(self, weights: Mapping[str, Array]) -> None:
         """Decide about each of some weights whose gradients are lost."""
@@ -285,11 +149,10 @@ class Measurement:
                 return
             middle = part[len(part) // 2]
             wrong = {name: np.arange(len(one.sizes)) == middle}
-            numbers = range(min(len(self.cases), MOST_CASES))
             is_changed = is_found = False
-            for number in numbers:
-                changes, finds = self.trials.effect(number, wrong)
-                is_changed, is_found = is_changed or changes, is_found or finds
+            for number in self.trials.numbers:
+                changes, is_found = self.trials.effect(number, wrong)
+                is_changed = is_changed or changes
                 if is_found:
                     break
             one.is_found[part] = is_found
@@ -334,7 +197,7 @@ class Measurement:
                 return
             others = {one: mask for one, mask in weights.items() if one != name}
             runs = [self.trials.run(0, changes, (), name) for changes in (others, {})]
-            if not _equal(*runs):
+            if not equal(*runs):
                 yield name
 
 
@@ -345,7 +208,6 @@ def measure(
     frozen: Sequence[str],
     names: Sequence[str],
     unvaried: Sequence[str],
-    is_judged: bool,
     seconds: float,
 ) -> Power:
     """Return the power of a check.
@@ -356,44 +218,26 @@ def measure(
         frozen: Names of the buffers that calls change.
         names: Names of the inputs.
         unvaried: Sentences about inputs that do not vary.
-        is_judged: False if the limits are not those of the float model's outputs.
         seconds: Limit of the time, after two passes.
     """
-    left = tuple(unvaried)
-    cases = [Judged(case, _limits_of(one, len(case.calls), is_judged), outputs)
+    cases = [Judged(case, limits_of(one, len(case.calls)), outputs)
              for case, one, outputs in checked if one.verdict == "match"]  # fmt: skip
     tensors = [*eager.model.parameters(), *eager.model.buffers()]
-    if not any(one.is_floating_point() for one in tensors):
-        return Power(untested=left)
-    if not cases or sum(one.numel() for one in tensors) > MOST_WEIGHTS:
-        reason = "no case matches" if not cases else f"over {MOST_WEIGHTS:,} weights"
-        return Power(untested=left, reason=reason)
+    if (reason := untested.refusal(cases, tensors)) is not None:
+        return Power(untested=tuple(unvaried), reason=reason)
     try:
-        found = Measurement(eager, _of_wrong_outputs(eager, cases), frozen, seconds)
+        found = Measurement(eager, of_wrong_outputs(eager, cases), frozen, seconds)
         found.run()
-        return _power(found, names, left, is_judged)
-    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
-        first = next(iter(str(error).strip().splitlines()), "")
-        return Power(untested=left, reason=f"{type(error).__name__}: {first}")
+        return _power(found, names, unvaried)
+    except untested.REFUSALS as error:
+        return untested.failed(error, unvaried)
 
 
-def _power(
-    found: Measurement, names: Sequence[str], unvaried: tuple[str, ...], is_judged: bool
-) -> Power:
-    weights, model = found.model.weights, found.model
-    looked_up = {name for name, one in weights.items() if id(one.tensor) in model.watch.embeddings}
+def _power(found: Measurement, names: Sequence[str], unvaried: Sequence[str]) -> Power:
+    weights, model = found.weights, found.model
+    looked_up = {name for name, one in model.weights.items()
+                 if id(one.tensor) in model.watch.embeddings}  # fmt: skip
     lines = [f"{name} is 0" for name in found.zeros()]
     lines += untested.sentences(weights, model.eager.model, looked_up)
-    inputs = {names[i] if i < len(names) else f"input {i}": one for i, one in model.inputs.items()}
-    lines += [f"{name} changes no output" for name, one in inputs.items() if one.is_untested]
-    lines += unvaried
-    lines += untested.within_limits(weights) if is_judged else ()
-    size = sum(int(one.sizes.sum()) for one in weights.values())
-    right = sum(int(one.sizes[one.is_found].sum()) for one in weights.values())
-    return Power(
-        share=right / size if is_judged and size else None,
-        weights=tuple(one.row(name, is_judged) for name, one in weights.items()),
-        inputs=tuple(one.row(name, is_judged) for name, one in inputs.items()),
-        untested=tuple(lines),
-        reason="" if is_judged else "the reference is a quantised graph",
-    )
+    lines += untested.of_inputs(model.inputs, found.trials, names)
+    return untested.power_of(weights, model.inputs, names, [*lines, *unvaried])

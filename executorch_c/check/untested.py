@@ -1,25 +1,81 @@
-"""Sentences about the weights of a model that change no output in any case of a check."""
+"""Sentences about the weights and inputs of a model that change no output in any case of a check,
+and its power."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c.check.power import SHOWN, percent, ranges
+from executorch_c.check.power import SHOWN, Power, percent, ranges
 from executorch_c.compare.tolerance import ERROR
 
 if TYPE_CHECKING:
     from executorch_c.check.gradients import Slices
+    from executorch_c.check.trials import Trials
 
 LEAST_SHARE = 0.01
 """Minimum share of the weights that is worth a sentence."""
+PARTS = ("scale", "zero_point")
+"""Constants beside the codes of a quantised weight."""
+MOST_WEIGHTS = 1 << 29
+"""Maximum number of weights of a model whose power is measured: wrong ones take memory."""
+REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError)
+"""Exceptions of a reference that cannot be measured."""
 
 
-def sentences(
-    weights: Mapping[str, Slices], model: Any, embeddings: Collection[str]
-) -> Iterator[str]:
+def refusal(cases: Sized, tensors: Collection[Any]) -> str | None:
+    """Return the reason why nothing is measured: empty without weights; None if it is."""
+    if not tensors:
+        return ""
+    if not len(cases):
+        return "no case matches"
+    return f"over {MOST_WEIGHTS:,} weights" if sum(
+        one.numel() for one in tensors) > MOST_WEIGHTS else None  # fmt: skip
+
+
+def failed(error: Exception, unvaried: Sequence[str]) -> Power:
+    """Return the power of a reference that cannot be measured."""
+    first = next(iter(str(error).strip().splitlines()), "")
+    return Power(untested=tuple(unvaried), reason=f"{type(error).__name__}: {first}")
+
+
+def of_inputs(floats: Mapping[int, Slices], trials: Trials, names: Sequence[str]) -> Iterator[str]:
+    """Yield "mask changes no output" for inputs of floats, measured, and of integers, tried."""
+    idle = [i for i, one in floats.items() if one.is_untested]
+    for i in sorted([*idle, *trials.idle_inputs(trials.tensors(is_float=False))]):
+        yield f"{input_name(names, i)} changes no output"
+
+
+def input_name(names: Sequence[str], i: int) -> str:
+    """Return the name of an input."""
+    return names[i] if i < len(names) else f"input {i}"
+
+
+def power_of(
+    weights: Mapping[str, Slices], inputs: Mapping[int, Slices], names: Sequence[str],
+    lines: Sequence[str], is_least: bool = False,
+) -> Power:  # fmt: skip
+    """Return the power of measured weights and inputs.
+
+    Args:
+        names: Names of the inputs.
+        lines: Sentences about what was not tested.
+        is_least: Whether the check finds more than the outputs show.
+    """
+    size = sum(int(one.sizes.sum()) for one in weights.values())
+    right = sum(int(one.sizes[one.is_found].sum()) for one in weights.values())
+    return Power(
+        share=right / size if size else None,
+        weights=tuple(one.row(name) for name, one in weights.items()),
+        inputs=tuple(one.row(input_name(names, i)) for i, one in inputs.items()),
+        untested=(*lines, *within_limits(weights)),
+        is_least=is_least,
+    )
+
+
+def sentences(weights: Mapping[str, Slices], model: Any, embeddings: Set[str]) -> Iterator[str]:
     """Yield "experts.3.* never routed", "rows 20..49 of emb never read", "channels 3, 5 of conv
     change no output".
 
@@ -32,7 +88,7 @@ def sentences(
     yield from dict.fromkeys(_rows(weights, embeddings))
     unmeasured = [name for name, one in weights.items() if not one.is_measured]
     if unmeasured:
-        yield f"{_several(unmeasured)}: not measured, without a gradient"
+        yield f"{_several(unmeasured)}: not measured, for lack of time and of gradients"
 
 
 def within_limits(weights: Mapping[str, Slices]) -> Iterator[str]:
@@ -95,19 +151,31 @@ def _is_choice(place: str, busy: Collection[str], model: Any) -> bool:
     return any(f"{path}.{name}" in busy for name in others if name != last)
 
 
-def _rows(weights: Mapping[str, Slices], embeddings: Collection[str]) -> Iterator[str]:
+def _rows(weights: Mapping[str, Slices], embeddings: Set[str]) -> Iterator[str]:
     """Yield a sentence for the slices of each weight that change no output, if others do."""
     for name, one in weights.items():
         untested = np.flatnonzero(one.untested).tolist()
         if not untested or one.is_untested or not one.is_measured:
             continue
-        if name in embeddings:
-            yield f"rows {ranges(untested)} of {name.removesuffix('.weight')} never read"
+        title = _titled(name, untested, weights)
+        if not embeddings.isdisjoint((name, f"{title}.weight")):
+            yield f"rows {ranges(untested)} of {title.removesuffix('.weight')} never read"
             continue
-        path, _, last = name.rpartition(".")
-        title = path if path and last in ("weight", "bias", "running_mean", "running_var") else name
         thing = "rows" if title == name and len(one.shape) == 2 else "channels"
         yield f"{thing} {ranges(untested)} of {title} change no output"
+
+
+def _titled(name: str, untested: list[int], weights: Mapping[str, Slices]) -> str:
+    """Return the module of a weight, and of what shares its untested slices; other names as they
+    are."""
+    path, _, last = name.rpartition(".")
+    path = path.removesuffix(".weight") if last in PARTS else path
+    main = weights.get(f"{path}.weight")
+    if not path or last not in ("weight", "bias", "running_mean", "running_var", *PARTS):
+        return name
+    if last == "weight" or main is None:
+        return path
+    return path if untested == np.flatnonzero(main.untested).tolist() else name
 
 
 def zeros(weights: Mapping[str, Slices], near: Collection[str]) -> list[str]:

@@ -16,9 +16,11 @@ pytest.importorskip("executorch")
 from executorch_c.check import sensitivity
 from executorch_c.check.cases import CallSequence
 from executorch_c.check.judge import Judge
+from executorch_c.check.judged import Judged, limits_of, of_wrong_outputs
 from executorch_c.check.power import Power, percent, ranges
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase
+from executorch_c.check.trials import equal
 from executorch_c.compare.arrays import Comparison, joined
 from executorch_c.compare.limits import Limits
 from executorch_c.testing import check_model
@@ -180,9 +182,9 @@ def measured(name: str) -> sensitivity.Measurement:
         case = CallSequence("random" if i else "example", str(i), (((one,), {}),))
         outputs = eager(case.calls)
         checked = CheckedCase(case.kind, "", (), judged(eager, case, outputs))
-        limits = sensitivity._limits_of(checked, 1, True)
-        cases.append(sensitivity.Judged(case, limits, outputs))
-    cases = sensitivity._of_wrong_outputs(eager, cases)
+        limits = limits_of(checked, 1)
+        cases.append(Judged(case, limits, outputs))
+    cases = of_wrong_outputs(eager, cases)
     frozen = eager.changed_buffers(cases[0].case.calls[0])
     found = sensitivity.Measurement(eager, cases, frozen, seconds=1e9)
     found.run()
@@ -206,7 +208,7 @@ def test_what_would_be_found_is_found(name: str) -> None:
                        for case, output in zip(found.cases, outputs))  # fmt: skip
         assert is_found or not one.is_found[i], (weight, i, one.changes[i])
         if one.untested[i]:
-            assert all(sensitivity._equal(output, found.cases[number].expected)
+            assert all(equal(output, found.cases[number].expected)
                        for number, output in enumerate(outputs)), (weight, i)  # fmt: skip
         missed += is_found and not one.is_found[i]
     assert missed <= SLICES // 3
@@ -214,7 +216,7 @@ def test_what_would_be_found_is_found(name: str) -> None:
 
 def power(name: str) -> Power:
     found = measured(name)
-    return sensitivity._power(found, ["x"], (), True)
+    return sensitivity._power(found, ["x"], ())
 
 
 def test_parts_that_change_no_output_are_named() -> None:
@@ -234,7 +236,7 @@ def test_a_branch_that_is_never_taken() -> None:
     outputs = eager(case.calls)
     checked = CheckedCase("example", "", (), judged(eager, case, outputs))
     found = sensitivity.measure(
-        eager, [(case, checked, outputs)], frozen=(), names=["x"], unvaried=(), is_judged=True,
+        eager, [(case, checked, outputs)], frozen=(), names=["x"], unvaried=(),
         seconds=1e9,
     )  # fmt: skip
     assert found.untested == ("b.* changes no output",)
@@ -300,17 +302,6 @@ def test_a_wrong_program_has_no_power() -> None:
 def test_a_model_without_weights_says_nothing() -> None:
     result = check_model(Fn(lambda x: x * 2), (torch.randn(3),), progress=False)
     assert result.power.share is None and not result.power.summary()
-
-
-def test_the_reference_of_a_quantised_flow_has_no_gradients() -> None:
-    """Parts without influence are named all the same."""
-    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
-    with torch.no_grad():
-        model[0].bias[3] = -1000.0
-    result = check_model(model, (torch.randn(4, 16),), flow="xnnpack-int8", progress=False)
-    assert result.power.share is None
-    assert "power not measured: the reference is a quantised graph" in str(result)
-    assert "channels 3 of 0 change no output" in result.power.untested
 
 
 def test_numbers_as_text() -> None:

@@ -1,0 +1,201 @@
+"""Estimate of the power of a check without gradients: of quantised graphs, and of integers.
+
+Each constant is changed as a whole, then its parts, halved from turn to turn: a part whose other
+numbers (up to a half smaller) change no output of any case, to the last bit, is untested. Of each
+part, the slice in the middle is wrong by 1 % (a code by one step), and the judge's rule decides
+whether that is found; the other slices count as this one, until a smaller part has one of its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from executorch_c._arrays import Array
+from executorch_c.check import untested
+from executorch_c.check.constants import constants_of, other
+from executorch_c.check.gradients import Differentiable, Slices
+from executorch_c.check.judged import Judged, in_turn, limits_of_graph, with_ties
+from executorch_c.check.power import Power
+from executorch_c.check.trials import MOST_CASES, WHOLE, Trials
+
+if TYPE_CHECKING:
+    from executorch_c.check.cases import CallSequence
+    from executorch_c.check.quantized import Sides
+    from executorch_c.check.reference import Eager
+    from executorch_c.check.result import CheckedCase
+
+MOST_RUNS = 4096
+"""Maximum number of runs of the reference."""
+FEW_CASES = 4
+"""Maximum number of cases in which an error of 1 % is looked for."""
+
+
+class Perturbing:
+    """The measurement of some constants and of the inputs of floats."""
+
+    def __init__(
+        self, trials: Trials, names: Iterable[str], end: float,
+        guess: Mapping[str, Array] | None = None,
+    ) -> None:  # fmt: skip
+        """`end` is the time (monotonic) after which no further run starts; `guess` has slices that
+        may be untested, by constant."""
+        self.trials, self.end = trials, end
+        self.weights = {name: Slices.of(trials.constants[name].tensor) for name in names}
+        self.inputs: dict[int, Slices] = {}
+        self._guess = guess or {}
+
+    @property
+    def is_over(self) -> bool:
+        """True if no further run is to start."""
+        return time.monotonic() > self.end or self.trials.count > MOST_RUNS
+
+    def run(self) -> None:
+        """Decide about all constants: each as a whole first, the largest ones before."""
+        parts, turns = list[tuple[int, int, int, str, Array]](), count()
+        for name, one in self.weights.items():
+            one.is_measured = not one.sizes.any()
+            for part in self._first(name):
+                heapq.heappush(parts, (0, -int(one.sizes[part].sum()), next(turns), name, part))
+        while parts and not self.is_over:
+            depth, _, _, name, part = heapq.heappop(parts)
+            sizes = self.weights[name].sizes
+            if self._try(name, part) and len(part) > 1:
+                for half in np.array_split(part, 2):
+                    size = -int(sizes[half].sum())
+                    heapq.heappush(parts, (depth + 1, size, next(turns), name, half))
+        for _, _, _, name, part in parts:
+            self.weights[name].is_touched[part] = True  # nothing more is known
+
+    def run_inputs(self) -> None:
+        """Decide about the inputs of floats."""
+        for i in self.trials.tensors(is_float=True):
+            if self.is_over:
+                return
+            self.inputs[i] = one = Slices.of(self._leaf(i), whole=True)
+            one.is_found = WHOLE & any(self.trials.effect(number, {}, [i])[1]
+                                       for number in self.trials.numbers[:FEW_CASES])  # fmt: skip
+            one.is_touched = WHOLE & (one.is_found or not [*self.trials.idle_inputs([i])])
+
+    def _leaf(self, i: int) -> object:
+        from torch.utils import _pytree
+
+        return _pytree.tree_leaves(self.trials.cases[0].case.calls[0])[i]
+
+    def _first(self, name: str) -> list[Array]:
+        """Return the parts of a constant that are tried first: what may be untested, and the rest;
+        slices without a number that can be wrong are in none."""
+        one = self.weights[name]
+        known, guess = one.sizes > 0, self._guess.get(name)
+        masks = [known]
+        if guess is not None and len(guess) == len(known):
+            masks = [known & guess, known & ~guess]
+        return [np.flatnonzero(mask) for mask in masks if mask.any()]
+
+    def _try(self, name: str, part: Array) -> bool:
+        """Decide about a part of a constant; True if it changes an output."""
+        one, middle = self.weights[name], part[len(part) // 2]
+        one.is_measured = True
+        touched, found = self._is_wrong(name, middle)
+        touched = touched or self._is_read(name, part)
+        one.is_found[part], one.is_touched[part] = found, touched
+        return touched
+
+    def _is_wrong(self, name: str, at: int) -> tuple[bool, bool]:
+        """Return whether an error of 1 % in a slice changes an output, and whether it is found."""
+        mask, touched = _only(self.weights[name], [at]), False
+        for number in self.trials.numbers[:FEW_CASES]:
+            try:
+                changes, found = self.trials.effect(number, {name: mask})
+            except Exception:  # an index out of range, for example: the number is read
+                return True, False
+            if found:
+                return True, True
+            touched = touched or changes
+        return touched, False
+
+    def _is_read(self, name: str, part: Array) -> bool:
+        """Return whether other numbers in a part change an output of any case."""
+        mask = _only(self.weights[name], part)
+        try:
+            return not all(self.trials.is_idle(number, {name: mask}, change=other)
+                           for number in self.trials.numbers)  # fmt: skip
+        except Exception:
+            return True
+
+
+def _only(one: Slices, part: Array | list[int]) -> Array:
+    """Return a mask of some slices."""
+    found = np.zeros(len(one.sizes), bool)
+    found[part] = True
+    return found
+
+
+def measure(
+    sides: Sides,
+    checked: Sequence[tuple[CallSequence, CheckedCase, list[list[Any]]]],
+    *,
+    frozen: Sequence[str],
+    names: Sequence[str],
+    unvaried: Sequence[str],
+    seconds: float,
+) -> Power:
+    """Return the power of a check against a quantised graph.
+
+    Args:
+        sides: The graph, and the model without quantisation.
+        checked: The cases, their comparisons, and the graph's outputs.
+        frozen: Names of the buffers of the graph that calls change.
+        names: Names of the inputs.
+        unvaried: Sentences about inputs that do not vary.
+        seconds: Limit of the time.
+    """
+    end, model = time.monotonic() + seconds, sides.oracle.model
+    states = {id(model.get_buffer(name)) for name in frozen}
+    constants = {name: one for name, one in constants_of(model).items()
+                 if id(one.owner) not in states}  # fmt: skip
+    cases = in_turn([Judged(case, limits_of_graph(one, outputs, sides.is_static), outputs)
+                     for case, one, outputs in checked if one.verdict == "match"])  # fmt: skip
+    reason = untested.refusal(cases, [one.tensor for one in constants.values()])
+    if reason is not None:
+        return Power(untested=tuple(unvaried), reason=reason)
+    try:
+        if not sides.is_static:
+            cases = with_ties(sides.oracle, cases)
+        guess = _guess(sides.floats, cases, seconds / 4)
+        found = Perturbing(Trials(sides.oracle, cases, constants), constants, end, guess)
+        found.run()
+        found.run_inputs()
+    except untested.REFUSALS as error:
+        return untested.failed(error, unvaried)
+    looked_up = {name for name, one in constants.items() if one.is_looked_up}
+    base = model if sides.floats is None else sides.floats.model
+    lines = [*untested.sentences(found.weights, base, looked_up),
+             *untested.of_inputs(found.inputs, found.trials, names), *unvaried]  # fmt: skip
+    return untested.power_of(found.weights, found.inputs, names, lines, not sides.is_static)
+
+
+def _guess(floats: Eager | None, cases: Sequence[Judged], seconds: float) -> dict[str, Array]:
+    """Return the slices of the weights of floats that have no gradient in the first cases, by name:
+    candidates for what is untested in the quantised graph."""
+    if floats is None:
+        return {}
+    end = time.monotonic() + seconds
+    try:
+        model = Differentiable(floats, floats.changed_buffers(cases[0].case.calls[0]), True, False)
+        for number, one in enumerate(cases[:MOST_CASES]):
+            ones = [[None if rule is None else 1.0 for rule in call] for call in one.limits]
+            with warnings.catch_warnings():  # operators that quantise have no gradient
+                warnings.simplefilter("ignore")
+                model.sample(number, one.case, ones, number)
+            if time.monotonic() > end:
+                break
+    except untested.REFUSALS:
+        return {}
+    return {name: one.untested for name, one in model.weights.items()}

@@ -1,0 +1,201 @@
+"""The power of check_model where there are no gradients: quantised graphs and integers. What is
+listed as untested matches with a fault in it, and what would be found differs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("executorch")
+pytest.importorskip("torchao")
+
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
+from executorch.exir import to_edge_transform_and_lower
+from executorch_c.check import sensitivity
+from executorch_c.check.constants import Constant, constants_of, other, wrong
+from executorch_c.testing import CheckResult, check_model
+from torch import Tensor, nn
+from torchao.quantization import quantize_
+from torchao.quantization.granularity import PerGroup
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
+from torchao.utils import unwrap_tensor_subclass
+
+IDLE = {"emb": "rows 12..29 of emb never read", "first": "channels 5 of first change no output"}
+
+
+@pytest.fixture(autouse=True)
+def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of runs alone limits what is measured."""
+    monkeypatch.setattr(sensitivity, "SHARE", 1000.0)
+
+
+class Words(nn.Module):
+    """An embedding of 30 rows, of which 12 are read, and a layer whose channel 5 is dead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.emb, self.first, self.last = nn.Embedding(30, 64), nn.Linear(64, 32), nn.Linear(32, 16)
+        with torch.no_grad():
+            self.first.bias[5] = -50.0
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.last(self.first(self.emb(ids.clamp(max=11))).relu())
+
+
+@torch.no_grad()
+def pt2e(model: nn.Module, inputs: tuple[Tensor, ...], **options: bool) -> nn.Module:
+    config = xnnpack.get_symmetric_quantization_config(is_per_channel=True, **options)
+    quantizer = xnnpack.XNNPACKQuantizer().set_global(config)
+    graph = prepare_pt2e(torch.export.export(model, inputs).module(), quantizer)
+    graph(*inputs)
+    return convert_pt2e(graph)
+
+
+def torchao(model: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
+    config = Int8DynamicActivationIntxWeightConfig(
+        weight_dtype=torch.int4, weight_granularity=PerGroup(32)
+    )
+    quantize_(model, config)
+    return unwrap_tensor_subclass(model)
+
+
+SCHEMES = {"static": pt2e, "dynamic": lambda m, x: pt2e(m, x, is_dynamic=True), "8da4w": torchao}
+LEAST = {"static": 0.9, "dynamic": 0.0, "8da4w": 0.1}
+
+
+def lower(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
+    exported = torch.export.export(module, inputs)
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    return bytes(edge.to_executorch().buffer)
+
+
+@dataclass(frozen=True)
+class Case:
+    module: nn.Module
+    inputs: tuple[Tensor, ...]
+    result: CheckResult
+
+    def check(self, program: bytes) -> CheckResult:
+        torch.manual_seed(0)
+        return check_model(self.module, self.inputs, program=program, engines=("here",),
+                           progress=False)  # fmt: skip
+
+    def planted(self, name: str, at: int, change: Any) -> str:
+        """Return the verdict on a program with a changed slice of a constant."""
+        broken = copy.deepcopy(self.module)
+        one: Constant = constants_of(broken)[name]
+        mask = np.arange(one.tensor.shape[0]) == at
+        with torch.no_grad():
+            one.tensor.copy_(change(one.tensor, mask))
+        return self.check(lower(broken, self.inputs)).verdict
+
+
+@cache
+def case(scheme: str) -> Case:
+    inputs = (torch.arange(40).reshape(4, 10) % 12,)
+    module = SCHEMES[scheme](Words().eval(), inputs)
+    one = Case(module, inputs, None)  # type: ignore[arg-type]
+    return Case(module, inputs, one.check(lower(module, inputs)))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_dead_channels_and_unread_rows_are_listed(scheme: str) -> None:
+    power = case(scheme).result.power
+    assert case(scheme).result.verdict == "match"
+    idle = {line for line in power.untested if "never read" in line or "change" in line}
+    assert set(IDLE.values()) <= idle, power.untested
+    assert all("first" in line or "emb" in line for line in idle), power.untested
+    assert power.share is not None and power.share >= LEAST[scheme] * 0.5
+    assert power.is_least is (scheme != "static")
+    names = {row.name for row in power.weights}
+    assert {"emb.weight", "first.weight", "first.weight.scale", "first.bias"} <= names
+
+
+@pytest.mark.parametrize(("name", "at"), [("emb.weight", 20), ("first.weight", 5),
+                                          ("first.weight.scale", 5)])  # fmt: skip
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_fault_in_what_is_listed_matches(scheme: str, name: str, at: int) -> None:
+    assert case(scheme).planted(name, at, other) == "match"
+
+
+@pytest.mark.parametrize(("name", "at"), [("emb.weight", 3), ("first.weight", 6)])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_same_fault_in_another_slice_differs(scheme: str, name: str, at: int) -> None:
+    assert case(scheme).planted(name, at, other) == "differ"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "name", "at"),
+    [("static", "first.weight", 6), ("static", "first.weight.scale", 11),
+     ("static", "last.weight", 2), ("8da4w", "first.weight", 6), ("8da4w", "last.weight", 9)],
+)  # fmt: skip
+def test_what_would_be_found_differs(scheme: str, name: str, at: int) -> None:
+    """All slices of these constants are found, but that of the dead channel and at most another."""
+    [row] = [one for one in case(scheme).result.power.weights if one.name == name]
+    assert row.share is not None and row.share >= 30 / 32
+    assert case(scheme).planted(name, at, wrong) == "differ"
+
+
+def test_a_quantised_flow() -> None:
+    """The names are those of the float model."""
+    inputs = (torch.arange(40).reshape(4, 10) % 12,)
+    power = check_model(Words().eval(), inputs, flow="xnnpack-int8", engines=("here",),
+                        progress=False).power  # fmt: skip
+    assert set(IDLE.values()) <= set(power.untested) and power.share
+
+
+# ---- integers ---------------------------------------------------------------------------------
+
+
+class Tables(nn.Module):
+    """A table of integers of which 8 of 20 entries are read, and an input that nothing reads but a
+    product with zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.register_buffer("table", torch.randperm(20))
+        self.norm, self.last = nn.BatchNorm1d(4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, ids: Tensor, kind: Tensor) -> Tensor:
+        shift = self.table[ids.clamp(0, 7)].float() + kind * 0
+        return self.last(self.norm(x)) + shift
+
+
+def test_integers_of_a_float_model() -> None:
+    """Constants and inputs of integers that change no output are named; others count."""
+    inputs = (
+        torch.randn(6, 4),
+        torch.arange(24).reshape(6, 4) % 8,
+        torch.ones(6, 1, dtype=torch.int64),
+    )
+    net = Tables()
+    net(*inputs)  # counts a batch
+    power = check_model(net.eval(), inputs, engines=("here",), progress=False).power
+    rows = {row.name: row.share for row in power.weights}
+    assert "table" in rows and "norm.num_batches_tracked" not in rows
+    assert rows["table"] == pytest.approx(8 / 20)
+    assert "channels 8..19 of table change no output" in power.untested
+    assert "kind changes no output" in power.untested
+    assert not any(line.startswith("ids") for line in power.untested)
+
+
+def test_other_and_wrong_numbers_stay_in_the_range_of_a_tensor() -> None:
+    mask = np.array([False, True, True])
+    for value in (torch.tensor([[3, 9], [3, 9], [5, 5]]), torch.tensor([[-8, 7]] * 3).char(),
+                  torch.tensor([[True, False]] * 3)):  # fmt: skip
+        for change in (wrong, other):
+            found = change(value, mask)
+            assert found.dtype == value.dtype and torch.equal(found[0], value[0])
+            assert (found[1:] != value[1:]).all()
+            assert found.min() >= value.min() and found.max() <= value.max()
+    assert torch.equal(wrong(torch.ones(3), mask), torch.tensor([1.0, 1.01, 1.01]))
