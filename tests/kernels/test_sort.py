@@ -135,6 +135,18 @@ def test_unique_slices_with_nan() -> None:
     assert inverse.tolist() == [1, 0, 2, 0] and counts.tolist() == [2, 1, 1]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_even_edges_are_those_of_eager(dtype: str, rng: np.random.Generator) -> None:
+    """To the last bit: an edge in the middle of the range is the rounding error of the step."""
+    for bins in 1, 2, 41, 100, 121:
+        x = np.array([-3, 3, *rng.uniform(-3, 3, 5)], dtype)
+        args = [x, bins, None, None, False]
+        wanted = eager("aten::histogram.bin_ct_out", args)
+        outs = [Out(w.shape, w.dtype.name) for w in wanted]
+        found = run("aten::histogram.bin_ct_out", [*args, *outs])
+        np.testing.assert_array_equal(found[1], wanted[1])
+
+
 def test_points_on_edges(rng: np.random.Generator) -> None:
     """A bin contains its left edge, the last bin both edges."""
     a, edges = np.array([0, 0.5, 1, 2, 2, 3], np.float32), np.array([0, 1, 2], np.float32)

@@ -2,15 +2,17 @@
  * dtype as in eager. */
 #define EC_ROUND(x) EC_LOAD(EC_STORE(x))
 
-/* Computes even edges. The second half counts from the end, so that the last edge is exact. */
+/* Computes even edges. The second half counts from the end, so that the last edge is exact. Products
+ * are fused, as in torch.linspace: an edge at 0 is the rounding error of the step. */
 static void EC_FN(edges)(void *out, int64_t bins, double from, double to) {
   EC_T *edge = out;
   EC_C low = EC_ROUND((EC_C)from), high = EC_ROUND((EC_C)to);
   EC_C step = EC_ROUND(EC_ROUND(high - low) / (EC_C)bins);
   edge[0] = EC_STORE(low);
   for (int64_t i = 1; i <= bins; i++)
-    edge[i] = i < (bins + 1) / 2 ? EC_STORE(low + step * (EC_C)i)
-                                 : EC_STORE(high - step * (EC_C)(bins - i));
+    edge[i] = i < (bins + 1) / 2
+                  ? EC_STORE((EC_C)fma((double)step, (double)i, (double)low))
+                  : EC_STORE((EC_C)fma(-(double)step, (double)(bins - i), (double)high));
 }
 
 /* Computes the extremes of every `step`th element; NaN if one is NaN. */
