@@ -2,8 +2,8 @@
  * dtype as in eager. */
 #define EC_ROUND(x) EC_LOAD(EC_STORE(x))
 
-/* Computes even edges. The second half counts from the end, so that the last edge is exact. Products
- * are fused, as in torch.linspace: an edge at 0 is the rounding error of the step. */
+/* Computes even edges. The second half counts from the end, so that the last edge is exact.
+ * Products are fused, as in torch.linspace: an edge at 0 is the rounding error of the step. */
 static void EC_FN(edges)(void *out, int64_t bins, double from, double to) {
   EC_T *edge = out;
   EC_C low = EC_ROUND((EC_C)from), high = EC_ROUND((EC_C)to);
