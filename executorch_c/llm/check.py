@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
@@ -25,6 +25,7 @@ import numpy as np
 from executorch_c._delegation import run_notes
 from executorch_c._programs import title_of
 from executorch_c.check.engines import engines_of, remarks_on_runs
+from executorch_c.check.stages import stage
 from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.debug._graphs.quantized import is_quantized_model
 from executorch_c.inspect.quantized import quantization_of
@@ -79,13 +80,16 @@ class _Check:
         self.of_encoder = encoder
         """Limit of the encoder's outputs."""
         first, start = Plan("reset", 0, (*cases.begin(0), *cases.again())), time.perf_counter()
-        self.fresh = follow(first, runner)
-        """Logits of the first prompt before anything else has run."""
-        official.open(runner, (time.perf_counter() - start) / len(first.actions))
+        self.fresh: Array | None = None
+        """Logits of the first prompt before anything else has run; None if that raises."""
         self.encoded: list[Array] = []
         """The program's encoder outputs, from which the reference decodes, too."""
-        if isinstance(runner, EncoderDecoder):
-            self.encoded = [runner._encode(one) for one in cases.inputs]
+        with suppress(Exception):  # the rows of the plans have the error
+            self.fresh = follow(first, runner)
+        official.open(runner, (time.perf_counter() - start) / len(first.actions))
+        with suppress(Exception):
+            if isinstance(runner, EncoderDecoder):
+                self.encoded = [runner._encode(one) for one in cases.inputs]
         self._known: list[tuple[int, bool, tuple[int, ...], Array]] = []
         self._steps: dict[tuple[int, tuple[int, ...]], Array] = {}
         self._use(0)
@@ -111,6 +115,8 @@ class _Check:
 
     def itself(self, ids: Sequence[int]) -> str:
         """Return a remark if the reference's logits depend on how it is called."""
+        if self.fresh is None:
+            return ""
         self._use(0)
         whole, steps_ = (self.expected(tuple(ids), case) for case in WAYS)
         if whole is None or steps_ is None:
@@ -127,24 +133,26 @@ class _Check:
         key = self.input, ids
         if key not in self._steps:
             plan = Plan("steps", -1, (Action("reset"), *steps(ids)))
-            self._steps[key] = follow(plan, self.runner)
+            self._steps[key] = _followed(plan, self.runner)
         return self._steps[key], ITSELF, self.own
 
     def row(self, plan: Plan, show: Any) -> Row:
         """Run a plan in each engine and return its row."""
         self._use(plan.prompt)
         self.official.begin(plan)
+        row = Row(plan.case, plan.prompt, plan.ids, (), "", None, None)
         try:
-            actual = follow(plan, self.runner, show)
-        except RuntimeError as error:
-            if plan.case != "rewind" or "cannot rewind" not in str(error):
-                raise
-            self.official.drop()
-            return Row(plan.case, plan.prompt, plan.ids, (), "", None, None, str(error))
-        found = self._expected(plan, actual)
+            actual = _followed(plan, self.runner, show)
+            found = self._expected(plan, actual)
+        except _Failed as failed:
+            error = failed.error
+            if plan.case == "rewind" and "cannot rewind" in str(error):
+                self.official.drop()
+                return replace(row, skipped=str(error))
+            return replace(row, error=error, official=self.official.failed())
         if found is None:
             self.official.drop()
-            return Row(plan.case, plan.prompt, plan.ids, (), "", None, None, "no reference")
+            return replace(row, skipped="no reference")
         return self._judged(plan, actual, found)
 
     def _judged(self, plan: Plan, actual: Array, found: Expected) -> Row:
@@ -173,7 +181,7 @@ class _Check:
         """Return what a plan is compared with; None without a reference."""
         if plan.case == "encoder":
             return self._of_encoder(plan, actual)
-        if plan.case in ("reset", "official reset"):
+        if plan.case in ("reset", "official reset") and self.fresh is not None:
             limit = Limit(0.0) if plan.case == "reset" else self.own
             return self.fresh, "the first run after loading", limit
         kept = plan.kept()
@@ -223,6 +231,23 @@ class _Check:
             assert one is not None
             rows.append(one[0][len(ids) - 1])
         return np.stack(rows), whole[1], whole[2]
+
+
+class _Failed(Exception):
+    """The program raises in a plan."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _followed(plan: Plan, runner: TextRunner, show: Any = lambda: None) -> Array:
+    """Return the results of a plan. Raises _Failed with the exception of the program."""
+    try:
+        with stage("run"):
+            return follow(plan, runner, show)
+    except Exception as error:
+        raise _Failed(error) from error
 
 
 def _limits(
@@ -349,7 +374,8 @@ def check_llm(
     from the output of the program's encoder.
 
     Returns an `LLMReport`: verdict, rows, perplexities, the first token that differs, whether file
-    or runtime is at fault, the layer. Raises ValueError for unknown cases, prompts that do not fit,
+    or runtime is at fault, the layer; a case in which the program raises is a row with the error.
+    Raises ValueError for unknown cases, prompts that do not fit,
     references of another shape; TypeError and exceptions of loading as `TextRunner`.
     """
     wrong = [case for case in cases if case not in CASES]

@@ -12,6 +12,8 @@ import numpy as np
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.check import engines as _engines
+from executorch_c.check.plan import first_line
+from executorch_c.check.stages import notes_of
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class Row:
     """Why nothing was compared."""
     losses: tuple[float, float] | None = None
     """Mean loss of the program and of the reference, where all positions were compared."""
+    error: Exception | None = None
+    """The program's exception."""
     official: OfficialRun | None = field(default=None, repr=False)
     """The plan in the official runtime; None if that was not asked for, or nothing compared."""
 
@@ -65,11 +69,14 @@ class Row:
     @property
     def ok_here(self) -> bool:
         """False if the program is wrong in this runtime."""
-        return self.verdict != "differ"
+        return self.verdict not in WRONG
 
     @property
-    def verdict(self) -> Verdict:
-        """ "match", "differ", or "inconclusive" if nothing was compared."""
+    def verdict(self) -> Verdict | Literal["error"]:
+        """ "match", "differ", "error" if the program raised, or "inconclusive" if nothing was
+        compared."""
+        if self.error is not None:
+            return "error"
         if self.agreement is None or not self.positions:
             return "inconclusive"
         return "match" if self.agreement.first is None else "differ"
@@ -85,6 +92,10 @@ class Row:
         """Return the cells of the report's table."""
         place = "" if self.first is None else str(self.first)
         name = "" if self.prompt < 0 else str(self.prompt)
+        official = "" if self.official is None else self.official.verdict
+        if self.error is not None:
+            rest = [""] * (len(HEAD) - 5)
+            return [self.case, name, self.verdict, official, *rest, first_line(self.error)]
         if self.agreement is None:
             return [self.case, name, "skipped", *[""] * (len(HEAD) - 4), self.skipped]
         a = self.agreement
@@ -92,7 +103,6 @@ class Row:
             _size(a.divergence.mean()), f"{100 * a.same_top.mean():.4g} %",
             f"{100 * a.top5.mean():.4g} %",
         ]  # fmt: skip
-        official = "" if self.official is None else self.official.verdict
         return [self.case, name, self.verdict, official, str(len(self.positions)),
                 _size(a.relative.max()), *tokens, place, self.against]  # fmt: skip
 
@@ -102,6 +112,7 @@ class Row:
             "case": self.case, "prompt": self.prompt, "verdict": self.verdict,
             "against": self.against, "tokens": len(self.ids), "positions": len(self.positions),
             "first": self.first, "skipped": self.skipped,
+            "error": "" if self.error is None else finding(self),
             "official": "" if self.official is None else self.official.verdict,
         }  # fmt: skip
         if self.agreement is not None:
@@ -125,6 +136,8 @@ def _size(value: Any) -> str:
     return f"{float(value):.1e}" if value else "0"
 
 
+WRONG = ("differ", "error")
+"""Verdicts of rows that are wrong."""
 HEAD = ("case", "prompt", "verdict", "official", "positions", "error", "KL", "top 1", "top 5",
         "first", "against")  # fmt: skip
 
@@ -145,11 +158,11 @@ class LLMReport(Report):
 
     @property
     def verdict(self) -> Verdict | Literal["error"]:
-        """The worst verdict of the rows that compared something, in any engine; "error" if only
-        the official runtime fails, by refusing the program."""
+        """The worst verdict of the rows that compared something, in any engine, "differ" if the
+        program raised; "error" if only the official runtime fails, by refusing the program."""
         found = [row.verdict for row in self.rows if row.agreement is not None]
         theirs = [row.official.verdict for row in self.rows if row.official is not None]
-        if "differ" in found or "differ" in theirs:
+        if not all(row.ok_here for row in self.rows) or "differ" in theirs:
             return "differ"
         if "error" in theirs:
             return "error"
@@ -162,8 +175,8 @@ class LLMReport(Report):
 
     @property
     def first(self) -> Row | None:
-        """The first row that differs."""
-        return next((row for row in self.rows if row.verdict == "differ"), None)
+        """The first row that differs, or in which the program raised."""
+        return next((row for row in self.rows if not row.ok_here), None)
 
     def __bool__(self) -> bool:
         return self.ok
@@ -184,7 +197,7 @@ class LLMReport(Report):
     def problems(self) -> list[str]:
         """Return a sentence for each row that differs, and for results that are wrong in the
         official runtime only."""
-        wrong = [sentence(row) for row in self.rows if row.verdict == "differ"]
+        wrong = [sentence(row) for row in self.rows if not row.ok_here]
         bad = [row for row in self.rows if row.official is not None and not row.official.ok]
         return [*wrong, *_engines.remarks_on_runs(bad)]
 
@@ -201,8 +214,9 @@ class LLMReport(Report):
             what += f", largest error {worst:.1e} of the logits' RMS"
             theirs = _engines.summary(self.rows)
             return f"{self.verdict}: {what}{' in this runtime' if theirs else ''}{theirs}"
-        bad = sum(row.verdict == "differ" for row in compared)
-        parts = [f"differ: {bad} of {_text.plural(len(compared), 'case')}; {sentence(first)}",
+        bad = sum(not row.ok_here for row in self.rows)
+        count = len(compared) + sum(row.error is not None for row in self.rows)
+        parts = [f"differ: {bad} of {_text.plural(count, 'case')}; {sentence(first)}",
                  self.token, self.fault]  # fmt: skip
         if self.explanation is not None and self.explanation.first is not None:
             parts.append(f"first divergence inside: {self.explanation.first}")
@@ -269,7 +283,10 @@ def sentence(row: Row) -> str:
 
 
 def finding(row: Row) -> str:
-    """Return how many positions of a row differ, the first, and its error."""
+    """Return how many positions of a row differ, the first, and its error; or the exception of the
+    program, its stage, and the way on."""
+    if row.error is not None:
+        return "; ".join([f"{type(row.error).__name__}: {row.error}", *notes_of(row.error)])
     assert row.agreement is not None
     a, at, is_encoder = row.agreement, row.agreement.first, row.case == "encoder"
     assert at is not None

@@ -121,6 +121,12 @@ class OfficialPlans(OfficialProgram):
             where = self.located(lambda process: self._place(process, plan, agreement))
         return OfficialRun("differ", about, None, kept, where, what)
 
+    def failed(self) -> OfficialRun | None:
+        """Return the finding on the plan that was begun, which raises in this runtime: None if it
+        does not there, too, or if the engine was not asked for."""
+        reply = self.received(self._limit)
+        return None if isinstance(reply, Reply) else reply
+
     def drop(self) -> None:
         """Wait for the plan that was begun, and leave its results."""
         if self.why_not is None and self._pending is None and self._process is not None:
