@@ -24,6 +24,9 @@ LINES = ["v0 = torch.maximum(x0, x1)", "v1 = torch.sin(v0)", "v2 = torch.tril(v1
 WRONG_KERNELS = [(b"aten::maximum", b"aten::minimum"), (b"aten::sin", b"aten::cos"),
                  (b"aten::amax", b"aten::amin")]  # fmt: skip
 
+FAILS = torch.tensor([[4.0, 2, 2, 1], [2, 3, 1, 2], [2, 1, -1, 5], [1, 2, 5, 6]])
+"""Not positive definite from the third row on."""
+
 
 def graph(scale: float = 1.0) -> Graph:
     generator = torch.Generator().manual_seed(0)
@@ -74,13 +77,25 @@ def test_a_wrong_constant_is_found(trial: Trial) -> None:
 @pytest.mark.parametrize(("line", "value", "cause"), [
     ("v0 = torch.special.bessel_y1(x0)", torch.tensor([5]), causes.nearer_than_eager),
     ("v0 = torch.log_softmax(x0, 0)", torch.ones(0, 3).long(), causes.computes_nothing),
-], ids=["bessel_y1", "log_softmax"])  # fmt: skip
+    ("v0 = torch.masked_select(x0[:, None], x0 > 0)", torch.ones(3), causes.eager_refuses),
+    ("v0 = torch.linalg.cholesky_ex(x0)[0]", FAILS, causes.decomposition_is_undefined),
+    ("v0 = torch.rsub(x0, 2, alpha=2)", torch.tensor(1).byte(), causes.flow_changed_it),
+], ids=["bessel_y1", "log_softmax", "masked_select", "cholesky_ex", "rsub"])  # fmt: skip
 def test_a_cause_is_proved(line: str, value: torch.Tensor, cause: object) -> None:
-    """Eager has 20 units in the last place in float32; it ignores the dtype of nothing."""
+    """Eager has 20 units in the last place in float32; it ignores the dtype of nothing; the
+    exporter bounds a selection by the input, without broadcasting; a factor that fails has any
+    numbers after that; a 0-d rsub becomes int64."""
     trial = programs.made(Graph(0, [line], [value], {}, ["v0"]), "edge")
     (row,) = (row for row in causes.CAUSES if row.proof is cause)
     names = explained(trial, trial.pte)
     assert names and set(names) == {row.name}
+
+
+def test_a_changed_input_is_the_first_output() -> None:
+    line = "v0 = torch.ops.aten.copy_.default(x0, x0 * 2) + 1"
+    trial = programs.made(Graph(0, [line], [torch.ones(3)], {}, ["v0"]), "edge")
+    assert [w.tolist() for w in trial.calls[0].wanted] == [[2, 2, 2], [3, 3, 3]]
+    assert not programs.run_here(trial, tuple(ways.WAYS))
 
 
 def test_a_seed_makes_the_same_graph() -> None:
