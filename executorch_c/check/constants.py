@@ -147,6 +147,17 @@ def wrong(value: Any, mask: Array, seed: int = 0) -> Any:
     return _changed(value, mask, lambda rows: _by_a_step(rows, value, _random(rows, seed)))
 
 
+def alternately(value: Any, mask: Array) -> Any:
+    """Return a tensor of floats of which some slices of the first axis are wrong by 1 % and -1 % in
+    turn: a norm would hide a factor of all."""
+
+    def moved(rows: Any) -> Any:
+        signs = 1 - 2 * (torch.arange(len(rows)) % 2)
+        return rows * (1 + ERROR * signs.view(-1, *[1] * (rows.ndim - 1)))
+
+    return _changed(value, mask, moved)
+
+
 def other(value: Any, mask: Array, seed: int = 0) -> Any:
     """Return a tensor of which some slices of the first axis have other numbers: each float up to a
     quarter smaller, and larger or smaller by a half of the median; integers that are nearer to the

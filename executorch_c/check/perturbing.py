@@ -44,8 +44,8 @@ class Perturbing:
         self, trials: Trials, names: Iterable[str], end: float,
         guess: Mapping[str, Array] | None = None,
     ) -> None:  # fmt: skip
-        """`end` is the time (monotonic) after which no further run starts; `guess` has slices that
-        may be untested, by constant."""
+        """`end` is the thread's time after which no further run starts; `guess` has slices that may
+        be untested, by constant."""
         self.trials, self.end = trials, end
         self.weights = {name: Slices.of(trials.constants[name].tensor) for name in names}
         self.inputs: dict[int, Slices] = {}
@@ -54,7 +54,7 @@ class Perturbing:
     @property
     def is_over(self) -> bool:
         """True if no further run is to start."""
-        return time.monotonic() > self.end or self.trials.count > MOST_RUNS
+        return time.thread_time() > self.end or self.trials.count > MOST_RUNS
 
     def run(self) -> None:
         """Decide about all constants: each as a whole first, the largest ones before."""
@@ -154,9 +154,9 @@ def measure(
         frozen: Names of the buffers of the graph that calls change.
         names: Names of the inputs.
         unvaried: Sentences about inputs that do not vary.
-        seconds: Limit of the time.
+        seconds: Limit of the thread's processor time.
     """
-    end, model = time.monotonic() + seconds, sides.oracle.model
+    end, model = time.thread_time() + seconds, sides.oracle.model
     states = {id(model.get_buffer(name)) for name in frozen}
     constants = {name: one for name, one in constants_of(model).items()
                  if id(one.owner) not in states}  # fmt: skip
@@ -186,7 +186,7 @@ def _guess(floats: Eager | None, cases: Sequence[Judged], seconds: float) -> dic
     candidates for what is untested in the quantised graph."""
     if floats is None:
         return {}
-    end = time.monotonic() + seconds
+    end = time.thread_time() + seconds
     try:
         model = Differentiable(floats, floats.changed_buffers(cases[0].case.calls[0]), True, False)
         for number, one in enumerate(cases[:MOST_CASES]):
@@ -194,7 +194,7 @@ def _guess(floats: Eager | None, cases: Sequence[Judged], seconds: float) -> dic
             with warnings.catch_warnings():  # operators that quantise have no gradient
                 warnings.simplefilter("ignore")
                 model.sample(number, one.case, ones, number)
-            if time.monotonic() > end:
+            if time.thread_time() > end:
                 break
     except untested.REFUSALS:
         return {}

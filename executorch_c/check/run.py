@@ -103,7 +103,7 @@ class Check:
         self.variation = Variation(input_names(eager.model, example))
         self.compared: list[tuple[CallSequence, CheckedCase, list[list[Any]]]] = []
         """Cases, and the outputs of the reference."""
-        self.start = time.perf_counter()
+        self.start = time.thread_time()
         official.open(subject.opened, self.loaded)
 
     def limits(self) -> list[tuple[int, ...] | None]:
@@ -532,7 +532,7 @@ def _power(check: Check) -> Power:
         "frozen": check.changed,
         "names": check.variation.names,
         "unvaried": list(check.variation.unvaried()),
-        "seconds": max(1.0, sensitivity.SHARE * (time.perf_counter() - check.start)),
+        "seconds": max(sensitivity.SECONDS, sensitivity.SHARE * (time.thread_time() - check.start)),
     }
     if check.sides.is_graph:
         return perturbing.measure(check.sides, check.compared, **options)

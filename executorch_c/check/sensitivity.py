@@ -14,8 +14,8 @@ gradients, and are measured by such trials alone (`perturbing.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ import torch
 from executorch_c._arrays import Array
 from executorch_c.check import untested
 from executorch_c.check.cases import CallSequence
-from executorch_c.check.constants import UNUSED, tensors_of
+from executorch_c.check.constants import UNUSED, alternately, tensors_of
 from executorch_c.check.gradients import Differentiable, Slices
 from executorch_c.check.judged import Judged, in_turn, limits_of, of_wrong_outputs
 from executorch_c.check.perturbing import Perturbing
@@ -36,7 +36,9 @@ from executorch_c.check.trials import Trials, equal
 PASSES = 4
 """Number of backward passes, over the first cases of each kind."""
 SHARE = 0.2
-"""Share of a check's time after which no further pass or trial starts."""
+"""Share of a check's processor time after which no further pass or trial starts,"""
+SECONDS = 1.0
+"""and the least time: the thread's, which other load on the machine does not change."""
 MOST_TRIALS = 8
 """Maximum number of trials of slices that are neither certainly found nor lost."""
 
@@ -47,10 +49,10 @@ class Measurement:
     def __init__(
         self, eager: Eager, cases: Sequence[Judged], frozen: Sequence[str], seconds: float
     ) -> None:
-        """`seconds` limit the passes and trials; two passes run in any case."""
+        """`seconds` of the thread limit the passes and trials; two passes run in any case."""
         self.eager, self.cases, self.frozen = eager, in_turn(cases), frozen
         self.trials = Trials(eager, self.cases, tensors_of(eager.model))
-        self.end = time.monotonic() + seconds
+        self.end = time.thread_time() + seconds
         self.sampled: set[int] = set()
         self.model = self._started()
 
@@ -71,7 +73,7 @@ class Measurement:
     @property
     def is_late(self) -> bool:
         """True if the time is up."""
-        return time.monotonic() > self.end
+        return time.thread_time() > self.end
 
     def run(self) -> None:
         """Decide about all weights."""
@@ -79,8 +81,9 @@ class Measurement:
             if not self.sampled or (turn > 1 and self.is_late):
                 break
             self._sample(turn % len(self.cases), turn)
-        self._try_untouched()
         self._try_undecided()
+        self._try_untouched()
+        self._decided()
         self.integers.run()
 
     @cached_property
@@ -132,32 +135,46 @@ class Measurement:
         """Decide about each of some weights whose gradients are lost."""
         sizes = {name: int(self.model.weights[name].sizes[mask].sum())
                  for name, mask in weights.items()}  # fmt: skip
+        is_idle = cache(lambda number: self.trials.is_idle(number, weights))
         for turn, name in enumerate(sorted(sizes, key=lambda one: -sizes[one])):
             one = self.model.weights[name]
             if turn >= MOST_TRIALS or (turn and self.is_late):
                 one.is_measured = not one.is_untested
                 one.is_touched |= weights[name]  # nothing is known: not found
             else:
-                self._try_slices(name, np.flatnonzero(weights[name]))
+                self._try_slices(name, weights[name], is_idle)
 
-    def _try_slices(self, name: str, slices: Array) -> None:
-        """Decide about slices of a weight by trials of a few; the others are like the nearest."""
-        one = self.model.weights[name]
-        parts = np.array_split(slices, min(len(slices), MOST_TRIALS))
-        for turn, part in enumerate(parts):
+    def _try_slices(self, name: str, mask: Array, is_idle: Callable[[int], bool]) -> None:
+        """Decide about slices of a weight by trials of a few, in the cases where all of them
+        together are found; the others are like the nearest. Slices that change nothing together are
+        untested.
+
+        Args:
+            is_idle: Returns True for the number of a case that no untouched weight changes.
+        """
+        one, numbers = self.model.weights[name], self.trials.numbers
+
+        @cache
+        def together(number: int) -> tuple[bool, bool]:
+            if is_idle(number):
+                return False, False
+            return self.trials.effect(number, {name: mask}, change=alternately)
+
+        if not any(together(number)[0] for number in numbers):
+            return
+        one.is_touched |= mask  # of most slices, nothing is known
+        slices = np.flatnonzero(mask)
+        for turn, part in enumerate(np.array_split(slices, min(len(slices), MOST_TRIALS))):
             if turn and self.is_late:
                 return
             middle = part[len(part) // 2]
-            wrong = {name: np.arange(len(one.sizes)) == middle}
-            is_changed = is_found = False
-            for number in self.trials.numbers:
-                changes, is_found = self.trials.effect(number, wrong)
-                is_changed = is_changed or changes
-                if is_found:
-                    break
-            one.is_found[part] = is_found
-            one.is_touched[part] = True  # of the others, nothing is known
-            one.is_touched[middle] = is_changed
+            wrong = {name: np.arange(len(mask)) == middle}
+            effects = [(False, False)]
+            for number in numbers:
+                if not effects[-1][1] and together(number)[1]:
+                    effects.append(self.trials.effect(number, wrong))
+            one.is_found[part] = effects[-1][1]
+            one.is_touched[middle] = len(effects) == 1 or any(changes for changes, _ in effects)
 
     def _try_inputs(self, number: int, inputs: Sequence[int]) -> None:
         """Decide about inputs whose gradients are lost, in one case."""
@@ -167,12 +184,16 @@ class Measurement:
             one.is_touched |= is_changed
             one.is_found |= is_found
 
+    def _decided(self) -> dict[str, Array]:
+        """Mark what is certainly found, and return the slices of weights that may be."""
+        for one in self.model.inputs.values():
+            one.decide()
+        return {name: one.decide() for name, one in self.model.weights.items()}
+
     def _try_undecided(self) -> None:
         """Try the slice in the middle of those that are neither certainly found nor lost; the ones
         that change the outputs more are found if it is."""
-        left = {name: one.decide() for name, one in self.model.weights.items()}
-        for one in self.model.inputs.values():
-            one.decide()
+        left = self._decided()
         sizes = {name: int(self.model.weights[name].sizes[mask].sum())
                  for name, mask in left.items() if mask.any()}  # fmt: skip
         for name in sorted(sizes, key=lambda one: -sizes[one])[:MOST_TRIALS]:
@@ -218,7 +239,7 @@ def measure(
         frozen: Names of the buffers that calls change.
         names: Names of the inputs.
         unvaried: Sentences about inputs that do not vary.
-        seconds: Limit of the time, after two passes.
+        seconds: Limit of the thread's processor time, after two passes.
     """
     cases = [Judged(case, limits_of(one, len(case.calls)), outputs)
              for case, one, outputs in checked if one.verdict == "match"]  # fmt: skip

@@ -20,7 +20,7 @@ from executorch_c.compare.tolerance import Tolerance
 MOST_CASES = 16
 """Maximum number of cases in which something is changed."""
 Change = Callable[[Any, Array], Any]
-"""Returns a tensor with changed slices: `constants.wrong` or `constants.other`."""
+"""Returns a tensor with changed slices: `wrong`, `alternately` or `other` of constants.py."""
 WHOLE = np.ones(1, bool)
 
 
@@ -79,11 +79,12 @@ class Trials:
         return None
 
     def effect(
-        self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = ()
-    ) -> tuple[bool, bool]:
+        self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = (),
+        change: Change = wrong,
+    ) -> tuple[bool, bool]:  # fmt: skip
         """Return whether wrong weights and inputs change an output of a case, and whether the judge
         finds them."""
-        outputs = self.run(number, weights, inputs)
+        outputs = self.run(number, weights, inputs, change=change)
         if equal(outputs, self.cases[number].expected):
             return False, False
         return True, self._is_outside(number, outputs)

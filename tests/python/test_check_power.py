@@ -130,6 +130,26 @@ class Counting(nn.Module):
         return self.state * self.scale
 
 
+class Asleep(nn.Module):
+    """Branches of inactive units; an error wakes a few, and they stay below the limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(24, 24)
+        self.branches = nn.ModuleList(nn.Linear(24, 24, bias=False) for _ in range(6))
+        x = torch.cat(asleep_inputs())
+        self.margins = [float(one(x).detach().max()) + 1e-4 for one in self.branches]
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = [torch.relu(one(x) - at) for one, at in zip(self.branches, self.margins)]
+        return self.head(x) + 1e-5 * torch.stack(parts).sum(0)
+
+
+def asleep_inputs() -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(2, 24, generator=generator) for _ in range(4)]
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 200))
 
@@ -154,6 +174,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Sequence[Tensor]]]
     "no_grad": (WithoutGradients, lambda: normal(2, 8)),
     "in place": (InPlace, lambda: normal(2, 6)),
     "state": (Counting, lambda: normal(2, 6)),
+    "asleep": (Asleep, asleep_inputs),
 }
 
 
@@ -226,6 +247,21 @@ def test_parts_that_change_no_output_are_named() -> None:
     assert any(line.startswith("rows ") and line.endswith("12..29 of emb never read")
                for line in found.untested)  # fmt: skip
     assert found.share is not None and 0.4 < found.share < 0.8
+
+
+def test_inactive_units_take_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices are not tried one by one where all of a weight's together are not found."""
+    runs, call = [], Eager.__call__
+
+    def counted(self: Eager, *args: Any, **options: Any) -> Any:
+        runs.append(args)
+        return call(self, *args, **options)
+
+    monkeypatch.setattr(Eager, "__call__", counted)
+    found = power("asleep")
+    assert len(runs) < 60  # the cases, their limits and the trials
+    rows = [row for row in found.weights if row.name.startswith("branches")]
+    assert len(rows) == 6 and not any(row.share for row in rows)
 
 
 def test_a_branch_that_is_never_taken() -> None:
