@@ -49,6 +49,12 @@ static const char *dtype_name(int32_t mil) {
   case ECM_INT16: return "int16";
   case ECM_INT32: return "int32";
   case ECM_UINT8: return "uint8";
+  case ECM_INT4: return "int4";
+  case ECM_UINT6: return "uint6";
+  case ECM_UINT4: return "uint4";
+  case ECM_UINT3: return "uint3";
+  case ECM_UINT2: return "uint2";
+  case ECM_UINT1: return "uint1";
   default: return "unknown";
   }
 }
@@ -63,13 +69,16 @@ static uint32_t read_positions(description *d, const char *member, uint32_t *pos
   return EC_BACKEND_OK;
 }
 
-static void show_value(const description *d, uint32_t id, ecm_bytes name, const ecm_value *v) {
+/* `stored`: how a constant that is decompressed is in the file, "uint4 constexpr_lut_to_dense". */
+static void show_value(const description *d, uint32_t id, ecm_bytes name, const ecm_value *v,
+                       const char *stored) {
   size_t bytes = 0;
   text note = {{0}, 0};
   ect_tensor_bytes(&v->type, &bytes);
   append(&note, "%.*s", ecm_clip(name, 120), (const char *)name.data);
   if (v->is_state) append(&note, ", state");
   if (v->unknown) append(&note, ", dynamic");
+  if (*stored) append(&note, ", %s", stored);
   const ec_backend_inner_value shown = {
       .id = id, .argument = ect_names_find(&d->arguments, name), .constant = v->is_constant,
       .dtype = dtype_name(v->mil), .note = note.at, .rank = v->type.rank, .nbytes = bytes,
@@ -78,9 +87,9 @@ static void show_value(const description *d, uint32_t id, ecm_bytes name, const 
 }
 
 /* Defines a value, and shows it if it is a tensor. */
-static uint32_t define(const description *d, ecm_bytes name, ecm_value *v) {
+static uint32_t define(const description *d, ecm_bytes name, ecm_value *v, const char *stored) {
   ECM_TRY(ecm_define(d->m, name, v));
-  if (v->mil != ECM_STRING) show_value(d, (uint32_t)d->m->value_count - 1, name, v);
+  if (v->mil != ECM_STRING) show_value(d, (uint32_t)d->m->value_count - 1, name, v, stored);
   return EC_BACKEND_OK;
 }
 
@@ -129,8 +138,37 @@ static void add_arguments(const description *d, ecm_bytes operation, operands *i
       add_argument(d, key.bytes, argument.bytes, in, note);
 }
 
+/* Finds the compressed numbers of a constant among the attributes, and the inputs by value. */
+static bool find_stored(ecm_bytes operation, ecm_bytes *message) {
+  static const char *const names[] = {"indices", "quantized_data", "data", "nonzero_data",
+                                      "source_val"};
+  ecm_bytes argument;
+  ecm_field binding, content;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (ecm_wire_entry(operation, ATTRIBUTES, names[i], message)) return true;
+    if (!ecm_wire_entry(operation, INPUTS, names[i], &argument) ||
+        !ecm_wire_find(argument, 1, &binding) || !ecm_wire_find(binding.bytes, 2, &content))
+      continue;
+    *message = content.bytes;
+    return true;
+  }
+  return false;
+}
+
+/* Writes how the constant of an operation is stored, unless that is as it is. */
+static void append_stored(const description *d, ecm_bytes operation, const char *name, text *out) {
+  ecm_bytes message;
+  ecm_field type;
+  ecm_value v;
+  if (strncmp(name, "constexpr_", 10) != 0) return;
+  if (find_stored(operation, &message) && ecm_wire_find(message, 2, &type) &&
+      ecm_read_type(d->m, type.bytes, &v) == EC_BACKEND_OK)
+    append(out, "%s ", dtype_name(v.mil));
+  append(out, "%s", name);
+}
+
 static uint32_t add_results(const description *d, ecm_bytes operation, bool is_constant,
-                            operands *out, uint32_t *handle) {
+                            const char *stored, operands *out, uint32_t *handle) {
   ecm_field field, name, type;
   ecm_value v;
   ecm_bytes content;
@@ -145,14 +183,14 @@ static uint32_t add_results(const description *d, ecm_bytes operation, bool is_c
       v.data.size = 0;
     *handle = ect_names_find(&d->m->handles, name.bytes);
     if (out->count < MOST_SHOWN) out->ids[out->count++] = (uint32_t)d->m->value_count;
-    ECM_TRY(define(d, name.bytes, &v));
+    ECM_TRY(define(d, name.bytes, &v, stored));
   }
   return EC_BACKEND_OK;
 }
 
 static uint32_t show_operation(const description *d, ecm_bytes operation) {
   operands in = {.count = 0}, out = {.count = 0};
-  text note = {{0}, 0}, name = {{0}, 0};
+  text note = {{0}, 0}, name = {{0}, 0}, stored = {{0}, 0};
   ecm_field type;
   uint32_t handle = UINT32_MAX;
   if (!ecm_wire_find(operation, 1, &type)) type.bytes = (ecm_bytes){(const uint8_t *)"", 0};
@@ -160,7 +198,8 @@ static uint32_t show_operation(const description *d, ecm_bytes operation) {
   const bool is_constant =
       strcmp(name.at, "const") == 0 || strncmp(name.at, "constexpr_", 10) == 0;
   add_arguments(d, operation, &in, &note);
-  ECM_TRY(add_results(d, operation, is_constant, &out, &handle));
+  append_stored(d, operation, name.at, &stored);
+  ECM_TRY(add_results(d, operation, is_constant, stored.at, &out, &handle));
   if (is_constant) return EC_BACKEND_OK;
   const ec_backend_inner_node shown = {
       .debug_handle = handle, .name = name.at, .note = note.used ? note.at : NULL,
@@ -175,7 +214,7 @@ static uint32_t show_input(void *user, ecm_bytes name, ecm_bytes type) {
   const description *d = user;
   ecm_value v;
   ECM_TRY(ecm_read_type(d->m, type, &v));
-  return define(d, name, &v);
+  return define(d, name, &v, "");
 }
 
 static uint32_t show_function(description *d) {

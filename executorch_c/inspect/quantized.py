@@ -32,6 +32,8 @@ NODE = re.compile(
 """Nodes of delegates that work on quantised numbers."""
 SMALL = re.compile(r"^u?int([1-8])$")
 """Dtypes of constants that are quantised weights: Core ML's, OpenVINO's, TOSA's."""
+STORED = re.compile(r"\bu?int(\d) constexpr_")
+"""Notes of Core ML's constants that are decompressed from integers."""
 VALUE = re.compile(r"^q[a-z]*(\d+)")
 """XNNPACK's dtypes of quantised values; the number is that of their bits."""
 FOUR_BITS = re.compile(r"4bit|q4|qcs4|int4")
@@ -133,6 +135,9 @@ def _inside(inside: DelegateInside, place: str) -> Iterator[_Sign]:
         small = SMALL.match(value["dtype"] or "")
         if small is not None and value["constant"] and len(value["shape"] or ()) > 1:
             yield _Sign("weights", int(small[1]), place)
+        stored = STORED.search(value["note"] or "")
+        if stored is not None:
+            yield _Sign("weights", int(stored[1]), place)
     for node in inside["nodes"]:
         space, name = _split(node["name"] or "")
         if space in NAMESPACES or NODE.search(name):

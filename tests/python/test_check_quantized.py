@@ -296,6 +296,52 @@ def test_interpreted_backends() -> None:
     assert graph.verdict == "match" and graph.facts["model"] == "quantised", str(graph)
 
 
+def weights_of(bits: str) -> object:
+    """Return a configuration of torchao for weights alone."""
+    from torchao.prototype.quantization.codebook_coreml import CodebookWeightOnlyConfig
+    from torchao.quantization import IntxWeightOnlyConfig
+
+    if bits == "codebook":
+        return CodebookWeightOnlyConfig(dtype=torch.uint4, block_size=[-1, 16])
+    return IntxWeightOnlyConfig(weight_dtype=getattr(torch, bits), granularity=PerGroup(32))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("bits", "name"), [
+    ("codebook", "int4 weights only, Core ML"), ("int4", "int4 weights only, Core ML"),
+    ("int8", "int8 weights only, Core ML"),
+])  # fmt: skip
+def test_compressed_weights_of_core_ml(bits: str, name: str) -> None:
+    """The float model and the quantised module match a right program, and find swapped filters."""
+    ct = pytest.importorskip("coremltools")
+    from executorch.backends.apple.coreml.compiler import CoreMLBackend
+    from executorch.backends.apple.coreml.partition import CoreMLPartitioner
+
+    net, inputs = model("mlp")
+    specs = CoreMLBackend.generate_compile_specs(
+        minimum_deployment_target=ct.target.iOS18, compute_precision=ct.precision.FLOAT32
+    )
+
+    def lowered(module: nn.Module) -> tuple[nn.Module, bytes]:
+        quantize_(module, weights_of(bits))
+        exported = torch.export.export(module, inputs)
+        partitioner = [CoreMLPartitioner(compile_specs=specs)]
+        edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
+        return module, bytes(edge.to_executorch().buffer)
+
+    quantized, right = lowered(copy.deepcopy(net))
+    swapped = copy.deepcopy(net)
+    with torch.no_grad():
+        swapped[0].weight[:2] = swapped[0].weight[:2].flip(0).clone()
+    _, wrong = lowered(swapped)
+    for pte, verdict in (right, "match"), (wrong, "differ"):
+        for reference in net, quantized:
+            found = check_model(reference, inputs, program=pte, n_random=0, engines=("here",))
+            assert (found.verdict, found.facts["quantised"]) == (verdict, name), str(found)
+            is_float = reference is net
+            assert found.facts["model"] == ("float" if is_float else "quantised"), str(found)
+
+
 # ---- options, validate ------------------------------------------------------------------------
 
 
