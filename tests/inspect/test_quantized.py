@@ -9,9 +9,9 @@ from executorch_c.inspect import quantized
 from executorch_c.inspect.quantized import Quantization
 
 
-def inside(*names: str, dtype: str = "fp32", constant: bool = False) -> Any:
+def inside(*names: str, dtype: str = "fp32", constant: bool = False, note: str = "") -> Any:
     """Return a delegate with nodes, and one value of 4 rows."""
-    values = [{"dtype": dtype, "constant": constant, "shape": (4, 8)}]
+    values = [{"dtype": dtype, "constant": constant, "shape": (4, 8), "note": note}]
     return {"values": values, "nodes": [{"name": name} for name in names]}
 
 
@@ -37,6 +37,15 @@ def test_nodes_on_quantised_numbers(name: str, scheme: str, bits: int) -> None:
 def test_values_of_delegates(dtype: str, constant: bool, found: tuple[str, int] | None) -> None:
     signs = list(quantized._inside(inside("CONV2D", dtype=dtype, constant=constant), "X"))
     assert [(sign.scheme, sign.bits) for sign in signs] == ([] if found is None else [found])
+
+
+@pytest.mark.parametrize(("note", "bits"), [
+    ("w, uint4 constexpr_lut_to_dense", [4]), ("w, int8 constexpr_affine_dequantize", [8]),
+    ("w, fp16 constexpr_cast", []), ("w", []), (None, []),
+])  # fmt: skip
+def test_constants_that_are_decompressed(note: str, bits: list[int]) -> None:
+    signs = list(quantized._inside(inside("linear", constant=True, note=note), "Core ML"))
+    assert [sign.bits for sign in signs] == bits and all(s.scheme == "weights" for s in signs)
 
 
 @pytest.mark.parametrize("name", [
