@@ -21,8 +21,8 @@ GENERATED = re.compile(r"_(frozen_param|scale_|zero_point_)\d+|.*\.parametrizati
 """Names of the constants of a quantised graph that say nothing to a user."""
 UNUSED = ("num_batches_tracked",)
 """Buffers of torch's modules that no inference reads, and no program has."""
-FURTHER = 0.5
-"""Share of the middle of a tensor's numbers by which `other` changes each."""
+FURTHER = 1.0
+"""Change of each float by `other`, in units of the median of the tensor's."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def alternately(value: Any, mask: Array) -> Any:
 
 def other(value: Any, mask: Array, seed: int = 0) -> Any:
     """Return a tensor of which some slices of the first axis have other numbers: each float up to a
-    quarter smaller, and larger or smaller by a half of the median; integers that are nearer to the
+    quarter smaller, and larger or smaller by the median; integers that are nearer to the
     middle of the tensor's range."""
 
     def of_floats(rows: Any) -> Any:
@@ -174,7 +174,7 @@ def other(value: Any, mask: Array, seed: int = 0) -> Any:
 
 
 def _changed(value: Any, mask: Array, change: Callable[[Any], Any]) -> Any:
-    """Return a tensor with other numbers in some slices of the first axis."""
+    """Return a tensor with other numbers in some slices: of the first axis, or of the first two."""
     found = value.detach().clone()
     rows = found if value.ndim else found.reshape(1)
     at = torch.from_numpy(np.asarray(mask, bool))

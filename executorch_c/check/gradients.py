@@ -53,13 +53,21 @@ class Slices:
     """Slices with a gradient in some pass."""
     is_found: Array = field(default_factory=lambda: np.zeros(1, bool))
     is_measured: bool = True
+    columns: Array = field(default_factory=lambda: np.zeros(0, int))
+    """Number of elements but zeros in each slice of the second axis; empty without one."""
+    is_column_touched: Array = field(default_factory=lambda: np.zeros(0, bool))
+    """Slices of the second axis with a gradient in some pass."""
 
     @classmethod
     def of(cls, value: Any, leaf: Any = None, whole: bool = False) -> Slices:
         """Return the slices of a tensor; `whole` is one slice."""
-        rows = _rows(counted(value), whole).sum(1).numpy()
+        found = counted(value)
+        rows, columns = _rows(found, whole).sum(1).numpy(), np.zeros(0, int)
+        if value.ndim > 1 and value.shape[1] > 1 and value.numel() and not whole:
+            columns = _columns(found).sum((0, 2)).numpy()
         return cls(leaf, tuple(value.shape), rows, is_touched=np.zeros(len(rows), bool),
-                   is_found=np.zeros(len(rows), bool))  # fmt: skip
+                   is_found=np.zeros(len(rows), bool), columns=columns,
+                   is_column_touched=np.zeros(len(columns), bool))  # fmt: skip
 
     def see(self, value: Any, gradient: Any, scale: float) -> Array:
         """Return the change of one pass by each slice."""
@@ -73,6 +81,9 @@ class Slices:
         if bool(unsure.any()):
             is_touched[unsure] = (rows[unsure] != 0).any(1)
         self.is_touched |= is_touched.numpy()
+        left = np.flatnonzero(~self.is_column_touched)
+        if len(left):
+            self.is_column_touched[left] = (_columns(gradient)[:, left] != 0).any(2).any(0).numpy()
         found: Array = sums.numpy() * (ERROR * scale)
         return found
 
@@ -81,6 +92,18 @@ class Slices:
         """Slices with numbers but zeros, and no gradient in any pass."""
         found: Array = ~self.is_touched & (self.sizes > 0)
         return found
+
+    @property
+    def untested_columns(self) -> Array:
+        """Slices of the second axis, likewise; none of a tensor whose all slices are untested."""
+        found: Array = ~self.is_column_touched & (self.columns > 0)
+        return found & (not self.is_untested)
+
+    @property
+    def untested_places(self) -> Array:
+        """A mask of the untested slices of both axes: for the first one, or both."""
+        columns = self.untested_columns
+        return self.untested[:, None] | columns if columns.any() else self.untested
 
     @property
     def is_untested(self) -> bool:
@@ -119,6 +142,11 @@ class Slices:
 def _rows(value: Any, whole: bool) -> Any:
     """Return a tensor as a row for each slice."""
     return value.reshape(1 if whole or not value.ndim else value.shape[0], -1)
+
+
+def _columns(value: Any) -> Any:
+    """Return a tensor with a second axis for the slices of its own, and the others around it."""
+    return value.reshape(value.shape[0], value.shape[1], -1)
 
 
 class _Watch(TorchFunctionMode):

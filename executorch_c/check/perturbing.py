@@ -1,7 +1,7 @@
 """Estimate of the power of a check without gradients: of quantised graphs, and of integers.
 
 Each constant is changed as a whole, then its parts, halved from turn to turn: a part whose other
-numbers (up to a half smaller) change no output of any case, to the last bit, is untested. Of each
+numbers (`constants.other`) change no output of any case, to the last bit, is untested. Of each
 part, the slice in the middle is wrong by 1 % (a code by one step), and the judge's rule decides
 whether that is found; the other slices count as this one, until a smaller part has one of its own.
 """
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 4096
 """Maximum number of runs of the reference."""
+FOR_COLUMNS = 0.25
+"""Share of the time that is left for slices of the second axis."""
 FEW_CASES = 4
 """Maximum number of cases in which an error of 1 % is looked for."""
 
@@ -42,12 +44,14 @@ class Perturbing:
 
     def __init__(
         self, trials: Trials, names: Iterable[str], end: float,
-        guess: Mapping[str, Array] | None = None,
+        guess: Mapping[str, Slices] | None = None,
     ) -> None:  # fmt: skip
-        """`end` is the thread's time after which no further run starts; `guess` has slices that may
-        be untested, by constant."""
+        """`end` is the thread's time after which no further run starts; `guess` has gradients of a
+        like model, by constant."""
         self.trials, self.end = trials, end
         self.weights = {name: Slices.of(trials.constants[name].tensor) for name in names}
+        for one in self.weights.values():
+            one.is_column_touched[:] = True  # unless proven
         self.inputs: dict[int, Slices] = {}
         self._guess = guess or {}
 
@@ -57,7 +61,15 @@ class Perturbing:
         return time.thread_time() > self.end or self.trials.count > MOST_RUNS
 
     def run(self) -> None:
-        """Decide about all constants: each as a whole first, the largest ones before."""
+        """Decide about all constants, their rows first."""
+        last, self.end = self.end, self.end - FOR_COLUMNS * (self.end - time.thread_time())
+        self._run_rows()
+        self.end = last
+        self._run_columns()
+
+    def _run_rows(self) -> None:
+        """Decide about slices of the first axis: all of a constant first, the largest ones before
+        others."""
         parts, turns = list[tuple[int, int, int, str, Array]](), count()
         for name, one in self.weights.items():
             one.is_measured = not one.sizes.any()
@@ -72,6 +84,29 @@ class Perturbing:
                     heapq.heappush(parts, (depth + 1, size, next(turns), name, half))
         for _, _, _, name, part in parts:
             self.weights[name].is_touched[part] = True  # nothing more is known
+
+    def _run_columns(self) -> None:
+        """Decide about slices of the second axis, those without a gradient where there is a guess:
+        all of a constant first, then halves of what an output depends on."""
+        parts = [(name, np.flatnonzero(mask)) for name, one in self.weights.items()
+                 if (mask := self._likely_columns(name, one)).any()]  # fmt: skip
+        while parts and not self.is_over:
+            name, part = parts.pop(0)
+            one = self.weights[name]
+            mask = np.zeros((len(one.sizes), len(one.columns)), bool)
+            mask[:, part] = True
+            if not self._is_read(name, mask):
+                one.is_column_touched[part] = False
+            elif len(part) > 1:
+                parts += [(name, half) for half in np.array_split(part, 2)]
+
+    def _likely_columns(self, name: str, one: Slices) -> Array:
+        """Return the slices of the second axis of a constant that may be untested."""
+        guess = self._guess.get(name)
+        if guess is None or len(guess.columns) != len(one.columns):
+            return one.columns > 0
+        found: Array = (one.columns > 0) & ~guess.is_column_touched
+        return found
 
     def run_inputs(self) -> None:
         """Decide about the inputs of floats."""
@@ -89,13 +124,15 @@ class Perturbing:
         return _pytree.tree_leaves(self.trials.cases[0].case.calls[0])[i]
 
     def _first(self, name: str) -> list[Array]:
-        """Return the parts of a constant that are tried first: what may be untested, and the rest;
-        slices without a number that can be wrong are in none."""
+        """Return the parts of a constant that are tried first: what may be untested (where it has
+        no gradient, or else the layer's bias has none), and the rest; slices without a number that
+        can be wrong are in none."""
         one = self.weights[name]
-        known, guess = one.sizes > 0, self._guess.get(name)
+        guess = self._guess.get(name) or self._guess.get(f"{name.partition('.weight')[0]}.bias")
+        known = one.sizes > 0
         masks = [known]
-        if guess is not None and len(guess) == len(known):
-            masks = [known & guess, known & ~guess]
+        if guess is not None and len(guess.sizes) == len(known):
+            masks = [known & guess.untested, known & ~guess.untested]
         return [np.flatnonzero(mask) for mask in masks if mask.any()]
 
     def _try(self, name: str, part: Array) -> bool:
@@ -103,13 +140,13 @@ class Perturbing:
         one, middle = self.weights[name], part[len(part) // 2]
         one.is_measured = True
         touched, found = self._is_wrong(name, middle)
-        touched = touched or self._is_read(name, part)
+        touched = touched or self._is_read(name, _only(one, part))
         one.is_found[part], one.is_touched[part] = found, touched
         return touched
 
     def _is_wrong(self, name: str, at: int) -> tuple[bool, bool]:
         """Return whether an error of 1 % in a slice changes an output, and whether it is found."""
-        mask, touched = _only(self.weights[name], [at]), False
+        mask, touched = _only(self.weights[name], np.array([at])), False
         for number in self.trials.numbers[:FEW_CASES]:
             try:
                 changes, found = self.trials.effect(number, {name: mask})
@@ -120,9 +157,8 @@ class Perturbing:
             touched = touched or changes
         return touched, False
 
-    def _is_read(self, name: str, part: Array) -> bool:
+    def _is_read(self, name: str, mask: Array) -> bool:
         """Return whether other numbers in a part change an output of any case."""
-        mask = _only(self.weights[name], part)
         try:
             return not all(self.trials.is_idle(number, {name: mask}, change=other)
                            for number in self.trials.numbers)  # fmt: skip
@@ -130,7 +166,7 @@ class Perturbing:
             return True
 
 
-def _only(one: Slices, part: Array | list[int]) -> Array:
+def _only(one: Slices, part: Array) -> Array:
     """Return a mask of some slices."""
     found = np.zeros(len(one.sizes), bool)
     found[part] = True
@@ -170,8 +206,8 @@ def measure(
             cases = with_ties(sides.oracle, cases)
         guess = _guess(sides.floats, cases, seconds / 4)
         found = Perturbing(Trials(sides.oracle, cases, constants), constants, end, guess)
-        found.run()
         found.run_inputs()
+        found.run()
     except untested.REFUSALS as error:
         return untested.failed(error, unvaried)
     looked_up = {name for name, one in constants.items() if one.is_looked_up}
@@ -181,9 +217,9 @@ def measure(
     return untested.power_of(found.weights, found.inputs, names, lines, not sides.is_static)
 
 
-def _guess(floats: Eager | None, cases: Sequence[Judged], seconds: float) -> dict[str, Array]:
-    """Return the slices of the weights of floats that have no gradient in the first cases, by name:
-    candidates for what is untested in the quantised graph."""
+def _guess(floats: Eager | None, cases: Sequence[Judged], seconds: float) -> dict[str, Slices]:
+    """Return the gradients of the weights of floats in the first cases, by name: what has none may
+    be untested in the quantised graph."""
     if floats is None:
         return {}
     end = time.thread_time() + seconds
@@ -198,4 +234,4 @@ def _guess(floats: Eager | None, cases: Sequence[Judged], seconds: float) -> dic
                 break
     except untested.REFUSALS:
         return {}
-    return {name: one.untested for name, one in model.weights.items()}
+    return model.weights

@@ -107,8 +107,8 @@ class Measurement:
 
     def _untouched(self) -> tuple[dict[str, Array], list[int]]:
         """Return the slices of weights, and the inputs, that have no gradient in any pass."""
-        weights = {name: one.untested for name, one in self.model.weights.items()
-                   if one.untested.any()}  # fmt: skip
+        weights = {name: one.untested_places for name, one in self.model.weights.items()
+                   if one.untested_places.any()}  # fmt: skip
         return weights, [i for i, one in self.model.inputs.items() if one.untested.any()]
 
     def _try_untouched(self) -> None:
@@ -132,7 +132,12 @@ class Measurement:
             return
 
     def _try_each(self, weights: Mapping[str, Array]) -> None:
-        """Decide about each of some weights whose gradients are lost."""
+        """Decide about each of some weights whose gradients are lost; of columns, nothing is known
+        then."""
+        for one in self.model.weights.values():
+            one.is_column_touched[:] = True
+        weights = {name: mask for name in weights
+                   if (mask := self.model.weights[name].untested).any()}  # fmt: skip
         sizes = {name: int(self.model.weights[name].sizes[mask].sum())
                  for name, mask in weights.items()}  # fmt: skip
         is_idle = cache(lambda number: self.trials.is_idle(number, weights))

@@ -86,6 +86,7 @@ def sentences(weights: Mapping[str, Slices], model: Any, embeddings: Set[str]) -
     """
     yield from _modules(weights, model)
     yield from dict.fromkeys(_rows(weights, embeddings))
+    yield from _columns(weights)
     unmeasured = [name for name, one in weights.items() if not one.is_measured]
     if unmeasured:
         yield f"{_several(unmeasured)}: not measured, for lack of time and of gradients"
@@ -163,6 +164,17 @@ def _rows(weights: Mapping[str, Slices], embeddings: Set[str]) -> Iterator[str]:
             continue
         thing = "rows" if title == name and len(one.shape) == 2 else "channels"
         yield f"{thing} {ranges(untested)} of {title} change no output"
+
+
+def _columns(weights: Mapping[str, Slices]) -> Iterator[str]:
+    """Yield a sentence for the slices of the second axis of each weight that change no output, but
+    those that multiply the results of channels that have a sentence."""
+    known = {one.untested.tobytes() for one in weights.values()}
+    for name, one in weights.items():
+        untested = one.untested_columns
+        if untested.any() and one.is_measured and untested.tobytes() not in known:
+            thing = "columns" if len(one.shape) == 2 else "input channels"
+            yield f"{thing} {ranges(np.flatnonzero(untested).tolist())} of {name} change no output"
 
 
 def _titled(name: str, untested: list[int], weights: Mapping[str, Slices]) -> str:

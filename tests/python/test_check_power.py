@@ -15,6 +15,7 @@ pytest.importorskip("executorch")
 
 from executorch_c.check import sensitivity
 from executorch_c.check.cases import CallSequence
+from executorch_c.check.constants import other
 from executorch_c.check.judge import Judge
 from executorch_c.check.judged import Judged, limits_of, of_wrong_outputs
 from executorch_c.check.power import Power, percent, ranges
@@ -150,6 +151,18 @@ def asleep_inputs() -> list[Tensor]:
     return [torch.randn(2, 24, generator=generator) for _ in range(4)]
 
 
+class Padded(nn.Module):
+    """A layer whose last columns multiply zeros, and a convolution with a dead input channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.last = nn.Conv2d(4, 5, 3), nn.Linear(9, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(torch.stack([x, x * 2, x * 0, x.relu()], 1)).amax((2, 3))
+        return self.last(nn.functional.pad(y, (0, 4)))
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 200))
 
@@ -167,6 +180,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Sequence[Tensor]]]
     "experts": (Experts, lambda: tokens(12, 2, 8)),
     "image": (Image, lambda: normal(2, 3, 9, 9)),
     "encoder": (Encoder, lambda: tokens(60, 2, 10)),
+    "padded": (Padded, lambda: normal(2, 6, 6)),
     "gru": (lambda: nn.GRU(5, 6), lambda: normal(3, 2, 5)),
     "lstm": (lambda: nn.LSTM(5, 6), lambda: normal(3, 2, 5)),
     "half": (lambda: Image().half(), lambda: [one.half() for one in normal(2, 3, 9, 9)]),
@@ -262,6 +276,29 @@ def test_inactive_units_take_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(runs) < 60  # the cases, their limits and the trials
     rows = [row for row in found.weights if row.name.startswith("branches")]
     assert len(rows) == 6 and not any(row.share for row in rows)
+
+
+def test_columns_that_change_no_output_are_named() -> None:
+    """They match with any other numbers; the columns beside them do not."""
+    found = measured("padded")
+    lines = sensitivity._power(found, ["x"], ()).untested
+    assert lines[:2] == ("input channels 2 of conv.weight change no output",
+                         "columns 5..8 of last.weight change no output")  # fmt: skip
+    columns = np.zeros((6, 9), bool)
+    columns[:, 5:] = True
+    assert found.trials.is_idle(0, {"last.weight": columns}, change=other)
+    assert not found.trials.is_idle(0, {"last.weight": ~columns}, change=other)
+
+
+def test_columns_that_multiply_dead_channels_have_no_sentence() -> None:
+    """That of the channels is enough."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
+    net[0].bias.data[3] = -1000.0
+    found = check_model(net, (torch.randn(3, 8),), engines=("here",), progress=False).power
+    assert [line for line in found.untested if "no output" in line] == [
+        "channels 3 of 0 change no output"
+    ]
 
 
 def test_a_branch_that_is_never_taken() -> None:
