@@ -116,8 +116,11 @@ class Walk:
         self.misshapen = matches.misshapen
         self.last = {match.nodes[-1]: match for match in matches.found}
         """Matches by the node at which they are judged."""
-        self.added = {d.first: d.added() for m in matches.found if (d := m.direct) is not None}
-        """Operators that only the program has, by the node that reads their results."""
+        self.added: dict[Node, list[Parting]] = {}
+        """Operators that only the program has, by the nodes that read their results."""
+        for direct in (match.direct for match in matches.found if match.direct is not None):
+            for node, parting in direct.added():
+                self.added.setdefault(node, []).append(parting)
         self.causes_of_added: dict[object, frozenset[int]] = {}
         """Rows of these operators, by the program's value."""
         self.tainted: set[Node] = set()
@@ -187,7 +190,7 @@ class Walk:
                 self._outputs(outputs) if outputs is not None else None
                 break
             self.runs.compute(node)
-            for parting in self.added.get(node, {}).values():
+            for parting in self.added.get(node, ()):
                 self._read_added(node, parting)
             if not self.tainted.isdisjoint(node.all_input_nodes):
                 self.tainted.add(node)

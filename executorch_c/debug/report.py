@@ -107,7 +107,7 @@ class NodeError:
         layer = f" of '{self.module}'" if self.module else ""
         layer += f" after '{self.before}'" if self.before else ""
         line = f" ({self.line})" if self.source else ""
-        name = ", ".join(self.missing) or self.name
+        name = ", ".join(self.missing or self.instead) or self.name
         return f"{name}{layer}{line}, {self.where}"
 
 
@@ -147,8 +147,6 @@ def _parting(row: NodeError) -> str:
     if row.missing:
         there = f"has {', '.join(row.instead)} there" if row.instead else "has none there"
         return f"no node of the program computes it, which {there}: "
-    if row.module and row.instead:
-        return f"the program has {', '.join(row.instead)}, the model has none: "
     return "no node of the model computes it: " if row.instead else ""
 
 

@@ -24,8 +24,9 @@ def parted(error: NodeError, parting: Parting) -> NodeError:
     layers = tuple(dict.fromkeys(layer for node in parting.missing if (layer := module_of(node))))
     if parting.limits is not None:
         steps = (f"a limit {_range(*parting.limits)}",)
-    if not names:  # the operator's own layer, with an activation too many
-        return replace(error, instead=steps)
+    if not names:  # an activation too many, inside the layer's node
+        before = error.module or ""
+        return replace(error, instead=steps, module=None, modules=(), parameters=(), before=before)
     return replace(error, missing=names, instead=steps, modules=layers, parameters=())
 
 

@@ -9,6 +9,10 @@ the step is that node, and the fault lies before it, in what the node reads and 
                between
     added      a step without a node, where the node reads a value that an earlier step has
 
+What a program quantises is compared as the numbers that its integers stand for, and from the value
+before that where the integers are not known. Rounding hides small differences: a step that agrees
+only with the room for it may be far closer on its direct sources, and then it is that node.
+
 A step that is itself wrong (its weights, for example) has other numbers then as well, and nothing
 here applies to it.
 """
@@ -26,10 +30,17 @@ import numpy as np
 from executorch_c._arrays import as_array
 from executorch_c.debug._graphs.evaluator import NOTHING, call
 from executorch_c.debug._graphs.layouts import as_tensor, closest, distance, in_shape, sample
-from executorch_c.debug._graphs.names import FUSED, has_several, is_quantizer, kind_of, operator_of
+from executorch_c.debug._graphs.names import (
+    FUSED,
+    dequantizes,
+    has_several,
+    is_quantizer,
+    kind_of,
+    operator_of,
+)
 from executorch_c.debug._graphs.program import Step
 from executorch_c.debug._matching.candidates import Found
-from executorch_c.debug._matching.search import compare, limit_of, may_be
+from executorch_c.debug._matching.search import TIES, compare, limit_of, may_be
 from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
@@ -70,13 +81,16 @@ class Direct:
     """A step as a node that is computed from the step's direct sources."""
 
     found: Found
-    first: Node
-    """The node that reads the sources; `found.node` may be fused after it."""
     partings: list[Parting] = field(default_factory=list)
 
-    def added(self) -> dict[Node, Parting]:
-        """Return the partings of operators that only the program has, by the node read."""
-        return {one.node: one for one in self.partings if not one.missing}
+    def added(self) -> Iterator[tuple[Node, Parting]]:
+        """Yield the partings of operators that only the program has, with each node that reads
+        their results."""
+        for parting in self.partings:
+            if not parting.missing:
+                for node in self.found.path:
+                    if parting.node in node.all_input_nodes:
+                        yield node, parting
 
 
 class Partings:
@@ -88,7 +102,7 @@ class Partings:
     def direct(self, step: Step) -> Direct | None:
         """Return the node of a step that is right on its direct sources; None if there is none, or
         if they are the node's own."""
-        if step.quantized or step.is_open or step.is_part or not step.sources:
+        if step.is_open or step.is_part or not step.sources:
             return None
         array = next((one for one in step.outputs if one is not None), None)
         if array is None or array.size < 2 or not float(np.ptp(sample(array))) > 0:
@@ -98,7 +112,7 @@ class Partings:
             return None
         start = front.all | self.state.front(step).all
         for node in self.state.near(start, step, front.through, from_constants=False):
-            if self._is_free(node) and kind_of(node) in step.node_kinds and not is_quantizer(node):
+            if self._is_free(node) and kind_of(node) in step.node_kinds and _may_round(step, node):
                 direct = self._as_node(step, node)
                 if direct is not None:
                     return direct
@@ -125,12 +139,30 @@ class Partings:
         if limits is None or len(found.parts) != 1 or found.parts[0] is None:
             return None
         path, value = list(found.path), found.parts[0]
-        after = [one for one in found.node.users if operator_of(one) in FUSED]
-        if count == len(path) and len(found.node.users) == len(after) == 1:
-            [node] = after
-            if self.state.values.value(node).equal(value):  # it changes nothing after the limit
-                path.append(node)
-        return Parting(path[-1], (step, 0), value, step, tuple(path[count:]), (step,), limits)
+        if count == len(path):
+            after, value = self._unchanged(found.node, value)
+            path += after
+        before = count
+        while before and (kind_of(path[before - 1]) == "clamp" or not _computes(path[before - 1])):
+            before -= 1
+        if any(kind_of(node) == "clamp" for node in path[before:count]):
+            count = before  # the model's own limit is another one
+        missing = tuple(filter(_computes, path[count:]))
+        return Parting(path[-1], (step, 0), value, step, missing, (step,), limits)
+
+    def _unchanged(self, node: Node, value: Any) -> tuple[list[Node], Any]:
+        """Return the nodes up to an activation that alone reads a value of the program, through
+        moves, and changes no number of it, with its value; [] and the value if there is none."""
+        path: list[Node] = []
+        while len((path or [node])[-1].users) == 1:
+            [after] = (path or [node])[-1].users
+            path.append(after)
+            if operator_of(after) in MOVES:
+                continue
+            made = [value, *self._computed(path, {node: value})]
+            same = len(made) > len(path) and made[-1].equal(made[-2])
+            return (path, made[-1]) if same and operator_of(after) in FUSED else ([], value)
+        return [], value
 
     # ---- a step as a node ------------------------------------------------------------------
 
@@ -139,35 +171,40 @@ class Partings:
         array = _array((step, 0))
         if array is None:
             return None
-        for replaced in islice(self._inputs(step, node), MAX_TRIALS):
+        sources = _unrounded(step)
+        rounded = sources != step.sources or dequantizes(node)
+        inputs = [n for n in node.all_input_nodes if n not in self.state.constants]
+        inputs = list(dict.fromkeys(map(_before_rounding, inputs))) if rounded else inputs
+        first, _ = self.state.path(node, set(inputs))
+        for replaced in islice(self._inputs(sources, inputs), MAX_TRIALS):
             values = {one: value for one, (_, value) in replaced.items()}
-            for last, path, result in self._results(step, node, values):
+            for last, path, result in self._results(step, first, values):
                 if not may_be(step, last, array):
                     continue
                 compared = compare(step, result)
-                if compared is None or compared[0] > limit_of(step):
+                if compared is None or compared[0] > (TIES if step.quantized else limit_of(step)):
                     continue
                 partings = self._before(step, replaced)
                 if partings is None:
                     continue
                 distance_of, parts = compared
                 found = Found(last, parts, distance_of, path, set(), 2, True, is_sure=True)
-                return Direct(found, node, partings)
+                return Direct(found, partings)
         return None
 
-    def _inputs(self, step: Step, node: Node) -> Iterator[dict[Node, tuple[StepSource, Any]]]:
-        """Yield inputs of a node that the step's sources replace: for each the source and its value
+    def _inputs(
+        self, sources: Sequence[StepSource], inputs: Sequence[Node]
+    ) -> Iterator[dict[Node, tuple[StepSource, Any]]]:
+        """Yield inputs of a node that a step's sources replace: for each the source and its value
         in the input's shape. Each source is used, and at least one replaces."""
-        state = self.state
-        inputs = [n for n in node.all_input_nodes if n not in state.constants]
-        known = {source: set(self._nodes(source)) for source in step.sources}
+        known = {source: set(self._nodes(source)) for source in sources}
         known = {source: nodes for source, nodes in known.items()
-                 if not nodes or not nodes <= state.constants}  # fmt: skip
+                 if not nodes or not nodes <= self.state.constants}  # fmt: skip
         kept = {n for n in inputs if any(n in nodes for nodes in known.values())}
         rest = [n for n in inputs if n not in kept]
         free = [source for source, nodes in known.items() if kept.isdisjoint(nodes)]
         if not rest:  # the program may have an operator too many before one of them
-            rest = inputs if free else []
+            rest = list(inputs) if free else []
         if not rest or not free:
             return
         for order in product(free, repeat=len(rest)):
@@ -188,21 +225,19 @@ class Partings:
         return [one.to(expected.dtype) for one in in_shape(value, expected.shape)]
 
     def _results(
-        self, step: Step, node: Node, given: Mapping[Node, Any]
+        self, step: Step, first: Sequence[Node], given: Mapping[Node, Any]
     ) -> Iterator[tuple[Node, list[Node], Any]]:
         """Yield a node, and those that a delegate may fuse into it, with the path to each and its
-        value."""
-        values, path = dict(given), [node]
+        value; `first` are the nodes from the given ones to the node."""
+        path = list(first)
         for _ in range(MAX_FUSED):
-            try:
-                values[path[-1]] = call(
-                    path[-1], lambda n: values[n] if n in values else self.state.values.value(n)
-                )
-            except Exception:
-                return  # the values of a wrong program may be out of an operator's range
-            yield path[-1], list(path), values[path[-1]]
+            values = self._computed(path, given)
+            if len(values) < len(path):
+                return
+            yield path[-1], list(path), values[-1]
             after = [one for one in path[-1].users if self._is_free(one) and
-                     (one.target is getitem or operator_of(one) in FUSED)]  # fmt: skip
+                     (one.target is getitem or operator_of(one) in FUSED
+                      or (step.quantized and is_quantizer(one)))]  # fmt: skip
             if not step.inside or len(path[-1].users) != 1 or not after:
                 return
             path.append(after[0])
@@ -232,7 +267,7 @@ class Partings:
             if node in nodes or not used or not all(map(self._is_free, path)):
                 return [] if node in nodes else None
             return [Parting(node, source, value, reader, _operators(path), ())]
-        if isinstance(before, int) or before.quantized or before.is_open:
+        if isinstance(before, int) or before.is_open:
             return None
         if not self._is_free(node):
             return self._added(source, node, value, reader)
@@ -303,18 +338,18 @@ class Partings:
             return (count, sides) if sides != (None, None) else (0, None)
         return 0, None
 
-    def _computed(self, path: Sequence[Node]) -> list[Any]:
-        """Return the values of the nodes of a path, computed from those before it, up to the first
-        that fails."""
-        values: dict[Node, Any] = {}
-        for node in path:
+    def _computed(self, path: Sequence[Node], given: Mapping[Node, Any] | None = None) -> list[Any]:
+        """Return the values of the nodes of a path, computed from those before it and the given
+        ones, up to the first that fails."""
+        values = dict(given or {})
+        for number, node in enumerate(path):
             try:
                 values[node] = call(
                     node, lambda n: values[n] if n in values else self.state.values.value(n)
                 )
-            except Exception:
-                break  # the values of a wrong program may be out of an operator's range
-        return list(values.values())
+            except Exception:  # the values of a wrong program may be out of an operator's range
+                return [values[one] for one in path[:number]]
+        return [values[one] for one in path]
 
     def _copied(self, step: Step) -> StepSource | None:
         """Return the source of a step that changes no number of it; None for other steps."""
@@ -349,7 +384,44 @@ def _array(source: StepSource) -> Array | None:
     return step.outputs[number]
 
 
+def _unrounded(step: Step) -> tuple[StepSource, ...]:
+    """Return the sources of a step, before conversions whose results are not known: those of
+    activations that are quantised as they come."""
+
+    def before(source: StepSource) -> StepSource:
+        one = source[0]
+        if isinstance(one, int) or one.node_kind != "convert" or _array(source) is not None:
+            return source
+        return one.sources[0] if len(one.sources) == 1 else source
+
+    return tuple(dict.fromkeys(map(before, step.sources)))
+
+
+def _before_rounding(node: Node) -> Node:
+    """Return the node whose value a node dequantises, or a moved copy of it; any other itself."""
+    one = node
+    while operator_of(one) in MOVES and len(one.all_input_nodes) == 1:
+        one = one.all_input_nodes[0]
+    if not is_quantizer(one):
+        return node
+    while is_quantizer(one) and one.all_input_nodes:
+        one = one.all_input_nodes[0]
+    return one
+
+
+def _may_round(step: Step, node: Node) -> bool:
+    """Return True if a step may be a node as far as that one quantises: an instruction is the node
+    itself; a delegate's conversion, the number that its integers stand for."""
+    return not is_quantizer(node) or not step.inside or (step.quantized and dequantizes(node))
+
+
+def _computes(node: Node) -> bool:
+    """Return True for a node that computes numbers: it neither moves nor rounds them."""
+    name = operator_of(node)
+    return name is not None and name not in MOVES and not is_quantizer(node)
+
+
 def _operators(path: Sequence[Node]) -> tuple[Node, ...]:
     """Return the nodes on a path that compute numbers; all if none does."""
-    some = [node for node in path if operator_of(node) and operator_of(node) not in MOVES]
-    return tuple(some or path)
+    some = tuple(filter(_computes, path))
+    return some or tuple(path)

@@ -120,7 +120,7 @@ class Search:
         """Return the key by which the best of equal candidates is the largest."""
         node = found.node
         is_old = node in self.state.taken or (node in sources and not found.level)
-        tight = found.distance <= math.sqrt(FINEST) / 2
+        tight = is_tight(found)
         rounds = step.quantized and dequantizes(node)
         known = not step.handles.isdisjoint(handles_of(node))
         return (
@@ -285,6 +285,11 @@ def _rounding(step: Step) -> float:
     """Return the machine epsilon of a step's coarsest result, that of float32 at least."""
     dtypes = [array.dtype for array in step.outputs if array is not None]
     return max([FINEST, *map(epsilon_of, dtypes)])
+
+
+def is_tight(found: Found) -> bool:
+    """Return True if a candidate has the step's numbers without the room of quantisation."""
+    return found.distance <= math.sqrt(FINEST) / 2
 
 
 def _nearest(step: Step, equal: Sequence[Found]) -> list[Found]:

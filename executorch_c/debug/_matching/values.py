@@ -40,7 +40,14 @@ from executorch_c.debug._matching.assignment import Assignment
 from executorch_c.debug._matching.candidates import Found, Front, Guess
 from executorch_c.debug._matching.matches import Match, Matches
 from executorch_c.debug._matching.parting import Direct, Parting, Partings
-from executorch_c.debug._matching.search import CLOSER, Search, compare, limit_of, operator_on
+from executorch_c.debug._matching.search import (
+    CLOSER,
+    Search,
+    compare,
+    is_tight,
+    limit_of,
+    operator_on,
+)
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -108,10 +115,13 @@ class Pairing:
         if front.guesses:
             found = self._with_guesses(step, front, found)
         found = found or self.search.anywhere(step)
-        if found is not None:
-            self._accept(step, found)
-        elif (direct := self.partings.direct(step)) is not None:
+        direct = None if found is not None and is_tight(found) else self.partings.direct(step)
+        if direct is not None and (
+            found is None or CLOSER * direct.found.distance < found.distance
+        ):  # fmt: skip
             self._part(step, direct)
+        elif found is not None:
+            self._accept(step, found)
         elif not front.is_open and not step.is_part:
             self._assume(step, front)
 
@@ -171,7 +181,7 @@ class Pairing:
         self._drop(step)
         for parting in direct.partings:
             self._set_parted(parting)
-        if direct.added():
+        if any(direct.added()):
             self.added[step] = direct
         self.known.add(step)
         self.state.put(step, direct.found)
