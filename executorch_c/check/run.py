@@ -15,7 +15,7 @@ from executorch_c._core import Method, MethodMeta, Program, TensorInfo
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import method_of
 from executorch_c.check import cases as making
-from executorch_c.check import contract, flows, methods, quantized, sets
+from executorch_c.check import contract, flows, methods, quantized, sets, unread
 from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
 from executorch_c.check.engines import ENGINES, OFFICIAL_SECONDS, Engine, Official
@@ -380,7 +380,7 @@ def _notes(check: Check, plan: Plan, model: Any, remarks: list[device.Remark]) -
     yield from check.coverage.notes()
     yield from contract.notes(check, plan)
     yield from check.variation.notes()
-    yield from _unread(check, plan)
+    yield from unread.notes(check, plan)
     if plan.stateful and _starts_nonzero(check.eager):
         yield ("buffers that the model changes do not start from zero; the official exporter "
                "writes such values only with InitializedMutableBufferPass")  # fmt: skip
@@ -393,19 +393,6 @@ def _on_other_engines(program: Program | Method) -> Iterator[str]:
     methods = program.info()["methods"] if isinstance(program, Program) else []
     lines = {line for method in methods for line in _engines.hints(method)}
     yield from sorted(line for line in lines if not line.startswith("XnnpackBackend"))
-
-
-def _unread(check: Check, plan: Plan) -> Iterator[str]:
-    """Yield a note if buffers were changed, and are in no output and no named buffer."""
-    unnamed = [name for name in check.changed if name not in check.oracle.watched]
-    if not plan.stateful or not unnamed:
-        return
-    names = check.oracle.unread(check.sequence, unnamed)
-    if names:
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield (f"state '{names[0]}'{more}: written, and read by no output of later calls: not "
-               "compared; a program of ExecutorchBackendConfig(emit_mutable_buffer_names=True) "
-               "has it by name")  # fmt: skip
 
 
 def _starts_nonzero(eager: Eager) -> bool:
