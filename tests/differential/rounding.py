@@ -24,6 +24,8 @@ ULPS = 2.0
 OPEN_ORDER = {"aten::topk": 2, "aten::kthvalue": 2, "aten::mode": 1, "aten::median": 1,
               "aten::nanmedian": 1}  # fmt: skip
 """Operators whose positions of equal values are not defined, with the place of the argument dim."""
+CANCELLING = ("aten::gelu",)
+"""Operators that add 1 to what may be nearly -1, and multiply by half of their argument."""
 HALVES = (torch.float16, torch.bfloat16)
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integers by the size of a float."""
@@ -77,6 +79,9 @@ class Rounding(variation.Noise):
         near = pytree.tree_map(lambda n, p: typed(n, p), near, plain)
         if func._schema.name.startswith("aten::upsample"):
             return self.moved_positions(near)
+        if func._schema.name in CANCELLING:
+            x = args[0].float() if args[0].dtype in HALVES else args[0]
+            near = near + ((self.moved(x) - x) / 2).to(near.dtype)
         return pytree.tree_map(self.moved, near)
 
     def reordered(self, func: Any, args: Any, kwargs: Any) -> Any:
