@@ -100,6 +100,17 @@ def test_a_wrong_neighbour(flow: str, act: Callable[[], nn.Module], wrong: str) 
     assert not row.missing and not row.instead, str(report)
 
 
+def test_a_wrong_element_is_no_limit() -> None:
+    """The program's largest element, too small, is that of a wrong row of a weight."""
+    good, bad, x = Mlp(nn.Identity()), Mlp(nn.Identity()), (X[0][:1],)
+    top = int(bad.a(*x).argmax())
+    for end in (bad.a.weight, bad.a.bias):
+        end.data[top] *= 0.99
+    assert int(bad.a(*x).argmax()) == top
+    row = check_first(explained(good, bad, "xnnpack", x), "a")
+    assert not row.missing and not row.instead
+
+
 @pytest.mark.parametrize("flow", FLOWS)
 def test_right_programs(flow: str) -> None:
     for act in (nn.GELU(), nn.SiLU(), nn.ReLU(), nn.Hardswish(), nn.Identity()):

@@ -55,6 +55,10 @@ MAX_TRIALS = 32
 MAX_FUSED = 4
 """Maximum number of operators after a product that one step of a delegate may compute."""
 
+LIMITED = 2
+"""Minimum number of elements at the end of a range that show a limit: a single wrong element may be
+the largest of a result."""
+
 
 @dataclass(frozen=True)
 class Parting:
@@ -333,9 +337,10 @@ class Partings:
                 continue
             beyond = limit_of(step) * max(abs(low), abs(high))
             theirs = sample(as_array(value))
-            sides = (low if np.min(theirs) < low - beyond else None,
-                     high if np.max(theirs) > high + beyond else None)  # fmt: skip
-            return (count, sides) if sides != (None, None) else (0, None)
+            below, above = theirs < low - beyond, theirs > high + beyond
+            if max(np.count_nonzero(below), np.count_nonzero(above)) < LIMITED:
+                return 0, None
+            return count, (low if below.any() else None, high if above.any() else None)
         return 0, None
 
     def _computed(self, path: Sequence[Node], given: Mapping[Node, Any] | None = None) -> list[Any]:
