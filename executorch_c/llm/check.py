@@ -35,7 +35,11 @@ from executorch_c.llm.cases import Cases
 from executorch_c.llm.check_report import Case, LLMReport, Row, finding, perplexities
 from executorch_c.llm.encoder_decoder import ENCODER, EncoderDecoder, open_program
 from executorch_c.llm.encoder_inputs import encoder_inputs_of
-from executorch_c.llm.encoder_reference import make_encoder_reference
+from executorch_c.llm.encoder_reference import (
+    MethodsReference,
+    Seq2SeqReference,
+    make_encoder_reference,
+)
 from executorch_c.llm.fault import Findings, find_fault
 from executorch_c.llm.official_plans import OfficialPlans
 from executorch_c.llm.plans import Action, Plan, follow, states_of, steps
@@ -265,7 +269,7 @@ def _limits(
         quantized = quantized or _is_quantized(reference.runner, methods)
     own = Limit(_agreement.LOGITS[kind], _agreement.SELF_SQNR_DB if quantized else None)
     limit = Limit(own.relative, _agreement.LEAST_SQNR_DB if quantized else None)
-    if quantized and _is_quantized_reference(reference):
+    if quantized and _is_quantized_reference(reference, method):
         limit = _agreement.quantised_limit(_layers(runner), own.relative)
     if min_sqnr_db is not None:
         limit = Limit(limit.relative, min_sqnr_db)
@@ -279,8 +283,13 @@ def _is_quantized(runner: TextRunner, methods: Sequence[str]) -> bool:
     return quantization_of(runner.program, known) is not None
 
 
-def _is_quantized_reference(reference: Reference | None) -> bool:
-    return isinstance(reference, ModelReference) and is_quantized_model(reference.model)
+def _is_quantized_reference(reference: Reference | None, method: str | None) -> bool:
+    """Return True if the decoder of a reference is quantised, or its encoder for that method."""
+    if not isinstance(reference, ModelReference):
+        return False
+    if method == ENCODER and isinstance(reference, (Seq2SeqReference, MethodsReference)):
+        return is_quantized_model(reference.encoder)
+    return is_quantized_model(reference.model)
 
 
 def _layers(runner: TextRunner) -> int:

@@ -9,7 +9,7 @@ import kept
 import numpy as np
 import small_llm
 import torch
-from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from small_llm import CONTEXT, DIM, LONGEST, Decoder, constants
 
 SIDE, PATCHES, FRAMES, MELS = 8, 4, 12, 6
@@ -69,7 +69,11 @@ def modules(kind: str) -> dict[str, torch.nn.Module]:
 
 
 def _write(kind: str, path: Path) -> None:
-    made = modules(kind)
+    path.write_bytes(lower(kind, modules(kind)))
+
+
+def lower(kind: str, made: dict[str, torch.nn.Module], *partitioners: Any, **more: Any) -> bytes:
+    """Return the program of modules. `more`: further constants."""
     n = torch.export.Dim("n", min=1, max=LONGEST)
     ids, at = torch.zeros(1, 4, dtype=torch.int64), torch.arange(4)
     inputs: dict[str, tuple[Any, Any]] = {
@@ -85,10 +89,12 @@ def _write(kind: str, path: Path) -> None:
         programs = {name: torch.export.export(module, inputs[name][0],
                                               dynamic_shapes=inputs[name][1])
                     for name, module in made.items()}  # fmt: skip
-    more = dict(decoder_start_token_id=1) if kind == "speech" else dict(vision_token_id=9)
-    edge = to_edge(programs, constant_methods=constants(**more),
-                   compile_config=EdgeCompileConfig(_check_ir_validity=False))  # fmt: skip
-    path.write_bytes(edge.to_executorch().buffer)
+    more |= dict(decoder_start_token_id=1) if kind == "speech" else dict(vision_token_id=9)
+    edge = to_edge_transform_and_lower(
+        programs, partitioner=[*partitioners], constant_methods=constants(**more),
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )  # fmt: skip
+    return bytes(edge.to_executorch().buffer)
 
 
 def program(kind: str) -> Path:

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import small_llm
 import torch
+import xnnpack_flow
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_c import cli
 from executorch_c.llm import EncoderDecoder, LLMReport, check_llm
-from small_multimodal import FRAMES, MELS, eager_speech, modules, program
+from small_multimodal import FRAMES, MELS, eager_speech, lower, modules, program
 
 FEATURES = np.random.default_rng(3).standard_normal((1, MELS, FRAMES)).astype(np.float32)
 
@@ -68,6 +70,42 @@ def test_planted_faults_are_found_in_their_method() -> None:
     assert "the file is at fault: ExecuTorch's own runtime" in report.fault
     assert report.explanation is not None and report.explanation.first is not None
     assert report.explanation.first.module == "cross"
+
+
+SCHEMES = {"encoder": "8da8w", "text_decoder": "8da4w_32"}
+"""The scheme of each method: int8 by channel, int4 by group."""
+
+
+def quantized(methods: set[str], wrong: str = "") -> dict[str, Any]:
+    """Return the modules, some of them quantised; `wrong`: a layer with a wrong row."""
+    made = modules("speech")
+    if wrong:
+        name, _, layer = wrong.partition(".")
+        made[name].get_submodule(layer).weight.data[3] *= 3
+    for name in methods:
+        made[name] = xnnpack_flow.SCHEMES[SCHEMES[name]](made[name], (), None)
+    return made
+
+
+@pytest.mark.parametrize("methods", [{"encoder"}, {"encoder", "text_decoder"}], ids=len)
+def test_quantised_methods(methods: set[str]) -> None:
+    """Each method has the limit of its own module: that of a float decoder is no reason to take the
+    model of a quantised encoder for a float one."""
+    path = lower("speech", quantized(methods), XnnpackPartitioner(), get_n_layers=2)
+    ways = {"cases": ["encoder", "steps", "context"]}
+    report = check(path, quantized(methods), **ways)
+    assert report.ok, str(report)
+    assert report["encoder"].limit.sqnr_db == pytest.approx(28.5, abs=0.1)
+    assert (report["steps"].limit.sqnr_db is None) == ("text_decoder" not in methods)
+    assert check(path, modules("speech"), **ways).ok
+    wrong = check(path, quantized(methods, "encoder.inner"), **ways)
+    assert differing(wrong) == {"encoder"}, str(wrong)
+    assert wrong.explanation is not None and wrong.explanation.first is not None
+    assert wrong.explanation.first.module == "model.inner"
+    wrong = check(path, quantized(methods, "text_decoder.cross"), **ways)
+    assert differing(wrong) == {"steps", "context"}, str(wrong)
+    assert wrong.explanation is not None and wrong.explanation.first is not None
+    assert wrong.explanation.first.module == "cross"
 
 
 def test_arguments_are_checked() -> None:
