@@ -5,10 +5,11 @@ moved and overwritten.
         print(read)
 
 Two analyses over the instructions and their jumps. *Definite assignment*: a tensor is defined if it
-is an input, a constant or state, if an instruction has written it, or if one has written the
-memory in the plan that contains it or that it contains: exporters omit the instructions of views.
-State is read before it is written: that is no finding. *Moves*: this runtime copies, the reference
-runtime lets both values have the source's memory, which the plan gives to other tensors.
+is an input, a constant or state, if an instruction has written it (a delegate: if its payload has
+the output), or if one has written the memory in the plan that contains it or that it contains:
+exporters omit the instructions of views. State is read before it is written: that is no finding.
+*Moves*: this runtime copies, the reference runtime lets both values have the source's memory, which
+the plan gives to other tensors.
 """
 
 from __future__ import annotations
@@ -87,8 +88,9 @@ def _unwritten(one: Suspect) -> str:
         argument = f" as {one.argument}" if one.argument else ""
         what = f"%{one.value}, which {_named(one.reader)}{at} reads{argument}"
     return (f"nothing writes {what}: the result depends on what the memory contains (zeros here). "
-            "The export lost the value, as it does with the carry of torch.scan: write that part "
-            "of the model in another way")  # fmt: skip
+            "The export lost the value, as it does with the carry of torch.scan, and with inputs "
+            "of XNNPACK that are only dequantised: write that part of the model in another "
+            "way")  # fmt: skip
 
 
 def _skipped(one: Suspect) -> str:
@@ -139,9 +141,11 @@ class Flow:
         self.has_jumps = any(step.row["kind"] == "jump" for step in self.steps)
         self.writers = defaultdict[int, list["Instruction"]](list)
         self.readers = defaultdict[int, list["Instruction"]](list)
+        self.lost = {index for step in self.steps for index in _lost(view, step)}
         for step in self.steps:
             for index in filter(view.is_tensor, dict.fromkeys(step.writes)):
-                self.writers[index].append(step)
+                if index not in self.lost:
+                    self.writers[index].append(step)
             for index in filter(view.is_tensor, dict.fromkeys(step.reads)):
                 self.readers[index].append(step)
 
@@ -181,6 +185,18 @@ class Flow:
                     None)  # fmt: skip
 
 
+def _lost(view: View, step: Instruction) -> set[int]:
+    """Return the outputs of a delegate that no value of its payload is: its exporter has lost
+    them."""
+    inside = None if step.row["delegate"] is None else view.inside(step.row["delegate"])
+    if not isinstance(inside, dict):
+        return set()
+    known = {value["argument"] for value in inside["values"]} - {None}
+    return {item for position, (index, _, role) in enumerate(step.row["args"])
+            if known and role == "out" and position not in known
+            for item in view.items(index)}  # fmt: skip
+
+
 def _overlap(a: tuple[int, int, int] | None, b: tuple[int, int, int] | None) -> bool:
     return a is not None and b is not None and a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
 
@@ -210,7 +226,7 @@ class _Assignment:
         self.written = [0] * (flow.end + 1)
         for step in flow.steps:
             every = not step.row["available"] and step.row["kind"] == "kernel"
-            for index in {*step.writes, *(step.reads if every else ())}:
+            for index in {*step.writes, *(step.reads if every else ())} - flow.lost:
                 if self.view.is_tensor(index):
                     self.written[step.at] |= self._bits(index)
 
@@ -238,7 +254,7 @@ class _Assignment:
                 by_place[place].append(base)
         for index in dict.fromkeys(open_):
             own = flow.place(index)
-            if own is None or self._is_initial(index):
+            if own is None or index in flow.lost or self._is_initial(index):
                 continue
             for place, same in by_place.items():
                 if _contains(place, own) or _contains(own, place):

@@ -146,3 +146,28 @@ def test_outputs_that_cannot_be_found(lost: tuple[int, ...]) -> None:
     graph.lost.update(outputs[place] for place in lost)
     with pytest.raises(et.Error, match="it has no outputs|lost an output"):
         run(graph, NUMBERS)
+
+
+class Twice(nn.Module):
+    """A quantised sum that a delegate reads as integers, and an operator outside as floats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.first(x) + 1.0
+        return self.last(y - y.mean(-1, keepdim=True)), F.layer_norm(y, (16,))
+
+
+def test_an_input_that_is_only_dequantised_is_said_to_be_lost() -> None:
+    """The flow gives the layer norm a delegate's output that the payload does not have. Here and in
+    the official runtime, its memory has another tensor; check_model finds the outputs wrong."""
+    from executorch_c.testing import check_model
+
+    torch.manual_seed(0)
+    found = check_model(Twice().eval(), (torch.randn(4, 16),), flow="xnnpack-int8", n_random=0)
+    assert found.verdict == "differ", str(found)
+    notes = [note for note in found.notes if "nothing writes" in note]
+    assert len(notes) == 1 and "native_layer_norm" in notes[0], found.notes
+    assert "only dequantised" in notes[0]
