@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +58,7 @@ def table(reports: Sequence[Report]) -> str:
         ("operators", len(operators)),
     ]  # fmt: skip
     lines = ["| | number |", "|---|--:|", *[f"| {name} | {n} |" for name, n in rows], "",
-             *by_cause(run), "", *_not_exported(made)]  # fmt: skip
+             *by_cause(run), "", *_not_explained(run), *_not_exported(made)]  # fmt: skip
     return "\n".join(lines)
 
 
@@ -79,6 +80,13 @@ def by_cause(reports: Sequence[Report]) -> list[str]:
     lines = ["| cause of a difference | programs here | in the official runtime |", "|---|--:|--:|"]
     names = sorted({*here, *official}, key=lambda name: -here[name] - official[name])
     return [*lines, *[f"| {name} | {here[name]} | {official[name]} |" for name in names]]
+
+
+def _not_explained(reports: Sequence[Report]) -> list[str]:
+    """Return the seeds of programs with a difference that has no cause yet."""
+    seeds = sorted(r.seed for r in reports if unexplained(r))
+    return ["Seeds that are not explained:", "",
+            *textwrap.wrap(", ".join(map(str, seeds)), 100), ""] if seeds else []  # fmt: skip
 
 
 def _not_exported(reports: Sequence[Report]) -> list[str]:
