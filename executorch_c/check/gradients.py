@@ -95,7 +95,7 @@ class Slices:
 
     @property
     def untested_columns(self) -> Array:
-        """Slices of the second axis, likewise; none of a tensor whose all slices are untested."""
+        """A mask of the untested slices of the second axis; none of a tensor that is untested."""
         found: Array = ~self.is_column_touched & (self.columns > 0)
         return found & (not self.is_untested)
 
@@ -145,7 +145,7 @@ def _rows(value: Any, whole: bool) -> Any:
 
 
 def _columns(value: Any) -> Any:
-    """Return a tensor with a second axis for the slices of its own, and the others around it."""
+    """Return a tensor of three axes: its first two, and the others as one."""
     return value.reshape(value.shape[0], value.shape[1], -1)
 
 

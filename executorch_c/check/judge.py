@@ -115,8 +115,8 @@ class Judge:
         return self.compare(actual, expected, rule)
 
 
-class QuantizedJudge(Judge):
-    """The quantised graph as the reference, the float model as the measure of its noise."""
+class AuditingJudge(Judge):
+    """Compares the layers of a quantised program where its outputs do not decide."""
 
     def __init__(
         self, limits: Limits, *, min_sqnr_db: float, audit: Callable[[int], Audit], **options: bool
@@ -125,7 +125,25 @@ class QuantizedJudge(Judge):
         super().__init__(limits, **options)
         self.min_sqnr_db = min_sqnr_db
         self._audit = audit
-        self.finding: Audit | None = None
+        self._finding: Audit | None = None
+
+    def audited(self, comparison: Comparison, call: int,
+                depends: Callable[[OutputComparison], bool]) -> Comparison:  # fmt: skip
+        """Return a comparison with the finding of the audit for the outputs that depend on it."""
+        if not any(map(depends, comparison.outputs)):
+            return comparison
+        if self._finding is None:
+            self._finding = self._audit(call)
+        finding = self._finding
+        if finding.verdict == "match":
+            return comparison
+        outputs = (replace(output, verdict=finding.verdict, reason=finding.summary)
+                   if depends(output) else output for output in comparison.outputs)  # fmt: skip
+        return replace(comparison, outputs=tuple(outputs))
+
+
+class QuantizedJudge(AuditingJudge):
+    """The quantised graph as the reference, the float model as the measure of its noise."""
 
     def against_graph(
         self, actual: Outputs, expected: Outputs, floats: Outputs, call: int, noise: Noise,
@@ -149,11 +167,7 @@ class QuantizedJudge(Judge):
             return few if tolerance.outside(ours, theirs, ties) else ties
 
         found = self.compare(actual, expected, measured)
-        if not is_audited or not any(map(self._depends_on_audit, found.outputs)):
-            return found
-        if self.finding is None:
-            self.finding = self._audit(call)
-        return replace(found, outputs=tuple(map(self._audited, found.outputs)))
+        return self.audited(found, call, self._depends_on_audit) if is_audited else found
 
     def _depends_on_audit(self, output: OutputComparison) -> bool:
         """Return True for an output that is neither equal to the graph's nor wrong already."""
@@ -161,13 +175,6 @@ class QuantizedJudge(Judge):
         if self.given(output.index) is not None or output.verdict == "differ" or metrics is None:
             return False
         return metrics.relative != 0 and not tolerance.is_rounding(metrics, output.dtype)
-
-    def _audited(self, output: OutputComparison) -> OutputComparison:
-        """Return an output with the finding of the audit, if it depends on that."""
-        assert self.finding is not None
-        if self.finding.verdict == "match" or not self._depends_on_audit(output):
-            return output
-        return replace(output, verdict=self.finding.verdict, reason=self.finding.summary)
 
     def against_float(self, comparison: Comparison, actual: Outputs, floats: Outputs,
                       expected: Outputs) -> Comparison:  # fmt: skip
@@ -193,19 +200,16 @@ class QuantizedJudge(Judge):
                 f"expected (min_sqnr_db); {whose}{own:.1f} dB")  # fmt: skip
 
 
-class SqnrJudge(Judge):
+class SqnrJudge(AuditingJudge):
     """The float model as the reference of a quantised program."""
 
     def __init__(
         self, limits: Limits, *, rule: Rule, min_sqnr_db: float, is_static: bool,
         audit: Callable[[int], Audit], **options: bool,
     ) -> None:  # fmt: skip
-        """`is_static` programs have scales of calibration; `audit` compares layer by layer in the
-        call with a number, and is asked once."""
-        super().__init__(limits, **options)
-        self.rule, self.min_sqnr_db, self.is_static = rule, min_sqnr_db, is_static
-        self._audit = audit
-        self.finding: Audit | None = None
+        """`is_static` programs have scales of calibration."""
+        super().__init__(limits, min_sqnr_db=min_sqnr_db, audit=audit, **options)
+        self.rule, self.is_static = rule, is_static
 
     def __call__(self, actual: Outputs, expected: Outputs, noise: Noise) -> Comparison:
         """Return the outputs of one call compared with the float model's; without its noise."""
@@ -215,19 +219,12 @@ class SqnrJudge(Judge):
 
         return self.compare(actual, expected, rule)
 
-    def audited(self, comparison: Comparison, call: int) -> Comparison:
-        """Return the comparison of calibrated inputs, with the finding of the audit: an SQNR of the
-        outputs alone hides a wrong channel of a layer."""
+    def calibrated(self, comparison: Comparison, call: int) -> Comparison:
+        """Return the comparison of inputs that a program is calibrated for, with the finding of the
+        audit: an SQNR of the outputs alone hides a wrong channel of a layer."""
         if self.limits.decide_alone or comparison.verdict == "differ":
             return comparison
-        if self.finding is None:
-            self.finding = self._audit(call)
-        if self.finding.verdict == "match":
-            return comparison
-        found = (replace(output, verdict=self.finding.verdict, reason=self.finding.summary)
-                 if self.given(output.index) is None and output.ok else output
-                 for output in comparison.outputs)  # fmt: skip
-        return replace(comparison, outputs=tuple(found))
+        return self.audited(comparison, call, lambda one: one.ok and self.given(one.index) is None)
 
     def uncalibrated(self, comparison: Comparison) -> Comparison:
         """Return the comparison of inputs that a static program may not be calibrated for: a small

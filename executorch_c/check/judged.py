@@ -1,14 +1,15 @@
-"""Cases that match, with the limits beyond which the judge finds wrong outputs."""
+"""What a check leaves for the measurement of its power: cases that match, with the limits beyond
+which the judge finds wrong outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from executorch_c._arrays import as_array
+from executorch_c._arrays import Array, as_array
 from executorch_c.check.cases import CallSequence
 from executorch_c.check.noise import samples
 from executorch_c.check.reference import Eager
@@ -22,6 +23,27 @@ FEW_RUNS = 2
 
 
 @dataclass(frozen=True)
+class Checked:
+    """What a check leaves for the measurement of its power."""
+
+    cases: Sequence[tuple[CallSequence, CheckedCase, list[list[Any]]]]
+    """The cases, their comparisons, and the outputs of the reference."""
+    frozen: Sequence[str]
+    """Names of the buffers of the reference that calls change."""
+    names: Sequence[str]
+    """Names of the inputs."""
+    unvaried: tuple[str, ...]
+    """Sentences about inputs that do not vary."""
+    seconds: float
+    """Limit of the thread's processor time."""
+
+    def matching(self, limits: Callable[[CheckedCase, list[list[Any]]], Any]) -> list[Judged]:
+        """Return the cases that match, with the limits of their outputs."""
+        return [Judged(case, limits(one, outputs), outputs)
+                for case, one, outputs in self.cases if one.verdict == "match"]  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Judged:
     """A case that matches, the limits of its outputs, and the reference's outputs, by call."""
 
@@ -30,10 +52,10 @@ class Judged:
     expected: list[list[Any]]
 
 
-def limits_of(checked: CheckedCase, calls: int) -> list[list[Any]]:
+def limits_of(checked: CheckedCase, expected: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Return the limit of each output, by call."""
     return [[one.tolerance if one.metrics is not None else None for one in call]
-            for call in _by_call(checked, calls)]  # fmt: skip
+            for call in _by_call(checked, len(expected))]  # fmt: skip
 
 
 def limits_of_graph(
@@ -50,13 +72,11 @@ def limits_of_graph(
 def with_ties(eager: Eager, cases: Sequence[Judged]) -> list[Judged]:
     """Return cases with limits that are at least the noise of rounding ties, measured in the first
     case."""
-    runs = samples(lambda mode: eager(cases[0].case.calls, mode), FEW_RUNS) or []
+    runs = _noisy(eager, cases[0])
     factors = dict[int, float]()
     for i, (rule, value) in enumerate(zip(cases[0].limits[0], _some(cases[0].expected[0]))):
-        others = [as_array(_some(run[0])[i]) for run in runs]
-        same = others and all(one.shape == np.shape(value) for one in others)
-        if isinstance(rule, Tolerance) and rule.kind == "quantized" and same:
-            ties = tolerance.of_steps(value, others)
+        if isinstance(rule, Tolerance) and rule.kind == "quantized" and i in runs:
+            ties = tolerance.of_steps(value, runs[i])
             factors[i] = tolerance.of_wrong(value, rule, ties)[0]
     return [replace(one, limits=[[rule.scaled(factors[i])
                                   if i in factors and isinstance(rule, Tolerance) else rule
@@ -79,9 +99,8 @@ def _of_graph(one: OutputComparison, value: Any, is_static: bool) -> Tolerance |
 
 
 def of_wrong_outputs(eager: Eager, cases: Sequence[Judged]) -> list[Judged]:
-    """Return the cases with limits of wrong outputs: those of a few roundings are replaced by
-    measured noise (`tolerance.of_wrong`): that of a case where the judge measured it, else that of
-    the first case."""
+    """Return the cases with limits of wrong outputs: noise (`tolerance.of_wrong`) in place of a few
+    roundings, as the judge measured it in some case, or else measured in the first case."""
     factors = dict[int, tuple[float, bool]]()
     for one in cases:
         for i, rule in enumerate(one.limits[0]):
@@ -110,17 +129,25 @@ def _some(values: Sequence[Any]) -> list[Any]:
 def _measured_factors(eager: Eager, first: Judged) -> Iterator[tuple[float, bool]]:
     """Yield by output how much larger limits of noise are than those of a few roundings, measured
     in a case."""
-    runs = samples(lambda mode: eager(first.case.calls, mode), FEW_RUNS)
+    runs = _noisy(eager, first)
     for i, values in enumerate(_some(first.expected[0])):
         if not isinstance(values, np.ndarray):
             yield 1.0, True
             continue
-        few, rule = tolerance.rounding(values, values), tolerance.by_dtype(values, values)
-        if runs is not None:
-            others = [as_array(_some(run[0])[i]) for run in runs]
-            if all(one.shape == values.shape for one in others):
-                rule = tolerance.measured(values, values, others)
+        few = tolerance.rounding(values, values)
+        rule = (tolerance.measured(values, values, runs[i]) if i in runs
+                else tolerance.by_dtype(values, values))  # fmt: skip
         yield tolerance.of_wrong(values, few, rule)
+
+
+def _noisy(eager: Eager, first: Judged) -> dict[int, list[Array]]:
+    """Return the outputs of the first call of a case in runs with random rounding, by output;
+    without those of other shapes."""
+    runs = samples(lambda mode: eager(first.case.calls, mode), FEW_RUNS) or []
+    found = {i: [as_array(_some(run[0])[i]) for run in runs]
+             for i in range(len(_some(first.expected[0])))}  # fmt: skip
+    return {i: others for i, others in found.items() if others and all(
+        one.shape == np.shape(_some(first.expected[0])[i]) for one in others)}  # fmt: skip
 
 
 def in_turn(cases: Sequence[Judged]) -> list[Judged]:

@@ -1,9 +1,9 @@
 """Estimate of the power of a check without gradients: of quantised graphs, and of integers.
 
 Each constant is changed as a whole, then its parts, halved from turn to turn: a part whose other
-numbers (`constants.other`) change no output of any case, to the last bit, is untested. Of each
-part, the slice in the middle is wrong by 1 % (a code by one step), and the judge's rule decides
-whether that is found; the other slices count as this one, until a smaller part has one of its own.
+numbers (`constants.other`) change no output of any case, to the last bit, is untested. The middle
+slice of each part is wrong by 1 % (a code by one step), and the judge's rule decides whether that
+is found. The result holds for all slices of the part until a smaller part is tried.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import heapq
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,15 +22,13 @@ from executorch_c._arrays import Array
 from executorch_c.check import untested
 from executorch_c.check.constants import constants_of, other
 from executorch_c.check.gradients import Differentiable, Slices
-from executorch_c.check.judged import Judged, in_turn, limits_of_graph, with_ties
+from executorch_c.check.judged import Checked, Judged, in_turn, limits_of_graph, with_ties
 from executorch_c.check.power import Power
 from executorch_c.check.trials import MOST_CASES, WHOLE, Trials
 
 if TYPE_CHECKING:
-    from executorch_c.check.cases import CallSequence
     from executorch_c.check.quantized import Sides
     from executorch_c.check.reference import Eager
-    from executorch_c.check.result import CheckedCase
 
 MOST_RUNS = 4096
 """Maximum number of runs of the reference."""
@@ -173,48 +172,29 @@ def _only(one: Slices, part: Array) -> Array:
     return found
 
 
-def measure(
-    sides: Sides,
-    checked: Sequence[tuple[CallSequence, CheckedCase, list[list[Any]]]],
-    *,
-    frozen: Sequence[str],
-    names: Sequence[str],
-    unvaried: Sequence[str],
-    seconds: float,
-) -> Power:
-    """Return the power of a check against a quantised graph.
-
-    Args:
-        sides: The graph, and the model without quantisation.
-        checked: The cases, their comparisons, and the graph's outputs.
-        frozen: Names of the buffers of the graph that calls change.
-        names: Names of the inputs.
-        unvaried: Sentences about inputs that do not vary.
-        seconds: Limit of the thread's processor time.
-    """
-    end, model = time.thread_time() + seconds, sides.oracle.model
-    states = {id(model.get_buffer(name)) for name in frozen}
+def measure(sides: Sides, checked: Checked) -> Power:
+    """Return the power of a check against a quantised graph."""
+    end, model = time.thread_time() + checked.seconds, sides.oracle.model
+    states = {id(model.get_buffer(name)) for name in checked.frozen}
     constants = {name: one for name, one in constants_of(model).items()
                  if id(one.owner) not in states}  # fmt: skip
-    cases = in_turn([Judged(case, limits_of_graph(one, outputs, sides.is_static), outputs)
-                     for case, one, outputs in checked if one.verdict == "match"])  # fmt: skip
-    reason = untested.refusal(cases, [one.tensor for one in constants.values()])
-    if reason is not None:
-        return Power(untested=tuple(unvaried), reason=reason)
-    try:
-        if not sides.is_static:
-            cases = with_ties(sides.oracle, cases)
-        guess = _guess(sides.floats, cases, seconds / 4)
-        found = Perturbing(Trials(sides.oracle, cases, constants), constants, end, guess)
+    cases = in_turn(checked.matching(partial(limits_of_graph, is_static=sides.is_static)))
+
+    def power() -> Power:
+        limited = cases if sides.is_static else with_ties(sides.oracle, cases)
+        guess = _guess(sides.floats, limited, checked.seconds / 4)
+        found = Perturbing(Trials(sides.oracle, limited, constants), constants, end, guess)
         found.run_inputs()
         found.run()
-    except untested.REFUSALS as error:
-        return untested.failed(error, unvaried)
-    looked_up = {name for name, one in constants.items() if one.is_looked_up}
-    base = model if sides.floats is None else sides.floats.model
-    lines = [*untested.sentences(found.weights, base, looked_up),
-             *untested.of_inputs(found.inputs, found.trials, names), *unvaried]  # fmt: skip
-    return untested.power_of(found.weights, found.inputs, names, lines, not sides.is_static)
+        looked_up = {name for name, one in constants.items() if one.is_looked_up}
+        base = model if sides.floats is None else sides.floats.model
+        names, inputs = checked.names, found.inputs
+        lines = [*untested.sentences(found.weights, base, looked_up),
+                 *untested.of_inputs(inputs, found.trials, names), *checked.unvaried]  # fmt: skip
+        return untested.power_of(found.weights, inputs, names, lines, not sides.is_static)
+
+    tensors = [one.tensor for one in constants.values()]
+    return untested.measured(cases, tensors, checked.unvaried, power)
 
 
 def _guess(floats: Eager | None, cases: Sequence[Judged], seconds: float) -> dict[str, Slices]:

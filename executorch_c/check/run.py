@@ -248,7 +248,7 @@ class Check:
             return comparison
         if case.kind not in CALIBRATED:
             return self.judge.uncalibrated(comparison)
-        return self.judge.audited(comparison, number) if is_audited else comparison
+        return self.judge.calibrated(comparison, number) if is_audited else comparison
 
     def _quantized(
         self, case: CallSequence, number: int, actual: list[Any], expected: list[Any],
@@ -512,18 +512,18 @@ def _cases(
 def _power(check: Check) -> Power:
     """Return what the cases would have found, unless one differs."""
     from executorch_c.check import perturbing, sensitivity
+    from executorch_c.check.judged import Checked
 
     if not all(case.ok for _, case, _ in check.compared):
         return Power(reason="the program differs")
-    options: dict[str, Any] = {
-        "frozen": check.changed,
-        "names": check.variation.names,
-        "unvaried": list(check.variation.unvaried()),
-        "seconds": max(sensitivity.SECONDS, sensitivity.SHARE * (time.thread_time() - check.start)),
-    }
+    checked = Checked(
+        check.compared, frozen=check.changed, names=check.variation.names,
+        unvaried=tuple(check.variation.unvaried()),
+        seconds=max(sensitivity.SECONDS, sensitivity.SHARE * (time.thread_time() - check.start)),
+    )  # fmt: skip
     if check.sides.is_graph:
-        return perturbing.measure(check.sides, check.compared, **options)
-    return sensitivity.measure(check.eager, check.compared, **options)
+        return perturbing.measure(check.sides, checked)
+    return sensitivity.measure(check.eager, checked)
 
 
 def _result(

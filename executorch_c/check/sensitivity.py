@@ -16,21 +16,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any
 
 import numpy as np
 import torch
 
 from executorch_c._arrays import Array
 from executorch_c.check import untested
-from executorch_c.check.cases import CallSequence
 from executorch_c.check.constants import UNUSED, alternately, tensors_of
 from executorch_c.check.gradients import Differentiable, Slices
-from executorch_c.check.judged import Judged, in_turn, limits_of, of_wrong_outputs
+from executorch_c.check.judged import Checked, Judged, in_turn, limits_of, of_wrong_outputs
 from executorch_c.check.perturbing import Perturbing
 from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
-from executorch_c.check.result import CheckedCase
 from executorch_c.check.trials import Trials, equal
 
 PASSES = 4
@@ -227,36 +224,18 @@ class Measurement:
                 yield name
 
 
-def measure(
-    eager: Eager,
-    checked: Sequence[tuple[CallSequence, CheckedCase, list[list[Any]]]],
-    *,
-    frozen: Sequence[str],
-    names: Sequence[str],
-    unvaried: Sequence[str],
-    seconds: float,
-) -> Power:
-    """Return the power of a check.
-
-    Args:
-        eager: The float model.
-        checked: The cases, their comparisons, and the model's outputs.
-        frozen: Names of the buffers that calls change.
-        names: Names of the inputs.
-        unvaried: Sentences about inputs that do not vary.
-        seconds: Limit of the thread's processor time, after two passes.
-    """
-    cases = [Judged(case, limits_of(one, len(case.calls)), outputs)
-             for case, one, outputs in checked if one.verdict == "match"]  # fmt: skip
+def measure(eager: Eager, checked: Checked) -> Power:
+    """Return the power of a check against a float model. Two passes run whatever its time."""
+    cases = checked.matching(limits_of)
     tensors = [*eager.model.parameters(), *eager.model.buffers()]
-    if (reason := untested.refusal(cases, tensors)) is not None:
-        return Power(untested=tuple(unvaried), reason=reason)
-    try:
-        found = Measurement(eager, of_wrong_outputs(eager, cases), frozen, seconds)
+
+    def power() -> Power:
+        limited = of_wrong_outputs(eager, cases)
+        found = Measurement(eager, limited, checked.frozen, checked.seconds)
         found.run()
-        return _power(found, names, unvaried)
-    except untested.REFUSALS as error:
-        return untested.failed(error, unvaried)
+        return _power(found, checked.names, checked.unvaried)
+
+    return untested.measured(cases, tensors, checked.unvaried, power)
 
 
 def _power(found: Measurement, names: Sequence[str], unvaried: Sequence[str]) -> Power:

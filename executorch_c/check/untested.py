@@ -3,7 +3,7 @@ and its power."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,19 @@ REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError)
 """Exceptions of a reference that cannot be measured."""
 
 
-def refusal(cases: Sized, tensors: Collection[Any]) -> str | None:
+def measured(cases: Sized, tensors: Collection[Any], unvaried: tuple[str, ...],
+             measure: Callable[[], Power]) -> Power:  # fmt: skip
+    """Return the power that a measurement finds, or the reason why nothing is measured."""
+    if (reason := _refusal(cases, tensors)) is not None:
+        return Power(untested=unvaried, reason=reason)
+    try:
+        return measure()
+    except REFUSALS as error:
+        first = next(iter(str(error).strip().splitlines()), "")
+        return Power(untested=unvaried, reason=f"{type(error).__name__}: {first}")
+
+
+def _refusal(cases: Sized, tensors: Collection[Any]) -> str | None:
     """Return the reason why nothing is measured: empty without weights; None if it is."""
     if not tensors:
         return ""
@@ -33,12 +45,6 @@ def refusal(cases: Sized, tensors: Collection[Any]) -> str | None:
         return "no case matches"
     return f"over {MOST_WEIGHTS:,} weights" if sum(
         one.numel() for one in tensors) > MOST_WEIGHTS else None  # fmt: skip
-
-
-def failed(error: Exception, unvaried: Sequence[str]) -> Power:
-    """Return the power of a reference that cannot be measured."""
-    first = next(iter(str(error).strip().splitlines()), "")
-    return Power(untested=tuple(unvaried), reason=f"{type(error).__name__}: {first}")
 
 
 def of_inputs(floats: Mapping[int, Slices], trials: Trials, names: Sequence[str]) -> Iterator[str]:
