@@ -155,12 +155,11 @@ static bool find_stored(ecm_bytes operation, ecm_bytes *message) {
   return false;
 }
 
-/* Writes how the constant of an operation is stored, unless that is as it is. */
+/* Writes how the constant of an operation constexpr_* is stored. */
 static void append_stored(const description *d, ecm_bytes operation, const char *name, text *out) {
   ecm_bytes message;
   ecm_field type;
   ecm_value v;
-  if (strncmp(name, "constexpr_", 10) != 0) return;
   if (find_stored(operation, &message) && ecm_wire_find(message, 2, &type) &&
       ecm_read_type(d->m, type.bytes, &v) == EC_BACKEND_OK)
     append(out, "%s ", dtype_name(v.mil));
@@ -195,10 +194,10 @@ static uint32_t show_operation(const description *d, ecm_bytes operation) {
   uint32_t handle = UINT32_MAX;
   if (!ecm_wire_find(operation, 1, &type)) type.bytes = (ecm_bytes){(const uint8_t *)"", 0};
   append(&name, "%.*s", ecm_clip(type.bytes, 80), (const char *)type.bytes.data);
-  const bool is_constant =
-      strcmp(name.at, "const") == 0 || strncmp(name.at, "constexpr_", 10) == 0;
+  const bool is_decompressed = strncmp(name.at, "constexpr_", 10) == 0;
+  const bool is_constant = is_decompressed || strcmp(name.at, "const") == 0;
   add_arguments(d, operation, &in, &note);
-  append_stored(d, operation, name.at, &stored);
+  if (is_decompressed) append_stored(d, operation, name.at, &stored);
   ECM_TRY(add_results(d, operation, is_constant, stored.at, &out, &handle));
   if (is_constant) return EC_BACKEND_OK;
   const ec_backend_inner_node shown = {

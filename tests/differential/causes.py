@@ -207,6 +207,13 @@ def nearer_than_eager(trial: Trial, difference: Difference) -> bool:
     return bool((ours[at] <= eagers[at]).all())
 
 
+DECOMPOSITIONS = frozenset("""
+    cholesky cholesky_inverse geqrf linalg_cholesky_ex linalg_eig linalg_inv_ex
+    linalg_ldl_factor_ex linalg_lu linalg_lu_factor_ex linalg_matrix_exp linalg_qr _linalg_det
+    _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd
+""".split())  # fmt: skip
+
+
 class Undefined(TorchDispatchMode):
     """Eager with other values where a decomposition defines none: of a matrix with NaN or infinity,
     and of one for which `info` says that it failed."""
@@ -224,19 +231,11 @@ class Undefined(TorchDispatchMode):
         return type(results)(others) if isinstance(results, tuple) else others[0]
 
 
-DECOMPOSITIONS = set("""cholesky cholesky_inverse geqrf linalg_cholesky_ex linalg_eig linalg_inv_ex
-    linalg_ldl_factor_ex linalg_lu linalg_lu_factor_ex linalg_matrix_exp linalg_qr _linalg_det
-    _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd""".split())  # fmt: skip
-
-
 def changed_where(failed: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """Return a result with NaN, or other integers, for some matrices of the batch."""
     here = failed.reshape(failed.shape + (1,) * (result.dim() - failed.dim()))
-    other = (
-        -result - 1
-        if not (result.is_floating_point() or result.is_complex())
-        else torch.full_like(result, torch.nan)
-    )
+    is_inexact = result.is_floating_point() or result.is_complex()
+    other = torch.full_like(result, torch.nan) if is_inexact else -result - 1
     return torch.where(here, other, result)
 
 

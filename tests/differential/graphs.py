@@ -360,8 +360,6 @@ class Maker:
         self.of_table = 0.0 if is_dynamic else self.rng.choice([0.2, 0.5, 0.8])
         self.is_stateful = self.rng.random() < 0.15
         self.state = torch.zeros(3)
-        self.made_list = False
-        """True if the last statement's result is a list."""
 
     def extend(self) -> None:
         """Add a call, if eager accepts the one that is drawn."""
@@ -384,13 +382,14 @@ class Maker:
         made = self.run(statement, constants)
         if made is None:
             return
-        several = self.made_list or len(made) > 1
-        names = [f"v{place}_{i}" if several else f"v{place}" for i in range(len(made))]
+        several = isinstance(made, list)
+        tensors = made if isinstance(made, list) else [made]
+        names = [f"v{place}_{i}" if several else f"v{place}" for i in range(len(tensors))]
         targets = ", ".join(names) + ("," if several else "")
         self.graph.lines.append(re.sub(r"\bR = ", f"{targets} = ", statement))
         self.graph.constants |= constants
         self.graph.operators += [operator] if operator else []
-        self.pool += list(zip(names, made, strict=True))
+        self.pool += list(zip(names, tensors, strict=True))
 
     def is_small(self, statement: str) -> bool:
         """Return True if the values that a statement reads are small in each call: eager takes
@@ -400,8 +399,10 @@ class Maker:
             bool((value.double().abs() <= MAX_DEGREE).all()) for value in read
         )
 
-    def run(self, statement: str, constants: dict[str, torch.Tensor]) -> list[torch.Tensor] | None:
-        """Return the results of a statement; None if eager rejects it."""
+    def run(
+        self, statement: str, constants: dict[str, torch.Tensor]
+    ) -> torch.Tensor | list[torch.Tensor] | None:
+        """Return the result of a statement; None if eager rejects it, or it is of no use."""
         holder = torch.nn.Module()
         holder.register_buffer("state", self.state.clone())
         for name, value in constants.items():
@@ -412,13 +413,12 @@ class Maker:
         try:
             exec(statement, space)
             made = results(space["R"])
-            self.made_list = isinstance(space["R"], tuple | list)
         except Exception:  # whatever eager raises
             return None
         if made is not None and self.graph.is_dynamic and any(0 in t.shape for t in made):
             return None
         self.state = holder.state  # type: ignore[assignment]
-        return made
+        return made[0] if made and isinstance(space["R"], torch.Tensor) else made
 
 
 def make(seed: int) -> Graph | None:

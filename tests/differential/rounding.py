@@ -54,8 +54,7 @@ class Rounding(variation.Noise):
 
     def operand(self, x: Any) -> Any:
         """Return an operand moved, a half in float32."""
-        half = isinstance(x, torch.Tensor) and x.dtype in HALVES
-        return self.moved(x.float() if half else x)
+        return self.moved(in_float32(x))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -80,7 +79,7 @@ class Rounding(variation.Noise):
         if func._schema.name.startswith("aten::upsample"):
             return self.moved_positions(near)
         if func._schema.name in CANCELLING:
-            x = args[0].float() if args[0].dtype in HALVES else args[0]
+            x = in_float32(args[0])
             near = near + ((self.moved(x) - x) / 2).to(near.dtype)
         return pytree.tree_map(self.moved, near)
 
@@ -94,6 +93,11 @@ class Rounding(variation.Noise):
         order = torch.randperm(x.shape[dim], generator=self.random)
         values, places = func(x.index_select(dim, order), *args[1:], **kwargs)
         return values, order[places]
+
+
+def in_float32(x: Any) -> Any:
+    """Return a half in float32; other values as they are."""
+    return x.float() if isinstance(x, torch.Tensor) and x.dtype in HALVES else x
 
 
 def typed(near: Any, plain: Any) -> Any:

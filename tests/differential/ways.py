@@ -166,7 +166,7 @@ def changed_inputs(exported: Any) -> list[int]:
 
 def outputs(model: Any, inputs: Sequence[torch.Tensor], changed: Sequence[int]) -> list[Any]:
     """Return the outputs of a model, after the inputs that it changes."""
-    given = [copied(value) if isinstance(value, torch.Tensor) else value for value in inputs]
+    given = list(map(copied, inputs))
     results = model(*given)
     return [np.copy(arrayed(value)) for value in [*(given[i] for i in changed), *results]]
 
