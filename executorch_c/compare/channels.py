@@ -13,7 +13,7 @@ from executorch_c._arrays import Array
 from executorch_c.compare.scale import unmasked, widened
 
 LEAST_SQNR_DB = 3.0
-"""Minimum SQNR of a channel with an error beyond that of the others."""
+"""Minimum SQNR of a channel whose error is `BEYOND` the others'."""
 BEYOND = 8.0
 """Errors beyond those of the others: in units of their median."""
 FEWEST_CHANNELS, FEWEST_ELEMENTS = 4, 4

@@ -101,7 +101,7 @@ def test_a_wrong_neighbour(flow: str, act: Callable[[], nn.Module], wrong: str) 
 
 
 def test_a_wrong_element_is_no_limit() -> None:
-    """The program's largest element, too small, is that of a wrong row of a weight."""
+    """A wrong row of a weight makes the program's largest element too small."""
     good, bad, x = Mlp(nn.Identity()), Mlp(nn.Identity()), (X[0][:1],)
     top = int(bad.a(*x).argmax())
     for end in (bad.a.weight, bad.a.bias):

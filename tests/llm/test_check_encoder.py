@@ -89,8 +89,8 @@ def quantized(methods: set[str], wrong: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("methods", [{"encoder"}, {"encoder", "text_decoder"}], ids=len)
 def test_quantised_methods(methods: set[str]) -> None:
-    """Each method has the limit of its own module: that of a float decoder is no reason to take the
-    model of a quantised encoder for a float one."""
+    """Each method has the limit of its own module: a quantised encoder beside a float decoder has
+    the limit of quantised models."""
     path = lower("speech", quantized(methods), XnnpackPartitioner(), get_n_layers=2)
     ways = {"cases": ["encoder", "steps", "context"]}
     report = check(path, quantized(methods), **ways)

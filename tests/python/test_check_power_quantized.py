@@ -141,7 +141,7 @@ def test_the_same_fault_in_another_slice_differs(scheme: str, name: str, at: int
      ("static", "last.weight", 2), ("8da4w", "first.weight", 6), ("8da4w", "last.weight", 9)],
 )  # fmt: skip
 def test_what_would_be_found_differs(scheme: str, name: str, at: int) -> None:
-    """All slices of these constants are found, but that of the dead channel and at most another."""
+    """All slices of these constants are found, except the dead channel and at most one more."""
     [row] = [one for one in case(scheme).result.power.weights if one.name == name]
     assert row.share is not None and row.share >= 28 / 30
     assert case(scheme).planted(name, at, wrong) == "differ"
