@@ -33,6 +33,7 @@ from executorch_c.llm import agreement as _agreement
 from executorch_c.llm.agreement import Limit
 from executorch_c.llm.cases import Cases
 from executorch_c.llm.check_report import Case, LLMReport, Row, finding, perplexities
+from executorch_c.llm.depth import layers_of
 from executorch_c.llm.encoder_decoder import ENCODER, EncoderDecoder, open_program
 from executorch_c.llm.encoder_inputs import encoder_inputs_of
 from executorch_c.llm.encoder_reference import (
@@ -50,7 +51,6 @@ from executorch_c.llm.reference import (
     make_reference,
 )
 from executorch_c.llm.runner import TextRunner, as_ids
-from executorch_c.llm.signature import integer
 from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ CASES: tuple[Case, ...] = get_args(Case)
 LONGEST_CONTEXT = 1024
 """Default limit of the tokens of the cases "context" and "chunks"."""
 RANDOM_TOKENS = 24
-SOME_LAYERS, MOST_LAYERS = 16, 1000
 ITSELF = "its own steps"
 WAYS: tuple[Case, ...] = ("prefill", "steps")
 BY_TOKEN: tuple[Case, ...] = ("steps", "rewind", "context")
@@ -269,8 +268,9 @@ def _limits(
         quantized = quantized or _is_quantized(reference.runner, methods)
     own = Limit(_agreement.LOGITS[kind], _agreement.SELF_SQNR_DB if quantized else None)
     limit = Limit(own.relative, _agreement.LEAST_SQNR_DB if quantized else None)
-    if quantized and _is_quantized_reference(reference, method):
-        limit = _agreement.quantised_limit(_layers(runner), own.relative)
+    module, blocks = _modules(reference, method)
+    if quantized and module is not None and is_quantized_model(module):
+        limit = _agreement.quantised_limit(layers_of(blocks, runner, name), own.relative)
     if min_sqnr_db is not None:
         limit = Limit(limit.relative, min_sqnr_db)
     if relative is not None:
@@ -283,19 +283,14 @@ def _is_quantized(runner: TextRunner, methods: Sequence[str]) -> bool:
     return quantization_of(runner.program, known) is not None
 
 
-def _is_quantized_reference(reference: Reference | None, method: str | None) -> bool:
-    """Return True if the decoder of a reference is quantised, or its encoder for that method."""
+def _modules(reference: Reference | None, method: str | None) -> tuple[Any, Any]:
+    """Return the module of a reference that computes what a method does, and the part of it that
+    has the blocks; None for another reference."""
     if not isinstance(reference, ModelReference):
-        return False
+        return None, None
     if method == ENCODER and isinstance(reference, (Seq2SeqReference, MethodsReference)):
-        return is_quantized_model(reference.encoder)
-    return is_quantized_model(reference.model)
-
-
-def _layers(runner: TextRunner) -> int:
-    """Return the number of layers that the metadata say; else some."""
-    found = integer(runner.signature.constants, "get_n_layers")
-    return min(max(found or SOME_LAYERS, 1), MOST_LAYERS)
+        return reference.encoder, reference.encoder
+    return reference.model, reference.decoder
 
 
 def _prompts(given: Sequence[Any] | None, runner: TextRunner, seed: int) -> list[list[int]]:

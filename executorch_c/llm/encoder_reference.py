@@ -41,6 +41,11 @@ class Seq2SeqReference(ModelReference):
         """The module that encodes."""
         return self.model.get_encoder()
 
+    @property
+    def decoder(self) -> Any:
+        """The module that decodes, without the layer of the logits."""
+        return self.model.get_decoder()
+
     def encoded(self, value: Array, number: int) -> Array | None:
         """Return the output of the model's encoder."""
         with self.torch.no_grad():

@@ -134,6 +134,11 @@ class ModelReference(WithoutEncoder):
         self.takes_positions = signature.has_cache and not self.is_of_hugging_face
         """False: a call takes a sequence from its beginning, as those of Hugging Face do."""
 
+    @property
+    def decoder(self) -> Any:
+        """The module that decodes."""
+        return self.model
+
     @contextmanager
     def kept_buffers(self) -> Iterator[None]:
         """Restore all buffers of the model at the end; they begin as they are."""

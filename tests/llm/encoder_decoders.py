@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import kept
 import static_caches
 import torch
 import transformers
+import xnnpack_flow
 from static_caches import Caches, Layer
 
 CONTEXT, VOCABULARY, LENGTH, MELS, FRAMES = 12, 96, 9, 8, 24
@@ -16,8 +18,9 @@ METADATA = {"get_max_seq_len": CONTEXT, "get_bos_id": 1, "get_eos_id": 2, "use_k
             "get_vocab_size": VOCABULARY, "decoder_start_token_id": 0}  # fmt: skip
 
 
-def model_of(name: str) -> Any:
-    """Return "t5" or "whisper", always with the same weights."""
+def model_of(name: str, scheme: str = "", plant: Callable[[Any], None] | None = None) -> Any:
+    """Return "t5" or "whisper", always with the same weights, quantised by a scheme of the XNNPACK
+    flow's. `plant`: changes it in place, after quantising."""
     torch.manual_seed(0)
     if name == "t5":
         config = transformers.T5Config(
@@ -36,7 +39,13 @@ def model_of(name: str) -> Any:
     for key, value in model.named_parameters():
         if "norm" not in key and value.dim() > 1:
             torch.nn.init.normal_(value, std=value.shape[-1] ** -0.5)
-    return model.eval().requires_grad_(False)
+    model = model.eval().requires_grad_(False)
+    if scheme:
+        model = xnnpack_flow.SCHEMES[scheme](model, (), None)
+    if plant is not None:
+        with torch.no_grad():
+            plant(model)
+    return model
 
 
 class Counted(Layer):
@@ -142,11 +151,11 @@ class Encoder(torch.nn.Module):
         return found
 
 
-def _write(name: str, kind: str, has_xnnpack: bool) -> bytes:
+def _write(name: str, kind: str, has_xnnpack: bool, scheme: str) -> bytes:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    model, one = model_of(name), torch.zeros(1, 1, dtype=torch.int64)
+    model, one = model_of(name, scheme), torch.zeros(1, 1, dtype=torch.int64)
     is_text = name == "t5"
     value = torch.ones(1, LENGTH, dtype=torch.int64) if is_text else torch.zeros(1, MELS, FRAMES)
     length = torch.export.Dim("length", min=2, max=2 * LENGTH)
@@ -168,9 +177,9 @@ def _write(name: str, kind: str, has_xnnpack: bool) -> bytes:
     return bytes(edge.to_executorch().buffer)
 
 
-def program(name: str, kind: str = "plain", has_xnnpack: bool = False) -> bytes:
+def program(name: str, kind: str = "plain", has_xnnpack: bool = False, scheme: str = "") -> bytes:
     """Return a program, made once."""
     sources = (Path(__file__), Path(static_caches.__file__))
     key = kept.digest(*sources, packages=("torch", "executorch", "transformers"))
-    return kept.data(f"llm/encoder-decoder-{name}-{kind}-{has_xnnpack}-{key}.pte",
-                     lambda: _write(name, kind, has_xnnpack))  # fmt: skip
+    return kept.data(f"llm/encoder-decoder-{name}-{kind}-{has_xnnpack}{scheme}-{key}.pte",
+                     lambda: _write(name, kind, has_xnnpack, scheme))  # fmt: skip

@@ -75,6 +75,14 @@ def test_planted_faults_are_found_in_their_method() -> None:
 SCHEMES = {"encoder": "8da8w", "text_decoder": "8da4w_32"}
 """The scheme of each method: int8 by channel, int4 by group."""
 
+DECODER_LAYERS = (
+    "cross",
+    "inner.layers.0.v",
+    "inner.layers.0.out",
+    "inner.layers.1.out",
+    "inner.head",
+)
+
 
 def quantized(methods: set[str], wrong: str = "") -> dict[str, Any]:
     """Return the modules, some of them quantised; `wrong`: a layer with a wrong row."""
@@ -106,6 +114,21 @@ def test_quantised_methods(methods: set[str]) -> None:
     assert differing(wrong) == {"steps", "context"}, str(wrong)
     assert wrong.explanation is not None and wrong.explanation.first is not None
     assert wrong.explanation.first.module == "cross"
+
+
+def test_layers_are_counted() -> None:
+    """The limit of a program without get_n_layers follows from the module's blocks: 16 layers were
+    assumed, and wrong rows of a decoder of 2 matched."""
+    path = lower("speech", quantized(set(SCHEMES)), XnnpackPartitioner())
+    cases = ["encoder", "steps"]
+    report = check(path, quantized(set(SCHEMES)), cases=cases)
+    assert report.ok, str(report)
+    assert report["encoder"].limit.sqnr_db == pytest.approx(31.5)
+    assert report["steps"].limit.sqnr_db == pytest.approx(28.5, abs=0.1)
+    for layer in DECODER_LAYERS:
+        wrong = quantized(set(SCHEMES), f"text_decoder.{layer}")
+        report = check(path, wrong, cases=cases, explain=False)
+        assert differing(report) == {"steps"}, (layer, str(report))
 
 
 def test_arguments_are_checked() -> None:
@@ -162,6 +185,42 @@ def test_models_of_transformers(name: str) -> None:
         assert report.explanation is not None and report.explanation.first is not None, report.notes
         module = report.explanation.first.module
         assert layer.endswith(module.removeprefix("model.model.").removeprefix("model.")), module
+
+
+ROWS = {"rows in reverse": lambda rows: rows.flip(0), "rows moved": lambda rows: rows.roll(1, 0)}
+
+
+def plant(model: Any, layer: str, fault: str) -> None:
+    """Change a quantised layer in place: its rows, or a row's scale."""
+    weight = model.get_submodule(layer).weight
+    if fault == "scale":
+        weight.scale[3] *= 3
+        return
+    for part in (weight.qdata, weight.scale):
+        part.copy_(ROWS[fault](part).clone())
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", list(LAYERS))
+def test_quantised_models_of_transformers(name: str) -> None:
+    """Weights and activations of int8, scales found at run time: a right program matches the
+    quantised model and the float one; a fault of one layer is found in its method and named."""
+    source = encoder_decoders.program(name, "plain", True, "8da8w")
+    report = check(source, encoder_decoders.model_of(name, "8da8w"), engines=None)
+    assert report.ok, str(report)
+    assert {row.official.verdict for row in report if row.official} == {"match"}
+    assert report["steps"].limit.sqnr_db == pytest.approx(28.5, abs=0.1)
+    assert check(source, encoder_decoders.model_of(name), cases=["encoder", "steps"]).ok
+    for layer, fault in zip(LAYERS[name], ("rows in reverse", "scale", "rows moved")):
+        wrong = encoder_decoders.model_of(name, "8da8w", lambda one: plant(one, layer, fault))
+        report = check(source, wrong, cases=["encoder", "steps"])
+        assert differing(report) == {"encoder" if layer == LAYERS[name][0] else "steps"}, layer
+        assert report.explanation is not None and report.explanation.first is not None
+        module = report.explanation.first.module
+        assert layer.endswith(module.removeprefix("model.model.").removeprefix("model.")), module
+    lost = encoder_decoders.program(name, "lost", True, "8da8w")
+    report = check(lost, encoder_decoders.model_of(name, "8da8w"), explain=False)
+    assert differing(report) >= {"steps", "turns", "context"} and report["steps"].first == 1
 
 
 @pytest.mark.heavy
