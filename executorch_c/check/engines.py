@@ -404,6 +404,17 @@ def wrongly(what: str, where: str, about: str) -> str:
     return f"{name()} computes {what} wrongly{place}: right in this runtime; {about}"
 
 
+def beside_error(run: OfficialRun | None) -> str:
+    """Return the phrase about a case that raises in this runtime: what the official one does;
+    empty if it did not run."""
+    if run is None or run.verdict == "not run":
+        return ""
+    if run.verdict == "error":
+        return f"{name()} fails, too: {run.about}"
+    wrongly = f" wrongly: {run.about}" if run.verdict == "differ" else ""
+    return f"{name()} computes it{wrongly}"
+
+
 def _wrong(cases: Sequence[Ran]) -> Iterator[str]:
     """Yield a sentence for each kind of result that is wrong there and right here: of its first
     case."""

@@ -152,18 +152,31 @@ class _Check:
             if plan.case == "rewind" and "cannot rewind" in str(error):
                 self.official.drop()
                 return replace(row, skipped=str(error))
-            return replace(row, error=error, official=self.official.failed())
+            row = replace(row, error=error)
+            return replace(row, official=self.official.failed(lambda rows: self._there(plan, rows)))
         if found is None:
             self.official.drop()
             return replace(row, skipped="no reference")
         return self._judged(plan, actual, found)
 
+    def _there(self, plan: Plan, rows: Array) -> tuple[Agreement | None, str]:
+        """Return how the official runtime's results of a plan that raises here agree, and a phrase
+        about it; None without expected results."""
+        try:
+            found = self._expected(plan, rows)
+        except _Failed:  # the program's own steps
+            found = None
+        if found is None:
+            return None, ""
+        theirs = _agreement.measure(rows, found[0], found[2])
+        row = Row(plan.case, plan.prompt, plan.ids, _positions(plan, rows), found[1], theirs,
+                  found[2])  # fmt: skip
+        return theirs, "" if theirs.first is None else finding(row)
+
     def _judged(self, plan: Plan, actual: Array, found: Expected) -> Row:
         """Return the row of a plan with its expected results, and the official runtime's."""
         expected, against, limit = found
-        positions = tuple(len(ids) - 1 for ids in plan.kept())
-        if plan.case == "encoder":
-            positions = tuple(range(len(expected)))
+        positions = _positions(plan, expected)
         agreement, losses = _agreement.measure(actual, expected, limit), None
         by_token = plan.case in ("steps", "context") and len(plan.ids) > 1
         if by_token and against != ITSELF:
@@ -234,6 +247,13 @@ class _Check:
             assert one is not None
             rows.append(one[0][len(ids) - 1])
         return np.stack(rows), whole[1], whole[2]
+
+
+def _positions(plan: Plan, rows: Array) -> tuple[int, ...]:
+    """Return the positions of the compared rows of a plan."""
+    if plan.case == "encoder":
+        return tuple(range(len(rows)))
+    return tuple(len(ids) - 1 for ids in plan.kept())
 
 
 class _Failed(Exception):

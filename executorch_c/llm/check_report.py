@@ -95,7 +95,8 @@ class Row:
         official = "" if self.official is None else self.official.verdict
         if self.error is not None:
             rest = [""] * (len(HEAD) - 5)
-            return [self.case, name, self.verdict, official, *rest, first_line(self.error)]
+            both = first_line(self.error), _engines.beside_error(self.official)
+            return [self.case, name, self.verdict, official, *rest, "; ".join(filter(None, both))]
         if self.agreement is None:
             return [self.case, name, "skipped", *[""] * (len(HEAD) - 4), self.skipped]
         a = self.agreement
@@ -286,7 +287,9 @@ def finding(row: Row) -> str:
     """Return how many positions of a row differ, the first, and its error; or the exception of the
     program, its stage, and the way on."""
     if row.error is not None:
-        return "; ".join([f"{type(row.error).__name__}: {row.error}", *notes_of(row.error)])
+        parts = [f"{type(row.error).__name__}: {row.error}", *notes_of(row.error),
+                 _engines.beside_error(row.official)]  # fmt: skip
+        return "; ".join(filter(None, parts))
     assert row.agreement is not None
     a, at, is_encoder = row.agreement, row.agreement.first, row.case == "encoder"
     assert at is not None

@@ -67,6 +67,9 @@ class OfficialPlans(OfficialProgram):
         except Unavailable as error:
             self.why_not = str(error)
             return
+        except Exception:  # of the encoder, whose states the decoder takes; the row has it
+            self._pending = OfficialRun("not run", "this runtime's encoder raises")
+            return
         if (process := self.prepared()) is not None:
             if not self._is_given:
                 self._limit = max(self.seconds, TIMES * self._per_call * len(steps))
@@ -109,7 +112,7 @@ class OfficialPlans(OfficialProgram):
         reply = self.received(self._limit)
         if not isinstance(reply, Reply):
             return reply
-        rows = np.concatenate([states_of(as_array(unwired(one))) for one in reply.outputs])
+        rows = _rows_of(reply)
         agreement, about = judged(rows)
         kept = () if is_right or self._has_kept else (rows,)  # for `find_fault`
         self._has_kept = self._has_kept or bool(kept)
@@ -121,11 +124,17 @@ class OfficialPlans(OfficialProgram):
             where = self.located(lambda process: self._place(process, plan, agreement))
         return OfficialRun("differ", about, None, kept, where, what)
 
-    def failed(self) -> OfficialRun | None:
-        """Return the finding on the plan that was begun, which raises in this runtime: None if it
-        does not there, too, or if the engine was not asked for."""
+    def failed(self, judged: Callable[[Array], tuple[Agreement | None, str]]) -> OfficialRun | None:
+        """Return the finding on the plan that was begun, which raises in this runtime; None if the
+        engine was not asked for. `judged` as for `end`; without an agreement nothing is known to
+        compare rows with."""
         reply = self.received(self._limit)
-        return None if isinstance(reply, Reply) else reply
+        if not isinstance(reply, Reply):
+            return reply
+        agreement, about = judged(_rows_of(reply))
+        if agreement is None:
+            return OfficialRun("inconclusive", "nothing to compare with")
+        return OfficialRun("match" if agreement.first is None else "differ", about)
 
     def drop(self) -> None:
         """Wait for the plan that was begun, and leave its results."""
@@ -167,3 +176,9 @@ class OfficialPlans(OfficialProgram):
         if method == ENCODER and isinstance(runner, EncoderDecoder):
             return runner._encoder
         return runner._engine.methods[method]
+
+
+def _rows_of(reply: Reply) -> Array:
+    """Return the compared rows of a plan, float32 [n, V] or [n, D]."""
+    rows: Array = np.concatenate([states_of(as_array(unwired(one))) for one in reply.outputs])
+    return rows

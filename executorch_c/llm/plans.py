@@ -106,20 +106,28 @@ def follow(plan: Plan, runner: TextRunner, show: Callable[[], object] = lambda: 
 def calls_of(plan: Plan, runner: TextRunner) -> Iterator[tuple[Action, str, list[Array]]]:
     """Yield each action with the method that it calls and its inputs; without a call "" and [].
     The encoder runs for the inputs of the decoder, no other method does."""
-    signature, at = runner.signature, 0
+    signature, at, encode = runner.signature, 0, None
     for action, known in zip(plan.actions, plan.known()):
         if action.kind == "encode":
             assert action.value is not None and isinstance(runner, EncoderDecoder)
-            if runner._encoded is not action.value:
-                perform(action, runner)
+            encode = action
             yield action, ENCODER, [action.value]
         elif action.kind == "feed":
+            if encode is not None:
+                _encoded(encode, runner)
             ids, start = (action.tokens, at) if signature.has_cache else (known, 0)
             call = runner._call_for(len(ids))
             yield action, call.method, runner._inputs(call, ids, start)
         else:
             yield action, "", []
         at = len(known)
+
+
+def _encoded(action: Action, runner: TextRunner) -> None:
+    """Run the encoder for the input of an action, unless it was the last one."""
+    assert isinstance(runner, EncoderDecoder)
+    if runner._encoded is not action.value:
+        perform(action, runner)
 
 
 def steps(tokens: Sequence[int], keep: bool = True) -> list[Action]:

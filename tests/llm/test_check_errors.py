@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import small_llm
-from executorch_c.llm import EncoderDecoder, LLMReport, check_llm
+from executorch_c.check import official
+from executorch_c.llm import EncoderDecoder, LLMReport, TextRunner, check_llm
 from small_llm import CONTEXT, Decoder
 from small_multimodal import modules, program
 
 
 def check(source: Any, reference: Any, **options: Any) -> LLMReport:
-    return check_llm(source, reference, engines="here", progress=False, **options)
+    options.setdefault("engines", "here")
+    return check_llm(source, reference, progress=False, **options)
 
 
 def test_a_program_that_raises_at_a_position() -> None:
@@ -41,6 +43,57 @@ def test_a_program_that_raises_in_each_call(monkeypatch: pytest.MonkeyPatch) -> 
     report = check(program("speech"), modules("speech"))
     assert {row.verdict for row in report} == {"error"} and report.verdict == "differ"
     assert "RuntimeError: no memory; stage: run" in " ".join(str(report).split())
+
+
+def fail_at_twelve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls of this runtime raise from position 12 on."""
+    forward = TextRunner.forward
+
+    def fails(self: TextRunner, tokens: Any) -> np.ndarray:
+        if self.position >= 12:
+            raise RuntimeError("no memory")
+        return forward(self, tokens)
+
+    monkeypatch.setattr(TextRunner, "forward", fails)
+
+
+def test_a_row_says_what_the_official_runtime_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a plan raises here: that it computes it, also wrongly, or fails, too."""
+    path, name = small_llm.program(get_max_context_len=CONTEXT + 8), official.version()
+    report = check(path, Decoder().eval(), cases=["context"], engines=None)
+    row = report["context"]
+    assert row.official is not None and row.official.verdict == "error"
+    assert f"the official runtime {name} fails, too: " in " ".join(report.summary().split())
+    fail_at_twelve(monkeypatch)
+    wrong = Decoder().eval()
+    wrong.head.weight.data[5] *= 3
+    for model, verdict, said in (
+        (Decoder().eval(), "match", "computes it"), (wrong, "differ", "computes it wrongly: "),
+        (None, "inconclusive", "computes it"),
+    ):  # fmt: skip
+        report = check(small_llm.program(), model, cases=["context"], engines=None)
+        row = report["context"]
+        assert row.verdict == "error" and row.official is not None, str(report)
+        assert row.official.verdict == verdict, str(report)
+        assert f"no memory; the official runtime {name} {said}" in row.cells()[-1]
+        for text in (str(report), report.summary(), report.to_html()):
+            assert said.split()[-1] in text
+        assert f"the official runtime {name} {said}" in report.as_dict()["rows"][-1]["error"]
+        assert report.verdict == "differ"
+
+
+def test_an_encoder_that_raises_beside_the_official_runtime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> np.ndarray:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(EncoderDecoder, "_encode", fails)
+    report = check(program("speech"), modules("speech"), cases=["encoder", "steps"], engines=None)
+    assert {row.verdict for row in report} == {"error"}
+    assert report["encoder"].official is not None and report["encoder"].official.ok
+    assert report["encoder"].official.verdict == "match"
+    assert report["steps"].official is not None and report["steps"].official.verdict == "not run"
 
 
 def test_errors_of_the_reference_are_raised() -> None:
