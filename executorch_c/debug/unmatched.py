@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from executorch_c._arrays import as_array
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import measure_size
-from executorch_c.debug._graphs.names import operator_of
+from executorch_c.debug._graphs.names import before_moves, operator_of
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.debug.report import NodeError
 
@@ -56,5 +56,5 @@ def added(parting: Parting, fed: Any, eager: Any, limits: NodeLimits | None) -> 
         0, step.where, step.name, before.shape, actual.dtype.name, accumulated, local,
         "source" if is_wrong else "ok",
         instead=tuple(dict.fromkeys(step.name for step in parting.instead)),
-        before=module_of(parting.node) or "",
+        before=module_of(before_moves(parting.node)) or "",
     )  # fmt: skip

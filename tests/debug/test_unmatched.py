@@ -152,6 +152,20 @@ def test_functions_beside_views(flow: str) -> None:
         assert not check_first(explained(good, wrong, flow, TOKENS), layer).missing
 
 
+EXTRA = (torch.sin, torch.relu, lambda y: y * 1.5, lambda y: torch.tanh(y) + 1)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize("act", EXTRA, ids=["sin", "relu", "factor", "two"])
+def test_a_step_too_many_before_a_view(flow: str, act: Callable[[Tensor], Tensor]) -> None:
+    """The step is named, not the view, which is right."""
+    row = check_first(explained(Block(lambda y: y), Block(act), flow, TOKENS), None)
+    assert not row.missing and row.instead and row.before == "up", str(row)
+    for layer in ("up", "down"):
+        wrong = Block(act, f"{layer}.weight")
+        assert not check_first(explained(Block(act), wrong, flow, TOKENS), layer).instead
+
+
 class Twice(nn.Module):
     """An activation whose result two layers read, one of which adds what was before it."""
 

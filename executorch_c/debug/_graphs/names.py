@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import getitem
 from typing import TYPE_CHECKING
 
-from executorch_c.inspect.families import short, unsuffixed
+from executorch_c.inspect.families import MOVES, short, unsuffixed
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -145,6 +145,14 @@ def kind_of(node: Node) -> str | None:
     if name is None:
         return None
     return "convert" if is_quantizer(node) else kind(f"::{name}")
+
+
+def before_moves(node: Node) -> Node:
+    """Return the node that has the numbers of a node first: views between the two only move
+    them."""
+    while operator_of(node) in MOVES and len(node.all_input_nodes) == 1:
+        [node] = node.all_input_nodes
+    return node
 
 
 def has_several(node: Node) -> bool:

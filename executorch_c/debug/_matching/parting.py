@@ -32,6 +32,7 @@ from executorch_c.debug._graphs.evaluator import NOTHING, call
 from executorch_c.debug._graphs.layouts import as_tensor, closest, distance, in_shape, sample
 from executorch_c.debug._graphs.names import (
     FUSED,
+    before_moves,
     dequantizes,
     has_several,
     is_quantizer,
@@ -292,7 +293,10 @@ class Partings:
         step = source[0]
         assert isinstance(step, Step)
         count, limits = self._explained(step, path[:-1])
-        return Parting(node, source, value, reader, _operators(path[count:]), tuple(steps), limits)
+        missing = _operators(path[count:])
+        if not any(map(_computes, missing)) and any(step.kind not in MOVES for step in steps):
+            missing = ()  # the view that follows is right: the program has an operator too many
+        return Parting(node, source, value, reader, missing, tuple(steps), limits)
 
     def _added(
         self, source: StepSource, node: Node, value: Any, reader: Step
@@ -404,9 +408,7 @@ def _unrounded(step: Step) -> tuple[StepSource, ...]:
 
 def _before_rounding(node: Node) -> Node:
     """Return the node whose value a node dequantises, or a moved copy of it; any other itself."""
-    one = node
-    while operator_of(one) in MOVES and len(one.all_input_nodes) == 1:
-        one = one.all_input_nodes[0]
+    one = before_moves(node)
     if not is_quantizer(one):
         return node
     while is_quantizer(one) and one.all_input_nodes:
