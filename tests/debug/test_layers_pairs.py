@@ -251,6 +251,42 @@ def test_missing_sum(flow: str) -> None:
     assert report.rows[-1].verdict == "propagated", str(report)
 
 
+class Slices(nn.Module):
+    """Slices of equal shape, cut from the last axis, or from the first one after it is moved there
+    (as Cadence's passes do)."""
+
+    def __init__(self, is_moved: bool) -> None:
+        super().__init__()
+        self.is_moved = is_moved
+        self.layer = nn.Linear(4, 12)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.is_moved:
+            q, k, v = self.layer(x).chunk(3, -1)
+            return torch.softmax(q * k, -1).transpose(1, 2) @ torch.sinh(v)
+        moved = self.layer(x).transpose(0, 2)
+        q, k, v = moved[:4], moved[4:8], torch.sinh(moved[8:])
+        return torch.softmax(q * k, 0).permute(2, 0, 1) @ v.transpose(0, 2)
+
+
+@pytest.mark.parametrize("size", [5, 4])
+@pytest.mark.parametrize("scale", [1.0, 1.01])
+def test_slices_with_axes_in_another_order(size: int, scale: float) -> None:
+    """Slices are matched by their numbers, in the order of axes that the program has; a fault in
+    the layer before them is not theirs."""
+    torch.manual_seed(0)
+    model, moved = Slices(is_moved=False).eval(), Slices(is_moved=True).eval()
+    moved.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        moved.layer.weight[8:] *= scale
+    x = torch.linspace(-2, 3, size * 4).cos().reshape(1, size, 4)
+    report = explain(exports.export(moved, x), torch.export.export(model, (x,)), [x])
+    assert not any(row.missing or row.instead for row in report), str(report)
+    wrong = [row for row in report if row.local is not None and row.local.mismatched]
+    assert [row.module for row in wrong] == ["layer"] * (scale != 1), str(report)
+    assert any("sinh" in row.name for row in report), str(report)
+
+
 class Strides(nn.Sequential):
     """Convolutions, pooling, and a mean that gives equal shapes for all strides."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 Sample: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
+
+MOST_AXES = 4
+"""Maximum number of axes, other than those of size 1, whose orders are tried."""
 
 SAMPLE = 4096
 """Maximum number of elements of a value that matching compares."""
@@ -48,8 +52,9 @@ def as_tensor(array: Any) -> Any:
 
 
 def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
-    """Return a tensor in a node's shape: as it is, from channels-last, and with the heads of an
-    attention apart, [N, rows, heads * size] as [N, heads, rows, size]; [] if none fits."""
+    """Return a tensor in a node's shape: as it is, from channels-last, with its axes in another
+    order, and with the heads of an attention apart, [N, rows, heads * size] as
+    [N, heads, rows, size]; [] if none fits."""
     shape = tuple(shape)
     if value.numel() != math.prod(shape):
         return []
@@ -63,8 +68,19 @@ def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
     if len(shape) == 4 and tuple(value.shape) == (shape[0], shape[2], shape[1] * shape[3]):
         found.append(value.unflatten(2, (shape[1], shape[3])).transpose(1, 2))
     if not found or value.ndim != len(shape):
-        found.append(value.reshape(shape))
+        found += _reordered(value, shape) or [value.reshape(shape)]
     return found
+
+
+def _reordered(value: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Return a tensor with its axes (but those of size 1) in each order that gives a shape, its own
+    order first; [] if none does, as where axes are merged, or there are more than MOST_AXES."""
+    kept, wanted = value.squeeze(), without_ones(shape)
+    if kept.ndim > MOST_AXES:
+        return []
+    orders = permutations(range(kept.ndim))
+    return [kept.permute(order).reshape(shape) for order in orders
+            if tuple(kept.shape[axis] for axis in order) == wanted]  # fmt: skip
 
 
 def without_ones(shape: Iterable[int]) -> tuple[int, ...]:
