@@ -40,8 +40,9 @@ from executorch_c.compare.scale import unmasked, widened
 from executorch_c.compare.tolerance import Tolerance, Verdict
 
 Outputs = Sequence[Any]
-Noise = Callable[[float], "Sequence[Sequence[Any]] | None"]
-"""Returns outputs of runs of the reference with random rounding of (at least) a machine epsilon."""
+Noise = Callable[[float, int], "Sequence[Sequence[Any]] | None"]
+"""Returns outputs of a number of runs of the reference with random rounding of (at least) a machine
+epsilon."""
 
 FURTHER = 2.0
 """A quantised program may be this many times further from the quantised graph than quantising has
@@ -89,8 +90,8 @@ class Judge:
             return found
         ours, theirs = sets.as_sets(actual, dims), sets.as_sets(expected, dims)
 
-        def noise_of_sets(epsilon: float) -> list[list[Any]] | None:
-            runs = noise(epsilon)
+        def noise_of_sets(epsilon: float, count: int) -> list[list[Any]] | None:
+            runs = noise(epsilon, count)
             return None if runs is None else [sets.as_sets(run, dims) for run in runs]
 
         return sets.with_remark(self._by_noise(ours, theirs, noise_of_sets), dims)
@@ -104,15 +105,26 @@ class Judge:
             few = tolerance.rounding(ours, theirs)
             if not tolerance.outside(ours, theirs, few):
                 return few
-            runs = noise(tolerance.epsilon_of(ours.dtype, theirs.dtype))
-            if runs is None:
-                return tolerance.by_dtype(ours, theirs)
-            samples = [as_array(run[index]) for run in runs]
-            if any(sample.shape != theirs.shape for sample in samples):
-                return tolerance.by_dtype(ours, theirs)
-            return tolerance.measured(ours, theirs, samples)
+            return _measured(index, ours, theirs, noise)
 
         return self.compare(actual, expected, rule)
+
+
+def _measured(index: int, ours: Array, theirs: Array, noise: Noise) -> Tolerance:
+    """Return the tolerance of an output by the reference's rounding noise: of a few runs, where
+    more would not change the verdict."""
+    epsilon = tolerance.epsilon_of(ours.dtype, theirs.dtype)
+    for count in (tolerance.FIRST_SAMPLES, tolerance.SAMPLES):
+        runs = noise(epsilon, count)
+        if runs is None:
+            break
+        samples = [as_array(run[index]) for run in runs]
+        if any(sample.shape != theirs.shape for sample in samples):
+            break
+        found = tolerance.measured(ours, theirs, samples)
+        if count == tolerance.SAMPLES or tolerance.is_clear(ours, theirs, found):
+            return found
+    return tolerance.by_dtype(ours, theirs)
 
 
 class AuditingJudge(Judge):
@@ -160,7 +172,7 @@ class QuantizedJudge(AuditingJudge):
             few = tolerance.within_quantization(ours, theirs, as_array(floats[index]), FURTHER)
             if theirs.dtype.kind not in "fV" or not tolerance.outside(ours, theirs, few):
                 return few
-            samples = [as_array(run[index]) for run in noise(0.0) or ()]
+            samples = [as_array(run[index]) for run in noise(0.0, tolerance.SAMPLES) or ()]
             if not samples or any(sample.shape != theirs.shape for sample in samples):
                 return few
             ties = replace(tolerance.of_steps(theirs, samples), kind="measured")

@@ -143,7 +143,7 @@ def _measured_factors(eager: Eager, first: Judged) -> Iterator[tuple[float, bool
 def _noisy(eager: Eager, first: Judged) -> dict[int, list[Array]]:
     """Return the outputs of the first call of a case in runs with random rounding, by output;
     without those of other shapes."""
-    runs = samples(lambda mode: eager(first.case.calls, mode), FEW_RUNS) or []
+    runs = samples(lambda mode: eager(first.case.calls, mode), range(FEW_RUNS)) or []
     found = {i: [as_array(_some(run[0])[i]) for run in runs]
              for i in range(len(_some(first.expected[0])))}  # fmt: skip
     return {i: others for i, others in found.items() if others and all(

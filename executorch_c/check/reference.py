@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +74,14 @@ class Eager:
                       *(f"buffer {name}" for name in self.watched)]  # fmt: skip
         return [*changed, *flat, *state]
 
-    def noise(self, calls: Sequence[Call], epsilon: float = 0.0) -> list[list[list[Any]]] | None:
+    def noise(
+        self, calls: Sequence[Call], epsilon: float = 0.0,
+        seeds: Iterable[int] = range(tolerance.SAMPLES),
+    ) -> list[list[list[Any]]] | None:  # fmt: skip
         """Return the outputs of runs with random rounding; None if the model cannot run with it."""
         from executorch_c.check.noise import samples
 
-        return samples(lambda mode: self(calls, mode), tolerance.SAMPLES, epsilon)
+        return samples(lambda mode: self(calls, mode), seeds, epsilon)
 
     def changed_buffers(self, call: Call) -> list[str]:
         """Return the names of the buffers that a call changes."""

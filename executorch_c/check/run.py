@@ -187,7 +187,7 @@ class Check:
         actual: list[list[Any]],
         expected: list[list[Any]],
         floats: list[list[Any]] | None,
-        noise: Callable[[float], Any],
+        noise: Noise,
     ) -> CheckedCase:
         """Return a case with the comparison of all calls; `floats` are the outputs of the model
         without quantisation, if the reference is a quantised graph."""
@@ -214,18 +214,26 @@ class Check:
             expected=() if comparison.ok else tuple(theirs),
         )  # fmt: skip
 
-    def _noise(self, case: CallSequence) -> Callable[[float], Any]:
-        """Return a function that runs the reference with random rounding, once."""
+    def _noise(self, case: CallSequence) -> Noise:
+        """Return a function that runs the reference with random rounding, each run once."""
 
         @cache
-        def noise(epsilon: float) -> Any:
-            return self.oracle.noise(case.calls, epsilon) if case.calls else None
+        def run(epsilon: float, seed: int) -> Any:
+            return self.oracle.noise(case.calls, epsilon, [seed]) if case.calls else None
+
+        def noise(epsilon: float, count: int) -> Any:
+            found = []
+            for seed in range(count):
+                if (runs := run(epsilon, seed)) is None:
+                    return None
+                found += runs
+            return found
 
         return noise
 
     def _judged(
         self, case: CallSequence, expected: list[list[Any]], floats: list[list[Any]] | None,
-        noise: Callable[[float], Any], actual: list[list[Any]],
+        noise: Noise, actual: list[list[Any]],
     ) -> Comparison:  # fmt: skip
         """Return the comparison of all calls of another engine."""
         parts = []
@@ -333,9 +341,9 @@ def _without_none(
     return ours, theirs, names
 
 
-def _call_of(noise: Callable[[float], Any], call: int, epsilon: float) -> Any:
+def _call_of(noise: Noise, call: int, epsilon: float, count: int) -> Any:
     """Return the outputs of one call, of each run of several calls."""
-    runs = noise(epsilon)
+    runs = noise(epsilon, count)
     return None if runs is None else [run[call] for run in runs]
 
 

@@ -58,6 +58,8 @@ error of ordinary networks."""
 
 SAMPLES = 4
 """Number of runs of the reference with random rounding."""
+FIRST_SAMPLES = 2
+"""Number of runs after which the others are left out, where they cannot change the verdict."""
 ELEMENT_LIMIT = 4.0
 """Limit of an element's error, in standard deviations of the measured noise (its own and that of
 its slice). Maximum over 1,440 correct outputs: 1.6."""
@@ -249,6 +251,16 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
         "measured", limit, floor / signal if signal else 0.0, floor,
         around + epsilon / 2 * magnitudes, undecided if undecided.any() else None,
     )  # fmt: skip
+
+
+def is_clear(actual: Array, expected: Array, first: Tolerance) -> bool:
+    """Return True if an output is within the tolerance of FIRST_SAMPLES, and stays so with all of
+    SAMPLES: further ones make the standard deviation smaller by at most the root of their share.
+    False where noise decides: of integers, elements that are not finite in some sample, and noise
+    near the largest of a conclusive verdict."""
+    if first.undecided is not None or first.rtol > 10 ** (-LEAST_SNR_DB / 20) / 2:
+        return False
+    return not outside(actual, expected, first.scaled(math.sqrt(FIRST_SAMPLES / SAMPLES)))
 
 
 def _by_rms(expected: Array, most: float, rtol: float, atol: float) -> Tolerance:

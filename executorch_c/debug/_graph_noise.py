@@ -32,7 +32,7 @@ class GraphNoise:
         self.inputs = set(graph.inputs)
         self.quantizes = any(is_quantizer(node) for node in graph.nodes)
         self.runs: list[tuple[dict[Node, Array], list[Array | None]]] = (
-            samples(self._run, tolerance.SAMPLES) or []
+            samples(self._run, range(tolerance.SAMPLES)) or []
         )
         """Values of nodes, and outputs, of each run; empty if random rounding is impossible."""
 

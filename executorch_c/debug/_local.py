@@ -143,7 +143,7 @@ def random_roundings(value: NodeValue, output: int | None, epsilon: float) -> li
         with mode:
             return picked(_again(value, {}, mode.rounded), output)
 
-    return samples(run, tolerance.SAMPLES, epsilon) or []
+    return samples(run, range(tolerance.SAMPLES), epsilon) or []
 
 
 def _exact(value: NodeValue, output: int | None) -> Array | None:

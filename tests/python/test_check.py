@@ -273,7 +273,7 @@ def test_a_small_head_has_its_own_noise(scale: float, batch: int) -> None:
     def verdict(fault: float) -> str:
         [actual] = eager([((x, fault), {})])
         actual[0][:, :8] *= np.float32(1 + 2e-7)
-        noise = lambda epsilon: [run[0] for run in eager.noise([((x,), {})], epsilon)]  # noqa: E731
+        noise = lambda e, _: [run[0] for run in eager.noise([((x,), {})], e)]  # noqa: E731
         return judge(actual, expected, noise).verdict
 
     assert [verdict(fault) for fault in (1, 1 + 2e-7, 1.01, 2, 0)] == ["match"] * 2 + ["differ"] * 3

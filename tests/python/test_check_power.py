@@ -196,9 +196,9 @@ def judged(eager: Eager, case: CallSequence, outputs: list[list[Any]]) -> Compar
     """Return check_model's comparison of some outputs with eager's."""
     judge = Judge(Limits(None, None), equal_nan=True, check_dtype=True)
 
-    def noise(call: int) -> Callable[[float], Any]:
-        def runs(epsilon: float) -> Any:
-            found = eager.noise(case.calls, epsilon)
+    def noise(call: int) -> Callable[[float, int], Any]:
+        def runs(epsilon: float, count: int) -> Any:
+            found = eager.noise(case.calls, epsilon, range(count))
             return None if found is None else [run[call] for run in found]
 
         return runs

@@ -387,14 +387,14 @@ def test_products_of_whole_numbers_round() -> None:
         with mode:
             return torch.addmm(bias, x, weight.t())
 
-    runs = noise.samples(lambda mode: run(mode, weight), 4)
+    runs = noise.samples(lambda mode: run(mode, weight), range(4))
     assert runs is not None
     small = exact.abs() < 0.01 * exact.abs().max()
     size = torch.stack([one - plain for one in runs])[:, small].square().mean().sqrt()
     error = (plain - exact)[small].square().mean().sqrt()
     assert 0.5 * error < size < 20 * error, (size, error)
     bias = bias.round()
-    runs = noise.samples(lambda mode: run(mode, weight.round()), 4)
+    runs = noise.samples(lambda mode: run(mode, weight.round()), range(4))
     assert runs is not None and all(one.equal(runs[0]) for one in runs)
 
 

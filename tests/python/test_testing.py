@@ -414,10 +414,10 @@ def test_ties_that_move_a_quantised_output(
         Limits(None, None), min_sqnr_db=10.0, audit=lambda _: Audit("match", ""),
         equal_nan=True, check_dtype=True,
     )  # fmt: skip
-    found = judge.against_graph([actual], [expected], [floats], 0, lambda _: runs)
+    found = judge.against_graph([actual], [expected], [floats], 0, lambda *_: runs)
     assert found.verdict == verdict
     actual[3] = np.nan
-    found = judge.against_graph([actual], [expected], [floats], 0, lambda _: runs)
+    found = judge.against_graph([actual], [expected], [floats], 0, lambda *_: runs)
     assert found.verdict == "differ"
 
 
@@ -440,7 +440,7 @@ def test_an_output_that_differs_needs_no_audit(rng: np.random.Generator) -> None
         judge = QuantizedJudge(
             Limits(None, None), min_sqnr_db=10.0, audit=audit, equal_nan=True, check_dtype=True
         )
-        found = judge.against_graph([actual], [expected], [floats], 0, lambda _: [[expected]] * 4)
+        found = judge.against_graph([actual], [expected], [floats], 0, lambda *_: [[expected]] * 4)
         assert (found.verdict == "match") == (actual is expected)
         assert asked == calls and (reason is None or found[0].reason == reason)
 

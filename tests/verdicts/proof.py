@@ -212,9 +212,9 @@ class Subject:
     def verdict(self, actual: Sequence[Any], number: int, variant: Variant = PLAIN) -> str:
         """Return the judge's verdict on outputs (of a variant)."""
 
-        def noise(epsilon: float) -> Any:
+        def noise(epsilon: float, count: int) -> Any:
             runs = self.noise(number, epsilon)
-            return None if runs is None else [variant(run) for run in runs]
+            return None if runs is None else [variant(run) for run in runs[:count]]
 
         return self.judge(actual, variant(self.expected(number)), noise).verdict
 
