@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from executorch_c.check import ties
 from executorch_c.check.absolute import errors_of
@@ -270,10 +270,26 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         a tie, as in integer arithmetic. The next seed shifts each the other way: one of two runs
         rounds an exact tie (a weight at the end of its channel's range) to the other neighbour."""
         step = float(scale if isinstance(scale, (int, float)) else scale.mean())
+        return values + self._sides_of(values) * (tolerance.TIE * step), scale, *rest
+
+    def beside_ties(self, values: Any, most: Any) -> Any:
+        """Return numbers of steps before they are rounded, each moved to one side by the roundings
+        of its scale and its own, and by the next seed to the other side: one of two runs rounds a
+        number that is this near a tie to the other neighbour.
+
+        Args:
+            most: The largest number (or those) that they are computed from, in steps.
+        """
+        room = 2 * tolerance.ROUNDINGS * float(torch.finfo(values.dtype).eps)
+        return values + self._sides_of(values).sign() * (room * most)
+
+    def _sides_of(self, values: Any) -> Any:
+        """Return uniform numbers in [-1, 1] in the shape of values; the next seed has them with the
+        other sign."""
         own, self._at = self._at, self._ties_at
         random = self._random(values.numel()).view(values.shape)
         self._ties_at, self._at = self._at, own
-        return values + random * (self._side * tolerance.TIE * step), scale, *rest
+        return random * self._side
 
     @staticmethod
     def _rounds(leaf: Any) -> bool:
@@ -314,6 +330,12 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             moved = torch.addcmul(wide, wide, random, value=error)
         return _finite(moved.to(dtype), leaf)
+
+
+def current() -> RandomRounding | None:
+    """Return the mode of random rounding in which operators run now; None outside of one."""
+    mode = _get_current_dispatch_mode()
+    return mode if isinstance(mode, RandomRounding) else None
 
 
 def samples(

@@ -61,13 +61,24 @@ def _choose_qparams(axes: int) -> Callable[..., Any]:
         from_least, from_most = least * inverse, most * inverse
         errors = (low + from_least) + (high + from_most)
         zero = torch.where(errors > 0, low - from_least, high - from_most)
-        return 1 / inverse, zero.clamp(low, high).round()
+        return 1 / inverse, _beside_ties(zero.clamp(low, high), high - low).round()
 
     return choose
 
 
 def _quantize(x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any) -> Any:
-    return (x / scale).round().add(zero).clamp(low, high).to(dtype)
+    steps = x / scale
+    return _beside_ties(steps, steps.abs()).round().add(zero).clamp(low, high).to(dtype)
+
+
+def _beside_ties(steps: Any, most: Any) -> Any:
+    """Return numbers of steps before they are rounded; under random rounding, on either side of a
+    tie: a scale of run time is rounded itself, and moves all of them. `most` is the largest number
+    of steps that they are computed from."""
+    from executorch_c.check.noise import current
+
+    mode = current()
+    return steps if mode is None else mode.beside_ties(steps, most)
 
 
 def _dequantize(x: Any, scale: Any, zero: Any, *_: Any) -> Any:
