@@ -25,6 +25,7 @@ static inline EC_T EC_FN(from_f64)(double x) {
 #else
   if (sizeof(EC_T) == 8 && EC_LOWEST == 0) return (EC_T)ec_f64_to_u64(x);
   if (sizeof(EC_T) == 8 || (sizeof(EC_T) == 4 && EC_LOWEST == 0)) return (EC_T)ec_f64_to_i64(x);
+  if (sizeof(EC_T) == 1 && EC_LOWEST == 0) return (EC_T)ec_f64_to_i64(x); /* as eager's uint8 */
   return (EC_T)ec_f64_to_i32(x);
 #endif
 }

@@ -26,8 +26,12 @@ import torch
 MAX_CALLS, MIN_CALLS = 15, 3
 MAX_ELEMENTS, MAX_DIMENSIONS = 3000, 5
 MAX_DEGREE = 1000
-UNCHECKED = re.compile("_backward|segment_reduce")
-"""Operators that read out of bounds in eager, if shapes do not go together."""
+UNCHECKED = re.compile(
+    "_backward|segment_reduce|_native_batch_norm_legit|_embedding_bag|_trilinear|_pdist_forward"
+    "|lu_unpack|addmv"
+)
+"""Operators whose shapes eager does not check, and that read out of bounds if they do not go
+together."""
 MAX_TRIES = 150
 """Calls drawn for a graph, most of which eager may reject."""
 MAX_SAMPLES = 8

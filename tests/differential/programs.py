@@ -23,7 +23,7 @@ Results = list[list[Any]]
 
 @dataclass
 class Difference:
-    """An output of a way that is not eager's, or a runtime's error (`call` is -1)."""
+    """An output of a way that is not eager's, or a runtime's error (`output` is -1)."""
 
     way: str
     text: str
@@ -66,8 +66,11 @@ class Trial:
     calls: list[ways.Eager]
     rooms: list[Rooms] = field(init=False)
     undecided: int = 0
-    wrong_here: set[tuple[int, int]] = field(default_factory=set)
-    """Calls and outputs of which this runtime's results differ."""
+    wrong_here: dict[tuple[int, int], Any] = field(default_factory=dict)
+    """This runtime's results that differ, by call and output."""
+    by_official: Results = field(default_factory=list)
+    """The official runtime's results; empty if it was not run, or failed."""
+    process: ways.Official | None = None
 
     def __post_init__(self) -> None:
         self.rooms = []
@@ -107,11 +110,15 @@ def compared_output(trial: Trial, c: int, i: int, found: Any, wanted: Any) -> Di
     """Return the difference of an output from eager's by more than rounding explains."""
     if judge.difference(found, wanted, judge.EXACT) is None:
         return None
-    if not isinstance(found, np.ndarray) or (found.shape, found.dtype) != (
-        wanted.shape, wanted.dtype):  # fmt: skip
+    rooms = trial.rooms[c]
+    if not isinstance(found, np.ndarray) or (np.shape(found), found.dtype) != (
+        np.shape(wanted), getattr(wanted, "dtype", None)):  # fmt: skip
+        rooms.draw(rounding.DRAWS)
+        if rooms.has_shape(i, np.shape(found)):
+            trial.undecided += int(np.size(found))
+            return None
         text = judge.difference(found, wanted, judge.EXACT) or ""
         return Difference("", text, c, i, found)
-    rooms = trial.rooms[c]
     for draws in (0, rounding.DRAWS, rounding.MORE_DRAWS):
         rooms.draw(draws)
         wrong, undecided = rooms.wrong(i, found)
@@ -129,7 +136,7 @@ def run_here(trial: Trial, names: Sequence[str]) -> list[Difference]:
         try:
             found = ways.here(trial.pte, trial.inputs, way)
         except ways.Failed as error:
-            differences.append(Difference(way, str(error)[:MAX_TEXT]))
+            differences.append(Difference(way, str(error)[:MAX_TEXT], error.call))
             continue
         if not any(equal(found, other) for other in seen):
             differences += compared(trial, way, found)
@@ -159,6 +166,7 @@ def run_official(trial: Trial, process: ways.Official, report: Report) -> list[D
     except ways.Failed as error:
         report.official = str(error).partition(":")[0]
         return []
+    trial.by_official, trial.process = found, process
     differences = compared(trial, OFFICIAL, found)
     report.official = "differ" if differences else "right"
     return differences
@@ -187,7 +195,7 @@ def tried(graph: Graph, process: ways.Official | None = None) -> Tried:
         return report, None, []
     report.operators = trial.operators
     differences = run_here(trial, tuple(ways.WAYS))
-    trial.wrong_here = {(d.call, d.output) for d in differences}
+    trial.wrong_here = {(d.call, d.output): d.found for d in differences}
     if process is not None:
         differences += run_official(trial, process, report)
     report.outcome = "differ" if any(d.way != OFFICIAL for d in differences) else "right"

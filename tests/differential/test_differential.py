@@ -26,6 +26,7 @@ WRONG_KERNELS = [(b"aten::maximum", b"aten::minimum"), (b"aten::sin", b"aten::co
 
 FAILS = torch.tensor([[4.0, 2, 2, 1], [2, 3, 1, 2], [2, 1, -1, 5], [1, 2, 5, 6]])
 """Not positive definite from the third row on."""
+NHWC = torch.arange(20.0).reshape(1, 4, 5, 1).contiguous(memory_format=torch.channels_last)
 
 
 def graph(scale: float = 1.0) -> Graph:
@@ -78,13 +79,19 @@ def test_a_wrong_constant_is_found(trial: Trial) -> None:
     ("v0 = torch.special.bessel_y1(x0)", torch.tensor([5]), causes.nearer_than_eager),
     ("v0 = torch.log_softmax(x0, 0)", torch.ones(0, 3).long(), causes.computes_nothing),
     ("v0 = torch.masked_select(x0[:, None], x0 > 0)", torch.ones(3), causes.eager_refuses),
-    ("v0 = torch.linalg.cholesky_ex(x0)[0]", FAILS, causes.decomposition_is_undefined),
+    ("v0 = torch.linalg.cholesky_ex(x0)[0]", FAILS, causes.result_is_undefined),
     ("v0 = torch.rsub(x0, 2, alpha=2)", torch.tensor(1).byte(), causes.flow_changed_it),
-], ids=["bessel_y1", "log_softmax", "masked_select", "cholesky_ex", "rsub"])  # fmt: skip
+    ("v0 = torch.copysign(x0, -0.0)", torch.ones(3), causes.zero_is_positive),
+    ("v0 = torch.ops.aten.hardshrink_backward(x0, (-x0).log(), 0.5)", torch.ones(3),
+     causes.depends_on_place),
+    ("v0 = F.pixel_shuffle(x0, 2)", NHWC, causes.layout_is_lost),
+], ids=["bessel_y1", "log_softmax", "masked_select", "cholesky_ex", "rsub", "copysign",
+        "hardshrink", "pixel_shuffle"])  # fmt: skip
 def test_a_cause_is_proved(line: str, value: torch.Tensor, cause: object) -> None:
     """Eager has 20 units in the last place in float32; it ignores the dtype of nothing; the
     exporter bounds a selection by the input, without broadcasting; a factor that fails has any
-    numbers after that; a 0-d rsub becomes int64."""
+    numbers after that; a 0-d rsub becomes int64; a file has no -0.0; eager's vectors clear a
+    gradient at NaN, its rest of a tensor does not; a view of channels-last is one of the memory."""
     trial = programs.made(Graph(0, [line], [value], {}, ["v0"]), "edge")
     (row,) = (row for row in causes.CAUSES if row.proof is cause)
     names = explained(trial, trial.pte)

@@ -168,7 +168,13 @@ def outputs(model: Any, inputs: Sequence[torch.Tensor], changed: Sequence[int]) 
     """Return the outputs of a model, after the inputs that it changes."""
     given = list(map(copied, inputs))
     results = model(*given)
-    return [np.copy(arrayed(value)) for value in [*(given[i] for i in changed), *results]]
+    return [kept(arrayed(value)) for value in [*(given[i] for i in changed), *results]]
+
+
+def kept(value: Any) -> Any:
+    """Return a copy of an array; other values as they are: None for a gradient that is not asked
+    for."""
+    return np.copy(value) if isinstance(value, np.ndarray) else value
 
 
 def by_eager(graph: Graph, inputs_of_calls: Sequence[Call],
@@ -196,7 +202,11 @@ def again(graph: Graph, call: Eager) -> list[Any]:
 
 
 class Failed(Exception):
-    """A program that a runtime does not load or run."""
+    """A program that a runtime does not load, or does not run in some call (-1: not known)."""
+
+    def __init__(self, text: str, call: int = -1) -> None:
+        super().__init__(text)
+        self.call = call
 
 
 def here(pte: bytes, inputs: Sequence[Call], way: str) -> list[list[Any]]:
@@ -212,12 +222,11 @@ def here(pte: bytes, inputs: Sequence[Call], way: str) -> list[list[Any]]:
         arrays = [np.array(arrayed(copied(value)), order="K") for value in call]
         before = [value.tobytes() for value in arrays]
         try:
-            results = [np.copy(o) if isinstance(o, np.ndarray) else o
-                       for o in method.execute(arrays)]  # fmt: skip
+            results = list(map(kept, method.execute(arrays)))
         except Exception as error:
-            raise Failed(f"call {i}: {type(error).__name__}: {error}") from error
+            raise Failed(f"call {i}: {type(error).__name__}: {error}", i) from error
         if [value.tobytes() for value in arrays] != before:
-            raise Failed(f"call {i}: an input was changed")
+            raise Failed(f"call {i}: an input was changed", i)
         found.append(results)
     return found
 

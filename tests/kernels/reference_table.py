@@ -34,6 +34,7 @@ if __name__ == "__main__":
 
 import numpy as np
 import official_worker
+import reference_samples
 import rows
 import torch
 from eager import called, channels_last, to_torch
@@ -118,6 +119,8 @@ def picked(name: str, dtype: str, count: int, last: bool) -> list[list]:
     """Return contiguous samples; with `last`, those of four and five dimensions in
     channels-last."""
     found = [args for args in rows.pick(name, dtype, count, SIZE) if is_exported(args)]
+    if name in reference_samples.MORE:
+        found += reference_samples.MORE[name](np.random.default_rng(1), dtype)
     plain = [args for args in found if rows.is_contiguous(args)]
     if not last:
         return plain

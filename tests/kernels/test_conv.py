@@ -348,3 +348,16 @@ def test_backward_errors(rng):
     ]:
         args = [changes.get(i, a) for i, a in enumerate(base)]
         assert_rejected("aten::convolution_backward.out", args, message)
+
+
+@pytest.mark.parametrize(("x", "w", "options"), [
+    ((2, 0, 3), (3, 0, 2), {}),
+    ((2, 0, 3, 4), (3, 0, 2, 2), {"bias": False}),
+    ((3, 8, 4, 1), (8, 3, 2, 2), {"transposed": True, "stride": 2, "padding": 1}),
+], ids=str)  # fmt: skip
+def test_results_without_elements(rng, x: tuple, w: tuple, options: dict) -> None:
+    """No channels give no channels; a transposed convolution may have no width."""
+    args = arguments(rng, "float32", x, w, **options)
+    (right,) = eager(NAME, args)
+    (found,) = run(NAME, [*args, Out(right.shape)])
+    assert found.shape == right.shape and not right.size

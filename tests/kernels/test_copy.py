@@ -73,7 +73,7 @@ def test_negative_numbers_to_integers(source: str, target: str) -> None:
     assert_equal(found, converted(a, target), (source, target))
 
 
-OUT_OF_RANGE = [np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31, 2.0**63, 2.0**64]
+OUT_OF_RANGE = [np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31, 2.0**63, 2.0**64, 5e9 + 77]
 
 
 @pytest.mark.parametrize("source", ["float32", "float64"])

@@ -91,3 +91,23 @@ def test_reflections_of_nan(rng, shape: tuple[int, int]) -> None:
     found = run("aten::geqrf.a", [a, *[Out(w.shape) for w in wanted]])
     for ours, eagers in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(np.isnan(ours), np.isnan(eagers))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_products_of_reflections_that_are_not_finite(rng, value: float, count: int) -> None:
+    """Column i is 1 - tau at the diagonal, whatever stands below (LAPACK's orgqr)."""
+    v, tau = array(rng, (5, 3), "float32"), array(rng, (count,), "float32")
+    v[3, count - 1] = value
+    wanted = eager("aten::linalg_householder_product.out", [v, tau])
+    found = run("aten::linalg_householder_product.out", [v, tau, Out(v.shape)])
+    np.testing.assert_array_equal(np.isnan(found[0]), np.isnan(wanted[0]))
+
+
+def test_a_reflection_of_negative_zero() -> None:
+    """LAPACK takes its sign for positive."""
+    a = np.array([[-0.0, 1], [-1, 0], [0, 2]], F)
+    wanted = eager("aten::linalg_qr.out", [a, "complete"])
+    found = run("aten::linalg_qr.out", [a, "complete", Out((3, 3)), Out((3, 2))])
+    for ours, eagers in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, eagers, rtol=1e-6, atol=1e-6)

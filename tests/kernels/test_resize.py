@@ -139,3 +139,15 @@ GRIDS = [
 def test_grid_errors(name, shape, grid, modes, message):
     args = [np.ones(shape, F), np.ones(grid, F), *modes, True, Out(shape)]
     assert_rejected(f"aten::{name}.out", args, message)
+
+
+@pytest.mark.parametrize("name", [n for n in FILTERS if "_aa" in n and "backward" not in n])
+@pytest.mark.parametrize("size", [[3, 5], [7, 8]])
+def test_infinity_beside_an_axis_that_keeps_its_size(rng, name: str, size: list[int]) -> None:
+    x = array(rng, (1, 2, 3, 8), "float32")
+    x[0, 0, 1, 2] = np.inf
+    args = [x, size, False, None, None]
+    (right,) = rows.wanted(name, args, "float32")
+    (found,) = run(name, [*args, Out(right.shape)])
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(right))
+    assert np.isinf(right).any() and np.isfinite(right).any()

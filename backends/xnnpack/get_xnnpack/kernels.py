@@ -168,3 +168,17 @@ static void init_f32_to_f16_cvt_config(void) {
         "#endif\n",
     ),
 )
+
+RSQRT = (
+    # The vector kernels refine an estimate, and give NaN for 0, infinity and subnormal numbers, and
+    # a wrong result above 1e38; the plain one, which 64-bit Arm has, divides by the root.
+    Patch(
+        "src/configs/unary-elementwise-config.c",
+        "static void init_f32_rsqrt_config(void) {\n  #if XNN_ARCH_ARM\n",
+        "static void init_f32_rsqrt_config(void) {\n"
+        "  #if XNN_ARCH_X86_64\n"
+        "    f32_rsqrt_config.ukernel =\n"
+        "        (xnn_vunary_ukernel_fn) xnn_f32_vrsqrt_ukernel__scalar_rsqrt_u4;\n"
+        "  #elif XNN_ARCH_ARM\n",
+    ),
+)

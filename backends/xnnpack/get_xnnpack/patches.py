@@ -11,7 +11,7 @@ from get_xnnpack.copies import COPIES
 from get_xnnpack.decoding import DECODING
 from get_xnnpack.integers import PRODUCTS, STEPS, TABLES
 from get_xnnpack.invoke import INVOKE
-from get_xnnpack.kernels import DEPTHWISE, TANH
+from get_xnnpack.kernels import DEPTHWISE, RSQRT, TANH
 from get_xnnpack.log import XnnpackError
 from get_xnnpack.packing import DEFERRED, PACKING, PARTS, SCALES
 from get_xnnpack.patch import FOLDER, Patch
@@ -439,8 +439,8 @@ TRANSPOSED = (
 
 XNNPACK = (
     *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *FUSION, *MEMORY, *PLAN, *NARROW,
-    *TRANSPOSED, *DEPTHWISE, *TANH, *PACKING, *PARTS, *DEFERRED, *SCALES, *DECODING, *COPIES,
-    *PRODUCTS, *STEPS, *TABLES, *INVOKE,
+    *TRANSPOSED, *DEPTHWISE, *TANH, *RSQRT, *PACKING, *PARTS, *DEFERRED, *SCALES, *DECODING,
+    *COPIES, *PRODUCTS, *STEPS, *TABLES, *INVOKE,
 )  # fmt: skip
 """The patches of XNNPACK."""
 

@@ -73,7 +73,7 @@ static bool output_size(ec_conv_axis *a, bool transposed) {
   if (!ec_mul_i64(a->in - 1, a->stride, &size) || !ec_add_i64(size, reach, &size) ||
       !ec_add_i64(size, a->output_padding, &size) || !ec_add_i64(size, -pad, &a->out))
     return false;
-  return a->out > 0;
+  return a->out >= 0;
 }
 
 static ec_status check_axis(ec_call *c, const ec_conv_args *args, ec_conv_axis *a, bool transposed,
@@ -138,7 +138,7 @@ ec_status ec_conv_read(ec_call *c, const ec_conv_args *args, ec_conv *conv) {
 
 size_t ec_conv_sizes(const ec_conv *conv, int64_t *sizes) {
   sizes[0] = conv->batch;
-  sizes[1] = conv->out_channels * conv->groups;
+  sizes[1] = conv->in_channels ? conv->out_channels * conv->groups : 0; /* as eager */
   for (size_t d = 0; d < conv->axes; d++)
     sizes[d + 2] = conv->axis[EC_CONV_AXES - conv->axes + d].out;
   return conv->axes + 2;

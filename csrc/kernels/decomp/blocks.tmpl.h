@@ -185,7 +185,7 @@ static inline EC_T EC_FN(reflector)(int64_t n, EC_T *x) {
   double rest = n > 1 ? EC_FN(norm)(n - 1, x + 1) : 0;
   if (n < 1 || (rest == 0 && EC_FN(im)(x[0]) == 0)) return 0;
   double size = hypot(EC_FN(abs)(x[0]), rest);
-  double beta = signbit(EC_FN(re)(x[0])) ? size : -size;
+  double beta = EC_FN(re)(x[0]) < 0 ? size : -size; /* -0 is not negative there */
   EC_T tau = (beta - x[0]) / beta;
   EC_T by = x[0] - beta;
   for (int64_t i = 1; i < n; i++) x[i] /= by;
@@ -214,10 +214,17 @@ static inline void EC_FN(qr)(int64_t m, int64_t n, EC_T *a, int64_t ld, EC_T *ta
   }
 }
 
-/* Computes the first `cols` columns of H1 ... Hk; vector i starts at v[i + i * ld]. */
+/* Computes the first `cols` columns of H1 ... Hk; vector i starts at v[i + i * ld]. As LAPACK's
+ * orgqr, column i takes its own reflection without a product: NaN in v stays below the diagonal. */
 static inline void EC_FN(q_of)(int64_t m, int64_t cols, int64_t k, const EC_T *v, int64_t ld,
                                const EC_T *tau, EC_T *q, int64_t ldq) {
   EC_FN(identity)(m, cols, q, ldq);
-  for (int64_t i = k - 1; i >= 0; i--)
-    EC_FN(reflect)(m - i, cols - i, v + i + i * ld, tau[i], q + i + i * ldq, ldq);
+  for (int64_t i = k - 1; i >= 0; i--) {
+    const EC_T *x = v + i + i * ld;
+    EC_T *column = q + i + i * ldq;
+    EC_FN(reflect)(m - i, cols - i - 1, x, tau[i], column + ldq, ldq);
+    if (i >= cols) continue;
+    column[0] = 1 - tau[i];
+    for (int64_t j = 1; j < m - i; j++) column[j] = -tau[i] * x[j];
+  }
 }

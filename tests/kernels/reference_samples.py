@@ -1,0 +1,44 @@
+"""Samples of calls that random programs found to differ in the official runtime, besides those of
+the kernels' tests: reference_table.py runs both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from eager import array
+from samples_pointwise import Samples
+
+
+def of_one_element(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Yield operands of a sum of which the first has one element, and is broadcast."""
+    for alpha in (1,) if dtype == "bool" else (1, 2, -1):
+        for shape in ((), (1,), (1, 1)):
+            yield [array(rng, shape, dtype), array(rng, (3, 5), dtype), alpha]
+
+
+def of_four_dimensions(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Yield tensors of four dimensions with a place for a fifth."""
+    for dim in (0, 1, 2, -1):
+        yield [array(rng, (2, 3, 4, 5), dtype), dim]
+
+
+def of_large_integers(*tail: list) -> Samples:
+    """Return a sample function: integers that float32 does not have; other dtypes have none."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        if dtype in ("int32", "int64"):
+            high = np.iinfo(dtype).max // 2
+            yield from ([rng.integers(-high, high, (n,), dtype), *tail] for n in (4, 7, 33))
+
+    return samples
+
+
+MORE = {
+    "aten::add.out": of_one_element,
+    "aten::sub.out": of_one_element,
+    "aten::unsqueeze_copy.out": of_four_dimensions,
+    **{f"aten::{name}.out": of_large_integers() for name in ("ceil", "floor", "round", "trunc")},
+    "aten::pow.Tensor_Scalar_out": of_large_integers(2),
+}
+"""Functions of samples, by operator."""
