@@ -41,7 +41,8 @@ def main() -> int:
     args = _parser().parse_args()
     import results
 
-    reports = [report for path in args.saved or [] for report in results.read(path)]
+    saved = [report for path in args.saved or [] for report in results.read(path)]
+    reports = list({report.seed: report for report in saved}.values())  # the latest of a seed
     if not args.saved:
         reports = _run(args)
     table = results.table(reports)

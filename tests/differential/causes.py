@@ -85,10 +85,6 @@ class Planned(torch.fx.Interpreter):
         except Exception:
             self.refused = name or str(n.target)
             raise
-        if self.after.intersection(n.all_input_nodes):
-            self.after.add(n)
-        if self.sums.intersection(n.all_input_nodes):
-            self.sums.add(n)
         if n.op != "call_function":
             return result
         tensors = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
@@ -147,6 +143,10 @@ def planned(trial: Trial, call: int) -> Planned:
         except Exception:
             if not run.refused:
                 raise
+    for node in program.graph.nodes:  # those after a refusal, too
+        for found in (run.after, run.sums):
+            if found.intersection(node.all_input_nodes):
+                found.add(node)
     return run
 
 
@@ -156,7 +156,8 @@ def planned_otherwise(trial: Trial, difference: Difference) -> bool:
     is refused."""
     run = planned(trial, difference.call)
     if difference.output < 0:
-        return is_named(run.others, difference)
+        after = {getattr(getattr(n.target, "_schema", None), "name", "") for n in run.after}
+        return is_named(after, difference)
     return output_of(trial, difference) in run.after
 
 
@@ -257,11 +258,19 @@ ELIMINATIONS = frozenset("linalg_ldl_factor_ex linalg_lu linalg_lu_factor_ex lin
 class Undefined(TorchDispatchMode):
     """Eager with other values where an operator defines none: a decomposition of a matrix with NaN
     or infinity, of one for which `info` says that it failed, or, by Gaussian elimination, of a
-    singular one; the order of rows with NaN."""
+    singular one; the order of rows with NaN; polynomials of NaN, whose result eager leaves
+    unwritten."""
+
+    def __init__(self, *, is_nan: bool) -> None:
+        super().__init__()
+        self.is_nan = is_nan
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **(kwargs or {}))
         name = getattr(func, "_schema", None) and func._schema.name.split("::")[1]
+        if name and "_polynomial_" in name and isinstance(args[0], torch.Tensor):
+            failed = args[0].isnan().expand(results.shape)
+            return torch.where(failed, torch.nan if self.is_nan else 0.5, results)
         if name not in DECOMPOSITIONS and name != "unique_dim":
             return results
         several = results if isinstance(results, tuple) else (results,)
@@ -271,14 +280,14 @@ class Undefined(TorchDispatchMode):
             failed |= torch.linalg.matrix_rank(args[0].double()) < min(args[0].shape[-2:])
         for result, returned in zip(several, func._schema.returns, strict=True):
             failed |= result > 0 if returned.name == "info" else False
-        others = [changed_where(failed, result) for result in several]
+        others = [changed_where(failed, result, self.is_nan) for result in several]
         return type(results)(others) if isinstance(results, tuple) else others[0]
 
 
-def changed_where(failed: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """Return a result with NaN, or other integers, for some matrices of the batch."""
+def changed_where(failed: torch.Tensor, result: torch.Tensor, is_nan: bool) -> torch.Tensor:
+    """Return a result with NaN, or other numbers, for some matrices of the batch."""
     here = failed.reshape(failed.shape + (1,) * (result.dim() - failed.dim()))
-    is_inexact = result.is_floating_point() or result.is_complex()
+    is_inexact = is_nan and (result.is_floating_point() or result.is_complex())
     other = torch.full_like(result, torch.nan) if is_inexact else -result - 1
     return torch.where(here, other, result)
 
@@ -288,10 +297,14 @@ def result_is_undefined(trial: Trial, difference: Difference) -> bool:
     if difference.wrong is None:
         return False
     call = trial.calls[difference.call]
-    with torch.no_grad(), Undefined():
-        other = ways.again(trial.graph, call)[difference.output]
-    wanted = call.wanted[difference.output]
-    return other.shape == wanted.shape and not judge.same(other, wanted)[difference.wrong].any()
+    wanted, same = call.wanted[difference.output], np.array(True)
+    for is_nan in (True, False):
+        with torch.no_grad(), Undefined(is_nan=is_nan):
+            other = ways.again(trial.graph, call)[difference.output]
+        if other.shape != wanted.shape:
+            return False
+        same = same & judge.same(other, wanted)
+    return not same[difference.wrong].any()
 
 
 def rewritten(trial: Trial, old: str, new: str) -> Trial | None:
@@ -310,7 +323,7 @@ def is_result_of(other: Trial | None, difference: Difference) -> bool:
     if other is None or difference.wrong is None:
         return False
     rooms = other.rooms[difference.call]
-    rooms.draw(rounding.DRAWS)
+    rooms.draw(rounding.MORE_DRAWS)
     wrong, _ = rooms.wrong(difference.output, difference.found)
     return not wrong.any()
 
@@ -335,7 +348,7 @@ def layout_is_lost(trial: Trial, difference: Difference) -> bool:
     nodes = [node.meta.get("val") for node in trial.edge.graph.nodes]
     if all(v.is_contiguous() for v in nodes if isinstance(v, torch.Tensor)):
         return False
-    if trial.flow == "xnnpack" and is_right_without_xnnpack(trial, difference.output):
+    if trial.flow == "xnnpack" and is_right_without_xnnpack(trial, difference):
         return True
     graph = trial.graph
     lines = [line + "".join(f"; {name} = {name}.contiguous()" for name in graphs.assigned(line))
@@ -360,13 +373,17 @@ def is_xnnpacks(trial: Trial, difference: Difference) -> bool:
         other = trial.wrong_here.get(at)
     if other is None or not judge.same(other, difference.found)[difference.wrong].all():
         return False
-    return is_right_without_xnnpack(trial, difference.output)
+    return is_right_without_xnnpack(trial, difference)
 
 
-def is_right_without_xnnpack(trial: Trial, output: int) -> bool:
-    """Return True if the program that has no delegate has eager's results."""
-    plain = programs.run_here(programs.made(trial.graph, "edge"), ["as written"])
-    return not any(d.output in (output, -1) for d in plain)
+def is_right_without_xnnpack(trial: Trial, difference: Difference) -> bool:
+    """Return True if the program that has no delegate has eager's results in these elements."""
+    at = difference.call, difference.output
+    return not any(
+        d.output < 0 or ((d.call, d.output) == at
+                         and (d.wrong is None or d.wrong[difference.wrong].any()))
+        for d in programs.run_here(programs.made(trial.graph, "edge"), ["as written"])
+    )  # fmt: skip
 
 
 SUBNORMAL = 128 * np.finfo(np.float32).tiny
@@ -380,7 +397,7 @@ def is_subnormal(trial: Trial, difference: Difference) -> bool:
     if at is None or wanted.dtype != np.float32 or difference.way == OFFICIAL:
         return False
     near = np.abs(difference.found[at] - wanted[at]) <= SUBNORMAL
-    return bool(near.all()) and is_right_without_xnnpack(trial, difference.output)
+    return bool(near.all()) and is_right_without_xnnpack(trial, difference)
 
 
 class Padded(TorchDispatchMode):
@@ -476,6 +493,30 @@ def applies(row: Cause, difference: Difference) -> bool:
 
 
 def cause(trial: Trial, difference: Difference) -> str:
+    """Return the name of the first row whose proof holds, for the program or for one of the calls
+    that the output needs; empty if there is none."""
+    return _cause(trial, difference) or _cause_alone(trial, difference)
+
+
+def _cause_alone(trial: Trial, difference: Difference) -> str:
+    """Return the cause in a program of the calls that the output needs, if it differs as well: a
+    proof in float64 needs operators that have this dtype."""
+    at = difference.call, difference.output
+    if at[1] < 0 or trial.graph.is_stateful or trial.calls[at[0]].changed:
+        return ""
+    alone = programs.made(graphs.for_output(trial.graph, at[1]), trial.flow)
+    if difference.way == OFFICIAL:
+        if trial.process is None:
+            return ""
+        alone.by_official = trial.process.run(alone.pte, alone.inputs)
+        found = programs.compared(alone, OFFICIAL, alone.by_official)
+    else:
+        found = programs.run_here(alone, [difference.way])
+    same = [d for d in found if (d.call, d.output) == (at[0], 0)]
+    return _cause(alone, same[0]) if same else ""
+
+
+def _cause(trial: Trial, difference: Difference) -> str:
     """Return the name of the first row whose proof holds; empty if there is none."""
     for row in filter(lambda row: applies(row, difference), CAUSES):
         try:

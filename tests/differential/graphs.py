@@ -12,7 +12,7 @@ import math
 import random
 import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import decomp_check
@@ -454,6 +454,18 @@ def unread(lines: list[str], names: list[str]) -> list[str]:
     """Return the values that no other line reads."""
     read = {name: sum(len(re.findall(rf"\b{name}\b", line)) for line in lines) for name in names}
     return [name for name in names if read[name] == 1]  # where it is assigned
+
+
+def for_output(graph: Graph, i: int) -> Graph:
+    """Return the graph of the calls that an output needs."""
+    needed, lines = {graph.outputs[i]}, []
+    for line in reversed(graph.lines):
+        if needed.intersection(assigned(line)):
+            needed.update(re.findall(r"\bv\d+(?:_\d+)?\b", line))
+            lines.insert(0, line)
+    text = "\n".join(lines)
+    constants = {n: v for n, v in graph.constants.items() if re.search(rf"\bself\.{n}\b", text)}
+    return replace(graph, lines=lines, constants=constants, outputs=[graph.outputs[i]])
 
 
 def without_call(graph: Graph, place: int) -> Graph | None:

@@ -146,3 +146,10 @@ def test_incomplete_gamma_functions_of_the_least_parameter() -> None:
     a, x = np.full(3, 5e-324), np.asarray([5e-324, 0.5, 8])
     assert run("aten::igamma.out", [a, x, Out((3,), "float64")])[0].tolist() == [1, 1, 1]
     assert run("aten::igammac.out", [a, x, Out((3,), "float64")])[0].tolist() == [0, 0, 0]
+
+
+def test_the_sign_of_zero() -> None:
+    """Bessel's J1 is odd."""
+    x = np.array([-0.0, 0.0], np.float32)
+    (found,) = run("aten::special_bessel_j1.out", [x, Out(x.shape)])
+    assert np.signbit(found).tolist() == [True, False]

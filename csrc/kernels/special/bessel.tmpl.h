@@ -72,7 +72,7 @@ static inline EC_C EC_FN(j1_of)(EC_C x) {
   if (a <= 5) y = RATIO(z, bessel1_rp, bessel1_rq) * a * (z - K(14.6819706421238932572)) *
         (z - K(49.2184563216946036703));
   else y = EC_FN(hankel)(a, true, false);
-  return x < 0 ? -y : y;
+  return signbit(x) ? -y : y;
 }
 
 static EC_C EC_FN(bessel_y)(EC_C x, bool first) {
