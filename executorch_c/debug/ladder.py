@@ -132,9 +132,9 @@ class _Climb:
         """Outputs of the quantised graph."""
         self.judge = Judge(Limits(None, None), equal_nan=True, check_dtype=False)
 
-    def noise(self, epsilon: float) -> list[Any] | None:
+    def noise(self, epsilon: float, count: int) -> list[Any] | None:
         """Return eager's outputs of runs with random rounding."""
-        runs = self.eager.noise(self.calls, epsilon)
+        runs = self.eager.noise(self.calls, epsilon, range(count))
         return None if runs is None else [run[-1] for run in runs]
 
     def outputs(self, module: Any) -> list[Any]:
