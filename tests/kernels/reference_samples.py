@@ -11,9 +11,9 @@ from samples_pointwise import Samples
 
 
 def of_one_element(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Yield operands of a sum of which the first has one element, and is broadcast, or has all."""
+    """Yield operands of a sum: the first has one element, which is broadcast, or more."""
     for alpha in (1,) if dtype == "bool" else (1, 2) if dtype[0] == "u" else (1, 2, -1):
-        for shape in ((), (1,), (1, 1), (3, 5)):
+        for shape in ((), (1,), (1, 1), (5,), (3, 5)):
             yield [array(rng, shape, dtype), array(rng, (3, 5), dtype), alpha]
 
 
