@@ -501,7 +501,14 @@ def applies(row: Cause, difference: Difference) -> bool:
 def cause(trial: Trial, difference: Difference) -> str:
     """Return the name of the first row whose proof holds, for the program or for one of the calls
     that the output needs; empty if there is none."""
-    return _cause(trial, difference) or _cause_alone(trial, difference)
+    found = _cause(trial, difference)
+    if found:
+        return found
+    try:
+        return _cause_alone(trial, difference)
+    except Exception as error:  # the exporter may reject the smaller graph
+        print(f"no smaller graph for seed {trial.graph.seed}: {error}", file=sys.stderr)
+        return ""
 
 
 def _cause_alone(trial: Trial, difference: Difference) -> str:
