@@ -515,9 +515,12 @@ def _cause_alone(trial: Trial, difference: Difference) -> str:
     """Return the cause in a program of the calls that the output needs, if it differs as well: a
     proof in float64 needs operators that have this dtype."""
     at = difference.call, difference.output
-    if at[1] < 0 or trial.graph.is_stateful or trial.calls[at[0]].changed:
+    if at[1] < 0 or trial.calls[at[0]].changed:
         return ""
-    alone = programs.made(graphs.for_output(trial.graph, at[1]), trial.flow)
+    graph = graphs.for_output(trial.graph, at[1])
+    if graph.is_stateful:
+        return ""
+    alone = programs.made(graph, trial.flow)
     if difference.way == OFFICIAL:
         if trial.process is None:
             return ""
