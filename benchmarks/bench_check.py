@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks import ROOT
+from benchmarks import ROOT, exports
 from benchmarks.common import CACHE, seconds
 from benchmarks.networks import NETWORKS, Made
 
@@ -79,16 +79,6 @@ def built(name: str, size: int) -> Made:
     return net.eval(), inputs
 
 
-def lowered(net: nn.Module, inputs: tuple[Any, ...]) -> bytes:
-    """Return the program of the flow "xnnpack"."""
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.exir import to_edge_transform_and_lower
-
-    exported = torch.export.export(net, inputs)
-    program = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
-    return bytes(program.to_executorch().buffer)
-
-
 # ---- the process of a tree -------------------------------------------------------------------
 
 
@@ -130,22 +120,22 @@ def child(name: str, size: str, made: str, calls: str, engines: str) -> None:
     path = CACHE / f"check_{name}_{size}.pte"
     if not path.exists():
         CACHE.mkdir(exist_ok=True)
-        path.write_bytes(lowered(net, inputs))
+        exports.write(path, exports.program(net, inputs, "fp32"))
     if made:
-        lowered(net, inputs)  # fills caches of torch
+        exports.program(net, inputs, "fp32")  # fills caches of torch
     found = []
     for _ in range(int(calls)):
         clock = Clock()
         if made:
-            lowered(net, inputs)
+            exports.program(net, inputs, "fp32")
         exporting, clock = clock(), Clock()
         kind = {} if made else {"program": path.read_bytes()}
         verdict = check_model(
             net, inputs, *(["xnnpack"] if made else []), **kind, **options
         ).verdict
         checked = clock()
-        found.append({key: checked[key] - made_too * exporting[key] for key in checked
-                      for made_too in [bool(made)]} | {"verdict": verdict})  # fmt: skip
+        beyond = {key: checked[key] - exporting[key] for key in checked}
+        found.append(beyond | {"verdict": verdict})
     print(json.dumps(found))
 
 
