@@ -19,13 +19,14 @@ static inline EC_T EC_FN(from_f32)(float x) {
 #endif
 }
 
+/* Eager's uint8 are the lowest bits of an int64, its uint16 those of an int32; float32 has no odd
+ * integers that large. */
 static inline EC_T EC_FN(from_f64)(double x) {
 #if EC_IS_FLOAT || EC_IS_COMPLEX || EC_IS_BOOL
   return EC_STORE((EC_C)x);
 #else
   if (sizeof(EC_T) == 8 && EC_LOWEST == 0) return (EC_T)ec_f64_to_u64(x);
-  if (sizeof(EC_T) == 8 || (sizeof(EC_T) == 4 && EC_LOWEST == 0)) return (EC_T)ec_f64_to_i64(x);
-  if (sizeof(EC_T) == 1 && EC_LOWEST == 0) return (EC_T)ec_f64_to_i64(x); /* as eager's uint8 */
+  if (sizeof(EC_T) == 8 || (sizeof(EC_T) != 2 && EC_LOWEST == 0)) return (EC_T)ec_f64_to_i64(x);
   return (EC_T)ec_f64_to_i32(x);
 #endif
 }

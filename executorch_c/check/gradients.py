@@ -76,8 +76,10 @@ class Slices:
         whole = len(self.sizes) == 1
         values, gradients = _rows(value.detach(), whole), _rows(gradient, whole)
         # without a tensor of the products, which takes most of the time
-        sums: Array = torch.linalg.vecdot(values, gradients).double().numpy()
-        if value.itemsize < 4 or not np.isfinite(sums).all():
+        sums: Array | None = None
+        if value.itemsize >= 4:
+            sums = torch.linalg.vecdot(values, gradients).double().numpy()
+        if sums is None or not np.isfinite(sums).all():
             rows = (values * gradients).nan_to_num(0.0, 0.0, 0.0)
             sums = rows.sum(1, dtype=torch.float64).numpy()
         self.is_touched |= sums != 0

@@ -1,5 +1,5 @@
-"""What a check leaves for the measurement of its power: cases that match, with the limits beyond
-which the judge finds wrong outputs."""
+"""Input of the power measurement: the matching cases of a check, with the limits beyond which the
+judge finds wrong outputs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW_RUNS = 2
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check leaves for the measurement of its power."""
+    """Results of a check that the power measurement reads."""
 
     cases: Sequence[tuple[CallSequence, CheckedCase, list[list[Any]]]]
     """The cases, their comparisons, and the outputs of the reference."""

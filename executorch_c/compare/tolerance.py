@@ -96,8 +96,8 @@ ERROR = 0.01
 CERTAIN = 2.0
 """Change of an output, in units of its limit, from which a check certainly finds it: the program's
 own rounding may take a limit off it, and the change is estimated."""
-LEAST_SNR_DB = 20.0
-"""Minimum signal-to-noise ratio of rounding alone for a conclusive verdict."""
+MOST_NOISE = 0.1
+"""Largest change of an output by rounding alone, relative to it, in a conclusive verdict."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def is_clear(actual: Array, expected: Array, first: Tolerance) -> bool:
     SAMPLES: further ones make the standard deviation smaller by at most the root of their share.
     False where noise decides: of integers, elements that are not finite in some sample, and noise
     near the largest of a conclusive verdict."""
-    if first.undecided is not None or first.rtol > 10 ** (-LEAST_SNR_DB / 20) / 2:
+    if first.undecided is not None or first.rtol > MOST_NOISE / 2:
         return False
     return not outside(actual, expected, first.scaled(math.sqrt(FIRST_SAMPLES / SAMPLES)))
 
@@ -536,7 +536,7 @@ def judge(
             spread = _spread(np.abs(widened(actual) - widened(expected)), tolerance.noise)
         if spread > RMS_LIMIT:
             return Judgement("differ", metrics, _too_far(tolerance, spread))
-        if tolerance.kind == "measured" and tolerance.rtol > 10 ** (-LEAST_SNR_DB / 20):
+        if tolerance.kind == "measured" and tolerance.rtol > MOST_NOISE:
             return Judgement("inconclusive", metrics, (
                 f"rounding alone changes the expected output by {tolerance.rtol:.0%}"
             ))  # fmt: skip

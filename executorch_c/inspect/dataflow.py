@@ -7,7 +7,7 @@ moved and overwritten.
 Two analyses over the instructions and their jumps. *Definite assignment*: a tensor is defined if it
 is an input, a constant or state, if an instruction has written it (a delegate: if its payload has
 the output), or if one has written the memory in the plan that contains it or that it contains:
-exporters omit the instructions of views. A read of state before it is written is no finding.
+exporters omit the instructions of views. Reading state before it is written is not reported.
 *Moves*: this runtime copies, the reference runtime lets both values have the source's memory, which
 the plan gives to other tensors.
 """

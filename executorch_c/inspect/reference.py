@@ -203,9 +203,10 @@ def _of_scalar(one: float) -> Iterator[str]:
         yield "above 1"
 
 
-def _is_broadcast(tensor: StructureValue, output: StructureValue) -> bool:
-    """Return True for one element that an output of several depends on."""
-    return set(tensor["shape"]) <= {1} and not set(output["shape"]) <= {1}
+def _is_broadcast(inputs: Sequence[StructureValue], outputs: Sequence[StructureValue]) -> bool:
+    """Return True if the first input has one element, and the first output several."""
+    first = [set(every[0]["shape"]) <= {1} for every in (inputs, outputs) if every]
+    return first == [True, False]
 
 
 def _of_all(inputs: Sequence[StructureValue], outputs: Sequence[StructureValue]) -> Iterator[str]:
@@ -214,9 +215,8 @@ def _of_all(inputs: Sequence[StructureValue], outputs: Sequence[StructureValue])
         yield "empty tensors"
     if any(not tensor["shape"] for tensor in inputs):
         yield "0-d tensors"
-    if inputs and outputs and _is_broadcast(inputs[0], outputs[0]):
-        if len({tensor["dtype"] for tensor in every}) == 1:
-            yield "one element is broadcast to others of its dtype"
+    if _is_broadcast(inputs, outputs) and len({tensor["dtype"] for tensor in every}) == 1:
+        yield "one element is broadcast to others of its dtype"
     if len({tensor["shape"] for tensor in inputs}) > 1:
         yield "tensors of different shapes"
     if len({tensor["dtype"] for tensor in inputs}) > 1:

@@ -49,8 +49,8 @@ def test_zero_points_at_a_tie_round_to_both_sides() -> None:
 
 @pytest.mark.parametrize("distance", [1e-3, -1e-3])
 def test_nothing_else_moves(distance: float) -> None:
-    """A thousandth of a step from a tie decides: the room is a few roundings, not that of integer
-    arithmetic (0.03 steps)."""
+    """Numbers a thousandth of a step away from a tie keep their rounding: the tolerance is a few
+    epsilons, not the 0.03 steps of integer arithmetic."""
     steps = torch.arange(10, 100).add(0.5 + distance)
     x = torch.cat([ENDS, steps[None]], 1)
     assert all(torch.equal(quantized(x, seed), quantized(x)) for seed in range(8))

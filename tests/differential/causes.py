@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import graphs
 import judge
 import numpy as np
+import programs
 import rounding
 import torch
 import variation
 import ways
 from executorch_c import inspect
-import graphs
-import programs
 from programs import OFFICIAL, Difference, Trial
 from rounding import Rooms
 from torch.utils import _pytree as pytree
@@ -79,7 +79,7 @@ class Planned(torch.fx.Interpreter):
         self.refused = ""
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        name = getattr(getattr(n.target, "_schema", None), "name", "")
+        name = name_of(n.target)
         try:
             result = super().run_node(n)
         except Exception:
@@ -110,6 +110,11 @@ class Planned(torch.fx.Interpreter):
         except Exception as error:
             return "not implemented for" in str(error) or "out of bounds" in str(error)
         return False
+
+
+def name_of(target: Any) -> str:
+    """Return the name of an operator, "aten::add"; empty for another function."""
+    return getattr(getattr(target, "_schema", None), "name", "")
 
 
 def is_planned(found: torch.Tensor, planned: torch.Tensor) -> bool:
@@ -156,8 +161,7 @@ def planned_otherwise(trial: Trial, difference: Difference) -> bool:
     is refused."""
     run = planned(trial, difference.call)
     if difference.output < 0:
-        after = {getattr(getattr(n.target, "_schema", None), "name", "") for n in run.after}
-        return is_named(after, difference)
+        return is_named({name_of(node.target) for node in run.after}, difference)
     return output_of(trial, difference) in run.after
 
 
@@ -267,8 +271,8 @@ class Undefined(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **(kwargs or {}))
-        name = getattr(func, "_schema", None) and func._schema.name.split("::")[1]
-        if name and "_polynomial_" in name and isinstance(args[0], torch.Tensor):
+        name = name_of(func).rpartition("::")[2]
+        if "_polynomial_" in name and isinstance(args[0], torch.Tensor):
             failed = args[0].isnan().expand(results.shape)
             return torch.where(failed, torch.nan if self.is_nan else 0.5, results)
         if name not in DECOMPOSITIONS and name != "unique_dim":
@@ -355,11 +359,18 @@ def layout_is_lost(trial: Trial, difference: Difference) -> bool:
              for line in graph.lines]  # fmt: skip
     inputs = [value.contiguous() for value in graph.inputs]
     other = programs.made(dataclasses.replace(graph, lines=lines, inputs=inputs), trial.flow)
-    if difference.way == OFFICIAL and trial.process is not None:
-        found = programs.compared(other, OFFICIAL, trial.process.run(other.pte, other.inputs))
-    else:
-        found = programs.run_here(other, [difference.way])
+    found = differences_of(other, difference.way, trial.process)
     return not any(d.output in (difference.output, -1) for d in found)
+
+
+def differences_of(trial: Trial, way: str, process: ways.Official | None) -> list[Difference]:
+    """Return the differences of one way. Raises ways.Failed without the official runtime, if that
+    is the way, and for a program that it does not run."""
+    if way != OFFICIAL:
+        return programs.run_here(trial, [way])
+    if process is None:
+        raise ways.Failed("the official runtime was not asked for")
+    return programs.compared(trial, OFFICIAL, process.run(trial.pte, trial.inputs))
 
 
 def is_xnnpacks(trial: Trial, difference: Difference) -> bool:
@@ -368,9 +379,8 @@ def is_xnnpacks(trial: Trial, difference: Difference) -> bool:
     if trial.flow != "xnnpack" or difference.wrong is None or not trial.by_official:
         return False
     at = difference.call, difference.output
-    other = trial.by_official[at[0]][at[1]]
-    if difference.way == OFFICIAL:
-        other = trial.wrong_here.get(at)
+    is_official = difference.way == OFFICIAL
+    other = trial.wrong_here.get(at) if is_official else trial.by_official[at[0]][at[1]]
     if other is None or not judge.same(other, difference.found)[difference.wrong].all():
         return False
     return is_right_without_xnnpack(trial, difference)
@@ -521,14 +531,9 @@ def _cause_alone(trial: Trial, difference: Difference) -> str:
     if graph.is_stateful:
         return ""
     alone = programs.made(graph, trial.flow)
-    if difference.way == OFFICIAL:
-        if trial.process is None:
-            return ""
-        alone.by_official = trial.process.run(alone.pte, alone.inputs)
-        found = programs.compared(alone, OFFICIAL, alone.by_official)
-    else:
-        found = programs.run_here(alone, [difference.way])
-    same = [d for d in found if (d.call, d.output) == (at[0], 0)]
+    alone.wrong_here = {(at[0], 0): trial.wrong_here[at]} if at in trial.wrong_here else {}
+    same = [d for d in differences_of(alone, difference.way, trial.process)
+            if (d.call, d.output) == (at[0], 0)]  # fmt: skip
     return _cause(alone, same[0]) if same else ""
 
 

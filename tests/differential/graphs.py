@@ -463,9 +463,14 @@ def for_output(graph: Graph, i: int) -> Graph:
         if needed.intersection(assigned(line)):
             needed.update(re.findall(r"\bv\d+(?:_\d+)?\b", line))
             lines.insert(0, line)
+    return with_lines(graph, lines, [graph.outputs[i]])
+
+
+def with_lines(graph: Graph, lines: list[str], outputs: list[str]) -> Graph:
+    """Return the graph of other lines, with the constants that they read."""
     text = "\n".join(lines)
     constants = {n: v for n, v in graph.constants.items() if re.search(rf"\bself\.{n}\b", text)}
-    return replace(graph, lines=lines, constants=constants, outputs=[graph.outputs[i]])
+    return replace(graph, lines=lines, constants=constants, outputs=outputs)
 
 
 def without_call(graph: Graph, place: int) -> Graph | None:
@@ -479,10 +484,7 @@ def without_call(graph: Graph, place: int) -> Graph | None:
             lines[i] = line
     if not lines:
         return None
-    text = "\n".join(lines.values())
-    constants = {n: v for n, v in graph.constants.items() if re.search(rf"\bself\.{n}\b", text)}
     names = [n for line in lines.values() for n in assigned(line)]
     kept = [n for n in graph.outputs if n in names or n[0] == "x"]
-    outputs = [*kept, *[n for n in unread(list(lines.values()), names) if n not in kept]]
-    return Graph(graph.seed, list(lines.values()), graph.inputs, constants, outputs, graph.kind,
-                 graph.is_dynamic, graph.operators)  # fmt: skip
+    left = list(lines.values())
+    return with_lines(graph, left, [*kept, *[n for n in unread(left, names) if n not in kept]])

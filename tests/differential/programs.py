@@ -111,8 +111,8 @@ def compared_output(trial: Trial, c: int, i: int, found: Any, wanted: Any) -> Di
     if judge.difference(found, wanted, judge.EXACT) is None:
         return None
     rooms = trial.rooms[c]
-    if not isinstance(found, np.ndarray) or (np.shape(found), found.dtype) != (
-        np.shape(wanted), getattr(wanted, "dtype", None)):  # fmt: skip
+    if not (isinstance(found, np.ndarray) and isinstance(wanted, np.ndarray)
+            and (found.shape, found.dtype) == (wanted.shape, wanted.dtype)):  # fmt: skip
         rooms.draw(rounding.DRAWS)
         if rooms.has_shape(i, np.shape(found)):
             trial.undecided += int(np.size(found))

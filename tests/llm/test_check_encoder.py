@@ -97,7 +97,7 @@ def quantized(methods: set[str], wrong: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("methods", [{"encoder"}, {"encoder", "text_decoder"}], ids=len)
 def test_quantised_methods(methods: set[str]) -> None:
-    """Each method has the limit of its own module: a quantised encoder beside a float decoder has
+    """Limits follow from the module of each method: a quantised encoder beside a float decoder gets
     the limit of quantised models."""
     path = lower("speech", quantized(methods), XnnpackPartitioner(), get_n_layers=2)
     ways = {"cases": ["encoder", "steps", "context"]}

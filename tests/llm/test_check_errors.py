@@ -58,7 +58,8 @@ def fail_at_twelve(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_row_says_what_the_official_runtime_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a plan raises here: that it computes it, also wrongly, or fails, too."""
+    """The row of a plan that raises here names the official runtime's outcome: right, wrong or an
+    error."""
     path, name = small_llm.program(get_max_context_len=CONTEXT + 8), official.version()
     report = check(path, Decoder().eval(), cases=["context"], engines=None)
     row = report["context"]

@@ -118,14 +118,11 @@ static ec_status filtered_by_size(ec_call *c, size_t axes, ec_dtype_set dtypes, 
   return upsample_filtered(c, 3 + axes, &r, filter, false);
 }
 
-/* For equal sizes eager copies, in any dtype; an axis that keeps its size is copied, whatever its
- * factor. */
+/* For equal sizes eager copies, in any dtype. */
 static ec_status upsample_antialiased(ec_call *c, ec_filter filter) {
   ec_resize r = {0};
   EC_TRY(ec_resize_input(c, 5, 2, true, &r));
   EC_TRY(sizes_and_factors(c, 3, &r));
-  for (size_t i = 0; i < r.axes; i++)
-    if (axis_of(&r, i)->in == axis_of(&r, i)->out) axis_of(&r, i)->factor = 0;
   if (r.axis[3].in != r.axis[3].out || r.axis[4].in != r.axis[4].out) {
     EC_TRY(ec_call_check_dtype(c, 0, EC_SET_WIDE_UINT8));
     return upsample_filtered(c, 5, &r, filter, true);

@@ -29,14 +29,15 @@ static EC_T EC_FN(filtered)(EC_T x, ec_filter filter, bool antialias) {
 }
 
 /* Computes all positions within the reach of a filter stretched by the scale. Weights add up to
- * 1. An axis that keeps its size is copied: a weight of 0 would make NaN of infinity. */
+ * 1. An axis that keeps its size is copied, whatever its scale: a weight of 0 would make NaN of
+ * infinity. */
 static void EC_FN(wide_taps)(ec_axis *a, EC_T scale, EC_T reach, ec_filter filter) {
   const EC_T stretch = scale >= 1 ? 1 / scale : 1, support = scale >= 1 ? reach * scale : reach;
+  const bool is_kept = a->in == a->out;
   for (int64_t o = 0; o < a->out; o++) {
-    const EC_T center = scale * ((EC_T)o + (EC_T)0.5);
-    int64_t first = clamp_index((double)(center - support + (EC_T)0.5), a->in);
-    int64_t end = clamp_index((double)(center + support + (EC_T)0.5), a->in);
-    if (a->in == a->out) first = o, end = o + 1;
+    const EC_T center = (is_kept ? 1 : scale) * ((EC_T)o + (EC_T)0.5);
+    int64_t first = is_kept ? o : clamp_index((double)(center - support + (EC_T)0.5), a->in);
+    int64_t end = is_kept ? o + 1 : clamp_index((double)(center + support + (EC_T)0.5), a->in);
     int64_t n = ec_max_i64(0, ec_min_i64(end - first, a->width)), *at = a->at + o * a->width;
     a->counts[o] = n;
     double *w = a->weights + o * a->width;
