@@ -114,7 +114,7 @@ def _measured(index: int, ours: Array, theirs: Array, noise: Noise) -> Tolerance
     """Return the tolerance of an output by the reference's rounding noise: of a few runs, where
     more would not change the verdict."""
     epsilon = tolerance.epsilon_of(ours.dtype, theirs.dtype)
-    for count in (tolerance.FIRST_SAMPLES, tolerance.SAMPLES):
+    for count in (*tolerance.FIRST_SAMPLES, tolerance.SAMPLES):
         runs = noise(epsilon, count)
         if runs is None:
             break
@@ -122,7 +122,7 @@ def _measured(index: int, ours: Array, theirs: Array, noise: Noise) -> Tolerance
         if any(sample.shape != theirs.shape for sample in samples):
             break
         found = tolerance.measured(ours, theirs, samples)
-        if count == tolerance.SAMPLES or tolerance.is_clear(ours, theirs, found):
+        if count == tolerance.SAMPLES or tolerance.is_clear(ours, theirs, found, count):
             return found
     return tolerance.by_dtype(ours, theirs)
 

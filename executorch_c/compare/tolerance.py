@@ -58,8 +58,6 @@ error of ordinary networks."""
 
 SAMPLES = 4
 """Number of runs of the reference with random rounding."""
-FIRST_SAMPLES = 2
-"""Number of runs after which the others are left out, where they cannot change the verdict."""
 ELEMENT_LIMIT = 4.0
 """Limit of an element's error, in standard deviations of the measured noise (its own and that of
 its slice). Maximum over 1,440 correct outputs: 1.6."""
@@ -98,6 +96,9 @@ CERTAIN = 2.0
 own rounding may take a limit off it, and the change is estimated."""
 MOST_NOISE = 0.1
 """Largest change of an output by rounding alone, relative to it, in a conclusive verdict."""
+FIRST_SAMPLES = {1: (MOST_NOISE / 8, 64), 2: (MOST_NOISE / 2, 0)}
+"""Numbers of runs after which the others are left out, where they cannot change the verdict: of
+outputs with at most so much noise, relative to them, and at least so many elements."""
 
 
 @dataclass(frozen=True)
@@ -253,14 +254,14 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
     )  # fmt: skip
 
 
-def is_clear(actual: Array, expected: Array, first: Tolerance) -> bool:
-    """Return True if an output is within the tolerance of FIRST_SAMPLES, and stays so with all of
-    SAMPLES: further ones make the standard deviation smaller by at most the root of their share.
-    False where noise decides: of integers, elements that are not finite in some sample, and noise
-    near the largest of a conclusive verdict."""
-    if first.undecided is not None or first.rtol > MOST_NOISE / 2:
+def is_clear(actual: Array, expected: Array, first: Tolerance, count: int) -> bool:
+    """Return True if an output is within the tolerance of the first `count` samples, and stays so
+    with all: further ones make the standard deviation smaller by at most the root of their share.
+    False where noise decides: of integers, elements that are not finite in some sample."""
+    most, fewest = FIRST_SAMPLES[count]
+    if first.undecided is not None or first.rtol > most or expected.size < fewest:
         return False
-    return not outside(actual, expected, first.scaled(math.sqrt(FIRST_SAMPLES / SAMPLES)))
+    return not outside(actual, expected, first.scaled(math.sqrt(count / SAMPLES)))
 
 
 def _by_rms(expected: Array, most: float, rtol: float, atol: float) -> Tolerance:
