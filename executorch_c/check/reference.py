@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,17 @@ MOST_ALONE = 16
 together."""
 
 
+@dataclass(frozen=True)
+class _Known:
+    """A call that ran alone, from the model's own state."""
+
+    call: Call
+    outputs: list[Any]
+    names: list[str | None]
+    changed: tuple[str, ...]
+    """Names of the buffers that it changes."""
+
+
 class Eager:
     """A PyTorch model and the outputs of its calls, flat, as arrays and Python values. The first
     are the new values of inputs that it changes in place, as in an exported program."""
@@ -37,6 +49,7 @@ class Eager:
         """Buffers whose values after each call are outputs, too: the last ones."""
         self.completed: list[list[Any]] = []
         """Outputs of those of the last calls that did not raise."""
+        self._known: _Known | None = None
 
     def __call__(
         self, calls: Sequence[Call], mode: RandomRounding | None = None,
@@ -44,10 +57,15 @@ class Eager:
     ) -> list[list[Any]]:  # fmt: skip
         """Return the outputs of calls in a row; `mode` rounds at random, `replaced` are other
         weights, by the ids of those that they replace."""
+        return self._outputs(self.copies.fresh(replaced), calls, mode)
+
+    def _outputs(
+        self, module: Any, calls: Sequence[Call], mode: RandomRounding | None = None
+    ) -> list[list[Any]]:
+        """Return the outputs of calls in a row of a copy of the model."""
         import torch
         from torch.utils import _pytree
 
-        module = self.copies.fresh(replaced)
         outputs = self.completed = []
         with torch.no_grad():
             for call in calls:
@@ -83,10 +101,28 @@ class Eager:
 
         return samples(lambda mode: self(calls, mode), seeds, epsilon)
 
+    def first(self, call: Call) -> list[Any]:
+        """Return the outputs of a call, which runs now, and is `known` from then on."""
+        module = self.copies.fresh()
+        before = _buffers(module)
+        [outputs] = self._outputs(module, [call])
+        self._known = _Known(call, outputs, self.names, tuple(_changed(before, module)))
+        return outputs
+
+    def known(self, calls: Sequence[Call]) -> list[list[Any]]:
+        """Return the outputs of calls in a row; of a call that was the `first` one, those."""
+        known = self._known
+        if known is None or self.watched or len(calls) != 1 or calls[0] is not known.call:
+            return self(calls)
+        self.names, self.completed = known.names, [known.outputs]
+        return self.completed
+
     def changed_buffers(self, call: Call) -> list[str]:
         """Return the names of the buffers that a call changes."""
-        module = self.copies.fresh()
-        return list(_changes(module, call))
+        if self._known is None or self._known.call is not call:
+            self.first(call)
+        assert self._known is not None
+        return [*self._known.changed]
 
     def unread(self, calls: Sequence[Call], names: Sequence[str]) -> list[str]:
         """Return those of the buffers `names`, which calls change, whose changed elements no output
@@ -123,19 +159,30 @@ class Eager:
                     buffer.copy_(torch.where(changed[name], _other(buffer), buffer))
 
 
-def _changes(module: Any, call: Call, results: list[Any] | None = None) -> dict[str, Any]:
-    """Call a module, and return which elements of its buffers have changed, by name; those of a
-    buffer that it has replaced by another shape, or removed, are all. Its outputs, and inputs that
-    it may have changed, go to `results`."""
+def _changes(module: Any, call: Call, results: list[Any]) -> dict[str, Any]:
+    """Call a module, and return which elements of its buffers have changed, by name. Its outputs,
+    and inputs that it may have changed, go to `results`."""
     import torch
     from torch.utils import _pytree
 
-    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    before = _buffers(module)
     with torch.no_grad():
         args, kwargs = _pytree.tree_map(_cloned, call)
         tree = module(*args, **kwargs)
-    if results is not None:
-        results.append(_pytree.tree_map(_cloned, (tree, args, kwargs)))
+    results.append(_pytree.tree_map(_cloned, (tree, args, kwargs)))
+    return _changed(before, module)
+
+
+def _buffers(module: Any) -> dict[str, Any]:
+    """Return copies of the buffers of a module, by name."""
+    return {name: buffer.clone() for name, buffer in module.named_buffers()}
+
+
+def _changed(before: Mapping[str, Any], module: Any) -> dict[str, Any]:
+    """Return which elements of the buffers of a module differ from those before, by name; of a
+    buffer that it has replaced by another shape, or removed, all."""
+    import torch
+
     after, found = dict(module.named_buffers()), {}
     for name, value in before.items():
         new = after.get(name)
