@@ -31,6 +31,8 @@ BATCH_NORMS = {
     torch.ops.aten._native_batch_norm_legit_no_training.default: (*_NORM, "momentum", "eps"),
 }  # fmt: skip
 """Arguments of the operators whose running mean and variance have no gradient."""
+SPREAD = 0.5
+"""Range of the sizes of random signs."""
 FEW_ROWS = 4
 """Rows of a gradient that are looked at before all."""
 
@@ -44,13 +46,17 @@ class Slices:
     shape: tuple[int, ...]
     sizes: Array
     """Number of elements but zeros in each slice."""
-    squares: list[Array] = field(default_factory=list)
-    """Squared change by an error of 1 %, in units of the limit, in each pass: its sum over all
-    elements of the outputs,"""
-    means: list[Array] = field(default_factory=list)
-    """and its mean."""
-    where: list[int] = field(default_factory=list)
-    """Number of the case of each pass."""
+    means: Array = field(default_factory=lambda: np.zeros(1))
+    """Squared change by an error of 1 %, in units of the limit: the mean over all elements of the
+    outputs, summed over the passes,"""
+    passes: Array = field(default_factory=lambda: np.zeros(1, int))
+    """the number of passes in which it is not 0,"""
+    best: Array = field(default_factory=lambda: np.zeros(1))
+    """the largest sum over all elements in a pass,"""
+    where: Array = field(default_factory=lambda: np.zeros(1, int))
+    """and the number of the case of that pass."""
+    is_sampled: bool = False
+    """True after a pass."""
     is_touched: Array = field(default_factory=lambda: np.zeros(1, bool))
     """Slices with a gradient in some pass."""
     is_found: Array = field(default_factory=lambda: np.zeros(1, bool))
@@ -67,8 +73,10 @@ class Slices:
         rows, columns = _rows(found, whole).sum(1).numpy(), np.zeros(0, int)
         if value.ndim > 1 and value.shape[1] > 1 and value.numel() and not whole:
             columns = _columns(found).sum((0, 2)).numpy()
-        return cls(leaf, tuple(value.shape), rows, is_touched=np.zeros(len(rows), bool),
-                   is_found=np.zeros(len(rows), bool), columns=columns,
+        count = len(rows)
+        return cls(leaf, tuple(value.shape), rows, np.zeros(count), np.zeros(count, int),
+                   np.zeros(count), np.zeros(count, int), is_touched=np.zeros(count, bool),
+                   is_found=np.zeros(count, bool), columns=columns,
                    is_column_touched=np.zeros(len(columns), bool))  # fmt: skip
 
     def see(self, value: Any, gradient: Any, scale: float) -> Array:
@@ -85,7 +93,7 @@ class Slices:
         self.is_touched |= sums != 0
         unsure = np.flatnonzero(~self.is_touched)
         if len(unsure):
-            products = values[unsure] * gradients[unsure]
+            products = (values[unsure] * gradients[unsure]).nan_to_num()  # of NaN, nothing is known
             self.is_touched[unsure] = (products != 0).any(1).numpy()
         self._see_columns(gradient)
         return sums * (ERROR * scale)
@@ -95,8 +103,18 @@ class Slices:
         for count in (FEW_ROWS, len(self.sizes)):  # a few show most columns
             left = np.flatnonzero(~self.is_column_touched)
             if len(left):
-                is_touched = (_columns(gradient[:count])[:, left] != 0).any(2).any(0)
+                some = _columns(gradient[:count])[:, left].nan_to_num()
+                is_touched = (some != 0).any(2).any(0)
                 self.is_column_touched[left] = is_touched.numpy()
+
+    def add(self, changes: Array, count: int, number: int) -> None:
+        """Record the change by each slice in one pass, through the case of a number; the outputs
+        have `count` elements."""
+        self.is_sampled, squares = True, changes**2
+        self.means += squares / count
+        self.passes += squares > 0
+        is_better = squares > self.best
+        self.best[is_better], self.where[is_better] = squares[is_better], number
 
     @property
     def untested(self) -> Array:
@@ -123,15 +141,20 @@ class Slices:
 
     @property
     def changes(self) -> Array:
-        """RMS change of the outputs by each slice, in units of the limit."""
-        found: Array = np.sqrt(np.mean(self.means, 0)) if self.means else np.zeros(len(self.sizes))
+        """RMS change of the outputs by each slice, in units of the limit, over the passes in which
+        it changes them."""
+        found: Array = np.sqrt(self.means / np.maximum(self.passes, 1))
         return found
+
+    @property
+    def is_left(self) -> bool:
+        """True if some slices are not found yet."""
+        return bool((~self.is_found & (self.sizes > 0)).any())
 
     def decide(self) -> Array:
         """Mark the slices that are certainly found, and return those that may be."""
         self.is_found |= self.changes >= tolerance.CERTAIN
-        whole = np.sum(self.squares, 0) if self.squares else np.zeros(len(self.sizes))
-        found: Array = self.is_touched & ~self.is_found & (whole >= 1)
+        found: Array = self.is_touched & ~self.is_found & (self.best >= 1)
         return found
 
     def row(self, name: str) -> TestedWeight:
@@ -140,7 +163,7 @@ class Slices:
         known = self.is_measured
         return TestedWeight(
             name, self.shape, self.share if known else None,
-            float(np.median(some)) if known and self.means and len(some) else None,
+            float(np.median(some)) if known and self.is_sampled and len(some) else None,
         )  # fmt: skip
 
     @property
@@ -253,7 +276,7 @@ class Differentiable:
         self, number: int, case: CallSequence, limits: Sequence[Sequence[Any]], seed: int
     ) -> bool:
         """Run one backward pass through the case of a number, and record the squared changes by
-        each slice; False if no output has a gradient."""
+        each slice; False if no output has a gradient, or some gradient is no finite number."""
         outputs, given = self.outputs(case)
         ends, cotangents = _cotangents(outputs, limits, torch.Generator().manual_seed(seed))
         if not ends:
@@ -274,10 +297,8 @@ class Differentiable:
             changes[id(one)] = changes.get(id(one), np.zeros(len(one.sizes))) + change
         for one in (*self.weights.values(), *self.inputs.values()):
             if id(one) in changes:
-                one.squares.append(changes[id(one)] ** 2)
-                one.means.append(changes[id(one)] ** 2 / count)
-                one.where.append(number)
-        return True
+                one.add(changes[id(one)], count, number)
+        return all(bool(one.sum().isfinite()) for one in gradients if one is not None)
 
 
 def _cotangents(
@@ -296,8 +317,11 @@ def _cotangents(
 
 
 def _signs(value: Any, rule: Tolerance | float, generator: Any) -> Any:
-    """Return random signs in units of the limits; 0 where an element has none."""
+    """Return random signs in units of the limits, times a number around 1: equal elements, as of
+    equal rows, do not cancel. 0 where an element has no limit."""
     signs = torch.randint(0, 2, value.shape, generator=generator).double() * 2 - 1
+    signs *= 1 + SPREAD * torch.rand(value.shape, generator=generator, dtype=torch.float64)
+    signs /= (1 + SPREAD + SPREAD**2 / 3) ** 0.5  # of mean square 1
     units = rule.units() if isinstance(rule, Tolerance) else rule
     limits = torch.from_numpy(np.array(np.broadcast_to(units, tuple(value.shape)), np.float64))
     usable = limits.isfinite() & (limits > 0) & value.detach().isfinite()

@@ -24,7 +24,7 @@ from executorch_c.check.constants import constants_of, other
 from executorch_c.check.gradients import Differentiable, Slices
 from executorch_c.check.judged import Checked, Judged, in_turn, limits_of_graph, with_ties
 from executorch_c.check.power import Power
-from executorch_c.check.trials import MOST_CASES, WHOLE, Trials
+from executorch_c.check.trials import WHOLE, Trials
 
 if TYPE_CHECKING:
     from executorch_c.check.quantized import Sides
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 4096
 """Maximum number of runs of the reference."""
+MOST_CASES = 16
+"""Number of cases in which parts are tried one by one; in the others, all together."""
 FOR_COLUMNS = 0.25
 """Share of the time that is left for slices of the second axis."""
 FEW_CASES = 4
@@ -65,6 +67,7 @@ class Perturbing:
         self._run_rows()
         self.end = last
         self._run_columns()
+        self._run_further()
 
     def _run_rows(self) -> None:
         """Decide about slices of the first axis: all of a constant first, the largest ones before
@@ -92,12 +95,48 @@ class Perturbing:
         while parts and not self.is_over:
             name, part = parts.pop(0)
             one = self.weights[name]
-            mask = np.zeros((len(one.sizes), len(one.columns)), bool)
-            mask[:, part] = True
-            if not self._is_read(name, mask):
+            if not self._is_read(name, _only(one, part, axis=1)):
                 one.is_column_touched[part] = False
             elif len(part) > 1:
                 parts += [(name, half) for half in np.array_split(part, 2)]
+
+    def _run_further(self) -> None:
+        """Decide about what changes no output of the first cases in each of the others: all of it
+        together, then each constant, then its parts."""
+        for number in self.trials.numbers[MOST_CASES:]:
+            places = {name: one.untested_places for name, one in self.weights.items()
+                      if one.is_measured and one.untested_places.any()}  # fmt: skip
+            if not places:
+                return
+            for name in self.trials.read(number, places, lambda: self.is_over, other):
+                self._find(number, name)
+
+    def _find(self, number: int, name: str) -> None:
+        """Mark the parts of a constant that are read in a case, and no other before: halves of what
+        is read; all of a half when no further run is to start."""
+        one = self.weights[name]
+        if one.is_untested:
+            one.is_column_touched[:] = True  # nothing is known of them
+        parts = [(1, np.flatnonzero(one.untested_columns)), (0, np.flatnonzero(one.untested))]
+        while parts:
+            axis, part = parts.pop()
+            mask = _only(one, part, axis)
+            if not len(part) or not self.trials.is_read(number, {name: mask}, other):
+                continue
+            if len(part) > 1 and not self.is_over:
+                parts += [(axis, half) for half in np.array_split(part, 2)]
+            elif axis:
+                one.is_column_touched[part] = True
+            else:
+                one.is_touched[part] = True
+                one.is_found[part] = len(part) == 1 and self._is_found(number, name, mask)
+
+    def _is_found(self, number: int, name: str, mask: Array) -> bool:
+        """Return True if an error of 1 % in a slice is found in a case."""
+        try:
+            return self.trials.effect(number, {name: mask})[1]
+        except Exception:  # an index out of range, for example
+            return False
 
     def _likely_columns(self, name: str, one: Slices) -> Array:
         """Return the slices of the second axis of a constant that may be untested."""
@@ -157,18 +196,15 @@ class Perturbing:
         return touched, False
 
     def _is_read(self, name: str, mask: Array) -> bool:
-        """Return whether other numbers in a part change an output of any case."""
-        try:
-            return not all(self.trials.is_idle(number, {name: mask}, change=other)
-                           for number in self.trials.numbers)  # fmt: skip
-        except Exception:
-            return True
+        """Return whether other numbers in a part change an output of the first cases."""
+        return any(self.trials.is_read(number, {name: mask}, other)
+                   for number in self.trials.numbers[:MOST_CASES])  # fmt: skip
 
 
-def _only(one: Slices, part: Array) -> Array:
-    """Return a mask of some slices."""
-    found = np.zeros(len(one.sizes), bool)
-    found[part] = True
+def _only(one: Slices, part: Array, axis: int = 0) -> Array:
+    """Return a mask of some slices of the first axis, or of the second one."""
+    found = np.zeros((len(one.sizes), len(one.columns))[: axis + 1], bool)
+    found[..., part] = True
     return found
 
 

@@ -143,7 +143,7 @@ class Check:
         except Exception as error:
             if (simpler := self._simpler(case)) is not None:
                 return self._run(simpler)
-            if case.kind not in ("edge", "random"):
+            if case.kind not in ("edge", "random", "search"):
                 raise
             why = f"eager raises {type(error).__name__}: {first_line(error)}"
             return CheckedCase(case.kind, case.about, inputs, None, skipped=why)

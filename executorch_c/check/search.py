@@ -195,8 +195,9 @@ class Search:
         return self._finite
 
     def cases(self, say: Callable[[str], None]) -> Iterator[CheckedCase]:
-        """Yield cases until the time is over or one does not match: those that reach something new,
-        a few of which are kept, and one that differs."""
+        """Yield cases until the time is over or one does not match: the first few that reach
+        something new, and one that differs. All that are compared count for the power of the check.
+        """
         kept = 0
         for name, call in self._candidates():
             if time.monotonic() > self.end:
@@ -206,16 +207,16 @@ class Search:
             new = self._is_new(call)
             if new is None or not (new or self.tried % WITHOUT_NEWS == 0):
                 continue
-            if new:
-                self.news += 1
-                self.calls = [*self.calls[-31:], call]
             case = self.check.run(CallSequence("search", name, (call,)))
             if not case.ok:
                 yield case
                 return
-            if new and kept < MAX_KEPT and case.skipped is None:
-                kept += 1
-                yield case
+            if new and case.skipped is None:
+                self.news += 1
+                self.calls = [*self.calls[-31:], call]
+                if kept < MAX_KEPT:
+                    kept += 1
+                    yield case
 
     def note(self) -> str:
         """Return a sentence about what was tried."""

@@ -14,7 +14,7 @@ gradients, and are measured by such trials alone (`perturbing.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 
 import numpy as np
@@ -31,9 +31,12 @@ from executorch_c.check.reference import Eager
 from executorch_c.check.trials import Trials, equal
 
 PASSES = 4
-"""Number of backward passes, over the first cases of each kind."""
+"""Least number of backward passes, over the first cases of each kind: the other cases have one each
+if there is time and something left to find."""
 SHARE = 0.2
 """Share of a check's processor time after which no further pass or trial starts,"""
+FOR_PASSES = 0.5
+"""Share of that time for more than the first passes."""
 SECONDS = 1.0
 """and the least time: the thread's, which other load on the machine does not change."""
 MOST_TRIALS = 8
@@ -49,7 +52,7 @@ class Measurement:
         """`seconds` of the thread limit the passes and trials; two passes run in any case."""
         self.eager, self.cases, self.frozen = eager, in_turn(cases), frozen
         self.trials = Trials(eager, self.cases, tensors_of(eager.model))
-        self.end = time.thread_time() + seconds
+        self.start, self.seconds = time.thread_time(), seconds
         self.sampled: set[int] = set()
         self.model = self._started()
 
@@ -67,17 +70,13 @@ class Measurement:
             break
         return model
 
-    @property
-    def is_late(self) -> bool:
-        """True if the time is up."""
-        return time.thread_time() > self.end
+    def is_late(self, share: float = 1.0) -> bool:
+        """Return True if a share of the time is up."""
+        return time.thread_time() > self.start + share * self.seconds
 
     def run(self) -> None:
         """Decide about all weights."""
-        for turn in range(1, PASSES):
-            if not self.sampled or (turn > 1 and self.is_late):
-                break
-            self._sample(turn % len(self.cases), turn)
+        self._sample_all()
         self._try_undecided()
         self._try_untouched()
         self._decided()
@@ -89,7 +88,7 @@ class Measurement:
         names = [name for name, one in self.trials.constants.items()
                  if not (one.tensor.is_floating_point() or one.tensor.is_complex())
                  and name not in self.frozen and not name.endswith(UNUSED)]  # fmt: skip
-        return Perturbing(self.trials, names, self.end)
+        return Perturbing(self.trials, names, self.start + self.seconds)
 
     @property
     def weights(self) -> dict[str, Slices]:
@@ -97,10 +96,30 @@ class Measurement:
         known = self.model.weights | self.integers.weights
         return {name: known[name] for name in self.trials.constants if name in known}
 
+    def _sample_all(self) -> None:
+        """Sample all cases, the first ones before others, while something is left to find: more
+        cases find no less."""
+        for turn in range(1, max(PASSES, len(self.cases))):
+            if not self.sampled or (turn > 1 and self.is_late()):
+                return
+            if turn == PASSES:
+                self._try_undecided()
+            if turn >= PASSES:
+                self._decided()
+                if self.is_late(FOR_PASSES) or not self._is_left():
+                    return
+            self._sample(turn % len(self.cases), turn)
+
+    def _is_left(self) -> bool:
+        """Return True if some weight or input is not found yet."""
+        return any(one.is_left for one in (*self.model.weights.values(),
+                                           *self.model.inputs.values()))  # fmt: skip
+
     def _sample(self, number: int, seed: int) -> None:
+        """Run a backward pass through a case: it is sampled if all gradients are known."""
         one = self.cases[number]
-        self.model.sample(number, one.case, one.limits, seed)
-        self.sampled.add(number)
+        if self.model.sample(number, one.case, one.limits, seed):
+            self.sampled.add(number)
 
     def _untouched(self) -> tuple[dict[str, Array], list[int]]:
         """Return the slices of weights, and the inputs, that have no gradient in any pass."""
@@ -109,9 +128,11 @@ class Measurement:
         return weights, [i for i, one in self.model.inputs.items() if one.untested.any()]
 
     def _try_untouched(self) -> None:
-        """Change what has no gradient in every case: it changes no output, or else it is tried one
-        by one, or sampled, in a case where it changes one."""
+        """Change what has no gradient in every other case: it changes no output, or else the case
+        is sampled. What changes an output without a gradient is tried one by one in these cases.
+        """
         weights, inputs = self._untouched()
+        lost = list[int]()
         for number in self.trials.numbers:
             if not weights and not inputs:
                 return
@@ -124,42 +145,38 @@ class Measurement:
                 weights, inputs = self._untouched()
                 if self.trials.is_idle(number, weights, inputs):
                     continue
-            self._try_each(weights)
-            self._try_inputs(number, inputs)
-            return
+            lost.append(number)
+        if lost:
+            self._try_each(weights, lost)
+            self._try_inputs(lost[0], inputs)
 
-    def _try_each(self, weights: Mapping[str, Array]) -> None:
-        """Decide about each of some weights whose gradients are lost; of columns, nothing is known
-        then."""
-        for one in self.model.weights.values():
-            one.is_column_touched[:] = True
-        weights = {name: mask for name in weights
-                   if (mask := self.model.weights[name].untested).any()}  # fmt: skip
+    def _try_each(self, weights: Mapping[str, Array], numbers: Sequence[int]) -> None:
+        """Decide about each of some weights whose gradients are lost in some cases; of columns,
+        nothing is known then."""
+        read = set[str]()
+        for number in numbers:
+            left = {name: mask for name, mask in weights.items() if name not in read}
+            read.update(self.trials.read(number, left, self.is_late))
+        masks = {name: self.model.weights[name].untested for name in read}
         sizes = {name: int(self.model.weights[name].sizes[mask].sum())
-                 for name, mask in weights.items()}  # fmt: skip
-        is_idle = cache(lambda number: self.trials.is_idle(number, weights))
+                 for name, mask in masks.items()}  # fmt: skip
         for turn, name in enumerate(sorted(sizes, key=lambda one: -sizes[one])):
             one = self.model.weights[name]
-            if turn >= MOST_TRIALS or (turn and self.is_late):
+            one.is_column_touched[:] = True
+            if turn >= MOST_TRIALS or (turn and self.is_late()):
                 one.is_measured = not one.is_untested
-                one.is_touched |= weights[name]  # nothing is known: not found
-            else:
-                self._try_slices(name, weights[name], is_idle)
+                one.is_touched |= masks[name]  # nothing is known: not found
+            elif masks[name].any():
+                self._try_slices(name, masks[name], numbers)
 
-    def _try_slices(self, name: str, mask: Array, is_idle: Callable[[int], bool]) -> None:
-        """Decide about slices of a weight by trials of a few, in the cases where all of them
-        together are found; the others are like the nearest. Slices that change nothing together are
-        untested.
-
-        Args:
-            is_idle: Returns True for the number of a case that no untouched weight changes.
-        """
-        one, numbers = self.model.weights[name], self.trials.numbers
+    def _try_slices(self, name: str, mask: Array, numbers: Sequence[int]) -> None:
+        """Decide about slices of a weight by trials of a few, in those of some cases where all of
+        them together are found; the others are like the nearest. Slices that change nothing
+        together are untested."""
+        one = self.model.weights[name]
 
         @cache
         def together(number: int) -> tuple[bool, bool]:
-            if is_idle(number):
-                return False, False
             return self.trials.effect(number, {name: mask}, change=alternately)
 
         if not any(together(number)[0] for number in numbers):
@@ -167,7 +184,7 @@ class Measurement:
         one.is_touched |= mask  # of most slices, nothing is known
         slices = np.flatnonzero(mask)
         for turn, part in enumerate(np.array_split(slices, min(len(slices), MOST_TRIALS))):
-            if turn and self.is_late:
+            if turn and self.is_late():
                 return
             middle = part[len(part) // 2]
             wrong = {name: np.arange(len(mask)) == middle}
@@ -199,15 +216,14 @@ class Measurement:
         sizes = {name: int(self.model.weights[name].sizes[mask].sum())
                  for name, mask in left.items() if mask.any()}  # fmt: skip
         for name in sorted(sizes, key=lambda one: -sizes[one])[:MOST_TRIALS]:
-            if self.is_late:
+            if self.is_late():
                 return
             one, mask = self.model.weights[name], left[name]
-            whole = np.sum(one.squares, 0)
-            order = np.flatnonzero(mask)[np.argsort(whole[mask])]
+            order = np.flatnonzero(mask)[np.argsort(one.best[mask])]
             middle = order[len(order) // 2]
-            best = one.where[int(np.argmax([squares[middle] for squares in one.squares]))]
-            if self.trials.effect(best, {name: np.arange(len(mask)) == middle})[1]:
-                one.is_found |= mask & (whole >= whole[middle])
+            wrong = {name: np.arange(len(mask)) == middle}
+            if self.trials.effect(int(one.where[middle]), wrong)[1]:
+                one.is_found |= mask & (one.best >= one.best[middle])
 
     def zeros(self) -> Iterator[str]:
         """Yield the names of weights that are zeros and hide others: with ones in their place, the
@@ -216,7 +232,7 @@ class Measurement:
         weights = {name: mask for name, mask in weights.items()
                    if self.model.weights[name].is_untested}  # fmt: skip
         for name in untested.zeros(self.model.weights, weights) if weights else ():
-            if self.is_late:
+            if self.is_late():
                 return
             others = {one: mask for one, mask in weights.items() if one != name}
             runs = [self.trials.run(0, changes, (), name) for changes in (others, {})]

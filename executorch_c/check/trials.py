@@ -17,8 +17,6 @@ from executorch_c.check.reference import Eager
 from executorch_c.compare import tolerance
 from executorch_c.compare.tolerance import Tolerance
 
-MOST_CASES = 16
-"""Maximum number of cases in which something is changed."""
 Change = Callable[[Any, Array], Any]
 """Returns a tensor with changed slices: `wrong`, `alternately` or `other` of constants.py."""
 WHOLE = np.ones(1, bool)
@@ -36,8 +34,8 @@ class Trials:
 
     @property
     def numbers(self) -> range:
-        """The cases in which something is changed."""
-        return range(min(len(self.cases), MOST_CASES))
+        """The numbers of the cases."""
+        return range(len(self.cases))
 
     def run(
         self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = (),
@@ -108,6 +106,30 @@ class Trials:
         """Return True if changed weights and inputs change no output of a case."""
         found = self.run(number, weights, inputs, change=change)
         return equal(found, self.cases[number].expected)
+
+    def is_read(self, number: int, weights: Mapping[str, Array], change: Change = wrong) -> bool:
+        """Return True if changed weights change an output of a case."""
+        try:
+            return not self.is_idle(number, weights, change=change)
+        except Exception:  # an index out of range, for example: the number is read
+            return True
+
+    def read(
+        self, number: int, weights: Mapping[str, Array], is_late: Callable[[], bool],
+        change: Change = wrong,
+    ) -> Iterator[str]:  # fmt: skip
+        """Yield the names of the weights of which changed slices change an output of a case: found
+        in halves, or not told apart when it is late."""
+        groups = [list(weights)] if weights else []
+        while groups:
+            names = groups.pop()
+            if not self.is_read(number, {name: weights[name] for name in names}, change):
+                continue
+            if len(names) == 1 or is_late():
+                yield from names
+                continue
+            middle = len(names) // 2
+            groups += [names[middle:], names[:middle]]
 
     def idle_inputs(self, inputs: Iterable[int]) -> Iterator[int]:
         """Yield those of some inputs that change no output of any case, whatever their values."""

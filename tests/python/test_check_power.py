@@ -301,6 +301,14 @@ def test_columns_that_multiply_dead_channels_have_no_sentence() -> None:
     ]
 
 
+def test_equal_rows_do_not_cancel() -> None:
+    """Each channel has an output in each of two rows, whose random signs may be opposite."""
+    torch.manual_seed(0)
+    net, x = nn.Linear(6, 64).eval(), torch.randn(1, 6).expand(2, 6).contiguous()
+    found = check_model(net, x, n_random=0, engines=("here",), progress=False).power
+    assert found.share == 1.0 and not found.untested
+
+
 def test_a_branch_that_is_never_taken() -> None:
     """torch.cond runs without the mode that sees batch normalisation."""
     torch.manual_seed(0)

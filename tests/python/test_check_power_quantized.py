@@ -4,6 +4,7 @@ listed as untested matches with a fault in it, and what would be found differs."
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -20,6 +21,7 @@ from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
 from executorch.exir import to_edge_transform_and_lower
 from executorch_c.check import sensitivity
 from executorch_c.check.constants import Constant, constants_of, other, wrong
+from executorch_c.check.search import Search
 from executorch_c.testing import CheckResult, check_model
 from torch import Tensor, nn
 from torchao.quantization import quantize_
@@ -171,6 +173,40 @@ class Tables(nn.Module):
     def forward(self, x: Tensor, ids: Tensor, kind: Tensor) -> Tensor:
         shift = self.table[ids.clamp(0, 7)].float() + kind * 0
         return self.last(self.norm(x)) + shift
+
+
+class Chosen(nn.Module):
+    """A table of 40 rows, read by ids, and a layer for large ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.emb, self.first, self.last = nn.Embedding(40, 64), nn.Linear(64, 8), nn.Linear(64, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.emb(ids)
+        return torch.where((ids > 30)[..., None], self.last(x), self.first(x))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_all_cases_that_a_search_compares_count(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """Each of 36 calls reads another row; the last four another layer. The graph's first cases
+    are tried one by one, the others together."""
+    inputs = (torch.zeros(1, 4, dtype=torch.int64),)
+    module = SCHEMES[scheme](Chosen().eval(), inputs)
+
+    def candidates(_: Search) -> Iterator[tuple[str, Any]]:
+        yield from ((str(i), ((torch.full((1, 4), i),), {})) for i in range(1, 36))
+
+    monkeypatch.setattr(Search, "_candidates", candidates)
+    untested = [
+        check_model(module, inputs, program=lower(module, inputs), n_random=0, search=seconds,
+                    engines=("here",), progress=False).power.untested for seconds in (0, 1e6)
+    ]  # fmt: skip
+    assert "rows 1..39 of emb never read" in untested[0] and "last.* changes no" in str(untested[0])
+    assert "rows 36..39 of emb never read" in untested[1] and "last.*" not in str(untested[1])
 
 
 def test_integers_of_a_float_model() -> None:

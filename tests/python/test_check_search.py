@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-from executorch_c.check.search import SECONDS, seconds_of
+from executorch_c.check.cases import CallSequence
+from executorch_c.check.power import ranges
+from executorch_c.check.result import CheckedCase
+from executorch_c.check.run import Check
+from executorch_c.check.search import SECONDS, Search, seconds_of
 from executorch_c.check.watch import Reached, Watch, toward
-from executorch_c.testing import check_model
-from exports import Fn
+from executorch_c.testing import CheckResult, check_model
+from exports import Fn, export
 from torch import Tensor, nn
 
 import hidden
@@ -51,6 +57,26 @@ def test_the_search_has_a_limit_and_a_note() -> None:
         check_model(torch.tanh, x, search=-1)
 
 
+class Refusing(nn.Module):
+    """A model that has no export, and refuses large numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if float(x.abs().max()) > 20:
+            raise ValueError("too large")
+        return torch.tanh(x)
+
+
+def test_inputs_that_eager_refuses_end_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [torch.tensor([0.3, -1.0, 0.6]) * scale for scale in (1.0, 300.0, 2.0)]
+    program = export(Fn(torch.tanh), calls[0])
+    result = searched(monkeypatch, Refusing(), calls, program=program)
+    assert result.ok and [case.kind for case in result] == ["example", "search", "search"]
+    assert (
+        "search: 3 calls tried, 2 reached something new; without a guide: the model has no "
+        in str(result.notes)
+    )
+
+
 def test_gradients_lead_to_dead_units_experts_and_ids() -> None:
     torch.manual_seed(0)
     layer, table = nn.Linear(8, 4), nn.Embedding(30, 8)
@@ -79,3 +105,77 @@ def test_gradients_lead_to_dead_units_experts_and_ids() -> None:
                 before, after = (layer(x if function is floats else table(x))[:, 2].max()
                                  for x in (call, moved))  # fmt: skip
                 assert moved.dtype == call.dtype and after > before + 1
+
+
+# ---- power ------------------------------------------------------------------------------------
+
+
+class Rare(nn.Module):
+    """A table whose rows are indexed by numbers of the input, and experts for large ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Parameter(torch.randn(300, 6) + 2)
+        self.experts = nn.ModuleList(nn.Linear(6, 5) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        row = self.table[x[:, 0].abs().long().clamp(max=299)]
+        parts = torch.stack([one(row) for one in self.experts], 1)
+        return parts[torch.arange(len(x)), (x[:, 0] / 100).long().clamp(0, 2)]
+
+
+class Rooted(Rare):
+    """The same, plus a root of zero, whose gradient makes all gradients NaN."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        row = self.table[x[:, 0].abs().long().clamp(max=299)]
+        parts = torch.stack([one(row) for one in self.experts], 1)
+        root = (parts * 0).abs().sqrt().sum((1, 2))[:, None]
+        return parts[torch.arange(len(x)), (x[:, 0] / 100).long().clamp(0, 2)] + root
+
+
+def searched(
+    monkeypatch: pytest.MonkeyPatch, model: nn.Module, calls: list[Tensor], **options: Any
+) -> CheckResult:
+    """Return the check of a right program whose search has some calls, in whatever time."""
+
+    def candidates(self: Search) -> Iterator[tuple[str, Any]]:
+        yield from ((str(i), ((call,), {})) for i, call in enumerate(calls))
+
+    monkeypatch.setattr(Search, "_candidates", candidates)
+    return check_model(model, calls[0], n_random=0, search=1e6, engines=("here",), progress=False,
+                       **options)  # fmt: skip
+
+
+@pytest.mark.parametrize("expert", [1, 2])
+def test_all_cases_that_a_search_compares_count(
+    monkeypatch: pytest.MonkeyPatch, expert: int
+) -> None:
+    """Each of 80 calls reads a row. Most reach nothing that the search sees, so that every fourth
+    is compared, and not kept; the last reaches another expert."""
+    compared, run = set[int](), Check.run
+
+    def seen(self: Check, case: CallSequence) -> CheckedCase:
+        compared.add(int(case.calls[0][0][0][0, 0]))
+        return run(self, case)
+
+    monkeypatch.setattr(Check, "run", seen)
+    calls = [torch.tensor([[row + 0.5, 0.5]] * 2) for row in (*range(79), 100 * expert + 3)]
+    result = searched(monkeypatch, Rare().eval(), calls)
+    assert result.verdict == "match" and 20 < len(compared) < 60 and len(result.cases) < 10
+    never = sorted(set(range(300)) - compared)
+    assert result.power.untested[:2] == (
+        f"experts.{3 - expert}.* never routed",
+        f"rows {ranges(never)} of table change no output",
+    )
+    shares = {one.name: one.share for one in result.power.weights}
+    assert shares["table"] is not None and 0.9 <= shares["table"] * 300 / len(compared) < 1.001
+    assert [shares[f"experts.{i}.weight"] for i in range(3)] == [1.0, 2 - expert, expert - 1]
+
+
+def test_a_gradient_that_is_no_number_tests_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [torch.tensor([[row + 0.5, 0.5]] * 2) for row in (*range(24), 103)]
+    result = searched(monkeypatch, Rooted().eval(), calls)
+    assert result.verdict == "match"
+    assert result.power.untested[0] == "experts.2.* never routed"
