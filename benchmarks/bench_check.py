@@ -53,7 +53,7 @@ def bert(length: int) -> Made:
     net = BertModel(BertConfig(vocab_size=1000, hidden_size=256, intermediate_size=1024,
                                num_hidden_layers=12, num_attention_heads=4))  # fmt: skip
     ids = torch.randint(0, 1000, (1, length))
-    return Lambda(lambda x: net(x, return_dict=False)[0], net=net), (ids,)
+    return Lambda(lambda x, net: net(x, return_dict=False)[0], net=net), (ids,)
 
 
 SUBJECTS = (

@@ -3,6 +3,7 @@ runtime."""
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ import torch
 import variation
 import zoo
 from openers import Opener
-from torch import Tensor
-from zoo_models import MODELS
+from torch import Tensor, nn
+from zoo_models import MODELS, Lambda
 
 OFFICIAL_CANNOT = {
     "channels_last": "its batch norm rejects non-contiguous dim orders",
@@ -42,6 +43,15 @@ def each_model(test: Any) -> Any:
     """Run a test for each model in both flows; by default one row of five, of either flow."""
     rows = pytest.mark.parametrize(("name", "flow"), parameters())
     return pytest.mark.sweep(5)(rows(test))
+
+
+def test_a_copy_of_a_model_has_its_own_weights() -> None:
+    inner = nn.Linear(2, 2)
+    again = copy.deepcopy(Lambda(lambda x, inner: inner(x), inner=inner))
+    with torch.no_grad():
+        for one in again.parameters():
+            one.zero_()
+        assert not again(torch.ones(2)).any() and inner(torch.ones(2)).any()
 
 
 @each_model

@@ -83,7 +83,8 @@ def model(name: str, **options: Any) -> Callable[[Callable[..., Spec | Zoo]], An
 
 
 class Lambda(nn.Module):
-    """A module around a function of tensors."""
+    """A module around a function of tensors and submodules (those of a closure would stay the
+    original's in a copy)."""
 
     def __init__(self, function: Callable[..., Any], **submodules: nn.Module) -> None:
         super().__init__()
@@ -92,7 +93,7 @@ class Lambda(nn.Module):
             self.add_module(name, module)
 
     def forward(self, *args: Any) -> Any:
-        return self.function(*args)
+        return self.function(*args, *self.children())
 
 
 @model("mlp")
@@ -290,7 +291,9 @@ def vit() -> Spec:
     from transformers import ViTConfig, ViTModel
 
     net = ViTModel(ViTConfig(image_size=32, patch_size=8, **SIZES))
-    return Spec(Lambda(lambda x: net(x).pooler_output, net=net), [(torch.randn(2, 3, 32, 32),)])
+    return Spec(
+        Lambda(lambda x, net: net(x).pooler_output, net=net), [(torch.randn(2, 3, 32, 32),)]
+    )
 
 
 @model("bert")
@@ -299,7 +302,7 @@ def bert() -> Spec:
 
     net = BertModel(BertConfig(vocab_size=100, max_position_embeddings=32, **SIZES))
     mask = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
-    wrapped = Lambda(lambda x, m: tuple(net(x, m, return_dict=False)), net=net)
+    wrapped = Lambda(lambda x, m, net: tuple(net(x, m, return_dict=False)), net=net)
     return Spec(wrapped, [(tokens(2, 8), mask)])
 
 
@@ -309,7 +312,7 @@ def gpt2() -> Spec:
 
     config = GPT2Config(vocab_size=100, n_positions=32, n_embd=32, n_layer=2, n_head=4)
     net = GPT2LMHeadModel(config)
-    return Spec(Lambda(lambda x: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
+    return Spec(Lambda(lambda x, net: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
 
 
 @model("llama")
@@ -318,7 +321,7 @@ def llama() -> Spec:
 
     config = LlamaConfig(vocab_size=100, max_position_embeddings=32, num_key_value_heads=2, **SIZES)
     net = LlamaForCausalLM(config)
-    return Spec(Lambda(lambda x: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
+    return Spec(Lambda(lambda x, net: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
 
 
 @model("whisper_encoder")
@@ -331,7 +334,7 @@ def whisper_encoder() -> Spec:
         encoder_ffn_dim=64, max_source_positions=16,
     )  # fmt: skip
     net = WhisperEncoder(config)
-    wrapped = Lambda(lambda x: net(x).last_hidden_state, net=net)
+    wrapped = Lambda(lambda x, net: net(x).last_hidden_state, net=net)
     return Spec(wrapped, [(torch.randn(1, 8, 32),)])
 
 

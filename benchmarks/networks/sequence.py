@@ -25,7 +25,7 @@ def bert(length: int = 128) -> Made:
     net = BertModel(BertConfig(hidden_size=256, intermediate_size=1024, num_hidden_layers=4,
                                num_attention_heads=4))  # fmt: skip
     ids, mask = torch.randint(0, 30000, (1, length)), torch.ones(1, length, dtype=torch.int64)
-    return Lambda(lambda x, m: net(x, m, return_dict=False)[0], net=net), (ids, mask)
+    return Lambda(lambda x, m, net: net(x, m, return_dict=False)[0], net=net), (ids, mask)
 
 
 def gpt2(length: int) -> Made:
@@ -33,7 +33,7 @@ def gpt2(length: int) -> Made:
 
     net = GPT2LMHeadModel(GPT2Config(vocab_size=8192, n_positions=256, n_embd=256, n_layer=6,
                                      n_head=4))  # fmt: skip
-    wrapped = Lambda(lambda x: net(x, use_cache=False).logits, net=net)
+    wrapped = Lambda(lambda x, net: net(x, use_cache=False).logits, net=net)
     return wrapped, (torch.randint(0, 8192, (1, length)),)
 
 
@@ -44,7 +44,7 @@ def llama(length: int) -> Made:
         vocab_size=4096, hidden_size=288, intermediate_size=768, num_hidden_layers=6,
         num_attention_heads=6, num_key_value_heads=6, max_position_embeddings=256,
     ))  # fmt: skip
-    return Lambda(lambda x: net(x, use_cache=False).logits, net=net), (
+    return Lambda(lambda x, net: net(x, use_cache=False).logits, net=net), (
         torch.randint(0, 4096, (1, length)),
     )
 
@@ -54,7 +54,7 @@ def t5_encoder(length: int) -> Made:
 
     net = T5EncoderModel(T5Config(vocab_size=8192, d_model=256, d_kv=32, d_ff=1024, num_layers=4,
                                   num_heads=8))  # fmt: skip
-    return Lambda(lambda x: net(x).last_hidden_state, net=net), (
+    return Lambda(lambda x, net: net(x).last_hidden_state, net=net), (
         torch.randint(0, 8192, (1, length)),
     )
 
@@ -67,7 +67,7 @@ def whisper_encoder(frames: int) -> Made:
         d_model=256, encoder_layers=4, encoder_attention_heads=4, encoder_ffn_dim=1024,
         max_source_positions=frames // 2,
     ))  # fmt: skip
-    return Lambda(lambda x: net(x).last_hidden_state, net=net), (torch.randn(1, 80, frames),)
+    return Lambda(lambda x, net: net(x).last_hidden_state, net=net), (torch.randn(1, 80, frames),)
 
 
 def wav2vec2(samples: int) -> Made:
@@ -78,7 +78,7 @@ def wav2vec2(samples: int) -> Made:
         conv_dim=(256,) * 7, num_conv_pos_embeddings=64, num_conv_pos_embedding_groups=16,
     ))  # fmt: skip
     nn.utils.parametrize.remove_parametrizations(net.encoder.pos_conv_embed.conv, "weight")
-    return Lambda(lambda x: net(x).last_hidden_state, net=net), (torch.randn(1, samples),)
+    return Lambda(lambda x, net: net(x).last_hidden_state, net=net), (torch.randn(1, samples),)
 
 
 class ConformerBlock(nn.Module):
@@ -119,7 +119,7 @@ def conformer(frames: int) -> Made:
 
 def recurrent(cell: type[nn.LSTM] | type[nn.GRU], length: int = 16) -> Made:
     net = cell(32, 64, batch_first=True)
-    return Lambda(lambda x: net(x)[0], net=net), (torch.randn(1, length, 32),)
+    return Lambda(lambda x, net: net(x)[0], net=net), (torch.randn(1, length, 32),)
 
 
 def lstm(length: int) -> Made:

@@ -249,7 +249,7 @@ def convnext(size: int) -> Made:
     from transformers import ConvNextConfig, ConvNextModel
 
     net = ConvNextModel(ConvNextConfig(layer_scale_init_value=0.5))
-    return Lambda(lambda x: net(x).pooler_output, net=net), image(size)
+    return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 
 class Scale(nn.Module):
@@ -349,7 +349,7 @@ def mobilevit(size: int) -> Made:
         image_size=size, hidden_sizes=[64, 80, 96], neck_hidden_sizes=[16, 16, 24, 48, 64, 80, 320],
         expand_ratio=2.0,
     ))  # fmt: skip
-    return Lambda(lambda x: net(x).pooler_output, net=net), image(size)
+    return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 
 def deit_tiny(size: int = 224) -> Made:
@@ -357,14 +357,14 @@ def deit_tiny(size: int = 224) -> Made:
 
     net = ViTModel(ViTConfig(hidden_size=192, intermediate_size=768, num_hidden_layers=12,
                              num_attention_heads=3, image_size=size))  # fmt: skip
-    return Lambda(lambda x: net(x).pooler_output, net=net), image(size)
+    return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 
 def swin(size: int) -> Made:
     from transformers import SwinConfig, SwinModel
 
     net = SwinModel(SwinConfig(image_size=size, window_size=4 if size % 224 else 7))
-    return Lambda(lambda x: net(x).pooler_output, net=net), image(size)
+    return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 
 def mlp_mixer(size: int) -> Made:
