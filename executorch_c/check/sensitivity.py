@@ -171,29 +171,38 @@ class Measurement:
 
     def _try_slices(self, name: str, mask: Array, numbers: Sequence[int]) -> None:
         """Decide about slices of a weight by trials of a few, in those of some cases where all of
-        them together are found; the others are like the nearest. Slices that change nothing
-        together are untested."""
-        one = self.model.weights[name]
+        them together are found, and where the few together change an output; the others are like
+        the nearest. Slices that change nothing together are untested."""
+        one, slices = self.model.weights[name], np.flatnonzero(mask)
+        parts = np.array_split(slices, min(len(slices), MOST_TRIALS))
+        few = np.isin(np.arange(len(mask)), [part[len(part) // 2] for part in parts])
 
         @cache
         def together(number: int) -> tuple[bool, bool]:
             return self.trials.effect(number, {name: mask}, change=alternately)
 
+        @cache
+        def is_likely(number: int) -> bool:
+            if len(slices) < 2 * MOST_TRIALS:  # a norm may hide a factor of most slices
+                return together(number)[1]
+            return together(number)[1] and not self.trials.is_idle(number, {name: few})
+
         if not any(together(number)[0] for number in numbers):
             return
         one.is_touched |= mask  # of most slices, nothing is known
-        slices = np.flatnonzero(mask)
-        for turn, part in enumerate(np.array_split(slices, min(len(slices), MOST_TRIALS))):
+        for turn, part in enumerate(parts):
             if turn and self.is_late():
                 return
             middle = part[len(part) // 2]
             wrong = {name: np.arange(len(mask)) == middle}
             effects = [(False, False)]
             for number in numbers:
-                if not effects[-1][1] and together(number)[1]:
+                if not effects[-1][1] and is_likely(number):
                     effects.append(self.trials.effect(number, wrong))
             one.is_found[part] = effects[-1][1]
-            one.is_touched[middle] = len(effects) == 1 or any(changes for changes, _ in effects)
+            one.is_touched[middle] = any(changes for changes, _ in effects) or not any(
+                together(number)[1] for number in numbers
+            )
 
     def _try_inputs(self, number: int, inputs: Sequence[int]) -> None:
         """Decide about inputs whose gradients are lost, in one case."""
