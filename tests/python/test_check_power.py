@@ -16,6 +16,7 @@ pytest.importorskip("executorch")
 from executorch_c.check import sensitivity
 from executorch_c.check.cases import CallSequence
 from executorch_c.check.constants import other
+from executorch_c.check.gradients import Slices
 from executorch_c.check.judge import Judge
 from executorch_c.check.judged import Checked, Judged, limits_of, of_wrong_outputs
 from executorch_c.check.power import Power, percent, ranges
@@ -409,3 +410,31 @@ def test_numbers_as_text() -> None:
     assert [percent(x) for x in (0, 0.001, 0.974, 0.999, 1)] == [
         "0 %", "under 1 %", "97 %", "over 99 %", "100 %",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (4, 1), (4, 6), (4, 6, 2, 3)])
+@pytest.mark.parametrize("has_zeros", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_slices_have_the_number_of_elements_but_zeros(
+    shape: tuple[int, ...], has_zeros: bool, whole: bool
+) -> None:
+    value = torch.rand(shape, generator=torch.Generator().manual_seed(0)) + 0.5
+    if has_zeros:
+        value.view(-1)[::3] = 0
+    found, counted = Slices.of(value, whole=whole), (value != 0).numpy()
+    rows = counted.reshape(1 if whole or not shape else shape[0], -1).sum(1)
+    assert found.sizes.tolist() == rows.tolist()
+    has_columns = len(shape) > 1 and shape[1] > 1 and not whole
+    columns = counted.reshape(*shape[:2], -1).sum((0, 2)).tolist() if has_columns else []
+    assert found.columns.tolist() == columns
+
+
+def test_gradients_that_are_no_numbers_are_known_as_such() -> None:
+    value, gradient = torch.ones(3, 2), torch.ones(3, 2)
+    assert Slices.of(value).see(value, gradient, 1.0)[1]
+    gradient[1, 1] = torch.nan
+    for dtype in (torch.float32, torch.float16):
+        one = Slices.of(value)
+        changes, is_finite = one.see(value.to(dtype), gradient.to(dtype), 1.0)
+        assert not is_finite and np.isfinite(changes).all()
+        assert one.is_touched.all() and one.is_column_touched.all()
