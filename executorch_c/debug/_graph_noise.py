@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import attribute, call
-from executorch_c.debug._graphs.names import is_quantizer
+from executorch_c.debug._graphs.names import dequantizes, grid_of, is_quantizer, quantizes
 from executorch_c.debug._limits import limited
 
 if TYPE_CHECKING:
     from torch.fx import Node
 
     from executorch_c.debug._graphs.reference import Reference
+
+
+FEW = 256
+"""Elements of a value on a grid, at most, whose rounding the runs alone do not measure."""
+DRAWS = 32
+"""Values drawn for such a node."""
 
 
 class GraphNoise:
@@ -26,9 +35,15 @@ class GraphNoise:
         self, graph: Reference, arguments: Mapping[Node, Any], nodes: Sequence[Node]
     ) -> None:
         """The values of `nodes` are kept."""
+        from torch.fx import Node
+
         from executorch_c.check.noise import samples
 
-        self.graph, self.arguments, self.nodes = graph, arguments, set(nodes)
+        ends = [place for place in graph.outputs if isinstance(place, Node)]
+        self.before = {n: before for n in (*nodes, *ends) if (before := _unrounded(n)) is not None}
+        """Nodes that round to a grid, and those whose value they round."""
+        self.graph, self.arguments = graph, arguments
+        self.nodes = {*nodes, *self.before.values()}
         self.inputs = set(graph.inputs)
         self.quantizes = any(is_quantizer(node) for node in graph.nodes)
         self.runs: list[tuple[dict[Node, Array], list[Array | None]]] = (
@@ -38,7 +53,8 @@ class GraphNoise:
 
     def error(self, node: Node, actual: Array, eager: Array) -> ErrorSize:
         """Return the error of a node's value; elements outside of its noise are mismatched."""
-        rule = self._rule(actual, eager, [kept[node] for kept, _ in self.runs])
+        runs = [kept[node] for kept, _ in self.runs]
+        rule = self._rule(node, actual, eager, runs)
         if rule is None:
             return measure_size(actual, eager, mismatched=0)
         size = measure_size(actual, eager, mismatched=tolerance.outside(actual, eager, rule))
@@ -47,16 +63,35 @@ class GraphNoise:
     def outside_of_output(self, output: int, actual: Array, eager: Array) -> int:
         """Return the number of elements of an output that are outside of its noise."""
         runs = [found for _, ends in self.runs if (found := ends[output]) is not None]
-        rule = self._rule(actual, eager, runs)
+        rule = self._rule(self.graph.outputs[output], actual, eager, runs)
         return 0 if rule is None else tolerance.outside(actual, eager, rule)
 
-    def _rule(self, actual: Array, eager: Array, runs: Sequence[Array]) -> Tolerance | None:
-        """Return the tolerance of a value; None where the runs have another shape."""
+    def _rule(
+        self, node: object, actual: Array, eager: Array, runs: Sequence[Array]
+    ) -> Tolerance | None:
+        """Return the tolerance of a node's value; None where the runs have another shape."""
         if any(run.shape != eager.shape for run in runs):
             return None
-        by_steps = self.quantizes and eager.dtype.kind in "fV"
-        return (tolerance.of_steps(eager, runs) if by_steps
-                else tolerance.measured(actual, eager, runs))  # fmt: skip
+        if not self.quantizes or eager.dtype.kind not in "fV":
+            return tolerance.measured(actual, eager, runs)
+        return tolerance.of_steps(eager, [*runs, *self._drawn(node, eager.shape)])
+
+    def _drawn(self, node: Any, shape: tuple[int, ...]) -> Iterator[Array]:
+        """Yield values that a node of few elements may round to: the mean of the runs before
+        rounding with errors of theirs, drawn at random. Few runs do not show whether an element
+        next to a tie goes to its other side."""
+        before, grid = self.before.get(node), grid_of(node) if node in self.before else None
+        size = math.prod(shape)
+        if before is None or grid is None or not 0 < size <= FEW:
+            return
+        scale, zero, low, high = grid
+        values = np.stack([kept[before] for kept, _ in self.runs]).astype(np.float64)
+        mean, rng = values.mean(0), np.random.default_rng(0)
+        errors = ((values - mean) * math.sqrt(len(values) / max(len(values) - 1, 1))).ravel()
+        for _ in range(DRAWS):
+            drawn = mean + rng.choice(errors, mean.shape)
+            steps = np.clip(np.rint(drawn / scale) + zero, low, high) - zero
+            yield (steps * scale).reshape(shape)
 
     def _run(self, mode: Any) -> tuple[dict[Node, Array], list[Array | None]]:
         """Return the kept values and the outputs of a run that rounds by a mode."""
@@ -83,3 +118,11 @@ class GraphNoise:
                 with mode:
                     value = call(node, values.__getitem__)
                 yield node, value
+
+
+def _unrounded(node: Node) -> Node | None:
+    """Return the node whose value a dequantising node has after rounding; None for others."""
+    if node.op != "call_function" or not dequantizes(node):
+        return None
+    before = node.all_input_nodes[0]
+    return before.all_input_nodes[0] if quantizes(before) and before.all_input_nodes else None

@@ -290,3 +290,29 @@ def test_check_model_finds_a_wrong_operator() -> None:
         executorch_c.unregister_operator("cortex_m::quantized_linear.out")
     assert not result.ok
     assert check_model(model, (x,), flow="cortex-m").ok
+
+
+class Difference(torch.nn.Module):
+    """A difference of equal numbers, and a sum with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(12, 5)
+
+    def forward(self, x: Any) -> Any:
+        scores = self.head(x)
+        twice = torch.cat([scores, scores], -1)
+        return twice.amax(-1) - scores.amax(-1) + x[:, 0]
+
+
+def test_a_difference_is_a_sum_with_a_negative_factor() -> None:
+    """`explain` took the difference, a `quantized_add` of zeros, for the sum after it, and the sum
+    for its operand, from which it differs where it is clamped."""
+    torch.manual_seed(4)
+    inputs = [(torch.randn(8, 12),) for _ in range(4)]
+    result = check_model(Difference(), inputs[0], flow="cortex-m", real_inputs=inputs[1:])
+    assert result.ok, str(result)
+    for case in result.cases:
+        report = result.explain(case)
+        sums = [row for row in report.rows if row.name == "cortex_m::quantized_add.out"]
+        assert len(sums) == 2 and report.ok, str(report)

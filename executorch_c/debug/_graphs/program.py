@@ -73,9 +73,12 @@ class Step:
 
     @property
     def node_kinds(self) -> set[str | None]:
-        """All such kinds: a linear layer may be a product of matrices, or a convolution of TOSA."""
+        """All such kinds: a linear layer may be a product of matrices, or a convolution of TOSA; a
+        sum of integers may be a difference, whose second factor is negative (Cortex-M)."""
         if self.name == "CONV2D":
             return {self.node_kind, "linear", "bmm"}
+        if self.node_kind == "add" and self.quantized:
+            return {self.node_kind, "sub"}
         return {self.node_kind, "bmm"} if self.node_kind == "linear" else {self.node_kind}
 
     @property

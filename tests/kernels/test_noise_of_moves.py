@@ -1,0 +1,56 @@
+"""Operators that move or select numbers have no rounding noise: `check_model` would take it for
+room that a wrong program may use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from eager import called, to_torch
+from executorch_c.check import ties
+from executorch_c.check.noise import EXACT, RandomRounding
+from executorch_c.check.sums import TABLE
+from executorch_c.inspect.families import unsuffixed
+from rows import REFUSALS, pick, tables
+
+
+def floats(values: Any) -> list[np.ndarray]:
+    """Return the float32 arrays of a result."""
+    leaves = torch.utils._pytree.tree_leaves(values)
+    return [one.numpy() for one in leaves
+            if isinstance(one, torch.Tensor) and one.dtype == torch.float32]  # fmt: skip
+
+
+def run(name: str, args: list) -> list[np.ndarray]:
+    """Return the float results of eager."""
+    return floats(called(name, [to_torch(arg) for arg in args]))
+
+
+def moves() -> list[str]:
+    """Return the operators that move numbers, and have samples; those with ties have a test of
+    their own."""
+    names = EXACT - set(TABLE) - set(ties.OPERATORS) - {"empty"}
+    return [name for name in sorted(tables())
+            if name.startswith("aten::") and unsuffixed(name) in names]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", moves())
+@torch.no_grad()
+def test_moves_have_no_noise(name: str) -> None:
+    ran = 0
+    for args in pick(name, "float32"):
+        try:
+            found = run(name, args)
+        except REFUSALS:
+            continue
+        ran += 1
+        for seed in range(1, 3):
+            with RandomRounding(seed):
+                noisy = run(name, args)
+            for one, other in zip(found, noisy, strict=True):
+                np.testing.assert_array_equal(other, one)
+    assert ran
