@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
-from executorch_c import OutOfResourcesError
-from executorch_c._core import Method, Program
+from executorch_c._core import Method
 from executorch_c._render import text as _text
 from executorch_c.inspect.structure import Instruction, View
 
@@ -18,13 +16,12 @@ COMPUTING = ("kernel", "delegate")
 class Coverage:
     """The instructions that calls have not run."""
 
-    def __init__(self, program: Program | Method, loaded: Method) -> None:
+    def __init__(self, view: View | None, loaded: Method) -> None:
         self.loaded, self.seen, self.is_complete = loaded, False, True
         self.left: dict[tuple[int, int], Instruction] = {}
         self.count = 0
-        if isinstance(program, Program):
-            with suppress(OutOfResourcesError):  # too large to be listed
-                self._list(View(program, loaded.metadata.name()))
+        if view is not None:
+            self._list(view)
 
     def _list(self, view: View) -> None:
         """List the instructions of a method that has jumps."""

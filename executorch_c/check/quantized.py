@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from executorch_c.check.flows import Subject
     from executorch_c.compare.limits import Limits
     from executorch_c.debug.report import ErrorReport
+    from executorch_c.inspect.structure import View
 
 Kind = Literal["float", "flow", "graph", "sqnr"]
 """How a program and its reference are related:
@@ -118,14 +119,17 @@ def program_of(loaded: Program | Method) -> Program:
     return loaded._program if isinstance(loaded, Method) else loaded
 
 
-def sides_of(subject: Subject, eager: Eager, method: str, exporter: Callable[[], Any]) -> Sides:
+def sides_of(
+    subject: Subject, eager: Eager, method: str, view: View | None, exporter: Callable[[], Any]
+) -> Sides:
     """Return the reference of a check.
 
     Args:
         eager: The user's model.
-        exporter: Exports it.
+        view: The program's method, if it can be listed.
+        exporter: Exports the model.
     """
-    found = quantization_of(program_of(subject.program), [method])
+    found = quantization_of(program_of(subject.program), [method], view)
     if subject.quantizes:
         return Sides("flow", found, Eager(subject.quantized), eager)
     if found is None:

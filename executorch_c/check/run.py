@@ -32,6 +32,7 @@ from executorch_c.compare.arrays import Comparison, compare, joined, of_call
 from executorch_c.compare.limits import Limit, Limits, about
 from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.inspect import device
+from executorch_c.inspect.structure import view_of
 from executorch_c.progress import Progress
 
 CALIBRATED = ("example", "real")
@@ -77,7 +78,10 @@ class Check:
         program = subject.program
         self.loaded = method_of(program, method, options.kernels, options.delegate_at_load)
         self.meta: MethodMeta = self.loaded.metadata
-        self.sides = quantized.sides_of(subject, eager, self.meta.name(), exporter)
+        name = self.meta.name()
+        self.view = view_of(program, name) if isinstance(program, Program) else None
+        """The program's method; None of a loaded one, or of too many instructions."""
+        self.sides = quantized.sides_of(subject, eager, name, self.view, exporter)
         self.oracle = self.sides.oracle
         self.structure = structure_of(example)
         found = len(leaves(example))
@@ -99,7 +103,7 @@ class Check:
             self.oracle.watched = tuple(name for name in self.changed if name in known)
             if self.sides.floats is not None:
                 self.sides.floats.watched = self.oracle.watched
-        self.coverage = Coverage(program, self.loaded)
+        self.coverage = Coverage(self.view, self.loaded)
         self.variation = Variation(input_names(eager.model, example))
         self.compared: list[tuple[CallSequence, CheckedCase, list[list[Any]]]] = []
         """Cases, and the outputs of the reference."""
@@ -538,8 +542,7 @@ def _result(
     check: Check, plan: Plan, cases: Iterator[CheckedCase], model: Any, start: float
 ) -> CheckResult:
     subject, method = check.subject, check.meta.name()
-    program = subject.program
-    remarks = device.remarks(program, method) if isinstance(program, Program) else []
+    remarks = [] if check.view is None else device.of_view(check.view)
     result = CheckResult(
         label=subject.label,
         method=method,

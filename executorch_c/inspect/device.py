@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from executorch_c import OutOfResourcesError
 from executorch_c._render import text as _text
 from executorch_c.inspect import dataflow, reference, structure
 from executorch_c.inspect.reference import VERSION, Behaviour, Does
-from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
-    from executorch_c.inspect.structure import Instruction
+    from executorch_c.inspect.structure import Instruction, View
 
 MAX_NOTES = 5
 """Maximum number of remarks among the notes of a check."""
@@ -78,10 +76,12 @@ class Remark:
 def remarks(program: Program, method: str) -> list[Remark]:
     """Return the remarks on a method: reads of undefined values, then operators, certain ones
     first. A program of too many instructions has none."""
-    try:
-        view = View(program, method)
-    except OutOfResourcesError:
-        return []
+    view = structure.view_of(program, method)
+    return [] if view is None else of_view(view)
+
+
+def of_view(view: View) -> list[Remark]:
+    """Return the remarks on the method of a view."""
     reads = [Remark(one.kind, str(one), None, one.value, one.instruction, one.source)
              for one in dataflow.suspects(view)]  # fmt: skip
     return [*reads, *sorted(_of_operators(view), key=lambda one: not one.is_certain)]

@@ -13,6 +13,7 @@ from executorch_c.inspect.families import short
 if TYPE_CHECKING:
     from executorch_c._core import Program
     from executorch_c._types import DelegateInside, MethodInfo
+    from executorch_c.inspect.structure import View
 
 NAMESPACES = ("quantized_decomposed", "torchao", "quantized", "cortex_m")
 """Namespaces of operators that work on quantised numbers."""
@@ -76,13 +77,15 @@ class _Sign:
     place: str
 
 
-def quantization_of(program: Program, methods: Iterable[str]) -> Quantization | None:
+def quantization_of(
+    program: Program, methods: Iterable[str], view: View | None = None
+) -> Quantization | None:
     """Return how methods are quantised; None if none of their operators, and no value or node that
-    a delegate describes, is."""
+    a delegate describes, is. `view` is of the method, if there is one, and reads its delegates."""
     wanted, signs = set(methods), list[_Sign]()
     for method in program.info()["methods"]:
         if method["name"] in wanted:
-            signs += _signs(program, method)
+            signs += _signs(program, method, view)
     if not signs:
         return None
     scheme = next(one for one in ORDER if any(sign.scheme == one for sign in signs))
@@ -90,13 +93,15 @@ def quantization_of(program: Program, methods: Iterable[str]) -> Quantization | 
     return Quantization(scheme, min(sign.bits for sign in signs), places)
 
 
-def _signs(program: Program, method: MethodInfo) -> Iterator[_Sign]:
+def _signs(program: Program, method: MethodInfo, view: View | None) -> Iterator[_Sign]:
     names = [row["name"] for row in method["operators"] if _is_quantized(row["name"])]
     is_dynamic = any(DYNAMIC.search(name) for name in names)
     for name in names:
         yield _sign(short(name), "operators", "dynamic" if is_dynamic else "static")
     for index, use in enumerate(method["delegates"]):
-        inside = program._delegate(method["name"], index)
+        inside = None if view is None else view.inside(index)
+        if view is None or isinstance(inside, str):  # the error that is raised
+            inside = program._delegate(method["name"], index)
         if inside is not None:
             place = NAMES.get(use["id"], use["id"].removesuffix("Backend"))
             yield from _inside(inside, place)

@@ -216,6 +216,14 @@ class View:
             return []
 
 
+def view_of(program: Program, method: str) -> View | None:
+    """Return a view of a method; None of one of too many rows."""
+    try:
+        return View(program, method)
+    except OutOfResourcesError:
+        return None
+
+
 def methods(program: Program, method: str | None) -> list[View]:
     """Return views of one method, or of all, sorted by name."""
     names = sorted(program.method_names) if method is None else [method]

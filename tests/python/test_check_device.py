@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.exir")
 from executorch.exir import to_edge_transform_and_lower
 from executorch_c.cli import main
+from executorch_c.inspect.structure import View
 from executorch_c.testing import check_model
 
 ADVICE = "Clone the result of each torch.cond"
@@ -101,3 +102,18 @@ def test_operators_that_the_official_runtime_lacks_or_rejects() -> None:
     assert kinds["aten::constant_pad_nd.out"] == "rejects"
     text = str(result).replace("\n  ", " ")
     assert "has no such operator" in text and "pad: negative" in text
+
+
+def test_each_delegate_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the search for quantised values and by the remarks."""
+    read, read_inside = list[int](), View._read_inside
+
+    def counted(self: View, delegate: int) -> Any:
+        read.append(delegate)
+        return read_inside(self, delegate)
+
+    monkeypatch.setattr(View, "_read_inside", counted)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Softmax(0), torch.nn.Linear(3, 3))
+    torch.manual_seed(0)
+    found = check_model(net.eval(), (torch.randn(3),), "xnnpack", n_random=1, progress=False)
+    assert found.ok and read == [*range(len(read))] and read

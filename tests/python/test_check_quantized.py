@@ -25,6 +25,7 @@ from executorch_c import cli
 from executorch_c.debug._graphs.quantized import is_quantized_model
 from executorch_c.devtools import explain
 from executorch_c.inspect.quantized import quantization_of
+from executorch_c.inspect.structure import view_of
 from executorch_c.testing import check_model
 from torch import Tensor, nn
 from torchao.quantization import quantize_
@@ -261,6 +262,8 @@ def test_what_is_quantised() -> None:
         one = case("mlp", scheme)
         program = executorch_c.Runtime.get().load_program(one.pte)
         assert str(quantization_of(program, ["forward"])) == NAMES[scheme]
+        view = view_of(program, "forward")
+        assert str(quantization_of(program, ["forward"], view)) == NAMES[scheme]
         assert is_quantized_model(one.quantized) and not is_quantized_model(one.floats)
         assert is_quantized_model(torch.export.export(one.quantized, one.inputs))
     assert is_quantized_model(torchao("mlp"))  # before its tensors are unwrapped
