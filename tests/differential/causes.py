@@ -17,20 +17,17 @@ from typing import Any
 
 import graphs
 import judge
+import modes
 import numpy as np
 import programs
 import rounding
 import torch
-import variation
 import ways
 from executorch_c import inspect
+from modes import name_of
 from programs import OFFICIAL, Difference, Trial
 from rounding import Rooms
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
-
-WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
-        torch.complex64: torch.complex128}  # fmt: skip
 
 
 def flow_changed_it(trial: Trial, difference: Difference) -> bool:
@@ -112,11 +109,6 @@ class Planned(torch.fx.Interpreter):
         return False
 
 
-def name_of(target: Any) -> str:
-    """Return the name of an operator, "aten::add"; empty for another function."""
-    return getattr(getattr(target, "_schema", None), "name", "")
-
-
 def is_planned(found: torch.Tensor, planned: torch.Tensor) -> bool:
     """Return True if a result has the dtype, the number of dimensions and the fixed sizes of the
     plan."""
@@ -195,44 +187,16 @@ def is_named(names: set[str], difference: Difference) -> bool:
     return any(f"{name}." in difference.text for name in names if name)
 
 
-class Exact(variation.Noise):
-    """Eager in float64, also where it computes integers in float32."""
-
-    def __init__(self) -> None:
-        super().__init__(0.0, wide=True)
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = super().__torch_dispatch__(func, types, args, kwargs)
-        narrow = isinstance(result, torch.Tensor) and result.dtype in variation.NARROW
-        if not narrow or func._schema.is_mutable or any(r.alias_info for r in func._schema.returns):
-            return result
-        kwargs = {k: torch.float64 if v in variation.NARROW else v
-                  for k, v in (kwargs or {}).items()}  # fmt: skip
-        near = func(*pytree.tree_map(as_float64, args), **kwargs)
-        return near if near.dtype == torch.float64 and near.shape == result.shape else result
-
-
-def as_float64(value: Any) -> Any:
-    """Return a real tensor in float64."""
-    real = isinstance(value, torch.Tensor) and not value.is_complex()
-    return value.double() if real else value
-
-
-def widened(value: torch.Tensor) -> torch.Tensor:
-    """Return a tensor in float64."""
-    return value.to(WIDE.get(value.dtype, value.dtype))
-
-
 def nearer_than_eager(trial: Trial, difference: Difference) -> bool:
     """Return True if the wrong elements are nearer to eager's results in float64 than eager's own
     are."""
     model, call = trial.graph.module(), trial.calls[difference.call]
     model.state.copy_(call.state)
     for name, value in model.named_buffers():
-        setattr(model, name, widened(value))
+        setattr(model, name, modes.widened(value))
     try:
-        with ways.quiet(), torch.no_grad(), Exact():
-            outputs = ways.outputs(model, [widened(x) for x in call.inputs], call.changed)
+        with ways.quiet(), torch.no_grad(), modes.Exact():
+            outputs = ways.outputs(model, [modes.widened(x) for x in call.inputs], call.changed)
         exact = outputs[difference.output]
     except Exception:  # float64 is no dtype of a call
         return False
@@ -248,62 +212,14 @@ def nearer_than_eager(trial: Trial, difference: Difference) -> bool:
     return bool((ours[at] <= eagers[at]).all())
 
 
-DECOMPOSITIONS = frozenset("""
-    cholesky cholesky_inverse geqrf linalg_cholesky_ex linalg_eig linalg_inv_ex
-    linalg_ldl_factor_ex linalg_lu linalg_lu_factor_ex linalg_matrix_exp linalg_qr _linalg_det
-    _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd
-""".split())  # fmt: skip
-
-
-ELIMINATIONS = frozenset("linalg_ldl_factor_ex linalg_lu linalg_lu_factor_ex linalg_inv_ex".split())
-"""Those that divide by what is left of a singular matrix: rounding alone."""
-
-
-class Undefined(TorchDispatchMode):
-    """Eager with other values where an operator defines none: a decomposition of a matrix with NaN
-    or infinity, of one for which `info` says that it failed, or, by Gaussian elimination, of a
-    singular one; the order of rows with NaN; polynomials of NaN, whose result eager leaves
-    unwritten."""
-
-    def __init__(self, *, is_nan: bool) -> None:
-        super().__init__()
-        self.is_nan = is_nan
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        results = func(*args, **(kwargs or {}))
-        name = name_of(func).rpartition("::")[2]
-        if "_polynomial_" in name and isinstance(args[0], torch.Tensor):
-            failed = args[0].isnan().expand(results.shape)
-            return torch.where(failed, torch.nan if self.is_nan else 0.5, results)
-        if name not in DECOMPOSITIONS and name != "unique_dim":
-            return results
-        several = results if isinstance(results, tuple) else (results,)
-        finite = args[0].isfinite()
-        failed = ~(finite.all(-1).all(-1) if name in DECOMPOSITIONS else finite.all())
-        if name in ELIMINATIONS and finite.all():
-            failed |= torch.linalg.matrix_rank(args[0].double()) < min(args[0].shape[-2:])
-        for result, returned in zip(several, func._schema.returns, strict=True):
-            failed |= result > 0 if returned.name == "info" else False
-        others = [changed_where(failed, result, self.is_nan) for result in several]
-        return type(results)(others) if isinstance(results, tuple) else others[0]
-
-
-def changed_where(failed: torch.Tensor, result: torch.Tensor, is_nan: bool) -> torch.Tensor:
-    """Return a result with NaN, or other numbers, for some matrices of the batch."""
-    here = failed.reshape(failed.shape + (1,) * (result.dim() - failed.dim()))
-    is_inexact = is_nan and (result.is_floating_point() or result.is_complex())
-    other = torch.full_like(result, torch.nan) if is_inexact else -result - 1
-    return torch.where(here, other, result)
-
-
 def result_is_undefined(trial: Trial, difference: Difference) -> bool:
     """Return True if the wrong elements depend on what an operator does not define."""
     if difference.wrong is None:
         return False
     call = trial.calls[difference.call]
     wanted, same = call.wanted[difference.output], np.array(True)
-    for is_nan in (True, False):
-        with torch.no_grad(), Undefined(is_nan=is_nan):
+    for change in modes.OTHERS:
+        with torch.no_grad(), modes.Undefined(change):
             other = ways.again(trial.graph, call)[difference.output]
         if other.shape != wanted.shape:
             return False
@@ -399,6 +315,39 @@ def is_right_without_xnnpack(trial: Trial, difference: Difference) -> bool:
     )  # fmt: skip
 
 
+def xnnpack_refuses(trial: Trial, difference: Difference) -> bool:
+    """Return True if XNNPACK refuses the program in both runtimes, and the program without it is
+    right."""
+    if trial.process is None or "XnnpackBackend" not in difference.text:
+        return False
+    try:
+        trial.process.run(trial.pte, trial.inputs)
+    except ways.Failed:
+        return is_right_without_xnnpack(trial, difference)
+    return False
+
+
+def carried_by_state(trial: Trial, difference: Difference) -> bool:
+    """Return True if eager, under rounding from the first call on, has results as far away: the
+    state carries the errors of earlier calls."""
+    calls = trial.calls[: difference.call + 1]
+    if not trial.graph.is_stateful or difference.wrong is None:
+        return False
+
+    def run() -> list[Any]:
+        model, found = trial.graph.module(), []
+        model.state.copy_(calls[0].state)  # type: ignore[operator]
+        with ways.quiet():
+            for call in calls:
+                found = ways.outputs(model, call.inputs, call.changed)
+        return found
+
+    rooms = Rooms(run, calls[-1].wanted)
+    rooms.draw(rounding.MORE_DRAWS)
+    wrong, _ = rooms.wrong(difference.output, difference.found)
+    return not wrong.any()
+
+
 SUBNORMAL = 128 * np.finfo(np.float32).tiny
 """Largest error of a subnormal float that is 0, times the exponent that made it."""
 
@@ -413,40 +362,11 @@ def is_subnormal(trial: Trial, difference: Difference) -> bool:
     return bool(near.all()) and is_right_without_xnnpack(trial, difference)
 
 
-class Padded(TorchDispatchMode):
-    """Eager with operands of whole vectors: the rest of a tensor's elements are computed by another
-    loop, which may treat NaN otherwise."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if not isinstance(result, torch.Tensor) or func._schema.is_mutable or not result.numel():
-            return result
-        count, whole = -result.numel() % VECTOR, result.numel() // VECTOR * VECTOR
-        try:
-            longer = [padded(a.expand(result.shape), count) if isinstance(a, torch.Tensor) else a
-                      for a in args]  # fmt: skip
-            found = func(*longer, **(kwargs or {}))[: result.numel()].reshape(result.shape)
-        except Exception:  # not pointwise
-            return result
-        same = judge.same(*(ways.arrayed(x.reshape(-1)[:whole]) for x in (found, result)))
-        return found if same.all() else result
-
-
-def padded(value: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the elements, and the first one several times more."""
-    flat = value.reshape(-1)
-    return torch.cat([flat, flat[:1].expand(count)])
-
-
-VECTOR = 64
-"""Elements: a multiple of those of eager's vectors."""
-
-
 def depends_on_place(trial: Trial, difference: Difference) -> bool:
     """Return True if the wrong elements are eager's where it computes whole vectors."""
     if difference.wrong is None:
         return False
-    with torch.no_grad(), Padded():
+    with torch.no_grad(), modes.Padded():
         other = ways.again(trial.graph, trial.calls[difference.call])[difference.output]
     found = difference.found
     return other.shape == found.shape and bool(judge.same(other, found)[difference.wrong].all())
@@ -493,7 +413,9 @@ CAUSES = [
     Cause("the operator defines no result for its operands", result_is_undefined),
     Cause("eager is farther from its own results in float64", nearer_than_eager),
     Cause("eager's vectors and the rest of a tensor differ", depends_on_place),
+    Cause("the state carries the rounding of earlier calls", carried_by_state),
     Cause("XNNPACK differs, in both runtimes", is_xnnpacks),
+    Cause("XNNPACK refuses it, in both runtimes", xnnpack_refuses, "refusals"),
     Cause("subnormal numbers are 0 in XNNPACK", is_subnormal),
     Cause("a layout is lost by the exporter, or by the official runtime", layout_is_lost, "both"),
     Cause("the official runtime leaves empty products unwritten", writes_nothing, "official"),

@@ -71,6 +71,7 @@ class Trial:
     by_official: Results = field(default_factory=list)
     """The official runtime's results; empty if it was not run, or failed."""
     process: ways.Official | None = None
+    """The official runtime, if it was asked."""
 
     def __post_init__(self) -> None:
         self.rooms = []
@@ -161,12 +162,13 @@ def made(graph: Graph, flow: str) -> Trial:
 
 def run_official(trial: Trial, process: ways.Official, report: Report) -> list[Difference]:
     """Return the differences of the official runtime; none if it does not run the program."""
+    trial.process = process
     try:
         found = process.run(trial.pte, trial.inputs)
     except ways.Failed as error:
         report.official = str(error).partition(":")[0]
         return []
-    trial.by_official, trial.process = found, process
+    trial.by_official = found
     differences = compared(trial, OFFICIAL, found)
     report.official = "differ" if differences else "right"
     return differences

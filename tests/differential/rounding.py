@@ -21,6 +21,8 @@ DRAWS, MORE_DRAWS = 6, 40
 """Draws at first, and for results that then are wrong."""
 ULPS = 2.0
 """Units in the last place besides the change."""
+STAYS = 1 / 3
+"""Share of the elements that do not move: two moves make an even number of units otherwise."""
 OPEN_ORDER = {"aten::topk": 2, "aten::kthvalue": 2, "aten::mode": 1, "aten::median": 1,
               "aten::nanmedian": 1, "aten::sort": 1}  # fmt: skip
 """Operators whose positions of equal values are not defined, with the place of the argument dim."""
@@ -53,7 +55,8 @@ class Rounding(variation.Noise):
         if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
             return x
         self.step = torch.finfo(x.dtype).eps
-        near = super().moved(x)
+        stays = torch.rand(x.shape, generator=self.random) < STAYS
+        near = torch.where(stays, x, super().moved(x))
         return near if x.is_complex() or not near.isnan().any() else self.other_nan(near)
 
     def other_nan(self, x: torch.Tensor) -> torch.Tensor:

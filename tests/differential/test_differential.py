@@ -3,6 +3,7 @@ and no row explains them."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -54,6 +55,28 @@ def test_random_programs_are_right(seed: int) -> None:
     assert not [d for d in differences if not causes.cause(trial, d)], report.source
 
 
+@pytest.mark.parametrize(("seed", "cause"), [
+    (7436, causes.nearer_than_eager),
+    (17955, causes.carried_by_state),
+    (20207, causes.nearer_than_eager),
+])  # fmt: skip
+def test_a_difference_has_a_cause(seed: int, cause: object) -> None:
+    """Variances of equal numbers, which eager's mean misses; sums of 1 / x in a state."""
+    _, trial, differences = programs.of_seed(seed)
+    assert trial is not None and differences
+    (row,) = (row for row in causes.CAUSES if row.proof is cause)
+    assert {causes.cause(trial, d) for d in differences} == {row.name}
+
+
+def test_what_xnnpack_refuses_here_it_refuses_there() -> None:
+    """A transposition of a number."""
+    with contextlib.closing(ways.Official()) as process:
+        report, trial, differences = programs.of_seed(17517, process=process)
+        assert trial is not None and report.official == "refused" and differences
+        names = {causes.cause(trial, d) for d in differences}
+    assert names == {"XNNPACK refuses it, in both runtimes"}
+
+
 def test_a_right_program_has_no_difference(trial: Trial) -> None:
     assert not explained(trial, trial.pte)
 
@@ -71,6 +94,18 @@ def test_a_wrong_constant_is_found(trial: Trial) -> None:
     weight = graph().constants["c0"][1, 2].numpy()
     assert trial.pte.count(weight.tobytes()) == 1
     damaged = trial.pte.replace(weight.tobytes(), (weight * (1 + 1e-4)).tobytes())
+    found = explained(trial, damaged)
+    assert found and not any(found)
+
+
+def test_a_wrong_constant_is_found_in_a_state() -> None:
+    """The state's rounding explains no wrong weight."""
+    right = graph()
+    lines = [*right.lines, "self.state.add_(v3.sum().to(self.state.dtype)); v6 = self.state * 1"]
+    trial = programs.made(dataclasses.replace(right, lines=lines, outputs=["v6"]), "edge")
+    weight = right.constants["c0"][1, 2].numpy()
+    damaged = trial.pte.replace(weight.tobytes(), (weight * (1 + 1e-4)).tobytes())
+    assert not explained(trial, trial.pte)
     found = explained(trial, damaged)
     assert found and not any(found)
 

@@ -34,10 +34,18 @@ def dequantized(
     return plain * spread(scales)
 
 
+def check_scales(input: torch.Tensor, scales: torch.Tensor) -> None:
+    """Raise RuntimeError for scales in another dtype than the input's, as the portable operator
+    does; the exporter has the schema only."""
+    if scales.dtype != input.dtype:
+        raise RuntimeError(f"scales in {scales.dtype}, expected {input.dtype} as the input")
+
+
 @torch.library.impl("quantized_decomposed::mixed_mm", "CompositeExplicitAutograd")
 def mixed_mm(input: torch.Tensor, weight: torch.Tensor, weight_scales: torch.Tensor,
              weight_zero_points: torch.Tensor | None) -> torch.Tensor:  # fmt: skip
     """Return the product with the dequantised weight, whose rows have scales."""
+    check_scales(input, weight_scales)
     plain = dequantized(weight, weight_scales, weight_zero_points)
     return (input.double() @ plain).to(input.dtype)
 
@@ -48,6 +56,7 @@ def mixed_linear(input: torch.Tensor, weight: torch.Tensor, weight_scales: torch
                  dtype: torch.dtype | None = None) -> torch.Tensor:  # fmt: skip
     """Return the product with the transposed weight, whose rows have scales for each group of
     columns."""
+    check_scales(input, weight_scales)
     plain = dequantized(weight, weight_scales, weight_zero_points)
     return (input.double() @ plain.T).to(dtype or input.dtype)
 
