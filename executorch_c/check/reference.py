@@ -124,6 +124,23 @@ class Eager:
         assert self._known is not None
         return [*self._known.changed]
 
+    def calls_itself(self, call: Call) -> bool:
+        """Return True if a copy of the model calls modules of the model itself, which a closure
+        holds: other weights of the copy change nothing then."""
+        from torch.nn.modules.module import register_module_forward_pre_hook
+
+        own, called = {id(one) for one in self.model.modules()}, set[int]()
+
+        def see(module: Any, args: Any) -> None:
+            called.add(id(module))
+
+        handle = register_module_forward_pre_hook(see)
+        try:
+            self([call])
+        finally:
+            handle.remove()
+        return not own.isdisjoint(called)
+
     def unread(self, calls: Sequence[Call], names: Sequence[str]) -> list[str]:
         """Return those of the buffers `names`, which calls change, whose changed elements no output
         of a later call depends on: eager with other numbers in them has the same outputs."""

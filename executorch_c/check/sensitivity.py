@@ -39,6 +39,8 @@ FOR_PASSES = 0.5
 """Share of that time for more than the first passes."""
 SECONDS = 1.0
 """and the least time: the thread's, which other load on the machine does not change."""
+CLOSURE = "forward calls modules of a closure, which a copy of the model does not change"
+"""Reason of a model whose weights cannot be varied."""
 MOST_TRIALS = 8
 """Maximum number of trials of slices that are neither certainly found nor lost."""
 
@@ -234,6 +236,11 @@ class Measurement:
             if self.trials.effect(int(one.where[middle]), wrong)[1]:
                 one.is_found |= mask & (one.best >= one.best[middle])
 
+    def is_bypassed(self) -> bool:
+        """Return True if weights change nothing because forward calls others, of a closure."""
+        is_idle = any(one.is_untested for one in self.weights.values())
+        return is_idle and self.eager.calls_itself(self.cases[0].case.calls[0])
+
     def zeros(self) -> Iterator[str]:
         """Yield the names of weights that are zeros and hide others: with ones in their place, the
         outputs depend on weights that they do not depend on."""
@@ -258,6 +265,8 @@ def measure(eager: Eager, checked: Checked) -> Power:
         limited = of_wrong_outputs(eager, cases)
         found = Measurement(eager, limited, checked.frozen, checked.seconds)
         found.run()
+        if found.is_bypassed():
+            return Power(untested=checked.unvaried, reason=CLOSURE)
         return _power(found, checked.names, checked.unvaried)
 
     return untested.measured(cases, tensors, checked.unvaried, power)

@@ -298,6 +298,26 @@ def test_inactive_units_take_few_runs(
     assert len(rows) == 6 and not any(row.share for row in rows)
 
 
+def test_weights_of_a_closure_are_not_called_idle() -> None:
+    """A copy of such a model computes with the weights of the original."""
+    torch.manual_seed(0)
+    inner = nn.Linear(8, 4)
+
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = inner
+            self.function = lambda x: inner(x)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.function(x)
+
+    found = check_model(Wrapped().eval(), (torch.randn(3, 8),), engines=("here",), progress=False)
+    assert found.verdict == "match"
+    assert found.power.share is None and not found.power.untested
+    assert found.power.reason == sensitivity.CLOSURE
+
+
 def test_columns_that_change_no_output_are_named() -> None:
     """They match with any other numbers; the columns beside them do not."""
     found = measured("padded")

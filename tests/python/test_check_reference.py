@@ -75,3 +75,17 @@ def test_buffers_that_a_call_changes_are_those_of_this_call() -> None:
     eager.first(((torch.zeros(1),), {}))
     assert eager.changed_buffers(((torch.ones(1),), {})) == ["seen"]
     assert eager.changed_buffers(((torch.zeros(1),), {})) == []
+
+
+def test_a_copy_that_calls_the_model_itself() -> None:
+    class Wrapper(nn.Module):
+        def __init__(self, inner: nn.Module, function: Any) -> None:
+            super().__init__()
+            self.inner, self.function = inner, function
+
+        def forward(self, x: Any) -> Any:
+            return self.function(x, self.inner)
+
+    call, inner = ((torch.ones(2),), {}), nn.Linear(2, 2)
+    assert Eager(Wrapper(inner, lambda x, _: inner(x))).calls_itself(call)
+    assert not Eager(Wrapper(inner, lambda x, own: own(x))).calls_itself(call)
