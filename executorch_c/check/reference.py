@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,22 +125,13 @@ class Eager:
         assert self._known is not None
         return [*self._known.changed]
 
-    def calls_itself(self, call: Call) -> bool:
-        """Return True if a copy of the model calls modules of the model itself, which a closure
-        holds: other weights of the copy change nothing then."""
-        from torch.nn.modules.module import register_module_forward_pre_hook
-
-        own, called = {id(one) for one in self.model.modules()}, set[int]()
-
-        def see(module: Any, args: Any) -> None:
-            called.add(id(module))
-
-        handle = register_module_forward_pre_hook(see)
-        try:
-            self([call])
-        finally:
-            handle.remove()
-        return not own.isdisjoint(called)
+    def holds_itself(self) -> bool:
+        """Return True if a function of the model refers to a module of it by a closure or a global
+        name: a copy of the model calls the original's then, and other weights change nothing."""
+        own = {id(one) for one in self.model.modules()}
+        return any(id(value) in own for module in self.model.modules()
+                   for function in [type(module).forward, *vars(module).values()]
+                   if isinstance(function, FunctionType) for value in _held(function))  # fmt: skip
 
     def unread(self, calls: Sequence[Call], names: Sequence[str]) -> list[str]:
         """Return those of the buffers `names`, which calls change, whose changed elements no output
@@ -207,6 +199,14 @@ def _changed(before: Mapping[str, Any], module: Any) -> dict[str, Any]:
             same = new is not None and new.shape == value.shape
             found[name] = value != new if same else torch.tensor(True)
     return found
+
+
+def _held(function: FunctionType) -> Iterator[Any]:
+    """Yield what a function refers to by its closure and by global names."""
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # an empty one
+            yield cell.cell_contents
+    yield from (function.__globals__.get(name) for name in function.__code__.co_names)
 
 
 def _other(buffer: Any) -> Any:

@@ -77,15 +77,33 @@ def test_buffers_that_a_call_changes_are_those_of_this_call() -> None:
     assert eager.changed_buffers(((torch.zeros(1),), {})) == []
 
 
-def test_a_copy_that_calls_the_model_itself() -> None:
-    class Wrapper(nn.Module):
-        def __init__(self, inner: nn.Module, function: Any) -> None:
-            super().__init__()
-            self.inner, self.function = inner, function
+class Wrapper(nn.Module):
+    def __init__(self, inner: nn.Module, function: Any = None) -> None:
+        super().__init__()
+        self.inner, self.function = inner, function
 
+    def forward(self, x: Any) -> Any:
+        return self.function(x, self.inner)
+
+
+class OfGlobal(Wrapper):
+    def forward(self, x: Any) -> Any:
+        return INNER(x)
+
+
+INNER = nn.Linear(2, 2)
+
+
+def test_a_model_that_calls_its_own_modules_by_a_closure_or_a_global() -> None:
+    inner = nn.Linear(2, 2)
+
+    class OfClosure(Wrapper):
         def forward(self, x: Any) -> Any:
-            return self.function(x, self.inner)
+            return inner(x)
 
-    call, inner = ((torch.ones(2),), {}), nn.Linear(2, 2)
-    assert Eager(Wrapper(inner, lambda x, _: inner(x))).calls_itself(call)
-    assert not Eager(Wrapper(inner, lambda x, own: own(x))).calls_itself(call)
+    assert Eager(Wrapper(inner, lambda x, _: inner(x))).holds_itself()
+    assert Eager(OfClosure(inner)).holds_itself() and Eager(OfGlobal(INNER)).holds_itself()
+    assert Eager(nn.Sequential(nn.ReLU(), OfClosure(inner))).holds_itself()
+    assert not Eager(Wrapper(inner, lambda x, own: own(x))).holds_itself()
+    assert not Eager(Wrapper(nn.Linear(2, 2), lambda x, own: own(x) + inner.in_features)
+                     ).holds_itself()  # fmt: skip
