@@ -187,11 +187,13 @@ def check_model(
     inputs, or the export does not allow a shape that does not match, the case is skipped, with a
     remark. A note names a shape that the model refuses and the program accepts.
 
-    Search: calls with larger and smaller ranges, ties, spikes, equal numbers and other sizes, and
-    calls that gradients move toward units that no call has activated, indices and experts that none
-    has chosen, and comparisons with one result. Calls that reach something new in the exported
-    graph, and some others, are compared; inputs for which only they make the outputs infinite or
-    NaN are left out. It ends at the first difference.
+    Search: calls with larger and smaller ranges, ties, spikes, equal numbers and other sizes, with
+    numbers that the exported graph compares with, NaN and infinities where it has operators for
+    them, and calls that gradients move toward units that no call has activated, indices and experts
+    that none has chosen, and comparisons with one result. Integers that are no indices, masks or
+    positions have larger and negative ranges, too, unless eager raises. Calls that reach something
+    new in the exported graph, and some others, are compared; inputs for which only they make the
+    outputs infinite or NaN are left out. It ends at the first difference.
 
     State: each case starts from the model's initial buffers on both sides. If a call changes them,
     a case "state" makes up to twelve consecutive calls. Positions advance from call to call, to the

@@ -60,6 +60,8 @@ class Slices:
     is_touched: Array = field(default_factory=lambda: np.zeros(1, bool))
     """Slices with a gradient in some pass."""
     is_found: Array = field(default_factory=lambda: np.zeros(1, bool))
+    is_open: Array = field(default_factory=lambda: np.zeros(1, bool))
+    """Slices of which nothing is known, for lack of time: they count as touched, not as found."""
     is_measured: bool = True
     columns: Array = field(default_factory=lambda: np.zeros(0, int))
     """Number of elements but zeros in each slice of the second axis; empty without one."""
@@ -73,7 +75,7 @@ class Slices:
         count = len(rows)
         return cls(leaf, tuple(value.shape), rows, np.zeros(count), np.zeros(count, int),
                    np.zeros(count), np.zeros(count, int), is_touched=np.zeros(count, bool),
-                   is_found=np.zeros(count, bool), columns=columns,
+                   is_found=np.zeros(count, bool), is_open=np.zeros(count, bool), columns=columns,
                    is_column_touched=np.zeros(len(columns), bool))  # fmt: skip
 
     def see(self, value: Any, gradient: Any, scale: float) -> tuple[Array, bool]:
@@ -114,6 +116,16 @@ class Slices:
         self.passes += squares > 0
         is_better = squares > self.best
         self.best[is_better], self.where[is_better] = squares[is_better], number
+
+    def leave(self, mask: Array) -> None:
+        """Mark slices of which nothing is known."""
+        self.is_measured = self.is_measured and not (self.is_untested and bool(mask.any()))
+        self.is_touched, self.is_open = self.is_touched | mask, self.is_open | mask
+
+    @property
+    def is_known(self) -> bool:
+        """True if something is known of all slices."""
+        return self.is_measured and not self.is_open.any()
 
     @property
     def untested(self) -> Array:

@@ -127,9 +127,11 @@ class Perturbing:
                 parts += [(axis, half) for half in np.array_split(part, 2)]
             elif axis:
                 one.is_column_touched[part] = True
+            elif len(part) > 1:
+                one.leave(mask)
             else:
                 one.is_touched[part] = True
-                one.is_found[part] = len(part) == 1 and self._is_found(number, name, mask)
+                one.is_found[part] = self._is_found(number, name, mask)
 
     def _is_found(self, number: int, name: str, mask: Array) -> bool:
         """Return True if an error of 1 % in a slice is found in a case."""

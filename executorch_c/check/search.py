@@ -1,11 +1,13 @@
 """Search of inputs that reach what the cases of a check do not: larger ranges, saturation, ties,
-units that are dead, experts that are never chosen, other sizes."""
+boundaries, numbers that are not finite, units that are dead, experts that are never chosen, other
+sizes."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from executorch_c.check import flows
@@ -28,6 +30,12 @@ SCALES = (1.0, 4.0, 16.0, 64.0, 0.25, 256.0, 1024.0, 4096.0, 0.0)
 """Factors of floats."""
 SHAPES = ("normal", "positive", "negative", "ties", "spikes", "half", "equal", "channels", "halves")
 """Distributions of floats."""
+FACTORS = (1.0, 1.0, 0.5, 2.0, 0.25, -1.0)
+"""Factors of the numbers at which a graph's results change, for what is computed from inputs."""
+LARGEST = 2**53
+"""Largest integer."""
+RARE = 8
+"""One of this many elements is not finite, or at the bound of its range."""
 WITHOUT_NEWS = 4
 """One of this many inputs that reach nothing new is compared, too."""
 
@@ -57,18 +65,23 @@ class Search:
         self._module: Any = None
         self._copies: Copies | None = None
         self.reached: Reached | None = None
+        self.boundaries: list[float] = []
+        self.shapes: tuple[str, ...] = SHAPES
         with suppress(Exception):  # without a graph, inputs are drawn without a guide
             self._watch(plan)
 
     def _watch(self, plan: Plan) -> None:
         from executorch_c.check.copies import Copies
-        from executorch_c.check.watch import Reached
+        from executorch_c.check.watch import Reached, boundaries, treats_non_finite
 
         exported = plan.exported
         if exported is None:
             exported = flows.export(plan.eager.model, plan.example, None)
         self._module, self.reached = exported.module(), Reached()
         self._copies = Copies(self._module)
+        self.boundaries = boundaries(self._module)
+        self.shapes += ("boundaries",) if self.boundaries else ()
+        self.shapes += ("not finite",) if treats_non_finite(self._module) else ()
 
     def _number(self, count: int) -> int:
         import torch
@@ -81,7 +94,7 @@ class Search:
         """Yield names and calls: all scales, all distributions, then at random or by gradients."""
         for number, scale in enumerate(SCALES):
             yield f"x{scale:g}", self._varied(number, "normal", scale)
-        for number, shape in enumerate(SHAPES[1:]):
+        for number, shape in enumerate(self.shapes[1:]):
             yield shape, self._varied(number, shape, 4.0)
         while True:
             number = self.tried
@@ -89,7 +102,7 @@ class Search:
                 target = targets[self._number(len(targets))]
                 yield f"toward {target.node.name}", self._toward(target)
                 continue
-            shape = SHAPES[self._number(len(SHAPES))]
+            shape = self.shapes[self._number(len(self.shapes))]
             scale = SCALES[self._number(len(SCALES))]
             yield f"{shape} x{scale:g}", self._varied(number, shape, scale)
 
@@ -105,11 +118,29 @@ class Search:
         if number % 2 and len(tensors) > 1:  # one of several inputs
             tensors = [tensors[self._number(len(tensors))]]
         for i in tensors:
-            floats = flat[i].is_floating_point() and flat[i].numel()
-            change = self._distributed if floats else self._repeated
-            flat[i] = change(flat[i], shape, scale, self.plan.roles.inputs[i])
+            floats = flat[i].is_floating_point()
+            change = self._distributed if floats else self._of_integers
+            if flat[i].numel():
+                flat[i] = change(flat[i], shape, scale, self.plan.roles.inputs[i])
         whole: Call = _pytree.tree_unflatten(flat, spec)
         return whole
+
+    def _in_range(self, call: Call) -> Iterator[Call]:
+        """Yield a call with more and more of the integers of unknown range in the example's range,
+        in random order: they may be indices."""
+        import torch
+        from torch.utils import _pytree
+
+        flat, spec = _pytree.tree_flatten(call)
+        shapes = [leaf.shape if isinstance(leaf, torch.Tensor) else None for leaf in flat]
+        unknown = [i for i, role in enumerate(self.plan.roles.inputs)
+                   if role is not None and role.high is None and _is_integer(flat[i])]  # fmt: skip
+        drawn = leaves(self.plan.call_of(self.tried, shapes)) if unknown else []
+        while unknown:
+            i = unknown.pop(self._number(len(unknown)))
+            flat[i] = drawn[i]
+            found: Call = _pytree.tree_unflatten(flat, spec)
+            yield found
 
     def _distributed(self, leaf: Any, shape: str, scale: float, role: Role | None) -> Any:
         """Return floats of another distribution; masks stay."""
@@ -132,22 +163,62 @@ class Search:
         elif shape == "channels" and leaf.ndim:
             size = leaf.shape[-1]
             x = x * torch.exp(2 * torch.randn(size, generator=self.generator).double())
+        elif shape == "boundaries":
+            x = self._at_boundaries(x)
         limit = torch.finfo(leaf.dtype).max / 4
-        return x.clamp(-limit, limit).to(leaf.dtype)
+        x = x.clamp(-limit, limit)
+        return (self._not_finite(x) if shape == "not finite" else x).to(leaf.dtype)
 
-    def _repeated(self, leaf: Any, shape: str, scale: float, role: Role | None) -> Any:
-        """Return integers of which many are equal, in some distributions."""
+    def _at_boundaries(self, x: Any) -> Any:
+        """Return whole numbers, and numbers at which the graph's results change, times a factor."""
         import torch
 
-        is_kept = role is None or role.is_unique or role.is_mask or leaf.dtype == torch.bool
-        if is_kept or leaf.is_floating_point() or leaf.is_complex() or leaf.numel() < 2:
+        at = torch.randint(len(self.boundaries), x.shape, generator=self.generator)
+        chosen = torch.tensor(self.boundaries, dtype=torch.float64)[at]
+        chosen *= FACTORS[self._number(len(FACTORS))]
+        return torch.where(self._some(x, 2), chosen, x.double().round()).to(x.dtype)
+
+    def _some(self, x: Any, of: int) -> Any:
+        """Return a mask of one of so many elements."""
+        import torch
+
+        return torch.randint(of, x.shape, generator=self.generator) == 0
+
+    def _not_finite(self, x: Any) -> Any:
+        """Return numbers of which a few are NaN, infinite, or either."""
+        import torch
+
+        kinds = torch.tensor([float("nan"), float("inf"), -float("inf")], dtype=x.dtype)
+        kind = self._number(len(kinds) + 1)
+        kinds = kinds[kind : kind + 1] if kind < len(kinds) else kinds
+        at = torch.randint(len(kinds), x.shape, generator=self.generator)
+        return torch.where(self._some(x, RARE), kinds[at], x)
+
+    def _of_integers(self, leaf: Any, shape: str, scale: float, role: Role | None) -> Any:
+        """Return integers of another distribution, within the range of indices; masks, positions
+        and unique indices stay."""
+        import torch
+
+        if role is None or role.is_unique or role.is_mask or role.length is not None:
             return leaf
-        if shape == "equal":
-            return torch.full_like(leaf, int(leaf.flatten()[0]))
-        if shape not in ("ties", "spikes"):
+        if role.is_scalar or leaf.dtype == torch.bool or leaf.is_complex():
             return leaf
-        at = torch.randint(min(3, leaf.numel()), leaf.shape, generator=self.generator)
-        return leaf.flatten()[at]
+        limits, is_index = torch.iinfo(leaf.dtype), role.high is not None
+        low = max(-LARGEST if role.low is None else role.low, limits.min)
+        high = min(LARGEST if role.high is None else role.high, limits.max)
+        if shape == "boundaries":
+            x = self._at_boundaries(leaf.double())
+        elif shape == "equal":
+            x = torch.full_like(leaf, int(leaf.flatten()[0]))
+        elif shape == "ties":
+            at = torch.randint(min(3, leaf.numel()), leaf.shape, generator=self.generator)
+            x = leaf.flatten()[at]
+        elif is_index:
+            ends = torch.randint(2, leaf.shape, generator=self.generator) * (high - low) + low
+            x = torch.where(self._some(leaf, RARE), ends, leaf) if shape == "spikes" else leaf
+        else:
+            x = self._distributed(leaf.double(), shape, scale, None)
+        return x.round().clamp(low, high).to(leaf.dtype)
 
     def _toward(self, target: Any) -> Call:
         from torch.utils import _pytree
@@ -166,24 +237,38 @@ class Search:
 
     def _is_new(self, call: Call) -> bool | None:
         """Return True if a call reaches something new; None if it is of no use: eager raises, or
-        its outputs are not finite although the example's are."""
+        its outputs are not finite although the example's are. What such a call reaches is untested.
+        """
+        if self.plan.refused(call) is not None:
+            return None
+        reached, before = self.reached, None if self.reached is None else self.reached.copy()
+        with suppress(Exception):
+            if reached is None:
+                self.plan.eager([call])
+                return True
+            if _is_finite(self._outputs(call)) or not _is_finite(self._of_example()):
+                return reached.fresh > 0
+        self.reached = before
+        return None
+
+    def _outputs(self, call: Call) -> Any:
+        """Return the exported graph's outputs of a call, and mark what it reaches."""
         import torch
 
         from executorch_c.check.watch import Watch
 
-        if self.plan.refused(call) is not None:
-            return None
-        if self._copies is None or self.reached is None:
-            return True
+        assert self._copies is not None and self.reached is not None
         self.reached.fresh = 0
-        try:
-            with torch.no_grad():
-                outputs = Watch(self._copies.fresh(), self.reached).run(*leaves(call))
-        except Exception:
-            return None
-        if not _is_finite(outputs) and _is_finite(self._of_example()):
-            return None
-        return self.reached.fresh > 0
+        with torch.no_grad():
+            return Watch(self._copies.fresh(), self.reached).run(*leaves(call))
+
+    def _useful(self, call: Call) -> tuple[Call, bool | None]:
+        """Return a call, or else one with integers of a smaller range, that is of use, and True if
+        it reaches something new; None if none is of use."""
+        for one in chain([call], self._in_range(call)):
+            if (new := self._is_new(one)) is not None:
+                return one, new
+        return call, None
 
     def _of_example(self) -> Any:
         import torch
@@ -199,12 +284,12 @@ class Search:
         something new, and one that differs. All that are compared count for the power of the check.
         """
         kept = 0
-        for name, call in self._candidates():
+        for name, candidate in self._candidates():
             if time.monotonic() > self.end:
                 return
             self.tried += 1
             say(f"search {self.tried}: {name}")
-            new = self._is_new(call)
+            call, new = self._useful(candidate)
             if new is None or not (new or self.tried % WITHOUT_NEWS == 0):
                 continue
             case = self.check.run(CallSequence("search", name, (call,)))
@@ -222,6 +307,12 @@ class Search:
         """Return a sentence about what was tried."""
         guide = "" if self._module is not None else "; without a guide: the model has no export"
         return f"search: {self.tried} calls tried, {self.news} reached something new{guide}"
+
+
+def _is_integer(leaf: Any) -> bool:
+    import torch
+
+    return not (leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool)
 
 
 def _is_finite(outputs: Any) -> bool:

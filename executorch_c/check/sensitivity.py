@@ -35,8 +35,12 @@ PASSES = 4
 if there is time and something left to find."""
 SHARE = 0.2
 """Share of a check's processor time after which no further pass or trial starts,"""
-FOR_PASSES = 0.5
+FOR_PASSES = 0.75
 """Share of that time for more than the first passes."""
+CERTAIN_CASES = 16
+"""Number of cases that are sampled, if they read what no other does, whatever the time."""
+TOO_LATE = 2.0
+"""Share of that time after which not even weights are told apart."""
 SECONDS = 1.0
 """and the least time: the thread's, which other load on the machine does not change."""
 CLOSURE = "forward calls modules of a closure, which a copy of the model does not change"
@@ -137,10 +141,14 @@ class Measurement:
         lost = list[int]()
         for number in self.trials.numbers:
             if not weights and not inputs:
-                return
+                break
             if number and number in self.sampled:
                 continue  # the first shows that no gradients are lost
             if self.trials.is_idle(number, weights, inputs):
+                continue
+            if self.is_late() and number >= CERTAIN_CASES:
+                self._leave(number, weights, inputs)
+                weights, inputs = self._untouched()
                 continue
             if self.sampled and number not in self.sampled:
                 self._sample(number, number)
@@ -151,6 +159,14 @@ class Measurement:
         if lost:
             self._try_each(weights, lost)
             self._try_inputs(lost[0], inputs)
+
+    def _leave(self, number: int, weights: Mapping[str, Array], inputs: Sequence[int]) -> None:
+        """Mark the weights that a case reads, of whose slices there is no time to tell which."""
+        for name in self.trials.read(number, weights, lambda: self.is_late(TOO_LATE)):
+            one = self.model.weights[name]
+            one.is_column_touched[:] = True
+            one.leave(one.untested)
+        self._try_inputs(number, inputs)
 
     def _try_each(self, weights: Mapping[str, Array], numbers: Sequence[int]) -> None:
         """Decide about each of some weights whose gradients are lost in some cases; of columns,
@@ -166,8 +182,7 @@ class Measurement:
             one = self.model.weights[name]
             one.is_column_touched[:] = True
             if turn >= MOST_TRIALS or (turn and self.is_late()):
-                one.is_measured = not one.is_untested
-                one.is_touched |= masks[name]  # nothing is known: not found
+                one.leave(masks[name])
             elif masks[name].any():
                 self._try_slices(name, masks[name], numbers)
 

@@ -93,7 +93,8 @@ def sentences(weights: Mapping[str, Slices], model: Any, embeddings: Set[str]) -
     yield from _modules(weights, model)
     yield from dict.fromkeys(_rows(weights, embeddings))
     yield from _columns(weights)
-    unmeasured = [name for name, one in weights.items() if not one.is_measured]
+    unmeasured = [name if not one.is_measured else f"a part of {name}"
+                  for name, one in weights.items() if not one.is_known]  # fmt: skip
     if unmeasured:
         yield f"{_several(unmeasured)}: not measured, for lack of time and of gradients"
 
@@ -102,7 +103,7 @@ def within_limits(weights: Mapping[str, Slices]) -> Iterator[str]:
     """Yield a sentence about the weights whose errors of 1 % stay within the limits."""
     names, size, total = [], 0, 0
     for name, one in weights.items():
-        small = one.is_touched & ~one.is_found & (one.sizes > 0)
+        small = one.is_touched & ~one.is_found & ~one.is_open & (one.sizes > 0)
         total += int(one.sizes.sum())
         if one.is_measured and small.any():
             names.append(name)

@@ -10,18 +10,31 @@ from typing import Any
 import torch
 from torch.fx import Interpreter, Node
 
-from executorch_c.inspect.families import unsuffixed
+from executorch_c.inspect.families import MOVES, unsuffixed
 
 CLAMPS = {"clamp", "hardtanh", "relu", "relu6", "clamp_min", "clamp_max", "threshold", "leaky_relu"}
+BOUNDED = {"clamp", "hardtanh", "clamp_min", "clamp_max", "threshold"}
+"""Those whose other arguments are bounds."""
 SMOOTH = {"gelu", "silu", "sigmoid", "tanh", "softplus", "elu", "hardswish", "hardsigmoid", "exp",
           "erf", "mish", "log_sigmoid", "hardshrink", "celu", "selu", "sin", "cos"}  # fmt: skip
 PICKS = {"argmax", "argmin", "topk", "sort", "max", "min", "max_pool2d"}
 """Operators that select the largest or smallest element of a dimension."""
 COMPARES = {"gt", "ge", "lt", "le", "eq", "ne"}
+BOUNDARIES = COMPARES | CLAMPS | {"bucketize", "clip", "isin", "maximum", "minimum", "searchsorted"}
+"""Operators with numbers at which results change."""
+OF_NON_FINITE = {"isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num", "nanmean",
+                 "nanmedian", "nansum"}  # fmt: skip
+"""Operators for numbers that are not finite."""
+MOST_NUMBERS = 64
+"""Maximum number of elements of a constant whose numbers are boundaries,"""
+LARGEST = 1e6
+"""and the largest one."""
 EDGES = (-88.0, -20.0, -10.0, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0, 10.0, 20.0, 88.0)
 """Bounds of the ranges of an activation's argument that are told apart."""
 LARGE = 8.0
-"""Large argument of an activation, a target for each unit."""
+"""Large argument of an activation, a target for each unit,"""
+BEYOND = 1.25
+"""or of a clamp, in units of its bounds."""
 MAX_UNITS = 512
 """Maximum number of units, or indices, of a node that are told apart."""
 STEPS = 12
@@ -46,6 +59,37 @@ def _name(node: Node) -> str:
     return "" if schema is None else unsuffixed(schema.name)
 
 
+def boundaries(module: Any) -> list[float]:
+    """Return the numbers at which operators of a graph change their results: arguments of
+    comparisons and clamps, and boundaries of buckets."""
+    found = set[float]()
+    for node in module.graph.nodes:
+        for leaf in [*node.args, *node.kwargs.values()] if _name(node) in BOUNDARIES else ():
+            found.update(_numbers(module, leaf))
+    return sorted(one for one in found if abs(one) <= LARGEST)  # NaN is not
+
+
+def _numbers(module: Any, leaf: Any) -> list[float]:
+    """Return the numbers of an argument: one, or those of a small constant tensor."""
+    if isinstance(leaf, (int, float)) and not isinstance(leaf, bool):
+        return [float(leaf)]
+    while isinstance(leaf, Node) and leaf.op == "call_function" and len(leaf.all_input_nodes) == 1:
+        leaf = leaf.all_input_nodes[0] if _name(leaf) in MOVES else None
+    if not isinstance(leaf, Node) or leaf.op != "get_attr":
+        return []
+    value: Any = module
+    for part in str(leaf.target).split("."):
+        value = getattr(value, part)
+    is_small = isinstance(value, torch.Tensor) and 0 < value.numel() <= MOST_NUMBERS
+    is_real = is_small and value.dtype != torch.bool and not value.is_complex()
+    return [float(one) for one in value.detach().flatten().tolist()] if is_real else []
+
+
+def treats_non_finite(module: Any) -> bool:
+    """Return True if a graph has operators for numbers that are not finite."""
+    return any(_name(node) in OF_NON_FINITE for node in module.graph.nodes)
+
+
 def by_unit(x: Any) -> Any:
     """Return a tensor as rows of units: channels of pictures, else the last dimension."""
     if x.ndim == 4:
@@ -65,6 +109,15 @@ class Reached:
         self.comparisons: dict[Node, set[bool]] = {}
         self.fresh = 0
         """Number of things that only the present call has reached."""
+
+    def copy(self) -> Reached:
+        """Return the same, which later calls do not change."""
+        found = Reached()
+        found._seen = {key: seen.clone() for key, seen in self._seen.items()}
+        found.activations = dict(self.activations)
+        found.picks = {node: found._seen[node.name, "index"] for node in self.picks}
+        found.comparisons = {node: set(sides) for node, sides in self.comparisons.items()}
+        return found
 
     def hit(self, node: Node, kind: str, at: Any, size: int) -> None:
         """Mark numbers below `size` as reached."""
@@ -126,11 +179,12 @@ class Reached:
         large number, of indices, and of comparisons."""
         found = []
         for node, (low, high) in self.activations.items():
+            least, largest = _far(node)
             for sign, dead in (
                 (1.0, high <= 0),
                 (-1.0, low >= 0),
-                (1.0, high < 8),
-                (-1.0, low > -8),
+                (1.0, high < largest),
+                (-1.0, low > least),
             ):
                 found += [Target(node, int(u), sign, "unit") for u in dead.nonzero().flatten()[:32]]
         for node, seen in self.picks.items():
@@ -143,6 +197,14 @@ class Reached:
                 up = _name(node) in ("gt", "ge")
                 found.append(Target(node, 0, 1.0 if up != (True in sides) else -1.0, "comparison"))
         return found
+
+
+def _far(node: Node) -> tuple[float, float]:
+    """Return a negative and a positive number that are large for an activation: beyond the bounds
+    of a clamp."""
+    bounds = [*node.args[1:], *node.kwargs.values()] if _name(node) in BOUNDED else []
+    ends = [BEYOND * one for one in bounds if isinstance(one, (int, float)) and abs(one) < LARGEST]
+    return min([-LARGE, *ends]), max([LARGE, *ends])
 
 
 def _size_of_last(node: Node) -> int:

@@ -83,6 +83,19 @@ class Encoder(nn.Module):
         return self.head(self.layers(self.emb(ids) + self.positions[: ids.shape[1]]))
 
 
+class Rows(nn.Module):
+    """An embedding, and experts of which the second one is for rows that no test reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(30, 8)
+        self.experts = nn.ModuleList(nn.Linear(8, 5) for _ in range(2))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        first, second = (one(self.table(ids)) for one in self.experts)
+        return torch.where((ids > 25)[:, None], second, first)
+
+
 class WithoutGradients(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -227,9 +240,14 @@ def measured(name: str) -> sensitivity.Measurement:
     """Return the measurement of a program that is equal to its model."""
     make, inputs = (MODELS | UNLIKE)[name]
     torch.manual_seed(1)
-    eager = Eager(make().eval())
-    cases = []
-    for i, one in enumerate(inputs()):
+    return measurement_of(make(), inputs())
+
+
+def measurement_of(
+    model: nn.Module, inputs: Sequence[Tensor], seconds: float = 1e9
+) -> sensitivity.Measurement:
+    eager, cases = Eager(model.eval()), []
+    for i, one in enumerate(inputs):
         case = CallSequence("random" if i else "example", str(i), (((one,), {}),))
         outputs = eager(case.calls)
         checked = CheckedCase(case.kind, "", (), judged(eager, case, outputs))
@@ -237,7 +255,7 @@ def measured(name: str) -> sensitivity.Measurement:
         cases.append(Judged(case, limits, outputs))
     cases = of_wrong_outputs(eager, cases)
     frozen = eager.changed_buffers(cases[0].case.calls[0])
-    found = sensitivity.Measurement(eager, cases, frozen, seconds=1e9)
+    found = sensitivity.Measurement(eager, cases, frozen, seconds)
     found.run()
     return found
 
@@ -339,6 +357,23 @@ def test_columns_that_multiply_dead_channels_have_no_sentence() -> None:
     assert [line for line in found.untested if "no output" in line] == [
         "channels 3 of 0 change no output"
     ]
+
+
+@pytest.mark.parametrize("seconds", [1e-9, 1e9])
+def test_what_there_is_no_time_for_is_named(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The rows that the first 16 cases read are known; of the others, that some are read. The
+    layer that no case takes stays untested."""
+    monkeypatch.setattr(sensitivity, "TOO_LATE", 1e12)
+    torch.manual_seed(0)
+    found = measurement_of(Rows(), [torch.full((2,), i) for i in range(20)], seconds)
+    lines = list(sensitivity._power(found, ["x"], ()).untested)
+    rest = "rows 20..29 of table never read"
+    if seconds < 1:
+        rest = "a part of table.weight: not measured, for lack of time and of gradients"
+    assert lines == ["experts.1.* never routed", rest]
+    assert bool(found.model.weights["table.weight"].is_found[:16].all())
 
 
 def test_equal_rows_do_not_cancel() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from executorch_c.check.power import ranges
 from executorch_c.check.result import CheckedCase
 from executorch_c.check.run import Check
 from executorch_c.check.search import SECONDS, Search, seconds_of
-from executorch_c.check.watch import Reached, Watch, toward
+from executorch_c.check.watch import Reached, Watch, boundaries, toward, treats_non_finite
 from executorch_c.testing import CheckResult, check_model
 from exports import Fn, export
 from torch import Tensor, nn
@@ -105,6 +106,74 @@ def test_gradients_lead_to_dead_units_experts_and_ids() -> None:
                 before, after = (layer(x if function is floats else table(x))[:, 2].max()
                                  for x in (call, moved))  # fmt: skip
                 assert moved.dtype == call.dtype and after > before + 1
+
+
+def test_units_are_targets_until_they_are_beyond_the_bounds_of_a_clamp() -> None:
+    """A maximum of 1.25 times the bound is; without bounds, one of 8."""
+
+    def function(x: Tensor) -> Tensor:
+        return x.clamp(-2, 40.0) + torch.tanh(x)
+
+    module, reached = torch.export.export(Fn(function), (torch.zeros(3),)).module(), Reached()
+    with torch.no_grad():
+        Watch(module, reached).run(torch.tensor([-9.0, 9.0, 51.0]))
+        Watch(module, reached).run(torch.tensor([9.0, -9.0, -9.0]))
+    assert {(one.node.name, one.unit, one.sign) for one in reached.targets()} == {
+        ("clamp", 0, 1.0), ("clamp", 1, 1.0),
+    }  # fmt: skip
+
+
+def test_boundaries_are_the_numbers_that_a_graph_compares_with() -> None:
+    """Not those that it adds, nor large constants."""
+    pad, steps, large = torch.tensor(257.0), torch.tensor([-0.5, 7.0]), torch.arange(100.0)
+
+    def function(x: Tensor) -> Tensor:
+        y = (x + 11).clamp(-3, 40.0) + (x == pad) + torch.bucketize(x, steps)
+        return torch.nn.functional.relu6(y) + torch.bucketize(x, large)
+
+    module = torch.export.export(Fn(function), (torch.randn(4),)).module()
+    assert {-3.0, 40.0, 257.0, -0.5, 7.0} == set(boundaries(module))
+    assert not treats_non_finite(module)
+
+
+def test_integers_that_eager_refuses_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be indices that nothing shows to be some; others go beyond the example's range."""
+    compared, run = list[tuple[Tensor, Tensor]](), Check.run
+
+    def seen(self: Check, case: CallSequence) -> CheckedCase:
+        compared.append(case.calls[0][0])
+        return run(self, case)
+
+    monkeypatch.setattr(Check, "run", seen)
+    draw = Search._candidates
+    monkeypatch.setattr(Search, "_candidates", lambda self: islice(draw(self), 40))
+
+    def function(ids: Tensor, count: Tensor) -> Tensor:
+        return nn.functional.one_hot((ids - 3).abs(), 9).float() + count[:, None] / 7
+
+    result = check_model(function, (torch.arange(4, 9), torch.arange(1, 6)), search=1e6,
+                         n_random=0, engines=("here",), progress=False)  # fmt: skip
+    counts = torch.stack([count for _, count in compared])
+    assert result.verdict == "match" and len(compared) > 10
+    assert counts.max() > 10_000 and counts.min() < -10
+
+
+def test_what_only_a_call_of_no_use_reaches_stays_a_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Outputs of the first call overflow; its side of the comparison is not tested."""
+    kinds = list[set[str]]()
+
+    def candidates(self: Search) -> Iterator[tuple[str, Any]]:
+        for scale in (0.0, 1000.0, 10.0):
+            yield "", ((torch.linspace(-1, 1, 6) * scale,), {})
+            assert self.reached is not None
+            kinds.append({one.kind for one in self.reached.targets()})
+
+    monkeypatch.setattr(Search, "_candidates", candidates)
+    result = check_model(lambda x: torch.where(x > 5, x.exp(), x), torch.linspace(-1, 1, 6),
+                         n_random=0, search=1e6, engines=("here",), progress=False)  # fmt: skip
+    assert result.ok and kinds == [{"unit", "comparison"}, {"unit", "comparison"}, {"unit"}]
 
 
 # ---- power ------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Calls(nn.Module):
         return self.function(self, *inputs)
 
 
-MISSED = ("expert of tokens",)
+MISSED: tuple[str, ...] = ()
 """Faults that the search does not find in 60 s."""
 HIDDEN: dict[str, Hidden] = {}
 X = torch.randn(4, 16, generator=torch.Generator().manual_seed(1))
@@ -202,9 +202,65 @@ HIDDEN["three equal ids"] = Hidden(
     lambda m, i: m.table(i) * 1.0, (IDS,),
 )  # fmt: skip
 HIDDEN["expert of tokens"] = Hidden(
-    lambda m, i: experts(0, -3.0)(m, m.table(i)[0]),
-    lambda m, i: experts(1, -3.0)(m, m.table(i)[0]), (IDS,),
+    lambda m, i: experts(0, -0.6)(m, m.table(i)[0]),
+    lambda m, i: experts(1, -0.6)(m, m.table(i)[0]), (IDS,),
 )  # fmt: skip
+
+
+# ---- integers, boundaries, numbers that are not finite, several inputs -------------------------
+
+
+def of_inputs(name: str, right: Callable[..., Any], wrong: Callable[..., Any],
+              *example: Tensor) -> None:  # fmt: skip
+    """Add a fault in a function of several inputs."""
+    HIDDEN[name] = Hidden(lambda m, *x: right(*x), lambda m, *x: wrong(*x), example)
+
+
+def count(high: int, dtype: torch.dtype = torch.int64) -> Tensor:
+    return torch.randint(1, high, (8,), generator=torch.Generator().manual_seed(1), dtype=dtype)
+
+
+def waves(m: Any, level: Tensor, limit: float) -> Tensor:
+    """Return a layer of sines and cosines of noise levels."""
+    angles = level.clamp(max=limit)[:, None] * 10.0 ** -torch.arange(0, 4, 0.5)
+    return m.first(torch.cat([angles.sin(), angles.cos()], -1))
+
+
+HIDDEN["levels above 500"] = Hidden(
+    lambda m, t: waves(m, t.float(), 1e9), lambda m, t: waves(m, t.float(), 500.0),
+    (torch.tensor([3, 17]),),
+)  # fmt: skip
+of_input("division of negatives", lambda n: torch.div(n, 4, rounding_mode="floor"),
+         lambda n: torch.div(n, 4, rounding_mode="trunc"), count(60))  # fmt: skip
+of_input("remainder of negatives", lambda n: torch.remainder(n, 7), lambda n: torch.fmod(n, 7),
+         count(60))  # fmt: skip
+of_input("product of int32 overflows", lambda n: (9 * n.long() * n.long()).float(),
+         lambda n: (9 * n * n).float(), count(3000, torch.int32))  # fmt: skip
+of_input("counts above 255", lambda n: n.float(), lambda n: n.clamp(max=255).float(), count(90))
+of_input("cast to int8 wraps", lambda n: n.clamp(-128, 127).to(torch.int8),
+         lambda n: n.to(torch.int8), count(60))  # fmt: skip
+of_input("NaN is not replaced", lambda x: torch.where(x.isnan(), 0.0, x), lambda x: x + 0)
+of_input("infinity is not replaced", lambda x: torch.nan_to_num(x, 0.5, 3.0, -3.0),
+         lambda x: torch.nan_to_num(x, 0.5))  # fmt: skip
+BUCKETS = torch.tensor([-3.0, -0.7, 0.3, 1.1, 7.0, 55.0])
+of_input("bucket of a boundary",
+         lambda x: torch.arange(7.0)[torch.bucketize(x, BUCKETS)],
+         lambda x: torch.arange(7.0)[torch.bucketize(x, BUCKETS, right=True)])  # fmt: skip
+of_inputs("equal elements of two inputs", lambda a, b: torch.where(a <= b, a, 2 * b + 1),
+          lambda a, b: torch.where(a < b, a, 2 * b + 1), X, X.flip(0).clone())  # fmt: skip
+
+
+def over_norm(f: Function) -> Callable[..., Any]:
+    """Return a layer after a normalisation, which takes the scale off its inputs."""
+    return lambda m, x: f(m.first(F.layer_norm(m.first(F.layer_norm(x, (16,))).relu(), (16,))))
+
+
+HIDDEN["clamp after two norms"] = Hidden(
+    over_norm(lambda x: x.clamp(max=1.9)), over_norm(lambda x: x.clamp(max=2.3)), (X,)
+)
+HIDDEN["softmax of a norm without the maximum"] = Hidden(
+    over_norm(lambda x: torch.softmax(50 * x, -1)), over_norm(lambda x: _softmax(50 * x)), (X,)
+)
 
 
 def blocks(m: Any, x: Tensor, keep: int) -> Tensor:
