@@ -122,8 +122,10 @@ def _measured(index: int, ours: Array, theirs: Array, noise: Noise) -> Tolerance
         if any(sample.shape != theirs.shape for sample in samples):
             break
         found = tolerance.measured(ours, theirs, samples)
-        if count == tolerance.SAMPLES or tolerance.is_clear(ours, theirs, found, count):
+        if count == tolerance.SAMPLES:
             return found
+        if tolerance.is_clear(ours, theirs, found, count):
+            return found.scaled(tolerance.FIRST_SAMPLES[count][-1])
     return tolerance.by_dtype(ours, theirs)
 
 

@@ -96,9 +96,9 @@ CERTAIN = 2.0
 own rounding may take a limit off it, and the change is estimated."""
 MOST_NOISE = 0.1
 """Largest change of an output by rounding alone, relative to it, in a conclusive verdict."""
-FIRST_SAMPLES = {1: (MOST_NOISE / 8, 64), 2: (MOST_NOISE / 2, 0)}
-"""Numbers of runs after which the others are left out, where they cannot change the verdict: of
-outputs with at most so much noise, relative to them, and at least so many elements."""
+FIRST_SAMPLES = {1: (MOST_NOISE / 8, 64, 1.03), 2: (MOST_NOISE / 2, 0, 1.0)}
+"""Runs after which the others are left out, if they cannot change the verdict: the largest noise
+relative to the output, the fewest elements, and the mean ratio of the limits of all to theirs."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def is_clear(actual: Array, expected: Array, first: Tolerance, count: int) -> bo
     """Return True if an output is within the tolerance of the first `count` samples, and stays so
     with all: further ones make the standard deviation smaller by at most the root of their share.
     False where noise decides: of integers, elements that are not finite in some sample."""
-    most, fewest = FIRST_SAMPLES[count]
+    most, fewest, _ = FIRST_SAMPLES[count]
     if first.undecided is not None or first.rtol > most or expected.size < fewest:
         return False
     return not outside(actual, expected, first.scaled(math.sqrt(count / SAMPLES)))

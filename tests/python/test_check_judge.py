@@ -41,8 +41,11 @@ def test_further_runs_are_left_out_where_they_change_no_verdict() -> None:
     limit = tolerance.measured(expected[0], expected[0], [one[0] for one in runs(0.0, 4)]).limit
     asked.clear()
     away = np.float32(0.1) * limit.astype(np.float32)
-    assert judge([expected[0] + away], expected, runs).verdict == "match"
-    assert asked == [1]
+    found = judge([expected[0] + away], expected, runs)
+    assert found.verdict == "match" and asked == [1]
+    one = tolerance.measured(expected[0], expected[0], [one[0] for one in runs(0.0, 1)])
+    used = found.outputs[0].tolerance  # by a little more: those of all runs are larger in the mean
+    assert used is not None and np.allclose(used.limit, 1.03 * np.asarray(one.limit))
     asked.clear()
     away[1, 2] = 0.6 * limit[1, 2]
     assert judge([expected[0] + away], expected, runs).verdict == "match"
