@@ -297,6 +297,7 @@ class Differentiable:
                         given.append((i, flat[i].requires_grad_()))
                         flat[i] = flat[i] * 1  # the model may write to it
                 found.append(self.eager.run(module, _pytree.tree_unflatten(flat, spec)))
+                _renew_state(module)
         return found, given
 
     def sample(
@@ -328,6 +329,16 @@ class Differentiable:
             if id(one) in changes:
                 one.add(changes[id(one)], count, number)
         return is_known
+
+
+def _renew_state(module: Any) -> None:
+    """Replace the buffers that a call has computed with copies: the next call may write to them in
+    place, and gradients need the old ones."""
+    new = dict[int, Any]()
+    for one in module.modules():
+        for name, buffer in one._buffers.items():
+            if buffer is not None and buffer.grad_fn is not None:
+                one._buffers[name] = new.setdefault(id(buffer), buffer.clone())
 
 
 def _cotangents(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 
 import numpy as np
@@ -124,8 +125,9 @@ class Measurement:
     def _sample(self, number: int, seed: int) -> None:
         """Run a backward pass through a case: it is sampled if all gradients are known."""
         one = self.cases[number]
-        if self.model.sample(number, one.case, one.limits, seed):
-            self.sampled.add(number)
+        with suppress(RuntimeError):  # operators in place
+            if self.model.sample(number, one.case, one.limits, seed):
+                self.sampled.add(number)
 
     def _untouched(self) -> tuple[dict[str, Array], list[int]]:
         """Return the slices of weights, and the inputs, that have no gradient in any pass."""

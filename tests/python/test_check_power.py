@@ -145,6 +145,23 @@ class Counting(nn.Module):
         return self.state * self.scale
 
 
+class Cache(nn.Module):
+    """Attention over a cache that calls write to in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.register_buffer("k", torch.zeros(1, 6, 8))
+        self.register_buffer("v", torch.zeros(1, 6, 8))
+
+    def forward(self, x: Tensor, position: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        self.k.index_copy_(1, position, k)
+        self.v.index_copy_(1, position, v)
+        seen = torch.where(torch.arange(6) <= position, 0.0, -1e9)
+        return self.out((q @ self.k.transpose(1, 2) + seen).softmax(-1) @ self.v)
+
+
 class Asleep(nn.Module):
     """Branches of inactive units; an error wakes a few, and they stay below the limit."""
 
@@ -425,6 +442,15 @@ class Pooled(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         kept = mask[..., None].float()
         return self.last((x * kept).sum(1) / kept.sum(1))
+
+
+def test_calls_in_a_row_that_write_to_a_cache_have_a_power() -> None:
+    """Only the bias of the keys is not found: it adds the same number to all scores of a row."""
+    torch.manual_seed(0)
+    inputs = (torch.randn(1, 1, 8), torch.tensor([0]))
+    result = check_model(Cache().eval(), inputs, n_random=0, engines=("here",), progress=False)
+    assert [case.kind for case in result] == ["example", "state"]
+    assert result.power.share == pytest.approx(1 - 8 / 288)
 
 
 def test_the_report_has_the_power() -> None:
