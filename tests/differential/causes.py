@@ -6,13 +6,11 @@ difference that no row explains is one to look into.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import graphs
@@ -23,7 +21,9 @@ import programs
 import rounding
 import torch
 import ways
-from executorch_c import inspect
+from executorch_c import Runtime
+from executorch_c.inspect import device, reference
+from executorch_c.inspect.structure import View
 from modes import name_of
 from programs import OFFICIAL, Difference, Trial
 from rounding import Rooms
@@ -372,25 +372,48 @@ def depends_on_place(trial: Trial, difference: Difference) -> bool:
     return other.shape == found.shape and bool(judge.same(other, found)[difference.wrong].all())
 
 
-@functools.cache
-def reference_rows() -> dict[str, set[str]]:
-    """Return what executorch_c/inspect/reference.tsv says of the official runtime, by operator."""
-    path = Path(inspect.__file__).with_name("reference.tsv")
-    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
-    rows: dict[str, set[str]] = {}
-    for row in csv.DictReader(lines, delimiter="\t"):
-        rows.setdefault(row["operator"], set()).add(row["does"])
-    return rows
+def is_result_of_mode(mode: type, trial: Trial, difference: Difference) -> bool:
+    """Return True if a difference is what eager computes in a mode."""
+    call = trial.calls[difference.call]
+
+    def run() -> list[Any]:
+        with mode():
+            return ways.again(trial.graph, call)
+
+    if difference.wrong is None:
+        return False
+    with torch.no_grad():
+        rooms = Rooms(run, run())
+    rooms.draw(rounding.MORE_DRAWS)
+    wrong, _ = rooms.wrong(difference.output, difference.found)
+    return not wrong.any()
+
+
+DIFFERS = ("differs", "rounds", "moved", "move viewed", "unwritten", "skipped")
+"""Kinds of remarks on other results of the official runtime."""
+
+
+@functools.lru_cache(maxsize=16)
+def said_of_official(pte: bytes) -> frozenset[str]:
+    """Return the kinds of the remarks of `executorch-c info` on the official runtime and a
+    program, and "rounds"."""
+    program = Runtime.get().load_program(pte)
+    view = View(program, "forward")
+    calls = [reference.call_of(view, step) for step in view.steps if step.row["kind"] == "kernel"]
+    found = {str(remark.kind) for remark in device.remarks(program, "forward")}
+    if any(row.does == "rounds" and call.dtype in row.dtypes
+           for call in calls for row in reference.table().get(call.operator, ())):  # fmt: skip
+        found.add("rounds")
+    return frozenset(found)
 
 
 def table_says_so(trial: Trial, difference: Difference) -> bool:
-    """Return True if the program has an operator that the official runtime computes otherwise than
-    eager, by the table, and this runtime has eager's result."""
+    """Return True if this runtime has eager's result, and `executorch-c info` says, of the program
+    alone, that the official runtime computes another."""
     ours = trial.wrong_here.get((difference.call, difference.output))
     if ours is not None and judge.difference(ours, difference.found, judge.EXACT) is None:
         return False
-    return any(reference_rows().get(name, set()) & {"differs", "rounds"}
-               for name in trial.operators)  # fmt: skip
+    return not said_of_official(trial.pte).isdisjoint(DIFFERS)
 
 
 @dataclass(frozen=True)
@@ -419,7 +442,17 @@ CAUSES = [
     Cause("subnormal numbers are 0 in XNNPACK", is_subnormal),
     Cause("a layout is lost by the exporter, or by the official runtime", layout_is_lost, "both"),
     Cause("the official runtime leaves empty products unwritten", writes_nothing, "official"),
-    Cause("the official runtime differs, by reference.tsv", table_says_so, "official"),
+    Cause(
+        "the official runtime has the variance of layer norm from squares",
+        functools.partial(is_result_of_mode, modes.Squares),
+        "official",
+    ),
+    Cause(
+        "the official runtime divides by -0 as by 0, rounding down",
+        functools.partial(is_result_of_mode, modes.PositiveDivisors),
+        "official",
+    ),
+    Cause("the official runtime differs, as `info` says", table_says_so, "official"),
 ]
 
 

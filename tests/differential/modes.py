@@ -154,3 +154,30 @@ def padded(value: torch.Tensor, count: int) -> torch.Tensor:
     """Return the elements, and the first one several times more."""
     flat = value.reshape(-1)
     return torch.cat([flat, flat[:1].expand(count)])
+
+
+class Squares(TorchDispatchMode):
+    """Eager with the variance of layer norm from the mean of squares, as the portable kernel has
+    it: far from eager's where the mean is far from 0."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if name_of(func) != "aten::native_layer_norm":
+            return func(*args, **(kwargs or {}))
+        x, shape, weight, bias, eps = args
+        axes = list(range(x.dim() - len(shape), x.dim()))
+        mean = x.mean(axes, keepdim=True)
+        rstd = ((x * x).mean(axes, keepdim=True) - mean * mean + eps).rsqrt()
+        scaled = (x - mean) * rstd
+        scaled = scaled if weight is None else scaled * weight
+        return scaled if bias is None else scaled + bias, mean, rstd
+
+
+class PositiveDivisors(TorchDispatchMode):
+    """Eager with 0 for divisors of -0 where quotients are rounded down."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if name_of(func) in ("aten::div", "aten::floor_divide") and len(args) > 1:
+            rounds = name_of(func) != "aten::div" or (kwargs or {}).get("rounding_mode") == "floor"
+            if rounds and isinstance(args[1], torch.Tensor):
+                args = (args[0], args[1] + torch.zeros_like(args[1]), *args[2:])
+        return func(*args, **(kwargs or {}))

@@ -36,6 +36,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "pad": lambda: Fn(lambda x: F.pad(x, (1, 1, 1, 1))),
     "mean": lambda: Fn(lambda x: x.mean((2, 3), keepdim=True)),
     "layer_norm": lambda: Fn(lambda x: F.layer_norm(x, (6,))),
+    "nonzero": lambda: Fn(lambda x: x.relu().nonzero()),
 }
 
 

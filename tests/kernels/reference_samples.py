@@ -23,6 +23,13 @@ def of_four_dimensions(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [array(rng, (2, 3, 4, 5), dtype), dim]
 
 
+def of_several_dimensions(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Yield tensors with zeros: places of the others, which eager writes column by column."""
+    for shape in ((3, 4), (5, 2), (6, 5), (2, 3, 4), (4, 4, 2), (2, 3, 2, 3)):
+        x = array(rng, shape, dtype)
+        yield [np.where(rng.random(shape) < 0.5, x, np.zeros_like(x))]
+
+
 def of_large_integers(*tail: list) -> Samples:
     """Return a sample function: integers that float32 does not have; other dtypes have none."""
 
@@ -37,6 +44,7 @@ def of_large_integers(*tail: list) -> Samples:
 MORE = {
     "aten::add.out": of_one_element,
     "aten::sub.out": of_one_element,
+    "aten::nonzero.out": of_several_dimensions,
     "aten::unsqueeze_copy.out": of_four_dimensions,
     **{f"aten::{name}.out": of_large_integers() for name in ("ceil", "floor", "round", "trunc")},
     "aten::pow.Tensor_Scalar_out": of_large_integers(2),

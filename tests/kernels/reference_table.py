@@ -151,13 +151,17 @@ def planned(name: str, args: list, results: list[Any]) -> list[Any]:
 
 def outs_of(name: str, args: list, results: list[Any]) -> list[Any]:
     """Return outputs in the layouts that the exporter plans."""
-    outs = rows.outs_of(results)
-    if not any(is_last(a) for a in rows.arrays(args)):
-        return outs
-    layouts = planned(name, args, results)
-    return [replace(out, dim_order=channels_last(r.ndim)) if isinstance(r, np.ndarray) and
-            is_last(like) else out
+    outs, layouts = rows.outs_of(results), planned(name, args, results)
+    is_planned = is_last if any(is_last(a) for a in rows.arrays(args)) else is_moved
+    return [replace(out, dim_order=tuple(dim_order_of(like)))
+            if isinstance(r, np.ndarray) and is_planned(like) else out
             for r, like, out in zip(results, layouts, outs, strict=True)]  # fmt: skip
+
+
+def is_moved(a: Any) -> bool:
+    """Return True for an array or tensor whose dimensions have another order in memory, as those of
+    `nonzero`."""
+    return a.ndim > 1 and list(dim_order_of(a)) != list(range(a.ndim))
 
 
 def is_last(a: Any) -> bool:
@@ -474,7 +478,7 @@ def stored(part: str, family: str) -> Iterator[tuple[str, list[Result] | None]]:
             continue
         yield name, [(Call(name, dtype, layout, frozenset(features)), does, example)
                      for dtype, layout, features, does, example in results_
-                     if (layout == reference.CONTIGUOUS) is (part == PARTS[0])]  # fmt: skip
+                     if layout != PARTS[part == PARTS[0]]]  # fmt: skip
 
 
 def assembled(names: dict[str, list[str]]) -> str:
