@@ -209,6 +209,11 @@ def _is_broadcast(inputs: Sequence[StructureValue], outputs: Sequence[StructureV
     return first == [True, False]
 
 
+def _bits(dtype: str) -> int:
+    """Return the size of an element; 1 of bool, whose bits are those of integers."""
+    return int("".join(filter(str.isdigit, dtype)) or 1)
+
+
 def _of_all(inputs: Sequence[StructureValue], outputs: Sequence[StructureValue]) -> Iterator[str]:
     every = [*inputs, *outputs]
     if any(0 in tensor["shape"] for tensor in every):
@@ -223,5 +228,8 @@ def _of_all(inputs: Sequence[StructureValue], outputs: Sequence[StructureValue])
         yield "tensors of different dtypes"
     if inputs and outputs and inputs[0]["dtype"] != outputs[0]["dtype"]:
         yield "an output of another dtype"
+    if any(tensor["dtype"] != other["dtype"] and _bits(tensor["dtype"]) == _bits(other["dtype"])
+           for tensor in inputs for other in outputs):  # fmt: skip
+        yield "a tensor of another dtype than the output's, of its size"
     if len({_layout(tensor["dim_order"]) for tensor in every if len(tensor["shape"]) > 2}) > 1:
         yield "tensors of different layouts"

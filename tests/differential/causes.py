@@ -389,8 +389,9 @@ def is_result_of_mode(mode: type, trial: Trial, difference: Difference) -> bool:
     return not wrong.any()
 
 
-DIFFERS = ("differs", "rounds", "moved", "move viewed", "unwritten", "skipped")
-"""Kinds of remarks on other results of the official runtime."""
+DIFFERS = ("differs", "rounds", "crashes", "moved", "move viewed", "unwritten", "skipped")
+"""Kinds of remarks on other results of the official runtime: a certain crash may be a result from
+wrong memory, too."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -400,7 +401,8 @@ def said_of_official(pte: bytes) -> frozenset[str]:
     program = Runtime.get().load_program(pte)
     view = View(program, "forward")
     calls = [reference.call_of(view, step) for step in view.steps if step.row["kind"] == "kernel"]
-    found = {str(remark.kind) for remark in device.remarks(program, "forward")}
+    remarks = device.remarks(program, "forward")
+    found = {remark.kind for remark in remarks if remark.is_certain or remark.kind != "crashes"}
     if any(row.does == "rounds" and call.dtype in row.dtypes
            for call in calls for row in reference.table().get(call.operator, ())):  # fmt: skip
         found.add("rounds")
@@ -448,8 +450,8 @@ CAUSES = [
         "official",
     ),
     Cause(
-        "the official runtime divides by -0 as by 0, rounding down",
-        functools.partial(is_result_of_mode, modes.PositiveDivisors),
+        "the official runtime rounds quotients by 0 down to an infinity",
+        functools.partial(is_result_of_mode, modes.DivisorsOfZero),
         "official",
     ),
     Cause("the official runtime differs, as `info` says", table_says_so, "official"),

@@ -172,12 +172,15 @@ class Squares(TorchDispatchMode):
         return scaled if bias is None else scaled + bias, mean, rstd
 
 
-class PositiveDivisors(TorchDispatchMode):
-    """Eager with 0 for divisors of -0 where quotients are rounded down."""
+class DivisorsOfZero(TorchDispatchMode):
+    """Eager with an infinity of the dividend's sign where quotients by 0 are rounded down."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if name_of(func) in ("aten::div", "aten::floor_divide") and len(args) > 1:
-            rounds = name_of(func) != "aten::div" or (kwargs or {}).get("rounding_mode") == "floor"
-            if rounds and isinstance(args[1], torch.Tensor):
-                args = (args[0], args[1] + torch.zeros_like(args[1]), *args[2:])
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        is_floor = (kwargs or {}).get("rounding_mode") == "floor"
+        is_floor |= name_of(func) == "aten::floor_divide"
+        if not is_floor or not result.is_floating_point():
+            return result
+        a, b = (x if isinstance(x, torch.Tensor) else torch.tensor(x) for x in args[:2])
+        infinity = torch.where(a.signbit(), -torch.inf, torch.inf).to(result.dtype)
+        return torch.where(b == 0, infinity, result)

@@ -359,7 +359,9 @@ def rows_with(name: str, does: str, found: list[Result], groups: dict) -> Iterat
             yield replace(row, dtypes=() if part else row.dtypes,
                           layouts=row.layouts if part else ())  # fmt: skip
             left = {key: one for key, one in left.items() if not any(one is c for c in calls)}
-    rest = [one for one in found if one[1] != does or id(one) in left]
+    refused = whole("rejects", found, 0)  # rows name dtypes: those that are refused tell nothing
+    rest = [one for one in found if id(one) in left
+            or (one[1] != does and one[0].dtype not in refused)]  # fmt: skip
     for feature, calls in common(rest, does):
         every = [key for key in groups if any((c[0].dtype, c[0].layout) == key for c in calls)]
         yield joined(name, does, every, feature, f"{len(calls)}/{len(found)}", example(calls))
