@@ -86,6 +86,8 @@ def _unit(args: argparse.Namespace, subject: proof.Subject, flow: str) -> Iterat
 
 def _quantized(args: argparse.Namespace, net: str, weights: str, flow: str) -> Iterator[proof.Row]:
     subject = quantized.Subject(net, weights, flow)
+    if subject.check(subject.data)[0] == "refused":
+        raise ValueError("this runtime refuses the flow's program")
     yield from quantized.right_programs(subject, args.calls)
     yield from quantized.weight_faults(
         subject, args.seed, args.layers, args.parts, args.named)  # fmt: skip

@@ -130,11 +130,12 @@ def _around(node: Any) -> list[str]:
 
 
 def _pick(program: Any, rng: np.random.Generator, name: str) -> Any:
-    """Return a node that calls an operator, with a scale known at export if it has one; None
-    without such a node."""
+    """Return a node that calls an operator: of those that dequantise, one of an activation whose
+    scale is known at export. None without such a node."""
     named = [n for n in program.graph.nodes if n.op == "call_function"
              and faults.operator(n) == name
-             and (name != PER_TENSOR or isinstance(n.args[1], float))]  # fmt: skip
+             and (name != PER_TENSOR or (isinstance(n.args[1], float)
+                                         and n.args[0].op == "call_function"))]  # fmt: skip
     return named[int(rng.integers(len(named)))] if named else None
 
 
