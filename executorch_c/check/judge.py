@@ -125,7 +125,8 @@ def _measured(index: int, ours: Array, theirs: Array, noise: Noise) -> Tolerance
         if count == tolerance.SAMPLES:
             return found
         if tolerance.is_clear(ours, theirs, found, count):
-            return found.scaled(tolerance.FIRST_SAMPLES[count][-1])
+            *_, ratio = tolerance.FIRST_SAMPLES[count]
+            return found.scaled(ratio)
     return tolerance.by_dtype(ours, theirs)
 
 

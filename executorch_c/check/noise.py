@@ -21,33 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from executorch_c.check import ties
 from executorch_c.check.absolute import errors_of
-from executorch_c.check.sums import HALVES, PRODUCTS, TABLE, WIDE_EPSILON, Terms, terms_of
+from executorch_c.check.sums import EXACT, HALVES, PRODUCTS, TABLE, WIDE_EPSILON, Terms, terms_of
 from executorch_c.compare import tolerance
 from executorch_c.inspect.families import unsuffixed
-
-EXACT = {
-    "_clone_dim_order", "_empty_dim_order", "_to_copy", "_to_dim_order_copy",
-    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "abs",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "alias", "alias_copy", "amax", "amin", "arange",
-    "as_strided", "as_strided_copy", "as_strided_scatter", "cat", "ceil", "channel_shuffle",
-    "chunk", "clamp", "clamp_max", "clamp_min", "clone", "constant_pad_nd", "copy", "copysign",
-    "cummax", "cummin", "detach", "detach_copy", "diag_embed", "diagonal_copy", "diagonal_scatter",
-    "embedding", "empty", "empty_like", "expand_copy", "eye", "fill", "flip", "floor", "fmax",
-    "fmin", "fractional_max_pool2d", "fractional_max_pool3d", "full", "full_like", "gather",
-    "hardshrink", "hardtanh", "im2col", "index", "index_copy", "index_fill", "index_put",
-    "index_select", "kthvalue", "lift_fresh_copy", "masked_fill", "masked_scatter", "masked_select",
-    "max", "max_pool2d", "max_pool2d_with_indices", "max_pool3d_with_indices", "max_unpool2d",
-    "max_unpool3d", "maximum", "median", "min", "minimum", "mode", "nanmedian", "narrow_copy",
-    "native_channel_shuffle", "neg", "ones", "ones_like", "permute_copy", "pixel_shuffle",
-    "pixel_unshuffle", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "relu", "relu6",
-    "repeat", "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "round",
-    "scalar_tensor", "scatter", "select_copy", "select_scatter", "sign", "slice_copy",
-    "slice_scatter", "sort", "split_copy", "split_with_sizes_copy", "squeeze_copy", "stack",
-    "t_copy", "take", "threshold", "topk", "transpose_copy", "tril", "triu", "trunc", "unbind_copy",
-    "unfold_copy", "unique_consecutive", "unsqueeze_copy", "upsample_nearest1d",
-    "upsample_nearest2d", "upsample_nearest3d", "view_copy", "where", "zeros", "zeros_like",
-}  # fmt: skip
-"""Operators that do not round: they move, select or clamp numbers."""
 
 CONVERSIONS = {"_to_copy": 0, "_to_dim_order_copy": 0, "copy": 1}
 """Operators that round where the result's dtype is narrower than that of the argument at this
@@ -181,8 +157,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if is_view:
             return result
-        is_exact = name in EXACT and name not in TABLE
-        terms = None if is_exact else terms_of(name, func._schema, before, kwargs, result)
+        terms = terms_of(name, func._schema, before, kwargs, result)
         if terms is None and name in EXACT and not _narrows(name, args, result):
             return result
         noisy = self._noisy(name, partial(func, **kwargs), before, result, terms)

@@ -233,9 +233,9 @@ def roles_of(model: Any, call: Call, exported: Any = None, copies: Copies | None
     flat = leaves(call)
     found = [Role(name) if isinstance(leaf, torch.Tensor) else None
              for leaf, name in zip(flat, _names(model, call))]  # fmt: skip
-    known = [role if role and _is_integer(leaf) else None for leaf, role in zip(flat, found)]
+    known = [role if role and is_integer(leaf) else None for leaf, role in zip(flat, found)]
     roles = Roles(list(found))
-    if not any(known) and not any(map(_is_integer, model.buffers())):
+    if not any(known) and not any(map(is_integer, model.buffers())):
         return roles
     try:
         _follow_all(copies or Copies(model), call, known, roles)
@@ -257,7 +257,8 @@ def _follow_all(copies: Copies, call: Call, known: Sequence[Role | None], roles:
             role.length = _moved(copies, call, i, trace)
 
 
-def _is_integer(leaf: Any) -> bool:
+def is_integer(leaf: Any) -> bool:
+    """Return True for a tensor of integers."""
     return isinstance(leaf, torch.Tensor) and not (
         leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool
     )

@@ -129,12 +129,13 @@ class Search:
         """Yield a call with more and more of the integers of unknown range in the example's range,
         in random order: they may be indices."""
         import torch
+        from executorch_c.check.roles import is_integer
         from torch.utils import _pytree
 
         flat, spec = _pytree.tree_flatten(call)
         shapes = [leaf.shape if isinstance(leaf, torch.Tensor) else None for leaf in flat]
         unknown = [i for i, role in enumerate(self.plan.roles.inputs)
-                   if role is not None and role.high is None and _is_integer(flat[i])]  # fmt: skip
+                   if role is not None and role.high is None and is_integer(flat[i])]  # fmt: skip
         drawn = leaves(self.plan.call_of(self.tried, shapes)) if unknown else []
         while unknown:
             i = unknown.pop(self._number(len(unknown)))
@@ -179,7 +180,7 @@ class Search:
         return torch.where(self._some(x, 2), chosen, x.double().round()).to(x.dtype)
 
     def _some(self, x: Any, of: int) -> Any:
-        """Return a mask of one of so many elements."""
+        """Return a random mask that is true for one of `of` elements in the mean."""
         import torch
 
         return torch.randint(of, x.shape, generator=self.generator) == 0
@@ -307,12 +308,6 @@ class Search:
         """Return a sentence about what was tried."""
         guide = "" if self._module is not None else "; without a guide: the model has no export"
         return f"search: {self.tried} calls tried, {self.news} reached something new{guide}"
-
-
-def _is_integer(leaf: Any) -> bool:
-    import torch
-
-    return not (leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool)
 
 
 def _is_finite(outputs: Any) -> bool:

@@ -250,6 +250,30 @@ WRITES = {
 
 TABLE = {**PRODUCTS, **REDUCTIONS, **NORMS, **WRITES}
 
+EXACT = {
+    "_clone_dim_order", "_empty_dim_order", "_to_copy", "_to_dim_order_copy",
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "abs",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "alias", "alias_copy", "amax", "amin", "arange",
+    "as_strided", "as_strided_copy", "as_strided_scatter", "cat", "ceil", "channel_shuffle",
+    "chunk", "clamp", "clamp_max", "clamp_min", "clone", "constant_pad_nd", "copy", "copysign",
+    "cummax", "cummin", "detach", "detach_copy", "diag_embed", "diagonal_copy", "diagonal_scatter",
+    "embedding", "empty", "empty_like", "expand_copy", "eye", "fill", "flip", "floor", "fmax",
+    "fmin", "fractional_max_pool2d", "fractional_max_pool3d", "full", "full_like", "gather",
+    "hardshrink", "hardtanh", "im2col", "index", "index_copy", "index_fill", "index_put",
+    "index_select", "kthvalue", "lift_fresh_copy", "masked_fill", "masked_scatter", "masked_select",
+    "max", "max_pool2d", "max_pool2d_with_indices", "max_pool3d_with_indices", "max_unpool2d",
+    "max_unpool3d", "maximum", "median", "min", "minimum", "mode", "nanmedian", "narrow_copy",
+    "native_channel_shuffle", "neg", "ones", "ones_like", "permute_copy", "pixel_shuffle",
+    "pixel_unshuffle", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "relu", "relu6",
+    "repeat", "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "round",
+    "scalar_tensor", "scatter", "select_copy", "select_scatter", "sign", "slice_copy",
+    "slice_scatter", "sort", "split_copy", "split_with_sizes_copy", "squeeze_copy", "stack",
+    "t_copy", "take", "threshold", "topk", "transpose_copy", "tril", "triu", "trunc", "unbind_copy",
+    "unfold_copy", "unique_consecutive", "unsqueeze_copy", "upsample_nearest1d",
+    "upsample_nearest2d", "upsample_nearest3d", "view_copy", "where", "zeros", "zeros_like",
+}  # fmt: skip
+"""Operators that do not round: they move, select or clamp numbers."""
+
 
 def positional(schema: Any, args: Arguments, kwargs: dict[str, Any]) -> list[Any]:
     """Return the positional arguments of a call, with those given by keyword and the defaults."""
@@ -265,7 +289,7 @@ def terms_of(
         return None
     row = TABLE.get(name) if schema.name.startswith("aten::") else None
     if row is None:
-        return _of_unknown(args, result)
+        return None if name in EXACT else _of_unknown(args, result)
     full = positional(schema, args, kwargs)
     count, steps = row.count(full, result), row.in_float32
     if count is None:

@@ -13,7 +13,7 @@ from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import attribute, call
-from executorch_c.debug._graphs.names import dequantizes, grid_of, is_quantizer, quantizes
+from executorch_c.debug._graphs.names import grid_of, is_quantizer, unrounded_node
 from executorch_c.debug._limits import limited
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 FEW = 256
-"""Elements of a value on a grid, at most, whose rounding the runs alone do not measure."""
+"""Maximum number of elements of a value whose roundings to its grid are drawn,"""
 DRAWS = 32
-"""Values drawn for such a node."""
+"""and how often."""
 
 
 class GraphNoise:
@@ -40,7 +40,9 @@ class GraphNoise:
         from executorch_c.check.noise import samples
 
         ends = [place for place in graph.outputs if isinstance(place, Node)]
-        self.before = {n: before for n in (*nodes, *ends) if (before := _unrounded(n)) is not None}
+        self.before = {
+            n: before for n in (*nodes, *ends) if (before := unrounded_node(n)) is not None
+        }
         """Nodes that round to a grid, and those whose value they round."""
         self.graph, self.arguments = graph, arguments
         self.nodes = {*nodes, *self.before.values()}
@@ -80,14 +82,14 @@ class GraphNoise:
         """Yield values that a node of few elements may round to: the mean of the runs before
         rounding with errors of theirs, drawn at random. Few runs do not show whether an element
         next to a tie goes to its other side."""
-        before, grid = self.before.get(node), grid_of(node) if node in self.before else None
-        size = math.prod(shape)
-        if before is None or grid is None or not 0 < size <= FEW:
+        before = self.before.get(node)
+        grid = None if before is None else grid_of(node)
+        if before is None or grid is None or not 0 < math.prod(shape) <= FEW:
             return
         scale, zero, low, high = grid
         values = np.stack([kept[before] for kept, _ in self.runs]).astype(np.float64)
         mean, rng = values.mean(0), np.random.default_rng(0)
-        errors = ((values - mean) * math.sqrt(len(values) / max(len(values) - 1, 1))).ravel()
+        errors = ((values - mean) * math.sqrt(len(values) / (len(values) - 1))).ravel()
         for _ in range(DRAWS):
             drawn = mean + rng.choice(errors, mean.shape)
             steps = np.clip(np.rint(drawn / scale) + zero, low, high) - zero
@@ -118,11 +120,3 @@ class GraphNoise:
                 with mode:
                     value = call(node, values.__getitem__)
                 yield node, value
-
-
-def _unrounded(node: Node) -> Node | None:
-    """Return the node whose value a dequantising node has after rounding; None for others."""
-    if node.op != "call_function" or not dequantizes(node):
-        return None
-    before = node.all_input_nodes[0]
-    return before.all_input_nodes[0] if quantizes(before) and before.all_input_nodes else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +36,8 @@ def flow_changed_it(trial: Trial, difference: Difference) -> bool:
     with torch.no_grad(), ways.quiet():
         model = trial.edge.module(check_guards=False)
 
-        def run() -> list[object]:
-            found: list[object] = []
-            for call in trial.calls[: difference.call + 1]:
-                found = ways.outputs(model, call.inputs, call.changed)
-            return found
+        def run() -> list[Any]:
+            return last_outputs(model, trial.calls[: difference.call + 1])
 
         wanted = run()
         found = difference.found
@@ -51,10 +48,22 @@ def flow_changed_it(trial: Trial, difference: Difference) -> bool:
             return exact is None
         if found.dtype != wanted[difference.output].dtype or trial.graph.is_stateful:
             return False
-        rooms = Rooms(run, wanted)
-        rooms.draw(rounding.DRAWS)
-        wrong, _ = rooms.wrong(difference.output, found)
-        return not wrong.any()
+        return is_within(Rooms(run, wanted), difference, rounding.DRAWS)
+
+
+def last_outputs(model: Any, calls: Sequence[ways.Eager]) -> list[Any]:
+    """Return the outputs of the last of some calls in a row."""
+    found: list[Any] = []
+    for call in calls:
+        found = ways.outputs(model, call.inputs, call.changed)
+    return found
+
+
+def is_within(rooms: Rooms, difference: Difference, draws: int = rounding.MORE_DRAWS) -> bool:
+    """Return True if the errors of a number of draws explain a difference."""
+    rooms.draw(draws)
+    wrong, _ = rooms.wrong(difference.output, difference.found)
+    return not wrong.any()
 
 
 PRODUCTS = ("aten::bmm", "aten::mm")
@@ -242,10 +251,7 @@ def is_result_of(other: Trial | None, difference: Difference) -> bool:
     """Return True if a difference is what eager computes for another graph."""
     if other is None or difference.wrong is None:
         return False
-    rooms = other.rooms[difference.call]
-    rooms.draw(rounding.MORE_DRAWS)
-    wrong, _ = rooms.wrong(difference.output, difference.found)
-    return not wrong.any()
+    return is_within(other.rooms[difference.call], difference)
 
 
 def gelu_is_exact(trial: Trial, difference: Difference) -> bool:
@@ -318,13 +324,9 @@ def is_right_without_xnnpack(trial: Trial, difference: Difference) -> bool:
 def xnnpack_refuses(trial: Trial, difference: Difference) -> bool:
     """Return True if XNNPACK refuses the program in both runtimes, and the program without it is
     right."""
-    if trial.process is None or "XnnpackBackend" not in difference.text:
-        return False
-    try:
-        trial.process.run(trial.pte, trial.inputs)
-    except ways.Failed:
-        return is_right_without_xnnpack(trial, difference)
-    return False
+    is_refused = trial.process is not None and not trial.by_official
+    is_xnnpacks = "XnnpackBackend" in difference.text
+    return is_refused and is_xnnpacks and is_right_without_xnnpack(trial, difference)
 
 
 def carried_by_state(trial: Trial, difference: Difference) -> bool:
@@ -335,17 +337,12 @@ def carried_by_state(trial: Trial, difference: Difference) -> bool:
         return False
 
     def run() -> list[Any]:
-        model, found = trial.graph.module(), []
+        model = trial.graph.module()
         model.state.copy_(calls[0].state)  # type: ignore[operator]
         with ways.quiet():
-            for call in calls:
-                found = ways.outputs(model, call.inputs, call.changed)
-        return found
+            return last_outputs(model, calls)
 
-    rooms = Rooms(run, calls[-1].wanted)
-    rooms.draw(rounding.MORE_DRAWS)
-    wrong, _ = rooms.wrong(difference.output, difference.found)
-    return not wrong.any()
+    return is_within(Rooms(run, calls[-1].wanted), difference)
 
 
 SUBNORMAL = 128 * np.finfo(np.float32).tiny
@@ -384,9 +381,7 @@ def is_result_of_mode(mode: type, trial: Trial, difference: Difference) -> bool:
         return False
     with torch.no_grad():
         rooms = Rooms(run, run())
-    rooms.draw(rounding.MORE_DRAWS)
-    wrong, _ = rooms.wrong(difference.output, difference.found)
-    return not wrong.any()
+    return is_within(rooms, difference)
 
 
 DIFFERS = ("differs", "rounds", "crashes", "moved", "move viewed", "unwritten", "skipped")
@@ -398,10 +393,9 @@ wrong memory, too."""
 def said_of_official(pte: bytes) -> frozenset[str]:
     """Return the kinds of the remarks of `executorch-c info` on the official runtime and a
     program, and "rounds"."""
-    program = Runtime.get().load_program(pte)
-    view = View(program, "forward")
+    view = View(Runtime.get().load_program(pte), "forward")
     calls = [reference.call_of(view, step) for step in view.steps if step.row["kind"] == "kernel"]
-    remarks = device.remarks(program, "forward")
+    remarks = device.of_view(view)
     found = {remark.kind for remark in remarks if remark.is_certain or remark.kind != "crashes"}
     if any(row.does == "rounds" and call.dtype in row.dtypes
            for call in calls for row in reference.table().get(call.operator, ())):  # fmt: skip

@@ -475,12 +475,13 @@ def stored(part: str, family: str) -> Iterator[tuple[str, list[Result] | None]]:
     for line in path.read_text().splitlines() if path.exists() else ():
         one = json.loads(line)
         name, results_ = one["operator"], one["results"]
+        [other] = (layout for layout in PARTS if layout != part)
         if results_ is None:
             yield name, None
             continue
         yield name, [(Call(name, dtype, layout, frozenset(features)), does, example)
                      for dtype, layout, features, does, example in results_
-                     if layout != PARTS[part == PARTS[0]]]  # fmt: skip
+                     if layout != other]  # fmt: skip
 
 
 def assembled(names: dict[str, list[str]]) -> str:

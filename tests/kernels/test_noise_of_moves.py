@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 
 from eager import called, to_torch
 from executorch_c.check import ties
-from executorch_c.check.noise import EXACT, RandomRounding
-from executorch_c.check.sums import TABLE
+from executorch_c.check.noise import RandomRounding
+from executorch_c.check.sums import EXACT, TABLE
 from executorch_c.inspect.families import unsuffixed
 from rows import REFUSALS, pick, tables
 

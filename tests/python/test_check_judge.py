@@ -30,12 +30,15 @@ def runs_of(net: Any, x: Any) -> tuple[Any, list[int], Callable[[float, int], An
     return judge, asked, runs
 
 
-def test_further_runs_are_left_out_where_they_change_no_verdict() -> None:
+def net_of(rows: int) -> tuple[Any, Any]:
+    """Return a network with 8 outputs a row, and rows."""
     torch.manual_seed(0)
-    net, x = (
-        nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 8)).eval(),
-        torch.randn(16, 64),
-    )
+    net = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 8)).eval()
+    return net, torch.randn(rows, 64)
+
+
+def test_further_runs_are_left_out_where_they_change_no_verdict() -> None:
+    net, x = net_of(16)
     judge, asked, runs = runs_of(net, x)
     [expected] = Eager(net)([((x,), {})])
     limit = tolerance.measured(expected[0], expected[0], [one[0] for one in runs(0.0, 4)]).limit
@@ -57,11 +60,7 @@ def test_further_runs_are_left_out_where_they_change_no_verdict() -> None:
 
 
 def test_the_noise_of_few_elements_takes_two_runs() -> None:
-    torch.manual_seed(0)
-    net, x = (
-        nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 8)).eval(),
-        torch.randn(1, 64),
-    )
+    net, x = net_of(1)
     judge, asked, runs = runs_of(net, x)
     [expected] = Eager(net)([((x,), {})])
     few = tolerance.rounding(expected[0], expected[0]).limit.astype(np.float32)

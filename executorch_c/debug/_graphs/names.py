@@ -120,6 +120,13 @@ def is_quantizer(node: Node) -> bool:
     return quantizes(node) or dequantizes(node)
 
 
+def unrounded_node(node: Node) -> Node | None:
+    """Return the node whose value a dequantising node has, rounded; None for any other."""
+    if not dequantizes(node) or not quantizes(before := node.all_input_nodes[0]):
+        return None
+    return next(iter(before.all_input_nodes), None)
+
+
 def grid_of(node: Node) -> tuple[float, int, int, int] | None:
     """Return scale, zero point, least and largest integer of a node that quantises or dequantises
     by numbers of the graph; None for any other."""

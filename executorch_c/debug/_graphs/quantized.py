@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from executorch_c.debug._graphs.names import dequantizes, is_quantizer, quantizes
+from executorch_c.debug._graphs.names import is_quantizer, unrounded_node
 
 INTEGERS = ("torch.int8", "torch.uint8")
 """Dtypes of quantised weights that a module holds itself."""
@@ -47,10 +47,9 @@ def without_rounding(model: Any) -> Any:
     what the graph computes where activations stay floats. Quantised weights stay."""
     found = copy.deepcopy(model)
     for graph in _graphs(found):
-        for node in [node for node in graph.nodes if dequantizes(node)]:
-            before = node.all_input_nodes[0]
-            if quantizes(before):
-                node.replace_all_uses_with(before.all_input_nodes[0])
+        for node in list(graph.nodes):
+            if (before := unrounded_node(node)) is not None:
+                node.replace_all_uses_with(before)
         graph.eliminate_dead_code()
     found.recompile()
     return found
