@@ -20,8 +20,9 @@ net = nn.Sequential(
     nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 8 * 8, 5), nn.Softmax(-1)
 ).eval()
 x = torch.randn(2, 1, 8, 8)
-edge = to_edge_transform_and_lower(torch.export.export(net, (x,)),
-                                   partitioner=[XnnpackPartitioner()])  # fmt: skip
+edge = to_edge_transform_and_lower(
+    torch.export.export(net, (x,)), partitioner=[XnnpackPartitioner()]
+)
 program = edge.to_executorch().buffer
 bundled = BundledProgram(program, {"forward": [([x], [net(x).detach()])]})
 bundled.save(Path(__file__).with_suffix(".bpte"))

@@ -13,9 +13,20 @@ from pathlib import Path
 from benchmarks import common
 
 AREAS = (
-    "startup", "load", "overhead", "trace", "models", "operators", "xnnpack", "busy", "roofline",
-    "sizes", "llm", "interpreted", "eager",
-)  # fmt: skip
+    "startup",
+    "load",
+    "overhead",
+    "trace",
+    "models",
+    "operators",
+    "xnnpack",
+    "busy",
+    "roofline",
+    "sizes",
+    "llm",
+    "interpreted",
+    "eager",
+)
 RESULTS = Path(__file__).parent / "results.md"
 
 

@@ -57,9 +57,11 @@ CHILDREN = {
     ),
 }
 SHOWN = (
-    ("call", "a call"), ("worst", "the slowest call"), ("first", "the first call"),
+    ("call", "a call"),
+    ("worst", "the slowest call"),
+    ("first", "the first call"),
     ("both", "load and first call"),
-)  # fmt: skip
+)
 
 
 def child(code: str, args: list[str], each: int) -> Report:
@@ -69,9 +71,14 @@ def child(code: str, args: list[str], each: int) -> Report:
         environ["PYTHONPATH"] = str(ROOT)
     command = [sys.executable, "-c", code, *args]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        text=True, cwd=CACHE, env=environ,
-    ) as process:  # fmt: skip
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=CACHE,
+        env=environ,
+    ) as process:
         assert process.stdin and process.stdout
         said = process.stdout.readline()
         assert said == "ready\n", said

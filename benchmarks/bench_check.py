@@ -50,16 +50,28 @@ def bert(length: int) -> Made:
 
     from zoo_models import Lambda  # of tests/
 
-    net = BertModel(BertConfig(vocab_size=1000, hidden_size=256, intermediate_size=1024,
-                               num_hidden_layers=12, num_attention_heads=4))  # fmt: skip
+    net = BertModel(
+        BertConfig(
+            vocab_size=1000,
+            hidden_size=256,
+            intermediate_size=1024,
+            num_hidden_layers=12,
+            num_attention_heads=4,
+        )
+    )
     ids = torch.randint(0, 1000, (1, length))
     return Lambda(lambda x, net: net(x, return_dict=False)[0], net=net), (ids,)
 
 
 SUBJECTS = (
-    ("mobilenet_v2", 32), ("mobilenet_v2", 64), ("mobilenet_v2", 224), ("encoder", 32),
-    ("encoder", 128), ("bert", 32), ("llama_15m", 16),
-)  # fmt: skip
+    ("mobilenet_v2", 32),
+    ("mobilenet_v2", 64),
+    ("mobilenet_v2", 224),
+    ("encoder", 32),
+    ("encoder", 128),
+    ("bert", 32),
+    ("llama_15m", 16),
+)
 
 
 def built(name: str, size: int) -> Made:
@@ -146,9 +158,13 @@ def run(tree: Path, *args: str) -> list[dict[str, Any]]:
     """Return what `child` prints in a process that imports executorch_c of a tree."""
     environ = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", CHILD.format(root=str(ROOT)), *args], env=environ, text=True,
-        capture_output=True, cwd=tree, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", CHILD.format(root=str(ROOT)), *args],
+        env=environ,
+        text=True,
+        capture_output=True,
+        cwd=tree,
+        check=False,
+    )
     if done.returncode:
         raise RuntimeError(done.stderr[-1000:])
     found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
@@ -167,8 +183,11 @@ def measure(name: str, size: int, before: Path, options: argparse.Namespace) -> 
     for key in ("here", "wall"):
         pair = [[one[key] for one in found[when]] for when in (BEFORE, AFTER)]
         middles, least = [statistics.median(one) for one in pair], [min(one) for one in pair]
-        cells += [*map(seconds, middles), f"{middles[1] / middles[0]:.2f}",
-                  f"{least[1] / least[0]:.2f}"]  # fmt: skip
+        cells += [
+            *map(seconds, middles),
+            f"{middles[1] / middles[0]:.2f}",
+            f"{least[1] / least[0]:.2f}",
+        ]
     cells += [seconds(statistics.median(one["official"] for one in found[AFTER]))]
     cells += ["/".join(sorted({one["verdict"] for one in found[when]})) for when in found]
     print("| " + " | ".join(cells) + " |", flush=True)
@@ -183,8 +202,10 @@ def main() -> None:
     parser.add_argument("--made", nargs="*", default=[], help="networks that are exported, too")
     parser.add_argument("--engines", default="", help="of the tree after: here; default: both")
     options = parser.parse_args()
-    print("| network | processor: before | after | ratio | of the least | wall: before | after "
-          "| ratio | of the least | official process | verdicts | |")  # fmt: skip
+    print(
+        "| network | processor: before | after | ratio | of the least | wall: before | after "
+        "| ratio | of the least | official process | verdicts | |"
+    )
     print("|---|" + "--:|" * 9 + "---|---|")
     for name, size in SUBJECTS:
         if name in options.names:

@@ -42,22 +42,40 @@ class Case:
 
 PAIR, ROWS = (IMAGE, OTHER), floats(128, 512)
 CASES = (
-    Case("add", torch.add, PAIR), Case("add, a row", torch.add, (IMAGE, floats(64))),
-    Case("sub", torch.sub, PAIR), Case("mul", torch.mul, PAIR), Case("div", torch.div, PAIR),
-    Case("mul, a number", lambda x: x * 0.5), Case("maximum", torch.maximum, PAIR),
-    Case("relu", torch.relu), Case("gelu", F.gelu), Case("silu", F.silu),
+    Case("add", torch.add, PAIR),
+    Case("add, a row", torch.add, (IMAGE, floats(64))),
+    Case("sub", torch.sub, PAIR),
+    Case("mul", torch.mul, PAIR),
+    Case("div", torch.div, PAIR),
+    Case("mul, a number", lambda x: x * 0.5),
+    Case("maximum", torch.maximum, PAIR),
+    Case("relu", torch.relu),
+    Case("gelu", F.gelu),
+    Case("silu", F.silu),
     Case("gelu, tanh", lambda x: F.gelu(x, approximate="tanh")),
-    Case("sigmoid", torch.sigmoid), Case("tanh", torch.tanh), Case("hardswish", F.hardswish),
-    Case("leaky_relu", F.leaky_relu), Case("clamp", lambda x: x.clamp(-1, 1)),
-    Case("exp", torch.exp), Case("log", torch.log, (IMAGE.abs(),)),
-    Case("sqrt", torch.sqrt, (IMAGE.abs(),)), Case("rsqrt", torch.rsqrt, (IMAGE.abs(),)),
-    Case("sin", torch.sin), Case("cos", torch.cos), Case("erf", torch.erf),
-    Case("abs", torch.abs), Case("neg", torch.neg), Case("reciprocal", torch.reciprocal),
-    Case("pow 1.7", lambda x: x**1.7, (IMAGE.abs(),)), Case("pow 2", lambda x: x**2),
-    Case("eq", torch.eq, PAIR), Case("lt, a number", lambda x: x < 0),
+    Case("sigmoid", torch.sigmoid),
+    Case("tanh", torch.tanh),
+    Case("hardswish", F.hardswish),
+    Case("leaky_relu", F.leaky_relu),
+    Case("clamp", lambda x: x.clamp(-1, 1)),
+    Case("exp", torch.exp),
+    Case("log", torch.log, (IMAGE.abs(),)),
+    Case("sqrt", torch.sqrt, (IMAGE.abs(),)),
+    Case("rsqrt", torch.rsqrt, (IMAGE.abs(),)),
+    Case("sin", torch.sin),
+    Case("cos", torch.cos),
+    Case("erf", torch.erf),
+    Case("abs", torch.abs),
+    Case("neg", torch.neg),
+    Case("reciprocal", torch.reciprocal),
+    Case("pow 1.7", lambda x: x**1.7, (IMAGE.abs(),)),
+    Case("pow 2", lambda x: x**2),
+    Case("eq", torch.eq, PAIR),
+    Case("lt, a number", lambda x: x < 0),
     Case("logical_not", torch.logical_not, (MASK,)),
     Case("where", torch.where, (MASK, IMAGE, OTHER)),
-    Case("to int64", lambda x: x.to(torch.int64)), Case("to float16", lambda x: x.half()),
+    Case("to int64", lambda x: x.to(torch.int64)),
+    Case("to float16", lambda x: x.half()),
     Case("int64 to float32", lambda x: x.float(), (indices(64, 1, 64, 64, 64),)),
     Case("softmax, rows of 64", lambda x: x.softmax(-1)),
     Case("softmax, rows of 1000", lambda x: x.softmax(-1), (LOGITS,)),
@@ -66,15 +84,21 @@ CASES = (
     Case("log_softmax, rows of 1000", lambda x: x.log_softmax(-1), (LOGITS,)),
     Case("layer_norm", lambda x: F.layer_norm(x, (64,))),
     Case("group_norm", lambda x: F.group_norm(x, 8)),
-    Case("sum, rows of 64", lambda x: x.sum(-1)), Case("sum, dim 1", lambda x: x.sum(1)),
-    Case("mean, dims 2 and 3", lambda x: x.mean((2, 3))), Case("var", lambda x: x.var(-1)),
-    Case("amax, rows of 64", lambda x: x.amax(-1)), Case("amax, dim 1", lambda x: x.amax(1)),
-    Case("argmax", lambda x: x.argmax(-1)), Case("any", lambda x: x.any(-1), (MASK,)),
-    Case("cumsum", lambda x: x.cumsum(-1)), Case("topk", lambda x: x.topk(5, -1)[0]),
+    Case("sum, rows of 64", lambda x: x.sum(-1)),
+    Case("sum, dim 1", lambda x: x.sum(1)),
+    Case("mean, dims 2 and 3", lambda x: x.mean((2, 3))),
+    Case("var", lambda x: x.var(-1)),
+    Case("amax, rows of 64", lambda x: x.amax(-1)),
+    Case("amax, dim 1", lambda x: x.amax(1)),
+    Case("argmax", lambda x: x.argmax(-1)),
+    Case("any", lambda x: x.any(-1), (MASK,)),
+    Case("cumsum", lambda x: x.cumsum(-1)),
+    Case("topk", lambda x: x.topk(5, -1)[0]),
     Case("cat", lambda x, y: torch.cat([x, y], 1), PAIR),
     Case("permute", lambda x: x.permute(0, 2, 3, 1).contiguous()),
     Case("transpose", lambda x: x.transpose(2, 3).contiguous()),
-    Case("slice", lambda x: x[:, :, 1:, ::2].clone()), Case("pad", lambda x: F.pad(x, (1,) * 4)),
+    Case("slice", lambda x: x[:, :, 1:, ::2].clone()),
+    Case("pad", lambda x: F.pad(x, (1,) * 4)),
     Case("index_select", lambda x, i: x.index_select(2, i), (IMAGE, torch.arange(0, 64, 2))),
     Case("gather", lambda x, i: x.gather(3, i), (IMAGE, indices(64, 1, 64, 64, 64))),
     Case("embedding", lambda i, w: F.embedding(i, w), (indices(1000, 512),), floats(1000, 64)),
@@ -88,9 +112,12 @@ CASES = (
     Case("linear, one row", F.linear, (ROWS[:1].clone(),), floats(512, 512)),
     Case("conv2d 1 x 1", F.conv2d, weight=floats(64, 64, 1, 1)),
     Case("conv2d 3 x 3", lambda x, w: F.conv2d(x, w, padding=1), weight=floats(64, 64, 3, 3)),
-    Case("conv2d 3 x 3, depthwise", lambda x, w: F.conv2d(x, w, padding=1, groups=64),
-         weight=floats(64, 1, 3, 3)),
-)  # fmt: skip
+    Case(
+        "conv2d 3 x 3, depthwise",
+        lambda x, w: F.conv2d(x, w, padding=1, groups=64),
+        weight=floats(64, 1, 3, 3),
+    ),
+)
 
 
 class Module(torch.nn.Module):
@@ -132,10 +159,16 @@ def measure_case(case: Case, budget: float) -> Row:
 
 def measure(quick: bool, names: tuple[str, ...] = ()) -> Table:
     torch.set_num_threads(THREADS)
-    how = ("One call on some hundred thousand elements, one thread each, programs without "
-           "delegates and without load-time delegation; best calls, in turn.")  # fmt: skip
-    table = Table("Operators beside torch eager", how, geometric_mean=True,
-                  columns=("torch eager", "executorch_c", "ratio"))  # fmt: skip
+    how = (
+        "One call on some hundred thousand elements, one thread each, programs without "
+        "delegates and without load-time delegation; best calls, in turn."
+    )
+    table = Table(
+        "Operators beside torch eager",
+        how,
+        geometric_mean=True,
+        columns=("torch eager", "executorch_c", "ratio"),
+    )
     for case in CASES:
         if not names or any(name in case.name for name in names):
             table.rows.append(measure_case(case, 0.1 if quick else 0.6))

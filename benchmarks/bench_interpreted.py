@@ -55,17 +55,28 @@ def row(model: str, flow: str, budget: float) -> Row:
     }
     found = alternate(calls, rounds_for(calls, budget, 3, 500))
     best = min(found["kernels"], found["claims"])
-    return Row(f"{model}, {flow}", best, found["interpreted"], seconds,
-               f"kernels {seconds(found['kernels'])}")  # fmt: skip
+    return Row(
+        f"{model}, {flow}",
+        best,
+        found["interpreted"],
+        seconds,
+        f"kernels {seconds(found['kernels'])}",
+    )
 
 
 def measure(quick: bool) -> Table:
     from executorch_c.check import flows
 
-    how = ("One call with one thread, in turn. Programs of the flows of `check_model` whose "
-           "payload is interpreted; the ratio is undelegated / interpreted.")  # fmt: skip
-    table = Table("Interpreted delegates", how, geometric_mean=True,
-                  columns=("undelegated", "interpreted", "ratio"))  # fmt: skip
+    how = (
+        "One call with one thread, in turn. Programs of the flows of `check_model` whose "
+        "payload is interpreted; the ratio is undelegated / interpreted."
+    )
+    table = Table(
+        "Interpreted delegates",
+        how,
+        geometric_mean=True,
+        columns=("undelegated", "interpreted", "ratio"),
+    )
     for flow in FLOATS:
         if not flows.FLOWS[flow].is_installed:
             table.notes.append(f"{flow}: needs {', '.join(flows.FLOWS[flow].packages)}")

@@ -92,9 +92,13 @@ class Process:
         self.log = TemporaryFile("w+")
         self.child = subprocess.Popen(
             [*self.command, repr(time.time())],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
-            env=environment(), cwd=ROOT,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env=environment(),
+            cwd=ROOT,
+        )
         self.reports = [self.read()]
 
     def read(self) -> Report:
@@ -151,8 +155,11 @@ def rows_of(scheme: str, found: dict[str, Report]) -> list[Row]:
 def summary(scheme: str, found: dict[str, Report]) -> str:
     """Return a sentence with the ratios to the best rival, and of the memory to the file."""
     rivals = [report for name, report in found.items() if name != "ours"]
-    ratios = [f"{title} {min(r[key] for r in rivals) / found['ours'][key]:.2f}"
-              for key, (title, _) in FIGURES.items() if rivals]  # fmt: skip
+    ratios = [
+        f"{title} {min(r[key] for r in rivals) / found['ours'][key]:.2f}"
+        for key, (title, _) in FIGURES.items()
+        if rivals
+    ]
     share = found["ours"]["memory"] / size_of("pte", scheme)
     least = f"Compared with the best rival, {SCHEMES[scheme]}: {', '.join(ratios)}. "
     return (least if rivals else "") + f"Peak memory is {share:.2f} of the .pte."

@@ -77,13 +77,17 @@ def verify_share(path: Path, load: float) -> str:
     time_verify.restype = ctypes.c_double
     spent = time_verify(os.fsencode(path), 100)
     assert spent > 0
-    return (f"The structural checks of the {path.stat().st_size / 1e6:.0f} MB program take "
-            f"{seconds(spent)}, {100 * spent / load:.1f} % of its load time.")  # fmt: skip
+    return (
+        f"The structural checks of the {path.stat().st_size / 1e6:.0f} MB program take "
+        f"{seconds(spent)}, {100 * spent / load:.1f} % of its load time."
+    )
 
 
 def measure(quick: bool) -> Table:
-    how = ("`load_program(path)` and `load_method(\"forward\")`, in turn, one process, files in "
-           "the page cache.")  # fmt: skip
+    how = (
+        '`load_program(path)` and `load_method("forward")`, in turn, one process, files in '
+        "the page cache."
+    )
     table = Table("Load time", how)
     budget = 0.3 if quick else 3.0
     for name in MODELS:

@@ -13,10 +13,7 @@ def model_row(name: str, budget: float) -> Row:
     path, method, inputs = zoo_program(name)
     official, ours = open_official(path, method), open_ours(path, method)
     tensors = to_torch(inputs)
-    calls = {
-        OFFICIAL: lambda: official.execute(tensors),
-        OURS: lambda: ours.execute(inputs),
-    }
+    calls = {OFFICIAL: lambda: official.execute(tensors), OURS: lambda: ours.execute(inputs)}
     rounds = rounds_for(calls, budget, 3, 500)
     found = alternate(calls, rounds)
     what = name if method == "forward" else f"{name}, `{method}`"
@@ -26,8 +23,10 @@ def model_row(name: str, budget: float) -> Row:
 def measure(quick: bool) -> Table:
     import zoo
 
-    how = ("One call of a method on random weights, in turn, one process, torch at one thread; "
-           "programs from `to_edge(...).to_executorch()`: no delegates.")  # fmt: skip
+    how = (
+        "One call of a method on random weights, in turn, one process, torch at one thread; "
+        "programs from `to_edge(...).to_executorch()`: no delegates."
+    )
     table = Table("Latency of models without delegates", how, geometric_mean=True)
     names = [name for name in zoo.names() if name not in OFFICIAL_CANNOT]
     if not quick:

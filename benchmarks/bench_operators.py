@@ -26,13 +26,28 @@ One instruction on arrays of about 262,144 elements (products: 256 x 256), in fl
 dtype of the operator. One process per runtime, in turn, with one thread each. Minimum of five
 medians. Programs without exporter and delegates."""
 DTYPES = ("float32", "int64", "bool", "complex64")
-SWEEP = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool",
-         "complex64")  # fmt: skip
+SWEEP = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "uint8",
+    "bool",
+    "complex64",
+)
 DOUBTFUL = 1.1  # lower ratios are measured again
 # No arrays, or no measurable time.
-LEFT_OUT = ("executorch_prim::", "aten::sym_", "aten::_local_scalar_dense", "et_copy::",
-            "aten::scalar_tensor.out", "aten::empty.out",
-            "dim_order_ops::_empty_dim_order.out")  # fmt: skip
+LEFT_OUT = (
+    "executorch_prim::",
+    "aten::sym_",
+    "aten::_local_scalar_dense",
+    "et_copy::",
+    "aten::scalar_tensor.out",
+    "aten::empty.out",
+    "dim_order_ops::_empty_dim_order.out",
+)
 
 
 def official_names() -> list[str]:
@@ -107,8 +122,10 @@ def rows_of(
 def summary(what: str, rows: list[Row]) -> str:
     slower = [f"{r.what} {r.ratio:.2f}" for r in sorted(rows, key=lambda r: r.ratio) if r.ratio < 1]
     mean = geometric_mean(rows) if rows else float("nan")
-    return (f"{what}: {len(rows)} operators, geometric mean {mean:.2f}, "
-            f"{len(slower)} below 1.0{': ' if slower else ''}{', '.join(slower)}.")  # fmt: skip
+    return (
+        f"{what}: {len(rows)} operators, geometric mean {mean:.2f}, "
+        f"{len(slower)} below 1.0{': ' if slower else ''}{', '.join(slower)}."
+    )
 
 
 def measure(quick: bool) -> Table:
@@ -131,13 +148,24 @@ def measure(quick: bool) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.bench_operators", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="parts of names; default: all")
-    parser.add_argument("--dtypes", nargs="+", choices=SWEEP, default=SWEEP, metavar="DTYPE",
-                        help=f"of {', '.join(SWEEP)} (default: all)")  # fmt: skip
+    parser.add_argument(
+        "--dtypes",
+        nargs="+",
+        choices=SWEEP,
+        default=SWEEP,
+        metavar="DTYPE",
+        help=f"of {', '.join(SWEEP)} (default: all)",
+    )
     parser.add_argument("--threads", type=int, default=1, help="threads of each runtime's pool")
     parser.add_argument("--small", action="store_true", help="about 1,000 elements")
     parser.add_argument("--budget", type=float, default=0.06, help="seconds per operator")
-    parser.add_argument("--repeat", type=int, default=3, metavar="N",
-                        help=f"measure ratios below {DOUBTFUL} up to N more times")  # fmt: skip
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=3,
+        metavar="N",
+        help=f"measure ratios below {DOUBTFUL} up to N more times",
+    )
     args = parser.parse_args()
     parts = args.names or [""]
     wanted = {n: s for n, s in schemas().items() if any(part in n for part in parts)}
@@ -147,8 +175,11 @@ def main() -> None:
         for _, row in rows_of(workers, wanted, (dtype,), args.budget, args.small, args.repeat):
             if row:
                 rows.append(row)
-                print(f"{row.ratio:8.2f} {seconds(row.official):>9} {seconds(row.ours):>9}  "
-                      f"{row.what}", flush=True)  # fmt: skip
+                print(
+                    f"{row.ratio:8.2f} {seconds(row.official):>9} {seconds(row.ours):>9}  "
+                    f"{row.what}",
+                    flush=True,
+                )
         lines.append(summary(dtype, rows))
     workers.close()
     print("\n" + "\n".join(lines))

@@ -45,8 +45,17 @@ def conv(title: str, n: int, cin: int, cout: int, side: int, kernel: int, groups
     pad = kernel // 2
 
     def arguments() -> list[Any]:
-        return [array(n, cin, side, side), array(cout, cin // groups, kernel, kernel), None,
-                [1, 1], [pad, pad], [1, 1], False, [0, 0], groups]  # fmt: skip
+        return [
+            array(n, cin, side, side),
+            array(cout, cin // groups, kernel, kernel),
+            None,
+            [1, 1],
+            [pad, pad],
+            [1, 1],
+            False,
+            [0, 0],
+            groups,
+        ]
 
     count = n * cout * side * side * cin / groups * kernel * kernel
     return Operator(title, "aten::convolution.out", arguments, (n, cout, side, side), count)
@@ -55,13 +64,27 @@ def conv(title: str, n: int, cin: int, cout: int, side: int, kernel: int, groups
 WIDE = (4096, 1024)
 SIZE = 4.0 * math.prod(WIDE)
 OPERATORS = (
-    Operator("mm 1024 x 1024 x 1024", "aten::mm.out",
-             lambda: [array(1024, 1024), array(1024, 1024)], (1024, 1024), 1024**3),
-    Operator("bmm 16 x 256 x 64 x 256", "aten::bmm.out",
-             lambda: [array(16, 256, 64), array(16, 64, 256)], (16, 256, 256), 16 * 256 * 64 * 256),
-    Operator("addmm 128 x 1024 x 1024", "aten::addmm.out",
-             lambda: [array(1024), array(128, 1024), array(1024, 1024), 1.0, 1.0], (128, 1024),
-             128 * 1024 * 1024),
+    Operator(
+        "mm 1024 x 1024 x 1024",
+        "aten::mm.out",
+        lambda: [array(1024, 1024), array(1024, 1024)],
+        (1024, 1024),
+        1024**3,
+    ),
+    Operator(
+        "bmm 16 x 256 x 64 x 256",
+        "aten::bmm.out",
+        lambda: [array(16, 256, 64), array(16, 64, 256)],
+        (16, 256, 256),
+        16 * 256 * 64 * 256,
+    ),
+    Operator(
+        "addmm 128 x 1024 x 1024",
+        "aten::addmm.out",
+        lambda: [array(1024), array(128, 1024), array(1024, 1024), 1.0, 1.0],
+        (128, 1024),
+        128 * 1024 * 1024,
+    ),
     conv("convolution 3x3, 256 to 256, 14 x 14", 1, 256, 256, 14, 3, 1),
     conv("convolution 1x1, 64 to 256, 56 x 56", 1, 64, 256, 56, 1, 1),
     conv("convolution 3x3, 256 in 16 groups, 28 x 28", 1, 256, 256, 28, 3, 16),
@@ -70,14 +93,32 @@ OPERATORS = (
     Operator("add", "aten::add.out", lambda: [array(*WIDE), array(*WIDE), 1.0], WIDE, 0, 3 * SIZE),
     Operator("gelu", "aten::gelu.out", lambda: [array(*WIDE), "none"], WIDE, 0, 2 * SIZE),
     Operator("softmax", "aten::_softmax.out", lambda: [array(*WIDE), -1, False], WIDE, 0, 2 * SIZE),
-    Operator("layer norm", "aten::native_layer_norm.out",
-             lambda: [array(*WIDE), [1024], array(1024), array(1024), 1e-5], WIDE, 0, 2 * SIZE,
-             ((4096, 1), (4096, 1))),
-    Operator("permute_copy, transposed", "aten::permute_copy.out",
-             lambda: [array(*WIDE), [1, 0]], WIDE[::-1], 0, 2 * SIZE),
-    Operator("mean over rows", "aten::mean.out",
-             lambda: [array(*WIDE), [0], False, None], WIDE[1:], 0, SIZE),
-)  # fmt: skip
+    Operator(
+        "layer norm",
+        "aten::native_layer_norm.out",
+        lambda: [array(*WIDE), [1024], array(1024), array(1024), 1e-5],
+        WIDE,
+        0,
+        2 * SIZE,
+        ((4096, 1), (4096, 1)),
+    ),
+    Operator(
+        "permute_copy, transposed",
+        "aten::permute_copy.out",
+        lambda: [array(*WIDE), [1, 0]],
+        WIDE[::-1],
+        0,
+        2 * SIZE,
+    ),
+    Operator(
+        "mean over rows",
+        "aten::mean.out",
+        lambda: [array(*WIDE), [0], False, None],
+        WIDE[1:],
+        0,
+        SIZE,
+    ),
+)
 
 
 def library() -> ctypes.CDLL:
@@ -166,8 +207,9 @@ def measure(quick: bool) -> Table:
         for operator in OPERATORS:
             limit = (
                 operator.multiply_adds / top["float32"]
-                if operator.multiply_adds else operator.moved / top["copy"]
-            )  # fmt: skip
+                if operator.multiply_adds
+                else operator.moved / top["copy"]
+            )
             spent = best_time(operator, threads, rounds)
             table.rows.append(Row(f"{operator.title}, {title}", limit, spent, seconds))
     return table

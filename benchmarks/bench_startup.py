@@ -41,10 +41,14 @@ def first_output(name: str, rounds: int) -> list[Row]:
     found = alternate_children(codes, rounds, str(path))
     what = f"{name}, input {'x'.join(map(str, shape))}"
     return [
-        Row(f"{what}: process start to first output", found[OFFICIAL]["wall"], found[OURS]["wall"],
-            seconds),
+        Row(
+            f"{what}: process start to first output",
+            found[OFFICIAL]["wall"],
+            found[OURS]["wall"],
+            seconds,
+        ),
         Row(f"{what}: peak resident memory", found[OFFICIAL]["rss"], found[OURS]["rss"], megabytes),
-    ]  # fmt: skip
+    ]
 
 
 def measure(quick: bool) -> Table:
@@ -57,10 +61,20 @@ def measure(quick: bool) -> Table:
     found = alternate_children(codes, 2 if quick else 9)
     against_numpy = found[OURS]["import"] / found["numpy"]["import"]
     table.rows += [
-        Row("import", found[OFFICIAL]["import"], found[OURS]["import"], seconds,
-            f"`import numpy` alone {seconds(found['numpy']['import'])}: {against_numpy:.2f} of it"),
-        Row("import: peak resident memory", found[OFFICIAL]["rss"], found[OURS]["rss"], megabytes,
+        Row(
+            "import",
+            found[OFFICIAL]["import"],
+            found[OURS]["import"],
+            seconds,
+            f"`import numpy` alone {seconds(found['numpy']['import'])}: {against_numpy:.2f} of it",
+        ),
+        Row(
+            "import: peak resident memory",
+            found[OFFICIAL]["rss"],
+            found[OURS]["rss"],
+            megabytes,
             f"`import numpy` alone {megabytes(found['numpy']['rss'])}, "
-            f"python alone {megabytes(found['python']['rss'])}"),
-    ]  # fmt: skip
+            f"python alone {megabytes(found['python']['rss'])}",
+        ),
+    ]
     return table

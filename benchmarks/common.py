@@ -213,8 +213,12 @@ def run_child(code: str, *args: str) -> Report:
     start = perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", source, *args],
-        capture_output=True, text=True, cwd=CACHE, env=environ, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        cwd=CACHE,
+        env=environ,
+        check=False,
+    )
     wall = perf_counter() - start
     if done.returncode:
         raise RuntimeError(f"child process failed: {done.stderr.strip()[-1000:]}")

@@ -37,9 +37,14 @@ class Process:
         environ = os.environ | {"PYTHONWARNINGS": "ignore"}
         self.log = path.with_suffix(f".{rival.name}.log").open("w+")
         self.process = subprocess.Popen(
-            command(rival, path, job), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self.log, text=True, cwd=ROOT, env=environ,
-        )  # fmt: skip
+            command(rival, path, job),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            cwd=ROOT,
+            env=environ,
+        )
         try:
             self.loaded = self.answer(limit)
         except RuntimeError:
@@ -143,8 +148,10 @@ def jobs(args: argparse.Namespace) -> list[Job]:
             number = {"small": network.small, "usual": network.usual}.get(size) or int(size)
             found += [
                 Job(name, scheme, number, batch, threads)
-                for scheme in args.schemes for batch in args.batch for threads in args.threads
-            ]  # fmt: skip
+                for scheme in args.schemes
+                for batch in args.batch
+                for threads in args.threads
+            ]
     return found
 
 
@@ -190,9 +197,10 @@ def main(argv: Sequence[str]) -> None:
     measured = []
     for job in jobs(args):
         missing = [
-            RIVALS[name] for name in args.rivals
+            RIVALS[name]
+            for name in args.rivals
             if not any(same(record, job, RIVALS[name]) for record in records)
-        ]  # fmt: skip
+        ]
         if missing:
             found = measure(job, missing, rounds, budget)
             records += found

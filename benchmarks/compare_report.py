@@ -13,8 +13,14 @@ Record = dict[str, Any]
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- compare: begin -->", "<!-- compare: end -->"
 CASE = ("network", "size", "batch", "scheme", "threads")
-COLOURS = {"official": "tab:red", "official_delegated": "tab:orange", "eager": "tab:green",
-           "compiled": "tab:olive", "onnxruntime": "tab:blue", "litert": "tab:purple"}  # fmt: skip
+COLOURS = {
+    "official": "tab:red",
+    "official_delegated": "tab:orange",
+    "eager": "tab:green",
+    "compiled": "tab:olive",
+    "onnxruntime": "tab:blue",
+    "litert": "tab:purple",
+}
 
 
 def cases(records: Sequence[Record]) -> dict[tuple[Any, ...], dict[str, Record]]:
@@ -79,9 +85,10 @@ def scaling(records: Sequence[Record]) -> list[str]:
         gains = [
             by[name]["best"] / found[(*case[:4], 2)][name]["best"]
             for case, by in found.items()
-            if case[4] == 1 and "best" in by.get(name, {})
+            if case[4] == 1
+            and "best" in by.get(name, {})
             and "best" in found.get((*case[:4], 2), {}).get(name, {})
-        ]  # fmt: skip
+        ]
         if gains:
             lines.append(f"| {rival.title} | {len(gains)} | {mean(gains):.2f} |")
     return lines
@@ -101,9 +108,10 @@ def growth(records: Sequence[Record], key: str) -> list[str]:
         low, high = min(by), max(by)
         cells = [
             f"{by[high][name]['best'] / by[low][name]['best']:.2f}"
-            if "best" in by[low].get(name, {}) and "best" in by[high].get(name, {}) else "-"
+            if "best" in by[low].get(name, {}) and "best" in by[high].get(name, {})
+            else "-"
             for name in names
-        ]  # fmt: skip
+        ]
         title = f"{group[0]} {group[2]}, {group[3]} threads, {key} {low} to {high}"
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     if not lines:
@@ -143,8 +151,14 @@ def plot(records: Sequence[Record], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(8, 0.22 * len(names) + 1.4))
     for rival, colour in COLOURS.items():
         found = {t.split()[0]: r for t, r in ratios(records, rival, ours).items()}
-        axes.scatter(found.values(), [names.index(n) for n in found], 22, colour,
-                     label=RIVALS[rival].title, alpha=0.8)  # fmt: skip
+        axes.scatter(
+            found.values(),
+            [names.index(n) for n in found],
+            22,
+            colour,
+            label=RIVALS[rival].title,
+            alpha=0.8,
+        )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_yticks(range(len(names)), names, fontsize=8)
@@ -167,8 +181,10 @@ def text(results: Record) -> str:
     machine = results["machine"].partition(" Medians;")[0]
     lines = [f"{machine} Best calls.", ""]
     batch = select(records, batch=1)
-    sizes = {name: max(r["size"] for r in select(batch, network=name))
-             for name in dict.fromkeys(r["network"] for r in batch)}  # fmt: skip
+    sizes = {
+        name: max(r["size"] for r in select(batch, network=name))
+        for name in dict.fromkeys(r["network"] for r in batch)
+    }
     usual = [r for r in batch if r["size"] == sizes[r["network"]]]
     for scheme in ("fp32", "int8"):
         for threads in (2, 1):
@@ -180,10 +196,11 @@ def text(results: Record) -> str:
     if small:
         lines += ["### Small inputs, 2 threads", "", *pairs(small), ""]
     for title, rows in (
-        ("Scaling", scaling(usual)), ("Cost of size", growth(select(batch, threads=2), "size")),
+        ("Scaling", scaling(usual)),
+        ("Cost of size", growth(select(batch, threads=2), "size")),
         ("Cost of batches", growth(select(records, threads=2), "batch")),
         ("Not measured", reasons(usual)),
-    ):  # fmt: skip
+    ):
         if len(rows) > (2 if title == "Scaling" else 0):
             lines += [f"### {title}", "", *rows, ""]
     return "\n".join(lines).rstrip()

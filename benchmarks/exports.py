@@ -37,7 +37,7 @@ def static_int8(module: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
 SCALARS = {
     torch.ops.aten.add.Tensor: torch.ops.aten.add.Scalar,
     torch.ops.aten.mul.Tensor: torch.ops.aten.mul.Scalar,
-}  # fmt: skip
+}
 
 
 def keep_integers(graph: torch.fx.GraphModule) -> None:
@@ -49,9 +49,11 @@ def keep_integers(graph: torch.fx.GraphModule) -> None:
     for node in graph.graph.nodes:
         value = node.meta.get("val")
         if (
-            node.target in SCALARS and isinstance(node.args[1], int)
-            and isinstance(value, Tensor) and not value.is_floating_point()
-        ):  # fmt: skip
+            node.target in SCALARS
+            and isinstance(node.args[1], int)
+            and isinstance(value, Tensor)
+            and not value.is_floating_point()
+        ):
             node.target = SCALARS[node.target]
     graph.recompile()
 
@@ -74,9 +76,7 @@ def dynamic(bits: int) -> Callable[[nn.Module, tuple[Tensor, ...]], nn.Module]:
     return quantize
 
 
-SCHEMES = {
-    "fp32": float32, "int8": static_int8, "8da8w": dynamic(8), "8da4w": dynamic(4),
-}  # fmt: skip
+SCHEMES = {"fp32": float32, "int8": static_int8, "8da8w": dynamic(8), "8da4w": dynamic(4)}
 
 
 @torch.no_grad()

@@ -55,9 +55,16 @@ def export(folder: Path, scheme: str) -> None:
     from executorch.examples.models.llama.export_llama_lib import _export_llama
     from executorch.extension.llm.export.config.llm_config import LlmConfig, ModelType
 
-    params = {"dim": DIM, "n_layers": LAYERS, "n_heads": HEADS, "n_kv_heads": HEADS,
-              "hidden_dim": HIDDEN, "vocab_size": VOCABULARY, "norm_eps": EPSILON,
-              "rope_theta": ROPE}  # fmt: skip
+    params = {
+        "dim": DIM,
+        "n_layers": LAYERS,
+        "n_heads": HEADS,
+        "n_kv_heads": HEADS,
+        "hidden_dim": HIDDEN,
+        "vocab_size": VOCABULARY,
+        "norm_eps": EPSILON,
+        "rope_theta": ROPE,
+    }
     (folder / "params.json").write_text(json.dumps(params))
     weights = write_weights(folder, params)
     config = LlmConfig()
@@ -86,8 +93,17 @@ def write_ascii_tokenizer(path: Path) -> None:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     special = [{"id": i, "content": tokens[i], "special": True, **flags} for i in range(3)]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
-    path.write_text(json.dumps({"version": "1.0", "added_tokens": special, "model": model,
-                                "pre_tokenizer": level, "decoder": level}))  # fmt: skip
+    path.write_text(
+        json.dumps(
+            {
+                "version": "1.0",
+                "added_tokens": special,
+                "model": model,
+                "pre_tokenizer": level,
+                "decoder": level,
+            }
+        )
+    )
 
 
 # ---- llama.cpp -------------------------------------------------------------------------------
@@ -164,11 +180,18 @@ def genai(folder: Path, scheme: str) -> None:
     source = folder / "source"
     torch.manual_seed(0)
     config = LlamaConfig(
-        hidden_size=DIM, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-        num_key_value_heads=HEADS, intermediate_size=HIDDEN, vocab_size=VOCABULARY,
-        max_position_embeddings=CONTEXT, rms_norm_eps=EPSILON, bos_token_id=BOS, eos_token_id=EOS,
+        hidden_size=DIM,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS,
+        intermediate_size=HIDDEN,
+        vocab_size=VOCABULARY,
+        max_position_embeddings=CONTEXT,
+        rms_norm_eps=EPSILON,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
         tie_word_embeddings=False,
-    )  # fmt: skip
+    )
     LlamaForCausalLM(config).save_pretrained(source)
     words = {f"w{i}": i for i in range(3, VOCABULARY)}
     vocab = {"<unk>": 0, "<s>": BOS, "</s>": EOS, **words}
@@ -178,8 +201,20 @@ def genai(folder: Path, scheme: str) -> None:
     names["tokenizer_class"] = "PreTrainedTokenizerFast"
     (source / "tokenizer_config.json").write_text(json.dumps(names))
     options = ["--extra_options", "int4_block_size=32", "int4_accuracy_level=4"]
-    sys.argv = ["builder", "-i", str(source), "-o", str(folder), "-p", scheme, "-e", "cpu",
-                "-c", str(folder / "cache"), *(options if scheme == INT4 else ())]  # fmt: skip
+    sys.argv = [
+        "builder",
+        "-i",
+        str(source),
+        "-o",
+        str(folder),
+        "-p",
+        scheme,
+        "-e",
+        "cpu",
+        "-c",
+        str(folder / "cache"),
+        *(options if scheme == INT4 else ()),
+    ]
     runpy.run_module("onnxruntime_genai.models.builder", run_name="__main__")
     for path in source.iterdir():
         path.unlink()

@@ -111,8 +111,13 @@ def llama_cpp(path: str, threads: int) -> Session:
     server = xllamacpp.Server(params)
 
     def run(prompt: list[int], new: int) -> Times:
-        request = {"prompt": prompt, "n_predict": new, "temperature": 0, "ignore_eos": True,
-                   "cache_prompt": False}  # fmt: skip
+        request = {
+            "prompt": prompt,
+            "n_predict": new,
+            "temperature": 0,
+            "ignore_eos": True,
+            "cache_prompt": False,
+        }
         found = server.handle_completions(request)
         times = (found if isinstance(found, dict) else json.loads(found))["timings"]
         assert times["prompt_n"] == len(prompt)

@@ -140,9 +140,13 @@ def quantize_onnx(source: Path, target: Path, inputs: Arrays) -> None:
     ready, part = source.with_suffix(".ready.onnx"), target.with_suffix(".part.onnx")
     quant_pre_process(source, ready, skip_symbolic_shape=True)
     quantize_static(
-        ready, part, Reader(), per_channel=True,
-        activation_type=QuantType.QInt8, weight_type=QuantType.QInt8,
-    )  # fmt: skip
+        ready,
+        part,
+        Reader(),
+        per_channel=True,
+        activation_type=QuantType.QInt8,
+        weight_type=QuantType.QInt8,
+    )
     ready.unlink()
     part.replace(target)
 
@@ -311,9 +315,12 @@ class Rival:
             return self.prepare(job)
         command = [self.python, "-m", "benchmarks.rivals", "prepare", self.name]
         done = subprocess.run(
-            [*command, json.dumps(asdict(job))], capture_output=True, text=True, cwd=ROOT,
+            [*command, json.dumps(asdict(job))],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
             check=False,
-        )  # fmt: skip
+        )
         if done.returncode:
             raise RuntimeError((done.stderr.strip().splitlines() or ["the process ended"])[-1])
         return Path(done.stdout.strip().splitlines()[-1])
@@ -323,19 +330,31 @@ RIVALS = {
     rival.name: rival
     for rival in (
         Rival("ours", "executorch_c, kernels", pte(False), ours(False), is_ours=True),
-        Rival("ours_claimed", "executorch_c, delegated at load", pte(False), ours(True),
-              claims=True, is_ours=True),
+        Rival(
+            "ours_claimed",
+            "executorch_c, delegated at load",
+            pte(False),
+            ours(True),
+            claims=True,
+            is_ours=True,
+        ),
         Rival("ours_delegated", "executorch_c, delegated", pte(True), ours(), is_ours=True),
         Rival("official", "official", pte(False), official),
         Rival("official_delegated", "official, delegated", pte(True), official),
         Rival("eager", "torch eager", nothing, eager, schemes=("fp32",)),
         Rival("compiled", "torch.compile", nothing, compiled, schemes=("fp32",)),
-        Rival("onnxruntime", "ONNX Runtime", onnx, onnxruntime,
-              ("onnx", "onnxscript", "onnxruntime")),
-        Rival("litert", "LiteRT", tflite, litert,
-              ("litert_torch", "ai_edge_litert", "ai_edge_quantizer")),
+        Rival(
+            "onnxruntime", "ONNX Runtime", onnx, onnxruntime, ("onnx", "onnxscript", "onnxruntime")
+        ),
+        Rival(
+            "litert",
+            "LiteRT",
+            tflite,
+            litert,
+            ("litert_torch", "ai_edge_litert", "ai_edge_quantizer"),
+        ),
     )
-}  # fmt: skip
+}
 
 
 # ---- a process -------------------------------------------------------------------------------

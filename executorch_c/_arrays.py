@@ -31,8 +31,9 @@ def as_array(value: object) -> Array:
         value = _from_torch(value)
     array: Array = np.asarray(value)
     if array.dtype.kind not in "biufcV" or array.dtype.names:
-        raise TypeError(f"expected an array of numbers, found {type(value).__name__} "
-                        f"of dtype {array.dtype}")  # fmt: skip
+        raise TypeError(
+            f"expected an array of numbers, found {type(value).__name__} of dtype {array.dtype}"
+        )
     if not array.dtype.isnative:  # the order of bytes is of the memory, not of the numbers
         return array.astype(array.dtype.newbyteorder("="))
     return array

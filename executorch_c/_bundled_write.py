@@ -30,8 +30,12 @@ def _tensor(array: Array) -> dict[str, Any]:
         raise _core.NotSupportedError(f"no scalar type for an array of dtype {array.dtype}")
     order = _dim_order(array)
     data = np.ascontiguousarray(array.transpose(order)).tobytes()
-    return {"scalar_type": SCALAR_TYPES[array.dtype.name], "sizes": array.shape,
-            "dim_order": order, "data": data}  # fmt: skip
+    return {
+        "scalar_type": SCALAR_TYPES[array.dtype.name],
+        "sizes": array.shape,
+        "dim_order": order,
+        "data": data,
+    }
 
 
 def _value(value: Value) -> dict[str, Any]:
@@ -53,6 +57,10 @@ def write(program: bytes, suites: Mapping[str, Sequence[TestCase]]) -> bytes:
     """A .bpte of a program and its test cases by method."""
     rows = [{"method_name": n, "test_cases": [*map(_case, cases)]} for n, cases in suites.items()]
     return _flatbuffers.write(
-        {"method_test_suites": rows, "program": program}, _core._file_tables("bpte"),
-        "BundledProgram", "bundled programs", identifier=b"BP08", size=len(program) + 1024,
-    )  # fmt: skip
+        {"method_test_suites": rows, "program": program},
+        _core._file_tables("bpte"),
+        "BundledProgram",
+        "bundled programs",
+        identifier=b"BP08",
+        size=len(program) + 1024,
+    )

@@ -249,9 +249,7 @@ class Program:
     def _delegate(self, method_name: str, index: int, /) -> DelegateInside | None: ...
     def _payload(self, method_name: str, index: int, /) -> bytes: ...
     def write_etdump_result_to_file(
-        self,
-        etdump_path: str | os.PathLike[str],
-        debug_buffer_path: str | os.PathLike[str] | None,
+        self, etdump_path: str | os.PathLike[str], debug_buffer_path: str | os.PathLike[str] | None
     ) -> None:
         """Write an ETDump of this program, loaded with enable_etdump=True: the loading of its
         methods, and calls since the last such file. Values go to debug_buffer_path (or None) if

@@ -46,8 +46,10 @@ def separately(method: Method) -> Method:
 def _computed(method: Method) -> str:
     """Return "XnnpackBackend computes 12 operator calls that were delegated at load", or an empty
     text."""
-    parts = [f"{backend} computes {_text.plural(count, 'operator call')}"
-             for backend, count in delegated_calls(method).items()]  # fmt: skip
+    parts = [
+        f"{backend} computes {_text.plural(count, 'operator call')}"
+        for backend, count in delegated_calls(method).items()
+    ]
     return f"{', '.join(parts)} delegated at load" if parts else ""
 
 
@@ -61,8 +63,9 @@ def trace_notes(method: Method) -> Iterator[str]:
     """Yield a note of a report on traced values, if operators were delegated at load."""
     computed = _computed(method)
     if computed and is_separate(method):
-        yield (f"{computed}, each separately: check_model(delegate_at_load=True) compares the "
-               "outputs of runs of them")  # fmt: skip
+        yield (
+            f"{computed}, each separately: check_model(delegate_at_load=True) compares the "
+            "outputs of runs of them"
+        )
     elif computed:
-        yield ("the program is examined as written, by its kernels; when it runs, "
-               f"{computed}")  # fmt: skip
+        yield (f"the program is examined as written, by its kernels; when it runs, {computed}")

@@ -11,26 +11,31 @@ if TYPE_CHECKING:
 DEVICES = {
     "VulkanBackend": "a GPU adds in another order and, in float16, rounds partial sums",
     "CoreMLBackend": "the neural engine and the GPU add in another order and, in float16, round "
-                     "partial sums",
+    "partial sums",
     "TOSABackend": "integers are equal on every device; floats, and the graph that a compiler "
-                   "makes, may differ",
+    "makes, may differ",
     "VgfBackend": "integers are equal on every device; floats, and the graph that a compiler "
-                  "makes, may differ",
+    "makes, may differ",
     "NativeBackend": "ExecuTorch's native runtime may add in another order, and shares memory of "
-                     "operators in place",
+    "operators in place",
     "OpenvinoBackend": "in float32 unless the option 'precision' says otherwise; the official "
-                       "runtime uses the engine's default, bfloat16 on processors that have it",
+    "runtime uses the engine's default, bfloat16 on processors that have it",
     "XnnpackBackend": "XNNPACK adds in an order that depends on the processor, so that "
-                      "rounding does, too",
-}  # fmt: skip
+    "rounding does, too",
+}
 """Backends."""
 
 LIBRARIES = {
-    "cortex_m": ("Cortex-M", "the flow's own reference; CMSIS-NN may differ by a step in softmax, "
-                             "div and averages"),
-    "cadence": ("Cadence", "the flow's own reference; a DSP's kernels rescale in their own ways "
-                           "and may differ by a step"),
-}  # fmt: skip
+    "cortex_m": (
+        "Cortex-M",
+        "the flow's own reference; CMSIS-NN may differ by a step in softmax, div and averages",
+    ),
+    "cadence": (
+        "Cadence",
+        "the flow's own reference; a DSP's kernels rescale in their own ways "
+        "and may differ by a step",
+    ),
+}
 """Namespaces of operators: the flow's name, and a sentence."""
 
 

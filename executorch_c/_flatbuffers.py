@@ -30,9 +30,15 @@ ALIGNMENT = 32
 
 
 def write(
-    values: Mapping[str, Any], tables: Tables, root: str, what: str,
-    *, identifier: bytes | None = None, is_prefixed: bool = False, size: int = 1024,
-) -> bytes:  # fmt: skip
+    values: Mapping[str, Any],
+    tables: Tables,
+    root: str,
+    what: str,
+    *,
+    identifier: bytes | None = None,
+    is_prefixed: bool = False,
+    size: int = 1024,
+) -> bytes:
     """Return the bytes of a table of the type `root`.
 
     Args:

@@ -72,8 +72,13 @@ def program_loaded(what: tuple[Program, object, float]) -> None:
     name = f"a program in {type(source).__name__}"
     if isinstance(source, (str, os.PathLike)):
         name = str(os.fspath(source))
-    debug("loaded %s: %s bytes, methods %s, in %s", name, f"{program.info()['file_size']:,}",
-          ", ".join(sorted(program.method_names)), _text.seconds(seconds))  # fmt: skip
+    debug(
+        "loaded %s: %s bytes, methods %s, in %s",
+        name,
+        f"{program.info()['file_size']:,}",
+        ", ".join(sorted(program.method_names)),
+        _text.seconds(seconds),
+    )
 
 
 def method_loaded(what: tuple[Method, bool, float]) -> None:
@@ -88,10 +93,15 @@ def method_loaded(what: tuple[Method, bool, float]) -> None:
 
         backends = [one["backend"] for one in delegates]
         counts = {backend: backends.count(backend) for backend in backends}
-        debug("loaded method '%s': %s kernels, %s, delegates: %s; bytes: %s; in %s", name,
-              "reference" if reference else "default", _text.plural(method.num_threads, "thread"),
-              _figures(counts) or "none", _figures(method.memory()),
-              _text.seconds(seconds))  # fmt: skip
+        debug(
+            "loaded method '%s': %s kernels, %s, delegates: %s; bytes: %s; in %s",
+            name,
+            "reference" if reference else "default",
+            _text.plural(method.num_threads, "thread"),
+            _figures(counts) or "none",
+            _figures(method.memory()),
+            _text.seconds(seconds),
+        )
     for i, one in enumerate(delegates):
         if one["figures"] and _is_on(child := f"backend.{one['backend']}"):
             debug("delegate %d of method '%s': %s", i, name, _figures(one["figures"]), child=child)

@@ -189,8 +189,10 @@ def method_of(
     """
     found = opened(source)
     if delegate_at_load and found.method is not None:
-        raise ValueError("delegate_at_load is of no effect on a Method: load it with the option, "
-                         "or pass its program")  # fmt: skip
+        raise ValueError(
+            "delegate_at_load is of no effect on a Method: load it with the option, "
+            "or pass its program"
+        )
     if delegate_at_load and kernels == "reference":
         raise ValueError("delegate_at_load is of no effect with kernels='reference'")
     if found.method is not None:

@@ -36,14 +36,16 @@ def takes_call(function: Callable[..., object], *names: str) -> bool:
         return False
     call = found.parameters.get("call")
     has_call = call is not None and call.kind in (
-        Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
-    )  # fmt: skip
+        Parameter.POSITIONAL_OR_KEYWORD,
+        Parameter.KEYWORD_ONLY,
+    )
     try:
         found.bind(*names, **({"call": None} if has_call else {}))
     except TypeError as error:
         title = getattr(function, "__qualname__", repr(function))
-        raise TypeError(f"{title}{found} cannot be called with ({', '.join(names)}): {error}"
-                        ) from None  # fmt: skip
+        raise TypeError(
+            f"{title}{found} cannot be called with ({', '.join(names)}): {error}"
+        ) from None
     return has_call
 
 
@@ -55,8 +57,10 @@ def checked_options(name: str, options: object) -> dict[str, Option]:
         if not isinstance(key, str) or not key.isidentifier():
             raise TypeError(f"{name}.options: {key!r} is not an option name")
         if not isinstance(value, (bool, int, float, str)):
-            raise TypeError(f"{name}.options[{key!r}] must be a bool, int, float or str, not "
-                            f"{type(value).__name__}")  # fmt: skip
+            raise TypeError(
+                f"{name}.options[{key!r}] must be a bool, int, float or str, not "
+                f"{type(value).__name__}"
+            )
     return dict(options)
 
 
@@ -68,9 +72,10 @@ class Adapter:
         self.name = (backend if self.is_class else type(backend)).__name__
         missing = [one for one in ("id", "init", "execute") if not hasattr(backend, one)]
         if missing:
-            raise TypeError('expected a capsule named "executorch_c.backend", or a class with id, '
-                            f"init and execute, got {self.name} without {', '.join(missing)}"
-                            )  # fmt: skip
+            raise TypeError(
+                'expected a capsule named "executorch_c.backend", or a class with id, '
+                f"init and execute, got {self.name} without {', '.join(missing)}"
+            )
         self.backend = backend
         self.id = backend.id
         if not isinstance(self.id, str) or not self.id or not self.id.isprintable():

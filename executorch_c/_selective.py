@@ -99,8 +99,15 @@ def build(folder: Path, csrc: Path, jobs: int) -> None:
     compiler's last lines."""
     objects = folder / "objects"
     environment = {k: v for k, v in os.environ.items() if k not in ("CFLAGS", "MAKEFLAGS")}
-    command = ["make", "-C", str(csrc), f"-j{jobs}", f"SELECT={folder.absolute()}",
-               f"BUILD={objects.absolute()}", "selective"]  # fmt: skip
+    command = [
+        "make",
+        "-C",
+        str(csrc),
+        f"-j{jobs}",
+        f"SELECT={folder.absolute()}",
+        f"BUILD={objects.absolute()}",
+        "selective",
+    ]
     found = subprocess.run(command, capture_output=True, text=True, env=environment)
     if found.returncode:
         raise RuntimeError("make failed: " + "\n".join(found.stderr.splitlines()[-5:]))
@@ -108,8 +115,9 @@ def build(folder: Path, csrc: Path, jobs: int) -> None:
 
 SECTION = re.compile(
     r"^ \.(?P<section>text|rodata|data\.rel\.ro|data|bss)\S*\s+0x[0-9a-f]+\s+"
-    r"0x(?P<size>[0-9a-f]+) (?P<file>\S+)$", re.M,
-)  # fmt: skip
+    r"0x(?P<size>[0-9a-f]+) (?P<file>\S+)$",
+    re.M,
+)
 
 
 def sizes(folder: Path) -> dict[str, tuple[int, int, int]]:

@@ -114,8 +114,12 @@ def lines(trace: Trace) -> list[Line]:
     """Return all lines: instructions and nodes, the time between them, and the whole call."""
     inner, whole = _merged(trace)
     known = sum(line.nanoseconds for line in inner if not line.level)
-    rest = Line("", "inputs, outputs, the rest", calls=whole.calls,
-                nanoseconds=max(whole.nanoseconds - known, 0))  # fmt: skip
+    rest = Line(
+        "",
+        "inputs, outputs, the rest",
+        calls=whole.calls,
+        nanoseconds=max(whole.nanoseconds - known, 0),
+    )
     return [*inner, rest, whole]
 
 
@@ -192,10 +196,14 @@ def _by_name(trace: Trace, found: list[Line]) -> list[list[str]]:
             entry[0] += line.calls
             entry[1] += line.nanoseconds
     return [
-        [name, f"{calls / runs:g}", f"{ns / runs / 1e3:,.1f}",
-         f"{100 * ns / total:.1f} %" if total else ""]
+        [
+            name,
+            f"{calls / runs:g}",
+            f"{ns / runs / 1e3:,.1f}",
+            f"{100 * ns / total:.1f} %" if total else "",
+        ]
         for name, (calls, ns) in sorted(sums.items(), key=lambda item: -item[1][1])
-    ]  # fmt: skip
+    ]
 
 
 def sections(trace: Trace) -> Iterator[Markup]:
@@ -203,8 +211,14 @@ def sections(trace: Trace) -> Iterator[Markup]:
     operator."""
     found = lines(trace)
     call = max(found[-1].nanoseconds / max(trace.runs, 1), 1)
-    bars = [bar(line.offsets_ns / line.runs / call, line.nanoseconds / line.calls / call,
-                      bool(line.level)) for line in found[:-2]]  # fmt: skip
+    bars = [
+        bar(
+            line.offsets_ns / line.runs / call,
+            line.nanoseconds / line.calls / call,
+            bool(line.level),
+        )
+        for line in found[:-2]
+    ]
     head, body = _unbroken(*_table(trace, found))
     rows: list[list[object]] = [
         [*cells, bar] for cells, bar in zip(body, [*bars, "", ""], strict=True)

@@ -117,9 +117,7 @@ class BundledProgram:
     """
 
     def __init__(
-        self,
-        program: bytes,
-        cases: dict[str, Sequence[tuple[Sequence[object], Sequence[object]]]],
+        self, program: bytes, cases: dict[str, Sequence[tuple[Sequence[object], Sequence[object]]]]
     ) -> None:
         self.program_data = bytes(program)
         self._cases = {
@@ -211,8 +209,9 @@ class BundledProgram:
         else:
             chosen = self.cases
         names = dict.fromkeys(case.method for case in chosen)
-        methods = {name: method_of(self.program, name, delegate_at_load=delegate_at_load)
-                   for name in names}  # fmt: skip
+        methods = {
+            name: method_of(self.program, name, delegate_at_load=delegate_at_load) for name in names
+        }
         results = []
         for case in chosen:
             outputs = _run(methods[case.method], case)

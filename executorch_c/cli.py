@@ -36,15 +36,28 @@ from executorch_c._commands import (
     validate,
 )
 
-COMMANDS = (run, info, dump, graph, memory, validate, check, compare, explain, quantization_error,
-            check_nan, trace, generate, perplexity, operators, selective, demo)  # fmt: skip
+COMMANDS = (
+    run,
+    info,
+    dump,
+    graph,
+    memory,
+    validate,
+    check,
+    compare,
+    explain,
+    quantization_error,
+    check_nan,
+    trace,
+    generate,
+    perplexity,
+    operators,
+    selective,
+    demo,
+)
 """In the order of --help."""
 
-ALIASES = {
-    "check-model": "check",
-    "compare-programs": "compare",
-    "memory-plan": "memory",
-}
+ALIASES = {"check-model": "check", "compare-programs": "compare", "memory-plan": "memory"}
 """Names of functions as commands, if the command is shorter."""
 RENAMED = {"budget": "quantization-error", "ops": "operators", "watch": "check-nan"}
 """Deprecated names of commands, until the next version."""

@@ -301,9 +301,12 @@ def _load_for_executorch_from_bundled_program(
     """Return the program of a bundled program."""
     data = data_map_buffer if data_map_buffer is not None else data_path
     return _open_module(
-        module._bundled.program_data, data, enable_etdump, debug_buffer_size,
+        module._bundled.program_data,
+        data,
+        enable_etdump,
+        debug_buffer_size,
         Verification.InternalConsistency,
-    )  # fmt: skip
+    )
 
 
 def _load_program(
@@ -334,8 +337,10 @@ def _load_program_from_buffer(
 
 def _load_for_executorch_from_data_loader(*args: object, **kwargs: object) -> ExecuTorchModule:
     """Raise: C++ data loaders of the official runtime are not supported."""
-    raise NotSupportedError("a PyDataLoader holds a C++ object of the official runtime: "
-                            "pass the program as a path or as bytes")  # fmt: skip
+    raise NotSupportedError(
+        "a PyDataLoader holds a C++ object of the official runtime: "
+        "pass the program as a path or as bytes"
+    )
 
 
 def _get_operator_names() -> list[str]:

@@ -35,8 +35,14 @@ OPTIONS = {
 """Options of the marker and, as pte_<name>, of the ini file."""
 SHARED = ("rtol", "atol")
 """Options of pte_compare."""
-FIGURES = {"program": "program", "cases": "cases", "failures": "failures", "max_abs": "max abs",
-           "max_rel": "max rel", "snr_db": "SNR dB"}  # fmt: skip
+FIGURES = {
+    "program": "program",
+    "cases": "cases",
+    "failures": "failures",
+    "max_abs": "max abs",
+    "max_rel": "max rel",
+    "snr_db": "SNR dB",
+}
 """Columns of the index: names of properties, and titles."""
 _CHECKS = pytest.StashKey[int]()
 """Key of the number of checks of a test. Properties of the second check are pte_1_max_abs, and so
@@ -47,9 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --pte-report and the ini options."""
     group = parser.getgroup("executorch_c", "ExecuTorch programs")
     group.addoption(
-        "--pte-report", metavar="DIR",
+        "--pte-report",
+        metavar="DIR",
         help="write an HTML report of each failing check to DIR, and an index.html of all checks",
-    )  # fmt: skip
+    )
     for name, (_, text) in OPTIONS.items():
         parser.addini(f"pte_{name}", text, default=None)
 
@@ -205,8 +212,9 @@ class _Reports:
                 return
             self._write(name, text)
         except Exception as error:  # an error of the report must not end the session
-            warnings.warn(f"no report of {node.nodeid}: {type(error).__name__}: {error}",
-                          stacklevel=1)  # fmt: skip
+            warnings.warn(
+                f"no report of {node.nodeid}: {type(error).__name__}: {error}", stacklevel=1
+            )
             return
         node.user_properties.append(("pte_report", name))
 
@@ -252,6 +260,7 @@ def _index(rows: dict[str, tuple[str, dict[str, Any]]]) -> str:
     failed = sum(outcome == "failed" for outcome, _ in rows.values())
     summary = verdict("error" if failed else "ok", f"{len(rows)} tests, {failed} failed")
     return page(
-        "Checks of ExecuTorch programs", tag("p", summary),
+        "Checks of ExecuTorch programs",
+        tag("p", summary),
         table("", ["test", "", *FIGURES.values()], lines, 1),
-    )  # fmt: skip
+    )

@@ -69,9 +69,14 @@ class Origin:
 
     def facts(self) -> dict[str, str]:
         """Return file, hash, size, versions, host and date, as text."""
-        found = {"file": self.name, "sha256": self.sha256, "size": f"{self.size:,} bytes",
-                 "versions": versions(), "host": host(),
-                 "date": self.date.isoformat(" ", "seconds")}  # fmt: skip
+        found = {
+            "file": self.name,
+            "sha256": self.sha256,
+            "size": f"{self.size:,} bytes",
+            "versions": versions(),
+            "host": host(),
+            "date": self.date.isoformat(" ", "seconds"),
+        }
         return {name: text for name, text in found.items() if text}
 
     def __deepcopy__(self, memo: object) -> Origin:
@@ -159,8 +164,9 @@ class Report:
         problems = self.problems()
         listed = html.tag("ul", *(html.tag("li", one) for one in problems)) if problems else None
         about = (about_table(name, origin) for name, origin in self._origins.items())
-        text = html.page(title or self.heading(), html.tag("p", finding), listed,
-                         *self.sections(), *about)  # fmt: skip
+        text = html.page(
+            title or self.heading(), html.tag("p", finding), listed, *self.sections(), *about
+        )
         return _written(text, path)
 
     def to_dataframe(self) -> pandas.DataFrame:
@@ -190,8 +196,9 @@ class Report:
                 _written(f"{self}\n", path)
         else:
             known = (".html", ".json", ".csv", ".txt", *(PICTURES if hasattr(self, "plot") else ()))
-            raise ValueError(f"{os.fspath(path)!r}: expected a name that ends with "
-                             f"{', '.join(known)}")  # fmt: skip
+            raise ValueError(
+                f"{os.fspath(path)!r}: expected a name that ends with {', '.join(known)}"
+            )
 
     def set_origins(self, **origins: Origin | None) -> None:
         """Set the programs of the report."""

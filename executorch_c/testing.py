@@ -241,16 +241,38 @@ def check_model(
     if positional:
         if len(positional) > 1:
             raise TypeError("check_model takes all arguments but model and inputs by name")
-        warnings.warn("pass the flow by name: check_model(model, inputs, flow=...)",
-                      DeprecationWarning, stacklevel=2)  # fmt: skip
+        warnings.warn(
+            "pass the flow by name: check_model(model, inputs, flow=...)",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         [flow] = positional
-    options = run.Options(rtol, atol, min_sqnr_db, equal_nan, check_dtype, kernels,
-                          delegate_at_load, engines_of(engines), official_seconds)  # fmt: skip
+    options = run.Options(
+        rtol,
+        atol,
+        min_sqnr_db,
+        equal_nan,
+        check_dtype,
+        kernels,
+        delegate_at_load,
+        engines_of(engines),
+        official_seconds,
+    )
     return run.check_model(
-        model, inputs, flow, program=program, dynamic_shapes=dynamic_shapes, n_random=n_random,
-        real_inputs=real_inputs, search=search, method=method, data_path=data_path, seed=seed,
-        progress=progress, options=options,
-    )  # fmt: skip
+        model,
+        inputs,
+        flow,
+        program=program,
+        dynamic_shapes=dynamic_shapes,
+        n_random=n_random,
+        real_inputs=real_inputs,
+        search=search,
+        method=method,
+        data_path=data_path,
+        seed=seed,
+        progress=progress,
+        options=options,
+    )
 
 
 def calls(*inputs: object) -> object:

@@ -140,8 +140,20 @@ def _events(rows: list[RawEvent]) -> Iterator[Event]:
     for kind, name, depth, *numbers, start, duration, failed, values in rows:
         run += kind == "execute" and depth == 0
         chain, instruction, delegate, handle = numbers
-        yield Event(run, kind, name, depth, chain, instruction, delegate, handle, start, duration,
-                    failed, tuple(map(_value, values)))  # fmt: skip
+        yield Event(
+            run,
+            kind,
+            name,
+            depth,
+            chain,
+            instruction,
+            delegate,
+            handle,
+            start,
+            duration,
+            failed,
+            tuple(map(_value, values)),
+        )
 
 
 class Trace(Report):
@@ -223,17 +235,23 @@ class Trace(Report):
                 if (value := getattr(event, name)) is not None
             }
             arguments |= {"shapes": _trace_view.shapes(event), "bytes": _trace_view.nbytes(event)}
-            events.append({
-                "name": event.name or event.kind, "cat": event.kind, "ph": "X", "pid": 0, "tid": 0,
-                "ts": event.start_ns / 1e3, "dur": event.duration_ns / 1e3, "args": arguments,
-            })  # fmt: skip
+            events.append(
+                {
+                    "name": event.name or event.kind,
+                    "cat": event.kind,
+                    "ph": "X",
+                    "pid": 0,
+                    "tid": 0,
+                    "ts": event.start_ns / 1e3,
+                    "dur": event.duration_ns / 1e3,
+                    "args": arguments,
+                }
+            )
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
 
     def to_etdump(
-        self,
-        path: str | os.PathLike[str],
-        debug_buffer_path: str | os.PathLike[str] | None = None,
+        self, path: str | os.PathLike[str], debug_buffer_path: str | os.PathLike[str] | None = None
     ) -> None:
         """Write an ETDump for the official Inspector, and a debug buffer with the values.
 

@@ -21,9 +21,14 @@ HEAVY_DAYS = 8
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--large", action="store_true", help="also run the models of real size")
-    parser.addoption("--rotation", type=int, metavar="DAY", default=os.environ.get(ROTATION),
-                     help="run the sample of a day: other rows of each sweep, some heavy tests; "
-                     f"default: ${ROTATION}")  # fmt: skip
+    parser.addoption(
+        "--rotation",
+        type=int,
+        metavar="DAY",
+        default=os.environ.get(ROTATION),
+        help="run the sample of a day: other rows of each sweep, some heavy tests; "
+        f"default: ${ROTATION}",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest evaluates -m

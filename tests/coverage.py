@@ -25,19 +25,41 @@ from driver import build, with_xnnpack
 from seeds import PROGRAM, TARGETS, kept_files, write_seeds
 
 FLAGS = "-O0 -g1 --coverage -DEC_INSTRUCTION_LIMIT=2000"
-FOLDERS = ("csrc/core", "csrc/format", "csrc/trace", "csrc/kernels", "csrc/backend",
-           "csrc/runtime", "csrc/python", "backends/xnnpack", "backends/translate",
-           "backends/coreml", "backends/native", "backends/tosa", "backends/tosa_ops",
-           "backends/vulkan", "backends/vulkan_ops", "backends/cadence", "backends/cortex_m",
-           "backends/openvino", "backends/demo", "backends/demo_ops")  # fmt: skip
+FOLDERS = (
+    "csrc/core",
+    "csrc/format",
+    "csrc/trace",
+    "csrc/kernels",
+    "csrc/backend",
+    "csrc/runtime",
+    "csrc/python",
+    "backends/xnnpack",
+    "backends/translate",
+    "backends/coreml",
+    "backends/native",
+    "backends/tosa",
+    "backends/tosa_ops",
+    "backends/vulkan",
+    "backends/vulkan_ops",
+    "backends/cadence",
+    "backends/cortex_m",
+    "backends/openvino",
+    "backends/demo",
+    "backends/demo_ops",
+)
 Lines = dict[str, dict[int, bool]]
 """By file: the lines with code, and True for lines that ran."""
 
 
 def replay(program: Path, target: str, files: list[Path], mutations: int) -> None:
     """Replay files and mutations of them; a failure is an error."""
-    command = [str(program), f"--target={target}", f"--program={PROGRAM}", f"--mutate={mutations}",
-               *map(str, files)]  # fmt: skip
+    command = [
+        str(program),
+        f"--target={target}",
+        f"--program={PROGRAM}",
+        f"--mutate={mutations}",
+        *map(str, files),
+    ]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
@@ -64,8 +86,12 @@ def run_kernels(folder: Path) -> None:
     targets = with_xnnpack(folder)
     library = build(folder, "shared", "libexecutorch_c.so", CFLAGS=FLAGS, **targets)
     environment = {**os.environ, "EXECUTORCH_C_CORE_LIB": str(library)}
-    subprocess.run([sys.executable, "-m", "pytest", "-q", "tests/kernels"], cwd=ROOT, check=False,
-                   env=environment)  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "tests/kernels"],
+        cwd=ROOT,
+        check=False,
+        env=environment,
+    )
 
 
 def run_python(folder: Path, tests: list[str]) -> None:
@@ -74,8 +100,18 @@ def run_python(folder: Path, tests: list[str]) -> None:
     Not with pytest-xdist: its workers end without writing their counters.
     """
     site = folder / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
-           "--target", str(site), str(ROOT)]  # fmt: skip
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--target",
+        str(site),
+        str(ROOT),
+    ]
     build_here = {**os.environ, "CFLAGS": "--coverage -O0 -g1", "LDFLAGS": "--coverage"}
     if prefix := with_xnnpack(folder).get("XNNPACK"):
         build_here["XNNPACK_ROOT"] = prefix  # as it is: built without these flags
@@ -91,8 +127,12 @@ def run_python(folder: Path, tests: list[str]) -> None:
 def read_lines(folder: Path, lines: Lines) -> None:
     """Add the counters in a folder."""
     for data in sorted(folder.rglob("*.gcda")):
-        made = subprocess.run(["gcov", "--json-format", "--stdout", str(data)], cwd=ROOT / "csrc",
-                              capture_output=True, check=True)  # fmt: skip
+        made = subprocess.run(
+            ["gcov", "--json-format", "--stdout", str(data)],
+            cwd=ROOT / "csrc",
+            capture_output=True,
+            check=True,
+        )
         for document in made.stdout.splitlines():
             found = json.loads(document)
             for file in found["files"]:
@@ -128,10 +168,20 @@ def main() -> None:
     add("--no-seeds", action="store_true", help="only the corpus, without generated programs")
     add("--mutations", type=int, default=4, help="mutations of each file (default: 4)")
     add("--kernels", action="store_true", help="also tests/kernels")
-    add("--python", nargs="*", metavar="TESTS", default=[],
-        help="also pytest with an instrumented extension, a process for each")  # fmt: skip
-    add("--missing", action="append", default=[], metavar="FOLDER",
-        help="also the uncovered lines of these files, such as csrc/format")  # fmt: skip
+    add(
+        "--python",
+        nargs="*",
+        metavar="TESTS",
+        default=[],
+        help="also pytest with an instrumented extension, a process for each",
+    )
+    add(
+        "--missing",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="also the uncovered lines of these files, such as csrc/format",
+    )
     options = parser.parse_args()
     lines: Lines = defaultdict(dict)
     in_place.hide_sources()

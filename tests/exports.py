@@ -20,10 +20,14 @@ from executorch_c.check.flows import FLOWS
 def flow_params(names: Iterable[str]) -> list[Any]:
     """Return flows as parameters of a test, skipped where an optional package is missing."""
     return [
-        pytest.param(name, marks=pytest.mark.skipif(
-            not FLOWS[name].is_installed, reason=f"needs {', '.join(FLOWS[name].packages)}"))
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(
+                not FLOWS[name].is_installed, reason=f"needs {', '.join(FLOWS[name].packages)}"
+            ),
+        )
         for name in names
-    ]  # fmt: skip
+    ]
 
 
 class Fn(torch.nn.Module):
@@ -56,10 +60,15 @@ Source = torch.nn.Module | Callable[..., Any]
 
 
 @torch.no_grad()
-def manager(source: Source | Mapping[str, tuple[Source, Sequence[Any]]], *inputs: Any,
-            dynamic_shapes: Any = None, planning: Mapping[str, Any] | None = None,
-            constants: Mapping[str, Any] | None = None, partitioner: Any = None,
-            **config: Any) -> ExecutorchProgramManager:  # fmt: skip
+def manager(
+    source: Source | Mapping[str, tuple[Source, Sequence[Any]]],
+    *inputs: Any,
+    dynamic_shapes: Any = None,
+    planning: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
+    partitioner: Any = None,
+    **config: Any,
+) -> ExecutorchProgramManager:
     """Export a module or function, or several with their inputs, by name.
 
     `planning` goes to MemoryPlanningPass, `config` to ExecutorchBackendConfig.

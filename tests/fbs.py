@@ -6,9 +6,20 @@ import importlib.resources
 import re
 
 SIZES = {
-    "bool": 1, "byte": 1, "ubyte": 1, "uint8": 1, "int": 4, "uint": 4, "int32": 4, "uint32": 4,
-    "long": 8, "ulong": 8, "int64": 8, "uint64": 8, "double": 8,
-}  # fmt: skip
+    "bool": 1,
+    "byte": 1,
+    "ubyte": 1,
+    "uint8": 1,
+    "int": 4,
+    "uint": 4,
+    "int32": 4,
+    "uint32": 4,
+    "long": 8,
+    "ulong": 8,
+    "int64": 8,
+    "uint64": 8,
+    "double": 8,
+}
 
 
 def texts(package: str, *names: str) -> str:

@@ -34,12 +34,17 @@ def main() -> None:
         print(f"lines of {folder}, C: {lines(folder, *C):,}")
     for folder in ("executorch_c", "tests"):
         print(f"lines of {folder}, Python: {lines(folder, '*.py'):,}")
-    for folders, patterns in ((("csrc", "backends"), ("*.c", "*.h")),
-                              (("executorch_c",), ("*.py",)), (("tests",), ("*.py",))):  # fmt: skip
+    for folders, patterns in (
+        (("csrc", "backends"), ("*.c", "*.h")),
+        (("executorch_c",), ("*.py",)),
+        (("tests",), ("*.py",)),
+    ):
         found = functions(folders, *patterns)
         long = sum(count > LONG for count, _ in found)
-        print(f"functions of {' and '.join(folders)} over {LONG} lines: {long} of {len(found):,}; "
-              f"the longest: {found[-1][1]}, {found[-1][0]} lines")  # fmt: skip
+        print(
+            f"functions of {' and '.join(folders)} over {LONG} lines: {long} of {len(found):,}; "
+            f"the longest: {found[-1][1]}, {found[-1][0]} lines"
+        )
     circles = [f for f in tree.source_folders() if tree.circle(tree.modules(ROOT / f))]
     print(f"folders with circles between C files: {', '.join(circles) or 'none'}")
     print(f"operators: {len(tree.operator_rows())}")

@@ -94,8 +94,9 @@ def signs(rng: np.random.Generator, like: np.ndarray) -> np.ndarray:
     return rng.choice([1, -1, 1j, -1j] if like.dtype.kind == "c" else [1.0, -1.0], like.shape)
 
 
-def changes(function: Callable[[Callable[[np.ndarray], np.ndarray]], list[Any]],
-            draws: int = 12) -> list[np.ndarray | None]:  # fmt: skip
+def changes(
+    function: Callable[[Callable[[np.ndarray], np.ndarray]], list[Any]], draws: int = 12
+) -> list[np.ndarray | None]:
     """Return the change of results relative to a relative change of the arguments: the terms of a
     function. `function` receives the factors of its arguments, arrays of float64 or complex128, and
     returns the results. None for results that are not such arrays; 0 at discontinuities."""
@@ -108,8 +109,12 @@ def changes(function: Callable[[Callable[[np.ndarray], np.ndarray]], list[Any]],
             rng = np.random.default_rng(seed)
             other = function(lambda a, rng=rng, step=step: a * (1 + step * signs(rng, a)))
             with np.errstate(all="ignore"):
-                gaps.append([np.abs(o - r) / step if w and o.shape == r.shape else None
-                             for o, r, w in zip(other, middle, wides, strict=True)])  # fmt: skip
+                gaps.append(
+                    [
+                        np.abs(o - r) / step if w and o.shape == r.shape else None
+                        for o, r, w in zip(other, middle, wides, strict=True)
+                    ]
+                )
         for m, far, near in zip(most, *gaps, strict=True):
             if m is not None and far is not None and near is not None:
                 with np.errstate(invalid="ignore"):
@@ -142,8 +147,13 @@ def distance(found: np.ndarray, exact: np.ndarray, dtype: str) -> np.ndarray:
     return np.asarray(np.where(np.isnan(gap), np.inf, gap))
 
 
-def wrong(found: np.ndarray, wanted: np.ndarray, limit: Limit = ROUNDED, exact: Any = None,
-          terms: Any = None) -> np.ndarray:  # fmt: skip
+def wrong(
+    found: np.ndarray,
+    wanted: np.ndarray,
+    limit: Limit = ROUNDED,
+    exact: Any = None,
+    terms: Any = None,
+) -> np.ndarray:
     """Return a mask of wrong elements. Without an exact value, the wanted one replaces it."""
     kept = same(found, wanted)
     name = wanted.dtype.name
@@ -177,8 +187,10 @@ def describe(found: np.ndarray, wanted: np.ndarray, off: np.ndarray, exact: Any 
     at = np.unravel_index(int(np.argmax(np.where(off, error, -1))), off.shape)
     place = tuple(int(i) for i in at)
     value = "" if exact is None else f", exact {reference[at]!r}"
-    return (f"{int(off.sum())} of {off.size} elements, worst at {place}: found {found[at]!r}, "
-            f"wanted {wanted[at]!r}{value}: {error[at]:.3g} units in the last place")  # fmt: skip
+    return (
+        f"{int(off.sum())} of {off.size} elements, worst at {place}: found {found[at]!r}, "
+        f"wanted {wanted[at]!r}{value}: {error[at]:.3g} units in the last place"
+    )
 
 
 def both_nan(a: Any, b: Any) -> bool:
@@ -186,8 +198,9 @@ def both_nan(a: Any, b: Any) -> bool:
     return isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b)
 
 
-def difference(found: Any, wanted: Any, limit: Limit = ROUNDED, exact: Any = None,
-               terms: Any = None) -> str | None:  # fmt: skip
+def difference(
+    found: Any, wanted: Any, limit: Limit = ROUNDED, exact: Any = None, terms: Any = None
+) -> str | None:
     """Return the difference between `found` and `wanted` as text; None without one."""
     if not isinstance(wanted, np.ndarray):
         alike = type(found) is type(wanted) and (found == wanted or both_nan(found, wanted))
@@ -211,8 +224,14 @@ def assert_equal(found: Any, wanted: Any, where: object = "", signs: bool = True
     assert message is None, f"{message}; of {where}"
 
 
-def assert_right(found: Any, wanted: Any, where: object = "", limit: Limit = ROUNDED,
-                 exact: Any = None, terms: Any = None) -> None:  # fmt: skip
+def assert_right(
+    found: Any,
+    wanted: Any,
+    where: object = "",
+    limit: Limit = ROUNDED,
+    exact: Any = None,
+    terms: Any = None,
+) -> None:
     """Assert that `difference` finds none."""
     message = difference(found, wanted, limit, exact, terms)
     assert message is None, f"{message}; of {where}"

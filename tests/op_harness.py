@@ -22,23 +22,54 @@ import numpy as np
 
 MAX_RANK = 16
 DTYPES = {
-    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6,
-    "float64": 7, "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15, "uint16": 27,
-    "uint32": 28, "uint64": 29,
-}  # fmt: skip
-KINDS = {"none": 0, "tensor": 1, "string": 2, "double": 3, "int": 4, "bool": 5,
-         "bools": 6, "doubles": 7, "ints": 8, "tensors": 9, "opt_tensors": 11}  # fmt: skip
+    "uint8": 0,
+    "int8": 1,
+    "int16": 2,
+    "int32": 3,
+    "int64": 4,
+    "float16": 5,
+    "float32": 6,
+    "float64": 7,
+    "complex64": 9,
+    "complex128": 10,
+    "bool": 11,
+    "bfloat16": 15,
+    "uint16": 27,
+    "uint32": 28,
+    "uint64": 29,
+}
+KINDS = {
+    "none": 0,
+    "tensor": 1,
+    "string": 2,
+    "double": 3,
+    "int": 4,
+    "bool": 5,
+    "bools": 6,
+    "doubles": 7,
+    "ints": 8,
+    "tensors": 9,
+    "opt_tensors": 11,
+}
 
 
 class Tensor(C.Structure):
     """Mirror of ec_tensor (csrc/core/tensor.h)."""
 
     _fields_ = [
-        ("data", C.c_void_p), ("capacity", C.c_size_t), ("numel", C.c_int64),
-        ("numel_bound", C.c_int64), ("dtype", C.c_uint8), ("rank", C.c_uint8),
-        ("dynamism", C.c_uint8), ("flags", C.c_uint8), ("dim_order", C.c_uint8 * MAX_RANK),
-        ("sizes", C.c_int64 * MAX_RANK), ("strides", C.c_int64 * MAX_RANK), ("storage", C.c_void_p),
-    ]  # fmt: skip
+        ("data", C.c_void_p),
+        ("capacity", C.c_size_t),
+        ("numel", C.c_int64),
+        ("numel_bound", C.c_int64),
+        ("dtype", C.c_uint8),
+        ("rank", C.c_uint8),
+        ("dynamism", C.c_uint8),
+        ("flags", C.c_uint8),
+        ("dim_order", C.c_uint8 * MAX_RANK),
+        ("sizes", C.c_int64 * MAX_RANK),
+        ("strides", C.c_int64 * MAX_RANK),
+        ("storage", C.c_void_p),
+    ]
 
 
 class Payload(C.Union):
@@ -226,8 +257,8 @@ def invoke(call: _Call, name: str, args: list, reference: bool) -> None:
     pointers = (C.POINTER(Value) * len(values))(*[C.pointer(v) for v in values])
     message = C.create_string_buffer(2048)
     status = library().ec_testing_run_op(
-        name.encode(), pointers, C.c_size_t(len(values)), int(reference), message,
-        C.c_size_t(2048))  # fmt: skip
+        name.encode(), pointers, C.c_size_t(len(values)), int(reference), message, C.c_size_t(2048)
+    )
     if status:
         raise OpError(status, message.value.decode())
 

@@ -36,8 +36,22 @@ from executorch.exir._serialize._program import (
 )
 from single_op import BOUNDED, DTYPES, STATIC, UNBOUND, WIDTHS
 
-__all__ = ["BOUNDED", "STATIC", "UNBOUND", "Constants", "Outcome", "Plan", "V", "adding", "both",
-           "build", "edited", "load", "reference", "schema"]  # fmt: skip
+__all__ = [
+    "BOUNDED",
+    "STATIC",
+    "UNBOUND",
+    "Constants",
+    "Outcome",
+    "Plan",
+    "V",
+    "adding",
+    "both",
+    "build",
+    "edited",
+    "load",
+    "reference",
+    "schema",
+]
 
 
 class V(int):
@@ -103,9 +117,18 @@ class Plan:
         sizes[memory] = max(sizes[memory], offset + size)
         return schema.AllocationDetails(memory, offset & 0xFFFFFFFF, offset >> 32)
 
-    def tensor(self, shape: Sequence[int], dtype: str = "float32", *, at: Any = PLANNED,
-               order: Sequence[int] | None = None, dynamism: int = STATIC, buffer: int = 0,
-               name: str | None = None, external: bool = False) -> V:  # fmt: skip
+    def tensor(
+        self,
+        shape: Sequence[int],
+        dtype: str = "float32",
+        *,
+        at: Any = PLANNED,
+        order: Sequence[int] | None = None,
+        dynamism: int = STATIC,
+        buffer: int = 0,
+        name: str | None = None,
+        external: bool = False,
+    ) -> V:
         number = DTYPES[dtype]
         known = number in schema.ScalarType._value2member_map_
         extra = None
@@ -152,9 +175,13 @@ class Plan:
         if isinstance(value, V):
             return value
         kinds: list[tuple[type, Any]] = [
-            (type(None), lambda _: schema.Null()), (bool, schema.Bool), (int, schema.Int),
-            (float, schema.Double), (str, schema.String), (list, self._list),
-        ]  # fmt: skip
+            (type(None), lambda _: schema.Null()),
+            (bool, schema.Bool),
+            (int, schema.Int),
+            (float, schema.Double),
+            (str, schema.String),
+            (list, self._list),
+        ]
         for kind, make in kinds:
             if isinstance(value, kind):
                 return self.put(make(value))
@@ -219,8 +246,9 @@ class Plan:
         return len(self.plan.delegates) - 1
 
 
-def program(*plans: Plan, constants: Constants | None = None,
-            payloads: Sequence[bytes] = ()) -> schema.Program:  # fmt: skip
+def program(
+    *plans: Plan, constants: Constants | None = None, payloads: Sequence[bytes] = ()
+) -> schema.Program:
     """Return the dataclasses of a whole program."""
     buffers = (constants or Constants()).buffers
     data = [schema.BackendDelegateInlineData(payload) for payload in payloads]
@@ -228,8 +256,9 @@ def program(*plans: Plan, constants: Constants | None = None,
     return schema.Program(0, [plan.plan for plan in plans], buffers, data, [], empty)
 
 
-def build(*plans: Plan, constants: Constants | None = None, payloads: Sequence[bytes] = (),
-          **options: Any) -> bytes:  # fmt: skip
+def build(
+    *plans: Plan, constants: Constants | None = None, payloads: Sequence[bytes] = (), **options: Any
+) -> bytes:
     """Return the bytes of a .pte."""
     mutable = constants.mutable if constants and len(constants.mutable) > 1 else None
     file = PTEFile(program(*plans, constants=constants, payloads=payloads), mutable, None)
@@ -308,9 +337,13 @@ def _run_official(
     return Outcome(outputs=every[-1], every=every)
 
 
-def reference(pte: Any, *inputs: Any, name: str = "forward",
-              calls: Sequence[tuple[str, Sequence[Any]]] | None = None,
-              **options: Any) -> Outcome:  # fmt: skip
+def reference(
+    pte: Any,
+    *inputs: Any,
+    name: str = "forward",
+    calls: Sequence[tuple[str, Sequence[Any]]] | None = None,
+    **options: Any,
+) -> Outcome:
     """Run one method once (or `calls` times, on one program) with the official runtime.
 
     `pte` and `options` are arguments of load_program. The run is silent, in a forked process.

@@ -133,9 +133,11 @@ def tables() -> Quantized:
 
     model = Tables()
     for name, dtype, granularity in (
-        ("bytes", torch.int8, PerAxis(0)), ("fours", torch.int4, PerGroup(32)),
-        ("twos", torch.int2, PerGroup(16)), ("halves", torch.int4, PerGroup(64)),
-    ):  # fmt: skip
+        ("bytes", torch.int8, PerAxis(0)),
+        ("fours", torch.int4, PerGroup(32)),
+        ("twos", torch.int2, PerGroup(16)),
+        ("halves", torch.int4, PerGroup(64)),
+    ):
         config = IntxWeightOnlyConfig(weight_dtype=dtype, granularity=granularity)
         quantize_(model, config, lambda _, at, name=name: at == name)
     return fused(model, (torch.tensor([[1, 5, 9], [0, 0, 3]]),))
@@ -144,20 +146,22 @@ def tables() -> Quantized:
 MODELS: dict[str, Callable[[], Quantized]] = {
     "conv_by_tensor": lambda: pt2e(Conv(), (torch.randn(2, 3, 8, 8),)),
     "conv_by_channel": lambda: pt2e(Conv(), (torch.randn(2, 3, 8, 8),), is_per_channel=True),
-    "mlp_dynamic": lambda: pt2e(Mlp(), (torch.randn(3, 20),), is_per_channel=True,
-                                is_dynamic=True),
+    "mlp_dynamic": lambda: pt2e(Mlp(), (torch.randn(3, 20),), is_per_channel=True, is_dynamic=True),
     "mlp_dynamic_by_tensor": lambda: pt2e(Mlp(), (torch.randn(3, 20),), is_dynamic=True),
     "attention": lambda: pt2e(Attention(), (torch.randn(2, 5, 16),), is_per_channel=True),
     "sum": lambda: fused(Sum(), (torch.randn(3, 4), torch.randn(3, 4))),
     "tables": tables,
-}  # fmt: skip
+}
 
 
 @torch.no_grad()
 def load(name: str) -> Quantized:
     """The model of that name, from the cache where possible."""
-    key = kept.digest(Path(__file__), Path(variation.__file__),
-                      packages=("torch", "executorch", "torchao", "numpy"))  # fmt: skip
+    key = kept.digest(
+        Path(__file__),
+        Path(variation.__file__),
+        packages=("torch", "executorch", "torchao", "numpy"),
+    )
     found: Quantized = kept.pickled(f"quantized-{name}-{key}", lambda: made(name))
     return found
 

@@ -29,12 +29,39 @@ from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
 
 STATIC, BOUNDED, UNBOUND = schema.TensorShapeDynamism
 DTYPES = {
-    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6,
-    "float64": 7, "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15, "uint16": 27,
-    "uint32": 28, "uint64": 29,
-}  # fmt: skip
-WIDTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 8, 5: 2, 6: 4, 7: 8, 9: 8, 10: 16, 11: 1, 15: 2,
-          27: 2, 28: 4, 29: 8}  # fmt: skip
+    "uint8": 0,
+    "int8": 1,
+    "int16": 2,
+    "int32": 3,
+    "int64": 4,
+    "float16": 5,
+    "float32": 6,
+    "float64": 7,
+    "complex64": 9,
+    "complex128": 10,
+    "bool": 11,
+    "bfloat16": 15,
+    "uint16": 27,
+    "uint32": 28,
+    "uint64": 29,
+}
+WIDTHS = {
+    0: 1,
+    1: 1,
+    2: 2,
+    3: 4,
+    4: 8,
+    5: 2,
+    6: 4,
+    7: 8,
+    9: 8,
+    10: 16,
+    11: 1,
+    15: 2,
+    27: 2,
+    28: 4,
+    29: 8,
+}
 ALIGNMENT = 16
 
 
@@ -129,8 +156,15 @@ class _Method:
         self.arena += -(-size // ALIGNMENT) * ALIGNMENT
         return schema.AllocationDetails(1, offset & 0xFFFFFFFF, offset >> 32)
 
-    def tensor(self, shape: Sequence[int], dtype: str, order: Sequence[int] | None, dynamism: int,
-               planned: bool, buffer: int = 0) -> int:  # fmt: skip
+    def tensor(
+        self,
+        shape: Sequence[int],
+        dtype: str,
+        order: Sequence[int] | None,
+        dynamism: int,
+        planned: bool,
+        buffer: int = 0,
+    ) -> int:
         """Add a tensor value, planned or not, or a constant if `buffer` is given."""
         number = DTYPES[dtype]
         size = int(np.prod(shape, dtype=np.int64)) * WIDTHS[number]
@@ -172,9 +206,12 @@ class _Method:
     def scalar(self, value: Any) -> int:
         """Add a value that is neither a tensor nor a list."""
         kinds: list[tuple[type, Any]] = [
-            (type(None), lambda _: schema.Null()), (bool, schema.Bool), (int, schema.Int),
-            (float, schema.Double), (str, schema.String),
-        ]  # fmt: skip
+            (type(None), lambda _: schema.Null()),
+            (bool, schema.Bool),
+            (int, schema.Int),
+            (float, schema.Double),
+            (str, schema.String),
+        ]
         for kind, make in kinds:
             if isinstance(value, kind):
                 return self.put(make(value))
@@ -231,9 +268,14 @@ class SingleOps:
         self._buffers = [schema.Buffer(b"")]
         self._plans: list[schema.ExecutionPlan] = []
 
-    def add(self, operator: str, *args: Any, name: str | None = None,
-            returns: Sequence[int] | None = None,
-            outputs: Sequence[int] | None = None) -> str:  # fmt: skip
+    def add(
+        self,
+        operator: str,
+        *args: Any,
+        name: str | None = None,
+        returns: Sequence[int] | None = None,
+        outputs: Sequence[int] | None = None,
+    ) -> str:
         """Add a method with one call of `operator` and return its name.
 
         `returns` lists the positions of the arguments that are repeated as return values, for
@@ -292,24 +334,47 @@ def _self_check() -> None:
         expected[ops.add(operator, *args, **options)] = expect
 
     check("aten::add.out", a, b, 2, Out((2, 3)), expect=[a + 2 * b])
-    check("aten::add.out", a, Arg(b, constant=True), 1, Out((4, 3), dynamism=BOUNDED),
-          expect=[a + b])  # fmt: skip
-    check("aten::max.dim_max", a, 0, False, Out((3,)), Out((3,), "int64"),
-          expect=list(a.max(0)))  # fmt: skip
+    check(
+        "aten::add.out", a, Arg(b, constant=True), 1, Out((4, 3), dynamism=BOUNDED), expect=[a + b]
+    )
+    check("aten::max.dim_max", a, 0, False, Out((3,)), Out((3,), "int64"), expect=list(a.max(0)))
     check("aten::cat.out", [a, b], 0, Out((4, 3)), expect=[torch.cat([a, b])])
-    check("aten::split_copy.Tensor_out", a, 1, 0, [Out((1, 3)), Out((1, 3))],
-          expect=list(a.split(1)))  # fmt: skip
-    check("aten::index.Tensor_out", a, [None, torch.tensor([2, 0])], Out((2, 2)),
-          expect=[a[:, [2, 0]]])  # fmt: skip
-    check("aten::relu.out", image, Out((1, 2, 4, 4), dim_order=(0, 2, 3, 1)),
-          expect=[image.relu()])  # fmt: skip
+    check(
+        "aten::split_copy.Tensor_out", a, 1, 0, [Out((1, 3)), Out((1, 3))], expect=list(a.split(1))
+    )
+    check(
+        "aten::index.Tensor_out",
+        a,
+        [None, torch.tensor([2, 0])],
+        Out((2, 2)),
+        expect=[a[:, [2, 0]]],
+    )
+    check("aten::relu.out", image, Out((1, 2, 4, 4), dim_order=(0, 2, 3, 1)), expect=[image.relu()])
     check("aten::copy_", a, b, False, returns=[0], expect=[b])
-    check("aten::gelu.out", a, "tanh", Out((2, 3), planned=False),
-          expect=[torch.nn.functional.gelu(a, approximate="tanh")])  # fmt: skip
-    check("aten::sum.IntList_out", a, [1], True, dtype_id("float64"), Out((2, 1), "float64"),
-          expect=[a.sum(1, True, dtype=torch.float64)])  # fmt: skip
-    check("aten::add.out", a.bfloat16(), b.bfloat16(), 1, Out((2, 3), "bfloat16"),
-          expect=[a.bfloat16() + b.bfloat16()])  # fmt: skip
+    check(
+        "aten::gelu.out",
+        a,
+        "tanh",
+        Out((2, 3), planned=False),
+        expect=[torch.nn.functional.gelu(a, approximate="tanh")],
+    )
+    check(
+        "aten::sum.IntList_out",
+        a,
+        [1],
+        True,
+        dtype_id("float64"),
+        Out((2, 1), "float64"),
+        expect=[a.sum(1, True, dtype=torch.float64)],
+    )
+    check(
+        "aten::add.out",
+        a.bfloat16(),
+        b.bfloat16(),
+        1,
+        Out((2, 3), "bfloat16"),
+        expect=[a.bfloat16() + b.bfloat16()],
+    )
     check("executorch_prim::truediv.Scalar", Arg(3), 2, Slot(), expect=[1.5])
     program = Runtime.get().load_program(ops.build())
     for name, wanted in expected.items():

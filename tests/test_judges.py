@@ -189,8 +189,11 @@ def test_equal_looks_at_zeros() -> None:
 
 # ---- operators (tests/kernels) ----------------------------------------------------------------
 
-OPERATORS = [name for name, (family, _) in rows.tables().items()
-             if family != "random" and name not in rows.UNFILLED]  # fmt: skip
+OPERATORS = [
+    name
+    for name, (family, _) in rows.tables().items()
+    if family != "random" and name not in rows.UNFILLED
+]
 
 
 def last_place(a: np.ndarray, at: tuple) -> np.ndarray:
@@ -280,11 +283,16 @@ def layers() -> tuple[torch.nn.Module, torch.Tensor, np.ndarray]:
 def faults(wanted: np.ndarray) -> dict[str, np.ndarray]:
     """Return wrong results with the dtype and shape of the right ones."""
     unit = judge.ulp(wanted, wanted.dtype.name)
-    found = {"zeros": wanted * 0, "1 % more": wanted * 1.01, "negative": -wanted,
-             "last places": wanted + 1000 * unit, "in another order": wanted[::-1],
-             "NaN": np.where(np.arange(wanted.size).reshape(wanted.shape), wanted, np.nan),
-             "half of them": wanted + np.where(wanted > np.median(wanted), 1000 * unit, 0),
-             "in half precision": wanted.astype(np.float16)}  # fmt: skip
+    found = {
+        "zeros": wanted * 0,
+        "1 % more": wanted * 1.01,
+        "negative": -wanted,
+        "last places": wanted + 1000 * unit,
+        "in another order": wanted[::-1],
+        "NaN": np.where(np.arange(wanted.size).reshape(wanted.shape), wanted, np.nan),
+        "half of them": wanted + np.where(wanted > np.median(wanted), 1000 * unit, 0),
+        "in half precision": wanted.astype(np.float16),
+    }
     for at in (wanted.argmin(), np.abs(wanted).argmin(), wanted.argmax()):
         found[f"element {at}"] = wanted.copy()
         found[f"element {at}"].flat[at] += 1e-5

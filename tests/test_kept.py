@@ -31,8 +31,9 @@ def want(log: Path) -> None:
 
 def test_one_process_makes_it(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    processes = [multiprocessing.get_context("fork").Process(target=want, args=[log])
-                 for _ in range(4)]  # fmt: skip
+    processes = [
+        multiprocessing.get_context("fork").Process(target=want, args=[log]) for _ in range(4)
+    ]
     for process in processes:
         process.start()
     for process in processes:

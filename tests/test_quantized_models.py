@@ -22,13 +22,17 @@ from executorch_c import Runtime
 USES = {
     "conv_by_tensor": ["dequantize_per_tensor.out", "quantize_per_tensor.out"],
     "conv_by_channel": ["dequantize_per_channel.out", "quantize_per_tensor.out"],
-    "mlp_dynamic": ["choose_qparams.Tensor_out", "quantize_per_tensor.Tensor_out",
-                    "dequantize_per_tensor.Tensor_out", "dequantize_per_channel.out"],
+    "mlp_dynamic": [
+        "choose_qparams.Tensor_out",
+        "quantize_per_tensor.Tensor_out",
+        "dequantize_per_tensor.Tensor_out",
+        "dequantize_per_channel.out",
+    ],
     "mlp_dynamic_by_tensor": ["choose_qparams.Tensor_out", "dequantize_per_tensor.out"],
     "attention": ["dequantize_per_channel.out"],
     "sum": ["add.out"],
     "tables": ["embedding_byte.out", "embedding_4bit.out", "embedding_2bit.out"],
-}  # fmt: skip
+}
 each_model = pytest.mark.parametrize("name", quantized_zoo.MODELS)
 
 

@@ -25,22 +25,29 @@ def test_heavy():
 """
 
 
-@pytest.mark.parametrize(("arguments", "expected"), [
-    ([], {"passed": 4, "deselected": 8}),
-    (["-m", ""], {"passed": 12}),
-    (["--rotation", "1"], {"passed": 5, "deselected": 7}),  # rows 1, 5, 9, and the heavy test
-    (["--rotation", "3"], {"passed": 3, "deselected": 9}),  # rows 3, 7
-    (["test_it.py::test_rows[5]"], {"passed": 1}),
-    (["test_it.py::test_heavy"], {"passed": 1}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], {"passed": 4, "deselected": 8}),
+        (["-m", ""], {"passed": 12}),
+        (["--rotation", "1"], {"passed": 5, "deselected": 7}),  # rows 1, 5, 9, and the heavy test
+        (["--rotation", "3"], {"passed": 3, "deselected": 9}),  # rows 3, 7
+        (["test_it.py::test_rows[5]"], {"passed": 1}),
+        (["test_it.py::test_heavy"], {"passed": 1}),
+    ],
+)
 def test_which_rows_run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: list[str],
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
     expected: dict[str, int],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.delenv("EXECUTORCH_C_TEST_ROTATION", raising=False)
     pytester.makeconftest(CONFTEST)
-    helpers = {name: Path(__file__).with_name(f"{name}.py").read_text()
-               for name in ("openers", "exporter_speed")}  # fmt: skip
+    helpers = {
+        name: Path(__file__).with_name(f"{name}.py").read_text()
+        for name in ("openers", "exporter_speed")
+    }
     pytester.makepyfile(**helpers, test_it=TEST)
     pytester.makeini('[pytest]\naddopts = -m "not full"\npythonpath = .\n')
     ran = pytester.runpytest_subprocess(*arguments)

@@ -24,14 +24,16 @@ STEP = 2.0**-28  # far above the last places of float64
 DRAWS = 8
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
 # Operators that only move or compare numbers.
-MOVES = frozenset("""
+MOVES = frozenset(
+    """
     _to_copy arange argmax argmin as_strided bitwise_and bitwise_not bitwise_or cat clamp clone
     constant_pad_nd copy copy_ detach embedding empty eq expand fill flip full full_like gather ge
     gt hardtanh index index_put index_select le lift_fresh logical_and logical_not logical_or lt
     masked_fill max_pool2d_with_indices ne neg ones ones_like pad permute reflection_pad2d relu
     repeat reshape roll scalar_tensor scatter select slice sort split split_with_sizes squeeze
     stack t topk transpose unsqueeze view where zeros zeros_like
-""".split())  # fmt: skip
+""".split()
+)
 
 
 class Noise(TorchDispatchMode):
@@ -80,8 +82,10 @@ class Noise(TorchDispatchMode):
 
 def arrays(outputs: Any) -> list[Any]:
     """Return flat tensors as arrays."""
-    return [x.detach().resolve_conj().resolve_neg().numpy() if isinstance(x, torch.Tensor) else x
-            for x in pytree.tree_leaves(outputs)]  # fmt: skip
+    return [
+        x.detach().resolve_conj().resolve_neg().numpy() if isinstance(x, torch.Tensor) else x
+        for x in pytree.tree_leaves(outputs)
+    ]
 
 
 def is_wide(value: Any) -> bool:
@@ -104,8 +108,12 @@ def terms(run: Callable[[], Any], exact: list[Any], draws: int = DRAWS) -> list[
         for step in (STEP, STEP / 16):
             outputs = arrays(exactly(run, step, seed))
             with np.errstate(all="ignore"):
-                gaps.append([np.abs(o - x) / step if is_wide(x) and np.shape(o) == x.shape
-                             else None for o, x in zip(outputs, exact, strict=True)])  # fmt: skip
+                gaps.append(
+                    [
+                        np.abs(o - x) / step if is_wide(x) and np.shape(o) == x.shape else None
+                        for o, x in zip(outputs, exact, strict=True)
+                    ]
+                )
         for m, far, near in zip(most, *gaps, strict=True):
             if m is not None and far is not None and near is not None:
                 with np.errstate(invalid="ignore"):
@@ -118,8 +126,9 @@ LAST_PLACES = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
 
 
 @torch.no_grad()
-def rooms(run: Callable[[], list[np.ndarray]], step: float, ulps: float = 2,
-          draws: int = 16) -> list[Any]:  # fmt: skip
+def rooms(
+    run: Callable[[], list[np.ndarray]], step: float, ulps: float = 2, draws: int = 16
+) -> list[Any]:
     """Return the allowed errors of a run's array results: twice the change when each operator is
     off by a step, and units in the last place. None for integers."""
     wanted = run()
@@ -131,8 +140,10 @@ def rooms(run: Callable[[], list[np.ndarray]], step: float, ulps: float = 2,
             if room is not None:
                 gap = judge.distance(other, w, w.dtype.name)
                 np.maximum(room, np.where(np.isfinite(gap), 2 * gap, 0), out=room)
-    return [None if room is None else room + ulps * judge.ulp(w, w.dtype.name)
-            for room, w in zip(found, wanted, strict=True)]  # fmt: skip
+    return [
+        None if room is None else room + ulps * judge.ulp(w, w.dtype.name)
+        for room, w in zip(found, wanted, strict=True)
+    ]
 
 
 LIMIT = judge.Limit(2, 4, stepwise=True)
@@ -150,8 +161,9 @@ def doubled(value: Any) -> Any:
 
 
 @torch.no_grad()
-def assert_eager(found: Sequence[Any], function: Callable[..., Any], *inputs: Any,
-                 limit: judge.Limit = LIMIT) -> None:  # fmt: skip
+def assert_eager(
+    found: Sequence[Any], function: Callable[..., Any], *inputs: Any, limit: judge.Limit = LIMIT
+) -> None:
     """Assert that flat outputs are eager's: of a module, or of a function of its inputs alone."""
     wanted = arrays(copy.deepcopy(function)(*copy.deepcopy(inputs)))
     wide = doubled(function)

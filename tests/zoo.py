@@ -63,14 +63,14 @@ def _key(*parts: object) -> str:
 
 def export(name: str, flow: str = "edge") -> bytes:
     """The bytes of the .pte of a registered model, from the cache where possible."""
-    return kept.data(f"{name}-{flow}-{_key()}.pte",
-                     lambda: _export_zoo(MODELS[name].build(), flow))  # fmt: skip
+    return kept.data(f"{name}-{flow}-{_key()}.pte", lambda: _export_zoo(MODELS[name].build(), flow))
 
 
 def load(name: str, flow: str = "edge") -> Exported:
     """The exported program with the inputs and eager outputs of its calls."""
-    path = kept.file(f"{name}-{_key()}.npz",
-                     lambda path: _save_calls(path, _run_eager(MODELS[name].build())))  # fmt: skip
+    path = kept.file(
+        f"{name}-{_key()}.npz", lambda path: _save_calls(path, _run_eager(MODELS[name].build()))
+    )
     return Exported(name, export(name, flow), _load_calls(path))
 
 
@@ -81,8 +81,14 @@ def exactly(name: str) -> dict[str, list[Exact]]:
     return found
 
 
-def assert_right(name: str, method: str, index: int, found: Sequence[Any],
-                 wanted: Sequence[Any], limit: judge.Limit = variation.LIMIT) -> None:  # fmt: skip
+def assert_right(
+    name: str,
+    method: str,
+    index: int,
+    found: Sequence[Any],
+    wanted: Sequence[Any],
+    limit: judge.Limit = variation.LIMIT,
+) -> None:
     """Compare the outputs of call `index` with eager's."""
     call = exactly(name)[method][index]
     assert len(found) == len(wanted) == len(call.outputs)
@@ -103,14 +109,20 @@ def _run_exactly(name: str) -> dict[str, list[Exact]]:
         for method in made.methods:
             module = (made if made.shares_state else MODELS[name].build()).methods[method].module
             module.double()
-            outputs.append([variation.arrays(module(*_doubled(inputs)))
-                            for inputs in made.methods[method].calls])  # fmt: skip
+            outputs.append(
+                [
+                    variation.arrays(module(*_doubled(inputs)))
+                    for inputs in made.methods[method].calls
+                ]
+            )
         return outputs
 
     exact = variation.exactly(run)
     terms = iter(variation.terms(run, variation.arrays(exact)))
-    return {method: [Exact(call, [next(terms) for _ in call]) for call in calls]
-            for method, calls in zip(MODELS[name].build().methods, exact, strict=True)}  # fmt: skip
+    return {
+        method: [Exact(call, [next(terms) for _ in call]) for call in calls]
+        for method, calls in zip(MODELS[name].build().methods, exact, strict=True)
+    }
 
 
 def _doubled(inputs: Any) -> Any:

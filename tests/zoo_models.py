@@ -99,9 +99,16 @@ class Lambda(nn.Module):
 @model("mlp")
 def mlp() -> Spec:
     net = nn.Sequential(
-        nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.GELU(), nn.LayerNorm(32),
-        nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 10), nn.LogSoftmax(-1),
-    )  # fmt: skip
+        nn.Linear(16, 32),
+        nn.ReLU(),
+        nn.Linear(32, 32),
+        nn.GELU(),
+        nn.LayerNorm(32),
+        nn.Linear(32, 32),
+        nn.Tanh(),
+        nn.Linear(32, 10),
+        nn.LogSoftmax(-1),
+    )
     return Spec(net, [(torch.randn(4, 16),)])
 
 
@@ -117,8 +124,14 @@ def recurrent(cell: type[nn.LSTM] | type[nn.GRU]) -> Spec:
 # ---------------------------------------------------------------------------------------------
 
 
-def conv_bn(cin: int, cout: int, kernel: int, act: Callable[[], nn.Module] = nn.ReLU,
-            stride: int = 1, groups: int = 1) -> nn.Sequential:  # fmt: skip
+def conv_bn(
+    cin: int,
+    cout: int,
+    kernel: int,
+    act: Callable[[], nn.Module] = nn.ReLU,
+    stride: int = 1,
+    groups: int = 1,
+) -> nn.Sequential:
     """Build a convolution, batch norm with non-trivial statistics, and activation."""
     norm = nn.BatchNorm2d(cout)
     nn.init.uniform_(norm.running_mean, -0.1, 0.1)
@@ -136,7 +149,10 @@ class UNet(nn.Module):
         self.down = nn.ModuleList([conv_bn(3, w, 3), conv_bn(w, 2 * w, 3)])
         self.middle = conv_bn(2 * w, 4 * w, 3)
         self.up = nn.ModuleList(
-            [nn.ConvTranspose2d(4 * w, 2 * w, 2, 2), nn.ConvTranspose2d(2 * w, w, 4, 2, 1)]
+            [
+                nn.ConvTranspose2d(4 * w, 2 * w, 2, 2),
+                nn.ConvTranspose2d(2 * w, w, 4, 2, 1),
+            ]
         )
         self.merge = nn.ModuleList([conv_bn(4 * w, 2 * w, 3), conv_bn(2 * w, w, 3)])
         self.head = nn.Conv2d(w, 2, 1)
@@ -161,18 +177,32 @@ def unet() -> Spec:
 class MBConv(nn.Module):
     """Inverted residual of MobileNetV2 and EfficientNet, with optional squeeze-excite."""
 
-    def __init__(self, cin: int, cout: int, stride: int, expand: int, kernel: int,
-                 act: Callable[[], nn.Module], squeeze: bool) -> None:  # fmt: skip
+    def __init__(
+        self,
+        cin: int,
+        cout: int,
+        stride: int,
+        expand: int,
+        kernel: int,
+        act: Callable[[], nn.Module],
+        squeeze: bool,
+    ) -> None:
         super().__init__()
         mid = cin * expand
         self.residual = stride == 1 and cin == cout
         self.expand = conv_bn(cin, mid, 1, act) if expand > 1 else nn.Identity()
         self.depthwise = conv_bn(mid, mid, kernel, act, stride, mid)
         self.squeeze = (
-            nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(mid, max(1, cin // 4), 1), nn.SiLU(),
-                          nn.Conv2d(max(1, cin // 4), mid, 1), nn.Sigmoid())
-            if squeeze else None
-        )  # fmt: skip
+            nn.Sequential(
+                nn.AdaptiveAvgPool2d(1),
+                nn.Conv2d(mid, max(1, cin // 4), 1),
+                nn.SiLU(),
+                nn.Conv2d(max(1, cin // 4), mid, 1),
+                nn.Sigmoid(),
+            )
+            if squeeze
+            else None
+        )
         self.project = conv_bn(mid, cout, 1, nn.Identity)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -187,8 +217,9 @@ Stage = tuple[int, int, int, int, int]
 """(expansion, channels, repeats, first stride, kernel) of each stage."""
 
 
-def mb_net(stages: list[Stage], width: float, classes: int, act: Callable[[], nn.Module],
-           squeeze: bool) -> nn.Sequential:  # fmt: skip
+def mb_net(
+    stages: list[Stage], width: float, classes: int, act: Callable[[], nn.Module], squeeze: bool
+) -> nn.Sequential:
     """Build a stem, stages of inverted residuals and a head."""
 
     def scaled(channels: int) -> int:
@@ -207,13 +238,23 @@ def mb_net(stages: list[Stage], width: float, classes: int, act: Callable[[], nn
 
 
 MOBILENET_V2: list[Stage] = [
-    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3), (6, 96, 3, 1, 3),
-    (6, 160, 3, 2, 3), (6, 320, 1, 1, 3),
-]  # fmt: skip
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 32, 3, 2, 3),
+    (6, 64, 4, 2, 3),
+    (6, 96, 3, 1, 3),
+    (6, 160, 3, 2, 3),
+    (6, 320, 1, 1, 3),
+]
 EFFICIENTNET_B0: list[Stage] = [
-    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5),
-    (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
-]  # fmt: skip
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 40, 2, 2, 5),
+    (6, 80, 3, 2, 3),
+    (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5),
+    (6, 320, 1, 1, 3),
+]
 
 
 @model("mobilenet_v2", arguments={"size": 32, "width": 0.25, "classes": 10})
@@ -277,8 +318,11 @@ def transformer_encoder() -> Spec:
 
 
 SIZES = {
-    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-}  # fmt: skip
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
 
 
 def tokens(*shape: int, vocabulary: int = 100) -> Tensor:
@@ -330,9 +374,13 @@ def whisper_encoder() -> Spec:
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
     config = WhisperConfig(
-        num_mel_bins=8, d_model=32, encoder_layers=2, encoder_attention_heads=4,
-        encoder_ffn_dim=64, max_source_positions=16,
-    )  # fmt: skip
+        num_mel_bins=8,
+        d_model=32,
+        encoder_layers=2,
+        encoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        max_source_positions=16,
+    )
     net = WhisperEncoder(config)
     wrapped = Lambda(lambda x, net: net(x).last_hidden_state, net=net)
     return Spec(wrapped, [(torch.randn(1, 8, 32),)])
@@ -557,9 +605,13 @@ def encoder_decoder() -> Zoo:
     encoder = nn.Sequential(nn.Embedding(50, 16), nn.Linear(16, 16), nn.SiLU())
     decode = (tokens(1, vocabulary=50), torch.randn(1, 16), torch.randn(1, 6, 16))
     constants = {
-        "get_bos_id": 1, "get_temperature": 0.7, "get_name": "pair", "use_cache": True,
-        "get_sizes": [2, 16], "get_table": torch.arange(6.0).reshape(2, 3),
-    }  # fmt: skip
+        "get_bos_id": 1,
+        "get_temperature": 0.7,
+        "get_name": "pair",
+        "use_cache": True,
+        "get_sizes": [2, 16],
+        "get_table": torch.arange(6.0).reshape(2, 3),
+    }
     methods = {
         "encode": Spec(encoder, [(tokens(1, 6, vocabulary=50),)]),
         "decode": Spec(Decoder(16, 50), [decode]),

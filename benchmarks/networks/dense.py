@@ -50,10 +50,14 @@ class Ssd(nn.Module):
         self.classes = classes
         widths, layers = (32, 64, 128, 256, 256), [conv_bn(3, 32, 3, stride=2)]
         for cin, cout in zip(widths, widths[1:], strict=False):
-            layers.append(nn.Sequential(
-                conv_bn(cin, cin, 3, stride=2, groups=cin), conv_bn(cin, cout, 1),
-                conv_bn(cout, cout, 3, groups=cout), conv_bn(cout, cout, 1),
-            ))  # fmt: skip
+            layers.append(
+                nn.Sequential(
+                    conv_bn(cin, cin, 3, stride=2, groups=cin),
+                    conv_bn(cin, cout, 1),
+                    conv_bn(cout, cout, 3, groups=cout),
+                    conv_bn(cout, cout, 1),
+                )
+            )
         self.layers = nn.ModuleList(layers)
         self.boxes = nn.ModuleList(nn.Conv2d(c, anchors * 4, 3, padding=1) for c in widths[1:])
         self.scores = nn.ModuleList(
@@ -78,20 +82,32 @@ def ssd(size: int) -> Made:
 def super_resolution(size: int) -> Made:
     """Build ESPCN for three times the size."""
     net = nn.Sequential(
-        nn.Conv2d(1, 64, 5, padding=2), nn.Tanh(), nn.Conv2d(64, 32, 3, padding=1), nn.Tanh(),
-        nn.Conv2d(32, 9, 3, padding=1), nn.PixelShuffle(3),
-    )  # fmt: skip
+        nn.Conv2d(1, 64, 5, padding=2),
+        nn.Tanh(),
+        nn.Conv2d(64, 32, 3, padding=1),
+        nn.Tanh(),
+        nn.Conv2d(32, 9, 3, padding=1),
+        nn.PixelShuffle(3),
+    )
     return net, (torch.randn(1, 1, size, size),)
 
 
 def autoencoder(size: int) -> Made:
     """Build a convolutional autoencoder for noisy images."""
     net = nn.Sequential(
-        nn.Conv2d(3, 32, 3, 2, 1), nn.ReLU(), nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU(),
-        nn.Conv2d(64, 128, 3, 2, 1), nn.ReLU(), nn.ConvTranspose2d(128, 64, 4, 2, 1), nn.ReLU(),
-        nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(32, 3, 4, 2, 1),
+        nn.Conv2d(3, 32, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(64, 128, 3, 2, 1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(128, 64, 4, 2, 1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(64, 32, 4, 2, 1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(32, 3, 4, 2, 1),
         nn.Sigmoid(),
-    )  # fmt: skip
+    )
     return net, image(size)
 
 
@@ -107,10 +123,13 @@ class Vae(nn.Module):
         self.mean, self.spread = nn.Linear(flat, latent), nn.Linear(flat, latent)
         self.expand = nn.Linear(latent, flat)
         self.decode = nn.Sequential(
-            nn.Unflatten(1, (64, size // 4, size // 4)), nn.Upsample(scale_factor=2),
-            conv_bn(64, 32, 3, nn.LeakyReLU), nn.Upsample(scale_factor=2),
-            nn.Conv2d(32, 3, 3, padding=1), nn.Sigmoid(),
-        )  # fmt: skip
+            nn.Unflatten(1, (64, size // 4, size // 4)),
+            nn.Upsample(scale_factor=2),
+            conv_bn(64, 32, 3, nn.LeakyReLU),
+            nn.Upsample(scale_factor=2),
+            nn.Conv2d(32, 3, 3, padding=1),
+            nn.Sigmoid(),
+        )
 
     def forward(self, x: Tensor, noise: Tensor) -> Tensor:
         y = self.encode(x)
@@ -131,7 +150,12 @@ def pointnet(points: int) -> Made:
         ]
 
     net = nn.Sequential(
-        *shared(3, 64, 64, 64, 128, 1024), Lambda(lambda x: x.amax(2)), nn.Linear(1024, 512),
-        nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 40),
-    )  # fmt: skip
+        *shared(3, 64, 64, 64, 128, 1024),
+        Lambda(lambda x: x.amax(2)),
+        nn.Linear(1024, 512),
+        nn.ReLU(),
+        nn.Linear(512, 256),
+        nn.ReLU(),
+        nn.Linear(256, 40),
+    )
     return net, (torch.randn(1, 3, points),)

@@ -13,17 +13,24 @@ Made = tuple[nn.Module, tuple[Tensor, ...]]
 
 def mlp(width: int) -> Made:
     net = nn.Sequential(
-        nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
-        nn.Linear(width, 10), nn.Softmax(-1),
-    )  # fmt: skip
+        nn.Linear(width, width),
+        nn.ReLU(),
+        nn.Linear(width, width),
+        nn.ReLU(),
+        nn.Linear(width, 10),
+        nn.Softmax(-1),
+    )
     return net, (torch.randn(1, width),)
 
 
 def bert(length: int = 128) -> Made:
     from transformers import BertConfig, BertModel
 
-    net = BertModel(BertConfig(hidden_size=256, intermediate_size=1024, num_hidden_layers=4,
-                               num_attention_heads=4))  # fmt: skip
+    net = BertModel(
+        BertConfig(
+            hidden_size=256, intermediate_size=1024, num_hidden_layers=4, num_attention_heads=4
+        )
+    )
     ids, mask = torch.randint(0, 30000, (1, length)), torch.ones(1, length, dtype=torch.int64)
     return Lambda(lambda x, m, net: net(x, m, return_dict=False)[0], net=net), (ids, mask)
 
@@ -31,8 +38,9 @@ def bert(length: int = 128) -> Made:
 def gpt2(length: int) -> Made:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    net = GPT2LMHeadModel(GPT2Config(vocab_size=8192, n_positions=256, n_embd=256, n_layer=6,
-                                     n_head=4))  # fmt: skip
+    net = GPT2LMHeadModel(
+        GPT2Config(vocab_size=8192, n_positions=256, n_embd=256, n_layer=6, n_head=4)
+    )
     wrapped = Lambda(lambda x, net: net(x, use_cache=False).logits, net=net)
     return wrapped, (torch.randint(0, 8192, (1, length)),)
 
@@ -40,10 +48,17 @@ def gpt2(length: int) -> Made:
 def llama(length: int) -> Made:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    net = LlamaForCausalLM(LlamaConfig(
-        vocab_size=4096, hidden_size=288, intermediate_size=768, num_hidden_layers=6,
-        num_attention_heads=6, num_key_value_heads=6, max_position_embeddings=256,
-    ))  # fmt: skip
+    net = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=4096,
+            hidden_size=288,
+            intermediate_size=768,
+            num_hidden_layers=6,
+            num_attention_heads=6,
+            num_key_value_heads=6,
+            max_position_embeddings=256,
+        )
+    )
     return Lambda(lambda x, net: net(x, use_cache=False).logits, net=net), (
         torch.randint(0, 4096, (1, length)),
     )
@@ -52,8 +67,9 @@ def llama(length: int) -> Made:
 def t5_encoder(length: int) -> Made:
     from transformers import T5Config, T5EncoderModel
 
-    net = T5EncoderModel(T5Config(vocab_size=8192, d_model=256, d_kv=32, d_ff=1024, num_layers=4,
-                                  num_heads=8))  # fmt: skip
+    net = T5EncoderModel(
+        T5Config(vocab_size=8192, d_model=256, d_kv=32, d_ff=1024, num_layers=4, num_heads=8)
+    )
     return Lambda(lambda x, net: net(x).last_hidden_state, net=net), (
         torch.randint(0, 8192, (1, length)),
     )
@@ -63,20 +79,32 @@ def whisper_encoder(frames: int) -> Made:
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-    net = WhisperEncoder(WhisperConfig(
-        d_model=256, encoder_layers=4, encoder_attention_heads=4, encoder_ffn_dim=1024,
-        max_source_positions=frames // 2,
-    ))  # fmt: skip
+    net = WhisperEncoder(
+        WhisperConfig(
+            d_model=256,
+            encoder_layers=4,
+            encoder_attention_heads=4,
+            encoder_ffn_dim=1024,
+            max_source_positions=frames // 2,
+        )
+    )
     return Lambda(lambda x, net: net(x).last_hidden_state, net=net), (torch.randn(1, 80, frames),)
 
 
 def wav2vec2(samples: int) -> Made:
     from transformers import Wav2Vec2Config, Wav2Vec2Model
 
-    net = Wav2Vec2Model(Wav2Vec2Config(
-        hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024,
-        conv_dim=(256,) * 7, num_conv_pos_embeddings=64, num_conv_pos_embedding_groups=16,
-    ))  # fmt: skip
+    net = Wav2Vec2Model(
+        Wav2Vec2Config(
+            hidden_size=256,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            intermediate_size=1024,
+            conv_dim=(256,) * 7,
+            num_conv_pos_embeddings=64,
+            num_conv_pos_embedding_groups=16,
+        )
+    )
     nn.utils.parametrize.remove_parametrizations(net.encoder.pos_conv_embed.conv, "weight")
     return Lambda(lambda x, net: net(x).last_hidden_state, net=net), (torch.randn(1, samples),)
 
@@ -88,17 +116,23 @@ class ConformerBlock(nn.Module):
         super().__init__()
         self.heads = heads
         self.first, self.second = (
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.SiLU(),
-                          nn.Linear(4 * width, width))
+            nn.Sequential(
+                nn.LayerNorm(width),
+                nn.Linear(width, 4 * width),
+                nn.SiLU(),
+                nn.Linear(4 * width, width),
+            )
             for _ in range(2)
-        )  # fmt: skip
+        )
         self.norm, self.qkv = nn.LayerNorm(width), nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.gate = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GLU())
         self.mix = nn.Sequential(
             nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width),
-            nn.BatchNorm1d(width), nn.SiLU(), nn.Conv1d(width, width, 1),
-        )  # fmt: skip
+            nn.BatchNorm1d(width),
+            nn.SiLU(),
+            nn.Conv1d(width, width, 1),
+        )
         self.last = nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:

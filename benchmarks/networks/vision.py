@@ -50,18 +50,31 @@ class Parallel(nn.Module):
 def lenet(size: int) -> Made:
     side = (size // 2 - 4) // 2
     net = nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(),
-        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16 * side * side, 120), nn.Tanh(),
-        nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * side * side, 120),
+        nn.Tanh(),
+        nn.Linear(120, 84),
+        nn.Tanh(),
+        nn.Linear(84, 10),
+    )
     return net, (torch.randn(1, 1, size, size),)
 
 
 def small_cnn(size: int) -> Made:
     net = nn.Sequential(
-        conv_bn(3, 16, 3), nn.MaxPool2d(2), conv_bn(16, 32, 3), nn.MaxPool2d(2),
-        conv_bn(32, 64, 3), *classifier(64, 10),
-    )  # fmt: skip
+        conv_bn(3, 16, 3),
+        nn.MaxPool2d(2),
+        conv_bn(16, 32, 3),
+        nn.MaxPool2d(2),
+        conv_bn(32, 64, 3),
+        *classifier(64, 10),
+    )
     return net, image(size)
 
 
@@ -70,27 +83,46 @@ def squeezenet(size: int) -> Made:
 
     def fire(cin: int, squeezed: int, cout: int) -> nn.Module:
         return nn.Sequential(
-            nn.Conv2d(cin, squeezed, 1), nn.ReLU(),
-            Parallel(nn.Sequential(nn.Conv2d(squeezed, cout, 1), nn.ReLU()),
-                     nn.Sequential(nn.Conv2d(squeezed, cout, 3, padding=1), nn.ReLU())),
-        )  # fmt: skip
+            nn.Conv2d(cin, squeezed, 1),
+            nn.ReLU(),
+            Parallel(
+                nn.Sequential(nn.Conv2d(squeezed, cout, 1), nn.ReLU()),
+                nn.Sequential(nn.Conv2d(squeezed, cout, 3, padding=1), nn.ReLU()),
+            ),
+        )
 
     net = nn.Sequential(
-        nn.Conv2d(3, 64, 3, 2), nn.ReLU(), nn.MaxPool2d(3, 2), fire(64, 16, 64),
-        fire(128, 16, 64), nn.MaxPool2d(3, 2), fire(128, 32, 128), fire(256, 32, 128),
-        nn.MaxPool2d(3, 2), fire(256, 48, 192), fire(384, 48, 192), fire(384, 64, 256),
-        fire(512, 64, 256), nn.Conv2d(512, 1000, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
+        nn.Conv2d(3, 64, 3, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2),
+        fire(64, 16, 64),
+        fire(128, 16, 64),
+        nn.MaxPool2d(3, 2),
+        fire(128, 32, 128),
+        fire(256, 32, 128),
+        nn.MaxPool2d(3, 2),
+        fire(256, 48, 192),
+        fire(384, 48, 192),
+        fire(384, 64, 256),
+        fire(512, 64, 256),
+        nn.Conv2d(512, 1000, 1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-    )  # fmt: skip
+    )
     return net, image(size)
 
 
 # ---- separable convolutions ------------------------------------------------------------------
 
 MOBILENET_V3: list[Stage] = [
-    (1, 16, 1, 1, 3), (4, 24, 2, 2, 3), (3, 40, 3, 2, 5), (6, 80, 4, 2, 3), (6, 112, 2, 1, 3),
+    (1, 16, 1, 1, 3),
+    (4, 24, 2, 2, 3),
+    (3, 40, 3, 2, 5),
+    (6, 80, 4, 2, 3),
+    (6, 112, 2, 1, 3),
     (6, 160, 3, 2, 5),
-]  # fmt: skip
+]
 
 
 def mobilenet_v2(size: int = 224) -> Made:
@@ -111,9 +143,12 @@ class Gate(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.weights = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, channels // 4, 1), nn.ReLU(),
-            nn.Conv2d(channels // 4, channels, 1), nn.Hardsigmoid(),
-        )  # fmt: skip
+            nn.AdaptiveAvgPool2d(1),
+            nn.Conv2d(channels, channels // 4, 1),
+            nn.ReLU(),
+            nn.Conv2d(channels // 4, channels, 1),
+            nn.Hardsigmoid(),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.weights(x)
@@ -124,10 +159,16 @@ def lcnet(size: int) -> Made:
     layers: list[nn.Module] = [conv_bn(3, 16, 3, nn.Hardswish, 2)]
     cin = 16
     for kernel, cout, stride, gate in (
-        (3, 32, 1, False), (3, 64, 2, False), (3, 64, 1, False), (3, 128, 2, False),
-        (3, 128, 1, False), (3, 256, 2, False), *[(5, 256, 1, False)] * 5, (5, 512, 2, True),
+        (3, 32, 1, False),
+        (3, 64, 2, False),
+        (3, 64, 1, False),
+        (3, 128, 2, False),
+        (3, 128, 1, False),
+        (3, 256, 2, False),
+        *[(5, 256, 1, False)] * 5,
+        (5, 512, 2, True),
         (5, 512, 1, True),
-    ):  # fmt: skip
+    ):
         layers.append(conv_bn(cin, cin, kernel, nn.Hardswish, stride, cin))
         layers += [Gate(cin)] if gate else []
         layers.append(conv_bn(cin, cout, 1, nn.Hardswish))
@@ -144,11 +185,14 @@ class Shuffled(nn.Module):
         self.stride, half = stride, cout // 2
         self.right = nn.Sequential(
             conv_bn(cin if stride > 1 else half, half, 1),
-            conv_bn(half, half, 3, nn.Identity, stride, half), conv_bn(half, half, 1),
-        )  # fmt: skip
-        self.left = nn.Sequential(
-            conv_bn(cin, cin, 3, nn.Identity, stride, cin), conv_bn(cin, half, 1)
-        ) if stride > 1 else nn.Identity()  # fmt: skip
+            conv_bn(half, half, 3, nn.Identity, stride, half),
+            conv_bn(half, half, 1),
+        )
+        self.left = (
+            nn.Sequential(conv_bn(cin, cin, 3, nn.Identity, stride, cin), conv_bn(cin, half, 1))
+            if stride > 1
+            else nn.Identity()
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         left, right = (x, x) if self.stride > 1 else x.chunk(2, 1)
@@ -180,9 +224,10 @@ class Bottleneck(nn.Module):
     def __init__(self, cin: int, mid: int, cout: int, stride: int, groups: int = 1) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            conv_bn(cin, mid, 1), conv_bn(mid, mid, 3, stride=stride, groups=groups),
+            conv_bn(cin, mid, 1),
+            conv_bn(mid, mid, 3, stride=stride, groups=groups),
             conv_bn(mid, cout, 1, nn.Identity),
-        )  # fmt: skip
+        )
         same = stride == 1 and cin == cout
         self.shortcut = nn.Identity() if same else conv_bn(cin, cout, 1, nn.Identity, stride)
 
@@ -217,9 +262,13 @@ class DenseLayer(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.BatchNorm2d(channels), nn.ReLU(), nn.Conv2d(channels, 128, 1, bias=False),
-            nn.BatchNorm2d(128), nn.ReLU(), nn.Conv2d(128, 32, 3, padding=1, bias=False),
-        )  # fmt: skip
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, 128, 1, bias=False),
+            nn.BatchNorm2d(128),
+            nn.ReLU(),
+            nn.Conv2d(128, 32, 3, padding=1, bias=False),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([x, self.layers(x)], 1)
@@ -227,13 +276,21 @@ class DenseLayer(nn.Module):
 
 def densenet(size: int = 224) -> Made:
     """Build DenseNet-121."""
-    layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64),
-                               nn.ReLU(), nn.MaxPool2d(3, 2, 1)]  # fmt: skip
+    layers: list[nn.Module] = [
+        nn.Conv2d(3, 64, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+    ]
     channels = 64
     for block, count in enumerate((6, 12, 24, 16)):
         if block:
-            layers += [nn.BatchNorm2d(channels), nn.ReLU(), nn.Conv2d(channels, channels // 2, 1),
-                       nn.AvgPool2d(2)]  # fmt: skip
+            layers += [
+                nn.BatchNorm2d(channels),
+                nn.ReLU(),
+                nn.Conv2d(channels, channels // 2, 1),
+                nn.AvgPool2d(2),
+            ]
             channels //= 2
         for _ in range(count):
             layers.append(DenseLayer(channels))
@@ -269,19 +326,32 @@ def fastvit(size: int) -> Made:
     def block(c: int) -> list[nn.Module]:
         return [
             nn.Conv2d(c, c, 3, padding=1, groups=c),
-            Residual(nn.Conv2d(c, c, 7, padding=3, groups=c), nn.Conv2d(c, 3 * c, 1), nn.GELU(),
-                     nn.Conv2d(3 * c, c, 1), Scale(c)),
-        ]  # fmt: skip
+            Residual(
+                nn.Conv2d(c, c, 7, padding=3, groups=c),
+                nn.Conv2d(c, 3 * c, 1),
+                nn.GELU(),
+                nn.Conv2d(3 * c, c, 1),
+                Scale(c),
+            ),
+        ]
 
     def down(cin: int, cout: int) -> list[nn.Module]:
-        return [nn.Conv2d(cin, cout, 7, 2, 3, groups=cin), nn.GELU(), nn.Conv2d(cout, cout, 1),
-                nn.GELU()]  # fmt: skip
+        return [
+            nn.Conv2d(cin, cout, 7, 2, 3, groups=cin),
+            nn.GELU(),
+            nn.Conv2d(cout, cout, 1),
+            nn.GELU(),
+        ]
 
     c = 48
     layers: list[nn.Module] = [
-        nn.Conv2d(3, c, 3, 2, 1), nn.GELU(), nn.Conv2d(c, c, 3, 2, 1, groups=c), nn.GELU(),
-        nn.Conv2d(c, c, 1), nn.GELU(),
-    ]  # fmt: skip
+        nn.Conv2d(3, c, 3, 2, 1),
+        nn.GELU(),
+        nn.Conv2d(c, c, 3, 2, 1, groups=c),
+        nn.GELU(),
+        nn.Conv2d(c, c, 1),
+        nn.GELU(),
+    ]
     for i, repeats in enumerate((2, 2, 4, 2)):
         if i:
             layers += down(c, 2 * c)
@@ -307,8 +377,12 @@ class ChannelAttention(nn.Module):
         self.heads = heads
         self.norm, self.qkv = nn.LayerNorm(channels), nn.Linear(channels, 3 * channels)
         self.out = nn.Linear(channels, channels)
-        self.mlp = nn.Sequential(nn.LayerNorm(channels), nn.Linear(channels, 4 * channels),
-                                 nn.GELU(), nn.Linear(4 * channels, channels))  # fmt: skip
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(channels),
+            nn.Linear(channels, 4 * channels),
+            nn.GELU(),
+            nn.Linear(4 * channels, channels),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         n, c, h, w = x.shape
@@ -327,9 +401,13 @@ def edgenext(size: int) -> Made:
 
     def encoder(c: int, kernel: int) -> nn.Module:
         return Residual(
-            nn.Conv2d(c, c, kernel, padding=kernel // 2, groups=c), ChannelNorm(c, eps=1e-6),
-            nn.Conv2d(c, 4 * c, 1), nn.GELU(), nn.Conv2d(4 * c, c, 1), Scale(c),
-        )  # fmt: skip
+            nn.Conv2d(c, c, kernel, padding=kernel // 2, groups=c),
+            ChannelNorm(c, eps=1e-6),
+            nn.Conv2d(c, 4 * c, 1),
+            nn.GELU(),
+            nn.Conv2d(4 * c, c, 1),
+            Scale(c),
+        )
 
     layers: list[nn.Module] = [nn.Conv2d(3, 24, 4, 4), ChannelNorm(24, eps=1e-6)]
     cin = 24
@@ -345,18 +423,29 @@ def edgenext(size: int) -> Made:
 def mobilevit(size: int) -> Made:
     from transformers import MobileViTConfig, MobileViTModel
 
-    net = MobileViTModel(MobileViTConfig(
-        image_size=size, hidden_sizes=[64, 80, 96], neck_hidden_sizes=[16, 16, 24, 48, 64, 80, 320],
-        expand_ratio=2.0,
-    ))  # fmt: skip
+    net = MobileViTModel(
+        MobileViTConfig(
+            image_size=size,
+            hidden_sizes=[64, 80, 96],
+            neck_hidden_sizes=[16, 16, 24, 48, 64, 80, 320],
+            expand_ratio=2.0,
+        )
+    )
     return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 
 def deit_tiny(size: int = 224) -> Made:
     from transformers import ViTConfig, ViTModel
 
-    net = ViTModel(ViTConfig(hidden_size=192, intermediate_size=768, num_hidden_layers=12,
-                             num_attention_heads=3, image_size=size))  # fmt: skip
+    net = ViTModel(
+        ViTConfig(
+            hidden_size=192,
+            intermediate_size=768,
+            num_hidden_layers=12,
+            num_attention_heads=3,
+            image_size=size,
+        )
+    )
     return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 

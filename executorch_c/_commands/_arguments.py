@@ -25,8 +25,11 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 EXIT_CODES: dict[Verdict | Literal["error"], int] = {
-    "match": 0, "error": 1, "differ": 3, "inconclusive": 4,
-}  # fmt: skip
+    "match": 0,
+    "error": 1,
+    "differ": 3,
+    "inconclusive": 4,
+}
 """Exit code of a command by its verdict."""
 EXIT_TEXT = """\
 Exit code: 0 match, 3 differ, 4 inconclusive (no outputs; or expected outputs that are empty,
@@ -107,8 +110,14 @@ class HelpFormatter(argparse.HelpFormatter):
     def _block(self, block: str, width: int, indent: str) -> str:
         if any(line.startswith(" ") for line in block.splitlines()):
             return block
-        return textwrap.fill(block, width, initial_indent=indent, subsequent_indent=indent,
-                             break_on_hyphens=False, break_long_words=False)  # fmt: skip
+        return textwrap.fill(
+            block,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
 
 
 def add_command(
@@ -161,30 +170,44 @@ def add_inputs(parser: argparse.ArgumentParser, otherwise: str = "random") -> No
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
     """Add --seed."""
-    parser.add_argument("--seed", type=int, default=0, metavar="N",
-                        help="seed of random inputs and random operators; default: 0"
-                        )  # fmt: skip
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of random inputs and random operators; default: 0",
+    )
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """Add --threads."""
-    parser.add_argument("--threads", type=positive, metavar="N",
-                        help="number of threads; default: CPUs of the process")  # fmt: skip
+    parser.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="number of threads; default: CPUs of the process",
+    )
 
 
 def add_repeat(parser: argparse.ArgumentParser) -> None:
     """Add --repeat."""
-    parser.add_argument("--repeat", type=positive, default=1, metavar="N",
-                        help="number of calls; default: %(default)s")  # fmt: skip
+    parser.add_argument(
+        "--repeat",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="number of calls; default: %(default)s",
+    )
 
 
 def add_ladder(parser: argparse.ArgumentParser) -> None:
     """Add --ladder."""
     parser.add_argument(
-        "--ladder", action="store_true",
+        "--ladder",
+        action="store_true",
         help="also show the steps (eager, exported, decomposed, quantised, lowered, delegated), "
         "each with its verdict and SQNR, and the first that loses",
-    )  # fmt: skip
+    )
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
@@ -209,52 +232,64 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
 def add_tolerances(parser: argparse.ArgumentParser) -> None:
     """Add --rtol and --atol."""
     parser.add_argument(
-        "--rtol", type=tolerance, metavar="R",
+        "--rtol",
+        type=tolerance,
+        metavar="R",
         help="relative tolerance: an element matches if "
         "|actual - expected| <= atol + rtol |expected|",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--atol", type=tolerance, metavar="A",
+        "--atol",
+        type=tolerance,
+        metavar="A",
         help="absolute tolerance; default of both: by dtype, scale and rounding noise",
-    )  # fmt: skip
+    )
 
 
 def add_min_sqnr(parser: argparse.ArgumentParser) -> None:
     """Add --min-sqnr."""
     parser.add_argument(
-        "--min-sqnr", type=float, metavar="DB",
+        "--min-sqnr",
+        type=float,
+        metavar="DB",
         help="minimum signal-to-quantisation-noise ratio (SQNR) of a quantised program against "
         "float outputs, in dB; default: 10, with weights of 8 bits and float or dynamic "
         "activations 15; an error where it has no effect",
-    )  # fmt: skip
+    )
 
 
 def add_kernels(parser: argparse.ArgumentParser) -> None:
     """Add --kernels."""
     parser.add_argument(
-        "--kernels", choices=("default", "reference"), default="default",
+        "--kernels",
+        choices=("default", "reference"),
+        default="default",
         help="kernels of operators; reference: plain loops only",
-    )  # fmt: skip
+    )
 
 
 def add_delegation(parser: argparse.ArgumentParser) -> None:
     """Add --delegate-at-load, for `delegation`."""
     parser.add_argument(
-        "--delegate-at-load", action=argparse.BooleanOptionalAction, default=None,
+        "--delegate-at-load",
+        action=argparse.BooleanOptionalAction,
+        default=None,
         help="hand operators that no delegate has to XNNPACK when the method is loaded; default: "
         f"the environment variable {DELEGATE_AT_LOAD} (1, always, 0), else yes",
-    )  # fmt: skip
+    )
 
 
 def add_checked_delegation(parser: argparse.ArgumentParser) -> None:
     """Add --delegate-at-load of commands that check a program; the value is
     `args.checks_delegated`."""
     parser.add_argument(
-        "--delegate-at-load", action=argparse.BooleanOptionalAction, default=False,
+        "--delegate-at-load",
+        action=argparse.BooleanOptionalAction,
+        default=False,
         dest="checks_delegated",
         help="check what XNNPACK computes of operators that no delegate has; default: no, the "
         "program runs as written",
-    )  # fmt: skip
+    )
 
 
 def add_json(parser: argparse.ArgumentParser, text: str = "print the result as JSON") -> None:
@@ -265,8 +300,12 @@ def add_json(parser: argparse.ArgumentParser, text: str = "print the result as J
 def add_results(parser: argparse.ArgumentParser, picture: bool = False) -> None:
     """Add --json, --html and --output, for a report; with pictures as formats if it has a plot."""
     add_json(parser)
-    parser.add_argument("--html", metavar="F.html", type=output_file(),
-                        help="write an HTML page with the finding and all tables")  # fmt: skip
+    parser.add_argument(
+        "--html",
+        metavar="F.html",
+        type=output_file(),
+        help="write an HTML page with the finding and all tables",
+    )
     endings = FORMATS + PICTURES if picture else FORMATS
     add_output(parser, f"write the result; format by extension: {', '.join(endings)}", endings)
 

@@ -25,8 +25,15 @@ if TYPE_CHECKING:
     from executorch_c._types import MethodInfo, ValueInfo
 
 
-DAMAGED = (ValueError, EOFError, SyntaxError, NotImplementedError, tokenize.TokenError, zlib.error,
-           zipfile.BadZipFile)  # fmt: skip
+DAMAGED = (
+    ValueError,
+    EOFError,
+    SyntaxError,
+    NotImplementedError,
+    tokenize.TokenError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 """Exceptions of numpy.load for a damaged file."""
 
 
@@ -90,8 +97,11 @@ def in_order(
     positional = [f"arr_{i}" for i in range(len(arrays))]  # np.savez names unnamed arrays so
     if len(arrays) > 1 and list(arrays) != positional:
         known = ", ".join(filter(None, orders[0]))
-        print(f"executorch-c: warning: {path}: {', '.join(arrays)} are taken by order; "
-              f"the names of {values} are {known or 'unknown'}", file=sys.stderr)  # fmt: skip
+        print(
+            f"executorch-c: warning: {path}: {', '.join(arrays)} are taken by order; "
+            f"the names of {values} are {known or 'unknown'}",
+            file=sys.stderr,
+        )
     return list(arrays.values())
 
 
@@ -139,8 +149,10 @@ def make_inputs(wanted: Sequence[ValueInfo], path: str | None, seed: int) -> lis
         return [as_input(array, w) for array, w in zip(arrays, wanted, strict=True)]
     if len(arrays) != tensors:
         need = _text.plural(len(wanted), "input")
-        raise ValueError(f"{path}: contains {_text.plural(len(arrays), 'array')}, the method takes "
-                         f"{need} with {_text.plural(tensors, 'tensor')}")  # fmt: skip
+        raise ValueError(
+            f"{path}: contains {_text.plural(len(arrays), 'array')}, the method takes "
+            f"{need} with {_text.plural(tensors, 'tensor')}"
+        )
     rest = iter(arrays)
     return [as_input(next(rest), w) if w["kind"] == "Tensor" else w.get("value") for w in wanted]
 

@@ -21,9 +21,13 @@ class Parser(Protocol):
 
 def add_model_function(parser: Parser) -> None:
     """Add --model; the value is `args.make`."""
-    parser.add_argument("--model", dest="make", metavar="M.py:F", type=function_name,
-                        help="function that returns the model: module:function or file.py:function"
-                        )  # fmt: skip
+    parser.add_argument(
+        "--model",
+        dest="make",
+        metavar="M.py:F",
+        type=function_name,
+        help="function that returns the model: module:function or file.py:function",
+    )
 
 
 def function_name(text: str) -> str:

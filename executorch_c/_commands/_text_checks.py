@@ -17,29 +17,39 @@ WITHOUT = {"flow": "--flow", "random": "--random", "atol": "--atol"}
 def add_text_checks(parser: argparse.ArgumentParser) -> None:
     """Add the options of language models."""
     group: Parser = parser.add_argument_group(
-        "language models", "Logits of prompts, called in several ways (check_llm); --rtol is "
+        "language models",
+        "Logits of prompts, called in several ways (check_llm); --rtol is "
         "relative to the RMS of the logits. Without --model or --reference, the program is "
-        "compared with itself. --inputs are those of the encoder, if the program has one."
-        )  # fmt: skip
-    group.add_argument("--llm", action="store_true",
-                       help="check a language model; implied by the options below")  # fmt: skip
+        "compared with itself. --inputs are those of the encoder, if the program has one.",
+    )
+    group.add_argument(
+        "--llm", action="store_true", help="check a language model; implied by the options below"
+    )
     group.add_argument("--prompt", metavar="TEXT", help="prompt; default: two random ones")
-    group.add_argument("--ids", type=_text_models.ids_of, metavar="1,2,3",
-                       help="prompt as token ids")  # fmt: skip
-    group.add_argument("--tokenizer", metavar="T",
-                       help="tokenizer; default: in the folder of the program")  # fmt: skip
-    group.add_argument("--reference", metavar="R.pte",
-                       help="program as the reference: a float one for a quantised one"
-                       )  # fmt: skip
-    group.add_argument("--length", type=_arguments.positive, metavar="N",
-                       help="maximum number of tokens of long cases; default: the context, at most "
-                       "1,024")  # fmt: skip
+    group.add_argument(
+        "--ids", type=_text_models.ids_of, metavar="1,2,3", help="prompt as token ids"
+    )
+    group.add_argument(
+        "--tokenizer", metavar="T", help="tokenizer; default: in the folder of the program"
+    )
+    group.add_argument(
+        "--reference",
+        metavar="R.pte",
+        help="program as the reference: a float one for a quantised one",
+    )
+    group.add_argument(
+        "--length",
+        type=_arguments.positive,
+        metavar="N",
+        help="maximum number of tokens of long cases; default: the context, at most 1,024",
+    )
 
 
 def is_text_check(args: argparse.Namespace) -> bool:
     """Return True if an option of language models is given."""
-    return bool(args.llm or args.prompt or args.ids or args.tokenizer or args.reference
-                or args.length)  # fmt: skip
+    return bool(
+        args.llm or args.prompt or args.ids or args.tokenizer or args.reference or args.length
+    )
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -67,10 +77,18 @@ def check_text(args: argparse.Namespace) -> int:
         reference = _models.made(args.make)[0]
     prompts = [one for one in (args.prompt, args.ids) if one is not None]
     inputs = list(read_arrays(args.inputs).values()) if args.inputs else None
-    report = check_llm(runner, reference, prompts or None, length=args.length,
-                       encoder_inputs=inputs, engines=args.engines,
-                       official_seconds=args.official_seconds,
-                       relative=args.rtol, min_sqnr_db=args.min_sqnr, seed=args.seed or 0,
-                       progress=None if sys.stderr.isatty() else False)  # fmt: skip
+    report = check_llm(
+        runner,
+        reference,
+        prompts or None,
+        length=args.length,
+        encoder_inputs=inputs,
+        engines=args.engines,
+        official_seconds=args.official_seconds,
+        relative=args.rtol,
+        min_sqnr_db=args.min_sqnr,
+        seed=args.seed or 0,
+        progress=None if sys.stderr.isatty() else False,
+    )
     _arguments.show(report, args)
     return _arguments.EXIT_CODES[report.verdict]

@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 def add_text_model(parser: argparse.ArgumentParser) -> None:
     """Add MODEL.pte, --data, --tokenizer, --method and --threads."""
     _arguments.add_model(parser, "text program, a .pte")
-    parser.add_argument("--tokenizer", metavar="T", help="tokenizer.json, a folder with one, or a "
-                        "file of SentencePiece, tiktoken or llama2.c; default: in the folder "
-                        "of the program")  # fmt: skip
-    parser.add_argument("--method", metavar="NAME",
-                        help="the only method to call; default: forward, or prefill and decode"
-                        )  # fmt: skip
+    parser.add_argument(
+        "--tokenizer",
+        metavar="T",
+        help="tokenizer.json, a folder with one, or a "
+        "file of SentencePiece, tiktoken or llama2.c; default: in the folder "
+        "of the program",
+    )
+    parser.add_argument(
+        "--method",
+        metavar="NAME",
+        help="the only method to call; default: forward, or prefill and decode",
+    )
     _arguments.add_threads(parser)
 
 
@@ -37,9 +43,10 @@ def tokenizer_of(model: str) -> str | None:
 
 
 def open_runner(
-    args: argparse.Namespace, delegate_at_load: DelegateAtLoad | None = None,
+    args: argparse.Namespace,
+    delegate_at_load: DelegateAtLoad | None = None,
     may_encode: bool = False,
-) -> TextRunner:  # fmt: skip
+) -> TextRunner:
     """Return the runner of the arguments of `add_text_model`, with conflicts said on stderr.
     `may_encode`: the program may have an encoder."""
     from executorch_c.llm.encoder_decoder import open_program
@@ -47,8 +54,14 @@ def open_runner(
 
     tokenizer = args.tokenizer or tokenizer_of(args.model)
     make = open_program if may_encode else TextRunner
-    runner = make(args.model, tokenizer, args.data or None, method=args.method,
-                  num_threads=args.threads, delegate_at_load=delegate_at_load)  # fmt: skip
+    runner = make(
+        args.model,
+        tokenizer,
+        args.data or None,
+        method=args.method,
+        num_threads=args.threads,
+        delegate_at_load=delegate_at_load,
+    )
     for conflict in runner.conflicts:
         print(f"executorch-c: warning: {conflict}", file=sys.stderr)
     return runner

@@ -38,31 +38,44 @@ def add(commands: _arguments.Commands) -> None:
         commands, "check", main, "export a PyTorch model and compare the program with it", HELP
     )
     parser.add_argument(
-        "model", metavar="MODEL",
+        "model",
+        metavar="MODEL",
         help="function that returns the model, module:function or file.py:function; with --model: "
         "program, a .pte or .bpte",
-    )  # fmt: skip
+    )
     _models.add_model_function(parser)
     _arguments.add_data(parser)
-    parser.add_argument("--flow", metavar="FLOW",
-                        help=f"flow of the export: {', '.join(FLOWS)}; default: portable"
-                        )  # fmt: skip
+    parser.add_argument(
+        "--flow", metavar="FLOW", help=f"flow of the export: {', '.join(FLOWS)}; default: portable"
+    )
     _arguments.add_inputs(parser, "the model's example")
-    parser.add_argument("--random", type=_arguments.count, metavar="N",
-                        help="number of random calls; default: 3")  # fmt: skip
-    parser.add_argument("--search", type=float, nargs="?", const=True, metavar="SECONDS",
-                        help="look for inputs that reach what the other cases do not, for 30 s or "
-                        "the seconds that are named: large numbers, ties, dead units, rare experts"
-                        )  # fmt: skip
+    parser.add_argument(
+        "--random", type=_arguments.count, metavar="N", help="number of random calls; default: 3"
+    )
+    parser.add_argument(
+        "--search",
+        type=float,
+        nargs="?",
+        const=True,
+        metavar="SECONDS",
+        help="look for inputs that reach what the other cases do not, for 30 s or "
+        "the seconds that are named: large numbers, ties, dead units, rare experts",
+    )
     _arguments.add_method(parser, "forward")
     _arguments.add_kernels(parser)
     _arguments.add_checked_delegation(parser)
-    parser.add_argument("--engines", type=_engines, metavar="NAMES",
-                        help="here,official, or here: this runtime only; default: both"
-                        )  # fmt: skip
-    parser.add_argument("--official-seconds", type=float, metavar="S",
-                        help="time limit of a case in the official runtime; default: 20"
-                        )  # fmt: skip
+    parser.add_argument(
+        "--engines",
+        type=_engines,
+        metavar="NAMES",
+        help="here,official, or here: this runtime only; default: both",
+    )
+    parser.add_argument(
+        "--official-seconds",
+        type=float,
+        metavar="S",
+        help="time limit of a case in the official runtime; default: 20",
+    )
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
     _arguments.add_results(parser)
@@ -92,8 +105,9 @@ def _program(args: argparse.Namespace) -> str | None:
     flow = args.flow
     if flow is None or flow in FLOWS:
         if os.path.isfile(args.model):
-            args.parser.error(f"{args.model} is a program: its PyTorch model is needed, "
-                              "--model M.py:F")  # fmt: skip
+            args.parser.error(
+                f"{args.model} is a program: its PyTorch model is needed, --model M.py:F"
+            )
         return None
     if not os.path.isfile(flow):
         args.parser.error(f"argument --flow: flow is '{flow}', expected one of {', '.join(FLOWS)}")
@@ -110,14 +124,21 @@ def main(args: argparse.Namespace) -> int:
     if args.inputs:
         example = tuple(arguments_of(args.inputs, arrays, model))
     asked: dict[str, Any] = {
-        "n_random": args.random, "search": args.search, "seed": args.seed,
-        "method": args.method, "rtol": args.rtol, "atol": args.atol,
-        "data_path": args.data or None, "min_sqnr_db": args.min_sqnr,
-        "program": program, "flow": args.flow if program is None else None,
+        "n_random": args.random,
+        "search": args.search,
+        "seed": args.seed,
+        "method": args.method,
+        "rtol": args.rtol,
+        "atol": args.atol,
+        "data_path": args.data or None,
+        "min_sqnr_db": args.min_sqnr,
+        "program": program,
+        "flow": args.flow if program is None else None,
         "kernels": None if args.kernels == "default" else args.kernels,
         "delegate_at_load": args.checks_delegated or None,
-        "engines": args.engines, "official_seconds": args.official_seconds,
-    }  # fmt: skip
+        "engines": args.engines,
+        "official_seconds": args.official_seconds,
+    }
     options |= {name: value for name, value in asked.items() if value is not None}
     result = testing.check_model(model, example, **options)
     title = f"{args.model} ({args.make or args.flow or 'portable'})"

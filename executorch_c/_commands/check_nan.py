@@ -35,7 +35,12 @@ def main(args: argparse.Namespace) -> int:
 
     source = _arguments.open_program(args)
     inputs = inputs_of(source.program, args)
-    report = check_nan(source, inputs, method=args.method, kernels=args.kernels,
-                       delegate_at_load=args.checks_delegated)  # fmt: skip
+    report = check_nan(
+        source,
+        inputs,
+        method=args.method,
+        kernels=args.kernels,
+        delegate_at_load=args.checks_delegated,
+    )
     _arguments.show(report, args)
     return _arguments.EXIT_CODES["match" if report else "differ"]

@@ -49,8 +49,12 @@ def main(args: argparse.Namespace) -> int:
     source = _arguments.open_program(args)
     other = opened(args.other, args.data) if args.other else None
     inputs = inputs_of(source.program, args)
-    options = {"method": args.method, "rtol": args.rtol, "atol": args.atol,
-               "delegate_at_load": args.checks_delegated}  # fmt: skip
+    options = {
+        "method": args.method,
+        "rtol": args.rtol,
+        "atol": args.atol,
+        "delegate_at_load": args.checks_delegated,
+    }
     if other is None:
         report = compare_kernels(source, inputs, **options)
     else:

@@ -36,15 +36,28 @@ def main(args: argparse.Namespace) -> int:
     predicted = outputs.argmax(axis=1)
     difference = float(np.abs(outputs - expected).max())
     if args.json:
-        print(_json.dumps({
-            "ok": difference <= LIMIT, "predicted": predicted.tolist(), "label": labels.tolist(),
-            "difference": difference, "seconds": times,
-        }))  # fmt: skip
+        print(
+            _json.dumps(
+                {
+                    "ok": difference <= LIMIT,
+                    "predicted": predicted.tolist(),
+                    "label": labels.tolist(),
+                    "difference": difference,
+                    "seconds": times,
+                }
+            )
+        )
         return 0 if difference <= LIMIT else 1
     shown = 20
     print(f"digits.pte on {len(labels)} images of handwritten digits, the first {shown}:")
-    print(_text.table([["predicted", *map(str, predicted[:shown])],
-                       ["label", *map(str, labels[:shown])]]))  # fmt: skip
+    print(
+        _text.table(
+            [
+                ["predicted", *map(str, predicted[:shown])],
+                ["label", *map(str, labels[:shown])],
+            ]
+        )
+    )
     print(f"right      {int((predicted == labels).sum())} of {len(labels)}")
     print(f"difference {difference:.1e} at most from eager PyTorch's outputs")
     print(f"time       {describe_times(times)}, for {len(labels)} images")

@@ -73,10 +73,16 @@ def main(args: argparse.Namespace) -> int:
         args.parser.error("--ladder begins with the model: --model M.py:F")
     program, model, inputs = opened(args)
     report = explain(
-        program, model, inputs, method=args.method, rtol=args.rtol, atol=args.atol,
-        kernels=args.kernels, delegate_at_load=args.checks_delegated,
+        program,
+        model,
+        inputs,
+        method=args.method,
+        rtol=args.rtol,
+        atol=args.atol,
+        kernels=args.kernels,
+        delegate_at_load=args.checks_delegated,
         title=os.path.basename(args.model),
-    )  # fmt: skip
+    )
     _arguments.show(report, args, report.text(args.top, args.sort))
     if args.ladder and not args.json:
         from executorch_c.debug.ladder import compare_steps

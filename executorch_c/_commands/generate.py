@@ -35,12 +35,17 @@ def add(commands: _arguments.Commands) -> None:
     _text_models.add_text_model(parser)
     prompt = parser.add_mutually_exclusive_group()
     prompt.add_argument("--prompt", metavar="TEXT", help="the prompt; - reads stdin")
-    prompt.add_argument("--ids", type=_text_models.ids_of, metavar="1,2,3",
-                        help="the prompt as token ids")  # fmt: skip
+    prompt.add_argument(
+        "--ids", type=_text_models.ids_of, metavar="1,2,3", help="the prompt as token ids"
+    )
     parser.add_argument("--chat", action="store_true", help="use the chat template")
     parser.add_argument("--system", metavar="TEXT", help="system message of a chat")
-    parser.add_argument("--max-new-tokens", type=_arguments.positive, metavar="N",
-                        help="default: as many as fit into the context")  # fmt: skip
+    parser.add_argument(
+        "--max-new-tokens",
+        type=_arguments.positive,
+        metavar="N",
+        help="default: as many as fit into the context",
+    )
     for name, default, text in (
         ("temperature", 0.0, "0: the most likely token; default: %(default)s"),
         ("top-p", 1.0, "most likely tokens up to this probability; default: %(default)s"),
@@ -48,25 +53,51 @@ def add(commands: _arguments.Commands) -> None:
         ("repetition-penalty", 1.0, "above 1: earlier tokens are less likely; default: 1"),
     ):
         parser.add_argument(f"--{name}", type=float, default=default, metavar="X", help=text)
-    parser.add_argument("--top-k", type=_arguments.count, default=0, metavar="N",
-                        help="the N most likely tokens; default: all")  # fmt: skip
-    parser.add_argument("--seed", type=_arguments.count, metavar="N",
-                        help="seed of the sampler; default: random")  # fmt: skip
-    parser.add_argument("--stop", action="append", default=[], metavar="TEXT",
-                        help="text that ends the generation; repeatable")  # fmt: skip
+    parser.add_argument(
+        "--top-k",
+        type=_arguments.count,
+        default=0,
+        metavar="N",
+        help="the N most likely tokens; default: all",
+    )
+    parser.add_argument(
+        "--seed", type=_arguments.count, metavar="N", help="seed of the sampler; default: random"
+    )
+    parser.add_argument(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="text that ends the generation; repeatable",
+    )
     parser.add_argument("--no-bos", action="store_true", help="do not begin with BOS")
-    parser.add_argument("--ignore-eos", action="store_true",
-                        help="go on after an end-of-sequence token")  # fmt: skip
-    parser.add_argument("--sampler", choices=("default", "official"), default="default",
-                        help="official: the choices of ExecuTorch's runner")  # fmt: skip
+    parser.add_argument(
+        "--ignore-eos", action="store_true", help="go on after an end-of-sequence token"
+    )
+    parser.add_argument(
+        "--sampler",
+        choices=("default", "official"),
+        default="default",
+        help="official: the choices of ExecuTorch's runner",
+    )
     _arguments.add_delegation(parser)
     _arguments.add_json(parser, "print text, ids, log probabilities and times as JSON")
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of TextRunner.stream."""
-    names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty",
-             "seed", "stop", "ignore_eos", "sampler")  # fmt: skip
+    names = (
+        "max_new_tokens",
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "repetition_penalty",
+        "seed",
+        "stop",
+        "ignore_eos",
+        "sampler",
+    )
     found = {name: getattr(args, name) for name in names}
     return {**found, "logprobs": args.json}
 

@@ -98,8 +98,10 @@ def show_open(program: Program, method: MethodInfo) -> None:
     (view,) = structure.methods(program, method["name"])
     for index, row in enumerate(view.structure["delegates"][:LONGEST_LIST]):
         if row["id"] in missing:
-            specs = [(f"compile spec {key}", payloads.spec_text(value))
-                     for key, value in row["specs"][:LONGEST_LIST]]  # fmt: skip
+            specs = [
+                (f"compile spec {key}", payloads.spec_text(value))
+                for key, value in row["specs"][:LONGEST_LIST]
+            ]
             print(f"  delegate {index}: {_text.visible(row['id'])}")
             for name, fact in [*view.facts(index), *specs]:
                 print(f"    {_text.visible(name)}: {_text.visible(fact)}")
@@ -108,12 +110,17 @@ def show_open(program: Program, method: MethodInfo) -> None:
 
 
 def show_method(program: Program, method: MethodInfo) -> None:
-    counts = [_text.plural(method["instructions"], "instruction"),
-              _text.plural(method["values"], "value"),
-              f"{_text.plural(method['constant_bytes'], 'byte')} of constants"]  # fmt: skip
+    counts = [
+        _text.plural(method["instructions"], "instruction"),
+        _text.plural(method["values"], "value"),
+        f"{_text.plural(method['constant_bytes'], 'byte')} of constants",
+    ]
     print(f"\nmethod {_text.visible(method['name'])}: " + ", ".join(counts))
-    values = {"inputs": method["inputs"], "outputs": method["outputs"],
-              "attributes": method["attributes"]}  # fmt: skip
+    values = {
+        "inputs": method["inputs"],
+        "outputs": method["outputs"],
+        "attributes": method["attributes"],
+    }
     for title, listed in values.items():
         section(title, [value_row(i, value) for i, value in enumerate(listed)])
     arenas = method["arenas"]
@@ -172,8 +179,10 @@ def show_delegated(found: DelegatedAtLoad) -> None:
     rows = [[calls, operator, reason] for operator, reason, calls in left]
     section("not delegated at load", rows, ("calls", "operator", "why not"))
     done, rest = sum(taken.values()), sum(one["calls"] for one in found["undelegated"])
-    print(f"  delegates made at load: {len(found['delegates']):,}, with {done:,} of "
-          f"{_text.plural(done + rest, 'call')}")  # fmt: skip
+    print(
+        f"  delegates made at load: {len(found['delegates']):,}, with {done:,} of "
+        f"{_text.plural(done + rest, 'call')}"
+    )
 
 
 def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str]) -> None:
@@ -209,14 +218,21 @@ def main(args: argparse.Namespace) -> int:
         names = [method["name"] for method in what["methods"]]
         delegated = {name: delegated_at_load(program, name) for name in names}
     if args.json:
-        rows = [{**one, "remarks": remark_rows(program, one["name"]),
-                 **({"delegated_at_load": delegated[one["name"]]} if delegated else {})}
-                for one in what["methods"]]  # fmt: skip
+        rows = [
+            {
+                **one,
+                "remarks": remark_rows(program, one["name"]),
+                **({"delegated_at_load": delegated[one["name"]]} if delegated else {}),
+            }
+            for one in what["methods"]
+        ]
         print(json.dumps({**what, "methods": rows}, indent=2, default=str))
         return 0
-    print(f"{args.model}: {_text.plural(what['file_size'], 'byte')}, "
-          f"{what['program_size']:,} in tables, "
-          f"{_text.plural(len(what['segments']), 'segment')}")  # fmt: skip
+    print(
+        f"{args.model}: {_text.plural(what['file_size'], 'byte')}, "
+        f"{what['program_size']:,} in tables, "
+        f"{_text.plural(len(what['segments']), 'segment')}"
+    )
     for method in what["methods"]:
         show_method(program, method)
         if delegated:

@@ -18,10 +18,18 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_model(parser)
     _arguments.add_method(parser)
     _arguments.add_results(parser, picture=True)
-    parser.add_argument("--plot", metavar="F.svg", help="write the picture: .png, .svg or .pdf",
-                        type=_arguments.output_file(*_arguments.PICTURES))  # fmt: skip
-    parser.add_argument("--chrome", metavar="F", type=_arguments.output_file(),
-                        help="write JSON for chrome://tracing and Perfetto")  # fmt: skip
+    parser.add_argument(
+        "--plot",
+        metavar="F.svg",
+        help="write the picture: .png, .svg or .pdf",
+        type=_arguments.output_file(*_arguments.PICTURES),
+    )
+    parser.add_argument(
+        "--chrome",
+        metavar="F",
+        type=_arguments.output_file(),
+        help="write JSON for chrome://tracing and Perfetto",
+    )
 
 
 def main(args: argparse.Namespace) -> int:

@@ -25,9 +25,12 @@ Exit code: 0. This command has no verdict.
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "quantization-error", main,
-        "find what each layer of a quantised program costs", HELP,
-    )  # fmt: skip
+        commands,
+        "quantization-error",
+        main,
+        "find what each layer of a quantised program costs",
+        HELP,
+    )
     add_reference(parser)
 
 
@@ -37,8 +40,13 @@ def main(args: argparse.Namespace) -> int:
 
     program, model, inputs = opened(args)
     report = quantization_error(
-        program, model, inputs, method=args.method, kernels=args.kernels,
-        delegate_at_load=args.checks_delegated, title=os.path.basename(args.model),
-    )  # fmt: skip
+        program,
+        model,
+        inputs,
+        method=args.method,
+        kernels=args.kernels,
+        delegate_at_load=args.checks_delegated,
+        title=os.path.basename(args.model),
+    )
     _arguments.show(report, args, report.text(args.top, args.sort))
     return 0

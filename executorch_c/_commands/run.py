@@ -36,8 +36,9 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(commands, "run", main, "run a method of a program", HELP)
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
-    parser.add_argument("--save-inputs", metavar="X.npz", type=_arguments.output_file(),
-                        help="write the inputs")  # fmt: skip
+    parser.add_argument(
+        "--save-inputs", metavar="X.npz", type=_arguments.output_file(), help="write the inputs"
+    )
     _arguments.add_method(parser)
     _arguments.add_kernels(parser)
     _arguments.add_delegation(parser)
@@ -66,10 +67,14 @@ def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None
 def as_json(names: Sequence[str], values: Sequence[Any]) -> list[dict[str, object]]:
     """Return inputs or outputs for JSON: arrays with all elements."""
     return [
-        {"name": name or None, "dtype": line[2], "shape": list(np.shape(value)),
-         "values": value.tolist() if isinstance(value, np.ndarray) else value}
+        {
+            "name": name or None,
+            "dtype": line[2],
+            "shape": list(np.shape(value)),
+            "values": value.tolist() if isinstance(value, np.ndarray) else value,
+        }
         for name, value, line in zip(names, values, lines(names, values))
-    ]  # fmt: skip
+    ]
 
 
 def main(args: argparse.Namespace) -> int:
@@ -96,11 +101,19 @@ def main(args: argparse.Namespace) -> int:
     is_random = args.inputs is None and any(w["kind"] == "Tensor" for w in wanted["inputs"])
     if args.json:
         found = [as_json(*side) for side in sides]
-        print(_json.dumps({
-            "method": args.method, "inputs": found[0], "outputs": found[1],
-            "random_inputs": is_random, "seed": args.seed, "load_seconds": load_time,
-            "seconds": times,
-        }))  # fmt: skip
+        print(
+            _json.dumps(
+                {
+                    "method": args.method,
+                    "inputs": found[0],
+                    "outputs": found[1],
+                    "random_inputs": is_random,
+                    "seed": args.seed,
+                    "load_seconds": load_time,
+                    "seconds": times,
+                }
+            )
+        )
         return 0
     note = f" (random, seed {args.seed}; --save-inputs writes them)" if is_random else ""
     show_values(f"inputs{note}", *sides[0])

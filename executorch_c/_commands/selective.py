@@ -27,8 +27,13 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("models", metavar="MODEL.pte", nargs="+", help="programs")
     parser.add_argument("-o", "--output", metavar="F", required=True, help="folder of the result")
     parser.add_argument("--source", metavar="DIR", help="source tree of executorch_c")
-    parser.add_argument("--jobs", metavar="N", type=_arguments.positive,
-                        default=os.cpu_count() or 1, help="compilers at a time")  # fmt: skip
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=_arguments.positive,
+        default=os.cpu_count() or 1,
+        help="compilers at a time",
+    )
     _arguments.add_json(parser, "print operators, dtypes and sizes as JSON")
 
 
@@ -45,16 +50,23 @@ def main(args: argparse.Namespace) -> int:
         _selective.run_once(folder, args.models)
     rows = _selective.totals(_selective.sizes(folder))
     if args.json:
-        print(_json.dumps({
-            "operators": sorted(needs.operators), "dtypes": sorted(needs.dtypes),
-            "backends": sorted(needs.backends),
-            "sizes": [dict(zip(COLUMNS, row)) for row in rows],
-        }))  # fmt: skip
+        print(
+            _json.dumps(
+                {
+                    "operators": sorted(needs.operators),
+                    "dtypes": sorted(needs.dtypes),
+                    "backends": sorted(needs.backends),
+                    "sizes": [dict(zip(COLUMNS, row)) for row in rows],
+                }
+            )
+        )
         return 0
     if needs.backends:
         print(f"not run: the programs need {', '.join(sorted(needs.backends))}")
     print(_text.table([[row[0], *(f"{n:,}" for n in row[1:])] for row in rows], COLUMNS))
     operators = _text.plural(len(needs.operators), "operator")
-    print(f"{folder}: libexecutorch_c.a, libexecutorch_c.so, ec-run; {operators}; "
-          f"{', '.join(sorted(needs.dtypes))}")  # fmt: skip
+    print(
+        f"{folder}: libexecutorch_c.a, libexecutorch_c.so, ec-run; {operators}; "
+        f"{', '.join(sorted(needs.dtypes))}"
+    )
     return 0

@@ -39,8 +39,7 @@ def add(commands: _arguments.Commands) -> None:
     )
     _arguments.add_model(parser, "program, a .pte, or a .bpte with test cases")
     _arguments.add_inputs(parser, "from the .bpte; required with a .pte")
-    parser.add_argument("--expect", metavar="Y.npz",
-                        help="expected outputs, an .npz or .npy file")  # fmt: skip
+    parser.add_argument("--expect", metavar="Y.npz", help="expected outputs, an .npz or .npy file")
     _arguments.add_method(parser, "forward, or the only one; of a .bpte: all")
     _arguments.add_tolerances(parser)
     _arguments.add_min_sqnr(parser)
@@ -67,24 +66,33 @@ def validate_bundled(args: argparse.Namespace) -> int:
     given = [f"--{name}" for name in ("inputs", "expect", "data") if getattr(args, name)]
     given += ["--kernels"] if args.kernels != "default" else []
     if given:
-        args.parser.error(f"{args.model} is a bundled program: {', '.join(given)} cannot be used "
-                          "with one")  # fmt: skip
+        args.parser.error(
+            f"{args.model} is a bundled program: {', '.join(given)} cannot be used with one"
+        )
     source = opened(args.model)
     assert source.bundled is not None
     results = source.bundled.verify(
-        args.method, rtol=args.rtol, atol=args.atol, min_sqnr_db=args.min_sqnr,
+        args.method,
+        rtol=args.rtol,
+        atol=args.atol,
+        min_sqnr_db=args.min_sqnr,
         delegate_at_load=args.checks_delegated,
-    )  # fmt: skip
-    write(args, source.origin, *(
-        (str(result.case), result.comparison, result.outputs, result.case.expected)
-        for result in results
-    ))  # fmt: skip
+    )
+    write(
+        args,
+        source.origin,
+        *(
+            (str(result.case), result.comparison, result.outputs, result.case.expected)
+            for result in results
+        ),
+    )
     if args.json:
         rows = {str(result.case): result.comparison.as_dict() for result in results}
         print(_json.dumps(rows))
     else:
-        print("\n".join(map(str, results)) if results
-              else "inconclusive: the file has no test cases")  # fmt: skip
+        print(
+            "\n".join(map(str, results)) if results else "inconclusive: the file has no test cases"
+        )
     return _arguments.EXIT_CODES[tolerance.combined(result.verdict for result in results)]
 
 

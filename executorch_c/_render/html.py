@@ -24,10 +24,18 @@ class Markup(str):
 
 
 VERDICTS = {
-    "match": "good", "ok": "good",
-    "differ": "bad", "error": "bad", "source": "bad", "first": "bad", "amplified": "bad",
-    "inconclusive": "unsure", "skipped": "unsure", "propagated": "unsure", "unexplained": "bad",
-}  # fmt: skip
+    "match": "good",
+    "ok": "good",
+    "differ": "bad",
+    "error": "bad",
+    "source": "bad",
+    "first": "bad",
+    "amplified": "bad",
+    "inconclusive": "unsure",
+    "skipped": "unsure",
+    "propagated": "unsure",
+    "unexplained": "bad",
+}
 """CSS class of a verdict."""
 
 
@@ -46,8 +54,9 @@ def tag(name: str, *children: object, **attributes: object) -> Markup:
     said = "".join(
         f" {key.rstrip('_').replace('_', '-')}"
         + ("" if value is True else f'="{_escaped(str(value))}"')
-        for key, value in attributes.items() if value is not None and value is not False
-    )  # fmt: skip
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
     inside = "".join(escaped(child) for child in children if child is not None)
     return Markup(f"<{name}{said}>{inside}</{name}>")
 
@@ -77,23 +86,30 @@ def _cell(item: object, is_text: bool, column: str) -> Markup:
 
 
 def table(
-    caption: object,
-    head: Iterable[str],
-    rows: Iterable[Iterable[object]],
-    text_columns: int = 0,
+    caption: object, head: Iterable[str], rows: Iterable[Iterable[object]], text_columns: int = 0
 ) -> Markup:
     """Return a table. The first `text_columns` columns are left-aligned and keep their spaces;
     numbers do not wrap; cells of a column "verdict" have its colour."""
     names = list(head)
-    heads = [tag("th", name, style=LEFT if i < text_columns else None)
-             for i, name in enumerate(names)]  # fmt: skip
+    heads = [
+        tag("th", name, style=LEFT if i < text_columns else None) for i, name in enumerate(names)
+    ]
     body = [
-        tag("tr", *(_cell(item, i < text_columns, names[i] if i < len(names) else "")
-                    for i, item in enumerate(row)))
+        tag(
+            "tr",
+            *(
+                _cell(item, i < text_columns, names[i] if i < len(names) else "")
+                for i, item in enumerate(row)
+            ),
+        )
         for row in rows
-    ]  # fmt: skip
-    return tag("table", tag("caption", caption), tag("thead", tag("tr", *heads)),
-               tag("tbody", *body, style="white-space: nowrap"))  # fmt: skip
+    ]
+    return tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", tag("tr", *heads)),
+        tag("tbody", *body, style="white-space: nowrap"),
+    )
 
 
 def without_empty(
@@ -111,8 +127,11 @@ def bar(offset: float, width: float, second: bool = False) -> Markup:
     offset = min(max(offset, 0), 1 - width)
     color = "#8250df" if second else "#1f6feb"
     inner = f"margin-left: {100 * offset:.2f}%; width: {100 * width:.2f}%; height: 100%; "
-    return tag("div", tag("div", style=inner + f"background: {color}"),
-               style="width: 16em; height: .8em; background: rgba(128,128,128,.15)")  # fmt: skip
+    return tag(
+        "div",
+        tag("div", style=inner + f"background: {color}"),
+        style="width: 16em; height: .8em; background: rgba(128,128,128,.15)",
+    )
 
 
 _STYLE = Markup("""
@@ -182,9 +201,13 @@ def page(title: str, *sections: object) -> str:
     """Return a self-contained page. Tables sort by a click on their head; long tables have a filter
     field. Sections that are text become paragraphs."""
     shown = [one if isinstance(one, Markup) else tag("p", one) for one in sections if one]
-    head = tag("head", Markup('<meta charset="utf-8"><meta name="viewport" '
-               'content="width=device-width">'), tag("title", title),
-               tag("style", _STYLE))  # fmt: skip
-    body = tag("body", tag("h1", title), "\n", together(*shown, between="\n"), "\n",
-               tag("script", _SCRIPT))  # fmt: skip
+    head = tag(
+        "head",
+        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width">'),
+        tag("title", title),
+        tag("style", _STYLE),
+    )
+    body = tag(
+        "body", tag("h1", title), "\n", together(*shown, between="\n"), "\n", tag("script", _SCRIPT)
+    )
     return "<!DOCTYPE html>\n" + tag("html", head, "\n", body, lang="en") + "\n"

@@ -26,8 +26,14 @@ def _value(role: str, index: int, kind: str, value: object) -> list[object]:
     if not isinstance(value, TensorInfo):
         return [f"{role} {index}", kind, "" if value is None else repr(value), "", "", ""]
     shape = _shape(value.shape, value.is_dynamic)
-    return [f"{role} {index}", "", value.numpy_dtype, shape, _text.size(value.nbytes()),
-            value.name or ""]  # fmt: skip
+    return [
+        f"{role} {index}",
+        "",
+        value.numpy_dtype,
+        shape,
+        _text.size(value.nbytes()),
+        value.name or "",
+    ]
 
 
 def _caption(meta: MethodMeta, note: str = "") -> Markup:
@@ -50,24 +56,32 @@ def method_meta(meta: MethodMeta) -> str:
 
 
 MEMORY = {
-    "planned": "planned", "shared": "shared with other methods", "native": "instructions",
-    "folded": "constants computed at load", "packed": "packed weights",
+    "planned": "planned",
+    "shared": "shared with other methods",
+    "native": "instructions",
+    "folded": "constants computed at load",
+    "packed": "packed weights",
     "merged": "merged copies",
     "recorded": "recorded calls",
-    "scratch": "scratch", "heap": "unplanned tensors",
-}  # fmt: skip
+    "scratch": "scratch",
+    "heap": "unplanned tensors",
+}
 """Titles of the sizes in Method.memory()."""
 
 
 def method(loaded: Method) -> str:
     """Return inputs, outputs and memory of a loaded method, and the figures of its delegates."""
-    memory = [f"{_text.size(int(str(size)))} {MEMORY.get(name, name)}"
-              for name, size in loaded.memory().items() if size]  # fmt: skip
+    memory = [
+        f"{_text.size(int(str(size)))} {MEMORY.get(name, name)}"
+        for name, size in loaded.memory().items()
+        if size
+    ]
     note = f"; {_text.plural(loaded.num_threads, 'thread')}; memory: {', '.join(memory) or 'none'}"
     rows: Rows = []
     for index, report in enumerate(loaded.backend_report()):
-        figures = ", ".join(f"{name.replace('_', ' ')} {number:,}"
-                         for name, number in report["figures"].items())  # fmt: skip
+        figures = ", ".join(
+            f"{name.replace('_', ' ')} {number:,}" for name, number in report["figures"].items()
+        )
         rows.append([index, report["backend"], figures])
     delegates = table("Delegates", ["", "backend", "figures"], rows, 3) if rows else ""
     return together(_meta_table(loaded.metadata, _caption(loaded.metadata, note)), delegates)
@@ -77,9 +91,10 @@ def _signature(values: list[ValueInfo]) -> str:
     """Return the first values of a signature: "float32 (1, 3), Int"."""
     texts = [
         f"{value['dtype']} {_shape(value['shape'], value['dynamism'] != 'static')}"
-        if value["kind"] == "Tensor" else value["kind"]
+        if value["kind"] == "Tensor"
+        else value["kind"]
         for value in values[:MOST]
-    ]  # fmt: skip
+    ]
     return "\n".join([*texts, *([f"... {len(values) - MOST} more"] if len(values) > MOST else [])])
 
 
@@ -97,8 +112,10 @@ def _delegates(uses: list[DelegateUse]) -> str:
 def _verdict(needs: Requirements) -> Markup:
     """Return missing operators and backends in red, or a sentence that nothing is missing."""
     parts = []
-    for noun, names in (("operator", needs["missing_operators"]),
-                        ("backend", needs["missing_backends"])):  # fmt: skip
+    for noun, names in (
+        ("operator", needs["missing_operators"]),
+        ("backend", needs["missing_backends"]),
+    ):
         if names:
             more = f", ... {len(names) - MOST} more" if len(names) > MOST else ""
             listed = ", ".join(names[:MOST]) + more
@@ -113,18 +130,32 @@ def program(loaded: Program) -> str:
     info = loaded.info()
     rows: Rows = [
         [
-            one["name"], _signature(one["inputs"]), _signature(one["outputs"]),
-            _delegates(one["delegates"]), one["instructions"], len(one["operators"]),
-            _text.size(one["constant_bytes"]), _text.size(sum(one["arenas"])),
+            one["name"],
+            _signature(one["inputs"]),
+            _signature(one["outputs"]),
+            _delegates(one["delegates"]),
+            one["instructions"],
+            len(one["operators"]),
+            _text.size(one["constant_bytes"]),
+            _text.size(sum(one["arenas"])),
         ]
         for one in info["methods"]
-    ]  # fmt: skip
-    head = ["method", "inputs", "outputs", "delegates", "instructions", "operators", "constants",
-            "planned memory"]  # fmt: skip
+    ]
+    head = [
+        "method",
+        "inputs",
+        "outputs",
+        "delegates",
+        "instructions",
+        "operators",
+        "constants",
+        "planned memory",
+    ]
     data = sum(named["size"] for named in info["named_data"])
     note = f", {_text.size(data)} of named data" if data else ""
-    caption = _line(f"Program of {_text.size(info['file_size'])}{note}: ",
-                    _verdict(loaded.requirements()))  # fmt: skip
+    caption = _line(
+        f"Program of {_text.size(info['file_size'])}{note}: ", _verdict(loaded.requirements())
+    )
     return table(caption, *without_empty(head, rows, 4))
 
 
@@ -132,11 +163,16 @@ def runtime(instance: Runtime) -> str:
     """Return the operators and backends of the runtime."""
     backends = instance.backend_registry
     rows: Rows = [
-        [name, "available" if backends.is_available(name) else "not available on this machine",
-         ", ".join(backends.option_keys(name))]
+        [
+            name,
+            "available" if backends.is_available(name) else "not available on this machine",
+            ", ".join(backends.option_keys(name)),
+        ]
         for name in backends.registered_backend_names
-    ]  # fmt: skip
+    ]
     count = len(instance.operator_registry.operator_names)
-    caption = (f"Runtime: {_text.plural(count, 'operator')}, "
-               f"{_text.plural(instance.num_threads, 'thread')}")  # fmt: skip
+    caption = (
+        f"Runtime: {_text.plural(count, 'operator')}, "
+        f"{_text.plural(instance.num_threads, 'thread')}"
+    )
     return table(_line(caption), *without_empty(["backend", "", "options"], rows, 3))

@@ -61,8 +61,12 @@ def _drawn(file: TextIO, lines: Sequence[Sequence[str]], names: Sequence[str], i
     for cell in lines[0]:
         table.add_column(Text(cell) if names else "", width=len(cell), no_wrap=True)
     for line in lines[1:] if names else lines:
-        table.add_row(*(Text(cell, _style(name, cell.strip()))
-                        for name, cell in zip(names or [""] * len(line), line)))  # fmt: skip
+        table.add_row(
+            *(
+                Text(cell, _style(name, cell.strip()))
+                for name, cell in zip(names or [""] * len(line), line)
+            )
+        )
     width = indent + sum(len(cell) + 2 for cell in lines[0])
     console = Console(file=file, width=width)
     with console.capture() as captured:

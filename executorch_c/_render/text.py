@@ -122,8 +122,11 @@ def _widths(
     """Return the widths of the columns that are shown: those with text, in `room` characters."""
     body = cells[1:] if has_head else cells
     filled = body or cells
-    widths = {c: max(len(row[c]) for row in cells) for c in range(len(cells[0]))
-              if any(row[c] for row in filled)}  # fmt: skip
+    widths = {
+        c: max(len(row[c]) for row in cells)
+        for c in range(len(cells[0]))
+        if any(row[c] for row in filled)
+    }
     if room is None:
         return widths
     fixed = {c for c in widths if _is_numeric(row[c] for row in body)}

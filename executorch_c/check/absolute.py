@@ -19,15 +19,21 @@ DIFFERENCES = {"elu", "gelu", "log_softmax", "_log_softmax", "mish", "softplus"}
 """Functions whose results may be small differences of numbers as large as the argument."""
 
 RESIZES = {
-    "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d",
-    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
-}  # fmt: skip
+    "upsample_linear1d",
+    "upsample_bilinear2d",
+    "upsample_bicubic2d",
+    "upsample_trilinear3d",
+    "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa",
+}
 """Operators that read their argument at computed positions, between its elements."""
 
 MEANS = {
-    "native_layer_norm": -1, "native_group_norm": 0, "native_batch_norm": 1,
+    "native_layer_norm": -1,
+    "native_group_norm": 0,
+    "native_batch_norm": 1,
     "_native_batch_norm_legit": 1,
-}  # fmt: skip
+}
 """Norms that return the mean and the reciprocal deviation, and the axis of these: -1 if they have
 the result's dimensions, 0 for groups."""
 

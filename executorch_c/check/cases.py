@@ -59,10 +59,12 @@ def real_cases(real_inputs: Iterable[Any], example: Call) -> list[tuple[Call, ..
     Raises ValueError for another structure than the example's, TypeError for another type.
     """
     return [
-        tuple(like(as_call(one), example, i)
-              for one in (item.calls if isinstance(item, Calls) else (item,)))
+        tuple(
+            like(as_call(one), example, i)
+            for one in (item.calls if isinstance(item, Calls) else (item,))
+        )
         for i, item in enumerate(real_inputs)
-    ]  # fmt: skip
+    ]
 
 
 def structure_of(call: Call) -> Any:

@@ -65,8 +65,12 @@ def constants_of(model: Any) -> dict[str, Constant]:
     """Return the constants of a module by name, in its order: "fc.weight", "fc.weight.scale".
     Without parameters and buffers that the graph of a GraphModule does not read."""
     known = _names_in_graph(model) if isinstance(model, torch.fx.GraphModule) else {}
-    tables = {id(value) for one in model.modules() if isinstance(one, torch.nn.Embedding)
-              for value in one.parameters()}  # fmt: skip
+    tables = {
+        id(value)
+        for one in model.modules()
+        if isinstance(one, torch.nn.Embedding)
+        for value in one.parameters()
+    }
     found = dict[str, Constant]()
     for raw, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if raw.endswith(UNUSED) or (known and raw not in known):

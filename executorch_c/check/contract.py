@@ -26,8 +26,10 @@ def notes(check: Check, plan: Plan) -> Iterator[str]:
         call = plan.call_of(number, shapes)
         why = plan.refused(call) if plan.exported is not None else _raised(check, call)
         if why is not None and _accepts(check, call):
-            yield (f"the program accepts {name}, which the model refuses ({why}): a .pte has no "
-                   "such condition; check it before the call")  # fmt: skip
+            yield (
+                f"the program accepts {name}, which the model refuses ({why}): a .pte has no "
+                "such condition; check it before the call"
+            )
             return
 
 

@@ -28,13 +28,39 @@ from executorch_c.check.flows import fresh
 DICTS = (dict, OrderedDict, defaultdict)
 SEQUENCES = (list, deque)
 CONSTANT = (
-    str, bytes, int, float, complex, type, enum.Enum, PurePath, range, slice, types.FunctionType,
-    types.BuiltinFunctionType, types.ModuleType, torch.Size, torch.dtype, torch.device,
-    torch.layout, torch.memory_format, torch.fx.Graph, torch.fx.Node, np.generic,
-)  # fmt: skip
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    type,
+    enum.Enum,
+    PurePath,
+    range,
+    slice,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+    torch.Size,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.fx.Graph,
+    torch.fx.Node,
+    np.generic,
+)
 """Types of objects that a run does not change."""
-PROTOCOLS = ("__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__",
-             "__setstate__", "__getnewargs__", "__getnewargs_ex__")  # fmt: skip
+PROTOCOLS = (
+    "__deepcopy__",
+    "__copy__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__getstate__",
+    "__setstate__",
+    "__getnewargs__",
+    "__getnewargs_ex__",
+)
 TRUSTED = ("builtins", "torch.nn.", "torch.fx.graph_module")
 """Modules whose classes copy what they refer to, and nothing more, by the protocols for copies."""
 
@@ -99,8 +125,16 @@ class _Members:
 def _layout(tensor: Any) -> tuple[Any, ...]:
     """Return what a run changes of a tensor only if it does more than write numbers."""
     storage = tensor.untyped_storage()
-    return (storage.data_ptr(), storage.nbytes(), tensor.storage_offset(), tensor.shape,
-            tensor.stride(), tensor.dtype, tensor.requires_grad, tensor.is_leaf)  # fmt: skip
+    return (
+        storage.data_ptr(),
+        storage.nbytes(),
+        tensor.storage_offset(),
+        tensor.shape,
+        tensor.stride(),
+        tensor.dtype,
+        tensor.requires_grad,
+        tensor.is_leaf,
+    )
 
 
 class _Snapshot:
@@ -122,8 +156,11 @@ class _Snapshot:
         self.places = self._places()
         self._empty = [one.place for one in self.containers if not one.saved]
         self.containers = [one for one in self.containers if one.saved]
-        self.copies = {id(one): memo[id(one)] for one in originals
-                       if isinstance(one, torch.Tensor) and id(one) in memo}  # fmt: skip
+        self.copies = {
+            id(one): memo[id(one)]
+            for one in originals
+            if isinstance(one, torch.Tensor) and id(one) in memo
+        }
         """Tensors of the copy by the ids of the originals; shared ones are not in it."""
 
     def _places(self) -> dict[int, list[tuple[Any, Any]]]:
@@ -227,8 +264,10 @@ class _Snapshot:
     def replace(self, replaced: Mapping[int, Any]) -> bool:
         """Put other tensors in the places of some, by their ids in the model; False if that is not
         possible."""
-        wanted = {id(self.copies[key]) if key in self.copies else key: value
-                  for key, value in replaced.items()}  # fmt: skip
+        wanted = {
+            id(self.copies[key]) if key in self.copies else key: value
+            for key, value in replaced.items()
+        }
         if self.fixed & wanted.keys() or not wanted.keys() <= self.places.keys():
             return False
         for one, value in wanted.items():

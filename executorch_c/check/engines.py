@@ -102,8 +102,11 @@ def name() -> str:
 def _equal(one: Any, other: Any) -> bool:
     """Return True if two outputs are the same bits."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return (one.dtype == other.dtype and one.shape == other.shape
-                and one.tobytes() == other.tobytes())  # fmt: skip
+        return (
+            one.dtype == other.dtype
+            and one.shape == other.shape
+            and one.tobytes() == other.tobytes()
+        )
     return type(one) is type(other) and bool(one == other)
 
 
@@ -238,8 +241,7 @@ class OfficialProgram:
         self._process, self._is_loaded = None, False
         if reply.outcome == "timeout":
             self.why_not = f"a case took longer than {seconds:g} s (official_seconds)"
-            return OfficialRun("not run", f"it took longer than {seconds:g} s "
-                                          "(official_seconds)")  # fmt: skip
+            return OfficialRun("not run", f"it took longer than {seconds:g} s (official_seconds)")
         self._crashes += 1
         if self._crashes == MAX_CRASHES:
             self.why_not = f"it crashed in {MAX_CRASHES} cases"
@@ -268,8 +270,10 @@ class Official(OfficialProgram):
             return
         try:
             self._calls = calls
-            self._packed = [[as_sent(value, info) for value, info in zip(inputs, self._infos)]
-                      for inputs in calls]  # fmt: skip
+            self._packed = [
+                [as_sent(value, info) for value, info in zip(inputs, self._infos)]
+                for inputs in calls
+            ]
         except Unavailable as error:
             self._pending = OfficialRun("not run", str(error))
             return
@@ -277,8 +281,9 @@ class Official(OfficialProgram):
             name = self._method.metadata.name()
             process.submit(name, self._packed, list(names), self.seconds)
 
-    def end(self, ours: list[list[Any]] | None, found: Comparison | None,
-            judged: Judged) -> OfficialRun | None:  # fmt: skip
+    def end(
+        self, ours: list[list[Any]] | None, found: Comparison | None, judged: Judged
+    ) -> OfficialRun | None:
         """Return the finding on the case that was begun; None if the engine was not asked for.
 
         Args:
@@ -300,15 +305,26 @@ class Official(OfficialProgram):
 
     def _located(self, comparison: Comparison) -> str:
         """Return where the case goes wrong, if it is the first and the values tell."""
-        wrong = [(one.index, one.metrics.relative) for one in comparison.outputs
-                 if one.verdict == "differ" and one.metrics]  # fmt: skip
+        wrong = [
+            (one.index, one.metrics.relative)
+            for one in comparison.outputs
+            if one.verdict == "differ" and one.metrics
+        ]
         if not wrong:
             return ""
         index, relative = wrong[0]
-        return self.located(lambda process: official_blame.find(
-            process, self._method, self._loaded_program, self._calls, self._packed,
-            index % self._method.metadata.num_outputs(), relative, self.seconds,
-        ))  # fmt: skip
+        return self.located(
+            lambda process: official_blame.find(
+                process,
+                self._method,
+                self._loaded_program,
+                self._calls,
+                self._packed,
+                index % self._method.metadata.num_outputs(),
+                relative,
+                self.seconds,
+            )
+        )
 
 
 def _file(source: Opened | None) -> tuple[official.Program, official.Program | None]:
@@ -373,16 +389,22 @@ AnyCase = TypeVar("AnyCase", bound=Ran)
 
 
 def _runs(cases: Iterable[AnyCase], verdict: str) -> list[tuple[AnyCase, OfficialRun]]:
-    return [(case, case.official) for case in cases
-            if case.official is not None and case.official.verdict == verdict]  # fmt: skip
+    return [
+        (case, case.official)
+        for case in cases
+        if case.official is not None and case.official.verdict == verdict
+    ]
 
 
 def summary(cases: Sequence[Ran]) -> str:
     """Return what the official runtime adds to a summary, if it is wrong: ", 3 differ in the
     official runtime 1.5.1"."""
     right = [case for case in cases if case.ok_here]
-    words = [f"{len(runs)} {word}" for verdict, word in (("differ", "differ"), ("error", "fail"))
-             if (runs := _runs(right, verdict))]  # fmt: skip
+    words = [
+        f"{len(runs)} {word}"
+        for verdict, word in (("differ", "differ"), ("error", "fail"))
+        if (runs := _runs(right, verdict))
+    ]
     return f", {' and '.join(words)} in {name()}" if words else ""
 
 

@@ -45,9 +45,8 @@ def _reference(model: Any, exported: Any, calls: Sequence[Call]) -> Any:
 
 
 def compared(
-    method: Method, model: Any, exported: Any, calls: Sequence[Call], structure: Any,
-    **options: Any,
-) -> ErrorReport:  # fmt: skip
+    method: Method, model: Any, exported: Any, calls: Sequence[Call], structure: Any, **options: Any
+) -> ErrorReport:
     """Return the report of `explain` for the last of several calls; both sides go through those
     before it.
 
@@ -71,8 +70,9 @@ def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> 
     kernels = options.pop("kernels", result.kernels)
     delegates = options.pop("delegate_at_load", result.delegate_at_load)
     program = opened(result.program).program if delegates else result.program
-    method = method_of(program, options.pop("method", result.method), kernels,
-                       "each" if delegates else False)  # fmt: skip
+    method = method_of(
+        program, options.pop("method", result.method), kernels, "each" if delegates else False
+    )
     options.setdefault("title", f"{result.label}, {case.name}")
     until = case.comparison.first_call() if case.comparison is not None else 0
     calls = [_call(result.structure, inputs) for inputs in case.inputs[: until or None]]
@@ -86,6 +86,11 @@ def ladder(result: CheckResult, case: CheckedCase) -> Ladder:
     calls = [_call(result.structure, inputs) for inputs in case.inputs]
     quantized = None if result.reference is result.model else result.reference
     return compare_steps(
-        opened(result.program).program, result.model, calls, method=result.method,
-        quantized=quantized, source=result.exported, title=f"{result.label}, {case.name}",
-    )  # fmt: skip
+        opened(result.program).program,
+        result.model,
+        calls,
+        method=result.method,
+        quantized=quantized,
+        source=result.exported,
+        title=f"{result.label}, {case.name}",
+    )

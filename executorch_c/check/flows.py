@@ -241,21 +241,38 @@ class Flow:
 
 ARM_TARGETS = (
     ("tosa", "delegated to TOSA", "TOSA-1.0+INT", "", _tosa, ()),
-    ("ethos-u55", "the TOSA graph that Vela compiles for an Ethos-U55",
-     "TOSA-1.0+INT+int16+int4+u55", "int8", _tosa, ()),
-    ("ethos-u85", "the TOSA graph that Vela compiles for an Ethos-U85",
-     "TOSA-1.0+INT+int16+int4+cf", "int8", _tosa, ()),
+    (
+        "ethos-u55",
+        "the TOSA graph that Vela compiles for an Ethos-U55",
+        "TOSA-1.0+INT+int16+int4+u55",
+        "int8",
+        _tosa,
+        (),
+    ),
+    (
+        "ethos-u85",
+        "the TOSA graph that Vela compiles for an Ethos-U85",
+        "TOSA-1.0+INT+int16+int4+cf",
+        "int8",
+        _tosa,
+        (),
+    ),
     ("vgf", "delegated to VGF", "TOSA-1.0+INT", "", _vgf, ("model_converter",)),
-)  # fmt: skip
+)
 """Names, descriptions, TOSA specifications, the precision that a flow's name omits, partitioners
 and packages of the flows of Arm's devices."""
 
 ARM_PRECISIONS = (
     ("int8", "int8", "get_symmetric_quantization_config", "", tolerance.LEAST_SQNR_DB),
     ("a8w4", "int8, weights of 4 bits", "get_symmetric_a8w4_quantization_config", "+int4", 10.0),
-    ("a16w8", "int16, weights of int8", "get_symmetric_a16w8_quantization_config", "+int16",
-     tolerance.LEAST_SQNR_DB),
-)  # fmt: skip
+    (
+        "a16w8",
+        "int16, weights of int8",
+        "get_symmetric_a16w8_quantization_config",
+        "+int16",
+        tolerance.LEAST_SQNR_DB,
+    ),
+)
 """Names, descriptions and functions of the precisions, the extensions of TOSA that they need, and
 the least ratio to the float model's results."""
 
@@ -268,9 +285,13 @@ def _arm_flows() -> Iterator[Flow]:
             yield Flow(
                 target if name == plain else f"{target}-{name}",
                 f"PT2E: {values}, {about}; interpreted on the CPU",
-                partitioner(full), _arm_quantizer(full, config), min_sqnr_db=ratio,
-                has_guards=False, is_static=True, packages=("tosa_serializer", *packages),
-            )  # fmt: skip
+                partitioner(full),
+                _arm_quantizer(full, config),
+                min_sqnr_db=ratio,
+                has_guards=False,
+                is_static=True,
+                packages=("tosa_serializer", *packages),
+            )
 
 
 FLOWS = {
@@ -278,34 +299,88 @@ FLOWS = {
     for flow in (
         Flow("portable", "no delegate", _portable),
         Flow("xnnpack", "delegated to XNNPACK, as it is", _xnnpack),
-        Flow("xnnpack-int8", "PT2E: int8 by channel, calibrated on the example and real inputs",
-             _xnnpack, _symmetric(dynamic=False)),
-        Flow("xnnpack-dynamic", "PT2E: int8 weights by channel, activations quantised as they come",
-             _xnnpack, _symmetric(dynamic=True), min_sqnr_db=15.0),
+        Flow(
+            "xnnpack-int8",
+            "PT2E: int8 by channel, calibrated on the example and real inputs",
+            _xnnpack,
+            _symmetric(dynamic=False),
+        ),
+        Flow(
+            "xnnpack-dynamic",
+            "PT2E: int8 weights by channel, activations quantised as they come",
+            _xnnpack,
+            _symmetric(dynamic=True),
+            min_sqnr_db=15.0,
+        ),
         Flow("vulkan", "delegated to Vulkan, as it is; interpreted on the CPU", _vulkan),
-        Flow("vulkan-int8", "PT2E: as xnnpack-int8, delegated to Vulkan",
-             _vulkan, _symmetric(dynamic=False)),
-        Flow("coreml", "delegated to Core ML in float32; interpreted on the CPU", _coreml,
-             lower=_lower_coreml, packages=("coremltools",)),
-        Flow("openvino", "delegated to OpenVINO, as it is, on its engine", _openvino,
-             packages=("openvino", "nncf")),
-        Flow("openvino-int8", "PT2E: int8 by channel, delegated to OpenVINO",
-             _openvino, _openvino_int8, folds_weights=False, packages=("openvino", "nncf")),
-        Flow("tosa", "delegated to TOSA in floats; interpreted on the CPU", _tosa("TOSA-1.0+FP"),
-             is_static=True, packages=("tosa_serializer",)),
-        Flow("vgf", "delegated to VGF in floats; interpreted on the CPU", _vgf("TOSA-1.0+FP"),
-             is_static=True, packages=("tosa_serializer", "model_converter")),
+        Flow(
+            "vulkan-int8",
+            "PT2E: as xnnpack-int8, delegated to Vulkan",
+            _vulkan,
+            _symmetric(dynamic=False),
+        ),
+        Flow(
+            "coreml",
+            "delegated to Core ML in float32; interpreted on the CPU",
+            _coreml,
+            lower=_lower_coreml,
+            packages=("coremltools",),
+        ),
+        Flow(
+            "openvino",
+            "delegated to OpenVINO, as it is, on its engine",
+            _openvino,
+            packages=("openvino", "nncf"),
+        ),
+        Flow(
+            "openvino-int8",
+            "PT2E: int8 by channel, delegated to OpenVINO",
+            _openvino,
+            _openvino_int8,
+            folds_weights=False,
+            packages=("openvino", "nncf"),
+        ),
+        Flow(
+            "tosa",
+            "delegated to TOSA in floats; interpreted on the CPU",
+            _tosa("TOSA-1.0+FP"),
+            is_static=True,
+            packages=("tosa_serializer",),
+        ),
+        Flow(
+            "vgf",
+            "delegated to VGF in floats; interpreted on the CPU",
+            _vgf("TOSA-1.0+FP"),
+            is_static=True,
+            packages=("tosa_serializer", "model_converter"),
+        ),
         *_arm_flows(),
-        Flow("cortex-m", "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
-             _portable, _cortex_m, lower=_lower_cortex_m, has_guards=False,
-             packages=("tosa_serializer",)),
-        Flow("native", "delegated to portable graphs of ExecuTorch 1.5; interpreted on the CPU",
-             _portable, lower=_lower_native),
-        Flow("cadence", "PT2E: int8, operators of the libraries of Cadence's DSPs",
-             _portable, _cadence, lower=_lower_cadence, decompose=_decompose_cadence,
-             is_static=True),
+        Flow(
+            "cortex-m",
+            "PT2E: int8, operators of CMSIS-NN for a Cortex-M55",
+            _portable,
+            _cortex_m,
+            lower=_lower_cortex_m,
+            has_guards=False,
+            packages=("tosa_serializer",),
+        ),
+        Flow(
+            "native",
+            "delegated to portable graphs of ExecuTorch 1.5; interpreted on the CPU",
+            _portable,
+            lower=_lower_native,
+        ),
+        Flow(
+            "cadence",
+            "PT2E: int8, operators of the libraries of Cadence's DSPs",
+            _portable,
+            _cadence,
+            lower=_lower_cadence,
+            decompose=_decompose_cadence,
+            is_static=True,
+        ),
     )
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -449,8 +524,14 @@ def _ready(label: str, source: Any, exported: Any, method: str, data_path: Any) 
             names = ", ".join(sorted(methods))
             raise KeyError(f"the program has no method '{method}'; its methods: {names}")
         exported = found.manager.exported_program(method)
-    return Subject(label, found.method or found.program, exported, bundled=found.bundled,
-                   origin=found.origin, opened=found)  # fmt: skip
+    return Subject(
+        label,
+        found.method or found.program,
+        exported,
+        bundled=found.bundled,
+        origin=found.origin,
+        opened=found,
+    )
 
 
 def subject(
@@ -485,8 +566,10 @@ def subject(
         hint = ": a file goes by program=" if os.path.exists(flow) else ""
         raise ValueError(f"flow is '{flow}', expected one of {', '.join(FLOWS)}{hint}")
     if not callable(flow) or isinstance(flow, (Program, Method)):
-        raise TypeError(f"flow is a {type(flow).__name__}, expected a name or a function: a ready "
-                        "program goes by program=")  # fmt: skip
+        raise TypeError(
+            f"flow is a {type(flow).__name__}, expected a name or a function: a ready "
+            "program goes by program="
+        )
     label = getattr(flow, "__name__", type(flow).__name__)
     say(f"exporting ({label})")
     exported = exporter()

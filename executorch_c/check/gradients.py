@@ -24,12 +24,20 @@ from executorch_c.compare.tolerance import ERROR, Tolerance
 
 _NORM = ("input", "weight", "bias", "running_mean", "running_var")
 BATCH_NORMS = {
-    torch.nn.functional.batch_norm: ("input", "running_mean", "running_var", "weight", "bias",
-                                     "training", "momentum", "eps"),
+    torch.nn.functional.batch_norm: (
+        "input",
+        "running_mean",
+        "running_var",
+        "weight",
+        "bias",
+        "training",
+        "momentum",
+        "eps",
+    ),
     torch.batch_norm: (*_NORM, "training", "momentum", "eps"),
     torch.ops.aten.batch_norm.default: (*_NORM, "training", "momentum", "eps"),
     torch.ops.aten._native_batch_norm_legit_no_training.default: (*_NORM, "momentum", "eps"),
-}  # fmt: skip
+}
 """Arguments of the operators whose running mean and variance have no gradient."""
 SPREAD = 0.5
 """Range of the sizes of random signs."""
@@ -73,10 +81,20 @@ class Slices:
         """Return the slices of a tensor; `whole` is one slice."""
         rows, columns = _counts(value, whole)
         count = len(rows)
-        return cls(leaf, tuple(value.shape), rows, np.zeros(count), np.zeros(count, int),
-                   np.zeros(count), np.zeros(count, int), is_touched=np.zeros(count, bool),
-                   is_found=np.zeros(count, bool), is_open=np.zeros(count, bool), columns=columns,
-                   is_column_touched=np.zeros(len(columns), bool))  # fmt: skip
+        return cls(
+            leaf,
+            tuple(value.shape),
+            rows,
+            np.zeros(count),
+            np.zeros(count, int),
+            np.zeros(count),
+            np.zeros(count, int),
+            is_touched=np.zeros(count, bool),
+            is_found=np.zeros(count, bool),
+            is_open=np.zeros(count, bool),
+            columns=columns,
+            is_column_touched=np.zeros(len(columns), bool),
+        )
 
     def see(self, value: Any, gradient: Any, scale: float) -> tuple[Array, bool]:
         """Return the change of one pass by each slice, and whether all gradients are finite."""
@@ -173,9 +191,11 @@ class Slices:
         some = self.changes[self.sizes > 0]
         known = self.is_measured
         return TestedWeight(
-            name, self.shape, self.share if known else None,
+            name,
+            self.shape,
+            self.share if known else None,
             float(np.median(some)) if known and self.is_sampled and len(some) else None,
-        )  # fmt: skip
+        )
 
     @property
     def share(self) -> float | None:

@@ -27,13 +27,7 @@ import numpy as np
 from executorch_c._arrays import Array, as_array
 from executorch_c.check import sets
 from executorch_c.compare import tolerance
-from executorch_c.compare.arrays import (
-    Comparison,
-    OutputComparison,
-    Rule,
-    compare_flat,
-    rule_of,
-)
+from executorch_c.compare.arrays import Comparison, OutputComparison, Rule, compare_flat, rule_of
 from executorch_c.compare.limits import Limits
 from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked, widened
@@ -79,9 +73,13 @@ class Judge:
     def compare(self, actual: Outputs, expected: Outputs, rule: Rule) -> Comparison:
         """Return outputs compared by a rule."""
         return compare_flat(
-            actual, expected, rule, equal_nan=self.equal_nan, check_dtype=self.check_dtype,
+            actual,
+            expected,
+            rule,
+            equal_nan=self.equal_nan,
+            check_dtype=self.check_dtype,
             names=self.names,
-        )  # fmt: skip
+        )
 
     def __call__(self, actual: Outputs, expected: Outputs, noise: Noise) -> Comparison:
         """Return the outputs of one call compared with the reference's."""
@@ -142,8 +140,9 @@ class AuditingJudge(Judge):
         self._audit = audit
         self._finding: Audit | None = None
 
-    def audited(self, comparison: Comparison, call: int,
-                depends: Callable[[OutputComparison], bool]) -> Comparison:  # fmt: skip
+    def audited(
+        self, comparison: Comparison, call: int, depends: Callable[[OutputComparison], bool]
+    ) -> Comparison:
         """Return a comparison with the finding of the audit for the outputs that depend on it."""
         if not any(map(depends, comparison.outputs)):
             return comparison
@@ -152,8 +151,12 @@ class AuditingJudge(Judge):
         finding = self._finding
         if finding.verdict == "match":
             return comparison
-        outputs = (replace(output, verdict=finding.verdict, reason=finding.summary)
-                   if depends(output) else output for output in comparison.outputs)  # fmt: skip
+        outputs = (
+            replace(output, verdict=finding.verdict, reason=finding.summary)
+            if depends(output)
+            else output
+            for output in comparison.outputs
+        )
         return replace(comparison, outputs=tuple(outputs))
 
 
@@ -161,9 +164,14 @@ class QuantizedJudge(AuditingJudge):
     """The quantised graph as the reference, the float model as the measure of its noise."""
 
     def against_graph(
-        self, actual: Outputs, expected: Outputs, floats: Outputs, call: int, noise: Noise,
+        self,
+        actual: Outputs,
+        expected: Outputs,
+        floats: Outputs,
+        call: int,
+        noise: Noise,
         is_audited: bool = True,
-    ) -> Comparison:  # fmt: skip
+    ) -> Comparison:
         """Return the outputs of one call compared with the graph's and the float model's;
         `is_audited`: they are this runtime's, whose layers can be compared."""
         if self.limits.decide_alone:
@@ -191,8 +199,9 @@ class QuantizedJudge(AuditingJudge):
             return False
         return metrics.relative != 0 and not tolerance.is_rounding(metrics, output.dtype)
 
-    def against_float(self, comparison: Comparison, actual: Outputs, floats: Outputs,
-                      expected: Outputs) -> Comparison:  # fmt: skip
+    def against_float(
+        self, comparison: Comparison, actual: Outputs, floats: Outputs, expected: Outputs
+    ) -> Comparison:
         """Return a comparison with the verdict of the signal-to-quantisation-noise ratio."""
         rows = []
         for output, ours, theirs, graph in zip(comparison.outputs, actual, floats, expected):
@@ -209,19 +218,30 @@ class QuantizedJudge(AuditingJudge):
         if not found < self.min_sqnr_db:
             return ""
         own = sqnr_db(as_array(graph), f)
-        whose = ("quantising costs it: the quantised graph itself has "
-                 if own < self.min_sqnr_db else "the quantised graph has ")  # fmt: skip
-        return (f"SQNR {found:.1f} dB against the float model, at least {self.min_sqnr_db:g} dB "
-                f"expected (min_sqnr_db); {whose}{own:.1f} dB")  # fmt: skip
+        whose = (
+            "quantising costs it: the quantised graph itself has "
+            if own < self.min_sqnr_db
+            else "the quantised graph has "
+        )
+        return (
+            f"SQNR {found:.1f} dB against the float model, at least {self.min_sqnr_db:g} dB "
+            f"expected (min_sqnr_db); {whose}{own:.1f} dB"
+        )
 
 
 class SqnrJudge(AuditingJudge):
     """The float model as the reference of a quantised program."""
 
     def __init__(
-        self, limits: Limits, *, rule: Rule, min_sqnr_db: float, is_static: bool,
-        audit: Callable[[int], Audit], **options: bool,
-    ) -> None:  # fmt: skip
+        self,
+        limits: Limits,
+        *,
+        rule: Rule,
+        min_sqnr_db: float,
+        is_static: bool,
+        audit: Callable[[int], Audit],
+        **options: bool,
+    ) -> None:
         """`is_static` programs have scales of calibration."""
         super().__init__(limits, min_sqnr_db=min_sqnr_db, audit=audit, **options)
         self.rule, self.is_static = rule, is_static

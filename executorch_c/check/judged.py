@@ -39,8 +39,11 @@ class Checked:
 
     def matching(self, limits: Callable[[CheckedCase, list[list[Any]]], Any]) -> list[Judged]:
         """Return the cases that match, with the limits of their outputs."""
-        return [Judged(case, limits(one, outputs), outputs)
-                for case, one, outputs in self.cases if one.verdict == "match"]  # fmt: skip
+        return [
+            Judged(case, limits(one, outputs), outputs)
+            for case, one, outputs in self.cases
+            if one.verdict == "match"
+        ]
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,10 @@ class Judged:
 
 def limits_of(checked: CheckedCase, expected: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Return the limit of each output, by call."""
-    return [[one.tolerance if one.metrics is not None else None for one in call]
-            for call in _by_call(checked, len(expected))]  # fmt: skip
+    return [
+        [one.tolerance if one.metrics is not None else None for one in call]
+        for call in _by_call(checked, len(expected))
+    ]
 
 
 def limits_of_graph(
@@ -65,8 +70,10 @@ def limits_of_graph(
     beyond which the judge compares all layers, if these have integers (`is_static`), so that it
     finds every error but a tie; else the one beyond which an output differs whatever its layers.
     """
-    return [[_of_graph(one, value, is_static) for one, value in zip(call, _some(values))]
-            for call, values in zip(_by_call(checked, len(expected)), expected)]  # fmt: skip
+    return [
+        [_of_graph(one, value, is_static) for one, value in zip(call, _some(values))]
+        for call, values in zip(_by_call(checked, len(expected)), expected)
+    ]
 
 
 def with_ties(eager: Eager, cases: Sequence[Judged]) -> list[Judged]:
@@ -78,10 +85,21 @@ def with_ties(eager: Eager, cases: Sequence[Judged]) -> list[Judged]:
         if isinstance(rule, Tolerance) and rule.kind == "quantized" and i in runs:
             ties = tolerance.of_steps(value, runs[i])
             factors[i] = tolerance.of_wrong(value, rule, ties)[0]
-    return [replace(one, limits=[[rule.scaled(factors[i])
-                                  if i in factors and isinstance(rule, Tolerance) else rule
-                                  for i, rule in enumerate(call)] for call in one.limits])
-            for one in cases]  # fmt: skip
+    return [
+        replace(
+            one,
+            limits=[
+                [
+                    rule.scaled(factors[i])
+                    if i in factors and isinstance(rule, Tolerance)
+                    else rule
+                    for i, rule in enumerate(call)
+                ]
+                for call in one.limits
+            ],
+        )
+        for one in cases
+    ]
 
 
 def _by_call(checked: CheckedCase, calls: int) -> list[Sequence[OutputComparison]]:
@@ -108,8 +126,12 @@ def of_wrong_outputs(eager: Eager, cases: Sequence[Judged]) -> list[Judged]:
             if isinstance(rule, Tolerance) and not rule.is_rounding and i not in factors:
                 few = tolerance.rounding(values, values)
                 factors[i] = tolerance.of_wrong(values, few, rule)
-    if any(isinstance(rule, Tolerance) and i not in factors
-           for one in cases for call in one.limits for i, rule in enumerate(call)):  # fmt: skip
+    if any(
+        isinstance(rule, Tolerance) and i not in factors
+        for one in cases
+        for call in one.limits
+        for i, rule in enumerate(call)
+    ):
         factors = {**dict(enumerate(_measured_factors(eager, cases[0]))), **factors}
 
     def wrong(rule: Any, index: int) -> Any:
@@ -117,8 +139,12 @@ def of_wrong_outputs(eager: Eager, cases: Sequence[Judged]) -> list[Judged]:
             return rule
         return rule.scaled(*factors.get(index, (1.0, True)))
 
-    return [replace(one, limits=[[wrong(rule, i) for i, rule in enumerate(call)]
-                                 for call in one.limits]) for one in cases]  # fmt: skip
+    return [
+        replace(
+            one, limits=[[wrong(rule, i) for i, rule in enumerate(call)] for call in one.limits]
+        )
+        for one in cases
+    ]
 
 
 def _some(values: Sequence[Any]) -> list[Any]:
@@ -135,8 +161,11 @@ def _measured_factors(eager: Eager, first: Judged) -> Iterator[tuple[float, bool
             yield 1.0, True
             continue
         few = tolerance.rounding(values, values)
-        rule = (tolerance.measured(values, values, runs[i]) if i in runs
-                else tolerance.by_dtype(values, values))  # fmt: skip
+        rule = (
+            tolerance.measured(values, values, runs[i])
+            if i in runs
+            else tolerance.by_dtype(values, values)
+        )
         yield tolerance.of_wrong(values, few, rule)
 
 
@@ -144,10 +173,15 @@ def _noisy(eager: Eager, first: Judged) -> dict[int, list[Array]]:
     """Return the outputs of the first call of a case in runs with random rounding, by output;
     without those of other shapes."""
     runs = samples(lambda mode: eager(first.case.calls, mode), range(FEW_RUNS)) or []
-    found = {i: [as_array(_some(run[0])[i]) for run in runs]
-             for i in range(len(_some(first.expected[0])))}  # fmt: skip
-    return {i: others for i, others in found.items() if others and all(
-        one.shape == np.shape(_some(first.expected[0])[i]) for one in others)}  # fmt: skip
+    found = {
+        i: [as_array(_some(run[0])[i]) for run in runs]
+        for i in range(len(_some(first.expected[0])))
+    }
+    return {
+        i: others
+        for i, others in found.items()
+        if others and all(one.shape == np.shape(_some(first.expected[0])[i]) for one in others)
+    }
 
 
 def in_turn(cases: Sequence[Judged]) -> list[Judged]:

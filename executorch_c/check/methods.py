@@ -13,8 +13,9 @@ def _as_method(module: Any, name: str) -> Any:
     """Return a copy of a module, with its state and names, whose forward is another method."""
     copy = fresh(module)
     function = getattr(type(module), name, None)
-    copy.forward = (types.MethodType(function, copy) if inspect.isfunction(function)
-                    else getattr(copy, name))  # fmt: skip
+    copy.forward = (
+        types.MethodType(function, copy) if inspect.isfunction(function) else getattr(copy, name)
+    )
     return copy
 
 
@@ -33,11 +34,12 @@ def reference(model: Any, method: str) -> tuple[Any, Any, str | None]:
             return model, None, None
         if inspect.ismethod(getattr(model, method, None)):
             return _as_method(model, method), None, None
-        return model, None, (
+        note = (
             f"the module has no method '{method}': the program's '{method}' was compared with the "
             "module's forward; pass the bound method or the ExportedProgram that it was made of, "
             "if that is another"
-        )  # fmt: skip
+        )
+        return model, None, note
     owner = getattr(model, "__self__", None)
     if inspect.ismethod(model) and isinstance(owner, torch.nn.Module):
         return _as_method(owner, model.__name__), None, None

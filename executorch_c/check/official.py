@@ -30,8 +30,10 @@ END_SECONDS = 2.0
 """Time for a process to end by itself, before it is killed."""
 MAX_LOG_BYTES = 1 << 16
 """Bytes of the log that are read."""
-CODE = ("import sys; sys.path[:] = {path!r}; from executorch_c.check.official_child import main; "
-        "main({descriptor})")  # fmt: skip
+CODE = (
+    "import sys; sys.path[:] = {path!r}; from executorch_c.check.official_child import main; "
+    "main({descriptor})"
+)
 LOG_LINE = re.compile(r"^\[[\w.]+:\d+\] (.*)$", re.M)
 """A line of the runtime's log: [file.cpp:12] text."""
 CALL_FAILED = re.compile(r"KernelCall failed at instruction \d+:(\d+) in operator ([\w:]+\.?\w*)")
@@ -82,9 +84,12 @@ class Process:
         code = CODE.format(path=sys.path, descriptor=theirs.fileno())
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=self._log,
-                stderr=self._log, pass_fds=[theirs.fileno()],
-            )  # fmt: skip
+                [sys.executable, "-c", code],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=[theirs.fileno()],
+            )
         self._connection: Connection = ours
         self._owner = os.getpid()
         self._is_busy = False

@@ -31,9 +31,15 @@ PER_VALUE_BYTES, SPARE_BYTES = 128, 1 << 20
 
 
 def find(
-    process: Process, method: Method, program: Program, calls: Sequence[Sequence[Any]],
-    packed: Sequence[Sequence[Any]], output: int, error: float, seconds: float,
-) -> str:  # fmt: skip
+    process: Process,
+    method: Method,
+    program: Program,
+    calls: Sequence[Sequence[Any]],
+    packed: Sequence[Sequence[Any]],
+    output: int,
+    error: float,
+    seconds: float,
+) -> str:
     """Return the operator and instruction that first compute wrongly: "aten::amax.out, instruction
     3"; empty where the values do not tell.
 
@@ -116,8 +122,11 @@ def _results(dump: dict[str, Any], values: bytes) -> Iterator[tuple[Key, Array]]
             debug = event.get("debug_event") or {}
             chain, instruction = debug.get("chain_index", -1), debug.get("instruction_id", 0)
             entry = debug.get("debug_entry") or {}
-            tensors = [entry["tensor"]] if entry.get("tensor") else (
-                (entry.get("tensor_list") or {}).get("tensors") or [])  # fmt: skip
+            tensors = (
+                [entry["tensor"]]
+                if entry.get("tensor")
+                else ((entry.get("tensor_list") or {}).get("tensors") or [])
+            )
             for tensor in tensors:
                 at = counts.get((chain, instruction), 0)
                 counts[chain, instruction] = at + 1
@@ -139,8 +148,16 @@ def _array(tensor: dict[str, Any], dtypes: dict[int, str], values: bytes) -> Arr
     return np.frombuffer(values, dtype, count, offset).reshape(shape)
 
 
-_NAMES = {"FLOAT": "float32", "DOUBLE": "float64", "LONG": "int64", "INT": "int32",
-          "SHORT": "int16", "CHAR": "int8", "BYTE": "uint8", "BOOL": "bool"}  # fmt: skip
+_NAMES = {
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "LONG": "int64",
+    "INT": "int32",
+    "SHORT": "int16",
+    "CHAR": "int8",
+    "BYTE": "uint8",
+    "BOOL": "bool",
+}
 """Dtypes by the schema's names."""
 
 
@@ -148,6 +165,9 @@ def _moved(view: View, output: int, ran: Set[tuple[int | None, int | None]]) -> 
     """Return the move that an output comes from, of those that ran, if any: the result of each
     instruction is right, so that the memory of the move's source was written again."""
     value = view.structure["outputs"][output]
-    moves = [step for step in view.steps if step.row["kind"] == "move" and value in step.writes
-             and (step.chain, step.number) in ran]  # fmt: skip
+    moves = [
+        step
+        for step in view.steps
+        if step.row["kind"] == "move" and value in step.writes and (step.chain, step.number) in ran
+    ]
     return f"move, instruction {moves[-1].number}: its source was overwritten" if moves else ""

@@ -23,8 +23,10 @@ from typing import Any
 
 GRACE_SECONDS = 5.0
 """Seconds beyond the time limit after which the process ends itself: its parent may be gone."""
-KERNELS = ("kernels/quantized", "*quantized_ops_aot_lib.*"), ("extension/llm/custom_ops",
-                                                              "*custom_ops_aot_lib.*")  # fmt: skip
+KERNELS = (
+    ("kernels/quantized", "*quantized_ops_aot_lib.*"),
+    ("extension/llm/custom_ops", "*custom_ops_aot_lib.*"),
+)
 """Folders and names of the wheel's libraries with further operators."""
 
 
@@ -34,8 +36,12 @@ def packed(tensor: Any) -> tuple[str, tuple[int, ...], tuple[int, ...], bytes]:
 
     order = sorted(range(tensor.dim()), key=lambda i: (-tensor.stride(i), i))
     flat = tensor.detach().permute(order).contiguous().reshape(-1)
-    return (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tuple(order),
-            flat.view(torch.uint8).numpy().tobytes())  # fmt: skip
+    return (
+        str(tensor.dtype).removeprefix("torch."),
+        tuple(tensor.shape),
+        tuple(order),
+        flat.view(torch.uint8).numpy().tobytes(),
+    )
 
 
 def unpacked(dtype: str, shape: Sequence[int], order: Sequence[int], data: bytes) -> Any:
@@ -91,13 +97,17 @@ class Loaded:
 
     def fresh(self, **options: Any) -> Any:
         """Return the program anew: its state is the initial one."""
-        load = (self._bindings._load_program if isinstance(self._program, str)
-                else self._bindings._load_program_from_buffer)  # fmt: skip
+        load = (
+            self._bindings._load_program
+            if isinstance(self._program, str)
+            else self._bindings._load_program_from_buffer
+        )
         options.setdefault("enable_etdump", False)
         options.setdefault("debug_buffer_size", 0)
         verification = self._bindings.Verification.InternalConsistency
-        return load(self._program, program_verification=verification, data_path=self._data,
-                    **options)  # fmt: skip
+        return load(
+            self._program, program_verification=verification, data_path=self._data, **options
+        )
 
     def run(self, method: str, calls: Sequence[Sequence[Any]], names: Sequence[str]) -> list[Any]:
         """Return the outputs of calls in a row from the initial state, each with the values of

@@ -44,9 +44,12 @@ class Perturbing:
     """The measurement of some constants and of the inputs of floats."""
 
     def __init__(
-        self, trials: Trials, names: Iterable[str], end: float,
+        self,
+        trials: Trials,
+        names: Iterable[str],
+        end: float,
         guess: Mapping[str, Slices] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`end` is the thread's time after which no further run starts; `guess` has gradients of a
         like model, by constant."""
         self.trials, self.end = trials, end
@@ -90,8 +93,11 @@ class Perturbing:
     def _run_columns(self) -> None:
         """Decide about slices of the second axis, those without a gradient where there is a guess:
         all of a constant first, then halves of what an output depends on."""
-        parts = [(name, np.flatnonzero(mask)) for name, one in self.weights.items()
-                 if (mask := self._likely_columns(name, one)).any()]  # fmt: skip
+        parts = [
+            (name, np.flatnonzero(mask))
+            for name, one in self.weights.items()
+            if (mask := self._likely_columns(name, one)).any()
+        ]
         while parts and not self.is_over:
             name, part = parts.pop(0)
             one = self.weights[name]
@@ -104,8 +110,11 @@ class Perturbing:
         """Decide about what changes no output of the first cases in each of the others: all of it
         together, then each constant, then its parts."""
         for number in self.trials.numbers[MOST_CASES:]:
-            places = {name: one.untested_places for name, one in self.weights.items()
-                      if one.is_measured and one.untested_places.any()}  # fmt: skip
+            places = {
+                name: one.untested_places
+                for name, one in self.weights.items()
+                if one.is_measured and one.untested_places.any()
+            }
             if not places:
                 return
             for name in self.trials.read(number, places, lambda: self.is_over, other):
@@ -154,8 +163,9 @@ class Perturbing:
             if self.is_over:
                 return
             self.inputs[i] = one = Slices.of(self._leaf(i), whole=True)
-            one.is_found = WHOLE & any(self.trials.effect(number, {}, [i])[1]
-                                       for number in self.trials.numbers[:FEW_CASES])  # fmt: skip
+            one.is_found = WHOLE & any(
+                self.trials.effect(number, {}, [i])[1] for number in self.trials.numbers[:FEW_CASES]
+            )
             one.is_touched = WHOLE & (one.is_found or not [*self.trials.idle_inputs([i])])
 
     def _leaf(self, i: int) -> object:
@@ -199,8 +209,10 @@ class Perturbing:
 
     def _is_read(self, name: str, mask: Array) -> bool:
         """Return whether other numbers in a part change an output of the first cases."""
-        return any(self.trials.is_read(number, {name: mask}, other)
-                   for number in self.trials.numbers[:MOST_CASES])  # fmt: skip
+        return any(
+            self.trials.is_read(number, {name: mask}, other)
+            for number in self.trials.numbers[:MOST_CASES]
+        )
 
 
 def _only(one: Slices, part: Array, axis: int = 0) -> Array:
@@ -214,8 +226,9 @@ def measure(sides: Sides, checked: Checked) -> Power:
     """Return the power of a check against a quantised graph."""
     end, model = time.thread_time() + checked.seconds, sides.oracle.model
     states = {id(model.get_buffer(name)) for name in checked.frozen}
-    constants = {name: one for name, one in constants_of(model).items()
-                 if id(one.owner) not in states}  # fmt: skip
+    constants = {
+        name: one for name, one in constants_of(model).items() if id(one.owner) not in states
+    }
     cases = in_turn(checked.matching(partial(limits_of_graph, is_static=sides.is_static)))
 
     def power() -> Power:
@@ -227,8 +240,11 @@ def measure(sides: Sides, checked: Checked) -> Power:
         looked_up = {name for name, one in constants.items() if one.is_looked_up}
         base = model if sides.floats is None else sides.floats.model
         names, inputs = checked.names, found.inputs
-        lines = [*untested.sentences(found.weights, base, looked_up),
-                 *untested.of_inputs(inputs, found.trials, names), *checked.unvaried]  # fmt: skip
+        lines = [
+            *untested.sentences(found.weights, base, looked_up),
+            *untested.of_inputs(inputs, found.trials, names),
+            *checked.unvaried,
+        ]
         return untested.power_of(found.weights, inputs, names, lines, not sides.is_static)
 
     tensors = [one.tensor for one in constants.values()]

@@ -68,8 +68,11 @@ class Plan:
     @cached_property
     def stateful(self) -> bool:
         """True if a call of the model changes a buffer."""
-        return bool(self.check.changed if not self.check.subject.quantizes
-                    else self.eager.changed_buffers(self.example))  # fmt: skip
+        return bool(
+            self.check.changed
+            if not self.check.subject.quantizes
+            else self.eager.changed_buffers(self.example)
+        )
 
     @cached_property
     def _module(self) -> Any:
@@ -110,8 +113,9 @@ class Plan:
 
     def _random(self, kind: str, about: str, number: int, shapes: Any) -> CallSequence:
         """Return a random case, and the cautious one to run if eager raises."""
-        return CallSequence(kind, about, (self.draw(number, shapes),),
-                            lambda: (self._cautious(number, shapes),))  # fmt: skip
+        return CallSequence(
+            kind, about, (self.draw(number, shapes),), lambda: (self._cautious(number, shapes),)
+        )
 
     def state(self) -> CallSequence:
         """Return several calls in a row: each starts from the buffers of the one before."""

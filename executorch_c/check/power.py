@@ -75,9 +75,12 @@ class Power:
 
     def as_dict(self) -> dict[str, Any]:
         """Return {"share", "reason", "is_least", "untested", "weights": [...], "inputs": [...]}."""
-        return {**asdict(self), "untested": list(self.untested),
-                "weights": [asdict(one) for one in self.weights],
-                "inputs": [asdict(one) for one in self.inputs]}  # fmt: skip
+        return {
+            **asdict(self),
+            "untested": list(self.untested),
+            "weights": [asdict(one) for one in self.weights],
+            "inputs": [asdict(one) for one in self.inputs],
+        }
 
     def section(self) -> Markup:
         """Return what was not tested, and a row for each weight and input, as HTML."""

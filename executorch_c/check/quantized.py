@@ -56,16 +56,23 @@ class Sides:
         return self.program is not None and self.program.scheme == "static"
 
     def judge(
-        self, subject: Subject, method: str, limits: Limits, min_sqnr_db: float | None,
-        audit: Callable[[int], Audit], **options: bool,
-    ) -> Judge:  # fmt: skip
+        self,
+        subject: Subject,
+        method: str,
+        limits: Limits,
+        min_sqnr_db: float | None,
+        audit: Callable[[int], Audit],
+        **options: bool,
+    ) -> Judge:
         """Return the judge of a check. Raises ValueError for a minimum SQNR without effect."""
         if self.kind == "float":
             rules.check_has_effect(min_sqnr_db, "the program has no quantised values or operators")
         elif self.kind == "graph":
             rules.check_has_effect(
-                min_sqnr_db, "the model is quantised itself, and the program is compared with it; "
-                "give the float model for an SQNR")  # fmt: skip
+                min_sqnr_db,
+                "the model is quantised itself, and the program is compared with it; "
+                "give the float model for an SQNR",
+            )
         elif limits.decide_alone:
             rules.check_has_effect(min_sqnr_db, "rtol and atol decide")
         if self.is_graph:
@@ -77,9 +84,13 @@ class Sides:
                 program_of(subject.program), method, self.program, min_sqnr_db
             )
             return SqnrJudge(
-                limits, rule=rule, min_sqnr_db=rules.least_sqnr_db(self.program, min_sqnr_db),
-                is_static=self.is_static, audit=audit, **options,
-            )  # fmt: skip
+                limits,
+                rule=rule,
+                min_sqnr_db=rules.least_sqnr_db(self.program, min_sqnr_db),
+                is_static=self.is_static,
+                audit=audit,
+                **options,
+            )
         return Judge(limits, **options)
 
     def facts(self) -> dict[str, str]:
@@ -92,13 +103,17 @@ class Sides:
     def notes(self) -> Iterator[str]:
         """Yield a sentence about the rule that was chosen."""
         if self.kind == "sqnr":
-            yield (f"the program is quantised ({self.program}), the model is float: judged by "
-                   "SQNR, of the outputs and layer by layer, which misses faults that are smaller "
-                   "than the quantisation error; the quantised module as the model finds "
-                   "them")  # fmt: skip
+            yield (
+                f"the program is quantised ({self.program}), the model is float: judged by "
+                "SQNR, of the outputs and layer by layer, which misses faults that are smaller "
+                "than the quantisation error; the quantised module as the model finds "
+                "them"
+            )
         if self.kind == "graph":
-            yield (f"the program is quantised ({self.program}), and so is the model: they have to "
-                   "be equal but for rounding ties")  # fmt: skip
+            yield (
+                f"the program is quantised ({self.program}), and so is the model: they have to "
+                "be equal but for rounding ties"
+            )
 
 
 def audit_of(report: ErrorReport) -> Audit:
@@ -110,8 +125,11 @@ def audit_of(report: ErrorReport) -> Audit:
             return Audit("differ", f"{row}: channels err far more than the others")
     if not sources:
         return Audit("match", report.summary())  # outputs have a verdict of their own
-    return Audit("inconclusive", f"{report.summary()}; quantising may cost this, or the file is "
-                 "wrong: the quantised module as the model decides")  # fmt: skip
+    return Audit(
+        "inconclusive",
+        f"{report.summary()}; quantising may cost this, or the file is "
+        "wrong: the quantised module as the model decides",
+    )
 
 
 def program_of(loaded: Program | Method) -> Program:

@@ -53,9 +53,11 @@ class Eager:
         self._known: _Known | None = None
 
     def __call__(
-        self, calls: Sequence[Call], mode: RandomRounding | None = None,
+        self,
+        calls: Sequence[Call],
+        mode: RandomRounding | None = None,
         replaced: Mapping[int, Any] | None = None,
-    ) -> list[list[Any]]:  # fmt: skip
+    ) -> list[list[Any]]:
         """Return the outputs of calls in a row; `mode` rounds at random, `replaced` are other
         weights, by the ids of those that they replace."""
         return self._outputs(self.copies.fresh(replaced), calls, mode)
@@ -89,14 +91,19 @@ class Eager:
         flat = [v for leaf in _pytree.tree_leaves(tree) for v in flatten(leaf)]
         changed = [leaf for leaf, version in before if leaf._version != version]
         state = [module.get_buffer(name) for name in self.watched]
-        self.names = [*["a changed input"] * len(changed), *names_of(tree),
-                      *(f"buffer {name}" for name in self.watched)]  # fmt: skip
+        self.names = [
+            *["a changed input"] * len(changed),
+            *names_of(tree),
+            *(f"buffer {name}" for name in self.watched),
+        ]
         return [*changed, *flat, *state]
 
     def noise(
-        self, calls: Sequence[Call], epsilon: float = 0.0,
+        self,
+        calls: Sequence[Call],
+        epsilon: float = 0.0,
         seeds: Iterable[int] = range(tolerance.SAMPLES),
-    ) -> list[list[list[Any]]] | None:  # fmt: skip
+    ) -> list[list[list[Any]]] | None:
         """Return the outputs of runs with random rounding; None if the model cannot run with it."""
         from executorch_c.check.noise import samples
 
@@ -129,9 +136,13 @@ class Eager:
         """Return True if a function of the model refers to a module of it by a closure or a global
         name: a copy of the model calls the original's then, and other weights change nothing."""
         own = {id(one) for one in self.model.modules()}
-        return any(id(value) in own for module in self.model.modules()
-                   for function in [type(module).forward, *vars(module).values()]
-                   if isinstance(function, FunctionType) for value in _held(function))  # fmt: skip
+        return any(
+            id(value) in own
+            for module in self.model.modules()
+            for function in [type(module).forward, *vars(module).values()]
+            if isinstance(function, FunctionType)
+            for value in _held(function)
+        )
 
     def unread(self, calls: Sequence[Call], names: Sequence[str]) -> list[str]:
         """Return those of the buffers `names`, which calls change, whose changed elements no output

@@ -129,8 +129,12 @@ def where(output: OutputComparison, actual: Array, expected: Array) -> Markup:
         place = "first" if metrics and index == metrics.first and at == 0 else ""
         error = abs(ours - theirs)
         rows.append([place, str(index), *differing(ours, theirs), f"{error:.7g}"])
-    found = table(f"Output {output.index}: the first difference and the largest ones",
-                        ("", "index", "program", "expected", "|difference|"), rows, 2)  # fmt: skip
+    found = table(
+        f"Output {output.index}: the first difference and the largest ones",
+        ("", "index", "program", "expected", "|difference|"),
+        rows,
+        2,
+    )
     return together(found, picture(output, actual, expected))
 
 
@@ -186,8 +190,14 @@ def _draw_strip(figure: Any, axes: Any, errors: Array, top: float) -> None:
     rows = errors.reshape(1, -1) if errors.ndim == 1 else errors.reshape(-1, errors.shape[-1])
     image = np.clip(_blocks(rows), top * 1e-6, top)
     extent = (-0.5, rows.shape[1] - 0.5, rows.shape[0] - 0.5, -0.5)
-    shown = axes.imshow(image, aspect="auto", interpolation="nearest", extent=extent,
-                        norm=LogNorm(top * 1e-6, top), cmap="magma")  # fmt: skip
+    shown = axes.imshow(
+        image,
+        aspect="auto",
+        interpolation="nearest",
+        extent=extent,
+        norm=LogNorm(top * 1e-6, top),
+        cmap="magma",
+    )
     bar = figure.colorbar(shown, ax=axes)
     bar.ax.tick_params(labelsize=7)
     axes.set_xlabel("last axis", fontsize=8)

@@ -26,8 +26,22 @@ if TYPE_CHECKING:
     from executorch_c.debug.report import ErrorReport
     from executorch_c.inspect.device import Remark
 
-HEAD = ("case", "", "inputs", "verdict", "official", "mismatched", "max abs", "limit", "max rel",
-        "ulp", "cosine", "SNR dB", "argmax", "SQNR dB")  # fmt: skip
+HEAD = (
+    "case",
+    "",
+    "inputs",
+    "verdict",
+    "official",
+    "mismatched",
+    "max abs",
+    "limit",
+    "max rel",
+    "ulp",
+    "cosine",
+    "SNR dB",
+    "argmax",
+    "SQNR dB",
+)
 TEXT_COLUMNS = 5
 OPTIONAL = ("ulp", "max rel", "inputs", "cosine", "argmax")
 """Columns that narrow tables omit, in this order."""
@@ -215,8 +229,10 @@ class CheckResult(Report):
         if bad:
             verdict = f"{bad} of {_text.plural(run, 'case')} differ"
         elif self.is_undefined:
-            verdict = (f"inconclusive: {_text.plural(counts['match'], 'case')} match by chance, "
-                       "the program reads a value that nothing writes")  # fmt: skip
+            verdict = (
+                f"inconclusive: {_text.plural(counts['match'], 'case')} match by chance, "
+                "the program reads a value that nothing writes"
+            )
         elif counts["match"] and not self.constant:
             verdict = f"{_text.plural(counts['match'], 'case')} match"
         else:
@@ -230,12 +246,16 @@ class CheckResult(Report):
     def hint(self) -> str:
         """Return the next step for the user; empty if all cases match."""
         if self.verdict == "inconclusive" and not (self.is_undefined or self.constant):
-            return ("Add real_inputs: calls on data that the model is made for, whose outputs "
-                    "differ by more than rounding")  # fmt: skip
+            return (
+                "Add real_inputs: calls on data that the model is made for, whose outputs "
+                "differ by more than rounding"
+            )
         if self.ok or all(case.ok_here for case in self.cases):
             return ""
-        return ("The first divergence: result.explain(), or executorch_c.devtools.explain("
-                "program, model, inputs)")  # fmt: skip
+        return (
+            "The first divergence: result.explain(), or executorch_c.devtools.explain("
+            "program, model, inputs)"
+        )
 
     def head(self) -> tuple[str, ...]:
         """Return the column names of `CheckedCase.row`; empty for columns without figures."""
@@ -269,13 +289,17 @@ class CheckResult(Report):
         why: dict[int, str] = {}
         for case in self.cases:
             for output in _outputs(case.comparison):
-                decided[output.index] = (decided.get(output.index, False)
-                                         or output.verdict != "inconclusive")  # fmt: skip
+                decided[output.index] = (
+                    decided.get(output.index, False) or output.verdict != "inconclusive"
+                )
                 why.setdefault(output.index, output.reason)
         if not any(decided.values()):
             return []  # in the sentence of each case
-        return [f"output {index} is inconclusive in every case: {why[index]}"
-                for index, known in decided.items() if not known]  # fmt: skip
+        return [
+            f"output {index} is inconclusive in every case: {why[index]}"
+            for index, known in decided.items()
+            if not known
+        ]
 
     def _unresolved(self) -> list[str]:
         """Return a note for each output with parts that were not compared: of its first case."""
@@ -340,17 +364,30 @@ class CheckResult(Report):
             }
             for case in self
         ]
-        return {"verdict": self.verdict, "ok": self.ok, "engines": list(self.engines),
-                "facts": self.facts, "notes": list(self.notes),
-                "power": self.power.as_dict(), "cases": cases}  # fmt: skip
+        return {
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "engines": list(self.engines),
+            "facts": self.facts,
+            "notes": list(self.notes),
+            "power": self.power.as_dict(),
+            "cases": cases,
+        }
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each case: kind, inputs, verdict, the worst figures of its outputs."""
-        return [{"case": case.kind, "about": case.about, "inputs": case.shapes(),
-                 "verdict": case.verdict, "why": "; ".join(case.problems()),
-                 "official": "" if case.official is None else case.official.verdict,
-                 **({} if case.comparison is None else case.comparison.figures())}
-                for case in self]  # fmt: skip
+        return [
+            {
+                "case": case.kind,
+                "about": case.about,
+                "inputs": case.shapes(),
+                "verdict": case.verdict,
+                "why": "; ".join(case.problems()),
+                "official": "" if case.official is None else case.official.verdict,
+                **({} if case.comparison is None else case.comparison.figures()),
+            }
+            for case in self
+        ]
 
     def raise_if_wrong(self) -> CheckResult:
         """Raise CheckError (an AssertionError with the table) unless the verdict is "match"; return
@@ -366,8 +403,10 @@ class CheckResult(Report):
         """Return the worst figures of all cases, for JUnit and other logs: counts, largest absolute
         and relative difference, ULP, least SNR (dB) and cosine."""
         found: dict[str, float | int | str] = {
-            "cases": len(self.cases), "failures": len(self.failures), "program": self.label,
-        }  # fmt: skip
+            "cases": len(self.cases),
+            "failures": len(self.failures),
+            "program": self.label,
+        }
         return found | joined(self._comparisons()).figures()
 
     def _comparisons(self) -> list[Comparison]:

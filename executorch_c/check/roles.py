@@ -19,19 +19,52 @@ from executorch_c.check.flows import Call
 from executorch_c.inspect.families import MOVES, unsuffixed
 
 PASSED_THROUGH = MOVES | {
-    "_reshape_alias", "_to_copy", "_unsafe_view", "alias", "cat", "clone", "contiguous", "detach",
-    "expand", "flatten", "flip", "lift_fresh", "masked_fill", "permute", "repeat", "reshape",
-    "roll", "select", "slice", "split", "squeeze", "stack", "t", "to", "transpose", "unfold",
-    "unsqueeze", "view", "where",
-}  # fmt: skip
+    "_reshape_alias",
+    "_to_copy",
+    "_unsafe_view",
+    "alias",
+    "cat",
+    "clone",
+    "contiguous",
+    "detach",
+    "expand",
+    "flatten",
+    "flip",
+    "lift_fresh",
+    "masked_fill",
+    "permute",
+    "repeat",
+    "reshape",
+    "roll",
+    "select",
+    "slice",
+    "split",
+    "squeeze",
+    "stack",
+    "t",
+    "to",
+    "transpose",
+    "unfold",
+    "unsqueeze",
+    "view",
+    "where",
+}
 """Operators whose results have only numbers of their arguments."""
 
 INDEXING = {
-    "embedding": (0, 0, 1), "embedding_bag": (0, 0, 1), "_embedding_bag": (0, 0, 1),
-    "_embedding_bag_forward_only": (0, 0, 1), "index_select": (0, 1, 2), "gather": (0, 1, 2),
-    "index_add": (0, 1, 2), "index_copy": (0, 1, 2), "index_fill": (0, 1, 2),
-    "scatter": (0, 1, 2), "scatter_add": (0, 1, 2), "scatter_reduce": (0, 1, 2),
-}  # fmt: skip
+    "embedding": (0, 0, 1),
+    "embedding_bag": (0, 0, 1),
+    "_embedding_bag": (0, 0, 1),
+    "_embedding_bag_forward_only": (0, 0, 1),
+    "index_select": (0, 1, 2),
+    "gather": (0, 1, 2),
+    "index_add": (0, 1, 2),
+    "index_copy": (0, 1, 2),
+    "index_fill": (0, 1, 2),
+    "scatter": (0, 1, 2),
+    "scatter_add": (0, 1, 2),
+    "scatter_reduce": (0, 1, 2),
+}
 """Places of the tensor, the dimension (of embeddings, dimension 0) and the indices in the arguments
 of operators."""
 INDEXING_BY_LISTS = {"index", "_unsafe_index", "index_put", "_index_put_impl", "_unsafe_index_put"}
@@ -152,8 +185,9 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name == "_local_scalar_dense":
             source.role.is_scalar = True
         elif name in COMPARES:
-            source.role.compared |= {int(one) - source.shift for one in args[1:3]
-                                     if isinstance(one, int)}  # fmt: skip
+            source.role.compared |= {
+                int(one) - source.shift for one in args[1:3] if isinstance(one, int)
+            }
         elif name in ("add", "sub") and number is not None and source.modulus is None:
             shift = source.shift + (number if name == "add" else -number)
             self._learn(result, source.role, shift, None)
@@ -231,8 +265,10 @@ def roles_of(model: Any, call: Call, exported: Any = None, copies: Copies | None
     under a dispatch mode is followed in its ExportedProgram; without one, only names are known.
     """
     flat = leaves(call)
-    found = [Role(name) if isinstance(leaf, torch.Tensor) else None
-             for leaf, name in zip(flat, _names(model, call))]  # fmt: skip
+    found = [
+        Role(name) if isinstance(leaf, torch.Tensor) else None
+        for leaf, name in zip(flat, _names(model, call))
+    ]
     known = [role if role and is_integer(leaf) else None for leaf, role in zip(flat, found)]
     roles = Roles(list(found))
     if not any(known) and not any(map(is_integer, model.buffers())):
@@ -279,7 +315,10 @@ def _moved(copies: Copies, call: Call, index: int, first: _Trace) -> int | None:
     nothing = [None] * len(leaves(call))
     with suppress(Exception):
         second = _traced(copies, advanced(call, [index], 1), nothing)
-        sizes = [size for (a, start, size), (b, other, _) in zip(first.starts, second.starts)
-                 if a == b and other == start + 1]  # fmt: skip
+        sizes = [
+            size
+            for (a, start, size), (b, other, _) in zip(first.starts, second.starts)
+            if a == b and other == start + 1
+        ]
         return min(sizes, default=None)
     return None

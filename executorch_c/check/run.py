@@ -70,9 +70,16 @@ class Options:
 class Check:
     """One check_model: a subject, its reference, and the cases one by one."""
 
-    def __init__(self, subject: Subject, eager: Eager, method: str, options: Options,
-                 example: Call, official: Official,
-                 exporter: Callable[[], Any] = lambda: None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        subject: Subject,
+        eager: Eager,
+        method: str,
+        options: Options,
+        example: Call,
+        official: Official,
+        exporter: Callable[[], Any] = lambda: None,
+    ) -> None:
         self.subject, self.eager, self.example, self.options = subject, eager, example, options
         self.official = official
         program = subject.program
@@ -92,9 +99,13 @@ class Check:
             )
         tolerances = {"equal_nan": options.equal_nan, "check_dtype": options.check_dtype}
         self.judge = self.sides.judge(
-            subject, self.meta.name(), options.limits, options.min_sqnr_db, self._audit,
+            subject,
+            self.meta.name(),
+            options.limits,
+            options.min_sqnr_db,
+            self._audit,
             **tolerances,
-        )  # fmt: skip
+        )
         self._case: CallSequence | None = None
         self.sequence: tuple[Call, ...] = ()
         """Calls of the case "state"."""
@@ -112,8 +123,10 @@ class Check:
 
     def limits(self) -> list[tuple[int, ...] | None]:
         """Return the largest sizes of each dynamic input that the program has room for."""
-        return [info.shape if isinstance(info, TensorInfo) and info.is_dynamic else None
-                for _, info in self.meta.inputs]  # fmt: skip
+        return [
+            info.shape if isinstance(info, TensorInfo) and info.is_dynamic else None
+            for _, info in self.meta.inputs
+        ]
 
     @cached_property
     def changed(self) -> list[str]:
@@ -212,11 +225,14 @@ class Check:
             theirs += wanted
         comparison = joined(parts)
         return CheckedCase(
-            case.kind, case.about, inputs, comparison,
+            case.kind,
+            case.about,
+            inputs,
+            comparison,
             to_float=joined(to_float) if to_float else None,
             actual=() if comparison.ok else tuple(ours),
             expected=() if comparison.ok else tuple(theirs),
-        )  # fmt: skip
+        )
 
     def _noise(self, case: CallSequence) -> Noise:
         """Return a function that runs the reference with random rounding, each run once."""
@@ -236,24 +252,34 @@ class Check:
         return noise
 
     def _judged(
-        self, case: CallSequence, expected: list[list[Any]], floats: list[list[Any]] | None,
-        noise: Noise, actual: list[list[Any]],
-    ) -> Comparison:  # fmt: skip
+        self,
+        case: CallSequence,
+        expected: list[list[Any]],
+        floats: list[list[Any]] | None,
+        noise: Noise,
+        actual: list[list[Any]],
+    ) -> Comparison:
         """Return the comparison of all calls of another engine."""
         parts = []
         for i, (found, wanted) in enumerate(zip(actual, expected)):
             found, wanted, self.judge.names = _without_none(found, wanted, self.oracle.names)
             runs = partial(_call_of, noise, i)
             parts.append(
-                self._one(case, i, found, wanted, runs, is_audited=False) if floats is None else
-                self._quantized(case, i, found, wanted, floats[i], runs, is_audited=False)
-            )  # fmt: skip
+                self._one(case, i, found, wanted, runs, is_audited=False)
+                if floats is None
+                else self._quantized(case, i, found, wanted, floats[i], runs, is_audited=False)
+            )
         return joined(parts)
 
     def _one(
-        self, case: CallSequence, number: int, actual: list[Any], expected: list[Any],
-        noise: Noise, is_audited: bool = True,
-    ) -> Comparison:  # fmt: skip
+        self,
+        case: CallSequence,
+        number: int,
+        actual: list[Any],
+        expected: list[Any],
+        noise: Noise,
+        is_audited: bool = True,
+    ) -> Comparison:
         """Return the comparison of one call with the model's, which is not a quantised graph."""
         comparison = self.judge(actual, expected, noise)
         if not isinstance(self.judge, SqnrJudge) or case.kind == "bundled":
@@ -263,9 +289,15 @@ class Check:
         return self.judge.calibrated(comparison, number) if is_audited else comparison
 
     def _quantized(
-        self, case: CallSequence, number: int, actual: list[Any], expected: list[Any],
-        floats: list[Any], noise: Noise, is_audited: bool = True,
-    ) -> Comparison:  # fmt: skip
+        self,
+        case: CallSequence,
+        number: int,
+        actual: list[Any],
+        expected: list[Any],
+        floats: list[Any],
+        noise: Noise,
+        is_audited: bool = True,
+    ) -> Comparison:
         """Return the comparison of one call with the quantised graph's, and of a flow's with the
         float model's."""
         assert isinstance(self.judge, QuantizedJudge)
@@ -313,8 +345,9 @@ class Check:
                     actual = self.ours([test.inputs])
             except Exception as error:
                 theirs = self.official.end(None, None, judged)
-                yield CheckedCase("bundled", str(test.index), (test.inputs,), None, error=error,
-                                  official=theirs)  # fmt: skip
+                yield CheckedCase(
+                    "bundled", str(test.index), (test.inputs,), None, error=error, official=theirs
+                )
                 continue
             if not test.expected:
                 nothing = Comparison((), reason="the test case has no expected outputs")
@@ -380,8 +413,10 @@ def _notes(check: Check, plan: Plan, model: Any, remarks: list[device.Remark]) -
         yield "the model is in training mode; exports usually use model.eval()"
     dynamic = any(limit is not None for limit in check.limits())
     if dynamic and not plan.symbols.ranges:
-        yield ("inputs of the program may change their shapes: give dynamic_shapes, and edge "
-               "shapes are tried")  # fmt: skip
+        yield (
+            "inputs of the program may change their shapes: give dynamic_shapes, and edge "
+            "shapes are tried"
+        )
     program = check.subject.program
     if check.subject.label.startswith("xnnpack") and isinstance(program, Program):
         if not any(one["delegates"] for one in program.info()["methods"]):
@@ -394,8 +429,10 @@ def _notes(check: Check, plan: Plan, model: Any, remarks: list[device.Remark]) -
     yield from check.variation.notes()
     yield from unread.notes(check, plan)
     if plan.stateful and _starts_nonzero(check.eager):
-        yield ("buffers that the model changes do not start from zero; the official exporter "
-               "writes such values only with InitializedMutableBufferPass")  # fmt: skip
+        yield (
+            "buffers that the model changes do not start from zero; the official exporter "
+            "writes such values only with InitializedMutableBufferPass"
+        )
     if check.subject.quantizes and not plan.real:
         yield "calibrated on the example only: real_inputs make a better choice of scales"
 
@@ -418,9 +455,12 @@ def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
     from executorch_c import __version__
 
     limits, judge = check.options.limits, check.judge
-    facts = {"program": check.subject.label, "method": check.meta.name(),
-             **_program_facts(check.subject.program, check.meta.name()),
-             "rtol": about(limits.rtol, "by rounding noise")}  # fmt: skip
+    facts = {
+        "program": check.subject.label,
+        "method": check.meta.name(),
+        **_program_facts(check.subject.program, check.meta.name()),
+        "rtol": about(limits.rtol, "by rounding noise"),
+    }
     default = "by rounding noise"
     if isinstance(judge, QuantizedJudge):
         default = "by layer, against the quantised graph"
@@ -430,10 +470,13 @@ def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
         assert isinstance(judge, (QuantizedJudge, SqnrJudge))
         facts["least SQNR"] = f"{judge.min_sqnr_db:g} dB"
     return {
-        **facts, **check.sides.facts(), "atol": about(limits.atol, default), "seed": str(seed),
+        **facts,
+        **check.sides.facts(),
+        "atol": about(limits.atol, default),
+        "seed": str(seed),
         "versions": f"executorch_c {__version__}, torch {torch.__version__}",
         "time": f"{seconds:.1f} s",
-    }  # fmt: skip
+    }
 
 
 def _program_facts(program: Program | Method, method: str) -> dict[str, str]:
@@ -446,8 +489,7 @@ def _program_facts(program: Program | Method, method: str) -> dict[str, str]:
         if one["name"] == method:
             uses = [use["id"] for use in one["delegates"]]
             facts["instructions"] = f"{one['instructions']:,}"
-            facts["delegates"] = (f"{len(uses)} ({', '.join(sorted(set(uses)))})"
-                                  if uses else "none")  # fmt: skip
+            facts["delegates"] = f"{len(uses)} ({', '.join(sorted(set(uses)))})" if uses else "none"
     return facts
 
 
@@ -490,10 +532,15 @@ def check_model(
     with Progress("check", progress) as say, closing(official):
         with stage("lower" if program is None else "load", module):
             subject = flows.subject(
-                flow, program, exporter, dynamic_shapes=dynamic_shapes,
-                samples=[example, *chain.from_iterable(real)], method=method, data_path=data_path,
+                flow,
+                program,
+                exporter,
+                dynamic_shapes=dynamic_shapes,
+                samples=[example, *chain.from_iterable(real)],
+                method=method,
+                data_path=data_path,
                 say=say,
-            )  # fmt: skip
+            )
         subject.complete(exported, remark)
         with stage("load", module):
             check = Check(subject, eager, method, options, example, official, exporter)
@@ -529,10 +576,12 @@ def _power(check: Check) -> Power:
     if not all(case.ok for _, case, _ in check.compared):
         return Power(reason="the program differs")
     checked = Checked(
-        check.compared, frozen=check.changed, names=check.variation.names,
+        check.compared,
+        frozen=check.changed,
+        names=check.variation.names,
         unvaried=tuple(check.variation.unvaried()),
         seconds=max(sensitivity.SECONDS, sensitivity.SHARE * (time.thread_time() - check.start)),
-    )  # fmt: skip
+    )
     if check.sides.is_graph:
         return perturbing.measure(check.sides, checked)
     return sensitivity.measure(check.eager, checked)

@@ -134,8 +134,11 @@ class Search:
 
         flat, spec = _pytree.tree_flatten(call)
         shapes = [leaf.shape if isinstance(leaf, torch.Tensor) else None for leaf in flat]
-        unknown = [i for i, role in enumerate(self.plan.roles.inputs)
-                   if role is not None and role.high is None and is_integer(flat[i])]  # fmt: skip
+        unknown = [
+            i
+            for i, role in enumerate(self.plan.roles.inputs)
+            if role is not None and role.high is None and is_integer(flat[i])
+        ]
         drawn = leaves(self.plan.call_of(self.tried, shapes)) if unknown else []
         while unknown:
             i = unknown.pop(self._number(len(unknown)))
@@ -315,6 +318,7 @@ def _is_finite(outputs: Any) -> bool:
     from torch.utils import _pytree
 
     return all(
-        bool(leaf.isfinite().all()) for leaf in _pytree.tree_leaves(outputs)
+        bool(leaf.isfinite().all())
+        for leaf in _pytree.tree_leaves(outputs)
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
-    )  # fmt: skip
+    )

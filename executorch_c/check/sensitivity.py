@@ -92,9 +92,13 @@ class Measurement:
     @cached_property
     def integers(self) -> Perturbing:
         """The measurement of the constants of integers, but states."""
-        names = [name for name, one in self.trials.constants.items()
-                 if not (one.tensor.is_floating_point() or one.tensor.is_complex())
-                 and name not in self.frozen and not name.endswith(UNUSED)]  # fmt: skip
+        names = [
+            name
+            for name, one in self.trials.constants.items()
+            if not (one.tensor.is_floating_point() or one.tensor.is_complex())
+            and name not in self.frozen
+            and not name.endswith(UNUSED)
+        ]
         return Perturbing(self.trials, names, self.start + self.seconds)
 
     @property
@@ -119,8 +123,9 @@ class Measurement:
 
     def _is_left(self) -> bool:
         """Return True if some weight or input is not found yet."""
-        return any(one.is_left for one in (*self.model.weights.values(),
-                                           *self.model.inputs.values()))  # fmt: skip
+        return any(
+            one.is_left for one in (*self.model.weights.values(), *self.model.inputs.values())
+        )
 
     def _sample(self, number: int, seed: int) -> None:
         """Run a backward pass through a case: it is sampled if all gradients are known."""
@@ -131,8 +136,11 @@ class Measurement:
 
     def _untouched(self) -> tuple[dict[str, Array], list[int]]:
         """Return the slices of weights, and the inputs, that have no gradient in any pass."""
-        weights = {name: one.untested_places for name, one in self.model.weights.items()
-                   if one.untested_places.any()}  # fmt: skip
+        weights = {
+            name: one.untested_places
+            for name, one in self.model.weights.items()
+            if one.untested_places.any()
+        }
         return weights, [i for i, one in self.model.inputs.items() if one.untested.any()]
 
     def _try_untouched(self) -> None:
@@ -178,8 +186,9 @@ class Measurement:
             left = {name: mask for name, mask in weights.items() if name not in read}
             read.update(self.trials.read(number, left, self.is_late))
         masks = {name: self.model.weights[name].untested for name in read}
-        sizes = {name: int(self.model.weights[name].sizes[mask].sum())
-                 for name, mask in masks.items()}  # fmt: skip
+        sizes = {
+            name: int(self.model.weights[name].sizes[mask].sum()) for name, mask in masks.items()
+        }
         for turn, name in enumerate(sorted(sizes, key=lambda one: -sizes[one])):
             one = self.model.weights[name]
             one.is_column_touched[:] = True
@@ -241,8 +250,11 @@ class Measurement:
         """Try the slice in the middle of those that are neither certainly found nor lost; the ones
         that change the outputs more are found if it is."""
         left = self._decided()
-        sizes = {name: int(self.model.weights[name].sizes[mask].sum())
-                 for name, mask in left.items() if mask.any()}  # fmt: skip
+        sizes = {
+            name: int(self.model.weights[name].sizes[mask].sum())
+            for name, mask in left.items()
+            if mask.any()
+        }
         for name in sorted(sizes, key=lambda one: -sizes[one])[:MOST_TRIALS]:
             if self.is_late():
                 return
@@ -262,8 +274,9 @@ class Measurement:
         """Yield the names of weights that are zeros and hide others: with ones in their place, the
         outputs depend on weights that they do not depend on."""
         weights, _ = self._untouched()
-        weights = {name: mask for name, mask in weights.items()
-                   if self.model.weights[name].is_untested}  # fmt: skip
+        weights = {
+            name: mask for name, mask in weights.items() if self.model.weights[name].is_untested
+        }
         for name in untested.zeros(self.model.weights, weights) if weights else ():
             if self.is_late():
                 return
@@ -291,8 +304,9 @@ def measure(eager: Eager, checked: Checked) -> Power:
 
 def _power(found: Measurement, names: Sequence[str], unvaried: Sequence[str]) -> Power:
     weights, model = found.weights, found.model
-    looked_up = {name for name, one in model.weights.items()
-                 if id(one.tensor) in model.watch.embeddings}  # fmt: skip
+    looked_up = {
+        name for name, one in model.weights.items() if id(one.tensor) in model.watch.embeddings
+    }
     lines = [f"{name} is 0" for name in found.zeros()]
     lines += untested.sentences(weights, model.eager.model, looked_up)
     lines += untested.of_inputs(model.inputs, found.trials, names)

@@ -31,10 +31,13 @@ def companions(example: Call, roles: Roles) -> list[int]:
     flat = leaves(example)
     first = {tuple(flat[i].flatten().tolist()) for i in roles.positions}
     return [
-        i for i, (leaf, role) in enumerate(zip(flat, roles.inputs))
-        if role is not None and not _is_float(leaf) and leaf.numel()
+        i
+        for i, (leaf, role) in enumerate(zip(flat, roles.inputs))
+        if role is not None
+        and not _is_float(leaf)
+        and leaf.numel()
         and (role.length is not None or tuple(leaf.flatten().tolist()) in first)
-    ]  # fmt: skip
+    ]
 
 
 def _is_float(leaf: Any) -> bool:
@@ -89,8 +92,10 @@ def state_calls(
         span = max(flat[first].numel(), 1)
         origin = _number(flat[first])
         moved = starts(origin, span, min(lengths))
-        return [example, *(_at(draw(i), example, moving, start - origin)
-                           for i, start in enumerate(moved))]  # fmt: skip
+        return [
+            example,
+            *(_at(draw(i), example, moving, start - origin) for i, start in enumerate(moved)),
+        ]
     given = [call for calls in real for call in calls][: MAX_CALLS - 1 - RANDOM_CALLS]
     count = RANDOM_CALLS
     if roles.capacity is not None:

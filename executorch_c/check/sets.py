@@ -32,9 +32,10 @@ def unordered(eager: Eager, calls: Sequence[Call]) -> dict[int, int]:
                 number: dim
                 for number, output in enumerate(outputs)
                 for result, dim in mode.results
-                if isinstance(output, torch.Tensor) and output.data_ptr() == result.data_ptr()
+                if isinstance(output, torch.Tensor)
+                and output.data_ptr() == result.data_ptr()
                 and output.shape == result.shape
-            }  # fmt: skip
+            }
     except (RuntimeError, NotImplementedError, AssertionError, TypeError):
         torch._dynamo.reset()  # operators that no dispatch mode can see: noise.samples
     return found
@@ -42,8 +43,10 @@ def unordered(eager: Eager, calls: Sequence[Call]) -> dict[int, int]:
 
 def as_sets(outputs: Sequence[Any], dims: Mapping[int, int]) -> list[Any]:
     """Return outputs with those of topk(sorted=False) sorted along their dim."""
-    return [np.sort(as_array(one), dims[i]) if i in dims and np.ndim(one) else one
-            for i, one in enumerate(outputs)]  # fmt: skip
+    return [
+        np.sort(as_array(one), dims[i]) if i in dims and np.ndim(one) else one
+        for i, one in enumerate(outputs)
+    ]
 
 
 def with_remark(found: Comparison, dims: Mapping[int, int]) -> Comparison:
@@ -52,8 +55,10 @@ def with_remark(found: Comparison, dims: Mapping[int, int]) -> Comparison:
     def remarked(output: OutputComparison) -> OutputComparison:
         if output.index not in dims:
             return output
-        why = (f" is compared as a set along axis {dims[output.index]}: topk(sorted=False) "
-               "defines no order")  # fmt: skip
+        why = (
+            f" is compared as a set along axis {dims[output.index]}: topk(sorted=False) "
+            "defines no order"
+        )
         more = output.note.removeprefix(": ")
         return replace(output, note=f"{why}; {more}" if more else why)
 

@@ -15,8 +15,10 @@ MOST_EDGES = 16
 def placeholders(exported: Any) -> list[Any]:
     """Return the node of each input of the user's, in order; None for constants."""
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
-    return [nodes.get(name) if isinstance(name, str) else None
-            for name in exported.graph_signature.user_inputs]  # fmt: skip
+    return [
+        nodes.get(name) if isinstance(name, str) else None
+        for name in exported.graph_signature.user_inputs
+    ]
 
 
 class Symbols:
@@ -106,8 +108,10 @@ class Symbols:
         that it is given."""
         if not self.ranges:
             return None
-        sizes = {**self.here, **{symbol: low + pick(high - low + 1)
-                                 for symbol, (low, high) in self.ranges.items()}}  # fmt: skip
+        sizes = {
+            **self.here,
+            **{symbol: low + pick(high - low + 1) for symbol, (low, high) in self.ranges.items()},
+        }
         shapes = [shape and [_size(d, sizes) for d in shape] for shape in self.shapes]
         return shapes if self._allowed(sizes) else None
 
@@ -133,8 +137,12 @@ class Symbols:
         """Return "x.shape[1]=7": the first dimension with each size."""
         parts = []
         for symbol, size in sizes.items():
-            places = (f"{name}.shape[{axis}]" for name, shape in zip(self._names, self.shapes)
-                      for axis, d in enumerate(shape or ()) if d == symbol)  # fmt: skip
+            places = (
+                f"{name}.shape[{axis}]"
+                for name, shape in zip(self._names, self.shapes)
+                for axis, d in enumerate(shape or ())
+                if d == symbol
+            )
             parts.append(f"{next(places, symbol)}={size}")
         return ", ".join(parts)
 

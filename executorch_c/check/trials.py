@@ -38,21 +38,28 @@ class Trials:
         return range(len(self.cases))
 
     def run(
-        self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = (),
-        ones: str = "", change: Change = wrong,
-    ) -> list[list[Any]]:  # fmt: skip
+        self,
+        number: int,
+        weights: Mapping[str, Array],
+        inputs: Sequence[int] = (),
+        ones: str = "",
+        change: Change = wrong,
+    ) -> list[list[Any]]:
         """Return the outputs of a case with changed slices of weights, and changed inputs; the
         weight named `ones` has ones."""
         self.count += 1
         with torch.no_grad():
-            changed = {name: change(self.constants[name].tensor, mask)
-                       for name, mask in weights.items()}  # fmt: skip
+            changed = {
+                name: change(self.constants[name].tensor, mask) for name, mask in weights.items()
+            }
             replaced = replacements(self.constants, changed)
             if ones:
                 value = self.constants[ones].tensor
                 replaced[id(value)] = like(value, torch.ones_like(value))
-            calls = [self._changed(number, at, inputs, change)
-                     for at in range(len(self.cases[number].case.calls))]  # fmt: skip
+            calls = [
+                self._changed(number, at, inputs, change)
+                for at in range(len(self.cases[number].case.calls))
+            ]
         return self.eager(calls, replaced=replaced)
 
     def _changed(self, number: int, at: int, inputs: Sequence[int], change: Change) -> Call:
@@ -77,9 +84,12 @@ class Trials:
         return None
 
     def effect(
-        self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = (),
+        self,
+        number: int,
+        weights: Mapping[str, Array],
+        inputs: Sequence[int] = (),
         change: Change = wrong,
-    ) -> tuple[bool, bool]:  # fmt: skip
+    ) -> tuple[bool, bool]:
         """Return whether wrong weights and inputs change an output of a case, and whether the judge
         finds them."""
         outputs = self.run(number, weights, inputs, change=change)
@@ -100,9 +110,12 @@ class Trials:
         return False
 
     def is_idle(
-        self, number: int, weights: Mapping[str, Array], inputs: Sequence[int] = (),
+        self,
+        number: int,
+        weights: Mapping[str, Array],
+        inputs: Sequence[int] = (),
         change: Change = wrong,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Return True if changed weights and inputs change no output of a case."""
         found = self.run(number, weights, inputs, change=change)
         return equal(found, self.cases[number].expected)
@@ -115,9 +128,12 @@ class Trials:
             return True
 
     def read(
-        self, number: int, weights: Mapping[str, Array], is_late: Callable[[], bool],
+        self,
+        number: int,
+        weights: Mapping[str, Array],
+        is_late: Callable[[], bool],
         change: Change = wrong,
-    ) -> Iterator[str]:  # fmt: skip
+    ) -> Iterator[str]:
         """Yield the names of the weights of which changed slices change an output of a case: found
         in halves, or not told apart when it is late."""
         groups = [list(weights)] if weights else []
@@ -143,8 +159,11 @@ class Trials:
     def tensors(self, is_float: bool) -> list[int]:
         """Return the numbers of the inputs that are tensors of floats, or of others."""
         leaves = _pytree.tree_leaves(self.cases[0].case.calls[0])
-        return [i for i, one in enumerate(leaves) if isinstance(one, torch.Tensor)
-                and one.numel() and one.is_floating_point() == is_float]  # fmt: skip
+        return [
+            i
+            for i, one in enumerate(leaves)
+            if isinstance(one, torch.Tensor) and one.numel() and one.is_floating_point() == is_float
+        ]
 
 
 def _all(value: Any) -> Array:
@@ -155,5 +174,9 @@ def _all(value: Any) -> Array:
 def equal(first: list[list[Any]], second: list[list[Any]]) -> bool:
     """Return True if all outputs of some calls are equal."""
     pairs = [pair for a, b in zip(first, second) for pair in zip(a, b)]
-    return all(np.array_equal(as_array(a), as_array(b), equal_nan=as_array(a).dtype.kind in "fc")
-               if isinstance(a, np.ndarray) else a == b for a, b in pairs)  # fmt: skip
+    return all(
+        np.array_equal(as_array(a), as_array(b), equal_nan=as_array(a).dtype.kind in "fc")
+        if isinstance(a, np.ndarray)
+        else a == b
+        for a, b in pairs
+    )

@@ -16,9 +16,22 @@ if TYPE_CHECKING:
     from executorch_c.check.run import Check
     from torch.fx import Node
 
-WITHOUT_NUMBERS = {"copy", "fill", "zero", "full_like", "ones_like", "zeros_like", "empty_like",
-                   "rand_like", "randn_like", "new_zeros", "new_ones", "new_full", "new_empty",
-                   "sym_size"}  # fmt: skip
+WITHOUT_NUMBERS = {
+    "copy",
+    "fill",
+    "zero",
+    "full_like",
+    "ones_like",
+    "zeros_like",
+    "empty_like",
+    "rand_like",
+    "randn_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty",
+    "sym_size",
+}
 """Operators that read no number of their first argument."""
 LIMITS = {"clamp", "clamp_min", "clamp_max", "minimum", "maximum", "hardtanh"}
 """Operators whose result may stay the same where an argument changes."""
@@ -36,9 +49,11 @@ def notes(check: Check, plan: Plan) -> Iterator[str]:
     why = ""
     with suppress(Exception):  # a model without an export has no graph to look at
         why = reason(_exported(check), names[0])
-    yield (f"state '{names[0]}'{more}: written, and read by no output of later calls{why}: not "
-           "compared; a program of ExecutorchBackendConfig(emit_mutable_buffer_names=True) "
-           "has it by name")  # fmt: skip
+    yield (
+        f"state '{names[0]}'{more}: written, and read by no output of later calls{why}: not "
+        "compared; a program of ExecutorchBackendConfig(emit_mutable_buffer_names=True) "
+        "has it by name"
+    )
 
 
 def _exported(check: Check) -> Any:
@@ -53,17 +68,22 @@ def reason(exported: Any, name: str) -> str:
     overwrites it before it is read)"; empty if the graph does not show it."""
     program = exported.run_decompositions({})  # a functional graph
     signature, graph = program.graph_signature, program.graph_module.graph
-    [place] = [node for node in graph.nodes
-               if signature.inputs_to_buffers.get(node.name) == name]  # fmt: skip
+    [place] = [node for node in graph.nodes if signature.inputs_to_buffers.get(node.name) == name]
     if not any(map(_reads, place.users, [place] * len(place.users))):
         return " (each call overwrites it before it is read)"
     before = _before(place)
     ends = {node.name for node in before}
     if not ends.intersection(signature.user_outputs):
-        others = {other for end, other in signature.buffers_to_mutate.items()
-                  if end in ends and other != name}  # fmt: skip
-        return f" (only state '{min(others)}' is computed from it)" if others else (
-            " (only its own next value is computed from it)")  # fmt: skip
+        others = {
+            other
+            for end, other in signature.buffers_to_mutate.items()
+            if end in ends and other != name
+        }
+        return (
+            f" (only state '{min(others)}' is computed from it)"
+            if others
+            else (" (only its own next value is computed from it)")
+        )
     for node in before:
         if operator_of(node) in LIMITS:
             at = os.path.basename(source_of(node) or "")

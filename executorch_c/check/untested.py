@@ -25,8 +25,9 @@ REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError)
 """Exceptions of a reference that cannot be measured."""
 
 
-def measured(cases: Sized, tensors: Collection[Any], unvaried: tuple[str, ...],
-             measure: Callable[[], Power]) -> Power:  # fmt: skip
+def measured(
+    cases: Sized, tensors: Collection[Any], unvaried: tuple[str, ...], measure: Callable[[], Power]
+) -> Power:
     """Return the power that a measurement finds, or the reason why nothing is measured."""
     if (reason := _refusal(cases, tensors)) is not None:
         return Power(untested=unvaried, reason=reason)
@@ -43,8 +44,11 @@ def _refusal(cases: Sized, tensors: Collection[Any]) -> str | None:
         return ""
     if not len(cases):
         return "no case matches"
-    return f"over {MOST_WEIGHTS:,} weights" if sum(
-        one.numel() for one in tensors) > MOST_WEIGHTS else None  # fmt: skip
+    return (
+        f"over {MOST_WEIGHTS:,} weights"
+        if sum(one.numel() for one in tensors) > MOST_WEIGHTS
+        else None
+    )
 
 
 def of_inputs(floats: Mapping[int, Slices], trials: Trials, names: Sequence[str]) -> Iterator[str]:
@@ -60,9 +64,12 @@ def input_name(names: Sequence[str], i: int) -> str:
 
 
 def power_of(
-    weights: Mapping[str, Slices], inputs: Mapping[int, Slices], names: Sequence[str],
-    lines: Sequence[str], is_least: bool = False,
-) -> Power:  # fmt: skip
+    weights: Mapping[str, Slices],
+    inputs: Mapping[int, Slices],
+    names: Sequence[str],
+    lines: Sequence[str],
+    is_least: bool = False,
+) -> Power:
     """Return the power of measured weights and inputs.
 
     Args:
@@ -93,8 +100,11 @@ def sentences(weights: Mapping[str, Slices], model: Any, embeddings: Set[str]) -
     yield from _modules(weights, model)
     yield from dict.fromkeys(_rows(weights, embeddings))
     yield from _columns(weights)
-    unmeasured = [name if not one.is_measured else f"a part of {name}"
-                  for name, one in weights.items() if not one.is_known]  # fmt: skip
+    unmeasured = [
+        name if not one.is_measured else f"a part of {name}"
+        for name, one in weights.items()
+        if not one.is_known
+    ]
     if unmeasured:
         yield f"{_several(unmeasured)}: not measured, for lack of time and of gradients"
 
@@ -110,8 +120,10 @@ def within_limits(weights: Mapping[str, Slices]) -> Iterator[str]:
             size += int(one.sizes[small].sum())
     if size >= LEAST_SHARE * total and names:
         share = percent(size / total)
-        yield (f"errors of {percent(ERROR)} in {share} of the weights stay within the limits: "
-               f"{_several(names)}")  # fmt: skip
+        yield (
+            f"errors of {percent(ERROR)} in {share} of the weights stay within the limits: "
+            f"{_several(names)}"
+        )
 
 
 def _several(names: list[str]) -> str:

@@ -38,8 +38,11 @@ def input_names(model: Any, call: Call) -> list[str]:
 
 def _key(entry: Any) -> Any:
     """Return the index, the key or the attribute of an entry of a pytree's path."""
-    return next(value for name in ("idx", "key", "name")
-                if (value := getattr(entry, name, None)) is not None)  # fmt: skip
+    return next(
+        value
+        for name in ("idx", "key", "name")
+        if (value := getattr(entry, name, None)) is not None
+    )
 
 
 class _Output:
@@ -88,9 +91,12 @@ class Variation:
         self.calls = 0
 
     def see(
-        self, inputs: Sequence[Any], expected: Sequence[Any], comparison: Comparison,
+        self,
+        inputs: Sequence[Any],
+        expected: Sequence[Any],
+        comparison: Comparison,
         exact: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Record one call; the outputs of a quantised graph are compared `exact` to a rounding."""
         self.calls += 1
         for i, value in enumerate(inputs):
@@ -115,8 +121,10 @@ class Variation:
         outputs = self._outputs.values()
         if not outputs or not self._is_told or any(one.varies for one in outputs):
             return ""
-        return (f"the outputs have the same values, up to rounding, in all {self.calls} calls, "
-                "although their inputs differ: give real_inputs that change them")  # fmt: skip
+        return (
+            f"the outputs have the same values, up to rounding, in all {self.calls} calls, "
+            "although their inputs differ: give real_inputs that change them"
+        )
 
     def notes(self) -> Iterator[str]:
         """Yield a note for each output that no input changes, if others change."""
@@ -124,8 +132,10 @@ class Variation:
             return
         for one in self._outputs.values():
             if not one.varies:
-                yield (f"{one.title} has the same values, up to rounding, in all calls, although "
-                       "their inputs differ")  # fmt: skip
+                yield (
+                    f"{one.title} has the same values, up to rounding, in all calls, although "
+                    "their inputs differ"
+                )
 
     def unvaried(self) -> Iterator[str]:
         """Yield "mask had the same values in every case" for inputs of several calls."""

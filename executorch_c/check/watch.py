@@ -15,15 +15,41 @@ from executorch_c.inspect.families import MOVES, unsuffixed
 CLAMPS = {"clamp", "hardtanh", "relu", "relu6", "clamp_min", "clamp_max", "threshold", "leaky_relu"}
 BOUNDED = {"clamp", "hardtanh", "clamp_min", "clamp_max", "threshold"}
 """Those whose other arguments are bounds."""
-SMOOTH = {"gelu", "silu", "sigmoid", "tanh", "softplus", "elu", "hardswish", "hardsigmoid", "exp",
-          "erf", "mish", "log_sigmoid", "hardshrink", "celu", "selu", "sin", "cos"}  # fmt: skip
+SMOOTH = {
+    "gelu",
+    "silu",
+    "sigmoid",
+    "tanh",
+    "softplus",
+    "elu",
+    "hardswish",
+    "hardsigmoid",
+    "exp",
+    "erf",
+    "mish",
+    "log_sigmoid",
+    "hardshrink",
+    "celu",
+    "selu",
+    "sin",
+    "cos",
+}
 PICKS = {"argmax", "argmin", "topk", "sort", "max", "min", "max_pool2d"}
 """Operators that select the largest or smallest element of a dimension."""
 COMPARES = {"gt", "ge", "lt", "le", "eq", "ne"}
 BOUNDARIES = COMPARES | CLAMPS | {"bucketize", "clip", "isin", "maximum", "minimum", "searchsorted"}
 """Operators with numbers at which results change."""
-OF_NON_FINITE = {"isfinite", "isinf", "isnan", "isneginf", "isposinf", "nan_to_num", "nanmean",
-                 "nanmedian", "nansum"}  # fmt: skip
+OF_NON_FINITE = {
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "nan_to_num",
+    "nanmean",
+    "nanmedian",
+    "nansum",
+}
 """Operators for numbers that are not finite."""
 MOST_NUMBERS = 64
 """Maximum number of elements of a constant whose numbers are boundaries,"""
@@ -190,8 +216,9 @@ class Reached:
         for node, seen in self.picks.items():
             sign = -1.0 if "min" in _name(node) else 1.0
             size = _size_of_last(node)
-            found += [Target(node, int(u), sign, "index")
-                      for u in (~seen[:size]).nonzero().flatten()]  # fmt: skip
+            found += [
+                Target(node, int(u), sign, "index") for u in (~seen[:size]).nonzero().flatten()
+            ]
         for node, sides in self.comparisons.items():
             if len(sides) < 2:
                 up = _name(node) in ("gt", "ge")

@@ -20,8 +20,19 @@ from executorch_c.report import Report
 if TYPE_CHECKING:
     from executorch_c.compare.tolerance import Judgement
 
-HEAD = ("output", "dtype", "shape", "mismatched", "max abs", "limit", "max rel", "ulp", "cosine",
-        "SNR dB", "argmax")  # fmt: skip
+HEAD = (
+    "output",
+    "dtype",
+    "shape",
+    "mismatched",
+    "max abs",
+    "limit",
+    "max rel",
+    "ulp",
+    "cosine",
+    "SNR dB",
+    "argmax",
+)
 FIGURES = len(HEAD) - 3
 """Columns of figures, after name, dtype and shape."""
 TEXT_COLUMNS = 3
@@ -29,8 +40,12 @@ OPTIONAL = ("ulp", "max rel", "argmax", "cosine")
 """Columns that narrow tables omit, in this order."""
 
 WORST: dict[str, Callable[[list[float]], float]] = {
-    "max_abs": max, "max_rel": max, "max_ulp": max, "snr_db": min, "cosine": min,
-}  # fmt: skip
+    "max_abs": max,
+    "max_rel": max,
+    "max_ulp": max,
+    "snr_db": min,
+    "cosine": min,
+}
 """Function that selects the worst of several values, by metric."""
 
 Rule: TypeAlias = Callable[[int, Array, Array], Tolerance]
@@ -225,9 +240,11 @@ class Comparison(Report):
 
     def summary(self) -> str:
         """Return the verdict in words."""
-        return {"match": "outputs match", "differ": "outputs differ",
-                "inconclusive": "inconclusive: the expected outputs are uninformative",
-                }[self.verdict]  # fmt: skip
+        return {
+            "match": "outputs match",
+            "differ": "outputs differ",
+            "inconclusive": "inconclusive: the expected outputs are uninformative",
+        }[self.verdict]
 
     def table(self) -> str:
         """Return a row for each output as text."""
@@ -265,24 +282,47 @@ class Comparison(Report):
         for output in self:
             row = asdict(replace(output, tolerance=None))
             limits = output.tolerance
-            row["tolerance"] = None if limits is None else {
-                "kind": limits.kind, "rtol": limits.rtol, "atol": limits.atol,
-                "about": limits.about(),
-            }  # fmt: skip
+            row["tolerance"] = (
+                None
+                if limits is None
+                else {
+                    "kind": limits.kind,
+                    "rtol": limits.rtol,
+                    "atol": limits.atol,
+                    "about": limits.about(),
+                }
+            )
             outputs.append({"ok": output.ok, **row})
-        return {"verdict": self.verdict, "ok": self.ok, "problems": self.problems(),
-                "notes": self.notes(), "outputs": outputs}  # fmt: skip
+        return {
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "problems": self.problems(),
+            "notes": self.notes(),
+            "outputs": outputs,
+        }
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each output: index, name, dtype, shape, verdict, its metrics."""
         rows = []
         for one in self:
-            metrics = {} if one.metrics is None else {
-                name: getattr(one.metrics, name) for name in ("elements", "mismatched", *WORST)
-            }  # fmt: skip
-            rows.append({"output": one.index, "name": one.name, "dtype": one.dtype,
-                         "shape": one.shape, "verdict": one.verdict, "why": one.why(),
-                         **metrics})  # fmt: skip
+            metrics = (
+                {}
+                if one.metrics is None
+                else {
+                    name: getattr(one.metrics, name) for name in ("elements", "mismatched", *WORST)
+                }
+            )
+            rows.append(
+                {
+                    "output": one.index,
+                    "name": one.name,
+                    "dtype": one.dtype,
+                    "shape": one.shape,
+                    "verdict": one.verdict,
+                    "why": one.why(),
+                    **metrics,
+                }
+            )
         return rows
 
 
@@ -335,8 +375,9 @@ def compare_output(
     problem = None
     if a.shape != e.shape:
         problem = f"shape {_text.shape(a.shape)}, expected {_text.shape(e.shape)}"
-        return OutputComparison(index, a.dtype.name, a.shape, "differ", "", None, None, problem,
-                                name)  # fmt: skip
+        return OutputComparison(
+            index, a.dtype.name, a.shape, "differ", "", None, None, problem, name
+        )
     if check_dtype:
         problem = _dtype_problem(actual, expected, a, e)
     limits = rule(index, a, e)
@@ -348,9 +389,18 @@ def compare_output(
         if not note and limits.kind not in ("quantized", "grid"):
             note = describe_unresolved(a, e)
     return OutputComparison(
-        index, a.dtype.name, a.shape, verdict, found.reason, limits, found.metrics, problem, name,
-        note, not_judged=shown.not_judged(limits, a, e),
-    )  # fmt: skip
+        index,
+        a.dtype.name,
+        a.shape,
+        verdict,
+        found.reason,
+        limits,
+        found.metrics,
+        problem,
+        name,
+        note,
+        not_judged=shown.not_judged(limits, a, e),
+    )
 
 
 def _dtype_problem(actual: object, expected: object, a: Array, e: Array) -> str | None:
@@ -373,8 +423,9 @@ def _compare_objects(
     if same and expected is None:
         verdict = "inconclusive"
     reason = "the expected output is None" if expected is None else ""
-    return OutputComparison(index, type(actual).__name__, None, verdict, reason, None, None,
-                            problem, name)  # fmt: skip
+    return OutputComparison(
+        index, type(actual).__name__, None, verdict, reason, None, None, problem, name
+    )
 
 
 def count_problem(found: int, expected: int) -> str | None:
@@ -386,11 +437,17 @@ def names_of(values: object, path: str = "") -> list[str | None]:
     """Return the names of outputs in the order of `flatten`: keys of dicts ("logits", "cache.0");
     None for unnamed outputs."""
     if isinstance(values, Mapping):
-        return [name for key, value in values.items()
-                for name in names_of(value, f"{path}.{key}" if path else str(key))]  # fmt: skip
+        return [
+            name
+            for key, value in values.items()
+            for name in names_of(value, f"{path}.{key}" if path else str(key))
+        ]
     if isinstance(values, (list, tuple)):
-        return [name for i, value in enumerate(values)
-                for name in names_of(value, f"{path}.{i}" if path else "")]  # fmt: skip
+        return [
+            name
+            for i, value in enumerate(values)
+            for name in names_of(value, f"{path}.{i}" if path else "")
+        ]
     return [path or None]
 
 
@@ -425,10 +482,17 @@ def compare_flat(
 ) -> Comparison:
     """Return flat outputs compared with expected ones, by the tolerances of `rule`."""
     rows = [
-        compare_output(i, a, e, rule, equal_nan=equal_nan, check_dtype=check_dtype,
-                       name=names[i] if i < len(names) else None)
+        compare_output(
+            i,
+            a,
+            e,
+            rule,
+            equal_nan=equal_nan,
+            check_dtype=check_dtype,
+            name=names[i] if i < len(names) else None,
+        )
         for i, (a, e) in enumerate(zip(actual, expected))
-    ]  # fmt: skip
+    ]
     return Comparison(tuple(rows), count_problem(len(actual), len(expected)))
 
 
@@ -472,9 +536,13 @@ def compare(
     limits = Limits(rtol, atol)
     limits.check_names([*known, *[None] * (len(flat) - len(known))])
     return compare_flat(
-        flatten(actual), flat, rule_of(limits, known), equal_nan=equal_nan,
-        check_dtype=check_dtype, names=known,
-    )  # fmt: skip
+        flatten(actual),
+        flat,
+        rule_of(limits, known),
+        equal_nan=equal_nan,
+        check_dtype=check_dtype,
+        names=known,
+    )
 
 
 def of_call(part: Comparison, number: int) -> Comparison:

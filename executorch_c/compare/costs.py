@@ -57,8 +57,10 @@ def costs_of(layers: Iterable[str], noise_of: Callable[[str], float], whole: flo
     """
     noise = {name: noise_of(name) for name in layers}
     total = sum(noise.values())
-    gains = {name: decibel(max(1 - one / total, 0.0)) if total > 0 else math.nan
-             for name, one in noise.items()}  # fmt: skip
+    gains = {
+        name: decibel(max(1 - one / total, 0.0)) if total > 0 else math.nan
+        for name, one in noise.items()
+    }
     return Costs(decibel(whole), {name: decibel(one) for name, one in noise.items()}, gains)
 
 

@@ -103,8 +103,9 @@ def errors_of(actual: Array, expected: Array) -> Array:
 
 def _apart(a: Array, e: Array) -> Array:
     """Return |a - e| of 64-bit integers: unsigned arithmetic wraps to the right number."""
-    apart: Array = np.where(a > e, a.view(np.uint64) - e.view(np.uint64),
-                            e.view(np.uint64) - a.view(np.uint64))  # fmt: skip
+    apart: Array = np.where(
+        a > e, a.view(np.uint64) - e.view(np.uint64), e.view(np.uint64) - a.view(np.uint64)
+    )
     return apart
 
 

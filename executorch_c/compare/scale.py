@@ -128,8 +128,11 @@ def _not_by_chance(ratios: Array, kept: Array | int) -> Array:
         kept: Number of elements that count, of each slice.
     """
     with np.errstate(all="ignore"):
-        found: Array = ((np.asarray(kept) >= 2) & (ratios >= LEAST_RATIO**2)
-                        & (ratios ** (np.asarray(kept) / 2) <= CHANCE))  # fmt: skip
+        found: Array = (
+            (np.asarray(kept) >= 2)
+            & (ratios >= LEAST_RATIO**2)
+            & (ratios ** (np.asarray(kept) / 2) <= CHANCE)
+        )
     return found
 
 

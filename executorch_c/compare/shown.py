@@ -52,8 +52,10 @@ def exempted(limits: Tolerance, actual: Array, expected: Array) -> str:
     if limits.min_sqnr_db is not None:
         why = "quantising may change them"
     elif expected.dtype.kind in "iu":
-        why = ("the order of equal values in an unstable sort (any in topk(sorted=False)), or "
-               "rounding, decides them")  # fmt: skip
+        why = (
+            "the order of equal values in an unstable sort (any in topk(sorted=False)), or "
+            "rounding, decides them"
+        )
     return f": {count:,} of {expected.size:,} elements differ (not judged): {why}"
 
 

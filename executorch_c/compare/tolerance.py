@@ -36,22 +36,34 @@ from executorch_c.compare.scale import magnitudes_of, mask_values, scale_of, unm
 Verdict: TypeAlias = Literal["match", "differ", "inconclusive"]
 
 EPSILON = {
-    "float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52,
-    "complex64": 2.0**-23, "complex128": 2.0**-52,
-}  # fmt: skip
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float32": 2.0**-23,
+    "float64": 2.0**-52,
+    "complex64": 2.0**-23,
+    "complex128": 2.0**-52,
+}
 """Machine epsilon by dtype; integers have none."""
 
 ASSERT_CLOSE = {
-    "float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5),
-    "float64": (1e-7, 1e-7), "complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7),
-}  # fmt: skip
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
 """(rtol, atol) of torch.testing.assert_close by dtype: the default of one if only the other is
 given. Other dtypes must be equal."""
 
 BY_DTYPE = {
-    "float16": (1e-3, 8e-3), "bfloat16": (1.6e-2, 6e-2), "float32": (1.3e-6, 1e-5),
-    "float64": (1e-12, 1e-12), "complex64": (1.3e-6, 1e-5), "complex128": (1e-12, 1e-12),
-}  # fmt: skip
+    "float16": (1e-3, 8e-3),
+    "bfloat16": (1.6e-2, 6e-2),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-12, 1e-12),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-12, 1e-12),
+}
 """(rtol, atol in units of the output's scale) for arrays without a model. rtol is assert_close's;
 atol is some 8 (half precision), 84 (float32) or 4,500 (float64) machine epsilons, the rounding
 error of ordinary networks."""
@@ -142,8 +154,10 @@ class Tolerance:
         if self.kind == "quantized":
             return f"the quantisation error of the output ({self.rtol:.1e} of it)"
         if self.kind == "measured":
-            return (f"{ELEMENT_LIMIT:g} times the rounding noise of the reference "
-                    f"({self.rtol:.1e} of the output)")  # fmt: skip
+            return (
+                f"{ELEMENT_LIMIT:g} times the rounding noise of the reference "
+                f"({self.rtol:.1e} of the output)"
+            )
         scale = " * scale" if self.kind == "dtype" and self.atol else ""
         return f"atol {self.atol:g}{scale} + rtol {self.rtol:g} * |expected|"
 
@@ -204,8 +218,7 @@ def rounding(actual: Array, expected: Array) -> Tolerance:
     scale = scale_of(magnitudes, mask_values(expected), fine=True)
     limit = ROUNDINGS * epsilon * np.maximum(scale, magnitudes)
     noise = ROUNDINGS / 2 / RMS_LIMIT * epsilon * np.maximum(scale, magnitudes)
-    return Tolerance("measured", limit, epsilon, epsilon * rms(magnitudes), noise,
-                     is_rounding=True)  # fmt: skip
+    return Tolerance("measured", limit, epsilon, epsilon * rms(magnitudes), noise, is_rounding=True)
 
 
 def of_wrong(expected: Array, few: Tolerance, rule: Tolerance) -> tuple[float, bool]:
@@ -249,9 +262,13 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
     body = np.full(exact.shape, True) if masked is None else ~masked
     signal, floor = rms(magnitudes[body]), rms(noise[body])
     return Tolerance(
-        "measured", limit, floor / signal if signal else 0.0, floor,
-        around + epsilon / 2 * magnitudes, undecided if undecided.any() else None,
-    )  # fmt: skip
+        "measured",
+        limit,
+        floor / signal if signal else 0.0,
+        floor,
+        around + epsilon / 2 * magnitudes,
+        undecided if undecided.any() else None,
+    )
 
 
 def is_clear(actual: Array, expected: Array, first: Tolerance, count: int) -> bool:
@@ -396,8 +413,15 @@ def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan:
     count = int(np.count_nonzero(off))
     why = uninformative(expected)
     if not count:
-        return Judgement("inconclusive" if why and not metrics.mismatched else "match"
-                         if not metrics.mismatched else "differ", metrics, why)  # fmt: skip
+        return Judgement(
+            "inconclusive"
+            if why and not metrics.mismatched
+            else "match"
+            if not metrics.mismatched
+            else "differ",
+            metrics,
+            why,
+        )
     bias = abs(float(np.sign(off).sum()))
     text = f"{count:,} of {off.size:,} elements are off by a step of {tolerance.step:g} or more"
     if measure(actual, expected, math.inf, equal_nan).mismatched:
@@ -408,10 +432,14 @@ def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan:
         return Judgement("differ", metrics, f"{text}: too large for rounding ties")
     if not metrics.mismatched and count <= max(TIE_SHARE * off.size, 1):
         return Judgement("match", metrics)
-    return Judgement("inconclusive", metrics, (
-        f"{text}: either rounding ties of several layers or a fault; `executorch-c check` "
-        "with the model can tell"
-    ))  # fmt: skip
+    return Judgement(
+        "inconclusive",
+        metrics,
+        (
+            f"{text}: either rounding ties of several layers or a fault; `executorch-c check` "
+            "with the model can tell"
+        ),
+    )
 
 
 def _signs(off: Array) -> str:
@@ -538,9 +566,11 @@ def judge(
         if spread > RMS_LIMIT:
             return Judgement("differ", metrics, _too_far(tolerance, spread))
         if tolerance.kind == "measured" and tolerance.rtol > MOST_NOISE:
-            return Judgement("inconclusive", metrics, (
-                f"rounding alone changes the expected output by {tolerance.rtol:.0%}"
-            ))  # fmt: skip
+            return Judgement(
+                "inconclusive",
+                metrics,
+                (f"rounding alone changes the expected output by {tolerance.rtol:.0%}"),
+            )
     return Judgement("match", metrics)
 
 
@@ -553,30 +583,40 @@ def _flushed(actual: Array, expected: Array) -> str:
     other = (actual != expected) & ~(np.isnan(actual) & np.isnan(expected))
     if np.any(actual[other]) or not np.all(np.abs(expected[other]) < least):
         return ""
-    return (f"denormal numbers (below {least:.1e}) were flushed to zero, as delegates do: the "
-            "whole difference")  # fmt: skip
+    return (
+        f"denormal numbers (below {least:.1e}) were flushed to zero, as delegates do: the "
+        "whole difference"
+    )
 
 
 def _undecided(actual: Array, expected: Array, tolerance: Tolerance) -> str:
     """Return the reason why no element of an output is decided."""
     if tolerance.min_sqnr_db is None:
         return "every element of the output depends on rounding"
-    return (f"{np.count_nonzero(actual != expected):,} of {actual.size:,} integers differ from the "
-            "float model's: quantising may have changed them")  # fmt: skip
+    return (
+        f"{np.count_nonzero(actual != expected):,} of {actual.size:,} integers differ from the "
+        "float model's: quantising may have changed them"
+    )
 
 
 def _too_far(tolerance: Tolerance, spread: float) -> str:
     """Return the reason why an output differs although no element exceeds its limit."""
     if tolerance.min_sqnr_db is not None:
         decibel = tolerance.min_sqnr_db - 20 * math.log10(spread / RMS_LIMIT)
-        return (f"SQNR {decibel:.1f} dB against the float model, at least "
-                f"{tolerance.min_sqnr_db:g} dB expected (min_sqnr_db)")  # fmt: skip
+        return (
+            f"SQNR {decibel:.1f} dB against the float model, at least "
+            f"{tolerance.min_sqnr_db:g} dB expected (min_sqnr_db)"
+        )
     if tolerance.kind == "quantized":
         times = spread / RMS_LIMIT
-        return (f"the RMS error against the quantised graph is {times:.1f} times the largest that "
-                "quantisation explains")  # fmt: skip
-    return (f"no element exceeds its limit, but the RMS error is {spread:.1f} times the rounding "
-            f"noise of the reference, at most {RMS_LIMIT:g} times is expected")  # fmt: skip
+        return (
+            f"the RMS error against the quantised graph is {times:.1f} times the largest that "
+            "quantisation explains"
+        )
+    return (
+        f"no element exceeds its limit, but the RMS error is {spread:.1f} times the rounding "
+        f"noise of the reference, at most {RMS_LIMIT:g} times is expected"
+    )
 
 
 def _spread(error: Array, noise: Array) -> float:

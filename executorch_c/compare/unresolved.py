@@ -36,8 +36,11 @@ def describe_unresolved(actual: Array, expected: Array) -> str:
     squares, wrong = (_squares(values, peak, masked) for values in (sizes, errors))
     count = squares.size if masked is None else int(np.count_nonzero(~masked))
     whole = float(squares.sum()) / count
-    found = [(axis, bad) for axis in range(wide.ndim)
-             if (bad := _bad_slices(squares, wrong, masked, axis, whole)).any()]  # fmt: skip
+    found = [
+        (axis, bad)
+        for axis in range(wide.ndim)
+        if (bad := _bad_slices(squares, wrong, masked, axis, whole)).any()
+    ]
     if not found:
         return ""
     axis, bad = max(found, key=lambda pair: float(pair[1].mean()))

@@ -40,8 +40,10 @@ class MeasuredWalk(Walk):
     ) -> NodeError:
         value = self.runs.fed[best.node].value
         several = value if isinstance(value, (list, tuple)) else [value]
-        self.errors[best.node] = [None if mine is None else _difference(mine, one)
-                                  for mine, one in zip(best.ours, several)]  # fmt: skip
+        self.errors[best.node] = [
+            None if mine is None else _difference(mine, one)
+            for mine, one in zip(best.ours, several)
+        ]
         return super()._error(match, best, accumulated, verdict)
 
 
@@ -92,8 +94,10 @@ class FloatModel:
     def noise(self, errors: Errors) -> float:
         """Return the power of the outputs' error relative to that of the outputs (of several, the
         mean), with errors added; NaN without outputs that can tell."""
-        ratios = [relative_noise(as_array(mine), exact)
-                  for mine, exact in zip(self._run(errors), self.exact)]  # fmt: skip
+        ratios = [
+            relative_noise(as_array(mine), exact)
+            for mine, exact in zip(self._run(errors), self.exact)
+        ]
         known = [ratio for ratio in ratios if not math.isnan(ratio)]
         return sum(known) / len(known) if known else math.nan
 
@@ -102,6 +106,8 @@ def _changed(result: Any, errors: Sequence[Any] | None) -> Any:
     if errors is None:
         return result
     several = isinstance(result, (list, tuple))
-    parts = [one if error is None else one + error
-             for one, error in zip(result if several else [result], errors)]  # fmt: skip
+    parts = [
+        one if error is None else one + error
+        for one, error in zip(result if several else [result], errors)
+    ]
     return type(result)(parts) if several else parts[0]

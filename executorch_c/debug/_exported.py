@@ -82,8 +82,9 @@ def _eager(model: Any, inputs: Sequence[Any]) -> dict[int, Array] | None:
 
     from executorch_c.check.flows import fresh
 
-    given = _pytree.tree_map(lambda leaf: leaf.clone() if hasattr(leaf, "clone") else leaf,
-                             tuple(inputs))  # fmt: skip
+    given = _pytree.tree_map(
+        lambda leaf: leaf.clone() if hasattr(leaf, "clone") else leaf, tuple(inputs)
+    )
     before = [leaf._version for leaf in _pytree.tree_leaves(given) if hasattr(leaf, "_version")]
     leaves = _pytree.tree_leaves(fresh(model)(*given))
     after = [leaf._version for leaf in _pytree.tree_leaves(given) if hasattr(leaf, "_version")]
@@ -96,10 +97,12 @@ def _difference(
     graph: Reference, inputs: Sequence[Any], ours: dict[int, Array], theirs: dict[int, Array]
 ) -> ErrorSize | None:
     """Return the error of the first output beyond rounding noise; None if there is none."""
-    pairs = [(i, ours[i], theirs[i]) for i in ours if i in theirs
-             and ours[i].shape == theirs[i].shape and theirs[i].dtype.kind in "fV"]  # fmt: skip
-    off = [pair for pair in pairs
-           if tolerance.outside(*pair[1:], tolerance.rounding(*pair[1:]))]  # fmt: skip
+    pairs = [
+        (i, ours[i], theirs[i])
+        for i in ours
+        if i in theirs and ours[i].shape == theirs[i].shape and theirs[i].dtype.kind in "fV"
+    ]
+    off = [pair for pair in pairs if tolerance.outside(*pair[1:], tolerance.rounding(*pair[1:]))]
     if not off:
         return None
     noise = GraphNoise(graph, graph.arguments(inputs), [])
@@ -114,8 +117,10 @@ def _values(graph: Reference, inputs: Sequence[Any]) -> Iterator[_Value]:
     """Yield the results of all nodes, each a copy: operators may work in place."""
     import torch
 
-    known = {node: value.clone() if isinstance(value, torch.Tensor) else value
-             for node, value in graph.arguments(inputs).items()}  # fmt: skip
+    known = {
+        node: value.clone() if isinstance(value, torch.Tensor) else value
+        for node, value in graph.arguments(inputs).items()
+    }
     for node in graph.nodes:
         if node.op == "get_attr":
             known[node] = attribute(graph.module, node)
@@ -174,6 +179,14 @@ def _row(node: Node | None, size: ErrorSize) -> NodeError:
     """Return the row of an operator that the export changes; None: of the whole graph."""
     name = "the graph" if node is None else operator_of(node) or str(node.target)
     return NodeError(
-        0, EXPORT, name, (), "", size, size, "source", None if node is None else module_of(node),
+        0,
+        EXPORT,
+        name,
+        (),
+        "",
+        size,
+        size,
+        "source",
+        None if node is None else module_of(node),
         None if node is None else source_of(node),
-    )  # fmt: skip
+    )

@@ -35,11 +35,13 @@ def limits_of(found: Quantization, limits: NodeLimits) -> NodeLimits:
 
 def about(found: Quantization) -> str:
     """Return a note on these limits."""
-    return (f"the program is quantised ({found}), the model is float: layers with an SQNR of at "
-            f"least {tolerance.LEAST_SQNR_DB:g} dB on their own inputs, and without channels that "
-            "err far more than the others, are right as far as that can tell; quantization_error "
-            "ranks their errors, the quantised module as the reference finds smaller "
-            "faults")  # fmt: skip
+    return (
+        f"the program is quantised ({found}), the model is float: layers with an SQNR of at "
+        f"least {tolerance.LEAST_SQNR_DB:g} dB on their own inputs, and without channels that "
+        "err far more than the others, are right as far as that can tell; quantization_error "
+        "ranks their errors, the quantised module as the reference finds smaller "
+        "faults"
+    )
 
 
 def matches_of(run: Run) -> Matches:
@@ -103,9 +105,10 @@ def constants_of(graph: Reference) -> set[Node]:
     places = [node for node in graph.nodes if node.op == "placeholder"]
     changed = set(signature.buffers_to_mutate.values())
     found: set[Node] = {
-        node for node, spec in zip(places, signature.input_specs)
+        node
+        for node, spec in zip(places, signature.input_specs)
         if spec.kind != InputKind.USER_INPUT and spec.target not in changed
-    }  # fmt: skip
+    }
     for node in graph.nodes:
         before = node.all_input_nodes
         if node.op == "get_attr" or (

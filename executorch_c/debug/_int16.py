@@ -22,11 +22,40 @@ STRIDE = 128
 """Integers between two entries of a table."""
 
 TABLES = {
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "elu", "erf",
-    "erfinv", "exp", "expm1", "floor", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "log",
-    "log10", "log1p", "pow", "reciprocal", "remainder", "round", "rsqrt", "sigmoid", "silu", "sin",
-    "sinh", "tan", "tanh",
-}  # fmt: skip
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "ceil",
+    "cos",
+    "cosh",
+    "elu",
+    "erf",
+    "erfinv",
+    "exp",
+    "expm1",
+    "floor",
+    "gelu",
+    "hardsigmoid",
+    "hardswish",
+    "leaky_relu",
+    "log",
+    "log10",
+    "log1p",
+    "pow",
+    "reciprocal",
+    "remainder",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+}
 """Functions that become a TABLE."""
 
 

@@ -151,12 +151,20 @@ class Walk:
     def unshown(self) -> Iterator[str]:
         """Yield a note if nodes compute zeros from a state of zeros, as before the first call: a
         wrong factor of the state, for example, changes nothing then."""
-        rows = [row.error for row in self.rows if row.node in self.of_state and row.eager.size
-                and not row.eager.any() and not row.actual.any()]  # fmt: skip
+        rows = [
+            row.error
+            for row in self.rows
+            if row.node in self.of_state
+            and row.eager.size
+            and not row.eager.any()
+            and not row.actual.any()
+        ]
         if rows:
             more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-            yield (f"the state is zeros: an error of {rows[0].name}, {rows[0].where}{more} may not "
-                   "show; compare a loaded method with the model after some calls")  # fmt: skip
+            yield (
+                f"the state is zeros: an error of {rows[0].name}, {rows[0].where}{more} may not "
+                "show; compare a loaded method with the model after some calls"
+            )
 
     def run(
         self, arguments: Mapping[Node, Any], outputs: Sequence[object] | None
@@ -300,8 +308,9 @@ class Walk:
         several, all of them far larger than the value's own error; else none."""
         causes = causes_of(self.runs.fed[best.node])
         rows = [self.rows[i].error for i in causes]
-        errors = [row.local.relative for row in rows
-                  if row.verdict == "source" and row.local is not None]  # fmt: skip
+        errors = [
+            row.local.relative for row in rows if row.verdict == "source" and row.local is not None
+        ]
         is_less = len(errors) > 1 and min(errors) > CANCELLED * accumulated.relative
         return causes if is_less else frozenset()
 
@@ -316,10 +325,19 @@ class Walk:
         # Nodes that a quantiser's passes add have no layer: TOSA's view between mean and linear.
         only = layers[0] if len(layers) == 1 else None
         error = NodeError(
-            0, match.where, name, best.eager.shape, best.dtype, accumulated, best.local, verdict,
-            layer_of(match.anchor) or only, source_of(match.anchor),
-            parameters=self.graph.parameters_of(path), modules=layers,
-        )  # fmt: skip
+            0,
+            match.where,
+            name,
+            best.eager.shape,
+            best.dtype,
+            accumulated,
+            best.local,
+            verdict,
+            layer_of(match.anchor) or only,
+            source_of(match.anchor),
+            parameters=self.graph.parameters_of(path),
+            modules=layers,
+        )
         return error if match.parting is None else unmatched.parted(error, match.parting)
 
     def _read_added(self, reader: Node, parting: Parting) -> None:
@@ -389,8 +407,16 @@ class Walk:
         for i, actual, eager in self.ends:
             size = limits.of_output(actual, eager)
             if size.mismatched:
-                error = NodeError(0, f"output {i}", "result", actual.shape, actual.dtype.name, size,
-                                  None, "unexplained")  # fmt: skip
+                error = NodeError(
+                    0,
+                    f"output {i}",
+                    "result",
+                    actual.shape,
+                    actual.dtype.name,
+                    size,
+                    None,
+                    "unexplained",
+                )
                 yield _Row(LAST, error, self.graph.nodes[-1], actual, eager)
 
 
@@ -413,16 +439,22 @@ def _misfit(number: int, output: Array, place: Node, eager: Any) -> list[_Row]:
 
 
 def _misfit_row(
-    where: str,
-    output: Array,
-    place: Node,
-    shape: tuple[int, ...] | None = None,
-    problem: str = "",
+    where: str, output: Array, place: Node, shape: tuple[int, ...] | None = None, problem: str = ""
 ) -> _Row:
     """Return the row of outputs that cannot be compared."""
     size = ErrorSize(output.size, output.size, math.nan, math.inf, (0, 0), (0, 0))
-    error = NodeError(0, where, "result", output.shape, output.dtype.name, size, None,
-                      "unexplained", expected_shape=shape, problem=problem)  # fmt: skip
+    error = NodeError(
+        0,
+        where,
+        "result",
+        output.shape,
+        output.dtype.name,
+        size,
+        None,
+        "unexplained",
+        expected_shape=shape,
+        problem=problem,
+    )
     return _Row(LAST, error, place, output, output)
 
 
@@ -433,9 +465,19 @@ def _misshapen_row(match: Match) -> _Row:
     size = ErrorSize(actual.size, actual.size, math.nan, math.inf, (0, 0), (0, 0))
     layer = layer_of(node)
     error = NodeError(
-        0, match.where, match.name, actual.shape, actual.dtype.name, size, size, "source", layer,
-        source_of(node), modules=(layer,) if layer else (), expected_shape=shape_of(node),
-    )  # fmt: skip
+        0,
+        match.where,
+        match.name,
+        actual.shape,
+        actual.dtype.name,
+        size,
+        size,
+        "source",
+        layer,
+        source_of(node),
+        modules=(layer,) if layer else (),
+        expected_shape=shape_of(node),
+    )
     return _Row(match.order, error, node, actual, actual)
 
 

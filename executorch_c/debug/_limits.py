@@ -67,8 +67,9 @@ class SqnrLimits(NodeLimits):
 
     def _error(self, actual: Array, expected: Array, least: float) -> ErrorSize:
         rule = tolerance.against_float(actual, expected, least)
-        mismatched = (tolerance.outside(actual, expected, rule)
-                      or channels.mismatched(actual, expected))  # fmt: skip
+        mismatched = tolerance.outside(actual, expected, rule) or channels.mismatched(
+            actual, expected
+        )
         size = measure_size(actual, expected, mismatched=mismatched)
         return limited(size, rule, actual, expected)
 
@@ -76,6 +77,7 @@ class SqnrLimits(NodeLimits):
 def limited(size: ErrorSize, rule: Tolerance, actual: Array, expected: Array) -> ErrorSize:
     """Return the size of an error with its limit, and the number of elements that have none."""
     return replace(
-        size, limit=shown.relative_limit(rule, expected),
+        size,
+        limit=shown.relative_limit(rule, expected),
         not_judged=shown.not_judged(rule, actual, expected),
-    )  # fmt: skip
+    )

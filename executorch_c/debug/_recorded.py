@@ -82,8 +82,16 @@ class _Result:
     def key(self) -> tuple[object, ...]:
         """Equal for the same result of two runs of the same instructions."""
         event = self.event
-        return (event.kind, event.depth, event.chain, event.instruction, event.name, self.output,
-                self.data.shape, self.data.dtype)  # fmt: skip
+        return (
+            event.kind,
+            event.depth,
+            event.chain,
+            event.instruction,
+            event.name,
+            self.output,
+            self.data.shape,
+            self.data.dtype,
+        )
 
 
 def recorded(
@@ -114,10 +122,15 @@ def recorded(
     numbers = {(result.place, result.output): i for i, result in enumerate(results)}
     origins = Origins(steps.steps, numbers)
     return Recorded(
-        title, method, list(_computed(results, integers, origins)), origins.of_value,
+        title,
+        method,
+        list(_computed(results, integers, origins)),
+        origins.of_value,
         {f"output {i}": origins.of(steps.results.get(i)) for i in range(len(outputs))},
-        [result.key for result in results], outputs, trace.dropped_events + trace.dropped_values,
-    )  # fmt: skip
+        [result.key for result in results],
+        outputs,
+        trace.dropped_events + trace.dropped_values,
+    )
 
 
 def _results(trace: Trace, view: View) -> Iterator[_Result]:
@@ -189,8 +202,10 @@ def noise_of(
         if other.keys != run.keys:
             return None
         with np.errstate(all="ignore"):
-            squares = [np.nan_to_num(np.abs(_as_float(b.data) - _as_float(a.data)), posinf=0.0) ** 2
-                       for a, b in zip(run.values, other.values)]  # fmt: skip
+            squares = [
+                np.nan_to_num(np.abs(_as_float(b.data) - _as_float(a.data)), posinf=0.0) ** 2
+                for a, b in zip(run.values, other.values)
+            ]
         total = squares if total is None else [x + y for x, y in zip(total, squares)]
     return [np.sqrt(one / PERTURBED) for one in total or ()]
 
@@ -203,8 +218,9 @@ def _rounded(value: object, rng: np.random.Generator) -> object:
     error = rng.uniform(-1, 1, array.shape) * tolerance.epsilon_of(array.dtype)
     changed = array.astype(np.float64) * (1 + error)
     out = np.empty_like(array)
-    np.copyto(out, np.where(np.isfinite(changed), changed, array.astype(np.float64)),
-              casting="unsafe")  # fmt: skip
+    np.copyto(
+        out, np.where(np.isfinite(changed), changed, array.astype(np.float64)), casting="unsafe"
+    )
     return out
 
 

@@ -53,11 +53,18 @@ def failed_row(
         shapes = [tuple(value["shape"] or ()) for value in inputs if not value["constant"]]
     node = _node(graph, matches, name)
     return NodeError(
-        0, where, name, shapes[0] if shapes else (), "",
-        ErrorSize(0, 1, math.nan, math.inf, (0, 0), (0, 0)), None, "source",
-        None if node is None else module_of(node), None if node is None else source_of(node),
+        0,
+        where,
+        name,
+        shapes[0] if shapes else (),
+        "",
+        ErrorSize(0, 1, math.nan, math.inf, (0, 0), (0, 0)),
+        None,
+        "source",
+        None if node is None else module_of(node),
+        None if node is None else source_of(node),
         problem=_problem(failure, shapes, graph, node),
-    )  # fmt: skip
+    )
 
 
 def _problem(

@@ -48,8 +48,12 @@ class LadderStep:
 
     def row(self) -> list[str]:
         """Return the cells of a row under HEAD."""
-        return [self.name, self.verdict, "" if self.sqnr_db is None else number(self.sqnr_db),
-                self.about]  # fmt: skip
+        return [
+            self.name,
+            self.verdict,
+            "" if self.sqnr_db is None else number(self.sqnr_db),
+            self.about,
+        ]
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,15 @@ class Ladder(Report):
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each step."""
-        return [{"step": step.name, "verdict": step.verdict, "sqnr_db": step.sqnr_db,
-                 "about": step.about} for step in self.steps]  # fmt: skip
+        return [
+            {
+                "step": step.name,
+                "verdict": step.verdict,
+                "sqnr_db": step.sqnr_db,
+                "about": step.about,
+            }
+            for step in self.steps
+        ]
 
     def heading(self) -> str:
         """Return the heading of its page."""
@@ -172,9 +183,11 @@ class _Climb:
             found = self.judge(outputs, floats, self.noise)
         else:
             found = compare_flat(
-                outputs, graph, lambda i, a, e: tolerance.within_quantization(
-                    a, e, as_array(floats[i]), FURTHER), check_dtype=False,
-            )  # fmt: skip
+                outputs,
+                graph,
+                lambda i, a, e: tolerance.within_quantization(a, e, as_array(floats[i]), FURTHER),
+                check_dtype=False,
+            )
         why = "; ".join(found.problems()) if found.verdict != "match" else ""
         return LadderStep(name, found.verdict, _sqnr(outputs, floats), why)
 
@@ -190,8 +203,10 @@ def _sqnr(actual: Sequence[Any], floats: Sequence[Any]) -> float | None:
     from executorch_c.check.judge import sqnr_db
 
     pairs = [(as_array(a), as_array(f)) for a, f in zip(actual, floats) if hasattr(f, "shape")]
-    return min((sqnr_db(a, f) for a, f in pairs if f.dtype.kind in "fV" and a.shape == f.shape),
-               default=None)  # fmt: skip
+    return min(
+        (sqnr_db(a, f) for a, f in pairs if f.dtype.kind in "fV" and a.shape == f.shape),
+        default=None,
+    )
 
 
 def compare_steps(

@@ -19,12 +19,7 @@ from executorch_c import _extras
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import ProgramSource
 from executorch_c.debug._exported import changed_row
-from executorch_c.debug._float_model import (
-    about,
-    limits_of,
-    matches_of,
-    quantization_against_float,
-)
+from executorch_c.debug._float_model import about, limits_of, matches_of, quantization_against_float
 from executorch_c.debug._graphs.run import MAX_BYTES, Run, as_tensors, run_with_graph
 from executorch_c.debug._judge import Walk
 from executorch_c.debug._limits import NodeLimits

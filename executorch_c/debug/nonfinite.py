@@ -37,10 +37,24 @@ OriginKind: TypeAlias = Literal["computed", "written", "constant", "input"]
 """
 
 WRITERS = {
-    "constant_pad_nd", "empty", "empty_like", "empty_strided", "fill", "full", "full_like",
-    "index_fill", "masked_fill", "new_empty", "new_full", "pad", "scalar_tensor", "where",
-    "Static Constant Pad", "Constant Pad", "StaticConstantPad",
-}  # fmt: skip
+    "constant_pad_nd",
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "fill",
+    "full",
+    "full_like",
+    "index_fill",
+    "masked_fill",
+    "new_empty",
+    "new_full",
+    "pad",
+    "scalar_tensor",
+    "where",
+    "Static Constant Pad",
+    "Constant Pad",
+    "StaticConstantPad",
+}
 """Operators, and nodes of delegates, that write numbers of the program into their results."""
 
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
@@ -80,8 +94,10 @@ class Source:
     def what(self) -> str:
         """Return "12 infinite of 64 elements of float16, first at (0, 3)"."""
         total = math.prod(self.shape)
-        return (f"{_counts(self.range)} of {_text.plural(total, 'element')} of {self.dtype}, "
-                f"first at {_text.sizes(self.range.first or ())}")  # fmt: skip
+        return (
+            f"{_counts(self.range)} of {_text.plural(total, 'element')} of {self.dtype}, "
+            f"first at {_text.sizes(self.range.first or ())}"
+        )
 
     def why(self) -> str:
         """Return its inputs and their ranges, in words."""
@@ -155,26 +171,35 @@ class NonFiniteReport(Report):
         watched = _text.plural(self.events, "result")
         first = self.first
         if first is not None:
-            verb = {"computed": "is computed by", "written": "is written by",
-                    "constant": "is in a constant or the state", "input": "is in"}  # fmt: skip
+            verb = {
+                "computed": "is computed by",
+                "written": "is written by",
+                "constant": "is in a constant or the state",
+                "input": "is in",
+            }
             kind = "NaN" if first.range.nan else "infinity"
             why = first.why()
-            return (f"{kind} {verb[first.origin]} {first} and {first.fate()}: {first.what()}"
-                    + (f", {why}" if why else ""))  # fmt: skip
+            return f"{kind} {verb[first.origin]} {first} and {first.fate()}: {first.what()}" + (
+                f", {why}" if why else ""
+            )
         if not self.sources:
             return f"all finite: {watched} of {self.method!r}"
         faults = [source for source in self.sources if source.is_fault]
         if faults:
             more = f" (and {len(faults) - 1:,} more)" if len(faults) > 1 else ""
-            return (f"no output has what comes about at {faults[0]}{more}: {faults[0].what()}; "
-                    "look whether it should end where it does")  # fmt: skip
+            return (
+                f"no output has what comes about at {faults[0]}{more}: {faults[0].what()}; "
+                "look whether it should end where it does"
+            )
         places = _text.plural(len(self.sources), "place")
         reach = "reaches outputs" if self.outputs else "reaches no output"
         return f"no fault: infinity is put there in {places} and {reach}"
 
     def _rows(self) -> list[list[object]]:
-        return [[s.where, s.name, s.origin, s.what(), s.why(), f"{s.carriers:,}", s.fate()]
-                for s in self.sources]  # fmt: skip
+        return [
+            [s.where, s.name, s.origin, s.what(), s.why(), f"{s.carriers:,}", s.fate()]
+            for s in self.sources
+        ]
 
     def table(self) -> str:
         """Return a row for each source as text."""
@@ -201,10 +226,21 @@ class NonFiniteReport(Report):
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each source."""
-        return [{"where": s.where, "name": s.name, "origin": s.origin, "dtype": s.dtype,
-                 "shape": s.shape, "what": s.what(), "why": s.why(), "is_fault": s.is_fault,
-                 "carriers": s.carriers, "outputs": tuple(s.outputs)}
-                for s in self.sources]  # fmt: skip
+        return [
+            {
+                "where": s.where,
+                "name": s.name,
+                "origin": s.origin,
+                "dtype": s.dtype,
+                "shape": s.shape,
+                "what": s.what(),
+                "why": s.why(),
+                "is_fault": s.is_fault,
+                "carriers": s.carriers,
+                "outputs": tuple(s.outputs),
+            }
+            for s in self.sources
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures: {"method", "ok", "summary", "outputs", "first", "sources": [...]}."""
@@ -218,10 +254,16 @@ class NonFiniteReport(Report):
                 for value in row["inputs"]
             ]
         first = self.first
-        return {"method": self.method, "ok": self.ok, "summary": self.summary(),
-                "outputs": list(self.outputs), "events": self.events, "notes": list(self.notes),
-                "first": None if first is None else self.sources.index(first),
-                "sources": rows}  # fmt: skip
+        return {
+            "method": self.method,
+            "ok": self.ok,
+            "summary": self.summary(),
+            "outputs": list(self.outputs),
+            "events": self.events,
+            "notes": list(self.notes),
+            "first": None if first is None else self.sources.index(first),
+            "sources": rows,
+        }
 
 
 HEAD = ("where", "name", "origin", "what", "why", "carried by", "fate")
@@ -277,12 +319,19 @@ class _Watch:
             return causes
         number = scope.inputs.get(-1 if value.slot is None else value.slot)
         if number is not None:
-            source = Source("input", f"input {number}", "the caller's array", value.dtype,
-                            value.shape, value.range)  # fmt: skip
+            source = Source(
+                "input",
+                f"input {number}",
+                "the caller's array",
+                value.dtype,
+                value.shape,
+                value.range,
+            )
         else:
             name = f"argument '{value.name}'" if value.name else "an argument"
-            source = Source("constant", f"taken by {taker}", name, value.dtype, value.shape,
-                            value.range)  # fmt: skip
+            source = Source(
+                "constant", f"taken by {taker}", name, value.dtype, value.shape, value.range
+            )
         causes = self._add(source)
         self._give(scope, value, causes)
         return causes
@@ -334,9 +383,13 @@ class _Watch:
                 self.sources[number].gone = self.sources[number].gone or f"{event.name}, {where}"
 
     def _causes_of_result(
-        self, event: Event, where: str, value: Value, inputs: Sequence[Value],
+        self,
+        event: Event,
+        where: str,
+        value: Value,
+        inputs: Sequence[Value],
         taken: Sequence[Causes],
-    ) -> tuple[Causes, Causes]:  # fmt: skip
+    ) -> tuple[Causes, Causes]:
         """Return the sources of a result that is not finite, and those that it has from inputs.
 
         Args:
@@ -350,8 +403,9 @@ class _Watch:
             carried = _union(taken[i] for i in nans) if nans and only_nan else _union(taken)
             return carried, carried
         origin: OriginKind = "written" if _writes(event) else "computed"
-        own = self._add(Source(origin, where, event.name, value.dtype, value.shape, value.range,
-                               tuple(inputs)))  # fmt: skip
+        own = self._add(
+            Source(origin, where, event.name, value.dtype, value.shape, value.range, tuple(inputs))
+        )
         # NaN carries on a fault that was infinity before.
         faults = frozenset(n for n in _union(taken) if self.sources[n].is_fault)
         return own | faults, faults
@@ -441,9 +495,12 @@ def check_nan(
     outputs = watch.end(trace.events[0] if trace.events else None)
     notes = list(trace_notes(loaded))
     if trace.dropped_events or trace.dropped_values:
-        notes.append(f"{trace.dropped_events:,} events and {trace.dropped_values:,} values did not "
-                     "fit: give a larger max_bytes")  # fmt: skip
-    report = NonFiniteReport(loaded.metadata.name(), tuple(watch.sources), outputs, watch.watched,
-                             tuple(notes))  # fmt: skip
+        notes.append(
+            f"{trace.dropped_events:,} events and {trace.dropped_values:,} values did not "
+            "fit: give a larger max_bytes"
+        )
+    report = NonFiniteReport(
+        loaded.metadata.name(), tuple(watch.sources), outputs, watch.watched, tuple(notes)
+    )
     report.set_origins(program=source.origin)
     return report

@@ -73,8 +73,16 @@ def _both(a: str, b: str) -> str:
 
 def _row(a: Computed, b: Computed, error: ErrorSize) -> NodeError:
     verdict: NodeVerdict = "first" if error.mismatched else "ok"
-    return NodeError(0, _both(a.where, b.where), _both(a.name, b.name), a.data.shape,
-                     _both(a.data.dtype.name, b.data.dtype.name), error, None, verdict)  # fmt: skip
+    return NodeError(
+        0,
+        _both(a.where, b.where),
+        _both(a.name, b.name),
+        a.data.shape,
+        _both(a.data.dtype.name, b.data.dtype.name),
+        error,
+        None,
+        verdict,
+    )
 
 
 def _problem(where: str, text: str) -> NodeError:
@@ -87,8 +95,10 @@ def _outputs(a: Recorded, b: Recorded, limits: NodeLimits) -> Iterator[NodeError
     """Yield a row for each output, tensor or number; another number of outputs, dtype, shape or
     kind is a difference."""
     if len(a.outputs) != len(b.outputs):
-        yield _problem("outputs", f"{b.title} has {_text.plural(len(b.outputs), 'output')}, "
-                                  f"{a.title} {len(a.outputs):,}")  # fmt: skip
+        yield _problem(
+            "outputs",
+            f"{b.title} has {_text.plural(len(b.outputs), 'output')}, {a.title} {len(a.outputs):,}",
+        )
     coarse, quantized = max(a.coarsest, b.coarsest), a.is_quantized + b.is_quantized
     noise = _end_noise(a)
     for i, (expected, actual) in enumerate(zip(a.outputs, b.outputs)):
@@ -99,14 +109,18 @@ def _outputs(a: Recorded, b: Recorded, limits: NodeLimits) -> Iterator[NodeError
             continue
         mine, theirs = as_array(actual), as_array(expected)
         if (mine.shape, mine.dtype) != (theirs.shape, theirs.dtype):
-            yield _problem(where, f"{mine.dtype.name} {_text.shape(mine.shape)}, in {a.title} "
-                                  f"{theirs.dtype.name} {_text.shape(theirs.shape)}")  # fmt: skip
+            yield _problem(
+                where,
+                f"{mine.dtype.name} {_text.shape(mine.shape)}, in {a.title} "
+                f"{theirs.dtype.name} {_text.shape(theirs.shape)}",
+            )
             continue
         found = noise.get(where)
         fits = found is not None and found.shape == theirs.shape
         error = _error(limits, mine, theirs, quantized, found if fits else None)
-        ours, others = (Computed(where, "result", side, coarse, bool(quantized))
-                        for side in (mine, theirs))  # fmt: skip
+        ours, others = (
+            Computed(where, "result", side, coarse, bool(quantized)) for side in (mine, theirs)
+        )
         yield _row(others, ours, error)
 
 
@@ -156,13 +170,18 @@ def _compare(
     same = a.keys == b.keys
     pairs = [(i, i) for i in range(len(a.values))] if same else match(a.values, b.values)
     rows = [
-        _row(a.values[i], b.values[j],
-             _error_of_value(limits, b.values[j], a.values[i], a.noise[i] if a.noise else None))
+        _row(
+            a.values[i],
+            b.values[j],
+            _error_of_value(limits, b.values[j], a.values[i], a.noise[i] if a.noise else None),
+        )
         for i, j in pairs
-    ]  # fmt: skip
+    ]
     ends = list(_outputs(a, b, limits))
-    notes = [f"compared {_text.plural(len(rows), 'value')}: of {len(a.values):,} in the baseline "
-             f"and {len(b.values):,} in the candidate"]  # fmt: skip
+    notes = [
+        f"compared {_text.plural(len(rows), 'value')}: of {len(a.values):,} in the baseline "
+        f"and {len(b.values):,} in the candidate"
+    ]
     if not same:
         rows, pairs = _without_mispaired(rows, pairs, ends, notes, a, b)
     fewer, unlocated = min(len(a.values), len(b.values)), ""
@@ -181,9 +200,13 @@ def _compare(
 
 
 def _without_mispaired(
-    rows: list[NodeError], pairs: list[tuple[int, int]], ends: Sequence[NodeError],
-    notes: list[str], a: Recorded, b: Recorded,
-) -> tuple[list[NodeError], list[tuple[int, int]]]:  # fmt: skip
+    rows: list[NodeError],
+    pairs: list[tuple[int, int]],
+    ends: Sequence[NodeError],
+    notes: list[str],
+    a: Recorded,
+    b: Recorded,
+) -> tuple[list[NodeError], list[tuple[int, int]]]:
     """Return rows and pairs without those that differ while every result after them agrees: such
     values do not correspond."""
     well = bool(ends) and all(row.ok for row in ends)
@@ -194,8 +217,10 @@ def _without_mispaired(
         if row.ok or not (well or (k < last and a.values[i].kind != b.values[j].kind))
     ]
     if len(kept) < len(rows):
-        notes.append(f"{_text.plural(len(rows) - len(kept), 'pair')} left out: they differ, "
-                     "but results after them agree")  # fmt: skip
+        notes.append(
+            f"{_text.plural(len(rows) - len(kept), 'pair')} left out: they differ, "
+            "but results after them agree"
+        )
     return [rows[k] for k in kept], [pairs[k] for k in kept]
 
 
@@ -207,8 +232,10 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
     before = max((row.accumulated.relative for row in rows[:bad]), default=0.0)
     after = rows[bad].accumulated.relative
     if bad and after < GRADUAL * before:
-        return (f"errors before it are up to {before:.1e}, there {after:.1e}: they have grown on "
-                "the way, look at the plot for where")  # fmt: skip
+        return (
+            f"errors before it are up to {before:.1e}, there {after:.1e}: they have grown on "
+            "the way, look at the plot for where"
+        )
     between = f", or what lies between it and {rows[bad - 1].where}" if bad else ""
     most = f"at most {before:.1e}" if before else "0"
     return f"errors before it are {most}, there {after:.1e}: it is that node{between}"
@@ -282,9 +309,14 @@ def compare_programs(
 
         def run(values: Sequence[object], number: int = 0) -> Recorded:
             return recorded(
-                sources[number], method, values, kernels=kernels,
-                delegate_at_load=delegate_at_load, title=names[number], max_bytes=max_bytes,
-            )  # fmt: skip
+                sources[number],
+                method,
+                values,
+                kernels=kernels,
+                delegate_at_load=delegate_at_load,
+                title=names[number],
+                max_bytes=max_bytes,
+            )
 
         first = run(inputs)
         say(f"running {names[1]}")
@@ -319,15 +351,28 @@ def compare_kernels(
     method = name_in(source, method)
 
     def run(values: Sequence[object]) -> Recorded:
-        return recorded(source, method, values, kernels="reference", title="reference kernels",
-                        max_bytes=max_bytes)  # fmt: skip
+        return recorded(
+            source,
+            method,
+            values,
+            kernels="reference",
+            title="reference kernels",
+            max_bytes=max_bytes,
+        )
 
     plain = run(inputs)
     if not limits.given and not plain.is_quantized:
         plain.noise = noise_of(plain, run, inputs)
     title = "operators delegated at load" if delegate_at_load else "default kernels"
-    fast = recorded(source, method, inputs, kernels="default", title=title,
-                    delegate_at_load=delegate_at_load, max_bytes=max_bytes)  # fmt: skip
+    fast = recorded(
+        source,
+        method,
+        inputs,
+        kernels="default",
+        title=title,
+        delegate_at_load=delegate_at_load,
+        max_bytes=max_bytes,
+    )
     report = _report(plain, fast, limits)
     report.set_origins(program=source.origin)
     return report

@@ -131,8 +131,10 @@ class QuantizationReport(ErrorReport):
         if math.isnan(self.whole_db):
             end = "" if self.arrives is None else f"; at the end {_percent(self.arrives.relative)}"
             return f"adds most: {row}: {_percent(added(row))} of its result{end}"
-        return (f"costs most: {row}: {_percent(added(row))} of its result; SQNR of the outputs "
-                f"{_decibel(self.whole_db)} dB. {self.advice()}")  # fmt: skip
+        return (
+            f"costs most: {row}: {_percent(added(row))} of its result; SQNR of the outputs "
+            f"{_decibel(self.whole_db)} dB. {self.advice()}"
+        )
 
     def advice(self) -> str:
         """Return which layer to keep in float, and what that gains."""
@@ -155,9 +157,15 @@ class QuantizationReport(ErrorReport):
         at = range(len(rows))
         most = 1.1 * max(top, *(s for r in rows if (s := r.accumulated.relative) < math.inf), 0.0)
         axes.barh(at, [100 * min(added(row), most) for row in rows], label="local")
-        axes.plot([100 * min(row.accumulated.relative, most) for row in rows], at, "|",
-                  color="tab:orange", markersize=9, markeredgewidth=2,
-                  label="accumulated")  # fmt: skip
+        axes.plot(
+            [100 * min(row.accumulated.relative, most) for row in rows],
+            at,
+            "|",
+            color="tab:orange",
+            markersize=9,
+            markeredgewidth=2,
+            label="accumulated",
+        )
         axes.set_yticks(at, [row.module or f"{row.name}, {row.where}" for row in rows])
         axes.margins(y=0.02)
         axes.invert_yaxis()
@@ -176,16 +184,20 @@ class QuantizationReport(ErrorReport):
         rows: Any = found["rows"]
         for row in rows:
             del row["verdict"]
-        return {"title": self.title, "summary": self.summary(), "notes": list(self.notes),
-                "advice": self.advice(), "whole_db": self.whole_db,
-                "arrives": None if self.arrives is None else asdict(self.arrives),
-                "rows": rows}  # fmt: skip
+        return {
+            "title": self.title,
+            "summary": self.summary(),
+            "notes": list(self.notes),
+            "advice": self.advice(),
+            "whole_db": self.whole_db,
+            "arrives": None if self.arrives is None else asdict(self.arrives),
+            "rows": rows,
+        }
 
 
 def _missing(graph: Reference, known: set[Node]) -> list[str]:
     """Return a sentence about layers of the model without a match in the program."""
-    lost = [node for node in graph.nodes
-            if names.kind_of(node) in ALIGNED and node not in known]  # fmt: skip
+    lost = [node for node in graph.nodes if names.kind_of(node) in ALIGNED and node not in known]
     if not lost:
         return []
     said = [f"{names.operator_of(node)} of '{module_of(node) or 'the model'}'" for node in lost]
@@ -263,15 +275,22 @@ def quantization_error(
     """
     with Progress("quantization_error", progress) as say:
         say("exporting the model, running the program")
-        return _measured(program, model, inputs, method, kernels, delegate_at_load,
-                         max_bytes, title, say)  # fmt: skip
+        return _measured(
+            program, model, inputs, method, kernels, delegate_at_load, max_bytes, title, say
+        )
 
 
 def _measured(
-    program: ProgramSource, model: object, inputs: Sequence[object], method: str,
-    kernels: Literal["default", "reference"], delegate_at_load: DelegateAtLoad, max_bytes: int,
-    title: str | None, say: Progress,
-) -> QuantizationReport:  # fmt: skip
+    program: ProgramSource,
+    model: object,
+    inputs: Sequence[object],
+    method: str,
+    kernels: Literal["default", "reference"],
+    delegate_at_load: DelegateAtLoad,
+    max_bytes: int,
+    title: str | None,
+    say: Progress,
+) -> QuantizationReport:
     run = run_with_graph(program, model, inputs, method, kernels, delegate_at_load, max_bytes)
     if run.failure is not None:
         raise run.failure
@@ -293,13 +312,15 @@ def _measured(
     head = f"{title or run.title}, method '{run.method}': quantization error"
     head += ", compared with the float model"
     known = {node for match in matches.found for node in match.nodes}
-    notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known),
-             *run.notes())  # fmt: skip
+    notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known), *run.notes())
     quantization = quantization_of(run.view.program, [run.method])
     report = QuantizationReport(
-        head, tuple(rows), notes, arrives=found[-1].accumulated if found else None,
+        head,
+        tuple(rows),
+        notes,
+        arrives=found[-1].accumulated if found else None,
         whole_db=costs.whole,
         has_scales=quantization is not None and quantization.scheme == "static",
-    )  # fmt: skip
+    )
     report.set_origins(program=run.origin)
     return report

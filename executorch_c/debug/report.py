@@ -155,8 +155,10 @@ def _size(row: NodeError) -> str:
     error = row.accumulated if row.local is None or row.verdict != "source" else row.local
     text = f"relative error {error.relative:.2g}"
     if error.mismatched:
-        text = (f"{error.mismatched:,} of {_text.plural(error.elements, 'element')} out of "
-                f"tolerance, {text}")  # fmt: skip
+        text = (
+            f"{error.mismatched:,} of {_text.plural(error.elements, 'element')} out of "
+            f"tolerance, {text}"
+        )
     if not math.isnan(error.max_abs):
         text += f", largest {error.max_abs:.4g}"
     for name, (ours, theirs) in (("NaN", error.nan), ("infinite", error.inf)):
@@ -259,19 +261,25 @@ class ErrorReport(Report):
                 return f"inconclusive: {self.reason or 'nothing could be compared'}"
             return f"{count} compared, every one is within tolerance"
         if self.unlocated:
-            return (f"cannot locate: {self.unlocated}; {first}: {_mean(first)}; run explain on the "
-                    "candidate with its PyTorch model, which needs no pairs")  # fmt: skip
+            return (
+                f"cannot locate: {self.unlocated}; {first}: {_mean(first)}; run explain on the "
+                "candidate with its PyTorch model, which needs no pairs"
+            )
         if first.where == EXPORT:
             return f"the export changed it: {first}: {_size(first)}"
         if first.verdict == "source":
             return f"first divergence: {first}: {_mean(first)}{self._more(first)}"
         if first.problem or (first.name == "result" and first.expected_shape is not None):
-            return (f"the outputs differ, though every node that was matched is right on its own "
-                    f"inputs: {first.where}: {_mean(first)}")  # fmt: skip
+            return (
+                f"the outputs differ, though every node that was matched is right on its own "
+                f"inputs: {first.where}: {_mean(first)}"
+            )
         if first.verdict == "unexplained":
-            return ("the outputs differ by more than rounding explains, though every node that was "
-                    f"matched is right on its own inputs; first divergence: {first}: "
-                    f"{_mean(first)}")  # fmt: skip
+            return (
+                "the outputs differ by more than rounding explains, though every node that was "
+                f"matched is right on its own inputs; first divergence: {first}: "
+                f"{_mean(first)}"
+            )
         return f"first divergence: {first}: {_mean(first)}"
 
     def _more(self, first: NodeError) -> str:
@@ -297,8 +305,12 @@ class ErrorReport(Report):
         if any(row.gain is not None for row in self.rows):
             more.append(Column("gain", lambda row: _times(row.gain), False))
         name = "accumulated" if self._local() else "error"
-        return (*PLACE, Column("verdict", _verdict),
-                Column(name, lambda row: _figure(row.accumulated), False), *more)  # fmt: skip
+        return (
+            *PLACE,
+            Column("verdict", _verdict),
+            Column(name, lambda row: _figure(row.accumulated), False),
+            *more,
+        )
 
     def _local(self) -> bool:
         return any(row.local is not None for row in self.rows)
@@ -339,8 +351,9 @@ class ErrorReport(Report):
             rows = self.worst(len(self.rows) if top is None else top)
         lines = []
         if rows:
-            lines.append(_text.table(self.cells(rows), self.head(), width=_text.width(),
-                                     optional=OPTIONAL))  # fmt: skip
+            lines.append(
+                _text.table(self.cells(rows), self.head(), width=_text.width(), optional=OPTIONAL)
+            )
         if len(rows) < len(self.rows):
             lines.append(f"  ({len(rows)} of {len(self.rows):,} {self.SOME})")
         return "\n".join(lines)
@@ -374,14 +387,20 @@ class ErrorReport(Report):
         """
         figure = _figures.figure(figsize=(9, 3.5), layout="constrained")
         axes = figure.add_subplot()
-        finite = [error.relative for row in self.rows for error in (row.accumulated, row.local)
-                  if error is not None and 0 < error.relative < math.inf]  # fmt: skip
+        finite = [
+            error.relative
+            for row in self.rows
+            for error in (row.accumulated, row.local)
+            if error is not None and 0 < error.relative < math.inf
+        ]
         low, high = min(finite, default=1e-8) / 3, max(finite, default=1.0) * 3
         at = [row.index for row in self.rows]
 
         def line(errors: Sequence[ErrorSize | None], style: str, label: str) -> None:
-            sizes = [math.nan if error is None else min(max(error.relative, low), high)
-                     for error in errors]  # fmt: skip
+            sizes = [
+                math.nan if error is None else min(max(error.relative, low), high)
+                for error in errors
+            ]
             axes.plot(at, sizes, style, label=label, markersize=4, linewidth=1)
 
         line([row.accumulated for row in self.rows], "o-", "accumulated")
@@ -390,8 +409,13 @@ class ErrorReport(Report):
         if self.first is not None:
             label = self.first.module or self.first.where
             axes.axvline(self.first.index, color="tab:red", linestyle="--", label=label)
-        axes.set(yscale="log", ylim=(low / 2, high * 2), xlabel="node",
-                 ylabel="|actual - expected| / |expected|", title=self.title)  # fmt: skip
+        axes.set(
+            yscale="log",
+            ylim=(low / 2, high * 2),
+            xlabel="node",
+            ylabel="|actual - expected| / |expected|",
+            title=self.title,
+        )
         axes.grid(True, axis="y", alpha=0.3)
         axes.legend(loc="upper left")
         return figure
@@ -421,14 +445,25 @@ class ErrorReport(Report):
         """Return a row for each node: where, operator, layer, verdict, errors (relative ones
         and the largest)."""
         return [
-            {"index": row.index, "where": row.where, "name": row.name, "module": row.module,
-             "source": row.source, "shape": row.shape, "dtype": row.dtype, "verdict": row.verdict,
-             "accumulated": row.accumulated.relative,
-             "local": None if row.local is None else row.local.relative,
-             "limit": row.judged.limit, "not_judged": row.judged.not_judged, "gain": row.gain,
-             "mismatched": row.accumulated.mismatched, "max_abs": row.accumulated.max_abs}
+            {
+                "index": row.index,
+                "where": row.where,
+                "name": row.name,
+                "module": row.module,
+                "source": row.source,
+                "shape": row.shape,
+                "dtype": row.dtype,
+                "verdict": row.verdict,
+                "accumulated": row.accumulated.relative,
+                "local": None if row.local is None else row.local.relative,
+                "limit": row.judged.limit,
+                "not_judged": row.judged.not_judged,
+                "gain": row.gain,
+                "mismatched": row.accumulated.mismatched,
+                "max_abs": row.accumulated.max_abs,
+            }
             for row in self.rows
-        ]  # fmt: skip
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures: {"title", "verdict", "ok", "summary", "notes", "first", "rows"}.
@@ -437,7 +472,12 @@ class ErrorReport(Report):
         row.
         """
         first = self.first
-        return {"title": self.title, "verdict": self.verdict, "ok": self.ok,
-                "summary": self.summary(), "notes": list(self.notes),
-                "first": None if first is None else first.index,
-                "rows": [asdict(row) for row in self.rows]}  # fmt: skip
+        return {
+            "title": self.title,
+            "verdict": self.verdict,
+            "ok": self.ok,
+            "summary": self.summary(),
+            "notes": list(self.notes),
+            "first": None if first is None else first.index,
+            "rows": [asdict(row) for row in self.rows],
+        }

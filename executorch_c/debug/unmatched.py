@@ -32,8 +32,11 @@ def parted(error: NodeError, parting: Parting) -> NodeError:
 
 def _range(low: float | None, high: float | None) -> str:
     """Return "at 0", "at 0 and 6" or "at 6 from above"."""
-    sides = [f"{side:.4g} from {name}" for side, name in ((low, "below"), (high, "above"))
-             if side is not None]  # fmt: skip
+    sides = [
+        f"{side:.4g} from {name}"
+        for side, name in ((low, "below"), (high, "above"))
+        if side is not None
+    ]
     return "at " + " and at ".join(sides)
 
 
@@ -53,8 +56,14 @@ def added(parting: Parting, fed: Any, eager: Any, limits: NodeLimits | None) -> 
         accumulated = limits.error(actual, first, [tolerance.rounding(actual, first)])
     is_wrong = bool(local.mismatched and accumulated.mismatched)
     return NodeError(
-        0, step.where, step.name, before.shape, actual.dtype.name, accumulated, local,
+        0,
+        step.where,
+        step.name,
+        before.shape,
+        actual.dtype.name,
+        accumulated,
+        local,
         "source" if is_wrong else "ok",
         instead=tuple(dict.fromkeys(step.name for step in parting.instead)),
         before=module_of(before_moves(parting.node)) or "",
-    )  # fmt: skip
+    )

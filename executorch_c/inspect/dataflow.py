@@ -87,35 +87,47 @@ def _unwritten(one: Suspect) -> str:
         at = f", {one.source}" if one.source else ""
         argument = f" as {one.argument}" if one.argument else ""
         what = f"%{one.value}, which {_named(one.reader)}{at} reads{argument}"
-    return (f"nothing writes {what}: the result depends on what the memory contains (zeros here). "
-            "The export lost the value, as it does with the carry of torch.scan, and with inputs "
-            "of XNNPACK that are only dequantised: write that part of the model in another "
-            "way")  # fmt: skip
+    return (
+        f"nothing writes {what}: the result depends on what the memory contains (zeros here). "
+        "The export lost the value, as it does with the carry of torch.scan, and with inputs "
+        "of XNNPACK that are only dequantised: write that part of the model in another "
+        "way"
+    )
 
 
 def _skipped(one: Suspect) -> str:
     assert one.writer is not None
-    return (f"{one._reads()}, which {_named(one.writer)} writes, unless a jump leads past it: "
-            "write that part of the model in another way")  # fmt: skip
+    return (
+        f"{one._reads()}, which {_named(one.writer)} writes, unless a jump leads past it: "
+        "write that part of the model in another way"
+    )
 
 
 def _moved(one: Suspect) -> str:
     assert one.writer is not None and one.move is not None
-    return (f"{one._reads()}, which instruction {one.move.number} moved from %{one.move.reads[0]} "
-            f"and whose memory {_named(one.writer)} writes before: a move of the official runtime "
-            "does not copy (executorch #21490), so that it computes other numbers; here a move "
-            "copies. Clone the result of each torch.cond in the model")  # fmt: skip
+    return (
+        f"{one._reads()}, which instruction {one.move.number} moved from %{one.move.reads[0]} "
+        f"and whose memory {_named(one.writer)} writes before: a move of the official runtime "
+        "does not copy (executorch #21490), so that it computes other numbers; here a move "
+        "copies. Clone the result of each torch.cond in the model"
+    )
 
 
 def _move_viewed(one: Suspect) -> str:
     assert one.move is not None
-    return (f"{one._reads()}, a view of what instruction {one.move.number} moves: the official "
-            "runtime does not copy (executorch #21490), so that nothing writes its memory; here a "
-            "move copies. Clone the result of each torch.cond in the model")  # fmt: skip
+    return (
+        f"{one._reads()}, a view of what instruction {one.move.number} moves: the official "
+        "runtime does not copy (executorch #21490), so that nothing writes its memory; here a "
+        "move copies. Clone the result of each torch.cond in the model"
+    )
 
 
-_TEXTS = {"unwritten": _unwritten, "skipped": _skipped, "moved": _moved,
-          "move viewed": _move_viewed}  # fmt: skip
+_TEXTS = {
+    "unwritten": _unwritten,
+    "skipped": _skipped,
+    "moved": _moved,
+    "move viewed": _move_viewed,
+}
 
 
 def suspects(view: View) -> Iterator[Suspect]:
@@ -134,8 +146,12 @@ class Flow:
 
     def __init__(self, view: View) -> None:
         self.view, self.steps, self.end = view, view.steps, len(view.steps)
-        self.outputs = [(number, item) for number, index in enumerate(view.structure["outputs"])
-                        for item in view.items(index) if view.is_tensor(item)]  # fmt: skip
+        self.outputs = [
+            (number, item)
+            for number, index in enumerate(view.structure["outputs"])
+            for item in view.items(index)
+            if view.is_tensor(item)
+        ]
         lengths = [len(rows) for rows in view.structure["chains"]]
         self._starts = [sum(lengths[:chain]) for chain in range(len(lengths) + 1)]
         self.has_jumps = any(step.row["kind"] == "jump" for step in self.steps)
@@ -180,9 +196,14 @@ class Flow:
 
     def argument(self, step: Instruction, index: int) -> str | None:
         """Return the name of the argument by which an instruction reads a value."""
-        return next((name for argument, name, role in step.row["args"]
-                     if role in ("in", "inout") and index in self.view.items(argument)),
-                    None)  # fmt: skip
+        return next(
+            (
+                name
+                for argument, name, role in step.row["args"]
+                if role in ("in", "inout") and index in self.view.items(argument)
+            ),
+            None,
+        )
 
 
 def _lost(view: View, step: Instruction) -> set[int]:
@@ -192,9 +213,12 @@ def _lost(view: View, step: Instruction) -> set[int]:
     if not isinstance(inside, dict):
         return set()
     known = {value["argument"] for value in inside["values"]} - {None}
-    return {item for position, (index, _, role) in enumerate(step.row["args"])
-            if known and role == "out" and position not in known
-            for item in view.items(index)}  # fmt: skip
+    return {
+        item
+        for position, (index, _, role) in enumerate(step.row["args"])
+        if known and role == "out" and position not in known
+        for item in view.items(index)
+    }
 
 
 def _overlap(a: tuple[int, int, int] | None, b: tuple[int, int, int] | None) -> bool:
@@ -214,8 +238,12 @@ class _Assignment:
     def __init__(self, flow: Flow) -> None:
         self.flow, self.view = flow, flow.view
         self.tensors = [i for i in range(len(self.view.values)) if self.view.is_tensor(i)]
-        self.inputs = [item for index in self.view.structure["inputs"]
-                       for item in self.view.items(index) if self.view.is_tensor(item)]  # fmt: skip
+        self.inputs = [
+            item
+            for index in self.view.structure["inputs"]
+            for item in self.view.items(index)
+            if self.view.is_tensor(item)
+        ]
         self.views = self._views()
         self.entry = 0
         for index in self.tensors:
@@ -294,8 +322,12 @@ class _Assignment:
         """Yield reads of values that are not defined on each path."""
         always, ever = self.before(True), self.before(False)
         seen = set[int]()
-        reads = [(step.at, index) for step in self.flow.steps for index in step.reads
-                 if step.row["kind"] != "free"]  # fmt: skip
+        reads = [
+            (step.at, index)
+            for step in self.flow.steps
+            for index in step.reads
+            if step.row["kind"] != "free"
+        ]
         reads += [(self.flow.end, index) for _, index in self.flow.outputs]
         for at, index in reads:
             if index in seen or not self.view.is_tensor(index) or always[at] >> index & 1:
@@ -320,8 +352,15 @@ class _Assignment:
         else:
             output, reader = None, self.flow.steps[at]
             argument = self.flow.argument(reader, index)
-        return Suspect("skipped" if writers else "unwritten", self.view.method, index, reader,
-                       output, argument, before[0] if before else None)  # fmt: skip
+        return Suspect(
+            "skipped" if writers else "unwritten",
+            self.view.method,
+            index,
+            reader,
+            output,
+            argument,
+            before[0] if before else None,
+        )
 
 
 # ---- moves -------------------------------------------------------------------------------------
@@ -362,9 +401,15 @@ def _overwritten(flow: Flow, move: Instruction) -> Suspect | None:
         if reader is None and not (last and flow.end in later):
             continue
         return Suspect(
-            "moved", flow.view.method, target, reader, None if reader else last[0],
-            flow.argument(reader, target) if reader else None, writer, move,
-        )  # fmt: skip
+            "moved",
+            flow.view.method,
+            target,
+            reader,
+            None if reader else last[0],
+            flow.argument(reader, target) if reader else None,
+            writer,
+            move,
+        )
     return None
 
 
@@ -381,8 +426,16 @@ def _viewed(flow: Flow, move: Instruction) -> Suspect | None:
             continue
         reader = next((step for step in readers if step.at in lives), None)
         if reader is not None and not _is_filled(flow, own, move, reader):
-            return Suspect("move viewed", flow.view.method, index, reader, None,
-                           flow.argument(reader, index), None, move)  # fmt: skip
+            return Suspect(
+                "move viewed",
+                flow.view.method,
+                index,
+                reader,
+                None,
+                flow.argument(reader, index),
+                None,
+                move,
+            )
     return None
 
 
@@ -391,7 +444,8 @@ def _is_filled(
 ) -> bool:
     """Return True if an instruction that computes writes the memory between a move and a reader."""
     return any(
-        step.row["kind"] != "move" and move.at < step.at < reader.at
+        step.row["kind"] != "move"
+        and move.at < step.at < reader.at
         and any(_overlap(flow.place(i), place) for i in step.writes)
         for step in flow.steps
-    )  # fmt: skip
+    )

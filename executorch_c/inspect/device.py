@@ -68,9 +68,16 @@ class Remark:
 
     def row(self) -> RemarkRow:
         """Return the remark for JSON."""
-        return {"kind": self.kind, "operator": self.operator, "value": self.value,
-                "instruction": self.instruction, "source": self.source, "calls": self.calls,
-                "certain": self.is_certain, "text": self.text}  # fmt: skip
+        return {
+            "kind": self.kind,
+            "operator": self.operator,
+            "value": self.value,
+            "instruction": self.instruction,
+            "source": self.source,
+            "calls": self.calls,
+            "certain": self.is_certain,
+            "text": self.text,
+        }
 
 
 def remarks(program: Program, method: str) -> list[Remark]:
@@ -82,8 +89,10 @@ def remarks(program: Program, method: str) -> list[Remark]:
 
 def of_view(view: View) -> list[Remark]:
     """Return the remarks on the method of a view."""
-    reads = [Remark(one.kind, str(one), None, one.value, one.instruction, one.source)
-             for one in dataflow.suspects(view)]  # fmt: skip
+    reads = [
+        Remark(one.kind, str(one), None, one.value, one.instruction, one.source)
+        for one in dataflow.suspects(view)
+    ]
     return [*reads, *sorted(_of_operators(view), key=lambda one: not one.is_certain)]
 
 
@@ -91,8 +100,10 @@ def notes(found: list[Remark]) -> Iterator[str]:
     """Yield the sentences of the first remarks, and the number of the others."""
     yield from (one.text for one in found[:MAX_NOTES])
     if len(found) > MAX_NOTES:
-        yield (f"{len(found) - MAX_NOTES} more differences of the official runtime: "
-               "`executorch-c info` lists them")  # fmt: skip
+        yield (
+            f"{len(found) - MAX_NOTES} more differences of the official runtime: "
+            "`executorch-c info` lists them"
+        )
 
 
 def _of_operators(view: View) -> Iterator[Remark]:
@@ -103,8 +114,16 @@ def _of_operators(view: View) -> Iterator[Remark]:
     for (operator, does, _), calls in groups.items():
         (step, row), *_ = calls
         text = _sentence(view, step, row, len(calls))
-        yield Remark(does, text, operator, None, step.number, structure.source(step), len(calls),
-                     row.is_certain)  # fmt: skip
+        yield Remark(
+            does,
+            text,
+            operator,
+            None,
+            step.number,
+            structure.source(step),
+            len(calls),
+            row.is_certain,
+        )
 
 
 def _sentence(view: View, step: Instruction, row: Behaviour, calls: int) -> str:
@@ -112,8 +131,10 @@ def _sentence(view: View, step: Instruction, row: Behaviour, calls: int) -> str:
     at = f"instruction {step.number}" + (f", {place}" if place else "")
     more = f", and {_text.plural(calls - 1, 'other call')}" if calls > 1 else ""
     verb = VERBS[row.does]
-    return (f"{row.operator} ({at}{more}): the official runtime {VERSION} {verb}"
-            f"{_condition(view, step, row)}: {ADVICE[row.does]}")  # fmt: skip
+    return (
+        f"{row.operator} ({at}{more}): the official runtime {VERSION} {verb}"
+        f"{_condition(view, step, row)}: {ADVICE[row.does]}"
+    )
 
 
 def _condition(view: View, step: Instruction, row: Behaviour) -> str:

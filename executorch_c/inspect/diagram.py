@@ -112,8 +112,10 @@ class Graph(Report):
         for name in inner:
             path = (*groups, name)
             yield f"{indent}subgraph {_quoted('cluster_' + '/'.join(path))} {{"
-            yield (f'{indent}  label={_quoted(name)}; labeljust=l; style="rounded,filled"; '
-                   f'color="#c98a00"; fillcolor="#fff6e0";')  # fmt: skip
+            yield (
+                f'{indent}  label={_quoted(name)}; labeljust=l; style="rounded,filled"; '
+                f'color="#c98a00"; fillcolor="#fff6e0";'
+            )
             yield from self._clusters(path, indent + "  ")
             yield f"{indent}}}"
 
@@ -151,18 +153,27 @@ class Graph(Report):
 
     def summary(self) -> str:
         """Return the number of nodes and edges."""
-        return (f"method '{self.method}': {_text.plural(len(self.nodes), 'node')}, "
-                f"{_text.plural(len(self.edges), 'edge')}")  # fmt: skip
+        return (
+            f"method '{self.method}': {_text.plural(len(self.nodes), 'node')}, "
+            f"{_text.plural(len(self.edges), 'edge')}"
+        )
 
     def heading(self) -> str:
         """Return the heading of its page."""
         return f"Graph of '{self.method}'"
 
     def _rows(self) -> list[list[str]]:
-        return [[node.id, node.label, node.family, " / ".join(node.groups),
-                 ", ".join(node.outputs),
-                 ", ".join(dict.fromkeys(source[0] for source, _ in node.inputs))]
-                for node in self.nodes.values()]  # fmt: skip
+        return [
+            [
+                node.id,
+                node.label,
+                node.family,
+                " / ".join(node.groups),
+                ", ".join(node.outputs),
+                ", ".join(dict.fromkeys(source[0] for source, _ in node.inputs)),
+            ]
+            for node in self.nodes.values()
+        ]
 
     def table(self) -> str:
         """Return a row for each node as text."""
@@ -174,8 +185,12 @@ class Graph(Report):
 
     def as_dict(self) -> dict[str, Any]:
         """Return {"method", "summary", "nodes", "edges"}."""
-        return {"method": self.method, "summary": self.summary(), "nodes": self.rows_as_dicts(),
-                "edges": self.edges}  # fmt: skip
+        return {
+            "method": self.method,
+            "summary": self.summary(),
+            "nodes": self.rows_as_dicts(),
+            "edges": self.edges,
+        }
 
     def sections(self) -> Iterator[object]:
         """Yield the parts of its page after the finding: the picture (with Graphviz), all nodes."""
@@ -202,8 +217,9 @@ class Graph(Report):
                 self.render(format)  # the error lists the formats
             if Path(path).suffix.lower() not in (".html", ".csv", ".txt"):
                 endings = ", ".join([*ENDINGS, ".html", ".csv", ".txt"])
-                raise ValueError(f"{os.fspath(path)!r}: expected a name that ends with {endings}, "
-                                 "or a format")  # fmt: skip
+                raise ValueError(
+                    f"{os.fspath(path)!r}: expected a name that ends with {endings}, or a format"
+                )
             super().save(path)
             return
         Path(path).write_text(self.render(found), encoding="utf-8")
@@ -216,9 +232,11 @@ class Graph(Report):
         return makers[format]()
 
     def __repr__(self) -> str:
-        return (f"<executorch_c.devtools.Graph of '{self.method}': "
-                f"{_text.plural(len(self.nodes), 'node')}, "
-                f"{_text.plural(len(self.edges), 'edge')}>")  # fmt: skip
+        return (
+            f"<executorch_c.devtools.Graph of '{self.method}': "
+            f"{_text.plural(len(self.nodes), 'node')}, "
+            f"{_text.plural(len(self.edges), 'edge')}>"
+        )
 
     def _svg_element(self) -> str:
         svg = self.svg()
@@ -245,8 +263,10 @@ def _dot_attributes(node: Node) -> str:
     lines = [node.label, *node.outputs[:2], *(["..."] if len(node.outputs) > 2 else [])]
     tooltip = "\n".join(f"{name}: {value}" for name, value in node.attributes.items())
     colour = "#ffffff" if node.family == "output" else families.tint(node.family)
-    return (f"label={_quoted(chr(10).join(lines))}, fillcolor={_quoted(colour)}, "
-            f"tooltip={_quoted(tooltip or node.label)}")  # fmt: skip
+    return (
+        f"label={_quoted(chr(10).join(lines))}, fillcolor={_quoted(colour)}, "
+        f"tooltip={_quoted(tooltip or node.label)}"
+    )
 
 
 def _model_explorer_node(node: Node) -> dict[str, object]:
@@ -255,17 +275,27 @@ def _model_explorer_node(node: Node) -> dict[str, object]:
 
     edges, inputs = [], []
     for (source, name), at in node.inputs.items():
-        edges.append({"sourceNodeId": source[0], "sourceNodeOutputId": str(source[1]),
-                      "targetNodeInputId": str(at)})  # fmt: skip
+        edges.append(
+            {
+                "sourceNodeId": source[0],
+                "sourceNodeOutputId": str(source[1]),
+                "targetNodeInputId": str(at),
+            }
+        )
         inputs.append({"id": str(at), "attrs": pairs({"__tensor_tag": name})})
-    outputs = [{"id": str(i), "attrs": pairs({"tensor": text})}
-               for i, text in enumerate(node.outputs)]  # fmt: skip
+    outputs = [
+        {"id": str(i), "attrs": pairs({"tensor": text})} for i, text in enumerate(node.outputs)
+    ]
     return {
-        "id": node.id, "label": node.label, "namespace": "/".join(node.groups),
+        "id": node.id,
+        "label": node.label,
+        "namespace": "/".join(node.groups),
         "attrs": pairs({"family": node.family, **node.attributes}),
-        "incomingEdges": edges, "inputsMetadata": inputs, "outputsMetadata": outputs,
+        "incomingEdges": edges,
+        "inputsMetadata": inputs,
+        "outputsMetadata": outputs,
         "style": {"backgroundColor": families.tint(node.family)},
-    }  # fmt: skip
+    }
 
 
 def graph(program: ProgramSource, method: str = "forward") -> Graph:

@@ -62,8 +62,11 @@ class Builder:
         return [self.find(end, index) for index in self.view.structure["outputs"]]
 
     def _has_loops(self) -> bool:
-        return any((step.row["destination"] or step.number + 1) <= step.number
-                   for step in self.view.steps if step.row["kind"] == "jump")  # fmt: skip
+        return any(
+            (step.row["destination"] or step.number + 1) <= step.number
+            for step in self.view.steps
+            if step.row["kind"] == "jump"
+        )
 
     def _pass(self, state: State) -> State:
         chain, alive = 0, True
@@ -168,8 +171,14 @@ class Builder:
         self._wire(step, state, inside, prefix, group)
         return True
 
-    def _wire(self, step: Instruction, state: State, inside: DelegateInside, prefix: str,
-              group: tuple[str, ...]) -> None:  # fmt: skip
+    def _wire(
+        self,
+        step: Instruction,
+        state: State,
+        inside: DelegateInside,
+        prefix: str,
+        group: tuple[str, ...],
+    ) -> None:
         values = {value["id"]: value for value in inside["values"]}
         outer = [index for index, _, _ in step.row["args"]]
         known: dict[int, Sources] = {}
@@ -200,10 +209,16 @@ class Builder:
 
 
 _INNER = {
-    "Conv2d": "conv", "DepthwiseConv2d": "conv", "ConvTranspose2d": "conv",
-    "FullyConnected": "linalg", "BatchMatrixMultiply": "linalg", "Convert": "quantized",
-    "StaticTranspose": "view", "StaticReshape": "view", "Copy": "copy",
-}  # fmt: skip
+    "Conv2d": "conv",
+    "DepthwiseConv2d": "conv",
+    "ConvTranspose2d": "conv",
+    "FullyConnected": "linalg",
+    "BatchMatrixMultiply": "linalg",
+    "Convert": "quantized",
+    "StaticTranspose": "view",
+    "StaticReshape": "view",
+    "Copy": "copy",
+}
 """Families of some nodes of XnnpackBackend; the others have the colour of delegates."""
 
 

@@ -80,8 +80,17 @@ PRIMS = re.compile(r"executorch_prim::|aten::(sym_\w+|_local_scalar_dense)\b")
 """Operators that have no name and no results in ETDumps of the official runtime."""
 
 READABLE = {
-    "uint8", "int8", "int16", "int32", "int64", "uint16", "float16", "float32", "float64", "bool",
-}  # fmt: skip
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint16",
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+}
 """Dtypes that the Inspector supports."""
 
 NAMED_NODES = {"XnnpackBackend"}
@@ -117,8 +126,14 @@ class _Record:
     """Index of the run."""
 
     def signature(self) -> tuple[object, ...]:
-        return (self.names, self.chain, self.instruction, self.handle, self.identifier,
-                len(self.entries))  # fmt: skip
+        return (
+            self.names,
+            self.chain,
+            self.instruction,
+            self.handle,
+            self.identifier,
+            len(self.entries),
+        )
 
 
 @dataclass
@@ -169,8 +184,14 @@ def _instruction(event: Event) -> _Record:
     if event.kind == "kernel" and not is_prim:
         names = ("native_call_" + event.name.rpartition("::")[2], *names)
     shown = event.kind in ("kernel", "delegate") and not is_prim
-    return _Record(names, event.start_ns, event.start_ns + event.duration_ns, event.chain or 0,
-                   event.instruction or 0, entries=_entries(event) if shown else [])  # fmt: skip
+    return _Record(
+        names,
+        event.start_ns,
+        event.start_ns + event.duration_ns,
+        event.chain or 0,
+        event.instruction or 0,
+        entries=_entries(event) if shown else [],
+    )
 
 
 def _node(event: Event, backend: str, delegate: _Record, counts: Counter[str]) -> _Record:
@@ -180,9 +201,16 @@ def _node(event: Event, backend: str, delegate: _Record, counts: Counter[str]) -
     if event.name and (backend in NAMED_NODES or event.debug_handle is None):
         counts[event.name] += 1
         identifier = f"{event.name} #{counts[event.name]}"
-    return _Record(("" if identifier else event.name,), event.start_ns,
-                   event.start_ns + event.duration_ns, delegate.chain, delegate.instruction,
-                   event.debug_handle, identifier, _entries(event))  # fmt: skip
+    return _Record(
+        ("" if identifier else event.name,),
+        event.start_ns,
+        event.start_ns + event.duration_ns,
+        delegate.chain,
+        delegate.instruction,
+        event.debug_handle,
+        identifier,
+        _entries(event),
+    )
 
 
 def _records(events: Sequence[Event]) -> Iterator[_Record]:
@@ -277,8 +305,12 @@ class _Writer:
             self.buffer.write(data.tobytes())
             self.written = offset + data.nbytes
         strides = [int(np.prod(array.shape[d + 1 :], dtype=np.int64)) for d in range(array.ndim)]
-        return {"scalar_type": _core._scalar_types()[data.dtype.name], "sizes": array.shape,
-                "strides": strides, "offset": offset}  # fmt: skip
+        return {
+            "scalar_type": _core._scalar_types()[data.dtype.name],
+            "sizes": array.shape,
+            "strides": strides,
+            "offset": offset,
+        }
 
     def value(self, entry: Entry, is_output: bool) -> Table:
         if isinstance(entry, np.ndarray):
@@ -309,8 +341,14 @@ class _Writer:
             yield {"debug_event": {**common, "debug_entry": self.value(entry, record.is_output)}}
         for name in record.names:
             times = {"start_time": record.start, "end_time": record.end}
-            yield {"profile_event": {**common, **times, "name": name or None,
-                                     "delegate_debug_metadata": metadata}}  # fmt: skip
+            yield {
+                "profile_event": {
+                    **common,
+                    **times,
+                    "name": name or None,
+                    "delegate_debug_metadata": metadata,
+                }
+            }
 
     def run(self, run: _Run) -> Table:
         events = [event for record in run.records for event in self.events(record)]
@@ -318,8 +356,15 @@ class _Writer:
 
     def finish(self, runs: Sequence[_Run]) -> bytes:
         values = {"version": 0, "run_data": [*map(self.run, runs)]}
-        return _flatbuffers.write(values, tables(), "ETDump", "ETDumps", identifier=b"ED00",
-                                  is_prefixed=True, size=1 << 16)  # fmt: skip
+        return _flatbuffers.write(
+            values,
+            tables(),
+            "ETDump",
+            "ETDumps",
+            identifier=b"ED00",
+            is_prefixed=True,
+            size=1 << 16,
+        )
 
 
 def write(traces: Sequence[Trace], path: Path, debug_buffer_path: Path | None = None) -> None:

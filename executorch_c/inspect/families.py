@@ -5,20 +5,44 @@ from __future__ import annotations
 from functools import cache
 
 COLOURS = {
-    "input": "#8fa3b8", "state": "#5b6b7c", "delegate": "#f2b134", "conv": "#4c8bd6",
-    "linalg": "#2f5fa8", "pointwise": "#7cc48d", "pool": "#38a3a5", "norm": "#b38cd9",
-    "reduce": "#d98cb3", "view": "#e3cf8a", "index": "#e39b6b", "copy": "#c9a227",
-    "create": "#a8c686", "quantized": "#d9715f", "resize": "#6fb7d6", "sort": "#c27ba0",
-    "special": "#9dd9c5", "decomp": "#a08a6e", "random": "#cbb4e3", "prim": "#b0b0b0",
-    "fft": "#6a8fd9", "distance": "#8f6fd9", "other": "#d0d0d0",
-}  # fmt: skip
+    "input": "#8fa3b8",
+    "state": "#5b6b7c",
+    "delegate": "#f2b134",
+    "conv": "#4c8bd6",
+    "linalg": "#2f5fa8",
+    "pointwise": "#7cc48d",
+    "pool": "#38a3a5",
+    "norm": "#b38cd9",
+    "reduce": "#d98cb3",
+    "view": "#e3cf8a",
+    "index": "#e39b6b",
+    "copy": "#c9a227",
+    "create": "#a8c686",
+    "quantized": "#d9715f",
+    "resize": "#6fb7d6",
+    "sort": "#c27ba0",
+    "special": "#9dd9c5",
+    "decomp": "#a08a6e",
+    "random": "#cbb4e3",
+    "prim": "#b0b0b0",
+    "fft": "#6a8fd9",
+    "distance": "#8f6fd9",
+    "other": "#d0d0d0",
+}
 """Colour by family: the folder of csrc/kernels; "other" for nodes that are not operators."""
 
 
 MOVES = {
-    "clone", "expand_copy", "permute_copy", "select_copy", "slice_copy", "split_with_sizes_copy",
-    "squeeze_copy", "unsqueeze_copy", "view_copy",
-}  # fmt: skip
+    "clone",
+    "expand_copy",
+    "permute_copy",
+    "select_copy",
+    "slice_copy",
+    "split_with_sizes_copy",
+    "squeeze_copy",
+    "unsqueeze_copy",
+    "view_copy",
+}
 """Operators that move the numbers of their first argument and compute none."""
 
 TINT = 0xAA

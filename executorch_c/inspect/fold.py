@@ -73,8 +73,9 @@ def folded(nodes: Mapping[str, Node]) -> dict[str, Node]:
     for node in nodes.values():
         name = place[node.id]
         if name not in made:
-            made[name] = layers.get(name) or Node(name, node.label, node.family, node.groups,
-                                                  node.attributes, node.outputs)  # fmt: skip
+            made[name] = layers.get(name) or Node(
+                name, node.label, node.family, node.groups, node.attributes, node.outputs
+            )
     for node in nodes.values():
         target = made[place[node.id]]
         for source, _ in node.inputs:

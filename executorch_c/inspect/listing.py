@@ -49,10 +49,16 @@ class Dump(str, Report):
         """Return a sentence for each missing operator and backend."""
         found: dict[str, None] = {}
         for method in self._whole["methods"]:
-            found |= {f"operator {one['name']} is missing": None
-                      for one in method["operators"] if not one["available"]}  # fmt: skip
-            found |= {f"backend {one['id']} is missing": None
-                      for one in method["delegates"] if not one["available"]}  # fmt: skip
+            found |= {
+                f"operator {one['name']} is missing": None
+                for one in method["operators"]
+                if not one["available"]
+            }
+            found |= {
+                f"backend {one['id']} is missing": None
+                for one in method["delegates"]
+                if not one["available"]
+            }
         return list(found)
 
     def table(self) -> str:
@@ -129,9 +135,15 @@ def dump(
 
 
 def _row(view: View, step: Instruction) -> dict[str, object]:
-    return {"method": view.method, "chain": step.chain, "instruction": step.number,
-            "kind": step.row["kind"], "name": step.title, "call": _call(view, step),
-            "available": step.row["available"]}  # fmt: skip
+    return {
+        "method": view.method,
+        "chain": step.chain,
+        "instruction": step.number,
+        "kind": step.row["kind"],
+        "name": step.title,
+        "call": _call(view, step),
+        "available": step.row["available"],
+    }
 
 
 # ---- JSON ------------------------------------------------------------------------------------
@@ -168,8 +180,10 @@ def _as_json(view: View) -> dict[str, object]:
 
 def _header(program: Program) -> Iterator[str]:
     info = program.info()
-    yield (f"program: {_text.plural(info['file_size'], 'byte')}, {info['program_size']:,} in "
-           f"tables, {_text.plural(len(info['methods']), 'method')}")  # fmt: skip
+    yield (
+        f"program: {_text.plural(info['file_size'], 'byte')}, {info['program_size']:,} in "
+        f"tables, {_text.plural(len(info['methods']), 'method')}"
+    )
     if info["segments"]:
         yield f"segments (after byte {info['segment_base']:,})"
         rows = [[i, s["offset"], s["size"]] for i, s in enumerate(info["segments"])]
@@ -177,15 +191,20 @@ def _header(program: Program) -> Iterator[str]:
     if info["named_data"]:
         yield "named data"
         yield _text.table(
-            [[n["size"], n["key"], "" if n["source"] < 0 else f"data file {n['source']}"]
-             for n in info["named_data"]], ("bytes", "key", ""),
-        )  # fmt: skip
+            [
+                [n["size"], n["key"], "" if n["source"] < 0 else f"data file {n['source']}"]
+                for n in info["named_data"]
+            ],
+            ("bytes", "key", ""),
+        )
 
 
 def _method(view: View) -> Iterator[str]:
     structure = view.structure
-    yield (f"method {_text.visible(view.method)}: {_text.plural(len(view.steps), 'instruction')}, "
-           f"{_text.plural(len(view.values), 'value')}")  # fmt: skip
+    yield (
+        f"method {_text.visible(view.method)}: {_text.plural(len(view.steps), 'instruction')}, "
+        f"{_text.plural(len(view.values), 'value')}"
+    )
     for title, indices in (("inputs", structure["inputs"]), ("outputs", structure["outputs"])):
         if indices:
             yield f"  {title}"
@@ -213,8 +232,13 @@ def _value_row(view: View, index: int) -> list[object]:
     value = view.values[index]
     if value["kind"] != "Tensor":
         return [f"%{index}", value["kind"], _constant(view, index), "", ""]
-    return [f"%{index}", structure.tensor(value), structure.home(value), value["nbytes"],
-            value["name"] or ""]  # fmt: skip
+    return [
+        f"%{index}",
+        structure.tensor(value),
+        structure.home(value),
+        value["nbytes"],
+        value["name"] or "",
+    ]
 
 
 def _constant(view: View, index: int) -> str:

@@ -132,8 +132,10 @@ class MemoryPlan(Report):
     # ---- text ----
 
     def _notes(self) -> list[str]:
-        notes = [f"method '{_text.visible(self.method)}': {_text.size(self.nbytes)} planned, "
-                 f"{_text.plural(len(self.instructions), 'instruction')}"]  # fmt: skip
+        notes = [
+            f"method '{_text.visible(self.method)}': {_text.size(self.nbytes)} planned, "
+            f"{_text.plural(len(self.instructions), 'instruction')}"
+        ]
         for arena in self.arenas:
             share = f" ({100 * arena.waste / arena.nbytes:.1f} %)" if arena.nbytes else ""
             notes.append(
@@ -153,8 +155,17 @@ class MemoryPlan(Report):
     def _rows(self) -> Iterator[list[object]]:
         for a in self.allocations:
             tensor = f"{a.dtype} {structure.shape(a.shape)}"
-            yield [f"%{a.value}", a.maker, tensor, a.name or "", a.arena, a.offset, a.nbytes,
-                   self.time(a.first), self.time(a.last)]  # fmt: skip
+            yield [
+                f"%{a.value}",
+                a.maker,
+                tensor,
+                a.name or "",
+                a.arena,
+                a.offset,
+                a.nbytes,
+                self.time(a.first),
+                self.time(a.last),
+            ]
 
     @property
     def ok(self) -> bool:
@@ -209,8 +220,9 @@ class MemoryPlan(Report):
         return _html.together(self._picture(), notes)
 
     def _html_table(self, caption: object) -> _html.Markup:
-        text: _html.Rows = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row]
-                            for row in self._rows()]  # fmt: skip
+        text: _html.Rows = [
+            [f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in self._rows()
+        ]
         return _html.table(caption, *_html.without_empty(self._HEAD, text, 4))
 
     def _picture(self) -> _html.Markup:
@@ -233,21 +245,43 @@ class MemoryPlan(Report):
         title = f"arena {pid}, {_text.plural(arena.nbytes, 'byte')}"
         yield {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": title}}
         for time, live in enumerate(self.live(pid)):
-            yield {"name": "live bytes", "ph": "C", "pid": pid, "ts": time,
-                   "args": {"live": live, "free": arena.nbytes - live}}  # fmt: skip
+            yield {
+                "name": "live bytes",
+                "ph": "C",
+                "pid": pid,
+                "ts": time,
+                "args": {"live": live, "free": arena.nbytes - live},
+            }
         tids: dict[int, int] = {}
         for a in sorted(self._of(pid), key=lambda a: (a.offset, a.first)):
             if a.base is not None:
                 continue
             if a.offset not in tids:
                 tids[a.offset] = tid = len(tids) + 1
-                yield {"name": "thread_name", "ph": "M", "pid": pid, "tid": tid,
-                       "args": {"name": f"@ {a.offset}"}}  # fmt: skip
-            yield {"name": f"%{a.value} {a.maker}", "cat": a.family, "ph": "X", "pid": pid,
-                   "tid": tids[a.offset], "ts": a.first + 1, "dur": a.last - a.first + 1,
-                   "args": {"bytes": a.nbytes, "offset": a.offset, "dtype": a.dtype,
-                            "shape": structure.shape(a.shape),
-                            "from": self.time(a.first), "to": self.time(a.last)}}  # fmt: skip
+                yield {
+                    "name": "thread_name",
+                    "ph": "M",
+                    "pid": pid,
+                    "tid": tid,
+                    "args": {"name": f"@ {a.offset}"},
+                }
+            yield {
+                "name": f"%{a.value} {a.maker}",
+                "cat": a.family,
+                "ph": "X",
+                "pid": pid,
+                "tid": tids[a.offset],
+                "ts": a.first + 1,
+                "dur": a.last - a.first + 1,
+                "args": {
+                    "bytes": a.nbytes,
+                    "offset": a.offset,
+                    "dtype": a.dtype,
+                    "shape": structure.shape(a.shape),
+                    "from": self.time(a.first),
+                    "to": self.time(a.last),
+                },
+            }
 
 
 def _live(allocations: list[Allocation], instructions: int) -> list[int]:
@@ -360,9 +394,20 @@ def _allocations(view: View) -> Iterator[Allocation]:
         if base is not None:
             maker, family = f"view of %{base}", "view"
         assert value["arena"] is not None
-        yield Allocation(index, value["arena"], value["offset"], value["nbytes"], first,
-                         times.last[index], maker, family, base, value["dtype"],
-                         value["shape"], value["name"])  # fmt: skip
+        yield Allocation(
+            index,
+            value["arena"],
+            value["offset"],
+            value["nbytes"],
+            first,
+            times.last[index],
+            maker,
+            family,
+            base,
+            value["dtype"],
+            value["shape"],
+            value["name"],
+        )
 
 
 def memory_plan(program: ProgramSource, method: str = "forward") -> MemoryPlan:

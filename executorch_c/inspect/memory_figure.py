@@ -29,13 +29,17 @@ def draw(plan: MemoryPlan) -> Figure:
     width = min(max(7.5, 2.5 + 0.42 * columns), 26.0)
     size = (width, 1.6 + 5.2 * max(len(arenas), 1))
     figure = _figures.figure(figsize=size, facecolor=PAPER, layout="constrained")
-    figure.suptitle(f"Planned memory of '{plan.method}': {_text.size(plan.nbytes)}, "
-                    f"{_text.size(plan.waste)} of it unused",
-                    color=INK, fontsize=11)  # fmt: skip
+    figure.suptitle(
+        f"Planned memory of '{plan.method}': {_text.size(plan.nbytes)}, "
+        f"{_text.size(plan.waste)} of it unused",
+        color=INK,
+        fontsize=11,
+    )
     if not arenas:
         return figure
-    axes = figure.subplots(2 * len(arenas), 1, sharex=True, squeeze=False,
-                           height_ratios=[1, 4] * len(arenas))  # fmt: skip
+    axes = figure.subplots(
+        2 * len(arenas), 1, sharex=True, squeeze=False, height_ratios=[1, 4] * len(arenas)
+    )
     for i, arena in enumerate(arenas):
         _draw_live(plan, arena, axes[2 * i][0])
         _draw_places(plan, arena, axes[2 * i + 1][0])
@@ -44,8 +48,13 @@ def draw(plan: MemoryPlan) -> Figure:
 
     shown = list(dict.fromkeys(a.family for a in plan.allocations if a.base is None))
     handles = [Patch(facecolor=families.colour(f), label=f) for f in shown]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 8),
-                  frameon=False, fontsize=8)  # fmt: skip
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(len(handles), 8),
+        frameon=False,
+        fontsize=8,
+    )
     figure.draw_without_rendering()  # after layout, the size of the axes is known
     for i, arena in enumerate(arenas):
         _label_places(plan, arena, axes[2 * i + 1][0])
@@ -54,8 +63,11 @@ def draw(plan: MemoryPlan) -> Figure:
 
 def _label_bytes(axes: Axes, top: int, most: int) -> None:
     """Label the byte axis with round numbers of a suitable unit."""
-    unit, name = next((u, n) for u, n in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"),
-                                          (1, "bytes")) if top >= 2 * u or u == 1)  # fmt: skip
+    unit, name = next(
+        (u, n)
+        for u, n in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
+        if top >= 2 * u or u == 1
+    )
     axes.yaxis.set_major_formatter(lambda value, _: f"{value / unit:g}")
     step = 1 / 4
     while top / unit / step > most:
@@ -79,8 +91,10 @@ def _draw_live(plan: MemoryPlan, arena: Arena, axes: Axes) -> None:
     axes.set_title(
         f"arena {arena.index}: {arena.nbytes:,} bytes planned (dashed), at most {arena.peak:,} "
         f"live (dotted) at {plan.time(arena.peak_at)}, {share:.1f} % unused",
-        fontsize=8.5, loc="left", color=INK,
-    )  # fmt: skip
+        fontsize=8.5,
+        loc="left",
+        color=INK,
+    )
 
 
 def _shown(plan: MemoryPlan, arena: Arena) -> list[Allocation]:
@@ -95,9 +109,16 @@ def _draw_places(plan: MemoryPlan, arena: Arena, axes: Axes) -> None:
     axes.set_ylim(0, arena.nbytes)
     for a in _shown(plan, arena):
         colour = families.colour(a.family)
-        axes.add_patch(Rectangle((a.first, a.offset), a.last - a.first + 1, a.nbytes,
-                                 linewidth=0.7, edgecolor=_darker(colour),
-                                 facecolor=colour))  # fmt: skip
+        axes.add_patch(
+            Rectangle(
+                (a.first, a.offset),
+                a.last - a.first + 1,
+                a.nbytes,
+                linewidth=0.7,
+                edgecolor=_darker(colour),
+                facecolor=colour,
+            )
+        )
     _label_bytes(axes, arena.nbytes, 8)
 
 
@@ -111,9 +132,18 @@ def _label_places(plan: MemoryPlan, arena: Arena, axes: Axes) -> None:
         span = a.last - a.first + 1
         label, turned = _fit(a, span * across, a.nbytes * up)
         if label:
-            axes.text(a.first + span / 2, a.offset + a.nbytes / 2, label, ha="center",
-                      va="center", fontsize=6.5, color=INK, clip_on=True,
-                      rotation=90 if turned else 0, linespacing=1.1)  # fmt: skip
+            axes.text(
+                a.first + span / 2,
+                a.offset + a.nbytes / 2,
+                label,
+                ha="center",
+                va="center",
+                fontsize=6.5,
+                color=INK,
+                clip_on=True,
+                rotation=90 if turned else 0,
+                linespacing=1.1,
+            )
 
 
 def _darker(colour: str) -> str:

@@ -38,8 +38,13 @@ STORED = re.compile(r"\bu?int(\d) constexpr_")
 VALUE = re.compile(r"^q[a-z]*(\d+)")
 """XNNPACK's dtypes of quantised values; the number is that of their bits."""
 FOUR_BITS = re.compile(r"4bit|q4|qcs4|int4")
-NAMES = {"XnnpackBackend": "XNNPACK", "CoreMLBackend": "Core ML", "OpenvinoBackend": "OpenVINO",
-         "TOSABackend": "TOSA", "VgfBackend": "VGF"}  # fmt: skip
+NAMES = {
+    "XnnpackBackend": "XNNPACK",
+    "CoreMLBackend": "Core ML",
+    "OpenvinoBackend": "OpenVINO",
+    "TOSABackend": "TOSA",
+    "VgfBackend": "VGF",
+}
 """Backends as users call them; others have the name of their id without "Backend"."""
 
 RESCALED = ("TOSA", "VGF")

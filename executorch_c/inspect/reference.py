@@ -106,8 +106,11 @@ def behaviours(
 def matching(call: Call) -> tuple[Behaviour, ...]:
     """Return what the reference runtime does with a call: the rows that are certain, else those
     with the condition `SOME`; empty if it agrees."""
-    rows = [row for row in behaviours(call.operator, [call.dtype], [call.layout])
-            if row.when in ("", SOME) or set(row.when.split(AND)) <= call.features]  # fmt: skip
+    rows = [
+        row
+        for row in behaviours(call.operator, [call.dtype], [call.layout])
+        if row.when in ("", SOME) or set(row.when.split(AND)) <= call.features
+    ]
     certain = tuple(row for row in rows if row.is_certain)
     return certain or tuple(rows)
 
@@ -122,8 +125,11 @@ def of_step(view: View, step: Instruction) -> tuple[Behaviour, ...]:
 
 def call_of(view: View, step: Instruction) -> Call:
     """Return the facts of a kernel call. Numbers that the program computes have none."""
-    arguments = [(name or str(at), index) for at, (index, name, role) in enumerate(step.row["args"])
-                 if role != "return"]  # fmt: skip
+    arguments = [
+        (name or str(at), index)
+        for at, (index, name, role) in enumerate(step.row["args"])
+        if role != "return"
+    ]
     inputs: list[StructureValue] = []
     outputs: list[StructureValue] = []
     features: set[str] = set()
@@ -228,8 +234,11 @@ def _of_all(inputs: Sequence[StructureValue], outputs: Sequence[StructureValue])
         yield "tensors of different dtypes"
     if inputs and outputs and inputs[0]["dtype"] != outputs[0]["dtype"]:
         yield "an output of another dtype"
-    if any(tensor["dtype"] != other["dtype"] and _bits(tensor["dtype"]) == _bits(other["dtype"])
-           for tensor in inputs for other in outputs):  # fmt: skip
+    if any(
+        tensor["dtype"] != other["dtype"] and _bits(tensor["dtype"]) == _bits(other["dtype"])
+        for tensor in inputs
+        for other in outputs
+    ):
         yield "a tensor of another dtype than the output's, of its size"
     if len({_layout(tensor["dim_order"]) for tensor in every if len(tensor["shape"]) > 2}) > 1:
         yield "tensors of different layouts"

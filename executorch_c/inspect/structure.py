@@ -208,8 +208,10 @@ class View:
             return []
         try:
             program = Runtime.get().load_program(payload)
-            return [View(program, name, self.depth + 1, self.budget)
-                    for name in sorted(program.method_names)]  # fmt: skip
+            return [
+                View(program, name, self.depth + 1, self.budget)
+                for name in sorted(program.method_names)
+            ]
         except OutOfResourcesError:
             raise
         except Error:

@@ -95,8 +95,9 @@ class Llama2c(ByteTokenizer):
             known = self.ids.get(data)
             found += [known] if known is not None else [FIRST_BYTE + b for b in data]
         if max(found) >= len(self.pieces):
-            raise ValueError(f"the tokenizer has {len(self.pieces)} tokens, but none for some "
-                             "bytes of the text")  # fmt: skip
+            raise ValueError(
+                f"the tokenizer has {len(self.pieces)} tokens, but none for some bytes of the text"
+            )
         return self._joined(found)
 
     def _joined(self, ids: list[int]) -> list[int]:

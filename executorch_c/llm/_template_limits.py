@@ -25,8 +25,20 @@ MOST_SECONDS = 10.0
 ELEMENT = 16
 """Characters that an element of a list counts for."""
 GLOBALS = ("range", "dict", "namespace", "cycler", "joiner")
-TEXTS = frozenset(("string", "tojson", "pprint", "join", "format", "escape", "e", "forceescape",
-                   "urlencode", "xmlattr"))  # fmt: skip
+TEXTS = frozenset(
+    (
+        "string",
+        "tojson",
+        "pprint",
+        "join",
+        "format",
+        "escape",
+        "e",
+        "forceescape",
+        "urlencode",
+        "xmlattr",
+    )
+)
 """Filters whose text is as long as all that their argument contains."""
 
 

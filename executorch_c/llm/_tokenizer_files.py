@@ -18,10 +18,18 @@ LLAMA3_PATTERN = (
 LLAMA3_RESERVED = 256
 """Special tokens after the ranks of a tiktoken file."""
 LLAMA3_SPECIAL = (
-    "<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>",
-    "<|reserved_special_token_1|>", "<|finetune_right_pad_id|>", "<|step_id|>",
-    "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>",
-)  # fmt: skip
+    "<|begin_of_text|>",
+    "<|end_of_text|>",
+    "<|reserved_special_token_0|>",
+    "<|reserved_special_token_1|>",
+    "<|finetune_right_pad_id|>",
+    "<|step_id|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|eom_id|>",
+    "<|eot_id|>",
+    "<|python_tag|>",
+)
 MOST_TOKENS = 1 << 22
 """Upper bound of ids: a table has an entry for each."""
 LLAMA3_EOS = ("<|end_of_text|>", "<|eot_id|>", "<|eom_id|>")
@@ -50,8 +58,12 @@ class HuggingFace:
 
     kind = "hf"
 
-    def __init__(self, inner: Any, config: Mapping[str, Any] | None = None,
-                 generation: Mapping[str, Any] | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        inner: Any,
+        config: Mapping[str, Any] | None = None,
+        generation: Mapping[str, Any] | None = None,
+    ) -> None:
         self.inner = inner
         self.config = dict(config or {})
         """tokenizer_config.json: special tokens, chat_template."""
@@ -69,8 +81,10 @@ class HuggingFace:
         config: dict[str, Any] = {}
         generation: dict[str, Any] = {}
         if path.name == "tokenizer.json":
-            config = {**_json(folder / "special_tokens_map.json"),
-                      **_json(folder / "tokenizer_config.json")}  # fmt: skip
+            config = {
+                **_json(folder / "special_tokens_map.json"),
+                **_json(folder / "tokenizer_config.json"),
+            }
             template = folder / "chat_template.jinja"
             if template.is_file():
                 config["chat_template"] = template.read_text(encoding="utf-8")
@@ -80,8 +94,11 @@ class HuggingFace:
     @classmethod
     def of_transformers(cls, source: Any) -> HuggingFace:
         """Return the tokenizer of an object of transformers."""
-        config = {"bos_token": source.bos_token, "eos_token": source.eos_token,
-                  "chat_template": source.chat_template}  # fmt: skip
+        config = {
+            "bos_token": source.bos_token,
+            "eos_token": source.eos_token,
+            "chat_template": source.chat_template,
+        }
         return cls(source.backend_tokenizer, config)
 
     @property
@@ -172,14 +189,22 @@ class Tiktoken(ByteTokenizer):
 
     kind = "tiktoken"
 
-    def __init__(self, ranks: Mapping[bytes, int], pattern: str, special: Mapping[str, int],
-                 bos: str, eos: Sequence[str], offset: int = 0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        ranks: Mapping[bytes, int],
+        pattern: str,
+        special: Mapping[str, int],
+        bos: str,
+        eos: Sequence[str],
+        offset: int = 0,
+    ) -> None:
         module = _extras.load("a tiktoken tokenizer", "tiktoken")
         missing = [i for i in range(256) if bytes([i]) not in ranks]
         if missing:  # the package would panic at a text with this byte
             raise ValueError(f"the tokenizer has no token for byte 0x{missing[0]:02x}")
-        self.inner = module.Encoding("executorch_c", pat_str=pattern, mergeable_ranks=dict(ranks),
-                                     special_tokens={})  # fmt: skip
+        self.inner = module.Encoding(
+            "executorch_c", pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens={}
+        )
         self.offset = offset
         ids = [*(rank + offset for rank in ranks.values()), *special.values()]
         size = max(ids, default=-1) + 1
@@ -189,8 +214,9 @@ class Tiktoken(ByteTokenizer):
         pieces = [b""] * size
         for piece, rank in ranks.items():
             pieces[rank + offset] = piece
-        super().__init__(pieces, special.get(bos), [special[n] for n in eos if n in special],
-                         special.values())  # fmt: skip
+        super().__init__(
+            pieces, special.get(bos), [special[n] for n in eos if n in special], special.values()
+        )
         self.special_ids = dict(special)
 
     def _encode(self, text: str) -> list[int]:

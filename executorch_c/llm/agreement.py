@@ -46,8 +46,10 @@ class Limit:
         """Return the limit in words."""
         if self.sqnr_db is not None:
             each = self.sqnr_db - self.position_db
-            return (f"error at least {self.sqnr_db:.3g} dB below the logits, {each:.3g} dB at each "
-                    "position (quantised)")  # fmt: skip
+            return (
+                f"error at least {self.sqnr_db:.3g} dB below the logits, {each:.3g} dB at each "
+                "position (quantised)"
+            )
         return f"largest error at most {self.relative:g} of the logits' RMS"
 
 
@@ -113,8 +115,16 @@ def measure(actual: Array, expected: Array, limit: Limit) -> Agreement:
     count = min(TOP, a.shape[-1])
     ours, theirs = _top(np.nan_to_num(a, nan=-np.inf), count), _top(e, count)
     top5 = (ours[:, :, None] == theirs[:, None, :]).any(-1).mean(-1)
-    return Agreement(errors, relative, np.maximum(divergence, 0), ours[:, 0] == theirs[:, 0], top5,
-                     sqnr, bad, int((np.isnan(a) & ~np.isnan(e)).sum()))  # fmt: skip
+    return Agreement(
+        errors,
+        relative,
+        np.maximum(divergence, 0),
+        ours[:, 0] == theirs[:, 0],
+        top5,
+        sqnr,
+        bad,
+        int((np.isnan(a) & ~np.isnan(e)).sum()),
+    )
 
 
 def mean_loss(logits: Array, ids: Sequence[int]) -> float:

@@ -22,9 +22,12 @@ class Cases:
     """The plans of prompts for one program."""
 
     def __init__(
-        self, runner: TextRunner, prompts: Sequence[list[int]], length: int,
+        self,
+        runner: TextRunner,
+        prompts: Sequence[list[int]],
+        length: int,
         encoder_inputs: Sequence[Array] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`length`: tokens of the long cases. `encoder_inputs`: one for each prompt, if the program
         has an encoder."""
         self.runner, self.prompts = runner, prompts
@@ -47,10 +50,13 @@ class Cases:
 
     def plans(self) -> list[Plan]:
         """Return all ways to run the prompts, in the order of cases."""
-        found = [Plan("encoder", i, (Action("encode", keep=True, value=one),))
-                 for i, one in enumerate(self.inputs)]  # fmt: skip
-        found += [Plan("steps", i, (*self.begin(i), *steps(ids)))
-                  for i, ids in enumerate(self.prompts)]  # fmt: skip
+        found = [
+            Plan("encoder", i, (Action("encode", keep=True, value=one),))
+            for i, one in enumerate(self.inputs)
+        ]
+        found += [
+            Plan("steps", i, (*self.begin(i), *steps(ids))) for i, ids in enumerate(self.prompts)
+        ]
         if self.runner.signature.longest > 1:
             found += self._in_one_call()
         found += self._turns()
@@ -106,8 +112,9 @@ class Cases:
 
     def _resets(self) -> list[Plan]:
         """Return plans that begin again after other tokens, and another input of the encoder."""
-        used = parts(self.long[: self.runner.context // 2], [self.runner.signature.longest],
-                     keep=False)  # fmt: skip
+        used = parts(
+            self.long[: self.runner.context // 2], [self.runner.signature.longest], keep=False
+        )
         before = (*self.begin(len(self.inputs) - 1 if self.inputs else 0), *used)
         found = [Plan("reset", 0, (*before, *self.begin(0), *self.again()))]
         if self.runner.signature.has_cache:

@@ -37,8 +37,10 @@ def template_of(tokenizer: object, name: str = "default") -> str:
     if isinstance(found, dict):
         found = found.get(name) or next(iter(found.values()), None)
     if not isinstance(found, str):
-        raise ValueError("the tokenizer has no chat_template (tokenizer_config.json or "
-                         "chat_template.jinja next to tokenizer.json); pass template=")  # fmt: skip
+        raise ValueError(
+            "the tokenizer has no chat_template (tokenizer_config.json or "
+            "chat_template.jinja next to tokenizer.json); pass template="
+        )
     return found
 
 
@@ -68,19 +70,25 @@ def render(
     """
     jinja2 = _extras.load("a chat template", "jinja2")
     if len(template) > LONGEST_TEMPLATE:
-        raise ValueError(f"chat template: {len(template):,} characters, at most "
-                         f"{LONGEST_TEMPLATE:,} are read")  # fmt: skip
+        raise ValueError(
+            f"chat template: {len(template):,} characters, at most {LONGEST_TEMPLATE:,} are read"
+        )
     from executorch_c.llm._template_limits import LimitedEnvironment
 
-    environment = LimitedEnvironment({"tojson": _to_json}, trim_blocks=True, lstrip_blocks=True,
-                                     extensions=["jinja2.ext.loopcontrols"])  # fmt: skip
+    environment = LimitedEnvironment(
+        {"tojson": _to_json},
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.loopcontrols"],
+    )
     environment.globals["raise_exception"] = _raise
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     try:
         text: str = environment.from_string(template).render(
             messages=[dict(message) for message in messages],
-            add_generation_prompt=add_generation_prompt, **values,
-        )  # fmt: skip
+            add_generation_prompt=add_generation_prompt,
+            **values,
+        )
     except jinja2.TemplateError as error:
         raise ValueError(f"chat template: {error}") from error
     except Exception as error:  # a template is a program: 1 / 0, endless recursion
@@ -123,8 +131,11 @@ class Chat:
         self.runner, self.options = runner, options
         self.template = template_of(runner.tokenizer) if template is None else template
         eos = runner.eos_ids[0] if runner.eos_ids else None
-        self.values = {"bos_token": token_text(runner, runner.special.bos_id),
-                       "eos_token": token_text(runner, eos), **(values or {})}  # fmt: skip
+        self.values = {
+            "bos_token": token_text(runner, runner.special.bos_id),
+            "eos_token": token_text(runner, eos),
+            **(values or {}),
+        }
         self.messages: list[dict[str, Any]] = []
         """All messages, the assistant's included."""
         if system is not None:

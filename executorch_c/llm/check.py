@@ -44,12 +44,7 @@ from executorch_c.llm.encoder_reference import (
 from executorch_c.llm.fault import Findings, find_fault
 from executorch_c.llm.official_plans import OfficialPlans
 from executorch_c.llm.plans import Action, Plan, follow, states_of, steps
-from executorch_c.llm.reference import (
-    ModelReference,
-    ProgramReference,
-    Reference,
-    make_reference,
-)
+from executorch_c.llm.reference import ModelReference, ProgramReference, Reference, make_reference
 from executorch_c.llm.runner import TextRunner, as_ids
 from executorch_c.progress import Progress
 
@@ -75,9 +70,15 @@ BY_TOKEN: tuple[Case, ...] = ("steps", "rewind", "context")
 class _Check:
     """One run of check_llm."""
 
-    def __init__(self, runner: TextRunner, reference: Reference | None,
-                 limits: tuple[Limit, Limit], encoder: Limit, cases: Cases,
-                 official: OfficialPlans) -> None:  # fmt: skip
+    def __init__(
+        self,
+        runner: TextRunner,
+        reference: Reference | None,
+        limits: tuple[Limit, Limit],
+        encoder: Limit,
+        cases: Cases,
+        official: OfficialPlans,
+    ) -> None:
         self.runner, self.reference, self.official = runner, reference, official
         self.limit, self.own = limits
         self.of_encoder = encoder
@@ -127,9 +128,11 @@ class _Check:
         found = _agreement.measure(steps_[0], whole[0], self.own)
         if found.first is None:
             return ""
-        return (f"{whole[1]} itself differs between one call and a call for each token: by "
-                f"{found.errors.max():.4g} from position {found.first} on; cases are compared "
-                "with the reference called likewise")  # fmt: skip
+        return (
+            f"{whole[1]} itself differs between one call and a call for each token: by "
+            f"{found.errors.max():.4g} from position {found.first} on; cases are compared "
+            "with the reference called likewise"
+        )
 
     def own_steps(self, ids: tuple[int, ...]) -> Expected:
         """Return the program's own logits, token by token from an empty state."""
@@ -169,8 +172,9 @@ class _Check:
         if found is None:
             return None, ""
         theirs = _agreement.measure(rows, found[0], found[2])
-        row = Row(plan.case, plan.prompt, plan.ids, _positions(plan, rows), found[1], theirs,
-                  found[2])  # fmt: skip
+        row = Row(
+            plan.case, plan.prompt, plan.ids, _positions(plan, rows), found[1], theirs, found[2]
+        )
         return theirs, "" if theirs.first is None else finding(row)
 
     def _judged(self, plan: Plan, actual: Array, found: Expected) -> Row:
@@ -180,10 +184,13 @@ class _Check:
         agreement, losses = _agreement.measure(actual, expected, limit), None
         by_token = plan.case in ("steps", "context") and len(plan.ids) > 1
         if by_token and against != ITSELF:
-            losses = (_agreement.mean_loss(actual, plan.ids),
-                      _agreement.mean_loss(expected, plan.ids))  # fmt: skip
-        row = Row(plan.case, plan.prompt, plan.ids, positions, against, agreement, limit, "",
-                  losses)  # fmt: skip
+            losses = (
+                _agreement.mean_loss(actual, plan.ids),
+                _agreement.mean_loss(expected, plan.ids),
+            )
+        row = Row(
+            plan.case, plan.prompt, plan.ids, positions, against, agreement, limit, "", losses
+        )
         loose = self.own if plan.case == "reset" else limit
 
         def of_official(rows: Array) -> tuple[Agreement, str]:
@@ -219,8 +226,10 @@ class _Check:
             return self._finite(actual, self.of_encoder)
         rows = states_of(expected)
         if rows.shape != actual.shape:
-            raise ValueError(f"the reference's encoder returns states of shape {rows.shape}, the "
-                             f"program's {actual.shape}")  # fmt: skip
+            raise ValueError(
+                f"the reference's encoder returns states of shape {rows.shape}, the "
+                f"program's {actual.shape}"
+            )
         return rows, self.reference.title, self.of_encoder
 
     def _of_reference(self, plan: Plan, kept: list[tuple[int, ...]]) -> Expected | None:
@@ -235,8 +244,9 @@ class _Check:
             return None
         return self._at(kept, lambda ids: self.expected(ids, plan.case))
 
-    def _at(self, kept: list[tuple[int, ...]],
-            source: Callable[[tuple[int, ...]], Expected | None]) -> Expected:  # fmt: skip
+    def _at(
+        self, kept: list[tuple[int, ...]], source: Callable[[tuple[int, ...]], Expected | None]
+    ) -> Expected:
         """Return the logits after the last token of each of several sequences. Those that begin
         the longest are taken from it."""
         longest = max(kept, key=len)
@@ -274,9 +284,12 @@ def _followed(plan: Plan, runner: TextRunner, show: Any = lambda: None) -> Array
 
 
 def _limits(
-    runner: TextRunner, reference: Reference | None, relative: float | None,
-    min_sqnr_db: float | None, method: str | None = None,
-) -> tuple[Limit, Limit]:  # fmt: skip
+    runner: TextRunner,
+    reference: Reference | None,
+    relative: float | None,
+    min_sqnr_db: float | None,
+    method: str | None = None,
+) -> tuple[Limit, Limit]:
     """Return the limits against the reference and against the program itself, of the decoder or of
     another method."""
     name = method or runner.signature.decode.method
@@ -319,15 +332,17 @@ def _prompts(given: Sequence[Any] | None, runner: TextRunner, seed: int) -> list
         rng = np.random.default_rng(seed)
         size = max(min(RANDOM_TOKENS, runner.context // 3), 2)
         start = runner.start_ids if isinstance(runner, EncoderDecoder) else []
-        return [[*start, *rng.integers(0, runner.vocabulary, size).tolist()][:size]
-                for _ in range(2)]  # fmt: skip
+        return [
+            [*start, *rng.integers(0, runner.vocabulary, size).tolist()][:size] for _ in range(2)
+        ]
     found = []
     for i, one in enumerate(given):
         runner.reset()
         ids = runner.encode(one) if isinstance(one, str) else as_ids(one, runner.vocabulary)
         if not 1 <= len(ids) <= runner.context:
-            raise ValueError(f"prompt {i} has {len(ids)} tokens, expected 1 to {runner.context} "
-                             "(the context)")  # fmt: skip
+            raise ValueError(
+                f"prompt {i} has {len(ids)} tokens, expected 1 to {runner.context} (the context)"
+            )
         found.append(ids)
     if not found:
         raise ValueError("check_llm needs at least 1 prompt")
@@ -337,8 +352,10 @@ def _prompts(given: Sequence[Any] | None, runner: TextRunner, seed: int) -> list
 def _in_pairs(inputs: list[Array], prompts: list[list[int]]) -> tuple[list[Array], list[list[int]]]:
     """Return as many inputs of the encoder as prompts; the shorter list begins again."""
     count = max(len(inputs), len(prompts))
-    return ([inputs[i % len(inputs)] for i in range(count)],
-            [prompts[i % len(prompts)] for i in range(count)])  # fmt: skip
+    return (
+        [inputs[i % len(inputs)] for i in range(count)],
+        [prompts[i % len(prompts)] for i in range(count)],
+    )
 
 
 def check_llm(
@@ -411,15 +428,17 @@ def check_llm(
     with Progress("check_llm", progress) as say, closing(official):
         runner = program
         if not isinstance(runner, TextRunner):
-            runner = open_program(runner, tokenizer, data_path, method=method,
-                                  delegate_at_load=False)  # fmt: skip
+            runner = open_program(
+                runner, tokenizer, data_path, method=method, delegate_at_load=False
+            )
         ids, inputs = _prompts(prompts, runner, seed), list[Any]()
         if isinstance(runner, EncoderDecoder):
             inputs, ids = _in_pairs(encoder_inputs_of(encoder_inputs, runner, seed), ids)
             known = make_encoder_reference(reference, runner.signature, ids, inputs, tokenizer)
         elif encoder_inputs is not None:
-            raise ValueError("encoder_inputs: the program has no methods 'encoder' and "
-                             "'text_decoder'")  # fmt: skip
+            raise ValueError(
+                "encoder_inputs: the program has no methods 'encoder' and 'text_decoder'"
+            )
         else:
             known = make_reference(reference, runner.signature, ids, tokenizer)
         limits = _limits(runner, known, relative, min_sqnr_db)
@@ -441,8 +460,9 @@ def check_llm(
     return _report(runner, rows, found, limits, check.itself(ids[0]))
 
 
-def _report(runner: TextRunner, rows: list[Row], found: Findings,
-            limits: tuple[Limit, Limit], remark: str) -> LLMReport:  # fmt: skip
+def _report(
+    runner: TextRunner, rows: list[Row], found: Findings, limits: tuple[Limit, Limit], remark: str
+) -> LLMReport:
     runner.reset()
     notes = [*remarks_on_runs(rows), perplexities(rows), remark, *found.notes]
     methods = [*runner._engine.methods.values()]
@@ -453,10 +473,17 @@ def _report(runner: TextRunner, rows: list[Row], found: Findings,
     if any(row.agreement is not None and row.limit == limits[0] for row in rows):
         notes.append(f"limit against the reference: {limits[0].about()}")
     if limits[0].sqnr_db == _agreement.LEAST_SQNR_DB:
-        notes.append("the error of quantisation hides most faults of a quantised program: compare "
-                     "it with the model after quantisation, too")  # fmt: skip
-    report = LLMReport(title_of(runner.source, "a program"), tuple(rows),
-                       tuple(filter(None, notes)), found.fault, found.token,
-                       found.explanation)  # fmt: skip
+        notes.append(
+            "the error of quantisation hides most faults of a quantised program: compare "
+            "it with the model after quantisation, too"
+        )
+    report = LLMReport(
+        title_of(runner.source, "a program"),
+        tuple(rows),
+        tuple(filter(None, notes)),
+        found.fault,
+        found.token,
+        found.explanation,
+    )
     report.set_origins(program=runner.source.origin)
     return report

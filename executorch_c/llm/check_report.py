@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from executorch_c.debug.report import ErrorReport
     from executorch_c.llm.agreement import Agreement, Limit
 
-Case: TypeAlias = Literal["encoder", "steps", "prefill", "chunks", "turns", "rewind", "reset",
-                          "official reset", "context"]  # fmt: skip
+Case: TypeAlias = Literal[
+    "encoder", "steps", "prefill", "chunks", "turns", "rewind", "reset", "official reset", "context"
+]
 MEANINGS: dict[Case, str] = {
     "encoder": "the output of the encoder against the reference's",
     "steps": "token by token against the reference",
@@ -100,32 +101,61 @@ class Row:
         if self.agreement is None:
             return [self.case, name, "skipped", *[""] * (len(HEAD) - 4), self.skipped]
         a = self.agreement
-        tokens = ["", "", ""] if self.case == "encoder" else [
-            _size(a.divergence.mean()), f"{100 * a.same_top.mean():.4g} %",
-            f"{100 * a.top5.mean():.4g} %",
-        ]  # fmt: skip
-        return [self.case, name, self.verdict, official, str(len(self.positions)),
-                _size(a.relative.max()), *tokens, place, self.against]  # fmt: skip
+        tokens = (
+            ["", "", ""]
+            if self.case == "encoder"
+            else [
+                _size(a.divergence.mean()),
+                f"{100 * a.same_top.mean():.4g} %",
+                f"{100 * a.top5.mean():.4g} %",
+            ]
+        )
+        return [
+            self.case,
+            name,
+            self.verdict,
+            official,
+            str(len(self.positions)),
+            _size(a.relative.max()),
+            *tokens,
+            place,
+            self.against,
+        ]
 
     def as_dict(self) -> dict[str, object]:
         """Return all figures, for JSON and data frames."""
         found: dict[str, object] = {
-            "case": self.case, "prompt": self.prompt, "verdict": self.verdict,
-            "against": self.against, "tokens": len(self.ids), "positions": len(self.positions),
-            "first": self.first, "skipped": self.skipped,
+            "case": self.case,
+            "prompt": self.prompt,
+            "verdict": self.verdict,
+            "against": self.against,
+            "tokens": len(self.ids),
+            "positions": len(self.positions),
+            "first": self.first,
+            "skipped": self.skipped,
             "error": "" if self.error is None else finding(self),
             "official": "" if self.official is None else self.official.verdict,
-        }  # fmt: skip
+        }
         if self.agreement is not None:
             a = self.agreement
-            found |= {"max_abs": float(a.errors.max()), "max_relative": float(a.relative.max()),
-                      "least_sqnr_db": float(a.sqnr_db.min()), "nan": a.nan}  # fmt: skip
+            found |= {
+                "max_abs": float(a.errors.max()),
+                "max_relative": float(a.relative.max()),
+                "least_sqnr_db": float(a.sqnr_db.min()),
+                "nan": a.nan,
+            }
         if self.agreement is not None and self.case != "encoder":
-            found |= {"mean_kl": float(a.divergence.mean()), "max_kl": float(a.divergence.max()),
-                      "top1": float(a.same_top.mean()), "top5": float(a.top5.mean())}  # fmt: skip
+            found |= {
+                "mean_kl": float(a.divergence.mean()),
+                "max_kl": float(a.divergence.max()),
+                "top1": float(a.same_top.mean()),
+                "top5": float(a.top5.mean()),
+            }
         if self.losses is not None:
-            found |= {"perplexity": _exp(self.losses[0]),
-                      "reference_perplexity": _exp(self.losses[1])}  # fmt: skip
+            found |= {
+                "perplexity": _exp(self.losses[0]),
+                "reference_perplexity": _exp(self.losses[1]),
+            }
         return found
 
 
@@ -139,8 +169,19 @@ def _size(value: Any) -> str:
 
 WRONG = ("differ", "error")
 """Verdicts of rows that are wrong."""
-HEAD = ("case", "prompt", "verdict", "official", "positions", "error", "KL", "top 1", "top 5",
-        "first", "against")  # fmt: skip
+HEAD = (
+    "case",
+    "prompt",
+    "verdict",
+    "official",
+    "positions",
+    "error",
+    "KL",
+    "top 1",
+    "top 5",
+    "first",
+    "against",
+)
 
 
 @dataclass(frozen=True)
@@ -217,8 +258,11 @@ class LLMReport(Report):
             return f"{self.verdict}: {what}{' in this runtime' if theirs else ''}{theirs}"
         bad = sum(not row.ok_here for row in self.rows)
         count = len(compared) + sum(row.error is not None for row in self.rows)
-        parts = [f"differ: {bad} of {_text.plural(count, 'case')}; {sentence(first)}",
-                 self.token, self.fault]  # fmt: skip
+        parts = [
+            f"differ: {bad} of {_text.plural(count, 'case')}; {sentence(first)}",
+            self.token,
+            self.fault,
+        ]
         if self.explanation is not None and self.explanation.first is not None:
             parts.append(f"first divergence inside: {self.explanation.first}")
         return "; ".join(filter(None, parts))
@@ -234,8 +278,9 @@ class LLMReport(Report):
 
     def table(self) -> str:
         """Return a row for each case as text."""
-        return _text.table(self.cells(), HEAD, width=_text.width(),
-                           optional=("top 5", "against", "prompt"))  # fmt: skip
+        return _text.table(
+            self.cells(), HEAD, width=_text.width(), optional=("top 5", "against", "prompt")
+        )
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each case."""
@@ -244,8 +289,14 @@ class LLMReport(Report):
     def as_dict(self) -> dict[str, Any]:
         """Return all figures, for JSON."""
         inner = None if self.explanation is None else self.explanation.as_dict()
-        return {**super().as_dict(), "verdict": self.verdict, "notes": list(self.notes),
-                "fault": self.fault, "token": self.token, "explanation": inner}  # fmt: skip
+        return {
+            **super().as_dict(),
+            "verdict": self.verdict,
+            "notes": list(self.notes),
+            "fault": self.fault,
+            "token": self.token,
+            "explanation": inner,
+        }
 
     def heading(self) -> str:
         """Return the heading of its page."""
@@ -262,8 +313,12 @@ class LLMReport(Report):
             yield from self.explanation.sections()
 
     def __str__(self) -> str:
-        parts = [self.title, _text.wrapped(self.summary()), self.table(),
-                 *map(_text.wrapped, self.notes)]  # fmt: skip
+        parts = [
+            self.title,
+            _text.wrapped(self.summary()),
+            self.table(),
+            *map(_text.wrapped, self.notes),
+        ]
         if self.explanation is not None:
             parts.append(str(self.explanation))
         return "\n".join(filter(None, parts))
@@ -279,7 +334,8 @@ class LLMReport(Report):
 def sentence(row: Row) -> str:
     """Return what differs in a row."""
     where = f"'{row.case}' ({MEANINGS[row.case]})" + (
-        f", prompt {row.prompt}" if row.prompt >= 0 else "")  # fmt: skip
+        f", prompt {row.prompt}" if row.prompt >= 0 else ""
+    )
     return f"{where}: {finding(row)}"
 
 
@@ -287,8 +343,11 @@ def finding(row: Row) -> str:
     """Return how many positions of a row differ, the first, and its error; or the exception of the
     program, its stage, and the way on."""
     if row.error is not None:
-        parts = [f"{type(row.error).__name__}: {row.error}", *notes_of(row.error),
-                 _engines.beside_error(row.official)]  # fmt: skip
+        parts = [
+            f"{type(row.error).__name__}: {row.error}",
+            *notes_of(row.error),
+            _engines.beside_error(row.official),
+        ]
         return "; ".join(filter(None, parts))
     assert row.agreement is not None
     a, at, is_encoder = row.agreement, row.agreement.first, row.case == "encoder"
@@ -298,9 +357,10 @@ def finding(row: Row) -> str:
         what = "numbers" if is_encoder else "logits"
         return f"{a.nan:,} {what} are NaN, first at position {row.first}"
     more = "" if is_encoder else f" and KL divergence {a.divergence[at]:.3g}"
-    return (f"{count} of {_text.plural(len(row.positions), 'position')} differ, first "
-            f"{row.first} with error {a.errors[at]:.4g}{more}, compared with {row.against}"
-            )  # fmt: skip
+    return (
+        f"{count} of {_text.plural(len(row.positions), 'position')} differ, first "
+        f"{row.first} with error {a.errors[at]:.4g}{more}, compared with {row.against}"
+    )
 
 
 def perplexities(rows: Sequence[Row]) -> str:
@@ -310,8 +370,10 @@ def perplexities(rows: Sequence[Row]) -> str:
     if not known:
         return ""
     ours, theirs = np.array(known).T
-    text = (f"perplexity of the prompts: program {_exp(ours.mean()):.4g}, reference "
-            f"{_exp(theirs.mean()):.4g}")  # fmt: skip
+    text = (
+        f"perplexity of the prompts: program {_exp(ours.mean()):.4g}, reference "
+        f"{_exp(theirs.mean()):.4g}"
+    )
     if len(known) < 2:
         return text
     delta = ours - theirs

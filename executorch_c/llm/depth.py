@@ -28,8 +28,11 @@ def _blocks(model: Any) -> int:
     """Return the length of the list of modules with the most parameters; 0 without lists. Lists
     inside a list (experts, parts of a block) are parts of its modules."""
     lists = {name: module for name, module in model.named_modules() if _is_list(module)}
-    outer = [module for name, module in lists.items()
-             if not any(name.startswith(f"{other}.") for other in lists if other)]  # fmt: skip
+    outer = [
+        module
+        for name, module in lists.items()
+        if not any(name.startswith(f"{other}.") for other in lists if other)
+    ]
     largest = max(outer, key=lambda one: sum(p.numel() for p in one.parameters()), default=())
     return len(largest)
 

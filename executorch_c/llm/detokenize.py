@@ -87,8 +87,15 @@ class StopTexts:
             at, self.found = min(places)
             shown, self._held = self._held[:at], ""
             return shown
-        kept = max((k for t in self.texts for k in range(min(len(t), len(self._held) + 1))
-                    if k and self._held.endswith(t[:k])), default=0)  # fmt: skip
+        kept = max(
+            (
+                k
+                for t in self.texts
+                for k in range(min(len(t), len(self._held) + 1))
+                if k and self._held.endswith(t[:k])
+            ),
+            default=0,
+        )
         shown = self._held[: len(self._held) - kept]
         self._held = self._held[len(shown) :]
         return shown

@@ -52,21 +52,27 @@ class EncoderDecoder(TextRunner):
     def _read_signature(self, method: str | None) -> _signature.TextSignature:
         names = self.program.method_names
         if ENCODER not in names:
-            raise ValueError(f"no method '{ENCODER}' in this program, which has: "
-                             f"{', '.join(sorted(names))}")  # fmt: skip
+            raise ValueError(
+                f"no method '{ENCODER}' in this program, which has: {', '.join(sorted(names))}"
+            )
         call = _signature.read_embedding_call(self.program, method or DECODER, token_input=0)
         if self.program.metadata(call.method).num_inputs() != 3:
-            raise ValueError(f"method '{call.method}': expected 3 inputs (ids, encoder states, "
-                             "positions)")  # fmt: skip
+            raise ValueError(
+                f"method '{call.method}': expected 3 inputs (ids, encoder states, positions)"
+            )
         self._encoder: Method = self.program.load_method(ENCODER, **self._options)
         self._hidden: Array | None = None
         self._encoded: Array | None = None
         constants = _signature.read_constants(self.program)
         integer, integers = _signature.integer, _signature.integers
         return _signature.TextSignature(
-            call, call, _signature.context_of(call, constants), integer(constants, "get_bos_id"),
-            integers(constants, "get_eos_ids", "get_eos_id"), constants,
-        )  # fmt: skip
+            call,
+            call,
+            _signature.context_of(call, constants),
+            integer(constants, "get_bos_id"),
+            integers(constants, "get_eos_ids", "get_eos_id"),
+            constants,
+        )
 
     @property
     def start_ids(self) -> list[int]:
@@ -94,12 +100,14 @@ class EncoderDecoder(TextRunner):
         if given.dtype != info.numpy_dtype and given.dtype.kind == info.numpy_dtype.kind:
             given = given.astype(info.numpy_dtype)
         if given.dtype != info.numpy_dtype:
-            raise TypeError(f"method '{ENCODER}': found dtype {given.dtype}, expected "
-                            f"{info.numpy_dtype}")  # fmt: skip
+            raise TypeError(
+                f"method '{ENCODER}': found dtype {given.dtype}, expected {info.numpy_dtype}"
+            )
         fits = given.ndim == len(info.shape)
         if not fits or any(a > b for a, b in zip(given.shape, info.shape)):
-            raise ValueError(f"method '{ENCODER}': found shape {given.shape}, expected "
-                             f"{tuple(info.shape)}")  # fmt: skip
+            raise ValueError(
+                f"method '{ENCODER}': found shape {given.shape}, expected {tuple(info.shape)}"
+            )
         return given
 
     def _encode(self, given: Array) -> Array:
@@ -124,8 +132,10 @@ class EncoderDecoder(TextRunner):
         """
         shape = self._encoder.metadata.input_tensor_meta(0).shape
         if len(shape) != 3:
-            raise ValueError(f"the encoder takes an input of shape {tuple(shape)}, expected "
-                             "log-mel features [1, n_mels, n_frames]")  # fmt: skip
+            raise ValueError(
+                f"the encoder takes an input of shape {tuple(shape)}, expected "
+                "log-mel features [1, n_mels, n_frames]"
+            )
         return log_mel(audio, shape[1], shape[2] * HOP, sample_rate)[None]
 
     def transcribe(

@@ -32,10 +32,13 @@ def encoder_inputs_of(
         return [_input(one, runner) for one in given]
     rng = np.random.default_rng(seed)
     if info.numpy_dtype.kind in "iu":
-        lengths = [min(n, info.shape[-1]) if info.is_dynamic else info.shape[-1]
-                   for n in RANDOM_LENGTHS]  # fmt: skip
-        return [rng.integers(0, runner.vocabulary, (*info.shape[:-1], n)).astype(info.numpy_dtype)
-                for n in lengths]  # fmt: skip
+        lengths = [
+            min(n, info.shape[-1]) if info.is_dynamic else info.shape[-1] for n in RANDOM_LENGTHS
+        ]
+        return [
+            rng.integers(0, runner.vocabulary, (*info.shape[:-1], n)).astype(info.numpy_dtype)
+            for n in lengths
+        ]
     return [rng.standard_normal(info.shape).astype(info.numpy_dtype) for _ in RANDOM_LENGTHS]
 
 
@@ -45,8 +48,10 @@ def _input(given: Any, runner: EncoderDecoder) -> Array:
     takes_tokens = info.numpy_dtype.kind in "iu"
     if isinstance(given, str):
         if not takes_tokens:
-            raise TypeError(f"method '{runner._encoder.metadata.name()}' takes features of "
-                            f"{info.numpy_dtype}, not text")  # fmt: skip
+            raise TypeError(
+                f"method '{runner._encoder.metadata.name()}' takes features of "
+                f"{info.numpy_dtype}, not text"
+            )
         runner.reset()
         return runner.as_encoder_input(np.asarray([runner.encode(given)]))
     array = np.asarray(given)

@@ -82,8 +82,10 @@ class MethodsReference(ModelReference):
         decoder = signature.decode.method
         missing = [name for name in (ENCODER, decoder) if name not in modules]
         if missing:
-            raise ValueError(f"reference: found modules {', '.join(modules) or 'none'}, expected "
-                             f"'{ENCODER}' and '{decoder}'")  # fmt: skip
+            raise ValueError(
+                f"reference: found modules {', '.join(modules) or 'none'}, expected "
+                f"'{ENCODER}' and '{decoder}'"
+            )
         super().__init__(modules[decoder], signature)
         self.is_of_hugging_face, self.takes_positions = False, True
         self.encoder = modules[ENCODER]
@@ -128,8 +130,9 @@ class EncodedArrays(ArrayReference):
 class EncodedFunction(FunctionReference):
     """A function from an input of the encoder and ids to logits [n, V] or [1, n, V]."""
 
-    def __init__(self, function: Callable[..., object], inputs: Sequence[Array],
-                 vocabulary: int) -> None:  # fmt: skip
+    def __init__(
+        self, function: Callable[..., object], inputs: Sequence[Array], vocabulary: int
+    ) -> None:
         super().__init__(lambda ids: function(self.inputs[self.number], ids), vocabulary)
         self.inputs, self.number = inputs, 0
 
@@ -153,9 +156,12 @@ class EncodedProgram(ProgramReference):
 
 
 def make_encoder_reference(
-    given: Any, signature: TextSignature, prompts: Sequence[Sequence[int]],
-    inputs: Sequence[Array], tokenizer: Any = None,
-) -> Reference | None:  # fmt: skip
+    given: Any,
+    signature: TextSignature,
+    prompts: Sequence[Sequence[int]],
+    inputs: Sequence[Array],
+    tokenizer: Any = None,
+) -> Reference | None:
     """Return the reference of an argument of check_llm for a program with an encoder; None for
     None.
 
@@ -170,9 +176,11 @@ def make_encoder_reference(
         return MethodsReference(given, signature)
     if hasattr(given, "named_buffers"):
         if not hasattr(given, "get_encoder"):
-            raise TypeError(f"reference: {type(given).__name__} has no get_encoder(); pass "
-                            f"{{'{ENCODER}': module, '{DECODER}': module}} with the inputs of the "
-                            "program's methods")  # fmt: skip
+            raise TypeError(
+                f"reference: {type(given).__name__} has no get_encoder(); pass "
+                f"{{'{ENCODER}': module, '{DECODER}': module}} with the inputs of the "
+                "program's methods"
+            )
         _extras.require("a PyTorch reference", "torch")
         return Seq2SeqReference(given, signature)
     if isinstance(given, (list, tuple)):

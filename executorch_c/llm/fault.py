@@ -59,9 +59,11 @@ def find_fault(
     if row.case == "reset":
         return Findings("", "the runtime is at fault: reset() does not restore all state")
     if row.case == "official reset":
-        return Findings("", "the program keeps state that position 0 does not clear (recurrent "
-                        "state): reset() of executorch_c resets it, ExecuTorch's runner does not"
-                        )  # fmt: skip
+        return Findings(
+            "",
+            "the program keeps state that position 0 does not clear (recurrent "
+            "state): reset() of executorch_c resets it, ExecuTorch's runner does not",
+        )
     notes: list[str] = []
     fault = _attributed(plan, row, runner, limit)
     explanation = None

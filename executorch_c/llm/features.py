@@ -45,8 +45,9 @@ def mel_filters(n_mels: int) -> Array:
     return filters
 
 
-def log_mel(audio: object, n_mels: int = 80, samples: int = 480000,
-            sample_rate: int = SAMPLE_RATE) -> Array:  # fmt: skip
+def log_mel(
+    audio: object, n_mels: int = 80, samples: int = 480000, sample_rate: int = SAMPLE_RATE
+) -> Array:
     """Return log-mel features, float32 [n_mels, samples // 160].
 
     Args:
@@ -58,12 +59,14 @@ def log_mel(audio: object, n_mels: int = 80, samples: int = 480000,
     Raises ValueError for another sample rate or shape, or for samples that are not finite.
     """
     if sample_rate != SAMPLE_RATE:
-        raise ValueError(f"sample_rate is {sample_rate}, expected {SAMPLE_RATE}: resample the "
-                         "audio")  # fmt: skip
+        raise ValueError(
+            f"sample_rate is {sample_rate}, expected {SAMPLE_RATE}: resample the audio"
+        )
     wave = np.asarray(audio)
     if wave.ndim != 1 or wave.dtype.kind not in "fiu":
-        raise ValueError(f"audio: found {wave.dtype} of shape {wave.shape}, expected one channel "
-                         "of samples")  # fmt: skip
+        raise ValueError(
+            f"audio: found {wave.dtype} of shape {wave.shape}, expected one channel of samples"
+        )
     wave = wave / 32768.0 if wave.dtype.kind in "iu" else wave.astype(np.float64)
     if not np.isfinite(wave).all():
         raise ValueError("audio: some samples are not finite")

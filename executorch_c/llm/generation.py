@@ -133,8 +133,10 @@ class Stream(Iterator[str]):
     def _decode(self, token: int) -> Array:
         runner, start = self._runner, perf_counter()
         if runner._pending is not self._chosen:
-            raise RuntimeError("another call has changed the conversation since the last piece of "
-                               "this stream: begin a new one")  # fmt: skip
+            raise RuntimeError(
+                "another call has changed the conversation since the last piece of "
+                "this stream: begin a new one"
+            )
         logits = runner.step(token)
         self.result.stats.decode_seconds += perf_counter() - start
         return logits
@@ -149,8 +151,9 @@ class Stream(Iterator[str]):
         else:
             token = int(self._sample(logits, runner._session.ids))
         if not 0 <= token < runner.vocabulary:
-            raise ValueError(f"the sampler chose token {token}, expected 0 to "
-                             f"{runner.vocabulary - 1}")  # fmt: skip
+            raise ValueError(
+                f"the sampler chose token {token}, expected 0 to {runner.vocabulary - 1}"
+            )
         self._note(logits, token)
         result.ids.append(token)
         self._chosen = runner._pending = [token]

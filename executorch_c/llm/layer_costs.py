@@ -65,9 +65,16 @@ class LayerCost:
         """Return the cells of the report's table."""
         change = math.expm1(min(self.increase, 700.0))
         gain = "" if math.isnan(self.gain_db) else f"{self.gain_db:+.1f}"
-        return [self.layer, self.type, f"{self.cost_db:.1f}", gain, f"{self.perplexity:.5g}",
-                f"{100 * change:+.3g} %", f"{self.divergence:.2g}",
-                f"{100 * self.same_top:.4g} %"]  # fmt: skip
+        return [
+            self.layer,
+            self.type,
+            f"{self.cost_db:.1f}",
+            gain,
+            f"{self.perplexity:.5g}",
+            f"{100 * change:+.3g} %",
+            f"{self.divergence:.2g}",
+            f"{100 * self.same_top:.4g} %",
+        ]
 
 
 @dataclass(frozen=True)
@@ -100,15 +107,18 @@ class CostReport(Report):
         if not self.rows:
             return f"{base}; no layer is quantised"
         first = self.rows[0]
-        return (f"{base}; of {_text.plural(len(self.rows), 'quantised layer')}, '{first.layer}' "
-                f"costs most: perplexity {first.perplexity:.5g}, KL divergence "
-                f"{first.divergence:.2g}. {self.advice()}")  # fmt: skip
+        return (
+            f"{base}; of {_text.plural(len(self.rows), 'quantised layer')}, '{first.layer}' "
+            f"costs most: perplexity {first.perplexity:.5g}, KL divergence "
+            f"{first.divergence:.2g}. {self.advice()}"
+        )
 
     def advice(self) -> str:
         """Return which layer to keep in float, and what that gains."""
         first = self.rows[0] if self.rows else None
-        return _costs.advice(f"'{first.layer}'" if first else "",
-                             first.gain_db if first else math.nan)  # fmt: skip
+        return _costs.advice(
+            f"'{first.layer}'" if first else "", first.gain_db if first else math.nan
+        )
 
     def _cells(self) -> list[list[object]]:
         return [row.cells() for row in (*self.rows, *self.whole)]
@@ -119,10 +129,20 @@ class CostReport(Report):
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each layer, the quantised model and the program."""
-        return [{"layer": r.layer, "type": r.type, "loss": r.loss, "increase": r.increase,
-                 "perplexity": r.perplexity, "kl": r.divergence, "top1": r.same_top,
-                 "cost_db": r.cost_db, "gain_db": r.gain_db}
-                for r in (*self.rows, *self.whole)]  # fmt: skip
+        return [
+            {
+                "layer": r.layer,
+                "type": r.type,
+                "loss": r.loss,
+                "increase": r.increase,
+                "perplexity": r.perplexity,
+                "kl": r.divergence,
+                "top1": r.same_top,
+                "cost_db": r.cost_db,
+                "gain_db": r.gain_db,
+            }
+            for r in (*self.rows, *self.whole)
+        ]
 
     def heading(self) -> str:
         """Return the heading of its page."""
@@ -145,8 +165,11 @@ class CostReport(Report):
 def quantized_layers(model: Any, quantized: Any) -> list[str]:
     """Return the names of the innermost modules that differ: another type, or other weights."""
     others = dict(quantized.named_modules())
-    found = [name for name, module in model.named_modules()
-             if name and name in others and _differs(module, others[name])]  # fmt: skip
+    found = [
+        name
+        for name, module in model.named_modules()
+        if name and name in others and _differs(module, others[name])
+    ]
     return [n for n in found if not any(o.startswith(f"{n}.") for o in found)]
 
 
@@ -156,8 +179,12 @@ def _differs(a: Any, b: Any) -> bool:
     mine, theirs = (dict(m.named_parameters(recurse=False)) for m in (a, b))
     if set(mine) != set(theirs):
         return True
-    return any(type(p) is not type(theirs[n]) or p.shape != theirs[n].shape
-               or not bool((p == theirs[n]).all()) for n, p in mine.items())  # fmt: skip
+    return any(
+        type(p) is not type(theirs[n])
+        or p.shape != theirs[n].shape
+        or not bool((p == theirs[n]).all())
+        for n, p in mine.items()
+    )
 
 
 def _replace(model: Any, name: str, module: Any) -> Any:
@@ -197,8 +224,10 @@ def quantization_cost(
         else TextRunner(program, tokenizer, delegate_at_load=False)
     )
     runner.reset()
-    ids = [runner.encode(one) if isinstance(one, str) else as_ids(one, runner.vocabulary)
-           for one in prompts]  # fmt: skip
+    ids = [
+        runner.encode(one) if isinstance(one, str) else as_ids(one, runner.vocabulary)
+        for one in prompts
+    ]
     if not ids or min(map(len, ids)) < 2:
         raise ValueError("quantization_cost needs prompts of at least 2 tokens")
     measure = _Measure(ModelReference(model, runner.signature), ids)
@@ -269,8 +298,13 @@ class _Measure:
         limit = Limit(math.inf)
         parts = [_agreement.measure(a, e, limit) for a, e in zip(logits, self.expected)]
         loss = self._loss(logits)
-        row = LayerCost(name, type_, loss, loss - self.loss,
-                        float(np.concatenate([p.divergence for p in parts]).mean()),
-                        float(np.concatenate([p.same_top for p in parts]).mean()),
-                        _costs.decibel(noise))  # fmt: skip
+        row = LayerCost(
+            name,
+            type_,
+            loss,
+            loss - self.loss,
+            float(np.concatenate([p.divergence for p in parts]).mean()),
+            float(np.concatenate([p.same_top for p in parts]).mean()),
+            _costs.decibel(noise),
+        )
         return noise, row

@@ -98,23 +98,34 @@ class PerplexityReport(Report):
     def figures(self) -> dict[str, float | int | None]:
         """Return all figures."""
         low, high = self.confidence
-        return {"perplexity": self.perplexity, "low": low, "high": high, "tokens": self.tokens,
-                "bits_per_byte": self.bits_per_byte, "windows": self.windows,
-                "window": self.window, "seconds": self.seconds,
-                "tokens_per_second": self.tokens / max(self.seconds, 1e-9)}  # fmt: skip
+        return {
+            "perplexity": self.perplexity,
+            "low": low,
+            "high": high,
+            "tokens": self.tokens,
+            "bits_per_byte": self.bits_per_byte,
+            "windows": self.windows,
+            "window": self.window,
+            "seconds": self.seconds,
+            "tokens_per_second": self.tokens / max(self.seconds, 1e-9),
+        }
 
     def summary(self) -> str:
         """Return the finding in a sentence."""
         low, high = self.confidence
         bits = self.bits_per_byte
         more = f", {bits:.3f} bits per byte" if bits is not None else ""
-        return (f"perplexity {self.perplexity:.4g} (95 % confidence {low:.4g} to {high:.4g})"
-                f"{more}: {self.tokens:,} tokens in {_text.plural(self.windows, 'window')} of "
-                f"{self.window}")  # fmt: skip
+        return (
+            f"perplexity {self.perplexity:.4g} (95 % confidence {low:.4g} to {high:.4g})"
+            f"{more}: {self.tokens:,} tokens in {_text.plural(self.windows, 'window')} of "
+            f"{self.window}"
+        )
 
     def _rows(self) -> list[list[object]]:
-        return [[name, "" if value is None else f"{value:.6g}"]
-                for name, value in self.figures().items()]  # fmt: skip
+        return [
+            [name, "" if value is None else f"{value:.6g}"]
+            for name, value in self.figures().items()
+        ]
 
     def table(self) -> str:
         """Return all figures as a table of text."""
@@ -216,9 +227,14 @@ def _measured(
             losses.append(_window(runner, ids, start, first, end))
             show(end, len(ids))
     runner.reset()
-    report = PerplexityReport(np.concatenate(losses), len(parts), size, perf_counter() - started,
-                              title_of(runner.source.source, "a program"),
-                              len(text.encode()) if isinstance(text, str) else 0)  # fmt: skip
+    report = PerplexityReport(
+        np.concatenate(losses),
+        len(parts),
+        size,
+        perf_counter() - started,
+        title_of(runner.source.source, "a program"),
+        len(text.encode()) if isinstance(text, str) else 0,
+    )
     report.set_origins(program=runner.source.origin)
     return report
 

@@ -37,8 +37,9 @@ def shaped(array: Array, wanted: Sequence[int], name: str) -> Array:
             found = np.ascontiguousarray(found.transpose(0, 3, 1, 2))
     fits = found.ndim == len(wanted) and all(a <= b for a, b in zip(found.shape, wanted))
     if not fits:
-        raise ValueError(f"method '{name}': found an array of shape {array.shape}, expected "
-                         f"{tuple(wanted)}")  # fmt: skip
+        raise ValueError(
+            f"method '{name}': found an array of shape {array.shape}, expected {tuple(wanted)}"
+        )
     return found
 
 
@@ -55,23 +56,29 @@ class MultimodalRunner(TextRunner):
         names = self.program.method_names
         self._encoder_name = next((name for name in ENCODERS if name in names), None)
         if EMBEDDING not in names:
-            raise ValueError(f"no method '{EMBEDDING}' in this program, which has: "
-                             f"{', '.join(sorted(names))}")  # fmt: skip
+            raise ValueError(
+                f"no method '{EMBEDDING}' in this program, which has: {', '.join(sorted(names))}"
+            )
         self._embedding: Method = self.program.load_method(EMBEDDING)
         self._encoder: Method | None = None
         integer, integers = _signature.integer, _signature.integers
         return _signature.TextSignature(
-            call, call, _signature.context_of(call, constants), integer(constants, "get_bos_id"),
-            integers(constants, "get_eos_ids", "get_eos_id"), constants,
-        )  # fmt: skip
+            call,
+            call,
+            _signature.context_of(call, constants),
+            integer(constants, "get_bos_id"),
+            integers(constants, "get_eos_ids", "get_eos_id"),
+            constants,
+        )
 
     def embed(self, ids: Sequence[int]) -> Array:
         """Return the embeddings of tokens, [1, len(ids), D], in the program's dtype."""
         info = self._embedding.metadata.input_tensor_meta(0)
         most = info.shape[1]
         parts = [list(ids[i : i + most]) for i in range(0, len(ids), most)]
-        found = [self._embedding.execute([np.asarray([part], info.numpy_dtype)])[0]
-                 for part in parts]  # fmt: skip
+        found = [
+            self._embedding.execute([np.asarray([part], info.numpy_dtype)])[0] for part in parts
+        ]
         whole: Array = np.concatenate(found, axis=1)
         return whole
 
@@ -91,9 +98,11 @@ class MultimodalRunner(TextRunner):
         if given.dtype == np.float64 and info.numpy_dtype.kind == "f":
             given = given.astype(info.numpy_dtype)
         if given.dtype != info.numpy_dtype:
-            raise TypeError(f"method '{name}': found dtype {given.dtype}, expected "
-                            f"{info.numpy_dtype}; preprocess the image or audio as the model's "
-                            "processor does")  # fmt: skip
+            raise TypeError(
+                f"method '{name}': found dtype {given.dtype}, expected "
+                f"{info.numpy_dtype}; preprocess the image or audio as the model's "
+                "processor does"
+            )
         found: Array = self._encoder.execute([shaped(given, info.shape, name)])[0]
         return found
 

@@ -100,9 +100,13 @@ class Stats:
 
     def reset(self, all_stats: bool = False) -> None:
         """Set all figures to 0; those of loading only with `all_stats`."""
-        kept = {} if all_stats else {
-            name: getattr(self, name) for name in ("model_load_start_ms", "model_load_end_ms")
-        }  # fmt: skip
+        kept = (
+            {}
+            if all_stats
+            else {
+                name: getattr(self, name) for name in ("model_load_start_ms", "model_load_end_ms")
+            }
+        )
         self.__init__(**kept)  # type: ignore[misc]
 
     def to_json_string(self) -> str:
@@ -114,13 +118,23 @@ class Stats:
             found["prefill_token_per_sec"] = self.num_prompt_tokens * UNITS / prefill
         if decode > 0:
             found["decode_token_per_sec"] = max(self.num_generated_tokens - 1, 0) * UNITS / decode
-        found |= {"prompt_tokens": self.num_prompt_tokens,
-                  "generated_tokens": self.num_generated_tokens}  # fmt: skip
-        names = ("model_load_start_ms", "model_load_end_ms", "inference_start_ms",
-                 "inference_end_ms", "model_execution_start_ms", "model_execution_end_ms",
-                 "prompt_eval_end_ms", "first_token_ms", "aggregate_sampling_time_ms",
-                 "aggregate_model_execution_time_ms",
-                 "SCALING_FACTOR_UNITS_PER_SECOND")  # fmt: skip
+        found |= {
+            "prompt_tokens": self.num_prompt_tokens,
+            "generated_tokens": self.num_generated_tokens,
+        }
+        names = (
+            "model_load_start_ms",
+            "model_load_end_ms",
+            "inference_start_ms",
+            "inference_end_ms",
+            "model_execution_start_ms",
+            "model_execution_end_ms",
+            "prompt_eval_end_ms",
+            "first_token_ms",
+            "aggregate_sampling_time_ms",
+            "aggregate_model_execution_time_ms",
+            "SCALING_FACTOR_UNITS_PER_SECOND",
+        )
         return json.dumps(found | {name: getattr(self, name) for name in names})
 
     def note(self, run: RunStats, ended: float) -> None:
@@ -174,8 +188,14 @@ class TextLLMRunner:
     _first_is_greedy = True
     """The first token of a generation is the most likely one, at any temperature."""
 
-    def __init__(self, model_path: Any, tokenizer_path: Any, data_path: Any = None, *,
-                 seed: int | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        model_path: Any,
+        tokenizer_path: Any,
+        data_path: Any = None,
+        *,
+        seed: int | None = None,
+    ) -> None:
         self._sources = (model_path, tokenizer_path, data_path)
         self._runner: TextRunner | None = None
         self._sampler = OfficialSampler(seed)
@@ -227,8 +247,13 @@ class TextLLMRunner:
         with runner._session.lock:
             yield
 
-    def _generate(self, prompt: str, config: GenerationConfig, token_callback: Token | None,
-                  stats_callback: Figures | None) -> None:  # fmt: skip
+    def _generate(
+        self,
+        prompt: str,
+        config: GenerationConfig,
+        token_callback: Token | None,
+        stats_callback: Figures | None,
+    ) -> None:
         with _as_runtime_error():
             check_temperature(config)
             runner = self._loaded()
@@ -236,16 +261,23 @@ class TextLLMRunner:
             ids = self._ids(prompt, config)
             most = config.resolve_max_new_tokens(runner.context, runner.position + len(ids))
             if most <= 0:
-                raise ValueError(f"no room for new tokens: {runner.position + len(ids)} of "
-                                 f"{runner.context} tokens are used")  # fmt: skip
+                raise ValueError(
+                    f"no room for new tokens: {runner.position + len(ids)} of "
+                    f"{runner.context} tokens are used"
+                )
             self._sampler.temperature = config.temperature
             stream = runner.stream(ids, max_new_tokens=most, sampler=self._choose)
         if config.echo and prompt and token_callback is not None:
             token_callback(prompt)
         self._finish(runner, stream, token_callback, stats_callback)
 
-    def _finish(self, runner: TextRunner, stream: Stream, token_callback: Token | None,
-                stats_callback: Figures | None) -> None:  # fmt: skip
+    def _finish(
+        self,
+        runner: TextRunner,
+        stream: Stream,
+        token_callback: Token | None,
+        stats_callback: Figures | None,
+    ) -> None:
         """Run a generation and pass pieces and figures to the callbacks."""
         self._is_first = self._first_is_greedy
         while True:
@@ -276,8 +308,12 @@ class TextLLMRunner:
 
     def warmup(self, prompt: str, max_new_tokens: int) -> None:
         """Generate once, and reset."""
-        self.generate(prompt, GenerationConfig(echo=False, max_new_tokens=max_new_tokens,
-                                               warming=True, temperature=0.0))  # fmt: skip
+        self.generate(
+            prompt,
+            GenerationConfig(
+                echo=False, max_new_tokens=max_new_tokens, warming=True, temperature=0.0
+            ),
+        )
         self.reset()
 
     def stop(self) -> None:
@@ -328,8 +364,9 @@ def make_raw_audio_input(samples: Any) -> MultimodalInput:
     tensor [batch, channels, samples]. Raises RuntimeError for another shape."""
     array = as_array(samples)
     if array.ndim != 3:
-        raise RuntimeError(f"raw audio: found shape {array.shape}, expected (batch, channels, "
-                           "samples)")  # fmt: skip
+        raise RuntimeError(
+            f"raw audio: found shape {array.shape}, expected (batch, channels, samples)"
+        )
     return MultimodalInput(array)
 
 
@@ -344,24 +381,31 @@ def inputs_of_processor(inputs: Any, image_token_id: int | None = None) -> list[
         raise ValueError(f"no 'input_ids' in the inputs, which have: {', '.join(inputs)}")
     ids = as_array(inputs["input_ids"])
     if ids.ndim not in (1, 2) or (ids.ndim == 2 and len(ids) != 1) or ids.dtype.kind not in "iu":
-        raise ValueError(f"input_ids: found {ids.dtype} of shape {ids.shape}, expected integers of "
-                         "one prompt, [n] or [1, n]")  # fmt: skip
+        raise ValueError(
+            f"input_ids: found {ids.dtype} of shape {ids.shape}, expected integers of "
+            "one prompt, [n] or [1, n]"
+        )
     tokens: list[int] = ids.reshape(-1).tolist()
     places = [i for i, token in enumerate(tokens) if token == image_token_id]
     if "pixel_values" not in inputs:
         if places:
-            raise ValueError(f"input_ids have image tokens ({image_token_id}), but there are no "
-                             "'pixel_values'")  # fmt: skip
+            raise ValueError(
+                f"input_ids have image tokens ({image_token_id}), but there are no 'pixel_values'"
+            )
         return [make_token_input(tokens)]
     pixels = as_array(inputs["pixel_values"])
     if pixels.ndim not in (3, 4) or (pixels.ndim == 4 and len(pixels) != 1):
-        raise ValueError(f"pixel_values: found shape {pixels.shape}, expected one image, [C, H, W] "
-                         "or [1, C, H, W]")  # fmt: skip
+        raise ValueError(
+            f"pixel_values: found shape {pixels.shape}, expected one image, [C, H, W] "
+            "or [1, C, H, W]"
+        )
     if image_token_id is None:
         raise ValueError("pixel_values without image_token_id")
     if not places or places[-1] - places[0] + 1 != len(places):
-        raise ValueError(f"pixel_values for {len(places)} tokens {image_token_id} in input_ids, "
-                         "expected one run of them")  # fmt: skip
+        raise ValueError(
+            f"pixel_values for {len(places)} tokens {image_token_id} in input_ids, "
+            "expected one run of them"
+        )
     parts: list[Any] = [tokens[: places[0]], pixels, tokens[places[-1] + 1 :]]
     return [MultimodalInput(part) for part in parts if len(part)]
 
@@ -391,8 +435,9 @@ class MultimodalRunner(TextLLMRunner):
     ) -> None:
         """Generate after the inputs, in order. Exceptions as for `TextLLMRunner.generate`."""
         with self._turn():
-            self._generate_after(inputs, config or GenerationConfig(), token_callback,
-                                 stats_callback)  # fmt: skip
+            self._generate_after(
+                inputs, config or GenerationConfig(), token_callback, stats_callback
+            )
 
     def _generate_after(
         self,
@@ -407,8 +452,9 @@ class MultimodalRunner(TextLLMRunner):
             runner = self._loaded()
             most = config.resolve_max_new_tokens(runner.context, runner.position)
             if most <= 0:
-                raise ValueError(f"no room for new tokens: {runner.position} of {runner.context} "
-                                 "tokens are used")  # fmt: skip
+                raise ValueError(
+                    f"no room for new tokens: {runner.position} of {runner.context} tokens are used"
+                )
             self._sampler.temperature = config.temperature
             stream = runner.stream([], max_new_tokens=most, sampler=self._choose)
         if config.echo and token_callback is not None:
@@ -448,8 +494,10 @@ class MultimodalRunner(TextLLMRunner):
         if not isinstance(inputs, list):
             with _as_runtime_error():
                 if not isinstance(inputs, Mapping):
-                    raise ValueError(f"inputs: found {type(inputs).__name__}, expected the mapping "
-                                     "of a processor or a list of inputs")  # fmt: skip
+                    raise ValueError(
+                        f"inputs: found {type(inputs).__name__}, expected the mapping "
+                        "of a processor or a list of inputs"
+                    )
                 inputs = inputs_of_processor(inputs, image_token_id)
         self.generate(inputs, config, token_callback, stats_callback)
 
@@ -463,14 +511,23 @@ class MultimodalRunner(TextLLMRunner):
         return "".join(pieces)
 
 
-def generate_hf(runner: MultimodalRunner, inputs: Any, config: GenerationConfig | None = None,
-                image_token_id: int | None = None, token_callback: Token | None = None,
-                stats_callback: Figures | None = None) -> None:  # fmt: skip
+def generate_hf(
+    runner: MultimodalRunner,
+    inputs: Any,
+    config: GenerationConfig | None = None,
+    image_token_id: int | None = None,
+    token_callback: Token | None = None,
+    stats_callback: Figures | None = None,
+) -> None:
     """Call `MultimodalRunner.generate_hf`."""
     runner.generate_hf(inputs, config, image_token_id, token_callback, stats_callback)
 
 
-def generate_text_hf(runner: MultimodalRunner, inputs: Any, config: GenerationConfig | None = None,
-                     image_token_id: int | None = None) -> str:  # fmt: skip
+def generate_text_hf(
+    runner: MultimodalRunner,
+    inputs: Any,
+    config: GenerationConfig | None = None,
+    image_token_id: int | None = None,
+) -> str:
     """Return the text of `MultimodalRunner.generate_text_hf`."""
     return runner.generate_text_hf(inputs, config, image_token_id)

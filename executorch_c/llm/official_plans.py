@@ -167,9 +167,15 @@ class OfficialPlans(OfficialProgram):
         sent = [self._sent(method, inputs) for _, inputs in calls]
         loaded = self._loaded(method)
         return official_blame.find(
-            process, loaded, self._loaded_program, [inputs for _, inputs in calls], sent, 0,
-            float(agreement.relative[first]), self._limit,
-        )  # fmt: skip
+            process,
+            loaded,
+            self._loaded_program,
+            [inputs for _, inputs in calls],
+            sent,
+            0,
+            float(agreement.relative[first]),
+            self._limit,
+        )
 
     def _loaded(self, method: str) -> Method:
         runner = self._runner

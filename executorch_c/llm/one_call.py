@@ -32,9 +32,11 @@ def model_of_encoder(encoder: Any) -> Any:
 
 
 def model_at(
-    plan: Plan, number: int, calls: Sequence[tuple[Action, str, list[Array]]],
+    plan: Plan,
+    number: int,
+    calls: Sequence[tuple[Action, str, list[Array]]],
     reference: ModelReference,
-) -> tuple[Any, tuple[Any, ...]]:  # fmt: skip
+) -> tuple[Any, tuple[Any, ...]]:
     """Return the model at the action with a number, and its arguments for the call's inputs.
     `calls`: those of the plan (`calls_of`)."""
     import torch
@@ -70,8 +72,10 @@ def _of_hugging_face(reference: ModelReference, ids: Sequence[int]) -> Any:
             keywords = reference.keywords(tokens, *others[:-1])
             if not self.count:
                 return self.model(**keywords, use_cache=False).logits
-            past = [(getattr(self, f"keys_{i}"), getattr(self, f"values_{i}"))
-                    for i in range(self.count)]  # fmt: skip
+            past = [
+                (getattr(self, f"keys_{i}"), getattr(self, f"values_{i}"))
+                for i in range(self.count)
+            ]
             name = _name_of_cache(self.model)
             return self.model(**keywords, **{name: _cache(past, keywords)}, use_cache=True).logits
 

@@ -65,8 +65,9 @@ def rows_of(logits: object, count: int, vocabulary: int, what: str) -> Array:
     array = as_float32(as_array(logits))
     rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(0, 0)
     if rows.shape != (count, vocabulary):
-        raise ValueError(f"{what}: found logits of shape {array.shape}, expected [{count}, "
-                         f"{vocabulary}]")  # fmt: skip
+        raise ValueError(
+            f"{what}: found logits of shape {array.shape}, expected [{count}, {vocabulary}]"
+        )
     return rows
 
 
@@ -75,12 +76,15 @@ class ArrayReference(SequenceReference):
 
     title = "the given logits"
 
-    def __init__(self, arrays: Sequence[object], prompts: Sequence[Sequence[int]],
-                 vocabulary: int) -> None:  # fmt: skip
+    def __init__(
+        self, arrays: Sequence[object], prompts: Sequence[Sequence[int]], vocabulary: int
+    ) -> None:
         if len(arrays) != len(prompts):
             raise ValueError(f"{len(arrays)} arrays of logits for {len(prompts)} prompts")
-        self.known = [(list(ids), rows_of(one, len(ids), vocabulary, f"prompt {i}"))
-                      for i, (one, ids) in enumerate(zip(arrays, prompts))]  # fmt: skip
+        self.known = [
+            (list(ids), rows_of(one, len(ids), vocabulary, f"prompt {i}"))
+            for i, (one, ids) in enumerate(zip(arrays, prompts))
+        ]
 
     def logits(self, ids: Sequence[int], by_token: bool = False) -> Array | None:
         """Return the logits of a prompt or of its beginning."""
@@ -210,8 +214,10 @@ class ModelReference(WithoutEncoder):
             finally:
                 self.restore(kept)
             return style
-        raise ValueError("the model cannot be called with tokens and positions; pass a function "
-                         f"from ids to logits [n, V] instead ({errors[0]})")  # fmt: skip
+        raise ValueError(
+            "the model cannot be called with tokens and positions; pass a function "
+            f"from ids to logits [n, V] instead ({errors[0]})"
+        )
 
     def logits(self, ids: Sequence[int], by_token: bool = False) -> Array | None:
         """Return eager's logits."""

@@ -40,16 +40,21 @@ class RunStats:
 
     def as_dict(self) -> dict[str, float]:
         """Return all figures, for JSON."""
-        return {**asdict(self), "prefill_tokens_per_second": self.prefill_rate,
-                "decode_tokens_per_second": self.decode_rate}  # fmt: skip
+        return {
+            **asdict(self),
+            "prefill_tokens_per_second": self.prefill_rate,
+            "decode_tokens_per_second": self.decode_rate,
+        }
 
     def __str__(self) -> str:
         from executorch_c._render import text as _text  # its imports would delay the first token
 
         parts = []
         if self.prompt_tokens:
-            parts.append(f"{_text.plural(self.prompt_tokens, 'prompt token')}, "
-                         f"{self.prefill_rate:,.0f} tokens/s")  # fmt: skip
+            parts.append(
+                f"{_text.plural(self.prompt_tokens, 'prompt token')}, "
+                f"{self.prefill_rate:,.0f} tokens/s"
+            )
         rate = f", {self.decode_rate:,.0f} tokens/s" if self.decode_rate else ""
         parts.append(f"{_text.plural(self.generated_tokens, 'new token')}{rate}")
         if self.generated_tokens:
@@ -81,9 +86,12 @@ class Generation:
     def as_dict(self) -> dict[str, Any]:
         """Return all fields, for JSON."""
         found: dict[str, Any] = {
-            "text": self.text, "ids": self.ids, "prompt_ids": self.prompt_ids,
-            "finish_reason": self.finish_reason, "stats": self.stats.as_dict(),
-        }  # fmt: skip
+            "text": self.text,
+            "ids": self.ids,
+            "prompt_ids": self.prompt_ids,
+            "finish_reason": self.finish_reason,
+            "stats": self.stats.as_dict(),
+        }
         if self.logprobs is not None:
             found["logprobs"] = self.logprobs
         if self.top_logprobs is not None:

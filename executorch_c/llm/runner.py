@@ -47,13 +47,15 @@ def as_ids(ids: object, vocabulary: int) -> list[int]:
     if array.size == 0:
         return []
     if array.dtype.kind not in "iu" or array.ndim > 2 or (array.ndim == 2 and len(array) != 1):
-        raise TypeError(f"expected token ids (ints, one sequence), found {array.dtype} of shape "
-                        f"{array.shape}")  # fmt: skip
+        raise TypeError(
+            f"expected token ids (ints, one sequence), found {array.dtype} of shape {array.shape}"
+        )
     found: list[int] = array.reshape(-1).tolist()
     wrong = [i for i in found if not 0 <= i < vocabulary]
     if wrong:
-        raise ValueError(f"token id {wrong[0]} is not in the vocabulary of the program (0 to "
-                         f"{vocabulary - 1})")  # fmt: skip
+        raise ValueError(
+            f"token id {wrong[0]} is not in the vocabulary of the program (0 to {vocabulary - 1})"
+        )
     return found
 
 
@@ -110,8 +112,10 @@ class TextRunner:
         self.program: Program = opened.program
         self.source = opened
         self._options: dict[str, Any] = {
-            "kernels": kernels, "num_threads": num_threads, "delegate_at_load": delegate_at_load,
-        }  # fmt: skip
+            "kernels": kernels,
+            "num_threads": num_threads,
+            "delegate_at_load": delegate_at_load,
+        }
         self.signature = self._read_signature(method)
         self.tokenizer = None if tokenizer is None else _open(tokenizer)
         self.special = choose_special(self.signature, self.tokenizer, bos_id, eos_ids)
@@ -169,8 +173,10 @@ class TextRunner:
 
     def __repr__(self) -> str:
         kind = self.tokenizer.kind if self.tokenizer is not None else "no"
-        return (f"<TextRunner: position {self.position} of {self.context}, vocabulary "
-                f"{self.vocabulary}, {kind} tokenizer>")  # fmt: skip
+        return (
+            f"<TextRunner: position {self.position} of {self.context}, vocabulary "
+            f"{self.vocabulary}, {kind} tokenizer>"
+        )
 
     # ---- tokens -------------------------------------------------------------------------------
 
@@ -180,8 +186,9 @@ class TextRunner:
         Raises ValueError without a tokenizer.
         """
         if self.tokenizer is None:
-            raise ValueError("a text needs a tokenizer: TextRunner(model, tokenizer=...), or pass "
-                             "token ids")  # fmt: skip
+            raise ValueError(
+                "a text needs a tokenizer: TextRunner(model, tokenizer=...), or pass token ids"
+            )
         if bos is None and self.position:
             bos = False
         ids = self.tokenizer.encode(text, None if bos is None else False)
@@ -204,13 +211,19 @@ class TextRunner:
 
     def _check_room(self, count: int) -> None:
         if count > self.context - self.position:
-            advice = ("; reset() or rewind() makes room" if count <= self.context else
-                      f": at most {self.context} fit in one conversation")  # fmt: skip
-            raise ValueError(f"{count} tokens at position {self.position} exceed the context of "
-                             f"{self.context} tokens (get_max_context_len){advice}")  # fmt: skip
+            advice = (
+                "; reset() or rewind() makes room"
+                if count <= self.context
+                else f": at most {self.context} fit in one conversation"
+            )
+            raise ValueError(
+                f"{count} tokens at position {self.position} exceed the context of "
+                f"{self.context} tokens (get_max_context_len){advice}"
+            )
         if self._session.broken:
-            raise RuntimeError(f"the state is not defined: {self._session.broken}; call reset() or "
-                               "restore()")  # fmt: skip
+            raise RuntimeError(
+                f"the state is not defined: {self._session.broken}; call reset() or restore()"
+            )
 
     def _inputs(self, call: _signature.Call, ids: Sequence[int], start: int) -> list[Array]:
         tokens = np.asarray([ids], call.token_dtype)
@@ -268,9 +281,10 @@ class TextRunner:
                 return call
         if not self.signature.has_cache:
             raise ValueError(f"the program takes exactly {calls[0].longest} tokens")
-        raise ValueError(f"a call takes at most {self.signature.longest} tokens (exactly, if the "
-                         f"shape is static), found {count}; prefill() splits longer prompts"
-                         )  # fmt: skip
+        raise ValueError(
+            f"a call takes at most {self.signature.longest} tokens (exactly, if the "
+            f"shape is static), found {count}; prefill() splits longer prompts"
+        )
 
     def _advance(self, tokens: Sequence[int], logits: Array) -> None:
         session = self._session
@@ -360,9 +374,11 @@ class TextRunner:
         session = self._session
         problem = self._needs().problem(session.highest, position)
         if problem or session.broken:
-            raise RuntimeError(f"cannot rewind to position {position}: "
-                               f"{problem or session.broken}; use snapshot() and restore(), or "
-                               "reset()")  # fmt: skip
+            raise RuntimeError(
+                f"cannot rewind to position {position}: "
+                f"{problem or session.broken}; use snapshot() and restore(), or "
+                "reset()"
+            )
         if position == 0:
             self.reset()
             return

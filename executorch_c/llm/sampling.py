@@ -57,7 +57,7 @@ class Sampling:
             ("min_p", 0 <= self.min_p <= 1, "a number from 0 to 1"),
             ("repetition_penalty", 0 < self.repetition_penalty < math.inf, "a number above 0"),
             ("seed", self.seed is None or self.seed >= 0, "0 or more, or None"),
-        )  # fmt: skip
+        )
         for name, is_right, expected in checks:
             if not is_right:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected {expected}")
@@ -77,8 +77,10 @@ def check_finite(logits: Array, position: int) -> None:
     bad = int(np.isnan(logits).sum())
     if bad or not np.isfinite(logits.max(initial=-np.inf)):
         what = f"{bad:,} of {logits.size:,} logits are NaN" if bad else "no logit is finite"
-        raise ValueError(f"position {position}: {what}; the program may be exported without its "
-                         "weights (devtools.check_nan finds the operator)")  # fmt: skip
+        raise ValueError(
+            f"position {position}: {what}; the program may be exported without its "
+            "weights (devtools.check_nan finds the operator)"
+        )
 
 
 def penalised(logits: Array, ids: Sequence[int], penalty: float) -> Array:

@@ -28,8 +28,14 @@ Constants: TypeAlias = "Mapping[str, tuple[object, ...]]"
 CONSTANT_NAMES = ("get_", "use_", "enable_")
 MOST_BYTES = 1 << 20
 """Upper bound of one value of metadata; larger outputs are none."""
-OTHER_CONSTANTS = {"sliding_window", "decoder_start_token_id", "modality", "vision_token_id",
-                   "audio_token_id", "image_token_id"}  # fmt: skip
+OTHER_CONSTANTS = {
+    "sliding_window",
+    "decoder_start_token_id",
+    "modality",
+    "vision_token_id",
+    "audio_token_id",
+    "image_token_id",
+}
 
 
 @dataclass(frozen=True)
@@ -146,8 +152,10 @@ def tensor_of(meta: MethodMeta, index: int, what: str, ranks: Sequence[int]) -> 
             return info
     found = f"a tensor of shape {getattr(value, 'shape', ())}" if kind == "Tensor" else kind
     expected = " or ".join(map(str, ranks))
-    raise ValueError(f"method '{meta.name()}', input {index} ({what}): found {found}, expected a "
-                     f"tensor of rank {expected}")  # fmt: skip
+    raise ValueError(
+        f"method '{meta.name()}', input {index} ({what}): found {found}, expected a "
+        f"tensor of rank {expected}"
+    )
 
 
 def _positions(meta: MethodMeta) -> tuple[Positions, np.dtype[np.generic] | None]:
@@ -160,8 +168,10 @@ def _positions(meta: MethodMeta) -> tuple[Positions, np.dtype[np.generic] | None
 
 def _integer_dtype(meta: MethodMeta, index: int, info: TensorInfo) -> np.dtype[np.generic]:
     if info.numpy_dtype.kind not in "iu":
-        raise ValueError(f"method '{meta.name()}', input {index}: found dtype {info.numpy_dtype}, "
-                         "expected integers (token ids or positions)")  # fmt: skip
+        raise ValueError(
+            f"method '{meta.name()}', input {index}: found dtype {info.numpy_dtype}, "
+            "expected integers (token ids or positions)"
+        )
     return info.numpy_dtype
 
 
@@ -176,21 +186,33 @@ def read_call(program: Program, name: str) -> Call:
         raise ValueError(f"no method '{name}' in this program, which has: {names}")
     meta = program.metadata(name)
     if not 1 <= meta.num_inputs() <= 2 or meta.num_outputs() < 1:
-        raise ValueError(f"method '{name}' has {meta.num_inputs()} inputs and "
-                         f"{meta.num_outputs()} outputs, expected tokens, optionally positions, "
-                         "and logits")  # fmt: skip
+        raise ValueError(
+            f"method '{name}' has {meta.num_inputs()} inputs and "
+            f"{meta.num_outputs()} outputs, expected tokens, optionally positions, "
+            "and logits"
+        )
     tokens = tensor_of(meta, 0, "tokens", (2,))
     if tokens.shape[0] != 1:
         raise ValueError(f"method '{name}' takes a batch of {tokens.shape[0]}, expected 1")
     logits = meta.output_tensor_meta(0)
     if len(logits.shape) not in (2, 3) or logits.numpy_dtype.kind not in "fVu":
-        raise ValueError(f"method '{name}' returns {logits.shape} of {logits.numpy_dtype}, "
-                         "expected logits [1, V] or [1, S, V]")  # fmt: skip
+        raise ValueError(
+            f"method '{name}' returns {logits.shape} of {logits.numpy_dtype}, "
+            "expected logits [1, V] or [1, S, V]"
+        )
     longest = tokens.shape[1]
     positions, position_dtype = _positions(meta)
     every = len(logits.shape) == 3 and (logits.shape[1] == longest or logits.is_dynamic)
-    return Call(name, longest, not tokens.is_dynamic, positions, every, logits.shape[-1],
-                _integer_dtype(meta, 0, tokens), position_dtype)  # fmt: skip
+    return Call(
+        name,
+        longest,
+        not tokens.is_dynamic,
+        positions,
+        every,
+        logits.shape[-1],
+        _integer_dtype(meta, 0, tokens),
+        position_dtype,
+    )
 
 
 def read_embedding_call(program: Program, name: str, token_input: int | None = None) -> Call:
@@ -213,8 +235,16 @@ def read_embedding_call(program: Program, name: str, token_input: int | None = N
     longest = info.shape[1]
     every = len(logits.shape) == 3 and (logits.shape[1] == longest or logits.is_dynamic)
     positions: Positions = "each" if place.shape[0] > 1 or place.is_dynamic else "first"
-    return Call(name, longest, not info.is_dynamic, positions, every, logits.shape[-1], dtype,
-                _integer_dtype(meta, last, place))  # fmt: skip
+    return Call(
+        name,
+        longest,
+        not info.is_dynamic,
+        positions,
+        every,
+        logits.shape[-1],
+        dtype,
+        _integer_dtype(meta, last, place),
+    )
 
 
 def find_methods(names: set[str], method: str | None = None) -> tuple[str, str]:
@@ -231,8 +261,10 @@ def find_methods(names: set[str], method: str | None = None) -> tuple[str, str]:
         other = "EncoderDecoder" if "encoder" in names else "MultimodalRunner"
         raise ValueError(f"the program has a text_decoder: open it with executorch_c.llm.{other}")
     listed = ", ".join(sorted(names)) or "none"
-    raise ValueError("expected a method 'forward', or 'prefill' and 'decode', or method=; the "
-                     f"program has: {listed}")  # fmt: skip
+    raise ValueError(
+        "expected a method 'forward', or 'prefill' and 'decode', or method=; the "
+        f"program has: {listed}"
+    )
 
 
 def context_of(call: Call, constants: Constants) -> int:
@@ -253,13 +285,21 @@ def read(program: Program, method: str | None = None) -> TextSignature:
     prefill, decode = (read_call(program, n) for n in find_methods(program.method_names, method))
     cached = [call.positions != "none" for call in (prefill, decode)]
     if prefill.vocabulary != decode.vocabulary or cached[0] != cached[1]:
-        raise ValueError(f"methods '{prefill.method}' and '{decode.method}' do not belong "
-                         "together: their logits or positions differ")  # fmt: skip
+        raise ValueError(
+            f"methods '{prefill.method}' and '{decode.method}' do not belong "
+            "together: their logits or positions differ"
+        )
     if decode.is_static and decode.longest > 1 and decode.positions != "none":
-        raise ValueError(f"method '{decode.method}' takes exactly {decode.longest} tokens in each "
-                         "call, which cannot decode one token")  # fmt: skip
+        raise ValueError(
+            f"method '{decode.method}' takes exactly {decode.longest} tokens in each "
+            "call, which cannot decode one token"
+        )
     constants = read_constants(program)
     return TextSignature(
-        prefill, decode, context_of(decode, constants), integer(constants, "get_bos_id"),
-        integers(constants, "get_eos_ids", "get_eos_id"), constants,
-    )  # fmt: skip
+        prefill,
+        decode,
+        context_of(decode, constants),
+        integer(constants, "get_bos_id"),
+        integers(constants, "get_eos_ids", "get_eos_id"),
+        constants,
+    )

@@ -30,11 +30,15 @@ def check_size(signature: TextSignature, tokenizer: Tokenizer) -> str:
     """
     size, logits = tokenizer.vocab_size, signature.vocabulary
     if size > logits:
-        raise ValueError(f"the tokenizer has {size} tokens, the program {logits} logits: they do "
-                         "not belong together")  # fmt: skip
+        raise ValueError(
+            f"the tokenizer has {size} tokens, the program {logits} logits: they do "
+            "not belong together"
+        )
     if size < logits * 0.9:
-        return (f"the tokenizer has {size} tokens, the program {logits} logits: the model may have "
-                "another tokenizer")  # fmt: skip
+        return (
+            f"the tokenizer has {size} tokens, the program {logits} logits: the model may have "
+            "another tokenizer"
+        )
     return ""
 
 
@@ -53,13 +57,16 @@ def choose_special(
     if tokenizer is not None:
         conflicts += [check_size(signature, tokenizer), getattr(tokenizer, "assumption", "")]
         if eos_ids is None and of_file and theirs and not set(theirs) & set(of_file):
-            conflicts.append(f"EOS is {_ids(of_file)} in the program's metadata and {_ids(theirs)} "
-                             "in the tokenizer: the metadata's ends a generation")  # fmt: skip
+            conflicts.append(
+                f"EOS is {_ids(of_file)} in the program's metadata and {_ids(theirs)} "
+                "in the tokenizer: the metadata's ends a generation"
+            )
         if bos_id is None and None not in (signature.bos_id, tokenizer.bos_id):
             if signature.bos_id != tokenizer.bos_id:
-                conflicts.append(f"BOS is {signature.bos_id} in the program's metadata and "
-                                 f"{tokenizer.bos_id} in the tokenizer, which adds its own"
-                                 )  # fmt: skip
+                conflicts.append(
+                    f"BOS is {signature.bos_id} in the program's metadata and "
+                    f"{tokenizer.bos_id} in the tokenizer, which adds its own"
+                )
     bos = bos_id if bos_id is not None else signature.bos_id
     if bos is None and tokenizer is not None:
         bos = tokenizer.bos_id
@@ -68,8 +75,10 @@ def choose_special(
         if id is not None:
             check_type(name, id)
         if id is not None and not 0 <= id < signature.vocabulary:
-            raise ValueError(f"{name}: {id} is not in the vocabulary of the program (0 to "
-                             f"{signature.vocabulary - 1})")  # fmt: skip
+            raise ValueError(
+                f"{name}: {id} is not in the vocabulary of the program (0 to "
+                f"{signature.vocabulary - 1})"
+            )
     return Special(bos, chosen, tuple(filter(None, conflicts)))
 
 

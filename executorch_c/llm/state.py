@@ -23,8 +23,14 @@ Kind: TypeAlias = Literal["cache", "ring", "recurrent"]
 
 BY_POSITION = {"llama::update_cache", "llama::sdpa_with_kv_cache"}
 BY_INDEX = {"llama::update_cache_with_indices"}
-PLACED = {"index_put", "index_copy", "slice_scatter", "select_scatter", "scatter",
-          "_index_put_impl"}  # fmt: skip
+PLACED = {
+    "index_put",
+    "index_copy",
+    "slice_scatter",
+    "select_scatter",
+    "scatter",
+    "_index_put_impl",
+}
 """Operators of ATen that change some places of a buffer and keep the others."""
 
 
@@ -162,11 +168,15 @@ class Rewinding:
         if position == 0:
             return ""
         if self.recurrent:
-            return (f"the program has recurrent state (written by {self.recurrent[0]}), which "
-                    "cannot go back")  # fmt: skip
+            return (
+                f"the program has recurrent state (written by {self.recurrent[0]}), which "
+                "cannot go back"
+            )
         if self.ring is not None and highest > self.ring:
-            return (f"the ring cache of {self.ring} entries has wrapped (after {highest} tokens) "
-                    "and overwritten earlier ones")  # fmt: skip
+            return (
+                f"the ring cache of {self.ring} entries has wrapped (after {highest} tokens) "
+                "and overwritten earlier ones"
+            )
         return ""
 
 

@@ -61,8 +61,13 @@ class ByteTokenizer:
     assumption = ""
     """A sentence about what the file does not say; `TextRunner.conflicts` has it."""
 
-    def __init__(self, pieces: Sequence[bytes], bos_id: int | None, eos_ids: Sequence[int],
-                 special: Iterable[int] = ()) -> None:  # fmt: skip
+    def __init__(
+        self,
+        pieces: Sequence[bytes],
+        bos_id: int | None,
+        eos_ids: Sequence[int],
+        special: Iterable[int] = (),
+    ) -> None:
         self.pieces = list(pieces)
         self.bos_id = bos_id
         self.eos_ids = tuple(eos_ids)
@@ -99,8 +104,9 @@ def _file_in(folder: Path) -> Path:
     found = sorted(folder.glob("*.model")) + sorted(folder.glob("*.tiktoken"))
     if len(found) == 1:
         return found[0]
-    raise ValueError(f"{folder}: no tokenizer in this folder, expected one of "
-                     f"{', '.join(IN_FOLDERS)}")  # fmt: skip
+    raise ValueError(
+        f"{folder}: no tokenizer in this folder, expected one of {', '.join(IN_FOLDERS)}"
+    )
 
 
 def kind_of(path: Path) -> str:
@@ -120,16 +126,19 @@ def kind_of(path: Path) -> str:
             return "hf"
         if b'"token_bytes"' in whole:
             return "tekken"
-        raise ValueError(f"{path}: JSON, but neither a tokenizer.json (no \"model\") nor a "
-                         "tekken.json")  # fmt: skip
+        raise ValueError(
+            f'{path}: JSON, but neither a tokenizer.json (no "model") nor a tekken.json'
+        )
     if TIKTOKEN_LINE.match(head):
         return "tiktoken"
     if is_llama2c(head, os.path.getsize(path)):
         return "llama2c"
     if head[:1] == b"\n" and len(head) > 2 and head[1] and b"\n" in head[2:6]:
         return "sentencepiece"
-    raise ValueError(f"{path}: not a tokenizer (tokenizer.json, tekken.json, SentencePiece, "
-                     "tiktoken or llama2.c)")  # fmt: skip
+    raise ValueError(
+        f"{path}: not a tokenizer (tokenizer.json, tekken.json, SentencePiece, "
+        "tiktoken or llama2.c)"
+    )
 
 
 def open_tokenizer(source: FilePath | Tokenizer) -> Tokenizer:

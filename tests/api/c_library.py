@@ -17,10 +17,21 @@ def install(prefix: Path) -> None:
     final = prefix.parent.parent / prefix.name
     work = prefix.parent / "objects"
     subprocess.run(
-        ["make", "-C", str(ROOT / "csrc"), f"-j{os.cpu_count() or 1}", "WERROR=1",
-         f"BUILD={work}", f"DESTDIR={prefix}.part", f"PREFIX={final}", "install"],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            "make",
+            "-C",
+            str(ROOT / "csrc"),
+            f"-j{os.cpu_count() or 1}",
+            "WERROR=1",
+            f"BUILD={work}",
+            f"DESTDIR={prefix}.part",
+            f"PREFIX={final}",
+            "install",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     Path(f"{prefix}.part{final}").replace(prefix)
 
 
@@ -31,5 +42,9 @@ def prefix() -> Path:
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run ec-run."""
-    return subprocess.run([str(prefix() / "bin/ec-run"), *map(str, arguments)],
-                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    return subprocess.run(
+        [str(prefix() / "bin/ec-run"), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )

@@ -38,9 +38,12 @@ def flags(*options: str) -> list[str]:
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not installed")
     found = subprocess.run(
-        ["pkg-config", *options, "executorch_c"], check=True, capture_output=True, text=True,
+        ["pkg-config", *options, "executorch_c"],
+        check=True,
+        capture_output=True,
+        text=True,
         env={"PKG_CONFIG_PATH": str(c_library.prefix() / "lib/pkgconfig"), "PATH": "/usr/bin"},
-    )  # fmt: skip
+    )
     return found.stdout.split()
 
 
@@ -55,8 +58,10 @@ def test_the_example_runs(static: bool, model: Path, tmp_path: Path) -> None:
     link = flags("--cflags", "--libs")
     if static:
         link = [*flags("--cflags"), str(prefix / "lib/libexecutorch_c.a"), "-lm", "-lpthread"]
-    subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", str(SOURCE), "-o",
-                    str(program), *link], check=True)  # fmt: skip
+    subprocess.run(
+        ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", str(SOURCE), "-o", str(program), *link],
+        check=True,
+    )
     environment = {"LD_LIBRARY_PATH": str(prefix / "lib")}
     found = subprocess.run([program, model], capture_output=True, text=True, env=environment)
     assert (found.returncode, found.stderr) == (0, "")
@@ -74,8 +79,10 @@ def test_cmake_finds_the_package(model: Path, tmp_path: Path) -> None:
         f"foreach(kind executorch_c static)\n  add_executable(${{kind}} {SOURCE})\n"
         "  target_link_libraries(${kind} executorch_c::${kind})\nendforeach()\n"
     )
-    for command in (["cmake", "-S", ".", "-B", "b", f"-DCMAKE_PREFIX_PATH={c_library.prefix()}"],
-                    ["cmake", "--build", "b"]):  # fmt: skip
+    for command in (
+        ["cmake", "-S", ".", "-B", "b", f"-DCMAKE_PREFIX_PATH={c_library.prefix()}"],
+        ["cmake", "--build", "b"],
+    ):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     for kind in ("executorch_c", "static"):
         found = subprocess.run([tmp_path / "b" / kind, model], capture_output=True, text=True)
@@ -84,13 +91,26 @@ def test_cmake_finds_the_package(model: Path, tmp_path: Path) -> None:
 
 def test_only_the_interface_is_exported() -> None:
     library = c_library.prefix() / "lib/libexecutorch_c.so"
-    names = subprocess.run(["nm", "-D", "--defined-only", library], check=True,
-                           capture_output=True, text=True).stdout.split()[2::3]  # fmt: skip
+    names = subprocess.run(
+        ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
+    ).stdout.split()[2::3]
     assert len(names) > 15 and all(name.startswith("ecr_") for name in names), names
 
 
 @pytest.mark.parametrize("compiler", [["gcc", "-std=c99"], ["g++", "-std=c++11", "-xc++"]])
 def test_the_headers_stand_alone(compiler: list[str], tmp_path: Path) -> None:
     (tmp_path / "one.c").write_text("#include <executorch_c/executorch_c.h>\nint x;\n")
-    subprocess.run([*compiler, "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "one.c",
-                    f"-I{c_library.prefix() / 'include'}"], cwd=tmp_path, check=True)  # fmt: skip
+    subprocess.run(
+        [
+            *compiler,
+            "-Wall",
+            "-Wextra",
+            "-pedantic",
+            "-Werror",
+            "-c",
+            "one.c",
+            f"-I{c_library.prefix() / 'include'}",
+        ],
+        cwd=tmp_path,
+        check=True,
+    )

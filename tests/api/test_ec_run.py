@@ -15,9 +15,11 @@ from executorch_c.bundled import BundledProgram
 pytestmark = pytest.mark.heavy
 
 BACKENDS = c_library.ROOT / "tests/backends"
-PROGRAMS = [*sorted((BACKENDS / "coreml_programs").glob("*.pte")),
-            *sorted((BACKENDS / "tosa_programs").glob("*.pte"))[:4],
-            *sorted((BACKENDS / "vulkan_programs").glob("*.pte"))[:6]]  # fmt: skip
+PROGRAMS = [
+    *sorted((BACKENDS / "coreml_programs").glob("*.pte")),
+    *sorted((BACKENDS / "tosa_programs").glob("*.pte"))[:4],
+    *sorted((BACKENDS / "vulkan_programs").glob("*.pte"))[:6],
+]
 MLP = BACKENDS / "coreml_programs/mlp_fp32.pte"
 
 
@@ -57,8 +59,13 @@ def test_any_layout_of_an_input_is_read(tmp_path: Path) -> None:
     np.save(tmp_path / "f.npy", np.asfortranarray(x))
     np.save(tmp_path / "c.npy", x)
     for name in "fc":
-        found = c_library.run("-i", tmp_path / f"{name}.npy", "-o", tmp_path / name,
-                              BACKENDS / "coreml_programs/cnn_fp32.pte")  # fmt: skip
+        found = c_library.run(
+            "-i",
+            tmp_path / f"{name}.npy",
+            "-o",
+            tmp_path / name,
+            BACKENDS / "coreml_programs/cnn_fp32.pte",
+        )
         assert found.returncode == 0, found.stderr
     np.testing.assert_array_equal(
         np.load(tmp_path / "f/out0.npy"), np.load(tmp_path / "c/out0.npy")

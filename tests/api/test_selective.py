@@ -66,8 +66,9 @@ def small(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(small: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(small / "ec-run"), *map(str, arguments)],
-                          capture_output=True, text=True)  # fmt: skip
+    return subprocess.run(
+        [str(small / "ec-run"), *map(str, arguments)], capture_output=True, text=True
+    )
 
 
 def test_the_library_computes_what_the_package_computes(
@@ -118,8 +119,16 @@ def test_an_output_that_a_jump_skips_is_an_error(small: Path, tmp_path: Path) ->
     np.save(tmp_path / "x.npy", np.ones(64, np.float32))
     for chosen, says in ((True, ""), (False, "never computed output 0")):
         np.save(tmp_path / "choice.npy", np.array(chosen))
-        found = run(small, "-i", tmp_path / "choice.npy", "-i", tmp_path / "x.npy",
-                    "-o", tmp_path, tmp_path / "x.pte")  # fmt: skip
+        found = run(
+            small,
+            "-i",
+            tmp_path / "choice.npy",
+            "-i",
+            tmp_path / "x.npy",
+            "-o",
+            tmp_path,
+            tmp_path / "x.pte",
+        )
         assert found.returncode == (0 if chosen else 1) and says in found.stderr, found.stderr
 
 

@@ -11,7 +11,12 @@ from single_op import DTYPES, SingleOps
 
 RANDOM = torch.Generator().manual_seed(5)
 INT8, UINT8, INT16, INT32, UINT16 = (
-    torch.int8, torch.uint8, torch.int16, torch.int32, torch.uint16)  # fmt: skip
+    torch.int8,
+    torch.uint8,
+    torch.int16,
+    torch.int32,
+    torch.uint16,
+)
 FACTOR = 1_500_000_000, -7
 """out_multiplier and out_shift: 0.0055."""
 SCALES = 0.0004, 0.05, 6

@@ -76,8 +76,9 @@ class Transformer(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.norm(self.table(tokens))
         n, length, width = x.shape
-        q, k, v = (part.reshape(n, length, 4, 8).transpose(1, 2)
-                   for part in self.qkv(x).chunk(3, -1))  # fmt: skip
+        q, k, v = (
+            part.reshape(n, length, 4, 8).transpose(1, 2) for part in self.qkv(x).chunk(3, -1)
+        )
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(mixed.transpose(1, 2).reshape(n, length, width))
 
@@ -86,33 +87,74 @@ class Sums(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         root = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
         pair = torch.stack([root[..., :16], torch.cos(root[..., ::2])], -1).flatten(-2)
-        return (pair, x.cumsum(-1), x.amax(-1), x.sum(-1, keepdim=True), x.prod(-1), x.var(-1),
-                x.norm(dim=-1), F.normalize(x, dim=1), x.min(-1)[0], (x > 0).any(-1),
-                x.argmax(-1, keepdim=True), x.topk(3, -1)[0], x.sort(-1)[0])  # fmt: skip
+        return (
+            pair,
+            x.cumsum(-1),
+            x.amax(-1),
+            x.sum(-1, keepdim=True),
+            x.prod(-1),
+            x.var(-1),
+            x.norm(dim=-1),
+            F.normalize(x, dim=1),
+            x.min(-1)[0],
+            (x > 0).any(-1),
+            x.argmax(-1, keepdim=True),
+            x.topk(3, -1)[0],
+            x.sort(-1)[0],
+        )
 
 
 class Moves(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        return (F.pad(x, (1, 2, 0, 1), value=0.5), F.pad(x, (1, 1, 1, 1), mode="reflect"),
-                F.pad(x, (1, 1, 1, 1), mode="replicate"), x.repeat(1, 1, 2, 1),
-                x[:, :, 1:3, ::2], x.flip(-1), torch.roll(x, 1, -1), F.pixel_shuffle(x, 2),
-                x.expand(2, -1, -1, -1).contiguous(), *x.split([1, 3], 1), *x.unbind(1),
-                x.permute(0, 2, 3, 1), torch.einsum("bcij,bcjk->bcik", x, x))  # fmt: skip
+        return (
+            F.pad(x, (1, 2, 0, 1), value=0.5),
+            F.pad(x, (1, 1, 1, 1), mode="reflect"),
+            F.pad(x, (1, 1, 1, 1), mode="replicate"),
+            x.repeat(1, 1, 2, 1),
+            x[:, :, 1:3, ::2],
+            x.flip(-1),
+            torch.roll(x, 1, -1),
+            F.pixel_shuffle(x, 2),
+            x.expand(2, -1, -1, -1).contiguous(),
+            *x.split([1, 3], 1),
+            *x.unbind(1),
+            x.permute(0, 2, 3, 1),
+            torch.einsum("bcij,bcjk->bcik", x, x),
+        )
 
 
 class Indices(nn.Module):
     def forward(self, x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
-        return (x.gather(1, i), x.index_select(0, i[:, 0]), F.one_hot(i, 8).float(),
-                torch.where(x > 0, x, -x), x.masked_fill(x > 0, 1.0),
-                (x > 0) & (x < 1))  # fmt: skip
+        return (
+            x.gather(1, i),
+            x.index_select(0, i[:, 0]),
+            F.one_hot(i, 8).float(),
+            torch.where(x > 0, x, -x),
+            x.masked_fill(x > 0, 1.0),
+            (x > 0) & (x < 1),
+        )
 
 
 class Activations(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        return (F.elu(x), F.softplus(x), F.hardsigmoid(x), F.mish(x), F.gelu(x), F.softsign(x),
-                torch.log(x.abs() + 1), x.clamp(min=0.1), x % 2.0, torch.floor_divide(x, 0.7),
-                F.prelu(x, torch.tensor([0.2])), F.leaky_relu(x), x.sign() * x.ceil(),
-                torch.atan2(x, x + 1), torch.full_like(x, 2) + x, x.tril())  # fmt: skip
+        return (
+            F.elu(x),
+            F.softplus(x),
+            F.hardsigmoid(x),
+            F.mish(x),
+            F.gelu(x),
+            F.softsign(x),
+            torch.log(x.abs() + 1),
+            x.clamp(min=0.1),
+            x % 2.0,
+            torch.floor_divide(x, 0.7),
+            F.prelu(x, torch.tensor([0.2])),
+            F.leaky_relu(x),
+            x.sign() * x.ceil(),
+            torch.atan2(x, x + 1),
+            torch.full_like(x, 2) + x,
+            x.tril(),
+        )
 
 
 class Windows(nn.Module):
@@ -127,11 +169,19 @@ class Windows(nn.Module):
 
     def forward(self, a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, ...]:
         wide = F.interpolate(c, size=(12, 12), mode="bilinear", align_corners=True)
-        return (self.back1(F.avg_pool1d(self.one(a), 2, 2)), F.max_pool1d(self.one(a), 2, 2),
-                F.avg_pool3d(self.three(b), 2, 2), F.max_pool3d(self.three(b), 2, 2),
-                self.back2(c), F.avg_pool2d(c, 3, 2, 1), wide, self.norm(c),
-                F.avg_pool2d(c, 3, 2, 1, count_include_pad=False),
-                F.max_pool2d(c, 3, 2, 1, ceil_mode=True), F.local_response_norm(c, 3))  # fmt: skip
+        return (
+            self.back1(F.avg_pool1d(self.one(a), 2, 2)),
+            F.max_pool1d(self.one(a), 2, 2),
+            F.avg_pool3d(self.three(b), 2, 2),
+            F.max_pool3d(self.three(b), 2, 2),
+            self.back2(c),
+            F.avg_pool2d(c, 3, 2, 1),
+            wide,
+            self.norm(c),
+            F.avg_pool2d(c, 3, 2, 1, count_include_pad=False),
+            F.max_pool2d(c, 3, 2, 1, ceil_mode=True),
+            F.local_response_norm(c, 3),
+        )
 
 
 class Accumulator(nn.Module):
@@ -238,7 +288,8 @@ def palettize(joint: bool = False, **options: Any) -> Step:
 
     config = tools.OpPalettizerConfig(weight_threshold=0, **options)
     return lambda model: tools.palettize_weights(
-        model, tools.OptimizationConfig(global_config=config), joint_compression=joint)  # fmt: skip
+        model, tools.OptimizationConfig(global_config=config), joint_compression=joint
+    )
 
 
 def decompress(model: Any) -> Any:

@@ -92,7 +92,8 @@ def programs() -> dict[str, bytes]:
     return {
         "sin": lowered(torch.sin, SIN_INPUTS).buffer(),
         "mm_add": partitioned.to_executorch().buffer,
-        "executor": composite(lowered(nn.Linear(4, 3), seeded((5, 4)), backend=EXECUTOR),
-                              seeded((5, 4))),
+        "executor": composite(
+            lowered(nn.Linear(4, 3), seeded((5, 4)), backend=EXECUTOR), seeded((5, 4))
+        ),
         "nested": nested(three)[0],
-    }  # fmt: skip
+    }

@@ -6,9 +6,23 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import (
-    CFUNCTYPE, POINTER, Structure, Union, c_bool, c_char_p, c_double, c_int32, c_int64, c_size_t,
-    c_uint16, c_uint32, c_void_p, cast, py_object, pythonapi,
-)  # fmt: skip
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    Union,
+    c_bool,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint16,
+    c_uint32,
+    c_void_p,
+    cast,
+    py_object,
+    pythonapi,
+)
 
 OK, NOT_SUPPORTED, NOT_FOUND = 0, 0x10, 0x20
 STRING, DOUBLE, INT, BOOL = 2, 3, 4, 5
@@ -33,18 +47,29 @@ class Option(Structure):
 
 class Init(Structure):
     _fields_ = [
-        ("method", c_char_p), ("payload", c_void_p), ("payload_size", c_size_t),
-        ("specs", c_void_p), ("spec_count", c_size_t), ("options", POINTER(Option)),
-        ("option_count", c_size_t), ("program", c_void_p),
-    ]  # fmt: skip
+        ("method", c_char_p),
+        ("payload", c_void_p),
+        ("payload_size", c_size_t),
+        ("specs", c_void_p),
+        ("spec_count", c_size_t),
+        ("options", POINTER(Option)),
+        ("option_count", c_size_t),
+        ("program", c_void_p),
+    ]
 
 
 class Tensor(Structure):
     _fields_ = [
-        ("data", c_void_p), ("nbytes", c_size_t), ("capacity", c_size_t), ("dtype", c_int32),
-        ("rank", c_uint16), ("writable", c_bool), ("sizes", c_void_p), ("strides", c_void_p),
+        ("data", c_void_p),
+        ("nbytes", c_size_t),
+        ("capacity", c_size_t),
+        ("dtype", c_int32),
+        ("rank", c_uint16),
+        ("writable", c_bool),
+        ("sizes", c_void_p),
+        ("strides", c_void_p),
         ("dim_order", c_void_p),
-    ]  # fmt: skip
+    ]
 
 
 class Arg(Structure):
@@ -60,11 +85,20 @@ REPORT = CFUNCTYPE(None, c_void_p, c_void_p, ADD, c_void_p)
 
 class Backend(Structure):
     _fields_ = [
-        ("abi_version", c_uint32), ("struct_size", c_size_t), ("id", c_char_p),
-        ("version", c_char_p), ("user", c_void_p), ("is_available", c_void_p), ("init", INIT),
-        ("execute", EXECUTE), ("destroy", c_void_p), ("set_option", OPTION),
-        ("get_option", OPTION), ("option_keys", POINTER(c_char_p)), ("report", REPORT),
-    ]  # fmt: skip
+        ("abi_version", c_uint32),
+        ("struct_size", c_size_t),
+        ("id", c_char_p),
+        ("version", c_char_p),
+        ("user", c_void_p),
+        ("is_available", c_void_p),
+        ("init", INIT),
+        ("execute", EXECUTE),
+        ("destroy", c_void_p),
+        ("set_option", OPTION),
+        ("get_option", OPTION),
+        ("option_keys", POINTER(c_char_p)),
+        ("report", REPORT),
+    ]
 
 
 WITHOUT_OPTIONS: int = Backend.set_option.offset
@@ -79,11 +113,16 @@ class Fake:
         self.execute: Callable[..., int] = self.copy
         keys = (c_char_p * (len(values) + 1))(*values, None)
         self.struct = Backend(
-            abi_version=1, struct_size=size or ctypes.sizeof(Backend), id=name.encode(),
-            init=INIT(self._init), execute=EXECUTE(lambda *args: self.execute(*args)),
-            set_option=OPTION(self._set), get_option=OPTION(self._get),
-            option_keys=cast(keys, POINTER(c_char_p)), report=REPORT(self._report),
-        )  # fmt: skip
+            abi_version=1,
+            struct_size=size or ctypes.sizeof(Backend),
+            id=name.encode(),
+            init=INIT(self._init),
+            execute=EXECUTE(lambda *args: self.execute(*args)),
+            set_option=OPTION(self._set),
+            get_option=OPTION(self._get),
+            option_keys=cast(keys, POINTER(c_char_p)),
+            report=REPORT(self._report),
+        )
         if size:  # out of bounds for the backend: nothing may read it
             ctypes.memset(ctypes.addressof(self.struct) + size, 0x5A, ctypes.sizeof(Backend) - size)
         pythonapi.PyCapsule_New.restype = py_object

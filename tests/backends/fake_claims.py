@@ -8,9 +8,17 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import (
-    CFUNCTYPE, POINTER, Structure, c_bool, c_char_p, c_int64, c_size_t, c_uint32,
-    c_void_p, cast,
-)  # fmt: skip
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_bool,
+    c_char_p,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_void_p,
+    cast,
+)
 from typing import Any
 
 import executorch_c
@@ -38,9 +46,13 @@ class Value(Structure):
 
 
 Value._fields_ = [
-    ("tensor", Tensor), ("is_dynamic", c_bool), ("is_shared", c_bool), ("is_unread", c_bool),
-    ("number", c_uint32), ("same", POINTER(Value)),
-]  # fmt: skip
+    ("tensor", Tensor),
+    ("is_dynamic", c_bool),
+    ("is_shared", c_bool),
+    ("is_unread", c_bool),
+    ("number", c_uint32),
+    ("same", POINTER(Value)),
+]
 
 
 class Arg(Structure):
@@ -53,26 +65,44 @@ class Call(Structure):
 
 class Run(Structure):
     _fields_ = [
-        ("struct_size", c_size_t), ("calls", POINTER(Call)), ("inputs", POINTER(POINTER(Value))),
-        ("outputs", POINTER(POINTER(Value))), ("call_count", c_size_t), ("input_count", c_size_t),
-        ("output_count", c_size_t), ("value_count", c_size_t), ("always", c_bool),
-    ]  # fmt: skip
+        ("struct_size", c_size_t),
+        ("calls", POINTER(Call)),
+        ("inputs", POINTER(POINTER(Value))),
+        ("outputs", POINTER(POINTER(Value))),
+        ("call_count", c_size_t),
+        ("input_count", c_size_t),
+        ("output_count", c_size_t),
+        ("value_count", c_size_t),
+        ("always", c_bool),
+    ]
 
 
 CAN_CLAIM = CFUNCTYPE(c_void_p, c_void_p, POINTER(Call))
-CLAIM = CFUNCTYPE(c_uint32, c_void_p, c_void_p, c_void_p, POINTER(Init), POINTER(Run),
-                  POINTER(c_void_p))  # fmt: skip
+CLAIM = CFUNCTYPE(
+    c_uint32, c_void_p, c_void_p, c_void_p, POINTER(Init), POINTER(Run), POINTER(c_void_p)
+)
 AVAILABLE = CFUNCTYPE(c_bool, c_void_p)
 
 
 class Backend(Structure):
     _fields_ = [
-        ("abi_version", c_uint32), ("struct_size", c_size_t), ("id", c_char_p),
-        ("version", c_char_p), ("user", c_void_p), ("is_available", AVAILABLE), ("init", INIT),
-        ("execute", EXECUTE), ("destroy", c_void_p), ("set_option", c_void_p),
-        ("get_option", c_void_p), ("option_keys", c_void_p), ("report", c_void_p),
-        ("describe", c_void_p), ("can_claim", CAN_CLAIM), ("claim", CLAIM),
-    ]  # fmt: skip
+        ("abi_version", c_uint32),
+        ("struct_size", c_size_t),
+        ("id", c_char_p),
+        ("version", c_char_p),
+        ("user", c_void_p),
+        ("is_available", AVAILABLE),
+        ("init", INIT),
+        ("execute", EXECUTE),
+        ("destroy", c_void_p),
+        ("set_option", c_void_p),
+        ("get_option", c_void_p),
+        ("option_keys", c_void_p),
+        ("report", c_void_p),
+        ("describe", c_void_p),
+        ("can_claim", CAN_CLAIM),
+        ("claim", CLAIM),
+    ]
 
 
 def array(tensor: Tensor) -> np.ndarray:
@@ -99,11 +129,15 @@ class Claims:
         """Changes each result of a run, given the number of its calls."""
         self.unavailable = ctypes.create_string_buffer(b"not in its table")
         self.struct = Backend(
-            abi_version=1, struct_size=ctypes.sizeof(Backend), id=name.encode(),
+            abi_version=1,
+            struct_size=ctypes.sizeof(Backend),
+            id=name.encode(),
             is_available=AVAILABLE(lambda _self: bool(self.functions)),
-            init=INIT(lambda *_: 1), execute=EXECUTE(self._execute),
-            can_claim=CAN_CLAIM(self._can_claim), claim=CLAIM(self._claim),
-        )  # fmt: skip
+            init=INIT(lambda *_: 1),
+            execute=EXECUTE(self._execute),
+            can_claim=CAN_CLAIM(self._can_claim),
+            claim=CLAIM(self._claim),
+        )
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
         executorch_c.register_backend(
@@ -113,9 +147,10 @@ class Claims:
 
     @contextmanager
     def active(
-        self, wrong: dict[str, Function] | None = None,
+        self,
+        wrong: dict[str, Function] | None = None,
         fault: Callable[[int, np.ndarray], np.ndarray] | None = None,
-    ) -> Iterator[None]:  # fmt: skip
+    ) -> Iterator[None]:
         """Let methods that are loaded meanwhile have their operators computed here."""
         self.functions = OPERATORS | (wrong or {})
         self.fault = fault
@@ -141,11 +176,13 @@ class Claims:
             call = what.calls[i]
             args = [self._read(call.args[k]) for k in range(call.count)]
             calls.append((self.functions[call.op.decode()], args[:-1], args[-1][1]))
-        self.runs.append((
-            calls,
-            [what.inputs[i].contents.number for i in range(what.input_count)],
-            [what.outputs[i].contents.number for i in range(what.output_count)],
-        ))  # fmt: skip
+        self.runs.append(
+            (
+                calls,
+                [what.inputs[i].contents.number for i in range(what.input_count)],
+                [what.outputs[i].contents.number for i in range(what.output_count)],
+            )
+        )
         handle[0] = len(self.runs)
         return OK
 

@@ -24,8 +24,11 @@ def vulkan_constant(pte: bytes, shape: tuple[int, ...]) -> slice:
     Sums of weights (int32) are for the device: results here do not need them.
     """
     inside: Any = executorch_c.load(pte)._delegate("forward", 0)
-    (value, *_) = (v for v in inside["values"] if v["constant"] and v["shape"] == shape
-                   and v["dtype"] != "int32")  # fmt: skip
+    (value, *_) = (
+        v
+        for v in inside["values"]
+        if v["constant"] and v["shape"] == shape and v["dtype"] != "int32"
+    )
     key, size = value["note"].split()[2].rstrip(","), value["nbytes"]
     for at in range(0, len(pte) - size + 1, 16):
         if hashlib.sha256(pte[at : at + size]).hexdigest() == key:

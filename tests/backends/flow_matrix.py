@@ -198,8 +198,11 @@ def _xnnpack(group: int | None) -> Callable[[nn.Module, Inputs], Made]:
             weight_dtype=torch.int4, weight_granularity=granularity
         )
         model = copy.deepcopy(model)
-        quantize_(model, config, filter_fn=lambda layer, _: isinstance(layer, nn.Linear)
-                  and layer.in_features % 32 == 0)  # fmt: skip
+        quantize_(
+            model,
+            config,
+            filter_fn=lambda layer, _: isinstance(layer, nn.Linear) and layer.in_features % 32 == 0,
+        )
         for layer in model.modules():
             weight = getattr(layer, "weight", None)
             if hasattr(weight, "scale"):  # stored as bfloat16
@@ -266,10 +269,12 @@ def _pt2e(activations: torch.dtype) -> Callable[[nn.Module, Inputs], Any]:
         settings = ct.optimize.torch.quantization
         config = settings.LinearQuantizerConfig(
             global_config=settings.ModuleLinearQuantizerConfig(
-                quantization_scheme="symmetric", weight_per_channel=True,
-                weight_dtype=torch.qint8, activation_dtype=activations,
+                quantization_scheme="symmetric",
+                weight_per_channel=True,
+                weight_dtype=torch.qint8,
+                activation_dtype=activations,
             )
-        )  # fmt: skip
+        )
         row = dataclasses.replace(flows.FLOWS["coreml"], quantizer=lambda: CoreMLQuantizer(config))
         exported = flows.export(model, ((inputs[0],), {}), None)
         return flows._quantize(row, exported, [((x,), {}) for x in inputs])
@@ -348,81 +353,167 @@ INT16 = 6
 SCHEMES = [
     Scheme("vulkan", "fp32", _vulkan("float"), "VulkanBackend"),
     Scheme("vulkan", "fp16", _vulkan("float", force_fp16=True), "VulkanBackend", 3e-3),
-    *(Scheme("vulkan", name, _vulkan(name), "VulkanBackend")
-      for name in ("w8", "w4", "8da8w", "4w", "8da4w")),
+    *(
+        Scheme("vulkan", name, _vulkan(name), "VulkanBackend")
+        for name in ("w8", "w4", "8da8w", "4w", "8da4w")
+    ),
     Scheme("vulkan", "static8", _by_flow("vulkan-int8"), "VulkanBackend"),
-    *(Scheme("vulkan", f"{name}-fp16", _vulkan(name, force_fp16=True), "VulkanBackend", 3e-3)
-      for name in ("w8", "w4", "8da8w", "4w")),
+    *(
+        Scheme("vulkan", f"{name}-fp16", _vulkan(name, force_fp16=True), "VulkanBackend", 3e-3)
+        for name in ("w8", "w4", "8da8w", "4w")
+    ),
     # 3e-3: six roundings to float16.
-    Scheme("vulkan", "8da4w-fp16", _vulkan_half("8da4w"), "VulkanBackend", 3e-3,
-           models=("mlp", "mobilenet", "transformer"), slow=("cnn", "unet", "lstm")),
+    Scheme(
+        "vulkan",
+        "8da4w-fp16",
+        _vulkan_half("8da4w"),
+        "VulkanBackend",
+        3e-3,
+        models=("mlp", "mobilenet", "transformer"),
+        slow=("cnn", "unet", "lstm"),
+    ),
     # Equal but for float32 sums at a tie: 1 of 308 calls of the transformer.
-    Scheme("vulkan", "static8-fp16", _vulkan_half("", "vulkan-int8"), "VulkanBackend", 0.0,
-           is_half=True, models=LAYERS, slow=("lstm",)),
-    *(Scheme("coreml", name, lower, "CoreMLBackend", limit, APPLE) for name, lower, limit in (
-        ("fp32", _coreml(), 1e-5),
-        ("fp16", _coreml(18, half=True), 3e-3),
-        ("int8", _coreml(17, weights=INT8), 1e-5),
-        ("int4", _coreml(18, weights=INT4), 1e-5),
-        ("lut4", _coreml(17, steps=_Palettes()), 1e-5),
-        ("lut4-fp16", _coreml(18, True, steps=_Palettes()), 3e-3),
-        ("ao-int8", _coreml(18, quantize=_torchao(8)), 1e-5),
-        ("ao-int4", _coreml(18, quantize=_torchao(4, 16)), 1e-5),
-        ("ao-codebook", _coreml(18, quantize=_codebook), 1e-5))),
-    Scheme("coreml", "w8", _coreml(17, quantize=_pt2e(torch.float32)), "CoreMLBackend",
-           packages=APPLE, models=("mlp", "cnn", "mobilenet"),  # minutes each
-           slow=("unet", "transformer", "lstm")),
-    Scheme("coreml", "static8", _coreml(17, quantize=_pt2e(torch.quint8)), "CoreMLBackend",
-           packages=APPLE, models=("mlp", "cnn", "mobilenet", "unet"),  # minutes each
-           slow=("transformer", "lstm")),
-    *(Scheme(flow, name, _by_flow(row), backend, packages=packages, steps=steps)
-      for flow, backend, packages in (("tosa", "TOSABackend", ARM), ("vgf", "VgfBackend", VGF))
-      for name, row, steps in (("fp32", flow, 1), ("int8", f"{flow}-int8", 1),
-                               ("a8w4", f"{flow}-a8w4", 1),
-                               ("a16w8", f"{flow}-a16w8", INT16))),
-    *(Scheme("tosa", f"{core}{name}", _by_flow(f"ethos-{core}{name}"), "TOSABackend",
-             packages=ARM, steps=INT16 if name == "-a16w8" else 1)
-      for core in ("u55", "u85") for name in ("", "-a8w4", "-a16w8")),
+    Scheme(
+        "vulkan",
+        "static8-fp16",
+        _vulkan_half("", "vulkan-int8"),
+        "VulkanBackend",
+        0.0,
+        is_half=True,
+        models=LAYERS,
+        slow=("lstm",),
+    ),
+    *(
+        Scheme("coreml", name, lower, "CoreMLBackend", limit, APPLE)
+        for name, lower, limit in (
+            ("fp32", _coreml(), 1e-5),
+            ("fp16", _coreml(18, half=True), 3e-3),
+            ("int8", _coreml(17, weights=INT8), 1e-5),
+            ("int4", _coreml(18, weights=INT4), 1e-5),
+            ("lut4", _coreml(17, steps=_Palettes()), 1e-5),
+            ("lut4-fp16", _coreml(18, True, steps=_Palettes()), 3e-3),
+            ("ao-int8", _coreml(18, quantize=_torchao(8)), 1e-5),
+            ("ao-int4", _coreml(18, quantize=_torchao(4, 16)), 1e-5),
+            ("ao-codebook", _coreml(18, quantize=_codebook), 1e-5),
+        )
+    ),
+    Scheme(
+        "coreml",
+        "w8",
+        _coreml(17, quantize=_pt2e(torch.float32)),
+        "CoreMLBackend",
+        packages=APPLE,
+        models=("mlp", "cnn", "mobilenet"),  # minutes each
+        slow=("unet", "transformer", "lstm"),
+    ),
+    Scheme(
+        "coreml",
+        "static8",
+        _coreml(17, quantize=_pt2e(torch.quint8)),
+        "CoreMLBackend",
+        packages=APPLE,
+        models=("mlp", "cnn", "mobilenet", "unet"),  # minutes each
+        slow=("transformer", "lstm"),
+    ),
+    *(
+        Scheme(flow, name, _by_flow(row), backend, packages=packages, steps=steps)
+        for flow, backend, packages in (("tosa", "TOSABackend", ARM), ("vgf", "VgfBackend", VGF))
+        for name, row, steps in (
+            ("fp32", flow, 1),
+            ("int8", f"{flow}-int8", 1),
+            ("a8w4", f"{flow}-a8w4", 1),
+            ("a16w8", f"{flow}-a16w8", INT16),
+        )
+    ),
+    *(
+        Scheme(
+            "tosa",
+            f"{core}{name}",
+            _by_flow(f"ethos-{core}{name}"),
+            "TOSABackend",
+            packages=ARM,
+            steps=INT16 if name == "-a16w8" else 1,
+        )
+        for core in ("u55", "u85")
+        for name in ("", "-a8w4", "-a16w8")
+    ),
     Scheme("openvino", "fp32", _by_flow("openvino"), "OpenvinoBackend", packages=INTEL),
     # Equal to their modules with the ties of weights as the compiler rounds them, and without
     # rounding before a residual sum: openvino_ties.py.
-    *(Scheme("openvino", mode.lower().replace("_", "-"), _openvino(mode), "OpenvinoBackend",
-             packages=INTEL, steps=0)
-      for mode in ("INT8_SYM", "INT8_MIXED", "INT8_TRANSFORMER")),
-    *(Scheme("openvino", mode.lower().replace("_", "-"), _openvino(mode), "OpenvinoBackend",
-             packages=INTEL)
-      for mode in ("INT8WO_SYM", "INT8WO_ASYM")),
-    *(Scheme("openvino", mode.lower().replace("_", "-"), _openvino(mode, group_size=16),
-             "OpenvinoBackend", packages=INTEL)
-      for mode in ("INT4WO_SYM", "INT4WO_ASYM")),
-    *(Scheme("cortex-m", core.lower(), _cortex_m(core), "cortex_m", packages=ARM)
-      for core in ("M55", "M4")),
+    *(
+        Scheme(
+            "openvino",
+            mode.lower().replace("_", "-"),
+            _openvino(mode),
+            "OpenvinoBackend",
+            packages=INTEL,
+            steps=0,
+        )
+        for mode in ("INT8_SYM", "INT8_MIXED", "INT8_TRANSFORMER")
+    ),
+    *(
+        Scheme(
+            "openvino",
+            mode.lower().replace("_", "-"),
+            _openvino(mode),
+            "OpenvinoBackend",
+            packages=INTEL,
+        )
+        for mode in ("INT8WO_SYM", "INT8WO_ASYM")
+    ),
+    *(
+        Scheme(
+            "openvino",
+            mode.lower().replace("_", "-"),
+            _openvino(mode, group_size=16),
+            "OpenvinoBackend",
+            packages=INTEL,
+        )
+        for mode in ("INT4WO_SYM", "INT4WO_ASYM")
+    ),
+    *(
+        Scheme("cortex-m", core.lower(), _cortex_m(core), "cortex_m", packages=ARM)
+        for core in ("M55", "M4")
+    ),
     Scheme("cadence", "fp32", _cadence(None), "cadence"),
-    *(Scheme("cadence", name, _cadence(quantizer), "cadence") for name, quantizer in (
-        # Not CadenceWithSoftmaxQuantizer (test_cadence_programs.py): the flow's export of the LSTM
-        # and of MobileNet takes minutes, and once took 21 GB.
-        ("int8", "CadenceDefaultQuantizer"),
-        ("layer-norm", "CadenceWithLayerNormQuantizer"),
-        ("fused-relu", "CadenceFusedConvReluQuantizer"),
-        ("linear16", "CadenceWith16BitLinearActivationsQuantizer"),
-        ("wake-word", "CadenceWakeWordQuantizer"),
-        ("w8a32", "CadenceW8A32MixedQuantizer"))),
-    *(Scheme("cadence", name, _cadence(quantizer), "cadence", models=LAYERS)
-      for name, quantizer in (
-        ("conv16", "CadenceWith16BitConvActivationsQuantizer"),
-        ("matmul16", "CadenceWith16BitMatmulActivationsQuantizer"))),
+    *(
+        Scheme("cadence", name, _cadence(quantizer), "cadence")
+        for name, quantizer in (
+            # Not CadenceWithSoftmaxQuantizer (test_cadence_programs.py): the flow's export of the
+            # LSTM and of MobileNet takes minutes, and once took 21 GB.
+            ("int8", "CadenceDefaultQuantizer"),
+            ("layer-norm", "CadenceWithLayerNormQuantizer"),
+            ("fused-relu", "CadenceFusedConvReluQuantizer"),
+            ("linear16", "CadenceWith16BitLinearActivationsQuantizer"),
+            ("wake-word", "CadenceWakeWordQuantizer"),
+            ("w8a32", "CadenceW8A32MixedQuantizer"),
+        )
+    ),
+    *(
+        Scheme("cadence", name, _cadence(quantizer), "cadence", models=LAYERS)
+        for name, quantizer in (
+            ("conv16", "CadenceWith16BitConvActivationsQuantizer"),
+            ("matmul16", "CadenceWith16BitMatmulActivationsQuantizer"),
+        )
+    ),
     Scheme("native", "fp32", _by_flow("native"), "NativeBackend"),
     Scheme("native", "fp16", _half, "NativeBackend", 3e-3),
-    *(Scheme("native", name, functools.partial(_native, quantizer=quantizer), "NativeBackend")
-      for name, quantizer in (
-        ("static8", flows._symmetric(False)), ("dynamic8", flows._symmetric(True)),
-        ("w8", _symmetric(is_dynamic=False, weight_bits=8)),
-        ("w4", _symmetric(is_dynamic=False, weight_bits=4)),
-        ("8da8w", _symmetric(is_dynamic=True, weight_bits=8)),
-        ("8da4w", _symmetric(is_dynamic=True, weight_bits=4)))),
-    *(Scheme("native", f"ao-{name}", _native_torchao(name), "NativeBackend")
-      for name in ("4w", "8da4w")),
-]  # fmt: skip
+    *(
+        Scheme("native", name, functools.partial(_native, quantizer=quantizer), "NativeBackend")
+        for name, quantizer in (
+            ("static8", flows._symmetric(False)),
+            ("dynamic8", flows._symmetric(True)),
+            ("w8", _symmetric(is_dynamic=False, weight_bits=8)),
+            ("w4", _symmetric(is_dynamic=False, weight_bits=4)),
+            ("8da8w", _symmetric(is_dynamic=True, weight_bits=8)),
+            ("8da4w", _symmetric(is_dynamic=True, weight_bits=4)),
+        )
+    ),
+    *(
+        Scheme("native", f"ao-{name}", _native_torchao(name), "NativeBackend")
+        for name in ("4w", "8da4w")
+    ),
+]
 """All schemes; those whose packages are missing are skipped by the tests.
 
 INT16: the format, not its interpreter, is some of 65,536 steps off: results equal Arm's reference
@@ -524,10 +615,18 @@ def _load(scheme: Scheme, model_name: str) -> Loaded:
     return found
 
 
-FILES = [Path(__file__).with_name(name) for name in (
-    "flow_models.py", "flow_matrix.py", "coreml_zoo.py", "cadence_flow.py", "cortex_m_flow.py",
-    "openvino_ties.py", "vulkan_half.py")
-]  # fmt: skip
+FILES = [
+    Path(__file__).with_name(name)
+    for name in (
+        "flow_models.py",
+        "flow_matrix.py",
+        "coreml_zoo.py",
+        "cadence_flow.py",
+        "cortex_m_flow.py",
+        "openvino_ties.py",
+        "vulkan_half.py",
+    )
+]
 
 NAMES = {"tosa_serializer": "tosa-tools", "model_converter": "ai-ml-sdk-model-converter"}
 """Distributions of packages, where the names differ."""

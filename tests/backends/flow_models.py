@@ -19,10 +19,15 @@ class MobileNet(nn.Module):
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU6())
         self.block = nn.Sequential(
-            nn.Conv2d(16, 32, 1), nn.BatchNorm2d(32), nn.ReLU6(),
-            nn.Conv2d(32, 32, 3, 1, 1, groups=32), nn.BatchNorm2d(32), nn.ReLU6(),
-            nn.Conv2d(32, 16, 1), nn.BatchNorm2d(16),
-        )  # fmt: skip
+            nn.Conv2d(16, 32, 1),
+            nn.BatchNorm2d(32),
+            nn.ReLU6(),
+            nn.Conv2d(32, 32, 3, 1, 1, groups=32),
+            nn.BatchNorm2d(32),
+            nn.ReLU6(),
+            nn.Conv2d(32, 16, 1),
+            nn.BatchNorm2d(16),
+        )
         self.pool, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(16, 8)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -54,8 +59,10 @@ class Transformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         n, length, width = x.shape
-        q, k, v = (part.reshape(n, length, 4, 8).transpose(1, 2)
-                   for part in self.qkv(self.norm(x)).split(32, -1))  # fmt: skip
+        q, k, v = (
+            part.reshape(n, length, 4, 8).transpose(1, 2)
+            for part in self.qkv(self.norm(x)).split(32, -1)
+        )
         weights = torch.softmax(q @ k.transpose(-1, -2) * 0.35, -1)
         mixed = (weights @ v).transpose(1, 2).reshape(n, length, width)
         return x + nn.functional.gelu(self.out(mixed))
@@ -71,14 +78,23 @@ class Lstm(nn.Module):
 
 
 def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 48), nn.Tanh(),
-                         nn.Linear(48, 12))  # fmt: skip
+    return nn.Sequential(
+        nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 12)
+    )
 
 
 def cnn() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
-                         nn.MaxPool2d(2, 2), nn.Conv2d(8, 16, 3, 2, 1), nn.ReLU(),
-                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))  # fmt: skip
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 2),
+        nn.Conv2d(8, 16, 3, 2, 1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    )
 
 
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {

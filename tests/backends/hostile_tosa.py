@@ -110,12 +110,21 @@ TOSA_ROWS: list[tuple[str, Change, str]] = [
     ("mlp_fp", attribute("CLAMP", min_val=struct.pack("<f", NAN)), "min_val is not below max_val"),
     ("mlp_fp", operands("CONV2D", inputs=["x"]), "CONV2D 'tosa_conv2d_default' (operator 8) has"),
     ("mlp_fp", operands("CONV2D", inputs=[]), "CONV2D 'tosa_conv2d_default' (operator 8) has 0"),
-    ("mlp_fp", operands("CONV2D", inputs=lambda names: [names[0]] * 5),
-     "input, weight, bias or result have another rank or"),
-    ("mlp_fp", operands("CONV2D", inputs=lambda n: ["tosa_conv2d_default", *n[1:]]),
-     "input 'tosa_conv2d_default' is the result of no"),
-    ("mlp_fp", operands("CONV2D", inputs=lambda n: ["tosa_mul_default", *n[1:]]),
-     "input 'tosa_mul_default' is the result of no operator"),
+    (
+        "mlp_fp",
+        operands("CONV2D", inputs=lambda names: [names[0]] * 5),
+        "input, weight, bias or result have another rank or",
+    ),
+    (
+        "mlp_fp",
+        operands("CONV2D", inputs=lambda n: ["tosa_conv2d_default", *n[1:]]),
+        "input 'tosa_conv2d_default' is the result of no",
+    ),
+    (
+        "mlp_fp",
+        operands("CONV2D", inputs=lambda n: ["tosa_mul_default", *n[1:]]),
+        "input 'tosa_mul_default' is the result of no operator",
+    ),
     ("mlp_fp", operands("CONV2D", outputs=[]), "no result"),
     ("mlp_fp", operands("CONV2D", outputs=lambda n: n * 2), "the result is a constant, an input"),
     ("mlp_fp", operands("CONV2D", outputs=lambda n: n * 300), "too many results"),
@@ -133,10 +142,16 @@ TOSA_ROWS: list[tuple[str, Change, str]] = [
     ("mlp_fp", of_block(outputs=["tosa_const_shape_default"]), "inputs and outputs of the block:"),
     ("mlp_fp", of_block(outputs=[]), "2 arguments, the payload has 1 inputs and 0 outputs"),
     ("mlp_fp", lambda g: block(g)["operators"].reverse(), "input 'tosa_exp_default' is the"),
-    ("mlp_fp", lambda g: block(g)["tensors"].append(dict(block(g)["tensors"][0])),
-     "two tensors or shapes have the"),
-    ("mlp_fp", lambda g: block(g)["operators"].append(block(g)["operators"][-1]),
-     "the result is a constant, an input or another result,"),
+    (
+        "mlp_fp",
+        lambda g: block(g)["tensors"].append(dict(block(g)["tensors"][0])),
+        "two tensors or shapes have the",
+    ),
+    (
+        "mlp_fp",
+        lambda g: block(g)["operators"].append(block(g)["operators"][-1]),
+        "the result is a constant, an input or another result,",
+    ),
     ("mlp_fp", lambda g: g["regions"].clear(), "payload: the graph has no"),
     ("mlp_fp", lambda g: g["regions"][0]["blocks"].append(block(g)), "region 'main' has 2 blocks,"),
     ("mlp_fp", lambda g: g["version"].update(major=7), "payload: TOSA version 7,"),
@@ -144,14 +159,25 @@ TOSA_ROWS: list[tuple[str, Change, str]] = [
     ("mlp_fp", lambda g: node(g, "EXP").update(op=-1), "operator 17 has the number"),
     ("mlp_fp", lambda g: node(g, "EXP").update(op=36), "attributes of"),
     ("mlp_fp", lambda g: node(g, "EXP").update(op=69, attribute=["CUSTOM", {}]), "not supported"),
-    ("mlp_fp", lambda g: node(g, "EXP").update(
-        op=70, attribute=["COND_IF", {"then_graph": "main", "else_graph": "main"}]),
-     "its block does not exist, or belongs to another node"),
-    ("mlp_fp", lambda g: node(g, "EXP").update(
-        op=71, attribute=["WHILE_LOOP", {"cond_graph": "main", "body_graph": "main"}]),
-     "its block does not exist, or belongs to another node"),
-    ("mlp_fp", lambda g: node(g, "EXP").update(op=70, attribute=["COND_IF", {}]),
-     "its block does not exist, or belongs to another node"),
+    (
+        "mlp_fp",
+        lambda g: node(g, "EXP").update(
+            op=70, attribute=["COND_IF", {"then_graph": "main", "else_graph": "main"}]
+        ),
+        "its block does not exist, or belongs to another node",
+    ),
+    (
+        "mlp_fp",
+        lambda g: node(g, "EXP").update(
+            op=71, attribute=["WHILE_LOOP", {"cond_graph": "main", "body_graph": "main"}]
+        ),
+        "its block does not exist, or belongs to another node",
+    ),
+    (
+        "mlp_fp",
+        lambda g: node(g, "EXP").update(op=70, attribute=["COND_IF", {}]),
+        "its block does not exist, or belongs to another node",
+    ),
     ("cnn_int8", attribute("CONV2D", stride=[0, 1]), "'stride' has the item 0, expected 1 to"),
     ("cnn_int8", attribute("CONV2D", stride=[1]), "tosa::conv2d.out: 'stride' has 1 items,"),
     ("cnn_int8", attribute("CONV2D", dilation=[1, 0]), "'dilation' has the item 0, expected 1 to"),
@@ -177,15 +203,21 @@ TOSA_ROWS: list[tuple[str, Change, str]] = [
     ("cnn_int8", attribute("TRANSPOSE", perms=list(range(40))), "argument 'dims': 16 dimensions,"),
     ("cnn_int8", attribute("REDUCE_SUM", axis=4), "dim 4 is out of range, expected [-4, 3]"),
     ("cnn_int8", attribute("RESCALE", rounding_mode=9), "tosa::rescale.out: 'rounding_mode' is"),
-    ("cnn_int8", attribute("RESCALE", input_unsigned=1, output_unsigned=1),
-     "'out' has dtype 3, expected int8 or int16 for unsigned"),
+    (
+        "cnn_int8",
+        attribute("RESCALE", input_unsigned=1, output_unsigned=1),
+        "'out' has dtype 3, expected int8 or int16 for unsigned",
+    ),
     ("cnn_int8", tensor("RESCALE", 1, data=struct.pack("<i", -5)), "'multiplier' has -5 at index"),
     ("cnn_int8", tensor("RESCALE", 2, data=struct.pack("<b", 99)), "'shift' has 99 at index 0,"),
     ("cnn_int8", tensor("RESCALE", 2, data=struct.pack("<b", -1)), "'shift' has -1 at index 0,"),
     ("cnn_int8", tensor("RESCALE", 2, shape=[0]), "tosa::rescale.out: 'shift' has 0 elements,"),
-    ("cnn_int8", tensor("RESCALE", 3, type=5, data=struct.pack("<i", 100000)),
-     "'input_zp' is 100000, expected -128 to 127"),
-]  # fmt: skip
+    (
+        "cnn_int8",
+        tensor("RESCALE", 3, type=5, data=struct.pack("<i", 100000)),
+        "'input_zp' is 100000, expected -128 to 127",
+    ),
+]
 
 # ---- VGF ---------------------------------------------------------------------------------------
 
@@ -285,7 +317,7 @@ VGF_ROWS: list[tuple[str, Bytes, str]] = [
     ("vgf_mlp_fp", operand(SET_OUTPUT, 1, MAX), "SPIR-V: an output of the graph"),
     ("vgf_mlp_fp", same_operand(SET_OUTPUT, 1, GRAPH_INPUT, 2), "shape (4, 32), but the program"),
     ("vgf_mlp_fp", same_operand(GRAPH_INPUT, 2, EXT_INST, 2), "SPIR-V: an id is out of range,"),
-]  # fmt: skip
+]
 
 
 def edited_vgf(name: str, change: Bytes) -> bytes:

@@ -16,8 +16,19 @@ NAN, INF = float("nan"), float("inf")
 HUGE = 1 << 30
 Change = Callable[[Graph], None]
 
-GRAPH_TYPES = ["Null", "Int", "Double", "Bool", "VkTensor", "IntList", "DoubleList", "BoolList",
-               "ValueList", "String", "SymInt"]  # fmt: skip
+GRAPH_TYPES = [
+    "Null",
+    "Int",
+    "Double",
+    "Bool",
+    "VkTensor",
+    "IntList",
+    "DoubleList",
+    "BoolList",
+    "ValueList",
+    "String",
+    "SymInt",
+]
 
 
 def vulkan_graph(payload: bytes) -> slice:
@@ -32,9 +43,14 @@ def vulkan_payload(graph: bytes, payload: bytes) -> bytes:
     return payload[:10] + sizes + payload[30:start] + padded + payload[behind : behind + count]
 
 
-VULKAN = Format(Path(__file__).parent / "vulkan_programs",
-                schema("vulkan", {"GraphTypes": GRAPH_TYPES}), "VkGraph", b"VK00", vulkan_graph,
-                vulkan_payload)  # fmt: skip
+VULKAN = Format(
+    Path(__file__).parent / "vulkan_programs",
+    schema("vulkan", {"GraphTypes": GRAPH_TYPES}),
+    "VkGraph",
+    b"VK00",
+    vulkan_graph,
+    vulkan_payload,
+)
 
 
 def call(graph: Graph, name: str) -> Graph:
@@ -170,4 +186,4 @@ VULKAN_ROWS: list[tuple[str, Change, str]] = [
     ("mlp_8da8w", value("linear", 1, dims=[64, 16]), "argument 'out': shape (64, 32) has 2048"),
     ("mlp_8da8w", args("prepack", 0, 2, 99), "value 99 is not a tensor"),
     ("mlp_8da8w", args("prepack", 0, 14, 3), "argument 'out': shape (4, 32) has another rank"),
-]  # fmt: skip
+]

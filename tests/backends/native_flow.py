@@ -14,8 +14,9 @@ from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 
 
-def lower(model: nn.Module, inputs: tuple[Any, ...], *, tag: str | None = None,
-          dynamic_shapes: Any = None) -> Any:  # fmt: skip
+def lower(
+    model: nn.Module, inputs: tuple[Any, ...], *, tag: str | None = None, dynamic_shapes: Any = None
+) -> Any:
     """Return a program; with a tag, its constants belong into data files."""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -28,10 +29,11 @@ def lower_exported(exported: Any, *, tag: str | None = None) -> Any:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         edge = to_edge_transform_and_lower(
-            exported, transform_passes=get_default_passes(),
+            exported,
+            transform_passes=get_default_passes(),
             partitioner=[NativePartitioner(external_constants_tag=tag)],
             compile_config=get_default_compile_config(),
-        )  # fmt: skip
+        )
         return edge.to_executorch()
 
 
@@ -49,9 +51,10 @@ def export_whole(model: nn.Module, inputs: tuple[Any, ...]) -> bytes:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         edge = to_edge_transform_and_lower(
-            torch.export.export(model.eval(), inputs), transform_passes=get_default_passes(),
+            torch.export.export(model.eval(), inputs),
+            transform_passes=get_default_passes(),
             compile_config=get_default_compile_config(),
-        )  # fmt: skip
+        )
         return bytes(to_backend(NativeBackend.__name__, edge.exported_program(), []).buffer())
 
 
@@ -137,8 +140,19 @@ class Mixed(nn.Module):
         flags = (x > 0) & (x < 1)
         whole = (x * 10).to(torch.int32).div(3, rounding_mode="floor")
         kept = torch.where(flags, x, torch.full_like(x, 2.0)).clamp(min=0, max=1.5)
-        return (top, at, first.sum(1), second.prod(1), least, where, whole, kept.any(dim=0),
-                x.float().std(dim=1), x.cumsum(1), x[:, [0, 2, 1]])  # fmt: skip
+        return (
+            top,
+            at,
+            first.sum(1),
+            second.prod(1),
+            least,
+            where,
+            whole,
+            kept.any(dim=0),
+            x.float().std(dim=1),
+            x.cumsum(1),
+            x[:, [0, 2, 1]],
+        )
 
 
 class Counter(nn.Module):
@@ -170,9 +184,11 @@ class Branches(nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         y = self.first(x)
         return torch.cond(
-            x.sum() > 0, lambda z: (self.left(z).relu(), z.sin(), z + z),
-            lambda z: (self.right(z).tanh(), z.cos(), z.clone()), (y,),
-        )  # fmt: skip
+            x.sum() > 0,
+            lambda z: (self.left(z).relu(), z.sin(), z + z),
+            lambda z: (self.right(z).tanh(), z.cos(), z.clone()),
+            (y,),
+        )
 
 
 class Nested(nn.Module):

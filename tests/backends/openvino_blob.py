@@ -26,8 +26,10 @@ def pte(name: str) -> bytes:
 def cases(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return inputs and eager outputs."""
     with np.load(PROGRAMS / f"openvino_{name}.npz") as arrays:
-        return [[arrays[f"{kind}{i}"] for i in range(len(arrays.files))
-                 if f"{kind}{i}" in arrays.files] for kind in ("in", "out")]  # fmt: skip
+        return [
+            [arrays[f"{kind}{i}"] for i in range(len(arrays.files)) if f"{kind}{i}" in arrays.files]
+            for kind in ("in", "out")
+        ]
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,10 @@ class Layers:
         """Those that read a value, and what computes it: (scope, number)."""
         root = ElementTree.fromstring(model)
         self._add(root, 0)
-        ends = {(e.get("to-layer"), e.get("to-port")): int(e.get("from-layer", ""))
-                for e in root.iterfind("edges/edge")}  # fmt: skip
+        ends = {
+            (e.get("to-layer"), e.get("to-port")): int(e.get("from-layer", ""))
+            for e in root.iterfind("edges/edge")
+        }
         given = {}
         for number, region in enumerate(root.iterfind("layers/layer[@type='Subgraph']"), 1):
             self._add(region.find("body"), number)
@@ -98,16 +102,19 @@ class Layers:
         for layer in part.iterfind("layers/layer"):
             if layer.get("type") not in (("Parameter", "Result") if scope else ("Subgraph",)):
                 self.of[scope, int(layer.get("id", ""))] = layer
-        self.edges += [((scope, int(e.get("from-layer", ""))), (scope, int(e.get("to-layer", ""))))
-                       for e in part.iterfind("edges/edge")]  # fmt: skip
+        self.edges += [
+            ((scope, int(e.get("from-layer", ""))), (scope, int(e.get("to-layer", ""))))
+            for e in part.iterfind("edges/edge")
+        ]
 
 
 Place = tuple[int, int]
 """Scope and number of a layer."""
 
 
-def _decompressions(edges: list[tuple[Place, Place]], kinds: dict[Place, str],
-                    own: set[Place]) -> set[Place]:  # fmt: skip
+def _decompressions(
+    edges: list[tuple[Place, Place]], kinds: dict[Place, str], own: set[Place]
+) -> set[Place]:
     """Return the layers that compute from constants what some layers read. A source without a kind
     is a subgraph."""
     sources = {layer: [a for a, b in edges if b == layer] for layer in kinds}
@@ -149,8 +156,13 @@ def constants_of(data: bytes, payload: bytes, node: str) -> list[Constant]:
     return found
 
 
-def program(payload: bytes, shape: tuple[int, ...] = (4, 32), out: tuple[int, ...] = (4, 10),
-            dtype: str = "float32", device: bytes = b"CPU") -> bytes:  # fmt: skip
+def program(
+    payload: bytes,
+    shape: tuple[int, ...] = (4, 32),
+    out: tuple[int, ...] = (4, 10),
+    dtype: str = "float32",
+    device: bytes = b"CPU",
+) -> bytes:
     """Return a program that is one delegate, with one input and one output."""
     plan = Plan()
     delegate = plan.delegate(ID, 0, [schema.CompileSpec("device", device)])

@@ -34,9 +34,14 @@ def schema(backend: str, unions: dict[str, list[str]]) -> dict[str, dict[str, st
     row = r"^EC_FB_FIELD\((\w+), (\d+), (\w+), (\w+), (\w+)\)"
     for table, _, field, kind, arg in re.findall(row, text, re.M):
         tables[table][field] = {
-            "SCALAR": arg, "VECTOR": f"[{arg}]", "STRING": "string", "STRINGS": "[string]",
-            "TABLE": arg, "TABLES": f"[{arg}]", "UNION": "|".join(["", *unions.get(arg, [])]),
-        }[kind]  # fmt: skip
+            "SCALAR": arg,
+            "VECTOR": f"[{arg}]",
+            "STRING": "string",
+            "STRINGS": "[string]",
+            "TABLE": arg,
+            "TABLES": f"[{arg}]",
+            "UNION": "|".join(["", *unions.get(arg, [])]),
+        }[kind]
     return tables
 
 
@@ -97,8 +102,9 @@ class Format:
         return Reader(self.tables, flat).table(self.root, struct.unpack_from("<I", flat)[0])
 
     def write(self, graph: Graph, payload: bytes) -> bytes:
-        flat = _flatbuffers.write(graph, self.tables, self.root, "payloads",
-                                  identifier=self.identifier)  # fmt: skip
+        flat = _flatbuffers.write(
+            graph, self.tables, self.root, "payloads", identifier=self.identifier
+        )
         return self.wrap(flat, payload)
 
     def edited(self, name: str, change: Callable[[Graph], None]) -> bytes:

@@ -28,8 +28,10 @@ class Recorded:
         """Return inputs, and outputs of the lowered module in eager PyTorch."""
         with np.load(self.folder / f"{name}.npz") as file:
             arrays = dict(file)
-        return ([arrays[key] for key in sorted(arrays) if key.startswith("in")],
-                [arrays[key] for key in sorted(arrays) if key.startswith("out")])  # fmt: skip
+        return (
+            [arrays[key] for key in sorted(arrays) if key.startswith("in")],
+            [arrays[key] for key in sorted(arrays) if key.startswith("out")],
+        )
 
     def method(self, source: str | bytes, **options: Any) -> executorch_c.Method:
         """Load a program by its name, or other bytes."""
@@ -41,8 +43,10 @@ class Recorded:
         inputs, outputs = self.arrays(name)
         found = self.method(source).execute(inputs)
         assert [a.shape for a in found] == [a.shape for a in outputs]
-        return max(float(np.abs(a.astype(np.float64) - b).max())
-                   for a, b in zip(found, outputs, strict=True))  # fmt: skip
+        return max(
+            float(np.abs(a.astype(np.float64) - b).max())
+            for a, b in zip(found, outputs, strict=True)
+        )
 
     def damaged(self, name: str, begin: int, end: int, cases: int) -> Iterator[bytes]:
         """Return copies with other bytes at random places from `begin` to `end`."""

@@ -16,8 +16,14 @@ from recorded import Recorded
 
 HERE = Path(__file__).parent
 INTERPRETED = {"vulkan": "mlp", "coreml": "mlp_fp32", "tosa": "mlp_fp", "native": "mlp"}
-DTYPES = {"CHAR": np.int8, "INT": np.int32, "LONG": np.int64, "BOOL": np.bool_,
-          "HALF": np.float16, "DOUBLE": np.float64}  # fmt: skip
+DTYPES = {
+    "CHAR": np.int8,
+    "INT": np.int32,
+    "LONG": np.int64,
+    "BOOL": np.bool_,
+    "HALF": np.float16,
+    "DOUBLE": np.float64,
+}
 
 
 def declared(pte: bytes, side: str, dtype: str) -> bytes:

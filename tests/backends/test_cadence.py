@@ -12,15 +12,29 @@ import numpy as np
 import pytest
 import torch
 from cadence_calls import (
-    FACTOR, INT8, INT16, INT32, RANDOM, SCALES, UINT8, UINT16, bias, method_of, one, out_name, real,
-    whole, zero_points,
-)  # fmt: skip
+    FACTOR,
+    INT8,
+    INT16,
+    INT32,
+    RANDOM,
+    SCALES,
+    UINT8,
+    UINT16,
+    bias,
+    method_of,
+    one,
+    out_name,
+    real,
+    whole,
+    zero_points,
+)
 from numpy.testing import assert_array_equal
 from single_op import Out
 
 
-def check(name: str, args: Sequence[Any], want: torch.Tensor, steps: float = 0,
-          varied: bool = True) -> None:  # fmt: skip
+def check(
+    name: str, args: Sequence[Any], want: torch.Tensor, steps: float = 0, varied: bool = True
+) -> None:
     """Run an operator and compare it: `steps` is the largest difference allowed."""
     method, inputs = method_of(name, args, Out(tuple(want.shape), str(want.dtype)[6:]))
     got = np.asarray(method(*inputs))
@@ -31,8 +45,9 @@ def check(name: str, args: Sequence[Any], want: torch.Tensor, steps: float = 0,
     assert difference.max(initial=0) <= steps
 
 
-def compare(name: str, *args: Any, steps: float = 0, call: Sequence[Any] = (),
-            varied: bool = True) -> None:  # fmt: skip
+def compare(
+    name: str, *args: Any, steps: float = 0, call: Sequence[Any] = (), varied: bool = True
+) -> None:
     """Compare the operator with the reference, called with other arguments if `call` is given, and
     with the negative multiplier where the reference has the wrong sign."""
     packet, _, overload = name.partition(".")
@@ -49,8 +64,15 @@ def rows() -> set[str]:
     return {row["schema"] for row in executorch_c.operators() if row["origin"] == "Cadence"}
 
 
-ATEN = {"_cat_nop.out", "_select_copy_nop.int_out", "_slice_copy_nop.Tensor_out", "rms_norm.out",
-        "tensor_split.sections_out", "chunk.out", "contiguous.out"}  # fmt: skip
+ATEN = {
+    "_cat_nop.out",
+    "_select_copy_nop.int_out",
+    "_slice_copy_nop.Tensor_out",
+    "rms_norm.out",
+    "tensor_split.sections_out",
+    "chunk.out",
+    "contiguous.out",
+}
 
 
 def test_every_operator_of_the_flow_is_a_row() -> None:
@@ -89,15 +111,22 @@ def test_quantize(suffix: str) -> None:
 def test_quantize_saturates() -> None:
     """The greatest int32 is the greatest float below 2^31; the reference wraps there."""
     method, inputs = method_of(
-        "cadence::quantize_per_tensor.out", [torch.tensor([3e9, -3e9, np.nan]), 1.0, 0, -(2**31),
-                                             2**31 - 1, INT32], Out((3,), "int32"))  # fmt: skip
+        "cadence::quantize_per_tensor.out",
+        [torch.tensor([3e9, -3e9, np.nan]), 1.0, 0, -(2**31), 2**31 - 1, INT32],
+        Out((3,), "int32"),
+    )
     assert_array_equal(method(*inputs), [2**31 - 128, -(2**31), 0])
 
 
 def test_requantize() -> None:
     for dtype, to in itertools.product(QUANTIZED.values(), (INT8, UINT8, INT16, UINT16)):
-        x = whole(4, 100, dtype=dtype, low=-2000 if dtype == INT32 else None,
-                  high=2000 if dtype == INT32 else None)  # fmt: skip
+        x = whole(
+            4,
+            100,
+            dtype=dtype,
+            low=-2000 if dtype == INT32 else None,
+            high=2000 if dtype == INT32 else None,
+        )
         scale = 0.01 if dtype in (INT16, UINT16, INT32) else 0.2
         compare("requantize.per_tensor", x, scale, 7, 0.13, 2, to)
         compare("requantize", x, one(scale), one(7), one(0.13), one(2), to)
@@ -107,8 +136,12 @@ def test_requantize() -> None:
 def test_add_and_mul(dtype: torch.dtype) -> None:
     variant = "s" if dtype == INT8 else "u"
     a = whole(2, 3, 4, 300, dtype=dtype)
-    for b in (whole(2, 3, 4, 300, dtype=dtype), whole(3, 1, 300, dtype=dtype),
-              whole(4, 1, dtype=dtype), whole(1, dtype=dtype)[0]):  # fmt: skip
+    for b in (
+        whole(2, 3, 4, 300, dtype=dtype),
+        whole(3, 1, 300, dtype=dtype),
+        whole(4, 1, dtype=dtype),
+        whole(1, dtype=dtype)[0],
+    ):
         for x, y in ((a, b), (b, a)):
             affine = (x, 0.07, 5, y, 0.11, -3, 0.2, 4)
             compare("quantized_add.per_tensor", *affine)
@@ -170,8 +203,7 @@ def test_linear(shape: tuple[int, ...], dtypes: tuple[torch.dtype, torch.dtype])
 def test_linear_rounds_large_sums_once() -> None:
     """Sums above 2^24: the reference adds in float32, in an order of its own."""
     x, w = whole(4, 3000, dtype=INT16), whole(9, 3000)
-    compare("quantized_linear.per_tensor", x, w, bias(9), 0, 0, 2_000_000_000, -9, 0, None,
-            steps=1)  # fmt: skip
+    compare("quantized_linear.per_tensor", x, w, bias(9), 0, 0, 2_000_000_000, -9, 0, None, steps=1)
 
 
 def test_float_linear() -> None:
@@ -180,14 +212,19 @@ def test_float_linear() -> None:
         compare("fully_connected", x, w, real(33), steps=1e-5)
         compare("fully_connected", x, w, None, steps=1e-5)
     for shape in ((17,), (1, 17), (3, 1, 17)):
-        compare("quantized_w8a32_linear", real(*shape), whole(17, 33), 0.02, whole(33), 0.03,
-                steps=2e-5)  # fmt: skip
+        compare(
+            "quantized_w8a32_linear", real(*shape), whole(17, 33), 0.02, whole(33), 0.03, steps=2e-5
+        )
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matmul(transposed: bool) -> None:
-    for a, b in (((4, 33), (33, 6)), ((3, 4, 33), (3, 33, 6)), ((2, 3, 4, 9), (3, 9, 40)),
-                 ((4, 9), (2, 9, 5))):  # fmt: skip
+    for a, b in (
+        ((4, 33), (33, 6)),
+        ((3, 4, 33), (3, 33, 6)),
+        ((2, 3, 4, 9), (3, 9, 40)),
+        ((4, 9), (2, 9, 5)),
+    ):
         shape = (*b[:-2], b[-1], b[-2]) if transposed else b
         for dtype, v in ((INT8, "s"), (UINT8, "u")):
             x, y = whole(*a, dtype=dtype), whole(*shape, dtype=dtype)
@@ -266,8 +303,9 @@ def test_float_convolutions() -> None:
             pad = [*padding, 0][:space]
             x, w = real(2, c, *(9, 7, 4)[:space]), real(o, c // groups, *parts[0])
             compare(f"conv{space}d", x, w, real(o), parts[1], pad, parts[2], groups, steps=2e-5)
-    compare("quantized_w8a32_conv", real(2, 9, 8), whole(3, 12, 8), 0.02, whole(12), 0.03,
-            steps=1e-5)  # fmt: skip
+    compare(
+        "quantized_w8a32_conv", real(2, 9, 8), whole(3, 12, 8), 0.02, whole(12), 0.03, steps=1e-5
+    )
 
 
 TRANSPOSED = [
@@ -285,13 +323,16 @@ def test_transposed_convolutions(case: Any) -> None:
     x, w, b = real(2, c, 5, 4), real(o // groups, c, *kernel), real(o)
     one_d = [part[:1] for part in rest[:4]]
     line, filters = x[..., 0].contiguous(), w[..., 0].contiguous()
-    compare("transposed_convolution", line, filters, b, *one_d, groups, False,
-            steps=1e-5)  # fmt: skip
+    compare("transposed_convolution", line, filters, b, *one_d, groups, False, steps=1e-5)
     compare("transposed_convolution", x, w, b, *rest, False, steps=1e-5)
     want = torch.ops.cadence.transposed_convolution(x, w, b, *rest)
     last = x.permute(0, 2, 3, 1).contiguous(), w.permute(0, 2, 3, 1).contiguous()
-    check("cadence::transposed_convolution.out", [*last, b, *rest, True],
-          want.permute(0, 2, 3, 1).contiguous(), 1e-5)  # fmt: skip
+    check(
+        "cadence::transposed_convolution.out",
+        [*last, b, *rest, True],
+        want.permute(0, 2, 3, 1).contiguous(),
+        1e-5,
+    )
 
 
 @pytest.mark.parametrize("case", TRANSPOSED)
@@ -308,8 +349,12 @@ def test_quantized_transposed_convolutions(case: Any) -> None:
 
 @pytest.mark.parametrize("last", [False, True])
 def test_im2row(last: bool) -> None:
-    for x, zero in ((whole(2, 3, 6, 5), 4), (whole(2, 3, 6, 5, dtype=UINT8), 130),
-                    (real(2, 3, 6, 5), 0), (whole(2, 3, 9), -3)):  # fmt: skip
+    for x, zero in (
+        (whole(2, 3, 6, 5), 4),
+        (whole(2, 3, 6, 5, dtype=UINT8), 130),
+        (real(2, 3, 6, 5), 0),
+        (whole(2, 3, 9), -3),
+    ):
         image = x.movedim(1, -1).contiguous() if last else x
         kernel = [1, 3] if x.dim() == 3 else [3, 2]
         padding = [0, 1] if x.dim() == 3 else [1, 1]
@@ -325,9 +370,11 @@ def test_im2row(last: bool) -> None:
 # ---- pooling, normalisation -----------------------------------------------------------------
 
 POOLS = [
-    ([3, 2], [2, 2], [1, 0], [1, 1], False), ([2, 3], [2, 2], [0, 1], [1, 1], True),
-    ([3, 3], [1, 1], [1, 1], [2, 1], False), ([9, 7], [1, 1], [0, 0], [1, 1], False),
-]  # fmt: skip
+    ([3, 2], [2, 2], [1, 0], [1, 1], False),
+    ([2, 3], [2, 2], [0, 1], [1, 1], True),
+    ([3, 3], [1, 1], [1, 1], [2, 1], False),
+    ([9, 7], [1, 1], [0, 0], [1, 1], False),
+]
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -346,13 +393,20 @@ def test_avg_pool(pool: Any, counts: bool) -> None:
     kernel, stride, padding, _, ceil = pool
     for divisor in (None, 70):
         args = kernel, stride, padding, ceil, counts, divisor
-        for x, zero, steps in ((whole(2, 5, 9, 7), one(-7), 0), (real(2, 5, 9, 7), None, 1e-6),
-                               (whole(2, 5, 9, 7, dtype=UINT8), one(131), 0)):  # fmt: skip
+        for x, zero, steps in (
+            (whole(2, 5, 9, 7), one(-7), 0),
+            (real(2, 5, 9, 7), None, 1e-6),
+            (whole(2, 5, 9, 7, dtype=UINT8), one(131), 0),
+        ):
             want = cadence_flow.ref_implementations.avg_pool2d(x, *args, zero, False)
             check("cadence::avg_pool2d.out", [x, *args, zero, False], want, steps)
             last = x.permute(0, 2, 3, 1).contiguous()
-            check("cadence::avg_pool2d.out", [last, *args, zero, True],
-                  want.permute(0, 2, 3, 1).contiguous(), steps)  # fmt: skip
+            check(
+                "cadence::avg_pool2d.out",
+                [last, *args, zero, True],
+                want.permute(0, 2, 3, 1).contiguous(),
+                steps,
+            )
 
 
 def test_layer_norm() -> None:
@@ -377,13 +431,15 @@ def test_softmax() -> None:
     """One step: the reference computes in float32."""
     mask, pos = torch.ones(8, 1, dtype=INT32), torch.zeros(1, dtype=torch.int64)
     for dtype in (INT8, UINT8, INT16):
-        for x, dim in ((whole(4, 30, dtype=dtype), -1), (whole(2, 7, 3, dtype=dtype), 1),
-                       (whole(2, 7, 3, dtype=dtype), 0)):  # fmt: skip
+        for x, dim in (
+            (whole(4, 30, dtype=dtype), -1),
+            (whole(2, 7, 3, dtype=dtype), 1),
+            (whole(2, 7, 3, dtype=dtype), 0),
+        ):
             scale = 0.05 if dtype != INT16 else 0.0002
             out = 1 / 256, -128 if dtype == INT8 else 0
             args = x, mask, dim, 0, pos, scale, 4, *out
-            compare("quantized_softmax.per_tensor", *args, steps=1,
-                    call=(x, None, *args[2:]))  # fmt: skip
+            compare("quantized_softmax.per_tensor", *args, steps=1, call=(x, None, *args[2:]))
             want = torch.ops.cadence.quantized_softmax.per_tensor(x, None, *args[2:])
             tensors = x, mask, dim, 0, pos, one(scale), one(4), one(out[0]), one(out[1])
             check("cadence::quantized_softmax.out", tensors, want, 1)
@@ -415,8 +471,11 @@ def test_rope() -> None:
     y = whole(1, 6, 3, 10)
     want = turned((y.float() - 3) * 0.05, sines[:6], cosines[:6])
     want = torch.ops.cadence.quantize_per_tensor(want, 0.1, 5, -128, 127, INT8)
-    check("cadence::quantized_rope_rotate_stacked_halves.out",
-          [y, sines, cosines, None, 0.05, 3, 0.1, 5], want)  # fmt: skip
+    check(
+        "cadence::quantized_rope_rotate_stacked_halves.out",
+        [y, sines, cosines, None, 0.05, 3, 0.1, 5],
+        want,
+    )
 
 
 def test_embedding() -> None:
@@ -444,8 +503,7 @@ def test_gru() -> None:
     weights = whole(24, 9), 0.01, whole(24, 8), 0.02, whole(24), 0.03, whole(24)
     compare("quantized_w8a32_gru", real(1, 9), real(1, 8), *weights, steps=1e-6)
     want = torch.ops.cadence.quantized_w8a32_gru(x := real(1, 9), h := real(1, 8), *weights)
-    check("cadence::quantized_w8a32_gru.out", [x[None], h[None], *weights],
-          want[:, :, :1], 1e-6)  # fmt: skip
+    check("cadence::quantized_w8a32_gru.out", [x[None], h[None], *weights], want[:, :, :1], 1e-6)
 
 
 def parts_of(a: torch.Tensor, full: bool) -> list[torch.Tensor]:
@@ -454,14 +512,16 @@ def parts_of(a: torch.Tensor, full: bool) -> list[torch.Tensor]:
     outs = [Out(tuple(part.shape), "float32") for part in want]
     method, inputs = method_of("cadence::linalg_svd.out", [a, full, True, None], *outs)
     u, s, vh = (torch.from_numpy(np.array(part)).double() for part in method.execute(inputs))
-    torch.testing.assert_close(s, want[1].double(), rtol=1e-6, atol=2e-6 * float(want[1].max())
-                               if want[1].numel() else 0)  # fmt: skip
+    torch.testing.assert_close(
+        s, want[1].double(), rtol=1e-6, atol=2e-6 * float(want[1].max()) if want[1].numel() else 0
+    )
     return [u, s, vh]
 
 
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("shape", [(7, 7), (9, 4), (4, 9), (2, 3, 6, 5), (1, 1), (3, 0), (2, 0, 4),
-                                   (300, 5)])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape", [(7, 7), (9, 4), (4, 9), (2, 3, 6, 5), (1, 1), (3, 0), (2, 0, 4), (300, 5)]
+)
 def test_svd(shape: tuple[int, ...], full: bool) -> None:
     """Signs of vectors are free: the product is compared, and the vectors up to their signs."""
     a = real(*shape)
@@ -470,37 +530,52 @@ def test_svd(shape: tuple[int, ...], full: bool) -> None:
     product = u[..., :k] * s[..., None, :] @ vh[..., :k, :]
     torch.testing.assert_close(product, a.double(), rtol=0, atol=2e-6)
     for basis in (u.mT @ u, vh @ vh.mT):
-        torch.testing.assert_close(basis, torch.eye(basis.shape[-1]).double().expand_as(basis),
-                                   rtol=0, atol=1e-6)  # fmt: skip
+        torch.testing.assert_close(
+            basis, torch.eye(basis.shape[-1]).double().expand_as(basis), rtol=0, atol=1e-6
+        )
     want = torch.linalg.svd(a.double(), full_matrices=False).U
     same = (want * u[..., :k]).sum(-2).abs()
     torch.testing.assert_close(same, torch.ones_like(same), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [
-    lambda: torch.zeros(5, 3), lambda: torch.ones(4, 6), lambda: torch.eye(5)[:, [3, 1]],
-    lambda: real(8, 2) @ real(2, 6), lambda: real(6, 6) * 1e-30, lambda: real(5, 4) * 1e30,
-    lambda: real(5, 5) * torch.tensor([1e9, 1, 1e-9, 0, 1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(5, 3),
+        lambda: torch.ones(4, 6),
+        lambda: torch.eye(5)[:, [3, 1]],
+        lambda: real(8, 2) @ real(2, 6),
+        lambda: real(6, 6) * 1e-30,
+        lambda: real(5, 4) * 1e30,
+        lambda: real(5, 5) * torch.tensor([1e9, 1, 1e-9, 0, 1]),
+    ],
+)
 def test_svd_of_singular_matrices(make: Any) -> None:
     a = make()
     for full in (False, True):
         u, s, vh = parts_of(a, full)
         k = min(a.shape)
         size = max(float(s.max()), 1e-37)
-        torch.testing.assert_close(u[:, :k] * s @ vh[:k] / size, a.double() / size,
-                                   rtol=0, atol=1e-6)  # fmt: skip
+        torch.testing.assert_close(
+            u[:, :k] * s @ vh[:k] / size, a.double() / size, rtol=0, atol=1e-6
+        )
         for basis in (u.mT @ u, vh @ vh.mT):
             torch.testing.assert_close(basis, torch.eye(len(basis)).double(), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(("args", "sentence"), [
-    ([torch.tensor([[1.0, np.nan], [0, 1]]), False, True, None], "elements that are not finite"),
-    ([torch.ones(2, 2), False, False, None], "'compute_uv' is False"),
-    ([torch.ones(2, 2), False, True, "gesvd"], "'driver' is given"),
-    ([torch.ones(2), False, True, None], "'A' has 1 dimensions"),
-    ([torch.ones(2, 2, dtype=INT32), False, True, None], "expected float32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (
+            [torch.tensor([[1.0, np.nan], [0, 1]]), False, True, None],
+            "elements that are not finite",
+        ),
+        ([torch.ones(2, 2), False, False, None], "'compute_uv' is False"),
+        ([torch.ones(2, 2), False, True, "gesvd"], "'driver' is given"),
+        ([torch.ones(2), False, True, None], "'A' has 1 dimensions"),
+        ([torch.ones(2, 2, dtype=INT32), False, True, None], "expected float32"),
+    ],
+)
 def test_svd_refuses(args: list[Any], sentence: str) -> None:
     outs = [Out((2, 2)), Out((2,)), Out((2, 2))]
     method, inputs = method_of("cadence::linalg_svd.out", args, *outs)
@@ -532,8 +607,11 @@ def test_boxes() -> None:
                 sums.append(strides[i] - strides[i - 1] * shape[i - 1] + sums[-1])
             tail += sums + sums[-1:] * 4
         want.append(packed(numbers + tail))
-    check("cadence::roi_align_box_processor.out", [rois, height, width, ratio, True],
-          torch.tensor(want, dtype=UINT8))  # fmt: skip
+    check(
+        "cadence::roi_align_box_processor.out",
+        [rois, height, width, ratio, True],
+        torch.tensor(want, dtype=UINT8),
+    )
 
 
 # ---- copies and parts -----------------------------------------------------------------------
@@ -557,8 +635,10 @@ def test_parts() -> None:
         for start, end, step in ((None, None, 1), (1, -1, 1), (0, 99, 2), (2, 1, 1)):
             want = torch.ops.aten.slice_copy(x, dim, start, end, step)
             check("aten::_slice_copy_nop.Tensor_out", [x, dim, start, end, step], want)
-        for name, parts in (("chunk", x.chunk(3, dim)),
-                            ("tensor_split.sections", x.tensor_split(3, dim))):  # fmt: skip
+        for name, parts in (
+            ("chunk", x.chunk(3, dim)),
+            ("tensor_split.sections", x.tensor_split(3, dim)),
+        ):
             outs = [Out(tuple(part.shape), "int8") for part in parts]
             method, inputs = method_of(f"aten::{out_name(name)}", [x, 3, dim], outs)
             for got, part in zip(method.execute(inputs), parts, strict=True):

@@ -11,9 +11,7 @@ import flow_matrix
 import numpy as np
 import pytest
 import torch
-from cadence_calls import (
-    FACTOR, INT8, SCALES, UINT8, bias, method_of, one, out_name, real, whole,
-)  # fmt: skip
+from cadence_calls import FACTOR, INT8, SCALES, UINT8, bias, method_of, one, out_name, real, whole
 from executorch_c import Runtime
 from executorch_c.check import flows
 from executorch_c.testing import check_model
@@ -34,79 +32,180 @@ NAN, INF = float("nan"), float("inf")
         ("quantize_per_tensor", [real(3), 0.1, 2**40, -128, 127, INT8], "'zero_point' is 10995116"),
         ("quantize_per_tensor", [real(3), 0.1, 0, -129, 127, INT8], "'quant_min' is -129 and 'qua"),
         ("quantize_per_tensor", [real(3), 0.1, 0, 0, 127, UINT8], "'dtype' is 0 and the quantized"),
-        ("quantize_per_tensor_asym8u", [real(3), 0.1, 0, 0, 127, UINT8],
-         "'out' has int8 .ScalarType 1., expected uint8"),
+        (
+            "quantize_per_tensor_asym8u",
+            [real(3), 0.1, 0, 0, 127, UINT8],
+            "'out' has int8 .ScalarType 1., expected uint8",
+        ),
         ("quantize_per_tensor", [whole(3), 0.1, 0, -128, 127, INT8], "'input' has int8 .* float32"),
-        ("quantized_add.per_tensor", [whole(3), 0.1, 0, whole(4), 0.1, 0, 0.1, 0],
-         "3 and 4 elements in dimension -1, which do not broadcast"),
-        ("quantized_add.per_tensor", [whole(3), 0.1, 0, whole(3), INF, 0, 0.1, 0],
-         "'Y_scale' is inf"),
-        ("quantized_add", [whole(3), torch.ones(2), one(0), whole(3), one(0.1), one(0), 0.1, 0],
-         "'X_scale' has 2 elements, expected 1"),
+        (
+            "quantized_add.per_tensor",
+            [whole(3), 0.1, 0, whole(4), 0.1, 0, 0.1, 0],
+            "3 and 4 elements in dimension -1, which do not broadcast",
+        ),
+        (
+            "quantized_add.per_tensor",
+            [whole(3), 0.1, 0, whole(3), INF, 0, 0.1, 0],
+            "'Y_scale' is inf",
+        ),
+        (
+            "quantized_add",
+            [whole(3), torch.ones(2), one(0), whole(3), one(0.1), one(0), 0.1, 0],
+            "'X_scale' has 2 elements, expected 1",
+        ),
         ("quantized_relu.per_tensor", [whole(3), 0, 0, 0, 0], "'out_multiplier' is 0 and 'out"),
         ("quantized_relu.per_tensor", [whole(3), 0, 0, 1, 99], "'out_shift' 99, expected a number"),
-        ("quantized_linear.per_tensor", [whole(3, 4), whole(2, 5), bias(2), 0, 0, 1, 0, 0, None],
-         "the input has 4 features, 'weight' takes 5"),
-        ("quantized_linear.per_tensor",
-         [whole(1, 2, 4, 4), whole(4, 4), bias(3), 0, 0, 1, 0, 0, None],
-         "'bias' has 3 elements, expected 4"),
-        ("quantized_fully_connected.per_tensor",
-         [whole(3, 4), whole(2, 4), bias(2), 0, 0, 1, 0, 0, None], "'src' has 3 rows, expected 1"),
-        ("quantized_matmul", [whole(3, 4), 0, whole(5, 2), 0, None, 1, 0, 0, False],
-         "'X' has 4 columns, 'Y' 5 rows"),
-        ("quantized_matmul", [whole(3, 4), 0, whole(4, 2), 0, bias(2), 1, 0, 0, False],
-         "'bias' is .*, expected 0 or None"),
-        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), [0, 1], *STEPS[1:], *TAIL],
-         "'stride' has the item 0, expected 1 to"),
-        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), [1] * 3, *STEPS[1:], *TAIL],
-         "'stride' has 3 items, expected 2"),
-        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), *STEPS[:3], 3, 0, 0, *TAIL],
-         "'groups' is 3 for 4 channels of 'input' and 2 of 'weight'"),
-        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), *STEPS[:3], -1, 0, 0, *TAIL],
-         "'groups' is -1"),
-        ("quantized_conv2d_nchw.per_tensor", [X, W[:, :3], bias(2), *STEPS, *TAIL],
-         "'input' has 4 channels, 'weight' takes 3"),
-        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), *STEPS[:2], [9, 1], *STEPS[3:], *TAIL],
-         "a kernel of 3 does not fit an input of 6"),
-        ("quantized_conv2d_nchw.per_tensor", [X, W, bias(2), *STEPS, NAN, *TAIL[1:]],
-         "'bias_scale' is nan"),
-        ("quantized_conv2d_nchw.per_tensor", [X[:, :, :0], W, bias(2), *STEPS, *TAIL],
-         "'input' has 0 pixels in a dimension"),
-        ("quantized_conv2d_nchw.per_tensor", [X, W[0], bias(2), *STEPS, *TAIL],
-         "'weight' has 3 dimensions, expected 4"),
-        ("quantized_depthwise_conv1d_ncl.per_tensor",
-         [whole(1, 4, 9), whole(2, 4, 3), bias(2), [1], [0], [1], 1, 0, 0, *TAIL],
-         "expected a depthwise convolution"),
-        ("quantized_conv2d_nhwc_asym8uxsym8u_asym8u.per_tensor", [X, W, bias(2), *STEPS, *TAIL],
-         "'input' has int8 .*, expected uint8"),
-        ("im2row.per_tensor", [X, [2, 2], [1, 1], [0, 0], [1, 1], 128, False],
-         "'in_zero_point' is 128, beyond the dtype of 'input'"),
-        ("im2row", [X, [2, 2], [1, 1], [0, 0], [1, 1], bias(3), False],
-         "'in_zero_point' has 3 elements, expected 1 or one for each of 1 images"),
-        ("quantized_max_pool2d_nchw", [X, [2, 2], [1, 1], [2, 0], [1, 1], False],
-         "a padding of 2 is more than half of the window's 2"),
-        ("avg_pool2d", [X, [2, 2], [1, 1], [0, 0], False, True, None, None, False],
-         "'input' has int8 .*, expected float32"),
-        ("avg_pool2d", [X, [2, 2], [1, 1], [0, 0], False, True, 0, one(3), False],
-         "'divisor_override' is 0"),
-        ("quantized_layer_norm.per_tensor", [X, 0.1, 0, [5], real(5), real(5), 1e-5, 0.1, 0],
-         "'normalized_shape' is not that of the last 1 dimensions"),
-        ("quantized_softmax.per_tensor", [X, X, 7, 0, X, 0.1, 0, 0.1, 0],
-         "'dim' is 7 for 4 dimensions"),
+        (
+            "quantized_linear.per_tensor",
+            [whole(3, 4), whole(2, 5), bias(2), 0, 0, 1, 0, 0, None],
+            "the input has 4 features, 'weight' takes 5",
+        ),
+        (
+            "quantized_linear.per_tensor",
+            [whole(1, 2, 4, 4), whole(4, 4), bias(3), 0, 0, 1, 0, 0, None],
+            "'bias' has 3 elements, expected 4",
+        ),
+        (
+            "quantized_fully_connected.per_tensor",
+            [whole(3, 4), whole(2, 4), bias(2), 0, 0, 1, 0, 0, None],
+            "'src' has 3 rows, expected 1",
+        ),
+        (
+            "quantized_matmul",
+            [whole(3, 4), 0, whole(5, 2), 0, None, 1, 0, 0, False],
+            "'X' has 4 columns, 'Y' 5 rows",
+        ),
+        (
+            "quantized_matmul",
+            [whole(3, 4), 0, whole(4, 2), 0, bias(2), 1, 0, 0, False],
+            "'bias' is .*, expected 0 or None",
+        ),
+        (
+            "quantized_conv2d_nchw.per_tensor",
+            [X, W, bias(2), [0, 1], *STEPS[1:], *TAIL],
+            "'stride' has the item 0, expected 1 to",
+        ),
+        (
+            "quantized_conv2d_nchw.per_tensor",
+            [X, W, bias(2), [1] * 3, *STEPS[1:], *TAIL],
+            "'stride' has 3 items, expected 2",
+        ),
+        (
+            "quantized_conv2d_nchw.per_tensor",
+            [X, W, bias(2), *STEPS[:3], 3, 0, 0, *TAIL],
+            "'groups' is 3 for 4 channels of 'input' and 2 of 'weight'",
+        ),
+        (
+            "quantized_conv2d_nchw.per_tensor",
+            [X, W, bias(2), *STEPS[:3], -1, 0, 0, *TAIL],
+            "'groups' is -1",
+        ),
+        (
+            "quantized_conv2d_nchw.per_tensor",
+            [X, W[:, :3], bias(2), *STEPS, *TAIL],
+            "'input' has 4 channels, 'weight' takes 3",
+        ),
+        (
+            "quantized_conv2d_nchw.per_tensor",
+            [X, W, bias(2), *STEPS[:2], [9, 1], *STEPS[3:], *TAIL],
+            "a kernel of 3 does not fit an input of 6",
+        ),
+        (
+            "quantized_conv2d_nchw.per_tensor",
+            [X, W, bias(2), *STEPS, NAN, *TAIL[1:]],
+            "'bias_scale' is nan",
+        ),
+        (
+            "quantized_conv2d_nchw.per_tensor",
+            [X[:, :, :0], W, bias(2), *STEPS, *TAIL],
+            "'input' has 0 pixels in a dimension",
+        ),
+        (
+            "quantized_conv2d_nchw.per_tensor",
+            [X, W[0], bias(2), *STEPS, *TAIL],
+            "'weight' has 3 dimensions, expected 4",
+        ),
+        (
+            "quantized_depthwise_conv1d_ncl.per_tensor",
+            [whole(1, 4, 9), whole(2, 4, 3), bias(2), [1], [0], [1], 1, 0, 0, *TAIL],
+            "expected a depthwise convolution",
+        ),
+        (
+            "quantized_conv2d_nhwc_asym8uxsym8u_asym8u.per_tensor",
+            [X, W, bias(2), *STEPS, *TAIL],
+            "'input' has int8 .*, expected uint8",
+        ),
+        (
+            "im2row.per_tensor",
+            [X, [2, 2], [1, 1], [0, 0], [1, 1], 128, False],
+            "'in_zero_point' is 128, beyond the dtype of 'input'",
+        ),
+        (
+            "im2row",
+            [X, [2, 2], [1, 1], [0, 0], [1, 1], bias(3), False],
+            "'in_zero_point' has 3 elements, expected 1 or one for each of 1 images",
+        ),
+        (
+            "quantized_max_pool2d_nchw",
+            [X, [2, 2], [1, 1], [2, 0], [1, 1], False],
+            "a padding of 2 is more than half of the window's 2",
+        ),
+        (
+            "avg_pool2d",
+            [X, [2, 2], [1, 1], [0, 0], False, True, None, None, False],
+            "'input' has int8 .*, expected float32",
+        ),
+        (
+            "avg_pool2d",
+            [X, [2, 2], [1, 1], [0, 0], False, True, 0, one(3), False],
+            "'divisor_override' is 0",
+        ),
+        (
+            "quantized_layer_norm.per_tensor",
+            [X, 0.1, 0, [5], real(5), real(5), 1e-5, 0.1, 0],
+            "'normalized_shape' is not that of the last 1 dimensions",
+        ),
+        (
+            "quantized_softmax.per_tensor",
+            [X, X, 7, 0, X, 0.1, 0, 0.1, 0],
+            "'dim' is 7 for 4 dimensions",
+        ),
         ("quantized_softmax.per_tensor", [X, X, 1, 1, X, 0.1, 0, 0.1, 0], "'mask_type' is 1, ex"),
-        ("rope", [real(1, 6, 3, 10), real(9, 5), real(9, 5), torch.tensor([0, 0, 0, 9, 0, 0])],
-         "'pos' has row 9 at 3, beyond 9 rows"),
+        (
+            "rope",
+            [real(1, 6, 3, 10), real(9, 5), real(9, 5), torch.tensor([0, 0, 0, 9, 0, 0])],
+            "'pos' has row 9 at 3, beyond 9 rows",
+        ),
         ("rope", [real(1, 6, 3, 10), real(5, 5), real(9, 5), None], "'sin_tensor' is 5 x 5, ex"),
-        ("quantized_embedding_byte", [whole(4, 8), real(4), None, torch.tensor([-5]), False],
-         "'indices' has row -1 at 0, beyond 4 rows"),
-        ("quantized_embedding_byte", [whole(4, 8), real(4, 3), None, torch.tensor([1]), False],
-         "'weight_scales' has 12 scales for a table of 4 x 8"),
+        (
+            "quantized_embedding_byte",
+            [whole(4, 8), real(4), None, torch.tensor([-5]), False],
+            "'indices' has row -1 at 0, beyond 4 rows",
+        ),
+        (
+            "quantized_embedding_byte",
+            [whole(4, 8), real(4, 3), None, torch.tensor([1]), False],
+            "'weight_scales' has 12 scales for a table of 4 x 8",
+        ),
         ("sdpa_bitwise_mask_gen", [real(3, 9), 0.0], "'mask' has 9 elements in its last dimension"),
-        ("quantized_w8a32_gru", [real(1, 9), real(1, 6), whole(18, 9), 0.1, whole(18, 6), 0.1,
-                                 whole(18), 0.1, whole(18)], "'hidden' has 6 elements, expected"),
+        (
+            "quantized_w8a32_gru",
+            [
+                real(1, 9),
+                real(1, 6),
+                whole(18, 9),
+                0.1,
+                whole(18, 6),
+                0.1,
+                whole(18),
+                0.1,
+                whole(18),
+            ],
+            "'hidden' has 6 elements, expected",
+        ),
         ("roi_align_box_processor", [real(2, 5), 0, 3, 2, True], "the output size 0 and 'sa"),
     ],
-)  # fmt: skip
+)
 def test_bad_arguments(name: str, args: list[Any], sentence: str) -> None:
     floats = ("avg_pool2d", "rope", "quantized_embedding_byte", "quantized_w8a32_gru")
     dtype = "float32" if name in floats else "int8"
@@ -189,8 +288,11 @@ def test_explain_names_the_layer(layer: str, flow: str, monkeypatch: pytest.Monk
     lower = flows._lower
 
     def lower_wrongly(exported: Any, *args: Any) -> Any:
-        found = [node for node in exported.graph.nodes
-                 if str(node.target).startswith(("aten.conv", "aten.linear"))]  # fmt: skip
+        found = [
+            node
+            for node in exported.graph.nodes
+            if str(node.target).startswith(("aten.conv", "aten.linear"))
+        ]
         weight = found[["stem", "hidden", "last"].index(layer)].args[1].args[0]
         signature = exported.graph_signature
         names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}

@@ -19,8 +19,16 @@ from recorded import Recorded
 RECORDED = Recorded(Path(__file__).parent / "coreml_programs")
 PROGRAMS, NAMES = RECORDED.folder, RECORDED.names()
 method, recorded, error = RECORDED.method, RECORDED.arrays, RECORDED.error
-LIMITS = {"fp32": 1e-5, "dyn": 1e-5, "fp16": 3e-3, "int8": 1e-7, "lut4": 1e-5, "int4": 1e-5,
-          "sparse": 1e-5, "bits": 1e-5}  # fmt: skip
+LIMITS = {
+    "fp32": 1e-5,
+    "dyn": 1e-5,
+    "fp16": 3e-3,
+    "int8": 1e-7,
+    "lut4": 1e-5,
+    "int4": 1e-5,
+    "sparse": 1e-5,
+    "bits": 1e-5,
+}
 """int8: every integer is equal, for one step of the last quantisation, 0.004, moves the result by
 more than 1e-4; the softmax after it is float32."""
 
@@ -33,8 +41,19 @@ def payload(data: bytes) -> tuple[int, int]:
 
 
 def test_all_recorded_programs_are_there() -> None:
-    assert NAMES == ["cache_fp32", "cnn_fp16", "cnn_fp32", "mlp_bits", "mlp_dyn", "mlp_fp16",
-                     "mlp_fp32", "mlp_int4", "mlp_int8", "mlp_lut4", "mlp_sparse"]  # fmt: skip
+    assert NAMES == [
+        "cache_fp32",
+        "cnn_fp16",
+        "cnn_fp32",
+        "mlp_bits",
+        "mlp_dyn",
+        "mlp_fp16",
+        "mlp_fp32",
+        "mlp_int4",
+        "mlp_int8",
+        "mlp_lut4",
+        "mlp_sparse",
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -146,7 +165,7 @@ def replaced(old: bytes, new: bytes) -> bytes:
         (b"\xef\xbe\xad\xde", b"\xef\xbe\xad\xdf", "magic 0xdfadbeef"),
         (b"\x0a\x04relu", b"\x0a\x04rely", "aten_relu_default .rely.: the operator is not supp"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_payload_is_named(old: bytes, new: bytes, match: str) -> None:
     with pytest.raises(Error, match=match):
         method(replaced(old, new))

@@ -73,9 +73,10 @@ def test_enumerated_shapes() -> None:
     shapes = ((1, 5, 10), (4, 6, 10))
     auto = torch.export.Dim.AUTO
     exported = torch.export.export(
-        model, (torch.randn(4, 6, 10),),
+        model,
+        (torch.randn(4, 6, 10),),
         dynamic_shapes=({0: auto(min=1, max=4), 1: auto(min=5, max=6)},),
-    )  # fmt: skip
+    )
     spec = CoreMLBackend.generate_enumerated_shapes_compile_spec(
         exported, {"input": [list(shape) for shape in shapes]}
     )
@@ -133,7 +134,8 @@ def quantize(joint: bool = False, **options: Any) -> zoo.Step:
     tools = ct.optimize.coreml
     config = tools.OpLinearQuantizerConfig(weight_threshold=0, **options)
     return lambda model: tools.linear_quantize_weights(
-        model, tools.OptimizationConfig(global_config=config), joint_compression=joint)  # fmt: skip
+        model, tools.OptimizationConfig(global_config=config), joint_compression=joint
+    )
 
 
 def prune(model: Any) -> Any:
@@ -195,8 +197,13 @@ def exact(bits: int) -> Any:
     each block."""
     torch.manual_seed(0)
     most = 2 ** (bits - 1) - 1
-    layers = [torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 48), torch.nn.Tanh(),
-              torch.nn.Linear(48, 12)]  # fmt: skip
+    layers = [
+        torch.nn.Linear(32, 64),
+        torch.nn.Tanh(),
+        torch.nn.Linear(64, 48),
+        torch.nn.Tanh(),
+        torch.nn.Linear(48, 12),
+    ]
     with torch.no_grad():
         for layer in layers[::2]:
             drawn = torch.randint(-most, most + 1, layer.weight.shape).float()
@@ -242,11 +249,14 @@ def wrong_scale(pte: bytearray, weight: np.ndarray) -> None:
 
 FAULTS: dict[str, tuple[int, Any, Callable[[bytearray, np.ndarray], None]]] = {
     "weight": (8, None, wrong_weight),
-    "int8 weight": (8, {"mode": "linear_symmetric", "dtype": "int8", "weight_threshold": 0},
-                    wrong_int8),
+    "int8 weight": (
+        8,
+        {"mode": "linear_symmetric", "dtype": "int8", "weight_threshold": 0},
+        wrong_int8,
+    ),
     "nibbles": (4, {**INT4, "weight_threshold": 0}, swapped_nibbles),
     "scale": (4, {**INT4, "weight_threshold": 0}, wrong_scale),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FAULTS)

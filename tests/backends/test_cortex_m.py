@@ -36,8 +36,10 @@ def image(*shape: int) -> torch.Tensor:
 
 def factors(count: int) -> list[torch.Tensor]:
     """Return random multipliers and shifts of `count` channels."""
-    return [whole(count, low=2**30, high=2**31, dtype=torch.int32),
-            whole(count, low=-12, high=-5, dtype=torch.int32)]  # fmt: skip
+    return [
+        whole(count, low=2**30, high=2**31, dtype=torch.int32),
+        whole(count, low=-12, high=-5, dtype=torch.int32),
+    ]
 
 
 def method_of(name: str, args: Sequence[Any], out: Out) -> tuple[Method, list[Any]]:
@@ -96,8 +98,9 @@ def test_quantize(dtype: torch.dtype) -> None:
         order = NHWC if value.dim() == 4 and value.numel() else None
         args = (value, 0.25, 3, info.min, info.max)
         want = torch.ops.cortex_m.quantize_per_tensor(*args, dtype)
-        method, inputs = method_of("quantize_per_tensor", [*args, number],
-                                   Out(tuple(value.shape), str(dtype)[6:], order))  # fmt: skip
+        method, inputs = method_of(
+            "quantize_per_tensor", [*args, number], Out(tuple(value.shape), str(dtype)[6:], order)
+        )
         assert_array_equal(method(*inputs), want.numpy())
     compare("dequantize_per_tensor", whole(3, 7, dtype=dtype), 0.1, -5, info.min, info.max, number)
 
@@ -105,8 +108,13 @@ def test_quantize(dtype: torch.dtype) -> None:
 def test_add_and_mul() -> None:
     a, b, channel = image(2, 8, 4, 3), image(2, 8, 4, 3), image(1, 8, 1, 1)
     add = (-3, 1_073_741_824, 0), (7, 1_954_321_000, -1), (1, 1_500_000_000, -18)
-    for x, y, nhwc in ((a, b, True), (a, channel, True), (whole(5, 3), whole(5, 3), False),
-                       (a.contiguous(), b, True), (whole(1)[0], whole(1)[0], False)):  # fmt: skip
+    for x, y, nhwc in (
+        (a, b, True),
+        (a, channel, True),
+        (whole(5, 3), whole(5, 3), False),
+        (a.contiguous(), b, True),
+        (whole(1)[0], whole(1)[0], False),
+    ):
         compare("quantized_add", x, *add[0], y, *add[1], *add[2], -100, 90, nhwc=nhwc)
         compare("quantized_mul", x, 4, y, -9, 2, 1_700_000_000, -6, nhwc=nhwc)
     compare("quantized_mul", a, 4, b, -9, 2, 2**31 - 1, 3, nhwc=True)  # saturates
@@ -165,13 +173,23 @@ def test_transpose_and_pad() -> None:
 def test_convolutions() -> None:
     both = [-3, 5], [-120, 110]
     for n, c, o, groups, kernel, stride, padding, dilation in (
-        (2, 6, 8, 1, (3, 3), [1, 1], [1, 1], [1, 1]), (1, 6, 9, 3, (2, 3), [2, 1], [0, 2], [1, 2]),
+        (2, 6, 8, 1, (3, 3), [1, 1], [1, 1], [1, 1]),
+        (1, 6, 9, 3, (2, 3), [2, 1], [0, 2], [1, 2]),
         (1, 70, 3, 1, (1, 1), [1, 2], [0, 0], [1, 1]),
-    ):  # fmt: skip
+    ):
         bias = whole(o, low=-3000, high=3000, dtype=torch.int32)
         for b in (bias, None):
-            args = (whole(o, *kernel, c // groups), b, stride, padding, dilation, *both[0],
-                    *factors(o), *both[1], SCRATCH)  # fmt: skip
+            args = (
+                whole(o, *kernel, c // groups),
+                b,
+                stride,
+                padding,
+                dilation,
+                *both[0],
+                *factors(o),
+                *both[1],
+                SCRATCH,
+            )
             x = image(n, c, 9, 7)
             compare("quantized_conv2d", x, *args, nhwc=True)
             compare("quantized_conv2d", x.contiguous(), *args)
@@ -180,12 +198,25 @@ def test_convolutions() -> None:
 
 def test_depthwise_convolutions() -> None:
     for c, multiplier, stride, padding, dilation in (
-        (70, 1, [1, 1], [1, 1], [1, 1]), (5, 2, [2, 1], [0, 2], [1, 2]),
-    ):  # fmt: skip
+        (70, 1, [1, 1], [1, 1], [1, 1]),
+        (5, 2, [2, 1], [0, 2], [1, 2]),
+    ):
         o = c * multiplier
         bias = whole(o, low=-3000, high=3000, dtype=torch.int32)
-        args = (whole(1, 3, 2, o), bias, stride, padding, dilation, multiplier, -3, 5,
-                *factors(o), -120, 110, SCRATCH)  # fmt: skip
+        args = (
+            whole(1, 3, 2, o),
+            bias,
+            stride,
+            padding,
+            dilation,
+            multiplier,
+            -3,
+            5,
+            *factors(o),
+            -120,
+            110,
+            SCRATCH,
+        )
         x = image(2, c, 9, 7)
         compare("quantized_depthwise_conv2d", x, *args, nhwc=True)
         compare("quantized_depthwise_conv2d", x.contiguous(), *args)
@@ -194,12 +225,26 @@ def test_depthwise_convolutions() -> None:
 
 def test_transposed_convolutions() -> None:
     for stride, padding, extra, dilation in (
-        ([1, 1], [0, 0], [0, 0], [1, 1]), ([2, 3], [1, 2], [1, 0], [1, 1]),
+        ([1, 1], [0, 0], [0, 0], [1, 1]),
+        ([2, 3], [1, 2], [1, 0], [1, 1]),
         ([2, 2], [0, 1], [0, 1], [2, 1]),
-    ):  # fmt: skip
+    ):
         bias = whole(4, low=-3000, high=3000, dtype=torch.int32)
-        args = (whole(4, 3, 2, 6), bias, stride, padding, extra, dilation, -3, 5,
-                *factors(4), -120, 110, SCRATCH, SCRATCH)  # fmt: skip
+        args = (
+            whole(4, 3, 2, 6),
+            bias,
+            stride,
+            padding,
+            extra,
+            dilation,
+            -3,
+            5,
+            *factors(4),
+            -120,
+            110,
+            SCRATCH,
+            SCRATCH,
+        )
         x = image(2, 6, 5, 4)
         compare("quantized_transpose_conv2d", x, *args, nhwc=True)
         compare("quantized_transpose_conv2d_nhwc", x.permute(0, 2, 3, 1).contiguous(), *args)
@@ -208,9 +253,11 @@ def test_transposed_convolutions() -> None:
 def test_pooling() -> None:
     x = image(2, 5, 9, 7)
     for kernel, stride, padding, ceil in (
-        ([3, 2], [2, 2], [1, 0], False), ([2, 3], [2, 2], [0, 1], True), ([3], [1], [0], False),
+        ([3, 2], [2, 2], [1, 0], False),
+        ([2, 3], [2, 2], [0, 1], True),
+        ([3], [1], [0], False),
         ([9, 7], [1, 1], [0, 0], False),
-    ):  # fmt: skip
+    ):
         args = (kernel, stride, padding, ceil, -4, 1_610_000_000, -5, SCRATCH)
         compare("quantized_avg_pool2d", x, *args, nhwc=True)
         compare("quantized_avg_pool2d_nhwc", x.permute(0, 2, 3, 1).contiguous(), *args)
@@ -235,24 +282,62 @@ WEIGHT, SHIFTS = whole(2, 3, 3, 4), torch.tensor([40, 0], dtype=torch.int32)
         ("softmax", [whole(3, 4), 1, 0, 0, 1, 1, 0], "'output_zero_point' is 0, expected -128"),
         ("quantized_mul", [X, 2**40, X, 0, 0, 1, 1], "'self_zero_point' is 1099511627776"),
         ("quantized_mul", [X, 0, X, 0, 0, 1, 99], "multiplier 1 and shift 99, expected an"),
-        ("quantized_linear", [whole(3, 4), whole(2, 5), None, None, 0, 0, 0, [1], [1], 1, 0],
-         "'input' has 4 features, 'weights' have 5"),
-        ("quantized_linear", [whole(3, 4), whole(2, 4), None, None, 0, 0, 0, [], [1], 1, 0],
-         "'requantize_multipliers' has 0 and 'requantize_shifts' 1 items"),
-        ("quantized_conv2d", [X, WEIGHT, None, [1, 1], [0, 0], [1, 1], 0, 0, SHIFTS, SHIFTS, 0, 1,
-                              SCRATCH], "'requantize_shifts' has 40 for channel 0"),
-        ("quantized_conv2d", [X, WEIGHT, None, [0, 1], [0, 0], [1, 1], 0, 0, SHIFTS, SHIFTS, 0, 1,
-                              SCRATCH], "'stride' has the item 0, expected 1 to"),
-        ("quantized_conv2d", [X, WEIGHT[..., :3], None, [1, 1], [0, 0], [1, 1], 0, 0, SHIFTS % 2,
-                              SHIFTS % 2, 0, 1, SCRATCH], "4 channels, 'weight' takes 3"),
-        ("quantized_conv2d", [X, WEIGHT, None, [1, 1], [0, 0], [9, 1], 0, 0, SHIFTS % 2, SHIFTS % 2,
-                              0, 1, SCRATCH], "a kernel of 3 x 3 does not fit an input of 6 x 6"),
-        ("quantized_max_pool2d", [X, [2, 2], [1, 1], [0, 0], [1, 1], False, 1, 2, 0, 9],
-         "the zero points 1 of the input and 2 of the output differ"),
-        ("quantized_max_pool2d", [X, [2, 2], [1, 1], [2, 0], [1, 1], False, 1, 1, 0, 9],
-         "a padding of 2 is more than half of the window's 2"),
+        (
+            "quantized_linear",
+            [whole(3, 4), whole(2, 5), None, None, 0, 0, 0, [1], [1], 1, 0],
+            "'input' has 4 features, 'weights' have 5",
+        ),
+        (
+            "quantized_linear",
+            [whole(3, 4), whole(2, 4), None, None, 0, 0, 0, [], [1], 1, 0],
+            "'requantize_multipliers' has 0 and 'requantize_shifts' 1 items",
+        ),
+        (
+            "quantized_conv2d",
+            [X, WEIGHT, None, [1, 1], [0, 0], [1, 1], 0, 0, SHIFTS, SHIFTS, 0, 1, SCRATCH],
+            "'requantize_shifts' has 40 for channel 0",
+        ),
+        (
+            "quantized_conv2d",
+            [X, WEIGHT, None, [0, 1], [0, 0], [1, 1], 0, 0, SHIFTS, SHIFTS, 0, 1, SCRATCH],
+            "'stride' has the item 0, expected 1 to",
+        ),
+        (
+            "quantized_conv2d",
+            [
+                X,
+                WEIGHT[..., :3],
+                None,
+                [1, 1],
+                [0, 0],
+                [1, 1],
+                0,
+                0,
+                SHIFTS % 2,
+                SHIFTS % 2,
+                0,
+                1,
+                SCRATCH,
+            ],
+            "4 channels, 'weight' takes 3",
+        ),
+        (
+            "quantized_conv2d",
+            [X, WEIGHT, None, [1, 1], [0, 0], [9, 1], 0, 0, SHIFTS % 2, SHIFTS % 2, 0, 1, SCRATCH],
+            "a kernel of 3 x 3 does not fit an input of 6 x 6",
+        ),
+        (
+            "quantized_max_pool2d",
+            [X, [2, 2], [1, 1], [0, 0], [1, 1], False, 1, 2, 0, 9],
+            "the zero points 1 of the input and 2 of the output differ",
+        ),
+        (
+            "quantized_max_pool2d",
+            [X, [2, 2], [1, 1], [2, 0], [1, 1], False, 1, 1, 0, 9],
+            "a padding of 2 is more than half of the window's 2",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_arguments(name: str, args: list[Any], sentence: str) -> None:
     method, inputs = method_of(name, args, Out((1, 2, 4, 4), "int8"))
     for _ in range(2):  # the method stays usable
@@ -271,8 +356,11 @@ def test_check_model() -> None:
 
 def test_check_model_finds_a_wrong_operator() -> None:
     """A linear operator that is off by three steps."""
-    schema = next(row["schema"] for row in executorch_c.operators()
-                  if row["name"] == "cortex_m::quantized_linear.out")  # fmt: skip
+    schema = next(
+        row["schema"]
+        for row in executorch_c.operators()
+        if row["name"] == "cortex_m::quantized_linear.out"
+    )
 
     def wrong(x: Any, w: Any, bias: Any, sums: Any, *rest: Any) -> Any:
         args = [None if v is None else torch.tensor(v) for v in (x, w, bias, sums)]

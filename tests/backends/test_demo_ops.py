@@ -42,8 +42,11 @@ def test_operators_in_c(demo: Any) -> None:
     method = load("demo::positive.out", x, Out((3,), dynamism=BOUNDED))
     assert_array_equal(method(x), [1, 3, 5])
     assert_array_equal(method(-x), [2, 4])
-    with pytest.raises(executorch_c.NotSupportedError, match=r"instruction 0: demo::positive.out: "
-                       r"shape \(5,\) has 5 elements, the program's upper bound is 3"):  # fmt: skip
+    with pytest.raises(
+        executorch_c.NotSupportedError,
+        match=r"instruction 0: demo::positive.out: "
+        r"shape \(5,\) has 5 elements, the program's upper bound is 3",
+    ):
         method(abs(x))
     method = load("demo::scale.out", X.astype("f8"), 1.0, Out((2, 3)))
     with pytest.raises(executorch_c.InvalidArgumentError, match="dtypes 7 and 6, expected float32"):
@@ -81,17 +84,29 @@ def test_objects_that_are_not_capsules(capsule: object) -> None:
 class Tensor(ctypes.Structure):
     """Mirror of ec_backend_tensor."""
 
-    _fields_ = [("data", ctypes.c_void_p), ("nbytes", ctypes.c_size_t),
-                ("capacity", ctypes.c_size_t), ("dtype", ctypes.c_int32), ("rank", ctypes.c_uint16),
-                ("writable", ctypes.c_bool), ("sizes", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.c_void_p), ("dim_order", ctypes.c_void_p)]  # fmt: skip
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("nbytes", ctypes.c_size_t),
+        ("capacity", ctypes.c_size_t),
+        ("dtype", ctypes.c_int32),
+        ("rank", ctypes.c_uint16),
+        ("writable", ctypes.c_bool),
+        ("sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.c_void_p),
+        ("dim_order", ctypes.c_void_p),
+    ]
 
 
 class Value(ctypes.Union):
     """Mirror of the union in ec_backend_arg: lists and strings are a pointer and a count."""
 
-    _fields_ = [("tensor", Tensor), ("i", ctypes.c_int64), ("d", ctypes.c_double),
-                ("b", ctypes.c_bool), ("list", ctypes.c_size_t * 2)]  # fmt: skip
+    _fields_ = [
+        ("tensor", Tensor),
+        ("i", ctypes.c_int64),
+        ("d", ctypes.c_double),
+        ("b", ctypes.c_bool),
+        ("list", ctypes.c_size_t * 2),
+    ]
 
 
 class Argument(ctypes.Structure):
@@ -103,16 +118,27 @@ class Argument(ctypes.Structure):
 def read(arg: Argument) -> Any:
     """Return an argument as a Python value; for a tensor, its first size."""
     address, count = arg.value.list
-    plain = {0: lambda: None, 1: lambda: arg.value.tensor.sizes[0], 3: lambda: arg.value.d,
-             2: lambda: ctypes.string_at(address, count), 4: lambda: arg.value.i,
-             5: lambda: arg.value.b}  # fmt: skip
+    plain = {
+        0: lambda: None,
+        1: lambda: arg.value.tensor.sizes[0],
+        3: lambda: arg.value.d,
+        2: lambda: ctypes.string_at(address, count),
+        4: lambda: arg.value.i,
+        5: lambda: arg.value.b,
+    }
     if arg.kind in plain:
         return plain[arg.kind]()
     return arg.kind, [read(item) for item in (Argument * count).from_address(address)]
 
 
-RUN = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
-                       ctypes.POINTER(Argument), ctypes.c_size_t)  # fmt: skip
+RUN = ctypes.CFUNCTYPE(
+    ctypes.c_uint32,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.POINTER(Argument),
+    ctypes.c_size_t,
+)
 
 
 def test_all_kinds_of_arguments() -> None:
@@ -131,8 +157,21 @@ def test_all_kinds_of_arguments() -> None:
         table(schema=schema, run=ctypes.cast(function, ctypes.c_void_p).value)
     )
     try:
-        method = load("t::k.out", True, 2, 3, 4.5, None, "text", [1, 2], [0.5], [True, False],
-                      [X, X[:1]], [X, None], Out((2, 3)))  # fmt: skip
+        method = load(
+            "t::k.out",
+            True,
+            2,
+            3,
+            4.5,
+            None,
+            "text",
+            [1, 2],
+            [0.5],
+            [True, False],
+            [X, X[:1]],
+            [X, None],
+            Out((2, 3)),
+        )
         inputs = [X, X[:1], X]
         method.execute(inputs)
         with pytest.raises(executorch_c.InternalError, match="t::k.out: failed without a sentence"):
@@ -140,21 +179,35 @@ def test_all_kinds_of_arguments() -> None:
     finally:
         unregister_operator("t::k.out")
     assert seen[:6] == [1, 2.0, True, 4.5, None, b"text"] and type(seen[0]) is int
-    assert seen[6:12] == [(8, [1, 2]), (7, [0.5]), (6, [True, False]), (9, [2, 1]), (9, [2, None]),
-                          2]  # fmt: skip
+    assert seen[6:12] == [
+        (8, [1, 2]),
+        (7, [0.5]),
+        (6, [True, False]),
+        (9, [2, 1]),
+        (9, [2, None]),
+        2,
+    ]
 
 
 def table(**changes: Any) -> Any:
     """Return a capsule of a ctypes table."""
 
     class Row(ctypes.Structure):
-        _fields_ = [("schema", ctypes.c_char_p), ("run", ctypes.c_void_p),
-                    ("user", ctypes.c_void_p)]  # fmt: skip
+        _fields_ = [
+            ("schema", ctypes.c_char_p),
+            ("run", ctypes.c_void_p),
+            ("user", ctypes.c_void_p),
+        ]
 
     class Table(ctypes.Structure):
-        _fields_ = [("abi", ctypes.c_uint32), ("size", ctypes.c_size_t),
-                    ("row_size", ctypes.c_size_t), ("origin", ctypes.c_char_p),
-                    ("rows", ctypes.POINTER(Row)), ("count", ctypes.c_size_t)]  # fmt: skip
+        _fields_ = [
+            ("abi", ctypes.c_uint32),
+            ("size", ctypes.c_size_t),
+            ("row_size", ctypes.c_size_t),
+            ("origin", ctypes.c_char_p),
+            ("rows", ctypes.POINTER(Row)),
+            ("count", ctypes.c_size_t),
+        ]
 
     row = Row(changes.pop("schema", UNARY.encode()), changes.pop("run", None), None)
     made = Table(1, ctypes.sizeof(Table), ctypes.sizeof(Row), b"mine", ctypes.pointer(row), 1)
@@ -222,6 +275,11 @@ def test_entry_points_are_searched_on_first_use(tmp_path: Path, how: str) -> Non
     path.write_bytes(pte("demo::scale.out", X, 3, Out((2, 3))))
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(root)])}
-    done = subprocess.run([sys.executable, "-c", DISCOVER.format(how=how), str(path)], env=env,
-                          capture_output=True, text=True, cwd=root)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", DISCOVER.format(how=how), str(path)],
+        env=env,
+        capture_output=True,
+        text=True,
+        cwd=root,
+    )
     assert (done.returncode, done.stdout) == (0, "18.0\n"), done.stderr

@@ -20,24 +20,40 @@ Row = tuple[str, str, str]
 """A scheme, a model, a layer."""
 
 ROWS = [
-    ("vulkan-fp32", "unet", "out"), ("vulkan-fp32", "transformer", "qkv"),
+    ("vulkan-fp32", "unet", "out"),
+    ("vulkan-fp32", "transformer", "qkv"),
     ("vulkan-4w", "transformer", "out"),
-    ("coreml-fp32", "unet", "up"), ("coreml-fp32", "transformer", "qkv"),
-    ("coreml-fp16", "unet", "out"), ("coreml-fp16", "transformer", "out"),
-    ("coreml-ao-int4", "transformer", "out"), ("coreml-ao-int8", "transformer", "qkv"),
-    ("tosa-fp32", "unet", "out"), ("tosa-fp32", "transformer", "out"),
-    ("tosa-int8", "mobilenet", "block.3"), ("tosa-int8", "mobilenet", "head"),
-    ("tosa-int8", "mlp", "2"), ("tosa-int8", "cnn", "8"),
-    ("xnnpack-static8", "mlp", "2"), ("xnnpack-static8", "mobilenet", "block.3"),
-    ("native-fp32", "unet", "out"), ("native-fp32", "transformer", "qkv"),
-    ("native-fp16", "unet", "up"), ("native-w8", "transformer", "out"),
-    ("cortex-m-m55", "mobilenet", "head"), ("cortex-m-m55", "cnn", "8"),
-    ("cadence-int8", "unet", "out"), ("cadence-int8", "transformer", "qkv"),
+    ("coreml-fp32", "unet", "up"),
+    ("coreml-fp32", "transformer", "qkv"),
+    ("coreml-fp16", "unet", "out"),
+    ("coreml-fp16", "transformer", "out"),
+    ("coreml-ao-int4", "transformer", "out"),
+    ("coreml-ao-int8", "transformer", "qkv"),
+    ("tosa-fp32", "unet", "out"),
+    ("tosa-fp32", "transformer", "out"),
+    ("tosa-int8", "mobilenet", "block.3"),
+    ("tosa-int8", "mobilenet", "head"),
+    ("tosa-int8", "mlp", "2"),
+    ("tosa-int8", "cnn", "8"),
+    ("xnnpack-static8", "mlp", "2"),
+    ("xnnpack-static8", "mobilenet", "block.3"),
+    ("native-fp32", "unet", "out"),
+    ("native-fp32", "transformer", "qkv"),
+    ("native-fp16", "unet", "up"),
+    ("native-w8", "transformer", "out"),
+    ("cortex-m-m55", "mobilenet", "head"),
+    ("cortex-m-m55", "cnn", "8"),
+    ("cadence-int8", "unet", "out"),
+    ("cadence-int8", "transformer", "qkv"),
     ("cadence-int8", "transformer", "out"),
-    ("openvino-fp32", "unet", "out"), ("openvino-fp32", "transformer", "qkv"),
-    ("openvino-fp32", "transformer", "out"), ("openvino-int8wo-sym", "transformer", "qkv"),
-    ("openvino-fp32", "mlp", "0"), ("openvino-fp32", "mlp", "2"), ("openvino-fp32", "mlp", "4"),
-]  # fmt: skip
+    ("openvino-fp32", "unet", "out"),
+    ("openvino-fp32", "transformer", "qkv"),
+    ("openvino-fp32", "transformer", "out"),
+    ("openvino-int8wo-sym", "transformer", "qkv"),
+    ("openvino-fp32", "mlp", "0"),
+    ("openvino-fp32", "mlp", "2"),
+    ("openvino-fp32", "mlp", "4"),
+]
 """Schemes, models, and the layers whose weight has wrong elements."""
 
 SCALES = [
@@ -46,26 +62,37 @@ SCALES = [
     ("vulkan-4w", "transformer", "out"),
     ("coreml-ao-int8", "transformer", "out"),
     ("coreml-ao-int4", "transformer", "qkv"),
-    ("xnnpack-static8", "mlp", "2"), ("xnnpack-static8", "cnn", "4"),
-]  # fmt: skip
+    ("xnnpack-static8", "mlp", "2"),
+    ("xnnpack-static8", "cnn", "4"),
+]
 """Likewise, the layers whose scales are wrong."""
 
 MULTIPLIERS = [
-    ("tosa-int8", "mlp", "2"), ("tosa-int8", "cnn", "4"), ("tosa-int8", "mobilenet", "block.3"),
-    ("tosa-a8w4", "mlp", "0"), ("tosa-a16w8", "mlp", "2"), ("tosa-a16w8", "unet", "deep"),
-    ("vgf-int8", "mlp", "2"), ("vgf-a16w8", "mlp", "2"),
-]  # fmt: skip
+    ("tosa-int8", "mlp", "2"),
+    ("tosa-int8", "cnn", "4"),
+    ("tosa-int8", "mobilenet", "block.3"),
+    ("tosa-a8w4", "mlp", "0"),
+    ("tosa-a16w8", "mlp", "2"),
+    ("tosa-a16w8", "unet", "deep"),
+    ("vgf-int8", "mlp", "2"),
+    ("vgf-a16w8", "mlp", "2"),
+]
 """Likewise, the layers whose scales are wrong: integers of the RESCALE after it."""
 
 NIBBLES = [
     ("vulkan-4w", "transformer", "out"),
     ("coreml-ao-int4", "transformer", "out"),
     ("coreml-ao-int4", "mlp", "2"),
-    ("vulkan-8da4w", "mlp", "2"), ("vulkan-8da4w", "transformer", "qkv"),
-    ("coreml-ao-codebook", "mlp", "2"), ("coreml-ao-codebook", "transformer", "qkv"),
-    ("tosa-a8w4", "mlp", "0"), ("tosa-a8w4", "mlp", "2"), ("tosa-a8w4", "mlp", "4"),
-    ("xnnpack-8da4w", "mlp", "2"), ("xnnpack-qb4w", "transformer", "qkv"),
-]  # fmt: skip
+    ("vulkan-8da4w", "mlp", "2"),
+    ("vulkan-8da4w", "transformer", "qkv"),
+    ("coreml-ao-codebook", "mlp", "2"),
+    ("coreml-ao-codebook", "transformer", "qkv"),
+    ("tosa-a8w4", "mlp", "0"),
+    ("tosa-a8w4", "mlp", "2"),
+    ("tosa-a8w4", "mlp", "4"),
+    ("xnnpack-8da4w", "mlp", "2"),
+    ("xnnpack-qb4w", "transformer", "qkv"),
+]
 """Likewise, the layers whose pairs of four-bit weights are swapped."""
 
 
@@ -142,8 +169,11 @@ def openvino_constant(pte: bytes, node: str, scales: bool) -> slice:
     payload = Runtime.get().load_program(pte)._payload("forward", 0)
     found = openvino_blob.constants_of(pte, payload, node)
     if scales:
-        found = [one for one in found if one.dtype == "f32" and
-                 one.reader in ("Multiply", "FullyConnectedCompressed")]  # fmt: skip
+        found = [
+            one
+            for one in found
+            if one.dtype == "f32" and one.reader in ("Multiply", "FullyConnectedCompressed")
+        ]
         return found[-1].place  # a compressed layer reads its bias before
     return max((one.place for one in found), key=lambda place: place.stop - place.start)
 
@@ -164,8 +194,9 @@ def wrong_scales(made: matrix.Made, row: Row) -> bytes:
     if row not in NODES:
         return faults.enlarge_scales(made.pte, faults.scales_of(made.graph, row[2]))
     place = openvino_constant(made.pte, NODES[row], scales=True)
-    return faults.plant(made.pte, place, lambda data: (
-        data.view("<f4") * np.float32(1.5)).view(np.uint8))  # fmt: skip
+    return faults.plant(
+        made.pte, place, lambda data: (data.view("<f4") * np.float32(1.5)).view(np.uint8)
+    )
 
 
 def _wrong_multipliers(made: matrix.Made, row: Row, part: float) -> bytes:

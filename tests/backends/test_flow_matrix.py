@@ -23,14 +23,21 @@ SLOW = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.slow]
 
 REFUSED = {
     # The weight of ten features is padded to twelve, its scales are not.
-    ("vulkan-8da4w", "cnn"): "FusePatternsPass", ("vulkan-8da4w-fp16", "cnn"): "FusePatternsPass",
+    ("vulkan-8da4w", "cnn"): "FusePatternsPass",
+    ("vulkan-8da4w-fp16", "cnn"): "FusePatternsPass",
     # The channels of a transposed convolution's weight are in another dimension than its scales.
-    **{(scheme, "unet"): r"size of tensor a \(8\) must match the size of tensor b \(16\)"
-       for scheme in ("tosa-a8w4", "vgf-a8w4", "tosa-u55-a8w4", "tosa-u85-a8w4")},
+    **{
+        (scheme, "unet"): r"size of tensor a \(8\) must match the size of tensor b \(16\)"
+        for scheme in ("tosa-a8w4", "vgf-a8w4", "tosa-u55-a8w4", "tosa-u85-a8w4")
+    },
     # NativePartitioner leaves torchao's operators outside, and they have no out variants; the U-Net
     # has no linear layer.
-    **{(f"native-ao-{name}", model): "Missing out variants: .*torchao::dequantize_affine"
-       for name in ("4w", "8da4w") for model in matrix.flow_models.MODELS if model != "unet"},
+    **{
+        (f"native-ao-{name}", model): "Missing out variants: .*torchao::dequantize_affine"
+        for name in ("4w", "8da4w")
+        for model in matrix.flow_models.MODELS
+        if model != "unet"
+    },
     ("cortex-m-m55", "transformer"): "ReplaceScalarWithTensorArgPass",
     ("cortex-m-m4", "transformer"): "ReplaceScalarWithTensorArgPass",
     # The observer of layer_norm's weight, which has one dimension.
@@ -41,12 +48,14 @@ REFUSED = {
     ("openvino-int8-sym", "lstm"): "TypeError: 'NoneType' object is not iterable",
     ("openvino-int8-mixed", "lstm"): "TypeError: 'NoneType' object is not iterable",
     ("openvino-int8-transformer", "lstm"): "TypeError: 'NoneType' object is not iterable",
-}  # fmt: skip
+}
 """Errors of flows that refuse a model, by scheme and model."""
 
 MISLOWERED = {
     # The skip connection is rescaled as another value, also in Arm's reference model (below).
-    ("tosa-int8", "unet"): "", ("tosa-u55", "unet"): "", ("tosa-u85", "unet"): "",
+    ("tosa-int8", "unet"): "",
+    ("tosa-u55", "unet"): "",
+    ("tosa-u85", "unet"): "",
     ("vgf-int8", "unet"): "",
     # A delegate's int16 result is declared float32, and quantised as if it were one: 32,074 of
     # 65,536 steps off, and 4 if the partitioner is mended (below).
@@ -54,8 +63,10 @@ MISLOWERED = {
     # coremltools drops a requantisation before a reshape (below).
     ("coreml-static8", "mobilenet"): "",
     # All steps share a bias in integers of the first step's scale; operators take their own.
-    ("cadence-int8", "lstm"): "", ("cadence-layer-norm", "lstm"): "",
-    ("cadence-fused-relu", "lstm"): "", ("cadence-wake-word", "lstm"): "",
+    ("cadence-int8", "lstm"): "",
+    ("cadence-layer-norm", "lstm"): "",
+    ("cadence-fused-relu", "lstm"): "",
+    ("cadence-wake-word", "lstm"): "",
     # A convolution drops its ReLU, also where zero is not the least integer: its results before
     # the skip connection have the zero point -96, and negative ones remain.
     ("cadence-fused-relu", "unet"): "",
@@ -67,12 +78,23 @@ MISLOWERED = {
     # A convolution before a skip connection remains aten.convolution, of int8 with a bias of int32.
     ("cortex-m-m55", "unet"): "'bias': dtype int32, expected int8",
     ("cortex-m-m4", "unet"): "'bias': dtype int32, expected int8",
-}  # fmt: skip
+}
 """Models that a flow lowers to other results than the quantised module's: the error of the call, if
 any. Should a flow mend one, its row fails, and belongs to the others."""
 
-OF_LINEAR = {"w8", "w4", "8da8w", "4w", "8da4w", "ao-int8", "ao-int4", "ao-codebook", "ao-4w",
-             "ao-8da4w", "linear16"}  # fmt: skip
+OF_LINEAR = {
+    "w8",
+    "w4",
+    "8da8w",
+    "4w",
+    "8da4w",
+    "ao-int8",
+    "ao-int4",
+    "ao-codebook",
+    "ao-4w",
+    "ao-8da4w",
+    "linear16",
+}
 OF_CONVOLUTIONS = {"conv16"}
 OF_ROWS = {"w8a32"}
 """Likewise, linear layers of one row."""

@@ -53,8 +53,9 @@ def test_unchanged(table: str, name: str) -> None:
     """The payload that the rows change runs after a round trip through the writer."""
     edited, folder, _ = TABLES[table]
     found = run(edited(name, lambda graph: None), folder / f"{name}.npz")
-    for got, expected in zip(found, run((folder / f"{name}.pte").read_bytes(),
-                                        folder / f"{name}.npz"), strict=True):  # fmt: skip
+    for got, expected in zip(
+        found, run((folder / f"{name}.pte").read_bytes(), folder / f"{name}.npz"), strict=True
+    ):
         np.testing.assert_array_equal(got, expected)
 
 

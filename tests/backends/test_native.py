@@ -68,8 +68,12 @@ def test_half(name: str) -> None:
         np.testing.assert_allclose(got, expected.numpy(), rtol=3e-3, atol=3e-3 * scale)
 
 
-SCHEMES = {"mlp": ["static8", "w8", "8da8w"], "block": ["static8"], "cnn": ["static8"],
-           "unet": ["static8"]}  # fmt: skip
+SCHEMES = {
+    "mlp": ["static8", "w8", "8da8w"],
+    "block": ["static8"],
+    "cnn": ["static8"],
+    "unet": ["static8"],
+}
 """Schemes of PT2E by rows of vulkan_zoo: the quantisers are the programs', not the delegates'."""
 
 
@@ -106,8 +110,12 @@ def test_the_serializer_writes_no_packed_weights() -> None:
     root = Path(native.__file__).parent
     code = {path: path.read_text() for path in root.rglob("*.py") if "test" not in path.parts}
     made = {"AffineGroup", "PackedQuant", "QuantSpec"}
-    calls = {path.name for path, text in code.items()
-             for name in made if re.search(rf"(?<!class ){name}\(", text)}  # fmt: skip
+    calls = {
+        path.name
+        for path, text in code.items()
+        for name in made
+        if re.search(rf"(?<!class ){name}\(", text)
+    }
     assert calls == set()
 
 
@@ -200,9 +208,16 @@ class Attentions(nn.Module):
     def forward(self, q: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         attend = nn.functional.scaled_dot_product_attention
         both = torch.matmul(q, q.transpose(-1, -2))
-        return (attend(q, q, q), attend(q, q, q, attn_mask=mask > 0), attend(q, q, q, mask),
-                attend(q, q, q, is_causal=True, scale=0.3), both, both[0] @ q[0],
-                q @ q[0, 0].transpose(0, 1), q[0, 0] @ q[0, 0].transpose(0, 1))  # fmt: skip
+        return (
+            attend(q, q, q),
+            attend(q, q, q, attn_mask=mask > 0),
+            attend(q, q, q, mask),
+            attend(q, q, q, is_causal=True, scale=0.3),
+            both,
+            both[0] @ q[0],
+            q @ q[0, 0].transpose(0, 1),
+            q[0, 0] @ q[0, 0].transpose(0, 1),
+        )
 
 
 def test_attention_and_products() -> None:
@@ -265,10 +280,14 @@ def test_check_model_finds_a_wrong_weight() -> None:
 
 
 FAULTY: list[tuple[str, str, int]] = [
-    ("mlp", "2.weight", 33), ("cnn", "first.weight", 7), ("cnn", "depthwise.weight", 5),
-    ("cnn", "last.bias", 2), ("unet", "up.weight", 9), ("attention", "qkv.weight", 70),
+    ("mlp", "2.weight", 33),
+    ("cnn", "first.weight", 7),
+    ("cnn", "depthwise.weight", 5),
+    ("cnn", "last.bias", 2),
+    ("unet", "up.weight", 9),
+    ("attention", "qkv.weight", 70),
     ("lstm", "inner.weight_hh_l0", 11),
-]  # fmt: skip
+]
 """Models, their parameters, and the element that is wrong."""
 
 
@@ -321,14 +340,20 @@ def damaged(old: bytes, new: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        (b"torch.ops.aten.relu_.default", b"torch.ops.aten.rexx_.default",
-         "'aten_relu__default' .torch.ops.aten.rexx_.default.: the operator is not known here"),
+        (
+            b"torch.ops.aten.relu_.default",
+            b"torch.ops.aten.rexx_.default",
+            "'aten_relu__default' .torch.ops.aten.rexx_.default.: the operator is not known here",
+        ),
         (b"torch.ops.aten.relu_.default", b"torch_ops_aten_relu__default", "operator is not known"),
-        (b"torch.ops.aten.relu_.default", b"torch.ops.aten.relu__default",
-         "the target is not torch.ops.NAMESPACE.NAME.OVERLOAD"),
+        (
+            b"torch.ops.aten.relu_.default",
+            b"torch.ops.aten.relu__default",
+            "the target is not torch.ops.NAMESPACE.NAME.OVERLOAD",
+        ),
         (b"NPTG", b"NPTX", "without the identifier of a native graph, expected 'NPTG'"),
     ],
-)  # fmt: skip
+)
 def test_hostile_payloads(old: bytes, new: bytes, sentence: str) -> None:
     with pytest.raises(executorch_c.Error, match=sentence):
         method_of(damaged(old, new))

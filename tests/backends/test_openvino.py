@@ -94,8 +94,7 @@ def compressed_mlp(x: np.ndarray, constants: bytes) -> np.ndarray:
 
 @engine
 @pytest.mark.parametrize(
-    ("name", "formula"),
-    [("mlp_int8_sym", quantized_mlp), ("mlp_int8wo_sym", compressed_mlp)],
+    ("name", "formula"), [("mlp_int8_sym", quantized_mlp), ("mlp_int8wo_sym", compressed_mlp)]
 )
 def test_int8_formulas(name: str, formula: Callable[[np.ndarray, bytes], np.ndarray]) -> None:
     """The engine computes what the payload says, as NumPy does."""
@@ -123,8 +122,9 @@ def test_inputs_are_not_changed() -> None:
     load(pte("cnn")).execute(inputs)
     np.testing.assert_array_equal(inputs[0], before)
     strided = np.asfortranarray(inputs[0])
-    np.testing.assert_allclose(load(pte("cnn")).execute([strided])[0], expected[0], rtol=1e-5,
-                               atol=1e-5)  # fmt: skip
+    np.testing.assert_allclose(
+        load(pte("cnn")).execute([strided])[0], expected[0], rtol=1e-5, atol=1e-5
+    )
 
 
 @engine
@@ -144,8 +144,13 @@ def test_a_wrong_weight_is_seen() -> None:
 @engine
 def test_precision_and_threads() -> None:
     inputs, expected = cases("cnn")
-    for options in ({"precision": "auto"}, {"precision": "bf16"}, {"precision": "f32"},
-                    {"num_threads": 1}, {"num_threads": 2}):  # fmt: skip
+    for options in (
+        {"precision": "auto"},
+        {"precision": "bf16"},
+        {"precision": "f32"},
+        {"num_threads": 1},
+        {"num_threads": 2},
+    ):
         [y] = load(pte("cnn"), **options).execute(inputs)
         limit = BF16 if options.get("precision") in ("auto", "bf16") else 1e-5
         np.testing.assert_allclose(y, expected[0], atol=limit)
@@ -262,8 +267,13 @@ def isolated(code: str, tmp_path: Path, *args: str, **env: str) -> list[str]:
     paths = os.pathsep.join(folders)
     # The official runtime's import sets OPENVINO_LIB_PATH for the process.
     inherited = {k: v for k, v in os.environ.items() if k != "OPENVINO_LIB_PATH"}
-    done = subprocess.run([sys.executable, "-c", code, *args], cwd=tmp_path, capture_output=True,
-                          text=True, env={**inherited, "PYTHONPATH": paths, **env})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**inherited, "PYTHONPATH": paths, **env},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -282,8 +292,10 @@ def test_a_missing_wheel_names_the_extra(tmp_path: Path) -> None:
 def test_a_wrong_library(tmp_path: Path) -> None:
     path = tmp_path / "mlp.pte"
     path.write_bytes(pte("mlp"))
-    for library, says in (("/nowhere.so", "OpenVINO cannot be loaded: /nowhere.so"),
-                          ("libm.so.6", "libm.so.6 has no function ov_")):  # fmt: skip
+    for library, says in (
+        ("/nowhere.so", "OpenVINO cannot be loaded: /nowhere.so"),
+        ("libm.so.6", "libm.so.6 has no function ov_"),
+    ):
         code = CODE.replace("NotFoundError", "Error")
         error = isolated(code, tmp_path, str(path), real="1", OPENVINO_LIB_PATH=library)[2]
         assert says in error and "error 0x" in error

@@ -127,8 +127,7 @@ def test_dynamic_images() -> None:
 def test_several_arguments_and_results() -> None:
     torch.manual_seed(0)
     model = Several().eval()
-    calls = [(torch.randint(0, 10, (2, 5)), torch.randn(2, 5, 16), torch.rand(8))
-             for _ in range(3)]  # fmt: skip
+    calls = [(torch.randint(0, 10, (2, 5)), torch.randn(2, 5, 16), torch.rand(8)) for _ in range(3)]
     compare(lowered(model, calls[0]), model, calls)
     torch.manual_seed(0)
     pairs = [(torch.randn(n, 16), torch.randn(n, 16)) for n in (4, 7, 1)]

@@ -60,8 +60,11 @@ def test_a_trace_leaves_the_results(name: str) -> None:
 
 def test_a_nan_in_a_weight_is_found_there() -> None:
     data = bytearray(pte("cnn"))
-    (weight,) = (one for one in constants_of(pte("cnn"), payload("cnn"), "aten_addmm_default")
-                 if one.place.stop - one.place.start > 100)  # fmt: skip
+    (weight,) = (
+        one
+        for one in constants_of(pte("cnn"), payload("cnn"), "aten_addmm_default")
+        if one.place.stop - one.place.start > 100
+    )
     data[weight.place.start : weight.place.start + 4] = np.float32(np.nan).tobytes()
     report = check_nan(bytes(data), cases("cnn")[0])
     assert report.first is not None and report.first.origin == "constant", str(report)

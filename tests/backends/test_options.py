@@ -18,11 +18,17 @@ from fake_backend import WITHOUT_OPTIONS, Fake
 registry = executorch_c.Runtime.get().backend_registry
 
 VALUES: dict[bytes, object] = {
-    b"flag": False, b"count": 3, b"share": 0.5, b"mode": b"none", b"fixed": 1,
-}  # fmt: skip
+    b"flag": False,
+    b"count": 3,
+    b"share": 0.5,
+    b"mode": b"none",
+    b"fixed": 1,
+}
 NOTHING: dict[str, object] = {
-    "calls_delegated_at_load": 0, "delegated_at_load": {}, "nested_delegated_at_load": {},
-}  # fmt: skip
+    "calls_delegated_at_load": 0,
+    "delegated_at_load": {},
+    "nested_delegated_at_load": {},
+}
 """Items of backend_report() without load-time delegation."""
 fake = Fake("FakeOptions", dict(VALUES))
 old = Fake("FakeOld", {}, WITHOUT_OPTIONS)
@@ -98,8 +104,11 @@ BAD = [
     ({COMPILER: {"sine_terms": 17}}, executorch_c.InvalidArgumentError, "'sine_terms' is 17"),
     ({COMPILER: {"sine_terms": 1.0}}, executorch_c.InvalidArgumentError, "expected an int"),
     ({COMPILER: {"sine_term": 1}}, executorch_c.InvalidArgumentError, "unknown option 'sine_term'"),
-    ({COMPILER: {"sine_terms": [1]}}, TypeError, "BackendWithCompilerDemo: option 'sine_terms' "
-     "must be a bool, int, float or str, not list"),
+    (
+        {COMPILER: {"sine_terms": [1]}},
+        TypeError,
+        "BackendWithCompilerDemo: option 'sine_terms' must be a bool, int, float or str, not list",
+    ),
     ({COMPILER: {"sine_terms": None}}, TypeError, "not NoneType"),
     ({COMPILER: {1: 1}}, TypeError, "must be a str, not int"),
     ({1: {}}, TypeError, "must be a str, not int"),
@@ -107,7 +116,7 @@ BAD = [
     ([COMPILER], TypeError, "backend_options must be a mapping, not list"),
     ({COMPILER: {"sine_terms": 2**63}}, ValueError, "expected an int of 64 bits"),
     ({COMPILER: {"a\0b": 1}}, ValueError, "null character"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("options", "error", "match"), BAD)

@@ -24,8 +24,13 @@ print(method(numpy.ones(2, "f4")).tolist())
 
 
 def run(folder: Path, *command: str, **env: str) -> str:
-    done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True,
-                          env={**os.environ, **env})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -50,8 +55,20 @@ def package(tmp_path: Path) -> Path:
 
 def test_a_wheel_of_its_own(package: Path, tmp_path: Path) -> None:
     root = str(Path(executorch_c.__file__).parents[1])
-    run(package, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-q", "-w", "dist", ".",
-        PYTHONPATH=root, CFLAGS="-Wall -Wextra -Werror")  # fmt: skip
+    run(
+        package,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-build-isolation",
+        "--no-deps",
+        "-q",
+        "-w",
+        "dist",
+        ".",
+        PYTHONPATH=root,
+        CFLAGS="-Wall -Wextra -Werror",
+    )
     (wheel,) = (package / "dist").glob("*.whl")
     site = tmp_path / "site"
     run(tmp_path, "-m", "pip", "install", "--no-deps", "-q", "--target", str(site), str(wheel))

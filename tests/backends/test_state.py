@@ -16,9 +16,16 @@ from plans import Plan, build, schema  # noqa: E402
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 
-HOLDS = {"tosa": "program", "vgf": "program", "native": "delegate", "executor": "delegate",
-         "portable": "program", "xnnpack": "program", "vulkan": "delegate",
-         "coreml": "delegate"}  # fmt: skip
+HOLDS = {
+    "tosa": "program",
+    "vgf": "program",
+    "native": "delegate",
+    "executor": "delegate",
+    "portable": "program",
+    "xnnpack": "program",
+    "vulkan": "delegate",
+    "coreml": "delegate",
+}
 """Owners of the state, by flow. get_state() returns the program's, not a delegate's."""
 LIMITS: dict[str, Any] = {"coreml": {"rtol": 2e-3, "atol": 2e-3}}
 """Limits of checks: Core ML keeps the state in float16, in which the sums of random inputs are

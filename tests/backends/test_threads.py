@@ -174,7 +174,12 @@ def test_in_a_process(mm_pte: bytes, tmp_path: Path, code: str) -> None:
     file.write_bytes(mm_pte)
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", HEAD % (SHAPES,) + code, file],
-                          env=env, cwd=tmp_path, capture_output=True, text=True,
-                          timeout=120)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", HEAD % (SHAPES,) + code, file],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -26,9 +26,17 @@ def payload(data: bytes) -> tuple[int, int]:
 
 
 def test_all_recorded_programs_are_there() -> None:
-    assert NAMES == ["cnn_fp", "cnn_int8", "mlp_fp", "mlp_int8",
-                     "vgf_cnn_fp", "vgf_cnn_int8", "vgf_lstm_int8",
-                     "vgf_mlp_fp", "vgf_mlp_int8"]  # fmt: skip
+    assert NAMES == [
+        "cnn_fp",
+        "cnn_int8",
+        "mlp_fp",
+        "mlp_int8",
+        "vgf_cnn_fp",
+        "vgf_cnn_int8",
+        "vgf_lstm_int8",
+        "vgf_mlp_fp",
+        "vgf_mlp_int8",
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -50,9 +58,18 @@ def test_a_trace_has_the_operators_of_the_payload() -> None:
         result = m.execute(inputs)[0]
     nodes = [event for event in trace.events if event.kind == "node"]
     assert [event.name for event in nodes] == [
-        "RESHAPE", "CONV2D", "CLAMP", "CONV2D", "RESHAPE", "REDUCE_MAX", "SUB", "EXP",
-        "REDUCE_SUM", "RECIPROCAL", "MUL",
-    ]  # fmt: skip
+        "RESHAPE",
+        "CONV2D",
+        "CLAMP",
+        "CONV2D",
+        "RESHAPE",
+        "REDUCE_MAX",
+        "SUB",
+        "EXP",
+        "REDUCE_SUM",
+        "RECIPROCAL",
+        "MUL",
+    ]
     np.testing.assert_array_equal(nodes[-1].outputs[0].data, result)
 
 

@@ -78,8 +78,14 @@ def grow(g: Graph, inputs: list[str]) -> None:
     for _ in range(5):  # they are all needed, after the last reader of `step`
         values.append(g.apply("SUB", [values[-1], one], SHAPE, D.INT32, final=False))
     for value in values[1:5]:
-        more = g.apply("MAXIMUM", [more, value], SHAPE, D.INT32,
-                       ts.NanPropagationMode.PROPAGATE, final=value == values[4])  # fmt: skip
+        more = g.apply(
+            "MAXIMUM",
+            [more, value],
+            SHAPE,
+            D.INT32,
+            ts.NanPropagationMode.PROPAGATE,
+            final=value == values[4],
+        )
 
 
 BODIES = {
@@ -95,8 +101,10 @@ def loop(body: Block, rounds: int, tensors: int, unread: int = -1) -> Graph:
     g = Graph()
     counter = g.input((1,), D.INT32)
     one = g.const((1, 1), D.INT32, [1])
-    values = [g.apply("ADD", [g.input(SHAPE, D.INT32), one], SHAPE, D.INT32, final=False)
-              for _ in range(tensors)]  # fmt: skip
+    values = [
+        g.apply("ADD", [g.input(SHAPE, D.INT32), one], SHAPE, D.INT32, final=False)
+        for _ in range(tensors)
+    ]
     shapes = [(1,), *[SHAPE] * tensors]
     outs = []
     for index, shape in enumerate(shapes):
@@ -111,8 +119,10 @@ def loop(body: Block, rounds: int, tensors: int, unread: int = -1) -> Graph:
 
 def inputs_of(tensors: int, start: int = 0) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    return [np.array([start], np.int32),
-            *(rng.integers(-9, 9, SHAPE).astype(np.int32) for _ in range(tensors))]  # fmt: skip
+    return [
+        np.array([start], np.int32),
+        *(rng.integers(-9, 9, SHAPE).astype(np.int32) for _ in range(tensors)),
+    ]
 
 
 @pytest.mark.parametrize("claim", [False, "always"])
@@ -149,8 +159,10 @@ def test_a_loop_in_a_loop() -> None:
     def outer(g: Graph, inputs: list[str]) -> None:
         i, x = inputs
         count(g, i)
-        inner = [g.writer.addIntermediate([1], D.INT32).name,
-                 g.writer.addOutput(list(SHAPE), D.INT32).name]  # fmt: skip
+        inner = [
+            g.writer.addIntermediate([1], D.INT32).name,
+            g.writer.addOutput(list(SHAPE), D.INT32).name,
+        ]
         g.add("WHILE_LOOP", [g.const((1,), D.INT32, [0]), x], inner, "test2", "body2")
 
     g, inputs = loop(outer, 4, 1), inputs_of(1)

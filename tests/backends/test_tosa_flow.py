@@ -58,8 +58,9 @@ def test_check_model_for_ethos_u(name: str, flow: str, precision: str) -> None:
     rest = [(x,) for x in inputs[1:4]]
 
     def check() -> Any:
-        return check_model(model, (inputs[0],), flow=flow + precision, n_random=1, real_inputs=rest,
-                           min_sqnr_db=0)  # the LSTM's weights of 4 bits cost 9.5 dB  # fmt: skip
+        return check_model(
+            model, (inputs[0],), flow=flow + precision, n_random=1, real_inputs=rest, min_sqnr_db=0
+        )  # the LSTM's weights of 4 bits cost 9.5 dB
 
     if (name, precision) == ("unet", "-a8w4"):
         with pytest.raises(RuntimeError, match="size of tensor a"):

@@ -57,8 +57,9 @@ class Maker:
     def zero(self, dtype: Any, value: int = 0) -> str:
         return self.graph.const((1,), dtype, [value])
 
-    def add(self, op: str, operands: list[str], shape: tuple[int, ...], dtype: Any,
-            *attribute: Any) -> Value:  # fmt: skip
+    def add(
+        self, op: str, operands: list[str], shape: tuple[int, ...], dtype: Any, *attribute: Any
+    ) -> Value:
         self.operators.append(op)
         name = self.graph.apply(op, operands, shape, dtype, *attribute, final=False)
         return Value(name, shape, dtype)
@@ -75,10 +76,22 @@ class Maker:
         factors = self.numbers(2 ** (base - 1), 2**base - 1, (count,), D.INT32 if wide else D.INT16)
         shifts = self.graph.const((count,), D.INT8, [base + bits] * count)
         zeros = [self.zero(x.dtype, self.point(x)), self.zero(dtype, 3 if dtype == D.INT8 else 0)]
-        mode = ts.RoundingMode.DOUBLE_ROUND if wide and self.rng.integers(2) else (
-            ts.RoundingMode.SINGLE_ROUND)  # fmt: skip
-        return self.add("RESCALE", [x.name, factors, shifts, *zeros], x.shape, dtype, wide, mode,
-                        channels, False, False)  # fmt: skip
+        mode = (
+            ts.RoundingMode.DOUBLE_ROUND
+            if wide and self.rng.integers(2)
+            else (ts.RoundingMode.SINGLE_ROUND)
+        )
+        return self.add(
+            "RESCALE",
+            [x.name, factors, shifts, *zeros],
+            x.shape,
+            dtype,
+            wide,
+            mode,
+            channels,
+            False,
+            False,
+        )
 
     def narrow(self, x: Value) -> Value:
         """Return a value of int8 or int16 made of any value."""
@@ -97,11 +110,24 @@ class Maker:
         each = bool(self.rng.integers(2))
         shape = (side, side, c, 1) if each else (channels, side, side, c)
         result = (n, h, w, c if each else channels)
-        operands = [x.name, self.numbers(-span, span, shape, weight),
-                    self.numbers(-999, 999, (result[-1],), out), self.zero(x.dtype, self.point(x)),
-                    self.zero(weight)]  # fmt: skip
-        wide = self.add("DEPTHWISE_CONV2D" if each else "CONV2D", operands, result, out,
-                        [side // 2] * 4, [1, 1], [1, 1], False, out)  # fmt: skip
+        operands = [
+            x.name,
+            self.numbers(-span, span, shape, weight),
+            self.numbers(-999, 999, (result[-1],), out),
+            self.zero(x.dtype, self.point(x)),
+            self.zero(weight),
+        ]
+        wide = self.add(
+            "DEPTHWISE_CONV2D" if each else "CONV2D",
+            operands,
+            result,
+            out,
+            [side // 2] * 4,
+            [1, 1],
+            [1, 1],
+            False,
+            out,
+        )
         return self.rescale(wide, x.dtype, (2 if weight == D.INT4 else 7) + side)
 
     def product(self, x: Value) -> Value:
@@ -143,10 +169,12 @@ class Maker:
     def table(self, x: Value) -> Value:
         x = self.narrow(x)
         if x.dtype == D.INT8:
-            return self.add("TABLE", [x.name, self.numbers(-128, 127, (256,), D.INT8)], x.shape,
-                            D.INT8)  # fmt: skip
-        found = self.add("TABLE", [x.name, self.numbers(-9999, 9999, (513,), D.INT16)], x.shape,
-                         D.INT32)  # fmt: skip
+            return self.add(
+                "TABLE", [x.name, self.numbers(-128, 127, (256,), D.INT8)], x.shape, D.INT8
+            )
+        found = self.add(
+            "TABLE", [x.name, self.numbers(-9999, 9999, (513,), D.INT16)], x.shape, D.INT32
+        )
         return self.rescale(found, D.INT16, 8)
 
     def clamp(self, x: Value) -> Value:
@@ -187,8 +215,17 @@ class Maker:
         for dtype, high in ((D.INT8, 127), (D.INT16, 32767)):
             self.values.append(Value(self.graph.input(SHAPE, dtype), SHAPE, dtype))
             inputs.append(self.rng.integers(-high, high + 1, SHAPE).astype(DTYPES[dtype]))
-        steps = [self.convolution, self.product, self.join, self.concat, self.table, self.clamp,
-                 self.pool, self.move, self.reduce]  # fmt: skip
+        steps = [
+            self.convolution,
+            self.product,
+            self.join,
+            self.concat,
+            self.table,
+            self.clamp,
+            self.pool,
+            self.move,
+            self.reduce,
+        ]
         while len(self.operators) < OPERATORS:
             x = self.values[-1 - int(self.rng.integers(min(2, len(self.values))))]
             self.values.append(steps[int(self.rng.integers(len(steps)))](x))
@@ -202,10 +239,28 @@ def test_the_graphs_have_all_operators_and_weights() -> None:
     for maker in made:
         maker.build()
     assert {op for maker in made for op in maker.operators} == {
-        "CONV2D", "DEPTHWISE_CONV2D", "MATMUL", "RESHAPE", "TRANSPOSE", "REVERSE", "CONCAT",
-        "SLICE", "TABLE", "CLAMP", "MAX_POOL2D", "AVG_POOL2D", "RESCALE", "ADD", "SUB", "MUL",
-        "MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_SUM",
-    }  # fmt: skip
+        "CONV2D",
+        "DEPTHWISE_CONV2D",
+        "MATMUL",
+        "RESHAPE",
+        "TRANSPOSE",
+        "REVERSE",
+        "CONCAT",
+        "SLICE",
+        "TABLE",
+        "CLAMP",
+        "MAX_POOL2D",
+        "AVG_POOL2D",
+        "RESCALE",
+        "ADD",
+        "SUB",
+        "MUL",
+        "MAXIMUM",
+        "MINIMUM",
+        "REDUCE_MAX",
+        "REDUCE_MIN",
+        "REDUCE_SUM",
+    }
     assert {value.dtype for maker in made for value in maker.values} == {D.INT8, D.INT16}
 
 

@@ -18,8 +18,14 @@ from executorch_c import Error, Runtime
 from tosa_graphs import DTYPES, Graph
 
 D = ts.DType
-RANGES = {D.BOOL: (0, 1), D.INT4: (-7, 7), D.INT8: (-128, 127), D.INT16: (-32768, 32767),
-          D.INT32: (-(2**20), 2**20), D.INT48: (-(2**30), 2**30)}  # fmt: skip
+RANGES = {
+    D.BOOL: (0, 1),
+    D.INT4: (-7, 7),
+    D.INT8: (-128, 127),
+    D.INT16: (-32768, 32767),
+    D.INT32: (-(2**20), 2**20),
+    D.INT48: (-(2**30), 2**30),
+}
 Case = Callable[[Graph, np.random.Generator], list[np.ndarray]]
 CASES: dict[str, Case] = {}
 
@@ -63,8 +69,17 @@ def show_int48(g: Graph, name: str, shape: tuple[int, ...], dtype: Any, shift: i
     """Make a value of int48, which neither Python binding returns, a result in int32."""
     if dtype == D.INT48:
         factors = [g.const((1,), D.INT16, [2**14]), g.const((1,), D.INT8, [shift])]
-        g.apply("RESCALE", [name, *factors, zero(g, D.INT48), zero(g, D.INT32)], shape, D.INT32,
-                False, ts.RoundingMode.SINGLE_ROUND, False, False, False)  # fmt: skip
+        g.apply(
+            "RESCALE",
+            [name, *factors, zero(g, D.INT48), zero(g, D.INT32)],
+            shape,
+            D.INT32,
+            False,
+            ts.RoundingMode.SINGLE_ROUND,
+            False,
+            False,
+            False,
+        )
 
 
 def zeros_of(g: Graph, x: Any, w: Any) -> list[str]:
@@ -75,16 +90,32 @@ def add_conv(kind: str, dtypes: tuple[Any, Any, Any]) -> None:
     x, w, out = dtypes
     forms: dict[str, Any] = {
         "CONV2D": ((2, 7, 6, 5), (4, 3, 2, 5), (2, 4, 6, 4), ([1, 1, 0, 1], [2, 1], [1, 1])),
-        "CONV2D dilated": ((1, 9, 8, 3), (2, 3, 3, 3), (1, 5, 4, 2),
-                           ([0, 0, 0, 0], [1, 1], [2, 2])),
-        "CONV3D": ((1, 3, 5, 6, 2), (3, 2, 3, 3, 2), (1, 2, 5, 6, 3),
-                   ([0, 0, 1, 1, 1, 1], [1, 1, 1], [1, 1, 1])),
-        "DEPTHWISE_CONV2D": ((1, 6, 6, 70), (3, 3, 70, 1), (1, 6, 6, 70),
-                             ([1, 1, 1, 1], [1, 1], [1, 1])),
-        "DEPTHWISE_CONV2D twice": ((1, 6, 7, 3), (3, 2, 3, 2), (1, 3, 7, 6),
-                                   ([1, 0, 0, 1], [2, 1], [1, 1])),
+        "CONV2D dilated": (
+            (1, 9, 8, 3),
+            (2, 3, 3, 3),
+            (1, 5, 4, 2),
+            ([0, 0, 0, 0], [1, 1], [2, 2]),
+        ),
+        "CONV3D": (
+            (1, 3, 5, 6, 2),
+            (3, 2, 3, 3, 2),
+            (1, 2, 5, 6, 3),
+            ([0, 0, 1, 1, 1, 1], [1, 1, 1], [1, 1, 1]),
+        ),
+        "DEPTHWISE_CONV2D": (
+            (1, 6, 6, 70),
+            (3, 3, 70, 1),
+            (1, 6, 6, 70),
+            ([1, 1, 1, 1], [1, 1], [1, 1]),
+        ),
+        "DEPTHWISE_CONV2D twice": (
+            (1, 6, 7, 3),
+            (3, 2, 3, 2),
+            (1, 3, 7, 6),
+            ([1, 0, 0, 1], [2, 1], [1, 1]),
+        ),
         "TRANSPOSE_CONV2D": ((1, 4, 5, 3), (2, 3, 2, 3), (1, 9, 9, 2), ([0, 0, -1, 0], [2, 2])),
-    }  # fmt: skip
+    }
 
     def make(name: str) -> None:
         shape, weight, result, lists = forms[name]
@@ -92,10 +123,15 @@ def add_conv(kind: str, dtypes: tuple[Any, Any, Any]) -> None:
 
         @case(f"{name} {kind}")
         def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-            operands = [g.input(shape, x), constant(g, rng, weight, w),
-                        constant(g, rng, (channels,), out), *zeros_of(g, x, w)]  # fmt: skip
-            wide = g.apply(name.split()[0], operands, result, out, *lists, False, out,
-                           final=out != D.INT48)  # fmt: skip
+            operands = [
+                g.input(shape, x),
+                constant(g, rng, weight, w),
+                constant(g, rng, (channels,), out),
+                *zeros_of(g, x, w),
+            ]
+            wide = g.apply(
+                name.split()[0], operands, result, out, *lists, False, out, final=out != D.INT48
+            )
             show_int48(g, wide, result, out)
             return [draw(rng, shape, x)]
 
@@ -112,8 +148,9 @@ def add_matmul(kind: str, x: Any, out: Any) -> None:
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
         a, b = (2, 5, 300), (2, 300, 4)
         zeros = [zero(g, x, 7 if x == D.INT8 else 0), zero(g, x, -3 if x == D.INT8 else 0)]
-        wide = g.apply("MATMUL", [g.input(a, x), g.input(b, x), *zeros], (2, 5, 4), out,
-                       final=out != D.INT48)  # fmt: skip
+        wide = g.apply(
+            "MATMUL", [g.input(a, x), g.input(b, x), *zeros], (2, 5, 4), out, final=out != D.INT48
+        )
         show_int48(g, wide, (2, 5, 4), out, 18)
         return [draw(rng, a, x), draw(rng, b, x)]
 
@@ -140,8 +177,9 @@ def draw_int48(g: Graph, shape: tuple[int, ...]) -> str:
     """Return a value of int48 with up to 40 bits, computed from an input of int16."""
     x = g.input(shape, D.INT16)
     weight = g.const((shape[0], shape[2], shape[2]), D.INT16, [32767, -20001, 5] * 36)
-    return g.apply("MATMUL", [x, weight, zero(g, D.INT16), zero(g, D.INT16)], shape, D.INT48,
-                   final=False)  # fmt: skip
+    return g.apply(
+        "MATMUL", [x, weight, zero(g, D.INT16), zero(g, D.INT16)], shape, D.INT48, final=False
+    )
 
 
 def add_rescale(source: Any, target: Any, rounding: str, channels: bool, wide: bool) -> None:
@@ -157,11 +195,24 @@ def add_rescale(source: Any, target: Any, rounding: str, channels: bool, wide: b
         factors = rng.integers(low, high, count)
         multipliers = g.const((count,), D.INT32 if wide else D.INT16, factors)
         x = draw_int48(g, shape) if source == D.INT48 else g.input(shape, source)
-        operands = [x, multipliers, g.const((count,), D.INT8, shifts),
-                    zero(g, source, -11 if source == D.INT8 else 0),
-                    zero(g, target, 9 if target == D.INT8 else 0)]  # fmt: skip
-        g.apply("RESCALE", operands, shape, target, wide, getattr(ts.RoundingMode, rounding),
-                channels, False, False)  # fmt: skip
+        operands = [
+            x,
+            multipliers,
+            g.const((count,), D.INT8, shifts),
+            zero(g, source, -11 if source == D.INT8 else 0),
+            zero(g, target, 9 if target == D.INT8 else 0),
+        ]
+        g.apply(
+            "RESCALE",
+            operands,
+            shape,
+            target,
+            wide,
+            getattr(ts.RoundingMode, rounding),
+            channels,
+            False,
+            False,
+        )
         return [draw(rng, shape, D.INT16 if source == D.INT48 else source)]
 
 
@@ -174,27 +225,62 @@ def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
     shape = (4, 33)
     x = g.input(shape, D.INT8)
     one = [g.const((1,), D.INT32, [2**30]), g.const((1,), D.INT8, [30])]
-    signed = g.apply("RESCALE", [x, *one, zero(g, D.INT8, -128), zero(g, D.INT8, 0)], shape, D.INT8,
-                     True, ts.RoundingMode.SINGLE_ROUND, False, True, False)  # fmt: skip
-    g.apply("RESCALE", [signed, *one, zero(g, D.INT8, 0), zero(g, D.INT8, -128)], shape, D.INT8,
-            True, ts.RoundingMode.SINGLE_ROUND, False, False, True)  # fmt: skip
+    signed = g.apply(
+        "RESCALE",
+        [x, *one, zero(g, D.INT8, -128), zero(g, D.INT8, 0)],
+        shape,
+        D.INT8,
+        True,
+        ts.RoundingMode.SINGLE_ROUND,
+        False,
+        True,
+        False,
+    )
+    g.apply(
+        "RESCALE",
+        [signed, *one, zero(g, D.INT8, 0), zero(g, D.INT8, -128)],
+        shape,
+        D.INT8,
+        True,
+        ts.RoundingMode.SINGLE_ROUND,
+        False,
+        False,
+        True,
+    )
     return [draw(rng, shape, D.INT8)]
 
 
 # ---- elements --------------------------------------------------------------------------------
 
 UNARY: dict[str, tuple[Any, ...]] = {
-    "ABS": (D.INT32, D.FP32), "BITWISE_NOT": (D.INT8, D.INT16, D.INT32), "CEIL": (D.FP32,),
-    "CLZ": (D.INT32,), "COS": (D.FP32,), "EXP": (D.FP32,), "FLOOR": (D.FP32,),
-    "LOGICAL_NOT": (D.BOOL,), "SIN": (D.FP32,), "ERF": (D.FP32,), "SIGMOID": (D.FP32,),
-    "TANH": (D.FP32,), "RECIPROCAL": (D.FP32,), "IDENTITY": (D.INT8, D.INT16, D.FP32, D.FP16),
-}  # fmt: skip
+    "ABS": (D.INT32, D.FP32),
+    "BITWISE_NOT": (D.INT8, D.INT16, D.INT32),
+    "CEIL": (D.FP32,),
+    "CLZ": (D.INT32,),
+    "COS": (D.FP32,),
+    "EXP": (D.FP32,),
+    "FLOOR": (D.FP32,),
+    "LOGICAL_NOT": (D.BOOL,),
+    "SIN": (D.FP32,),
+    "ERF": (D.FP32,),
+    "SIGMOID": (D.FP32,),
+    "TANH": (D.FP32,),
+    "RECIPROCAL": (D.FP32,),
+    "IDENTITY": (D.INT8, D.INT16, D.FP32, D.FP16),
+}
 BINARY: dict[str, tuple[Any, ...]] = {
-    "ADD": (D.INT32, D.FP32, D.FP16), "SUB": (D.INT32, D.FP32), "BITWISE_AND": (D.INT8, D.INT32),
-    "BITWISE_OR": (D.INT16,), "BITWISE_XOR": (D.INT32,), "LOGICAL_AND": (D.BOOL,),
-    "LOGICAL_OR": (D.BOOL,), "LOGICAL_XOR": (D.BOOL,),
-    "EQUAL": (D.INT32, D.FP32), "GREATER": (D.INT32, D.FP32), "GREATER_EQUAL": (D.INT32, D.FP32),
-}  # fmt: skip
+    "ADD": (D.INT32, D.FP32, D.FP16),
+    "SUB": (D.INT32, D.FP32),
+    "BITWISE_AND": (D.INT8, D.INT32),
+    "BITWISE_OR": (D.INT16,),
+    "BITWISE_XOR": (D.INT32,),
+    "LOGICAL_AND": (D.BOOL,),
+    "LOGICAL_OR": (D.BOOL,),
+    "LOGICAL_XOR": (D.BOOL,),
+    "EQUAL": (D.INT32, D.FP32),
+    "GREATER": (D.INT32, D.FP32),
+    "GREATER_EQUAL": (D.INT32, D.FP32),
+}
 
 
 def add_unary(op: str, dtype: Any) -> None:
@@ -250,8 +336,13 @@ def add_mul(dtype: Any, out: Any, shift: int) -> None:
         return [draw(rng, a, dtype), draw(rng, b, dtype)]
 
 
-for dtype_, out_, shift_ in ((D.INT8, D.INT32, 0), (D.INT16, D.INT32, 0), (D.INT32, D.INT32, 11),
-                             (D.INT32, D.INT32, 30), (D.FP32, D.FP32, 0)):  # fmt: skip
+for dtype_, out_, shift_ in (
+    (D.INT8, D.INT32, 0),
+    (D.INT16, D.INT32, 0),
+    (D.INT32, D.INT32, 11),
+    (D.INT32, D.INT32, 30),
+    (D.FP32, D.FP32, 0),
+):
     add_mul(dtype_, out_, shift_)
 
 
@@ -265,8 +356,10 @@ def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
 def add_negate(dtype: Any) -> None:
     @case(f"NEGATE {dtype.name}")
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        zeros = [zero(g, dtype, 5 if dtype == D.INT8 else 0),
-                 zero(g, dtype, -7 if dtype == D.INT8 else 0)]  # fmt: skip
+        zeros = [
+            zero(g, dtype, 5 if dtype == D.INT8 else 0),
+            zero(g, dtype, -7 if dtype == D.INT8 else 0),
+        ]
         g.apply("NEGATE", [g.input((9, 99), dtype), *zeros], (9, 99), dtype)
         return [draw(rng, (9, 99), dtype)]
 
@@ -298,9 +391,18 @@ def add_cast(source: Any, target: Any) -> None:
         return [x]
 
 
-for source_, target_ in ((D.FP32, D.INT8), (D.FP32, D.INT16), (D.FP32, D.INT32), (D.INT8, D.FP32),
-                         (D.INT32, D.INT8), (D.INT16, D.INT32), (D.BOOL, D.INT8),
-                         (D.INT32, D.BOOL), (D.FP32, D.FP16), (D.FP16, D.FP32)):  # fmt: skip
+for source_, target_ in (
+    (D.FP32, D.INT8),
+    (D.FP32, D.INT16),
+    (D.FP32, D.INT32),
+    (D.INT8, D.FP32),
+    (D.INT32, D.INT8),
+    (D.INT16, D.INT32),
+    (D.BOOL, D.INT8),
+    (D.INT32, D.BOOL),
+    (D.FP32, D.FP16),
+    (D.FP16, D.FP32),
+):
     add_cast(source_, target_)
 
 
@@ -308,13 +410,23 @@ def add_clamp(dtype: Any, low: Any, high: Any) -> None:
     @case(f"CLAMP {dtype.name}")
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
         bounds = [list(np.array(n, DTYPES[dtype]).tobytes()) for n in (low, high)]
-        g.apply("CLAMP", [g.input((9, 99), dtype)], (9, 99), dtype, *bounds,
-                ts.NanPropagationMode.PROPAGATE)  # fmt: skip
+        g.apply(
+            "CLAMP",
+            [g.input((9, 99), dtype)],
+            (9, 99),
+            dtype,
+            *bounds,
+            ts.NanPropagationMode.PROPAGATE,
+        )
         return [draw(rng, (9, 99), dtype)]
 
 
-for dtype_, low_, high_ in ((D.INT8, -20, 90), (D.INT16, -2000, 3000), (D.FP32, -0.25, 0.5),
-                            (D.FP16, -0.25, 0.5)):  # fmt: skip
+for dtype_, low_, high_ in (
+    (D.INT8, -20, 90),
+    (D.INT16, -2000, 3000),
+    (D.FP32, -0.25, 0.5),
+    (D.FP16, -0.25, 0.5),
+):
     add_clamp(dtype_, low_, high_)
 
 
@@ -344,15 +456,23 @@ def add_pool(dtype: Any, window: str) -> None:
     @case(f"AVG_POOL2D {dtype.name}{window}")
     def average(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
         wide = D.FP32 if dtype == D.FP32 else D.INT32
-        zeros = [zero(g, dtype, 6 if dtype == D.INT8 else 0),
-                 zero(g, dtype, -9 if dtype == D.INT8 else 0)]  # fmt: skip
+        zeros = [
+            zero(g, dtype, 6 if dtype == D.INT8 else 0),
+            zero(g, dtype, -9 if dtype == D.INT8 else 0),
+        ]
         g.apply("AVG_POOL2D", [g.input(shape, dtype), *zeros], result, dtype, *numbers, wide)
         return [draw(rng, shape, dtype)]
 
     def greatest(nan: str) -> Case:
         def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-            g.apply("MAX_POOL2D", [g.input(shape, dtype)], result, dtype, *numbers,
-                    getattr(ts.NanPropagationMode, nan))  # fmt: skip
+            g.apply(
+                "MAX_POOL2D",
+                [g.input(shape, dtype)],
+                result,
+                dtype,
+                *numbers,
+                getattr(ts.NanPropagationMode, nan),
+            )
             x = draw(rng, shape, dtype)
             if dtype == D.FP32:
                 x[0, 1, 2, 0] = np.nan
@@ -376,8 +496,14 @@ def add_resize(dtype: Any, wide: Any, mode: str) -> None:
         shape, result = (1, 5, 6, 3), (1, 10, 12, 3)
         numbers = [g.shape(n) for n in ([4, 2, 4, 2], [-1, -1], [1, 1])]
         out = dtype if mode == "NEAREST" else wide
-        x = g.apply("RESIZE", [g.input(shape, dtype), *numbers], result, out,
-                    getattr(ts.ResizeMode, mode), final=out != D.INT48)  # fmt: skip
+        x = g.apply(
+            "RESIZE",
+            [g.input(shape, dtype), *numbers],
+            result,
+            out,
+            getattr(ts.ResizeMode, mode),
+            final=out != D.INT48,
+        )
         show_int48(g, x, result, out)
         return [draw(rng, shape, dtype)]
 
@@ -398,8 +524,13 @@ def add_reduce(op: str, dtype: Any, *attribute: Any) -> None:
         return [draw(rng, (4, 7, 5), dtype)]
 
 
-for op_, dtype_ in (("REDUCE_SUM", D.INT32), ("REDUCE_SUM", D.FP32), ("REDUCE_PRODUCT", D.FP32),
-                    ("REDUCE_ALL", D.BOOL), ("REDUCE_ANY", D.BOOL)):  # fmt: skip
+for op_, dtype_ in (
+    ("REDUCE_SUM", D.INT32),
+    ("REDUCE_SUM", D.FP32),
+    ("REDUCE_PRODUCT", D.FP32),
+    ("REDUCE_ALL", D.BOOL),
+    ("REDUCE_ANY", D.BOOL),
+):
     add_reduce(op_, dtype_)
 for op_ in ("REDUCE_MAX", "REDUCE_MIN"):
     for dtype_ in (D.INT8, D.INT16, D.INT32, D.FP32):
@@ -409,8 +540,14 @@ for op_ in ("REDUCE_MAX", "REDUCE_MIN"):
 def add_argmax(dtype: Any) -> None:
     @case(f"ARGMAX {dtype.name}")
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply("ARGMAX", [g.input((4, 7, 5), dtype)], (4, 5), D.INT32, 1,
-                ts.NanPropagationMode.PROPAGATE)  # fmt: skip
+        g.apply(
+            "ARGMAX",
+            [g.input((4, 7, 5), dtype)],
+            (4, 5),
+            D.INT32,
+            1,
+            ts.NanPropagationMode.PROPAGATE,
+        )
         return [draw(rng, (4, 7, 5), dtype)]
 
 
@@ -421,8 +558,13 @@ add_argmax(D.FP32)
 def add_moves(dtype: Any) -> None:
     shape = (3, 4, 5)
 
-    def move(op: str, result: tuple[int, ...], numbers: list[list[int]], *attribute: Any,
-             value: Any = None) -> None:  # fmt: skip
+    def move(
+        op: str,
+        result: tuple[int, ...],
+        numbers: list[list[int]],
+        *attribute: Any,
+        value: Any = None,
+    ) -> None:
         @case(f"{op} {dtype.name}")
         def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
             operands = [g.input(shape, dtype), *map(g.shape, numbers)]

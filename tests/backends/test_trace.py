@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 import torch
 from demo_programs import (
-    COMPILER, EXECUTOR, SIN_INPUTS, edge_program, lowered, mm_add_sub, nested, seeded, taylor_sin,
-)  # fmt: skip
+    COMPILER,
+    EXECUTOR,
+    SIN_INPUTS,
+    edge_program,
+    lowered,
+    mm_add_sub,
+    nested,
+    seeded,
+    taylor_sin,
+)
 from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
 from executorch_c.trace import Trace
 from exports import Fn
@@ -38,10 +46,12 @@ def test_nodes_follow_their_delegate(partitioned: bytes) -> None:
     two = ("aten.mm.default", "aten.add.Tensor")
     assert found == [
         ("execute", "forward", None, None),
-        ("delegate", COMPILER, 0, 0), *[("node", name, 0, 0) for name in two],
+        ("delegate", COMPILER, 0, 0),
+        *[("node", name, 0, 0) for name in two],
         ("kernel", "aten::sub.out", 1, None),
-        ("delegate", COMPILER, 2, 1), *[("node", name, 2, 1) for name in two],
-    ]  # fmt: skip
+        ("delegate", COMPILER, 2, 1),
+        *[("node", name, 2, 1) for name in two],
+    ]
     handles = [e.debug_handle for e in trace.events if e.kind == "node"]
     assert None not in handles and len(set(handles)) == 4
     for delegate, first, second in (trace.events[1:4], trace.events[5:8]):
@@ -78,9 +88,14 @@ def test_programs_inside_payloads() -> None:
     trace = traced(pte, inputs, values=True, runs=2)
     first = [e for e in trace.events if e.run == 0]
     assert [(e.kind, e.depth) for e in first] == [
-        ("execute", 0), ("delegate", 0), ("execute", 1), ("kernel", 1), ("delegate", 1),
-        ("node", 1), ("node", 1),
-    ]  # fmt: skip
+        ("execute", 0),
+        ("delegate", 0),
+        ("execute", 1),
+        ("kernel", 1),
+        ("delegate", 1),
+        ("node", 1),
+        ("node", 1),
+    ]
     assert [e.name for e in first[1:3]] == [EXECUTOR, "forward"]
     np.testing.assert_allclose(first[-1].outputs[0].data, fn(*inputs), rtol=1e-5, atol=1e-6)
     assert trace.runs == 2 and len(trace.events) == 2 * len(first)
@@ -88,9 +103,7 @@ def test_programs_inside_payloads() -> None:
     assert trace.summary().startswith(head) and str(trace).startswith(head)
     lines = trace.table().splitlines()
     names = [line.strip(" 0123456789").split("  ")[0] for line in lines[1:]]
-    assert names[:5] == [
-        EXECUTOR, "aten::sub.out", COMPILER, "aten.mm.default", "aten.add.Tensor",
-    ]  # fmt: skip
+    assert names[:5] == [EXECUTOR, "aten::sub.out", COMPILER, "aten.mm.default", "aten.add.Tensor"]
 
 
 def test_a_rejected_call_leaves_no_event() -> None:

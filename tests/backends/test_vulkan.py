@@ -38,8 +38,9 @@ def test_all_recorded_programs_are_there() -> None:
 def test_an_unread_result_does_not_hinder_claims() -> None:
     """The payload has the indices of max pooling as int32, the operator as int64."""
     report = method("cnn", delegate_at_load="always").backend_report()
-    inside = [row["nested_delegated_at_load"] for row in report
-              if row["backend"] == "VulkanBackend"]  # fmt: skip
+    inside = [
+        row["nested_delegated_at_load"] for row in report if row["backend"] == "VulkanBackend"
+    ]
     assert [sum(claims.values()) for claims in inside] == [5, 1]  # all calls
 
 
@@ -56,8 +57,11 @@ def test_a_trace_has_the_names_of_the_payload() -> None:
         m.execute(inputs)
     nodes = [event for event in trace.events if event.kind == "node"]
     assert [event.name for event in nodes] == [
-        "aten.linear.default", "aten.relu.default", "aten.linear.default", "aten._softmax.default",
-    ]  # fmt: skip
+        "aten.linear.default",
+        "aten.relu.default",
+        "aten.linear.default",
+        "aten._softmax.default",
+    ]
     assert len({event.debug_handle for event in nodes}) == 4
     last = nodes[-1].outputs[0].data
     np.testing.assert_array_equal(last, m.execute(inputs)[0])
@@ -65,11 +69,21 @@ def test_a_trace_has_the_names_of_the_payload() -> None:
 
 def test_description_and_info(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "executorch_c"]
-    info = subprocess.run([*command, "info", str(PROGRAMS / "mlp.pte")], capture_output=True,
-                          text=True, cwd=tmp_path, check=True).stdout  # fmt: skip
+    info = subprocess.run(
+        [*command, "info", str(PROGRAMS / "mlp.pte")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    ).stdout
     assert "VulkanBackend" in info and "interpreted on the CPU" in info
-    dump = subprocess.run([*command, "dump", str(PROGRAMS / "mlp.pte")], capture_output=True,
-                          text=True, cwd=tmp_path, check=True).stdout  # fmt: skip
+    dump = subprocess.run(
+        [*command, "dump", str(PROGRAMS / "mlp.pte")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    ).stdout
     assert "aten._softmax.default" in dump and "named data" in dump
 
 

@@ -58,8 +58,9 @@ def compile_into(folder: Path) -> None:
 def run(cases: int, *extensions: str, env: dict[str, str] | None = None) -> None:
     worker = Path(__file__).with_name("xnnpack_mutate.py")
     command = [sys.executable, str(worker), str(programs()), str(cases), str(SEED), *extensions]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False,
-                          env=env, cwd=programs())  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=900, check=False, env=env, cwd=programs()
+    )
     assert done.returncode == 0, f"{done.stdout[-300:]}{done.stderr[-4000:]}"
     loaded, ran = map(int, done.stdout.split()[-2:])
     assert cases / 50 < ran <= loaded < cases
@@ -98,11 +99,12 @@ FAULTS: dict[str, tuple[Callable[[bytearray], None], str]] = {
     "size": (lambda p: set_u32(p, 14, 1 << 30), "states a graph"),
     "bytes": (lambda p: set_u32(p, 18, 33), "bytes of constants at offset"),
     "identifier": (lambda p: replace(p, b"VK00", b"VK01"), "'VK01', expected 'VK00'"),
-    "operator": (lambda p: replace(p, b"aten.relu.default", b"aten.rulu.default"),
-                 r"node \d+ \(aten.rulu.default\): the operator is not known"),
-    "training": (lambda p: replace(p, b"aten.linear.default", b"et_vk.linear_dW.def"),
-                 "not known"),
-}  # fmt: skip
+    "operator": (
+        lambda p: replace(p, b"aten.relu.default", b"aten.rulu.default"),
+        r"node \d+ \(aten.rulu.default\): the operator is not known",
+    ),
+    "training": (lambda p: replace(p, b"aten.linear.default", b"et_vk.linear_dW.def"), "not known"),
+}
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -117,8 +119,11 @@ def test_faults_are_named(name: str) -> None:
 def test_missing_named_data() -> None:
     pte = bytearray((PROGRAMS / "mlp.pte").read_bytes())
     start = payload(pte)
-    at = next(i for i in range(start, len(pte)) if bytes(pte[i : i + 64]).isalnum()
-              and pte[i - 4 : i] == (64).to_bytes(4, "little"))  # fmt: skip
+    at = next(
+        i
+        for i in range(start, len(pte))
+        if bytes(pte[i : i + 64]).isalnum() and pte[i - 4 : i] == (64).to_bytes(4, "little")
+    )
     pte[at] = ord("x")
     with pytest.raises(Error, match="which neither the program nor a data file has"):
         Runtime.get().load_program(bytes(pte)).load_method("forward")

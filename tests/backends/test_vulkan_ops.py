@@ -74,27 +74,40 @@ def linear() -> list[Case]:
         ("et_vk::linear_qcs4w.out", [x, packed[:, :6].copy(), s], [x @ high.T]),
         ("et_vk::linear_q4gsw.out", [x, packed, groups, 4, bias], [x @ low.T + bias[:5]]),
         ("et_vk::linear_q4gsw.out", [x[0], packed, groups, 4, None], [low @ x[0]]),
-        ("et_vk::linear_dq8ca_q4gsw.out",
-         [x, rows, zeros, packed, sums, groups, 4, bias], [turned @ low.T + bias[:5]]),
+        (
+            "et_vk::linear_dq8ca_q4gsw.out",
+            [x, rows, zeros, packed, sums, groups, 4, bias],
+            [turned @ low.T + bias[:5]],
+        ),
         ("et_vk::linear_q8ta_q8csw.out", [x, 0.05, 4, w, sums, s, bias], [flat]),
-    ]  # fmt: skip
+    ]
 
 
 def static_linear() -> list[Case]:
     x, w, s, bias = bytes_(3, 12), bytes_(5, 12), abs(normal(8)) / 100, normal(8)
     y = dq(x, 0.02, -3) @ (w * s[:5, None]).T + bias[:5]
     sums = np.zeros(8, np.int32)
-    return [("et_vk::q8ta_linear.out", [x, 0.02, -3, w, sums, s, 0.1, 7, bias, act],
-             [q8(np.maximum(y, 0) if act == "relu" else y, 0.1, 7)])
-            for act in ("none", "relu")]  # fmt: skip
+    return [
+        (
+            "et_vk::q8ta_linear.out",
+            [x, 0.02, -3, w, sums, s, 0.1, 7, bias, act],
+            [q8(np.maximum(y, 0) if act == "relu" else y, 0.1, 7)],
+        )
+        for act in ("none", "relu")
+    ]
 
 
 def embedding() -> list[Case]:
     w, indices = CHANCE.integers(0, 256, (4, 6)).astype(np.uint8), np.int64([[3, 0], [1, 3]])
     scales = abs(normal(4, 3))
-    return [("et_vk::embedding_q4gsw.out", [w, scales, 4, indices, is_linear],
-             [(nibbles(w, not is_linear) * scales.repeat(4, 1))[indices]])
-            for is_linear in (False, True)]  # fmt: skip
+    return [
+        (
+            "et_vk::embedding_q4gsw.out",
+            [w, scales, 4, indices, is_linear],
+            [(nibbles(w, not is_linear) * scales.repeat(4, 1))[indices]],
+        )
+        for is_linear in (False, True)
+    ]
 
 
 def convolution() -> list[Case]:
@@ -102,28 +115,72 @@ def convolution() -> list[Case]:
     scales, given = abs(normal(8)) / 100, torch.from_numpy(dq(x, 0.03, 2))
     out, cases = (0.07, -4), list[Case]()
     for groups, kernel, stride, padding, dilation in [
-        (1, (3, 2), (2, 1), (1, 0), (1, 2)), (2, (1, 1), (1, 1), (0, 0), (1, 1)),
-    ]:  # fmt: skip
+        (1, (3, 2), (2, 1), (1, 0), (1, 2)),
+        (2, (1, 1), (1, 1), (0, 0), (1, 1)),
+    ]:
         w = bytes_(6, kernel[0] * kernel[1] * 4 // groups + 2)
         used = w[:, : kernel[0] * kernel[1] * 4 // groups].reshape(6, *kernel, 4 // groups)
         filters = torch.from_numpy((used * scales[:6, None, None, None]).transpose(0, 3, 1, 2))
         y = F.conv2d(given, filters, torch.from_numpy(bias[:6]), stride, padding, dilation, groups)
-        cases.append(("et_vk::q8ta_conv2d.out",
-                      [x, 0.03, 2, w, sums, scales, *out, bias, [*kernel], [*stride], [*padding],
-                       [*dilation], groups, "relu"], [q8(y.relu(), *out)]))  # fmt: skip
+        cases.append(
+            (
+                "et_vk::q8ta_conv2d.out",
+                [
+                    x,
+                    0.03,
+                    2,
+                    w,
+                    sums,
+                    scales,
+                    *out,
+                    bias,
+                    [*kernel],
+                    [*stride],
+                    [*padding],
+                    [*dilation],
+                    groups,
+                    "relu",
+                ],
+                [q8(y.relu(), *out)],
+            )
+        )
     w = bytes_(3, 3, 8)
     filters = torch.from_numpy((w[..., :4] * scales[:4]).transpose(2, 0, 1)[:, None].copy())
     y = F.conv2d(given, filters, None, 1, 1, 1, 4)
-    cases.append(("et_vk::q8ta_conv2d_dw.out",
-                  [x, 0.03, 2, w, sums, scales, *out, None, [3, 3], [1, 1], [1, 1], [1, 1], 4,
-                   "none"], [q8(y, *out)]))  # fmt: skip
+    cases.append(
+        (
+            "et_vk::q8ta_conv2d_dw.out",
+            [x, 0.03, 2, w, sums, scales, *out, None, [3, 3], [1, 1], [1, 1], [1, 1], 4, "none"],
+            [q8(y, *out)],
+        )
+    )
     w = bytes_(6, 3 * 2 * 4)
     used = w.reshape(6, 3, 2, 4) * scales[:6, None, None, None]
     filters = torch.from_numpy(used.transpose(3, 0, 1, 2).copy())
     y = F.conv_transpose2d(given, filters, torch.from_numpy(bias[:6]), 2, 1, (1, 0))
-    cases.append(("et_vk::q8ta_conv2d_transposed.out",
-                  [x, 0.03, 2, w, sums, scales, *out, bias, [3, 2], [2, 2], [1, 1], [1, 0], [1, 1],
-                   1, "none"], [q8(y, *out)]))  # fmt: skip
+    cases.append(
+        (
+            "et_vk::q8ta_conv2d_transposed.out",
+            [
+                x,
+                0.03,
+                2,
+                w,
+                sums,
+                scales,
+                *out,
+                bias,
+                [3, 2],
+                [2, 2],
+                [1, 1],
+                [1, 0],
+                [1, 1],
+                1,
+                "none",
+            ],
+            [q8(y, *out)],
+        )
+    )
     return cases
 
 
@@ -131,12 +188,18 @@ def bytewise() -> list[Case]:
     a, b, x = bytes_(2, 3, 4), bytes_(3, 1), bytes_(1, 8, 2, 3)
     shuffled = F.pixel_shuffle(torch.from_numpy(dq(x, 0.05, 1)), 2)
     return [
-        ("et_vk::q8ta_add.out", [a, b, 0.1, 3, 0.2, -4, 0.15, 5, 2.0],
-         [q8(dq(a, 0.1, 3) + np.float32(2) * dq(b, 0.2, -4), 0.15, 5)]),
-        ("et_vk::q8ta_relu.out", [a, 0.1, 3, 0.05, -128],
-         [q8(np.maximum(dq(a, 0.1, 3), 0), 0.05, -128)]),
+        (
+            "et_vk::q8ta_add.out",
+            [a, b, 0.1, 3, 0.2, -4, 0.15, 5, 2.0],
+            [q8(dq(a, 0.1, 3) + np.float32(2) * dq(b, 0.2, -4), 0.15, 5)],
+        ),
+        (
+            "et_vk::q8ta_relu.out",
+            [a, 0.1, 3, 0.05, -128],
+            [q8(np.maximum(dq(a, 0.1, 3), 0), 0.05, -128)],
+        ),
         ("et_vk::q8ta_pixel_shuffle.out", [x, 0.05, 1, 10.0, -2, 2], [q8(shuffled, 0.1, -2)]),
-    ]  # fmt: skip
+    ]
 
 
 def language() -> list[Case]:
@@ -152,15 +215,27 @@ def language() -> list[Case]:
         ("et_vk::rms_norm.out", [x, w, 1e-5], [vk.rms_norm(t(x), t(w), 1e-5)]),
         ("et_vk::sdpa.out", [q, k, v, mask, 0.3], [vk.sdpa(t(q), t(k), t(v), t(mask), 0.3)]),
         ("et_vk::sdpa.out", [q, k, v, None, None], [vk.sdpa(t(q), t(k), t(v))]),
-        ("et_vk::apply_rotary_emb.out", [xq, xk, cos, sin],
-         [*vk.apply_rotary_emb(t(xq), t(xk), t(cos), t(sin))]),
-        ("et_vk::apply_rotary_emb_hf.out", [xq, xk, hf_cos, hf_sin, 4],
-         [*vk.apply_rotary_emb_hf(t(xq), t(xk), t(hf_cos), t(hf_sin), 4)]),
-        ("et_vk::apply_rotary_emb_interleaved.out", [x, pairs],
-         [vk.apply_rotary_emb_interleaved(t(x), t(pairs))]),
-        ("et_vk::grid_priors.out", [normal(1, 2, 3, 4), 8, 0.5],
-         [vk.grid_priors(torch.zeros(1, 2, 3, 4), 8, 0.5)]),
-    ]  # fmt: skip
+        (
+            "et_vk::apply_rotary_emb.out",
+            [xq, xk, cos, sin],
+            [*vk.apply_rotary_emb(t(xq), t(xk), t(cos), t(sin))],
+        ),
+        (
+            "et_vk::apply_rotary_emb_hf.out",
+            [xq, xk, hf_cos, hf_sin, 4],
+            [*vk.apply_rotary_emb_hf(t(xq), t(xk), t(hf_cos), t(hf_sin), 4)],
+        ),
+        (
+            "et_vk::apply_rotary_emb_interleaved.out",
+            [x, pairs],
+            [vk.apply_rotary_emb_interleaved(t(x), t(pairs))],
+        ),
+        (
+            "et_vk::grid_priors.out",
+            [normal(1, 2, 3, 4), 8, 0.5],
+            [vk.grid_priors(torch.zeros(1, 2, 3, 4), 8, 0.5)],
+        ),
+    ]
 
 
 def affine() -> list[Case]:
@@ -169,15 +244,20 @@ def affine() -> list[Case]:
     ao, t, cases = torch.ops.torchao, torch.from_numpy, list[Case]()
     x = normal(4, 12)
     for block, mapping, keep in [((1, 12), "ASYMMETRIC", False), ((2, 4), "SYMMETRIC", True)]:
-        scale, zero = ao.choose_qparams_affine(t(x), mapping, block, torch.int8, -128, 127, 1e-6,
-                                               torch.float32, torch.int32, keep)  # fmt: skip
+        scale, zero = ao.choose_qparams_affine(
+            t(x), mapping, block, torch.int8, -128, 127, 1e-6, torch.float32, torch.int32, keep
+        )
         q = ao.quantize_affine(t(x), block, scale, zero, torch.int8, -128, 127)
         y = ao.dequantize_affine(q, block, scale, zero, torch.int8, -128, 127)
-        cases.append(("et_vk::choose_qparams_affine.out",
-                      [x, mapping, [*block], -128, 127, 1e-6], [scale, zero]))  # fmt: skip
+        cases.append(
+            (
+                "et_vk::choose_qparams_affine.out",
+                [x, mapping, [*block], -128, 127, 1e-6],
+                [scale, zero],
+            )
+        )
         zeros = zero.to(torch.int64)
-        cases.append(("et_vk::quantize_affine.out",
-                      [x, [*block], scale, zeros, -128, 127], [q]))  # fmt: skip
+        cases.append(("et_vk::quantize_affine.out", [x, [*block], scale, zeros, -128, 127], [q]))
         cases.append(("et_vk::dequantize_affine.out", [q, [*block], scale, zeros], [y]))
     return cases
 
@@ -213,26 +293,68 @@ def test_every_row_has_a_formula() -> None:
 BAD: dict[str, tuple[str, list[Any], Any]] = {
     "dtype": ("et_vk::rms_norm.out", [bytes_(2, 4), normal(4), 1e-5], normal(2, 4)),
     "short weight": ("et_vk::rms_norm.out", [normal(2, 4), normal(3), 1e-5], normal(2, 4)),
-    "short scales": ("aten::_weight_int8pack_mm.out", [normal(2, 4), bytes_(5, 4), normal(4)],
-                     normal(2, 5)),
-    "short rows": ("aten::_weight_int8pack_mm.out", [normal(2, 4), bytes_(5, 3), normal(5)],
-                   normal(2, 5)),
-    "group": ("et_vk::linear_q4gsw.out",
-              [normal(2, 4), np.zeros((5, 2), np.uint8), normal(1, 5), 0, None], normal(2, 5)),
-    "few groups": ("et_vk::linear_q4gsw.out",
-                   [normal(2, 4), np.zeros((5, 2), np.uint8), normal(1, 5), 2, None], normal(2, 5)),
-    "index": ("et_vk::embedding_q4gsw.out",
-              [np.zeros((4, 2), np.uint8), normal(4, 1), 4, np.int64([4]), False], normal(1, 4)),
-    "factor": ("et_vk::q8ta_pixel_shuffle.out", [bytes_(1, 3, 2, 2), 1.0, 0, 1.0, 0, 2],
-               bytes_(1, 1, 4, 4)),
-    "stride": ("et_vk::q8ta_conv2d.out",
-               [bytes_(1, 2, 4, 4), 1.0, 0, bytes_(3, 2), np.zeros(3, np.int32), normal(3), 1.0, 0,
-                None, [1, 1], [0, 1], [0, 0], [1, 1], 1, "none"], bytes_(1, 3, 4, 4)),
-    "blocks": ("et_vk::quantize_affine.out", [normal(2, 5), [1, 2], normal(5), None, -8, 7],
-               bytes_(2, 5)),
-    "mapping": ("et_vk::choose_qparams_affine.out", [normal(2, 4), "X", [1, 4], -8, 7, 0.1],
-                normal(2)),
-}  # fmt: skip
+    "short scales": (
+        "aten::_weight_int8pack_mm.out",
+        [normal(2, 4), bytes_(5, 4), normal(4)],
+        normal(2, 5),
+    ),
+    "short rows": (
+        "aten::_weight_int8pack_mm.out",
+        [normal(2, 4), bytes_(5, 3), normal(5)],
+        normal(2, 5),
+    ),
+    "group": (
+        "et_vk::linear_q4gsw.out",
+        [normal(2, 4), np.zeros((5, 2), np.uint8), normal(1, 5), 0, None],
+        normal(2, 5),
+    ),
+    "few groups": (
+        "et_vk::linear_q4gsw.out",
+        [normal(2, 4), np.zeros((5, 2), np.uint8), normal(1, 5), 2, None],
+        normal(2, 5),
+    ),
+    "index": (
+        "et_vk::embedding_q4gsw.out",
+        [np.zeros((4, 2), np.uint8), normal(4, 1), 4, np.int64([4]), False],
+        normal(1, 4),
+    ),
+    "factor": (
+        "et_vk::q8ta_pixel_shuffle.out",
+        [bytes_(1, 3, 2, 2), 1.0, 0, 1.0, 0, 2],
+        bytes_(1, 1, 4, 4),
+    ),
+    "stride": (
+        "et_vk::q8ta_conv2d.out",
+        [
+            bytes_(1, 2, 4, 4),
+            1.0,
+            0,
+            bytes_(3, 2),
+            np.zeros(3, np.int32),
+            normal(3),
+            1.0,
+            0,
+            None,
+            [1, 1],
+            [0, 1],
+            [0, 0],
+            [1, 1],
+            1,
+            "none",
+        ],
+        bytes_(1, 3, 4, 4),
+    ),
+    "blocks": (
+        "et_vk::quantize_affine.out",
+        [normal(2, 5), [1, 2], normal(5), None, -8, 7],
+        bytes_(2, 5),
+    ),
+    "mapping": (
+        "et_vk::choose_qparams_affine.out",
+        [normal(2, 4), "X", [1, 4], -8, 7, 0.1],
+        normal(2),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -27,8 +27,9 @@ def libraries() -> None:
         "executorch.backends.vulkan.custom_ops_lib",
         "executorch.extension.llm.custom_ops.custom_ops",
         "executorch.exir.passes.dim_order_ops_registry",
-        "torch.ao.quantization.fx._decomposed", "torchao.quantization.pt2e.quantize_pt2e",
-    ):  # fmt: skip
+        "torch.ao.quantization.fx._decomposed",
+        "torchao.quantization.pt2e.quantize_pt2e",
+    ):
         importlib.import_module(name)
 
 

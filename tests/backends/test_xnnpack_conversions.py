@@ -50,15 +50,22 @@ def windows(x: Tensor) -> Tensor:
 TABLE = flow.Rows(__file__, delegates=None, datatypes=("qint8", "fp32"))
 SHAPES = {"nothing": (0, 0, 0, 0), "rows": (0, 0, 0, 2, 0, 1)}
 AFTER: dict[str, Callable[[Tensor], Tensor]] = {
-    "last": lambda x: x, "windows": windows, "exp": torch.exp,
-}  # fmt: skip
+    "last": lambda x: x,
+    "windows": windows,
+    "exp": torch.exp,
+}
 for size, pad in SHAPES.items():
     for name, after in AFTER.items():
         # With a dynamic batch, the flow does not delegate the permutation.
         dynamic = name != "windows"
-        TABLE.add(f"{name}_{size}", lambda pad=pad, after=after: Padded(pad, after),
-                  [[(3, 16, 8)], *([[(2, 16, 8)]] if dynamic else [])], "XNNStaticConstantPad",
-                  schemes=["static_channel"], dims={0: {0: 3}} if dynamic else {})  # fmt: skip
+        TABLE.add(
+            f"{name}_{size}",
+            lambda pad=pad, after=after: Padded(pad, after),
+            [[(3, 16, 8)], *([[(2, 16, 8)]] if dynamic else [])],
+            "XNNStaticConstantPad",
+            schemes=["static_channel"],
+            dims={0: {0: 3}} if dynamic else {},
+        )
 
 
 @pytest.mark.parametrize("row", TABLE.rows, ids=TABLE.ids())

@@ -41,19 +41,33 @@ class Fn(nn.Module):
 
 
 MODELS: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
-    "convs": (nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU6(), nn.Conv2d(4, 4, 3, groups=4),
-                            nn.MaxPool2d(2), nn.ConvTranspose2d(4, 3, 3, 2)), [IMAGE]),
-    "pools": (Fn(lambda x: F.adaptive_avg_pool2d(F.avg_pool2d(F.pad(x, (1, 0, 2, 1)), 2), 1)),
-              [IMAGE]),
+    "convs": (
+        nn.Sequential(
+            nn.Conv2d(3, 4, 3, padding=1),
+            nn.ReLU6(),
+            nn.Conv2d(4, 4, 3, groups=4),
+            nn.MaxPool2d(2),
+            nn.ConvTranspose2d(4, 3, 3, 2),
+        ),
+        [IMAGE],
+    ),
+    "pools": (
+        Fn(lambda x: F.adaptive_avg_pool2d(F.avg_pool2d(F.pad(x, (1, 0, 2, 1)), 2), 1)),
+        [IMAGE],
+    ),
     "resize": (nn.UpsamplingBilinear2d(scale_factor=2), [IMAGE]),
-    "layers": (nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4), nn.Softmax(-1)),
-               [(3, 8)]),
+    "layers": (
+        nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4), nn.Softmax(-1)),
+        [(3, 8)],
+    ),
     "chain": (Fn(lambda x, y: (x.exp() - y).tanh() / (y * y).sqrt().clamp(1, 2)), [(2, 3), (2, 3)]),
-    "moves": (Fn(lambda x, y: torch.cat([x, y], 1).permute(1, 0)[1:4].reshape(6)),
-              [(2, 3), (2, 4)]),
+    "moves": (
+        Fn(lambda x, y: torch.cat([x, y], 1).permute(1, 0)[1:4].reshape(6)),
+        [(2, 3), (2, 4)],
+    ),
     "products": (Fn(lambda x, y: torch.bmm(x, y).abs()), [(2, 3, 4), (2, 4, 5)]),
     "prelu": (nn.Sequential(nn.PReLU(3), nn.LeakyReLU(), nn.Hardswish()), [IMAGE]),
-}  # fmt: skip
+}
 
 
 def lowered(module: nn.Module, shapes: list[tuple[int, ...]]) -> tuple[bytes, list[Any]]:

@@ -54,8 +54,10 @@ def make() -> tuple[bytes, Any]:
     torch.manual_seed(0)
     net, x = Net().eval(), torch.randn(16, WIDTH)
     dims = ({0: Dim("rows", min=1, max=MOST)},)
-    programs = {"prefill": torch.export.export(net, (x,), dynamic_shapes=dims),
-                "decode": torch.export.export(net, (x[:1],))}  # fmt: skip
+    programs = {
+        "prefill": torch.export.export(net, (x,), dynamic_shapes=dims),
+        "decode": torch.export.export(net, (x[:1],)),
+    }
     return bytes(xnnpack_flow.lower(programs).buffer), net(x).numpy()
 
 

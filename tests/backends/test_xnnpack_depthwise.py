@@ -48,22 +48,43 @@ def run(graph: Graph, x: np.ndarray, threads: int = 1) -> np.ndarray:
     return found
 
 
-def graph_of(case: str, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, out: Shape,
-             bounds: tuple[float, float] | None = None) -> Graph:  # fmt: skip
+def graph_of(
+    case: str,
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray,
+    out: Shape,
+    bounds: tuple[float, float] | None = None,
+) -> Graph:
     window, stride, padding, dilation = CASES[case]
     graph, count = Graph(), x.shape[3]
     if x.dtype == np.int8:
         scales = [0.01 + 0.001 * i for i in range(count)]
-        ends = [graph.input(x.shape, "qint8", Tensor(0.5, 3)),
-                graph.constant(weight, "qcint8", Channel(scales, 3)),
-                graph.constant(bias, "qcint32", Channel([0.5 * s for s in scales])),
-                graph.output(out, "qint8", Tensor(0.75, -4))]  # fmt: skip
+        ends = [
+            graph.input(x.shape, "qint8", Tensor(0.5, 3)),
+            graph.constant(weight, "qcint8", Channel(scales, 3)),
+            graph.constant(bias, "qcint32", Channel([0.5 * s for s in scales])),
+            graph.output(out, "qint8", Tensor(0.75, -4)),
+        ]
     else:
-        ends = [graph.input(x.shape), graph.constant(weight), graph.constant(bias),
-                graph.output(out)]  # fmt: skip
+        ends = [
+            graph.input(x.shape),
+            graph.constant(weight),
+            graph.constant(bias),
+            graph.output(out),
+        ]
     options = {} if bounds is None else {"bounds": bounds}
-    graph.conv("DepthwiseConv2d", *ends, window=window, channels=(1, 1), groups=count,
-               stride=stride, padding=padding, dilation=dilation, **options)  # fmt: skip
+    graph.conv(
+        "DepthwiseConv2d",
+        *ends,
+        window=window,
+        channels=(1, 1),
+        groups=count,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        **options,
+    )
     return graph
 
 
@@ -80,8 +101,9 @@ def expected(case: str, x: np.ndarray, weight: np.ndarray, fill: float = 0) -> n
 def made(case: str, channels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     random = np.random.default_rng(channels)
     shape = (1, *CASES[case][0], channels)
-    return tuple(random.standard_normal(s, np.float32) for s in ((2, 13, 12, channels), shape,
-                                                                 (channels,)))  # fmt: skip
+    return tuple(
+        random.standard_normal(s, np.float32) for s in ((2, 13, 12, channels), shape, (channels,))
+    )
 
 
 @pytest.mark.parametrize("channels", CHANNELS)

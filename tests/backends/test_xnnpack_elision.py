@@ -59,15 +59,14 @@ def conv1d() -> nn.Module:
 MODELS: dict[str, Made] = {
     "convolutions of a row": (chain(False), (2, 3, 20)),
     "convolutions of a row, clamped": (chain(True), (2, 3, 20)),
-    "two readers": (
-        Net(two_readers, conv1d(), conv1d(), conv1d()), (1, 6, 9)),
+    "two readers": (Net(two_readers, conv1d(), conv1d(), conv1d()), (1, 6, 9)),
     "an output inside": (Net(an_output_inside, conv1d(), conv1d()), (1, 6, 9)),
     "a square transposed": (Net(swapped, conv1d(), conv1d()), (1, 6, 6)),
-    "an input reshaped": (
-        Net(lambda x, net: net(x.view(4, 6)), nn.Linear(6, 5)), (2, 2, 6)),
+    "an input reshaped": (Net(lambda x, net: net(x.view(4, 6)), nn.Linear(6, 5)), (2, 2, 6)),
     "an input reshaped, and read again": (
         Net(lambda x, net: net(x.view(4, 6)) + x.view(4, 6).relu(), nn.Linear(6, 6)),
-        (2, 2, 6)),
+        (2, 2, 6),
+    ),
     "an input reshaped, and read itself": (
         Net(lambda x, net: (net(x.view(4, 6)), x.permute(2, 0, 1).relu()), nn.Linear(6, 6)),
         (2, 2, 6),
@@ -80,13 +79,14 @@ MODELS: dict[str, Made] = {
         Net(lambda x, net: (net(x).view(2, 10), net(x).view(20)), nn.Linear(6, 5)),
         (4, 6),
     ),
-    "an output reshaped": (
-        Net(lambda x, net: net(x).view(2, 10), nn.Linear(6, 5)), (4, 6)),
+    "an output reshaped": (Net(lambda x, net: net(x).view(2, 10), nn.Linear(6, 5)), (4, 6)),
     "an output reshaped, and read again": (
-        Net(lambda x, net: (net(x).view(2, 10), net(x).relu()), nn.Linear(6, 5)), (4, 6)),
+        Net(lambda x, net: (net(x).view(2, 10), net(x).relu()), nn.Linear(6, 5)),
+        (4, 6),
+    ),
     "only a reshape": (Net(lambda x: x.relu().view(3, 8)), (4, 6)),
     "a row of one": (chain(True), (1, 3, 3)),
-}  # fmt: skip
+}
 
 ELIDED = {
     # name: transpositions and copies that are left

@@ -100,8 +100,14 @@ def run(code: str, file: Path, *args: str) -> None:
     """Run code elsewhere: in the sources, their package would be imported."""
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, file, *args], env=env,
-                          cwd=file.parent, capture_output=True, text=True, timeout=120)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, file, *args],
+        env=env,
+        cwd=file.parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -110,8 +116,10 @@ def make_methods() -> bytes:
         return torch.nn.Sequential(*(torch.nn.Linear(480, 480) for _ in range(layers))).eval()
 
     x = torch.zeros(1, 480)
-    methods = {name: torch.export.export(net(layers), (x,))
-               for name, layers in (("small", 1), ("large", 12))}  # fmt: skip
+    methods = {
+        name: torch.export.export(net(layers), (x,))
+        for name, layers in (("small", 1), ("large", 12))
+    }
     return bytes(xnnpack_flow.lower(methods).buffer)
 
 

@@ -33,8 +33,13 @@ TABLE.add("conv", lambda: nn.Conv2d(3, 4, 3), IMAGE, schemes=["static_channel"])
 TABLE.add("depthwise", lambda: nn.Conv2d(3, 6, 3, groups=3), IMAGE, "XNNDepthwiseConv2d")
 TABLE.add("deconv", lambda: nn.ConvTranspose2d(3, 4, 3, 2), IMAGE, "XNNConvTranspose2d")
 TABLE.add("pool", lambda: nn.MaxPool2d(3, 2, 1), IMAGE, "XNNMaxPooling2d")
-TABLE.add("linear", lambda: nn.Linear(32, 6), (3, 32), "XNNFullyConnected",
-          schemes=["float32", "8da4w_32", "8da8w"])  # fmt: skip
+TABLE.add(
+    "linear",
+    lambda: nn.Linear(32, 6),
+    (3, 32),
+    "XNNFullyConnected",
+    schemes=["float32", "8da4w_32", "8da8w"],
+)
 TABLE.add("reshape", lambda: lambda x: F.softmax(x.reshape(4, 6), -1), (2, 3, 4))
 TABLE.add("slice", lambda: lambda x: x[:, 1:3], (3, 4), "XNNStaticSlice")
 TABLE.add("cat", lambda: lambda *parts: torch.cat(parts, 1), [(2, 3), (2, 4)])
@@ -51,8 +56,9 @@ def node(kind: str, **changes: Any) -> Callable[[xnnpack_payload.Payload], None]
     return lambda payload: first(payload.graph, kind).update(changes)
 
 
-def tensor(where: Callable[[dict[str, Any]], bool],
-           **changes: Any) -> Callable[[xnnpack_payload.Payload], None]:  # fmt: skip
+def tensor(
+    where: Callable[[dict[str, Any]], bool], **changes: Any
+) -> Callable[[xnnpack_payload.Payload], None]:
     def change(payload: xnnpack_payload.Payload) -> None:
         next(t for t in payload.tensors if where(t)).update(changes)
 
@@ -70,8 +76,9 @@ def quantisation(kind: str, **changes: Any) -> Callable[[xnnpack_payload.Payload
     return change
 
 
-def no_position(payload: xnnpack_payload.Payload, where: Callable[[dict[str, Any]], bool],
-                **changes: Any) -> None:  # fmt: skip
+def no_position(
+    payload: xnnpack_payload.Payload, where: Callable[[dict[str, Any]], bool], **changes: Any
+) -> None:
     """Make a value one of the graph, and change the graph."""
     tensor(where, flags=0, external_id=-1 & 0xFFFFFFFF)(payload)
     payload.graph.update(changes)
@@ -161,7 +168,7 @@ CASES = [
     ("chain-float32", lambda p: p.graph.update(num_externs=5000), "5000 arguments"),
     ("chain-float32", lambda p: p.tensors[0].update(id_out=p.tensors[1]["id_out"]), "both have id"),
     ("chain-float32", tensor(is_inner, id_out=(1 << 32) - 2), "has id 4294967294"),
-]  # fmt: skip
+]
 
 
 def named(name: str) -> flow.Lowered:
@@ -181,8 +188,9 @@ def test_unchanged(row: flow.Row) -> None:
         assert np.asarray(found).shape == expected.shape
 
 
-@pytest.mark.parametrize(("name", "change", "message"), CASES,
-                         ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "change", "message"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
+)
 def test_refused(name: str, change: Any, message: str) -> None:
     lowered = named(name)
 

@@ -58,20 +58,29 @@ def rounded(sums: np.ndarray, factor: np.ndarray | float, bounds: tuple[int, int
     return np.clip(found, *bounds).astype(np.int8)
 
 
-def weighted(graph: Graph, x: np.ndarray, weight: np.ndarray, bias: np.ndarray,
-             shape: Shape) -> tuple[list[int], np.ndarray]:  # fmt: skip
+def weighted(
+    graph: Graph, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, shape: Shape
+) -> tuple[list[int], np.ndarray]:
     """Return the ends of a layer, with an input scale of 0.5, and the factors of its sums."""
     count = len(bias)
     factors = scales(count, weight.size // count)
-    ends = [graph.input(x.shape, "qint8", Tensor(0.5, ZERO_IN)),
-            graph.constant(weight, "qcint8", Channel([float(s) for s in factors])),
-            graph.constant(bias, "qcint32", Channel([0.5 * float(s) for s in factors])),
-            graph.output(shape, "qint8", Tensor(0.5, ZERO_OUT))]  # fmt: skip
+    ends = [
+        graph.input(x.shape, "qint8", Tensor(0.5, ZERO_IN)),
+        graph.constant(weight, "qcint8", Channel([float(s) for s in factors])),
+        graph.constant(bias, "qcint32", Channel([0.5 * float(s) for s in factors])),
+        graph.output(shape, "qint8", Tensor(0.5, ZERO_OUT)),
+    ]
     return ends, factors
 
 
-def convolution(x: np.ndarray, count: int, window: int, stride: int, groups: int,
-                bounds: tuple[float, float] | None = None) -> None:  # fmt: skip
+def convolution(
+    x: np.ndarray,
+    count: int,
+    window: int,
+    stride: int,
+    groups: int,
+    bounds: tuple[float, float] | None = None,
+) -> None:
     """Check a convolution of groups of `count` outputs each, whose padding keeps the size."""
     inputs, pad = x.shape[3] // groups, window // 2
     weight = numbers(count * groups, window, window, inputs)
@@ -82,8 +91,16 @@ def convolution(x: np.ndarray, count: int, window: int, stride: int, groups: int
     sums = np.einsum("nhwgck,gokc->nhwgo", split, filters).reshape(*seen.shape[:3], -1) + bias
     graph = Graph()
     ends, factors = weighted(graph, x, weight, bias, sums.shape)
-    graph.conv("Conv2d", *ends, window=(window,) * 2, channels=(inputs, count), groups=groups,
-               stride=(stride,) * 2, padding=(pad,) * 4, bounds=bounds)  # fmt: skip
+    graph.conv(
+        "Conv2d",
+        *ends,
+        window=(window,) * 2,
+        channels=(inputs, count),
+        groups=groups,
+        stride=(stride,) * 2,
+        padding=(pad,) * 4,
+        bounds=bounds,
+    )
     low, high = bounds or (-float("inf"), float("inf"))
     low, high = (float(np.clip(end / 0.5 + ZERO_OUT, -128, 127)) for end in (low, high))
     check(graph, x, expected=rounded(sums, factors, (round(low), round(high))))
@@ -119,9 +136,18 @@ def test_groups_of_sixteen_channels(groups: int, window: int) -> None:
         convolution(numbers(*shape, 16 * groups), 16, window, stride, groups, bounds)
 
 
-@pytest.mark.parametrize(("images", "side", "inputs", "count", "groups", "window"), [
-    (1, 7, 160, 400, 1, 1), (1, 7, 64, 130, 1, 3), (1, 14, 400, 16, 25, 3), (3, 9, 60, 96, 3, 3),
-    (3, 9, 96, 16, 6, 3), (1, 1, 2100, 590, 1, 1), (1, 40, 8, 130, 1, 3)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("images", "side", "inputs", "count", "groups", "window"),
+    [
+        (1, 7, 160, 400, 1, 1),
+        (1, 7, 64, 130, 1, 3),
+        (1, 14, 400, 16, 25, 3),
+        (3, 9, 60, 96, 3, 3),
+        (3, 9, 96, 16, 6, 3),
+        (1, 1, 2100, 590, 1, 1),
+        (1, 40, 8, 130, 1, 3),
+    ],
+)
 def test_tasks(images: int, side: int, inputs: int, count: int, groups: int, window: int) -> None:
     """Products that two threads share: by rows, columns, images and groups (tiles.h)."""
     convolution(numbers(images, side, side, inputs), count, window, 1, groups)
@@ -151,15 +177,21 @@ def test_transposed_convolutions(count: int) -> None:
     for stride in (1, 2):
         x, weight = numbers(1, 4, 9, 7), numbers(count, 2, 2, 7)
         bias = np.arange(-300, 300)[:count].astype(np.int32)
-        sums = torch.conv_transpose2d(
-            torch.from_numpy(x.astype(np.float64) - ZERO_IN).permute(0, 3, 1, 2),
-            torch.from_numpy(weight.astype(np.float64)).permute(3, 0, 1, 2),
-            torch.from_numpy(bias.astype(np.float64)), stride=stride,
-        ).permute(0, 2, 3, 1).numpy()  # fmt: skip
+        sums = (
+            torch.conv_transpose2d(
+                torch.from_numpy(x.astype(np.float64) - ZERO_IN).permute(0, 3, 1, 2),
+                torch.from_numpy(weight.astype(np.float64)).permute(3, 0, 1, 2),
+                torch.from_numpy(bias.astype(np.float64)),
+                stride=stride,
+            )
+            .permute(0, 2, 3, 1)
+            .numpy()
+        )
         graph = Graph()
         ends, factors = weighted(graph, x, weight, bias, sums.shape)
-        graph.conv("ConvTranspose2d", *ends, window=(2, 2), channels=(7, count),
-                   stride=(stride, stride))  # fmt: skip
+        graph.conv(
+            "ConvTranspose2d", *ends, window=(2, 2), channels=(7, count), stride=(stride, stride)
+        )
         check(graph, x, expected=rounded(sums, factors, (-128, 127)))
 
 
@@ -169,9 +201,11 @@ def test_multiply(size: int) -> None:
         a, b = numbers(3, size), numbers(*right)[:, ::-1].copy()
         sums = (a.astype(np.int64) - ZERO_IN) * (b.astype(np.int64) - 5)
         graph = Graph()
-        ends = [graph.input(a.shape, "qint8", Tensor(0.5, ZERO_IN)),
-                graph.input(b.shape, "qint8", Tensor(0.25, 5)),
-                graph.output(a.shape, "qint8", Tensor(8.0, ZERO_OUT))]  # fmt: skip
+        ends = [
+            graph.input(a.shape, "qint8", Tensor(0.5, ZERO_IN)),
+            graph.input(b.shape, "qint8", Tensor(0.25, 5)),
+            graph.output(a.shape, "qint8", Tensor(8.0, ZERO_OUT)),
+        ]
         graph.binary("Multiply", *ends)
         check(graph, a, b, expected=rounded(sums, 2.0**-6, (-128, 127)))
 
@@ -181,9 +215,13 @@ def test_multiply(size: int) -> None:
 def test_transpose(width: int, rows: int) -> None:
     x, scheme = numbers(2, rows, width), Tensor(0.5, ZERO_IN)
     graph = Graph()
-    graph.node("StaticTranspose", input_id=graph.input(x.shape, "qint8", scheme), num_dims=3,
-               output_id=graph.output((2, width, rows), "qint8", scheme),
-               perm=[0, 2, 1])  # fmt: skip
+    graph.node(
+        "StaticTranspose",
+        input_id=graph.input(x.shape, "qint8", scheme),
+        num_dims=3,
+        output_id=graph.output((2, width, rows), "qint8", scheme),
+        perm=[0, 2, 1],
+    )
     check(graph, x, expected=x.transpose(0, 2, 1))
 
 
@@ -194,10 +232,20 @@ def test_batch_norm(channels: int) -> None:
     x = random.standard_normal((1, 5, 3, channels), np.float32)
     weight, bias = random.standard_normal((2, channels), np.float32)
     graph = Graph()
-    ends = [graph.input(x.shape), graph.constant(weight.reshape(1, 1, 1, -1)),
-            graph.constant(bias), graph.output(x.shape)]  # fmt: skip
-    graph.conv("DepthwiseConv2d", *ends, window=(1, 1), channels=(1, 1), groups=channels,
-               bounds=(-1.5, 2.0))  # fmt: skip
+    ends = [
+        graph.input(x.shape),
+        graph.constant(weight.reshape(1, 1, 1, -1)),
+        graph.constant(bias),
+        graph.output(x.shape),
+    ]
+    graph.conv(
+        "DepthwiseConv2d",
+        *ends,
+        window=(1, 1),
+        channels=(1, 1),
+        groups=channels,
+        bounds=(-1.5, 2.0),
+    )
     expected = np.clip(x * weight + bias, np.float32(-1.5), np.float32(2))
     program = et.Runtime.get().load_program(graph.program())
     for threads in (1, 2):

@@ -31,8 +31,9 @@ def same(size: int, stride: int) -> int:
     return -(-size // stride)
 
 
-def pool(kind: str, window: Shape, stride: Shape, dtype: str = "fp32", flags: int = SAME,
-         **options: Any) -> Case:  # fmt: skip
+def pool(
+    kind: str, window: Shape, stride: Shape, dtype: str = "fp32", flags: int = SAME, **options: Any
+) -> Case:
     scheme = Tensor(0.5, 3) if dtype == "qint8" else None
     sizes = [same(size, step) for size, step in zip(SIZE[1:3], stride, strict=True)]
     if not flags:
@@ -44,16 +45,24 @@ def pool(kind: str, window: Shape, stride: Shape, dtype: str = "fp32", flags: in
     return graph, [(10 * numbers(*SIZE)).astype(NUMPY[dtype])]
 
 
-def conv(kind: str, window: Shape, stride: Shape, dtypes: Shape | tuple[str, ...] = ("fp32",) * 3,
-         flags: int = 0) -> Case:  # fmt: skip
+def conv(
+    kind: str,
+    window: Shape,
+    stride: Shape,
+    dtypes: Shape | tuple[str, ...] = ("fp32",) * 3,
+    flags: int = 0,
+) -> Case:
     """A convolution; dtypes of the input, the filter and the bias."""
     x_dtype, filter_dtype, bias_dtype = map(str, dtypes)
     count = 8 if kind == "DepthwiseConv2d" else 6
     sizes = [
-        (size - 1) * step + k if kind == "ConvTranspose2d"
-        else same(size, step) if flags else (size - k) // step + 1
+        (size - 1) * step + k
+        if kind == "ConvTranspose2d"
+        else same(size, step)
+        if flags
+        else (size - k) // step + 1
         for size, k, step in zip(SIZE[1:3], window, stride, strict=True)
-    ]  # fmt: skip
+    ]
     graph = Graph()
     x = graph.input(SIZE, x_dtype)
     shape = (1, *window, 8) if kind == "DepthwiseConv2d" else (6, *window, 8)
@@ -61,8 +70,18 @@ def conv(kind: str, window: Shape, stride: Shape, dtypes: Shape | tuple[str, ...
     bias = graph.constant(numbers(count, seed=2), bias_dtype) if bias_dtype != "none" else ABSENT
     y = graph.output((SIZE[0], *sizes, count), x_dtype)
     channels, groups = ((1, 1), 8) if kind == "DepthwiseConv2d" else ((8, 6), 1)
-    graph.conv(kind, x, weight, bias, y, window=window, channels=channels, groups=groups,
-               stride=stride, flags=flags)  # fmt: skip
+    graph.conv(
+        kind,
+        x,
+        weight,
+        bias,
+        y,
+        window=window,
+        channels=channels,
+        groups=groups,
+        stride=stride,
+        flags=flags,
+    )
     return graph, [numbers(*SIZE).astype(NUMPY[x_dtype])]
 
 
@@ -79,8 +98,14 @@ def argmax_of_one(read: bool) -> Case:
     graph = Graph()
     x, y = graph.input(SIZE), graph.output(SIZE)
     indices = graph.output(SIZE, "int32") if read else graph.value(SIZE, "int32")
-    graph.node("ArgMaxPooling2d", input_id=x, output_value_id=y, output_index_id=indices,
-               pooling_height=1, pooling_width=1)  # fmt: skip
+    graph.node(
+        "ArgMaxPooling2d",
+        input_id=x,
+        output_value_id=y,
+        output_index_id=indices,
+        pooling_height=1,
+        pooling_width=1,
+    )
     values = 10 * numbers(*SIZE)
     values.reshape(-1)[:4] = np.nan, np.inf, -np.inf, -0.0
     return graph, [values]
@@ -89,8 +114,14 @@ def argmax_of_one(read: bool) -> Case:
 def padded_number() -> Case:
     graph = Graph()
     x, y = graph.input(()), graph.output(())
-    graph.node("StaticConstantPad", pre_paddings=[], post_paddings=[], padding_value=1.0,
-               input_id=x, output_id=y)  # fmt: skip
+    graph.node(
+        "StaticConstantPad",
+        pre_paddings=[],
+        post_paddings=[],
+        padding_value=1.0,
+        input_id=x,
+        output_id=y,
+    )
     return graph, [np.array(3, np.float32)]
 
 
@@ -98,28 +129,39 @@ def nothing(offset: int) -> Case:
     """A slice without elements."""
     graph = Graph()
     x, y = graph.input((3, 4)), graph.output((3, 0))
-    graph.node("StaticSlice", num_dims=2, offsets=[0, offset], sizes=[3, 0], input_id=x,
-               output_id=y)  # fmt: skip
+    graph.node(
+        "StaticSlice", num_dims=2, offsets=[0, offset], sizes=[3, 0], input_id=x, output_id=y
+    )
     return graph, [numbers(3, 4)]
 
 
 POOLED: list[tuple[Shape, Shape]] = [((2, 2), (3, 3)), ((1, 1), (2, 2)), ((2, 3), (3, 1))]
 HALVES = [("fp16", "fp16", "fp32"), ("fp32", "fp16", "fp32"), ("fp32", "fp16", "fp16")]
 COMPUTED: dict[str, Callable[[], Case]] = {
-    **{f"{kind} {w} at {s}": lambda kind=kind, w=w, s=s: pool(kind, w, s)
-       for kind in ("MaxPooling2d", "AvgPooling2d") for w, s in POOLED},
+    **{
+        f"{kind} {w} at {s}": lambda kind=kind, w=w, s=s: pool(kind, w, s)
+        for kind in ("MaxPooling2d", "AvgPooling2d")
+        for w, s in POOLED
+    },
     "MaxPooling2d of int8": lambda: pool("MaxPooling2d", (2, 2), (3, 3), "qint8"),
-    **{f"{kind} {w} at {s}": lambda kind=kind, w=w, s=s: conv(kind, w, s, flags=SAME)
-       for kind in WEIGHTED[:2] for w, s in POOLED},
-    **{f"{kind} {dtypes}": lambda kind=kind, dtypes=dtypes: conv(kind, (3, 2), (1, 2), dtypes)
-       for kind in WEIGHTED for dtypes in HALVES if (kind, dtypes[0]) != (WEIGHTED[2], "fp16")},
+    **{
+        f"{kind} {w} at {s}": lambda kind=kind, w=w, s=s: conv(kind, w, s, flags=SAME)
+        for kind in WEIGHTED[:2]
+        for w, s in POOLED
+    },
+    **{
+        f"{kind} {dtypes}": lambda kind=kind, dtypes=dtypes: conv(kind, (3, 2), (1, 2), dtypes)
+        for kind in WEIGHTED
+        for dtypes in HALVES
+        if (kind, dtypes[0]) != (WEIGHTED[2], "fp16")
+    },
     "Conv2d without a bias": lambda: conv("Conv2d", (3, 2), (1, 2), ("fp16", "fp16", "none")),
     **{f"FullyConnected {dtypes}": lambda dtypes=dtypes: linear(*dtypes) for dtypes in HALVES},
     "ArgMaxPooling2d of one element": lambda: argmax_of_one(True),
     "padding of a number": padded_number,
     "slice without elements": lambda: nothing(1),
     "slice without elements at the end": lambda: nothing(4),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", COMPUTED)
@@ -131,8 +173,9 @@ def test_computed(name: str, ours: Opener, official: Opener) -> None:
     is_half = inputs[0].dtype == np.float16
     for a, e in zip(found, expected, strict=True):
         assert a.shape == e.shape and a.dtype == e.dtype
-        np.testing.assert_allclose(a, e, rtol=4e-3 if is_half else 1e-6,
-                                   atol=4e-2 if is_half else 1e-6)  # fmt: skip
+        np.testing.assert_allclose(
+            a, e, rtol=4e-3 if is_half else 1e-6, atol=4e-2 if is_half else 1e-6
+        )
 
 
 def test_maxima_of_one_element_without_indices(ours: Opener) -> None:
@@ -146,8 +189,10 @@ def test_the_same_size_of_other_inputs() -> None:
     """The padding depends on the sizes of a call."""
     graph, _ = pool("MaxPooling2d", (2, 2), (3, 3))
     averages, _ = pool("AvgPooling2d", (2, 2), (3, 3))
-    methods = [et.Runtime.get().load_program(one.program()).load_method("forward")
-               for one in (graph, averages)]  # fmt: skip
+    methods = [
+        et.Runtime.get().load_program(one.program()).load_method("forward")
+        for one in (graph, averages)
+    ]
     for size in (SIZE, (1, 4, 7, 8), (2, 1, 3, 8), (2, 5, 6, 8), SIZE):
         x = 10 * numbers(*size)
         reach = [(same(n, 3) - 1) * 3 + 2 for n in size[1:3]]

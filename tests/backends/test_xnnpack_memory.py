@@ -77,9 +77,10 @@ def failures(folder: Path, graph: Graph, large: Graph, first: np.ndarray, room: 
     (expected,) = alone.execute([x])
     bounds = {
         index: large.tensor(other)["dims"]
-        for index, other in zip([*graph.inputs, *graph.outputs], [*large.inputs, *large.outputs],
-                                strict=True)
-    }  # fmt: skip
+        for index, other in zip(
+            [*graph.inputs, *graph.outputs], [*large.inputs, *large.outputs], strict=True
+        )
+    }
     (folder / "model.pte").write_bytes(graph.program(bounds))
     for name, array in (("first", first), ("large", x), ("expected", expected)):
         np.save(folder / name, array)
@@ -87,8 +88,12 @@ def failures(folder: Path, graph: Graph, large: Graph, first: np.ndarray, room: 
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
     done = subprocess.run(
         [sys.executable, "-c", CODE, folder / "model.pte", str(room), *files],
-        env=env, cwd=folder, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        env=env,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return int(done.stdout)
 
@@ -106,8 +111,13 @@ def test_the_call_after_a_failed_allocation(tmp_path: Path, warm: bool) -> None:
 def test_any_room(tmp_path: Path, room: int) -> None:
     """Every allocation fails once: element addresses, padding, plans."""
     make = conv("ConvTranspose2d", "fp32", (3, 4), (2, 3), (1, 0, 0, 1))
-    failures(tmp_path, make((2, 5, 6, 8)), make((3, 200, 200, 8)),
-             np.ones((2, 5, 6, 8), np.float32), room * MB)  # fmt: skip
+    failures(
+        tmp_path,
+        make((2, 5, 6, 8)),
+        make((3, 200, 200, 8)),
+        np.ones((2, 5, 6, 8), np.float32),
+        room * MB,
+    )
 
 
 DECLARED = """
@@ -127,8 +137,13 @@ def test_declared_shapes_take_no_memory(tmp_path: Path) -> None:
     graph = chain((1, 1 << 15, 1 << 15, 1))
     bounds = {graph.inputs[0]: (1, 1, 5, 1), graph.outputs[0]: (1, 1)}
     (tmp_path / "model.pte").write_bytes(graph.program(bounds))
-    done = subprocess.run([sys.executable, "-c", DECLARED, tmp_path / "model.pte"], cwd=tmp_path,
-                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", DECLARED, tmp_path / "model.pte"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     value, kilobytes = done.stdout.split()
     np.testing.assert_allclose(float(value), -np.exp(1), rtol=1e-6)
@@ -199,8 +214,13 @@ def test_large_weights_move_to_huge_pages(tmp_path: Path) -> None:
     bias = graph.constant(np.zeros(3072, np.float32))
     graph.linear(graph.input((1, 2048)), graph.constant(weight), bias, graph.output((1, 3072)))
     (tmp_path / "model.pte").write_bytes(graph.program())
-    done = subprocess.run([sys.executable, "-c", HUGE, tmp_path / "model.pte"], cwd=tmp_path,
-                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", HUGE, tmp_path / "model.pte"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     if done.returncode == 77:
         pytest.skip("this kernel has no MADV_COLLAPSE")
     assert done.returncode == 0, done.stderr

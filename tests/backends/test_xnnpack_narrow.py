@@ -41,14 +41,27 @@ def test_convolutions(count: int, window: int, groups: int) -> None:
     x, bias = numbers(1, 9, 11, 5 * groups), numbers(count * groups)
     weight, pad = numbers(count * groups, window, window, 5), window // 2
     graph = Graph()
-    ends = [graph.input(x.shape), graph.constant(weight), graph.constant(bias),
-            graph.output((1, 9, 11, count * groups))]  # fmt: skip
-    graph.conv("Conv2d", *ends, window=(window, window), channels=(5, count), groups=groups,
-               padding=(pad,) * 4)  # fmt: skip
+    ends = [
+        graph.input(x.shape),
+        graph.constant(weight),
+        graph.constant(bias),
+        graph.output((1, 9, 11, count * groups)),
+    ]
+    graph.conv(
+        "Conv2d",
+        *ends,
+        window=(window, window),
+        channels=(5, count),
+        groups=groups,
+        padding=(pad,) * 4,
+    )
     expected = torch.conv2d(
-        torch.from_numpy(x).permute(0, 3, 1, 2), torch.from_numpy(weight).permute(0, 3, 1, 2),
-        torch.from_numpy(bias), padding=pad, groups=groups,
-    )  # fmt: skip
+        torch.from_numpy(x).permute(0, 3, 1, 2),
+        torch.from_numpy(weight).permute(0, 3, 1, 2),
+        torch.from_numpy(bias),
+        padding=pad,
+        groups=groups,
+    )
     check(graph, x, expected.permute(0, 2, 3, 1))
 
 
@@ -57,14 +70,21 @@ def test_convolutions(count: int, window: int, groups: int) -> None:
 def test_transposed_convolutions(count: int, stride: int) -> None:
     x, weight, bias = numbers(1, 5, 9, 7), numbers(count, 2, 2, 7), numbers(count)
     expected = torch.conv_transpose2d(
-        torch.from_numpy(x).permute(0, 3, 1, 2), torch.from_numpy(weight).permute(3, 0, 1, 2),
-        torch.from_numpy(bias), stride=stride,
-    ).permute(0, 2, 3, 1)  # fmt: skip
+        torch.from_numpy(x).permute(0, 3, 1, 2),
+        torch.from_numpy(weight).permute(3, 0, 1, 2),
+        torch.from_numpy(bias),
+        stride=stride,
+    ).permute(0, 2, 3, 1)
     graph = Graph()
-    ends = [graph.input(x.shape), graph.constant(weight), graph.constant(bias),
-            graph.output(tuple(expected.shape))]  # fmt: skip
-    graph.conv("ConvTranspose2d", *ends, window=(2, 2), channels=(7, count),
-               stride=(stride, stride))  # fmt: skip
+    ends = [
+        graph.input(x.shape),
+        graph.constant(weight),
+        graph.constant(bias),
+        graph.output(tuple(expected.shape)),
+    ]
+    graph.conv(
+        "ConvTranspose2d", *ends, window=(2, 2), channels=(7, count), stride=(stride, stride)
+    )
     check(graph, x, expected)
 
 
@@ -73,6 +93,11 @@ def test_transposed_convolutions(count: int, stride: int) -> None:
 def test_products(count: int, rows: int) -> None:
     x, weight, bias = numbers(rows, 19), numbers(count, 19), numbers(count)
     graph = Graph()
-    graph.node("FullyConnected", input1_id=graph.input(x.shape), filter_id=graph.constant(weight),
-               bias_id=graph.constant(bias), output_id=graph.output((rows, count)))  # fmt: skip
+    graph.node(
+        "FullyConnected",
+        input1_id=graph.input(x.shape),
+        filter_id=graph.constant(weight),
+        bias_id=graph.constant(bias),
+        output_id=graph.output((rows, count)),
+    )
     check(graph, x, torch.from_numpy(x @ weight.T + bias))

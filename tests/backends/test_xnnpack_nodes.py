@@ -72,10 +72,19 @@ CONSTANTS = {
 
 
 @pytest.mark.parametrize("place", CONSTANTS)
-@pytest.mark.parametrize("name", ["conv-float32", "linear-float16", "conv-static_channel",
-                                  "linear-dynamic_4bit", "linear-8da4w_32"])  # fmt: skip
-def test_constants_inside_the_payload(name: str, place: str, ours: Opener,
-                                      official: Opener) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "conv-float32",
+        "linear-float16",
+        "conv-static_channel",
+        "linear-dynamic_4bit",
+        "linear-8da4w_32",
+    ],
+)
+def test_constants_inside_the_payload(
+    name: str, place: str, ours: Opener, official: Opener
+) -> None:
     """Constants inside the payload, as from older exporters: the program has no named data."""
     (row,) = [row for row in ROWS if row.id == name][:1]
     lowered = xnnpack_flow.load(row)

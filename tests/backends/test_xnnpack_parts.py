@@ -21,8 +21,11 @@ from xnnpack_judge import assert_close
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
-ROWS = [row for row in (*xnnpack_zoo.TABLE.rows, *xnnpack_quantized_zoo.TABLE.rows)
-        if row.name.startswith("linear_parts")]  # fmt: skip
+ROWS = [
+    row
+    for row in (*xnnpack_zoo.TABLE.rows, *xnnpack_quantized_zoo.TABLE.rows)
+    if row.name.startswith("linear_parts")
+]
 
 
 @pytest.mark.parametrize("cached", [True, False])
@@ -32,9 +35,10 @@ def test_the_same_bits_for_any_number_of_threads(row: Row, cached: bool) -> None
     found = []
     for threads in (1, 2, 3, 6):
         method = et.load(lowered.pte).load_method(
-            "forward", num_threads=threads,
+            "forward",
+            num_threads=threads,
             backend_options={"XnnpackBackend": {"weight_cache_enabled": cached}},
-        )  # fmt: skip
+        )
         found.append([method.execute(call.inputs) for call in lowered.calls])
     for call, outputs in zip(lowered.calls, found[0], strict=True):
         assert_close(outputs, call.outputs, call.rooms)

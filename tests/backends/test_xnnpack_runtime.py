@@ -376,8 +376,9 @@ def test_weights_of_a_mapped_file_leave_memory_when_they_are_packed(tmp_path: Pa
     before = resident_bytes("RssFile")
     program = Runtime.get().load_program(tmp_path / "model.pte")
     for _ in range(2):  # released pages are read again
-        method = program.load_method("forward", backend_options={
-            BACKEND: {"weight_cache_enabled": True}})  # fmt: skip
+        method = program.load_method(
+            "forward", backend_options={BACKEND: {"weight_cache_enabled": True}}
+        )
         assert figures(method)["packed_bytes"] >= 16 << 20
         for _ in range(3):  # the third one packs (test_xnnpack_deferred.py)
             with torch.no_grad():
@@ -413,8 +414,9 @@ def test_named_data_is_too_short() -> None:
     """A constant with fewer bytes than its shape requires."""
 
     def change(payload: Payload, named: dict[str, bytes]) -> Payload:
-        [weights] = [t for t in payload.tensors if len(t["dims"]) == 2 and
-                     t.get("constant_buffer_idx")]  # fmt: skip
+        [weights] = [
+            t for t in payload.tensors if len(t["dims"]) == 2 and t.get("constant_buffer_idx")
+        ]
         weights["dims"] = [weights["dims"][0] * 1000, weights["dims"][1]]
         return payload
 
@@ -442,8 +444,11 @@ def test_truncated_payloads() -> None:
 
 def node_changed(**fields: Any) -> Callable[[Payload, dict[str, bytes]], Payload]:
     def change(payload: Payload, named: dict[str, bytes]) -> Payload:
-        nodes = [n for n, kind in zip(payload.nodes, payload.kinds, strict=True)
-                 if kind != "XNNStaticTranspose" or len(payload.nodes) == 1]  # fmt: skip
+        nodes = [
+            n
+            for n, kind in zip(payload.nodes, payload.kinds, strict=True)
+            if kind != "XNNStaticTranspose" or len(payload.nodes) == 1
+        ]
         nodes[0].update(fields)
         return payload
 

@@ -114,8 +114,9 @@ MANY = [
 
 
 @pytest.mark.parametrize(("kind", "make", "expected", "others"), MANY, ids=[m[0] for m in MANY])
-def test_parameters_for_something_else(kind: str, make: Any, expected: int,
-                                       others: list[int]) -> None:  # fmt: skip
+def test_parameters_for_something_else(
+    kind: str, make: Any, expected: int, others: list[int]
+) -> None:
     """A node reads parameters for each row or image: there are fewer for larger groups."""
     graph = make(expected)
     method(graph.program()).execute(arguments(graph))
@@ -145,8 +146,9 @@ def test_rows_that_are_apart_are_copied(width: int) -> None:
     x, y = graph.input((rows, width)), graph.input((rows, 2))
     graph.concatenate([y, x, y], graph.output((rows, width + 4)), 1)
     program = et.Runtime.get().load_program(graph.program())
-    one, other = (np.random.default_rng(i).random((rows, n), np.float32)
-                  for i, n in ((0, width), (1, 2)))  # fmt: skip
+    one, other = (
+        np.random.default_rng(i).random((rows, n), np.float32) for i, n in ((0, width), (1, 2))
+    )
     for threads in (1, 2, 5):
         found = program.load_method("forward", num_threads=threads).execute([one, other])
         np.testing.assert_array_equal(found[0], np.concatenate([other, one, other], 1))

@@ -63,8 +63,20 @@ def several(graph: Graph, x: int, shape: Shape) -> int:
     return step(graph, pair(graph, y, y, shape, "Add"), shape, "ELU", alpha=0.7)
 
 
-ALONE = ("Hardswish", "Sigmoid", "Gelu", "Tanh", "Exp", "Abs", "Square", "Negate", "Log", "Floor",
-         "SquareRoot", "ReciprocalSquareRoot")  # fmt: skip
+ALONE = (
+    "Hardswish",
+    "Sigmoid",
+    "Gelu",
+    "Tanh",
+    "Exp",
+    "Abs",
+    "Square",
+    "Negate",
+    "Log",
+    "Floor",
+    "SquareRoot",
+    "ReciprocalSquareRoot",
+)
 CHAINS: dict[str, Chain] = {
     **{kind: lambda g, x, shape, kind=kind: step(g, x, shape, kind) for kind in ALONE},
     "Clamp": lambda g, x, shape: step(g, x, shape, "Clamp", bounds=(-0.5, 1.5)),
@@ -85,8 +97,14 @@ def tables(method: Method) -> int:
     return int(sum(row["figures"]["tables"] for row in method.backend_report()))
 
 
-def joined(name: str, shape: Shape, before: Tensor, after: Tensor, dtype: str = "qint8",
-           result: str = "qint8") -> Graph:  # fmt: skip
+def joined(
+    name: str,
+    shape: Shape,
+    before: Tensor,
+    after: Tensor,
+    dtype: str = "qint8",
+    result: str = "qint8",
+) -> Graph:
     graph = Graph()
     x, out = graph.input(shape, dtype, before), graph.output(shape, result, after)
     y = CHAINS[name](graph, step(graph, x, shape, "Convert"), shape)
@@ -94,12 +112,19 @@ def joined(name: str, shape: Shape, before: Tensor, after: Tensor, dtype: str = 
     return graph
 
 
-def apart(name: str, x: np.ndarray, before: Tensor, after: Tensor, dtype: str = "qint8",
-          result: str = "qint8") -> np.ndarray:  # fmt: skip
+def apart(
+    name: str,
+    x: np.ndarray,
+    before: Tensor,
+    after: Tensor,
+    dtype: str = "qint8",
+    result: str = "qint8",
+) -> np.ndarray:
     """Return the results of the chain's nodes and of the last conversion, in two programs."""
     graph = Graph()
-    y = CHAINS[name](graph, step(graph, graph.input(x.shape, dtype, before), x.shape, "Convert"),
-                     x.shape)  # fmt: skip
+    y = CHAINS[name](
+        graph, step(graph, graph.input(x.shape, dtype, before), x.shape, "Convert"), x.shape
+    )
     graph.tensor(y)["flags"] = 2
     graph.outputs.append(y)
     last = Graph()
@@ -121,8 +146,9 @@ def test_every_input(name: str) -> None:
             np.testing.assert_array_equal(method.execute([BYTES["qint8"]])[0], expected)
 
 
-@pytest.mark.parametrize("dtype, result", [("quint8", "quint8"), ("qint8", "quint8"),
-                                           ("quint8", "qint8")])  # fmt: skip
+@pytest.mark.parametrize(
+    "dtype, result", [("quint8", "quint8"), ("qint8", "quint8"), ("quint8", "qint8")]
+)
 def test_unsigned(dtype: str, result: str) -> None:
     zeros = {"qint8": -9, "quint8": 119}
     before, after = Tensor(0.03, zeros[dtype]), Tensor(0.0125, zeros[result])
@@ -222,8 +248,9 @@ def test_no_table(change: Callable[[Graph, int, int], int]) -> None:
     assert tables(method) == 0
     random = np.random.default_rng(0)
     given = {"int8": random.permutation(BYTES["qint8"]), "float32": random.random(256, np.float32)}
-    inputs = [given["float32" if graph.tensor(i)["datatype"] == 1 else "int8"]
-              for i in graph.inputs]  # fmt: skip
+    inputs = [
+        given["float32" if graph.tensor(i)["datatype"] == 1 else "int8"] for i in graph.inputs
+    ]
     with method.tracing(values=True) as trace:
         found = method.execute(inputs)
     (again,) = method.execute(inputs)[-1:]
@@ -261,8 +288,9 @@ def test_beside_moves(shape: Shape) -> None:
     graph = Graph()
 
     def reshape(x: int, y: int, dims: Shape) -> int:
-        graph.node("StaticReshape", input_id=x, output_id=y, num_dims=len(dims),
-                   new_shape=list(dims))  # fmt: skip
+        graph.node(
+            "StaticReshape", input_id=x, output_id=y, num_dims=len(dims), new_shape=list(dims)
+        )
         return y
 
     given = reshape(graph.input(flat, "qint8", before), graph.value(shape, "qint8", before), shape)

@@ -33,8 +33,9 @@ def run(graph: Graph, x: np.ndarray) -> np.ndarray:
     return found
 
 
-def windows(x: np.ndarray, fill: float, window: Shape, stride: Shape, padding: Shape,
-            dilation: Shape) -> np.ndarray:  # fmt: skip
+def windows(
+    x: np.ndarray, fill: float, window: Shape, stride: Shape, padding: Shape, dilation: Shape
+) -> np.ndarray:
     """Return the elements under each position: [batch, height, width, channels, window]."""
     top, right, bottom, left = padding
     around = [(0, 0), (top, bottom), (left, right), (0, 0)]
@@ -45,8 +46,16 @@ def windows(x: np.ndarray, fill: float, window: Shape, stride: Shape, padding: S
     return views.reshape(*views.shape[:4], -1)
 
 
-def pool(kind: str, dtype: str, shape: Shape, window: Shape, stride: Shape, padding: Shape,
-         dilation: Shape, **options: Any) -> Graph:  # fmt: skip
+def pool(
+    kind: str,
+    dtype: str,
+    shape: Shape,
+    window: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    **options: Any,
+) -> Graph:
     graph = Graph()
     scheme = SCHEMES.get(dtype)
     x, y = graph.input(SIZE, dtype, scheme), graph.output(shape, dtype, scheme)
@@ -95,8 +104,9 @@ def names(cases: Sequence[Sequence[Shape]]) -> list[str]:
 @pytest.mark.parametrize(
     ("window", "stride", "padding", "dilation"), CASES + REFUSED, ids=names(CASES + REFUSED)
 )
-def test_max_pooling(dtype: str, window: Shape, stride: Shape, padding: Shape,
-                     dilation: Shape) -> None:  # fmt: skip
+def test_max_pooling(
+    dtype: str, window: Shape, stride: Shape, padding: Shape, dilation: Shape
+) -> None:
     """The largest element inside the image; the minimum of the dtype without one."""
     x = elements(dtype)
     least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -114,8 +124,9 @@ def test_bounds_of_strided_maxima(dtype: str) -> None:
     low, high = {"qint8": (-24, 5), "quint8": (12, 40)}.get(dtype, (-14.0, 2.5))
     scheme = SCHEMES.get(dtype, Tensor(1.0))
     bounds = tuple((limit - scheme.zero_point) * scheme.scale for limit in (low, high))
-    graph = pool("MaxPooling2d", dtype, expected.shape, window, stride, (0, 0, 0, 0), (1, 1),
-                 bounds=bounds)  # fmt: skip
+    graph = pool(
+        "MaxPooling2d", dtype, expected.shape, window, stride, (0, 0, 0, 0), (1, 1), bounds=bounds
+    )
     np.testing.assert_array_equal(run(graph, x), expected.clip(low, high))
 
 

@@ -14,10 +14,16 @@ from executorch.exir import schema
 from plans import Plan, build
 
 DTYPES = {
-    ts.DType.BOOL: "bool", ts.DType.INT4: "int8", ts.DType.INT8: "int8", ts.DType.INT16: "int16",
-    ts.DType.INT32: "int32", ts.DType.INT48: "int64", ts.DType.FP32: "float32",
-    ts.DType.FP16: "float16", ts.DType.BF16: "bfloat16",
-}  # fmt: skip
+    ts.DType.BOOL: "bool",
+    ts.DType.INT4: "int8",
+    ts.DType.INT8: "int8",
+    ts.DType.INT16: "int16",
+    ts.DType.INT32: "int32",
+    ts.DType.INT48: "int64",
+    ts.DType.FP32: "float32",
+    ts.DType.FP16: "float16",
+    ts.DType.BF16: "bfloat16",
+}
 """dtypes of the arguments of a program."""
 
 Shape = Sequence[int]
@@ -51,8 +57,15 @@ class Graph:
         made = self.writer.addConst([len(numbers)], ts.DType.SHAPE, list(numbers))
         return str(made.name)
 
-    def apply(self, op: str, inputs: Sequence[str], shape: Shape, dtype: Any,
-              *attribute: Any, final: bool = True) -> str:  # fmt: skip
+    def apply(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        shape: Shape,
+        dtype: Any,
+        *attribute: Any,
+        final: bool = True,
+    ) -> str:
         """Add an operator and return its result, which is the graph's if `final`."""
         make = self.writer.addOutput if final else self.writer.addIntermediate
         out = make(list(shape), dtype)

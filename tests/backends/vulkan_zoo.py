@@ -50,10 +50,15 @@ class Block(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(8, 16, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU6(),
-            nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False), nn.BatchNorm2d(16),
-            nn.Hardswish(), nn.Conv2d(16, 8, 1), nn.BatchNorm2d(8),
-        )  # fmt: skip
+            nn.Conv2d(8, 16, 1, bias=False),
+            nn.BatchNorm2d(16),
+            nn.ReLU6(),
+            nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False),
+            nn.BatchNorm2d(16),
+            nn.Hardswish(),
+            nn.Conv2d(16, 8, 1),
+            nn.BatchNorm2d(8),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.layers(x)
@@ -134,8 +139,13 @@ def _linear() -> nn.Module:
 
 
 def _image_net() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-                         nn.Conv2d(8, 12, 3, stride=2, padding=1), nn.ReLU())  # fmt: skip
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 12, 3, stride=2, padding=1),
+        nn.ReLU(),
+    )
 
 
 def _rotary(name: str) -> nn.Module:
@@ -156,58 +166,137 @@ HEADS = (1, 2, 6, 8)
 
 FLOAT_ROWS = [
     Row("lstm", Recurrent, [(1, 4, 6)], ["aten.sigmoid.default", "aten.tanh.default"]),
-    Row("rotary", lambda: _rotary("apply_rotary_emb"), [(1, 5, 4, 8), (1, 5, 2, 8), (5, 4), (5, 4)],
-        ["et_vk.apply_rotary_emb.default"]),
-    Row("rotary_hf", lambda: _rotary("hf_apply_rotary_emb"),
-        [(1, 5, 4, 8), (1, 5, 2, 8), (5, 8), (5, 8)], ["et_vk.apply_rotary_emb_hf.default"]),
-    Row("rotary_partial", lambda: _rotary("hf_apply_rotary_emb"),
-        [(1, 5, 4, 8), (1, 5, 2, 8), (5, 6), (5, 6)], ["et_vk.apply_rotary_emb_hf.default"]),
-    Row("rotary_pairs", lambda: _fused("apply_rotary_emb_interleaved"), [(2, 3, 8), (3, 8)],
-        ["et_vk.apply_rotary_emb_interleaved.default"]),
+    Row(
+        "rotary",
+        lambda: _rotary("apply_rotary_emb"),
+        [(1, 5, 4, 8), (1, 5, 2, 8), (5, 4), (5, 4)],
+        ["et_vk.apply_rotary_emb.default"],
+    ),
+    Row(
+        "rotary_hf",
+        lambda: _rotary("hf_apply_rotary_emb"),
+        [(1, 5, 4, 8), (1, 5, 2, 8), (5, 8), (5, 8)],
+        ["et_vk.apply_rotary_emb_hf.default"],
+    ),
+    Row(
+        "rotary_partial",
+        lambda: _rotary("hf_apply_rotary_emb"),
+        [(1, 5, 4, 8), (1, 5, 2, 8), (5, 6), (5, 6)],
+        ["et_vk.apply_rotary_emb_hf.default"],
+    ),
+    Row(
+        "rotary_pairs",
+        lambda: _fused("apply_rotary_emb_interleaved"),
+        [(2, 3, 8), (3, 8)],
+        ["et_vk.apply_rotary_emb_interleaved.default"],
+    ),
     Row("sdpa", lambda: _fused("sdpa"), [HEADS] * 3, ["et_vk.sdpa.default"]),
-    Row("sdpa_mask", lambda: _fused("sdpa", 0.3), [*[HEADS] * 3, (1, 1, 6, 6)],
-        ["et_vk.sdpa.default"]),
+    Row(
+        "sdpa_mask",
+        lambda: _fused("sdpa", 0.3),
+        [*[HEADS] * 3, (1, 1, 6, 6)],
+        ["et_vk.sdpa.default"],
+    ),
     Row("mlp", _linear, [(4, 64)], ["aten.linear.default", "aten.relu.default"]),
     Row("cnn", _image_net, [IMAGE], ["et_vk.conv_with_clamp.default"]),
-    Row("block", Block, [(1, 8, 8, 8)],
-        ["et_vk.conv_with_clamp.default", "aten.hardswish.default"]),
-    Row("transformer", Transformer, [(1, 6, 32)], ["aten.native_layer_norm.default",
-                                                   "aten.bmm.default", "aten._softmax.default"]),
+    Row(
+        "block", Block, [(1, 8, 8, 8)], ["et_vk.conv_with_clamp.default", "aten.hardswish.default"]
+    ),
+    Row(
+        "transformer",
+        Transformer,
+        [(1, 6, 32)],
+        ["aten.native_layer_norm.default", "aten.bmm.default", "aten._softmax.default"],
+    ),
     Row("unet", UNet, [IMAGE], ["aten.cat.default", "aten.upsample_nearest2d.vec"]),
-    Row("conv1d", lambda: nn.Conv1d(4, 6, 3, padding=1), [(1, 4, 10)],
-        ["aten.convolution.default"]),
-    Row("transposed", lambda: nn.ConvTranspose2d(3, 5, 3, 2, 1, 1), [IMAGE],
-        ["aten.convolution.default"]),
-    Row("pools", lambda: Fn(lambda x: F.avg_pool2d(x, 3, 2, 1) + F.max_pool2d(x, 2)), [IMAGE],
-        ["aten.avg_pool2d.default"]),
-    Row("group_norm", lambda: nn.GroupNorm(2, 4), [(1, 4, 6, 6)],
-        ["aten.native_group_norm.default"]),
-    Row("arithmetic", lambda: Fn(lambda x, y: (x * y - x / (y * y + 1)).tanh() + x.exp().sqrt()),
-        [(2, 3), (2, 3)], ["aten.mul.Tensor", "aten.div.Tensor", "aten.tanh.default"]),
-    Row("compare", lambda: Fn(lambda x, y: torch.where(x > y, x, y * 2)), [(2, 3), (2, 3)],
-        ["aten.gt.Tensor", "aten.where.self"]),
-    Row("reduce", lambda: Fn(lambda x: (x.mean(1, True), x.sum(2, True), x.amax(1, True))),
-        [(2, 3, 4)], ["aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default"]),
+    Row(
+        "conv1d", lambda: nn.Conv1d(4, 6, 3, padding=1), [(1, 4, 10)], ["aten.convolution.default"]
+    ),
+    Row(
+        "transposed",
+        lambda: nn.ConvTranspose2d(3, 5, 3, 2, 1, 1),
+        [IMAGE],
+        ["aten.convolution.default"],
+    ),
+    Row(
+        "pools",
+        lambda: Fn(lambda x: F.avg_pool2d(x, 3, 2, 1) + F.max_pool2d(x, 2)),
+        [IMAGE],
+        ["aten.avg_pool2d.default"],
+    ),
+    Row(
+        "group_norm", lambda: nn.GroupNorm(2, 4), [(1, 4, 6, 6)], ["aten.native_group_norm.default"]
+    ),
+    Row(
+        "arithmetic",
+        lambda: Fn(lambda x, y: (x * y - x / (y * y + 1)).tanh() + x.exp().sqrt()),
+        [(2, 3), (2, 3)],
+        ["aten.mul.Tensor", "aten.div.Tensor", "aten.tanh.default"],
+    ),
+    Row(
+        "compare",
+        lambda: Fn(lambda x, y: torch.where(x > y, x, y * 2)),
+        [(2, 3), (2, 3)],
+        ["aten.gt.Tensor", "aten.where.self"],
+    ),
+    Row(
+        "reduce",
+        lambda: Fn(lambda x: (x.mean(1, True), x.sum(2, True), x.amax(1, True))),
+        [(2, 3, 4)],
+        ["aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default"],
+    ),
     Row("arg", lambda: Fn(lambda x: x.argmax(-1, True)), [(2, 3, 4)], ["aten.argmax.default"]),
-    Row("moves", lambda: Fn(lambda x: torch.cat([x.permute(0, 2, 1), x.flip(1)[:, :3]], 2)),
-        [(2, 4, 3)], ["aten.permute_copy.default", "aten.flip.default"]),
-    Row("split", lambda: Fn(lambda x: sum(x.split([1, 2, 1], 1)[i].sum(1, True) for i in range(3))),
-        [(2, 4, 3)], ["aten.split_with_sizes_copy.default"]),
-    Row("views", lambda: Fn(lambda x: x.view(2, 12).unsqueeze(0).expand(3, 2, 12).repeat(1, 1, 2)),
-        [(2, 3, 4)], ["aten.expand_copy.default", "aten.repeat.default"]),
-    Row("pad", lambda: Fn(lambda x: F.pixel_shuffle(F.pad(x, (1, 1, 0, 2)), 2)), [(1, 4, 4, 6)],
-        ["aten.constant_pad_nd.default", "aten.pixel_shuffle.default"]),
-    Row("bilinear", lambda: Fn(lambda x: F.interpolate(x, (12, 10), mode="bilinear")), [IMAGE],
-        ["aten.upsample_bilinear2d.vec"]),
-    Row("embedding", lambda: nn.Embedding(5, 8), [(2, 3)], ["aten.embedding.default"],
-        draw=integers),
+    Row(
+        "moves",
+        lambda: Fn(lambda x: torch.cat([x.permute(0, 2, 1), x.flip(1)[:, :3]], 2)),
+        [(2, 4, 3)],
+        ["aten.permute_copy.default", "aten.flip.default"],
+    ),
+    Row(
+        "split",
+        lambda: Fn(lambda x: sum(x.split([1, 2, 1], 1)[i].sum(1, True) for i in range(3))),
+        [(2, 4, 3)],
+        ["aten.split_with_sizes_copy.default"],
+    ),
+    Row(
+        "views",
+        lambda: Fn(lambda x: x.view(2, 12).unsqueeze(0).expand(3, 2, 12).repeat(1, 1, 2)),
+        [(2, 3, 4)],
+        ["aten.expand_copy.default", "aten.repeat.default"],
+    ),
+    Row(
+        "pad",
+        lambda: Fn(lambda x: F.pixel_shuffle(F.pad(x, (1, 1, 0, 2)), 2)),
+        [(1, 4, 4, 6)],
+        ["aten.constant_pad_nd.default", "aten.pixel_shuffle.default"],
+    ),
+    Row(
+        "bilinear",
+        lambda: Fn(lambda x: F.interpolate(x, (12, 10), mode="bilinear")),
+        [IMAGE],
+        ["aten.upsample_bilinear2d.vec"],
+    ),
+    Row(
+        "embedding", lambda: nn.Embedding(5, 8), [(2, 3)], ["aten.embedding.default"], draw=integers
+    ),
     Row("rms_norm", lambda: nn.RMSNorm(16, eps=1e-5), [(2, 4, 16)], []),
     Row("dynamic", _linear, [(4, 64)], ["aten.linear.default"], dims={0: {0: 9}}),
-    Row("dynamic_views", lambda: Fn(lambda x: x.view(x.shape[0] * 2, 8).sum(1)), [(3, 16)],
-        ["sym_size.int"], dims={0: {0: 7}}),
-    Row("state", Counter, [(2, 3)], ["aten.add.Tensor"],
-        options={"alias_buffer_mutations": True}, calls=3),
-]  # fmt: skip
+    Row(
+        "dynamic_views",
+        lambda: Fn(lambda x: x.view(x.shape[0] * 2, 8).sum(1)),
+        [(3, 16)],
+        ["sym_size.int"],
+        dims={0: {0: 7}},
+    ),
+    Row(
+        "state",
+        Counter,
+        [(2, 3)],
+        ["aten.add.Tensor"],
+        options={"alias_buffer_mutations": True},
+        calls=3,
+    ),
+]
 
 QUANTIZED_ROWS = [
     Row("mlp", _linear, [(4, 64)], ["aten._weight_int8pack_mm.default"], "w8"),
@@ -218,13 +307,21 @@ QUANTIZED_ROWS = [
     Row("mlp", _linear, [(4, 64)], ["et_vk.q8ta_linear.default"], "static8", steps=2),
     Row("row", _linear, [(1, 64)], ["et_vk.q8ta_linear_gemv.default"], "static8", steps=2),
     Row("cnn", _image_net, [IMAGE], ["et_vk.q8ta_conv2d.default"], "static8", steps=2),
-    Row("odd", lambda: nn.Sequential(nn.Conv2d(3, 5, (3, 2), dilation=(1, 2)), nn.ReLU(),
-                                     nn.Conv2d(5, 6, 1)), [(1, 3, 9, 7)],
-        ["et_vk.q8ta_conv2d.default", "et_vk.q8ta_conv2d_pw.default"], "static8", steps=2),
+    Row(
+        "odd",
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 5, (3, 2), dilation=(1, 2)), nn.ReLU(), nn.Conv2d(5, 6, 1)
+        ),
+        [(1, 3, 9, 7)],
+        ["et_vk.q8ta_conv2d.default", "et_vk.q8ta_conv2d_pw.default"],
+        "static8",
+        steps=2,
+    ),
     Row("block", Block, [(1, 8, 8, 8)], ["et_vk.q8ta_conv2d_dw.default"], "static8", steps=4),
     Row("unet", UNet, [IMAGE], ["et_vk.q8ta_conv2d.default"], "static8", steps=4),
-    Row("transformer", Transformer, [(1, 6, 32)], ["et_vk.q8ta_linear.default"], "static8",
-        steps=4),
+    Row(
+        "transformer", Transformer, [(1, 6, 32)], ["et_vk.q8ta_linear.default"], "static8", steps=4
+    ),
     Row("transformer", Transformer, [(1, 6, 32)], ["aten._weight_int8pack_mm.default"], "w8"),
     Row("transformer", Transformer, [(1, 6, 32)], ["et_vk.linear_qcs4w.default"], "w4"),
     Row("transformer", Transformer, [(1, 6, 32)], ["et_vk.linear_q4gsw.default"], "4w"),
@@ -232,14 +329,13 @@ QUANTIZED_ROWS = [
     Row("lstm", Recurrent, [(1, 4, 6)], [], "static8", steps=4),
     Row("lstm", Recurrent, [(1, 4, 6)], [], "w8"),
     Row("lstm", Recurrent, [(1, 4, 6)], [], "w4"),
-]  # fmt: skip
+]
 
 HALF_ROWS = [
     Row(row.name, row.make, row.shapes, row.ops, options=FLOAT16, draw=row.draw, rtol=3e-3)
     for row in FLOAT_ROWS
-    if row.name in {"mlp", "cnn", "block", "transformer", "unet", "group_norm", "compare",
-                    "lstm"}
-]  # fmt: skip
+    if row.name in {"mlp", "cnn", "block", "transformer", "unet", "group_norm", "compare", "lstm"}
+]
 ROWS = [*FLOAT_ROWS, *QUANTIZED_ROWS, *HALF_ROWS]
 
 
@@ -333,7 +429,7 @@ def _dims(row: Row) -> Any:
         }
         for i in range(len(row.shapes))
     )
-    return (dims,) if isinstance(row.make(), Fn) else dims  # fmt: skip
+    return (dims,) if isinstance(row.make(), Fn) else dims
 
 
 def _size(bound: int | None, size: int, most: bool) -> int:
@@ -352,9 +448,12 @@ def _export(row: Row) -> Loaded:
     sizes = [row.shapes] * row.calls
     if row.dims:
         for most in (True, False):
-            sizes.append([tuple(_size(row.dims.get(i, {}).get(d), n, most)
-                                for d, n in enumerate(shape))
-                          for i, shape in enumerate(row.shapes)])  # fmt: skip
+            sizes.append(
+                [
+                    tuple(_size(row.dims.get(i, {}).get(d), n, most) for d, n in enumerate(shape))
+                    for i, shape in enumerate(row.shapes)
+                ]
+            )
     calls = []
     with torch.no_grad():
         for shapes in sizes:

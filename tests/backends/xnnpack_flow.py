@@ -79,8 +79,15 @@ class Rows:
     def __init__(self, file: str, **defaults: Any) -> None:
         self.file, self.defaults, self.rows = file, defaults, list[Row]()
 
-    def add(self, name: str, make: Callable[[], Any], calls: Sequence[Any], *kinds: str,
-            schemes: Iterable[str] = ("float32",), **options: Any) -> None:  # fmt: skip
+    def add(
+        self,
+        name: str,
+        make: Callable[[], Any],
+        calls: Sequence[Any],
+        *kinds: str,
+        schemes: Iterable[str] = ("float32",),
+        **options: Any,
+    ) -> None:
         """Add one row per scheme. `calls` may also be the shapes of the only call, or of its
         input."""
         if isinstance(calls, tuple):
@@ -230,10 +237,15 @@ def dynamic_shapes(row: Row) -> Any:
     dimension."""
     if not row.dims:
         return None
-    known = {size: torch.export.Dim(f"n{size}", min=1, max=size)
-             for dims in row.dims.values() for size in dims.values()}  # fmt: skip
-    each = [{at: known[size] for at, size in row.dims.get(i, {}).items()}
-            for i in range(len(row.calls[0]))]  # fmt: skip
+    known = {
+        size: torch.export.Dim(f"n{size}", min=1, max=size)
+        for dims in row.dims.values()
+        for size in dims.values()
+    }
+    each = [
+        {at: known[size] for at, size in row.dims.get(i, {}).items()}
+        for i in range(len(row.calls[0]))
+    ]
     return (tuple(each),)
 
 
@@ -287,8 +299,10 @@ def called(row: Row, module: nn.Module, inputs: Inputs) -> Call:
 def export(row: Row) -> Lowered:
     torch.manual_seed(0)
     dtype = DTYPES.get(row.scheme, torch.float32)
-    calls = [tuple(x.to(dtype) if x.is_floating_point() else x for x in row.draw(*shapes))
-             for shapes in row.calls]  # fmt: skip
+    calls = [
+        tuple(x.to(dtype) if x.is_floating_point() else x for x in row.draw(*shapes))
+        for shapes in row.calls
+    ]
     module = Net(row.make()).eval()
     dims = dynamic_shapes(row)
     with warnings.catch_warnings():
@@ -303,8 +317,9 @@ def export(row: Row) -> Lowered:
 
 def cached(name: str, file: str, make: Callable[[], Any]) -> Any:
     """Return the result of `make`; from the cache while `file` and the versions are unchanged."""
-    sources = [Path(path) for path in
-               (__file__, xnnpack_payload.__file__, variation.__file__, file)]  # fmt: skip
+    sources = [
+        Path(path) for path in (__file__, xnnpack_payload.__file__, variation.__file__, file)
+    ]
     key = kept.digest(
         *sources, packages=("torch", "executorch", "torchao", "transformers", "numpy")
     )
@@ -337,7 +352,11 @@ if __name__ == "__main__":  # print a row: python xnnpack_flow.py FILE [NAME]
             try:
                 made = export(one)
                 payloads = [d.payload for d in xnnpack_payload.delegates(made.pte)]
-                print(one.id, [p.kinds for p in payloads], [p.datatypes for p in payloads],
-                      xnnpack_payload.operators(made.pte))  # fmt: skip
+                print(
+                    one.id,
+                    [p.kinds for p in payloads],
+                    [p.datatypes for p in payloads],
+                    xnnpack_payload.operators(made.pte),
+                )
             except Exception as error:
                 print(one.id, "FAILED", repr(error)[:300])

@@ -23,10 +23,18 @@ from xnnpack_payload import BACKEND, Payload, datatypes
 Shape = Sequence[int]
 ABSENT = (1 << 32) - 1
 NUMPY = {
-    "fp32": "float32", "fp16": "float16", "qint8": "int8", "quint8": "uint8", "int32": "int32",
-    "bf16": "bfloat16", "qint32": "int32", "qcint8": "int8", "qcint32": "int32",
-    "qcint4": "uint8", "qbint4": "uint8",
-}  # fmt: skip
+    "fp32": "float32",
+    "fp16": "float16",
+    "qint8": "int8",
+    "quint8": "uint8",
+    "int32": "int32",
+    "bf16": "bfloat16",
+    "qint32": "int32",
+    "qcint8": "int8",
+    "qcint32": "int32",
+    "qcint4": "uint8",
+    "qbint4": "uint8",
+}
 """Dtype of a value's bytes; two 4-bit values share a byte."""
 
 
@@ -84,12 +92,19 @@ class Graph:
         self.constants += content
         return len(self.entries) - 1
 
-    def value(self, dims: Shape, dtype: str = "fp32", how: Quantisation = None,
-              **fields: Any) -> int:  # fmt: skip
+    def value(
+        self, dims: Shape, dtype: str = "fp32", how: Quantisation = None, **fields: Any
+    ) -> int:
         """Add a value that a node computes."""
         index = len(self.values)
-        tensor = {"datatype": datatypes().index(dtype), "num_dims": len(dims), "dims": list(dims),
-                  "id_out": index, "external_id": ABSENT, **fields}  # fmt: skip
+        tensor = {
+            "datatype": datatypes().index(dtype),
+            "num_dims": len(dims),
+            "dims": list(dims),
+            "id_out": index,
+            "external_id": ABSENT,
+            **fields,
+        }
         if how is None:
             self.values.append({"xvalue_union_type": "XNNTensorValue", "xvalue_union": tensor})
             return index
@@ -108,9 +123,11 @@ class Graph:
         assert isinstance(how, Group)
         buffer = self.data(bfloat16(how.scales))
         return "PerChannelGroupQuant", {
-            "channel_dim": how.dim, "group_size": how.size, "scale_buffer_idx": buffer,
+            "channel_dim": how.dim,
+            "group_size": how.size,
+            "scale_buffer_idx": buffer,
             "num_scales": len(how.scales),
-        }  # fmt: skip
+        }
 
     def tensor(self, index: int) -> dict[str, Any]:
         union = self.values[index]["xvalue_union"]
@@ -125,8 +142,13 @@ class Graph:
         self.outputs.append(self.value(dims, dtype, how, flags=2))
         return self.outputs[-1]
 
-    def constant(self, array: np.ndarray, dtype: str = "fp32", how: Quantisation = None,
-                 dims: Shape | None = None) -> int:  # fmt: skip
+    def constant(
+        self,
+        array: np.ndarray,
+        dtype: str = "fp32",
+        how: Quantisation = None,
+        dims: Shape | None = None,
+    ) -> int:
         content = np.ascontiguousarray(array.astype(NUMPY[dtype])).tobytes()
         shape = array.shape if dims is None else dims
         return self.value(shape, dtype, how, constant_buffer_idx=self.data(content))
@@ -136,9 +158,10 @@ class Graph:
     def node(self, kind: str, bounds: tuple[float, float] | None = None, **fields: Any) -> None:
         """Add a node by the names of the schema."""
         entry: dict[str, Any] = {
-            "xnode_union_type": "XNN" + kind, "xnode_union": fields,
+            "xnode_union_type": "XNN" + kind,
+            "xnode_union": fields,
             "debug_handle": len(self.nodes) + 1,
-        }  # fmt: skip
+        }
         if bounds is not None:
             entry["output_min_max"] = {"output_min": bounds[0], "output_max": bounds[1]}
         self.nodes.append(entry)
@@ -155,30 +178,74 @@ class Graph:
         self.node(f"Concatenate{len(parts)}", axis=axis, output_id=y, **ids)
 
     def linear(self, x: int, weight: int, bias: int, y: int, **fields: Any) -> None:
-        self.node("FullyConnected", input1_id=x, filter_id=weight, bias_id=bias, output_id=y,
-                  **fields)  # fmt: skip
+        self.node(
+            "FullyConnected", input1_id=x, filter_id=weight, bias_id=bias, output_id=y, **fields
+        )
 
-    def pool(self, kind: str, x: int, y: int, window: Shape, stride: Shape = (1, 1),
-             padding: Shape = (0, 0, 0, 0), dilation: Shape = (1, 1),
-             **fields: Any) -> None:  # fmt: skip
+    def pool(
+        self,
+        kind: str,
+        x: int,
+        y: int,
+        window: Shape,
+        stride: Shape = (1, 1),
+        padding: Shape = (0, 0, 0, 0),
+        dilation: Shape = (1, 1),
+        **fields: Any,
+    ) -> None:
         """Add a pooling; padding is top, right, bottom, left."""
-        self.node(kind, input_id=x, output_id=y, pooling_height=window[0], pooling_width=window[1],
-                  stride_height=stride[0], stride_width=stride[1], dilation_height=dilation[0],
-                  dilation_width=dilation[1], **dict(zip(PADDINGS, padding, strict=True)),
-                  **fields)  # fmt: skip
+        self.node(
+            kind,
+            input_id=x,
+            output_id=y,
+            pooling_height=window[0],
+            pooling_width=window[1],
+            stride_height=stride[0],
+            stride_width=stride[1],
+            dilation_height=dilation[0],
+            dilation_width=dilation[1],
+            **dict(zip(PADDINGS, padding, strict=True)),
+            **fields,
+        )
 
-    def conv(self, kind: str, x: int, weight: int, bias: int, y: int, *, window: Shape,
-             channels: tuple[int, int], groups: int = 1, stride: Shape = (1, 1),
-             padding: Shape = (0, 0, 0, 0), dilation: Shape = (1, 1),
-             adjustment: Shape = (0, 0), **fields: Any) -> None:  # fmt: skip
+    def conv(
+        self,
+        kind: str,
+        x: int,
+        weight: int,
+        bias: int,
+        y: int,
+        *,
+        window: Shape,
+        channels: tuple[int, int],
+        groups: int = 1,
+        stride: Shape = (1, 1),
+        padding: Shape = (0, 0, 0, 0),
+        dilation: Shape = (1, 1),
+        adjustment: Shape = (0, 0),
+        **fields: Any,
+    ) -> None:
         """Add a convolution; `channels` are those of a group, in and out."""
-        self.node(kind, input1_id=x, filter_id=weight, bias_id=bias, output_id=y,
-                  kernel_height=window[0], kernel_width=window[1], subsampling_height=stride[0],
-                  subsampling_width=stride[1], dilation_height=dilation[0],
-                  dilation_width=dilation[1], groups=groups, group_input_channels=channels[0],
-                  group_output_channels=channels[1], adjustment_height=adjustment[0],
-                  adjustment_width=adjustment[1],
-                  **dict(zip(PADDINGS, padding, strict=True)), **fields)  # fmt: skip
+        self.node(
+            kind,
+            input1_id=x,
+            filter_id=weight,
+            bias_id=bias,
+            output_id=y,
+            kernel_height=window[0],
+            kernel_width=window[1],
+            subsampling_height=stride[0],
+            subsampling_width=stride[1],
+            dilation_height=dilation[0],
+            dilation_width=dilation[1],
+            groups=groups,
+            group_input_channels=channels[0],
+            group_output_channels=channels[1],
+            adjustment_height=adjustment[0],
+            adjustment_width=adjustment[1],
+            **dict(zip(PADDINGS, padding, strict=True)),
+            **fields,
+        )
 
     # ---- bytes ----
 
@@ -189,10 +256,14 @@ class Graph:
         for index in self.lost:
             self.tensor(index).update(flags=0, external_id=ABSENT)
         graph = {
-            "version": "0", "xnodes": self.nodes, "xvalues": self.values,
-            "num_externs": len(self.inputs) + len(self.outputs), "input_ids": self.inputs,
-            "output_ids": self.outputs, "constant_data": self.entries,
-        }  # fmt: skip
+            "version": "0",
+            "xnodes": self.nodes,
+            "xvalues": self.values,
+            "num_externs": len(self.inputs) + len(self.outputs),
+            "input_ids": self.inputs,
+            "output_ids": self.outputs,
+            "constant_data": self.entries,
+        }
         return Payload(graph, self.constants).pack()
 
     def program(self, bounds: Mapping[int, Shape] | None = None) -> bytes:

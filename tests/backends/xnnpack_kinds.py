@@ -17,18 +17,34 @@ KINDS: dict[str, tuple[Maker, list[Shape]]] = {}
 """Graphs by name, with the sequence of their shapes."""
 
 IMAGES: list[Shape] = [
-    (2, 5, 6, 8), (7, 5, 6, 8), (1, 9, 9, 8), (7, 3, 3, 8), (1, 3, 3, 8), (3, 9, 4, 8),
-    (7, 9, 9, 8), (2, 5, 6, 8),
-]  # fmt: skip
+    (2, 5, 6, 8),
+    (7, 5, 6, 8),
+    (1, 9, 9, 8),
+    (7, 3, 3, 8),
+    (1, 3, 3, 8),
+    (3, 9, 4, 8),
+    (7, 9, 9, 8),
+    (2, 5, 6, 8),
+]
 """More images of the same size, fewer images of a larger size, and back."""
 CHANNELS: list[Shape] = [
-    (2, 5, 6, 8), (2, 5, 6, 19), (2, 5, 6, 1), (3, 4, 6, 19), (1, 1, 1, 3), (3, 9, 9, 24),
     (2, 5, 6, 8),
-]  # fmt: skip
+    (2, 5, 6, 19),
+    (2, 5, 6, 1),
+    (3, 4, 6, 19),
+    (1, 1, 1, 3),
+    (3, 9, 9, 24),
+    (2, 5, 6, 8),
+]
 ROWS: list[Shape] = [(3, 32), (17, 32), (1, 32), (2, 5, 32), (40, 32), (2, 1, 7, 32), (5, 32)]
 POOLED: list[Shape] = [
-    (1, 1, 1, 1), (8, 32, 32, 64), (1, 2, 2, 64), (8, 1, 1, 64), (2, 32, 32, 1), (8, 32, 32, 64),
-]  # fmt: skip
+    (1, 1, 1, 1),
+    (8, 32, 32, 64),
+    (1, 2, 2, 64),
+    (8, 1, 1, 64),
+    (2, 32, 32, 1),
+    (8, 32, 32, 64),
+]
 """Results grow while the temporary memory of a pooling shrinks, and the reverse."""
 BYTES = {"qint8": Tensor(0.5, 3), "quint8": Tensor(0.25, 100)}
 
@@ -67,9 +83,24 @@ def unary(kind: str, dtype: str, **fields: Any) -> Maker:
 # ---- element by element --------------------------------------------------------------------------
 
 SIMPLE = (
-    "Abs", "Ceiling", "Clamp", "Cos", "Exp", "Floor", "Gelu", "Hardswish", "Log", "Negate",
-    "ReciprocalSquareRoot", "Sigmoid", "Sin", "Square", "SquareRoot", "Tanh", "Copy",
-)  # fmt: skip
+    "Abs",
+    "Ceiling",
+    "Clamp",
+    "Cos",
+    "Exp",
+    "Floor",
+    "Gelu",
+    "Hardswish",
+    "Log",
+    "Negate",
+    "ReciprocalSquareRoot",
+    "Sigmoid",
+    "Sin",
+    "Square",
+    "SquareRoot",
+    "Tanh",
+    "Copy",
+)
 for kind in SIMPLE:
     for dtype in ("fp32", "fp16", "qint8"):
         add(f"{kind}-{dtype}", CHANNELS)(unary(kind, dtype))
@@ -119,8 +150,9 @@ def slid(size: int, window: int, stride: int, padding: int, dilation: int = 1) -
     return (size + padding - (window - 1) * dilation - 1) // stride + 1
 
 
-def pool(kind: str, dtype: str, window: Shape, stride: Shape, padding: Shape,
-         dilation: Shape = (1, 1)) -> Maker:  # fmt: skip
+def pool(
+    kind: str, dtype: str, window: Shape, stride: Shape, padding: Shape, dilation: Shape = (1, 1)
+) -> Maker:
     def make(shape: Shape) -> Graph:
         top, right, bottom, left = padding
         height = slid(shape[1], window[0], stride[0], top + bottom, dilation[0])
@@ -146,9 +178,10 @@ for dtype in ("fp32", "fp16", "qint8", "quint8"):
     )
 for dtype in ("fp32", "fp16"):
     for name, window, stride, padding in (
-        ("small", (2, 2), (1, 2), (1, 1, 1, 1)), ("large", (6, 5), (2, 1), (3, 2, 3, 2)),
+        ("small", (2, 2), (1, 2), (1, 1, 1, 1)),
+        ("large", (6, 5), (2, 1), (3, 2, 3, 2)),
         ("bare", (1, 2), (1, 1), (0, 1, 0, 1)),
-    ):  # fmt: skip
+    ):
         add(f"AvgPooling2d-{name}-{dtype}", CHANNELS)(
             pool("AvgPooling2d", dtype, window, stride, padding)
         )
@@ -160,8 +193,14 @@ def argmax(window: int, read_indices: bool) -> Maker:
         graph = Graph()
         x, y = graph.input(shape), graph.output(out)
         indices = graph.output(out, "int32") if read_indices else graph.value(out, "int32")
-        graph.node("ArgMaxPooling2d", input_id=x, output_value_id=y, output_index_id=indices,
-                   pooling_height=window, pooling_width=window)  # fmt: skip
+        graph.node(
+            "ArgMaxPooling2d",
+            input_id=x,
+            output_value_id=y,
+            output_index_id=indices,
+            pooling_height=window,
+            pooling_width=window,
+        )
         return graph
 
     return make
@@ -197,8 +236,14 @@ def resize(dtype: str, flags: int) -> Maker:
         graph = Graph()
         x = graph.input(shape, dtype, how(dtype))
         y = graph.output((shape[0], 7, 5, shape[3]), dtype, how(dtype))
-        graph.node("StaticResizeBilinear2D", new_height=7, new_width=5, input_id=x, output_id=y,
-                   flags=flags)  # fmt: skip
+        graph.node(
+            "StaticResizeBilinear2D",
+            new_height=7,
+            new_width=5,
+            input_id=x,
+            output_id=y,
+            flags=flags,
+        )
         return graph
 
     return make
@@ -243,26 +288,47 @@ def result(graph: Graph, shape: Shape, scheme: str) -> int:
     return graph.output(shape, dtype, how(dtype))
 
 
-def conv(kind: str, scheme: str, window: Shape, stride: Shape, padding: Shape, groups: int = 1,
-         channels: tuple[int, int] = (8, 6), dilation: Shape = (1, 1)) -> Maker:  # fmt: skip
+def conv(
+    kind: str,
+    scheme: str,
+    window: Shape,
+    stride: Shape,
+    padding: Shape,
+    groups: int = 1,
+    channels: tuple[int, int] = (8, 6),
+    dilation: Shape = (1, 1),
+) -> Maker:
     def make(shape: Shape) -> Graph:
         top, right, bottom, left = padding
         count = groups * channels[1]
         graph = Graph()
         x = fed(graph, shape, scheme, 3)
         sizes = []
-        for size, k, s, p, d in zip(shape[1:3], window, stride, (top + bottom, left + right),
-                                    dilation, strict=True):  # fmt: skip
+        for size, k, s, p, d in zip(
+            shape[1:3], window, stride, (top + bottom, left + right), dilation, strict=True
+        ):
             back = (size - 1) * s + (k - 1) * d + 1 - p
             sizes.append(back if kind == "ConvTranspose2d" else slid(size, k, s, p, d))
         filter_shape: Shape = (count, *window, channels[0])
         if kind == "DepthwiseConv2d":
             filter_shape = (1, *window, count)
-        weight, bias = weights(graph, scheme, filter_shape,
-                               3 if kind == "DepthwiseConv2d" else 0, count)  # fmt: skip
+        weight, bias = weights(
+            graph, scheme, filter_shape, 3 if kind == "DepthwiseConv2d" else 0, count
+        )
         y = result(graph, (shape[0], *sizes, count), scheme)
-        graph.conv(kind, x, weight, bias, y, window=window, channels=channels, groups=groups,
-                   stride=stride, padding=padding, dilation=dilation)  # fmt: skip
+        graph.conv(
+            kind,
+            x,
+            weight,
+            bias,
+            y,
+            window=window,
+            channels=channels,
+            groups=groups,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+        )
         return graph
 
     return make
@@ -285,9 +351,11 @@ for scheme in ("fp32", "fp16", "qint8", "quint8", "qdint8"):
             conv("DepthwiseConv2d", scheme, (7, 7), (2, 1), (3, 3, 3, 3), 8, (1, 1))
         )
     for name, window, stride, padding in (
-        ("strided", (3, 4), (2, 3), (1, 0, 0, 1)), ("plain", (3, 3), (1, 1), (1, 1, 1, 1)),
-        ("apart", (2, 2), (2, 2), (0, 0, 0, 0)), ("wide", (2, 2), (3, 3), (0, 0, 0, 0)),
-    ):  # fmt: skip
+        ("strided", (3, 4), (2, 3), (1, 0, 0, 1)),
+        ("plain", (3, 3), (1, 1), (1, 1, 1, 1)),
+        ("apart", (2, 2), (2, 2), (0, 0, 0, 0)),
+        ("wide", (2, 2), (3, 3), (0, 0, 0, 0)),
+    ):
         add(f"ConvTranspose2d-{name}-{scheme}", IMAGES)(
             conv("ConvTranspose2d", scheme, window, stride, padding)
         )
@@ -339,8 +407,13 @@ def matmul(dtype: str, transposed: bool) -> Maker:
         graph = Graph()
         right = (*batch, 7, inner) if transposed else (*batch, inner, 7)
         a, b = graph.input(shape, dtype), graph.input(right, dtype)
-        graph.binary("BatchMatrixMultiply", a, b, graph.output((*batch, rows, 7), dtype),
-                     flags=1 if transposed else 0)  # fmt: skip
+        graph.binary(
+            "BatchMatrixMultiply",
+            a,
+            b,
+            graph.output((*batch, rows, 7), dtype),
+            flags=1 if transposed else 0,
+        )
         return graph
 
     return make
@@ -378,8 +451,15 @@ def attention(shape: Shape) -> Graph:
     graph = Graph()
     q, k, v = (graph.input(shape) for _ in range(3))
     scale, mask = graph.input((channels,)), graph.input((tokens, tokens))
-    graph.node("ScaledDotProductAttention", query_id=q, key_id=k, value_id=v, scale_id=scale,
-               mask_id=mask, output_id=graph.output(shape))  # fmt: skip
+    graph.node(
+        "ScaledDotProductAttention",
+        query_id=q,
+        key_id=k,
+        value_id=v,
+        scale_id=scale,
+        mask_id=mask,
+        output_id=graph.output(shape),
+    )
     return graph
 
 
@@ -400,16 +480,28 @@ for dtype in ("fp32", "fp16", "qint8"):
         x = graph.input(shape, dtype, how(dtype))
         before, after = (1, 0, 2, 0), (0, 3, 0, 1)
         out = [b + s + a for b, s, a in zip(before, shape, after, strict=True)]
-        graph.node("StaticConstantPad", pre_paddings=before, post_paddings=after, padding_value=1.5,
-                   input_id=x, output_id=graph.output(out, dtype, how(dtype)))  # fmt: skip
+        graph.node(
+            "StaticConstantPad",
+            pre_paddings=before,
+            post_paddings=after,
+            padding_value=1.5,
+            input_id=x,
+            output_id=graph.output(out, dtype, how(dtype)),
+        )
         return graph
 
     def sliced_graph(shape: Shape, dtype: str = dtype) -> Graph:
         graph = Graph()
         x = graph.input(shape, dtype, how(dtype))
         y = graph.output((shape[0], 1, shape[2], shape[3]), dtype, how(dtype))
-        graph.node("StaticSlice", num_dims=4, offsets=[0, 0, 0, 0], sizes=[0, 1, 0, 0], input_id=x,
-                   output_id=y)  # fmt: skip
+        graph.node(
+            "StaticSlice",
+            num_dims=4,
+            offsets=[0, 0, 0, 0],
+            sizes=[0, 1, 0, 0],
+            input_id=x,
+            output_id=y,
+        )
         return graph
 
     def reshaped_graph(shape: Shape, dtype: str = dtype) -> Graph:
@@ -451,8 +543,16 @@ def several(shape: Shape) -> Graph:
     second = graph.value(shape, "qdint8", Token(3))
     graph.unary("Convert", first, second)
     third = graph.value((batch, 2 * height + 1, 2 * width + 1, 8))
-    graph.conv("ConvTranspose2d", second, weight, bias, third, window=(3, 3), channels=(8, 8),
-               stride=(2, 2))  # fmt: skip
+    graph.conv(
+        "ConvTranspose2d",
+        second,
+        weight,
+        bias,
+        third,
+        window=(3, 3),
+        channels=(8, 8),
+        stride=(2, 2),
+    )
     halves = graph.value((batch, 2 * height + 1, 2 * width + 1, 8), "fp16")
     graph.unary("Convert", third, halves)
     means = graph.value((batch, 8), "fp16")

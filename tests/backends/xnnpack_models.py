@@ -40,9 +40,14 @@ def resnet() -> nn.Module:
     """Build a stem, three basic blocks of which one halves the image, and a head."""
     blocks = [zoo_models.BasicBlock(8, 8, 1), zoo_models.BasicBlock(8, 16, 2)]
     return nn.Sequential(
-        zoo_models.conv_bn(3, 8, 7, stride=2), nn.MaxPool2d(3, 2, 1), *blocks,
-        zoo_models.BasicBlock(16, 16, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
-    )  # fmt: skip
+        zoo_models.conv_bn(3, 8, 7, stride=2),
+        nn.MaxPool2d(3, 2, 1),
+        *blocks,
+        zoo_models.BasicBlock(16, 16, 1),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    )
 
 
 class Mlp(nn.Module):

@@ -23,9 +23,14 @@ from typing import Any
 BACKEND = "XnnpackBackend"
 NO_OFFSET = (1 << 64) - 1
 SCALARS = {
-    "float": "f", "int": "i", "uint": "I", "uint64": "Q", "ushort": "H", "short": "h",
+    "float": "f",
+    "int": "i",
+    "uint": "I",
+    "uint64": "Q",
+    "ushort": "H",
+    "short": "h",
     "ubyte": "B",
-}  # fmt: skip
+}
 Graph = dict[str, Any]
 
 
@@ -139,8 +144,9 @@ class Payload:
     @staticmethod
     def parse(data: bytes) -> Payload:
         if data[4:8] != b"XH00":
-            return Payload(_Reader(data).table("XNNGraph", struct.unpack_from("<I", data)[0]),
-                           has_header=False)  # fmt: skip
+            return Payload(
+                _Reader(data).table("XNNGraph", struct.unpack_from("<I", data)[0]), has_header=False
+            )
         start, size, behind, count = struct.unpack_from("<IIIQ", data, 10)
         flat = data[start : start + size]
         graph = _Reader(flat).table("XNNGraph", struct.unpack_from("<I", flat)[0])
@@ -151,8 +157,11 @@ class Payload:
         if not self.has_header:
             return flat
         padded = flat + b"\0" * (-len(flat) % 16)
-        header = b"\0" * 4 + b"XH00" + struct.pack("<HIIIQ", 30, 32, len(flat), 32 + len(padded),
-                                                   len(self.constants))  # fmt: skip
+        header = (
+            b"\0" * 4
+            + b"XH00"
+            + struct.pack("<HIIIQ", 30, 32, len(flat), 32 + len(padded), len(self.constants))
+        )
         return header + b"\0\0" + padded + self.constants
 
     @property
@@ -206,8 +215,11 @@ def operators(pte: bytes) -> set[str]:
     return set(itertools.chain.from_iterable([op.name for op in p.operators] for p in plans))
 
 
-def edited(pte: bytes, change: Callable[[Payload, dict[str, bytes]], Payload | bytes],
-           drop_named: bool = False) -> bytes:  # fmt: skip
+def edited(
+    pte: bytes,
+    change: Callable[[Payload, dict[str, bytes]], Payload | bytes],
+    drop_named: bool = False,
+) -> bytes:
     """Return the program with its payloads replaced by `change`, which also receives the named
     data."""
     from executorch.exir._serialize._program import serialize_pte_binary

@@ -27,9 +27,13 @@ class Classifier(nn.Module):
 
 
 CLASSIFIER = Row(
-    "classifier", Classifier, [[(n, 3, 6, 6)] for n in (8, 3, 3, 7, 1, 8)],
-    ("XNNConv2d", "XNNFullyConnected"), dims={0: {0: 8}}, delegates=None,
-)  # fmt: skip
+    "classifier",
+    Classifier,
+    [[(n, 3, 6, 6)] for n in (8, 3, 3, 7, 1, 8)],
+    ("XNNConv2d", "XNNFullyConnected"),
+    dims={0: {0: 8}},
+    delegates=None,
+)
 
 
 def classifier() -> Lowered:
@@ -147,8 +151,13 @@ def attention(tokens: int, keys: int, channels: int, values: int) -> tuple[bytes
         return (q * scale).bmm(k.transpose(1, 2)).add(mask).bmm(v)
 
     torch.manual_seed(0)
-    shapes = ((2, tokens, channels), (2, keys, channels), (2, keys, values), (channels,),
-              (tokens, keys))  # fmt: skip
+    shapes = (
+        (2, tokens, channels),
+        (2, keys, channels),
+        (2, keys, values),
+        (channels,),
+        (tokens, keys),
+    )
     inputs = tuple(torch.randn(shape) for shape in shapes)
     q, k, v, scale, mask = inputs
     wanted = ((q * scale) @ k.transpose(1, 2) + mask).softmax(-1) @ v
@@ -162,8 +171,13 @@ def attention(tokens: int, keys: int, channels: int, values: int) -> tuple[bytes
         names = ("query_id", "scale_id", "key_id", "mask_id", "value_id", "output_id")
         node = {name: i for i, name in enumerate(names)}
         graph["xvalues"], graph["constant_data"] = keep, graph["constant_data"][:1]
-        graph["xnodes"] = [{"xnode_union_type": "XNNScaledDotProductAttention",
-                            "xnode_union": node, "debug_handle": 1}]  # fmt: skip
+        graph["xnodes"] = [
+            {
+                "xnode_union_type": "XNNScaledDotProductAttention",
+                "xnode_union": node,
+                "debug_handle": 1,
+            }
+        ]
         return payload
 
     program = torch.export.export(Net(stand_in), inputs)

@@ -192,9 +192,12 @@ add(
 
 WIDE = [[(3, 64)], [(1, 64)]]
 for scheme, types in (
-    ("8da8w", DYNAMIC), ("8da4w", ("qdint8", "qbint4")), ("8da4w_32", ("qdint8", "qbint4")),
-    ("8da4w_64", ("qdint8", "qbint4")), ("8da4w_32_half", ("qdint8", "qbint4", "fp16")),
-):  # fmt: skip
+    ("8da8w", DYNAMIC),
+    ("8da4w", ("qdint8", "qbint4")),
+    ("8da4w_32", ("qdint8", "qbint4")),
+    ("8da4w_64", ("qdint8", "qbint4")),
+    ("8da4w_32_half", ("qdint8", "qbint4", "fp16")),
+):
     add(
         "linear",
         lambda: nn.Linear(64, 6, bias=False),
@@ -227,10 +230,14 @@ add(
 # ---- weights that are packed in several parts (get_xnnpack/parts.h), the last one incomplete ----
 
 for scheme, types, width in (
-    ("static", TENSOR, 270), ("static_channel", CHANNEL, 270), ("dynamic_channel", DYNAMIC, 270),
-    ("dynamic_4bit", ("qdint8", "qcint4"), 270), ("8da8w", DYNAMIC, 270),
-    ("8da4w_32", ("qdint8", "qbint4"), 288), ("8da4w_32_half", ("qdint8", "qbint4", "fp16"), 288),
-):  # fmt: skip
+    ("static", TENSOR, 270),
+    ("static_channel", CHANNEL, 270),
+    ("dynamic_channel", DYNAMIC, 270),
+    ("dynamic_4bit", ("qdint8", "qcint4"), 270),
+    ("8da8w", DYNAMIC, 270),
+    ("8da4w_32", ("qdint8", "qbint4"), 288),
+    ("8da4w_32_half", ("qdint8", "qbint4", "fp16"), 288),
+):
     for name, bias in (("linear_parts", True), ("linear_parts_no_bias", False)):
         add(
             name,

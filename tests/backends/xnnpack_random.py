@@ -23,8 +23,11 @@ UNARY: dict[str, tuple[Callable[[np.ndarray], np.ndarray], dict[str, Any]]] = {
     "Floor": (np.floor, {}),
 }
 BINARY: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "Add": np.add, "Subtract": np.subtract, "Maximum": np.maximum, "Minimum": np.minimum,
-}  # fmt: skip
+    "Add": np.add,
+    "Subtract": np.subtract,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+}
 
 
 class Shuffled(Graph):
@@ -81,8 +84,9 @@ class Random:
         shape = [(4, 6), (2, 3, 4), (1, 4, 4), (1, 2, 1, 8), (24,)][int(rng.integers(5))]
         how = QUANTISED[int(rng.integers(3))] if rng.random() < 0.4 else None
         array = rng.integers(-9, 10, shape).astype(np.float32 if how is None else np.int8)
-        self.values.append(Value(self.graph.input(shape, "fp32" if how is None else "qint8", how),
-                                 array, how))  # fmt: skip
+        self.values.append(
+            Value(self.graph.input(shape, "fp32" if how is None else "qint8", how), array, how)
+        )
         return array
 
     def pick(self) -> Value:

@@ -50,8 +50,11 @@ def quantized() -> tuple[nn.Module, nn.Module]:
     1.5."""
     good = xnnpack_flow.SCHEMES["static"](model(), INPUTS, None)
     bad = copy.deepcopy(good)
-    weights = [n for n in bad.graph.nodes if "dequantize_per_tensor" in str(n.target)
-               and n.all_input_nodes[0].op == "get_attr"]  # fmt: skip
+    weights = [
+        n
+        for n in bad.graph.nodes
+        if "dequantize_per_tensor" in str(n.target) and n.all_input_nodes[0].op == "get_attr"
+    ]
     assert len(weights) == LAYERS
     node = next(
         n

@@ -76,7 +76,7 @@ WRONG = {
     "aten::sigmoid.out": lambda x: 1 / (1 + np.exp(-x)) + np.float32(0.01),
     "aten::relu.out": lambda x: np.maximum(x, 0.03125),
     "aten::mul.out": lambda x, y: x * y * np.float32(1.001),
-}  # fmt: skip
+}
 
 # ---- by default: the program as written ---------------------------------------------------------
 
@@ -85,9 +85,10 @@ CHECKS: dict[str, Callable[..., object]] = {
     "assert_matches": lambda pte, **o: assert_matches(pte, [X], EXPECTED, **o),
     "explain": lambda pte, **o: _require(explain(pte, MODEL, [X], **o)),
     "compare_kernels": lambda pte, **o: _require(compare_kernels(pte, [X.numpy()], **o)),
-    "bundled": lambda pte, **o: _require(*BundledProgram(
-        pte, {"forward": [([X.numpy()], [EXPECTED.numpy()])]}).verify(**o)),
-}  # fmt: skip
+    "bundled": lambda pte, **o: _require(
+        *BundledProgram(pte, {"forward": [([X.numpy()], [EXPECTED.numpy()])]}).verify(**o)
+    ),
+}
 
 
 def _require(report: Any) -> None:
@@ -97,9 +98,12 @@ def _require(report: Any) -> None:
 @pytest.mark.parametrize("kind", ["pte", "interpreted"])
 @pytest.mark.parametrize("check", CHECKS)
 def test_programs_are_checked_as_written(
-    check: str, kind: str, request: pytest.FixtureRequest, backend: Claims,
+    check: str,
+    kind: str,
+    request: pytest.FixtureRequest,
+    backend: Claims,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """A wrong backend is no fault of the program, whatever the variable says; with the option it
     is found, and a right one accepted."""
     monkeypatch.setenv(VARIABLE, "always")
@@ -148,9 +152,11 @@ def test_commands(backend: Claims, tmp_path: Path) -> None:
     model.write_text(MAKE.format(net=inspect.getsource(Net)))
     at, to = [str(path), "--inputs", str(inputs)], ["--model", f"{model}:make"]
     commands = [
-        ["validate", *at, "--expect", str(expected)], ["check", str(path), *to],
-        ["explain", *at, *to], ["compare", str(path), *at],
-    ]  # fmt: skip
+        ["validate", *at, "--expect", str(expected)],
+        ["check", str(path), *to],
+        ["explain", *at, *to],
+        ["compare", str(path), *at],
+    ]
     with backend.active({"aten::relu.out": WRONG["aten::relu.out"]}):
         for command in commands:
             assert main(command) == 0, command
@@ -251,8 +257,11 @@ def test_a_method_is_used_as_it_was_loaded(pte: bytes, backend: Claims) -> None:
 
 def test_nothing_is_said_where_nothing_was_delegated(pte: bytes, backend: Claims) -> None:
     method = Runtime.get().load_program(pte).load_method("forward", delegate_at_load=False)
-    for report in (check_model(MODEL, (X,), program=method), explain(method, MODEL, [X]),
-                   check_model(MODEL, (X,), program=pte)):  # fmt: skip
+    for report in (
+        check_model(MODEL, (X,), program=method),
+        explain(method, MODEL, [X]),
+        check_model(MODEL, (X,), program=pte),
+    ):
         assert report.ok and "at load" not in str(report)
         assert "at load" not in json.dumps(report.as_dict())
 

@@ -40,9 +40,13 @@ def test_no_step_loses() -> None:
     steps = check_model(Net().eval(), X, flow="xnnpack", n_random=0).ladder()
     assert steps and steps.first is None, str(steps)
     assert verdicts(steps) == {
-        "eager": "reference", "exported": "match", "decomposed": "match", "quantised": "none",
-        "lowered": "match", "delegated": "match",
-    }  # fmt: skip
+        "eager": "reference",
+        "exported": "match",
+        "decomposed": "match",
+        "quantised": "none",
+        "lowered": "match",
+        "delegated": "match",
+    }
     assert all(step.sqnr_db is None or step.sqnr_db > 100 for step in steps)
     assert "no step that is known loses" in str(steps)
     assert max(map(len, str(steps).splitlines())) <= 80
@@ -65,16 +69,21 @@ def test_a_quantised_flow() -> None:
     assert 10 < sqnr["quantised"] < 80 < sqnr["decomposed"]
 
 
-def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of a wrong program only the file is known: its own step loses."""
     pte = tmp_path / "m.pte"
     pte.write_bytes(lower(Net(bias=0.5).eval(), X, "xnnpack").buffer)
     steps = compare_steps(pte, Net().eval(), [(X, {})])
     assert verdicts(steps) == {
-        "eager": "reference", "exported": "match", "decomposed": "match", "quantised": "not known",
-        "lowered": "not known", "delegated": "differ",
-    }  # fmt: skip
+        "eager": "reference",
+        "exported": "match",
+        "decomposed": "match",
+        "quantised": "not known",
+        "lowered": "not known",
+        "delegated": "differ",
+    }
     with pytest.raises(TypeError, match="nn.Module"):
         compare_steps(pte, "etrecord.bin", [(X, {})])
     (tmp_path / "make.py").write_text(

@@ -199,8 +199,14 @@ def test_overflowing_half(flow: str) -> None:
     """Finite in float32, infinite in float16 from one layer on."""
 
     def make() -> nn.Module:
-        return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Linear(8, 8),
-                             nn.LayerNorm(8), nn.Linear(8, 4))  # fmt: skip
+        return nn.Sequential(
+            nn.Linear(8, 8),
+            nn.ReLU(),
+            nn.Linear(8, 8),
+            nn.Linear(8, 8),
+            nn.LayerNorm(8),
+            nn.Linear(8, 4),
+        )
 
     model, x = net(make), (torch.linspace(1, 8, 24).reshape(3, 8),)
     with torch.no_grad():
@@ -226,8 +232,11 @@ def test_bad_scale(flow: str) -> None:
     assert explain(good, deep.edge(), deep.INPUTS)
 
 
-@pytest.mark.parametrize("where", [(values.Pairing, "_place_step"), (_judge.Walk, "_judge")],
-                         ids=["matching", "comparing"])  # fmt: skip
+@pytest.mark.parametrize(
+    "where",
+    [(values.Pairing, "_place_step"), (_judge.Walk, "_judge")],
+    ids=["matching", "comparing"],
+)
 def test_an_interrupt_gives_the_report_so_far(
     where: tuple[type, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,8 +263,9 @@ def test_dynamic_quantisation() -> None:
     """XNNPACK takes a scale per row, the graph one per tensor: not a fault, but a wrong weight
     is."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(),
-                          nn.Linear(64, 8)).eval()  # fmt: skip
+    model = nn.Sequential(
+        nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)
+    ).eval()
     x = (torch.randn(3, 32),)
     quantized = xnnpack_flow.SCHEMES["dynamic_channel"](model, x, None)
     program = lower(quantized, x, "xnnpack").buffer
@@ -279,12 +289,18 @@ class Function(nn.Module):
 OUTPUTS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], str]] = {
     "one is missing": (lambda x: (x + 1,), lambda x: (x + 1, x * 2), "1 output, expected 2"),
     "one more": (lambda x: (x + 1, x * 2), lambda x: (x + 1,), "2 outputs, expected 1"),
-    "a shape that broadcasts": (lambda x: x.sum(1, keepdim=True), lambda x: x.sum(1),
-                                "shape (2, 1)"),
+    "a shape that broadcasts": (
+        lambda x: x.sum(1, keepdim=True),
+        lambda x: x.sum(1),
+        "shape (2, 1)",
+    ),
     "an integer's dtype": (lambda x: (x * 8).int(), lambda x: (x * 8).long(), "expected int64"),
-    "a large integer": (lambda x: (x > 0).long() * (2**62 + 1), lambda x: (x > 0).long() * 2**62,
-                        "out of tolerance"),
-}  # fmt: skip
+    "a large integer": (
+        lambda x: (x > 0).long() * (2**62 + 1),
+        lambda x: (x > 0).long() * 2**62,
+        "out of tolerance",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
@@ -297,8 +313,11 @@ def test_wrong_outputs_of_right_nodes(name: str) -> None:
     assert says in " ".join(report.summary().split())
 
 
-@pytest.mark.parametrize("x", [torch.zeros(2, 4), torch.ones(0, 4), torch.full((2, 4), math.nan)],
-                         ids=["zeros", "empty", "NaN"])  # fmt: skip
+@pytest.mark.parametrize(
+    "x",
+    [torch.zeros(2, 4), torch.ones(0, 4), torch.full((2, 4), math.nan)],
+    ids=["zeros", "empty", "NaN"],
+)
 def test_values_that_can_show_no_error(x: Tensor) -> None:
     """Any wrong factor would look the same."""
     scaled = Function(lambda x: x * 3)
@@ -359,8 +378,11 @@ def test_bad_arguments() -> None:
     with pytest.raises(TypeError, match="expected an nn.Module, .* found int"):
         explain(manager.buffer, 3, IMAGE)
     with pytest.raises(ValueError, match="2 inputs .* the reference takes 1"):
-        explain(lower(Merge(False), (*IMAGE, *IMAGE), "portable"),
-                torch.export.export(model, IMAGE), (*IMAGE, *IMAGE))  # fmt: skip
+        explain(
+            lower(Merge(False), (*IMAGE, *IMAGE), "portable"),
+            torch.export.export(model, IMAGE),
+            (*IMAGE, *IMAGE),
+        )
     lowered = to_edge_transform_and_lower(
         torch.export.export(model, IMAGE), partitioner=[XnnpackPartitioner()]
     )
@@ -377,8 +399,9 @@ def test_values_that_do_not_fit() -> None:
 # ---- the command ------------------------------------------------------------------------------
 
 
-def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                 capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     model, damaged = net(), net()
     with torch.no_grad():
         damaged.side.weight[0] *= 2
@@ -397,8 +420,10 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     given = ["--inputs", "x.npz"]
     assert cli.main(["explain", "good.pte", "--etrecord", "e.bin", *given]) == 0
     assert "every one is within tolerance" in capsys.readouterr().out
-    assert cli.main(["explain", "bad.pte", "--model", "my_model:make", "--json",
-                     "--html", "r.html"]) == 3  # fmt: skip
+    assert (
+        cli.main(["explain", "bad.pte", "--model", "my_model:make", "--json", "--html", "r.html"])
+        == 3
+    )
     figures = json.loads(capsys.readouterr().out)
     assert figures["rows"][figures["first"]]["module"] == "side"
     assert "first divergence" in (tmp_path / "r.html").read_text()

@@ -39,8 +39,13 @@ class Residual(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(),
-                                  nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4))  # fmt: skip
+        self.body = nn.Sequential(
+            nn.Conv2d(4, 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.Conv2d(4, 4, 1),
+            nn.BatchNorm2d(4),
+        )
         for norm in (self.body[1], self.body[4]):
             nn.init.uniform_(norm.running_mean, -0.5, 0.5)
             nn.init.uniform_(norm.running_var, 0.5, 2.0)
@@ -57,10 +62,15 @@ class Bottleneck(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(4, 12, 1), nn.BatchNorm2d(12), nn.ReLU6(),
-            nn.Conv2d(12, 12, 3, padding=1, groups=12), nn.BatchNorm2d(12), nn.ReLU6(),
-            nn.Conv2d(12, 4, 1), nn.BatchNorm2d(4),
-        )  # fmt: skip
+            nn.Conv2d(4, 12, 1),
+            nn.BatchNorm2d(12),
+            nn.ReLU6(),
+            nn.Conv2d(12, 12, 3, padding=1, groups=12),
+            nn.BatchNorm2d(12),
+            nn.ReLU6(),
+            nn.Conv2d(12, 4, 1),
+            nn.BatchNorm2d(4),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.body(x)
@@ -68,8 +78,12 @@ class Bottleneck(nn.Module):
 
 def bottlenecks() -> nn.Module:
     """Build nested residual additions."""
-    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), *(Bottleneck() for _ in range(3)),
-                         nn.Conv2d(4, 8, 1), nn.AdaptiveAvgPool2d(1))  # fmt: skip
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1),
+        *(Bottleneck() for _ in range(3)),
+        nn.Conv2d(4, 8, 1),
+        nn.AdaptiveAvgPool2d(1),
+    )
 
 
 class Branches(nn.Module):
@@ -81,8 +95,9 @@ class Branches(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.a(x)
-        x = torch.cond(x.sum() > 0, lambda x: torch.relu(self.p(x)) + 1,
-                       lambda x: torch.tanh(self.q(x)), (x,))  # fmt: skip
+        x = torch.cond(
+            x.sum() > 0, lambda x: torch.relu(self.p(x)) + 1, lambda x: torch.tanh(self.q(x)), (x,)
+        )
         return self.r(x)
 
 
@@ -111,13 +126,15 @@ CASES: dict[str, tuple[Make, tuple[Tensor, ...]]] = {
     "linear": (lambda: nn.Linear(6, 5), (wave(2, 4, 6),)),
     "conv": (lambda: nn.Conv2d(3, 4, 3), (wave(1, 3, 8, 8),)),
     "attention": (SelfAttention, (wave(2, 5, 16),)),
-    "encoder": (lambda: nn.TransformerEncoderLayer(16, 2, 32, activation="gelu"),
-                (wave(5, 2, 16),)),
+    "encoder": (
+        lambda: nn.TransformerEncoderLayer(16, 2, 32, activation="gelu"),
+        (wave(5, 2, 16),),
+    ),
     "residual": (Residual, (wave(1, 4, 6, 6),)),
     "bottlenecks": (bottlenecks, (wave(1, 3, 8, 8),)),
     "branches": (Branches, (wave(2, 8),)),
     "loop": (Loop, (wave(4, 2, 3), wave(2, 3))),
-}  # fmt: skip
+}
 
 
 def module(name: str, seed: int = 0) -> nn.Module:
@@ -185,8 +202,9 @@ FAULTS = [
 
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("flow", FLOWS)
-@pytest.mark.parametrize(("name", "weight", "rows"), FAULTS,
-                         ids=[f"{row[0]}-{row[1]}" for row in FAULTS])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "weight", "rows"), FAULTS, ids=[f"{row[0]}-{row[1]}" for row in FAULTS]
+)
 def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
     """A gate of a recurrent layer, a projection, a branch: only the reader of the weight is
     wrong."""
@@ -195,8 +213,9 @@ def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
     with torch.no_grad():
         damaged.get_parameter(weight)[rows] *= 1.5
         damaged.get_parameter(weight)[rows] += 0.1
-    pte = xnnpack_flow.cached(f"pairs-{name}-{weight}-{flow}", __file__,
-                              lambda: lower(name, damaged, flow))  # fmt: skip
+    pte = xnnpack_flow.cached(
+        f"pairs-{name}-{weight}-{flow}", __file__, lambda: lower(name, damaged, flow)
+    )
     report = explain(pte, reference(name), CASES[name][1])
     wrong = [row for row in report if row.verdict == "source"]
     assert wrong and report.first is wrong[0], str(report)
@@ -293,11 +312,16 @@ class Strides(nn.Sequential):
     def __init__(self, **strides: int) -> None:
         self.names = ("conv1", "norm1", "act1", "pool", "conv2", "act2", "mean", "flat", "head")
         super().__init__(
-            nn.Conv2d(3, 8, 3, strides.get("conv1", 1), 1), nn.BatchNorm2d(8), nn.ReLU(),
+            nn.Conv2d(3, 8, 3, strides.get("conv1", 1), 1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
             nn.MaxPool2d(3, strides.get("pool", 2), 1),
-            nn.Conv2d(8, 8, 3, strides.get("conv2", 2), 1), nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4),
-        )  # fmt: skip
+            nn.Conv2d(8, 8, 3, strides.get("conv2", 2), 1),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(8, 4),
+        )
 
 
 @pytest.mark.sweep(3)

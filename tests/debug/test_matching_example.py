@@ -17,9 +17,13 @@ from executorch_c.devtools import explain
 
 PAGE = Path(__file__).parents[2] / "executorch_c" / "docs" / "explanation" / "matching.md"
 ROUNDING = 1e-6
-NODES = {"convolution": "aten_convolution_default", "batch_norm": "getitem",
-         "relu": "aten_relu_default", "mean": "aten_mean_dim",
-         "addmm": "aten_addmm_default"}  # fmt: skip
+NODES = {
+    "convolution": "aten_convolution_default",
+    "batch_norm": "getitem",
+    "relu": "aten_relu_default",
+    "mean": "aten_mean_dim",
+    "addmm": "aten_addmm_default",
+}
 """Nodes of the graph by the page's names; of the three results of batch norm the first."""
 
 
@@ -68,8 +72,10 @@ def test_a_right_program(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.ok and len(report) == 3, str(report)
     rows = re.findall(r"^\| \d \| `(.+?)` \| .+? \| (.+?) \| `(\w+)` \|$", PAGE.read_text(), re.M)
     assert [(operator, match) for operator, _, match in rows] == [
-        ("Convolution", "relu"), ("aten::mean.out", "mean"), ("Fully Connected", "addmm")
-    ]  # fmt: skip
+        ("Convolution", "relu"),
+        ("aten::mean.out", "mean"),
+        ("Fully Connected", "addmm"),
+    ]
     for operator, candidates, match in rows:
         written = dict(re.findall(r"`(\w+)` ([\d.e-]+)", candidates))
         found = {node: distance for step, node, distance in seen if step.startswith(operator)}

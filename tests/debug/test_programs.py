@@ -145,9 +145,13 @@ def test_a_healthy_pair(make: type[nn.Module]) -> None:
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("make", "change", "number"),
-    [(Convs, change_a_weight, 6), (Convs, swap_channels, 4), (Halves, swap_channels, 4),
-     (Attention, change_a_weight, 3)],
-)  # fmt: skip
+    [
+        (Convs, change_a_weight, 6),
+        (Convs, swap_channels, 4),
+        (Halves, swap_channels, 4),
+        (Attention, change_a_weight, 3),
+    ],
+)
 @pytest.mark.parametrize("sides", [(False, False), (False, True), (True, False), (True, True)])
 def test_a_wrong_layer(
     make: type[nn.Module], change: Change, number: int, sides: tuple[bool, bool]
@@ -231,8 +235,10 @@ def test_a_wrong_layer_of_a_quantized_model(sides: tuple[bool, bool]) -> None:
 
 @pytest.fixture
 def wrong_softmax() -> Iterator[None]:
-    schema = ("aten::_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> "
-              "Tensor(a!)")  # fmt: skip
+    schema = (
+        "aten::_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> "
+        "Tensor(a!)"
+    )
 
     def softmax(x: Any, dim: int, half_to_float: bool) -> Any:
         e = np.exp(x - x.max(dim, keepdims=True))
@@ -303,8 +309,9 @@ def test_values_that_cannot_be_paired() -> None:
     b = export(chain([torch.cos, torch.atan, torch.erf, torch.neg, torch.relu] * 2), IMAGE)
     report = compare_programs(a, b, [IMAGE])
     assert report.verdict == "differ" and report.unlocated, str(report)
-    assert re.match(r"cannot locate: \d+% of the values are paired; result, output 0: ",
-                    report.summary())  # fmt: skip
+    assert re.match(
+        r"cannot locate: \d+% of the values are paired; result, output 0: ", report.summary()
+    )
     assert "run explain on the candidate with its PyTorch model" in report.summary()
     assert "first divergence" not in report.summary()
 

@@ -158,8 +158,9 @@ def test_how_it_is_shown(budgets: Both, tmp_path: Path) -> None:
     assert empty.plot() and "nothing" in str(empty)
 
 
-def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                 capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "bad.pte").write_bytes(deep.programs("xnnpack")[1])
     torch.save((deep.model(), deep.INPUTS), tmp_path / "model.pt")
     (tmp_path / "floats.py").write_text(

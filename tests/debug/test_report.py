@@ -21,17 +21,27 @@ def row(index: int, verdict: NodeVerdict, accumulated: float, local: float | Non
         return measure_size(EXPECTED + np.float32(by), EXPECTED, mismatched=50 if by else 0)
 
     return NodeError(
-        index, f"instruction {index}", "aten::add.out", (50,), "float32", error(accumulated),
-        None if local is None else error(local), verdict, f"layers.{index}",
+        index,
+        f"instruction {index}",
+        "aten::add.out",
+        (50,),
+        "float32",
+        error(accumulated),
+        None if local is None else error(local),
+        verdict,
+        f"layers.{index}",
         f"/me/model.py:{index}",
-    )  # fmt: skip
+    )
 
 
 def report(*verdicts: NodeVerdict, local: bool = True) -> ErrorReport:
     sizes: dict[NodeVerdict, tuple[float, float]] = {
-        "ok": (0, 0), "source": (0.1, 0.1), "propagated": (0.1, 0), "first": (0.1, 0),
+        "ok": (0, 0),
+        "source": (0.1, 0.1),
+        "propagated": (0.1, 0),
+        "first": (0.1, 0),
         "unexplained": (0.1, 0),
-    }  # fmt: skip
+    }
     rows = [row(i, v, sizes[v][0], sizes[v][1] if local else None) for i, v in enumerate(verdicts)]
     return ErrorReport("a against b", tuple(rows), ("all matched",))
 

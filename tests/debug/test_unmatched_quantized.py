@@ -24,7 +24,7 @@ SCHEMES = {
     "undelegated": ("static", "portable", ROWS),
     "dynamic": ("dynamic_channel", "xnnpack", ROWS[:1]),
     "8da4w": ("8da4w_32", "xnnpack", ROWS),
-}  # fmt: skip
+}
 """For each flow the scheme, the delegate, and the input."""
 
 
@@ -76,8 +76,9 @@ def explained(flow: str, good: nn.Module, *fault: Any, views: bool = False) -> l
     scheme, delegate, x = SCHEMES[flow]
     model = xnnpack_flow.SCHEMES[scheme](Mlp(good, views).eval(), (x,), None)
     models = [model, *([planted(model, *fault)] if fault else [])]
-    return [explain(lower(one, (x,), delegate).buffer, model, (x,), progress=False)
-            for one in models]  # fmt: skip
+    return [
+        explain(lower(one, (x,), delegate).buffer, model, (x,), progress=False) for one in models
+    ]
 
 
 REPLACED = {
@@ -88,7 +89,7 @@ REPLACED = {
     "gelu-sigmoid": ("gelu", nn.GELU(), nn.Sigmoid(), ATEN.sigmoid.default),
     "sigmoid-hard": ("sigmoid", nn.Sigmoid(), nn.Hardsigmoid(), ATEN.hardsigmoid.default),
     "silu-hard": ("sigmoid", nn.SiLU(), nn.Hardswish(), ATEN.hardswish.default),
-}  # fmt: skip
+}
 """For each fault the model's operator, its activation, the wrong one, and its operator."""
 
 CASES = [

@@ -26,12 +26,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--count", type=int, default=100, help="number of seeds")
     parser.add_argument("--seconds", type=float, help="stop after this time")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--without-official", action="store_true",
-                        help="do not run the official runtime")  # fmt: skip
+    parser.add_argument(
+        "--without-official", action="store_true", help="do not run the official runtime"
+    )
     parser.add_argument("--shrink", action="store_true", help="drop calls while a program differs")
     parser.add_argument("--save", type=Path, metavar="FILE", help="append reports as JSON lines")
-    parser.add_argument("--saved", type=Path, nargs="+", metavar="FILE",
-                        help="print the table of saved reports, without any run")  # fmt: skip
+    parser.add_argument(
+        "--saved",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="print the table of saved reports, without any run",
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
     return parser
 
@@ -60,8 +66,9 @@ def _run(args: argparse.Namespace) -> list:
     seen = {report.seed for report in reports}
     seeds = [seed for seed in range(args.seed, args.seed + args.count) if seed not in seen]
     workers.prepare()
-    for i, report in enumerate(workers.run(seeds, args.jobs, not args.without_official,
-                                           args.seconds), 1):  # fmt: skip
+    for i, report in enumerate(
+        workers.run(seeds, args.jobs, not args.without_official, args.seconds), 1
+    ):
         reports.append(report)
         if args.save:
             with args.save.open("a") as file:

@@ -142,8 +142,10 @@ def planned(trial: Trial, call: int) -> Planned:
         named = {**program.state_dict, **program.constants}
         inputs = iter(map(ways.copied, trial.calls[max(call, 0)].inputs))
         given = torch.export.graph_signature.InputKind.USER_INPUT
-        values = [next(inputs) if spec.kind == given else named[spec.target]
-                  for spec in program.graph_signature.input_specs]  # fmt: skip
+        values = [
+            next(inputs) if spec.kind == given else named[spec.target]
+            for spec in program.graph_signature.input_specs
+        ]
         try:
             run.run(*values)
         except Exception:
@@ -277,8 +279,10 @@ def layout_is_lost(trial: Trial, difference: Difference) -> bool:
     if trial.flow == "xnnpack" and is_right_without_xnnpack(trial, difference):
         return True
     graph = trial.graph
-    lines = [line + "".join(f"; {name} = {name}.contiguous()" for name in graphs.assigned(line))
-             for line in graph.lines]  # fmt: skip
+    lines = [
+        line + "".join(f"; {name} = {name}.contiguous()" for name in graphs.assigned(line))
+        for line in graph.lines
+    ]
     inputs = [value.contiguous() for value in graph.inputs]
     other = programs.made(dataclasses.replace(graph, lines=lines, inputs=inputs), trial.flow)
     found = differences_of(other, difference.way, trial.process)
@@ -314,11 +318,14 @@ def is_right_without_xnnpack(trial: Trial, difference: Difference) -> bool:
     at = difference.call, difference.output
     plain = programs.made(trial.graph, "edge")
     return not any(
-        d.output < 0 or ((d.call, d.output) == at
-                         and (d.wrong is None or d.wrong[difference.wrong].any())
-                         and not _cause(plain, d))
+        d.output < 0
+        or (
+            (d.call, d.output) == at
+            and (d.wrong is None or d.wrong[difference.wrong].any())
+            and not _cause(plain, d)
+        )
         for d in programs.run_here(plain, ["as written"])
-    )  # fmt: skip
+    )
 
 
 def xnnpack_refuses(trial: Trial, difference: Difference) -> bool:
@@ -397,8 +404,11 @@ def said_of_official(pte: bytes) -> frozenset[str]:
     calls = [reference.call_of(view, step) for step in view.steps if step.row["kind"] == "kernel"]
     remarks = device.of_view(view)
     found = {remark.kind for remark in remarks if remark.is_certain or remark.kind != "crashes"}
-    if any(row.does == "rounds" and call.dtype in row.dtypes
-           for call in calls for row in reference.table().get(call.operator, ())):  # fmt: skip
+    if any(
+        row.does == "rounds" and call.dtype in row.dtypes
+        for call in calls
+        for row in reference.table().get(call.operator, ())
+    ):
         found.add("rounds")
     return frozenset(found)
 
@@ -483,8 +493,11 @@ def _cause_alone(trial: Trial, difference: Difference) -> str:
         return ""
     alone = programs.made(graph, trial.flow)
     alone.wrong_here = {(at[0], 0): trial.wrong_here[at]} if at in trial.wrong_here else {}
-    same = [d for d in differences_of(alone, difference.way, trial.process)
-            if (d.call, d.output) == (at[0], 0)]  # fmt: skip
+    same = [
+        d
+        for d in differences_of(alone, difference.way, trial.process)
+        if (d.call, d.output) == (at[0], 0)
+    ]
     return _cause(alone, same[0]) if same else ""
 
 

@@ -69,8 +69,10 @@ class Graph:
         """Return the module as Python."""
         names = ", ".join(f"x{i}" for i in range(len(self.inputs)))
         body = "".join(f"        {line}\n" for line in self.lines)
-        return (f"class Model(torch.nn.Module):\n    def forward(self, {names}):\n{body}"
-                f"        return ({', '.join(self.outputs)},)\n")  # fmt: skip
+        return (
+            f"class Model(torch.nn.Module):\n    def forward(self, {names}):\n{body}"
+            f"        return ({', '.join(self.outputs)},)\n"
+        )
 
     def module(self, *, eager: bool = True) -> torch.nn.Module:
         """Return the module; `eager`: `torch.cond` takes a branch, without compiling."""
@@ -100,9 +102,13 @@ def bias(count: int, like: torch.Tensor) -> torch.Tensor:
 
 
 NAMES: dict[str, Any] = {
-    "torch": torch, "F": torch.nn.functional, "weight": weight, "bias": bias,
-    "inf": math.inf, "nan": math.nan,
-}  # fmt: skip
+    "torch": torch,
+    "F": torch.nn.functional,
+    "weight": weight,
+    "bias": bias,
+    "inf": math.inf,
+    "nan": math.nan,
+}
 
 
 # ---- inputs -------------------------------------------------------------------------------------
@@ -196,23 +202,37 @@ def fields(rng: random.Random, pool: Pool, is_dynamic: bool) -> dict[str, Any]:
         shaped = [[-1], [1, -1]]
         wider = [2, *[f"{a}.shape[{i}]" for i in range(value.dim())]]
     at = [rng.randrange(-1 if rng.random() < 0.3 else 0, along) for _ in range(rng.randrange(1, 4))]
-    slices = [rng.choice([":", "1:", "::2", ":-1", "0:2", "-2:"])
-              for _ in range(rng.randrange(1, rank + 1))]  # fmt: skip
+    slices = [
+        rng.choice([":", "1:", "::2", ":-1", "0:2", "-2:"])
+        for _ in range(rng.randrange(1, rank + 1))
+    ]
     return {
-        "a": a, "b": b, "d": d, "e": e, "k": rng.random() < 0.5, "z": rng.choice([0, 0, 1]),
+        "a": a,
+        "b": b,
+        "d": d,
+        "e": e,
+        "k": rng.random() < 0.5,
+        "z": rng.choice([0, 0, 1]),
         "s": rng.choice(["0.5", "2", "-1.5", "3", "1", "0", "-1"]),
-        "i": rng.choice([1, 2, 3, -1, -2]), "diagonal": rng.choice([-1, 0, 1]),
-        "end": rng.choice([0, -1]), "dims": tuple(sorted(rng.sample(range(rank), min(rank, 2)))),
-        "order": rng.sample(range(value.dim()), value.dim()), "shape": rng.choice(shaped),
-        "repeats": [rng.choice([1, 1, 2]) for _ in size] or [1], "slices": ", ".join(slices),
+        "i": rng.choice([1, 2, 3, -1, -2]),
+        "diagonal": rng.choice([-1, 0, 1]),
+        "end": rng.choice([0, -1]),
+        "dims": tuple(sorted(rng.sample(range(rank), min(rank, 2)))),
+        "order": rng.sample(range(value.dim()), value.dim()),
+        "shape": rng.choice(shaped),
+        "repeats": [rng.choice([1, 1, 2]) for _ in size] or [1],
+        "slices": ", ".join(slices),
         "pads": tuple(rng.choice([0, 1, 2, 1, -1]) for _ in range(2 * rng.randrange(1, rank + 1))),
-        "wider": f"[{', '.join(map(str, wider))}]", "at": f"torch.tensor({at})",
+        "wider": f"[{', '.join(map(str, wider))}]",
+        "at": f"torch.tensor({at})",
         "places": f"(torch.zeros_like({a}).long() + {rng.randrange(along)})",
         "m": rng.choice(masks) if masks and rng.random() < 0.7 else f"({a} > 0)",
         "test": f"({a}.float().sum() > 0).reshape(())",
-        "to": rng.choice(DTYPES), "unary": rng.choice(templates.FUNCTIONS),
-        "reduction": rng.choice(templates.REDUCED), "whole": rng.choice(templates.WHOLE),
-    }  # fmt: skip
+        "to": rng.choice(DTYPES),
+        "unary": rng.choice(templates.FUNCTIONS),
+        "reduction": rng.choice(templates.REDUCED),
+        "whole": rng.choice(templates.WHOLE),
+    }
 
 
 def from_template(rng: random.Random, pool: Pool, is_dynamic: bool, is_stateful: bool) -> str:
@@ -325,8 +345,9 @@ def from_sample(rng: random.Random, pool: Pool, prefix: str) -> tuple[str, Writt
     texts = []
     count = 1 if name == "aten::_to_copy.out" else None  # then its dtype
     for spec, value in zip(op._schema.arguments, given[:count], strict=False):
-        texts.append(f"{spec.name}={written.text(value)}" if spec.kwarg_only
-                     else written.text(value))  # fmt: skip
+        texts.append(
+            f"{spec.name}={written.text(value)}" if spec.kwarg_only else written.text(value)
+        )
     if sweep.makes_dtype(name):
         texts.append(f"dtype=torch.{dtype}")
     return f"R = torch.ops.{op}({', '.join(texts)})", written, name
@@ -355,8 +376,9 @@ class Maker:
         kind = self.rng.choice(["normal", "normal", "normal", "ties", "ties", "special"])
         main = self.rng.choice(DTYPES)
         dtypes = [main if self.rng.random() < 0.7 else self.rng.choice(DTYPES) for _ in sizes]
-        inputs = [values(size, dtype, kind, generator)
-                  for size, dtype in zip(sizes, dtypes, strict=True)]  # fmt: skip
+        inputs = [
+            values(size, dtype, kind, generator) for size, dtype in zip(sizes, dtypes, strict=True)
+        ]
         if not is_dynamic:
             inputs = [laid_out(value, self.rng) for value in inputs]
         self.graph = Graph(seed, [], inputs, {}, [], kind, is_dynamic)
@@ -379,8 +401,9 @@ class Maker:
                 return
         else:
             try:
-                statement = from_template(self.rng, self.pool, self.graph.is_dynamic,
-                                          self.is_stateful)  # fmt: skip
+                statement = from_template(
+                    self.rng, self.pool, self.graph.is_dynamic, self.is_stateful
+                )
             except (ValueError, IndexError):
                 return
         made = self.run(statement, constants)
@@ -411,8 +434,9 @@ class Maker:
         holder.register_buffer("state", self.state.clone())
         for name, value in constants.items():
             holder.register_buffer(name, value)
-        given = {name: value.clone(memory_format=torch.preserve_format)
-                 for name, value in self.pool}  # fmt: skip
+        given = {
+            name: value.clone(memory_format=torch.preserve_format) for name, value in self.pool
+        }
         space = {**NAMES, **given, "self": holder, "cond": taken}
         try:
             exec(statement, space)

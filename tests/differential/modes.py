@@ -19,8 +19,12 @@ def name_of(target: Any) -> str:
     return getattr(getattr(target, "_schema", None), "name", "")
 
 
-WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
-        torch.complex64: torch.complex128}  # fmt: skip
+WIDE = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
 DEVIATIONS = ("aten::std", "aten::var")
 VECTOR = 64
 """Elements: a multiple of those of eager's vectors."""
@@ -40,8 +44,9 @@ class Exact(variation.Noise):
         narrow = isinstance(result, torch.Tensor) and result.dtype in variation.NARROW
         if not narrow or func._schema.is_mutable or any(r.alias_info for r in func._schema.returns):
             return result
-        kwargs = {k: torch.float64 if v in variation.NARROW else v
-                  for k, v in (kwargs or {}).items()}  # fmt: skip
+        kwargs = {
+            k: torch.float64 if v in variation.NARROW else v for k, v in (kwargs or {}).items()
+        }
         near = func(*pytree.tree_map(as_float64, args), **kwargs)
         return near if near.dtype == torch.float64 and near.shape == result.shape else result
 
@@ -65,11 +70,13 @@ def widened(value: torch.Tensor) -> torch.Tensor:
     return value.to(WIDE.get(value.dtype, value.dtype))
 
 
-DECOMPOSITIONS = frozenset("""
+DECOMPOSITIONS = frozenset(
+    """
     cholesky cholesky_inverse geqrf linalg_cholesky_ex linalg_eig linalg_inv_ex
     linalg_ldl_factor_ex linalg_lu linalg_lu_factor_ex linalg_matrix_exp linalg_qr _linalg_det
     _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd
-""".split())  # fmt: skip
+""".split()
+)
 
 
 ELIMINATIONS = frozenset("linalg_ldl_factor_ex linalg_lu linalg_lu_factor_ex linalg_inv_ex".split())
@@ -141,8 +148,10 @@ class Padded(TorchDispatchMode):
             return result
         count, whole = -result.numel() % VECTOR, result.numel() // VECTOR * VECTOR
         try:
-            longer = [padded(a.expand(result.shape), count) if isinstance(a, torch.Tensor) else a
-                      for a in args]  # fmt: skip
+            longer = [
+                padded(a.expand(result.shape), count) if isinstance(a, torch.Tensor) else a
+                for a in args
+            ]
             found = func(*longer, **(kwargs or {}))[: result.numel()].reshape(result.shape)
         except Exception:  # not pointwise
             return result

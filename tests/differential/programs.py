@@ -112,8 +112,11 @@ def compared_output(trial: Trial, c: int, i: int, found: Any, wanted: Any) -> Di
     if judge.difference(found, wanted, judge.EXACT) is None:
         return None
     rooms = trial.rooms[c]
-    if not (isinstance(found, np.ndarray) and isinstance(wanted, np.ndarray)
-            and (found.shape, found.dtype) == (wanted.shape, wanted.dtype)):  # fmt: skip
+    if not (
+        isinstance(found, np.ndarray)
+        and isinstance(wanted, np.ndarray)
+        and (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    ):
         rooms.draw(rounding.DRAWS)
         if rooms.has_shape(i, np.shape(found)):
             trial.undecided += int(np.size(found))
@@ -147,9 +150,11 @@ def run_here(trial: Trial, names: Sequence[str]) -> list[Difference]:
 
 def equal(found: Results, other: Results) -> bool:
     """Return True if results are equal, NaN included."""
-    return all(judge.difference(a, b, judge.EXACT) is None
-               for x, y in zip(found, other, strict=True)
-               for a, b in zip(x, y, strict=True))  # fmt: skip
+    return all(
+        judge.difference(a, b, judge.EXACT) is None
+        for x, y in zip(found, other, strict=True)
+        for a, b in zip(x, y, strict=True)
+    )
 
 
 def made(graph: Graph, flow: str) -> Trial:

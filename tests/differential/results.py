@@ -49,16 +49,26 @@ def table(reports: Sequence[Report]) -> str:
     official = Counter(r.official or "not run" for r in run)
     operators = {name for r in run for name in r.operators}
     rows = [
-        ("graphs", len(made)), ("not exported", len(made) - len(run)), ("programs", len(run)),
+        ("graphs", len(made)),
+        ("not exported", len(made) - len(run)),
+        ("programs", len(run)),
         ("right in each way of this runtime", here["right"]),
         ("differences explained", here["explained"]),
         ("differences not explained", here["not explained"]),
         ("elements that rounding decides", sum(r.undecided for r in run)),
         *[(f"official runtime: {name}", n) for name, n in sorted(official.items())],
         ("operators", len(operators)),
-    ]  # fmt: skip
-    lines = ["| | number |", "|---|--:|", *[f"| {name} | {n} |" for name, n in rows], "",
-             *by_cause(run), "", *_not_explained(run), *_not_exported(made)]  # fmt: skip
+    ]
+    lines = [
+        "| | number |",
+        "|---|--:|",
+        *[f"| {name} | {n} |" for name, n in rows],
+        "",
+        *by_cause(run),
+        "",
+        *_not_explained(run),
+        *_not_exported(made),
+    ]
     return "\n".join(lines)
 
 
@@ -75,8 +85,13 @@ def by_cause(reports: Sequence[Report]) -> list[str]:
     official: Counter[str] = Counter()
     for report in reports:
         for count, is_official in ((here, False), (official, True)):
-            count.update({d["cause"] or "not explained" for d in report.differences
-                          if (d["way"] == OFFICIAL) == is_official})  # fmt: skip
+            count.update(
+                {
+                    d["cause"] or "not explained"
+                    for d in report.differences
+                    if (d["way"] == OFFICIAL) == is_official
+                }
+            )
     lines = ["| cause of a difference | programs here | in the official runtime |", "|---|--:|--:|"]
     names = sorted({*here, *official}, key=lambda name: -here[name] - official[name])
     return [*lines, *[f"| {name} | {here[name]} | {official[name]} |" for name in names]]
@@ -85,14 +100,20 @@ def by_cause(reports: Sequence[Report]) -> list[str]:
 def _not_explained(reports: Sequence[Report]) -> list[str]:
     """Return the seeds of programs with a difference that has no cause yet."""
     seeds = sorted(r.seed for r in reports if unexplained(r))
-    return ["Seeds that are not explained:", "",
-            *textwrap.wrap(", ".join(map(str, seeds)), 100), ""] if seeds else []  # fmt: skip
+    return (
+        ["Seeds that are not explained:", "", *textwrap.wrap(", ".join(map(str, seeds)), 100), ""]
+        if seeds
+        else []
+    )
 
 
 def _not_exported(reports: Sequence[Report]) -> list[str]:
     reasons = Counter(_reason(r.about) for r in reports if r.outcome == "not exported")
-    return ["Reasons for graphs that are not exported:", "",
-            *[f"- {n} x {reason}" for reason, n in reasons.most_common(MAX_REASONS)]]  # fmt: skip
+    return [
+        "Reasons for graphs that are not exported:",
+        "",
+        *[f"- {n} x {reason}" for reason, n in reasons.most_common(MAX_REASONS)],
+    ]
 
 
 def _reason(about: str) -> str:

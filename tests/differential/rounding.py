@@ -23,8 +23,14 @@ ULPS = 2.0
 """Units in the last place besides the change."""
 STAYS = 1 / 3
 """Share of the elements that do not move: two moves make an even number of units otherwise."""
-OPEN_ORDER = {"aten::topk": 2, "aten::kthvalue": 2, "aten::mode": 1, "aten::median": 1,
-              "aten::nanmedian": 1, "aten::sort": 1}  # fmt: skip
+OPEN_ORDER = {
+    "aten::topk": 2,
+    "aten::kthvalue": 2,
+    "aten::mode": 1,
+    "aten::median": 1,
+    "aten::nanmedian": 1,
+    "aten::sort": 1,
+}
 """Operators whose positions of equal values are not defined, with the place of the argument dim."""
 CANCELLING = ("aten::gelu",)
 """Operators that add 1 to what may be nearly -1, and multiply by half of their argument."""
@@ -75,8 +81,11 @@ class Rounding(variation.Noise):
         plain = func(*args, **kwargs)
         if not isinstance(func, torch._ops.OpOverload):
             return plain
-        if (func._schema.name in OPEN_ORDER and len(func._schema.returns) == 2
-                and not kwargs.get("stable")):  # fmt: skip
+        if (
+            func._schema.name in OPEN_ORDER
+            and len(func._schema.returns) == 2
+            and not kwargs.get("stable")
+        ):
             return self.reordered(func, args, kwargs)
         if func._schema.name.split("::")[1].rstrip("_") in variation.MOVES:
             return plain
@@ -118,9 +127,14 @@ def as_summed(args: Any, kwargs: Any) -> Any:
     to = kwargs.get("dtype")
     if to is None or not to.is_floating_point:
         return args
-    return pytree.tree_map(lambda x: x.to(to) if isinstance(x, torch.Tensor)
-                           and not (x.is_floating_point() or x.is_complex()) else x,
-                           args)  # fmt: skip
+    return pytree.tree_map(
+        lambda x: (
+            x.to(to)
+            if isinstance(x, torch.Tensor) and not (x.is_floating_point() or x.is_complex())
+            else x
+        ),
+        args,
+    )
 
 
 def in_float32(x: Any) -> Any:

@@ -20,10 +20,19 @@ from graphs import Graph
 from programs import Report, Trial
 
 SEEDS = (1003, 1005)
-LINES = ["v0 = torch.maximum(x0, x1)", "v1 = torch.sin(v0)", "v2 = torch.tril(v1)",
-         "v3 = v2 @ self.c0", "v4 = v3.amax(0)", "v5 = (v3 * 4).long()"]  # fmt: skip
-WRONG_KERNELS = [(b"aten::maximum", b"aten::minimum"), (b"aten::sin", b"aten::cos"),
-                 (b"aten::amax", b"aten::amin")]  # fmt: skip
+LINES = [
+    "v0 = torch.maximum(x0, x1)",
+    "v1 = torch.sin(v0)",
+    "v2 = torch.tril(v1)",
+    "v3 = v2 @ self.c0",
+    "v4 = v3.amax(0)",
+    "v5 = (v3 * 4).long()",
+]
+WRONG_KERNELS = [
+    (b"aten::maximum", b"aten::minimum"),
+    (b"aten::sin", b"aten::cos"),
+    (b"aten::amax", b"aten::amin"),
+]
 
 FAILS = torch.tensor([[4.0, 2, 2, 1], [2, 3, 1, 2], [2, 1, -1, 5], [1, 2, 5, 6]])
 """Not positive definite from the third row on."""
@@ -55,11 +64,14 @@ def test_random_programs_are_right(seed: int) -> None:
     assert not [d for d in differences if not causes.cause(trial, d)], report.source
 
 
-@pytest.mark.parametrize(("seed", "cause"), [
-    (7436, causes.nearer_than_eager),
-    (17955, causes.carried_by_state),
-    (20207, causes.nearer_than_eager),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seed", "cause"),
+    [
+        (7436, causes.nearer_than_eager),
+        (17955, causes.carried_by_state),
+        (20207, causes.nearer_than_eager),
+    ],
+)
 def test_a_difference_has_a_cause(seed: int, cause: object) -> None:
     """Variances of equal numbers, which eager's mean misses; sums of 1 / x in a state."""
     _, trial, differences = programs.of_seed(seed)
@@ -110,18 +122,33 @@ def test_a_wrong_constant_is_found_in_a_state() -> None:
     assert found and not any(found)
 
 
-@pytest.mark.parametrize(("line", "value", "cause"), [
-    ("v0 = torch.special.bessel_y1(x0)", torch.tensor([5]), causes.nearer_than_eager),
-    ("v0 = torch.log_softmax(x0, 0)", torch.ones(0, 3).long(), causes.computes_nothing),
-    ("v0 = torch.masked_select(x0[:, None], x0 > 0)", torch.ones(3), causes.eager_refuses),
-    ("v0 = torch.linalg.cholesky_ex(x0)[0]", FAILS, causes.result_is_undefined),
-    ("v0 = torch.rsub(x0, 2, alpha=2)", torch.tensor(1).byte(), causes.flow_changed_it),
-    ("v0 = torch.copysign(x0, -0.0)", torch.ones(3), causes.zero_is_positive),
-    ("v0 = torch.ops.aten.hardshrink_backward(x0, (-x0).log(), 0.5)", torch.ones(3),
-     causes.depends_on_place),
-    ("v0 = F.pixel_shuffle(x0, 2)", NHWC, causes.layout_is_lost),
-], ids=["bessel_y1", "log_softmax", "masked_select", "cholesky_ex", "rsub", "copysign",
-        "hardshrink", "pixel_shuffle"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "value", "cause"),
+    [
+        ("v0 = torch.special.bessel_y1(x0)", torch.tensor([5]), causes.nearer_than_eager),
+        ("v0 = torch.log_softmax(x0, 0)", torch.ones(0, 3).long(), causes.computes_nothing),
+        ("v0 = torch.masked_select(x0[:, None], x0 > 0)", torch.ones(3), causes.eager_refuses),
+        ("v0 = torch.linalg.cholesky_ex(x0)[0]", FAILS, causes.result_is_undefined),
+        ("v0 = torch.rsub(x0, 2, alpha=2)", torch.tensor(1).byte(), causes.flow_changed_it),
+        ("v0 = torch.copysign(x0, -0.0)", torch.ones(3), causes.zero_is_positive),
+        (
+            "v0 = torch.ops.aten.hardshrink_backward(x0, (-x0).log(), 0.5)",
+            torch.ones(3),
+            causes.depends_on_place,
+        ),
+        ("v0 = F.pixel_shuffle(x0, 2)", NHWC, causes.layout_is_lost),
+    ],
+    ids=[
+        "bessel_y1",
+        "log_softmax",
+        "masked_select",
+        "cholesky_ex",
+        "rsub",
+        "copysign",
+        "hardshrink",
+        "pixel_shuffle",
+    ],
+)
 def test_a_cause_is_proved(line: str, value: torch.Tensor, cause: object) -> None:
     """Eager has 20 units in the last place in float32; it ignores the dtype of nothing; the
     exporter bounds a selection by the input, without broadcasting; a factor that fails has any
@@ -155,8 +182,11 @@ def test_a_graph_loses_a_call_and_those_that_read_it() -> None:
 def test_the_table_counts_causes() -> None:
     """A crash, and a difference with a cause."""
     difference = {"way": "default", "call": 0, "output": 0, "text": "", "cause": "a row"}
-    reports = [Report(0), Report(1, "crashed", about="SIGSEGV"),
-               Report(2, "differ", differences=[difference])]  # fmt: skip
+    reports = [
+        Report(0),
+        Report(1, "crashed", about="SIGSEGV"),
+        Report(2, "differ", differences=[difference]),
+    ]
     table = results.table(reports)
     assert "| differences explained | 1 |" in table and "| a row | 1 | 0 |" in table
     assert "| differences not explained | 1 |" in table

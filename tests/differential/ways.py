@@ -52,21 +52,26 @@ def traced(graph: Graph) -> Any:
     varies = None
     if graph.is_dynamic:
         rank, size = graph.inputs[0].dim(), graph.inputs[0].shape[:1]
-        varies = tuple({0: torch.export.Dim.AUTO(min=1, max=9)}  # type: ignore[no-untyped-call]
-                       if value.dim() == rank and value.shape[:1] == size else None
-                       for value in graph.inputs)  # fmt: skip
+        varies = tuple(
+            {0: torch.export.Dim.AUTO(min=1, max=9)}  # type: ignore[no-untyped-call]
+            if value.dim() == rank and value.shape[:1] == size
+            else None
+            for value in graph.inputs
+        )
     copies = tuple(map(copied, graph.inputs))
     with quiet():
-        return torch.export.export(graph.module(eager=False), copies, dynamic_shapes=varies,
-                                   strict=False)  # fmt: skip
+        return torch.export.export(
+            graph.module(eager=False), copies, dynamic_shapes=varies, strict=False
+        )
 
 
 def takes(program: Any, inputs: Call) -> bool:
     """Return True if an ExportedProgram takes inputs of these sizes: the exporter may have fixed a
     dimension that may vary, or made two equal."""
     names = program.graph_signature.user_inputs
-    planned = {node.name: node.meta["val"] for node in program.graph.nodes
-               if node.op == "placeholder"}  # fmt: skip
+    planned = {
+        node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"
+    }
     seen: dict[str, int] = {}
     for name, value in zip(names, inputs, strict=True):
         for size, n in zip(planned[name].shape, value.shape, strict=True):
@@ -95,12 +100,12 @@ def to_edge(program: Any, flow: str) -> Any:
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
         parts = [XnnpackPartitioner()]
-    return exir.to_edge_transform_and_lower(program, partitioner=parts,
-                                            compile_config=config)  # fmt: skip
+    return exir.to_edge_transform_and_lower(program, partitioner=parts, compile_config=config)
 
 
-def export(exported: Any, flow: str,
-           calls: Sequence[Call]) -> tuple[bytes, list[str], list[Call], list[int]]:  # fmt: skip
+def export(
+    exported: Any, flow: str, calls: Sequence[Call]
+) -> tuple[bytes, list[str], list[Call], list[int]]:
     """Return the program by the official flow, the names of its operators, the calls whose sizes it
     accepts (lowering may fix a dimension that may vary), and the inputs that it changes."""
     with quiet():
@@ -117,8 +122,11 @@ def export(exported: Any, flow: str,
 
 def fits(inputs: Call, sizes: list[list[int]]) -> bool:
     """Return True if inputs are no larger than the program's."""
-    return all(n <= most for value, size in zip(inputs, sizes, strict=True)
-               for n, most in zip(value.shape, size, strict=True))  # fmt: skip
+    return all(
+        n <= most
+        for value, size in zip(inputs, sizes, strict=True)
+        for n, most in zip(value.shape, size, strict=True)
+    )
 
 
 def copied(value: torch.Tensor) -> torch.Tensor:
@@ -142,8 +150,10 @@ def calls(graph: Graph) -> list[Call]:
     found = [graph.inputs, redrawn(graph, graph.seed + 1)]
     if graph.is_dynamic:
         rng = random.Random(graph.seed)
-        found += [redrawn(graph, graph.seed + 2 + i, n)
-                  for i, n in enumerate(rng.sample([1, 2, 3, 4, 5, 6], 3))]  # fmt: skip
+        found += [
+            redrawn(graph, graph.seed + 2 + i, n)
+            for i, n in enumerate(rng.sample([1, 2, 3, 4, 5, 6], 3))
+        ]
     return [*found, graph.inputs]
 
 
@@ -177,8 +187,9 @@ def kept(value: Any) -> Any:
     return np.copy(value) if isinstance(value, np.ndarray) else value
 
 
-def by_eager(graph: Graph, inputs_of_calls: Sequence[Call],
-             changed: Sequence[int] = ()) -> list[Eager]:  # fmt: skip
+def by_eager(
+    graph: Graph, inputs_of_calls: Sequence[Call], changed: Sequence[int] = ()
+) -> list[Eager]:
     """Return eager's results of the calls that it accepts."""
     model, found = graph.module(), []
     for inputs in inputs_of_calls:
@@ -244,8 +255,9 @@ class Official:
             self._process, self._programs = official.acquire(), 0
         process = self._process
         process.load(pte, None, 1)
-        process.submit("forward", [[wire(v) for v in call] for call in inputs], [],
-                       OFFICIAL_SECONDS)  # fmt: skip
+        process.submit(
+            "forward", [[wire(v) for v in call] for call in inputs], [], OFFICIAL_SECONDS
+        )
         reply = process.reply(2 * OFFICIAL_SECONDS)
         self._programs += 1
         if reply.outcome != "ran" or self._programs > MAX_CHILD_PROGRAMS:

@@ -46,8 +46,15 @@ def explained(seed: int, process: ways.Official | None) -> Report:
         place = (d.output, d.text)
         if place not in seen:
             seen[place] = causes.cause(trial, d)
-        report.differences.append({"way": d.way, "call": d.call, "output": d.output,
-                                   "text": d.text, "cause": seen[place]})  # fmt: skip
+        report.differences.append(
+            {
+                "way": d.way,
+                "call": d.call,
+                "output": d.output,
+                "text": d.text,
+                "cause": seen[place],
+            }
+        )
     return report
 
 
@@ -111,8 +118,9 @@ def _work(seeds: Sequence[int], with_official: bool, writer: Connection) -> None
         process.close()
 
 
-def run(seeds: Sequence[int], jobs: int = 1, with_official: bool = True,
-        seconds: float | None = None) -> Iterator[Report]:  # fmt: skip
+def run(
+    seeds: Sequence[int], jobs: int = 1, with_official: bool = True, seconds: float | None = None
+) -> Iterator[Report]:
     """Yield the report of each seed, from at most `jobs` processes, until the time is over."""
     end = None if seconds is None else time.monotonic() + seconds
     chunks = [list(seeds[i : i + CHUNK]) for i in range(0, len(seeds), CHUNK)]

@@ -87,8 +87,15 @@ def test_all_constants_in_one_file(tmp_path: Path) -> None:
     program_path, data_path = tmp_path / "m.pte", tmp_path / "m.ptd"
     program_path.write_bytes(pte)
     data_path.write_bytes(files[0])
-    for data in (data_path, str(data_path), files[0], bytearray(files[0]), [data_path],
-                 (files[0],), memoryview(files[0])):  # fmt: skip
+    for data in (
+        data_path,
+        str(data_path),
+        files[0],
+        bytearray(files[0]),
+        [data_path],
+        (files[0],),
+        memoryview(files[0]),
+    ):
         check(program_path, data, net)
         check(pte, data, net)
     x = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
@@ -198,8 +205,17 @@ def test_wrong_dim_order() -> None:
         load(build(plan), data_path=data_file(weight=(value.tobytes(), wrong)))
 
 
-@pytest.mark.parametrize("layout", [([5], [0]), ([4, 2**31 - 1], [0, 1]), ([-4], [0]),
-                                    ([4], [1]), ([4], [0, 1]), ([2, 2], [0, 0])])  # fmt: skip
+@pytest.mark.parametrize(
+    "layout",
+    [
+        ([5], [0]),
+        ([4, 2**31 - 1], [0, 1]),
+        ([-4], [0]),
+        ([4], [1]),
+        ([4], [0, 1]),
+        ([2, 2], [0, 0]),
+    ],
+)
 def test_impossible_layouts(layout: tuple[list[int], list[int]]) -> None:
     """Rejected when the file is opened: more elements than bytes, or not a permutation."""
     entry = (WEIGHT.tobytes(), TensorLayout(ScalarType.FLOAT, *layout))

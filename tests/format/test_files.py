@@ -330,8 +330,9 @@ def mm_add(a: torch.Tensor, x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def test_delegate_payloads_inline_and_in_segments() -> None:
     inputs = tuple(torch.randn(2, 2) for _ in range(3))
     for extract in (False, True):
-        pte = export(mm_add, *inputs, partitioner=AddMulPartitionerDemo(),
-                     extract_delegate_segments=extract)  # fmt: skip
+        pte = export(
+            mm_add, *inputs, partitioner=AddMulPartitionerDemo(), extract_delegate_segments=extract
+        )
         info = Runtime.get().load_program(pte).info()
         delegate = info["methods"][0]["delegates"][0]
         assert delegate["id"] == "BackendWithCompilerDemo" and delegate["payload"] > 0
@@ -355,8 +356,13 @@ def test_unused_segments_are_not_read() -> None:
     info = Runtime.get().load_program(pte).info()
     named = {row["key"]: (row["size"], row["source"]) for row in info["named_data"]}
     assert named == {"first": (5, -1), "second": (1000, -1), "same": (5, -1)}
-    assert sum(b"12345" == pte[info["segment_base"] + s["offset"] :][: s["size"]]
-               for s in info["segments"]) == 1  # fmt: skip
+    assert (
+        sum(
+            b"12345" == pte[info["segment_base"] + s["offset"] :][: s["size"]]
+            for s in info["segments"]
+        )
+        == 1
+    )
 
 
 # ---- where the bytes come from ---------------------------------------------------------------
@@ -386,10 +392,18 @@ def test_sources(path: Path) -> None:
     data = path.read_bytes()
     with path.open("rb") as file, path.open("rb") as mapped:
         sources = [
-            str(path), path, data, bytearray(data), memoryview(data), memoryview(data)[:],
+            str(path),
+            path,
+            data,
+            bytearray(data),
+            memoryview(data),
+            memoryview(data)[:],
             mmap.mmap(mapped.fileno(), 0, access=mmap.ACCESS_READ),
-            np.frombuffer(data, np.uint8), io.BytesIO(data), file, Reader(data),
-        ]  # fmt: skip
+            np.frombuffer(data, np.uint8),
+            io.BytesIO(data),
+            file,
+            Reader(data),
+        ]
         for source in sources:
             np.testing.assert_array_equal(run(source), 4 * ONES)
 
@@ -412,8 +426,12 @@ def test_paths_that_are_not_files(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     empty = tmp_path / "empty.pte"
     empty.touch()
-    cases = [(tmp_path / "none.pte", "No such file"), (tmp_path, "is a directory"),
-             (fifo, "device or pipe"), (empty, "empty file")]  # fmt: skip
+    cases = [
+        (tmp_path / "none.pte", "No such file"),
+        (tmp_path, "is a directory"),
+        (fifo, "device or pipe"),
+        (empty, "empty file"),
+    ]
     for source, sentence in cases:
         with pytest.raises(AccessFailedError, match=sentence) as info:
             run(source)

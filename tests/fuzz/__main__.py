@@ -33,12 +33,19 @@ def parse() -> argparse.Namespace:
     add("--seed", type=int, default=1, help="random seed (default: 1)")
     add("--out", type=Path, default=Path("fuzz-failures"), help="folder for failing files")
     add("--coverage-guided", action="store_true", help="use libFuzzer; needs clang")
-    add("--target", choices=TARGETS, action="append",
-        help="with --coverage-guided: only this target (default: each)")  # fmt: skip
+    add(
+        "--target",
+        choices=TARGETS,
+        action="append",
+        help="with --coverage-guided: only this target (default: each)",
+    )
     add("--corpus", type=Path, help="with --coverage-guided: folder for the corpus")
-    add("--keep", action="store_true",
+    add(
+        "--keep",
+        action="store_true",
         help="with --coverage-guided: write a sample of the smallest inputs with the same "
-             "coverage to tests/fuzz/corpus")  # fmt: skip
+        "coverage to tests/fuzz/corpus",
+    )
     return parser.parse_args()
 
 

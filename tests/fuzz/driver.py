@@ -30,8 +30,15 @@ def build(folder: Path, goal: str = "fuzz", program: str = "fuzz_pte", **variabl
     """Build a program of csrc/testing; objects go to `build_folder`."""
     folder = build_folder(folder)
     given = {"CFLAGS": f"{QUICK_TO_BUILD} {SANITIZE} {DEFINES}", **variables}
-    command = ["make", "-C", str(ROOT / "csrc"), f"BUILD={folder}", f"-j{os.cpu_count() or 1}",
-               *(f"{name}={value}" for name, value in given.items()), goal]  # fmt: skip
+    command = [
+        "make",
+        "-C",
+        str(ROOT / "csrc"),
+        f"BUILD={folder}",
+        f"-j{os.cpu_count() or 1}",
+        *(f"{name}={value}" for name, value in given.items()),
+        goal,
+    ]
     made = subprocess.run(command, capture_output=True, text=True)
     if made.returncode:
         raise RuntimeError(f"the fuzzer does not build:\n{made.stderr[-3000:]}")
@@ -81,10 +88,22 @@ def run(
     """Run the fuzzer; return True if no case failed, and its output. Failing files are in `out`."""
     out.mkdir(parents=True, exist_ok=True)
     jobs = min(os.cpu_count() or 1, 16)
-    command = [str(fuzzer), "--cases", str(cases), "--seed", str(seed), "--jobs", str(jobs),
-               "--out", str(out), *options, *map(str, files)]  # fmt: skip
-    found = subprocess.run(command, capture_output=True, text=True,
-                           env={**os.environ, **SANITIZERS})  # fmt: skip
+    command = [
+        str(fuzzer),
+        "--cases",
+        str(cases),
+        "--seed",
+        str(seed),
+        "--jobs",
+        str(jobs),
+        "--out",
+        str(out),
+        *options,
+        *map(str, files),
+    ]
+    found = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **SANITIZERS}
+    )
     errors = found.stderr if len(found.stderr) < 8000 else found.stderr[:8000] + "..."
     return found.returncode == 0, found.stdout + errors
 

@@ -58,13 +58,21 @@ def build_guided(folder: Path) -> Path:
     return build(folder, "guided", "fuzz_guided", CC=clang, CFLAGS=flags, **with_xnnpack(folder))
 
 
-def fuzz(fuzzer: Path, target: str, corpus: list[Path], options: argparse.Namespace,
-         seconds: float) -> tuple[bool, int]:  # fmt: skip
+def fuzz(
+    fuzzer: Path, target: str, corpus: list[Path], options: argparse.Namespace, seconds: float
+) -> tuple[bool, int]:
     """Run libFuzzer on a target; return True if no input failed, and the number of inputs."""
     options.out.mkdir(parents=True, exist_ok=True)
-    command = [str(fuzzer), f"--target={target}", f"--program={PROGRAM}", *FLAGS,
-               f"-seed={options.seed}", f"-max_total_time={max(int(seconds), 1)}",
-               f"-artifact_prefix={options.out}/{target}-", *map(str, corpus)]  # fmt: skip
+    command = [
+        str(fuzzer),
+        f"--target={target}",
+        f"--program={PROGRAM}",
+        *FLAGS,
+        f"-seed={options.seed}",
+        f"-max_total_time={max(int(seconds), 1)}",
+        f"-artifact_prefix={options.out}/{target}-",
+        *map(str, corpus),
+    ]
     tail: list[str] = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace") as child:
         assert child.stderr is not None
@@ -85,8 +93,15 @@ def keep(fuzzer: Path, target: str, corpus: list[Path]) -> None:
     The sample covers all sizes evenly, with at most KEPT bytes.
     """
     with tempfile.TemporaryDirectory() as work:
-        command = [str(fuzzer), f"--target={target}", f"--program={PROGRAM}", "-merge=1", *FLAGS,
-                   work, *map(str, corpus)]  # fmt: skip
+        command = [
+            str(fuzzer),
+            f"--target={target}",
+            f"--program={PROGRAM}",
+            "-merge=1",
+            *FLAGS,
+            work,
+            *map(str, corpus),
+        ]
         subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
         files = sorted(Path(work).iterdir(), key=lambda path: (path.stat().st_size, path.name))
         step = -(-sum(path.stat().st_size for path in files) // KEPT)

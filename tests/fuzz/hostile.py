@@ -19,8 +19,28 @@ from executorch.exir._serialize._program import (
     serialize_pte_binary,
 )
 
-NUMBERS = [-1, -2, 0, 1, 2, 3, 7, 8, 100, 255, 256, 65535, 2**31 - 1, -(2**31), 2**32 - 1, 2**40,
-           2**60, 2**63 - 1, -(2**63), 2**64 - 1]  # fmt: skip
+NUMBERS = [
+    -1,
+    -2,
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    100,
+    255,
+    256,
+    65535,
+    2**31 - 1,
+    -(2**31),
+    2**32 - 1,
+    2**40,
+    2**60,
+    2**63 - 1,
+    -(2**63),
+    2**64 - 1,
+]
 
 
 def serialize(program: schema.Program, file: PTEFile) -> bytes:

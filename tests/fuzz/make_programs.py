@@ -16,9 +16,20 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "backends")]
 
-MODELS = ["mlp", "accumulator", "cond", "cond_twice", "map_loop", "symbolic", "kv_cache_slice",
-          "channels_last", "scalar_inputs", "shared_state", "io_unplanned",
-          "dynamic_batch"]  # fmt: skip
+MODELS = [
+    "mlp",
+    "accumulator",
+    "cond",
+    "cond_twice",
+    "map_loop",
+    "symbolic",
+    "kv_cache_slice",
+    "channels_last",
+    "scalar_inputs",
+    "shared_state",
+    "io_unplanned",
+    "dynamic_batch",
+]
 BASE = "dynamic_batch"  # of the named cases
 
 

@@ -19,10 +19,39 @@ from single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, Slo
 OPS = Path(__file__).parents[2] / "csrc/kernels/ops.def"
 ROW = re.compile(r'^EC_OP\(\w+, "((?:[^"\\]|\\.)+)"', re.M)
 ARGUMENT = re.compile(r"(\w+)(\([a-z]!?\))?((?:\?|\[\d*\])*) (\w+)(?:=(.*))?$")
-HOSTILE_INTS = [-1, -2, 0, 1, 7, 255, 65536, 2**31 - 1, 2**31, -(2**31), 2**32, 2**40, 2**62,
-                2**63 - 1, -(2**63), -(2**63) + 1]  # fmt: skip
-HOSTILE_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-300, 1e300, 3e38, float("inf"), float("-inf"),
-                  float("nan"), 2.0**63, 256.0]  # fmt: skip
+HOSTILE_INTS = [
+    -1,
+    -2,
+    0,
+    1,
+    7,
+    255,
+    65536,
+    2**31 - 1,
+    2**31,
+    -(2**31),
+    2**32,
+    2**40,
+    2**62,
+    2**63 - 1,
+    -(2**63),
+    -(2**63) + 1,
+]
+HOSTILE_FLOATS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    1e-300,
+    1e300,
+    3e38,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    2.0**63,
+    256.0,
+]
 TEXTS = ["none", "tanh", "floor", "trunc", "linear", "mean", "", "x" * 300]
 
 
@@ -95,16 +124,26 @@ class Caller:
         values = self.rng.integers(0, 5, shape).astype(kind)
         constant = self.chance(0.2)
         order = self.any_order(len(shape))
-        return Arg(values, constant=constant, dim_order=order, planned=self.chance(0.5),
-                   dynamism=int(self.rng.choice([STATIC, STATIC, BOUNDED])))  # fmt: skip
+        return Arg(
+            values,
+            constant=constant,
+            dim_order=order,
+            planned=self.chance(0.5),
+            dynamism=int(self.rng.choice([STATIC, STATIC, BOUNDED])),
+        )
 
     def out(self) -> Out:
         shape = self.any_shape()
         dynamism = int(self.rng.choice([STATIC, BOUNDED, UNBOUND, UNBOUND]))
         if dynamism == BOUNDED and shape:
             shape[0] = shape[0] * 4 + 1
-        return Out(shape, self.any_dtype(), self.any_order(len(shape)), dynamism,
-                   planned=dynamism != UNBOUND and self.chance(0.7))  # fmt: skip
+        return Out(
+            shape,
+            self.any_dtype(),
+            self.any_order(len(shape)),
+            dynamism,
+            planned=dynamism != UNBOUND and self.chance(0.7),
+        )
 
     def int(self) -> int:
         if self.chance(0.15):
@@ -154,8 +193,9 @@ def add_call(ops: SingleOps, schema: str, rng: np.random.Generator) -> None:
     args = [caller.argument(*a, i == 0) for i, a in enumerate(arguments)]
     if result in ("Scalar", "int", "bool", "SymInt", "float"):
         ops.add(name, *args, Slot(rng.choice([0, 1.5]).item()))
-    elif any(isinstance(a, Out) or (isinstance(a, list) and a and isinstance(a[0], Out))
-             for a in args):  # fmt: skip
+    elif any(
+        isinstance(a, Out) or (isinstance(a, list) and a and isinstance(a[0], Out)) for a in args
+    ):
         ops.add(name, *args)
     else:
         ops.add(name, *args, returns=[0])

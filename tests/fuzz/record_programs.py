@@ -39,8 +39,9 @@ def record(files: Sequence[str], folder: Path, *options: str) -> None:
     path = [str(HERE), os.environ.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "record_programs", *options, *files]
-    subprocess.run(command, cwd=HERE.parents[1], env=environment, stdout=subprocess.DEVNULL,
-                   check=False)  # fmt: skip
+    subprocess.run(
+        command, cwd=HERE.parents[1], env=environment, stdout=subprocess.DEVNULL, check=False
+    )
 
 
 def pytest_configure() -> None:

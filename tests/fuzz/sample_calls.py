@@ -61,8 +61,9 @@ def given(value: Any, rng: np.random.Generator) -> Any:
     """Return an argument of a sample as an argument of a program."""
     if isinstance(value, np.ndarray):
         dynamism = int(rng.choice([STATIC, STATIC, BOUNDED]))
-        return Arg(value, constant=rng.random() < 0.2, planned=rng.random() < 0.5,
-                   dynamism=dynamism)  # fmt: skip
+        return Arg(
+            value, constant=rng.random() < 0.2, planned=rng.random() < 0.5, dynamism=dynamism
+        )
     if isinstance(value, list):
         return [given(v, rng) for v in value]
     return dtype_id(str(value)) if type(value).__name__ == "DType" else value

@@ -10,8 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "backends"),
-                str(HERE.parents[1] / "backends" / "xnnpack")]  # fmt: skip
+sys.path[:0] = [
+    str(HERE),
+    str(HERE.parent),
+    str(HERE.parent / "backends"),
+    str(HERE.parents[1] / "backends" / "xnnpack"),
+]
 
 from record_programs import record
 
@@ -53,8 +57,9 @@ def external() -> tuple[bytes, bytes]:
 
     torch.manual_seed(0)
     rows = torch.export.Dim("rows", min=1, max=8)
-    made = manager(Net(), torch.ones(2, 4), external_constants=True,
-                   dynamic_shapes={"x": {0: rows}})  # fmt: skip
+    made = manager(
+        Net(), torch.ones(2, 4), external_constants=True, dynamic_shapes={"x": {0: rows}}
+    )
     [data] = made._tensor_data.values()
     return bytes(made.buffer), bytes(data)
 
@@ -192,13 +197,26 @@ def openvino(folder: Path) -> None:
 
 
 TARGETS: dict[str, Callable[[Path], None]] = {
-    "pte": pte, "ptd": ptd, "bpte": bpte, "cadence": cadence, "calls": calls, "coreml": coreml,
-    "cortex_m": cortex_m, "llm": llm, "native": native, "openvino": openvino, "tosa": tosa,
-    "vulkan": vulkan, "xnnpack": xnnpack}  # fmt: skip
+    "pte": pte,
+    "ptd": ptd,
+    "bpte": bpte,
+    "cadence": cadence,
+    "calls": calls,
+    "coreml": coreml,
+    "cortex_m": cortex_m,
+    "llm": llm,
+    "native": native,
+    "openvino": openvino,
+    "tosa": tosa,
+    "vulkan": vulkan,
+    "xnnpack": xnnpack,
+}
 
 
-RECORDED = {"coreml": "backends/coreml_programs/*.pte",
-            "openvino": "backends/programs/openvino_*.pte"}  # fmt: skip
+RECORDED = {
+    "coreml": "backends/coreml_programs/*.pte",
+    "openvino": "backends/programs/openvino_*.pte",
+}
 """Programs of the tree, of targets that cannot export any."""
 
 
@@ -206,8 +224,11 @@ def kept_files(target: str) -> list[Path]:
     """Return the files of a target in the tree: its corpus, its regression files, and the recorded
     programs of a target without exported seeds."""
     tests = HERE.parent
-    return [*sorted((CORPUS / target).glob("*")), *sorted(tests.glob(f"regression/*.{target}")),
-            *(sorted(tests.glob(RECORDED[target])) if target in RECORDED else ())]  # fmt: skip
+    return [
+        *sorted((CORPUS / target).glob("*")),
+        *sorted(tests.glob(f"regression/*.{target}")),
+        *(sorted(tests.glob(RECORDED[target])) if target in RECORDED else ()),
+    ]
 
 
 def write_seeds(target: str, folder: Path) -> int:

@@ -23,9 +23,12 @@ pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="builds the C c
 
 def run(replay: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(replay), *map(str, arguments)], capture_output=True, text=True, timeout=1200,
+        [str(replay), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=1200,
         env={**os.environ, **SANITIZERS},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -34,8 +37,14 @@ def test_corpus(replay: Path, target: str) -> None:
         pytest.skip("built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
     files = kept_files(target)
     assert len(files) >= 10
-    done = run(replay, f"--target={target}", f"--program={PROGRAM}", f"--mutate={MUTATIONS}",
-               f"--seed={SEED}", *files)  # fmt: skip
+    done = run(
+        replay,
+        f"--target={target}",
+        f"--program={PROGRAM}",
+        f"--mutate={MUTATIONS}",
+        f"--seed={SEED}",
+        *files,
+    )
     # The last line names the failing file.
     assert done.returncode == 0, done.stdout[-300:] + done.stderr[-8000:]
     assert count(done.stdout, "cases") == len(files) * (1 + MUTATIONS)
@@ -104,8 +113,12 @@ def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXECUTORCH_C_CLANG", "no-such-clang")
     with pytest.raises(guided.NoClang, match="libclang-rt"):
         guided.find_clang()
-    done = subprocess.run([sys.executable, "-m", "tests.fuzz", "--coverage-guided"], cwd=ROOT,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", "--coverage-guided"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 2
     assert "EXECUTORCH_C_CLANG" in done.stderr
     assert "Traceback" not in done.stderr

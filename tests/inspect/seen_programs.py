@@ -83,10 +83,12 @@ def _dynamic() -> Any:
 
 
 def _methods() -> Any:
-    return manager({
-        "encode": (torch.nn.Linear(4, 2), (torch.randn(1, 4),)),
-        "decode": (torch.nn.Linear(2, 4), (torch.randn(1, 2),)),
-    })  # fmt: skip
+    return manager(
+        {
+            "encode": (torch.nn.Linear(4, 2), (torch.randn(1, 4),)),
+            "decode": (torch.nn.Linear(2, 4), (torch.randn(1, 2),)),
+        }
+    )
 
 
 def _mixed() -> Any:

@@ -19,8 +19,12 @@ from plans import reference
 
 def network() -> Any:
     """Return a convolution, normalised, and a depthwise one, with weights in channels-last."""
-    layers = (torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.ReLU(),
-              torch.nn.Conv2d(4, 4, 3, padding=1, groups=4))  # fmt: skip
+    layers = (
+        torch.nn.Conv2d(4, 4, 3, padding=1),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(4, 4, 3, padding=1, groups=4),
+    )
     return torch.nn.Sequential(*layers).to(memory_format=torch.channels_last)
 
 

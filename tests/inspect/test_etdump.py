@@ -59,8 +59,9 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exported = torch.export.export(Net().eval(), (X,))
-        edge = to_edge_transform_and_lower(exported, partitioner=partitioner,
-                                           generate_etrecord=True)  # fmt: skip
+        edge = to_edge_transform_and_lower(
+            exported, partitioner=partitioner, generate_etrecord=True
+        )
         program = edge.to_executorch()
         record = program.get_etrecord()
         record.update_representative_inputs([X])
@@ -122,9 +123,16 @@ def common_facts(event: Any) -> tuple[object, ...]:
     """Return the properties that both runtimes report, without the version-dependent names of
     XNNPACK's nodes."""
     name = "node" if event.is_delegated_op else event.name
-    return (name, event.op_types, event.debug_handles, event.num_outputs,
-            event.delegate_backend_name, event._instruction_id, sorted(event.module_hierarchy),
-            len(event.perf_data.raw))  # fmt: skip
+    return (
+        name,
+        event.op_types,
+        event.debug_handles,
+        event.num_outputs,
+        event.delegate_backend_name,
+        event._instruction_id,
+        sorted(event.module_hierarchy),
+        len(event.perf_data.raw),
+    )
 
 
 def test_same_events_as_the_official_runtime(both: tuple[Any, Any]) -> None:
@@ -198,8 +206,7 @@ def test_sizes_that_are_computed(tmp_path: Path) -> None:
     dim = torch.export.Dim("rows", min=2, max=8)
     (tmp_path / "model.pte").write_bytes(export(fn, x, dynamic_shapes=(({0: dim},),)))
     method = Runtime.get().load_program(tmp_path / "model.pte").load_method("forward")
-    both = [inspector(dump(traced(method, x), tmp_path)),
-            inspector(official_files(tmp_path, 1, x))]  # fmt: skip
+    both = [inspector(dump(traced(method, x), tmp_path)), inspector(official_files(tmp_path, 1, x))]
     # The official runtime writes a number among the run's outputs without its type.
     ours, theirs = ([common_facts(e) for e in block(one).events if e.perf_data] for one in both)
     assert ours == theirs and sum(event[0] == "OPERATOR_CALL" for event in ours) > 3
@@ -382,10 +389,22 @@ def views(x: Tensor) -> Tensor:
     return x.transpose(-1, -2).contiguous() + 1
 
 
-@pytest.mark.parametrize("dtype", [
-    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8,
-    torch.int16, torch.int32, torch.int64, torch.bool,
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.bool,
+    ],
+    ids=str,
+)
 def test_dtypes(dtype: torch.dtype, tmp_path: Path) -> None:
     x = torch.tensor([[1, 0, 3], [4, 5, 0]]).to(dtype)
     seen = inspector(dump(traced(method_of(lambda x: (x.T.clone(), x == 0), x), x), tmp_path))
@@ -405,8 +424,11 @@ def test_what_the_inspector_cannot_read_is_left_out(tmp_path: Path) -> None:
     torch.testing.assert_close(data["native_call_abs.out"], [x.abs()])
 
 
-@pytest.mark.parametrize("x", [torch.tensor(2.5), torch.zeros(0, 3), torch.zeros(3, 0, 2)],
-                         ids=["0-d", "empty", "empty inside"])  # fmt: skip
+@pytest.mark.parametrize(
+    "x",
+    [torch.tensor(2.5), torch.zeros(0, 3), torch.zeros(3, 0, 2)],
+    ids=["0-d", "empty", "empty inside"],
+)
 def test_odd_shapes(x: Tensor, tmp_path: Path) -> None:
     seen = inspector(dump(traced(method_of(step, x), x), tmp_path))
     [relu] = [e for e in block(seen).events if e.name == "native_call_relu.out"]
@@ -461,8 +483,11 @@ def test_values_that_did_not_fit(tmp_path: Path) -> None:
     assert trace.dropped_values and not trace.dropped_events
     seen = inspector(dump(trace, tmp_path))
     held = {e.name: len(e.debug_data) for e in block(seen).events if "native_call" in e.name}
-    assert held == {"native_call_split_with_sizes_copy.out": 0, "native_call_relu.out": 0,
-                    "native_call_sum.IntList_out": 1}  # fmt: skip
+    assert held == {
+        "native_call_split_with_sizes_copy.out": 0,
+        "native_call_relu.out": 0,
+        "native_call_sum.IntList_out": 1,
+    }
 
 
 def test_an_empty_trace(tmp_path: Path) -> None:

@@ -87,9 +87,13 @@ def test_loops() -> None:
     plan.jump_false(flag, 1)
     picture = graph(Runtime.get().load_program(build(plan)))
     assert set(picture.edges) == {
-        ("input 0", "0:0"), ("input 0", "0:1"), ("0:0", "0:1"), ("0:1", "0:1"),
-        ("input 1", "0:2"), ("0:1", "output 0"),
-    }  # fmt: skip
+        ("input 0", "0:0"),
+        ("input 0", "0:1"),
+        ("0:0", "0:1"),
+        ("0:1", "0:1"),
+        ("input 1", "0:2"),
+        ("0:1", "output 0"),
+    }
 
 
 def test_state_and_lists() -> None:
@@ -110,10 +114,15 @@ def test_state_and_lists() -> None:
 
 def test_delegates_are_opened() -> None:
     assert edges("mixed") == [
-        ("input 0", "StaticTranspose"), ("StaticTranspose", "Conv2d"),
-        ("Conv2d", "StaticTranspose"), ("StaticTranspose", "erf"), ("erf", "StaticReshape"),
-        ("StaticReshape", "FullyConnected"), ("FullyConnected", "Clamp"), ("Clamp", "output 0"),
-    ]  # fmt: skip
+        ("input 0", "StaticTranspose"),
+        ("StaticTranspose", "Conv2d"),
+        ("Conv2d", "StaticTranspose"),
+        ("StaticTranspose", "erf"),
+        ("erf", "StaticReshape"),
+        ("StaticReshape", "FullyConnected"),
+        ("FullyConnected", "Clamp"),
+        ("Clamp", "output 0"),
+    ]
     picture = graph_of("mixed")
     groups = {node.label: node.groups for node in picture.nodes.values()}
     assert groups["Conv2d"] == ("XnnpackBackend 0",) and groups["erf"] == ()
@@ -139,9 +148,11 @@ def test_closed_delegates_are_nodes() -> None:
     pte = pte_of("mixed").replace(b"XnnpackBackend", b"YnnpackBackend")
     picture = graph(Runtime.get().load_program(pte))
     assert labelled(picture, picture.edges) == [
-        ("input 0", "YnnpackBackend"), ("YnnpackBackend", "erf"), ("erf", "YnnpackBackend"),
+        ("input 0", "YnnpackBackend"),
+        ("YnnpackBackend", "erf"),
+        ("erf", "YnnpackBackend"),
         ("YnnpackBackend", "output 0"),
-    ]  # fmt: skip
+    ]
 
 
 # ---- formats ---------------------------------------------------------------------------------
@@ -224,12 +235,16 @@ def test_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "9 nodes, 8 edges" in picture._repr_html_()
 
 
-def test_files_and_command(tmp_path: Path, capsys: pytest.CaptureFixture[str],
-                           monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_files_and_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     picture, model = graph_of("mixed"), tmp_path / "mixed.pte"
     model.write_bytes(pte_of("mixed"))
-    for name, text in (("a.dot", picture.dot()), ("a.gv", picture.dot()),
-                       ("a.json", picture.model_explorer())):  # fmt: skip
+    for name, text in (
+        ("a.dot", picture.dot()),
+        ("a.gv", picture.dot()),
+        ("a.json", picture.model_explorer()),
+    ):
         assert cli.main(["graph", str(model), "-o", str(tmp_path / name)]) == 0
         assert (tmp_path / name).read_text() == text
     assert cli.main(["graph", str(model)]) == 0

@@ -70,8 +70,13 @@ def test_lifetimes_overlap_as_in_the_official_profiler(name: str) -> None:
             together |= {(a, b) for a in places for b in places if a < b}
         ours = set()
         for time in range(START, len(plan.instructions) + 1):
-            places = sorted({(a.offset, a.nbytes) for a in plan.allocations
-                             if a.is_live(time) and a.base is None})  # fmt: skip
+            places = sorted(
+                {
+                    (a.offset, a.nbytes)
+                    for a in plan.allocations
+                    if a.is_live(time) and a.base is None
+                }
+            )
             ours |= {(a, b) for a in places for b in places if a < b}
         assert ours == together
 
@@ -156,8 +161,11 @@ def test_plot(tmp_path: Path) -> None:
     live, places = plan.plot().axes
     drawn = [p for p in places.patches if isinstance(p, matplotlib.patches.Rectangle)]
     found = sorted((p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in drawn)
-    expected = sorted((a.first, a.offset, a.last - a.first + 1, a.nbytes)
-                      for a in plan.allocations if a.base is None)  # fmt: skip
+    expected = sorted(
+        (a.first, a.offset, a.last - a.first + 1, a.nbytes)
+        for a in plan.allocations
+        if a.base is None
+    )
     assert found == expected
     assert places.get_ylim() == (0, plan.arenas[0].nbytes)
     labels = " ".join(text.get_text() for text in places.texts)

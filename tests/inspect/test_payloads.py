@@ -17,8 +17,13 @@ from plans import Plan, build, schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "backends" / "programs"
-ROWS = dict(re.findall(r'^EC_KNOWN_BACKEND\("(\w+)", "([^"]+)"',
-                       (ROOT / "csrc/backend/known.def").read_text(), re.M))  # fmt: skip
+ROWS = dict(
+    re.findall(
+        r'^EC_KNOWN_BACKEND\("(\w+)", "([^"]+)"',
+        (ROOT / "csrc/backend/known.def").read_text(),
+        re.M,
+    )
+)
 
 
 def qnn(signature: int = -7, size: int = 100) -> bytes:
@@ -141,8 +146,13 @@ def test_damaged_payloads(backend: str) -> None:
 
 
 def test_a_wrong_index_of_core_ml() -> None:
-    for text in ('{"nodes": 3}', '{"nodes": [3]}', "[]",
-                 '{"nodes": [{"kind": 0, "dataRegion": []}]}',
-                 '{"nodes": [{"kind": 0, "dataRegion": {"size": "x"}}]}', "{" * 100_000,
-                 '{"nodes": [{"kind": 0, "dataRegion": {"size": null}}]}'):  # fmt: skip
+    for text in (
+        '{"nodes": 3}',
+        '{"nodes": [3]}',
+        "[]",
+        '{"nodes": [{"kind": 0, "dataRegion": []}]}',
+        '{"nodes": [{"kind": 0, "dataRegion": {"size": "x"}}]}',
+        "{" * 100_000,
+        '{"nodes": [{"kind": 0, "dataRegion": {"size": null}}]}',
+    ):
         payloads.facts("CoreMLBackend", text.encode()[::-1])

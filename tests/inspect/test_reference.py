@@ -64,8 +64,10 @@ CALLS = [(frozenset({"pad: negative"}), "rejects"), (frozenset({"value: 0"}), "d
 def test_certain_rows_come_first(
     features: frozenset[str], does: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = (Behaviour("t::t", "differs", ("int8",), (), reference.SOME),
-            Behaviour("t::t", "rejects", (), (), "pad: negative"))  # fmt: skip
+    rows = (
+        Behaviour("t::t", "differs", ("int8",), (), reference.SOME),
+        Behaviour("t::t", "rejects", (), (), "pad: negative"),
+    )
     monkeypatch.setattr(reference, "table", lambda: {"t::t": rows})
     found = reference.matching(Call("t::t", "int8", "contiguous", features))
     assert [row.does for row in found] == [does]

@@ -214,8 +214,10 @@ def test_inside_of_delegates() -> None:
     first, second = program._delegate("forward", 0), program._delegate("forward", 1)
     assert first is not None and second is not None
     assert [node["name"] for node in first["nodes"]] == [
-        "StaticTranspose", "Conv2d", "StaticTranspose"
-    ]  # fmt: skip
+        "StaticTranspose",
+        "Conv2d",
+        "StaticTranspose",
+    ]
     conv = first["nodes"][1]
     values = {value["id"]: value for value in first["values"]}
     assert "stride_height=2" in conv["note"] and "min=0" in conv["note"]
@@ -224,8 +226,10 @@ def test_inside_of_delegates() -> None:
     assert values[conv["outputs"][0]]["shape"] == (1, 6, 6, 4)
     assert sorted(v["argument"] for v in values.values() if v["argument"] is not None) == [0, 1]
     assert [node["name"] for node in second["nodes"]] == [
-        "StaticReshape", "FullyConnected", "Clamp"
-    ]  # fmt: skip
+        "StaticReshape",
+        "FullyConnected",
+        "Clamp",
+    ]
     assert second["nodes"][2]["note"] == "min=-1, max=1"
 
 
@@ -282,8 +286,11 @@ def test_hostile_values(name: str, rng: np.random.Generator) -> None:
 
 
 def test_lists_are_not_moved_or_asked() -> None:
-    for change in (lambda p, v: p.jump_false(v, 0), lambda p, v: p.move(v, v),
-                   lambda p, v: p.free(v)):  # fmt: skip
+    for change in (
+        lambda p, v: p.jump_false(v, 0),
+        lambda p, v: p.move(v, v),
+        lambda p, v: p.free(v),
+    ):
         plan = Plan()
         change(plan, plan.value([1, 2]))
         program = Runtime.get().load_program(build(plan))

@@ -26,13 +26,18 @@ from judge import EXACT, Limit, assert_equal, assert_right, changes, difference,
 from op_harness import Out, run
 
 Terms = Callable[[str, list], Sequence[np.ndarray | None]]
-WIDER = {"float16": "float64", "bfloat16": "float64", "float32": "float64",
-         "complex64": "complex128"}  # fmt: skip
+WIDER = {
+    "float16": "float64",
+    "bfloat16": "float64",
+    "float32": "float64",
+    "complex64": "complex128",
+}
 REFUSALS = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)
 
 
-def replaced(args: list, change: Callable[[np.ndarray], Any], kinds: str = "fcV",
-             order: Any = "K") -> list:  # fmt: skip
+def replaced(
+    args: list, change: Callable[[np.ndarray], Any], kinds: str = "fcV", order: Any = "K"
+) -> list:
     """Return the arguments with every array of these kinds replaced (ml_dtypes' kind is V), in its
     layout or in NumPy's `order`."""
 
@@ -154,9 +159,12 @@ ROWS: dict[str, Row] = {
     **rows(Row(2), "pow cos atan2 asinh acosh log10 _cdist_forward _pdist_forward dist"),
     **rows(Row(2.5), "sigmoid tanh atan sinh erfc asin atanh rsqrt elu glu"),
     **rows(Row(4), "tan"),
-    **rows(Row(5), "lgamma erfinv i0 special_erfcx special_ndtri special_zeta "
-           "special_modified_bessel_i0 special_modified_bessel_i1 "
-           "special_scaled_modified_bessel_k1"),
+    **rows(
+        Row(5),
+        "lgamma erfinv i0 special_erfcx special_ndtri special_zeta "
+        "special_modified_bessel_i0 special_modified_bessel_i1 "
+        "special_scaled_modified_bessel_k1",
+    ),
     **rows(Row(8), "special_i0e special_i1 special_i1e special_modified_bessel_k1"),
     **rows(Row(12), "special_modified_bessel_k0 special_scaled_modified_bessel_k0"),
     **rows(Row(16), "igamma"),
@@ -165,45 +173,61 @@ ROWS: dict[str, Row] = {
     **rows(Row(2, 2, measured), "logit silu_backward"),
     **rows(Row(4, 0.5, argument), "gelu"),
     **rows(Row(4, 4, measured), "digamma polygamma"),
-    **rows(Row(16, 24, measured), "special_airy_ai special_bessel_j0 special_bessel_j1 "
-           "special_bessel_y0 special_bessel_y1"),
+    **rows(
+        Row(16, 24, measured),
+        "special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1",
+    ),
     # Sums.
-    **rows(Row(1, 2, absolute), "convolution convolution_backward mm bmm addmm linear addbmm addmv "
-           "_trilinear sum mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
-           "_adaptive_avg_pool2d _adaptive_avg_pool3d avg_pool2d_backward avg_pool3d_backward "
-           "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward "
-           "max_pool2d_with_indices_backward max_pool3d_with_indices_backward "
-           "adaptive_max_pool2d_backward adaptive_max_pool3d_backward "
-           "fractional_max_pool2d_backward fractional_max_pool3d_backward col2im unfold_backward "
-           "scatter_add index_put index_put_ scatter.reduce_out scatter.value_reduce_out "
-           "_embedding_bag _embedding_bag_forward_only embedding_dense_backward put"),
-    **rows(Row(1, 1, measured), "scatter_reduce index_reduce segment_reduce embedding_renorm "
-           "prod cumprod cumsum logcumsumexp mixed_mm mixed_linear"),
+    **rows(
+        Row(1, 2, absolute),
+        "convolution convolution_backward mm bmm addmm linear addbmm addmv "
+        "_trilinear sum mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
+        "_adaptive_avg_pool2d _adaptive_avg_pool3d avg_pool2d_backward avg_pool3d_backward "
+        "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward "
+        "max_pool2d_with_indices_backward max_pool3d_with_indices_backward "
+        "adaptive_max_pool2d_backward adaptive_max_pool3d_backward "
+        "fractional_max_pool2d_backward fractional_max_pool3d_backward col2im unfold_backward "
+        "scatter_add index_put index_put_ scatter.reduce_out scatter.value_reduce_out "
+        "_embedding_bag _embedding_bag_forward_only embedding_dense_backward put",
+    ),
+    **rows(
+        Row(1, 1, measured),
+        "scatter_reduce index_reduce segment_reduce embedding_renorm "
+        "prod cumprod cumsum logcumsumexp mixed_mm mixed_linear",
+    ),
     # Edges round as eager's vectors happen to be long; a density is divided by their differences.
-    **rows(Row(1, 64, measured, half_ulps=1), "histogram _histogramdd_bin_edges "
-           "_histogramdd_from_bin_cts _histogramdd_from_bin_tensors"),
+    **rows(
+        Row(1, 64, measured, half_ulps=1),
+        "histogram _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors",
+    ),
     **rows(Row(1.5, 1, exponentials, wide=(4, 3)), "_softmax _log_softmax"),
-    **rows(Row(1, 1, attention), "custom_sdpa sdpa_with_kv_cache "
-           "fast_hadamard_transform"),
-    **rows(Row(1, 4, measured), "gated_delta_rule channelwise_gated_delta_rule "
-           "quantized_moe_ffn"),
+    **rows(Row(1, 1, attention), "custom_sdpa sdpa_with_kv_cache fast_hadamard_transform"),
+    **rows(Row(1, 4, measured), "gated_delta_rule channelwise_gated_delta_rule quantized_moe_ffn"),
     **rows(Row(1, 2, attention), "custom_quantized_sdpa"),
-    **rows(Row(1, 1.5, measured, wide=(8, 6)), "native_layer_norm native_group_norm "
-           "native_layer_norm_backward native_group_norm_backward "
-           "_native_batch_norm_legit_no_training _native_batch_norm_legit"),
+    **rows(
+        Row(1, 1.5, measured, wide=(8, 6)),
+        "native_layer_norm native_group_norm "
+        "native_layer_norm_backward native_group_norm_backward "
+        "_native_batch_norm_legit_no_training _native_batch_norm_legit",
+    ),
     **rows(Row(1, 1, measured, wide=(32, 2)), "var var_mean"),  # eager's is off by 24 in float64
     **rows(Row(1, 8, measured), "_fft_c2c _fft_r2c _fft_c2r"),
-    **rows(Row(1, 2, around), "upsample_bilinear2d upsample_linear1d upsample_trilinear3d "
-           "upsample_nearest2d_backward upsample_bilinear2d_backward _upsample_bilinear2d_aa"),
-    **rows(Row(1, 3, around), "upsample_bicubic2d _upsample_bicubic2d_aa "
-           "_upsample_lanczos2d_aa"),
+    **rows(
+        Row(1, 2, around),
+        "upsample_bilinear2d upsample_linear1d upsample_trilinear3d "
+        "upsample_nearest2d_backward upsample_bilinear2d_backward _upsample_bilinear2d_aa",
+    ),
+    **rows(Row(1, 3, around), "upsample_bicubic2d _upsample_bicubic2d_aa _upsample_lanczos2d_aa"),
     **rows(Row(2, 64, measured), "grid_sampler_2d grid_sampler_3d"),
     # Decompositions that are unique (decomp_check.py has the others).
-    **rows(Row(2, 4, measured), "_linalg_det _linalg_slogdet _linalg_solve_ex cholesky "
-           "cholesky_inverse cholesky_solve geqrf linalg_cholesky_ex linalg_householder_product "
-           "linalg_inv_ex linalg_ldl_factor_ex linalg_ldl_solve linalg_lu linalg_lu_factor_ex "
-           "linalg_lu_solve linalg_qr linalg_solve_triangular ormqr triangular_solve"),
-}  # fmt: skip
+    **rows(
+        Row(2, 4, measured),
+        "_linalg_det _linalg_slogdet _linalg_solve_ex cholesky "
+        "cholesky_inverse cholesky_solve geqrf linalg_cholesky_ex linalg_householder_product "
+        "linalg_inv_ex linalg_ldl_factor_ex linalg_ldl_solve linalg_lu linalg_lu_factor_ex "
+        "linalg_lu_solve linalg_qr linalg_solve_triangular ormqr triangular_solve",
+    ),
+}
 
 ALL_FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 ORDER = "which of equal elements eager finds depends on their order"
@@ -264,9 +288,13 @@ def exactly(name: str, args: list, wanted: list) -> tuple[list, list]:
 
 def is_reference(value: Any, wanted: np.ndarray) -> bool:
     """Return True if `value` represents the exact values of `wanted`."""
-    return (isinstance(value, np.ndarray) and value.shape == wanted.shape
-            and wanted.dtype.name in WIDER and value.dtype.name in WIDER.values()
-            and (value.dtype.kind == "c") == (wanted.dtype.kind == "c"))  # fmt: skip
+    return (
+        isinstance(value, np.ndarray)
+        and value.shape == wanted.shape
+        and wanted.dtype.name in WIDER
+        and value.dtype.name in WIDER.values()
+        and (value.dtype.kind == "c") == (wanted.dtype.kind == "c")
+    )
 
 
 def compare(name: str, args: list, found: list, wanted: list, where: object = None) -> None:
@@ -288,13 +316,19 @@ def compare(name: str, args: list, found: list, wanted: list, where: object = No
             assert_equal(f, w, (where, f"output {i}"))
             continue
         assert terms is not None or not row.terms, (where, "no magnitudes")
-        assert_right(f, w, (where, f"output {i}"), row.limit(w.dtype.name, is_complex),
-                     exact[i] if is_reference(exact[i], w) else None,
-                     terms[i] if terms else None)  # fmt: skip
+        assert_right(
+            f,
+            w,
+            (where, f"output {i}"),
+            row.limit(w.dtype.name, is_complex),
+            exact[i] if is_reference(exact[i], w) else None,
+            terms[i] if terms else None,
+        )
 
 
-def check(name: str, args: list, *, orders: Any = (), wanted: list | None = None,
-          list_out: bool = False) -> list[np.ndarray]:  # fmt: skip
+def check(
+    name: str, args: list, *, orders: Any = (), wanted: list | None = None, list_out: bool = False
+) -> list[np.ndarray]:
     """Run the sample with plain and fast loops, compare both with `wanted` or eager's results, and
     return these. `orders`: dim orders of the outputs, ignored for another rank. `list_out`: the
     outputs are one list."""
@@ -302,8 +336,10 @@ def check(name: str, args: list, *, orders: Any = (), wanted: list | None = None
         wanted = eager(name, args)
     shaped = list(itertools.zip_longest(wanted, itertools.islice(orders, len(wanted))))
     for reference in (True, False):
-        outs = [Out(w.shape, w.dtype.name, order if w.ndim == len(order or ()) else None)
-                for w, order in shaped]  # fmt: skip
+        outs = [
+            Out(w.shape, w.dtype.name, order if w.ndim == len(order or ()) else None)
+            for w, order in shaped
+        ]
         found = run(name, [*ours(args), *([outs] if list_out else outs)], reference)
         compare(name, args, found, wanted, (name, args, "reference" if reference else "fast"))
     return wanted

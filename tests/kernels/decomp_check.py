@@ -140,8 +140,9 @@ def check_eig(args: list, found: list, results: list) -> None:
     lengths = np.linalg.norm(vectors, axis=-2)
     assert (np.abs(lengths - 1) <= residual(found[1].dtype)).all(), what
     rows = (-1, max(1, values.shape[-1]))
-    for k, (mine, theirs) in enumerate(zip(found[0].reshape(rows), exact[0].reshape(rows),
-                                           strict=True)):  # fmt: skip
+    for k, (mine, theirs) in enumerate(
+        zip(found[0].reshape(rows), exact[0].reshape(rows), strict=True)
+    ):
         left, ordered = list(theirs), []
         for value in mine:
             ordered.append(min(left, key=lambda x, v=value: abs(x - v)))

@@ -30,9 +30,16 @@ def wider(t: torch.Tensor) -> torch.Tensor:
     return t if t.dtype == torch.float64 else t.float()
 
 
-def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, start: int,
-           mask: torch.Tensor | None, causal: bool, scale: float | None,
-           terms: bool) -> torch.Tensor:  # fmt: skip
+def attend(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    start: int,
+    mask: torch.Tensor | None,
+    causal: bool,
+    scale: float | None,
+    terms: bool,
+) -> torch.Tensor:
     """Return softmax(q k^T * scale + mask) v of tensors [batch, heads, n, dim].
 
     With `terms`, return the magnitude of its terms instead: |v| by weight, times one and the terms
@@ -65,24 +72,49 @@ def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, start: int,
     return (weights * sizes) @ v.abs()
 
 
-def custom_sdpa(q: Any, k: Any, v: Any, start: int, mask: Any, dropout: float, causal: bool,
-                scale: float | None, terms: bool = False) -> list[torch.Tensor]:  # fmt: skip
+def custom_sdpa(
+    q: Any,
+    k: Any,
+    v: Any,
+    start: int,
+    mask: Any,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    terms: bool = False,
+) -> list[torch.Tensor]:
     need(q.dtype in SINGLE and q.dtype == k.dtype == v.dtype, "dtype", TypeError)
     turned = [t.transpose(1, 2) for t in (q, k, v)]
     found = attend(*turned, start, mask, causal, scale, terms)
     return [found.transpose(1, 2).contiguous().to(q.dtype)]
 
 
-def custom_quantized_sdpa(q: Any, k: Any, v: Any, start: int, mask: Any, dropout: float,
-                          causal: bool, scale: float | None, q_zeros: Any, q_scales: Any,
-                          k_zeros: Any, k_scales: Any, v_zeros: Any, v_scales: Any,
-                          heads_first: bool,
-                          terms: bool = False) -> list[torch.Tensor]:  # fmt: skip
+def custom_quantized_sdpa(
+    q: Any,
+    k: Any,
+    v: Any,
+    start: int,
+    mask: Any,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    q_zeros: Any,
+    q_scales: Any,
+    k_zeros: Any,
+    k_scales: Any,
+    v_zeros: Any,
+    v_scales: Any,
+    heads_first: bool,
+    terms: bool = False,
+) -> list[torch.Tensor]:
     if q.dtype != torch.int8:
         return custom_sdpa(q, k, v, start, mask, dropout, causal, scale, terms)
     plain = []
-    for t, zeros, scales in ((q, q_zeros, q_scales), (k, k_zeros, k_scales),
-                             (v, v_zeros, v_scales)):  # fmt: skip
+    for t, zeros, scales in (
+        (q, q_zeros, q_scales),
+        (k, k_zeros, k_scales),
+        (v, v_zeros, v_scales),
+    ):
         need(t.dtype == torch.int8 and zeros is not None and scales is not None, "int8", TypeError)
         need(zeros.shape == scales.shape == (*t.shape[:-1], 1), "parameters")
         need(zeros.dtype == torch.int8, "zero points", TypeError)
@@ -118,8 +150,17 @@ def update_cache_with_indices(value: Any, cache: Any, start: int, at: Any) -> li
     return [cache]
 
 
-def sdpa_with_kv_cache(q: Any, k: Any, v: Any, k_cache: Any, v_cache: Any, start: int, length: int,
-                       *rest: Any, **terms: bool) -> list[torch.Tensor]:  # fmt: skip
+def sdpa_with_kv_cache(
+    q: Any,
+    k: Any,
+    v: Any,
+    k_cache: Any,
+    v_cache: Any,
+    start: int,
+    length: int,
+    *rest: Any,
+    **terms: bool,
+) -> list[torch.Tensor]:
     need(0 <= length <= k_cache.shape[1] - start, "seq_len")
     need(k.dtype == k_cache.dtype and v.dtype == v_cache.dtype, "dtype", TypeError)
     (k_cache,), (v_cache,) = update_cache(k, k_cache, start), update_cache(v, v_cache, start)
@@ -129,12 +170,22 @@ def sdpa_with_kv_cache(q: Any, k: Any, v: Any, k_cache: Any, v_cache: Any, start
 def of_order_28() -> torch.Tensor:
     """Return the Hadamard matrix of order 28 that the official kernel has, from the first rows of
     its circulant blocks."""
-    rows = ["+------ ++----+ +-+--+- +--++--", "--++++- +------ -++--++ +-+--+-",
-            "-+-++-+ +--++-- +------ --++++-", "-++--++ -+-++-+ ++----+ +------"]  # fmt: skip
-    blocks = [[torch.tensor([1.0 if c == "+" else -1.0 for c in first]) for first in row.split()]
-              for row in rows]  # fmt: skip
-    found = torch.cat([torch.cat([torch.stack([first.roll(i) for i in range(7)])
-                                  for first in row], 1) for row in blocks])  # fmt: skip
+    rows = [
+        "+------ ++----+ +-+--+- +--++--",
+        "--++++- +------ -++--++ +-+--+-",
+        "-+-++-+ +--++-- +------ --++++-",
+        "-++--++ -+-++-+ ++----+ +------",
+    ]
+    blocks = [
+        [torch.tensor([1.0 if c == "+" else -1.0 for c in first]) for first in row.split()]
+        for row in rows
+    ]
+    found = torch.cat(
+        [
+            torch.cat([torch.stack([first.roll(i) for i in range(7)]) for first in row], 1)
+            for row in blocks
+        ]
+    )
     need(torch.equal(found @ found.T, 28 * torch.eye(28)), "not a Hadamard matrix")
     return found
 
@@ -206,11 +257,26 @@ def unpacked(blob: Any, rows: int, columns: int, group: int, bits: int) -> torch
     return torch.from_numpy(matrix[:rows])
 
 
-def quantized_moe_ffn(x: Any, gate: Any, bias: Any, w13: Any, w2: Any, active: int, count: int,
-                      hidden: int, dim: int, group: int, bits: int, score: str,
-                      route: float) -> list[torch.Tensor]:  # fmt: skip
-    need(x.dtype in (torch.float32, torch.float64) and gate.dtype == x.dtype == bias.dtype,
-         "dtype", TypeError)  # fmt: skip
+def quantized_moe_ffn(
+    x: Any,
+    gate: Any,
+    bias: Any,
+    w13: Any,
+    w2: Any,
+    active: int,
+    count: int,
+    hidden: int,
+    dim: int,
+    group: int,
+    bits: int,
+    score: str,
+    route: float,
+) -> list[torch.Tensor]:
+    need(
+        x.dtype in (torch.float32, torch.float64) and gate.dtype == x.dtype == bias.dtype,
+        "dtype",
+        TypeError,
+    )
     need(score == "sigmoid" or (score == "softmax" and not bias.numel()), "score_func")
     need(0 < active <= count and bits in (4, 8), "numbers")
     found = torch.zeros_like(x)

@@ -42,8 +42,12 @@ def check_scales(input: torch.Tensor, scales: torch.Tensor) -> None:
 
 
 @torch.library.impl("quantized_decomposed::mixed_mm", "CompositeExplicitAutograd")
-def mixed_mm(input: torch.Tensor, weight: torch.Tensor, weight_scales: torch.Tensor,
-             weight_zero_points: torch.Tensor | None) -> torch.Tensor:  # fmt: skip
+def mixed_mm(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scales: torch.Tensor,
+    weight_zero_points: torch.Tensor | None,
+) -> torch.Tensor:
     """Return the product with the dequantised weight, whose rows have scales."""
     check_scales(input, weight_scales)
     plain = dequantized(weight, weight_scales, weight_zero_points)
@@ -51,9 +55,13 @@ def mixed_mm(input: torch.Tensor, weight: torch.Tensor, weight_scales: torch.Ten
 
 
 @torch.library.impl("quantized_decomposed::mixed_linear", "CompositeExplicitAutograd")
-def mixed_linear(input: torch.Tensor, weight: torch.Tensor, weight_scales: torch.Tensor,
-                 weight_zero_points: torch.Tensor | None,
-                 dtype: torch.dtype | None = None) -> torch.Tensor:  # fmt: skip
+def mixed_linear(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    weight_scales: torch.Tensor,
+    weight_zero_points: torch.Tensor | None,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
     """Return the product with the transposed weight, whose rows have scales for each group of
     columns."""
     check_scales(input, weight_scales)
@@ -67,8 +75,13 @@ def _(input: torch.Tensor, weight: torch.Tensor, *_: Any) -> torch.Tensor:
 
 
 @torch.library.register_fake("quantized_decomposed::mixed_linear")
-def _(input: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor, zeros: Any,
-      dtype: torch.dtype | None = None) -> torch.Tensor:  # fmt: skip
+def _(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    scales: torch.Tensor,
+    zeros: Any,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
     return input.new_empty(input.shape[0], weight.shape[0], dtype=dtype or input.dtype)
 
 

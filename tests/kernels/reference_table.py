@@ -76,8 +76,10 @@ class Official:
     def __init__(self) -> None:
         self.worker = subprocess.Popen(
             [sys.executable, str(Path(official_worker.__file__))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
 
     def __call__(self, pte: bytes, calls: list[tuple[str, list[Any]]]) -> list[Any]:
         assert self.worker.stdin and self.worker.stdout
@@ -125,8 +127,11 @@ def picked(name: str, dtype: str, count: int, last: bool) -> list[list]:
     if not last:
         return plain
     given = [args for args in found if not rows.is_contiguous(args)]
-    return given + [in_channels_last(args) for args in plain
-                    if any(a.ndim in (4, 5) and a.size for a in rows.arrays(args))]  # fmt: skip
+    return given + [
+        in_channels_last(args)
+        for args in plain
+        if any(a.ndim in (4, 5) and a.size for a in rows.arrays(args))
+    ]
 
 
 def faked(mode: FakeTensorMode, value: Any) -> Any:
@@ -153,9 +158,12 @@ def outs_of(name: str, args: list, results: list[Any]) -> list[Any]:
     """Return outputs in the layouts that the exporter plans."""
     outs, layouts = rows.outs_of(results), planned(name, args, results)
     is_planned = is_last if any(is_last(a) for a in rows.arrays(args)) else is_moved
-    return [replace(out, dim_order=tuple(dim_order_of(like)))
-            if isinstance(r, np.ndarray) and is_planned(like) else out
-            for r, like, out in zip(results, layouts, outs, strict=True)]  # fmt: skip
+    return [
+        replace(out, dim_order=tuple(dim_order_of(like)))
+        if isinstance(r, np.ndarray) and is_planned(like)
+        else out
+        for r, like, out in zip(results, layouts, outs, strict=True)
+    ]
 
 
 def is_moved(a: Any) -> bool:
@@ -185,9 +193,14 @@ def is_consistent(name: str, args: list, results: list[Any], dtype: str) -> bool
 
 
 def contiguous(args: list) -> list:
-    return [contiguous(a) if isinstance(a, list) else
-            np.ascontiguousarray(a).reshape(a.shape) if isinstance(a, np.ndarray) else a
-            for a in args]  # fmt: skip
+    return [
+        contiguous(a)
+        if isinstance(a, list)
+        else np.ascontiguousarray(a).reshape(a.shape)
+        if isinstance(a, np.ndarray)
+        else a
+        for a in args
+    ]
 
 
 def program(
@@ -271,8 +284,10 @@ def results(
     if not cases:
         return [], []
     pte = ops.build()
-    inputs = [[np.copy(v, "K") if isinstance(v, np.ndarray) else v for v in ops.inputs[c.method]]
-              for c in cases]  # fmt: skip
+    inputs = [
+        [np.copy(v, "K") if isinstance(v, np.ndarray) else v for v in ops.inputs[c.method]]
+        for c in cases
+    ]
     answers = official(pte, [(c.method, v) for c, v in zip(cases, inputs, strict=True)])
     loaded = Runtime.get().load_program(pte)
     found, bugs = [], []
@@ -282,8 +297,13 @@ def results(
         if wrong:
             bugs.append(f"{name}({described(case)}): {wrong}")
         why = f" -> {outputs.partition(';')[0]}" if how == "refused" and ";" in outputs else ""
-        found.append((reference.call_of(view, view.steps[0]), did(case, how, outputs),
-                      described(case) + why))  # fmt: skip
+        found.append(
+            (
+                reference.call_of(view, view.steps[0]),
+                did(case, how, outputs),
+                described(case) + why,
+            )
+        )
     return found, bugs
 
 
@@ -303,8 +323,9 @@ def common(calls: list[Result], does: str) -> Iterator[tuple[str, list[Result]]]
             if not pure:
                 break
             most = max(counts[f] for f in pure)
-            best = min((f for f in pure if counts[f] == most),
-                       key=lambda f: (sum(map(preference, f)), f))  # fmt: skip
+            best = min(
+                (f for f in pure if counts[f] == most), key=lambda f: (sum(map(preference, f)), f)
+            )
             has = [one for one in bad if set(best) <= one[0].features]
             yield reference.AND.join(best), has
             bad = [one for one in bad if not set(best) <= one[0].features]
@@ -313,8 +334,16 @@ def common(calls: list[Result], does: str) -> Iterator[tuple[str, list[Result]]]
 def preference(feature: str) -> int:
     """Return the rank of a feature as a reason: the likely ones first."""
     what = feature.rpartition(": ")[2]
-    order = ("empty tensors", "tensors of different shapes", "0-d tensors", "negative", "None",
-             "True", "fraction", "no items")  # fmt: skip
+    order = (
+        "empty tensors",
+        "tensors of different shapes",
+        "0-d tensors",
+        "negative",
+        "None",
+        "True",
+        "fraction",
+        "no items",
+    )
     if what in order:
         return order.index(what)
     return len(order) + (2 if what.endswith(("-d", "items")) else 1)
@@ -356,12 +385,14 @@ def rows_with(name: str, does: str, found: list[Result], groups: dict) -> Iterat
         calls = [one for one in left.values() if (one[0].dtype, one[0].layout) in keys]
         if calls:
             row = joined(name, does, keys, "", f"{len(calls)}/{len(calls)}", example(calls))
-            yield replace(row, dtypes=() if part else row.dtypes,
-                          layouts=row.layouts if part else ())  # fmt: skip
+            yield replace(
+                row, dtypes=() if part else row.dtypes, layouts=row.layouts if part else ()
+            )
             left = {key: one for key, one in left.items() if not any(one is c for c in calls)}
     refused = whole("rejects", found, 0)  # rows name dtypes: those that are refused tell nothing
-    rest = [one for one in found if id(one) in left
-            or (one[1] != does and one[0].dtype not in refused)]  # fmt: skip
+    rest = [
+        one for one in found if id(one) in left or (one[1] != does and one[0].dtype not in refused)
+    ]
     for feature, calls in common(rest, does):
         every = [key for key in groups if any((c[0].dtype, c[0].layout) == key for c in calls)]
         yield joined(name, does, every, feature, f"{len(calls)}/{len(found)}", example(calls))
@@ -444,11 +475,15 @@ def run_family(family: str, names: list[str], path: Path, count: int, last: bool
             found, bugs = results(name, dtypes, official, count, last)
             for bug in bugs:
                 print("HERE", bug, flush=True)
-            lines.append({
-                "operator": name,
-                "results": [[c.dtype, c.layout, sorted(c.features), does, example]
-                            for c, does, example in found],
-            })  # fmt: skip
+            lines.append(
+                {
+                    "operator": name,
+                    "results": [
+                        [c.dtype, c.layout, sorted(c.features), does, example]
+                        for c, does, example in found
+                    ],
+                }
+            )
             counts = Counter(does for _, does, _ in found)
             print(f"{family} {name} {dict(counts)} {time.time() - start:.1f} s", flush=True)
     finally:
@@ -461,11 +496,25 @@ def run_family(family: str, names: list[str], path: Path, count: int, last: bool
 
 def written(behaviours: Iterable[Behaviour]) -> str:
     """Return the table as text."""
-    out = [f"# What executorch {reference.VERSION} does with calls that eager computes; written by",
-           "# `python tests/kernels/reference_table.py`", "\t".join(reference.COLUMNS)]  # fmt: skip
+    out = [
+        f"# What executorch {reference.VERSION} does with calls that eager computes; written by",
+        "# `python tests/kernels/reference_table.py`",
+        "\t".join(reference.COLUMNS),
+    ]
     for row in behaviours:
-        out.append("\t".join([row.operator, row.does, ",".join(row.dtypes), ",".join(row.layouts),
-                              row.when, row.samples, row.example]))  # fmt: skip
+        out.append(
+            "\t".join(
+                [
+                    row.operator,
+                    row.does,
+                    ",".join(row.dtypes),
+                    ",".join(row.layouts),
+                    row.when,
+                    row.samples,
+                    row.example,
+                ]
+            )
+        )
     return "\n".join(out) + "\n"
 
 
@@ -479,9 +528,14 @@ def stored(part: str, family: str) -> Iterator[tuple[str, list[Result] | None]]:
         if results_ is None:
             yield name, None
             continue
-        yield name, [(Call(name, dtype, layout, frozenset(features)), does, example)
-                     for dtype, layout, features, does, example in results_
-                     if layout != other]  # fmt: skip
+        yield (
+            name,
+            [
+                (Call(name, dtype, layout, frozenset(features)), does, example)
+                for dtype, layout, features, does, example in results_
+                if layout != other
+            ],
+        )
 
 
 def assembled(names: dict[str, list[str]]) -> str:

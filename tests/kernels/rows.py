@@ -22,19 +22,28 @@ import llm_forms
 import numpy as np
 import torch
 from accuracy import compare
-from eager import (
-    ALL, COMPLEX, WIDE_UNSIGNED, DType, dtype_id, eager, np_dtype, to_numpy, to_torch,
-)  # fmt: skip
+from eager import ALL, COMPLEX, WIDE_UNSIGNED, DType, dtype_id, eager, np_dtype, to_numpy, to_torch
 from judge import assert_equal
 from samples_llm import CHANGED
 from single_op import BOUNDED, Optionals, Out, SingleOps, Slot
 
 SMALL = 130  # maximum number of elements of an array in a small sample
-REFUSALS = (RuntimeError, IndexError, TypeError, ZeroDivisionError, NotImplementedError,
-            AssertionError, ValueError)  # fmt: skip
+REFUSALS = (
+    RuntimeError,
+    IndexError,
+    TypeError,
+    ZeroDivisionError,
+    NotImplementedError,
+    AssertionError,
+    ValueError,
+)
 IN_PLACE = ("aten::copy_", "aten::index_put_", "aten::resize_")
-LISTS = ("aten::split_copy.Tensor_out", "aten::split_with_sizes_copy.out",
-         "aten::unbind_copy.int_out", "aten::_histogramdd_bin_edges.out")  # fmt: skip
+LISTS = (
+    "aten::split_copy.Tensor_out",
+    "aten::split_with_sizes_copy.out",
+    "aten::unbind_copy.int_out",
+    "aten::_histogramdd_bin_edges.out",
+)
 UNFILLED = (
     "aten::empty.out",
     "aten::empty_permuted.out",
@@ -43,25 +52,61 @@ UNFILLED = (
     "dim_order_ops::_empty_dim_order.out",
 )
 ROW = "executorch_prim::et_copy_index.tensor"
-CREATED = ("full.out", "zeros.out", "ones.out", "full_like.out", "fill.Scalar_out",
-           "fill.Tensor_out", "scalar_tensor.out", "arange.out", "arange.start_out",
-           "empty_permuted.out", "empty_strided.out", "new_empty_strided.out",
-           "tril_indices.out", "triu_indices.out", "fft_fftfreq.out",
-           "fft_rfftfreq.out")  # fmt: skip
+CREATED = (
+    "full.out",
+    "zeros.out",
+    "ones.out",
+    "full_like.out",
+    "fill.Scalar_out",
+    "fill.Tensor_out",
+    "scalar_tensor.out",
+    "arange.out",
+    "arange.start_out",
+    "empty_permuted.out",
+    "empty_strided.out",
+    "new_empty_strided.out",
+    "tril_indices.out",
+    "triu_indices.out",
+    "fft_fftfreq.out",
+    "fft_rfftfreq.out",
+)
 
-RANDOM_OUTS = ("rand.out", "randn.out", "rand_like.out", "randn_like.out", "randint.out",
-               "randint.low_out", "randint_like.out", "randint_like.low_dtype_out",
-               "randperm.out", "normal.float_float_out")  # fmt: skip
+RANDOM_OUTS = (
+    "rand.out",
+    "randn.out",
+    "rand_like.out",
+    "randn_like.out",
+    "randint.out",
+    "randint.low_out",
+    "randint_like.out",
+    "randint_like.low_dtype_out",
+    "randperm.out",
+    "normal.float_float_out",
+)
 
 PYTHON: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "eq": operator.eq, "gt": operator.gt,
-    "ge": operator.ge, "lt": operator.lt, "le": operator.le, "neg": operator.neg,
-    "sym_not": operator.not_, "sym_float": float, "sym_int": int, "trunc": math.trunc,
-    "ceil": math.ceil, "round": round, "sym_ite": lambda b, t, f: t if b else f,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "eq": operator.eq,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lt": operator.lt,
+    "le": operator.le,
+    "neg": operator.neg,
+    "sym_not": operator.not_,
+    "sym_float": float,
+    "sym_int": int,
+    "trunc": math.trunc,
+    "ceil": math.ceil,
+    "round": round,
+    "sym_ite": lambda b, t, f: t if b else f,
     "sym_max": lambda a, b: max(float(a), float(b)) if float in (type(a), type(b)) else max(a, b),
     "sym_min": lambda a, b: min(float(a), float(b)) if float in (type(a), type(b)) else min(a, b),
-}  # fmt: skip
+}
 
 QUERIES: dict[str, Callable[..., Any]] = {
     "sym_stride.int": torch.ops.aten.sym_stride.int,
@@ -244,14 +289,21 @@ def check_random(name: str, args: list, found: list[Any]) -> None:
     if short == "randperm":
         assert sorted(x) == list(range(args[0]))
     numbers = [a for a in args if type(a) in (int, float)]
-    low, high = {"rand": (0, 1), "rand_like": (0, 1), "uniform": numbers, "bernoulli": (0, 2),
-                 "randint": (numbers if len(numbers) > 1 else [0, *numbers]),
-                 "randint_like": (numbers if len(numbers) > 1 else [0, *numbers]),
-                 "geometric": (1, np.inf), "exponential": (0, np.inf),
-                 "log_normal": (0, np.inf), "randperm": (0, np.inf), "poisson": (0, np.inf),
-                 "binomial": (0, np.inf),
-                 "multinomial": (0, args[0].shape[-1] if short == "multinomial" else 0),
-                 }.get(short, (-np.inf, np.inf))  # fmt: skip
+    low, high = {
+        "rand": (0, 1),
+        "rand_like": (0, 1),
+        "uniform": numbers,
+        "bernoulli": (0, 2),
+        "randint": (numbers if len(numbers) > 1 else [0, *numbers]),
+        "randint_like": (numbers if len(numbers) > 1 else [0, *numbers]),
+        "geometric": (1, np.inf),
+        "exponential": (0, np.inf),
+        "log_normal": (0, np.inf),
+        "randperm": (0, np.inf),
+        "poisson": (0, np.inf),
+        "binomial": (0, np.inf),
+        "multinomial": (0, args[0].shape[-1] if short == "multinomial" else 0),
+    }.get(short, (-np.inf, np.inf))
     for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
         assert np.all((part >= low) & (part < high)), (name, args, x)
     if short == "multinomial" and not args[2]:
@@ -306,8 +358,9 @@ def expected(name: str, picked: list[list], dtype: str) -> list[tuple[list, list
     return full if full and all(r is None for _, r in full) else found
 
 
-def program(names: list[str], dtypes: list[str] | None = None, count: int = 3,
-            contiguous: bool = False) -> tuple[SingleOps, list[MethodCase]]:  # fmt: skip
+def program(
+    names: list[str], dtypes: list[str] | None = None, count: int = 3, contiguous: bool = False
+) -> tuple[SingleOps, list[MethodCase]]:
     """Return one program with a method per sample that eager accepts."""
     ops, cases = SingleOps(), []
     for name in names:
@@ -351,8 +404,10 @@ def outs_like(name: str, args: list, dtype: str, forms: list[list[Any] | None]) 
     if results is None:  # supports neither float32 nor int64
         return [Out(arrays(args)[0].shape, dtype)]
     of_self = [isinstance(r, np.ndarray) and r.dtype == np.float32 for r in results]
-    return [Out(r.shape, dtype) if own else outs_of([r])[0]
-            for r, own in zip(results, of_self, strict=True)]  # fmt: skip
+    return [
+        Out(r.shape, dtype) if own else outs_of([r])[0]
+        for r, own in zip(results, of_self, strict=True)
+    ]
 
 
 def agrees(case: MethodCase, found: list[Any]) -> bool:

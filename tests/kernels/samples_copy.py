@@ -10,9 +10,15 @@ from eager import ALL, array
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 LAYOUTS = [
-    ((), None), ((1,), None), ((7,), None), ((2, 0, 3), None), ((3, 300), (1, 0)),
-    ((2, 3, 4, 5), (0, 2, 3, 1)), ((2, 17, 3), (2, 0, 1)), ((1, 40, 1, 50), (3, 2, 1, 0)),
-]  # fmt: skip
+    ((), None),
+    ((1,), None),
+    ((7,), None),
+    ((2, 0, 3), None),
+    ((3, 300), (1, 0)),
+    ((2, 3, 4, 5), (0, 2, 3, 1)),
+    ((2, 17, 3), (2, 0, 1)),
+    ((1, 40, 1, 50), (3, 2, 1, 0)),
+]
 
 
 def copies(*tail: object) -> Samples:
@@ -169,7 +175,4 @@ CREATED: dict[str, Samples] = {
     "aten::arange.start_out": arange_start,
 }
 
-RESIZED: dict[str, Samples] = {
-    "aten::resize.out": resize,
-    "aten::resize_": resize_in_place,
-}
+RESIZED: dict[str, Samples] = {"aten::resize.out": resize, "aten::resize_": resize_in_place}

@@ -37,8 +37,13 @@ def simple(shapes: list, *rest: object) -> Samples:
 def solve_ex(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for a in matrices(rng, dtype, SQUARE):
         n, batch = a.shape[-1], a.shape[:-2]
-        for left, shape in ((True, (*batch, n, 2)), (False, (*batch, 3, n)), (True, (n,)),
-                            (True, (*batch, n)), (True, (2, *[1] * len(batch), n, 1))):  # fmt: skip
+        for left, shape in (
+            (True, (*batch, n, 2)),
+            (False, (*batch, 3, n)),
+            (True, (n,)),
+            (True, (*batch, n)),
+            (True, (2, *[1] * len(batch), n, 1)),
+        ):
             yield [a, array(rng, shape, dtype), left, False]
 
 
@@ -100,8 +105,13 @@ def solve_triangular(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for left in (True, False):
             b = (*batch, n, 2) if left else (2, *[1] * len(batch), 3, n)
             for upper in (True, False):
-                yield [triangle(rng, dtype, shape), array(rng, b, dtype, order_of(b)), upper, left,
-                       i % 3 == 0]  # fmt: skip
+                yield [
+                    triangle(rng, dtype, shape),
+                    array(rng, b, dtype, order_of(b)),
+                    upper,
+                    left,
+                    i % 3 == 0,
+                ]
 
 
 def triangular_solve(rng: np.random.Generator, dtype: str) -> Iterator[list]:

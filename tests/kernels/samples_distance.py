@@ -12,10 +12,14 @@ Samples = Callable[[np.random.Generator, str], Iterator[list]]
 NORMS = (0.0, 1.0, 2.0, 3.5, float("inf"))
 # Shapes and memory orders of both operands.
 PAIRS = [
-    ((3, 4), None, (5, 4), None), ((1, 1), None, (1, 1), None), ((3, 19), None, (2, 19), (1, 0)),
-    ((3, 0), None, (2, 0), None), ((0, 4), None, (2, 4), None),
-    ((2, 1, 3, 4), None, (6, 5, 4), None), ((2, 3, 9), (2, 1, 0), (2, 3, 9), (1, 0, 2)),
-]  # fmt: skip
+    ((3, 4), None, (5, 4), None),
+    ((1, 1), None, (1, 1), None),
+    ((3, 19), None, (2, 19), (1, 0)),
+    ((3, 0), None, (2, 0), None),
+    ((0, 4), None, (2, 4), None),
+    ((2, 1, 3, 4), None, (6, 5, 4), None),
+    ((2, 3, 9), (2, 1, 0), (2, 3, 9), (1, 0, 2)),
+]
 
 
 def cdist(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -33,7 +37,4 @@ def pdist(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             yield [array(rng, (1, 3), dtype), p]
 
 
-SAMPLES: dict[str, Samples] = {
-    "aten::_cdist_forward.out": cdist,
-    "aten::_pdist_forward.out": pdist,
-}
+SAMPLES: dict[str, Samples] = {"aten::_cdist_forward.out": cdist, "aten::_pdist_forward.out": pdist}

@@ -9,10 +9,19 @@ import numpy as np
 from eager import array, eager
 
 # kernel, dilation, padding, stride
-WINDOWS = [[[2, 2], [1, 1], [0, 0], [1, 1]], [[2, 3], [2, 1], [1, 2], [1, 2]],
-           [[1, 2], [1, 1], [3, 4], [3, 2]], [[3, 1], [1, 3], [2, 0], [2, 5]]]  # fmt: skip
-IMAGES = [((2, 3, 4, 5), None), ((1, 2, 5, 4), (0, 2, 3, 1)), ((2, 5, 6), (1, 2, 0)),
-          ((0, 2, 4, 4), None), ((1, 1, 3, 3), None)]  # fmt: skip
+WINDOWS = [
+    [[2, 2], [1, 1], [0, 0], [1, 1]],
+    [[2, 3], [2, 1], [1, 2], [1, 2]],
+    [[1, 2], [1, 1], [3, 4], [3, 2]],
+    [[3, 1], [1, 3], [2, 0], [2, 5]],
+]
+IMAGES = [
+    ((2, 3, 4, 5), None),
+    ((1, 2, 5, 4), (0, 2, 3, 1)),
+    ((2, 5, 6), (1, 2, 0)),
+    ((0, 2, 4, 4), None),
+    ((1, 1, 3, 3), None),
+]
 
 
 def im2col(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -30,9 +39,15 @@ def col2im(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def unfold_backward(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for sizes, dim, size, step in (([7], 0, 3, 2), ([4, 5], 1, 2, 1), ([4, 5], 0, 4, 9),
-                                   ([2, 6, 3], -2, 4, 1), ([3], 0, 0, 2), ([], 0, 1, 1),
-                                   ([0, 4], 1, 2, 1)):  # fmt: skip
+    for sizes, dim, size, step in (
+        ([7], 0, 3, 2),
+        ([4, 5], 1, 2, 1),
+        ([4, 5], 0, 4, 9),
+        ([2, 6, 3], -2, 4, 1),
+        ([3], 0, 0, 2),
+        ([], 0, 1, 1),
+        ([0, 4], 1, 2, 1),
+    ):
         shape = np.empty(sizes).shape
         windows = [*shape, size]
         if sizes:

@@ -11,8 +11,9 @@ from eager import COMPLEX, FLOATING, array, np_dtype
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 
-def ints(rng: np.random.Generator, shape: Any, size: int, wrap: bool = False,
-         dtype: str = "int64") -> np.ndarray:  # fmt: skip
+def ints(
+    rng: np.random.Generator, shape: Any, size: int, wrap: bool = False, dtype: str = "int64"
+) -> np.ndarray:
     """Return indices into a dimension of the given size; with `wrap`, negative ones too."""
     return np.asarray(rng.integers(-size if wrap else 0, size, shape)).astype(dtype)
 
@@ -23,9 +24,13 @@ def bools(rng: np.random.Generator, shape: Any, dtype: str = "bool") -> np.ndarr
 
 def embedding(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, order, index in (
-        ((10, 7), None, (4,)), ((10, 7), (1, 0), (2, 3)), ((10, 300), None, ()),
-        ((10, 7), None, (0,)), ((1, 1), None, (2, 2)), ((5, 0), None, (3,)),
-    ):  # fmt: skip
+        ((10, 7), None, (4,)),
+        ((10, 7), (1, 0), (2, 3)),
+        ((10, 300), None, ()),
+        ((10, 7), None, (0,)),
+        ((1, 1), None, (2, 2)),
+        ((5, 0), None, (3,)),
+    ):
         for index_dtype in ("int64", "int32"):
             at = ints(rng, index, shape[0], dtype=index_dtype)
             yield [array(rng, shape, dtype, order), at, -1, False, False]
@@ -99,8 +104,14 @@ def index_put(accumulate: bool) -> Samples:
 def fills(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     """Yield one number for a mask, which may have another dtype and its own dimensions."""
     a = array(rng, (4, 5, 6), dtype, (2, 0, 1))
-    for mask in ([bools(rng, (4, 5))], [None, bools(rng, (5, 6))], [bools(rng, (4, 5, 6))],
-                 [np.asarray(True)], [np.asarray(False)], [bools(rng, (4,)), None]):  # fmt: skip
+    for mask in (
+        [bools(rng, (4, 5))],
+        [None, bools(rng, (5, 6))],
+        [bools(rng, (4, 5, 6))],
+        [np.asarray(True)],
+        [np.asarray(False)],
+        [bools(rng, (4,)), None],
+    ):
         for value in (np.asarray(2.75), np.asarray([[3]]), np.asarray([True]), np.float16([2.5])):
             yield [a, mask, value, False]
         yield [a, mask, array(rng, (1,), dtype), False]
@@ -114,10 +125,16 @@ def both_puts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def gather(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, dim, at, order in (
-        ((4, 5), 0, (7, 5), None), ((4, 5), 1, (4, 9), (1, 0)), ((4, 5), -2, (2, 3), None),
-        ((3, 4, 5), 1, (3, 2, 5), (2, 0, 1)), ((), 0, (), None), ((), 0, (3,), None),
-        ((3,), 0, (), None), ((3, 4), 0, (0, 9), None), ((600,), 0, (1300,), None),
-    ):  # fmt: skip
+        ((4, 5), 0, (7, 5), None),
+        ((4, 5), 1, (4, 9), (1, 0)),
+        ((4, 5), -2, (2, 3), None),
+        ((3, 4, 5), 1, (3, 2, 5), (2, 0, 1)),
+        ((), 0, (), None),
+        ((), 0, (3,), None),
+        ((3,), 0, (), None),
+        ((3, 4), 0, (0, 9), None),
+        ((600,), 0, (1300,), None),
+    ):
         for index_dtype in ("int64", "int32"):
             size = shape[dim] if shape else 1
             index = ints(rng, at, size, dtype=index_dtype)
@@ -130,10 +147,13 @@ def scattered(unique: bool) -> Samples:
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, dim, at, src, order in (
-            ((4, 5), 0, (3, 5), (3, 5), None), ((4, 5), 1, (2, 4), (4, 5), (1, 0)),
-            ((3, 4, 5), -2, (3, 2, 5), (3, 3, 6), (2, 0, 1)), ((), 0, (), (), None),
-            ((7,), 0, (5,), (6,), None), ((3, 4), 0, (0, 4), (1, 4), None),
-        ):  # fmt: skip
+            ((4, 5), 0, (3, 5), (3, 5), None),
+            ((4, 5), 1, (2, 4), (4, 5), (1, 0)),
+            ((3, 4, 5), -2, (3, 2, 5), (3, 3, 6), (2, 0, 1)),
+            ((), 0, (), (), None),
+            ((7,), 0, (5,), (6,), None),
+            ((3, 4), 0, (0, 4), (1, 4), None),
+        ):
             size = shape[dim] if shape else 1
             index = ints(rng, at, size)
             if unique and shape and index.size:
@@ -188,9 +208,13 @@ def index_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     if dtype == "bool" or dtype in COMPLEX:
         return  # eager supports them for some reductions
     for shape, dim, n, order in (
-        ((4, 5), 0, 7, None), ((4, 5), -1, 3, (1, 0)), ((3, 4, 5), 1, 6, (2, 0, 1)),
-        ((6,), 0, 9, None), ((3, 4), 0, 0, None), ((), 0, 1, None),
-    ):  # fmt: skip
+        ((4, 5), 0, 7, None),
+        ((4, 5), -1, 3, (1, 0)),
+        ((3, 4, 5), 1, 6, (2, 0, 1)),
+        ((6,), 0, 9, None),
+        ((3, 4), 0, 0, None),
+        ((), 0, 1, None),
+    ):
         size = shape[dim] if shape else 1
         whole = [n if d == dim % len(shape) else k for d, k in enumerate(shape)]
         for how in REDUCTIONS[1:]:
@@ -203,8 +227,12 @@ def index_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def nonzero(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, order in (
-        ((7,), None), ((3, 4), None), ((3, 4, 5), (2, 0, 1)), ((), None), ((0, 3), None),
-    ):  # fmt: skip
+        ((7,), None),
+        ((3, 4), None),
+        ((3, 4, 5), (2, 0, 1)),
+        ((), None),
+        ((0, 3), None),
+    ):
         a = array(rng, shape, dtype, order)
         a[rng.random(shape) < 0.5] = 0
         yield [a]
@@ -213,9 +241,14 @@ def nonzero(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def masked_select(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, mask, order in (
-        ((3, 4), (3, 4), None), ((3, 4), (4,), (1, 0)), ((3, 1), (1, 5), None), ((), (2, 3), None),
-        ((2, 3), (), None), ((0, 3), (3,), None), ((3, 4, 5), (3, 1, 5), (2, 0, 1)),
-    ):  # fmt: skip
+        ((3, 4), (3, 4), None),
+        ((3, 4), (4,), (1, 0)),
+        ((3, 1), (1, 5), None),
+        ((), (2, 3), None),
+        ((2, 3), (), None),
+        ((0, 3), (3,), None),
+        ((3, 4, 5), (3, 1, 5), (2, 0, 1)),
+    ):
         yield [array(rng, shape, dtype, order), bools(rng, mask)]
 
 
@@ -229,9 +262,12 @@ def topk(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     """Yield samples without and with ties, which have eager's order. Nothing is taken from several
     elements only: eager does not resize a 0-d output."""
     for shape, order, dim in (
-        ((5,), None, 0), ((3, 40), None, -1), ((40, 3), (1, 0), 0), ((4, 9, 3), (2, 0, 1), 1),
+        ((5,), None, 0),
+        ((3, 40), None, -1),
+        ((40, 3), (1, 0), 0),
+        ((4, 9, 3), (2, 0, 1), 1),
         ((), None, 0),
-    ):  # fmt: skip
+    ):
         a = np.argsort(rng.random(shape), dim) if shape else np.zeros(())
         a = np.asarray(a.astype(array(rng, (), dtype).dtype))
         a = np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order)) if order else a
@@ -264,9 +300,13 @@ def repeat_interleave(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def put(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, order, index in (
-        ((3, 4), None, [0, 5, -1]), ((3, 4), (1, 0), [7, 2, -12]), ((), None, [0, -1]),
-        ((2, 3, 4), (2, 0, 1), [[23, -23], [4, 9]]), ((4,), None, []), ((0, 2), None, []),
-    ):  # fmt: skip
+        ((3, 4), None, [0, 5, -1]),
+        ((3, 4), (1, 0), [7, 2, -12]),
+        ((), None, [0, -1]),
+        ((2, 3, 4), (2, 0, 1), [[23, -23], [4, 9]]),
+        ((4,), None, []),
+        ((0, 2), None, []),
+    ):
         at = np.array(index, np.int64)
         for accumulate in (False, True):
             yield [array(rng, shape, dtype, order), at, array(rng, at.shape, dtype), accumulate]
@@ -326,9 +366,12 @@ def embedding_dense_backward(rng: np.random.Generator, dtype: str) -> Iterator[l
 
 def segment_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, axis, order in (
-        ((9,), 0, None), ((9, 4), 0, (1, 0)), ((2, 7, 3), 1, None), ((2, 3, 5), -1, None),
+        ((9,), 0, None),
+        ((9, 4), 0, (1, 0)),
+        ((2, 7, 3), 1, None),
+        ((2, 3, 5), -1, None),
         ((6, 0), 0, None),
-    ):  # fmt: skip
+    ):
         front, n = shape[: axis % len(shape)], shape[axis]
         offsets = np.zeros((*front, 4), np.int64)
         offsets[..., 1:3] = np.sort(ints(rng, (*front, 2), n + 1), -1)

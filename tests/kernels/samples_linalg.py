@@ -26,8 +26,13 @@ def bmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 def addmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for (beta, alpha), (m, k, n) in zip(FACTORS, SIZES, strict=True):
         for shape in ((m, n), (n,), (m, 1), ()):
-            yield [array(rng, shape, dtype), array(rng, (m, k), dtype), array(rng, (k, n), dtype),
-                   beta, alpha]  # fmt: skip
+            yield [
+                array(rng, shape, dtype),
+                array(rng, (m, k), dtype),
+                array(rng, (k, n), dtype),
+                beta,
+                alpha,
+            ]
 
 
 def linear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -40,8 +45,13 @@ def linear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 def addbmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for (beta, alpha), (m, k, n) in zip(FACTORS, SIZES, strict=True):
         for batch, shape in ((3, (m, n)), (1, (n,)), (0, (m, 1)), (2, ())):
-            yield [array(rng, shape, dtype), array(rng, (batch, m, k), dtype),
-                   array(rng, (batch, k, n), dtype, (0, 2, 1)), beta, alpha]  # fmt: skip
+            yield [
+                array(rng, shape, dtype),
+                array(rng, (batch, m, k), dtype),
+                array(rng, (batch, k, n), dtype, (0, 2, 1)),
+                beta,
+                alpha,
+            ]
 
 
 def addmv(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -49,18 +59,47 @@ def addmv(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in (((m,), (0, 1)), ((1,), (1, 0)), ((), (0, 1))):
             if m * k == 0 and shape != (m,):
                 continue  # eager's result then has the shape of self, not the exported one
-            yield [array(rng, shape, dtype), array(rng, (m, k), dtype, order),
-                   array(rng, (k,), dtype), beta, alpha]  # fmt: skip
+            yield [
+                array(rng, shape, dtype),
+                array(rng, (m, k), dtype, order),
+                array(rng, (k,), dtype),
+                beta,
+                alpha,
+            ]
 
 
 def trilinear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for b, o, i, j in ((2, 3, 4, 5), (1, 2, 1, 3), (2, 0, 2, 2), (2, 2, 0, 3)):
-        yield [array(rng, (b, i), dtype), array(rng, (o, i, j), dtype, (2, 0, 1)),
-               array(rng, (b, j), dtype), [1, 3], [0], [1, 2], [2, 3], 1]  # fmt: skip
-        yield [array(rng, (b, i), dtype), array(rng, (o, i, j), dtype), array(rng, (b, j), dtype),
-               [1, 3], [0], [1, 2], [3], 2]  # fmt: skip
-        yield [array(rng, (b, o, i), dtype), array(rng, (b, o, i), dtype),
-               array(rng, (i,), dtype), [], [], [0, 1], [0, 2], 0]  # fmt: skip
+        yield [
+            array(rng, (b, i), dtype),
+            array(rng, (o, i, j), dtype, (2, 0, 1)),
+            array(rng, (b, j), dtype),
+            [1, 3],
+            [0],
+            [1, 2],
+            [2, 3],
+            1,
+        ]
+        yield [
+            array(rng, (b, i), dtype),
+            array(rng, (o, i, j), dtype),
+            array(rng, (b, j), dtype),
+            [1, 3],
+            [0],
+            [1, 2],
+            [3],
+            2,
+        ]
+        yield [
+            array(rng, (b, o, i), dtype),
+            array(rng, (b, o, i), dtype),
+            array(rng, (i,), dtype),
+            [],
+            [],
+            [0, 1],
+            [0, 2],
+            0,
+        ]
 
 
 def int_mm(rng: np.random.Generator, dtype: str) -> Iterator[list]:

@@ -20,11 +20,20 @@ that of an update is a placeholder, and no result."""
 
 # Batch, queries, heads of queries and of keys, length of a head, size of the cache, start.
 SHAPES = [
-    (1, 1, 2, 1, 4, 8, 3), (1, 2, 2, 2, 3, 5, 0), (2, 1, 2, 2, 2, 4, 3), (1, 3, 1, 1, 5, 3, 0),
-    (1, 1, 4, 2, 64, 130, 17), (2, 3, 4, 4, 20, 50, 0), (1, 40, 6, 2, 64, 300, 250),
-    (2, 130, 4, 1, 36, 300, 100), (1, 5, 12, 12, 64, 200, 190), (1, 150, 3, 3, 17, 150, 0),
-    (1, 1, 1, 1, 1, 1, 0), (1, 17, 1, 1, 16, 90, 71), (3, 2, 9, 1, 33, 70, 68),
-]  # fmt: skip
+    (1, 1, 2, 1, 4, 8, 3),
+    (1, 2, 2, 2, 3, 5, 0),
+    (2, 1, 2, 2, 2, 4, 3),
+    (1, 3, 1, 1, 5, 3, 0),
+    (1, 1, 4, 2, 64, 130, 17),
+    (2, 3, 4, 4, 20, 50, 0),
+    (1, 40, 6, 2, 64, 300, 250),
+    (2, 130, 4, 1, 36, 300, 100),
+    (1, 5, 12, 12, 64, 200, 190),
+    (1, 150, 3, 3, 17, 150, 0),
+    (1, 1, 1, 1, 1, 1, 0),
+    (1, 17, 1, 1, 16, 90, 71),
+    (3, 2, 9, 1, 33, 70, 68),
+]
 EMPTY = [(1, 0, 2, 1, 4, 8, 3), (0, 2, 2, 1, 4, 8, 3), (1, 2, 0, 1, 4, 8, 3), (1, 2, 2, 1, 0, 8, 3)]
 LAST = (3, 0, 2, 1)  # a dim order in which the numbers of a head are apart
 
@@ -39,8 +48,9 @@ def mask_of(rng: np.random.Generator, queries: int, keys: int) -> np.ndarray:
     return mask
 
 
-def inputs(rng: np.random.Generator, shape: tuple[int, ...], dtype: str,
-           order: Any = None) -> list[np.ndarray]:  # fmt: skip
+def inputs(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, order: Any = None
+) -> list[np.ndarray]:
     """Return q and the caches."""
     batch, queries, heads, kv_heads, dim, size, _ = shape
     caches = [array(rng, (batch, size, kv_heads, dim), dtype, order) for _ in range(2)]
@@ -95,8 +105,10 @@ def quantized_attention(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape in SHAPES + EMPTY if dtype == "int8" else []:
         for rest in settings(rng, shape):
             for heads_first in (False, True):
-                turned = [np.ascontiguousarray(a.swapaxes(1, 2)) if heads_first else a
-                          for a in inputs(rng, shape, dtype)]  # fmt: skip
+                turned = [
+                    np.ascontiguousarray(a.swapaxes(1, 2)) if heads_first else a
+                    for a in inputs(rng, shape, dtype)
+                ]
                 (q, *qp), (k, *kp), (v, *vp) = (bytes_of(rng, a.shape) for a in turned)
                 yield [q, k, v, *rest, *qp, *kp, *vp, heads_first]
     if dtype == "int8":
@@ -106,10 +118,15 @@ def quantized_attention(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def updates(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for batch, n, heads, dim, size, start in ((1, 1, 2, 4, 8, 0), (1, 1, 2, 4, 8, 7),
-                                              (2, 3, 2, 2, 5, 2), (1, 5, 1, 3, 5, 0),
-                                              (2, 40, 3, 16, 90, 31), (1, 0, 2, 2, 3, 1),
-                                              (0, 1, 2, 2, 3, 1)):  # fmt: skip
+    for batch, n, heads, dim, size, start in (
+        (1, 1, 2, 4, 8, 0),
+        (1, 1, 2, 4, 8, 7),
+        (2, 3, 2, 2, 5, 2),
+        (1, 5, 1, 3, 5, 0),
+        (2, 40, 3, 16, 90, 31),
+        (1, 0, 2, 2, 3, 1),
+        (0, 1, 2, 2, 3, 1),
+    ):
         for order in (None, LAST):
             value = array(rng, (batch, n, heads, dim), dtype, order)
             yield [value, array(rng, (batch, size, heads, dim), dtype), start]
@@ -133,22 +150,44 @@ def updates_by_index(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def hadamards(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, order in (((1,), None), ((2, 4), None), ((3, 64), (1, 0)), ((2, 3, 28), None),
-                         ((2, 28 * 8), (1, 0)), ((56,), None), ((0, 8), None), ((2, 2048), None),
-                         ((9, 4096), None), ((2, 12), None), ((2, 84), None), ((2, 0), None),
-                         ((), None)):  # fmt: skip
+    for shape, order in (
+        ((1,), None),
+        ((2, 4), None),
+        ((3, 64), (1, 0)),
+        ((2, 3, 28), None),
+        ((2, 28 * 8), (1, 0)),
+        ((56,), None),
+        ((0, 8), None),
+        ((2, 2048), None),
+        ((9, 4096), None),
+        ((2, 12), None),
+        ((2, 84), None),
+        ((2, 0), None),
+        ((), None),
+    ):
         yield [array(rng, shape, dtype, order)]
 
 
 def tensors(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, order in (((), None), ((0, 3), None), ((2, 3, 4), None), ((2, 3, 4), (2, 0, 1)),
-                         ((70, 900), None)):  # fmt: skip
+    for shape, order in (
+        ((), None),
+        ((0, 3), None),
+        ((2, 3, 4), None),
+        ((2, 3, 4), (2, 0, 1)),
+        ((70, 900), None),
+    ):
         yield [array(rng, shape, dtype, order)]
 
 
 def tiles(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, size in (((3, 4, 6), 2), ((1, 3, 3), 3), ((2, 4, 2), 1), ((0, 4, 2), 2),
-                        ((2, 0, 4), 2), ((3, 64, 96), 32)):  # fmt: skip
+    for shape, size in (
+        ((3, 4, 6), 2),
+        ((1, 3, 3), 3),
+        ((2, 4, 2), 1),
+        ((0, 4, 2), 2),
+        ((2, 0, 4), 2),
+        ((3, 64, 96), 32),
+    ):
         for order in (None, (1, 2, 0), (2, 1, 0)):
             yield [array(rng, shape, dtype, order), size]
     for shape, size in (((3, 4, 6), 4), ((3, 4, 6), 0), ((3, 4, 6), -2), ((4, 6), 2)):
@@ -156,23 +195,45 @@ def tiles(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 # Batch, heads of queries and of keys, tokens, keys, values.
-STATES = [(1, 1, 1, 1, 2, 3), (1, 2, 2, 3, 4, 4), (2, 2, 1, 5, 3, 2), (1, 4, 2, 40, 16, 33),
-          (1, 4, 4, 1, 64, 48), (2, 6, 3, 7, 32, 128), (1, 2, 1, 0, 3, 2), (0, 2, 1, 3, 3, 2),
-          (1, 2, 1, 3, 0, 2), (1, 2, 1, 3, 2, 0)]  # fmt: skip
+STATES = [
+    (1, 1, 1, 1, 2, 3),
+    (1, 2, 2, 3, 4, 4),
+    (2, 2, 1, 5, 3, 2),
+    (1, 4, 2, 40, 16, 33),
+    (1, 4, 4, 1, 64, 48),
+    (2, 6, 3, 7, 32, 128),
+    (1, 2, 1, 0, 3, 2),
+    (0, 2, 1, 3, 3, 2),
+    (1, 2, 1, 3, 0, 2),
+    (1, 2, 1, 3, 2, 0),
+]
 
 
 def delta_rules(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    def state(batch: int, heads: int, kv_heads: int, tokens: int, keys: int, values: int,
-              by_key: bool, order: Any) -> list:  # fmt: skip
+    def state(
+        batch: int,
+        heads: int,
+        kv_heads: int,
+        tokens: int,
+        keys: int,
+        values: int,
+        by_key: bool,
+        order: Any,
+    ) -> list:
         k = array(rng, (batch, kv_heads, tokens, keys), dtype, order)
         norm = np.sqrt(np.sum(np.abs(k.astype(np.complex128)) ** 2, -1, keepdims=True)) + 1
         if k.dtype.kind in "fcV":
             k = (k / norm.astype(k.dtype)).astype(k.dtype)
         factors = (batch, kv_heads, tokens, keys)[: 4 if by_key else 3]
         decay, beta = (rng.uniform(0.2, 1, s).astype(k.dtype) for s in (factors, k.shape[:3]))
-        return [array(rng, (batch, heads, tokens, keys), dtype, order), k,
-                array(rng, (batch, kv_heads, tokens, values), dtype, order), decay, beta,
-                array(rng, (batch, kv_heads, keys, values), dtype, order)]  # fmt: skip
+        return [
+            array(rng, (batch, heads, tokens, keys), dtype, order),
+            k,
+            array(rng, (batch, kv_heads, tokens, values), dtype, order),
+            decay,
+            beta,
+            array(rng, (batch, kv_heads, keys, values), dtype, order),
+        ]
 
     for shape in STATES:
         for by_key in (False, True):
@@ -204,8 +265,13 @@ def packed(whole: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:
 
 
 # Tokens, experts, active ones, dim, hidden, length of a group, bits.
-EXPERTS = [(1, 2, 1, 16, 16, 16, 8), (3, 4, 2, 32, 16, 16, 4), (5, 3, 3, 64, 32, 32, 4),
-           (0, 2, 1, 16, 16, 16, 4), (2, 3, 2, 48, 144, 48, 8)]  # fmt: skip
+EXPERTS = [
+    (1, 2, 1, 16, 16, 16, 8),
+    (3, 4, 2, 32, 16, 16, 4),
+    (5, 3, 3, 64, 32, 32, 4),
+    (0, 2, 1, 16, 16, 16, 4),
+    (2, 3, 2, 48, 144, 48, 8),
+]
 
 
 def experts(rng: np.random.Generator, dtype: str) -> Iterator[list]:

@@ -12,19 +12,31 @@ Samples = Callable[[np.random.Generator, str], Iterator[list]]
 # Shapes and memory orders for every kind of loop: 0-d, empty, merged, strided, longer than
 # a block of the engine.
 LAYOUTS = [
-    ((), None), ((1,), None), ((7,), None), ((600,), None), ((2, 0, 3), None),
-    ((3, 300), (1, 0)), ((2, 3, 4, 5), (0, 2, 3, 1)), ((2, 17, 3), (2, 0, 1)),
-]  # fmt: skip
+    ((), None),
+    ((1,), None),
+    ((7,), None),
+    ((600,), None),
+    ((2, 0, 3), None),
+    ((3, 300), (1, 0)),
+    ((2, 3, 4, 5), (0, 2, 3, 1)),
+    ((2, 17, 3), (2, 0, 1)),
+]
 
 # Pairs that broadcast: shapes and memory orders of both.
 PAIRS = [
-    (((3, 300), None), ((3, 300), None)), (((3, 300), None), ((300,), None)),
-    (((3, 1), None), ((1, 300), None)), (((3, 300), (1, 0)), ((3, 300), None)),
+    (((3, 300), None), ((3, 300), None)),
+    (((3, 300), None), ((300,), None)),
+    (((3, 1), None), ((1, 300), None)),
+    (((3, 300), (1, 0)), ((3, 300), None)),
     (((2, 3, 4, 5), (0, 2, 3, 1)), ((2, 3, 4, 5), (0, 2, 3, 1))),
-    (((2, 3, 4, 5), (0, 2, 3, 1)), ((3, 1, 1), None)), (((), None), ((2, 3), None)),
-    (((2, 3), None), ((), None)), (((), None), ((), None)), (((2, 0), None), ((2, 1), None)),
-    (((1, 1), None), ((5,), None)), (((5,), None), ((4, 1, 5), (2, 0, 1))),
-]  # fmt: skip
+    (((2, 3, 4, 5), (0, 2, 3, 1)), ((3, 1, 1), None)),
+    (((), None), ((2, 3), None)),
+    (((2, 3), None), ((), None)),
+    (((), None), ((), None)),
+    (((2, 0), None), ((2, 1), None)),
+    (((1, 1), None), ((5,), None)),
+    (((5,), None), ((4, 1, 5), (2, 0, 1))),
+]
 
 
 def specials(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
@@ -247,12 +259,42 @@ def numbers_first(*numbers: object) -> Samples:
 
 
 SAMPLES: dict[str, Samples] = {
-    **{f"aten::{n}.out": unary for n in (
-        "abs", "neg", "sign", "floor", "ceil", "round", "trunc", "isnan", "isinf", "relu",
-        "bitwise_not", "logical_not", "exp", "expm1", "sigmoid", "tanh", "erf", "sin", "cos",
-        "tan", "asinh", "atan", "sinh", "cosh", "reciprocal", "exp2", "erfc", "signbit", "angle",
-        "_conj_physical", "_conj_copy",
-    )},
+    **{
+        f"aten::{n}.out": unary
+        for n in (
+            "abs",
+            "neg",
+            "sign",
+            "floor",
+            "ceil",
+            "round",
+            "trunc",
+            "isnan",
+            "isinf",
+            "relu",
+            "bitwise_not",
+            "logical_not",
+            "exp",
+            "expm1",
+            "sigmoid",
+            "tanh",
+            "erf",
+            "sin",
+            "cos",
+            "tan",
+            "asinh",
+            "atan",
+            "sinh",
+            "cosh",
+            "reciprocal",
+            "exp2",
+            "erfc",
+            "signbit",
+            "angle",
+            "_conj_physical",
+            "_conj_copy",
+        )
+    },
     **{f"aten::{n}.out": inside(0.01, 9) for n in ("log", "log2", "log10", "sqrt", "rsqrt")},
     **{f"aten::{n}.out": inside(-0.99, 0.99) for n in ("asin", "acos", "atanh", "log1p")},
     "aten::acosh.out": inside(1, 9),
@@ -272,37 +314,71 @@ SAMPLES: dict[str, Samples] = {
         a for alpha in (1, 2, 0.5, True) for a in binary(alpha)(rng, dtype)
     ),
     "aten::sub.out": lambda rng, dtype: (a for x in (1, 2) for a in binary(x)(rng, dtype)),
-    **{f"aten::{n}.out": binary() for n in (
-        "mul", "maximum", "minimum", "fmax", "fmin", "hypot", "copysign", "nextafter", "complex",
-        "polar", "atan2", "logical_and", "logical_or", "logical_xor",
-    )},
+    **{
+        f"aten::{n}.out": binary()
+        for n in (
+            "mul",
+            "maximum",
+            "minimum",
+            "fmax",
+            "fmin",
+            "hypot",
+            "copysign",
+            "nextafter",
+            "complex",
+            "polar",
+            "atan2",
+            "logical_and",
+            "logical_or",
+            "logical_xor",
+        )
+    },
     **{f"aten::{n}.out": binary(divisor=True) for n in ("div", "floor_divide")},
     "aten::div.out_mode": lambda rng, dtype: (
         a for m in (None, "floor", "trunc") for a in binary(m, divisor=True)(rng, dtype)
     ),
-    **{f"aten::{n}.Tensor_out": binary() for n in (
-        "eq", "ne", "lt", "le", "gt", "ge", "bitwise_and", "bitwise_or", "bitwise_xor",
-    )},
+    **{
+        f"aten::{n}.Tensor_out": binary()
+        for n in ("eq", "ne", "lt", "le", "gt", "ge", "bitwise_and", "bitwise_or", "bitwise_xor")
+    },
     **{f"aten::{n}.Tensor_out": binary(divisor=True) for n in ("remainder", "fmod")},
     **{f"aten::{n}.Scalar_out": scalar([1], [2], [0.5]) for n in ("add", "sub", "rsub")},
-    **{f"aten::{n}.Scalar_out": scalar() for n in (
-        "mul", "div", "eq", "ne", "lt", "le", "gt", "ge", "bitwise_and", "bitwise_or",
-        "bitwise_xor", "remainder", "fmod",
-    )},
+    **{
+        f"aten::{n}.Scalar_out": scalar()
+        for n in (
+            "mul",
+            "div",
+            "eq",
+            "ne",
+            "lt",
+            "le",
+            "gt",
+            "ge",
+            "bitwise_and",
+            "bitwise_or",
+            "bitwise_xor",
+            "remainder",
+            "fmod",
+        )
+    },
     "aten::div.Scalar_mode_out": scalar([None], ["floor"], ["trunc"]),
     "aten::pow.Tensor_Tensor_out": positive_base,
     "aten::pow.Tensor_Scalar_out": exponents,
     "aten::pow.Scalar_out": bases,
     "aten::remainder.Scalar_Tensor_out": numbers_first(5, -7, 2.5, True),
-    **{f"aten::bitwise_{n}.Scalar_Tensor_out": numbers_first(5, -7, 2.5, True)
-       for n in ("and", "or", "xor")},
+    **{
+        f"aten::bitwise_{n}.Scalar_Tensor_out": numbers_first(5, -7, 2.5, True)
+        for n in ("and", "or", "xor")
+    },
     **{f"aten::{n}.out": divisors for n in ("gcd", "lcm")},
     **{f"aten::bitwise_{n}_shift.Tensor_out": shifts for n in ("left", "right")},
     **{f"aten::__{n}shift__.Tensor_out": shifts for n in ("l", "r")},
     **{f"aten::__{n}shift__.Scalar_out": scalar(numbers=(2, -3, 7, 2.5)) for n in ("l", "r")},
     **{f"aten::bitwise_{n}_shift.Scalar_Tensor_out": number_first for n in ("left", "right")},
-    **{f"aten::bitwise_{n}_shift.Tensor_Scalar_out": scalar(numbers=(2, -3, 7, 8, 64, True, 2.5))
-       for n in ("left", "right")},
+    **{
+        f"aten::bitwise_{n}_shift.Tensor_Scalar_out": scalar(numbers=(2, -3, 7, 8, 64, True, 2.5))
+        for n in ("left", "right")
+    },
     "aten::copysign.Scalar_out": scalar(numbers=(2, -3, -0.0, 0.0, 2.5, True)),
     "aten::ldexp.out": exponents_of_two,
     "aten::frexp.Tensor_out": unary,
@@ -310,4 +386,4 @@ SAMPLES: dict[str, Samples] = {
     "aten::glu.out": glu,
     "aten::where.self_out": where,
     "aten::masked_fill.Scalar_out": masked_fill,
-}  # fmt: skip
+}

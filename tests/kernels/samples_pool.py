@@ -10,11 +10,19 @@ from eager import array, eager
 # By the number of spatial dimensions.
 LAYOUTS = {
     1: [((2, 3, 9), None), ((1, 18, 8), (0, 2, 1)), ((4, 9), None), ((0, 3, 9), None)],
-    2: [((2, 3, 8, 9), None), ((1, 18, 7, 8), (0, 2, 3, 1)), ((4, 8, 9), None),
-        ((0, 3, 8, 9), None)],
-    3: [((1, 2, 4, 3, 5), None), ((1, 6, 3, 4, 3), (0, 2, 3, 4, 1)), ((2, 3, 4, 5), None),
-        ((0, 3, 4, 4, 5), None)],
-}  # fmt: skip
+    2: [
+        ((2, 3, 8, 9), None),
+        ((1, 18, 7, 8), (0, 2, 3, 1)),
+        ((4, 8, 9), None),
+        ((0, 3, 8, 9), None),
+    ],
+    3: [
+        ((1, 2, 4, 3, 5), None),
+        ((1, 6, 3, 4, 3), (0, 2, 3, 4, 1)),
+        ((2, 3, 4, 5), None),
+        ((0, 3, 4, 4, 5), None),
+    ],
+}
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 

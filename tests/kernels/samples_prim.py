@@ -83,13 +83,28 @@ def rows(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 PRIM: dict[str, Samples] = {
-    **{f"executorch_prim::{n}.Scalar": pairs for n in (
-        "add", "sub", "mul", "truediv", "floordiv", "mod", "eq", "gt", "ge", "lt", "le",
-        "sym_max", "sym_min",
-    )},
-    **{f"executorch_prim::{n}.Scalar": singles for n in (
-        "neg", "sym_not", "sym_float", "sym_int", "trunc", "ceil", "round",
-    )},
+    **{
+        f"executorch_prim::{n}.Scalar": pairs
+        for n in (
+            "add",
+            "sub",
+            "mul",
+            "truediv",
+            "floordiv",
+            "mod",
+            "eq",
+            "gt",
+            "ge",
+            "lt",
+            "le",
+            "sym_max",
+            "sym_min",
+        )
+    },
+    **{
+        f"executorch_prim::{n}.Scalar": singles
+        for n in ("neg", "sym_not", "sym_float", "sym_int", "trunc", "ceil", "round")
+    },
     "executorch_prim::floordiv.int": integers,
     "executorch_prim::mod.int": integers,
     "executorch_prim::sym_ite.Scalar": choices,
@@ -101,4 +116,4 @@ PRIM: dict[str, Samples] = {
     "aten::sym_storage_offset": tensors,
     "aten::sym_is_contiguous": formats,
     "aten::_local_scalar_dense": one_element,
-}  # fmt: skip
+}

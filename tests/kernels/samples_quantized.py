@@ -9,10 +9,22 @@ import numpy as np
 from eager import FLOATING, DType, array, np_dtype
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
-RANGES = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1),
-          "uint16": (0, 2**16 - 1), "int32": (-(2**31), 2**31 - 1)}  # fmt: skip
-SHAPES = [((3, 40), None), ((3, 40), (1, 0)), ((2, 3, 5), (2, 0, 1)), ((7,), None),
-          ((2, 3, 2, 4), (0, 2, 3, 1)), ((0, 3), None), ((), None)]  # fmt: skip
+RANGES = {
+    "uint8": (0, 255),
+    "int8": (-128, 127),
+    "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+}
+SHAPES = [
+    ((3, 40), None),
+    ((3, 40), (1, 0)),
+    ((2, 3, 5), (2, 0, 1)),
+    ((7,), None),
+    ((2, 3, 2, 4), (0, 2, 3, 1)),
+    ((0, 3), None),
+    ((), None),
+]
 
 
 def floats(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None) -> np.ndarray:
@@ -43,7 +55,8 @@ def scales(rng: np.random.Generator, shape: Any, dtype: str = "float32") -> np.n
 
 def zeros(rng: np.random.Generator, shape: Any, dtype: str = "int64") -> np.ndarray:
     return np.asarray(rng.integers(-9 if dtype[0] != "u" else 0, 100, shape)).astype(
-        np_dtype(dtype))  # fmt: skip
+        np_dtype(dtype)
+    )
 
 
 def quantize_per_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -52,9 +65,14 @@ def quantize_per_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             x = floats(rng, shape, dtype, order)
             yield [x, 0.5, 3 if to != "int32" else -7, low, high, DType(to)]
     x = floats(rng, (5, 9), dtype)
-    for scale, zero, low, high in ((0.013, 100, 0, 15), (-0.3, -20, -7, 7), (1e-30, 0, -128, 127),
-                                   (1e30, 2**40, 5, -5), (float("inf"), -(2**62), 0, 127),
-                                   (float("nan"), 0, -128, 127)):  # fmt: skip
+    for scale, zero, low, high in (
+        (0.013, 100, 0, 15),
+        (-0.3, -20, -7, 7),
+        (1e-30, 0, -128, 127),
+        (1e30, 2**40, 5, -5),
+        (float("inf"), -(2**62), 0, 127),
+        (float("nan"), 0, -128, 127),
+    ):
         yield [x, scale, zero, low, high, DType("int8")]
     yield [x, 0.0, 0, 0, 127, DType("int8")]
     yield [x, 1.0, 0, -129, 127, DType("int8")]
@@ -69,8 +87,12 @@ def by_tensor(samples: Samples) -> Samples:
         for i, (x, scale, zero, *rest) in enumerate(samples(rng, dtype)):
             zero_dtype = "int64" if abs(zero) > 2**31 else ("int64", "int32", "float32")[i % 3]
             shape = ((), (1,), (1, 1))[i % 3]
-            yield [x, np.full(shape, scale, ("float64", "float32")[i % 2]),
-                   np.full(shape, zero, zero_dtype), *rest]  # fmt: skip
+            yield [
+                x,
+                np.full(shape, scale, ("float64", "float32")[i % 2]),
+                np.full(shape, zero, zero_dtype),
+                *rest,
+            ]
         if dtype in ("float32", "int8"):
             two = np.ones(2, np.float32)
             yield [x, two, np.zeros((), np.int64), 0, 100, *rest[2:]]
@@ -102,14 +124,28 @@ def axes() -> Iterator[tuple[tuple[int, ...], Any, int]]:
 
 
 def quantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    kinds = [("float32", "int64"), ("float64", "int64"), ("float32", "int32"), ("float16", "int8"),
-             ("float32", "float32"), ("float32", "float64"), ("int64", "uint8")]  # fmt: skip
+    kinds = [
+        ("float32", "int64"),
+        ("float64", "int64"),
+        ("float32", "int32"),
+        ("float16", "int8"),
+        ("float32", "float32"),
+        ("float32", "float64"),
+        ("int64", "uint8"),
+    ]
     for i, (shape, order, axis) in enumerate(axes()):
         n = shape[axis] if shape else 1
         to, (low, high) = list(RANGES.items())[i % len(RANGES)]
         x, (s, z) = floats(rng, shape, dtype, order), kinds[i % len(kinds)]
-        yield [x, np.asarray(scales(rng, (n,)) + (s[0] == "i")).astype(s), zeros(rng, (n,), z),
-               axis, low, high, DType(to)]  # fmt: skip
+        yield [
+            x,
+            np.asarray(scales(rng, (n,)) + (s[0] == "i")).astype(s),
+            zeros(rng, (n,), z),
+            axis,
+            low,
+            high,
+            DType(to),
+        ]
     x = floats(rng, (3, 4), dtype)
     one, four, three = scales(rng, (1,)), scales(rng, (4, 1)), zeros(rng, (3,))
     yield [x, one, zeros(rng, (1,)), 1, -128, 127, DType("int8")]
@@ -123,16 +159,32 @@ def quantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[list]
 
 
 def dequantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    kinds = [("float32", "int64"), ("float32", None), ("float64", "int32"), ("float16", "int8"),
-             ("float32", "float32"), ("bfloat16", "float16"), ("float32", "uint8"),
-             ("float32", "float64"), ("float16", "int64")]  # fmt: skip
+    kinds = [
+        ("float32", "int64"),
+        ("float32", None),
+        ("float64", "int32"),
+        ("float16", "int8"),
+        ("float32", "float32"),
+        ("bfloat16", "float16"),
+        ("float32", "uint8"),
+        ("float32", "float64"),
+        ("float16", "int64"),
+    ]
     low, high = RANGES.get(dtype, (0, 100))
     for i, (shape, order, axis) in enumerate(axes()):
         n = shape[axis] if shape else 1
         x, (s, z) = integers(rng, shape, dtype, order), kinds[i % len(kinds)]
         to = (None, DType("float32"), DType("float16"), DType("float64"), DType("int32"))[i % 5]
-        yield [x, scales(rng, (n,), s), z and zeros(rng, (n,), z), axis, low, high, DType(dtype),
-               to]  # fmt: skip
+        yield [
+            x,
+            scales(rng, (n,), s),
+            z and zeros(rng, (n,), z),
+            axis,
+            low,
+            high,
+            DType(dtype),
+            to,
+        ]
     x, one = integers(rng, (3, 4), dtype), scales(rng, (1,))
     for z in ("int8", "int16", "int32", "int64"):  # differences that wrap, or do not fit float32
         far = zeros(rng, (3,), z) + np.iinfo(z).max - 100
@@ -146,29 +198,59 @@ def dequantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[lis
     yield [x, one, None, 0, low - 1, high, DType(dtype), None]
 
 
-TOKENS = [((3, 40), (3, 1), None), ((40, 3), (40, 1), (1, 0)), ((2, 3, 5), (2, 3, 1), (2, 0, 1)),
-          ((7,), (1,), None), ((7,), (), None), ((1, 9), (), None), ((0, 3), (0, 1), None),
-          ((4, 4), (4,), None), ((3, 4), (3,), None), ((3, 4), (4, 1), None)]  # fmt: skip
+TOKENS = [
+    ((3, 40), (3, 1), None),
+    ((40, 3), (40, 1), (1, 0)),
+    ((2, 3, 5), (2, 3, 1), (2, 0, 1)),
+    ((7,), (1,), None),
+    ((7,), (), None),
+    ((1, 9), (), None),
+    ((0, 3), (0, 1), None),
+    ((4, 4), (4,), None),
+    ((3, 4), (3,), None),
+    ((3, 4), (4, 1), None),
+]
 
 
 def quantize_per_token(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     if dtype.startswith("complex"):
         return
-    kinds = [("float64", "int64"), ("float32", "int32"), ("float16", "int64"), ("bfloat16", "int8"),
-             ("float32", "float32"), ("float32", "float64"), ("float16", "float32"),
-             ("float16", "float64"), ("int64", "uint8")]  # fmt: skip
+    kinds = [
+        ("float64", "int64"),
+        ("float32", "int32"),
+        ("float16", "int64"),
+        ("bfloat16", "int8"),
+        ("float32", "float32"),
+        ("float32", "float64"),
+        ("float16", "float32"),
+        ("float16", "float64"),
+        ("int64", "uint8"),
+    ]
     for i, (shape, of, order) in enumerate(TOKENS * 3):
         to, (low, high) = list(RANGES.items())[i % 2 if i < 20 else i % 5]
         x, (s, z) = floats(rng, shape, dtype, order), kinds[i % len(kinds)]
-        yield [x, np.asarray(scales(rng, of) + (s[0] == "i")).astype(np_dtype(s)),
-               zeros(rng, of, z), low, high, DType(to)]  # fmt: skip
+        yield [
+            x,
+            np.asarray(scales(rng, of) + (s[0] == "i")).astype(np_dtype(s)),
+            zeros(rng, of, z),
+            low,
+            high,
+            DType(to),
+        ]
 
 
 def dequantize_per_token(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     if dtype.startswith("complex"):
         return
-    kinds = [("float64", "int64"), ("float32", "int32"), ("float16", "int8"), ("bfloat16", "int64"),
-             ("float32", "float32"), ("float32", "uint8"), ("bfloat16", "float16")]  # fmt: skip
+    kinds = [
+        ("float64", "int64"),
+        ("float32", "int32"),
+        ("float16", "int8"),
+        ("bfloat16", "int64"),
+        ("float32", "float32"),
+        ("float32", "uint8"),
+        ("bfloat16", "float16"),
+    ]
     for i, (shape, of, order) in enumerate(TOKENS * 2):
         to = (*FLOATING, "int8")[i % 5]
         x, (s, z) = integers(rng, shape, dtype, order), kinds[i % len(kinds)]
@@ -178,8 +260,14 @@ def dequantize_per_token(rng: np.random.Generator, dtype: str) -> Iterator[list]
 
 
 def choose_qparams(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    ranges = [(-128, 127, "int8"), (0, 255, "uint8"), (-(2**15), 2**15 - 1, "int16"),
-              (-(2**31), 2**31 - 1, "int32"), (0, 65535, "uint16"), (-8, 7, "int8")]  # fmt: skip
+    ranges = [
+        (-128, 127, "int8"),
+        (0, 255, "uint8"),
+        (-(2**15), 2**15 - 1, "int16"),
+        (-(2**31), 2**31 - 1, "int32"),
+        (0, 65535, "uint16"),
+        (-8, 7, "int8"),
+    ]
     for i, (shape, order) in enumerate([*SHAPES, ((1, 70), None), ((1,), None)]):
         x = array(rng, shape, dtype, order)
         for eps in (1.1920928955078125e-07, 0.3):
@@ -204,8 +292,14 @@ def choose_qparams(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             for low, high, to in ranges[:4]:
                 yield [x, low, high, 1e-7, DType(to)]
     x = array(rng, (3,), dtype)
-    for low, high, to in ((1, 5, "int8"), (-5, -1, "int8"), (0, 0, "int8"), (-(2**40), 5, "int32"),
-                          (-5, 2**31, "int32"), (-5, 5, "int64")):  # fmt: skip
+    for low, high, to in (
+        (1, 5, "int8"),
+        (-5, -1, "int8"),
+        (0, 0, "int8"),
+        (-(2**40), 5, "int32"),
+        (-5, 2**31, "int32"),
+        (-5, 5, "int64"),
+    ):
         yield [x, low, high, 1e-7, DType(to)]
     yield [x, -5, 300, float("nan"), DType("int8")]
 
@@ -215,8 +309,20 @@ def choose_qparams_per_token(rng: np.random.Generator, dtype: str) -> Iterator[l
         return  # eager accepts integers, which nobody quantises
     for shape, order in [*SHAPES, ((2, 0), None), ((5, 70), None), ((1,), None)]:
         yield [array(rng, shape, dtype, order), DType("int8")]
-    rows = [[0, 0], [5, 5], [-3, -3], [7, 3], [-7, -1], [np.nan, 1], [np.inf, 1], [-np.inf, 1],
-            [np.inf, -np.inf], [1e-20, 0], [6e4, -6e4], [3e38, -3e38]]  # fmt: skip
+    rows = [
+        [0, 0],
+        [5, 5],
+        [-3, -3],
+        [7, 3],
+        [-7, -1],
+        [np.nan, 1],
+        [np.inf, 1],
+        [-np.inf, 1],
+        [np.inf, -np.inf],
+        [1e-20, 0],
+        [6e4, -6e4],
+        [3e38, -3e38],
+    ]
     with np.errstate(over="ignore"):
         yield [np.array(rows).astype(np_dtype(dtype)), DType("uint8")]
     yield [array(rng, (30, 9), dtype, (1, 0)), DType("int8")]
@@ -257,9 +363,15 @@ def embedding(bits: int, with_dtype: bool) -> Samples:
             return [weight, s, z, low, high, at]
 
         for i, (groups, of, zero) in enumerate(
-            [(None, "uint8", True), (1, "uint8", False), (2, "int8", True), (4, "uint8", True),
-             (None, "int8", False), (2, "uint8", False)]
-        ):  # fmt: skip
+            [
+                (None, "uint8", True),
+                (1, "uint8", False),
+                (2, "int8", True),
+                (4, "uint8", True),
+                (None, "int8", False),
+                (2, "uint8", False),
+            ]
+        ):
             tail = [DType(FLOATING[i % 4])] if with_dtype else []
             for index in ((4,), (2, 3), (), (0,)):
                 yield [*table(10, 8, groups, of, zero, *index), *tail]

@@ -94,8 +94,13 @@ def padded(axes: int, least: int) -> Samples:
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in SHAPES[axes]:
             small = min(shape[2:]) - 1
-            for pad in ([small, 0] * axes, [0, small] * axes, [-1, small] * axes, [0, 0] * axes,
-                        [1, least] * axes):  # fmt: skip
+            for pad in (
+                [small, 0] * axes,
+                [0, small] * axes,
+                [-1, small] * axes,
+                [0, 0] * axes,
+                [1, least] * axes,
+            ):
                 yield [array(rng, shape, dtype, order), pad]
         yield [array(rng, SHAPES[axes][0][0][1:], dtype), [1, 1] * axes]
         if least > 0:
@@ -139,11 +144,10 @@ SAMPLES: dict[str, Samples] = {
     "aten::upsample_bicubic2d.out": by_size(2, True),
     "aten::upsample_nearest2d_backward.grad_input": backward(False),
     "aten::upsample_bilinear2d_backward.grad_input": backward(True),
-    **{f"aten::_upsample_{n}2d_aa.out": antialiased
-       for n in ("bilinear", "bicubic", "lanczos")},
+    **{f"aten::_upsample_{n}2d_aa.out": antialiased for n in ("bilinear", "bicubic", "lanczos")},
     **{f"aten::upsample_nearest{n}d.out": by_size(n, False) for n in (1, 2, 3)},
     **{f"aten::_upsample_nearest_exact{n}d.out": by_size(n, False) for n in (1, 2, 3)},
     **{f"aten::reflection_pad{n}d.out": padded(n, -1) for n in (1, 2, 3)},
     **{f"aten::grid_sampler_{n}d.out": gridded(n) for n in (2, 3)},
     **{f"aten::replication_pad{n}d.out": padded(n, 5) for n in (1, 2, 3)},
-}  # fmt: skip
+}

@@ -10,13 +10,21 @@ from eager import COMPLEX, array, np_dtype
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 ROWS: list[tuple[tuple[int, ...], Sequence[int] | None]] = [
-    ((5,), None), ((), None), ((3, 40), None), ((40, 3), (1, 0)), ((4, 9, 3), (2, 0, 1)),
-    ((2, 300), None), ((0, 3), None), ((2, 1), None), ((1000,), None),
-]  # fmt: skip
+    ((5,), None),
+    ((), None),
+    ((3, 40), None),
+    ((40, 3), (1, 0)),
+    ((4, 9, 3), (2, 0, 1)),
+    ((2, 300), None),
+    ((0, 3), None),
+    ((2, 1), None),
+    ((1000,), None),
+]
 
 
-def ties(rng: np.random.Generator, shape: Sequence[int], dtype: str,
-         order: Sequence[int] | None = None) -> np.ndarray:  # fmt: skip
+def ties(
+    rng: np.random.Generator, shape: Sequence[int], dtype: str, order: Sequence[int] | None = None
+) -> np.ndarray:
     """Return few different values, with zeros of both signs and infinities."""
     a = array(rng, shape, dtype, order)
     if a.dtype.kind not in "iub":
@@ -41,8 +49,13 @@ def extremes(dtype: str) -> np.ndarray:
     return np.array([0, 1, -1, most, -most, 6e-8, -6e-8, np.inf, -np.inf]).astype(np_dtype(dtype))
 
 
-def distinct(rng: np.random.Generator, shape: Sequence[int], dim: int, dtype: str,
-             order: Sequence[int] | None) -> np.ndarray:  # fmt: skip
+def distinct(
+    rng: np.random.Generator,
+    shape: Sequence[int],
+    dim: int,
+    dtype: str,
+    order: Sequence[int] | None,
+) -> np.ndarray:
     """Return no two equal elements along a dimension: the position among equals is undefined."""
     a = np.argsort(rng.random(shape), dim) if shape else np.zeros(())
     a = np.asarray((a % 128).astype(array(rng, (), dtype).dtype))
@@ -124,8 +137,9 @@ def unique(sort: bool) -> Samples:
     return samples
 
 
-def few(rng: np.random.Generator, shape: Sequence[int], dtype: str,
-        order: Sequence[int] | None) -> np.ndarray:  # fmt: skip
+def few(
+    rng: np.random.Generator, shape: Sequence[int], dtype: str, order: Sequence[int] | None
+) -> np.ndarray:
     """Return slices with many duplicates."""
     return array(rng, shape, "bool", order).astype(np_dtype(dtype), order="K")
 
@@ -133,9 +147,15 @@ def few(rng: np.random.Generator, shape: Sequence[int], dtype: str,
 def unique_dim(sort: bool) -> Samples:
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in (
-            ((9, 2), None), ((2, 9), None), ((60, 3), (1, 0)), ((3, 2, 2), (2, 0, 1)),
-            ((30,), None), ((0, 2), None), ((1, 1), None), ((5, 1, 2), None),
-        ):  # fmt: skip
+            ((9, 2), None),
+            ((2, 9), None),
+            ((60, 3), (1, 0)),
+            ((3, 2, 2), (2, 0, 1)),
+            ((30,), None),
+            ((0, 2), None),
+            ((1, 1), None),
+            ((5, 1, 2), None),
+        ):
             for dim in range(-len(shape), len(shape)):
                 if shape[0] or dim % len(shape) == 0:
                     for flags in FLAGS[:2]:
@@ -157,10 +177,15 @@ def searchsorted(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [array(rng, (7,), dtype), array(rng, (5,), dtype), False, False, None, None]
         return
     for rows, values, order in (
-        ((7,), (5,), None), ((7,), (), None), ((7,), (3, 4), (1, 0)), ((2, 9), (2, 4), None),
-        ((2, 9), (2, 4), (1, 0)), ((2, 3, 5), (2, 3, 40), None), ((0,), (3,), None),
+        ((7,), (5,), None),
+        ((7,), (), None),
+        ((7,), (3, 4), (1, 0)),
+        ((2, 9), (2, 4), None),
+        ((2, 9), (2, 4), (1, 0)),
+        ((2, 3, 5), (2, 3, 40), None),
+        ((0,), (3,), None),
         ((3,), (0,), None),
-    ):  # fmt: skip
+    ):
         a, v = ties(rng, rows, dtype), with_nan(rng, ties(rng, values, dtype, order))
         at = np.argsort(a.astype(float) if dtype != "bool" else a, -1)
         ordered = np.take_along_axis(a, at, -1)
@@ -205,8 +230,12 @@ def weights_of(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np
 
 
 HISTOGRAMS: list[tuple[int, list[float] | None]] = [
-    (100, None), (4, [-1.0, 1.0]), (3, [0.25, 2.0]), (1, None), (7, [2.0, 2.0]),
-]  # fmt: skip
+    (100, None),
+    (4, [-1.0, 1.0]),
+    (3, [0.25, 2.0]),
+    (1, None),
+    (7, [2.0, 2.0]),
+]
 
 
 def histogram(rng: np.random.Generator, dtype: str) -> Iterator[list]:

@@ -28,8 +28,9 @@ def pairs(least: float = 0.0, degrees: bool = False) -> Samples:
     """Return a sample function: two tensors that broadcast: positive ones, the first from `least`;
     or a variable and integer degrees."""
 
-    def make(rng: np.random.Generator, shape: tuple, dtype: str, order: object,
-             second: bool) -> np.ndarray:  # fmt: skip
+    def make(
+        rng: np.random.Generator, shape: tuple, dtype: str, order: object, second: bool
+    ) -> np.ndarray:
         a = array(rng, shape, dtype, order)
         if degrees and second:
             return laid_out(rng.integers(0 if dtype[0] == "u" else -1, 6, shape), a)
@@ -39,8 +40,10 @@ def pairs(least: float = 0.0, degrees: bool = False) -> Samples:
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for (shape, order), (other_shape, other_order) in PAIRS:
-            yield [make(rng, shape, dtype, order, False),
-                   make(rng, other_shape, dtype, other_order, True)]  # fmt: skip
+            yield [
+                make(rng, shape, dtype, order, False),
+                make(rng, other_shape, dtype, other_order, True),
+            ]
         for other in ("int64", "float32", "float64", "float16"):
             yield [make(rng, (3, 7), dtype, None, False), make(rng, (7,), other, None, True)]
 
@@ -57,9 +60,11 @@ def number_second(numbers: tuple, tensors: Samples) -> Samples:
 
 POLYNOMIALS = [
     *(f"{s}chebyshev_polynomial_{k}" for s in ("", "shifted_") for k in "tuvw"),
-    "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l",
+    "hermite_polynomial_h",
+    "hermite_polynomial_he",
+    "laguerre_polynomial_l",
     "legendre_polynomial_p",
-]  # fmt: skip
+]
 DEGREES = pairs(degrees=True)
 ZETAS = pairs(least=1.25)
 
@@ -80,8 +85,11 @@ SAMPLES: dict[str, Samples] = {
     **{f"aten::special_bessel_{n}.out": between(-9, 20) for n in ("j0", "j1")},
     **{f"aten::special_bessel_{n}.out": between(0.5, 20) for n in ("y0", "y1")},
     **{f"aten::special_modified_bessel_{n}.out": between(-4, 4) for n in ("i0", "i1")},
-    **{f"aten::special_{s}modified_bessel_{n}.out": between(0.1, 9)
-       for s in ("", "scaled_") for n in ("k0", "k1")},
+    **{
+        f"aten::special_{s}modified_bessel_{n}.out": between(0.1, 9)
+        for s in ("", "scaled_")
+        for n in ("k0", "k1")
+    },
     "aten::igamma.out": pairs(),
     "aten::igammac.out": pairs(),
     "aten::special_zeta.out": ZETAS,
@@ -90,4 +98,4 @@ SAMPLES: dict[str, Samples] = {
     **{f"aten::special_{n}.out": DEGREES for n in POLYNOMIALS},
     **{f"aten::special_{n}.x_scalar_out": number_first((2, 0.25), DEGREES) for n in POLYNOMIALS},
     **{f"aten::special_{n}.n_scalar_out": number_second((3, 1.0), DEGREES) for n in POLYNOMIALS},
-}  # fmt: skip
+}

@@ -17,11 +17,29 @@ import numpy as np
 import rows
 import torch
 
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8",
-          "bool", "complex64")  # fmt: skip
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+    "complex64",
+)
 # Number of cases by kind of arguments.
-KINDS = {"contiguous": 2, "channels-last": 1, "transposed": 1, "broadcast": 1, "mixed": 2,
-         "0-d": 1, "empty": 1}  # fmt: skip
+KINDS = {
+    "contiguous": 2,
+    "channels-last": 1,
+    "transposed": 1,
+    "broadcast": 1,
+    "mixed": 2,
+    "0-d": 1,
+    "empty": 1,
+}
 LONGEST = 400  # maximum length of a reason
 
 
@@ -53,8 +71,11 @@ def kind_of(name: str, args: list) -> str:
     if given and not given[0].ndim and len({a.shape for a in given}) == 1:
         return "0-d"
     if not rows.is_contiguous(args):
-        last = [a.ndim > 3 and a.transpose(eager.channels_last(a.ndim)).flags.c_contiguous
-                for a in given if not a.flags.c_contiguous]  # fmt: skip
+        last = [
+            a.ndim > 3 and a.transpose(eager.channels_last(a.ndim)).flags.c_contiguous
+            for a in given
+            if not a.flags.c_contiguous
+        ]
         return "channels-last" if all(last) else "transposed"
     if rows.tables()[name][0] == "pointwise":
         if len({a.dtype.name for a in given} - {"bool"}) > 1:
@@ -107,8 +128,11 @@ def cases_of_dtype(name: str, dtype: str) -> list[Call]:
     for kind in layouts:
         made = [] if by_kind[kind] else [laid_out(args, kind) for args in given]
         by_kind[kind] += [args for args in made if kind_of(name, args) == kind]
-    found = [Call(dtype, kind, args, results) for kind, count in KINDS.items()
-             for args, results in accepted(name, dtype, by_kind[kind], count)]  # fmt: skip
+    found = [
+        Call(dtype, kind, args, results)
+        for kind, count in KINDS.items()
+        for args, results in accepted(name, dtype, by_kind[kind], count)
+    ]
     # Eager ignores the dtype if there is nothing to compute.
     return found if any(case.kind != "empty" for case in found) else []
 
@@ -168,9 +192,13 @@ def by_eager(program: Any, cases: list[Call]) -> list[Any] | str:
         outputs = program.module()(*inputs(cases))
     except RuntimeError as error:
         return f"{type(error).__name__}: {error}"[:LONGEST]
-    return [arrayed(o) for o in torch.utils._pytree.tree_leaves(
-        list(outputs) if isinstance(outputs, list | tuple) else [outputs],
-        is_leaf=lambda x: x is None)]  # fmt: skip
+    return [
+        arrayed(o)
+        for o in torch.utils._pytree.tree_leaves(
+            list(outputs) if isinstance(outputs, list | tuple) else [outputs],
+            is_leaf=lambda x: x is None,
+        )
+    ]
 
 
 def arrayed(value: Any) -> Any:
@@ -190,8 +218,12 @@ def lower(name: str, cases: list[Call], **config: Any) -> Exported:
     program = edge.to_executorch(ExecutorchBackendConfig(**config))
     (plan,) = program.executorch_program.execution_plan
     names = [f"{op.name}.{op.overload}".rstrip(".") for op in plan.operators]
-    calls = [i.instr_args.op_index for chain in plan.chains for i in chain.instructions
-             if hasattr(i.instr_args, "op_index")]  # fmt: skip
+    calls = [
+        i.instr_args.op_index
+        for chain in plan.chains
+        for i in chain.instructions
+        if hasattr(i.instr_args, "op_index")
+    ]
     uses = sum(names[i] == name for i in calls)
     return Exported(bytes(program.buffer), list(range(len(cases))), uses, graph)
 
@@ -234,8 +266,14 @@ def export(name: str, cases: list[Call], **config: Any) -> Exported:
 
 def exported(name: str, cases: list[Call], **config: Any) -> Exported:
     """The same from the cache where possible."""
-    key = kept.digest(name, list(map(str, cases)), config, [case.args for case in cases],
-                      Path(__file__), packages=("torch", "executorch", "numpy"))  # fmt: skip
+    key = kept.digest(
+        name,
+        list(map(str, cases)),
+        config,
+        [case.args for case in cases],
+        Path(__file__),
+        packages=("torch", "executorch", "numpy"),
+    )
     found: Exported = kept.pickled(
         f"op-{name.split('::')[1]}-{key}", lambda: export(name, cases, **config)
     )

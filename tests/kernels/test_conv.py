@@ -24,20 +24,41 @@ def convolve(args: list) -> list[np.ndarray]:
     else:
         kind = np.float64 if dtype in FLOATING else np.int64
         wide = [a.astype(kind) if isinstance(a, np.ndarray) else a for a in args]
-    wide = [torch.from_numpy(np.ascontiguousarray(a)) if isinstance(a, np.ndarray) else a
-            for a in wide]  # fmt: skip
+    wide = [
+        torch.from_numpy(np.ascontiguousarray(a)) if isinstance(a, np.ndarray) else a for a in wide
+    ]
     return [to_numpy(torch.convolution(*wide)).astype(args[0].dtype)]
 
 
-def arguments(rng, dtype, x, w, bias=True, stride=1, padding=0, dilation=1, transposed=False,
-              output_padding=0, groups=1, orders=(None, None)):  # fmt: skip
+def arguments(
+    rng,
+    dtype,
+    x,
+    w,
+    bias=True,
+    stride=1,
+    padding=0,
+    dilation=1,
+    transposed=False,
+    output_padding=0,
+    groups=1,
+    orders=(None, None),
+):
     n = len(x) - 2
     channels = w[1] * groups if transposed else w[0]
-    lists = [list(v) if isinstance(v, tuple) else [v] * n
-             for v in (stride, padding, dilation, output_padding)]  # fmt: skip
-    return [array(rng, x, dtype, orders[0]), array(rng, w, dtype, orders[1]),
-            array(rng, (channels,), dtype) if bias else None, *lists[:3], transposed, lists[3],
-            groups]  # fmt: skip
+    lists = [
+        list(v) if isinstance(v, tuple) else [v] * n
+        for v in (stride, padding, dilation, output_padding)
+    ]
+    return [
+        array(rng, x, dtype, orders[0]),
+        array(rng, w, dtype, orders[1]),
+        array(rng, (channels,), dtype) if bias else None,
+        *lists[:3],
+        transposed,
+        lists[3],
+        groups,
+    ]
 
 
 def compare(args, order=None):
@@ -65,15 +86,18 @@ CASES = [
     ((1, 4, 5, 6, 7), (4, 1, 2, 3, 3), dict(groups=4, padding=1)),
     ((1, 3, 5, 6), (3, 4, 3, 3), dict(transposed=True)),
     ((2, 3, 5, 6), (3, 4, 2, 2), dict(transposed=True, stride=2)),
-    ((2, 3, 5, 6), (3, 4, 4, 3), dict(transposed=True, stride=(2, 3), padding=(1, 0),
-                                      output_padding=(1, 2))),
+    (
+        (2, 3, 5, 6),
+        (3, 4, 4, 3),
+        dict(transposed=True, stride=(2, 3), padding=(1, 0), output_padding=(1, 2)),
+    ),
     ((1, 4, 5, 6), (4, 2, 3, 3), dict(transposed=True, groups=2, stride=2, padding=1, dilation=2)),
     ((1, 4, 5, 6), (4, 1, 3, 3), dict(transposed=True, groups=4, stride=2, padding=1)),
     ((1, 2, 3, 3), (2, 3, 2, 2), dict(transposed=True, stride=4, output_padding=3)),
     ((1, 2, 1, 1), (2, 3, 1, 1), dict(transposed=True, stride=3)),
     ((2, 3, 10), (3, 5, 4), dict(transposed=True, stride=3, padding=1, output_padding=1)),
     ((1, 2, 3, 4, 5), (2, 3, 2, 3, 3), dict(transposed=True, stride=(1, 2, 2), padding=1)),
-]  # fmt: skip
+]
 IDS = [f"{x}-{w}-{'-'.join(o)}" for x, w, o in CASES]
 
 
@@ -101,13 +125,24 @@ def test_channels_last(rng, case, which):
 def test_wide_rows(rng, width, padding, dilation):
     """Panels of 32 positions are parts of rows, with padding on either side, or between rows."""
     if width + 2 * padding > 2 * dilation:
-        compare(arguments(rng, "float32", (1, 2, 4, width), (5, 2, 1, 3), padding=(1, padding),
-                          dilation=(1, dilation)))  # fmt: skip
+        compare(
+            arguments(
+                rng,
+                "float32",
+                (1, 2, 4, width),
+                (5, 2, 1, 3),
+                padding=(1, padding),
+                dilation=(1, dilation),
+            )
+        )
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-@pytest.mark.parametrize("case", [CASES[1], CASES[3], CASES[4], CASES[6], CASES[19], CASES[21]],
-                         ids=lambda case: str(case[2]))  # fmt: skip
+@pytest.mark.parametrize(
+    "case",
+    [CASES[1], CASES[3], CASES[4], CASES[6], CASES[19], CASES[21]],
+    ids=lambda case: str(case[2]),
+)
 def test_any_layout(rng, case, order):
     x, w, options = case
     others = order[2:] + order[:2]
@@ -133,8 +168,15 @@ def test_every_dtype(rng, dtype):
 
 def test_large_phases_with_few_rows(rng):
     """The transposed product with phases of one or two positions."""
-    args = arguments(rng, "float32", (1, 20, 1, 2), (20, 300, 3, 3), transposed=True, stride=3,
-                     orders=(channels_last(4), None))  # fmt: skip
+    args = arguments(
+        rng,
+        "float32",
+        (1, 20, 1, 2),
+        (20, 300, 3, 3),
+        transposed=True,
+        stride=3,
+        orders=(channels_last(4), None),
+    )
     compare(args, channels_last(4))
 
 
@@ -171,8 +213,9 @@ def test_depthwise_rows(seed):
     compare(args)
     w[0, 0, ..., 0] = np.inf
     plain = run(NAME, [*args, Out(convolve(args)[0].shape)], reference=True)[0]
-    np.testing.assert_array_equal(np.isnan(run(NAME, [*args, Out(plain.shape)])[0]),
-                                  np.isnan(plain))  # fmt: skip
+    np.testing.assert_array_equal(
+        np.isnan(run(NAME, [*args, Out(plain.shape)])[0]), np.isnan(plain)
+    )
 
 
 def random_lines(seed: int) -> list:
@@ -182,11 +225,14 @@ def random_lines(seed: int) -> list:
     kernel = [*rng.integers(1, 4, axes - 1), int(rng.choice([1, 3, 5]))]
     dilations = rng.integers(1, 4, axes)
     pads = [*rng.integers(0, 5, axes - 1), (kernel[-1] - 1) * dilations[-1] // 2 + (seed % 8 == 7)]
-    pads = [n if i in (0, axes - 1) else (kernel[i] - 1) * dilations[i] // 2
-            for i, n in enumerate(pads)]  # fmt: skip
+    pads = [
+        n if i in (0, axes - 1) else (kernel[i] - 1) * dilations[i] // 2 for i, n in enumerate(pads)
+    ]
     sizes = [int(rng.integers(7, 12)) for _ in range(axes - 1)] + [int(rng.integers(1, 75))]
-    sizes = [max(n, (k - 1) * d + 1 - 2 * p)
-             for n, k, d, p in zip(sizes, kernel, dilations, pads, strict=True)]  # fmt: skip
+    sizes = [
+        max(n, (k - 1) * d + 1 - 2 * p)
+        for n, k, d, p in zip(sizes, kernel, dilations, pads, strict=True)
+    ]
     channels, out = groups * int(rng.integers(1, 31)), groups * int(rng.integers(3, 30))
     x = rng.standard_normal((1 + seed % 2, channels, *sizes)).astype(F)
     w = rng.standard_normal((out, channels // groups, *kernel)).astype(F)
@@ -288,7 +334,7 @@ ERRORS = [
     ({6: True, 1: np.ones((4, 2, 3, 3), F), 7: [1, 0]}, "argument 'output_padding': found 1"),
     ({6: True, 1: np.ones((4, 2, 3, 3), F), 3: [HUGE, 1]}, "argument 'input': size 5"),
     ({6: True, 1: np.ones((4, 2, 3, 3), F), 4: [9, 9]}, "argument 'input': size 5"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("changes, message", ERRORS, ids=[m for _, m in ERRORS])
@@ -320,8 +366,12 @@ def test_backward_layouts(rng, axes, transposed):
         given = [np.ascontiguousarray(grad), *plain, [b], *rest, mask]
         wanted = eager("aten::convolution_backward.out", given)
         args = [grad, x, w, [b], *rest, mask]
-        check("aten::convolution_backward.out", args,
-              orders=[orders[3], orders[4], None], wanted=wanted)  # fmt: skip
+        check(
+            "aten::convolution_backward.out",
+            args,
+            orders=[orders[3], orders[4], None],
+            wanted=wanted,
+        )
 
 
 def test_backward_errors(rng):
@@ -342,12 +392,16 @@ def test_backward_errors(rng):
         assert_rejected("aten::convolution_backward.out", args, message)
 
 
-@pytest.mark.parametrize(("x", "w", "options"), [
-    ((2, 0, 3), (3, 0, 2), {}),
-    ((1, 0, 3, 3), (2, 0, 3, 3), {}),
-    ((2, 0, 3, 4), (3, 0, 2, 2), {"bias": False}),
-    ((3, 8, 4, 1), (8, 3, 2, 2), {"transposed": True, "stride": 2, "padding": 1}),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "w", "options"),
+    [
+        ((2, 0, 3), (3, 0, 2), {}),
+        ((1, 0, 3, 3), (2, 0, 3, 3), {}),
+        ((2, 0, 3, 4), (3, 0, 2, 2), {"bias": False}),
+        ((3, 8, 4, 1), (8, 3, 2, 2), {"transposed": True, "stride": 2, "padding": 1}),
+    ],
+    ids=str,
+)
 def test_results_without_elements(rng, x: tuple, w: tuple, options: dict) -> None:
     """No channels give no channels; a transposed convolution may have no width."""
     args = arguments(rng, "float32", x, w, **options)

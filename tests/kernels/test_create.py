@@ -105,31 +105,59 @@ def test_resize_refusals(rng: np.random.Generator) -> None:
             run("aten::resize.out", [np.ones(3), size, last, Out((3,) * len(size), "float64")])
 
 
-@pytest.mark.parametrize(("value", "dtype"), [
-    (300, "int8"), (-129, "int8"), (256, "uint8"), (-256, "uint8"), (1e10, "int32"),
-    (float("nan"), "int64"), (float("inf"), "int16"), (70000, "float16"), (1e39, "float32"),
-    (-1e39, "bfloat16"), (2**40, "int32"), (2**40, "uint32"), (1e39, "complex64"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (300, "int8"),
+        (-129, "int8"),
+        (256, "uint8"),
+        (-256, "uint8"),
+        (1e10, "int32"),
+        (float("nan"), "int64"),
+        (float("inf"), "int16"),
+        (70000, "float16"),
+        (1e39, "float32"),
+        (-1e39, "bfloat16"),
+        (2**40, "int32"),
+        (2**40, "uint32"),
+        (1e39, "complex64"),
+    ],
+)
 def test_numbers_that_do_not_fit(value: float, dtype: str) -> None:
     assert expected("aten::full.out", [[2], value], dtype) is None
     with pytest.raises(OpError, match=f"'fill_value': .* does not fit dtype {dtype}"):
         run("aten::full.out", [[2], value, Out((2,), dtype)])
 
 
-@pytest.mark.parametrize(("value", "dtype"), [
-    (-1, "uint8"), (-255, "uint8"), (127, "int8"), (65504, "float16"), (float("inf"), "float16"),
-    (float("nan"), "bfloat16"), (3.0e38, "bfloat16"), (2, "bool"), (0.5, "bool"),
-    (2**63 - 1, "int64"), (-1, "uint64"), (2**63 - 1, "float32"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (-1, "uint8"),
+        (-255, "uint8"),
+        (127, "int8"),
+        (65504, "float16"),
+        (float("inf"), "float16"),
+        (float("nan"), "bfloat16"),
+        (3.0e38, "bfloat16"),
+        (2, "bool"),
+        (0.5, "bool"),
+        (2**63 - 1, "int64"),
+        (-1, "uint64"),
+        (2**63 - 1, "float32"),
+    ],
+)
 def test_numbers_that_just_fit(value: float, dtype: str) -> None:
     want = expected("aten::full.out", [[2], value], dtype)
     assert_equal(run("aten::full.out", [[2], value, Out((2,), dtype)])[0], want, value)
 
 
 def test_refusals(rng: np.random.Generator) -> None:
-    for bounds, message in (((0, 5, 0), "zero"), ((5, 0, 1), "does not lead from 5 to 0"),
-                            ((0, float("inf"), 1), "unsupported range"),
-                            ((0, 2**40, 1), "upper bound")):  # fmt: skip
+    for bounds, message in (
+        ((0, 5, 0), "zero"),
+        ((5, 0, 1), "does not lead from 5 to 0"),
+        ((0, float("inf"), 1), "unsupported range"),
+        ((0, 2**40, 1), "upper bound"),
+    ):
         with pytest.raises(OpError, match=message):
             run("aten::arange.start_out", [*bounds, Out((4,), "int64")])
     with pytest.raises(OpError, match="'value': has dimensions"):

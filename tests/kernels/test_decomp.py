@@ -23,8 +23,11 @@ REFUSED = [
     ("cholesky.out", [ONES, False, M], "not positive-definite (2)"),
     ("linalg_ldl_factor_ex.out", [ZERO, False, True, M, I2, I0], "D is singular (1)"),
     ("_linalg_svd.U", [NAN, False, True, None, M, V, M], "elements that are not finite"),
-    ("linalg_eig.out", [NAN, Out((2,), "complex64"), Out((2, 2), "complex64")],
-     "not all elements are finite"),
+    (
+        "linalg_eig.out",
+        [NAN, Out((2,), "complex64"), Out((2, 2), "complex64")],
+        "not all elements are finite",
+    ),
     ("linalg_lu_solve.out", [ONES, PIVOTS, ONES, True, False, M], "pivot 1 is 3, expected 1 to 2"),
     ("lu_unpack.out", [ONES, PIVOTS, True, True, M, M, M], "pivot 1 is 3"),
     ("linalg_ldl_solve.out", [ONES, -PIVOTS, ONES, False, M], "argument 'pivots': -1 at 0"),
@@ -32,13 +35,22 @@ REFUSED = [
     ("_linalg_eigh.eigenvalues", [ONES, "X", True, V, M], "argument 'UPLO': 'X'"),
     ("_linalg_det.result", [np.ones((2, 3), F), Out(()), M, I2], "expected square"),
     ("_linalg_det.result", [np.ones((2, 2), np.int64), Out((), "int64"), M, I2], "dtype int64"),
-    ("linalg_solve_triangular.out", [ONES, np.ones((3, 2), F), True, True, False, M],
-     "argument 'B': shape (3, 2), expected (2, 2) at its end"),
-    ("linalg_householder_product.out", [np.ones((2, 3), F), np.ones(2, F), Out((2, 3))],
-     "argument 'input': more columns than rows"),
-    ("ormqr.out", [ONES, np.ones(3, F), ONES, True, False, M],
-     "argument 'input2': more numbers than rows or columns of 'self'"),
-]  # fmt: skip
+    (
+        "linalg_solve_triangular.out",
+        [ONES, np.ones((3, 2), F), True, True, False, M],
+        "argument 'B': shape (3, 2), expected (2, 2) at its end",
+    ),
+    (
+        "linalg_householder_product.out",
+        [np.ones((2, 3), F), np.ones(2, F), Out((2, 3))],
+        "argument 'input': more columns than rows",
+    ),
+    (
+        "ormqr.out",
+        [ONES, np.ones(3, F), ONES, True, False, M],
+        "argument 'input2': more numbers than rows or columns of 'self'",
+    ),
+]
 
 
 @pytest.mark.parametrize("name, args, message", REFUSED)
@@ -47,10 +59,14 @@ def test_refused(name: str, args: list, message: str) -> None:
 
 
 LARGE = {
-    "_linalg_eigh.eigenvalues": ["L", True], "_linalg_svd.U": [False, True, None],
-    "linalg_eig.out": [], "linalg_qr.out": ["reduced"], "linalg_lu_factor_ex.out": [True, False],
-    "geqrf.a": [], "linalg_ldl_factor_ex.out": [False, False],
-}  # fmt: skip
+    "_linalg_eigh.eigenvalues": ["L", True],
+    "_linalg_svd.U": [False, True, None],
+    "linalg_eig.out": [],
+    "linalg_qr.out": ["reduced"],
+    "linalg_lu_factor_ex.out": [True, False],
+    "geqrf.a": [],
+    "linalg_ldl_factor_ex.out": [False, False],
+}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
@@ -65,8 +81,9 @@ def test_large(rng, name: str, dtype: str) -> None:
 
 def test_info_of_unchecked_fields() -> None:
     singular = np.stack([np.eye(2, dtype=F), ONES])
-    found = run("aten::linalg_inv_ex.inverse", [singular, False, Out((2, 2, 2)),
-                                                Out((2,), "int32")])  # fmt: skip
+    found = run(
+        "aten::linalg_inv_ex.inverse", [singular, False, Out((2, 2, 2)), Out((2,), "int32")]
+    )
     wanted = eager("aten::linalg_inv_ex.inverse", [singular, False])
     np.testing.assert_array_equal(found[1], wanted[1])
     np.testing.assert_array_equal(found[0][0], wanted[0][0])

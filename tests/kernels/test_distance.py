@@ -25,15 +25,18 @@ def test_nan_and_infinity(p: float) -> None:
     check("aten::_pdist_forward.out", [a, p])
 
 
-@pytest.mark.parametrize(("name", "args", "message"), [
-    ("_cdist_forward", [(3, 4), (5, 3), 2.0, None], "3 columns, expected 4"),
-    ("_cdist_forward", [(3, 4), (5, 4), -1.0, None], "'p': -1"),
-    ("_cdist_forward", [(3, 4), (5, 4), 2.0, 3], "expected 0, 1 or 2"),
-    ("_cdist_forward", [(4,), (5, 4), 2.0, None], "expected 2 to 16 dim"),
-    ("_cdist_forward", [(2, 3, 4), (3, 5, 4), 2.0, None], "broadcast|size"),
-    ("_pdist_forward", [(4,), 2.0], "expected 2 dim"),
-    ("_pdist_forward", [(3, 4), float("nan")], "'p'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "args", "message"),
+    [
+        ("_cdist_forward", [(3, 4), (5, 3), 2.0, None], "3 columns, expected 4"),
+        ("_cdist_forward", [(3, 4), (5, 4), -1.0, None], "'p': -1"),
+        ("_cdist_forward", [(3, 4), (5, 4), 2.0, 3], "expected 0, 1 or 2"),
+        ("_cdist_forward", [(4,), (5, 4), 2.0, None], "expected 2 to 16 dim"),
+        ("_cdist_forward", [(2, 3, 4), (3, 5, 4), 2.0, None], "broadcast|size"),
+        ("_pdist_forward", [(4,), 2.0], "expected 2 dim"),
+        ("_pdist_forward", [(3, 4), float("nan")], "'p'"),
+    ],
+)
 def test_refused(name: str, args: list, message: str) -> None:
     given = [np.zeros(a, "float32") if isinstance(a, tuple) else a for a in args]
     with pytest.raises(OpError, match=message):

@@ -77,9 +77,11 @@ ELSEWHERE = {
     "aten::zeros.out": "becomes full",
     "quantized_decomposed::add.out": "the pattern that it stands for; QuantFusionPass makes it",
 }
-NAMES = [row["name"] for row in operators()
-         if row["name"].startswith(("aten::", "quantized_decomposed::"))
-         and row["name"] in rows.tables()]  # fmt: skip
+NAMES = [
+    row["name"]
+    for row in operators()
+    if row["name"].startswith(("aten::", "quantized_decomposed::")) and row["name"] in rows.tables()
+]
 # Cases that the flow rejects: row -> pattern of str(Call), their number, and the message.
 NO_FORMAT = r"AssertionError: Failed to (map a given dim_order|generate dim_order for a given)"
 NO_OUT = "RuntimeError: Missing out variants"
@@ -88,41 +90,76 @@ NO_BOUND = "RuntimeError: Cannot evaluate a finite upper bound for symbolic expr
 NO_CAST = "RuntimeError: result type Float can't be cast to the desired output type"
 INTEGRAL, HALF = r"(u?int\d+|bool)", "b?float16"
 REFUSED: dict[str, list[tuple[str, int, str]]] = {
-    **{f"aten::__{n}shift__.{k}_out": [
-        ("bool", count, f"RuntimeError: {n}shift: Expected input tensor to have an integral dtype")
-    ] for n in ("l", "r") for k, count in (("Scalar", 6), ("Tensor", 1))},
-    **{f"aten::{n}.out": [(r"\w+ transposed", 11, NO_FORMAT)]
-       for n in ("clone", "lift_fresh_copy")},
-    **{f"aten::{n}.out": [(f"{HALF} transposed", 2, NO_FORMAT)] for n in (
-        "col2im", "embedding_dense_backward", "glu", "native_group_norm_backward",
-        "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d",
-        "upsample_linear1d",
-    )},
-    **{f"aten::upsample_{n}2d.out": [(f"({HALF}|uint8) transposed", 3, NO_FORMAT)]
-       for n in ("bicubic", "bilinear")},
+    **{
+        f"aten::__{n}shift__.{k}_out": [
+            (
+                "bool",
+                count,
+                f"RuntimeError: {n}shift: Expected input tensor to have an integral dtype",
+            )
+        ]
+        for n in ("l", "r")
+        for k, count in (("Scalar", 6), ("Tensor", 1))
+    },
+    **{
+        f"aten::{n}.out": [(r"\w+ transposed", 11, NO_FORMAT)] for n in ("clone", "lift_fresh_copy")
+    },
+    **{
+        f"aten::{n}.out": [(f"{HALF} transposed", 2, NO_FORMAT)]
+        for n in (
+            "col2im",
+            "embedding_dense_backward",
+            "glu",
+            "native_group_norm_backward",
+            "reflection_pad1d",
+            "reflection_pad2d",
+            "replication_pad1d",
+            "replication_pad2d",
+            "upsample_linear1d",
+        )
+    },
+    **{
+        f"aten::upsample_{n}2d.out": [(f"({HALF}|uint8) transposed", 3, NO_FORMAT)]
+        for n in ("bicubic", "bilinear")
+    },
     "aten::div.out": [(rf"{INTEGRAL} transposed", 6, NO_FORMAT)],
     "aten::logit.out": [(rf"({INTEGRAL}|{HALF}) transposed", 8, NO_FORMAT)],
-    "aten::div.out_mode": [(rf"{INTEGRAL} transposed", 6, NO_FORMAT),
-                           (r"\w+ mixed.*uint64", 5, "InternalError: .*torch.uint64")],
-    **{f"aten::{n}_pad3d.out": [(rf"\w+ channels-last|{HALF} transposed", 12, NO_FORMAT)]
-       for n in ("reflection", "replication")},
+    "aten::div.out_mode": [
+        (rf"{INTEGRAL} transposed", 6, NO_FORMAT),
+        (r"\w+ mixed.*uint64", 5, "InternalError: .*torch.uint64"),
+    ],
+    **{
+        f"aten::{n}_pad3d.out": [(rf"\w+ channels-last|{HALF} transposed", 12, NO_FORMAT)]
+        for n in ("reflection", "replication")
+    },
     "aten::resize_": [(r"\w+ (channels-last|transposed)", 22, r"AssertionError: len\(mutations\)")],
     "aten::arange.start_out": [
-        (r".*\[5, 0, -2\]", 5, "RuntimeError: upper bound and lower bound inconsistent")],
+        (r".*\[5, 0, -2\]", 5, "RuntimeError: upper bound and lower bound inconsistent")
+    ],
     "aten::masked_fill.Scalar_out": [
-        ("complex64", 6, "ExportError: .*Unsupported constant type: complex")],
+        ("complex64", 6, "ExportError: .*Unsupported constant type: complex")
+    ],
     "aten::masked_select.out": [
-        (r"\w+ empty", 11, "InternalError: .*mem_offset|TypeError: bad num")],
+        (r"\w+ empty", 11, "InternalError: .*mem_offset|TypeError: bad num")
+    ],
     "aten::native_dropout.out": [(f"complex64|{INTEGRAL} empty", 11, NO_CAST)],
     "aten::nonzero.out": [(r"\w+ empty", 11, "RuntimeError: 0 in strides is not supported")],
-    **{f"aten::{n}": [(".", count, ONLY_A_NUMBER)] for n, count in (
-        ("_local_scalar_dense", 30), ("sym_is_contiguous", 66), ("sym_numel", 55),
-        ("sym_size.int", 33), ("sym_storage_offset", 55), ("sym_stride.int", 44))},
+    **{
+        f"aten::{n}": [(".", count, ONLY_A_NUMBER)]
+        for n, count in (
+            ("_local_scalar_dense", 30),
+            ("sym_is_contiguous", 66),
+            ("sym_numel", 55),
+            ("sym_size.int", 33),
+            ("sym_storage_offset", 55),
+            ("sym_stride.int", 44),
+        )
+    },
     "aten::_native_batch_norm_legit.out": [(".", 16, NO_OUT)],
     "aten::bernoulli.float_out": [(".", 40, NO_OUT)],
     "aten::bincount.out": [(".", 15, NO_BOUND)],
     "aten::repeat_interleave.Tensor_out": [(r".*\[None\]", 4, NO_BOUND)],
-}  # fmt: skip
+}
 # Cases whose program cannot run with the others: their number, eager's error for the graph
 # (empty if only the plan is wrong), and the runtime's error.
 BROKEN: dict[str, tuple[str, int, str, str]] = {
@@ -130,8 +167,12 @@ BROKEN: dict[str, tuple[str, int, str, str]] = {
     "aten::masked_select.out": (r"(?!complex).*\(3, 1\)", 10, "u0 <= 3", "upper bound"),
     # It plans a row of results, eager's are 0-d.
     "quantized_decomposed::choose_qparams_per_token_asymmetric.out": (
-        r"\w+ 0-d", 4, "", r"shape \(\) has another rank than the planned \(1,\)"),
-}  # fmt: skip
+        r"\w+ 0-d",
+        4,
+        "",
+        r"shape \(\) has another rank than the planned \(1,\)",
+    ),
+}
 # Rows with float32 outputs in programs, and the scales' dtype in eager.
 FLOAT32_ONLY = tuple(f"quantized_decomposed::embedding_{n}bit.out" for n in (2, 4))
 
@@ -153,24 +194,30 @@ def is_right(name: str, args: list, found: list[Any], wanted: list[Any]) -> bool
 def of_the_graph(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
     """Prove that the flow has changed the function: eager's results for the graph differ from the
     operator's and equal ours."""
-    return (not is_right(name, case.args, graph, case.results)
-            and is_right(name, case.args, found, graph))  # fmt: skip
+    return not is_right(name, case.args, graph, case.results) and is_right(
+        name, case.args, found, graph
+    )
 
 
 def as_planned(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
     """Prove that the flow plans other outputs than eager's, from meta tensors; the others are
     eager's."""
     with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
-        args = [mode.from_tensor(a) if isinstance(a, torch.Tensor) else a
-                for a in map(eager.to_torch, case.args)]  # fmt: skip
+        args = [
+            mode.from_tensor(a) if isinstance(a, torch.Tensor) else a
+            for a in map(eager.to_torch, case.args)
+        ]
         planned = eager.functional(name)(*args)
     shapes = [(tuple(t.shape), str(t.dtype).split(".")[1]) for t in planned]
     own = [(r.shape, r.dtype.name) for r in case.results]
     other = [i for i, (a, b) in enumerate(zip(shapes, own, strict=True)) if a != b]
     pairs = enumerate(zip(found, case.results, strict=True))
     agreed = [r if i in other else f for i, (f, r) in pairs]
-    return bool(other) and is_right(name, case.args, agreed, case.results) and all(
-        (found[i].shape, found[i].dtype.name) == shapes[i] for i in other)  # fmt: skip
+    return (
+        bool(other)
+        and is_right(name, case.args, agreed, case.results)
+        and all((found[i].shape, found[i].dtype.name) == shapes[i] for i in other)
+    )
 
 
 def contiguous(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
@@ -197,8 +244,9 @@ def without_views(name: str, case: sweep.Call, found: list[Any], graph: list[Any
     return is_right(name, case.args, copied(name, case)[0], case.results)
 
 
-def of_the_graph_without_views(name: str, case: sweep.Call, found: list[Any],
-                               graph: list[Any]) -> bool:  # fmt: skip
+def of_the_graph_without_views(
+    name: str, case: sweep.Call, found: list[Any], graph: list[Any]
+) -> bool:
     """Prove both: a changed function, and views that share such memory."""
     return of_the_graph(name, case, *copied(name, case))
 
@@ -206,32 +254,41 @@ def of_the_graph_without_views(name: str, case: sweep.Call, found: list[Any],
 # Row -> pattern of str(Call) of those that need a proof, their number, and the proof.
 PROOFS: dict[str, list[tuple[str, int, Proof]]] = {
     # A method's outputs keep their planned sizes; those for the gradient are unused.
-    **{f"aten::_embedding_bag{n}.out": [("bfloat16 contiguous", 1, as_planned)]
-       for n in ("", "_forward_only")},
+    **{
+        f"aten::_embedding_bag{n}.out": [("bfloat16 contiguous", 1, as_planned)]
+        for n in ("", "_forward_only")
+    },
     # Its mask of an empty tensor is bool, eager's has the dtype of self.
     "aten::native_dropout.out": [(r"b?float\d+ empty", 4, as_planned)],
-    **{f"aten::fractional_max_pool{n}d_backward.grad_input": [(r"\w+ transposed", 4, contiguous)]
-       for n in (2, 3)},
+    **{
+        f"aten::fractional_max_pool{n}d_backward.grad_input": [(r"\w+ transposed", 4, contiguous)]
+        for n in (2, 3)
+    },
     "aten::col2im.out": [(r"\w+ transposed", 4, without_views)],
-    **{f"aten::pixel_{n}.out": [(r"\w+ (channels-last|transposed)", 22, without_views)]
-       for n in ("shuffle", "unshuffle")},
+    **{
+        f"aten::pixel_{n}.out": [(r"\w+ (channels-last|transposed)", 22, without_views)]
+        for n in ("shuffle", "unshuffle")
+    },
     # Steps of the gradient round to half precision, or are computed in float32.
     "aten::native_layer_norm_backward.out": [
         (r"\w+ channels-last", 4, contiguous),
-        (f"{HALF} (contiguous|transposed)", 3, of_the_graph)],
+        (f"{HALF} (contiguous|transposed)", 3, of_the_graph),
+    ],
     "aten::native_group_norm_backward.out": [
         ("float64 contiguous", 1, of_the_graph),
         ("float64 (channels-last|transposed)", 2, of_the_graph_without_views),
-        (f"(float32|{HALF}) channels-last", 3, without_views)],
+        (f"(float32|{HALF}) channels-last", 3, without_views),
+    ],
     # Positions and weights are computed in float32; those of uint8 are not integers.
     "aten::upsample_bicubic2d.out": [
-        ("(float32|float64|uint8) (contiguous|channels-last)", 4, of_the_graph)],
+        ("(float32|float64|uint8) (contiguous|channels-last)", 4, of_the_graph)
+    ],
     "aten::upsample_bilinear2d.out": [("float64|uint8", 5, of_the_graph)],
     "aten::upsample_linear1d.out": [("float64", 1, of_the_graph)],
     # They promote like another operator.
     "aten::rsub.Scalar_out": [(rf"{INTEGRAL} 0-d", 4, of_the_graph)],
     "aten::select_scatter.out": [(r"(bool|u?int8|int16) transposed", 4, of_the_graph)],
-}  # fmt: skip
+}
 
 
 # ---- the test ---------------------------------------------------------------------------------
@@ -244,16 +301,19 @@ def chosen(name: str) -> tuple[list[sweep.Call], list[sweep.Call]]:
     apart = [pattern for pattern, *_ in REFUSED.get(name, [])]
     apart += [BROKEN[name][0]] if name in BROKEN else []
     left = [any(re.match(pattern, str(case)) for pattern in apart) for case in cases]
-    return ([c for c, out in zip(cases, left, strict=True) if not out],
-            [c for c, out in zip(cases, left, strict=True) if out])  # fmt: skip
+    return (
+        [c for c, out in zip(cases, left, strict=True) if not out],
+        [c for c, out in zip(cases, left, strict=True) if out],
+    )
 
 
 def inputs(cases: list[sweep.Call]) -> list[np.ndarray]:
     return [np.copy(a) for c in cases for a in rows.arrays(c.args)]
 
 
-def split(name: str, cases: list[sweep.Call], outputs: list[Any],
-          changes: bool = True) -> list[list[Any]]:  # fmt: skip
+def split(
+    name: str, cases: list[sweep.Call], outputs: list[Any], changes: bool = True
+) -> list[list[Any]]:
     """Return the outputs of each case; a method's outputs begin with the inputs that it
     `changes`."""
     outputs = [np.zeros(0, np.uint8) if o is None else o for o in outputs]  # as in eager.py
@@ -288,8 +348,9 @@ def check_rejected(name: str, cases: list[sweep.Call]) -> None:
                 method.execute(inputs([case]))
 
 
-def check_cases(name: str, cases: list[sweep.Call], outputs: list[list[Any]],
-                graphs: list[list[Any]]) -> None:  # fmt: skip
+def check_cases(
+    name: str, cases: list[sweep.Call], outputs: list[list[Any]], graphs: list[list[Any]]
+) -> None:
     """Check that the results are eager's, or that a proof explains each known exception."""
     proved = dict.fromkeys((pattern for pattern, *_ in PROOFS.get(name, [])), 0)
     for case, found, graph in zip(cases, outputs, graphs, strict=True):

@@ -71,11 +71,13 @@ def test_accuracy(length: int, dtype: str, epsilon: float) -> None:
     real = rng.standard_normal((5, length)).astype(dtype)
     wide = "complex128" if dtype == "float64" else "complex64"
     pairs = (real + 1j * rng.standard_normal(real.shape)).astype(wide)
-    calls = [("aten::_fft_r2c.out", [real, [1], 0, False]),
-             ("aten::_fft_c2c.out", [pairs, [1], 0, True]),
-             ("aten::_fft_c2c.out", [pairs, [1], 2, False]),
-             ("aten::_fft_c2r.out", [pairs, [1], 1, 2 * length - 2]),
-             ("aten::_fft_c2r.out", [pairs, [1], 1, 2 * length - 1])]  # fmt: skip
+    calls = [
+        ("aten::_fft_r2c.out", [real, [1], 0, False]),
+        ("aten::_fft_c2c.out", [pairs, [1], 0, True]),
+        ("aten::_fft_c2c.out", [pairs, [1], 2, False]),
+        ("aten::_fft_c2r.out", [pairs, [1], 1, 2 * length - 2]),
+        ("aten::_fft_c2r.out", [pairs, [1], 1, 2 * length - 1]),
+    ]
     for name, args in calls:
         wanted = spectrum(name, args)
         found = run(name, [*args, Out(wanted.shape, wanted.dtype.name)])[0]
@@ -91,16 +93,19 @@ def test_nan_affects_only_its_row() -> None:
     assert np.isfinite(np.delete(found, 4, 0)).all()
 
 
-@pytest.mark.parametrize(("name", "rest", "shape", "message"), [
-    ("_fft_c2c", [[0, 0], 0, True], (3, 4), "is out of range or repeated"),
-    ("_fft_c2c", [[2], 0, True], (3, 4), "out of range"),
-    ("_fft_c2c", [[0], 3, True], (3, 4), "normalization"),
-    ("_fft_c2r", [[], 0, 4], (3, 4), "no dimension"),
-    ("_fft_c2r", [[1], 0, 8], (3, 4), "8 elements from 4"),
-    ("_fft_c2r", [[1], 0, 0], (3, 4), "0 elements from 4"),
-    ("_fft_c2r", [[0], 0, 1], (), "is out of range or repeated"),
-    ("_fft_c2r", [[1, 0], 0, 2], (2, 0), "no elements"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "rest", "shape", "message"),
+    [
+        ("_fft_c2c", [[0, 0], 0, True], (3, 4), "is out of range or repeated"),
+        ("_fft_c2c", [[2], 0, True], (3, 4), "out of range"),
+        ("_fft_c2c", [[0], 3, True], (3, 4), "normalization"),
+        ("_fft_c2r", [[], 0, 4], (3, 4), "no dimension"),
+        ("_fft_c2r", [[1], 0, 8], (3, 4), "8 elements from 4"),
+        ("_fft_c2r", [[1], 0, 0], (3, 4), "0 elements from 4"),
+        ("_fft_c2r", [[0], 0, 1], (), "is out of range or repeated"),
+        ("_fft_c2r", [[1, 0], 0, 2], (2, 0), "no elements"),
+    ],
+)
 def test_refused(name: str, rest: list, shape: tuple[int, ...], message: str) -> None:
     out = Out(shape, "float32" if name == "_fft_c2r" else "complex64")
     with pytest.raises(OpError, match=message):

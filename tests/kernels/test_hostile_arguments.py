@@ -14,18 +14,7 @@ import llm_forms
 import numpy as np
 import pytest
 from eager import DType, eager
-from op_harness import (
-    DTYPES,
-    OpError,
-    Out,
-    Ret,
-    Value,
-    _Call,
-    dtype_id,
-    invoke,
-    np_dtype,
-    schemas,
-)
+from op_harness import DTYPES, OpError, Out, Ret, Value, _Call, dtype_id, invoke, np_dtype, schemas
 from samples_llm import CHANGED
 
 CALLS = 25
@@ -34,9 +23,26 @@ ARENA = 1 << 17
 NUMBERS = [0, 1, -1, 2, -2, 3, 4, 7, 2**31, 2**62, -(2**63), 2**63 - 1]
 FLOATS = [0.0, 1.0, -1.5, 1e-5, 1e300, float("inf"), float("nan")]
 TEXTS = ["", "none", "tanh", "trunc", "floor", "mean", "x" * 40]
-SHAPES = [(), (1,), (2,), (3,), (0,), (2, 3), (3, 2), (1, 1), (0, 3), (2, 3, 4), (1, 4, 4),
-          (2, 4, 3, 3), (1, 2, 3, 2, 2), (2**31, 0, 2), (2**40, 2**10, 0), (0, 2**58),
-          (3, 0, 2**57), (1,) * 16]  # fmt: skip
+SHAPES = [
+    (),
+    (1,),
+    (2,),
+    (3,),
+    (0,),
+    (2, 3),
+    (3, 2),
+    (1, 1),
+    (0, 3),
+    (2, 3, 4),
+    (1, 4, 4),
+    (2, 4, 3, 3),
+    (1, 2, 3, 2, 2),
+    (2**31, 0, 2),
+    (2**40, 2**10, 0),
+    (0, 2**58),
+    (3, 0, 2**57),
+    (1,) * 16,
+]
 
 
 # With AddressSanitizer, an access outside the arena ends the process.
@@ -194,13 +200,7 @@ def fitting_outs(rng: np.random.Generator, name: str, args: list) -> list[Out]:
     return [odd_out(rng) if rng.random() < 0.1 else o for o in outs]
 
 
-OTHERS = (
-    "float32",
-    "int64",
-    "bool",
-    "complex64",
-    "int8",
-)  # int8: the only one of some
+OTHERS = ("float32", "int64", "bool", "complex64", "int8")  # int8: the only one of some
 
 
 @pytest.mark.filterwarnings("ignore")  # eager's own
@@ -220,8 +220,14 @@ def test_overlapping_samples(name: str, rng: np.random.Generator) -> None:
             args = candidates[at]
             try:
                 outs = fitting_outs(rng, name, args)
-            except (RuntimeError, LookupError, TypeError, AssertionError, ValueError,
-                    ArithmeticError):  # fmt: skip
+            except (
+                RuntimeError,
+                LookupError,
+                TypeError,
+                AssertionError,
+                ValueError,
+                ArithmeticError,
+            ):
                 continue  # eager lacks the dtype
             args = [dtype_id(a) if isinstance(a, DType) else a for a in args]
             if name.endswith("_"):

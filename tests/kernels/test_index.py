@@ -17,15 +17,32 @@ from samples_index import SAMPLES, bools, ints
 from torch.nn.functional import embedding_bag
 
 # Copied without interpretation, so eager's kernels of the signed dtype of that width apply.
-NO_EAGER = {"aten::index_select.out", "aten::gather.out", "aten::scatter.src_out",
-            "aten::scatter.value_out", "aten::scatter_add.out", "aten::masked_select.out",
-            "aten::masked_scatter.out", "aten::nonzero.out", "aten::index_put.out",
-            "aten::index_put_", "aten::put.out",
-            "aten::nonzero_static.out"}  # fmt: skip
-FOLDING = {"aten::_embedding_bag.out", "aten::_embedding_bag_forward_only.out",
-           "aten::embedding_dense_backward.out", "aten::segment_reduce.out"}  # fmt: skip
-COMBINING = {"aten::scatter.reduce_out", "aten::scatter.value_reduce_out",
-             "aten::scatter_reduce.two_out", "aten::index_reduce.out"}  # fmt: skip
+NO_EAGER = {
+    "aten::index_select.out",
+    "aten::gather.out",
+    "aten::scatter.src_out",
+    "aten::scatter.value_out",
+    "aten::scatter_add.out",
+    "aten::masked_select.out",
+    "aten::masked_scatter.out",
+    "aten::nonzero.out",
+    "aten::index_put.out",
+    "aten::index_put_",
+    "aten::put.out",
+    "aten::nonzero_static.out",
+}
+FOLDING = {
+    "aten::_embedding_bag.out",
+    "aten::_embedding_bag_forward_only.out",
+    "aten::embedding_dense_backward.out",
+    "aten::segment_reduce.out",
+}
+COMBINING = {
+    "aten::scatter.reduce_out",
+    "aten::scatter.value_reduce_out",
+    "aten::scatter_reduce.two_out",
+    "aten::index_reduce.out",
+}
 
 
 def signed(a: object) -> object:
@@ -43,7 +60,8 @@ def check_sample(name: str, args: list) -> None:
     """Check a sample, including operators that write in place and dtypes that eager lacks."""
     lacking = name in NO_EAGER
     refused = name in COMBINING and args[4] in {"b": ("mean",), "c": ("amax", "amin")}.get(
-        args[0].dtype.kind, ())  # fmt: skip
+        args[0].dtype.kind, ()
+    )
     if refused and (args[2].size or args[4] == "mean"):
         with pytest.raises(OpError, match="the mean of bool is not defined|is not ordered"):
             run(name, [*args, Out(args[0].shape, args[0].dtype.name)])
@@ -80,13 +98,22 @@ def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*deprecated", "ignore:.*beta")
 @pytest.mark.parametrize("dtype", FLOATING)
-@pytest.mark.parametrize(("name", "tail"), [
-    ("scatter_add.out", []), ("scatter.reduce_out", ["add"]), ("scatter.reduce_out", ["multiply"]),
-    ("scatter_reduce.two_out", ["sum", True]), ("scatter_reduce.two_out", ["prod", False]),
-    ("scatter_reduce.two_out", ["mean", True]), ("index_reduce.out", ["prod", True]),
-    ("index_reduce.out", ["mean", False]), ("index_put.out", [True]),
-    ("embedding_dense_backward.out", [False]), ("embedding_dense_backward.out", [True]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "tail"),
+    [
+        ("scatter_add.out", []),
+        ("scatter.reduce_out", ["add"]),
+        ("scatter.reduce_out", ["multiply"]),
+        ("scatter_reduce.two_out", ["sum", True]),
+        ("scatter_reduce.two_out", ["prod", False]),
+        ("scatter_reduce.two_out", ["mean", True]),
+        ("index_reduce.out", ["prod", True]),
+        ("index_reduce.out", ["mean", False]),
+        ("index_put.out", [True]),
+        ("embedding_dense_backward.out", [False]),
+        ("embedding_dense_backward.out", [True]),
+    ],
+)
 def test_many_to_few_places(name: str, tail: list, dtype: str, rng: np.random.Generator) -> None:
     """Scattered float16 values round once, after all additions; elsewhere at each, as in eager."""
     self, source = (array(rng, (n, 5), dtype) for n in (7, 200))
@@ -199,13 +226,19 @@ ERRORS = [
     ("repeat_interleave.Tensor_out", [LOW, None, Out((4,), "int64")], ["'repeats'", "-4"]),
     ("repeat_interleave.Tensor_out", [AT, 4, Out((4,), "int64")], ["'output_size'", "sum to 3"]),
     ("masked_scatter.out", [A, A > 1, A.astype(int), Out((3, 4))], ["'source'", "int64"]),
-    ("scatter.value_out", [A.astype("u1"), 0, AT[None], 300, Out((3, 4), "uint8")],
-     ["'value'", "300 does not fit dtype uint8"]),
-    ("index_put.out", [A.astype("u1"), [A > 1], np.array(300), False, Out((3, 4), "uint8")],
-     ["'values'", "300 does not fit dtype uint8"]),
+    (
+        "scatter.value_out",
+        [A.astype("u1"), 0, AT[None], 300, Out((3, 4), "uint8")],
+        ["'value'", "300 does not fit dtype uint8"],
+    ),
+    (
+        "index_put.out",
+        [A.astype("u1"), [A > 1], np.array(300), False, Out((3, 4), "uint8")],
+        ["'values'", "300 does not fit dtype uint8"],
+    ),
     ("index_put.out", [A, [A > 1], np.array([1, 2]), False, Out((3, 4))], ["'values'", "int64"]),
     ("index_put.out", [A, [A > 1], np.array(1), True, Out((3, 4))], ["'values'", "int64"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "args", "words"), ERRORS)
@@ -213,15 +246,30 @@ def test_errors(name: str, args: list, words: list[str]) -> None:
     assert_rejected("aten::" + name, args, *words)
 
 
-@pytest.mark.parametrize(("at", "starts", "why"), [
-    ([1, 4], [0], "index 4 is out of range for dimension 0 of size 4"),
-    ([-1, 1], [0], "index -1 is out of range"), ([1, 2], [1], "begins with 1"),
-    ([1, 2], [0, 3], "bag 0 is"), ([1, 2], [0, 2, 1], "bag 1 is"), ([1, 2], [0, -1], "bag 0 is"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("at", "starts", "why"),
+    [
+        ([1, 4], [0], "index 4 is out of range for dimension 0 of size 4"),
+        ([-1, 1], [0], "index -1 is out of range"),
+        ([1, 2], [1], "begins with 1"),
+        ([1, 2], [0, 3], "bag 0 is"),
+        ([1, 2], [0, 2, 1], "bag 1 is"),
+        ([1, 2], [0, -1], "bag 0 is"),
+    ],
+)
 def test_missing_bags(at: list, starts: list, why: str) -> None:
     bags = len(starts)
-    args = [np.zeros((4, 2), np.float32), np.array(at), np.array(starts), False, 1, False, None,
-            False, -1]  # fmt: skip
+    args = [
+        np.zeros((4, 2), np.float32),
+        np.array(at),
+        np.array(starts),
+        False,
+        1,
+        False,
+        None,
+        False,
+        -1,
+    ]
     outs = [Out((bags, 2)), *(Out((n,), "int64") for n in (2, bags, bags))]
     with pytest.raises(OpError, match=why):
         run("aten::_embedding_bag.out", [*args, *outs])
@@ -242,12 +290,18 @@ def test_bags_with_a_last_offset(mode: str) -> None:
     assert_right(found, bag(weight, at, starts).numpy(), mode, Limit(0.5, 1), terms=absolute)
 
 
-@pytest.mark.parametrize(("lengths", "offsets", "why"), [
-    ([2, 1], None, "the sum is 3, expected 4"), ([5, -1], None, "5 at position 0"),
-    ([4, -1], None, "-1 at position 1"), (None, [0, 5], "5 at position 1"),
-    (None, [2, 1], "1 at position 1"), (None, [-1, 4], "-1 at position 0"),
-    (None, [], "empty, expected at least one offset"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lengths", "offsets", "why"),
+    [
+        ([2, 1], None, "the sum is 3, expected 4"),
+        ([5, -1], None, "5 at position 0"),
+        ([4, -1], None, "-1 at position 1"),
+        (None, [0, 5], "5 at position 1"),
+        (None, [2, 1], "1 at position 1"),
+        (None, [-1, 4], "-1 at position 0"),
+        (None, [], "empty, expected at least one offset"),
+    ],
+)
 def test_missing_segments(lengths: Any, offsets: Any, why: str) -> None:
     given = [None if v is None else np.array(v, np.int64) for v in (lengths, None, offsets)]
     args = [np.zeros(4, np.float32), "sum", *given, 0, False, None, Out((2,))]

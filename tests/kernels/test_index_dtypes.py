@@ -86,7 +86,7 @@ CALLS: dict[str, list[list[Any]]] = {
     "aten::repeat_interleave.Tensor_out": [[ROWS, None]],
     "aten::searchsorted.Tensor_out": [[X[0, :2], X[0], False, False, None, At([0, 1])]],
     "aten::max_pool2d_with_indices_backward.grad_input": [
-        [GRAD, IMAGE, *POOL, At(np.ones((1, 1, 1, 2)))],
+        [GRAD, IMAGE, *POOL, At(np.ones((1, 1, 1, 2)))]
     ],
     "aten::adaptive_max_pool2d_backward.grad_input": [[GRAD, IMAGE, At(np.ones((1, 1, 1, 2)))]],
     "aten::lu_unpack.out": [[EYE, At([1, 2, 3]), True, True]],

@@ -11,8 +11,19 @@ from eager import COMPLEX, FLOATING, INTS, array
 from op_harness import Out, assert_rejected
 
 DTYPES = [*INTS, *FLOATING, *COMPLEX]
-SIZES = [(1, 1, 1), (1, 70, 33), (2, 33, 40), (5, 300, 7), (33, 1, 65), (13, 700, 37), (70, 9, 1),
-         (400, 30, 50), (3, 0, 4), (0, 3, 4), (4, 3, 0)]  # fmt: skip
+SIZES = [
+    (1, 1, 1),
+    (1, 70, 33),
+    (2, 33, 40),
+    (5, 300, 7),
+    (33, 1, 65),
+    (13, 700, 37),
+    (70, 9, 1),
+    (400, 30, 50),
+    (3, 0, 4),
+    (0, 3, 4),
+    (4, 3, 0),
+]
 ORDERS = [(0, 1), (1, 0)]
 PAIRS = list(itertools.product(itertools.permutations(range(3)), repeat=2))
 
@@ -56,8 +67,9 @@ def test_mm_not_finite():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [(3, 5, 7, 4), (2, 1, 40, 33), (4, 50, 20, 1), (0, 2, 3, 4),
-                                  (2, 3, 0, 4)])  # fmt: skip
+@pytest.mark.parametrize(
+    "size", [(3, 5, 7, 4), (2, 1, 40, 33), (4, 50, 20, 1), (0, 2, 3, 4), (2, 3, 0, 4)]
+)
 def test_bmm(rng, dtype, size):
     b, m, k, n = size
     check("aten::bmm.out", [array(rng, (b, m, k), dtype), array(rng, (b, k, n), dtype)])
@@ -97,16 +109,22 @@ def test_addmm_ignores_operands_scaled_by_zero():
 @pytest.mark.parametrize("shape", [(6,), (1, 6), (5, 6), (2, 3, 6), (2, 0, 6)])
 @pytest.mark.parametrize("bias", [None, (34,), (1,), ()])
 def test_linear(rng, dtype, shape, bias):
-    args = [array(rng, shape, dtype), array(rng, (34, 6), dtype),
-            None if bias is None else array(rng, bias, dtype)]  # fmt: skip
+    args = [
+        array(rng, shape, dtype),
+        array(rng, (34, 6), dtype),
+        None if bias is None else array(rng, bias, dtype),
+    ]
     check("aten::linear.out", args)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 @pytest.mark.parametrize("out", [(0, 1, 2, 3), (2, 0, 3, 1)])
 def test_linear_layouts(rng, order, out):
-    args = [array(rng, (2, 3, 4, 5), "float32", order), array(rng, (7, 5), "float32", (1, 0)),
-            array(rng, (7,), "float32")]  # fmt: skip
+    args = [
+        array(rng, (2, 3, 4, 5), "float32", order),
+        array(rng, (7, 5), "float32", (1, 0)),
+        array(rng, (7,), "float32"),
+    ]
     check("aten::linear.out", args, orders=[out])
 
 
@@ -118,40 +136,88 @@ def test_linear_vector_weight(rng):
 
 F = np.float32
 ERRORS = [
-    ("aten::mm.out", [np.ones((2, 3), F), np.ones((2, 3), F), Out((2, 3))],
-     "argument 'mat2': 2 rows, expected 3"),
-    ("aten::mm.out", [np.ones((2, 3), F), np.ones((3, 2)), Out((2, 2))],
-     "argument 'mat2': dtype float64, expected float32 as in 'self'"),
-    ("aten::mm.out", [np.ones((2, 3), bool), np.ones((3, 2), bool), Out((2, 2), "bool")],
-     "argument 'self': dtype bool"),
-    ("aten::mm.out", [np.ones((2, 3), F), np.ones((3, 2), F), Out((2, 2), "float64")],
-     "argument 'out': dtype float64, expected float32"),
-    ("aten::mm.out", [np.ones((2, 3), F), np.ones((3,), F), Out((2, 2))],
-     "argument 'mat2': shape (3,), expected 2 dimensions"),
+    (
+        "aten::mm.out",
+        [np.ones((2, 3), F), np.ones((2, 3), F), Out((2, 3))],
+        "argument 'mat2': 2 rows, expected 3",
+    ),
+    (
+        "aten::mm.out",
+        [np.ones((2, 3), F), np.ones((3, 2)), Out((2, 2))],
+        "argument 'mat2': dtype float64, expected float32 as in 'self'",
+    ),
+    (
+        "aten::mm.out",
+        [np.ones((2, 3), bool), np.ones((3, 2), bool), Out((2, 2), "bool")],
+        "argument 'self': dtype bool",
+    ),
+    (
+        "aten::mm.out",
+        [np.ones((2, 3), F), np.ones((3, 2), F), Out((2, 2), "float64")],
+        "argument 'out': dtype float64, expected float32",
+    ),
+    (
+        "aten::mm.out",
+        [np.ones((2, 3), F), np.ones((3,), F), Out((2, 2))],
+        "argument 'mat2': shape (3,), expected 2 dimensions",
+    ),
     ("aten::mm.out", [np.ones((2, 3), F), np.ones((3, 2), F), Out((2, 1))], "argument 'out'"),
-    ("aten::bmm.out", [np.ones((2, 2, 3), F), np.ones((1, 3, 2), F), Out((2, 2, 2))],
-     "argument 'mat2': batch of 1, expected 2 as in 'self'"),
-    ("aten::addmm.out", [np.ones((2, 3), F), np.ones((2, 3), F), np.ones((3, 2), F), 1, 1,
-                         Out((2, 2))], "argument 'self': shape (2, 3), expected one that"),
-    ("aten::addmm.out", [np.ones(2), np.ones((2, 3), F), np.ones((3, 2), F), 1, 1, Out((2, 2))],
-     "argument 'self': dtype float64"),
-    ("aten::addmv.out", [np.ones(2, F), np.ones((2, 3), F), np.ones(2, F), 1, 1, Out((2,))],
-     "argument 'vec': 2 elements, expected 3"),
-    ("aten::addmv.out", [np.ones(3, F), np.ones((2, 3), F), np.ones(3, F), 1, 1, Out((2,))],
-     "argument 'self': 3 elements, expected 2"),
-    ("aten::_trilinear.out", [np.ones((2, 3), F), np.ones((2, 4), F), np.ones(3, F), [], [], [0],
-                              [1], 0, Out((2,))], "argument 'i2': 4 in dimension 1, expected 3"),
-    ("aten::_trilinear.out", [np.ones((2, 3), F), np.ones((2, 3), F), np.ones(3, F), [], [], [0],
-                              [1, -1], 0, Out((2,))], "argument 'sumdim': dimension 1 is given"),
-    ("aten::linear.out", [np.ones((2, 3), F), np.ones((4, 2), F), None, Out((2, 4))],
-     "argument 'weight': 2 columns, expected 3"),
-    ("aten::linear.out", [np.ones((2, 3), F), np.ones((4, 3), F), np.ones(3, F), Out((2, 4))],
-     "argument 'bias': 3 elements, expected 4"),
-    ("aten::linear.out", [np.ones((2, 3), F), np.ones((4, 3), F), None, Out((4,))],
-     "argument 'out': shape (4,), expected 2 dimensions"),
-    ("aten::linear.out", [np.ones((), F), np.ones((4, 3), F), None, Out((4,))],
-     "argument 'input': shape (), expected 1 to 16"),
-]  # fmt: skip
+    (
+        "aten::bmm.out",
+        [np.ones((2, 2, 3), F), np.ones((1, 3, 2), F), Out((2, 2, 2))],
+        "argument 'mat2': batch of 1, expected 2 as in 'self'",
+    ),
+    (
+        "aten::addmm.out",
+        [np.ones((2, 3), F), np.ones((2, 3), F), np.ones((3, 2), F), 1, 1, Out((2, 2))],
+        "argument 'self': shape (2, 3), expected one that",
+    ),
+    (
+        "aten::addmm.out",
+        [np.ones(2), np.ones((2, 3), F), np.ones((3, 2), F), 1, 1, Out((2, 2))],
+        "argument 'self': dtype float64",
+    ),
+    (
+        "aten::addmv.out",
+        [np.ones(2, F), np.ones((2, 3), F), np.ones(2, F), 1, 1, Out((2,))],
+        "argument 'vec': 2 elements, expected 3",
+    ),
+    (
+        "aten::addmv.out",
+        [np.ones(3, F), np.ones((2, 3), F), np.ones(3, F), 1, 1, Out((2,))],
+        "argument 'self': 3 elements, expected 2",
+    ),
+    (
+        "aten::_trilinear.out",
+        [np.ones((2, 3), F), np.ones((2, 4), F), np.ones(3, F), [], [], [0], [1], 0, Out((2,))],
+        "argument 'i2': 4 in dimension 1, expected 3",
+    ),
+    (
+        "aten::_trilinear.out",
+        [np.ones((2, 3), F), np.ones((2, 3), F), np.ones(3, F), [], [], [0], [1, -1], 0, Out((2,))],
+        "argument 'sumdim': dimension 1 is given",
+    ),
+    (
+        "aten::linear.out",
+        [np.ones((2, 3), F), np.ones((4, 2), F), None, Out((2, 4))],
+        "argument 'weight': 2 columns, expected 3",
+    ),
+    (
+        "aten::linear.out",
+        [np.ones((2, 3), F), np.ones((4, 3), F), np.ones(3, F), Out((2, 4))],
+        "argument 'bias': 3 elements, expected 4",
+    ),
+    (
+        "aten::linear.out",
+        [np.ones((2, 3), F), np.ones((4, 3), F), None, Out((4,))],
+        "argument 'out': shape (4,), expected 2 dimensions",
+    ),
+    (
+        "aten::linear.out",
+        [np.ones((), F), np.ones((4, 3), F), None, Out((4,))],
+        "argument 'input': shape (), expected 1 to 16",
+    ),
+]
 
 
 @pytest.mark.parametrize("name, args, message", ERRORS)

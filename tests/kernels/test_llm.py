@@ -16,8 +16,12 @@ DTYPES = {name: ["float32", *HALVES] for name in SAMPLES}
 for name_ in ("gated_delta_rule", "channelwise_gated_delta_rule", "quantized_moe_ffn"):
     DTYPES[f"llama::{name_}.out"] = ["float32"]
 DTYPES["llama::custom_quantized_sdpa.out"] = ["int8", "float32", *HALVES]
-for name_ in ("llama::update_cache.out", "llama::update_cache_with_indices.out",
-              "llama::fallback.out", "preprocess::tile_crop.out"):  # fmt: skip
+for name_ in (
+    "llama::update_cache.out",
+    "llama::update_cache_with_indices.out",
+    "llama::fallback.out",
+    "preprocess::tile_crop.out",
+):
     DTYPES[name_] = ["float32", *HALVES, "int8", "bool", "complex128", "int64"]
 
 
@@ -33,8 +37,10 @@ def expected(name: str, args: list) -> list[np.ndarray] | None:
 def prepared(name: str, args: list, results: list[np.ndarray], order: Any = None) -> list:
     """Return the arguments with those that change as `Out`s, and the outputs."""
     changed = CHANGED.get(name, ())
-    given = [Out(a.shape, a.dtype.name, order_of(a), initial=a) if i in changed else a
-             for i, a in enumerate(args)]  # fmt: skip
+    given = [
+        Out(a.shape, a.dtype.name, order_of(a), initial=a) if i in changed else a
+        for i, a in enumerate(args)
+    ]
     outs = [Out(r.shape, r.dtype.name, order) for r in results[len(changed) :]]
     return [*given, *(outs or [Out((1,), args[0].dtype.name)])]
 
@@ -77,8 +83,16 @@ WITH_CACHE = "llama::sdpa_with_kv_cache.out"
 def attention(shape: tuple[int, ...], **changes: Any) -> list:
     """Return arguments of custom_sdpa, changed by name."""
     q, k, v = inputs(np.random.default_rng(0), shape, "float32")
-    given = {"q": q, "k": k, "v": v, "start": shape[-1], "mask": None, "dropout": 0.0,
-             "causal": True, "scale": None} | changes  # fmt: skip
+    given = {
+        "q": q,
+        "k": k,
+        "v": v,
+        "start": shape[-1],
+        "mask": None,
+        "dropout": 0.0,
+        "causal": True,
+        "scale": None,
+    } | changes
     return list(given.values())
 
 
@@ -89,45 +103,75 @@ def zeros(*shape: int, dtype: str = "float32") -> np.ndarray:
 SMALL = (1, 2, 4, 2, 8, 9, 3)  # as samples_llm.SHAPES
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"q": zeros(1, 2, 4)}, r"'query': shape \(1, 2, 4\), expected 4 dimensions"),
-    ({"q": zeros(1, 2, 4, 8, dtype="float64")}, "'query': dtype float64, expected one of"),
-    ({"k": zeros(1, 9, 2, 8, dtype="float16")}, "'key': dtype float16, expected float32 as in 'qu"),
-    ({"k": zeros(9, 2, 8)}, r"'key': shape \(9, 2, 8\), expected 4 dim"),
-    ({"k": zeros(2, 9, 2, 8)}, r"'key': shape .*expected the first and last dimension of 'query'"),
-    ({"v": zeros(1, 9, 2, 7)}, r"'value': shape .*expected the first and last dimension"),
-    ({"k": zeros(1, 9, 3, 8)}, "'key': .* has 3 heads, expected a divisor of the 4 of 'query'"),
-    ({"k": zeros(1, 9, 0, 8)}, "'key': .* has 0 heads"),
-    ({"v": zeros(1, 8, 2, 8)}, r"'value': shape \(1, 8, 2, 8\), expected that of 'key'"),
-    ({"start": 8}, "'start_pos': 8 with 2 queries, expected at most 9 keys of 'key'"),
-    ({"start": -1}, "'start_pos': -1 with"),
-    ({"start": 2**63 - 1}, "'start_pos': 9223372036854775807 with"),
-    ({"mask": zeros(2, 9), "causal": True}, "'is_causal': true, expected false with a mask"),
-    ({"mask": zeros(2, 8), "causal": False}, r"'attn_mask': shape \(2, 8\), expected \(2, 9\)"),
-    ({"mask": zeros(1, 2, 9), "causal": False}, "'attn_mask': .* expected 2 dim"),
-    ({"mask": zeros(2, 9, dtype="bool"), "causal": False}, "'attn_mask': dtype bool"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"q": zeros(1, 2, 4)}, r"'query': shape \(1, 2, 4\), expected 4 dimensions"),
+        ({"q": zeros(1, 2, 4, 8, dtype="float64")}, "'query': dtype float64, expected one of"),
+        (
+            {"k": zeros(1, 9, 2, 8, dtype="float16")},
+            "'key': dtype float16, expected float32 as in 'qu",
+        ),
+        ({"k": zeros(9, 2, 8)}, r"'key': shape \(9, 2, 8\), expected 4 dim"),
+        (
+            {"k": zeros(2, 9, 2, 8)},
+            r"'key': shape .*expected the first and last dimension of 'query'",
+        ),
+        ({"v": zeros(1, 9, 2, 7)}, r"'value': shape .*expected the first and last dimension"),
+        ({"k": zeros(1, 9, 3, 8)}, "'key': .* has 3 heads, expected a divisor of the 4 of 'query'"),
+        ({"k": zeros(1, 9, 0, 8)}, "'key': .* has 0 heads"),
+        ({"v": zeros(1, 8, 2, 8)}, r"'value': shape \(1, 8, 2, 8\), expected that of 'key'"),
+        ({"start": 8}, "'start_pos': 8 with 2 queries, expected at most 9 keys of 'key'"),
+        ({"start": -1}, "'start_pos': -1 with"),
+        ({"start": 2**63 - 1}, "'start_pos': 9223372036854775807 with"),
+        ({"mask": zeros(2, 9), "causal": True}, "'is_causal': true, expected false with a mask"),
+        ({"mask": zeros(2, 8), "causal": False}, r"'attn_mask': shape \(2, 8\), expected \(2, 9\)"),
+        ({"mask": zeros(1, 2, 9), "causal": False}, "'attn_mask': .* expected 2 dim"),
+        ({"mask": zeros(2, 9, dtype="bool"), "causal": False}, "'attn_mask': dtype bool"),
+    ],
+)
 def test_refused_attention(changes: dict, message: str) -> None:
     for reference in (True, False):
         with pytest.raises(OpError, match=message):
             run(ATTENTION, [*attention(SMALL, **changes), Out((1, 2, 4, 8))], reference)
 
 
-@pytest.mark.parametrize(("place", "value", "message"), [
-    (1, zeros(1, 2, 1, 8), r"'key': shape \(1, 2, 1, 8\), expected that of 'key_cache'"),
-    (2, zeros(1, 2, 2, 8, dtype="float16"), "'value': dtype float16, expected elements of 4 bytes"),
-    (2, zeros(1, 2, 2, 8, dtype="int32"), "'value': dtype int32, expected float32 as in 'value_c"),
-    (1, zeros(1, 7, 2, 8), r"'start_pos': 3 with 7 positions to write, expected .* \[0, 9\)"),
-    (5, 9, "'start_pos': 9 with 2 positions"),
-    (6, 7, r"'seq_len': 7, expected \[0, 6\]"),
-    (6, -1, "'seq_len': -1"),
-    (7, zeros(3, 9), "'is_causal': true"),
-    (0, zeros(1, 2, 3, 8), "'key_cache': .* 2 heads, expected a divisor of the 3"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (1, zeros(1, 2, 1, 8), r"'key': shape \(1, 2, 1, 8\), expected that of 'key_cache'"),
+        (
+            2,
+            zeros(1, 2, 2, 8, dtype="float16"),
+            "'value': dtype float16, expected elements of 4 bytes",
+        ),
+        (
+            2,
+            zeros(1, 2, 2, 8, dtype="int32"),
+            "'value': dtype int32, expected float32 as in 'value_c",
+        ),
+        (1, zeros(1, 7, 2, 8), r"'start_pos': 3 with 7 positions to write, expected .* \[0, 9\)"),
+        (5, 9, "'start_pos': 9 with 2 positions"),
+        (6, 7, r"'seq_len': 7, expected \[0, 6\]"),
+        (6, -1, "'seq_len': -1"),
+        (7, zeros(3, 9), "'is_causal': true"),
+        (0, zeros(1, 2, 3, 8), "'key_cache': .* 2 heads, expected a divisor of the 3"),
+    ],
+)
 def test_nothing_is_written_before_an_error(place: int, value: Any, message: str) -> None:
     new = [np.ones((1, 2, 2, 8), np.float32) for _ in range(2)]
-    args = [zeros(1, 2, 4, 8), *new, zeros(1, 9, 2, 8), zeros(1, 9, 2, 8), 3, 2, None, 0.0, True,
-            None]  # fmt: skip
+    args = [
+        zeros(1, 2, 4, 8),
+        *new,
+        zeros(1, 9, 2, 8),
+        zeros(1, 9, 2, 8),
+        3,
+        2,
+        None,
+        0.0,
+        True,
+        None,
+    ]
     args[place] = value
     caches = [Out((1, 9, 2, 8), initial=zeros(1, 9, 2, 8)) for _ in range(2)]
     with pytest.raises(OpError, match=message):
@@ -183,8 +227,9 @@ def test_special_values() -> None:
     for rows in (20, 4):
         for m, reference in ((m, r) for m in (mask, None) for r in (True, False)):
             rest = [0, m if m is None else m[-rows:].copy(), 0.0, m is None, None]
-            (found,) = run(ATTENTION, [q[:, :rows].copy(), k, v, *rest, Out((1, rows, 2, 16))],
-                           reference)  # fmt: skip
+            (found,) = run(
+                ATTENTION, [q[:, :rows].copy(), k, v, *rest, Out((1, rows, 2, 16))], reference
+            )
             wrong = np.isnan(found).any(-1)[0]
             expected_ = np.zeros((rows, 2), bool)
             expected_[3, 1] = True
@@ -199,10 +244,16 @@ FAULTS: dict[str, Any] = {
     "not causal": lambda a: a | {"causal": False},
     "scale": lambda a: a | {"scale": 0.25 * 1.0001},
     "neighbouring heads": lambda a: a | {"k": a["k"][:, :, ::-1].copy()},
-    "one value": lambda a: a | {"v": np.where(np.arange(a["v"].size).reshape(a["v"].shape) == 40,
-                                              a["v"] * 1.01, a["v"]).astype(np.float32)},
+    "one value": lambda a: (
+        a
+        | {
+            "v": np.where(
+                np.arange(a["v"].size).reshape(a["v"].shape) == 40, a["v"] * 1.01, a["v"]
+            ).astype(np.float32)
+        }
+    ),
     "half": lambda a: a | {n: a[n].astype(np.float16).astype(np.float32) for n in "qkv"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("queries", [2, 30])
@@ -232,18 +283,21 @@ def test_faults_of_updates_are_seen() -> None:
         compare(name, [], [found], eager(name, [value[:, ::-1].copy(), cache, 0, at]))
 
 
-@pytest.mark.parametrize(("place", "value", "message"), [
-    (5, 4, "'num_activated_experts': 4, expected at most 3"),
-    (5, 0, "'num_activated_experts': 0, expected 1 or more"),
-    (6, 4, r"'gate_weight': shape \(3, 64\), expected \(4, 64\)"),
-    (8, 32, r"'x': shape \(5, 64\), expected \(5, 32\)"),
-    (9, 24, "'group_size': 24, expected a multiple of 16 that divides 64 and 32"),
-    (10, 5, "'weight_nbit': 5, expected 4 or 8"),
-    (10, 8, "'packed_w13': .* bytes for each expert, expected at least those of 64 x 64"),
-    (7, 2**62, "'packed_w13'|'hidden_dim'|'group_size'"),
-    (11, "linear", "'score_func': 'linear', expected 'sigmoid' or 'softmax'"),
-    (2, zeros(3), "'expert_bias': elements, expected none with 'softmax'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (5, 4, "'num_activated_experts': 4, expected at most 3"),
+        (5, 0, "'num_activated_experts': 0, expected 1 or more"),
+        (6, 4, r"'gate_weight': shape \(3, 64\), expected \(4, 64\)"),
+        (8, 32, r"'x': shape \(5, 64\), expected \(5, 32\)"),
+        (9, 24, "'group_size': 24, expected a multiple of 16 that divides 64 and 32"),
+        (10, 5, "'weight_nbit': 5, expected 4 or 8"),
+        (10, 8, "'packed_w13': .* bytes for each expert, expected at least those of 64 x 64"),
+        (7, 2**62, "'packed_w13'|'hidden_dim'|'group_size'"),
+        (11, "linear", "'score_func': 'linear', expected 'sigmoid' or 'softmax'"),
+        (2, zeros(3), "'expert_bias': elements, expected none with 'softmax'"),
+    ],
+)
 def test_refused_experts(place: int, value: Any, message: str) -> None:
     args = list(SAMPLES["llama::quantized_moe_ffn.out"](np.random.default_rng(0), "float32"))[6]
     args[place] = value
@@ -263,8 +317,9 @@ def test_another_layout_of_experts() -> None:
             run("llama::quantized_moe_ffn.out", [*args, Out((5, 64))])
 
 
-@pytest.mark.parametrize("name", ["gated_delta_rule", "fast_hadamard_transform", "tile_crop",
-                                  "quantized_moe_ffn"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["gated_delta_rule", "fast_hadamard_transform", "tile_crop", "quantized_moe_ffn"]
+)
 def test_small_faults_are_seen(name: str, rng: np.random.Generator) -> None:
     """The results for arguments of which one number is 1% larger."""
     full = "preprocess::tile_crop.out" if name == "tile_crop" else f"llama::{name}.out"

@@ -74,7 +74,8 @@ class Attention(torch.nn.Module):
             parts.append((whole, torch.zeros_like(scales, dtype=torch.int8), scales))
         parameters = [p for part in parts for p in part[1:]]
         return torch.ops.llama.custom_quantized_sdpa(
-            *(p[0] for p in parts), start, None, 0.0, True, None, *parameters, False)  # fmt: skip
+            *(p[0] for p in parts), start, None, 0.0, True, None, *parameters, False
+        )
 
     def by_state(self, q: Any, k: Any, v: Any, start: int, pos: Any) -> torch.Tensor:
         return recurrent(q, k, v, self.state)
@@ -98,8 +99,12 @@ class Decoder(torch.nn.Module):
 
 
 KINDS = ("position", "ring", "int8", "state")
-USED = {"position": ["custom_sdpa", "update_cache"], "int8": ["custom_quantized_sdpa"],
-        "ring": ["update_cache_with_indices"], "state": ["gated_delta_rule"]}  # fmt: skip
+USED = {
+    "position": ["custom_sdpa", "update_cache"],
+    "int8": ["custom_quantized_sdpa"],
+    "ring": ["update_cache_with_indices"],
+    "state": ["gated_delta_rule"],
+}
 
 
 def program_of(kind: str) -> Program:

@@ -21,8 +21,11 @@ from rows import REFUSALS, pick, tables
 def floats(values: Any) -> list[np.ndarray]:
     """Return the float32 arrays of a result."""
     leaves = torch.utils._pytree.tree_leaves(values)
-    return [one.numpy() for one in leaves
-            if isinstance(one, torch.Tensor) and one.dtype == torch.float32]  # fmt: skip
+    return [
+        one.numpy()
+        for one in leaves
+        if isinstance(one, torch.Tensor) and one.dtype == torch.float32
+    ]
 
 
 def run(name: str, args: list) -> list[np.ndarray]:
@@ -34,8 +37,9 @@ def moves() -> list[str]:
     """Return the operators that move numbers, and have samples; those with ties have a test of
     their own."""
     names = EXACT - set(TABLE) - set(ties.OPERATORS) - {"empty"}
-    return [name for name in sorted(tables())
-            if name.startswith("aten::") and unsuffixed(name) in names]  # fmt: skip
+    return [
+        name for name in sorted(tables()) if name.startswith("aten::") and unsuffixed(name) in names
+    ]
 
 
 @pytest.mark.parametrize("name", moves())

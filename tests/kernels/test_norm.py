@@ -18,8 +18,9 @@ NO_TRAINING = "aten::_native_batch_norm_legit_no_training.out"
 
 @pytest.mark.parametrize("name", SOFTMAX)
 @pytest.mark.parametrize("dtype", FLOATING)
-@pytest.mark.parametrize("shape", [(), (5,), (3, 40), (2, 3, 37), (2, 7, 3, 20), (0, 3), (3, 0),
-                                   (2, 3000)])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape", [(), (5,), (3, 40), (2, 3, 37), (2, 7, 3, 20), (0, 3), (3, 0), (2, 3000)]
+)
 def test_softmax(rng, name, dtype, shape):
     x = np.asarray(array(rng, shape, dtype) * np_dtype(dtype).type(4))
     for dim in range(-max(len(shape), 1), max(len(shape), 1)):
@@ -49,12 +50,24 @@ def test_softmax_layouts(rng, name, order):
 @pytest.mark.parametrize("dtype", FLOATING)
 def test_softmax_not_finite(name, dtype):
     inf, nan = np.inf, np.nan
-    rows = [[inf, 1, 2], [-inf, 1, 2], [-inf] * 3, [nan, 1, 2], [1, nan, inf], [200, 0, -200],
-            [1e4, 1e4 - 8, 9e3], [-1e4, -1e4 - 8, 0]]  # fmt: skip
+    rows = [
+        [inf, 1, 2],
+        [-inf, 1, 2],
+        [-inf] * 3,
+        [nan, 1, 2],
+        [1, nan, inf],
+        [200, 0, -200],
+        [1e4, 1e4 - 8, 9e3],
+        [-1e4, -1e4 - 8, 0],
+    ]
     x = np.array(rows, np_dtype(dtype))
     wide = np.repeat(x, 7, axis=1)
-    for a, dim in ((x, 1), (wide, 1), (np.ascontiguousarray(x.T), 0),
-                   (np.ascontiguousarray(np.tile(x, (3, 1)).T), 0)):  # fmt: skip
+    for a, dim in (
+        (x, 1),
+        (wide, 1),
+        (np.ascontiguousarray(x.T), 0),
+        (np.ascontiguousarray(np.tile(x, (3, 1)).T), 0),
+    ):
         check(name, [a, dim, False])
 
 
@@ -67,8 +80,15 @@ def test_softmax_small_results(rng):
     np.testing.assert_allclose(found, wanted, 1e-6, 3e-45)
 
 
-NORM_SHAPES = [((2, 3, 40), 1), ((4, 37), 1), ((2, 3, 4, 5), 2), ((5,), 1), ((2, 5000), 1),
-               ((0, 3), 1), ((2, 3), 2)]  # fmt: skip
+NORM_SHAPES = [
+    ((2, 3, 40), 1),
+    ((4, 37), 1),
+    ((2, 3, 4, 5), 2),
+    ((5,), 1),
+    ((2, 5000), 1),
+    ((0, 3), 1),
+    ((2, 3), 2),
+]
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
@@ -112,8 +132,10 @@ def test_norm_of_an_empty_tensor():
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
-@pytest.mark.parametrize("shape, groups", [((2, 6, 4, 5), 3), ((1, 4, 30), 1), ((3, 4), 4),
-                                           ((0, 2, 3), 1), ((2, 2, 3, 4, 5), 2)])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape, groups",
+    [((2, 6, 4, 5), 3), ((1, 4, 30), 1), ((3, 4), 4), ((0, 2, 3), 1), ((2, 2, 3, 4, 5), 2)],
+)
 @pytest.mark.parametrize("affine", [True, False])
 def test_group_norm(rng, dtype, shape, groups, affine):
     n, c = shape[:2]
@@ -129,8 +151,12 @@ def test_group_norm_layouts(rng, order):
     x = array(rng, (2, 6, 4, 5), "float32", order)
     args = [x, array(rng, (6,), "float32"), None, 2, 6, 20, 2, 1e-5]
     wanted = torch.native_group_norm(to_torch(x).contiguous(), to_torch(args[1]), *args[2:])
-    check("aten::native_group_norm.out", args, orders=[order[::-1]],
-          wanted=[to_numpy(t) for t in wanted])  # fmt: skip
+    check(
+        "aten::native_group_norm.out",
+        args,
+        orders=[order[::-1]],
+        wanted=[to_numpy(t) for t in wanted],
+    )
 
 
 def statistics(rng, dtype, c):
@@ -152,13 +178,18 @@ def test_batch_norm_inference(rng, dtype, shape, affine):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_batch_norm_layouts(rng, dtype, order):
     x = array(rng, (2, 20, 4, 5), dtype, order)
-    args = [x, array(rng, (20,), dtype), array(rng, (20,), dtype), *statistics(rng, dtype, 20), 0.1,
-            1e-3]  # fmt: skip
+    args = [
+        x,
+        array(rng, (20,), dtype),
+        array(rng, (20,), dtype),
+        *statistics(rng, dtype, 20),
+        0.1,
+        1e-3,
+    ]
     plain = [np.ascontiguousarray(x), *args[1:]]
     wanted = torch.ops.aten._native_batch_norm_legit_no_training(*map(to_torch, plain))
     for out in ((0, 1, 2, 3), channels_last(4), order):
-        check(NO_TRAINING, args, orders=[out],
-              wanted=[to_numpy(t) for t in wanted])  # fmt: skip
+        check(NO_TRAINING, args, orders=[out], wanted=[to_numpy(t) for t in wanted])
 
 
 @pytest.mark.parametrize("dtype", FLOATING)
@@ -170,8 +201,10 @@ def test_batch_norm_training(rng, dtype, shape, order):
     w, b = array(rng, (c,), dtype), array(rng, (c,), dtype)
     check("aten::_native_batch_norm_legit.no_stats_out", [x, w, b, True, 0.1, 1e-3])
     for training in (True, False):
-        check("aten::_native_batch_norm_legit.out",
-              [x, w, b, *statistics(rng, dtype, c), training, 0.1, 1e-3])  # fmt: skip
+        check(
+            "aten::_native_batch_norm_legit.out",
+            [x, w, b, *statistics(rng, dtype, c), training, 0.1, 1e-3],
+        )
 
 
 def test_batch_norm_updates_running_statistics(rng):
@@ -180,8 +213,10 @@ def test_batch_norm_updates_running_statistics(rng):
     norm = torch.ops.aten._native_batch_norm_legit
     norm(torch.from_numpy(x), None, None, rm, rv, True, 0.3, 1e-5)
     running = [np.ascontiguousarray(mean), np.ascontiguousarray(var)]
-    run("aten::_native_batch_norm_legit.out",
-        [x, None, None, *running, True, 0.3, 1e-5, Out(x.shape), Out((3,)), Out((3,))])  # fmt: skip
+    run(
+        "aten::_native_batch_norm_legit.out",
+        [x, None, None, *running, True, 0.3, 1e-5, Out(x.shape), Out((3,)), Out((3,))],
+    )
     np.testing.assert_allclose(running[0], rm.numpy(), 1e-6)
     np.testing.assert_allclose(running[1], rv.numpy(), 1e-6)
 
@@ -197,8 +232,11 @@ ERRORS = [
     ("aten::_softmax.out", [X, 1, True, Out((2, 4))], "argument 'half_to_float'"),
     ("aten::_softmax.out", [X, 1, False, Out((2, 4), "float64")], "argument 'out': dtype float64"),
     ("aten::_softmax.out", [X, 1, False, Out((2, 3))], "argument 'out'"),
-    ("aten::_log_softmax.out", [X.astype(int), 1, False, Out((2, 4))],
-     "argument 'self': dtype int64"),
+    (
+        "aten::_log_softmax.out",
+        [X.astype(int), 1, False, Out((2, 4))],
+        "argument 'self': dtype int64",
+    ),
     (LAYER, [X, [], None, None, 1e-5, *OUTS], "argument 'normalized_shape': found ()"),
     (LAYER, [X, [2], None, None, 1e-5, *OUTS], "argument 'normalized_shape': found (2,)"),
     (LAYER, [X, [1, 2, 4], None, None, 1e-5, *OUTS], "argument 'normalized_shape'"),
@@ -213,15 +251,20 @@ ERRORS = [
     (GROUP, [X, None, None, 2**40, 2**40, 2**40, 1, 1e-5, *OUTS], "argument 'input': 8 elements"),
     (GROUP, [X, None, None, -2, -4, 1, 1, 1e-5, *OUTS], "argument 'group'"),
     (GROUP, [X, np.ones(2, F), None, 2, 4, 1, 1, 1e-5, *OUTS], "argument 'weight': shape (2,)"),
-    (NO_TRAINING, [X, V, V, V, np.ones(3, F), 0.1, 1e-5, *BN_OUTS],
-     "argument 'running_var': shape (3,), expected (4,)"),
+    (
+        NO_TRAINING,
+        [X, V, V, V, np.ones(3, F), 0.1, 1e-5, *BN_OUTS],
+        "argument 'running_var': shape (3,), expected (4,)",
+    ),
     (NO_TRAINING, [X, V, np.ones(4), V, V, 0.1, 1e-5, *BN_OUTS], "argument 'bias': dtype float64"),
     (NO_TRAINING, [V, V, V, V, V, 0.1, 1e-5, *BN_OUTS], "argument 'input': shape (4,)"),
     (NO_TRAINING, [X.astype(int), V, V, V, V, 0.1, 1e-5, *BN_OUTS], "argument 'input': dtype"),
-    ("aten::_native_batch_norm_legit.no_stats_out",
-     [np.ones((0, 4), F), V, V, True, 0.1, 1e-5, Out((0, 4)), Out((4,)), Out((4,))],
-     "argument 'input': no elements"),
-]  # fmt: skip
+    (
+        "aten::_native_batch_norm_legit.no_stats_out",
+        [np.ones((0, 4), F), V, V, True, 0.1, 1e-5, Out((0, 4)), Out((4,)), Out((4,))],
+        "argument 'input': no elements",
+    ),
+]
 
 
 @pytest.mark.parametrize("name, args, message", ERRORS)

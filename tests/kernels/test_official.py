@@ -37,8 +37,11 @@ QUANTIZED_DIFFERS = {
     "quantize_per_token.out": "rounds before it adds the zero point: other ties",
 }
 QUANTIZED_REFUSES = {
-    **{f"embedding_{bits}.{form}": "outputs of another dtype than the scales, int32 indices"
-       for bits in ("byte", "4bit", "2bit") for form in ("out", "dtype_out")},
+    **{
+        f"embedding_{bits}.{form}": "outputs of another dtype than the scales, int32 indices"
+        for bits in ("byte", "4bit", "2bit")
+        for form in ("out", "dtype_out")
+    },
     "add.out": "inputs that broadcast, unused ranges outside the dtype's",
     "choose_qparams.Tensor_out": "int32",
     "choose_qparams_per_token_asymmetric.out": "infinity, NaN, 0-d tensors",
@@ -51,7 +54,7 @@ QUANTIZED_REFUSES = {
     "quantize_per_channel.out": "parameters other than float64 and int64",
     "quantize_per_tensor.Tensor_out": "parameters other than float64 and int64",
     "quantize_per_token.out": "parameters other than float64 and int64",
-}  # fmt: skip
+}
 # Operator -> the difference between the official runtime's and eager's result.
 DIFFERS = {
     **{
@@ -111,20 +114,27 @@ REFUSES = {
     **{f"quantized_decomposed::{n}": why for n, why in QUANTIZED_REFUSES.items()},
     "et_copy::_d2h_copy.out": "tensors on one device",
     "et_copy::_h2d_copy.out": "tensors on one device",
-    **{f"executorch_prim::{n}.Scalar": "bools" for n in (
-        "add", "eq", "floordiv", "ge", "gt", "le", "lt", "mul", "neg", "sub", "truediv",
-    )},
+    **{
+        f"executorch_prim::{n}.Scalar": "bools"
+        for n in ("add", "eq", "floordiv", "ge", "gt", "le", "lt", "mul", "neg", "sub", "truediv")
+    },
     **{f"executorch_prim::{n}.Scalar": "integers" for n in ("ceil", "round", "trunc")},
-    **{f"llama::{n}.out": "empty tensors" for n in (
-        "custom_quantized_sdpa", "custom_sdpa", "sdpa_with_kv_cache", "update_cache",
-        "update_cache_with_indices",
-    )},
+    **{
+        f"llama::{n}.out": "empty tensors"
+        for n in (
+            "custom_quantized_sdpa",
+            "custom_sdpa",
+            "sdpa_with_kv_cache",
+            "update_cache",
+            "update_cache_with_indices",
+        )
+    },
     "executorch_prim::mod.Scalar": "all types but integers",
     "executorch_prim::sym_ite.Scalar": "integers as conditions",
     "executorch_prim::sym_max.Scalar": "all types but integers",
     "executorch_prim::sym_min.Scalar": "all types but integers",
     "executorch_prim::sym_not.Scalar": "all types but bools",
-}  # fmt: skip
+}
 MISSING = "error: 0x:14"
 # Its output gets memory from the exporter's plan, which these programs lack.
 PLANNED_BY_EXPORTER = {"executorch_prim::et_view.default"}
@@ -134,9 +144,12 @@ Run = Callable[[bytes, list[tuple[str, list[Any]]]], list[official_worker.Answer
 @pytest.fixture(scope="module")
 def official_run() -> Iterator[Run]:
     pytest.importorskip("executorch.runtime")
-    worker = subprocess.Popen([sys.executable, str(Path(official_worker.__file__))],
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL)  # fmt: skip
+    worker = subprocess.Popen(
+        [sys.executable, str(Path(official_worker.__file__))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     assert worker.stdin and worker.stdout
 
     def run(pte: bytes, calls: list[tuple[str, list[Any]]]) -> list[official_worker.Answer]:
@@ -169,8 +182,10 @@ def test_family(family: str, official_run: Run) -> None:
     )
     cases = [case for case in cases if is_common(case)]
     pte = ops.build()
-    inputs = [[np.copy(v, "K") if isinstance(v, np.ndarray) else v for v in ops.inputs[c.method]]
-              for c in cases]  # fmt: skip
+    inputs = [
+        [np.copy(v, "K") if isinstance(v, np.ndarray) else v for v in ops.inputs[c.method]]
+        for c in cases
+    ]
     answers = official_run(pte, [(c.method, v) for c, v in zip(cases, inputs, strict=True)])
     program = Runtime.get().load_program(pte)
     differs, refuses = defaultdict(list), defaultdict(list)

@@ -11,9 +11,17 @@ import pytest
 import torch
 from accuracy import check, compare
 from eager import (
-    ALL, COMPLEX, HALVES, INTEGRAL, WIDE_UNSIGNED, array, eager, orders, to_numpy,
+    ALL,
+    COMPLEX,
+    HALVES,
+    INTEGRAL,
+    WIDE_UNSIGNED,
+    array,
+    eager,
+    orders,
+    to_numpy,
     to_torch,
-)  # fmt: skip
+)
 from judge import assert_equal
 from op_harness import OpError, Out, library, run
 from samples_pointwise import SAMPLES
@@ -76,8 +84,11 @@ def test_output_dim_orders(order: tuple, rng: np.random.Generator) -> None:
     for in_order in orders(3):
         a, b = array(rng, (4, 20, 3), "float32", in_order), array(rng, (20, 3), "int32")
         chosen = array(rng, (4, 20, 3), "bool")
-        for name, args in (("aten::sigmoid.out", [a]), ("aten::add.out", [a, b, 2]),
-                           ("aten::where.self_out", [chosen, a, b])):  # fmt: skip
+        for name, args in (
+            ("aten::sigmoid.out", [a]),
+            ("aten::add.out", [a, b, 2]),
+            ("aten::where.self_out", [chosen, a, b]),
+        ):
             want = eager(name, args)[0]
             found = run(name, [*args, Out(want.shape, "float32", order)])
             compare(name, args, found, [want])
@@ -89,8 +100,12 @@ def test_output_dtypes(dtype: str, out: str, rng: np.random.Generator) -> None:
     """The result is rounded to its own dtype, then cast to every dtype that torch.can_cast
     allows."""
     a, b = array(rng, (3, 37), dtype), array(rng, (37,), dtype)
-    for name, args in (("aten::mul.out", [a, b]), ("aten::eq.Tensor_out", [a, b]),
-                       ("aten::exp.out", [a]), ("aten::abs.out", [a])):  # fmt: skip
+    for name, args in (
+        ("aten::mul.out", [a, b]),
+        ("aten::eq.Tensor_out", [a, b]),
+        ("aten::exp.out", [a]),
+        ("aten::abs.out", [a]),
+    ):
         if name == "aten::abs.out" and dtype == "bool":
             continue
         want, call = outcome(name, args), [*args, Out((3, 37), out)]
@@ -107,19 +122,34 @@ def test_output_dtypes(dtype: str, out: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
-@pytest.mark.parametrize(("number", "dtype"), [
-    (1.2345678, "float32"), (1.2345678, "float64"), (2049, "int64"), (4099, "int32"),
-    (0.1, "float16"), (0.1, "bfloat16"),
-])  # fmt: skip
-def test_numbers_with_halves(number: float, dtype: str, shape: tuple, half: str,
-                               rng: np.random.Generator) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [
+        (1.2345678, "float32"),
+        (1.2345678, "float64"),
+        (2049, "int64"),
+        (4099, "int32"),
+        (0.1, "float16"),
+        (0.1, "bfloat16"),
+    ],
+)
+def test_numbers_with_halves(
+    number: float, dtype: str, shape: tuple, half: str, rng: np.random.Generator
+) -> None:
     """As in eager: in products and quotients, a second operand of one element keeps its precision;
     elsewhere, and as a first operand, it is rounded to float16."""
     a = (rng.random(997) * 40 + 0.5).astype(array(rng, (), half).dtype)
     b = np.full(shape, number).astype(array(rng, (), dtype).dtype)
-    for name, tail in (("mul.out", []), ("div.out", []), ("floor_divide.out", []),
-                       ("div.out_mode", ["trunc"]), ("div.out_mode", ["floor"]), ("add.out", [1]),
-                       ("remainder.Tensor_out", []), ("pow.Tensor_Tensor_out", [])):  # fmt: skip
+    for name, tail in (
+        ("mul.out", []),
+        ("div.out", []),
+        ("floor_divide.out", []),
+        ("div.out_mode", ["trunc"]),
+        ("div.out_mode", ["floor"]),
+        ("add.out", [1]),
+        ("remainder.Tensor_out", []),
+        ("pow.Tensor_Tensor_out", []),
+    ):
         rounded = b.astype(a.dtype)
         kept = b if name[:3] in ("mul", "div", "flo") else rounded
         sides = ([a, b], [a, kept]), ([b, a], [rounded, a])
@@ -142,27 +172,56 @@ def test_outputs_keep_their_bounds(rng: np.random.Generator) -> None:
         run("aten::mul.out", [a, b, Out((12,), "float32")])
 
 
-@pytest.mark.parametrize(("name", "args", "message"), [
-    ("aten::add.out", [np.ones((3, 4)), np.ones((4, 3)), 1], r"'other': shape \(4, 3\) does not"),
-    ("aten::add.out", [np.ones(3, "int32"), np.ones(3, "int32"), 1.5], "'alpha': floating point"),
-    ("aten::sub.out", [np.ones(3, bool), np.ones(3, bool), 1], "'self': is bool"),
-    ("aten::add.out", [np.ones(3, "uint16"), np.ones(3, "int32"), 1], "no common dtype"),
-    ("aten::div.out_mode", [np.ones(3), np.ones(3), "up"], "'rounding_mode': 'up', expected"),
-    ("aten::floor_divide.out", [np.ones(3, "int8"), np.zeros(3, "int8")], "division by zero"),
-    ("aten::remainder.Scalar_out", [np.ones(3, "int8"), 256], "division by zero"),
-    ("aten::gelu.out", [np.ones(3, "float32"), "erf"], "'approximate': 'erf', expected"),
-    ("aten::gelu.out", [np.ones(3, "int32"), "none"], "dtype int32, expected one of float16"),
-    ("aten::bitwise_and.Tensor_out", [np.ones(3), np.ones(3)], "dtype float64, expected one of"),
-    ("aten::pow.Tensor_Scalar_out", [np.ones(3, "int32"), -1], "'exponent': -1: integers have no"),
-    ("aten::clamp.out", [np.ones(3, "int8"), -300, 1], "'min': -300 does not fit dtype int8"),
-    ("aten::clamp.out", [np.ones(3, "int8"), None, None], "'min': None"),
-    ("aten::hardtanh.out", [np.ones(3, "uint8"), -1, 1], "'min_val': a negative limit"),
-    ("aten::masked_fill.Scalar_out", [np.ones(3, "int8"), np.ones(3, bool), 300],
-     "'value': 300 does not fit dtype int8"),
-    ("aten::masked_fill.Scalar_out", [np.ones(3), np.ones(3, "int32"), 1],
-     "'mask': dtype int32, expected one of bool"),
-    ("aten::where.self_out", [np.ones(3), np.ones(3), np.ones(3)], "'condition': dtype float64"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "args", "message"),
+    [
+        (
+            "aten::add.out",
+            [np.ones((3, 4)), np.ones((4, 3)), 1],
+            r"'other': shape \(4, 3\) does not",
+        ),
+        (
+            "aten::add.out",
+            [np.ones(3, "int32"), np.ones(3, "int32"), 1.5],
+            "'alpha': floating point",
+        ),
+        ("aten::sub.out", [np.ones(3, bool), np.ones(3, bool), 1], "'self': is bool"),
+        ("aten::add.out", [np.ones(3, "uint16"), np.ones(3, "int32"), 1], "no common dtype"),
+        ("aten::div.out_mode", [np.ones(3), np.ones(3), "up"], "'rounding_mode': 'up', expected"),
+        ("aten::floor_divide.out", [np.ones(3, "int8"), np.zeros(3, "int8")], "division by zero"),
+        ("aten::remainder.Scalar_out", [np.ones(3, "int8"), 256], "division by zero"),
+        ("aten::gelu.out", [np.ones(3, "float32"), "erf"], "'approximate': 'erf', expected"),
+        ("aten::gelu.out", [np.ones(3, "int32"), "none"], "dtype int32, expected one of float16"),
+        (
+            "aten::bitwise_and.Tensor_out",
+            [np.ones(3), np.ones(3)],
+            "dtype float64, expected one of",
+        ),
+        (
+            "aten::pow.Tensor_Scalar_out",
+            [np.ones(3, "int32"), -1],
+            "'exponent': -1: integers have no",
+        ),
+        ("aten::clamp.out", [np.ones(3, "int8"), -300, 1], "'min': -300 does not fit dtype int8"),
+        ("aten::clamp.out", [np.ones(3, "int8"), None, None], "'min': None"),
+        ("aten::hardtanh.out", [np.ones(3, "uint8"), -1, 1], "'min_val': a negative limit"),
+        (
+            "aten::masked_fill.Scalar_out",
+            [np.ones(3, "int8"), np.ones(3, bool), 300],
+            "'value': 300 does not fit dtype int8",
+        ),
+        (
+            "aten::masked_fill.Scalar_out",
+            [np.ones(3), np.ones(3, "int32"), 1],
+            "'mask': dtype int32, expected one of bool",
+        ),
+        (
+            "aten::where.self_out",
+            [np.ones(3), np.ones(3), np.ones(3)],
+            "'condition': dtype float64",
+        ),
+    ],
+)
 def test_rejections_name_the_found_value(name: str, args: list, message: str) -> None:
     with pytest.raises(OpError, match=message):
         run(name, [*args, Out((3, 4) if args[0].ndim == 2 else (3,), "complex128")])
@@ -184,20 +243,47 @@ def test_integers_wrap() -> None:
     b = np.asarray([-1, 1, 100, 100], "int8")
     with np.errstate(all="ignore"):
         for name, args, want in (
-            ("add.out", [a, b, 1], a + b), ("sub.out", [a, b, 1], a - b),
+            ("add.out", [a, b, 1], a + b),
+            ("sub.out", [a, b, 1], a - b),
             ("mul.out", [a, b], a * b),
-            ("neg.out", [a], -a), ("abs.out", [a], np.abs(a)),
+            ("neg.out", [a], -a),
+            ("abs.out", [a], np.abs(a)),
             ("div.out_mode", [a, b, "trunc"], np.asarray([-128, 127, 1, -1], "int8")),
             ("div.out_mode", [a, b, "floor"], np.asarray([-128, 127, 1, -1], "int8")),
             ("remainder.Tensor_out", [a, b], np.asarray([0, 0, 0, 0], "int8")),
-        ):  # fmt: skip
+        ):
             found = run(f"aten::{name}", [*args, Out((4,), "int8")])[0]
             np.testing.assert_array_equal(found, want, err_msg=name)
 
 
-FAST = ("exp", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "sin", "cos",
-        "sqrt", "rsqrt", "floor", "ceil", "trunc", "round", "sinh", "cosh", "tan", "asin", "acos",
-        "atan", "asinh", "acosh", "atanh")  # fmt: skip
+FAST = (
+    "exp",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "sin",
+    "cos",
+    "sqrt",
+    "rsqrt",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "sinh",
+    "cosh",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "acosh",
+    "atanh",
+)
 
 
 def run_for(isa: str, name: str, a: np.ndarray) -> np.ndarray | None:
@@ -211,8 +297,33 @@ def run_for(isa: str, name: str, a: np.ndarray) -> np.ndarray | None:
 
 def bit_patterns(rng: np.random.Generator) -> np.ndarray:
     """Return numbers of all magnitudes, usual ones and special points, in float32."""
-    edges = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 88.72, 88.73, -87.3, -88.73,
-             -103.9, -104.1, 1, -1, 0.93, -0.93, 4, 10, -30, 3e38, -3e38, 8192, 8193]  # fmt: skip
+    edges = [
+        0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1e-45,
+        -1e-45,
+        1e-38,
+        88.72,
+        88.73,
+        -87.3,
+        -88.73,
+        -103.9,
+        -104.1,
+        1,
+        -1,
+        0.93,
+        -0.93,
+        4,
+        10,
+        -30,
+        3e38,
+        -3e38,
+        8192,
+        8193,
+    ]
     bits = rng.integers(0, 2**32, 40_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
         some = rng.standard_normal(40_000) * 3, rng.uniform(-110, 110, 20_000)
@@ -221,8 +332,9 @@ def bit_patterns(rng: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("name", FAST)
-def test_float32_functions_to_the_last_places(name: str, plain: bool,
-                                              rng: np.random.Generator) -> None:  # fmt: skip
+def test_float32_functions_to_the_last_places(
+    name: str, plain: bool, rng: np.random.Generator
+) -> None:
     """Over all bit patterns and around special points: signs of zero, ends, NaN included."""
     a = bit_patterns(rng)
     full = f"aten::{name}.out"
@@ -260,8 +372,9 @@ def test_quotients_by_a_number_are_rounded_once(divisor: float, rng: np.random.G
 
 @pytest.mark.parametrize("exponent", [None, 1.7, -0.3, 3.0, 40.0])
 @pytest.mark.parametrize("plain", [False, True])
-def test_powers_are_rounded_once(exponent: float | None, plain: bool,
-                                 rng: np.random.Generator) -> None:  # fmt: skip
+def test_powers_are_rounded_once(
+    exponent: float | None, plain: bool, rng: np.random.Generator
+) -> None:
     """Against float64: at most 0.51 units in the last place, libm's values at special points."""
     a = bit_patterns(rng)
     b = a[::-1].copy() if exponent is None else np.full_like(a, exponent)
@@ -337,15 +450,37 @@ def test_division_with_rest(name: str, dtype: str, limit: int, rng: np.random.Ge
     raw = rng.integers(0, 2**64, (2, 60_000), dtype=np.uint64, endpoint=False)
     bits = (raw >> (64 - 8 * kind().nbytes)).astype(f"u{kind().nbytes}").view(dtype)
     tiny, huge = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
-    ends = np.asarray([0, -0.0, 1, -1, 3, 0.1, tiny, 5 * tiny, -np.finfo(dtype).tiny, huge, np.inf,
-                       -np.inf, np.nan], dtype)  # fmt: skip
+    ends = np.asarray(
+        [
+            0,
+            -0.0,
+            1,
+            -1,
+            3,
+            0.1,
+            tiny,
+            5 * tiny,
+            -np.finfo(dtype).tiny,
+            huge,
+            np.inf,
+            -np.inf,
+            np.nan,
+        ],
+        dtype,
+    )
     y = rng.standard_normal(60_000).astype(dtype)
     with np.errstate(all="ignore"):
         whole = np.floor(2 ** rng.uniform(0, limit + 2, y.size)) * rng.choice([-1, 1], y.size)
         x = (y * whole).astype(dtype)
         small = (rng.integers(-(2**20), 2**20, (2, 9_000)) * tiny).astype(dtype)
-        pairs = [bits, (x, y), (np.nextafter(x, kind(np.inf)), y), (np.nextafter(x, kind(0)), y),
-                 small, np.meshgrid(ends, ends)]  # fmt: skip
+        pairs = [
+            bits,
+            (x, y),
+            (np.nextafter(x, kind(np.inf)), y),
+            (np.nextafter(x, kind(0)), y),
+            small,
+            np.meshgrid(ends, ends),
+        ]
     a, b = (np.concatenate([np.ravel(pair[k]) for pair in pairs]) for k in (0, 1))
     for args in ([a, b], [a, b[60_000:60_001]], [a[60_000:60_001], b]):
         want, (vectors,) = divided(name, *args), eager(f"aten::{name}", args)
@@ -366,8 +501,11 @@ def test_integer_division_by_every_sign(dtype: str, rng: np.random.Generator) ->
     b[::3] = rng.integers(-9, 9, b[::3].size)
     a[:40], b[:20], b[20:40] = low, -1, high
     b[b == 0] = 7
-    for name, want in (("floor_divide.out", torch.floor_divide), ("fmod.Tensor_out", torch.fmod),
-                       ("remainder.Tensor_out", torch.remainder)):  # fmt: skip
+    for name, want in (
+        ("floor_divide.out", torch.floor_divide),
+        ("fmod.Tensor_out", torch.fmod),
+        ("remainder.Tensor_out", torch.remainder),
+    ):
         safe = (b != -1) | (a != low)  # undefined in C and in eager
         found = run(f"aten::{name}", [a, b, Out(a.shape, dtype)])[0]
         expected = want(torch.from_numpy(a[safe]), torch.from_numpy(b[safe])).numpy()
@@ -378,8 +516,9 @@ def test_integer_division_by_every_sign(dtype: str, rng: np.random.Generator) ->
 
 @pytest.mark.parametrize("reference", [False, True])
 @pytest.mark.parametrize("dtype", INTEGRAL)
-def test_integer_division_near_multiples(dtype: str, reference: bool,
-                                         rng: np.random.Generator) -> None:  # fmt: skip
+def test_integer_division_near_multiples(
+    dtype: str, reference: bool, rng: np.random.Generator
+) -> None:
     """Quotients that would round up to the next integer, with divisors of every length."""
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     bits = np.iinfo(dtype).bits
@@ -390,8 +529,11 @@ def test_integer_division_near_multiples(dtype: str, reference: bool,
         q = np.floor_divide(rng.integers(low, high, y.size, dtype, endpoint=True), y)
         x = (q * y + rng.integers(-1, 2, y.size).astype(dtype)).astype(dtype)
         for a, b in ((x, y), (x[::2], y[1::2]), (x[:-1], y[7:8]), (x[7:8], y)):
-            for name, want in (("floor_divide.out", np.floor_divide), ("fmod.Tensor_out", np.fmod),
-                               ("remainder.Tensor_out", np.remainder)):  # fmt: skip
+            for name, want in (
+                ("floor_divide.out", np.floor_divide),
+                ("fmod.Tensor_out", np.fmod),
+                ("remainder.Tensor_out", np.remainder),
+            ):
                 n = max(a.size, b.size)
                 a, b = (v[: n // 2 * 2] if v.size > 1 else v for v in (a, b))
                 expected = want(a, b)

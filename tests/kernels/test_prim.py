@@ -88,9 +88,10 @@ def test_numbers_of_tensors(dtype: str, rng: np.random.Generator) -> None:
             assert type(found) is kind and found == kind(a.reshape(()).item())
 
 
-@pytest.mark.parametrize(("args", "message"), [
-    ([np.ones((2, 3)), 2], "dim 2 is out of range"), ([np.ones(()), 0], "'self': has no dim"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [([np.ones((2, 3)), 2], "dim 2 is out of range"), ([np.ones(()), 0], "'self': has no dim")],
+)
 def test_missing_sizes(args: list, message: str) -> None:
     for name in ("aten::sym_size.int", "aten::sym_stride.int"):
         with pytest.raises(OpError, match=message):
@@ -109,8 +110,13 @@ def view(a: np.ndarray, size: list[int], out: Out) -> np.ndarray:
     args = (ctypes.c_void_p * 3)(*[ctypes.addressof(v) for v in values])
     text = ctypes.create_string_buffer(2048)
     status = library().ec_testing_run_op(
-        b"executorch_prim::et_view.default", args, ctypes.c_size_t(3), 0, text,
-        ctypes.c_size_t(2048))  # fmt: skip
+        b"executorch_prim::et_view.default",
+        args,
+        ctypes.c_size_t(3),
+        0,
+        text,
+        ctypes.c_size_t(2048),
+    )
     if status:
         raise OpError(status, text.value.decode())
     t = out._tensor  # type: ignore[attr-defined]
@@ -137,19 +143,29 @@ def test_views_of_other_layouts(rng: np.random.Generator) -> None:
     assert_equal(found, a.reshape(2, 3, 20), "view")
     thin = array(rng, (2, 3, 1, 1), "float32", (0, 2, 3, 1))
     assert_equal(view(thin, [6], Out((6,))), thin.reshape(6), "thin")
-    for size, out in (([2, 3, 20], Out((2, 3, 20))), ([120], Out((120,))),
-                      ([6, 20], Out((6, 20), dim_order=(1, 0)))):  # fmt: skip
+    for size, out in (
+        ([2, 3, 20], Out((2, 3, 20))),
+        ([120], Out((120,))),
+        ([6, 20], Out((6, 20), dim_order=(1, 0))),
+    ):
         with pytest.raises(OpError, match="'out': self's memory layout cannot be viewed"):
             view(a, size, out)
 
 
-@pytest.mark.parametrize(("size", "message"), [
-    ([5, 5], r"'size': \(5, 5\) does not have self's 24 elements"),
-    ([-1, -1], "impossible size -1 of dimension 1"), ([-2, 12], "impossible size -2"),
-    ([0, -1], "ambiguous"), ([7, -1], "does not have self's 24"), ([1] * 17, "17 dimensions"),
-    ([2**62, 4], "impossible size 4"), ([24, 1], "has another rank|rank"),
-    ([12], "does not have self's 24"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ([5, 5], r"'size': \(5, 5\) does not have self's 24 elements"),
+        ([-1, -1], "impossible size -1 of dimension 1"),
+        ([-2, 12], "impossible size -2"),
+        ([0, -1], "ambiguous"),
+        ([7, -1], "does not have self's 24"),
+        ([1] * 17, "17 dimensions"),
+        ([2**62, 4], "impossible size 4"),
+        ([24, 1], "has another rank|rank"),
+        ([12], "does not have self's 24"),
+    ],
+)
 def test_views_refused(size: list[int], message: str) -> None:
     with pytest.raises(OpError, match=message):
         view(np.ones((2, 3, 4), "float32"), size, Out((24,)))
@@ -173,17 +189,20 @@ def test_rows(dtype: str, rng: np.random.Generator) -> None:
     assert_equal(found[1], column, "transposed")
 
 
-@pytest.mark.parametrize(("to", "row", "index", "message"), [
-    (Out((5, 3)), np.ones(3, "float32"), -1, "'index': -1"),
-    (Out((5, 3)), np.ones(3, "float32"), 5, "'copy_to'.*upper bound"),
-    (Out((5, 3)), np.ones(3, "float32"), 2**63 - 1, "'index'"),
-    (Out((5, 3)), np.ones(3, "float32"), 2**61, "'copy_to'"),
-    (Out((5, 3)), np.ones(4, "float32"), 0, r"'copy_from': shape \(4,\), expected a row"),
-    (Out((5, 3)), np.ones((1, 3), "float32"), 0, "'copy_from': shape"),
-    (Out((5, 3)), np.ones(3, "int32"), 0, "'copy_from': dtype int32, expected float32"),
-    (Out((5, 3), dim_order=(1, 0)), np.ones(3, "float32"), 0, "'copy_to': its first dimension"),
-    (Out(()), np.ones((), "float32"), 0, "'copy_from': shape"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("to", "row", "index", "message"),
+    [
+        (Out((5, 3)), np.ones(3, "float32"), -1, "'index': -1"),
+        (Out((5, 3)), np.ones(3, "float32"), 5, "'copy_to'.*upper bound"),
+        (Out((5, 3)), np.ones(3, "float32"), 2**63 - 1, "'index'"),
+        (Out((5, 3)), np.ones(3, "float32"), 2**61, "'copy_to'"),
+        (Out((5, 3)), np.ones(4, "float32"), 0, r"'copy_from': shape \(4,\), expected a row"),
+        (Out((5, 3)), np.ones((1, 3), "float32"), 0, "'copy_from': shape"),
+        (Out((5, 3)), np.ones(3, "int32"), 0, "'copy_from': dtype int32, expected float32"),
+        (Out((5, 3), dim_order=(1, 0)), np.ones(3, "float32"), 0, "'copy_to': its first dimension"),
+        (Out(()), np.ones((), "float32"), 0, "'copy_from': shape"),
+    ],
+)
 def test_rows_refused(to: Out, row: np.ndarray, index: int, message: str) -> None:
     with pytest.raises(OpError, match=message):
         run("executorch_prim::et_copy_index.tensor", [to, row, index])

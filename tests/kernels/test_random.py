@@ -25,9 +25,11 @@ DISTRIBUTIONS: dict[str, tuple[list, Callable[[np.ndarray], np.ndarray]]] = {
     "uniform.out": ([-2.0, 3.0, None], lambda x: (x + 2) / 5),
     "exponential.out": ([2.0, None], lambda x: 1 - np.exp(-2 * x)),
     "cauchy.out": ([1.0, 0.5, None], lambda x: 0.5 + np.arctan((x - 1) / 0.5) / np.pi),
-    "log_normal.out": ([0.5, 0.25, None],
-                       lambda x: normal_cdf((np.log(np.maximum(x, 1e-300)) - 0.5) / 0.25)),
-}  # fmt: skip
+    "log_normal.out": (
+        [0.5, 0.25, None],
+        lambda x: normal_cdf((np.log(np.maximum(x, 1e-300)) - 0.5) / 0.25),
+    ),
+}
 
 
 def distance(x: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]) -> float:
@@ -93,8 +95,20 @@ def test_poisson(rate: float, dtype: str) -> None:
         assert abs(np.mean(k == i) - p) <= 4.5 * math.sqrt(p / N), i
 
 
-@pytest.mark.parametrize("n, p", [(1, 0.5), (7, 0.3), (40, 0.9), (99, 0.1), (101, 0.1), (60, 0.5),
-                                  (1000, 0.02), (1000, 0.7), (5000, 0.0004)])  # fmt: skip
+@pytest.mark.parametrize(
+    "n, p",
+    [
+        (1, 0.5),
+        (7, 0.3),
+        (40, 0.9),
+        (99, 0.1),
+        (101, 0.1),
+        (60, 0.5),
+        (1000, 0.02),
+        (1000, 0.7),
+        (5000, 0.0004),
+    ],
+)
 def test_binomial(n: int, p: float) -> None:
     """Few and many successes, from either side."""
     trials, chance = np.full(N, float(n)), np.full(N, p)
@@ -155,8 +169,13 @@ def test_multinomial() -> None:
     assert np.all(np.abs(first - w[0] / 8) < 5 * math.sqrt(0.25 / N))
     second = np.mean(k[0][k[0][:, 0] == 3, 1] == 2)
     assert abs(second - 2 / 3) < 0.02
-    for bad, again in (([1.0, -1.0], True), ([0.0, 0.0], True), ([np.inf, 1.0], True),
-                       ([np.nan, 1.0], True), ([1.0, 0.0], False)):  # fmt: skip
+    for bad, again in (
+        ([1.0, -1.0], True),
+        ([0.0, 0.0], True),
+        ([np.inf, 1.0], True),
+        ([np.nan, 1.0], True),
+        ([1.0, 0.0], False),
+    ):
         with pytest.raises(OpError, match="'self': row 0"):
             run("aten::multinomial.out", [np.asarray(bad), 2, again, None, Out((2,), "int64")])
 
@@ -164,8 +183,9 @@ def test_multinomial() -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_dropout(dtype: str) -> None:
     x = np.ones((100, N // 100), np_dtype(dtype))
-    out, mask = run("aten::native_dropout.out",
-                    [x, 0.2, True, Out(x.shape, dtype), Out(x.shape, "bool")])  # fmt: skip
+    out, mask = run(
+        "aten::native_dropout.out", [x, 0.2, True, Out(x.shape, dtype), Out(x.shape, "bool")]
+    )
     assert abs(mask.mean() - 0.8) < 5 * math.sqrt(0.16 / N)
     assert np.all(out == np.where(mask, np.asarray(1.25, x.dtype), np.asarray(0, x.dtype)))
 

@@ -10,8 +10,9 @@ from eager import ALL, FLOATING, REALB, WIDE_UNSIGNED, DType, array, np_dtype, o
 from op_harness import Out, dtype_id, assert_rejected, run
 from samples_reduce import SAMPLES
 
-EXTREMES = [n for n in SAMPLES if n.split("::")[1][:4] in
-            ("amax", "amin", "max.", "min.", "argm", "cumm")]  # fmt: skip
+EXTREMES = [
+    n for n in SAMPLES if n.split("::")[1][:4] in ("amax", "amin", "max.", "min.", "argm", "cumm")
+]
 FRACTIONS = [n for n in SAMPLES if "var" in n or "dist" in n or "logcum" in n]
 
 
@@ -50,10 +51,19 @@ def test_output_dim_orders(name: str, order: tuple, rng: np.random.Generator) ->
     check("aten::cumsum.out", [array(rng, (4, 20, 3), "float32", order), 1, None], orders=[order])
 
 
-@pytest.mark.parametrize(("out", "source"), [
-    ("float16", "float32"), ("float64", "float32"), ("int32", "float32"), ("int32", "int64"),
-    ("float32", "int32"), ("bool", "int8"), ("complex64", "float32"), ("int32", "bool"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("out", "source"),
+    [
+        ("float16", "float32"),
+        ("float64", "float32"),
+        ("int32", "float32"),
+        ("int32", "int64"),
+        ("float32", "int32"),
+        ("bool", "int8"),
+        ("complex64", "float32"),
+        ("int32", "bool"),
+    ],
+)
 def test_sums_in_the_dtype_of_the_output(out: str, source: str, rng: np.random.Generator) -> None:
     a = array(rng, (3, 20), source)
     for name, ours, theirs in (
@@ -130,8 +140,9 @@ def test_extremes_anywhere_in_a_long_row(dtype: str) -> None:
 def test_errors(rng: np.random.Generator) -> None:
     a = array(rng, (2, 3), "float32")
     assert_rejected("aten::sum.IntList_out", [a, [2], False, None, Out((2,))], "dim 2", "[-2, 1]")
-    assert_rejected("aten::sum.IntList_out", [a, [1, -1], False, None, Out((2,))],
-            "dim 1", "more than once")  # fmt: skip
+    assert_rejected(
+        "aten::sum.IntList_out", [a, [1, -1], False, None, Out((2,))], "dim 1", "more than once"
+    )
     double = dtype_id("float64")
     assert_rejected("aten::sum.IntList_out", [a, [1], False, double, Out((2,))], "'out'", "float64")
     assert_rejected("aten::sum.IntList_out", [a, [1], False, 99, Out((2,))], "'dtype'", "99")
@@ -163,8 +174,9 @@ def test_one_long_result(n: int, rng: np.random.Generator) -> None:
     a = rng.standard_normal(n).astype(np.float32)
     total, exact = run("aten::mean.dtype_out", [a, None, Out(())])[0], a.astype(np.float64)
     np.testing.assert_allclose(total, exact.mean(), rtol=1e-6)
-    np.testing.assert_allclose(run("aten::var.out", [a, None, True, False, Out(())])[0],
-                               exact.var(ddof=1), rtol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(
+        run("aten::var.out", [a, None, True, False, Out(())])[0], exact.var(ddof=1), rtol=1e-6
+    )
     for value in (9, np.nan):
         for first in (0, n // 3, n - 40):
             b = a.copy()
@@ -178,10 +190,16 @@ def test_one_long_result(n: int, rng: np.random.Generator) -> None:
     assert run("aten::any.all_out", [zeros, Out((), "bool")])[0]
 
 
-@pytest.mark.parametrize(("name", "tail"), [
-    ("sum.IntList_out", [[1], False, None]), ("mean.out", [[1], False, None]),
-    ("cumsum.out", [1, None]), ("cumprod.out", [1, None]), ("logcumsumexp.out", [1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "tail"),
+    [
+        ("sum.IntList_out", [[1], False, None]),
+        ("mean.out", [[1], False, None]),
+        ("cumsum.out", [1, None]),
+        ("cumprod.out", [1, None]),
+        ("logcumsumexp.out", [1]),
+    ],
+)
 @pytest.mark.parametrize("shape", [(7, 16), (5, 64), (4, 19), (9, 4112), (3, 5000)])
 def test_rows_beside_each_other(
     name: str, tail: list, shape: tuple[int, int], rng: np.random.Generator

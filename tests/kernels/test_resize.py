@@ -27,8 +27,11 @@ def test_layouts(rng, name, dtype):
             check(name, args, orders=[order], wanted=wanted)
 
 
-FILTERS = [n for n in SAMPLES if "backward" not in n
-           and ("linear2d" in n or "cubic" in n or "lanczos" in n)]  # fmt: skip
+FILTERS = [
+    n
+    for n in SAMPLES
+    if "backward" not in n and ("linear2d" in n or "cubic" in n or "lanczos" in n)
+]
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -62,8 +65,9 @@ def test_doubled_rows(rng, dtype, width):
         for columns in {2 * width, 2 * width - 1, max(2 * width - 2, 1), 2 * width + 2, 4 * width}:
             for rows_out in (5, 10, 13):
                 check(NEAREST, [x, [rows_out, columns], None], orders=[order])
-        check("aten::_upsample_nearest_exact2d.out", [x, [10, 2 * width], None, None],
-              orders=[order])  # fmt: skip
+        check(
+            "aten::_upsample_nearest_exact2d.out", [x, [10, 2 * width], None, None], orders=[order]
+        )
 
 
 X = np.ones((1, 2, 3, 4), F)

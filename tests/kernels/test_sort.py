@@ -53,12 +53,22 @@ def test_positions_of_equal_elements(name: str, rng: np.random.Generator) -> Non
 
 
 ORDERS: dict[str, list] = {
-    "kthvalue.values": [1, -1, False], "mode.values": [-1, False], "median.dim_values": [-1, False],
-    "nanmedian.dim_values": [-1, False], "median.out": [], "nanmedian.out": [],
-    "sort.values": [-1, False], "topk.values": [1, -1, True, True], "cummax.out": [-1],
-    "cummin.out": [-1], "amax.out": [[-1], False], "amin.out": [[-1], False],
-    "max.dim_max": [-1, False], "argmin.out": [-1, False], "max.unary_out": [],
-}  # fmt: skip
+    "kthvalue.values": [1, -1, False],
+    "mode.values": [-1, False],
+    "median.dim_values": [-1, False],
+    "nanmedian.dim_values": [-1, False],
+    "median.out": [],
+    "nanmedian.out": [],
+    "sort.values": [-1, False],
+    "topk.values": [1, -1, True, True],
+    "cummax.out": [-1],
+    "cummin.out": [-1],
+    "amax.out": [[-1], False],
+    "amin.out": [[-1], False],
+    "max.dim_max": [-1, False],
+    "argmin.out": [-1, False],
+    "max.unary_out": [],
+}
 
 
 @pytest.mark.parametrize("dtype", ["bool", "complex64", "complex128", "float32"])
@@ -80,11 +90,14 @@ def test_little_to_order(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["bool", "complex64", "float32"])
 def test_searches_for_no_elements(dtype: str) -> None:
     """Eager searches rows of any dtype for no elements, and others if there is an order."""
-    for rows, values in itertools.product([(0,), (3,), (2, 0), (2, 3)],
-                                          [(), (0,), (3,), (2, 0), (2, 2)]):  # fmt: skip
+    for rows, values in itertools.product(
+        [(0,), (3,), (2, 0), (2, 3)], [(), (0,), (3,), (2, 0), (2, 2)]
+    ):
         a, v = np.ones(rows, dtype), np.ones(values, dtype)
-        for name, args in (("searchsorted", [a, v, False, False, None, None]),
-                           ("bucketize", [v, a, False, False])):  # fmt: skip
+        for name, args in (
+            ("searchsorted", [a, v, False, False, None, None]),
+            ("bucketize", [v, a, False, False]),
+        ):
             if wanted(f"aten::{name}.Tensor_out", args, dtype) is not None:
                 check(f"aten::{name}.Tensor_out", args)
             else:
@@ -101,23 +114,33 @@ def test_mode_of_long_rows(rng: np.random.Generator) -> None:
 
 def test_a_million_elements(rng: np.random.Generator) -> None:
     for a in (rng.standard_normal(1 << 20), rng.integers(-(2**62), 2**62, 1 << 20)):
-        found, at = run("aten::sort.values", [a, 0, True, Out(a.shape, a.dtype.name),
-                                              Out(a.shape, "int64")])  # fmt: skip
+        found, at = run(
+            "aten::sort.values", [a, 0, True, Out(a.shape, a.dtype.name), Out(a.shape, "int64")]
+        )
         wanted, positions = torch.sort(to_torch(a), stable=True, descending=True)
         assert np.array_equal(found, wanted.numpy()) and np.array_equal(at, positions.numpy())
 
 
-@pytest.mark.parametrize(("name", "args"), [
-    ("kthvalue.values", [0, 0, False]), ("kthvalue.values", [4, 0, False]),
-    ("kthvalue.values", [1, 2, False]), ("sort.values", [1, False]), ("mode.values", [-2, False]),
-    ("histc.out", [0, 0, 0]), ("histc.out", [3, 2, 1]), ("histc.out", [3, 0, np.inf]),
-    ("bincount.out", [None, 0]), ("bucketize.Tensor_out", [np.zeros((3, 1)), False, False]),
-    ("searchsorted.Tensor_out", [np.zeros((2, 3)), False, True, "left", None]),
-    ("searchsorted.Tensor_out", [np.zeros(3), False, False, "middle", None]),
-    ("searchsorted.Tensor_out", [np.zeros(3), False, False, None, np.array([0, 3, 1])]),
-    ("searchsorted.Tensor_out", [np.zeros(3), False, False, None, np.array([0, -1, 1])]),
-    ("searchsorted.Tensor_out", [np.zeros(3), False, False, None, np.array([0, 1])]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("kthvalue.values", [0, 0, False]),
+        ("kthvalue.values", [4, 0, False]),
+        ("kthvalue.values", [1, 2, False]),
+        ("sort.values", [1, False]),
+        ("mode.values", [-2, False]),
+        ("histc.out", [0, 0, 0]),
+        ("histc.out", [3, 2, 1]),
+        ("histc.out", [3, 0, np.inf]),
+        ("bincount.out", [None, 0]),
+        ("bucketize.Tensor_out", [np.zeros((3, 1)), False, False]),
+        ("searchsorted.Tensor_out", [np.zeros((2, 3)), False, True, "left", None]),
+        ("searchsorted.Tensor_out", [np.zeros(3), False, False, "middle", None]),
+        ("searchsorted.Tensor_out", [np.zeros(3), False, False, None, np.array([0, 3, 1])]),
+        ("searchsorted.Tensor_out", [np.zeros(3), False, False, None, np.array([0, -1, 1])]),
+        ("searchsorted.Tensor_out", [np.zeros(3), False, False, None, np.array([0, 1])]),
+    ],
+)
 def test_refusals(name: str, args: list) -> None:
     outs = [Out((3,)), Out((3,), "int64")]
     if name.split(".")[0] in ("bucketize", "searchsorted"):
@@ -152,17 +175,25 @@ def test_points_on_edges(rng: np.random.Generator) -> None:
     a, edges = np.array([0, 0.5, 1, 2, 2, 3], np.float32), np.array([0, 1, 2], np.float32)
     for bins, ends in ([edges], []), ([2], [[0.0, 2.0]]):
         overload = "bin_ct_out" if ends else "bins_tensor_out"
-        found = run(f"aten::histogram.{overload}",
-                    [a, *bins, *ends, None, False, Out((2,)), Out((3,))])  # fmt: skip
+        found = run(
+            f"aten::histogram.{overload}", [a, *bins, *ends, None, False, Out((2,)), Out((3,))]
+        )
         assert found[0].tolist() == [2, 3] and found[1].tolist() == edges.tolist()
 
 
-@pytest.mark.parametrize(("args", "says"), [
-    ([[3, 3], [0.0, 1.0]], "'range': 2 numbers, expected 4"), ([[3], None], "'bins': 1 numbers"),
-    ([[3, 2**62], None], "impossible shape"), ([[3, -1], None], "'bins': -1 bins"),
-    ([[2**32, 2**32], None], "impossible shape"), ([[3, 2**63 - 1], None], "'bins'"),
-    ([[2, 2], [0.0, 1.0, 3.0, 2.0]], "ends before"), ([[2, 2], [0.0, 1.0, 0.0, np.nan]], "finite"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ([[3, 3], [0.0, 1.0]], "'range': 2 numbers, expected 4"),
+        ([[3], None], "'bins': 1 numbers"),
+        ([[3, 2**62], None], "impossible shape"),
+        ([[3, -1], None], "'bins': -1 bins"),
+        ([[2**32, 2**32], None], "impossible shape"),
+        ([[3, 2**63 - 1], None], "'bins'"),
+        ([[2, 2], [0.0, 1.0, 3.0, 2.0]], "ends before"),
+        ([[2, 2], [0.0, 1.0, 0.0, np.nan]], "finite"),
+    ],
+)
 def test_refused_grids(args: list, says: str) -> None:
     given = [np.zeros((4, 2), np.float32), *args, None, False]
     with pytest.raises(OpError, match=says):
@@ -181,8 +212,19 @@ def test_more_unique_elements_than_fit() -> None:
 @pytest.mark.parametrize("shape", [(2, 0), ()])
 def test_nothing_to_compare(shape: tuple) -> None:
     with pytest.raises(OpError):
-        run("aten::unique_dim.out", [np.zeros(shape, np.float32), 0, True, True, True, Out(shape),
-                                     Out((2,), "int64"), Out((2,), "int64")])  # fmt: skip
+        run(
+            "aten::unique_dim.out",
+            [
+                np.zeros(shape, np.float32),
+                0,
+                True,
+                True,
+                True,
+                Out(shape),
+                Out((2,), "int64"),
+                Out((2,), "int64"),
+            ],
+        )
 
 
 @pytest.mark.parametrize("values", [[-1, 2], [2**63 - 1]])

@@ -13,8 +13,15 @@ from judge import Limit, changes, describe, wrong
 from op_harness import OpError, Out, run
 from samples_special import POLYNOMIALS, SAMPLES
 
-HALVES = ("aten::lgamma", "aten::digamma", "aten::erfinv", "aten::i0", "aten::special_i0e",
-          "aten::special_i1", "aten::igamma")  # fmt: skip
+HALVES = (
+    "aten::lgamma",
+    "aten::digamma",
+    "aten::erfinv",
+    "aten::i0",
+    "aten::special_i0e",
+    "aten::special_i1",
+    "aten::igamma",
+)
 FIRST = {n: next(samples(np.random.default_rng(0), "float32")) for n, samples in SAMPLES.items()}
 ONE_OPERAND = [n for n, args in FIRST.items() if len(args) == 1]
 POLYGAMMA, I0E = "aten::polygamma.out", "aten::special_i0e.out"
@@ -39,8 +46,14 @@ def points(dtype: str) -> np.ndarray:
     """Return both signs of all magnitudes, the bounds of the approximations, infinities and NaN."""
     rng = np.random.default_rng(0)
     bounds = [0, np.inf, np.nan, 1e-30, 1e30, 2, 2.09, 4, 5, 8, 10, 26.6, 50, 103.892, 0.46875]
-    positive = [10.0 ** rng.uniform(-8, 8, 99), rng.uniform(0, 30, 300), rng.uniform(0, 1, 99),
-                np.arange(30), np.arange(30) + 0.5, bounds]  # fmt: skip
+    positive = [
+        10.0 ** rng.uniform(-8, 8, 99),
+        rng.uniform(0, 30, 300),
+        rng.uniform(0, 1, 99),
+        np.arange(30),
+        np.arange(30) + 0.5,
+        bounds,
+    ]
     a = np.concatenate(positive).astype(dtype)
     return np.concatenate([a, -a])
 

@@ -24,13 +24,18 @@ from samples_pointwise import SAMPLES
 
 REFUSALS = (RuntimeError, TypeError, ZeroDivisionError, NotImplementedError)
 # Tensor arguments by the schema of the row.
-FORMS = {"x": r"\(Tensor self, \*, Tensor\(a!\) out\)",
-         "xy": r"\(Tensor self, Tensor other, \*, (Scalar alpha=1, )?Tensor\(a!\) out\)",
-         "xn": r"\(Tensor self, Scalar (other|exponent), \*, Tensor\(a!\) out\)",
-         "nx": r"\(Scalar self, Tensor (other|exponent), \*, Tensor\(a!\) out\)"}  # fmt: skip
-ROWS = [(schema.split("(")[0], form) for schema in schemas().values()
-        for form, pattern in FORMS.items()
-        if schema.split("(")[0] in SAMPLES and re.search(pattern, schema)]  # fmt: skip
+FORMS = {
+    "x": r"\(Tensor self, \*, Tensor\(a!\) out\)",
+    "xy": r"\(Tensor self, Tensor other, \*, (Scalar alpha=1, )?Tensor\(a!\) out\)",
+    "xn": r"\(Tensor self, Scalar (other|exponent), \*, Tensor\(a!\) out\)",
+    "nx": r"\(Scalar self, Tensor (other|exponent), \*, Tensor\(a!\) out\)",
+}
+ROWS = [
+    (schema.split("(")[0], form)
+    for schema in schemas().values()
+    for form, pattern in FORMS.items()
+    if schema.split("(")[0] in SAMPLES and re.search(pattern, schema)
+]
 NUMBERS = [0, 1, 2, 3, -1, -2, 7, 63, 64, 0.5, -0.5, -2.5, -0.0, np.inf, -np.inf, np.nan]
 DIVISIONS = ("div", "floor_divide", "fmod", "remainder")
 # Dtypes for which eager's vectors are wrong or choose differently; test_exclusions.py proves it.
@@ -58,8 +63,24 @@ def ends(dtype: str) -> np.ndarray:
         return grid.ravel()
     f = ml_dtypes.finfo(np_dtype(dtype))
     least, most = float(f.smallest_subnormal), float(f.max)
-    few = [0, -0.0, least, -least, float(f.tiny), 1, -1, 0.5, -0.5, 2.5, -3, most, -most,
-           np.inf, -np.inf, np.nan]  # fmt: skip
+    few = [
+        0,
+        -0.0,
+        least,
+        -least,
+        float(f.tiny),
+        1,
+        -1,
+        0.5,
+        -0.5,
+        2.5,
+        -3,
+        most,
+        -most,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
     return np.asarray(few).astype(np_dtype(dtype))
 
 
@@ -83,8 +104,9 @@ def lossy(args: list) -> np.ndarray | bool:
     return both[0] * both[1] != 0 if len(both) == 2 else False
 
 
-def alike(operator: str, found: np.ndarray, wanted: np.ndarray,
-          lossy: np.ndarray | bool = False) -> np.ndarray:  # fmt: skip
+def alike(
+    operator: str, found: np.ndarray, wanted: np.ndarray, lossy: np.ndarray | bool = False
+) -> np.ndarray:
     """Return a mask of results of one kind that are close: within twice the operator's limit,
     because eager's results have errors, too, in units of the complex number, plus two of the
     smallest numbers. If `lossy`, and next to a subnormal part, a zero may have any sign."""
@@ -148,10 +170,15 @@ def calls(name: str, form: str, dtype: str) -> Iterator[list]:
         yield [kept, number] if form == "xn" else [number, kept]
 
 
-@pytest.mark.parametrize(("name", "form", "dtype"), [
-    (name, form, dtype) for name, form in ROWS for dtype in (*INTS, "bool", *FLOATING, *COMPLEX)
-    if dtype != LEFT_OUT.get(name)
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "form", "dtype"),
+    [
+        (name, form, dtype)
+        for name, form in ROWS
+        for dtype in (*INTS, "bool", *FLOATING, *COMPLEX)
+        if dtype != LEFT_OUT.get(name)
+    ],
+)
 def test_pointwise(name: str, form: str, dtype: str) -> None:
     for args in calls(name, form, dtype):
         check(name, args)
@@ -166,11 +193,18 @@ def pairs(dtype: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", COMPLEX)
-@pytest.mark.parametrize(("name", "several", "tail"), [
-    ("sum.IntList_out", True, [False, None]), ("mean.out", True, [False, None]),
-    ("var.correction_out", True, [1, False]), ("prod.int_out", False, [False, None]),
-    ("cumsum.out", False, [None]), ("cumprod.out", False, [None]), ("logcumsumexp.out", False, []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "several", "tail"),
+    [
+        ("sum.IntList_out", True, [False, None]),
+        ("mean.out", True, [False, None]),
+        ("var.correction_out", True, [1, False]),
+        ("prod.int_out", False, [False, None]),
+        ("cumsum.out", False, [None]),
+        ("cumprod.out", False, [None]),
+        ("logcumsumexp.out", False, []),
+    ],
+)
 def test_complex_reductions(name: str, several: bool, tail: list, dtype: str) -> None:
     """Two elements, adjacent or rows apart: as in eager's adjacent ones (in products of rows,
     eager multiplies each row by 1 first, which makes more of them NaN). `several`: dimensions
@@ -196,7 +230,7 @@ def test_complex_products(dtype: str) -> None:
         ("_trilinear.out", [a[:, None], b[:, None], one, [], [], [], [1], 1]),
         ("scatter_reduce.two_out", [a, 0, at, b, "prod", True]),
         ("scatter_reduce.two_out", [a, 0, at, b, "mean", True]),
-    ):  # fmt: skip
+    ):
         wanted = eager(f"aten::{name}", args)[0]
         for reference in (False, True):
             found = run(f"aten::{name}", [*args, Out(wanted.shape, dtype)], reference)[0]

@@ -9,10 +9,17 @@ from eager import ALL, WIDE_UNSIGNED, array, orders
 from op_harness import OpError, Out, assert_rejected, run
 from samples_view import SAMPLES
 
-LISTS = {"aten::split_copy.Tensor_out", "aten::split_with_sizes_copy.out",
-         "aten::unbind_copy.int_out"}  # fmt: skip
-NO_EAGER = {"aten::tril.out", "aten::flip.out", "aten::pixel_shuffle.out",
-            "aten::pixel_unshuffle.out"}  # fmt: skip
+LISTS = {
+    "aten::split_copy.Tensor_out",
+    "aten::split_with_sizes_copy.out",
+    "aten::unbind_copy.int_out",
+}
+NO_EAGER = {
+    "aten::tril.out",
+    "aten::flip.out",
+    "aten::pixel_shuffle.out",
+    "aten::pixel_unshuffle.out",
+}
 REFUSING = {
     "aten::view_as_real_copy.out",
     "aten::view_as_complex_copy.out",
@@ -139,7 +146,7 @@ ERRORS = [
     ("pixel_shuffle.out", [A[None], BIG, Out((1, 4, 6))], ["'self'"]),
     ("pixel_unshuffle.out", [A[None], 2, Out((4, 1, 1))], ["'self'", "width 3"]),
     ("unfold_copy.out", [A, 1, 4, 1, Out((2, 1, 4))], ["'size'", "windows of 4"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "args", "words"), ERRORS)

@@ -30,8 +30,10 @@ LAYERS = 6
 def logits_of(model: Any) -> np.ndarray:
     """Return the logits after each token, from an empty state."""
     fresh = copy.deepcopy(model)
-    rows = [fresh(torch.tensor([[token]]), {"input_pos": torch.tensor([i])}).float()
-            for i, token in enumerate(IDS)]  # fmt: skip
+    rows = [
+        fresh(torch.tensor([[token]]), {"input_pos": torch.tensor([i])}).float()
+        for i, token in enumerate(IDS)
+    ]
     return torch.cat([row.reshape(1, -1) for row in rows]).numpy()
 
 
@@ -60,10 +62,12 @@ def _all_groups(weight: Any) -> None:
 
 
 FAULTS: dict[str, Callable[[Any], None]] = {
-    "nibbles swapped": _swap_nibbles, "zero point off by 1": _zero_point,
-    "scale of a group x 4": _one_group, "scales of an eighth of the rows x 2": _some_groups,
+    "nibbles swapped": _swap_nibbles,
+    "zero point off by 1": _zero_point,
+    "scale of a group x 4": _one_group,
+    "scales of an eighth of the rows x 2": _some_groups,
     "scales of a layer x 1.25": _all_groups,
-}  # fmt: skip
+}
 
 
 @torch.no_grad()
@@ -134,15 +138,19 @@ class Measured:
     top1: float
 
 
-def compared(row: str, fault: str, actual: np.ndarray, references: dict[str, Any]
-             ) -> list[Measured]:  # fmt: skip
+def compared(
+    row: str, fault: str, actual: np.ndarray, references: dict[str, Any]
+) -> list[Measured]:
     found = []
     for name, expected in references.items():
         one: Agreement = measure(actual, expected, Limit(np.inf))
         error = np.mean((actual - expected) ** 2)
         ratio = 10 * np.log10(np.mean(expected**2) / max(error, 1e-30))
-        found.append(Measured(row, fault, name, float(ratio), float(one.sqnr_db.min()),
-                              float(one.same_top.mean())))  # fmt: skip
+        found.append(
+            Measured(
+                row, fault, name, float(ratio), float(one.sqnr_db.min()), float(one.same_top.mean())
+            )
+        )
     return found
 
 
@@ -163,8 +171,10 @@ def measured(name: str) -> list[Measured]:
 
 def table(rows: list[Measured]) -> str:
     """Return a row for each program, fault and reference: ranges of dB over layers."""
-    lines = ["| program | fault | against | dB, all positions | dB, worst position | top 1 |",
-             "|---|---|---|--:|--:|--:|"]  # fmt: skip
+    lines = [
+        "| program | fault | against | dB, all positions | dB, worst position | top 1 |",
+        "|---|---|---|--:|--:|--:|",
+    ]
     for key in dict.fromkeys((r.row, r.fault, r.against) for r in rows):
         these = [r for r in rows if (r.row, r.fault, r.against) == key]
 
@@ -172,10 +182,12 @@ def table(rows: list[Measured]) -> str:
             shown = [f"{v:.{places}f}" for v in (min(values), max(values))]
             return shown[0] if shown[0] == shown[1] else " to ".join(shown)
 
-        lines.append(f"| {key[0]} | {key[1] or 'none'} | {key[2]} "
-                     f"| {between([r.all_db for r in these])} "
-                     f"| {between([r.least_db for r in these])} "
-                     f"| {between([r.top1 for r in these], 2)} |")  # fmt: skip
+        lines.append(
+            f"| {key[0]} | {key[1] or 'none'} | {key[2]} "
+            f"| {between([r.all_db for r in these])} "
+            f"| {between([r.least_db for r in these])} "
+            f"| {between([r.top1 for r in these], 2)} |"
+        )
     return "\n".join(lines)
 
 

@@ -14,8 +14,14 @@ import xnnpack_flow
 from static_caches import Caches, Layer
 
 CONTEXT, VOCABULARY, LENGTH, MELS, FRAMES = 12, 96, 9, 8, 24
-METADATA = {"get_max_seq_len": CONTEXT, "get_bos_id": 1, "get_eos_id": 2, "use_kv_cache": True,
-            "get_vocab_size": VOCABULARY, "decoder_start_token_id": 0}  # fmt: skip
+METADATA = {
+    "get_max_seq_len": CONTEXT,
+    "get_bos_id": 1,
+    "get_eos_id": 2,
+    "use_kv_cache": True,
+    "get_vocab_size": VOCABULARY,
+    "decoder_start_token_id": 0,
+}
 
 
 def model_of(name: str, scheme: str = "", plant: Callable[[Any], None] | None = None) -> Any:
@@ -24,17 +30,34 @@ def model_of(name: str, scheme: str = "", plant: Callable[[Any], None] | None = 
     torch.manual_seed(0)
     if name == "t5":
         config = transformers.T5Config(
-            vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
-            decoder_start_token_id=0, feed_forward_proj="gated-gelu",
-        )  # fmt: skip
+            vocab_size=VOCABULARY,
+            d_model=32,
+            d_kv=8,
+            d_ff=48,
+            num_layers=2,
+            num_heads=4,
+            decoder_start_token_id=0,
+            feed_forward_proj="gated-gelu",
+        )
         model = transformers.T5ForConditionalGeneration(config)
     else:
         config = transformers.WhisperConfig(
-            vocab_size=VOCABULARY, num_mel_bins=MELS, encoder_layers=2, decoder_layers=2,
-            d_model=32, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
-            decoder_ffn_dim=48, max_source_positions=FRAMES // 2, max_target_positions=CONTEXT + 1,
-            pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
-        )  # fmt: skip
+            vocab_size=VOCABULARY,
+            num_mel_bins=MELS,
+            encoder_layers=2,
+            decoder_layers=2,
+            d_model=32,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+            encoder_ffn_dim=48,
+            decoder_ffn_dim=48,
+            max_source_positions=FRAMES // 2,
+            max_target_positions=CONTEXT + 1,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            decoder_start_token_id=1,
+        )
         model = transformers.WhisperForConditionalGeneration(config)
     for key, value in model.named_parameters():
         if "norm" not in key and value.dim() > 1:
@@ -74,8 +97,10 @@ class Crossed(transformers.StaticLayer):  # type: ignore[misc]
             if self.fault != "lost":
                 buffer.copy_(torch.where(is_new, states, buffer))
         if self.fault == "lost":
-            return (torch.where(is_new, key_states, self.keys),
-                    torch.where(is_new, value_states, self.values))  # fmt: skip
+            return (
+                torch.where(is_new, key_states, self.keys),
+                torch.where(is_new, value_states, self.values),
+            )
         return self.keys, self.values
 
 
@@ -112,25 +137,35 @@ class Decoder(Caches):
             self.register_buffer(f"cross_keys_{i}", one.keys, persistent=False)
             self.register_buffer(f"cross_values_{i}", one.values, persistent=False)
 
-    def forward(self, decoder_input_ids: torch.Tensor, encoder_hidden_states: torch.Tensor,
-                cache_position: torch.Tensor) -> torch.Tensor:  # fmt: skip
+    def forward(
+        self,
+        decoder_input_ids: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        cache_position: torch.Tensor,
+    ) -> torch.Tensor:
         at = cache_position + 1 if self.kind == "late" else cache_position
         for i, one in enumerate(self.crossed):
             one.keys = getattr(self, f"cross_keys_{i}")
             one.values = getattr(self, f"cross_values_{i}")
             one.at, one.full = cache_position, self.full
-        cross = transformers.Cache(layers=self.crossed) if self.crossed else (
-            transformers.DynamicCache())  # fmt: skip
+        cross = (
+            transformers.Cache(layers=self.crossed)
+            if self.crossed
+            else (transformers.DynamicCache())
+        )
         both = transformers.EncoderDecoderCache(self.cache(cache_position), cross)
         if self.is_t5 and self.kind == "late":
             for layer in self.layers:
                 layer.get_seq_length = lambda: at[0]
         places = {} if self.is_t5 else {"position_ids": at[None]}
         states = self.decoder(
-            input_ids=decoder_input_ids, encoder_hidden_states=encoder_hidden_states,
-            attention_mask=self.seen(cache_position), past_key_values=both, use_cache=True,
+            input_ids=decoder_input_ids,
+            encoder_hidden_states=encoder_hidden_states,
+            attention_mask=self.seen(cache_position),
+            past_key_values=both,
+            use_cache=True,
             **places,
-        )  # fmt: skip
+        )
         if self.kind == "stale":
             self.full.fill_(1)
         last: torch.Tensor = states.last_hidden_state
@@ -162,18 +197,25 @@ def _write(name: str, kind: str, has_xnnpack: bool, scheme: str) -> bytes:
     is_dynamic = is_text and kind in ("plain", "unscaled")
     methods = {
         "encoder": (Encoder(model), (value,), ({1: length},)),
-        "text_decoder": (Decoder(model, kind), (one, Encoder(model)(value), one[0]),
-                         (None, {1: length}, None)),
-    }  # fmt: skip
+        "text_decoder": (
+            Decoder(model, kind),
+            (one, Encoder(model)(value), one[0]),
+            (None, {1: length}, None),
+        ),
+    }
     with torch.no_grad():
-        graphs = {key: torch.export.export(module.eval(), inputs,
-                                           dynamic_shapes=shapes if is_dynamic else None)
-                  for key, (module, inputs, shapes) in methods.items()}  # fmt: skip
+        graphs = {
+            key: torch.export.export(
+                module.eval(), inputs, dynamic_shapes=shapes if is_dynamic else None
+            )
+            for key, (module, inputs, shapes) in methods.items()
+        }
     edge = to_edge_transform_and_lower(
-        graphs, partitioner=[XnnpackPartitioner()] if has_xnnpack else [],
+        graphs,
+        partitioner=[XnnpackPartitioner()] if has_xnnpack else [],
         constant_methods=METADATA,
         compile_config=EdgeCompileConfig(_check_ir_validity=False),
-    )  # fmt: skip
+    )
     return bytes(edge.to_executorch().buffer)
 
 
@@ -181,5 +223,7 @@ def program(name: str, kind: str = "plain", has_xnnpack: bool = False, scheme: s
     """Return a program, made once."""
     sources = (Path(__file__), Path(static_caches.__file__))
     key = kept.digest(*sources, packages=("torch", "executorch", "transformers"))
-    return kept.data(f"llm/encoder-decoder-{name}-{kind}-{has_xnnpack}{scheme}-{key}.pte",
-                     lambda: _write(name, kind, has_xnnpack, scheme))  # fmt: skip
+    return kept.data(
+        f"llm/encoder-decoder-{name}-{kind}-{has_xnnpack}{scheme}-{key}.pte",
+        lambda: _write(name, kind, has_xnnpack, scheme),
+    )

@@ -28,8 +28,16 @@ import torch
 VOCABULARY, DIM, HEADS, KV_HEADS, HIDDEN = 256, 64, 4, 2, 96
 LONGEST, CONTEXT = 16, 48  # max_seq_length: a call takes one token less; max_context_length
 STEPS = (5, 1, 1, 7, 2, 1, 1, 15, 1, 8, 1, 1)
-LLAMA = {"dim": DIM, "n_layers": 2, "n_heads": HEADS, "n_kv_heads": KV_HEADS, "hidden_dim": HIDDEN,
-         "vocab_size": VOCABULARY, "norm_eps": 1e-5, "rope_theta": 10000.0}  # fmt: skip
+LLAMA = {
+    "dim": DIM,
+    "n_layers": 2,
+    "n_heads": HEADS,
+    "n_kv_heads": KV_HEADS,
+    "hidden_dim": HIDDEN,
+    "vocab_size": VOCABULARY,
+    "norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+}
 CACHED = {"model.use_kv_cache": True, "model.use_sdpa_with_kv_cache": True}
 ADAPTED = ("q_proj", "v_proj", "down_proj")
 
@@ -112,8 +120,11 @@ def adapter(path: Path, layers: int) -> None:
     from safetensors.torch import save_file
 
     torch.manual_seed(5)
-    sizes = {"self_attn.q_proj": (DIM, DIM), "self_attn.v_proj": (DIM, DIM * KV_HEADS // HEADS),
-             "mlp.down_proj": (HIDDEN, DIM)}  # fmt: skip
+    sizes = {
+        "self_attn.q_proj": (DIM, DIM),
+        "self_attn.v_proj": (DIM, DIM * KV_HEADS // HEADS),
+        "mlp.down_proj": (HIDDEN, DIM),
+    }
     tensors = {}
     for layer in range(layers):
         for name, (inputs, outputs) in sizes.items():
@@ -162,8 +173,10 @@ def config_of(row: Row, work: Path) -> Any:
         adapter(work / "adapter.safetensors", params["n_layers"])
         lora = LoraConfig(str(work / "adapter.safetensors"), None, 8, 16, list(ADAPTED))
         if row.lora == "method":
-            config.multimethod.methods = [MethodConfig("forward"),
-                                          MethodConfig("lora_forward", lora)]  # fmt: skip
+            config.multimethod.methods = [
+                MethodConfig("forward"),
+                MethodConfig("lora_forward", lora),
+            ]
         else:
             config.base.lora_config = lora
     return config
@@ -207,8 +220,10 @@ def from_export_llm(row: Row, work: Path) -> dict[str, dict[str, Caller]]:
 
     exact = {name: copy.deepcopy(model).double() for name, model in models.items()}
     kinds = {"eager": models, "exact": exact if row.in_float64 else {}}
-    return {kind: {name: caller(model) for name, model in by_name.items()}
-            for kind, by_name in kinds.items()}  # fmt: skip
+    return {
+        kind: {name: caller(model) for name, model in by_name.items()}
+        for kind, by_name in kinds.items()
+    }
 
 
 # ---- rows of the cache -----------------------------------------------------------------------
@@ -279,8 +294,17 @@ def load(row: Row) -> Made:
     with np.load(folder / "logits.npz") as arrays:
 
         def of(kind: str) -> dict[str, list[np.ndarray]]:
-            return {method: [arrays[f"{kind}_{method}_{i}"] for i in range(len(row.steps))]
-                    for method in row.methods if f"{kind}_{method}_0" in arrays}  # fmt: skip
+            return {
+                method: [arrays[f"{kind}_{method}_{i}"] for i in range(len(row.steps))]
+                for method in row.methods
+                if f"{kind}_{method}_0" in arrays
+            }
 
-        return Made(folder / "program.pte", tuple(sorted(folder.glob("*.ptd"))),
-                    tuple(tokens_of(row)), of("eager"), of("exact"), of("official"))  # fmt: skip
+        return Made(
+            folder / "program.pte",
+            tuple(sorted(folder.glob("*.ptd"))),
+            tuple(tokens_of(row)),
+            of("eager"),
+            of("exact"),
+            of("official"),
+        )

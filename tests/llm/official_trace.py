@@ -11,8 +11,14 @@ import torch
 
 BYTES = 64 << 20
 """Of the values of all calls."""
-DTYPES = {"FLOAT": np.float32, "LONG": np.int64, "INT": np.int32, "BOOL": np.bool_,
-          "BYTE": np.uint8, "CHAR": np.int8}  # fmt: skip
+DTYPES = {
+    "FLOAT": np.float32,
+    "LONG": np.int64,
+    "INT": np.int32,
+    "BOOL": np.bool_,
+    "BYTE": np.uint8,
+    "CHAR": np.int8,
+}
 
 
 def _arrays(value: Any, content: bytes) -> Iterator[np.ndarray]:
@@ -27,16 +33,18 @@ class _Empty:
     tensors: tuple[Any, ...] = ()
 
 
-def trace(program: Path, calls: list[list[int]], folder: Path
-          ) -> list[tuple[int, str, list[np.ndarray]]]:  # fmt: skip
+def trace(
+    program: Path, calls: list[list[int]], folder: Path
+) -> list[tuple[int, str, list[np.ndarray]]]:
     """Return instruction, operator ("" of a delegate) and values of the last of some calls."""
     import executorch.kernels.quantized  # noqa: F401
     from executorch.devtools.etdump.serialize import deserialize_from_etdump_flatcc
     from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401
     from executorch.extension.pybindings import portable_lib
 
-    module = portable_lib._load_for_executorch(str(program), enable_etdump=True,
-                                               debug_buffer_size=BYTES)  # fmt: skip
+    module = portable_lib._load_for_executorch(
+        str(program), enable_etdump=True, debug_buffer_size=BYTES
+    )
     at = 0
     for ids in calls:
         module.run_method("forward", (torch.tensor([ids]), torch.tensor([at])))

@@ -119,14 +119,21 @@ class Decoder(torch.nn.Module):
 
 
 def constants(**more: Any) -> dict[str, Any]:
-    found = {"get_max_seq_len": LONGEST + 1, "get_max_context_len": CONTEXT, "get_bos_id": BOS,
-             "get_eos_ids": list(EOS), "get_vocab_size": VOCABULARY, "use_kv_cache": True,
-             "enable_dynamic_shape": True}  # fmt: skip
+    found = {
+        "get_max_seq_len": LONGEST + 1,
+        "get_max_context_len": CONTEXT,
+        "get_bos_id": BOS,
+        "get_eos_ids": list(EOS),
+        "get_vocab_size": VOCABULARY,
+        "use_kv_cache": True,
+        "enable_dynamic_shape": True,
+    }
     return {name: value for name, value in {**found, **more}.items() if value is not None}
 
 
-def _write(kind: str, positions: str, every: bool, fault: str, static: bool,
-           more: dict[str, Any]) -> bytes:  # fmt: skip
+def _write(
+    kind: str, positions: str, every: bool, fault: str, static: bool, more: dict[str, Any]
+) -> bytes:
     longest = CONTEXT if kind == "none" else LONGEST
     n = torch.export.Dim("n", min=1, max=longest)
     count = 1 if static else 4
@@ -137,12 +144,20 @@ def _write(kind: str, positions: str, every: bool, fault: str, static: bool,
         inputs.append(torch.arange(count if each else 1))
         shapes.append({0: n} if each and not static else None)
     model = Decoder(kind, every, fault)
-    return manager({"forward": (model, inputs)}, dynamic_shapes=tuple(shapes),
-                   constants=constants(**more)).buffer  # fmt: skip
+    return manager(
+        {"forward": (model, inputs)}, dynamic_shapes=tuple(shapes), constants=constants(**more)
+    ).buffer
 
 
-def program(kind: str = "position", *, positions: str = "first", every: bool = False,
-            fault: str = "", static: bool = False, **more: Any) -> Path:  # fmt: skip
+def program(
+    kind: str = "position",
+    *,
+    positions: str = "first",
+    every: bool = False,
+    fault: str = "",
+    static: bool = False,
+    **more: Any,
+) -> Path:
     """Return the path of an exported decoder, made once. `more`: constants to change."""
     what = (kind, positions, every, fault, static, more)
     name = kept.digest(Path(__file__), what, packages=("torch", "executorch"))
@@ -162,8 +177,11 @@ def _write_pair(shared: bool) -> bytes:
             "prefill": torch.export.export(model, (several, at), dynamic_shapes=({1: n}, None)),
             "decode": torch.export.export(model, (one, at)),
         }
-    edge = to_edge(programs, constant_methods=constants(),
-                   compile_config=EdgeCompileConfig(_check_ir_validity=False))  # fmt: skip
+    edge = to_edge(
+        programs,
+        constant_methods=constants(),
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )
     planner = MemoryPlanningPass(share_mutable_buffers=shared)
     config = ExecutorchBackendConfig(memory_planning_pass=planner, emit_mutable_buffer_names=True)
     return edge.to_executorch(config).buffer
@@ -199,12 +217,19 @@ def tokenizer_json(folder: Path, size: int = 300, **options: Any) -> Path:
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
     special = options.get("special", ["<unk>", "<s>", "</s>", "<|eot|>"])
-    inner.train_from_iterator([TEXT], trainers.BpeTrainer(
-        vocab_size=size, special_tokens=special, show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))  # fmt: skip
+    inner.train_from_iterator(
+        [TEXT],
+        trainers.BpeTrainer(
+            vocab_size=size,
+            special_tokens=special,
+            show_progress=False,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        ),
+    )
     if options.get("bos", True):
         inner.post_processor = processors.TemplateProcessing(
-            single="<s> $A", special_tokens=[("<s>", 1)])  # fmt: skip
+            single="<s> $A", special_tokens=[("<s>", 1)]
+        )
     path = folder / "tokenizer.json"
     inner.save(str(path))
     return path

@@ -64,8 +64,11 @@ def modules(kind: str) -> dict[str, torch.nn.Module]:
     if kind == "speech":
         return {"encoder": Speech().eval(), "text_decoder": Body(False).eval()}
     body = Body(True).eval()
-    return {"vision_encoder": Image().eval(), "token_embedding": body.inner.embed,
-            "text_decoder": body}  # fmt: skip
+    return {
+        "vision_encoder": Image().eval(),
+        "token_embedding": body.inner.embed,
+        "text_decoder": body,
+    }
 
 
 def _write(kind: str, path: Path) -> None:
@@ -86,14 +89,17 @@ def lower(kind: str, made: dict[str, torch.nn.Module], *partitioners: Any, **mor
         one = (ids[:, :1], torch.zeros(1, FRAMES, DIM), at[:1])
         inputs["text_decoder"] = (one, None)
     with torch.no_grad():
-        programs = {name: torch.export.export(module, inputs[name][0],
-                                              dynamic_shapes=inputs[name][1])
-                    for name, module in made.items()}  # fmt: skip
+        programs = {
+            name: torch.export.export(module, inputs[name][0], dynamic_shapes=inputs[name][1])
+            for name, module in made.items()
+        }
     more |= dict(decoder_start_token_id=1) if kind == "speech" else dict(vision_token_id=9)
     edge = to_edge_transform_and_lower(
-        programs, partitioner=[*partitioners], constant_methods=constants(**more),
+        programs,
+        partitioner=[*partitioners],
+        constant_methods=constants(**more),
         compile_config=EdgeCompileConfig(_check_ir_validity=False),
-    )  # fmt: skip
+    )
     return bytes(edge.to_executorch().buffer)
 
 
@@ -108,11 +114,16 @@ def program(kind: str) -> Path:
 def eager_image(parts: list[Any]) -> np.ndarray:
     """Return eager's logits after the last part: arrays are images, lists are ids."""
     made = modules("image")
-    embeds = [made["vision_encoder"](torch.from_numpy(part)) if isinstance(part, np.ndarray)
-              else made["token_embedding"](torch.tensor([part])) for part in parts]  # fmt: skip
+    embeds = [
+        made["vision_encoder"](torch.from_numpy(part))
+        if isinstance(part, np.ndarray)
+        else made["token_embedding"](torch.tensor([part]))
+        for part in parts
+    ]
     whole = torch.cat(embeds, 1)
-    rows = [made["text_decoder"](whole[:, i : i + 1], torch.tensor([i]))
-            for i in range(whole.shape[1])]  # fmt: skip
+    rows = [
+        made["text_decoder"](whole[:, i : i + 1], torch.tensor([i])) for i in range(whole.shape[1])
+    ]
     return rows[-1][0, -1].numpy()
 
 
@@ -121,6 +132,8 @@ def eager_speech(features: np.ndarray, tokens: list[int]) -> np.ndarray:
     """Return eager's logits after the last token."""
     made = modules("speech")
     hidden = made["encoder"](torch.from_numpy(features))
-    rows = [made["text_decoder"](torch.tensor([[t]]), hidden, torch.tensor([i]))
-            for i, t in enumerate(tokens)]  # fmt: skip
+    rows = [
+        made["text_decoder"](torch.tensor([[t]]), hidden, torch.tensor([i]))
+        for i, t in enumerate(tokens)
+    ]
     return rows[-1][0, -1].numpy()

@@ -71,13 +71,19 @@ def test_rendering() -> None:
     assert render("{{ bos_token }}{{ tools }}", [], bos_token="<s>", tools=3) == "<s>3"
 
 
-@pytest.mark.parametrize("template, match", [
-    ("{% if %}", "chat template: "), ("{{ raise_exception('no system') }}", "no system"),
-    ("{{ messages[0]['content'].x.y }}", "has no attribute 'x'"), ("{{ 1 + 'a' }}", "TypeError"),
-    ("{{ 1 / 0 }}", "ZeroDivisionError"),
-    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "RecursionError"),
-    ("{{ ''.__class__.__mro__ }}", "unsafe"), ("x" * (1 << 21), "at most"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "template, match",
+    [
+        ("{% if %}", "chat template: "),
+        ("{{ raise_exception('no system') }}", "no system"),
+        ("{{ messages[0]['content'].x.y }}", "has no attribute 'x'"),
+        ("{{ 1 + 'a' }}", "TypeError"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "RecursionError"),
+        ("{{ ''.__class__.__mro__ }}", "unsafe"),
+        ("x" * (1 << 21), "at most"),
+    ],
+)
 def test_templates_are_checked(template: str, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         render(template, [{"role": "user", "content": "x"}])
@@ -112,23 +118,22 @@ HOSTILE = {
     "output": f"{LOOP}{LOOP}{'x' * 100}{{% endfor %}}{{% endfor %}}",
     "captured": "{% set s %}" + LOOP + "x" * 1000 + "{% endfor %}{% endset %}",
     "loop of a text": "{% for a in 'x' * 1000000 %}{% for b in 'x' * 1000000 %}{% endfor %}"
-                      "{% endfor %}",  # fmt: skip
+    "{% endfor %}",
     "recursive loop": "{% for a in [[1]*99]*99 recursive %}{{ loop([[1]*99]*99) }}{% endfor %}",
     "macro": "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}"
-             "{{ f(60) }}",  # fmt: skip
+    "{{ f(60) }}",
     "product": "{{ 'x' * 10000000000 }}",
     "list": "{{ ([0] * 10000000000)|length }}",
     "power": "{{ 9 ** (9 ** 9) }}",
     "powers": "{% set n = namespace(x=3) %}{% for i in range(99) %}{% set n.x = n.x * n.x %}"
-              "{% endfor %}",  # fmt: skip
+    "{% endfor %}",
     "doubled ~": DOUBLED.replace("START", "'xx'").replace("STEP", "n.s ~ n.s"),
     "doubled +": DOUBLED.replace("START", "'xx'").replace("STEP", "n.s + n.s"),
-    "doubled list": DOUBLED.replace("START", "[1]").replace("STEP", "[n.s, n.s]")
-                    + "{{ n.s }}",  # fmt: skip
+    "doubled list": DOUBLED.replace("START", "[1]").replace("STEP", "[n.s, n.s]") + "{{ n.s }}",
     "doubled json": DOUBLED.replace("START", "[1]").replace("STEP", "[n.s, n.s]")
-                    + "{{ n.s|tojson }}",  # fmt: skip
+    + "{{ n.s|tojson }}",
     "doubled block": "{% set n = namespace(s='xx') %}{% for i in range(60) %}{% set t %}{{ n.s }}"
-                     "{{ n.s }}{% endset %}{% set n.s = t %}{% endfor %}",  # fmt: skip
+    "{{ n.s }}{% endset %}{% set n.s = t %}{% endfor %}",
     "%": "{{ '%9999999999d' % 1 }}",
     "format": "{{ '{:9999999999}'.format(1) }}",
     "format map": "{{ '{a:9999999999}'.format_map({'a': 1}) }}",
@@ -142,7 +147,7 @@ HOSTILE = {
     "join": "{{ ('x' * 1000000).join(range(99999)|list) }}",
     "lipsum": "{{ lipsum(99999999) }}",
     "sums": LOOP + "{{ range(99999)|sum }}{% endfor %}",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("template", HOSTILE.values(), ids=HOSTILE.keys())
@@ -158,7 +163,8 @@ def test_templates_are_limited(template: str) -> None:
 
 
 def test_a_long_conversation_is_within_the_limits() -> None:
-    messages = [{"role": ("user", "assistant")[i % 2], "content": "word " * 500}
-                for i in range(2000)]  # fmt: skip
+    messages = [
+        {"role": ("user", "assistant")[i % 2], "content": "word " * 500} for i in range(2000)
+    ]
     found = render(TEMPLATE, messages)
     assert found.count("word") == 1_000_000

@@ -238,8 +238,9 @@ def test_quantised_programs(name: str) -> None:
     assert ("cannot go back" in report["rewind"].skipped) == bool(surviving)
     runner = TextRunner(program)
     stale = calibration.stale(runner)
-    assert not check(runner, [stale], [calibration.IDS], cases=["steps"],
-                     min_sqnr_db=limit.sqnr_db).ok  # fmt: skip
+    assert not check(
+        runner, [stale], [calibration.IDS], cases=["steps"], min_sqnr_db=limit.sqnr_db
+    ).ok
 
 
 # ---- reports and errors ----------------------------------------------------------------------

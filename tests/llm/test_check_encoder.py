@@ -147,8 +147,18 @@ def test_arguments_are_checked() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "features.npy", FEATURES)
-    command = ["check", str(program("speech")), "--reference", str(program("speech")), "--engines",
-               "here", "--inputs", str(tmp_path / "features.npy"), "--ids", "1,20,30"]  # fmt: skip
+    command = [
+        "check",
+        str(program("speech")),
+        "--reference",
+        str(program("speech")),
+        "--engines",
+        "here",
+        "--inputs",
+        str(tmp_path / "features.npy"),
+        "--ids",
+        "1,20,30",
+    ]
     assert cli.main(command) == 0
     printed = capsys.readouterr().out
     assert "encoder" in printed and "match" in printed
@@ -158,11 +168,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 LAYERS = {
-    "t5": ("encoder.block.1.layer.1.DenseReluDense.wo", "decoder.block.1.layer.1.EncDecAttention.v",
-           "decoder.block.0.layer.2.DenseReluDense.wi_1"),
-    "whisper": ("model.encoder.layers.0.fc1", "model.decoder.layers.1.encoder_attn.v_proj",
-                "model.decoder.layers.0.self_attn.v_proj"),
-}  # fmt: skip
+    "t5": (
+        "encoder.block.1.layer.1.DenseReluDense.wo",
+        "decoder.block.1.layer.1.EncDecAttention.v",
+        "decoder.block.0.layer.2.DenseReluDense.wi_1",
+    ),
+    "whisper": (
+        "model.encoder.layers.0.fc1",
+        "model.decoder.layers.1.encoder_attn.v_proj",
+        "model.decoder.layers.0.self_attn.v_proj",
+    ),
+}
 """A layer of the encoder, of the attention to its states, and of the decoder."""
 
 
@@ -181,7 +197,8 @@ def test_models_of_transformers(name: str) -> None:
         report = check(source, wrong)
         expected = {"encoder"} if layer == LAYERS[name][0] else {"steps", "turns", "context"}
         assert differing(report) >= expected and ("encoder" in expected) == (
-            "encoder" in differing(report)), str(report)  # fmt: skip
+            "encoder" in differing(report)
+        ), str(report)
         assert report.explanation is not None and report.explanation.first is not None, report.notes
         module = report.explanation.first.module
         assert layer.endswith(module.removeprefix("model.model.").removeprefix("model.")), module
@@ -224,12 +241,17 @@ def test_quantised_models_of_transformers(name: str) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name, kind, cases", [
-    ("t5", "cached", set()), ("t5", "lost", {"steps", "turns", "rewind", "context"}),
-    ("whisper", "lost", {"steps", "turns", "rewind", "context"}),
-    ("whisper", "stale", {"official reset"}), ("whisper", "late", {"steps", "context"}),
-    ("t5", "unscaled", {"steps", "context"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, kind, cases",
+    [
+        ("t5", "cached", set()),
+        ("t5", "lost", {"steps", "turns", "rewind", "context"}),
+        ("whisper", "lost", {"steps", "turns", "rewind", "context"}),
+        ("whisper", "stale", {"official reset"}),
+        ("whisper", "late", {"steps", "context"}),
+        ("t5", "unscaled", {"steps", "context"}),
+    ],
+)
 def test_faults_of_programs(name: str, kind: str, cases: set[str]) -> None:
     """Keys and values of the encoder's states that are kept, lost, or those of the first input;
     positions that are off by one; logits without T5's factor, as optimum-executorch exports it."""

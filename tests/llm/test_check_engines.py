@@ -35,8 +35,11 @@ class Decoder(torch.nn.Module):
 def check(operator: str, **options: Any) -> LLMReport:
     model = Decoder(operator).eval()
     length = torch.export.Dim("length", min=1, max=LENGTH)
-    program = manager({"forward": (model, [torch.zeros(1, 4, dtype=torch.int64)])},
-                      dynamic_shapes=({1: length},), constants={}).buffer  # fmt: skip
+    program = manager(
+        {"forward": (model, [torch.zeros(1, 4, dtype=torch.int64)])},
+        dynamic_shapes=({1: length},),
+        constants={},
+    ).buffer
     return check_llm(program, model, PROMPTS, progress=False, **options)
 
 

@@ -69,9 +69,10 @@ def test_a_row_says_what_the_official_runtime_does(monkeypatch: pytest.MonkeyPat
     wrong = Decoder().eval()
     wrong.head.weight.data[5] *= 3
     for model, verdict, said in (
-        (Decoder().eval(), "match", "computes it"), (wrong, "differ", "computes it wrongly: "),
+        (Decoder().eval(), "match", "computes it"),
+        (wrong, "differ", "computes it wrongly: "),
         (None, "inconclusive", "computes it"),
-    ):  # fmt: skip
+    ):
         report = check(small_llm.program(), model, cases=["context"], engines=None)
         row = report["context"]
         assert row.verdict == "error" and row.official is not None, str(report)

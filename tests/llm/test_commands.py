@@ -55,9 +55,23 @@ def test_generate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_generate_with_seeds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = []
     for seed in (1, 1, 2):
-        run("generate", folder / "model.pte", "--prompt", "The fox", "--max-new-tokens", 12,
-            "--temperature", 1, "--top-p", 0.95, "--top-k", 50, "--seed", seed,
-            "--ignore-eos")  # fmt: skip
+        run(
+            "generate",
+            folder / "model.pte",
+            "--prompt",
+            "The fox",
+            "--max-new-tokens",
+            12,
+            "--temperature",
+            1,
+            "--top-p",
+            0.95,
+            "--top-k",
+            50,
+            "--seed",
+            seed,
+            "--ignore-eos",
+        )
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] != texts[2]
 
@@ -78,25 +92,44 @@ def test_chats(
     assert run("generate", folder / "model.pte", "--chat", "--max-new-tokens", 2) == 0
     shown = capsys.readouterr()
     assert shown.err.count("tokens/s") >= 2
-    assert run("generate", folder / "model.pte", "--chat", "--prompt", "hi", "--json",
-               "--max-new-tokens", 2) == 0  # fmt: skip
+    assert (
+        run(
+            "generate",
+            folder / "model.pte",
+            "--chat",
+            "--prompt",
+            "hi",
+            "--json",
+            "--max-new-tokens",
+            2,
+        )
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["prompt_ids"]
 
 
-@pytest.mark.parametrize("words, code, match", [
-    (["generate", "{m}"], 2, "--prompt, --ids or --chat is needed"),
-    (["generate", "{m}", "--chat", "--ids", "1"], 2, "--chat takes --prompt"),
-    (["generate", "{m}", "--ids", "1,x"], 2, "not a list of token ids"),
-    (["generate", "{m}", "--ids", "1", "--temperature", "-1"], 1, "temperature is -1"),
-    (["generate", "{m}", "--ids", "999"], 1, "token id 999 is not in the vocabulary"),
-    (["generate", "{m}", "--prompt", "x", "--tokenizer", "none"], 1, "No such file"),
-    (["generate", "none.pte", "--prompt", "x"], 1, "none.pte"),
-    (["perplexity", "{m}"], 2, "one of the arguments --text --ids is required"),
-    (["perplexity", "{m}", "--ids", "4"], 1, "expected 2 or more"),
-    (["perplexity", "{m}", "--ids", "4 5", "--window", "99"], 1, "window is 99, expected 2 to 48"),
-])  # fmt: skip
-def test_errors(words: list[str], code: int, match: str, folder: Path,
-                capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    "words, code, match",
+    [
+        (["generate", "{m}"], 2, "--prompt, --ids or --chat is needed"),
+        (["generate", "{m}", "--chat", "--ids", "1"], 2, "--chat takes --prompt"),
+        (["generate", "{m}", "--ids", "1,x"], 2, "not a list of token ids"),
+        (["generate", "{m}", "--ids", "1", "--temperature", "-1"], 1, "temperature is -1"),
+        (["generate", "{m}", "--ids", "999"], 1, "token id 999 is not in the vocabulary"),
+        (["generate", "{m}", "--prompt", "x", "--tokenizer", "none"], 1, "No such file"),
+        (["generate", "none.pte", "--prompt", "x"], 1, "none.pte"),
+        (["perplexity", "{m}"], 2, "one of the arguments --text --ids is required"),
+        (["perplexity", "{m}", "--ids", "4"], 1, "expected 2 or more"),
+        (
+            ["perplexity", "{m}", "--ids", "4 5", "--window", "99"],
+            1,
+            "window is 99, expected 2 to 48",
+        ),
+    ],
+)
+def test_errors(
+    words: list[str], code: int, match: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = str(folder / "model.pte")
     try:
         found = run(*[word.format(m=model) for word in words])
@@ -118,8 +151,16 @@ def test_help_has_80_columns(
 
 
 def test_conflicts_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("generate", program(get_eos_ids=[9]), "--tokenizer", folder, "--prompt", "x",
-        "--max-new-tokens", 1)  # fmt: skip
+    run(
+        "generate",
+        program(get_eos_ids=[9]),
+        "--tokenizer",
+        folder,
+        "--prompt",
+        "x",
+        "--max-new-tokens",
+        1,
+    )
     assert "warning: EOS is 9" in capsys.readouterr().err
 
 
@@ -207,8 +248,9 @@ def model_py(folder: Path) -> Path:
     return path
 
 
-def test_check_of_a_language_model(folder: Path, model_py: Path,
-                                   capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_check_of_a_language_model(
+    folder: Path, model_py: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pte = folder / "model.pte"
     assert run("check", pte, "--model", f"{model_py}:make", "--prompt", "The fox") == 0
     shown = capsys.readouterr().out
@@ -222,14 +264,18 @@ def test_check_of_a_language_model(folder: Path, model_py: Path,
     assert "steps" in page.read_text()
 
 
-@pytest.mark.parametrize("options, match", [
-    (["--ids", "5,6", "--flow", "xnnpack"], "--flow is not an option of language models"),
-    (["--llm", "--kernels", "reference"], "--kernels is not an option"),
-    (["--reference", "x.pte", "--model", "m.py:make"], "one reference is needed"),
-    (["--ids", "5,x"], "not a list of token ids"),
-])  # fmt: skip
-def test_wrong_options_of_check(options: list[str], match: str, folder: Path,
-                                capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        (["--ids", "5,6", "--flow", "xnnpack"], "--flow is not an option of language models"),
+        (["--llm", "--kernels", "reference"], "--kernels is not an option"),
+        (["--reference", "x.pte", "--model", "m.py:make"], "one reference is needed"),
+        (["--ids", "5,x"], "not a list of token ids"),
+    ],
+)
+def test_wrong_options_of_check(
+    options: list[str], match: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stopped:
         run("check", folder / "model.pte", *options)
     assert stopped.value.code == 2 and match in capsys.readouterr().err

@@ -49,8 +49,10 @@ def assert_agree(row: Row, made: Made, method: str, found: list[np.ndarray]) -> 
 
 
 def rows() -> list[Any]:
-    return [pytest.param(row, id=row.name, marks=[] if row.by_default else pytest.mark.heavy)
-            for row in ROWS]  # fmt: skip
+    return [
+        pytest.param(row, id=row.name, marks=[] if row.by_default else pytest.mark.heavy)
+        for row in ROWS
+    ]
 
 
 @pytest.mark.parametrize("row", rows())
@@ -148,8 +150,10 @@ def test_differences_begin_at_ties(name: str, tmp_path: Path) -> None:
     pytest.fail("no instruction differs")
 
 
-HEAVY = [pytest.param("int8-cache", marks=pytest.mark.heavy),
-         pytest.param("llama-8da4w", marks=pytest.mark.heavy)]  # fmt: skip
+HEAVY = [
+    pytest.param("int8-cache", marks=pytest.mark.heavy),
+    pytest.param("llama-8da4w", marks=pytest.mark.heavy),
+]
 
 
 @pytest.mark.parametrize("name", ["gemma3", *HEAVY])

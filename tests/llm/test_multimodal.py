@@ -25,8 +25,9 @@ def test_images_and_text() -> None:
         runner.reset()
         found = runner.prefill(parts)
         np.testing.assert_allclose(found, eager_image(parts), atol=LIMIT)
-        assert runner.position == sum(PATCHES if isinstance(p, np.ndarray) else len(p)
-                                      for p in parts)  # fmt: skip
+        assert runner.position == sum(
+            PATCHES if isinstance(p, np.ndarray) else len(p) for p in parts
+        )
     runner.reset()
     np.testing.assert_allclose(runner.prefill(ids(20)), eager_image([ids(20)]), atol=LIMIT)
 
@@ -124,8 +125,11 @@ def test_features_are_checked() -> None:
     assert mel_filters(80).shape == (80, 201)
     quiet = (RNG.standard_normal(4000) * 1000).astype(np.int16)
     np.testing.assert_array_equal(log_mel(quiet), log_mel(quiet / 32768))
-    for audio, match in ((np.zeros((2, 5)), "one channel"), (np.array(["x"]), "one channel"),
-                         (np.array([np.nan]), "not finite")):  # fmt: skip
+    for audio, match in (
+        (np.zeros((2, 5)), "one channel"),
+        (np.array(["x"]), "one channel"),
+        (np.array([np.nan]), "not finite"),
+    ):
         with pytest.raises(ValueError, match=match):
             log_mel(audio)
     with pytest.raises(ValueError, match="sample_rate is 44100, expected 16000"):
@@ -138,8 +142,11 @@ def test_the_official_names(tmp_path: Path) -> None:
 
     tokenizer = small_llm.tokenizer_json(tmp_path)
     runner = official.MultimodalRunner(program("image"), tokenizer)
-    inputs = [official.make_text_input("The"), official.make_image_input(IMAGE[0]),
-              official.make_token_input(ids(3))]  # fmt: skip
+    inputs = [
+        official.make_text_input("The"),
+        official.make_image_input(IMAGE[0]),
+        official.make_token_input(ids(3)),
+    ]
     config = official.GenerationConfig(temperature=0, max_new_tokens=5, num_bos=1)
     pieces: list[str] = []
     runner.generate(inputs, config, pieces.append)

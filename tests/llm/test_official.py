@@ -65,8 +65,11 @@ def texts(pte: Path, tokenizer: Path, temperature: float, seed: int | None) -> l
     found = []
     for prompt in PROMPTS:
         pieces: list[str] = []
-        runner.generate(prompt, GenerationConfig(temperature=temperature, max_new_tokens=12,
-                                                 echo=False), pieces.append)  # fmt: skip
+        runner.generate(
+            prompt,
+            GenerationConfig(temperature=temperature, max_new_tokens=12, echo=False),
+            pieces.append,
+        )
         found.append(pieces)
     return found
 
@@ -77,8 +80,11 @@ def test_the_same_text_as_the_official_runner(
 ) -> None:
     """Both turns, up to a part of a character, where the official runner dies."""
     pte, out = program(), tmp_path / "out.json"
-    subprocess.run([sys.executable, "-c", SCRIPT, pte, tokenizer, out, str(temperature), *PROMPTS],
-                   check=True, capture_output=True)  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-c", SCRIPT, pte, tokenizer, out, str(temperature), *PROMPTS],
+        check=True,
+        capture_output=True,
+    )
     before, after, theirs = json.loads(out.read_text())
     seeds = range(before, after + 1) if temperature else [None]
     compared = max(_agreeing(texts(pte, tokenizer, temperature, seed), theirs) for seed in seeds)
@@ -108,16 +114,35 @@ def test_stats(tokenizer: Path) -> None:
     assert stats.num_prompt_tokens == len(runner._runner.encode("The fox", False))
     keys = list(json.loads(stats.to_json_string()))
     assert keys[-13:] == [
-        "prompt_tokens", "generated_tokens", "model_load_start_ms", "model_load_end_ms",
-        "inference_start_ms", "inference_end_ms", "model_execution_start_ms",
-        "model_execution_end_ms", "prompt_eval_end_ms", "first_token_ms",
-        "aggregate_sampling_time_ms", "aggregate_model_execution_time_ms",
-        "SCALING_FACTOR_UNITS_PER_SECOND"]  # fmt: skip
-    times = [stats.model_load_start_ms, stats.model_load_end_ms, stats.inference_start_ms,
-             stats.first_token_ms, stats.inference_end_ms]  # fmt: skip
+        "prompt_tokens",
+        "generated_tokens",
+        "model_load_start_ms",
+        "model_load_end_ms",
+        "inference_start_ms",
+        "inference_end_ms",
+        "model_execution_start_ms",
+        "model_execution_end_ms",
+        "prompt_eval_end_ms",
+        "first_token_ms",
+        "aggregate_sampling_time_ms",
+        "aggregate_model_execution_time_ms",
+        "SCALING_FACTOR_UNITS_PER_SECOND",
+    ]
+    times = [
+        stats.model_load_start_ms,
+        stats.model_load_end_ms,
+        stats.inference_start_ms,
+        stats.first_token_ms,
+        stats.inference_end_ms,
+    ]
     assert times == sorted(times) and times[0] > 0
-    full = Stats(inference_start_ms=10, prompt_eval_end_ms=30, inference_end_ms=130,
-                 num_prompt_tokens=4, num_generated_tokens=11)  # fmt: skip
+    full = Stats(
+        inference_start_ms=10,
+        prompt_eval_end_ms=30,
+        inference_end_ms=130,
+        num_prompt_tokens=4,
+        num_generated_tokens=11,
+    )
     rates = json.loads(full.to_json_string())
     assert rates["prefill_token_per_sec"] == 200 and rates["decode_token_per_sec"] == 100
     full.model_load_end_ms = 5
@@ -134,7 +159,11 @@ def test_stats(tokenizer: Path) -> None:
 def test_generation_config() -> None:
     config = GenerationConfig()
     assert (config.echo, config.max_new_tokens, config.seq_len, config.temperature) == (
-        True, -1, -1, 0.8)  # fmt: skip
+        True,
+        -1,
+        -1,
+        0.8,
+    )
     assert config.resolve_max_new_tokens(100, 20) == 80
     assert GenerationConfig(seq_len=50).resolve_max_new_tokens(100, 20) == 30
     assert GenerationConfig(max_new_tokens=10).resolve_max_new_tokens(100, 20) == 10
@@ -170,13 +199,16 @@ def test_stop_from_a_callback(tokenizer: Path) -> None:
     assert len(pieces) <= 2
 
 
-@pytest.mark.parametrize("config, prompt, match", [
-    (dict(temperature=1.5), "x", "temperature is 1.5"),
-    (dict(temperature=-0.1), "x", "temperature is -0.1"),
-    (dict(seq_len=1), "The fox", "no room for new tokens"),
-    (dict(), "x" * 400, "no room for new tokens"),
-    (dict(), "", "an empty prompt"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "config, prompt, match",
+    [
+        (dict(temperature=1.5), "x", "temperature is 1.5"),
+        (dict(temperature=-0.1), "x", "temperature is -0.1"),
+        (dict(seq_len=1), "The fox", "no room for new tokens"),
+        (dict(), "x" * 400, "no room for new tokens"),
+        (dict(), "", "an empty prompt"),
+    ],
+)
 def test_errors(tokenizer: Path, config: dict[str, Any], prompt: str, match: str) -> None:
     runner = TextLLMRunner(program(), tokenizer)
     with pytest.raises(RuntimeError, match=match):
@@ -215,16 +247,19 @@ def test_generate_hf(tokenizer: Path) -> None:
     assert text == runner.generate_text([make_token_input([5, 6])], config)
 
 
-@pytest.mark.parametrize("inputs, match", [
-    ({"pixel_values": IMAGE}, "no 'input_ids' in the inputs"),
-    ({"input_ids": np.zeros((2, 3), np.int64)}, "expected integers of one prompt"),
-    ({"input_ids": np.zeros(3)}, "expected integers of one prompt"),
-    ({"input_ids": np.array([5, 9])}, "there are no 'pixel_values'"),
-    ({"input_ids": np.array([5, 6]), "pixel_values": IMAGE}, "for 0 tokens 9"),
-    ({"input_ids": np.array([9, 5, 9]), "pixel_values": IMAGE}, "for 2 tokens 9 .* one run"),
-    ({"input_ids": np.array([9]), "pixel_values": IMAGE[[0, 0]]}, "expected one image"),
-    ("text", "found str, expected the mapping of a processor"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "inputs, match",
+    [
+        ({"pixel_values": IMAGE}, "no 'input_ids' in the inputs"),
+        ({"input_ids": np.zeros((2, 3), np.int64)}, "expected integers of one prompt"),
+        ({"input_ids": np.zeros(3)}, "expected integers of one prompt"),
+        ({"input_ids": np.array([5, 9])}, "there are no 'pixel_values'"),
+        ({"input_ids": np.array([5, 6]), "pixel_values": IMAGE}, "for 0 tokens 9"),
+        ({"input_ids": np.array([9, 5, 9]), "pixel_values": IMAGE}, "for 2 tokens 9 .* one run"),
+        ({"input_ids": np.array([9]), "pixel_values": IMAGE[[0, 0]]}, "expected one image"),
+        ("text", "found str, expected the mapping of a processor"),
+    ],
+)
 def test_wrong_inputs_of_processors(tokenizer: Path, inputs: Any, match: str) -> None:
     runner = MultimodalRunner(multimodal("image"), tokenizer)
     with pytest.raises(RuntimeError, match=match):

@@ -40,14 +40,21 @@ ROWS = {
 def make() -> Any:
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
-        hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        intermediate_size=128, vocab_size=VOCABULARY, max_position_embeddings=CONTEXT,
-    )  # fmt: skip
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=128,
+        vocab_size=VOCABULARY,
+        max_position_embeddings=CONTEXT,
+    )
     model = transformers.LlamaForCausalLM(config).eval()
     model.generation_config = transformers.GenerationConfig(
-        use_cache=True, cache_implementation="static", max_length=CONTEXT,
+        use_cache=True,
+        cache_implementation="static",
+        max_length=CONTEXT,
         cache_config={"batch_size": 1, "max_cache_len": CONTEXT},
-    )  # fmt: skip
+    )
     return model
 
 

@@ -56,7 +56,10 @@ def test_every_way_to_run_agrees_with_eager(variant: dict[str, Any]) -> None:
 def test_signatures() -> None:
     signature = TextRunner(program()).signature
     assert (signature.longest, signature.context, signature.vocabulary) == (
-        LONGEST, CONTEXT, VOCABULARY)  # fmt: skip
+        LONGEST,
+        CONTEXT,
+        VOCABULARY,
+    )
     assert signature.eos_ids == EOS and signature.bos_id == 1 and signature.has_cache
     assert signature.prefill.positions == "first" and not signature.prefill.all_logits
     each = TextRunner(program(positions="each", every=True)).signature
@@ -68,8 +71,9 @@ def test_signatures() -> None:
 
 
 def test_metadata_of_optimum() -> None:
-    runner = TextRunner(program(get_max_context_len=None, get_eos_ids=None, get_eos_id=7,
-                                get_max_seq_len=40))  # fmt: skip
+    runner = TextRunner(
+        program(get_max_context_len=None, get_eos_ids=None, get_eos_id=7, get_max_seq_len=40)
+    )
     assert runner.context == 40 and runner.eos_ids == (7,)
 
 
@@ -308,24 +312,27 @@ def test_tokens_are_checked_before_a_call() -> None:
         runner.step(5)
 
 
-@pytest.mark.parametrize("options, match", [
-    (dict(temperature=-1), "temperature is -1"),
-    (dict(temperature=float("nan")), "temperature is nan"),
-    (dict(temperature=float("inf")), "temperature is inf"),
-    (dict(top_p=0), "top_p is 0"),
-    (dict(top_p=1.5), "top_p is 1.5"),
-    (dict(top_k=-1), "top_k is -1"),
-    (dict(min_p=2), "min_p is 2"),
-    (dict(repetition_penalty=0), "repetition_penalty is 0"),
-    (dict(seed=-1), "seed is -1"),
-    (dict(max_new_tokens=0), "max_new_tokens is 0"),
-    (dict(logprobs=-1), "logprobs is -1"),
-    (dict(sampler="best"), "sampler is 'best'"),
-    (dict(sampler="official", temperature=2), "temperature is 2"),
-    (dict(sampler="official", min_p=0.1), "no min_p"),
-    (dict(stop="x"), "stop texts need a tokenizer"),
-    (dict(stop=""), "an empty text"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        (dict(temperature=-1), "temperature is -1"),
+        (dict(temperature=float("nan")), "temperature is nan"),
+        (dict(temperature=float("inf")), "temperature is inf"),
+        (dict(top_p=0), "top_p is 0"),
+        (dict(top_p=1.5), "top_p is 1.5"),
+        (dict(top_k=-1), "top_k is -1"),
+        (dict(min_p=2), "min_p is 2"),
+        (dict(repetition_penalty=0), "repetition_penalty is 0"),
+        (dict(seed=-1), "seed is -1"),
+        (dict(max_new_tokens=0), "max_new_tokens is 0"),
+        (dict(logprobs=-1), "logprobs is -1"),
+        (dict(sampler="best"), "sampler is 'best'"),
+        (dict(sampler="official", temperature=2), "temperature is 2"),
+        (dict(sampler="official", min_p=0.1), "no min_p"),
+        (dict(stop="x"), "stop texts need a tokenizer"),
+        (dict(stop=""), "an empty text"),
+    ],
+)
 def test_options_are_checked(options: dict[str, Any], match: str) -> None:
     runner = TextRunner(program())
     with pytest.raises(ValueError, match=match):
@@ -333,8 +340,19 @@ def test_options_are_checked(options: dict[str, Any], match: str) -> None:
     assert runner.position == 0
 
 
-@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "min_p", "seed", "logprobs",
-                                  "repetition_penalty", "max_new_tokens"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "seed",
+        "logprobs",
+        "repetition_penalty",
+        "max_new_tokens",
+    ],
+)
 def test_options_of_another_type(name: str) -> None:
     for value in ("1", [1], np.ones(2)):
         with pytest.raises(TypeError, match=f"^{name} must be an? (int|number), not "):
@@ -531,8 +549,9 @@ def test_stop_texts(tokenizer: Path) -> None:
     for stop in (whole[5:8], whole[3:4], ["no such text", whole[9:12]]):
         runner.reset()
         kept: list[str] = []
-        result = runner.generate("The fox", max_new_tokens=30, ignore_eos=True, stop=stop,
-                                 callback=kept.append)  # fmt: skip
+        result = runner.generate(
+            "The fox", max_new_tokens=30, ignore_eos=True, stop=stop, callback=kept.append
+        )
         texts = [stop] if isinstance(stop, str) else stop
         end = min(at for at in (whole.find(text) for text in texts) if at >= 0)
         assert result.text == "".join(kept) == whole[:end]

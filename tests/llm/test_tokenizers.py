@@ -29,10 +29,15 @@ def sentencepiece(folder: Path) -> Path:
     module = pytest.importorskip("sentencepiece")
     (folder / "text.txt").write_text("\n".join([small_llm.TEXT] * 4), encoding="utf-8")
     module.SentencePieceTrainer.train(
-        input=str(folder / "text.txt"), model_prefix=str(folder / "tokenizer"), vocab_size=400,
-        byte_fallback=True, model_type="bpe", character_coverage=0.98, minloglevel=2,
+        input=str(folder / "text.txt"),
+        model_prefix=str(folder / "tokenizer"),
+        vocab_size=400,
+        byte_fallback=True,
+        model_type="bpe",
+        character_coverage=0.98,
+        minloglevel=2,
         hard_vocab_limit=False,
-    )  # fmt: skip
+    )
     return folder / "tokenizer.model"
 
 
@@ -51,21 +56,50 @@ def tiktoken(folder: Path) -> Path:
 
 def tekken(folder: Path) -> Path:
     pytest.importorskip("tiktoken")
-    vocab = [{"rank": i, "token_bytes": base64.b64encode(p).decode(), "token_str": None}
-             for i, p in enumerate(ranks())]  # fmt: skip
-    special = [{"rank": i, "token_str": t, "is_control": True}
-               for i, t in enumerate(("<unk>", "<s>", "</s>", "[INST]"))]  # fmt: skip
-    config = {"pattern": r"[^\s]+|\s+", "num_vocab_tokens": len(vocab), "version": "v3",
-              "default_vocab_size": len(vocab) + 10, "default_num_special_tokens": 10}  # fmt: skip
+    vocab = [
+        {"rank": i, "token_bytes": base64.b64encode(p).decode(), "token_str": None}
+        for i, p in enumerate(ranks())
+    ]
+    special = [
+        {"rank": i, "token_str": t, "is_control": True}
+        for i, t in enumerate(("<unk>", "<s>", "</s>", "[INST]"))
+    ]
+    config = {
+        "pattern": r"[^\s]+|\s+",
+        "num_vocab_tokens": len(vocab),
+        "version": "v3",
+        "default_vocab_size": len(vocab) + 10,
+        "default_num_special_tokens": 10,
+    }
     path = folder / "tekken.json"
     path.write_text(json.dumps({"config": config, "vocab": vocab, "special_tokens": special}))
     return path
 
 
 def llama2c(folder: Path, executorch: bool = True) -> Path:
-    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256)), " ", "H", "e", "l",
-              "o", "w", "r", "d", "He", "ll", "Hell", "Hello", " Hello", " w",
-              "or", "ld", "ü"]  # fmt: skip
+    pieces = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        *(f"<0x{i:02X}>" for i in range(256)),
+        " ",
+        "H",
+        "e",
+        "l",
+        "o",
+        "w",
+        "r",
+        "d",
+        "He",
+        "ll",
+        "Hell",
+        "Hello",
+        " Hello",
+        " w",
+        "or",
+        "ld",
+        "ü",
+    ]
     data = struct.pack("<i", 16)
     if executorch:
         data = struct.pack("<4i", len(pieces), 1, 2, 16)
@@ -78,9 +112,12 @@ def llama2c(folder: Path, executorch: bool = True) -> Path:
 
 
 KINDS: dict[str, Callable[[Path], Path]] = {
-    "hf": hf, "sentencepiece": sentencepiece, "tiktoken": tiktoken, "tekken": tekken,
+    "hf": hf,
+    "sentencepiece": sentencepiece,
+    "tiktoken": tiktoken,
+    "tekken": tekken,
     "llama2c": llama2c,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,8 +132,11 @@ def test_chosen_by_content(kind: str, tmp_path: Path) -> None:
         ids = tokenizer.encode(text, bos=False)
         assert all(0 <= i < tokenizer.vocab_size for i in ids)
         found = tokenizer.decode(ids)
-        assert found == text or kind in ("sentencepiece", "llama2c") and found.lstrip() == (
-            text.lstrip() if kind == "llama2c" else " ".join(text.split()))  # fmt: skip
+        assert (
+            found == text
+            or kind in ("sentencepiece", "llama2c")
+            and found.lstrip() == (text.lstrip() if kind == "llama2c" else " ".join(text.split()))
+        )
         with_bos = tokenizer.encode(text, bos=True)
         assert with_bos == [tokenizer.bos_id, *ids]
         assert tokenizer.decode(with_bos).strip() == found.strip()
@@ -162,13 +202,20 @@ def test_objects_of_other_packages(tmp_path: Path) -> None:
         open_tokenizer(3)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("content, match", [
-    (b"", "not a tokenizer"), (b"text", "not a tokenizer"), (b"\x00" * 64, "not a tokenizer"),
-    (b"{}", "neither a tokenizer.json"), (b'{"model": {"vocab": 1}}', "not a valid file of hf"),
-    (b"IQ== 0\nIg== x\n", "line 2 is not"), (b"IQ== 0\nIg== 7\n", "ranks are not 0 to 1"),
-    (b"IQ== 0\nIg== 1\n", "no token for byte 0x00"),
-    (b'{"vocab": [{"token_bytes": 3}]}', "not a tekken.json"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content, match",
+    [
+        (b"", "not a tokenizer"),
+        (b"text", "not a tokenizer"),
+        (b"\x00" * 64, "not a tokenizer"),
+        (b"{}", "neither a tokenizer.json"),
+        (b'{"model": {"vocab": 1}}', "not a valid file of hf"),
+        (b"IQ== 0\nIg== x\n", "line 2 is not"),
+        (b"IQ== 0\nIg== 7\n", "ranks are not 0 to 1"),
+        (b"IQ== 0\nIg== 1\n", "no token for byte 0x00"),
+        (b'{"vocab": [{"token_bytes": 3}]}', "not a tekken.json"),
+    ],
+)
 def test_damaged_files(content: bytes, match: str, tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     path = tmp_path / "file"
@@ -227,9 +274,10 @@ def test_llama2c_without_bytes(tmp_path: Path) -> None:
         tokenizer.encode("b")
 
 
-@pytest.mark.parametrize("package, kind", [
-    ("tokenizers", "hf"), ("sentencepiece", "sentencepiece"), ("tiktoken", "tiktoken"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "package, kind",
+    [("tokenizers", "hf"), ("sentencepiece", "sentencepiece"), ("tiktoken", "tiktoken")],
+)
 def test_a_missing_package_names_the_extra(
     package: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

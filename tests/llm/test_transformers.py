@@ -21,12 +21,27 @@ import static_caches
 from static_caches import Caches
 
 CONTEXT, LONGEST, VOCABULARY = 32, 12, 96
-METADATA = {"get_max_seq_len": CONTEXT, "get_bos_id": 1, "get_eos_id": 2, "use_kv_cache": True,
-            "get_vocab_size": VOCABULARY, "get_n_layers": 2, "get_dtype": 6}  # fmt: skip
-SIZES = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
-         "max_position_embeddings": CONTEXT, "bos_token_id": 1, "eos_token_id": 2,
-         "pad_token_id": 0}  # fmt: skip
+METADATA = {
+    "get_max_seq_len": CONTEXT,
+    "get_bos_id": 1,
+    "get_eos_id": 2,
+    "use_kv_cache": True,
+    "get_vocab_size": VOCABULARY,
+    "get_n_layers": 2,
+    "get_dtype": 6,
+}
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    "max_position_embeddings": CONTEXT,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
 MODELS = {"llama": ("LlamaConfig", {}), "qwen3": ("Qwen3Config", {"head_dim": 8})}
 
 
@@ -39,10 +54,12 @@ class Cached(Caches):
 
     def forward(self, input_ids: torch.Tensor, cache_position: torch.Tensor) -> torch.Tensor:
         found: torch.Tensor = self.model(
-            input_ids, attention_mask=self.seen(cache_position),
-            position_ids=cache_position[None], past_key_values=self.cache(cache_position),
+            input_ids,
+            attention_mask=self.seen(cache_position),
+            position_ids=cache_position[None],
+            past_key_values=self.cache(cache_position),
             use_cache=True,
-        ).logits  # fmt: skip
+        ).logits
         return found
 
 
@@ -66,9 +83,10 @@ def exported(name: str, is_static: bool) -> bytes:
         inputs = (torch.zeros(1, n, dtype=torch.int64), torch.arange(n))
         graph = torch.export.export(Cached(model_of(name)), inputs, dynamic_shapes=shapes)
         edge = to_edge_transform_and_lower(
-            graph, compile_config=EdgeCompileConfig(_check_ir_validity=False),
+            graph,
+            compile_config=EdgeCompileConfig(_check_ir_validity=False),
             constant_methods={**METADATA, "enable_dynamic_shape": not is_static},
-        )  # fmt: skip
+        )
         return bytes(edge.to_executorch().buffer)
 
     sources = (kept.Path(__file__), kept.Path(static_caches.__file__))

@@ -18,8 +18,15 @@ from static_caches import Caches
 
 CONTEXT, LONGEST, VOCABULARY, WINDOW, SIDE, IMAGE_TOKENS = 32, 12, 96, 8, 16, 4
 MELS, FRAMES = 8, 24
-METADATA = {"get_max_seq_len": CONTEXT, "get_bos_id": 1, "get_eos_id": 2, "use_kv_cache": True,
-            "get_vocab_size": VOCABULARY, "get_n_layers": 3, "get_dtype": 6}  # fmt: skip
+METADATA = {
+    "get_max_seq_len": CONTEXT,
+    "get_bos_id": 1,
+    "get_eos_id": 2,
+    "use_kv_cache": True,
+    "get_vocab_size": VOCABULARY,
+    "get_n_layers": 3,
+    "get_dtype": 6,
+}
 RNG = np.random.default_rng(0)
 
 
@@ -28,17 +35,33 @@ RNG = np.random.default_rng(0)
 
 def gemma(activation: str = "gelu_pytorch_tanh") -> Any:
     torch.manual_seed(0)
-    text = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 3,
-            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
-            "intermediate_size": 48, "max_position_embeddings": CONTEXT, "sliding_window": WINDOW,
-            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-            "pad_token_id": 0, "query_pre_attn_scalar": 8,
-            "hidden_activation": activation}  # fmt: skip
-    vision = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
-              "intermediate_size": 40, "image_size": SIDE, "patch_size": 4,
-              "hidden_act": activation}  # fmt: skip
-    config = transformers.Gemma3Config(text_config=text, vision_config=vision,
-                                       mm_tokens_per_image=IMAGE_TOKENS)  # fmt: skip
+    text = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "intermediate_size": 48,
+        "max_position_embeddings": CONTEXT,
+        "sliding_window": WINDOW,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "pad_token_id": 0,
+        "query_pre_attn_scalar": 8,
+        "hidden_activation": activation,
+    }
+    vision = {
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 40,
+        "image_size": SIDE,
+        "patch_size": 4,
+        "hidden_act": activation,
+    }
+    config = transformers.Gemma3Config(
+        text_config=text, vision_config=vision, mm_tokens_per_image=IMAGE_TOKENS
+    )
     model = transformers.Gemma3ForConditionalGeneration(config).eval().requires_grad_(False)
     for name, value in model.named_parameters():
         if "norm" not in name and value.dim() > 1:
@@ -62,12 +85,19 @@ class TextDecoder(Caches):
         self.model, self.head = model.model.language_model, model.lm_head
 
     def run(self, embeds: torch.Tensor, positions: torch.Tensor, cache: Any) -> torch.Tensor:
-        masks = {"full_attention": self.seen(positions),
-                 "sliding_attention": self.seen(positions, WINDOW)}  # fmt: skip
+        masks = {
+            "full_attention": self.seen(positions),
+            "sliding_attention": self.seen(positions, WINDOW),
+        }
         if cache is None:
             masks = {name: mask[..., : len(positions)] for name, mask in masks.items()}
-        states = self.model(inputs_embeds=embeds, attention_mask=masks, past_key_values=cache,
-                            position_ids=positions[None], use_cache=cache is not None)  # fmt: skip
+        states = self.model(
+            inputs_embeds=embeds,
+            attention_mask=masks,
+            past_key_values=cache,
+            position_ids=positions[None],
+            use_cache=cache is not None,
+        )
         found: torch.Tensor = self.head(states.last_hidden_state)
         return found
 
@@ -92,11 +122,22 @@ def gemma_methods() -> dict[str, tuple[torch.nn.Module, Any, Any]]:
 def whisper() -> Any:
     torch.manual_seed(0)
     config = transformers.WhisperConfig(
-        vocab_size=VOCABULARY, num_mel_bins=MELS, encoder_layers=2, decoder_layers=2, d_model=32,
-        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
-        decoder_ffn_dim=48, max_source_positions=FRAMES // 2, max_target_positions=CONTEXT,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        num_mel_bins=MELS,
+        encoder_layers=2,
+        decoder_layers=2,
+        d_model=32,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_source_positions=FRAMES // 2,
+        max_target_positions=CONTEXT,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
     return transformers.WhisperForConditionalGeneration(config).eval().requires_grad_(False)
 
 
@@ -115,15 +156,23 @@ class WhisperDecoder(Caches):
         super().__init__(model.config, CONTEXT)
         self.decoder, self.head = model.model.decoder, model.proj_out
 
-    def forward(self, decoder_input_ids: torch.Tensor, encoder_hidden_states: torch.Tensor,
-                cache_position: torch.Tensor) -> torch.Tensor:  # fmt: skip
-        both = transformers.EncoderDecoderCache(self.cache(cache_position),
-                                                transformers.DynamicCache())  # fmt: skip
+    def forward(
+        self,
+        decoder_input_ids: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        cache_position: torch.Tensor,
+    ) -> torch.Tensor:
+        both = transformers.EncoderDecoderCache(
+            self.cache(cache_position), transformers.DynamicCache()
+        )
         states = self.decoder(
-            input_ids=decoder_input_ids, encoder_hidden_states=encoder_hidden_states,
-            attention_mask=self.seen(cache_position), position_ids=cache_position[None],
-            past_key_values=both, use_cache=True,
-        )  # fmt: skip
+            input_ids=decoder_input_ids,
+            encoder_hidden_states=encoder_hidden_states,
+            attention_mask=self.seen(cache_position),
+            position_ids=cache_position[None],
+            past_key_values=both,
+            use_cache=True,
+        )
         found: torch.Tensor = self.head(states.last_hidden_state)
         return found
 
@@ -149,13 +198,16 @@ def exported(name: str, has_xnnpack: bool, **metadata: int) -> bytes:
 
         methods = gemma_methods() if name == "gemma3" else whisper_methods()
         with torch.no_grad():
-            graphs = {key: torch.export.export(module.eval(), inputs, dynamic_shapes=shapes)
-                      for key, (module, inputs, shapes) in methods.items()}  # fmt: skip
+            graphs = {
+                key: torch.export.export(module.eval(), inputs, dynamic_shapes=shapes)
+                for key, (module, inputs, shapes) in methods.items()
+            }
         edge = to_edge_transform_and_lower(
-            graphs, partitioner=[XnnpackPartitioner()] if has_xnnpack else [],
+            graphs,
+            partitioner=[XnnpackPartitioner()] if has_xnnpack else [],
             constant_methods=METADATA | metadata,
             compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        )  # fmt: skip
+        )
         return bytes(edge.to_executorch().buffer)
 
     sources = (kept.Path(__file__), kept.Path(static_caches.__file__))
@@ -184,10 +236,15 @@ def test_gemma_3_with_images(has_xnnpack: bool) -> None:
     model = gemma("gelu" if has_xnnpack else "gelu_pytorch_tanh")
     parts: list[Any] = [ids(3), image(), ids(4), image(), *([one] for one in ids(8))]
     with torch.no_grad():
-        embeds = torch.cat([
-            Vision(model)(torch.from_numpy(part)) if isinstance(part, np.ndarray)
-            else model.get_input_embeddings()(torch.tensor([part])) for part in parts
-        ], 1)  # fmt: skip
+        embeds = torch.cat(
+            [
+                Vision(model)(torch.from_numpy(part))
+                if isinstance(part, np.ndarray)
+                else model.get_input_embeddings()(torch.tensor([part]))
+                for part in parts
+            ],
+            1,
+        )
         decoder = TextDecoder(model)
         expected = decoder.run(embeds, torch.arange(embeds.shape[1]), None)[0].numpy()
     assert embeds.shape[1] == 23 > 2 * WINDOW
@@ -203,8 +260,13 @@ def test_whisper() -> None:
     features, tokens = RNG.standard_normal((1, MELS, FRAMES)).astype(np.float32), [1, *ids(20)]
     model = whisper()
     with torch.no_grad():
-        expected = model(input_features=torch.from_numpy(features),
-                         decoder_input_ids=torch.tensor([tokens])).logits[0].numpy()  # fmt: skip
+        expected = (
+            model(
+                input_features=torch.from_numpy(features), decoder_input_ids=torch.tensor([tokens])
+            )
+            .logits[0]
+            .numpy()
+        )
     runner.encode_input(features)
     found = np.concatenate([runner.forward([token]) for token in tokens])
     np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -213,7 +275,8 @@ def test_whisper() -> None:
     known = list(runner.start_ids)
     for token in greedy:
         with torch.no_grad():
-            logits = model(input_features=torch.from_numpy(features),
-                           decoder_input_ids=torch.tensor([known])).logits  # fmt: skip
+            logits = model(
+                input_features=torch.from_numpy(features), decoder_input_ids=torch.tensor([known])
+            ).logits
         assert token == int(logits[0, -1].argmax())
         known.append(token)

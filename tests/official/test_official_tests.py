@@ -28,10 +28,16 @@ BINDINGS_AND_OPERATOR = {
     "backends/xnnpack/test/ops/test_add.py": 11,
     BINDINGS: official.RUNTIME[BINDINGS],
 }
-RUNTIME = {name: count for name, count in official.RUNTIME.items()
-           if name.startswith(("runtime/", "extension/")) and name != BINDINGS}  # fmt: skip
-OTHERS = {name: count for name, count in official.RUNTIME.items()
-          if name not in RUNTIME and name != BINDINGS}  # fmt: skip
+RUNTIME = {
+    name: count
+    for name, count in official.RUNTIME.items()
+    if name.startswith(("runtime/", "extension/")) and name != BINDINGS
+}
+OTHERS = {
+    name: count
+    for name, count in official.RUNTIME.items()
+    if name not in RUNTIME and name != BINDINGS
+}
 """Tests of the emitter, the inspector and bundled programs."""
 
 
@@ -40,8 +46,9 @@ def passed(report: Path, names: Iterable[str]) -> dict[str, int]:
     cases = ElementTree.parse(report).iter("testcase")
     places = [f"{case.get('classname')}." for case in cases if not len(case)]  # no failure, no skip
     modules = {name: name.removesuffix(".py").replace("/", ".") + "." for name in names}
-    return {name: sum(place.startswith(module) for place in places)
-            for name, module in modules.items()}  # fmt: skip
+    return {
+        name: sum(place.startswith(module) for place in places) for name, module in modules.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -62,7 +69,10 @@ def test_the_official_tests_pass(tmp_path: Path, group: dict[str, int]) -> None:
     report = tmp_path / "report.xml"
     done = subprocess.run(
         [*official.command(list(wanted)), f"--junitxml={report}"],
-        env=official.environment(), cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
+        env=official.environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout[-5000:]
     assert passed(report, wanted) == wanted, done.stdout[-1000:]

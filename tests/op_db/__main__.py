@@ -63,8 +63,10 @@ def collect(given: argparse.Namespace) -> list[Outcome]:
     jobs = [(n, d) for d in given.dtypes for n in names if d in entries()[n].dtypes()]
     found, started = list[Outcome](), time.monotonic()
     with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-        running = {pool.submit(outcome, n, d, given.samples or DTYPES[d],
-                               tuple(given.runtimes)): (n, d) for n, d in jobs}  # fmt: skip
+        running = {
+            pool.submit(outcome, n, d, given.samples or DTYPES[d], tuple(given.runtimes)): (n, d)
+            for n, d in jobs
+        }
         for done in as_completed(running):
             name, dtype = running[done]
             try:
@@ -93,8 +95,10 @@ def totals(found: list[Outcome], runtimes: list[str]) -> list[str]:
                 unexported=len(o.unexported),
                 **{r: o.exported - len(o.failures[r]) for r in runtimes},
             )
-    lines = ["| dtype | exported | " + " | ".join(runtimes) + " | not exported |",
-             "|---|--:|" + "--:|" * len(runtimes) + "--:|"]  # fmt: skip
+    lines = [
+        "| dtype | exported | " + " | ".join(runtimes) + " | not exported |",
+        "|---|--:|" + "--:|" * len(runtimes) + "--:|",
+    ]
     for dtype, n in sorted(by_dtype.items(), key=lambda item: item[0] == "all"):
         shares = [f"{n[r]} ({100 * n[r] / max(1, n['exported']):.2f} %)" for r in runtimes]
         cells = [dtype, str(n["exported"]), *shares, str(n["unexported"])]
@@ -125,8 +129,10 @@ def causes(found: list[Outcome]) -> list[str]:
     for o in found:
         for text in o.causes:
             count[o.name, text].append(o.dtype)
-    return [f"- {name} ({', '.join(dict.fromkeys(dtypes))}): {text}"
-            for (name, text), dtypes in count.items()]  # fmt: skip
+    return [
+        f"- {name} ({', '.join(dict.fromkeys(dtypes))}): {text}"
+        for (name, text), dtypes in count.items()
+    ]
 
 
 def reasons(found: list[Outcome]) -> list[str]:
@@ -136,9 +142,13 @@ def reasons(found: list[Outcome]) -> list[str]:
 
 
 def failures(found: list[Outcome]) -> list[str]:
-    return [f"{o.name} {o.dtype} {runtime} sample {index}: {text}" for o in found
-            for runtime, wrong in o.failures.items() if runtime != "official"
-            for index, text in wrong]  # fmt: skip
+    return [
+        f"{o.name} {o.dtype} {runtime} sample {index}: {text}"
+        for o in found
+        for runtime, wrong in o.failures.items()
+        if runtime != "official"
+        for index, text in wrong
+    ]
 
 
 def main() -> int:
@@ -152,8 +162,9 @@ def main() -> int:
         why = ["", "Reasons for samples that are not exported:", "", *reasons(found)]
         given.markdown.write_text("\n".join([*head, *report, *known, *why]) + "\n")
     if given.json:
-        given.json.write_text(json.dumps([{**vars(o), "operators": sorted(o.operators)}
-                                          for o in found], indent=1))  # fmt: skip
+        given.json.write_text(
+            json.dumps([{**vars(o), "operators": sorted(o.operators)} for o in found], indent=1)
+        )
     return 1 if any(o.failures.get("ours") or o.failures.get("reference") for o in found) else 0
 
 

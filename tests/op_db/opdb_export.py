@@ -22,8 +22,12 @@ from eager import to_numpy
 from opdb_samples import UNFILLED, Entry, Sample, plain, spread
 from torch.utils import _pytree as pytree
 
-WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
-         torch.complex64: torch.complex128}  # fmt: skip
+WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
 LONGEST = 400  # maximum length of a reason
 LARGEST = 1 << 22  # maximum size of a program in bytes
 
@@ -63,15 +67,24 @@ def is_random(module: Sample, wanted: tuple[Any, ...]) -> bool:
     """Return True if another seed gives other results."""
     again = zip(wanted, call(module, 1), strict=True)
     tensors = [(a, b) for a, b in again if isinstance(a, torch.Tensor)]
-    return any(not torch.equal(a.nan_to_num(), b.nan_to_num()) if a.is_floating_point()
-               else a.shape != b.shape or not torch.equal(a, b) for a, b in tensors)  # fmt: skip
+    return any(
+        not torch.equal(a.nan_to_num(), b.nan_to_num())
+        if a.is_floating_point()
+        else a.shape != b.shape or not torch.equal(a, b)
+        for a, b in tensors
+    )
 
 
 def in_wider(module: Sample) -> Any:
     """Return eager's results in float64."""
-    leaves = [x.to(WIDER.get(x.dtype, x.dtype)) if isinstance(x, torch.Tensor)
-              else WIDER.get(x, x) if isinstance(x, torch.dtype) else x
-              for x in module.leaves]  # fmt: skip
+    leaves = [
+        x.to(WIDER.get(x.dtype, x.dtype))
+        if isinstance(x, torch.Tensor)
+        else WIDER.get(x, x)
+        if isinstance(x, torch.dtype)
+        else x
+        for x in module.leaves
+    ]
     return call(Sample(module.function, pytree.tree_unflatten(leaves, module.spec)), 0)
 
 
@@ -103,8 +116,9 @@ def export(module: Sample) -> tuple[bytes, tuple[str, ...]]:
     """Return the program, and the operators that it calls."""
     program = edge(module).to_executorch()
     plan = program.executorch_program.execution_plan[0]
-    names = sorted({f"{op.name}.{op.overload}" if op.overload else op.name
-                    for op in plan.operators})  # fmt: skip
+    names = sorted(
+        {f"{op.name}.{op.overload}" if op.overload else op.name for op in plan.operators}
+    )
     return bytes(program.buffer), tuple(names)
 
 

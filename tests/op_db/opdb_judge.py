@@ -19,8 +19,12 @@ from judge import Limit
 # Functions whose positions among equal values are undefined in torch.
 OPEN_ORDER = ("argsort", "sort", "topk", "kthvalue", "median", "nanmedian", "mode")
 # Functions whose vectors have any sign or phase: outputs with vectors in rows or columns.
-OPEN_PHASE = {"linalg.eig": {1: -2}, "linalg.eigh": {1: -2}, "linalg.svd": {0: -2, 2: -1},
-              "svd": {0: -2, 2: -2}}  # fmt: skip
+OPEN_PHASE = {
+    "linalg.eig": {1: -2},
+    "linalg.eigh": {1: -2},
+    "linalg.svd": {0: -2, 2: -1},
+    "svd": {0: -2, 2: -2},
+}
 LIMIT = variation.LIMIT
 """A function is a sequence of operators, each of which rounds."""
 
@@ -32,8 +36,8 @@ def point_alike(found: np.ndarray, wanted: np.ndarray, values: np.ndarray) -> bo
     for dim in range(values.ndim):
         a, b = (t if t.ndim == values.ndim else np.expand_dims(t, dim) for t in (found, wanted))
         fits = a.ndim == values.ndim and all(
-            m == n for d, (m, n) in enumerate(zip(a.shape, values.shape, strict=True))
-            if d != dim)  # fmt: skip
+            m == n for d, (m, n) in enumerate(zip(a.shape, values.shape, strict=True)) if d != dim
+        )
         if not fits or not all(0 <= t.min() <= t.max() < values.shape[dim] for t in (a, b)):
             continue
         pointed = (np.take_along_axis(values, t, dim) for t in (a, b))
@@ -51,8 +55,9 @@ def turned(found: np.ndarray, wanted: np.ndarray, axis: int) -> np.ndarray:
     return np.asarray((judge.wide(found) * phase).astype(found.dtype))
 
 
-def difference(found: Any, wanted: Any, exact: Any = None, terms: Any = None,
-               filled: bool = True) -> str | None:  # fmt: skip
+def difference(
+    found: Any, wanted: Any, exact: Any = None, terms: Any = None, filled: bool = True
+) -> str | None:
     """Return the difference between `found` and eager's result as text; None without one. Without
     `terms`, each element has only its own units; only shape and dtype of outputs that are not
     `filled` are compared."""

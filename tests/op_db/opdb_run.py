@@ -51,9 +51,12 @@ def ours(record: Record, kernels: str) -> list[Any]:
 
 @functools.cache
 def official_server() -> Any:
-    worker = subprocess.Popen([sys.executable, str(Path(official_worker.__file__))],
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL)  # fmt: skip
+    worker = subprocess.Popen(
+        [sys.executable, str(Path(official_worker.__file__))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     atexit.register(worker.stdin.close)
     return worker
 
@@ -79,8 +82,10 @@ def is_random(record: Record) -> bool:
     """Return True if the program draws random numbers. Samples that set torch's seed hide it from
     eager."""
     names = [n.removeprefix("aten::") for n in record.operators if n.startswith("aten::")]
-    ops = [getattr(getattr(torch.ops.aten, n.split(".")[0]), (n + ".default").split(".")[1])
-           for n in names]  # fmt: skip
+    ops = [
+        getattr(getattr(torch.ops.aten, n.split(".")[0]), (n + ".default").split(".")[1])
+        for n in names
+    ]
     return any(torch.Tag.nondeterministic_seeded in op.tags for op in ops)
 
 
@@ -104,8 +109,9 @@ def verdict(record: Record, runtime: str, name: str = "") -> str | None:
 def judged(record: Record, i: int, found: Any, wanted: Any, name: str, filled: bool) -> str | None:
     """Return the difference of output i. Functions may depend on the epsilon of their dtype, so
     that results close to eager's are right, too."""
-    exact, terms = ((values or (None,) * len(record.wanted))[i]
-                    for values in (record.exact, record.terms))  # fmt: skip
+    exact, terms = (
+        (values or (None,) * len(record.wanted))[i] for values in (record.exact, record.terms)
+    )
     vectors = OPEN_PHASE.get(name, {}).get(i)
     if vectors is not None and getattr(found, "shape", None) == wanted.shape:
         found = turned(found, wanted, vectors)

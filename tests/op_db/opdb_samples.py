@@ -18,9 +18,18 @@ from torch.utils import _pytree as pytree
 
 # Dtype -> default number of samples of each function.
 DTYPES = {
-    "float32": 4, "int64": 1, "bfloat16": 1, "bool": 1, "complex64": 1, "float16": 1, "float64": 1,
-    "int32": 1, "uint8": 1, "int8": 1, "int16": 1,
-}  # fmt: skip
+    "float32": 4,
+    "int64": 1,
+    "bfloat16": 1,
+    "bool": 1,
+    "complex64": 1,
+    "float16": 1,
+    "float64": 1,
+    "int32": 1,
+    "uint8": 1,
+    "int8": 1,
+    "int16": 1,
+}
 # Undefined results: only shape and dtype are compared.
 UNFILLED = ("empty", "new_empty", "resize_")
 

@@ -15,9 +15,12 @@ import pytest
 NAMES = list(opdb_samples.entries())
 # Functions whose sample is not run, with the reason: eager lacks the dtype on CPU, ...
 NO_DTYPE = {
-    "torch._scaled_mm_v2", "torch._scaled_mm", "torch.ops.aten._flash_attention_forward",
-    "torch.ops.aten._efficient_attention_forward", "nn.functional.batch_norm.without_cudnn",
-}  # fmt: skip
+    "torch._scaled_mm_v2",
+    "torch._scaled_mm",
+    "torch.ops.aten._flash_attention_forward",
+    "torch.ops.aten._efficient_attention_forward",
+    "nn.functional.batch_norm.without_cudnn",
+}
 # ... or rejects the sample, or the harness has no arrays of its tensors (sparse, complex32), ...
 NO_GPU = "AssertionError: Jiterator is only supported on CUDA and ROCm GPUs"
 NO_ARRAYS = {
@@ -25,10 +28,17 @@ NO_ARRAYS = {
     "sparse.mm.reduce": "RuntimeError: Sparse CSR tensors",
     "chalf": "NotImplementedError: .* not implemented for 'ComplexHalf'",
     "to_sparse": "NotImplementedError: .* 'SparseCPU' backend",
-    **{f"jiterator_{n}": NO_GPU for n in (
-        "unary", "binary", "4inputs_with_extra_args", "binary_return_by_ref", "2inputs_2outputs",
-    )},
-}  # fmt: skip
+    **{
+        f"jiterator_{n}": NO_GPU
+        for n in (
+            "unary",
+            "binary",
+            "4inputs_with_extra_args",
+            "binary_return_by_ref",
+            "2inputs_2outputs",
+        )
+    },
+}
 # ... or the flow does not export it. A sample that is exported by now, or no longer exported,
 # fails the test.
 NO_OUT = "RuntimeError: Missing out variants: "
@@ -37,27 +47,46 @@ DEPENDENT = "(DataDependentOutput|DynamicOutputShape)Exception: aten."
 GUARD = "GuardOnDataDependentSymNode: Could not (guard|extract)"
 NOT_EXPORTED = {
     **{n: "AssertionError: graph_output_allocated not set" for n in ("item", "broadcast_shapes")},
-    **{n: f"{NO_OUT}.*_functional" for n in (
-        "normal.in_place", "native_batch_norm", "_native_batch_norm_legit",
-        "_batch_norm_with_update", "nn.functional.instance_norm", "nn.functional.rrelu",
-        "nn.functional.batch_norm",
-    )},
-    **{f"nn.functional.linear_cross_entropy.{n}": f"{NO_OUT}.*torch_nn::_linear_cross_entropy"
-       for n in ("chunked", "chunked_none")},
-    **{n: DEPENDENT for n in (
-        "allclose", "corrcoef", "cov", "equal", "nn.functional.ctc_loss", "linalg.lstsq",
-        "linalg.lstsq.grad_oriented",
-    )},
-    **{n: GUARD for n in (
-        "tensor_split", "nn.functional.one_hot", "nn.functional.gaussian_nll_loss",
-    )},
-    **{f"linalg.{n}": EFFECTS for n in (
-        "cholesky", "ldl_factor", "lu_factor", "inv", "solve", "tensorinv", "tensorsolve",
-    )},
+    **{
+        n: f"{NO_OUT}.*_functional"
+        for n in (
+            "normal.in_place",
+            "native_batch_norm",
+            "_native_batch_norm_legit",
+            "_batch_norm_with_update",
+            "nn.functional.instance_norm",
+            "nn.functional.rrelu",
+            "nn.functional.batch_norm",
+        )
+    },
+    **{
+        f"nn.functional.linear_cross_entropy.{n}": f"{NO_OUT}.*torch_nn::_linear_cross_entropy"
+        for n in ("chunked", "chunked_none")
+    },
+    **{
+        n: DEPENDENT
+        for n in (
+            "allclose",
+            "corrcoef",
+            "cov",
+            "equal",
+            "nn.functional.ctc_loss",
+            "linalg.lstsq",
+            "linalg.lstsq.grad_oriented",
+        )
+    },
+    **{
+        n: GUARD
+        for n in ("tensor_split", "nn.functional.one_hot", "nn.functional.gaussian_nll_loss")
+    },
+    **{
+        f"linalg.{n}": EFFECTS
+        for n in ("cholesky", "ldl_factor", "lu_factor", "inv", "solve", "tensorinv", "tensorsolve")
+    },
     "bincount": "RuntimeError: Cannot evaluate a finite upper bound",
     "combinations": "InternalError: Failed with error: mem_offset",
     "hash_tensor": "InternalError: Failed with error: torch.uint64",
-}  # fmt: skip
+}
 
 
 def check_reason(kind: str, known: dict[str, str], name: str, said: str | None) -> None:
@@ -95,11 +124,14 @@ def test_tables_name_functions() -> None:
     assert len(set().union(*tables)) == sum(map(len, tables)) == 45
 
 
-@pytest.mark.parametrize(("name", "dtype", "says"), [
-    ("index_add", "int32", "eager rejects the program: .*dtypes match, got Int .* and Long"),
-    ("masked.std", "float16", "by eager, the program gives: found dtype float32, wanted"),
-    ("nn.functional.interpolate.bicubic", "uint8", "by eager, the program gives: 432 of"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "dtype", "says"),
+    [
+        ("index_add", "int32", "eager rejects the program: .*dtypes match, got Int .* and Long"),
+        ("masked.std", "float16", "by eager, the program gives: found dtype float32, wanted"),
+        ("nn.functional.interpolate.bicubic", "uint8", "by eager, the program gives: 432 of"),
+    ],
+)
 def test_what_no_runtime_could_mend(name: str, dtype: str, says: str) -> None:
     """The report's causes: what fails here, fails by eager's own operators, too."""
     record = opdb_export.records(opdb_samples.entries()[name], dtype, 1)[0]

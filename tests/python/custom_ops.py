@@ -12,8 +12,7 @@ from executorch_c import Runtime, register_operator, unregister_operator
 from single_op import Out, SingleOps
 
 UNARY = "t::f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
-TWO = ("t::two.out(Tensor x, *, Tensor(a!) out0, Tensor(b!) out1) -> "
-       "(Tensor(a!), Tensor(b!))")  # fmt: skip
+TWO = "t::two.out(Tensor x, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))"
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 

@@ -24,9 +24,14 @@ def nothing_stays() -> Iterator[None]:
             unregister_backend(name)
 
 
-def pte(payload: bytes = b"", specs: dict[str, bytes] | None = None, calls: int = 1,
-        out: tuple[int, ...] = (2, 3), dtype: str = "float32", **options: Any
-        ) -> bytes:  # fmt: skip
+def pte(
+    payload: bytes = b"",
+    specs: dict[str, bytes] | None = None,
+    calls: int = 1,
+    out: tuple[int, ...] = (2, 3),
+    dtype: str = "float32",
+    **options: Any,
+) -> bytes:
     """Return a program with a delegate for each call; each reads the input."""
     plan = Plan()
     x = plan.input((2, 3))

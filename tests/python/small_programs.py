@@ -14,9 +14,21 @@ from single_op import BOUNDED, Arg, Out, SingleOps
 CHANNELS_LAST = (0, 2, 3, 1)
 IMAGE = (2, 3, 4, 5)
 DTYPES = (
-    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
-    "float16", "float32", "float64", "complex64", "complex128",
-)  # fmt: skip
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
 
 
 def load(pte: bytes, name: str, **options: Any) -> Method:
@@ -53,9 +65,12 @@ def clone_pte(shape: Sequence[int], dtype: str, order: Sequence[int] | None = No
     ops = SingleOps()
     value = Tensorlike(shape, dtype)
     ops.add(
-        "aten::clone.out", Arg(value, dim_order=order), None, Out(shape, dtype, order),
+        "aten::clone.out",
+        Arg(value, dim_order=order),
+        None,
+        Out(shape, dtype, order),
         name="forward",
-    )  # fmt: skip
+    )
     return ops.build()
 
 
@@ -134,9 +149,10 @@ def counter_pte() -> bytes:
     state, x = plan.inputs
     plan.inputs = [x]
     plan.values[state].val.extra_tensor_info = schema.ExtraTensorInfo(
-        mutable_data_segments_idx=0, fully_qualified_name="total",
+        mutable_data_segments_idx=0,
+        fully_qualified_name="total",
         location=schema.TensorDataLocation.SEGMENT,
-    )  # fmt: skip
+    )
     plan.values[plan.outputs[0]] = schema.EValue(schema.Null())
     plan.outputs = [state]
     call = plan.chains[0].instructions[0].instr_args
@@ -150,7 +166,21 @@ def clone(shape: tuple[int, ...], dtype: str, order: Any = None) -> Method:
 
 
 __all__ = [
-    "CHANNELS_LAST", "DTYPES", "IMAGE", "Out", "SingleOps", "add_pte", "channels_last", "clone",
-    "clone_pte", "counter_pte", "dynamic_pte", "kinds_pte", "load", "schema", "serialize",
-    "slow_pte", "values",
-]  # fmt: skip
+    "CHANNELS_LAST",
+    "DTYPES",
+    "IMAGE",
+    "Out",
+    "SingleOps",
+    "add_pte",
+    "channels_last",
+    "clone",
+    "clone_pte",
+    "counter_pte",
+    "dynamic_pte",
+    "kinds_pte",
+    "load",
+    "schema",
+    "serialize",
+    "slow_pte",
+    "values",
+]

@@ -60,10 +60,19 @@ def both(pte: bytes) -> tuple[Any, Program]:
 
 
 def test_exports() -> None:
-    official = set(executorch_runtime.__all__) if hasattr(executorch_runtime, "__all__") else {
-        "Runtime", "Program", "Method", "BackendRegistry", "OperatorRegistry", "Verification",
-        "MethodMeta",
-    }  # fmt: skip
+    official = (
+        set(executorch_runtime.__all__)
+        if hasattr(executorch_runtime, "__all__")
+        else {
+            "Runtime",
+            "Program",
+            "Method",
+            "BackendRegistry",
+            "OperatorRegistry",
+            "Verification",
+            "MethodMeta",
+        }
+    )
     assert official <= set(executorch_c.__all__)
     for name in executorch_c.__all__:
         assert getattr(executorch_c, name).__module__ in ("executorch_c", "executorch_c._core")
@@ -172,9 +181,15 @@ def test_everything_a_program_can_be_loaded_from(tmp_path: Path) -> None:
     path.write_bytes(pte)
     odd = b"x" + pte
     sources: list[Any] = [
-        pte, bytearray(pte), memoryview(pte), memoryview(odd)[1:], np.frombuffer(pte, np.uint8),
-        io.BytesIO(pte), path, str(path),
-    ]  # fmt: skip
+        pte,
+        bytearray(pte),
+        memoryview(pte),
+        memoryview(odd)[1:],
+        np.frombuffer(pte, np.uint8),
+        io.BytesIO(pte),
+        path,
+        str(path),
+    ]
     with path.open("rb") as file:
         for data in [*sources, file]:
             method = Runtime.get().load_program(data).load_method("forward")
@@ -329,8 +344,12 @@ def test_kinds_of_values() -> None:
     pte = small_programs.kinds_pte([3, 2.5, True, "hi", None], [None, 7, [1, 2]])
     meta = Runtime.get().load_program(pte).metadata("forward")
     assert meta.inputs[1:] == (
-        ("Int", 3), ("Double", 2.5), ("Bool", True), ("String", "hi"), ("None", None),
-    )  # fmt: skip
+        ("Int", 3),
+        ("Double", 2.5),
+        ("Bool", True),
+        ("String", "hi"),
+        ("None", None),
+    )
     kind, info = meta.inputs[0]
     assert kind == "Tensor" and isinstance(info, TensorInfo) and info.shape == (2,)
     assert meta.outputs[1:] == (("None", None), ("Int", 7), ("IntList", None))
@@ -342,9 +361,11 @@ def test_kinds_of_values() -> None:
 def test_requirements_and_info() -> None:
     program = Runtime.get().load_program(small_programs.add_pte())
     assert program.requirements() == {
-        "operators": {"aten::add.out": 1}, "backends": {}, "missing_operators": [],
+        "operators": {"aten::add.out": 1},
+        "backends": {},
+        "missing_operators": [],
         "missing_backends": [],
-    }  # fmt: skip
+    }
     info = program.info()
     (method,) = info["methods"]
     assert method["name"] == "forward"
@@ -389,9 +410,13 @@ def test_import_loads_little_but_numpy() -> None:
     )
     root = os.path.dirname(os.path.dirname(executorch_c.__file__))
     out = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": root}, cwd=root, check=True,
-        capture_output=True, text=True,
-    ).stdout.split()  # fmt: skip
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": root},
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
     assert set(out) <= {"__future__", "executorch_c", "executorch_c._core"}
 
 

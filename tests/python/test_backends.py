@@ -51,9 +51,14 @@ def test_backends_of_an_entry_point(tmp_path: Path, attribute: str) -> None:
     names, warned = run(tmp_path)
     # Their places in the installation:
     of_the_package = {
-        "CoreMLBackend", "NativeBackend", "OpenvinoBackend", "TOSABackend", "VgfBackend",
-        "VulkanBackend", "XnnpackBackend",
-    }  # fmt: skip
+        "CoreMLBackend",
+        "NativeBackend",
+        "OpenvinoBackend",
+        "TOSABackend",
+        "VgfBackend",
+        "VulkanBackend",
+        "XnnpackBackend",
+    }
     found = set(ast.literal_eval(names)) - of_the_package
     assert found == {"BackendWithCompilerDemo", "ExecutorBackend"}
     assert warned == "[]"

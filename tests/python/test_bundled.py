@@ -87,8 +87,23 @@ def test_state_starts_anew_with_each_case() -> None:
         np.testing.assert_array_equal(bundled.run()[0], x)
 
 
-DTYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64",
-          "complex128", "bool", ml_dtypes.bfloat16, "uint16", "uint32", "uint64"]  # fmt: skip
+DTYPES = [
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "bool",
+    ml_dtypes.bfloat16,
+    "uint16",
+    "uint32",
+    "uint64",
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -88,9 +88,12 @@ def test_flows_of_static_shapes(flow: str) -> None:
 def test_a_healthy_model_passes(flow: str) -> None:
     x = torch.randn(IMAGE)
     result = check_model(
-        net(), (x,), flow=flow, dynamic_shapes={"x": {0: Dim("n", max=7)}},
+        net(),
+        (x,),
+        flow=flow,
+        dynamic_shapes={"x": {0: Dim("n", max=7)}},
         real_inputs=[(x[:1],), [x]],
-    )  # fmt: skip
+    )
     assert result.ok and bool(result) and result.raise_if_wrong() is result
     found = [case.kind for case in result]
     assert found == ["example", *["random"] * 3, *["edge"] * 3, *["real"] * 2]
@@ -185,8 +188,10 @@ def test_bundled_cases_are_run(pte: bytes, tmp_path: Path) -> None:
     for source in (path, path.read_bytes(), BundledProgram.load(path)):
         result = check_model(net(), (x,), program=source, n_random=0)
         assert [(case.name, case.ok) for case in result] == [
-            ("example", True), ("bundled 0", True), ("bundled 1", False),
-        ]  # fmt: skip
+            ("example", True),
+            ("bundled 0", True),
+            ("bundled 1", False),
+        ]
 
 
 def test_keyword_arguments_and_structured_outputs() -> None:
@@ -198,8 +203,9 @@ def test_keyword_arguments_and_structured_outputs() -> None:
     turned = {"pair": {"x": torch.randn(3), "y": torch.ones(2)}, "a": torch.randn(3)}
     result = check_model(Structured().eval(), example, real_inputs=[turned])
     assert result, result
-    assert [[o.dtype for o in case.comparison] for case in result if case.comparison is not None
-            ] == [["float32", "NoneType", "int64", "float32"]] * 5  # fmt: skip
+    assert [
+        [o.dtype for o in case.comparison] for case in result if case.comparison is not None
+    ] == [["float32", "NoneType", "int64", "float32"]] * 5
 
 
 def test_state_starts_anew_in_each_case_and_lasts_within_one() -> None:
@@ -320,9 +326,11 @@ def test_a_size_specialised_to_a_constant() -> None:
         return to_edge(torch.export.export(wrong, (torch.randn(4, 3),), dynamic_shapes=shapes))
 
     result = check_model(
-        Fn(lambda x: x.mean(0)), (torch.randn(4, 3),), flow=exported_wrongly,
+        Fn(lambda x: x.mean(0)),
+        (torch.randn(4, 3),),
+        flow=exported_wrongly,
         dynamic_shapes=(({0: Dim("n", max=9)},),),
-    )  # fmt: skip
+    )
     assert kinds(result, "differ") == {"edge"}
     assert kinds(result, "match") == {"example", "random"}
 
@@ -370,8 +378,10 @@ def test_initial_state_that_the_exporter_does_not_write_is_explained() -> None:
 def drawn(example: Tensor, seed: int = 0) -> Tensor:
     [found] = inputs.draw(((example,), {}), None, [None], seed)[0]
     assert (found.shape, found.dtype, found.stride()) == (
-        example.shape, example.dtype, example.stride(),
-    )  # fmt: skip
+        example.shape,
+        example.dtype,
+        example.stride(),
+    )
     return found
 
 
@@ -387,10 +397,14 @@ class Caches(nn.Module):
         return x * (cache.copy_(new) if self.writes else new)[0]
 
 
-@pytest.mark.parametrize(("program", "verdict", "says"), [
-    (Caches(), "match", ""), (Caches(1.01), "differ", "output 0 ('a changed input')"),
-    (Caches(writes=False), "differ", "1 output, expected 2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("program", "verdict", "says"),
+    [
+        (Caches(), "match", ""),
+        (Caches(1.01), "differ", "output 0 ('a changed input')"),
+        (Caches(writes=False), "differ", "1 output, expected 2"),
+    ],
+)
 def test_inputs_that_the_model_changes(program: nn.Module, verdict: str, says: str) -> None:
     example = torch.randn(2, 4), torch.randn(3, 4)
     pte = export(program.eval(), *(x.clone() for x in example))
@@ -508,9 +522,18 @@ def test_the_page_names_the_place(failed: CheckResult, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     failed.to_html(tmp_path / "report.html", title="One <bias>")
     text = (tmp_path / "report.html").read_text()
-    for part in ("<title>One &lt;bias&gt;</title>", "2 of 2 cases differ", "random 0",
-                 "the first difference and the largest ones", "<td>0.5</td>", "(0, 3)", "(1, 3)",
-                 "data:image/png;base64,", "result.explain()", "(2, 3, 8, 9)"):  # fmt: skip
+    for part in (
+        "<title>One &lt;bias&gt;</title>",
+        "2 of 2 cases differ",
+        "random 0",
+        "the first difference and the largest ones",
+        "<td>0.5</td>",
+        "(0, 3)",
+        "(1, 3)",
+        "data:image/png;base64,",
+        "result.explain()",
+        "(2, 3, 8, 9)",
+    ):
         assert part in text, part
     assert "http" not in text.replace("http://www.w3.org", "")
 

@@ -34,10 +34,24 @@ class Net(torch.nn.Module):
 
     def forward(self, x: Any) -> Any:
         self.change(x)
-        numbers = [self.count, sum(self.steps), self.holder.value, self.holder.inner.total,
-                   sum(self.queue), self.pair[1][0], len(self.seen)]  # fmt: skip
-        return (self.linear(x) * self.total + self.hidden + self.cache.sum(0) + self.names["a"]
-                + self.names["b"][0] + self.pair[0] + sum(map(float, numbers)))  # fmt: skip
+        numbers = [
+            self.count,
+            sum(self.steps),
+            self.holder.value,
+            self.holder.inner.total,
+            sum(self.queue),
+            self.pair[1][0],
+            len(self.seen),
+        ]
+        return (
+            self.linear(x) * self.total
+            + self.hidden
+            + self.cache.sum(0)
+            + self.names["a"]
+            + self.names["b"][0]
+            + self.pair[0]
+            + sum(map(float, numbers))
+        )
 
     def change(self, x: Any) -> None:
         raise NotImplementedError
@@ -121,9 +135,24 @@ def _gradient(self: Net, x: Any) -> None:
     self.total.add_(self.linear.weight.sum())
 
 
-CHANGES = (_attribute, _buffer_in_place, _buffer_replaced, _buffer_data, _buffer_set,
-           _buffer_resized, _expanded, _tensor_grows, _list, _nested_tensors, _objects, _deque,
-           _in_tuple, _set, _new_attribute, _module)  # fmt: skip
+CHANGES = (
+    _attribute,
+    _buffer_in_place,
+    _buffer_replaced,
+    _buffer_data,
+    _buffer_set,
+    _buffer_resized,
+    _expanded,
+    _tensor_grows,
+    _list,
+    _nested_tensors,
+    _objects,
+    _deque,
+    _in_tuple,
+    _set,
+    _new_attribute,
+    _module,
+)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda one: one.__name__[1:])
@@ -169,8 +198,11 @@ class Counter:
         return Counter()
 
 
-@pytest.mark.parametrize("held", [Counter(), iter([1.0] * 9), torch.zeros(2).to_sparse()],
-                         ids=["protocol", "iterator", "sparse"])  # fmt: skip
+@pytest.mark.parametrize(
+    "held",
+    [Counter(), iter([1.0] * 9), torch.zeros(2).to_sparse()],
+    ids=["protocol", "iterator", "sparse"],
+)
 def test_unknown_state_is_copied_for_each_run(held: Any) -> None:
     model = torch.nn.Linear(2, 2)
     model.held = held

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 
 QUANTISED = [flow.name for flow in flows.FLOWS.values() if flow.quantizer is not None]
 LAYERS = {"stem", "hidden", "last"}
-COMPARED = {"vulkan-int8": {"stem"}, "cortex-m": {"stem", "last"},
-            "cadence": {"stem", "last"}}  # fmt: skip
+COMPARED = {"vulkan-int8": {"stem"}, "cortex-m": {"stem", "last"}, "cadence": {"stem", "last"}}
 """Layers whose values explain finds: fused integer nodes of these flows have none in float."""
 
 
@@ -144,12 +143,19 @@ def assert_named(result: CheckResult, layer: str, flow: str) -> None:
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("flow", "fault", "layer"),
-    [("portable", "weight", "stem"), ("portable", "weight", "hidden"),
-     ("xnnpack", "weight", "stem"), ("xnnpack", "weight", "hidden"),
-     ("xnnpack-int8", "weight", "hidden"), ("xnnpack-int8", "scale", "stem"),
-     ("xnnpack-dynamic", "weight", "hidden"), ("xnnpack-dynamic", "scale", "last"),
-     ("vulkan", "weight", "stem"), ("vulkan", "weight", "hidden")],
-)  # fmt: skip
+    [
+        ("portable", "weight", "stem"),
+        ("portable", "weight", "hidden"),
+        ("xnnpack", "weight", "stem"),
+        ("xnnpack", "weight", "hidden"),
+        ("xnnpack-int8", "weight", "hidden"),
+        ("xnnpack-int8", "scale", "stem"),
+        ("xnnpack-dynamic", "weight", "hidden"),
+        ("xnnpack-dynamic", "scale", "last"),
+        ("vulkan", "weight", "stem"),
+        ("vulkan", "weight", "hidden"),
+    ],
+)
 def test_one_layer(plant: Callable[[str, str], None], flow: str, fault: str, layer: str) -> None:
     plant(fault, layer)
     assert_named(check_model(Net().eval(), IMAGE, flow=flow, n_random=1), layer, flow)

@@ -52,7 +52,7 @@ USES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, int]]] = {
     "one_hot": (lambda x: F.one_hot(x, 7).float(), (0, 6)),
     "behind cat": (lambda x: F.embedding(torch.cat([x, x[:, :1]], 1), TABLE), (0, 49)),
     "behind int32": (lambda x: F.embedding(x.int().view(-1), TABLE), (0, 49)),
-}  # fmt: skip
+}
 """Functions of indices, and the range that is valid in each."""
 
 
@@ -98,8 +98,10 @@ def test_positions_in_buffers() -> None:
             return self.cache * 2
 
     example = torch.randn(1, 1, 4), torch.tensor([0])
-    lengths = {way: role_of(Writes(way), *example, index=1).length
-               for way in ("index_copy", "ring", "functional", "index_put", "item")}  # fmt: skip
+    lengths = {
+        way: role_of(Writes(way), *example, index=1).length
+        for way in ("index_copy", "ring", "functional", "index_put", "item")
+    }
     assert lengths == {"index_copy": 8, "ring": 6, "functional": 8, "index_put": 8, "item": 8}
     assert role_of(Writes("ring"), *example, index=1).high is None
     role = role_of(lambda x, y: x.scatter(0, y, 1.0), torch.zeros(9), torch.tensor([4, 0]), index=1)
@@ -241,8 +243,14 @@ def _transformer(kind: str) -> tuple[nn.Module, tuple[Any, ...] | dict[str, Any]
     import transformers as hf
 
     torch.manual_seed(0)
-    small = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
-             "intermediate_size": 32, "attn_implementation": "eager"}  # fmt: skip
+    small = {
+        "vocab_size": 60,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "attn_implementation": "eager",
+    }
     ids, ones = torch.randint(3, 60, (2, 7)), torch.ones(2, 7, dtype=torch.long)
     example = {"input_ids": ids, "attention_mask": ones}
     if kind == "bert":
@@ -251,17 +259,26 @@ def _transformer(kind: str) -> tuple[nn.Module, tuple[Any, ...] | dict[str, Any]
     if kind == "roberta":  # positions from ids != pad
         return hf.RobertaModel(hf.RobertaConfig(**small, pad_token_id=1)).eval(), example
     if kind == "gpt2":
-        config = hf.GPT2Config(vocab_size=60, n_embd=16, n_layer=1, n_head=2, n_positions=16,
-                               use_cache=False, attn_implementation="eager")  # fmt: skip
+        config = hf.GPT2Config(
+            vocab_size=60,
+            n_embd=16,
+            n_layer=1,
+            n_head=2,
+            n_positions=16,
+            use_cache=False,
+            attn_implementation="eager",
+        )
         return hf.GPT2LMHeadModel(config).eval(), example
     if kind == "clip":  # pools where the id is the end of the text
         config = hf.CLIPTextConfig(**small, eos_token_id=59, max_position_embeddings=16)
         return hf.CLIPTextModel(config).eval(), example
-    config = hf.T5Config(vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
-                         use_cache=False)  # fmt: skip
+    config = hf.T5Config(
+        vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, use_cache=False
+    )
     return hf.T5ForConditionalGeneration(config).eval(), {
-        **example, "decoder_input_ids": torch.randint(3, 60, (2, 4)),
-    }  # fmt: skip
+        **example,
+        "decoder_input_ids": torch.randint(3, 60, (2, 4)),
+    }
 
 
 class Denoiser(nn.Module):
@@ -299,28 +316,42 @@ class Attends(nn.Module):
         self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
 
     def forward(self, x: Tensor, padding: Tensor, attn_mask: Tensor) -> Tensor:
-        found: Tensor = self.attention(x, x, x, key_padding_mask=padding, attn_mask=attn_mask,
-                                       need_weights=False)[0]  # fmt: skip
+        found: Tensor = self.attention(
+            x, x, x, key_padding_mask=padding, attn_mask=attn_mask, need_weights=False
+        )[0]
         return found
 
 
 RIGHT: dict[str, Callable[[], tuple[nn.Module, Any]]] = {
     **{name: partial(_transformer, name) for name in ("bert", "roberta", "gpt2", "clip", "t5")},
-    "denoiser": lambda: (Denoiser().eval(), (torch.randn(1, 3, 6, 6), torch.tensor([10]),
-                                             torch.tensor([0]))),
-    "segments": lambda: (Segments().eval(), (
-        torch.zeros(2, 3, 6, 6, dtype=torch.uint8), torch.ones(2, 6, 6, dtype=torch.bool),
-        torch.tensor([6, 6]))),
-    "attends": lambda: (Attends().eval(), (
-        torch.randn(2, 5, 8), torch.zeros(2, 5, dtype=torch.bool),
-        torch.ones(5, 5, dtype=torch.bool).triu(1))),
-}  # fmt: skip
+    "denoiser": lambda: (
+        Denoiser().eval(),
+        (torch.randn(1, 3, 6, 6), torch.tensor([10]), torch.tensor([0])),
+    ),
+    "segments": lambda: (
+        Segments().eval(),
+        (
+            torch.zeros(2, 3, 6, 6, dtype=torch.uint8),
+            torch.ones(2, 6, 6, dtype=torch.bool),
+            torch.tensor([6, 6]),
+        ),
+    ),
+    "attends": lambda: (
+        Attends().eval(),
+        (
+            torch.randn(2, 5, 8),
+            torch.zeros(2, 5, dtype=torch.bool),
+            torch.ones(5, 5, dtype=torch.bool).triu(1),
+        ),
+    ),
+}
 CHEAP = ("denoiser", "segments", "attends")
 
 
-@pytest.mark.parametrize("name", [
-    name if name in CHEAP else pytest.param(name, marks=pytest.mark.heavy) for name in RIGHT
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [name if name in CHEAP else pytest.param(name, marks=pytest.mark.heavy) for name in RIGHT],
+)
 def test_right_programs_match(name: str) -> None:
     """Every case is run and matches; each input of integers and bools changes."""
     if name not in CHEAP:

@@ -50,8 +50,10 @@ class Experts(nn.Module):
         x = self.emb(ids.clamp(max=11))
         shares = self.router(x).softmax(-1)
         chosen = shares.argmax(-1)
-        y = sum((chosen == i)[..., None] * shares[..., i : i + 1] * one(x)
-                for i, one in enumerate(self.experts))  # fmt: skip
+        y = sum(
+            (chosen == i)[..., None] * shares[..., i : i + 1] * one(x)
+            for i, one in enumerate(self.experts)
+        )
         return self.head(x + y + self.gamma * self.branch(x))
 
 
@@ -282,20 +284,26 @@ def test_what_would_be_found_is_found(name: str) -> None:
     """Slices are wrong by 1 %, and the judge finds those that were predicted; of the others it
     finds few (the estimate is conservative), and none that changes no output."""
     found = measured(name)
-    slices = [(one, i) for one in found.model.weights for i in
-              np.flatnonzero(found.model.weights[one].sizes)]  # fmt: skip
+    slices = [
+        (one, i)
+        for one in found.model.weights
+        for i in np.flatnonzero(found.model.weights[one].sizes)
+    ]
     order = np.random.default_rng(0).permutation(len(slices))[:SLICES]
     missed = 0
     for weight, i in (slices[at] for at in order):
         one = found.model.weights[weight]
         wrong = {weight: np.arange(len(one.sizes)) == i}
         outputs = [found.trials.run(number, wrong) for number in range(len(found.cases))]
-        is_found = any(judged(found.eager, case.case, output).verdict == "differ"
-                       for case, output in zip(found.cases, outputs))  # fmt: skip
+        is_found = any(
+            judged(found.eager, case.case, output).verdict == "differ"
+            for case, output in zip(found.cases, outputs)
+        )
         assert is_found or not one.is_found[i], (weight, i, one.changes[i])
         if one.untested[i]:
-            assert all(equal(output, found.cases[number].expected)
-                       for number, output in enumerate(outputs)), (weight, i)  # fmt: skip
+            assert all(
+                equal(output, found.cases[number].expected) for number, output in enumerate(outputs)
+            ), (weight, i)
         missed += is_found and not one.is_found[i]
     assert missed <= SLICES // 3
 
@@ -307,10 +315,15 @@ def power(name: str) -> Power:
 
 def test_parts_that_change_no_output_are_named() -> None:
     found = power("experts")
-    assert found.untested[:3] == ("gamma is 0", "experts.3.* never routed",
-                                  "branch.* changes no output")  # fmt: skip
-    assert any(line.startswith("rows ") and line.endswith("12..29 of emb never read")
-               for line in found.untested)  # fmt: skip
+    assert found.untested[:3] == (
+        "gamma is 0",
+        "experts.3.* never routed",
+        "branch.* changes no output",
+    )
+    assert any(
+        line.startswith("rows ") and line.endswith("12..29 of emb never read")
+        for line in found.untested
+    )
     assert found.share is not None and 0.4 < found.share < 0.8
 
 
@@ -357,8 +370,10 @@ def test_columns_that_change_no_output_are_named() -> None:
     """They match with any other numbers; the columns beside them do not."""
     found = measured("padded")
     lines = sensitivity._power(found, ["x"], ()).untested
-    assert lines[:2] == ("input channels 2 of conv.weight change no output",
-                         "columns 5..8 of last.weight change no output")  # fmt: skip
+    assert lines[:2] == (
+        "input channels 2 of conv.weight change no output",
+        "columns 5..8 of last.weight change no output",
+    )
     columns = np.zeros((6, 9), bool)
     columns[:, 5:] = True
     assert found.trials.is_idle(0, {"last.weight": columns}, change=other)
@@ -465,8 +480,13 @@ def test_the_report_has_the_power() -> None:
 
 def test_an_input_of_one_value_is_named() -> None:
     x = torch.randn(1, 6, 8)
-    result = check_model(Pooled().eval(), (x, torch.ones(1, 6)), n_random=0,
-                         real_inputs=[(x * 2, torch.ones(1, 6))], progress=False)  # fmt: skip
+    result = check_model(
+        Pooled().eval(),
+        (x, torch.ones(1, 6)),
+        n_random=0,
+        real_inputs=[(x * 2, torch.ones(1, 6))],
+        progress=False,
+    )
     assert "mask had the same values in every case" in result.power.untested
     assert "not tested: mask had the same values in every case" in str(result)
 
@@ -489,8 +509,12 @@ def test_numbers_as_text() -> None:
     assert ranges([1, 2, 3, 5, 7, 8]) == "1..3, 5, 7..8"
     assert ranges([1, 3, 5, 7, 9, 11]) == "1, 3, 5, 7, 2 more"
     assert [percent(x) for x in (0, 0.001, 0.974, 0.999, 1)] == [
-        "0 %", "under 1 %", "97 %", "over 99 %", "100 %",
-    ]  # fmt: skip
+        "0 %",
+        "under 1 %",
+        "97 %",
+        "over 99 %",
+        "100 %",
+    ]
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (4, 1), (4, 6), (4, 6, 2, 3)])

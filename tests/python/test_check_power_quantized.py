@@ -30,8 +30,11 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 from torchao.utils import unwrap_tensor_subclass
 
-IDLE = ("rows 12..29 of emb never read", "channels 5 of first change no output",
-        "columns 5, 30..31 of last.weight change no output")  # fmt: skip
+IDLE = (
+    "rows 12..29 of emb never read",
+    "channels 5 of first change no output",
+    "columns 5, 30..31 of last.weight change no output",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -91,8 +94,9 @@ class Case:
 
     def check(self, program: bytes) -> CheckResult:
         torch.manual_seed(0)
-        return check_model(self.module, self.inputs, program=program, engines=("here",),
-                           progress=False)  # fmt: skip
+        return check_model(
+            self.module, self.inputs, program=program, engines=("here",), progress=False
+        )
 
     def planted(self, name: str, at: int, change: Any) -> str:
         """Return the verdict on a program with a changed slice of a constant."""
@@ -124,8 +128,9 @@ def test_dead_channels_and_unread_rows_are_listed(scheme: str) -> None:
     assert {"emb.weight", "first.weight", "first.weight.scale", "first.bias"} <= names
 
 
-@pytest.mark.parametrize(("name", "at"), [("emb.weight", 20), ("first.weight", 5),
-                                          ("first.weight.scale", 5)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "at"), [("emb.weight", 20), ("first.weight", 5), ("first.weight.scale", 5)]
+)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_fault_in_what_is_listed_matches(scheme: str, name: str, at: int) -> None:
     assert case(scheme).planted(name, at, other) == "match"
@@ -139,9 +144,14 @@ def test_the_same_fault_in_another_slice_differs(scheme: str, name: str, at: int
 
 @pytest.mark.parametrize(
     ("scheme", "name", "at"),
-    [("static", "first.weight", 6), ("static", "first.weight.scale", 11),
-     ("static", "last.weight", 2), ("8da4w", "first.weight", 6), ("8da4w", "last.weight", 9)],
-)  # fmt: skip
+    [
+        ("static", "first.weight", 6),
+        ("static", "first.weight.scale", 11),
+        ("static", "last.weight", 2),
+        ("8da4w", "first.weight", 6),
+        ("8da4w", "last.weight", 9),
+    ],
+)
 def test_what_would_be_found_differs(scheme: str, name: str, at: int) -> None:
     """All slices of these constants are found, except the dead channel and at most one more."""
     [row] = [one for one in case(scheme).result.power.weights if one.name == name]
@@ -152,8 +162,9 @@ def test_what_would_be_found_differs(scheme: str, name: str, at: int) -> None:
 def test_a_quantised_flow() -> None:
     """The names are those of the float model."""
     inputs = (torch.arange(40).reshape(4, 10) % 12,)
-    power = check_model(Words().eval(), inputs, flow="xnnpack-int8", engines=("here",),
-                        progress=False).power  # fmt: skip
+    power = check_model(
+        Words().eval(), inputs, flow="xnnpack-int8", engines=("here",), progress=False
+    ).power
     assert set(IDLE) <= set(power.untested) and power.share
 
 
@@ -202,9 +213,17 @@ def test_all_cases_that_a_search_compares_count(
 
     monkeypatch.setattr(Search, "_candidates", candidates)
     untested = [
-        check_model(module, inputs, program=lower(module, inputs), n_random=0, search=seconds,
-                    engines=("here",), progress=False).power.untested for seconds in (0, 1e6)
-    ]  # fmt: skip
+        check_model(
+            module,
+            inputs,
+            program=lower(module, inputs),
+            n_random=0,
+            search=seconds,
+            engines=("here",),
+            progress=False,
+        ).power.untested
+        for seconds in (0, 1e6)
+    ]
     assert "rows 1..39 of emb never read" in untested[0] and "last.* changes no" in str(untested[0])
     assert "rows 36..39 of emb never read" in untested[1] and "last.*" not in str(untested[1])
 
@@ -229,8 +248,11 @@ def test_integers_of_a_float_model() -> None:
 
 def test_other_and_wrong_numbers_stay_in_the_range_of_a_tensor() -> None:
     mask = np.array([False, True, True])
-    for value in (torch.tensor([[3, 9], [3, 9], [5, 5]]), torch.tensor([[-8, 7]] * 3).char(),
-                  torch.tensor([[True, False]] * 3)):  # fmt: skip
+    for value in (
+        torch.tensor([[3, 9], [3, 9], [5, 5]]),
+        torch.tensor([[-8, 7]] * 3).char(),
+        torch.tensor([[True, False]] * 3),
+    ):
         for change in (wrong, other):
             found = change(value, mask)
             assert found.dtype == value.dtype and torch.equal(found[0], value[0])

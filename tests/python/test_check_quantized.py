@@ -45,8 +45,10 @@ class Attention(nn.Module):
         self.norm, self.qkv, self.out = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(32, 32)
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (part.unflatten(-1, (2, 16)).transpose(1, 2)
-                   for part in self.qkv(self.norm(x)).chunk(3, -1))  # fmt: skip
+        q, k, v = (
+            part.unflatten(-1, (2, 16)).transpose(1, 2)
+            for part in self.qkv(self.norm(x)).chunk(3, -1)
+        )
         weights = torch.softmax(q @ k.transpose(-1, -2) / 4, -1)
         return x + self.out((weights @ v).transpose(1, 2).flatten(2))
 
@@ -55,8 +57,15 @@ class Attention(nn.Module):
 def model(name: str) -> tuple[nn.Module, Inputs]:
     torch.manual_seed(0)
     if name == "cnn":
-        layers = (nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(),
-                  nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 16))  # fmt: skip
+        layers = (
+            nn.Conv2d(3, 8, 3),
+            nn.ReLU(),
+            nn.Conv2d(8, 8, 3),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(8, 16),
+        )
         return nn.Sequential(*layers).eval(), (torch.randn(4, 3, 10, 10),)
     if name == "transformer":
         return nn.Sequential(Attention(), nn.Linear(32, 32)).eval(), (torch.randn(2, 6, 32),)
@@ -115,16 +124,22 @@ def case(name: str, scheme: str) -> Case:
 
 
 CASES = [
-    ("mlp", "static"), ("mlp", "8da4w"), ("mlp", "portable"),
+    ("mlp", "static"),
+    ("mlp", "8da4w"),
+    ("mlp", "portable"),
     pytest.param("cnn", "static", marks=pytest.mark.heavy),
     pytest.param("mlp", "per-tensor", marks=pytest.mark.heavy),
     pytest.param("mlp", "dynamic", marks=pytest.mark.heavy),
     pytest.param("cnn", "dynamic", marks=pytest.mark.heavy),
     *(pytest.param("transformer", scheme, marks=pytest.mark.heavy) for scheme in SCHEMES),
-]  # fmt: skip
-NAMES = {"static": "int8 static, XNNPACK", "per-tensor": "int8 static, XNNPACK",
-         "dynamic": "int8 dynamic, XNNPACK", "8da4w": "int4 dynamic, XNNPACK",
-         "portable": "int8 static, operators"}  # fmt: skip
+]
+NAMES = {
+    "static": "int8 static, XNNPACK",
+    "per-tensor": "int8 static, XNNPACK",
+    "dynamic": "int8 dynamic, XNNPACK",
+    "8da4w": "int4 dynamic, XNNPACK",
+    "portable": "int8 static, operators",
+}
 
 
 @pytest.mark.parametrize(("name", "scheme"), CASES)
@@ -158,8 +173,11 @@ def test_explain_accuses_no_layer_of_a_right_program(name: str, scheme: str) -> 
 
 def _tensor(module: nn.Module, number: int) -> Tensor:
     """Return the quantised weight of a layer."""
-    weights = [value for key, value in module.state_dict().items()
-               if value.dtype == torch.int8 and value.ndim > 1 and value.shape[-1] > 2]  # fmt: skip
+    weights = [
+        value
+        for key, value in module.state_dict().items()
+        if value.dtype == torch.int8 and value.ndim > 1 and value.shape[-1] > 2
+    ]
     weights = weights or [value for key, value in vars(module).items() if "_frozen" in key]
     return weights[number]
 
@@ -196,10 +214,14 @@ FAULTS: dict[str, Callable[[nn.Module], None]] = {
 GROSS = ("negative weights", "scale of another tensor", "swapped filters")
 """Faults that are larger than quantising explains: against the float model, too."""
 PLANTED = [
-    ("static", "swapped filters"), ("static", "negative weights"), ("static", "wrong scale"),
-    ("portable", "wrong zero point"), ("portable", "scale of another tensor"),
-    ("8da4w", "swapped filters"), ("8da4w", "negative weights"),
-]  # fmt: skip
+    ("static", "swapped filters"),
+    ("static", "negative weights"),
+    ("static", "wrong scale"),
+    ("portable", "wrong zero point"),
+    ("portable", "scale of another tensor"),
+    ("8da4w", "swapped filters"),
+    ("8da4w", "negative weights"),
+]
 """XNNPACK's exporter takes the scale and zero point of a value from its writer."""
 
 
@@ -310,10 +332,14 @@ def weights_of(bits: str) -> object:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("bits", "name"), [
-    ("codebook", "int4 weights only, Core ML"), ("int4", "int4 weights only, Core ML"),
-    ("int8", "int8 weights only, Core ML"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("bits", "name"),
+    [
+        ("codebook", "int4 weights only, Core ML"),
+        ("int4", "int4 weights only, Core ML"),
+        ("int8", "int8 weights only, Core ML"),
+    ],
+)
 def test_compressed_weights_of_core_ml(bits: str, name: str) -> None:
     """The float model and the quantised module match a right program, and find swapped filters."""
     ct = pytest.importorskip("coremltools")
@@ -362,8 +388,9 @@ def test_a_minimum_without_effect_is_an_error() -> None:
 
 @pytest.mark.parametrize("scheme", ["static", "8da4w"])
 @pytest.mark.parametrize("least", [None, 60])
-def test_validate_agrees(scheme: str, least: float | None, tmp_path: Path,
-                         capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_validate_agrees(
+    scheme: str, least: float | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`validate` has the verdict of check_model on the same arrays."""
     one = case("mlp", scheme)
     path = tmp_path / "model.pte"
@@ -371,8 +398,14 @@ def test_validate_agrees(scheme: str, least: float | None, tmp_path: Path,
     np.save(tmp_path / "x.npy", one.inputs[0].numpy())
     np.save(tmp_path / "y.npy", one.floats(*one.inputs).detach().numpy())
     found = check_model(one.floats, one.inputs, program=path, n_random=0, min_sqnr_db=least)
-    arguments = ["validate", str(path), "--inputs", str(tmp_path / "x.npy"),
-                 "--expect", str(tmp_path / "y.npy")]  # fmt: skip
+    arguments = [
+        "validate",
+        str(path),
+        "--inputs",
+        str(tmp_path / "x.npy"),
+        "--expect",
+        str(tmp_path / "y.npy"),
+    ]
     arguments += [] if least is None else ["--min-sqnr", str(least)]
     assert cli.main(arguments) == {"match": 0, "differ": 3}[found.verdict]
     assert found.verdict == ("match" if least is None else "differ")
@@ -386,8 +419,16 @@ def test_validate_refuses_a_minimum_without_effect(
     (tmp_path / "model.pte").write_bytes(lower(net, inputs))
     np.save(tmp_path / "x.npy", inputs[0].numpy())
     np.save(tmp_path / "y.npy", net(*inputs).detach().numpy())
-    arguments = ["validate", str(tmp_path / "model.pte"), "--inputs", str(tmp_path / "x.npy"),
-                 "--expect", str(tmp_path / "y.npy"), "--min-sqnr", "20"]  # fmt: skip
+    arguments = [
+        "validate",
+        str(tmp_path / "model.pte"),
+        "--inputs",
+        str(tmp_path / "x.npy"),
+        "--expect",
+        str(tmp_path / "y.npy"),
+        "--min-sqnr",
+        "20",
+    ]
     assert cli.main(arguments) == 1
     assert "no effect here" in capsys.readouterr().err
 

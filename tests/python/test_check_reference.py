@@ -105,5 +105,6 @@ def test_a_model_that_calls_its_own_modules_by_a_closure_or_a_global() -> None:
     assert Eager(OfClosure(inner)).holds_itself() and Eager(OfGlobal(INNER)).holds_itself()
     assert Eager(nn.Sequential(nn.ReLU(), OfClosure(inner))).holds_itself()
     assert not Eager(Wrapper(inner, lambda x, own: own(x))).holds_itself()
-    assert not Eager(Wrapper(nn.Linear(2, 2), lambda x, own: own(x) + inner.in_features)
-                     ).holds_itself()  # fmt: skip
+    assert not Eager(
+        Wrapper(nn.Linear(2, 2), lambda x, own: own(x) + inner.in_features)
+    ).holds_itself()

@@ -23,24 +23,35 @@ from torch import Tensor, nn
 
 import hidden
 
-SAMPLE = ("relu6 is relu", "softplus in half overflows", "expert with a bias of -8",
-          "unit with a bias of -10")  # fmt: skip
+SAMPLE = (
+    "relu6 is relu",
+    "softplus in half overflows",
+    "expert with a bias of -8",
+    "unit with a bias of -10",
+)
 
 
-@pytest.mark.parametrize("name", [
-    name if name in SAMPLE else pytest.param(name, marks=pytest.mark.heavy)
-    for name in hidden.HIDDEN if name not in hidden.MISSED
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in SAMPLE else pytest.param(name, marks=pytest.mark.heavy)
+        for name in hidden.HIDDEN
+        if name not in hidden.MISSED
+    ],
+)
 def test_hidden_faults_are_found(name: str) -> None:
     """By the search alone: the default cases match."""
     result = hidden.run(name, 60.0)
     assert {case.kind for case in result.failures} == {"search"}, result
 
 
-@pytest.mark.parametrize("name", [
-    name if name in SAMPLE[:2] else pytest.param(name, marks=pytest.mark.heavy)
-    for name in hidden.HIDDEN
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in SAMPLE[:2] else pytest.param(name, marks=pytest.mark.heavy)
+        for name in hidden.HIDDEN
+    ],
+)
 def test_right_programs_match_in_a_search(name: str) -> None:
     result = hidden.run(name, 3.0, planted=False)
     assert result.ok and result.cases[-1].kind == "search", result
@@ -103,8 +114,9 @@ def test_gradients_lead_to_dead_units_experts_and_ids() -> None:
         for target in reached.targets():
             if target.unit == 2 and target.sign > 0:
                 [moved] = toward(module, [call], target, generator)
-                before, after = (layer(x if function is floats else table(x))[:, 2].max()
-                                 for x in (call, moved))  # fmt: skip
+                before, after = (
+                    layer(x if function is floats else table(x))[:, 2].max() for x in (call, moved)
+                )
                 assert moved.dtype == call.dtype and after > before + 1
 
 
@@ -119,8 +131,9 @@ def test_units_are_targets_until_they_are_beyond_the_bounds_of_a_clamp() -> None
         Watch(module, reached).run(torch.tensor([-9.0, 9.0, 51.0]))
         Watch(module, reached).run(torch.tensor([9.0, -9.0, -9.0]))
     assert {(one.node.name, one.unit, one.sign) for one in reached.targets()} == {
-        ("clamp", 0, 1.0), ("clamp", 1, 1.0),
-    }  # fmt: skip
+        ("clamp", 0, 1.0),
+        ("clamp", 1, 1.0),
+    }
 
 
 def test_boundaries_are_the_numbers_that_a_graph_compares_with() -> None:
@@ -151,16 +164,20 @@ def test_integers_that_eager_refuses_are_drawn_again(monkeypatch: pytest.MonkeyP
     def function(ids: Tensor, count: Tensor) -> Tensor:
         return nn.functional.one_hot((ids - 3).abs(), 9).float() + count[:, None] / 7
 
-    result = check_model(function, (torch.arange(4, 9), torch.arange(1, 6)), search=1e6,
-                         n_random=0, engines=("here",), progress=False)  # fmt: skip
+    result = check_model(
+        function,
+        (torch.arange(4, 9), torch.arange(1, 6)),
+        search=1e6,
+        n_random=0,
+        engines=("here",),
+        progress=False,
+    )
     counts = torch.stack([count for _, count in compared])
     assert result.verdict == "match" and len(compared) > 10
     assert counts.max() > 10_000 and counts.min() < -10
 
 
-def test_what_only_a_call_of_no_use_reaches_stays_a_target(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_only_a_call_of_no_use_reaches_stays_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs of the first call overflow; its side of the comparison is not tested."""
     kinds = list[set[str]]()
 
@@ -171,8 +188,14 @@ def test_what_only_a_call_of_no_use_reaches_stays_a_target(
             kinds.append({one.kind for one in self.reached.targets()})
 
     monkeypatch.setattr(Search, "_candidates", candidates)
-    result = check_model(lambda x: torch.where(x > 5, x.exp(), x), torch.linspace(-1, 1, 6),
-                         n_random=0, search=1e6, engines=("here",), progress=False)  # fmt: skip
+    result = check_model(
+        lambda x: torch.where(x > 5, x.exp(), x),
+        torch.linspace(-1, 1, 6),
+        n_random=0,
+        search=1e6,
+        engines=("here",),
+        progress=False,
+    )
     assert result.ok and kinds == [{"unit", "comparison"}, {"unit", "comparison"}, {"unit"}]
 
 
@@ -213,8 +236,9 @@ def searched(
         yield from ((str(i), ((call,), {})) for i, call in enumerate(calls))
 
     monkeypatch.setattr(Search, "_candidates", candidates)
-    return check_model(model, calls[0], n_random=0, search=1e6, engines=("here",), progress=False,
-                       **options)  # fmt: skip
+    return check_model(
+        model, calls[0], n_random=0, search=1e6, engines=("here",), progress=False, **options
+    )
 
 
 @pytest.mark.parametrize("expert", [1, 2])

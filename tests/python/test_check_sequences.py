@@ -53,10 +53,17 @@ def example(span: int = 1) -> tuple[Tensor, Tensor]:
 
 
 FAULTS = [
-    ("", 8, 1, False), ("clamped", 8, 1, False), ("wraps one early", 8, 1, False),
-    ("lost", 8, 1, False), ("wraps to 1", 8, 1, True), ("wraps one early", 40, 1, True),
-    ("clamped", 40, 1, False), ("", 40, 1, True), ("", 8, 2, False), ("clamped", 8, 2, True),
-]  # fmt: skip
+    ("", 8, 1, False),
+    ("clamped", 8, 1, False),
+    ("wraps one early", 8, 1, False),
+    ("lost", 8, 1, False),
+    ("wraps to 1", 8, 1, True),
+    ("wraps one early", 40, 1, True),
+    ("clamped", 40, 1, False),
+    ("", 40, 1, True),
+    ("", 8, 2, False),
+    ("clamped", 8, 2, True),
+]
 """Faults, sizes of the cache, positions a call, and whether the cache is a ring."""
 
 
@@ -105,8 +112,10 @@ def test_a_counter_of_the_model_runs_past_the_end() -> None:
 
     x = torch.randn(1, 3)
     assert roles_of(Counting(), ((x,), {})).capacity == 5
-    verdicts = [check_model(Counting().eval(), x, program=export(Counting(fault), x), n_random=0)
-                for fault in (0, 1)]  # fmt: skip
+    verdicts = [
+        check_model(Counting().eval(), x, program=export(Counting(fault), x), n_random=0)
+        for fault in (0, 1)
+    ]
     assert [one.ok for one in verdicts] == [True, False]
     assert "of call 5: " in str(verdicts[1]).replace("\n  ", " ")
 
@@ -138,13 +147,19 @@ def test_calls_of_the_user_in_a_row() -> None:
     """One case; both sides start anew, and the calls share their state."""
     x = torch.randn(3)
     right, wrong = (
-        check_model(Decaying(0.5).eval(), x, program=export(Decaying(factor), x), n_random=0,
-                    real_inputs=[(x * 2,), testing.calls((x,), x * 3, [x.numpy() * 4])])
+        check_model(
+            Decaying(0.5).eval(),
+            x,
+            program=export(Decaying(factor), x),
+            n_random=0,
+            real_inputs=[(x * 2,), testing.calls((x,), x * 3, [x.numpy() * 4])],
+        )
         for factor in (0.5, 0.25)
-    )  # fmt: skip
+    )
     assert [(case.kind, len(case.inputs)) for case in right if case.kind == "real"] == [
-        ("real", 1), ("real", 3),
-    ]  # fmt: skip
+        ("real", 1),
+        ("real", 3),
+    ]
     assert right.ok and [case.name for case in wrong.failures] == ["real 1", "state 7 calls"]
     assert "real 1: output 0 of call 2: 3 of 3 elements" in str(wrong).replace("\n  ", " ")
     assert "likewise in calls 3" in str(wrong)

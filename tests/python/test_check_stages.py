@@ -56,8 +56,9 @@ def test_a_program_that_fails() -> None:
     """It is a case of the result, whose text has the stage."""
     tokens = torch.tensor([1, 7])
     pte = bytes(manager(nn.Embedding(4, 2), tokens % 4).buffer)
-    result = check_model(nn.Embedding(10, 2).eval(), (tokens,), program=pte, n_random=0,
-                         engines=("here",))  # fmt: skip
+    result = check_model(
+        nn.Embedding(10, 2).eval(), (tokens,), program=pte, n_random=0, engines=("here",)
+    )
     case = result.cases[0]
     assert case.verdict == "error" and case.error is not None and stage_of(case.error) == "run"
     assert "stage: run (the program raises: see executorch-c explain)" in " ".join(
@@ -68,14 +69,16 @@ def test_a_program_that_fails() -> None:
 def test_training_mode() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
     note = note_of(ValueError, model, (X,))
-    assert note == ("stage: eager (BatchNorm1d '1' and 1 more in training mode: call model.eval() "
-                    "first)")  # fmt: skip
+    assert note == (
+        "stage: eager (BatchNorm1d '1' and 1 more in training mode: call model.eval() first)"
+    )
     note = note_of(ValueError, nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), (X[:1],))
     assert "call model.eval() first" in note
 
 
-def test_a_model_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str],
-                                   monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_a_model_that_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pte = tmp_path / "m.pte"
     pte.write_bytes(manager(nn.Linear(3, 2), X).buffer)
     y = torch.linspace(-1, 1, 20).reshape(4, 5)

@@ -31,8 +31,11 @@ def judged(fn: Callable[..., Any], actual: list[Any], x: Any = X) -> Any:
     judge.unordered = partial(sets.unordered, eager, calls)
     runs = eager.noise(calls)
     assert runs is not None
-    return judge([np.asarray(a, e.dtype) for a, e in zip(actual, expected)], expected,
-                 lambda epsilon, count: [run[0] for run in runs[:count]])  # fmt: skip
+    return judge(
+        [np.asarray(a, e.dtype) for a, e in zip(actual, expected)],
+        expected,
+        lambda epsilon, count: [run[0] for run in runs[:count]],
+    )
 
 
 def test_another_order_of_equal_values() -> None:
@@ -53,8 +56,10 @@ def test_a_wrong_index() -> None:
     order = [[0, 2, 4, 6, 1, 5, 3]]  # 3 and 6 have values of their own
     found = judged(lambda x: tuple(x.sort(-1, descending=True)), [values, order])
     assert found.verdict == "differ", str(found)
-    found = judged(lambda x: tuple(torch.sort(x, descending=True, stable=True)),
-                   [values, [[4, 0, 2, 3, 5, 1, 6]]])  # fmt: skip
+    found = judged(
+        lambda x: tuple(torch.sort(x, descending=True, stable=True)),
+        [values, [[4, 0, 2, 3, 5, 1, 6]]],
+    )
     assert found.verdict == "differ", str(found)
     found = judged(lambda x: (x.argmax(-1),), [[2]])  # the first of equal values, by definition
     assert found.verdict != "match", str(found)

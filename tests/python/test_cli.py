@@ -242,10 +242,16 @@ def npy(header: bytes) -> bytes:
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
 
 
-@pytest.mark.parametrize("data", [
-    damaged_deflate(), npy(b"("), npy(b"{'descr': 'O', 'fortran_order': False, 'shape': (1,), }"),
-    npy(b"{'descr': '<f8', 'fortran_order': False, 'shape': (9, 9), }"), b"",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [
+        damaged_deflate(),
+        npy(b"("),
+        npy(b"{'descr': 'O', 'fortran_order': False, 'shape': (1,), }"),
+        npy(b"{'descr': '<f8', 'fortran_order': False, 'shape': (9, 9), }"),
+        b"",
+    ],
+)
 def test_damaged_inputs(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.npz").write_bytes(data)
     err = failed(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npz"))
@@ -473,10 +479,24 @@ def test_validate_a_bundled_program(tmp_path: Path, capsys: Capture) -> None:
 def test_trace(tmp_path: Path, capsys: Capture) -> None:
     names = {name: tmp_path / name for name in ("t.html", "t.json", "t.csv", "t.etdp", "t.bin")}
     code, out, err = command(
-        capsys, "trace", DIGITS, "--repeat", "3", "--threads", "1", "--html", str(names["t.html"]),
-        "--chrome", str(names["t.json"]), "--csv", str(names["t.csv"]),
-        "--etdump", str(names["t.etdp"]), "--debug-buffer", str(names["t.bin"]),
-    )  # fmt: skip
+        capsys,
+        "trace",
+        DIGITS,
+        "--repeat",
+        "3",
+        "--threads",
+        "1",
+        "--html",
+        str(names["t.html"]),
+        "--chrome",
+        str(names["t.json"]),
+        "--csv",
+        str(names["t.csv"]),
+        "--etdump",
+        str(names["t.etdp"]),
+        "--debug-buffer",
+        str(names["t.bin"]),
+    )
     assert (code, err) == (0, "") and "3 calls of 'forward'" in out and "the whole call" in out
     assert names["t.html"].read_text().startswith("<!DOCTYPE html>")
     events = json.loads(names["t.json"].read_text())["traceEvents"]
@@ -501,10 +521,14 @@ def test_a_debug_buffer_needs_an_etdump(capsys: Capture) -> None:
 
 def options(name: str) -> dict[str, argparse.Action]:
     """Return the options of a command by name."""
-    (commands,) = (action for action in cli.parser()._actions
-                   if isinstance(action, argparse._SubParsersAction))  # fmt: skip
-    return {option: action for action in commands.choices[name]._actions
-            for option in action.option_strings}  # fmt: skip
+    (commands,) = (
+        action for action in cli.parser()._actions if isinstance(action, argparse._SubParsersAction)
+    )
+    return {
+        option: action
+        for action in commands.choices[name]._actions
+        for option in action.option_strings
+    }
 
 
 def test_an_option_is_the_same_in_every_command() -> None:

@@ -40,9 +40,22 @@ def test_info_of_a_method_that_cannot_be_loaded(
     assert code == 0 and "cannot be loaded: no backend" in out
 
 
-@pytest.mark.parametrize("name", ["run", "check", "validate", "compare", "explain", "check-nan",
-                                  "trace", "quantization-error", "generate", "perplexity", "info"]
-                         )  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run",
+        "check",
+        "validate",
+        "compare",
+        "explain",
+        "check-nan",
+        "trace",
+        "quantization-error",
+        "generate",
+        "perplexity",
+        "info",
+    ],
+)
 def test_commands_that_load_methods_have_the_option(name: str) -> None:
     assert {"--delegate-at-load", "--no-delegate-at-load"} <= options(name).keys()
 
@@ -52,8 +65,10 @@ def test_the_option_is_the_variable_during_the_command(
 ) -> None:
     variable = "EXECUTORCH_C_DELEGATE_AT_LOAD"
     seen: list[str | None] = []
-    monkeypatch.setattr("executorch_c._commands.run.inputs_of",
-                        lambda *_: seen.append(os.environ.get(variable)) or exit(0))  # fmt: skip
+    monkeypatch.setattr(
+        "executorch_c._commands.run.inputs_of",
+        lambda *_: seen.append(os.environ.get(variable)) or exit(0),
+    )
     for before, args in (
         (None, []),
         (None, ["--delegate-at-load"]),
@@ -75,8 +90,9 @@ def test_compare_with_what_is_delegated_at_load(capsys: Capture) -> None:
     assert code == 0 and "operators delegated at load compared with reference kernels" in out
 
 
-@pytest.mark.parametrize("name", ["check", "validate", "compare", "explain", "check-nan",
-                                  "quantization-error"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["check", "validate", "compare", "explain", "check-nan", "quantization-error"]
+)
 def test_checks_run_the_program_as_written(name: str) -> None:
     assert options(name)["--delegate-at-load"].default is False
     assert options(name)["--delegate-at-load"].dest == "checks_delegated"

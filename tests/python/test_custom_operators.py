@@ -35,8 +35,25 @@ def test_arguments_in_order_and_by_name() -> None:
         "MemoryFormat? mf=None, Tensor(a!) out) -> Tensor(a!)",
         fn,
     )
-    method = load("t::all.out", X, None, [X, X], [X, None], 3, [1, 2], 2, [0.5], 1, [True, False],
-                  "text", 4.5, dtype_id("bfloat16"), None, 2, Out((2, 3)))  # fmt: skip
+    method = load(
+        "t::all.out",
+        X,
+        None,
+        [X, X],
+        [X, None],
+        3,
+        [1, 2],
+        2,
+        [0.5],
+        1,
+        [True, False],
+        "text",
+        4.5,
+        dtype_id("bfloat16"),
+        None,
+        2,
+        Out((2, 3)),
+    )
     assert_array_equal(method(X, X + 1, X + 2, X + 3), X)
     (((x, y, zs, maybe, n, ns, f, fs, b, bs, s, sc), kwargs),) = seen
     assert_array_equal([x, *zs, maybe[0]], [X, X + 1, X + 2, X + 3])
@@ -90,8 +107,10 @@ def test_zero_dimensions_and_nothing() -> None:
 
 
 def test_lists_may_be_optional() -> None:
-    register_operator("t::opt.out(Tensor?[] xs, *, Tensor(a!) out) -> Tensor(a!)",
-                      lambda xs: xs[0] if xs[1:] == [None] else xs[1])  # fmt: skip
+    register_operator(
+        "t::opt.out(Tensor?[] xs, *, Tensor(a!) out) -> Tensor(a!)",
+        lambda xs: xs[0] if xs[1:] == [None] else xs[1],
+    )
     assert_array_equal(load("t::opt.out", Optionals([X, None]), Out((2, 3)))(X), X)
 
 
@@ -140,8 +159,10 @@ def test_a_list_of_outs() -> None:
 
 def test_written_arguments() -> None:
     """An argument that the schema marks as written and that is not a result."""
-    register_operator("t::up.out(Tensor(a!) cache, Tensor x, *, Tensor(b!) out) -> Tensor(b!)",
-                      lambda cache, x: cache.__iadd__(x) * 2)  # fmt: skip
+    register_operator(
+        "t::up.out(Tensor(a!) cache, Tensor x, *, Tensor(b!) out) -> Tensor(b!)",
+        lambda cache, x: cache.__iadd__(x) * 2,
+    )
     ops = SingleOps()
     ops.add("t::up.out", Arg(X), Arg(X), Out((2, 3)), name="forward", returns=[0])
     program = Runtime.get().load_program(ops.build())
@@ -153,8 +174,10 @@ def test_written_arguments() -> None:
 def test_a_written_argument_keeps_state() -> None:
     """A written argument is read, too, in any position: its memory is the method's, not the
     result's."""
-    register_operator("t::add.out(Tensor x, Tensor(a!) total, *, Tensor(b!) out) -> Tensor(b!)",
-                      lambda x, total: total.__iadd__(x) * 2)  # fmt: skip
+    register_operator(
+        "t::add.out(Tensor x, Tensor(a!) total, *, Tensor(b!) out) -> Tensor(b!)",
+        lambda x, total: total.__iadd__(x) * 2,
+    )
     ops = SingleOps()
     ops.add("t::add.out", Arg(X), Arg(X), Out((2, 3)), name="forward", returns=[1])
     program = ops.program()
@@ -241,7 +264,7 @@ def test_wrong_results(fn: Callable[..., Any], error: type[Exception], says: str
         (X, "numpy.ndarray"),
         (None, "None"),
         ([X, X], "list"),
-    ],  # fmt: skip
+    ],
 )
 def test_wrong_number_of_results(result: Any, says: str) -> None:
     register_operator(TWO, lambda x: result)
@@ -385,15 +408,17 @@ def test_an_exported_program_is_eager(compare: Callable[..., None]) -> None:
     schemas = {
         "cube": "(Tensor x, SymInt n=2, str mode='a', *, Tensor(a!) out) -> Tensor(a!)",
         "stats": "(Tensor x, Tensor? w, Tensor[] more, float[]? scale=None, *, bool neg=False, "
-                 "Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
-    }  # fmt: skip
+        "Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))",
+    }
 
     def stats(x: Any, w: Any, more: Any, scale: Any = None, *, neg: bool = False) -> Any:
         total = x * scale[0] - more[0] if w is None else x + w
         return (-total if neg else total), total.sum(1)
 
-    library.define("stats(Tensor x, Tensor? w, Tensor[] more, float[]? scale=None, *, "
-                   "bool neg=False) -> (Tensor, Tensor)")  # fmt: skip
+    library.define(
+        "stats(Tensor x, Tensor? w, Tensor[] more, float[]? scale=None, *, "
+        "bool neg=False) -> (Tensor, Tensor)"
+    )
     library.impl("stats", stats, "CompositeExplicitAutograd")
     for name, schema in schemas.items():
         library.define(f"{name}.out{schema}")

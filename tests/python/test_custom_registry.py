@@ -122,11 +122,15 @@ def test_in_the_place_of_a_builtin() -> None:
     with pytest.raises(executorch_c.AlreadyRegisteredError, match="builtin"):
         register_operator(schema, lambda x: x)
     with pytest.raises(executorch_c.InvalidArgumentError, match="has other arguments"):
-        register_operator(schema.replace("Tensor self", "Tensor self, int n"), lambda x, n: x,
-                          override=True)  # fmt: skip
+        register_operator(
+            schema.replace("Tensor self", "Tensor self, int n"), lambda x, n: x, override=True
+        )
     with pytest.raises(executorch_c.NotSupportedError, match="a part of the runtime"):
-        register_operator("executorch_prim::et_view.default(Tensor self, SymInt[] size, *, "
-                          "Tensor(a!) out) -> ()", lambda x, n: x, override=True)  # fmt: skip
+        register_operator(
+            "executorch_prim::et_view.default(Tensor self, SymInt[] size, *, Tensor(a!) out) -> ()",
+            lambda x, n: x,
+            override=True,
+        )
     register_operator(schema, lambda x: x - 7, override=True)  # a fault
     assert_array_equal(before(X - 2), np.maximum(X - 2, 0))
     assert program.load_method("forward") is before
@@ -379,8 +383,12 @@ def test_the_end_of_the_interpreter(tmp_path: Path, more: str) -> None:
     path = tmp_path / "f.pte"
     path.write_bytes(pte("t::f.out", X, Out((2, 3))))
     code = AT_EXIT.format(schema=UNARY, more=more)
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True,
-                          cwd=Path(executorch_c.__file__).parents[1])  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=Path(executorch_c.__file__).parents[1],
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "6.0"
 

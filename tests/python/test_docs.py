@@ -61,8 +61,11 @@ def test_links_of_all_pages_lead_somewhere() -> None:
     for page in pages:
         if not {".venv", ".cache", "node_modules"} & set(page.parts):
             links = LINK.findall(BLOCK.sub("", page.read_text()))
-            broken += [f"{page.relative_to(ROOT)}: {link}" for link in links
-                       if not (page.parent / link).exists()]  # fmt: skip
+            broken += [
+                f"{page.relative_to(ROOT)}: {link}"
+                for link in links
+                if not (page.parent / link).exists()
+            ]
     assert not broken
 
 

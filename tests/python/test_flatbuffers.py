@@ -45,23 +45,33 @@ def test_a_program_of_every_kind_of_field() -> None:
     """A sum of an input and a constant, with alpha 2.0: numbers, texts, vectors, unions, data."""
     planned = {"memory_id": 1, "memory_offset_low": 0}
     values = [
-        tensor(allocation_info=planned), tensor(data_buffer_idx=1),
+        tensor(allocation_info=planned),
+        tensor(data_buffer_idx=1),
         {"val": ("Double", {"double_val": 2.0})},
         tensor(allocation_info={**planned, "memory_offset_low": 16}),
-    ]  # fmt: skip
+    ]
     call = {"op_index": 0, "args": [0, 1, 2, 3, 3]}
     plan = {
-        "name": "forward", "values": values, "inputs": [0], "outputs": [3],
-        "chains": [{"inputs": [], "outputs": [], "instructions": [
-            {"instr_args": ("KernelCall", call)}]}],
-        "operators": [{"name": "aten::add", "overload": "out"}], "delegates": None,
+        "name": "forward",
+        "values": values,
+        "inputs": [0],
+        "outputs": [3],
+        "chains": [
+            {"inputs": [], "outputs": [], "instructions": [{"instr_args": ("KernelCall", call)}]}
+        ],
+        "operators": [{"name": "aten::add", "overload": "out"}],
+        "delegates": None,
         "non_const_buffer_sizes": [0, 32],
-    }  # fmt: skip
+    }
     constant = np.array([1, -3], np.float32).tobytes()
-    program = {"version": 0, "execution_plan": [plan],
-               "constant_buffer": [{"storage": b""}, {"storage": constant}]}  # fmt: skip
-    data = _flatbuffers.write(program, _core._file_tables("pte"), "Program", "programs",
-                              identifier=b"ET12")  # fmt: skip
+    program = {
+        "version": 0,
+        "execution_plan": [plan],
+        "constant_buffer": [{"storage": b""}, {"storage": constant}],
+    }
+    data = _flatbuffers.write(
+        program, _core._file_tables("pte"), "Program", "programs", identifier=b"ET12"
+    )
     assert data.index(constant) % _flatbuffers.ALIGNMENT == 0
     method = Runtime.get().load_program(data).load_method("forward")
     [output] = method.execute([np.array([10, 20], np.float32)])
@@ -75,8 +85,11 @@ def test_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
         return _flatbuffers.write(values, tables, "Root", "roots")
 
     assert write({"number": -128, "part": ("Part", {})}) != write({"number": None})
-    for wrong, error in [({"numbers": 1}, KeyError), ({"number": 128}, TypeError),
-                         ({"part": ("Root", {})}, ValueError)]:  # fmt: skip
+    for wrong, error in [
+        ({"numbers": 1}, KeyError),
+        ({"number": 128}, TypeError),
+        ({"part": ("Root", {})}, ValueError),
+    ]:
         with pytest.raises(error):
             write(wrong)
     monkeypatch.setitem(sys.modules, "flatbuffers", None)

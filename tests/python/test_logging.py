@@ -90,8 +90,10 @@ def test_plug_ins(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPa
         _backends.discover()
     told = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert told[0][0] == "ERROR" and "backend 'bad' (no_such_module) cannot be used" in told[0][1]
-    assert told[1] == ("DEBUG", "plug-in of backends 'good' (executorch_c._backends:GROUPS) is "
-                       "registered")  # fmt: skip
+    assert told[1] == (
+        "DEBUG",
+        "plug-in of backends 'good' (executorch_c._backends:GROUPS) is registered",
+    )
     assert told[2] == ("DEBUG", "'left' was excluded from the build")
 
 
@@ -122,8 +124,9 @@ def test_a_filter_that_raises(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], cwd=PATH.parent, capture_output=True,
-                          text=True, timeout=60)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PATH.parent, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

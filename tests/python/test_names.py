@@ -13,10 +13,16 @@ PACKAGE = Path(executorch_c.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FUNCTIONS = {
-    "check": "check_model", "compare": "compare_programs", "memory": "memory_plan",
-    "operators": "operators", "dump": "dump", "graph": "graph", "explain": "explain",
-    "check-nan": "check_nan", "quantization-error": "quantization_error",
-}  # fmt: skip
+    "check": "check_model",
+    "compare": "compare_programs",
+    "memory": "memory_plan",
+    "operators": "operators",
+    "dump": "dump",
+    "graph": "graph",
+    "explain": "explain",
+    "check-nan": "check_nan",
+    "quantization-error": "quantization_error",
+}
 """Commands, with the corresponding public functions."""
 
 
@@ -53,9 +59,7 @@ def test_old_commands_work_for_a_version(name: str, capsys: pytest.CaptureFixtur
     assert bool(err) == (name in cli.RENAMED)
 
 
-def test_wrong_options_print_the_usage_of_their_command(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_wrong_options_print_the_usage_of_their_command(capsys: pytest.CaptureFixture[str]) -> None:
     for name in map(cli.name_of, cli.COMMANDS):
         with pytest.raises(SystemExit) as stop:
             cli.main([name, "--no-such-option"])

@@ -133,8 +133,10 @@ def resized(mode: str, dims: int, **options: Any) -> Make:
 def sampled(mode: str, dims: int) -> Make:
     def make(n: int) -> tuple[Function, tuple[Any, ...]]:
         grid = uniform(2, *[7] * dims, dims) * 1.8 - 0.9
-        return lambda x, g: F.grid_sample(x, g, mode, align_corners=False), (R(2, 4, *[n] * dims),
-                                                                             grid)  # fmt: skip
+        return lambda x, g: F.grid_sample(x, g, mode, align_corners=False), (
+            R(2, 4, *[n] * dims),
+            grid,
+        )
 
     return make
 
@@ -152,8 +154,10 @@ def matrices(*shapes: tuple[Any, ...]) -> Callable[[Function], Make]:
     """Return a maker of cases with tensors of some shapes, in which "n" is the number of terms."""
 
     def of(function: Function) -> Make:
-        return lambda n: (function, tuple(
-            R(*(n if size == "n" else size for size in shape)) for shape in shapes))  # fmt: skip
+        return lambda n: (
+            function,
+            tuple(R(*(n if size == "n" else size for size in shape)) for shape in shapes),
+        )
 
     return of
 
@@ -164,88 +168,177 @@ FEW_MANY = 16, 4096
 CASES: dict[str, tuple[Make, tuple[int, ...], Function | None]] = {
     "mm": (AB(torch.mm), FEW_MANY, products),
     "bmm": (matrices((2, 8, "n"), (2, "n", 16))(torch.bmm), FEW_MANY, products),
-    "linear": (matrices((8, "n"), (16, "n"), (16,))(F.linear), FEW_MANY,
-               lambda x, w, b: products(x, w.T) + b),
-    "addmm": (matrices((8, 16), (8, "n"), ("n", 16))(torch.addmm), FEW_MANY,
-              lambda c, a, b: c + products(a, b)),
+    "linear": (
+        matrices((8, "n"), (16, "n"), (16,))(F.linear),
+        FEW_MANY,
+        lambda x, w, b: products(x, w.T) + b,
+    ),
+    "addmm": (
+        matrices((8, 16), (8, "n"), ("n", 16))(torch.addmm),
+        FEW_MANY,
+        lambda c, a, b: c + products(a, b),
+    ),
     "mv": (matrices((32, "n"), ("n",))(torch.mv), FEW_MANY, lambda a, b: added(a * b)),
-    "addmv": (matrices((32,), (32, "n"), ("n",))(torch.addmv), FEW_MANY,
-              lambda c, a, b: c + added(a * b)),
-    "dot": (matrices((64, "n"), (64, "n"))(
-        lambda a, b: torch.stack([torch.dot(x, y) for x, y in zip(a, b)])), FEW_MANY,
-        lambda a, b: added(a * b)),
-    "baddbmm": (matrices((2, 8, 16), (2, 8, "n"), (2, "n", 16))(torch.baddbmm), FEW_MANY,
-                lambda c, a, b: c + products(a, b)),
-    "addbmm": (matrices((8, 16), (4, 8, "n"), (4, "n", 16))(torch.addbmm), (16, 1024),
-               lambda c, a, b: c + products(torch.cat([*a], 1), torch.cat([*b], 0))),
-    "einsum": (matrices((2, 8, "n"), (2, 8, "n"))(
-        lambda a, b: torch.einsum("bik,bjk->bij", a, b)), FEW_MANY, None),
-    "bilinear": (lambda n: (F.bilinear, (R(4, n), R(4, n), R(8, n, n))), (8, 64),
-                 lambda x, y, w: added((x[:, None, :, None] * w * y[:, None, None]).flatten(2))),
+    "addmv": (
+        matrices((32,), (32, "n"), ("n",))(torch.addmv),
+        FEW_MANY,
+        lambda c, a, b: c + added(a * b),
+    ),
+    "dot": (
+        matrices((64, "n"), (64, "n"))(
+            lambda a, b: torch.stack([torch.dot(x, y) for x, y in zip(a, b)])
+        ),
+        FEW_MANY,
+        lambda a, b: added(a * b),
+    ),
+    "baddbmm": (
+        matrices((2, 8, 16), (2, 8, "n"), (2, "n", 16))(torch.baddbmm),
+        FEW_MANY,
+        lambda c, a, b: c + products(a, b),
+    ),
+    "addbmm": (
+        matrices((8, 16), (4, 8, "n"), (4, "n", 16))(torch.addbmm),
+        (16, 1024),
+        lambda c, a, b: c + products(torch.cat([*a], 1), torch.cat([*b], 0)),
+    ),
+    "einsum": (
+        matrices((2, 8, "n"), (2, 8, "n"))(lambda a, b: torch.einsum("bik,bjk->bij", a, b)),
+        FEW_MANY,
+        None,
+    ),
+    "bilinear": (
+        lambda n: (F.bilinear, (R(4, n), R(4, n), R(8, n, n))),
+        (8, 64),
+        lambda x, y, w: added((x[:, None, :, None] * w * y[:, None, None]).flatten(2)),
+    ),
     "conv1d": (convolved(F.conv1d, 1), (4, 512), None),
     "conv2d": (convolved(lambda x, w: F.conv2d(x, w, padding=1), 2), (4, 128), None),
     "conv3d": (convolved(F.conv3d, 3), (4, 32), None),
     "conv2d, groups": (convolved(lambda x, w: F.conv2d(x, w, groups=2), 2, 2), (4, 64), None),
-    "conv2d, depthwise": (lambda n: (lambda x, w: F.conv2d(x, w, groups=16),
-                                     (R(1, 16, 16, 16), R(16, 1, n, n))), (3, 9), None),
+    "conv2d, depthwise": (
+        lambda n: (lambda x, w: F.conv2d(x, w, groups=16), (R(1, 16, 16, 16), R(16, 1, n, n))),
+        (3, 9),
+        None,
+    ),
     "conv_transpose1d": (convolved(F.conv_transpose1d, 1, transposed=True), (4, 512), None),
     "conv_transpose2d": (convolved(F.conv_transpose2d, 2, transposed=True), (4, 64), None),
-    "conv_transpose2d, stride": (convolved(lambda x, w: F.conv_transpose2d(x, w, stride=2), 2,
-                                           transposed=True), (4, 128), None),
-    "conv_transpose2d, groups": (convolved(lambda x, w: F.conv_transpose2d(x, w, groups=2), 2, 2,
-                                           transposed=True), (4, 64), None),
-    "attention, keys": (matrices((1, 2, "n", 16), (1, 2, "n", 16), (1, 2, "n", 16))(
-        F.scaled_dot_product_attention), (16, 512), None),
-    "attention, width": (matrices((1, 2, 16, "n"), (1, 2, 16, "n"), (1, 2, 16, "n"))(
-        F.scaled_dot_product_attention), (16, 512), None),
-    "softmax": (reduction(lambda x: x.softmax(-1)), FEW_MANY,
-                lambda x: exponentials(x) / added(exponentials(x))[:, None]),
-    "log_softmax": (reduction(lambda x: x.log_softmax(-1)), FEW_MANY,
-                    lambda x: x - x.amax(-1, keepdim=True) - added(exponentials(x)).log()[:, None]),
-    "logsumexp": (reduction(lambda x: x.logsumexp(-1)), FEW_MANY,
-                  lambda x: x.amax(-1) + added(exponentials(x)).log()),
+    "conv_transpose2d, stride": (
+        convolved(lambda x, w: F.conv_transpose2d(x, w, stride=2), 2, transposed=True),
+        (4, 128),
+        None,
+    ),
+    "conv_transpose2d, groups": (
+        convolved(lambda x, w: F.conv_transpose2d(x, w, groups=2), 2, 2, transposed=True),
+        (4, 64),
+        None,
+    ),
+    "attention, keys": (
+        matrices((1, 2, "n", 16), (1, 2, "n", 16), (1, 2, "n", 16))(F.scaled_dot_product_attention),
+        (16, 512),
+        None,
+    ),
+    "attention, width": (
+        matrices((1, 2, 16, "n"), (1, 2, 16, "n"), (1, 2, 16, "n"))(F.scaled_dot_product_attention),
+        (16, 512),
+        None,
+    ),
+    "softmax": (
+        reduction(lambda x: x.softmax(-1)),
+        FEW_MANY,
+        lambda x: exponentials(x) / added(exponentials(x))[:, None],
+    ),
+    "log_softmax": (
+        reduction(lambda x: x.log_softmax(-1)),
+        FEW_MANY,
+        lambda x: x - x.amax(-1, keepdim=True) - added(exponentials(x)).log()[:, None],
+    ),
+    "logsumexp": (
+        reduction(lambda x: x.logsumexp(-1)),
+        FEW_MANY,
+        lambda x: x.amax(-1) + added(exponentials(x)).log(),
+    ),
     "logcumsumexp": (reduction(lambda x: x.logcumsumexp(-1)), FEW_MANY, None),
     "layer_norm": (reduction(lambda x: F.layer_norm(x, x.shape[-1:])), FEW_MANY, normalized),
-    "layer_norm, offset": (lambda n: (lambda x: F.layer_norm(x, x.shape[-1:]), (R(16, n) + 10,)),
-                           FEW_MANY, normalized),
-    "layer_norm, long": (lambda n: (lambda x: F.layer_norm(x, (16,)), (R(1, n, 16),)), (16, 1024),
-                         normalized),
+    "layer_norm, offset": (
+        lambda n: (lambda x: F.layer_norm(x, x.shape[-1:]), (R(16, n) + 10,)),
+        FEW_MANY,
+        normalized,
+    ),
+    "layer_norm, long": (
+        lambda n: (lambda x: F.layer_norm(x, (16,)), (R(1, n, 16),)),
+        (16, 1024),
+        normalized,
+    ),
     "group_norm": (images(lambda x: F.group_norm(x, 4)), (4, 32), lambda x: channels(x, 4)),
-    "group_norm, offset": (lambda n: (lambda x: F.group_norm(x, 4), (R(2, 8, n, n) + 10,)),
-                           (4, 32), lambda x: channels(x, 4)),
-    "batch_norm": (lambda n: (F.batch_norm, (R(2, 8, n, n), R(8), uniform(8) + 0.5)), (4, 32),
-                   None),
-    "batch_norm, training": (images(lambda x: F.batch_norm(x, None, None, training=True)), (4, 32),
-                             trained),
+    "group_norm, offset": (
+        lambda n: (lambda x: F.group_norm(x, 4), (R(2, 8, n, n) + 10,)),
+        (4, 32),
+        lambda x: channels(x, 4),
+    ),
+    "batch_norm": (
+        lambda n: (F.batch_norm, (R(2, 8, n, n), R(8), uniform(8) + 0.5)),
+        (4, 32),
+        None,
+    ),
+    "batch_norm, training": (
+        images(lambda x: F.batch_norm(x, None, None, training=True)),
+        (4, 32),
+        trained,
+    ),
     "instance_norm": (images(F.instance_norm), (4, 32), lambda x: channels(x, 8)),
     "rms_norm": (reduction(lambda x: F.rms_norm(x, x.shape[-1:])), FEW_MANY, square_mean),
     "sum": (reduction(lambda x: x.sum(-1)), FEW_MANY, added),
     "sum, positive": (lambda n: (lambda x: x.sum(-1), (uniform(64, n),)), FEW_MANY, added),
     "nansum": (reduction(lambda x: x.nansum(-1)), FEW_MANY, added),
     "mean": (reduction(lambda x: x.mean(-1)), FEW_MANY, lambda x: added(x) / x.shape[-1]),
-    "mean, positive": (lambda n: (lambda x: x.mean(-1), (uniform(64, n),)), FEW_MANY,
-                       lambda x: added(x) / x.shape[-1]),
+    "mean, positive": (
+        lambda n: (lambda x: x.mean(-1), (uniform(64, n),)),
+        FEW_MANY,
+        lambda x: added(x) / x.shape[-1],
+    ),
     "var": (reduction(lambda x: x.var(-1)), FEW_MANY, deviations),
     "std": (reduction(lambda x: x.std(-1)), FEW_MANY, lambda x: deviations(x).sqrt()),
     "var_mean": (reduction(lambda x: torch.var_mean(x, -1)[0]), FEW_MANY, deviations),
-    "vector_norm": (reduction(lambda x: torch.linalg.vector_norm(x, dim=-1)), FEW_MANY,
-                    lambda x: added(x.square()).sqrt()),
-    "vector_norm, 1": (reduction(lambda x: torch.linalg.vector_norm(x, 1, dim=-1)), FEW_MANY,
-                       lambda x: added(x.abs())),
+    "vector_norm": (
+        reduction(lambda x: torch.linalg.vector_norm(x, dim=-1)),
+        FEW_MANY,
+        lambda x: added(x.square()).sqrt(),
+    ),
+    "vector_norm, 1": (
+        reduction(lambda x: torch.linalg.vector_norm(x, 1, dim=-1)),
+        FEW_MANY,
+        lambda x: added(x.abs()),
+    ),
     "prod": (lambda n: (lambda x: x.prod(-1), (1 + R(64, n) / (2 * n**0.5),)), (4, 256), None),
-    "cumsum": (reduction(lambda x: x.cumsum(-1)), FEW_MANY,
-               lambda x: torch.from_numpy(np.add.accumulate(x.numpy(), -1))),
-    "cumprod": (lambda n: (lambda x: x.cumprod(-1), (1 + R(64, n) / (2 * n**0.5),)), (4, 256),
-                lambda x: torch.from_numpy(np.multiply.accumulate(x.numpy(), -1))),
-    "trace": (lambda n: (lambda x: torch.stack([torch.trace(one) for one in x]), (R(64, n, n),)),
-              (4, 64), lambda x: added(x.diagonal(dim1=1, dim2=2).contiguous())),
-    "mse_loss": (matrices((64, "n"), (64, "n"))(
-        lambda a, b: torch.stack([F.mse_loss(x, y) for x, y in zip(a, b)])), FEW_MANY,
-        lambda a, b: added((a - b).square()) / a.shape[-1]),
+    "cumsum": (
+        reduction(lambda x: x.cumsum(-1)),
+        FEW_MANY,
+        lambda x: torch.from_numpy(np.add.accumulate(x.numpy(), -1)),
+    ),
+    "cumprod": (
+        lambda n: (lambda x: x.cumprod(-1), (1 + R(64, n) / (2 * n**0.5),)),
+        (4, 256),
+        lambda x: torch.from_numpy(np.multiply.accumulate(x.numpy(), -1)),
+    ),
+    "trace": (
+        lambda n: (lambda x: torch.stack([torch.trace(one) for one in x]), (R(64, n, n),)),
+        (4, 64),
+        lambda x: added(x.diagonal(dim1=1, dim2=2).contiguous()),
+    ),
+    "mse_loss": (
+        matrices((64, "n"), (64, "n"))(
+            lambda a, b: torch.stack([F.mse_loss(x, y) for x, y in zip(a, b)])
+        ),
+        FEW_MANY,
+        lambda a, b: added((a - b).square()) / a.shape[-1],
+    ),
     "avg_pool1d": (lambda n: (lambda x: F.avg_pool1d(x, n), (R(2, 8, 256),)), (4, 128), None),
     "avg_pool2d": (lambda n: (lambda x: F.avg_pool2d(x, n), (R(2, 8, 64, 64),)), (2, 32), None),
-    "avg_pool2d, overlapping": (lambda n: (lambda x: F.avg_pool2d(x, n, 1), (R(2, 2, 40, 40),)),
-                                (3, 20), None),
+    "avg_pool2d, overlapping": (
+        lambda n: (lambda x: F.avg_pool2d(x, n, 1), (R(2, 2, 40, 40),)),
+        (3, 20),
+        None,
+    ),
     "avg_pool3d": (lambda n: (lambda x: F.avg_pool3d(x, n), (R(2, 4, 16, 16, 16),)), (2, 8), None),
     "adaptive_avg_pool1d": (images(lambda x: F.adaptive_avg_pool1d(x, 4), dims=1), (16, 256), None),
     "adaptive_avg_pool2d": (images(lambda x: F.adaptive_avg_pool2d(x, 3)), (8, 64), None),
@@ -264,35 +357,67 @@ CASES: dict[str, tuple[Make, tuple[int, ...], Function | None]] = {
     "embedding_bag, sum": (bags("sum"), (4, 512), None),
     "embedding_bag, mean": (bags("mean"), (4, 512), None),
     "cdist": (matrices((8, "n"), (9, "n"))(torch.cdist), (4, 1024), None),
-    "cdist, 1": (matrices((8, "n"), (9, "n"))(lambda a, b: torch.cdist(a, b, 1.0)), (4, 1024),
-                 None),
-    "cdist of products": (matrices((8, "n"), (9, "n"))(lambda a, b: torch.cdist(
-        a, b, compute_mode="use_mm_for_euclid_dist")), (4, 1024), None),
-    "pdist": (matrices((8, "n"))(F.pdist), (4, 256), lambda x: added(
-        (x[:, None] - x[None]).square()).sqrt()[tuple(torch.triu_indices(8, 8, 1))]),
+    "cdist, 1": (
+        matrices((8, "n"), (9, "n"))(lambda a, b: torch.cdist(a, b, 1.0)),
+        (4, 1024),
+        None,
+    ),
+    "cdist of products": (
+        matrices((8, "n"), (9, "n"))(
+            lambda a, b: torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist")
+        ),
+        (4, 1024),
+        None,
+    ),
+    "pdist": (
+        matrices((8, "n"))(F.pdist),
+        (4, 256),
+        lambda x: added((x[:, None] - x[None]).square()).sqrt()[tuple(torch.triu_indices(8, 8, 1))],
+    ),
     "rfft": (matrices((4, "n"))(lambda x: torch.view_as_real(torch.fft.rfft(x))), FEW_MANY, None),
-    "fft2": (matrices((2, "n", "n"))(lambda x: torch.view_as_real(torch.fft.fft2(x))), (8, 64),
-             None),
-    "irfft": (matrices((4, "n", 2))(lambda x: torch.fft.irfft(torch.view_as_complex(x))),
-              FEW_MANY, None),
+    "fft2": (
+        matrices((2, "n", "n"))(lambda x: torch.view_as_real(torch.fft.fft2(x))),
+        (8, 64),
+        None,
+    ),
+    "irfft": (
+        matrices((4, "n", 2))(lambda x: torch.fft.irfft(torch.view_as_complex(x))),
+        FEW_MANY,
+        None,
+    ),
     "lstm": (recurrent("LSTM"), (8, 64), None),
     "gru": (recurrent("GRU"), (8, 64), None),
     "index_add": (written(lambda x, i, s: x.index_add(0, i, s)), (4, 1024), None),
     "index_add_": (written(lambda x, i, s: x.clone().index_add_(0, i, s)), (4, 1024), None),
     "index_reduce": (written(lambda x, i, s: x.index_reduce(0, i, s, "mean")), (4, 64), None),
     "index_put": (written(lambda x, i, s: x.index_put((i,), s, accumulate=True)), (4, 1024), None),
-    "scatter_add": (written(lambda x, i, s: x.scatter_add(0, i[:, None].expand(-1, 4), s)),
-                    (4, 1024), None),
-    "scatter_reduce, mean": (written(lambda x, i, s: x.scatter_reduce(
-        0, i[:, None].expand(-1, 4), s, "mean")), (4, 1024), None),
-    "scatter_reduce, prod": (written(lambda x, i, s: x.scatter_reduce(
-        0, i[:, None].expand(-1, 4), 1 + s / 20, "prod")), (4, 16), None),
-    "col2im": (lambda n: (lambda x: F.fold(x, (12, 12), n), (R(1, 4 * n * n, (13 - n) ** 2),)),
-               (2, 5), None),
+    "scatter_add": (
+        written(lambda x, i, s: x.scatter_add(0, i[:, None].expand(-1, 4), s)),
+        (4, 1024),
+        None,
+    ),
+    "scatter_reduce, mean": (
+        written(lambda x, i, s: x.scatter_reduce(0, i[:, None].expand(-1, 4), s, "mean")),
+        (4, 1024),
+        None,
+    ),
+    "scatter_reduce, prod": (
+        written(lambda x, i, s: x.scatter_reduce(0, i[:, None].expand(-1, 4), 1 + s / 20, "prod")),
+        (4, 16),
+        None,
+    ),
+    "col2im": (
+        lambda n: (lambda x: F.fold(x, (12, 12), n), (R(1, 4 * n * n, (13 - n) ** 2),)),
+        (2, 5),
+        None,
+    ),
     "linalg.inv": (lambda n: (torch.linalg.inv, (R(n, n) + n * torch.eye(n),)), (4, 32), None),
-    "linalg.solve": (lambda n: (torch.linalg.solve, (R(n, n) + n * torch.eye(n), R(n, 2))),
-                     (4, 32), None),
-}  # fmt: skip
+    "linalg.solve": (
+        lambda n: (torch.linalg.solve, (R(n, n) + n * torch.eye(n), R(n, 2))),
+        (4, 32),
+        None,
+    ),
+}
 """Function and tensors for a number of terms; small and large numbers; the same with float32 sums
 of one term after the other, if eager adds in another order."""
 
@@ -364,14 +489,39 @@ def test_every_sum_is_measured() -> None:
             function(*tensors)
     alike = set(sums.TABLE) - mode.names
     assert alike == {
-        "_addmm_activation", "_convolution", "_embedding_bag", "_fused_rms_norm",
-        "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_safe_softmax",
-        "_scaled_dot_product_attention_math", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
-        "avg_pool1d", "binary_cross_entropy", "convolution_overrideable", "huber_loss", "inner",
-        "inverse", "layer_norm", "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_qr",
-        "linalg_solve_triangular", "linear", "log_softmax", "_linalg_det", "matmul", "norm",
-        "rms_norm", "scaled_dot_product_attention", "smooth_l1_loss", "softmax", "std_mean", "vdot",
-    }  # fmt: skip
+        "_addmm_activation",
+        "_convolution",
+        "_embedding_bag",
+        "_fused_rms_norm",
+        "_native_batch_norm_legit",
+        "_native_batch_norm_legit_functional",
+        "_safe_softmax",
+        "_scaled_dot_product_attention_math",
+        "adaptive_avg_pool1d",
+        "adaptive_avg_pool2d",
+        "avg_pool1d",
+        "binary_cross_entropy",
+        "convolution_overrideable",
+        "huber_loss",
+        "inner",
+        "inverse",
+        "layer_norm",
+        "linalg_cholesky_ex",
+        "linalg_lu_factor_ex",
+        "linalg_qr",
+        "linalg_solve_triangular",
+        "linear",
+        "log_softmax",
+        "_linalg_det",
+        "matmul",
+        "norm",
+        "rms_norm",
+        "scaled_dot_product_attention",
+        "smooth_l1_loss",
+        "softmax",
+        "std_mean",
+        "vdot",
+    }
 
 
 def test_products_of_whole_numbers_round() -> None:

@@ -41,8 +41,10 @@ def remainder(a: Tensor, b: Tensor) -> Tensor:
     return torch.remainder(a * 2, b)
 
 
-INTEGERS = (torch.tensor([-7, 7, -8, 5], dtype=torch.int16),
-            torch.tensor([4, -4, 3, 3], dtype=torch.int16))  # fmt: skip
+INTEGERS = (
+    torch.tensor([-7, 7, -8, 5], dtype=torch.int16),
+    torch.tensor([4, -4, 3, 3], dtype=torch.int16),
+)
 
 
 def crash(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,8 +82,10 @@ def test_wrong_numbers_differ(programs: dict[str, bytes]) -> None:
     assert case.ok_here and not case.ok and case.official.verdict == "differ"
     text = " ".join(str(result).split())
     name = f"the official runtime {official.version()}"
-    assert (f"{name} computes output 0 wrongly (aten::remainder.Tensor_out, instruction 2): "
-            "right in this runtime; example: ") in text  # fmt: skip
+    assert (
+        f"{name} computes output 0 wrongly (aten::remainder.Tensor_out, instruction 2): "
+        "right in this runtime; example: "
+    ) in text
     assert f"1 case match, 1 differ in {name}" in text
     assert "official runtime" in result.to_html()
     with pytest.raises(CheckError, match="official runtime"):
@@ -186,8 +190,7 @@ def test_a_hang_is_not_run(programs: dict[str, bytes]) -> None:
     official.release(process)
     os.kill(process._process.pid, signal.SIGSTOP)
     start = time.monotonic()
-    result = check_model(RIGHT, (X,), program=programs["right"],
-                         official_seconds=0.5)  # fmt: skip
+    result = check_model(RIGHT, (X,), program=programs["right"], official_seconds=0.5)
     assert time.monotonic() - start < 100
     assert "longer than 0.5 s (official_seconds)" in not_run(result)
     assert process._process.returncode == -signal.SIGKILL
@@ -210,11 +213,17 @@ def test_unknown_engines_are_an_error(given: Any) -> None:
 
 
 VALUES = [
-    torch.tensor(1.5), torch.zeros(0, 3), torch.randn(2, 3).to(torch.bfloat16), torch.arange(3),
-    torch.randn(3).half(), torch.tensor([True, False]), torch.randn(2, 3, 4, 5).permute(0, 2, 3, 1),
-    torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.randn(3, 2).t(),
+    torch.tensor(1.5),
+    torch.zeros(0, 3),
+    torch.randn(2, 3).to(torch.bfloat16),
+    torch.arange(3),
+    torch.randn(3).half(),
+    torch.tensor([True, False]),
+    torch.randn(2, 3, 4, 5).permute(0, 2, 3, 1),
+    torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    torch.randn(3, 2).t(),
     torch.tensor([1 + 2j]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda v: f"{v.dtype}{list(v.shape)}")
@@ -229,8 +238,15 @@ def mixed(x: Tensor, y: Tensor, z: Tensor, a: int, b: float, c: bool, d: None) -
 
 
 def test_kinds_of_inputs_and_outputs() -> None:
-    inputs = (torch.randn(3).half(), torch.randn(4).bfloat16(), torch.tensor([True, False]),
-              3, 0.5, True, None)  # fmt: skip
+    inputs = (
+        torch.randn(3).half(),
+        torch.randn(4).bfloat16(),
+        torch.tensor([True, False]),
+        3,
+        0.5,
+        True,
+        None,
+    )
     result = check_model(Fn(mixed), inputs)
     assert result.ok and verdicts(result) == {"match"}
 
@@ -257,8 +273,9 @@ def test_state_starts_anew_in_each_case() -> None:
 def test_quantised_flows(flow: str) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8)).eval()
-    result = check_model(model, (torch.randn(4, 16),), flow=flow,
-                         real_inputs=[(torch.randn(4, 16),)])  # fmt: skip
+    result = check_model(
+        model, (torch.randn(4, 16),), flow=flow, real_inputs=[(torch.randn(4, 16),)]
+    )
     assert result.ok and verdicts(result) == {"match"}
 
 
@@ -313,8 +330,9 @@ if sys.argv[1] == "kill":
 
 @pytest.mark.parametrize("end", ["exit", "kill"])
 def test_the_process_ends_with_its_parent(end: str) -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT, end], capture_output=True, text=True,
-                          timeout=300)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, end], capture_output=True, text=True, timeout=300
+    )
     assert done.stdout, done.stderr
     pid = int(done.stdout)
     for _ in range(100):

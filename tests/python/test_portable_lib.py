@@ -60,8 +60,10 @@ def test_the_same_calls(lib: Any, pte: bytes, tmp_path: Any) -> None:
         assert sorted(module.method_names()) == ["count", "forward"]
         assert not module.has_etdump()
         for outputs in (
-            module.forward([x, 3]), module.run_method("forward", (x, 3)), module((x, 3))
-        ):  # fmt: skip
+            module.forward([x, 3]),
+            module.run_method("forward", (x, 3)),
+            module((x, 3)),
+        ):
             for found, expected in zip(outputs, Mixed()(x, 3), strict=True):
                 torch.testing.assert_close(found, expected)
         for step in (1.0, 2.0):  # state persists

@@ -80,8 +80,9 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> object:
     return run_it
 
 
-@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n", "2")],
-                         ids=["one process", "workers"])  # fmt: skip
+@pytest.mark.parametrize(
+    "workers", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["one process", "workers"]
+)
 def test_fixtures_marker_and_reports(
     pytester: pytest.Pytester, run, workers: tuple[str, ...]
 ) -> None:
@@ -91,27 +92,42 @@ def test_fixtures_marker_and_reports(
     result = run("-v", "--pte-report", "made/reports", "--junitxml=junit.xml", *workers)
     result.assert_outcomes(passed=3, failed=3)
     if not workers:
-        result.stdout.fnmatch_lines(["*::test_same PASSED*", "*::TestMarked::test_far PASSED*",
-                                     "*::TestMarked::test_nearer*a/b* FAILED*"])  # fmt: skip
-    result.stdout.fnmatch_lines([
-        ">       pte_compare([[]x, x + 0.5[]], [[]x, x[]])",  # the line of the test
-        "E *MismatchError: outputs differ",
-        "E *output 1: 6 of 6 elements (100.00%) differ by more than atol 1e-05 [*] scale +",
-    ])  # fmt: skip
+        result.stdout.fnmatch_lines(
+            [
+                "*::test_same PASSED*",
+                "*::TestMarked::test_far PASSED*",
+                "*::TestMarked::test_nearer*a/b* FAILED*",
+            ]
+        )
+    result.stdout.fnmatch_lines(
+        [
+            ">       pte_compare([[]x, x + 0.5[]], [[]x, x[]])",  # the line of the test
+            "E *MismatchError: outputs differ",
+            "E *output 1: 6 of 6 elements (100.00%) differ by more than atol 1e-05 [*] scale +",
+        ]
+    )
     result.stdout.fnmatch_lines(["*differ by more than atol 0.1 *"])
     result.stdout.no_fnmatch_line("*pytest_plugin.py*")
     folder = pytester.path / "made" / "reports"
     result.stdout.fnmatch_lines([f"reports of 3 failing checks: {folder / 'index.html'}"])
-    failing = ["test_it.py::test_off", "test_it.py::TestMarked::test_nearer[a/b]",
-               "test_it.py::TestMarked::test_nearer[a b]"]  # fmt: skip
+    failing = [
+        "test_it.py::test_off",
+        "test_it.py::TestMarked::test_nearer[a/b]",
+        "test_it.py::TestMarked::test_nearer[a b]",
+    ]
     names = {file_name(test) for test in failing}
     assert {path.name for path in folder.iterdir()} == names | {"index.html"} and len(names) == 3
     index = (folder / "index.html").read_text()
     assert all(f'<a href="{name}">' in index for name in names)
     assert "6 tests, 3 failed" in index and "TestMarked::test_far" in index
     page = (folder / file_name(failing[0])).read_text()
-    for part in ("test_it.py::test_off", "the first difference and the largest ones", "(0, 0)",
-                 "output 1: 6 of 6 elements", "<td>1.5</td>"):  # fmt: skip
+    for part in (
+        "test_it.py::test_off",
+        "the first difference and the largest ones",
+        "(0, 0)",
+        "output 1: 6 of 6 elements",
+        "<td>1.5</td>",
+    ):
         assert part in page
 
     found = {}
@@ -181,14 +197,15 @@ def test_models_by_ini_and_marker(pytester: pytest.Pytester, run) -> None:
     """)
     result = run("--pte-report=reports")
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines([
-        ">*pte_check(torch.tanh, torch.randn(3))",
-        "E *CheckError: 2 of 2 cases differ (portable, method 'forward')",
-        "E *example: output 0: 3 of 3 elements*",
-        "E *The first divergence: *",
-    ])  # fmt: skip
-    pages = {p.name.partition("-")[0]: p.read_text()
-             for p in (pytester.path / "reports").iterdir()}  # fmt: skip
+    result.stdout.fnmatch_lines(
+        [
+            ">*pte_check(torch.tanh, torch.randn(3))",
+            "E *CheckError: 2 of 2 cases differ (portable, method 'forward')",
+            "E *example: output 0: 3 of 3 elements*",
+            "E *The first divergence: *",
+        ]
+    )
+    pages = {p.name.partition("-")[0]: p.read_text() for p in (pytester.path / "reports").iterdir()}
     fault = next(text for name, text in pages.items() if name.endswith("test_fault"))
     assert "2 of 2 cases differ" in fault and "random 0" in fault
     assert "2 tests, 1 failed" in pages["index.html"]
@@ -209,14 +226,24 @@ def test_wrong_options_are_said(pytester: pytest.Pytester, run) -> None:
 
 
 def test_file_names_are_safe_and_differ() -> None:
-    names = [file_name(test) for test in (
-        "a/b.py::test[x/y]", "a/b.py::test[x y]", "a/b.py::test[..]", "\u00e4" * 300, "../../x",
-    )]  # fmt: skip
+    names = [
+        file_name(test)
+        for test in (
+            "a/b.py::test[x/y]",
+            "a/b.py::test[x y]",
+            "a/b.py::test[..]",
+            "\u00e4" * 300,
+            "../../x",
+        )
+    ]
     assert len(set(names)) == len(names)
     for name in names:
-        assert len(name) < 130 and not name.startswith(".") and set(name) <= set(
-            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-        )  # fmt: skip
+        assert (
+            len(name) < 130
+            and not name.startswith(".")
+            and set(name)
+            <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+        )
 
 
 # ---- start-up ---------------------------------------------------------------------------------
@@ -252,8 +279,9 @@ def test_as_an_installed_plugin(
     info.mkdir()
     lines = "\n".join(f"{name} = {value}" for name, value in points.items())
     (info / "entry_points.txt").write_text(f"[pytest11]\n{lines}\n")
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin-of-executorch-c\n"
-                                   "Version: 1.0\n")  # fmt: skip
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: plugin-of-executorch-c\nVersion: 1.0\n"
+    )
     monkeypatch.setenv("PYTHONPATH", f"{info.parent}:{ROOT}")
     pytester.makepyfile(COMPARISONS)
     args = (f"--import-mode={mode}", "--pte-report=reports", "-k", "same or given")

@@ -211,8 +211,12 @@ def test_named_data_and_threads() -> None:
 
     register_backend(Named)
     load(num_threads=1)
-    for use in (lambda call: call.named_data("x"), lambda call: call.tracing,
-                lambda call: call.trace("x"), lambda call: call.num_threads):  # fmt: skip
+    for use in (
+        lambda call: call.named_data("x"),
+        lambda call: call.tracing,
+        lambda call: call.trace("x"),
+        lambda call: call.num_threads,
+    ):
         with pytest.raises(executorch_c.InvalidStateError, match="the call of the backend has end"):
             use(seen[0])
     with pytest.raises(TypeError):
@@ -249,9 +253,11 @@ def test_traces() -> None:
             call.trace("add", half, debug_handle=4, nanoseconds=1000)
             call.trace("mul", (half * 2).T, debug_handle=5)
             call.trace("nothing")
-            for wrong in (lambda: call.trace("x", np.array(["text"]), debug_handle=1),
-                          lambda: call.trace("x", debug_handle="y"),  # type: ignore[arg-type]
-                          lambda: call.trace("x", debug_handle=-1)):  # fmt: skip
+            for wrong in (
+                lambda: call.trace("x", np.array(["text"]), debug_handle=1),
+                lambda: call.trace("x", debug_handle="y"),  # type: ignore[arg-type]
+                lambda: call.trace("x", debug_handle=-1),
+            ):
                 if call.tracing:
                     with pytest.raises((TypeError, OverflowError)):
                         wrong()
@@ -273,8 +279,11 @@ def test_traces() -> None:
 # ---- results -----------------------------------------------------------------------------------
 
 WRONG = [
-    (lambda self, inputs: inputs[0].astype("f8"), ValueError,
-     "Made.execute returned float64 for output 0, expected float32"),
+    (
+        lambda self, inputs: inputs[0].astype("f8"),
+        ValueError,
+        "Made.execute returned float64 for output 0, expected float32",
+    ),
     (lambda self, inputs: None, TypeError, "returned 0 arrays, but the delegate has 1 outputs"),
     (lambda self, inputs: (X, X), TypeError, "returned 2 arrays, but the delegate has 1 outputs"),
     (lambda self, inputs: "text", TypeError, "returned str for output 0, expected an array"),
@@ -282,7 +291,7 @@ WRONG = [
     (lambda self, inputs: np.ma.masked_array(X), TypeError, "returned MaskedArray for output 0"),
     (lambda self, inputs: X.T, RuntimeError, "array for output 0: shape (3, 2), but the program"),
     (lambda self, inputs: X[0], RuntimeError, "has another rank"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("execute", "error", "says"), WRONG)

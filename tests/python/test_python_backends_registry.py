@@ -51,11 +51,13 @@ def test_options() -> None:
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [({"speed": 1}, "unknown option 'speed', expected 'scale', 'count', 'flag', 'mode'"),
-     ({"count": 1.5}, "option 'count': expected int, not float"),
-     ({"count": True}, "option 'count': expected int, not bool"),
-     ({"mode": 1}, "option 'mode': expected str, not int")],
-)  # fmt: skip
+    [
+        ({"speed": 1}, "unknown option 'speed', expected 'scale', 'count', 'flag', 'mode'"),
+        ({"count": 1.5}, "option 'count': expected int, not float"),
+        ({"count": True}, "option 'count': expected int, not bool"),
+        ({"mode": 1}, "option 'mode': expected str, not int"),
+    ],
+)
 def test_wrong_options(options: dict[str, Any], says: str) -> None:
     register_backend(Options)
     with pytest.raises(executorch_c.InvalidArgumentError) as caught:
@@ -243,13 +245,24 @@ method = program.load_method("forward")
 """
 
 
-@pytest.mark.parametrize("more", ["", "sys.cycle = [method]; sys.cycle.append(sys.cycle)",
-                                  "Noisy.method = method", "raise SystemExit"])  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "sys.cycle = [method]; sys.cycle.append(sys.cycle)",
+        "Noisy.method = method",
+        "raise SystemExit",
+    ],
+)
 def test_the_end_of_the_interpreter(more: str, tmp_path: Path) -> None:
     path = tmp_path / "x.pte"
     path.write_bytes(pte())
-    done = subprocess.run([sys.executable, "-c", EXIT.format(more=more), path], cwd=tmp_path,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", EXIT.format(more=more), path],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout in ("", "destroyed\n") and not done.stderr
 
@@ -266,13 +279,15 @@ def test_an_entry_point_may_be_a_class(tmp_path: Path) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: npu_simulator\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[executorch_c.backends]\nnpu = npu_simulator:Npu\n")
     (tmp_path / "x.pte").write_bytes(pte())
-    code = ("import numpy, executorch_c; "
-            "print(executorch_c.load('x.pte').load_method('forward')(numpy.ones((2, 3), 'f4')))"
-            )  # fmt: skip
+    code = (
+        "import numpy, executorch_c; "
+        "print(executorch_c.load('x.pte').load_method('forward')(numpy.ones((2, 3), 'f4')))"
+    )
     root = str(Path(executorch_c.__file__).parents[1])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), root])}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == "[[2. 2. 2.] [2. 2. 2.]]".split()
 

@@ -23,8 +23,9 @@ def check(folder: Path, *command: str) -> None:
     is not in site-packages, where mypy ignores errors: its callers pass CONFIG."""
     pytest.importorskip("mypy")
     env = os.environ if INSTALLED else {**os.environ, "MYPYPATH": str(PACKAGE.parent)}
-    done = subprocess.run([sys.executable, "-m", *command], cwd=folder, env=env,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=folder, env=env, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -21,9 +21,11 @@ DIGITS = str(Path(executorch_c.__file__).parent / "examples" / "digits.pte")
 COMPARE = ("compare", DIGITS, "--kernels", "reference")
 CODE = re.compile(r"\x1b\[[0-9;]*m")
 
-ROWS = [["0", "instruction 3", "aten::convolution.out of a name that is long", "ok", "1.2e-07"],
-        ["1", "delegate 0, node 5", "Fully Connected (NC, F32) GEMM", "source", "0.53"],
-        ["2", "instruction 7", "aten::view_copy.out", "inconclusive", "0.061"]]  # fmt: skip
+ROWS = [
+    ["0", "instruction 3", "aten::convolution.out of a name that is long", "ok", "1.2e-07"],
+    ["1", "delegate 0, node 5", "Fully Connected (NC, F32) GEMM", "source", "0.53"],
+    ["2", "instruction 7", "aten::view_copy.out", "inconclusive", "0.061"],
+]
 HEAD = ("", "where", "operator", "verdict", "error")
 
 

@@ -57,8 +57,10 @@ def test_explicit_tolerances_are_those_of_torch(
     expected = rng.standard_normal(2000).astype(dtype)  # type: ignore[call-overload]
     expected[:100] = 0
     for scale in (0, 1e-8, 1e-6, 1e-5, 1e-3, 1e-2):
-        actual = (expected.astype("complex128" if expected.dtype.kind == "c" else "float64")
-                  + rng.uniform(0, scale, 2000)).astype(expected.dtype)  # fmt: skip
+        actual = (
+            expected.astype("complex128" if expected.dtype.kind == "c" else "float64")
+            + rng.uniform(0, scale, 2000)
+        ).astype(expected.dtype)
 
         def tensor(array: np.ndarray) -> object:
             if array.dtype == ml_dtypes.bfloat16:
@@ -100,8 +102,11 @@ def test_figures() -> None:
 
 def test_ulp_counts_representable_values() -> None:
     one = np.float32(1)
-    cases = [(np.nextafter(one, 2), one, 1), (np.float32(-0.0), np.float32(0), 0),
-             (np.nextafter(np.float32(0), -one), np.nextafter(np.float32(0), one), 2)]  # fmt: skip
+    cases = [
+        (np.nextafter(one, 2), one, 1),
+        (np.float32(-0.0), np.float32(0), 0),
+        (np.nextafter(np.float32(0), -one), np.nextafter(np.float32(0), one), 2),
+    ]
     for a, e, ulp in cases:
         [result] = compare(np.asarray(a), np.asarray(e))
         assert result.metrics is not None and result.metrics.max_ulp == ulp
@@ -267,10 +272,15 @@ def wrong_outputs(right: np.ndarray) -> dict[str, np.ndarray]:
     nan = right.copy()
     nan.flat[11] = np.nan
     return {
-        "zeros": np.zeros_like(right), "scaled": right * np.float32(1.01),
-        "swapped": right[::-1].copy(), "one element": one, "a biased column": column,
-        "NaN": nan, "negated": -right, "transposed": right.T.copy().reshape(right.shape),
-    }  # fmt: skip
+        "zeros": np.zeros_like(right),
+        "scaled": right * np.float32(1.01),
+        "swapped": right[::-1].copy(),
+        "one element": one,
+        "a biased column": column,
+        "NaN": nan,
+        "negated": -right,
+        "transposed": right.T.copy().reshape(right.shape),
+    }
 
 
 @pytest.mark.parametrize("rows", [3, 4, 8, 15])
@@ -358,8 +368,9 @@ def test_what_is_not_judged_is_marked() -> None:
     )
     assert found and found[0].not_judged == 1
     assert "0 (1 not judged)" in str(found) and "quantising may change them" in str(found)
-    assert "not judged" not in str(compare_flat([classes], [classes], lambda _, a, e: (
-        tolerance.against_float(a, e, 10.0))))  # fmt: skip
+    assert "not judged" not in str(
+        compare_flat([classes], [classes], lambda _, a, e: tolerance.against_float(a, e, 10.0))
+    )
 
 
 def test_outputs_have_names_and_tolerances_of_their_own() -> None:
@@ -394,9 +405,10 @@ def test_ties_of_a_quantised_graph(rng: np.random.Generator) -> None:
     assert tolerance.outside(expected + np.float32(step), expected, still) == 400
 
 
-@pytest.mark.parametrize(("noise", "verdict"), [
-    (0.0, "differ"), (0.001, "differ"), (0.04, "match"), (1.0, "inconclusive"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("noise", "verdict"),
+    [(0.0, "differ"), (0.001, "differ"), (0.04, "match"), (1.0, "inconclusive")],
+)
 def test_ties_that_move_a_quantised_output(
     noise: float, verdict: str, rng: np.random.Generator
 ) -> None:
@@ -406,14 +418,20 @@ def test_ties_that_move_a_quantised_output(
     from executorch_c.compare.limits import Limits
 
     expected = rng.normal(size=400).astype(np.float32)
-    floats, actual = (expected + np.float32(size) * rng.normal(size=400).astype(np.float32)
-                      for size in (0.01, 0.05))  # fmt: skip
-    runs = [[expected + np.float32(noise) * rng.normal(size=400).astype(np.float32)]
-            for _ in range(4)]  # fmt: skip
+    floats, actual = (
+        expected + np.float32(size) * rng.normal(size=400).astype(np.float32)
+        for size in (0.01, 0.05)
+    )
+    runs = [
+        [expected + np.float32(noise) * rng.normal(size=400).astype(np.float32)] for _ in range(4)
+    ]
     judge = QuantizedJudge(
-        Limits(None, None), min_sqnr_db=10.0, audit=lambda _: Audit("match", ""),
-        equal_nan=True, check_dtype=True,
-    )  # fmt: skip
+        Limits(None, None),
+        min_sqnr_db=10.0,
+        audit=lambda _: Audit("match", ""),
+        equal_nan=True,
+        check_dtype=True,
+    )
     found = judge.against_graph([actual], [expected], [floats], 0, lambda *_: runs)
     assert found.verdict == verdict
     actual[3] = np.nan
@@ -435,8 +453,11 @@ def test_an_output_that_differs_needs_no_audit(rng: np.random.Generator) -> None
     expected = rng.normal(size=400).astype(np.float32)
     floats = expected + np.float32(0.01) * rng.normal(size=400).astype(np.float32)
     near = expected + np.float32(0.005) * rng.normal(size=400).astype(np.float32)
-    for actual, reason, calls in [(-expected, None, []), (expected, None, []),
-                                  (near, "a layer", [0])]:  # fmt: skip
+    for actual, reason, calls in [
+        (-expected, None, []),
+        (expected, None, []),
+        (near, "a layer", [0]),
+    ]:
         judge = QuantizedJudge(
             Limits(None, None), min_sqnr_db=10.0, audit=audit, equal_nan=True, check_dtype=True
         )
@@ -462,10 +483,13 @@ def test_not_finite_values_of_a_quantised_output(value: float, rng: np.random.Ge
     expected = rng.normal(size=(9, 50)).astype(np.float32)
     floats = expected + np.float32(0.05) * rng.normal(size=(9, 50)).astype(np.float32)
     actual = (floats + expected) / 2
-    rules = (tolerance.within_quantization(actual, expected, floats, 2.0),
-             tolerance.of_steps(expected, [floats] * 4), tolerance.between(actual, expected, 1),
-             tolerance.given(actual, expected, None, np.inf),
-             tolerance.on_grid(expected, 0.1, None))  # fmt: skip
+    rules = (
+        tolerance.within_quantization(actual, expected, floats, 2.0),
+        tolerance.of_steps(expected, [floats] * 4),
+        tolerance.between(actual, expected, 1),
+        tolerance.given(actual, expected, None, np.inf),
+        tolerance.on_grid(expected, 0.1, None),
+    )
     for rule in rules:
         assert tolerance.judge(actual, expected, rule).verdict == "match"
         assert tolerance.outside(actual, expected, rule) == 0
@@ -485,13 +509,16 @@ def test_steps_of_a_grid_hide_no_nan() -> None:
     actual = expected.copy()
     actual[[10, 50, 90]] += [1, -1, 1]
     expected[20], actual[21] = np.nan, np.nan
-    assert tolerance.judge(actual, expected, tolerance.on_grid(expected, 1.0, None)).verdict == \
-        "differ"  # fmt: skip
+    assert (
+        tolerance.judge(actual, expected, tolerance.on_grid(expected, 1.0, None)).verdict
+        == "differ"
+    )
 
 
-@pytest.mark.parametrize(("dtype", "ends"), [
-    ("int64", (-(2**63), 2**63 - 1)), ("uint64", (0, 2**64 - 1)), ("int8", (-128, 127)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtype", "ends"),
+    [("int64", (-(2**63), 2**63 - 1)), ("uint64", (0, 2**64 - 1)), ("int8", (-128, 127))],
+)
 def test_differences_of_integers_are_exact(dtype: str, ends: tuple[int, int]) -> None:
     low, high = ends
     for expected in (high, high - 9, low + 9):
@@ -532,17 +559,22 @@ def test_masks_of_a_quantised_output(mask: float, rng: np.random.Generator) -> N
     unmasked[3, 0] = 0
     zeroed[:, 1:] = 0
     shifted[:, 1:] += 0.3
-    outside = [tolerance.outside(one, expected, tolerance.within_quantization(one, expected, floats,
-                                                                              2.0))
-               for one in (right, unmasked, zeroed, shifted)]  # fmt: skip
+    outside = [
+        tolerance.outside(one, expected, tolerance.within_quantization(one, expected, floats, 2.0))
+        for one in (right, unmasked, zeroed, shifted)
+    ]
     assert outside[0] == 0 and all(outside[1:]), outside
     runs = [expected] * 4
     assert tolerance.outside(expected, expected, tolerance.of_steps(expected, runs)) == 0
     assert tolerance.outside(zeroed, expected, tolerance.of_steps(expected, runs))
 
 
-SMALL = {"a column": ((4, 50), np.s_[:, 3]), "a head of a row": ((1, 16), np.s_[:, 8:]),
-         "a channel": ((4, 8, 5, 5), np.s_[:, 3:6]), "an end": ((200,), np.s_[150:])}  # fmt: skip
+SMALL = {
+    "a column": ((4, 50), np.s_[:, 3]),
+    "a head of a row": ((1, 16), np.s_[:, 8:]),
+    "a channel": ((4, 8, 5, 5), np.s_[:, 3:6]),
+    "an end": ((200,), np.s_[150:]),
+}
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -562,8 +594,12 @@ def test_small_parts_that_were_not_compared_have_a_note(
         for limits in ({}, {"atol": 1e-5}):
             found = compare(wrong, right, **limits)
             [note] = found.notes()
-            place = {"a column": ":, 3", "a head of a row": ":, 8:16",
-                     "a channel": ":, 3:6, :, :", "an end": "150:200"}[name]  # fmt: skip
+            place = {
+                "a column": ":, 3",
+                "a head of a row": ":, 8:16",
+                "a channel": ":, 3:6, :, :",
+                "an end": "150:200",
+            }[name]
             assert found.ok and f"output 0[{place}] not compared" in note
             assert note in " ".join(str(found).split()) and found.as_dict()["notes"] == [note]
 

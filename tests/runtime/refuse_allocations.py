@@ -104,10 +104,23 @@ class Session:
         return found
 
 
-STEPS = [Session.load_program, Session.load_file, Session.describe, Session.load_method,
-         Session.small, Session.large, Session.strided, Session.out, Session.attributes,
-         Session.reset, Session.large, Session.figures, Session.trace, Session.small,
-         Session.etdump]  # fmt: skip
+STEPS = [
+    Session.load_program,
+    Session.load_file,
+    Session.describe,
+    Session.load_method,
+    Session.small,
+    Session.large,
+    Session.strided,
+    Session.out,
+    Session.attributes,
+    Session.reset,
+    Session.large,
+    Session.figures,
+    Session.trace,
+    Session.small,
+    Session.etdump,
+]
 
 
 def equal(found: Any, wanted: Any) -> None:

@@ -30,8 +30,9 @@ def is_fused(method: Method, inputs: list[np.ndarray]) -> bool:
 
 def check(program: Program, inputs: list[np.ndarray], want: np.ndarray, fused: bool) -> None:
     """Compare all ways to run a program; `fused`: without claims."""
-    one, two = (program.load_method("forward", delegate_at_load=False, num_threads=n)
-                for n in (1, 2))  # fmt: skip
+    one, two = (
+        program.load_method("forward", delegate_at_load=False, num_threads=n) for n in (1, 2)
+    )
     assert is_fused(one, inputs) == fused
     for _ in range(2):
         (found,), (also,) = one.execute(inputs), two.execute(inputs)
@@ -126,8 +127,9 @@ def test_exported(name: str) -> None:
         buffer = to_edge(torch.export.export(Module(fn), tuple(inputs))).to_executorch().buffer
     program = Runtime.get().load_program(bytes(buffer))
     check(program, [x.numpy() for x in inputs], fn(*inputs).numpy(), True)
-    reasons = {(row["operator"], row["reason"])
-               for row in program.load_method("forward").undelegated()}  # fmt: skip
+    reasons = {
+        (row["operator"], row["reason"]) for row in program.load_method("forward").undelegated()
+    }
     assert (("aten::bmm.out", "fused with other calls") in reasons) == (fn is safe)
 
 
@@ -147,8 +149,12 @@ class Chain:
         self.plan = plan = Plan()
         n, rows, keys, dim = self.n, self.rows, self.keys, self.dim
         self.scores_shape = (n, rows, keys)
-        self.shapes = {"q": (n, rows, dim), "k": (n, dim, keys), "v": (n, keys, dim),
-                       "mask": (rows, keys)}  # fmt: skip
+        self.shapes = {
+            "q": (n, rows, dim),
+            "k": (n, dim, keys),
+            "v": (n, keys, dim),
+            "mask": (rows, keys),
+        }
         self.inputs = {name: plan.input(shape) for name, shape in self.shapes.items()}
         self.operands = {name: plan.tensor(shape) for name, shape in self.shapes.items()}
         self.scores, self.scaled, self.masked, self.weights = (
@@ -189,9 +195,12 @@ def test_a_chain() -> None:
 
 
 OTHER = {
-    "alpha": {"alpha": 2}, "axis": {"axis": 1}, "few rows": {"rows": 16, "n": 40},
-    "few scores": {"rows": 290}, "a scale that is infinite": {"scale": -math.inf},
-}  # fmt: skip
+    "alpha": {"alpha": 2},
+    "axis": {"axis": 1},
+    "few rows": {"rows": 16, "n": 40},
+    "few scores": {"rows": 290},
+    "a scale that is infinite": {"scale": -math.inf},
+}
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -277,8 +286,9 @@ def test_a_copy_of_the_values_between() -> None:
     class Copied(Chain):
         def between(self) -> None:
             copy = self.plan.tensor(self.shapes["v"], at=self.offset(self.operands["q"]))
-            self.plan.call("aten::expand_copy.out", self.operands["v"], [*self.shapes["v"]], False,
-                           copy)  # fmt: skip
+            self.plan.call(
+                "aten::expand_copy.out", self.operands["v"], [*self.shapes["v"]], False, copy
+            )
             self.operands["v"] = copy
 
     chain = Copied()
@@ -286,8 +296,10 @@ def test_a_copy_of_the_values_between() -> None:
     chain.check(True)
 
 
-@pytest.mark.parametrize("operand, member", [("v", "scores"), ("v", "weights"), ("mask", "scores"),
-                                             ("v", "masked"), ("mask", "scaled")])  # fmt: skip
+@pytest.mark.parametrize(
+    "operand, member",
+    [("v", "scores"), ("v", "weights"), ("mask", "scores"), ("v", "masked"), ("mask", "scaled")],
+)
 def test_an_operand_in_the_memory_of_a_result(operand: str, member: str) -> None:
     """The chain writes the memory of the operand before it is read."""
     chain = Chain()
@@ -306,7 +318,8 @@ def test_an_output_in_the_memory_of_an_operand(name: str, distance: int) -> None
         copy = chain.plan.tensor(chain.shapes["v"])
         source = chain.operands["v"]
         chain.between = lambda: chain.plan.call(  # type: ignore[method-assign]
-            "aten::clone.out", source, None, copy)  # fmt: skip
+            "aten::clone.out", source, None, copy
+        )
         at = chain.offset(source)
         chain.out = chain.plan.tensor((chain.n, chain.rows, chain.dim), at=at + distance)
         plan, of = chain.plan, chain.operands
@@ -474,9 +487,11 @@ def test_a_chain_within_bounds() -> None:
 
 
 REFUSED = {
-    "alpha": {"alpha": 2}, "axis": {"axis": 2}, "few scores": {"four": (1, 2, 290, 220)},
+    "alpha": {"alpha": 2},
+    "axis": {"axis": 2},
+    "few scores": {"four": (1, 2, 290, 220)},
     "few rows": {"n": 40, "four": (1, 40, 16, 220)},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -17,10 +17,23 @@ from plans import PLANNED, Plan, V, build
 N, ROWS, KEYS, DIM = 2, 300, 220, 12
 SCORES = (N, ROWS, KEYS)
 MASKS: tuple[tuple[int, ...], ...] = (
-    (ROWS, KEYS), (1, KEYS), (KEYS,), SCORES, (N, 1, KEYS), (1, ROWS, KEYS), (1, 1, ROWS, KEYS),
-    (5, KEYS), (7, KEYS), (3, 1, KEYS), (ROWS, 1), (1,), (5, ROWS, KEYS), (2 * ROWS, KEYS),
-    (1, N, 5, KEYS), (KEYS, ROWS),
-)  # fmt: skip
+    (ROWS, KEYS),
+    (1, KEYS),
+    (KEYS,),
+    SCORES,
+    (N, 1, KEYS),
+    (1, ROWS, KEYS),
+    (1, 1, ROWS, KEYS),
+    (5, KEYS),
+    (7, KEYS),
+    (3, 1, KEYS),
+    (ROWS, 1),
+    (1,),
+    (5, ROWS, KEYS),
+    (2 * ROWS, KEYS),
+    (1, N, 5, KEYS),
+    (KEYS, ROWS),
+)
 
 
 class Chain:
@@ -34,8 +47,9 @@ class Chain:
         self.odd = 0.05 if rng.random() < 0.3 else 0.0
         self.inputs: list[np.ndarray] = []
         mask = MASKS[int(rng.integers(len(MASKS)))]
-        q, k, v, m = (self.operand(shape) for shape in
-                      ((N, ROWS, DIM), (N, DIM, KEYS), (N, KEYS, DIM), mask))  # fmt: skip
+        q, k, v, m = (
+            self.operand(shape) for shape in ((N, ROWS, DIM), (N, DIM, KEYS), (N, KEYS, DIM), mask)
+        )
         weights = self.softmax(self.masked(self.scaled(self.product(q, k)), m))
         out = self.call("aten::bmm.out", weights, v, shape=(N, ROWS, DIM))
         self.plan.call("aten::mul.Scalar_out", out, 2.0, self.plan.output((N, ROWS, DIM)))
@@ -81,9 +95,12 @@ class Chain:
         return self.call("aten::bmm.out", q, k)
 
     def scaled(self, scores: V) -> V:
-        op, args = [("aten::mul.Scalar_out", (0.3,)), ("aten::div.Scalar_out", (3.0,)),
-                    ("aten::clone.out", (None,)), ("aten::view_copy.out", ([*SCORES],))][
-            int(self.rng.integers(4))]  # fmt: skip
+        op, args = [
+            ("aten::mul.Scalar_out", (0.3,)),
+            ("aten::div.Scalar_out", (3.0,)),
+            ("aten::clone.out", (None,)),
+            ("aten::view_copy.out", ([*SCORES],)),
+        ][int(self.rng.integers(4))]
         return self.call(op, scores, *args)
 
     def masked(self, scores: V, mask: V) -> V:
@@ -105,8 +122,11 @@ def compare(seed: int) -> str:
     """Compare both runs of a chain, and return what they were."""
     chain = Chain(seed)
     try:
-        method = Runtime.get().load_program(build(chain.plan)).load_method(
-            "forward", delegate_at_load=False, num_threads=1)  # fmt: skip
+        method = (
+            Runtime.get()
+            .load_program(build(chain.plan))
+            .load_method("forward", delegate_at_load=False, num_threads=1)
+        )
     except Error:
         return "refused"
     found = outcome(method, chain.inputs)

@@ -39,8 +39,9 @@ def figure(method: Method, name: str) -> int:
     return sum(row["figures"][name] for row in method.backend_report())
 
 
-def quantized(model: nn.Module, inputs: tuple[Tensor, ...], flow: str = "xnnpack-int8",
-              **config: Any) -> nn.Module:  # fmt: skip
+def quantized(
+    model: nn.Module, inputs: tuple[Tensor, ...], flow: str = "xnnpack-int8", **config: Any
+) -> nn.Module:
     """Return the graph that the official quantizer makes, calibrated on the inputs."""
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -155,8 +156,9 @@ def test_networks(name: str, scheme: str) -> None:
     method = load(pte)
     left = {row["operator"] for row in method.undelegated()}
     assert left == ({"aten::native_layer_norm.out"} if name == "attention" else set())
-    layers = sum(isinstance(part, (nn.Linear, nn.modules.conv._ConvNd))
-                 for part in make().modules())  # fmt: skip
+    layers = sum(
+        isinstance(part, (nn.Linear, nn.modules.conv._ConvNd)) for part in make().modules()
+    )
     assert figure(method, "integer_nodes") >= layers + (name == "mobile")
     step = step_of(graph)
     for seed in range(3):
@@ -185,8 +187,9 @@ def test_the_same_as_an_exported_delegate() -> None:
 
 
 def test_weights_are_bytes() -> None:
-    graph = quantized(nn.Sequential(nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 256)),
-                      (random(2, 256),))  # fmt: skip
+    graph = quantized(
+        nn.Sequential(nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 256)), (random(2, 256),)
+    )
     pte = program(graph, random(2, 256))
     assert 2 * 128 * 256 <= figure(load(pte), "packed_bytes") < 3 * 128 * 256
     first, second = shared(pte)
@@ -195,8 +198,10 @@ def test_weights_are_bytes() -> None:
 
 def shared(pte: bytes) -> tuple[Method, Method]:
     program = Runtime.get().load_program(pte)
-    return (program.load_method("forward", delegate_at_load="always"),
-            program.load_method("forward", delegate_at_load="always"))  # fmt: skip
+    return (
+        program.load_method("forward", delegate_at_load="always"),
+        program.load_method("forward", delegate_at_load="always"),
+    )
 
 
 # ---- operators ---------------------------------------------------------------------------------
@@ -225,14 +230,16 @@ class Weights(nn.Module):
         rest = [d for d in range(weight.dim()) if d != axis]
         self.scales = nn.Buffer(weight.abs().amax(rest) / 127)
         self.zeros = nn.Buffer(torch.zeros(len(self.scales), dtype=torch.int64))
-        codes = OPS.quantize_per_channel.default(weight, self.scales, self.zeros, axis, -127, 127,
-                                                 torch.int8)  # fmt: skip
+        codes = OPS.quantize_per_channel.default(
+            weight, self.scales, self.zeros, axis, -127, 127, torch.int8
+        )
         self.codes = nn.Buffer(codes)
         self.bias = nn.Buffer(layer.bias.detach())
 
     def weight(self) -> Tensor:
-        return OPS.dequantize_per_channel.default(self.codes, self.scales, self.zeros, self.axis,
-                                                  -127, 127, torch.int8)  # fmt: skip
+        return OPS.dequantize_per_channel.default(
+            self.codes, self.scales, self.zeros, self.axis, -127, 127, torch.int8
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         with_weights = {"weight": self.weight(), "bias": self.bias}
@@ -286,14 +293,26 @@ OPERATORS: dict[str, tuple[Model, tuple[tuple[int, ...], ...], int]] = {
     "mean": (lambda x: fake(fake(x).mean((2, 3)), 0.01), (IMAGE,), 1),
     "softmax": (lambda x: fake(torch.softmax(fake(x), -1), 1 / 256, -128), (IMAGE,), 0),
     "joined": (lambda x, y: fake(torch.cat([fake(x), fake(y)], 1)), (IMAGE, IMAGE), 0),
-    "joined, other scales": (lambda x, y: fake(torch.cat([fake(x, 0.02), fake(y)] * 3, 1), 0.04),
-                             (IMAGE, IMAGE), 0),
-    "joined results": (lambda x, y: fake(torch.cat([CONV(fake(x)), CONV(fake(y))], 1)),
-                       (IMAGE, IMAGE), 2),
-    "moved": (lambda x: fake(CONV(fake(x).permute(0, 1, 3, 2)).transpose(1, 2).reshape(2, -1)),
-              (IMAGE,), 1),
-    "moved, then quantised": (lambda x: fake((fake(x) * fake(x)).permute(0, 2, 3, 1)[:, 1:4], 0.07),
-                              (IMAGE,), 1),
+    "joined, other scales": (
+        lambda x, y: fake(torch.cat([fake(x, 0.02), fake(y)] * 3, 1), 0.04),
+        (IMAGE, IMAGE),
+        0,
+    ),
+    "joined results": (
+        lambda x, y: fake(torch.cat([CONV(fake(x)), CONV(fake(y))], 1)),
+        (IMAGE, IMAGE),
+        2,
+    ),
+    "moved": (
+        lambda x: fake(CONV(fake(x).permute(0, 1, 3, 2)).transpose(1, 2).reshape(2, -1)),
+        (IMAGE,),
+        1,
+    ),
+    "moved, then quantised": (
+        lambda x: fake((fake(x) * fake(x)).permute(0, 2, 3, 1)[:, 1:4], 0.07),
+        (IMAGE,),
+        1,
+    ),
     "parts": (lambda x: fake(torch.cat(fake(x).split([1, 3], 1)[::-1], 1)), (IMAGE,), 0),
     "element": (lambda x: fake(fake(x)[:, 2] * fake(x)[:, 1], 0.08), (IMAGE,), 1),
     "padded": (lambda x: fake(CONV(F.pad(fake(x), (1, 0, 2, 1)))), (IMAGE,), 1),
@@ -301,13 +320,16 @@ OPERATORS: dict[str, tuple[Model, tuple[tuple[int, ...], ...], int]] = {
     "another scale": (lambda x: fake(fake(x), 0.07, -20), (IMAGE,), 0),
     "of integers": (lambda q: fake(fake(F.relu(back(q))) * back(q), 0.3), (IMAGE,), 2),
     "to integers": (lambda x: (there(CONV(fake(x))), there(x)), (IMAGE,), 1),
-    "read twice": (lambda x: (lambda y: (fake(y + fake(CONV(y)[:, :4]), 0.0937), y * 2))(fake(x)),
-                   (IMAGE,), 2),
+    "read twice": (
+        lambda x: (lambda y: (fake(y + fake(CONV(y)[:, :4]), 0.0937), y * 2))(fake(x)),
+        (IMAGE,),
+        2,
+    ),
     "also floats": (lambda x: (CONV(fake(x)), fake(CONV(fake(x)))), (IMAGE,), 0),
     "float result": (lambda x: CONV(fake(x)), (IMAGE,), 0),
     "float input": (lambda x: fake(CONV(x)), (IMAGE,), 0),
     "one result, two scales": (lambda x: two_scales(CONV(fake(x))), (IMAGE,), 0),
-}  # fmt: skip
+}
 
 
 TIES = 0.15
@@ -370,17 +392,27 @@ def codes(x: Tensor, dtype: torch.dtype, low: int, high: int, zero: int = 0) -> 
 
 
 REFUSED: dict[str, tuple[Model, str]] = {
-    "uint8": (lambda x: codes(F.relu(codes(x, torch.uint8, 0, 255, 100)), torch.uint8, 0, 255),
-              "its dtype"),
-    "int16": (lambda x: codes(F.relu(codes(x, torch.int16, -32768, 32767)), torch.int16, -32768,
-                              32767), "its dtype"),
-    "a narrow range": (lambda x: codes(F.relu(codes(x, torch.int8, -64, 63)), torch.int8, -64, 63),
-                       "its range"),
-    "another scale": (lambda x: fake(F.relu(back(there(x), 0.07))),
-                      "another scale or zero point than its integers have"),
-    "another zero point": (lambda x: fake(F.relu(back(there(x), 0.05, -3))),
-                           "another scale or zero point than its integers have"),
-}  # fmt: skip
+    "uint8": (
+        lambda x: codes(F.relu(codes(x, torch.uint8, 0, 255, 100)), torch.uint8, 0, 255),
+        "its dtype",
+    ),
+    "int16": (
+        lambda x: codes(F.relu(codes(x, torch.int16, -32768, 32767)), torch.int16, -32768, 32767),
+        "its dtype",
+    ),
+    "a narrow range": (
+        lambda x: codes(F.relu(codes(x, torch.int8, -64, 63)), torch.int8, -64, 63),
+        "its range",
+    ),
+    "another scale": (
+        lambda x: fake(F.relu(back(there(x), 0.07))),
+        "another scale or zero point than its integers have",
+    ),
+    "another zero point": (
+        lambda x: fake(F.relu(back(there(x), 0.05, -3))),
+        "another scale or zero point than its integers have",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -456,8 +488,9 @@ def test_nan_inside() -> None:
     fn = lambda x: fake(torch.softmax(x * 3e38 * 3e38 * 0, -1))  # noqa: E731
     x = random(*MATRIX)
     pte = export(fn, x)
-    np.testing.assert_array_equal(load(pte).execute([x.numpy()])[0],
-                                  load(pte, False).execute([x.numpy()])[0])  # fmt: skip
+    np.testing.assert_array_equal(
+        load(pte).execute([x.numpy()])[0], load(pte, False).execute([x.numpy()])[0]
+    )
 
 
 def test_dynamic_shapes() -> None:
@@ -507,7 +540,7 @@ DYNAMIC: dict[str, tuple[Model, int]] = {
     "weights of floats": (lambda x: F.linear(chosen(x)[0], LINEAR.layer.weight.detach()), 0),
     "one of two": (lambda x: LINEAR(chosen(F.relu(chosen(x)[0]))[0]), 1),
     "another scale": (swapped, 0),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", DYNAMIC)
@@ -521,8 +554,9 @@ def test_dynamic(name: str) -> None:
     reasons = {row["reason"] for row in method.undelegated()}
     assert (layers > 0 and name != "one of two" and name != "scale returned") == (not reasons)
     results = fn(rows)
-    for found, wanted in zip(method.execute([rows.numpy()]),
-                             results if isinstance(results, tuple) else [results]):  # fmt: skip
+    for found, wanted in zip(
+        method.execute([rows.numpy()]), results if isinstance(results, tuple) else [results]
+    ):
         wanted = wanted.detach().numpy()
         np.testing.assert_allclose(found, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
     same = rows[:1].expand(3, 12).contiguous()

@@ -38,23 +38,40 @@ def pictures() -> dict[str, Callable[..., Any]]:
         "global pooling": lambda x: x.mean((2, 3)),
         "resized": lambda x: F.interpolate(x, size=(7, 9), mode="bilinear"),
         "batch norm": nn.BatchNorm2d(4).eval(),
-        "transposed 1": nn.ConvTranspose2d(4, 2, 1), "transposed 3": nn.ConvTranspose2d(4, 5, 3, 2),
+        "transposed 1": nn.ConvTranspose2d(4, 2, 1),
+        "transposed 3": nn.ConvTranspose2d(4, 5, 3, 2),
         "transposed groups": nn.ConvTranspose2d(4, 6, 2, groups=2),
-        "grouped": nn.Conv2d(4, 6, 3, groups=2), "padded": nn.Conv2d(4, 3, 3, padding=1),
+        "grouped": nn.Conv2d(4, 6, 3, groups=2),
+        "padded": nn.Conv2d(4, 3, 3, padding=1),
         "row": lambda x, f=nn.Conv1d(4, 3, 3): f(x[:, :, 0]),
         "row, depthwise": lambda x, f=nn.Conv1d(4, 4, 3, groups=4): f(x[:, :, 0]),
         "row, transposed": lambda x, f=nn.ConvTranspose1d(4, 3, 3): f(x[:, :, 0]),
-        "relu": F.relu, "hardtanh": F.hardtanh, "hardswish": F.hardswish, "sigmoid": torch.sigmoid,
+        "relu": F.relu,
+        "hardtanh": F.hardtanh,
+        "hardswish": F.hardswish,
+        "sigmoid": torch.sigmoid,
         "tanh": torch.tanh,
-        "joined": lambda x: torch.cat([x, x * 2], 1), "pad": lambda x: F.pad(x, (1, 1)),
+        "joined": lambda x: torch.cat([x, x * 2], 1),
+        "pad": lambda x: F.pad(x, (1, 1)),
         "split": lambda x: torch.relu(torch.split(x, [1, 3], 1)[1]) + 1,
         "select": lambda x: torch.relu(x.select(1, 2)) + 1,
-    }  # fmt: skip
+    }
     for outputs in (1, 2, 3, 4, 5, 8, 16):
         found[f"pointwise {outputs}"] = nn.Conv2d(4, outputs, 1)
         found[f"convolution {outputs}"] = nn.Conv2d(4, outputs, (2, 3))
-    for size in ((1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (1, 5), (5, 1), (1, 7), (4, 4), (5, 5),
-                 (7, 7)):  # fmt: skip
+    for size in (
+        (1, 1),
+        (1, 2),
+        (1, 3),
+        (2, 2),
+        (3, 3),
+        (1, 5),
+        (5, 1),
+        (1, 7),
+        (4, 4),
+        (5, 5),
+        (7, 7),
+    ):
         found[f"depthwise {size[0]}x{size[1]}"] = nn.Conv2d(4, 4, size, groups=4)
     return found
 
@@ -67,25 +84,42 @@ def rows() -> dict[str, Callable[..., Any]]:
         "minimum": lambda x: torch.minimum(x, x * 2 + 1),
         "maximum of constant": lambda x: torch.maximum(x, torch.full((8,), 0.25)),
         "constant maximum": lambda x: torch.maximum(torch.full((8,), 0.25), x),
-        "clamp": lambda x: x.clamp(-1, 1), "clamp from below": lambda x: x.clamp(min=-0.5),
-        "clamp from above": lambda x: x.clamp(max=0.5), "elu": F.elu, "gelu": F.gelu,
-        "leaky": lambda x: F.leaky_relu(x, 0.1), "abs": torch.abs,
-        "negative": lambda x: -x, "floor": torch.floor, "ceil": torch.ceil,
-        "rsqrt": torch.rsqrt, "softmax": lambda x: F.softmax(x, -1), "division": lambda x: 1 / x,
-        "quotient": lambda x: x / (x + 1), "product": lambda x: x * x, "square": lambda x: x**2,
-        "cube": lambda x: x**3, "sum": lambda x: x + x,
-        "difference": lambda x: 1 - x, "matrix": lambda x: x @ x.T,
-        "batch of matrices": lambda x: torch.bmm(x[None], x.T[None]), "mm": lambda x: x @ w,
-        "transposed": lambda x: x.T + 0, "reshaped": lambda x: x.reshape(8, 5) * 1,
-        "sliced": lambda x: x[1:3, 2:] * 1, "expanded": lambda x: x.expand(5, 8) * 1,
-    }  # fmt: skip
+        "clamp": lambda x: x.clamp(-1, 1),
+        "clamp from below": lambda x: x.clamp(min=-0.5),
+        "clamp from above": lambda x: x.clamp(max=0.5),
+        "elu": F.elu,
+        "gelu": F.gelu,
+        "leaky": lambda x: F.leaky_relu(x, 0.1),
+        "abs": torch.abs,
+        "negative": lambda x: -x,
+        "floor": torch.floor,
+        "ceil": torch.ceil,
+        "rsqrt": torch.rsqrt,
+        "softmax": lambda x: F.softmax(x, -1),
+        "division": lambda x: 1 / x,
+        "quotient": lambda x: x / (x + 1),
+        "product": lambda x: x * x,
+        "square": lambda x: x**2,
+        "cube": lambda x: x**3,
+        "sum": lambda x: x + x,
+        "difference": lambda x: 1 - x,
+        "matrix": lambda x: x @ x.T,
+        "batch of matrices": lambda x: torch.bmm(x[None], x.T[None]),
+        "mm": lambda x: x @ w,
+        "transposed": lambda x: x.T + 0,
+        "reshaped": lambda x: x.reshape(8, 5) * 1,
+        "sliced": lambda x: x[1:3, 2:] * 1,
+        "expanded": lambda x: x.expand(5, 8) * 1,
+    }
     for outputs in (*range(1, 10), 12, 16, 17, 33):
         found[f"linear {outputs}"] = nn.Linear(8, outputs)
     return found
 
 
-FUNCTIONS = {**{f"{n}, picture": (f, PICTURE) for n, f in pictures().items()},
-             **{f"{n}, rows": (f, ROWS) for n, f in rows().items()}}  # fmt: skip
+FUNCTIONS = {
+    **{f"{n}, picture": (f, PICTURE) for n, f in pictures().items()},
+    **{f"{n}, rows": (f, ROWS) for n, f in rows().items()},
+}
 
 
 class Between(nn.Module):
@@ -134,9 +168,13 @@ def modules_of(function: Callable[..., Any]) -> list[nn.Module]:
     return [one for one in found if isinstance(one, nn.Module)]
 
 
-CONSTANTS = {f"{name}, {key}": (name, value) for name, (function, _) in FUNCTIONS.items()
-             for module in modules_of(function) for key, value in module.state_dict().items()
-             if value.is_floating_point()}  # fmt: skip
+CONSTANTS = {
+    f"{name}, {key}": (name, value)
+    for name, (function, _) in FUNCTIONS.items()
+    for module in modules_of(function)
+    for key, value in module.state_dict().items()
+    if value.is_floating_point()
+}
 
 
 @contextmanager

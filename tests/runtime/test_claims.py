@@ -94,44 +94,78 @@ SAMPLES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "net": (Net(), (random(2, 3, 32, 32),)),
     "transposed": (nn.ConvTranspose2d(4, 6, 3, 2, 1, 1, groups=2), (random(1, 4, 5, 7),)),
     "grouped": (nn.Conv2d(8, 12, (3, 5), (2, 1), (1, 2), 2, groups=4), (random(2, 8, 11, 9),)),
-    "row": (nn.Sequential(nn.Conv1d(4, 6, 5, 2, 3, 2, 2), nn.BatchNorm1d(6).eval(), nn.ReLU()),
-            (random(2, 4, 20),)),
-    "row, depthwise": (nn.Sequential(nn.Conv1d(4, 4, 3, groups=4), nn.Conv1d(4, 3, 1)),
-                       (random(2, 4, 9),)),
+    "row": (
+        nn.Sequential(nn.Conv1d(4, 6, 5, 2, 3, 2, 2), nn.BatchNorm1d(6).eval(), nn.ReLU()),
+        (random(2, 4, 20),),
+    ),
+    "row, depthwise": (
+        nn.Sequential(nn.Conv1d(4, 4, 3, groups=4), nn.Conv1d(4, 3, 1)),
+        (random(2, 4, 9),),
+    ),
     "row, transposed": (nn.ConvTranspose1d(4, 6, 3, 2, 1, 1, groups=2), (random(2, 4, 7),)),
     "row of one": (nn.Sequential(nn.Conv1d(4, 1, 3), nn.Conv1d(1, 4, 1)), (random(2, 4, 7),)),
-    "rows": (Rows(), (random(2, 4, 20), random(20,))),
+    "rows": (Rows(), (random(2, 4, 20), random(20))),
     "multiplier": (nn.Conv2d(3, 9, 3, groups=3), (random(2, 3, 7, 6),)),
     "norm alone": (nn.BatchNorm2d(5), (random(2, 5, 4, 3),)),
     "sums": (lambda x, y: (x + y * 2 - 3) / 7 - y, (random(2, 3, 4, 5), random(3, 1, 5))),
     "bounds": (lambda x: torch.maximum(x.clamp(min=-0.5), x * -1).clamp(max=0.25), (random(9, 9),)),
-    "moves": (lambda x: F.pad(x.permute(0, 2, 3, 1)[:, 1:3], (1, 2, 0, 1), value=2.0)
-              .transpose(1, 2).reshape(2, -1).sigmoid(), (random(2, 3, 4, 5),)),
-    "joined": (lambda x, y: torch.cat([x, y, x.tanh(), y, x, y, x.exp()], 1),
-               (random(2, 3, 4, 5), random(2, 2, 4, 5))),
-    "products": (lambda x, y: torch.softmax(x @ y / 3, -1) @ y.transpose(1, 2),
-                 (random(4, 5, 6), random(4, 6, 7))),
+    "moves": (
+        lambda x: (
+            F.pad(x.permute(0, 2, 3, 1)[:, 1:3], (1, 2, 0, 1), value=2.0)
+            .transpose(1, 2)
+            .reshape(2, -1)
+            .sigmoid()
+        ),
+        (random(2, 3, 4, 5),),
+    ),
+    "joined": (
+        lambda x, y: torch.cat([x, y, x.tanh(), y, x, y, x.exp()], 1),
+        (random(2, 3, 4, 5), random(2, 2, 4, 5)),
+    ),
+    "products": (
+        lambda x, y: torch.softmax(x @ y / 3, -1) @ y.transpose(1, 2),
+        (random(4, 5, 6), random(4, 6, 7)),
+    ),
     "pooled": (lambda x: F.avg_pool2d(F.adaptive_avg_pool2d(x, 1) * x, 2), (random(2, 3, 8, 6),)),
     "resized": (lambda x: F.interpolate(x, size=(7, 9), mode="bilinear"), (random(1, 3, 4, 5),)),
-    "corners": (lambda x: F.interpolate(x, size=(7, 9), mode="bilinear", align_corners=True),
-                (random(1, 3, 4, 5),)),
+    "corners": (
+        lambda x: F.interpolate(x, size=(7, 9), mode="bilinear", align_corners=True),
+        (random(1, 3, 4, 5),),
+    ),
     "hardswish": (lambda x: F.hardswish(x) + F.hardsigmoid(x), (random(2, 3, 4, 5),)),
-    "clamps": (lambda x: x.clamp(min=0.5).clamp(-1, 1).clamp(max=0.75).clamp(min=-2),
-               (random(2, 3, 4, 5),)),
-    "positive bounds": (nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Hardtanh(0.1, 2)),
-                        (random(2, 3, 5, 4),)),
-    "parts": (lambda x: torch.cat([*torch.split(x, [1, 2], 1), x.select(1, -1)[:, None],
-                                   x.unbind(1)[0].unsqueeze(1)], 1) * 2,
-              (random(2, 3, 4, 5),)),
-    "parts of channels": (lambda x: torch.cat([y * 2 for y in F.avg_pool2d(x, 2).split(2, 1)], 2),
-                          (random(2, 6, 4, 8),)),
-    "expanded": (lambda x: x.expand(2, 3, 4) * 2 + x[None].expand(1, 2, 3, 4)[0],
-                 (random(2, 3, 4),)),
-    "roots": (lambda x: torch.sqrt(x * x) + torch.rsqrt(x * x + 1) - torch.floor(x) * torch.ceil(x),
-              (random(50,),)),
+    "clamps": (
+        lambda x: x.clamp(min=0.5).clamp(-1, 1).clamp(max=0.75).clamp(min=-2),
+        (random(2, 3, 4, 5),),
+    ),
+    "positive bounds": (
+        nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.Hardtanh(0.1, 2)),
+        (random(2, 3, 5, 4),),
+    ),
+    "parts": (
+        lambda x: (
+            torch.cat(
+                [*torch.split(x, [1, 2], 1), x.select(1, -1)[:, None], x.unbind(1)[0].unsqueeze(1)],
+                1,
+            )
+            * 2
+        ),
+        (random(2, 3, 4, 5),),
+    ),
+    "parts of channels": (
+        lambda x: torch.cat([y * 2 for y in F.avg_pool2d(x, 2).split(2, 1)], 2),
+        (random(2, 6, 4, 8),),
+    ),
+    "expanded": (
+        lambda x: x.expand(2, 3, 4) * 2 + x[None].expand(1, 2, 3, 4)[0],
+        (random(2, 3, 4),),
+    ),
+    "roots": (
+        lambda x: torch.sqrt(x * x) + torch.rsqrt(x * x + 1) - torch.floor(x) * torch.ceil(x),
+        (random(50),),
+    ),
     "powers": (lambda x: x**3 + x**2, (random(2, 3, 4, 5),)),
-    "smooth": (lambda x: torch.tanh(F.gelu(F.elu(F.leaky_relu(x, 0.2)))), (random(50,),)),
-}  # fmt: skip
+    "smooth": (lambda x: torch.tanh(F.gelu(F.elu(F.leaky_relu(x, 0.2)))), (random(50),)),
+}
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name.startswith("row")])
@@ -187,9 +221,7 @@ def test_what_is_claimed_and_why_not_the_rest() -> None:
     pte = export(lambda x: torch.flip(F.relu(x) * 2 + x, [0]), random(4, 5))
     method = load(pte, delegate_at_load="always")
     [row] = method.backend_report()
-    assert row["delegated_at_load"] == {
-        "aten::add.out": 1, "aten::mul.out": 1, "aten::relu.out": 1,
-    }  # fmt: skip
+    assert row["delegated_at_load"] == {"aten::add.out": 1, "aten::mul.out": 1, "aten::relu.out": 1}
     flipped = {"operator": "aten::flip.out", "reason": "an operator without a rule", "calls": 1}
     assert method.undelegated() == [flipped]
     reasons = {row["reason"] for row in load(pte, delegate_at_load=True).undelegated()}
@@ -216,8 +248,13 @@ print(method.undelegated(), method.backend_report())
 def test_without_a_backend_every_operator_has_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "net.pte"
     path.write_bytes(export(lambda x: F.relu(x) + x, random(4, 5)))
-    done = subprocess.run([sys.executable, "-c", WITHOUT_BACKENDS, str(path)], cwd=tmp_path,
-                          capture_output=True, text=True, check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_BACKENDS, str(path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.count("no backend with claims is registered") == 2
     assert done.stdout.endswith("[]\n")
 
@@ -234,8 +271,13 @@ print(row["backend"], *row["nested_delegated_at_load"])
 def test_payloads_do_not_depend_on_what_was_loaded_before() -> None:
     """A process that has registered no other backend yet."""
     path = Path(__file__).parents[1] / "backends/vulkan_programs/mlp.pte"
-    done = subprocess.run([sys.executable, "-c", INSIDE, str(path)], cwd=path.parent,
-                          capture_output=True, text=True, check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", INSIDE, str(path)],
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "VulkanBackend XnnpackBackend\n"
 
 
@@ -252,11 +294,17 @@ print(sum(row["calls_delegated_at_load"] for row in method.backend_report()))
 
 @pytest.mark.parametrize(
     ("size", "options", "discovers", "calls"),
-    [(8, {}, False, 0), (256, {}, True, 2), (256, {"kernels": "reference"}, False, 2),
-     (256, {"delegate_at_load": False}, False, 2), (8, {"delegate_at_load": "always"}, True, 0)],
-)  # fmt: skip
-def test_by_default(size: int, options: dict[str, Any], discovers: bool, calls: int,
-                    tmp_path: Path) -> None:  # fmt: skip
+    [
+        (8, {}, False, 0),
+        (256, {}, True, 2),
+        (256, {"kernels": "reference"}, False, 2),
+        (256, {"delegate_at_load": False}, False, 2),
+        (8, {"delegate_at_load": "always"}, True, 0),
+    ],
+)
+def test_by_default(
+    size: int, options: dict[str, Any], discovers: bool, calls: int, tmp_path: Path
+) -> None:
     """Work that is worth a delegate is handed over; plug-ins are looked for only then."""
     path = tmp_path / "net.pte"
     path.write_bytes(export(nn.Sequential(nn.Linear(size, size), nn.ReLU()), random(4, size)))
@@ -264,8 +312,11 @@ def test_by_default(size: int, options: dict[str, Any], discovers: bool, calls: 
     environment.pop("EXECUTORCH_C_DELEGATE_AT_LOAD", None)
     done = subprocess.run(
         [sys.executable, "-c", BY_DEFAULT, str(path), repr(options), str(discovers)],
-        cwd=tmp_path, capture_output=True, text=True, env=environment,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == calls
 
@@ -280,8 +331,14 @@ def test_each_operator_by_itself() -> None:
     for one in (method, plain):
         with one.tracing(values=True) as trace:
             one.execute(arrays)
-        values.append([(event.name, value.data) for event in trace.events
-                       for value in event.outputs if event.kind == "kernel"])  # fmt: skip
+        values.append(
+            [
+                (event.name, value.data)
+                for event in trace.events
+                for value in event.outputs
+                if event.kind == "kernel"
+            ]
+        )
     assert [name for name, _ in values[0]] == [name for name, _ in values[1]]
     for (name, mine), (_, kernels) in zip(*values):
         np.testing.assert_allclose(mine, kernels, 2e-5, 2e-5, err_msg=name)
@@ -328,9 +385,17 @@ def test_dynamic_shapes() -> None:
 def test_dynamic_shapes_with_a_view() -> None:
     """A view of a result, by an instruction, does not keep memory that its base reuses."""
     torch.manual_seed(1)
-    net = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.Sigmoid(),
-                        nn.Conv2d(8, 6, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-                        nn.Linear(6, 5))  # fmt: skip
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3),
+        nn.Sigmoid(),
+        nn.Conv2d(8, 6, 1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(6, 5),
+    )
     x = random(4, 3, 32, 32)
     shapes = ({0: torch.export.Dim("batch", max=4)},)
     method = load(export(net, x, dynamic_shapes=shapes), delegate_at_load="always")
@@ -425,9 +490,10 @@ def test_a_result_of_another_number_of_dimensions(op: str, rank: int) -> None:
     given: dict[str, tuple[Any, ...]] = {
         "pooling": ("aten::max_pool2d_with_indices.out", x, two, two, [0, 0], one, False),
         "average": ("aten::avg_pool2d.out", x, two, two, [0, 0], False, True, None),
-        "relu": ("aten::relu.out", u), "sigmoid": ("aten::sigmoid.out", u),
+        "relu": ("aten::relu.out", u),
+        "sigmoid": ("aten::sigmoid.out", u),
         "mul": ("aten::mul.Scalar_out", u, 3.0),
-    }  # fmt: skip
+    }
     name, *args = given[op]
     if op in ("relu", "sigmoid", "mul"):
         plan.call(given["average"][0], *given["average"][1:], u)
@@ -446,17 +512,24 @@ def test_a_result_of_another_number_of_dimensions(op: str, rank: int) -> None:
 
 # ---- values ------------------------------------------------------------------------------------
 
-UNUSUAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e30, -1e30, 3e38, 90, -90, -150, 0.5, 2.5],
-                   np.float32)  # fmt: skip
+UNUSUAL = np.array(
+    [np.nan, np.inf, -np.inf, -0.0, 0.0, 1e30, -1e30, 3e38, 90, -90, -150, 0.5, 2.5], np.float32
+)
 PLACES = {
-    "sigmoid": torch.sigmoid, "relu": F.relu, "tanh": torch.tanh,
-    "hardtanh": F.hardtanh, "elu": F.elu, "clamp": lambda x: x.clamp(max=2),
-    "softmax": lambda x: F.softmax(x, -1), "maximum": lambda x: torch.maximum(x, x.flip(3)),
-    "pooling": lambda x: F.max_pool2d(x, 2), "convolution": nn.Conv2d(2, 3, 1),
+    "sigmoid": torch.sigmoid,
+    "relu": F.relu,
+    "tanh": torch.tanh,
+    "hardtanh": F.hardtanh,
+    "elu": F.elu,
+    "clamp": lambda x: x.clamp(max=2),
+    "softmax": lambda x: F.softmax(x, -1),
+    "maximum": lambda x: torch.maximum(x, x.flip(3)),
+    "pooling": lambda x: F.max_pool2d(x, 2),
+    "convolution": nn.Conv2d(2, 3, 1),
     "depthwise": nn.Sequential(nn.Conv2d(2, 2, 1, groups=2), nn.ReLU()),
     "transposed": nn.Sequential(nn.ConvTranspose2d(2, 2, 3), nn.ReLU6()),
     "linear": nn.Sequential(nn.Linear(8, 4), nn.Hardtanh()),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -490,9 +563,10 @@ def test_a_declined_call_leaves_the_inputs() -> None:
         np.testing.assert_allclose(method.execute([array])[0], expected.flip(0).numpy(), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("shape", "order", "reason"), [
-    ((2,) * 8, None, "number of dimensions"), ((2, 3, 4), (1, 0, 2), "dim_order"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "order", "reason"),
+    [((2,) * 8, None, "number of dimensions"), ((2, 3, 4), (1, 0, 2), "dim_order")],
+)
 def test_quantised_values_are_checked(shape: Any, order: Any, reason: str) -> None:
     """Quantising calls are refused for what no value of a delegate has, as others are."""
     plan = Plan()

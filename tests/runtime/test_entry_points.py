@@ -25,9 +25,12 @@ SECONDS = float("inf") if CALLS > 3000 else 0.4
 BINDINGS = entry_points.bindings()
 ROWS = [
     *((f"good {name}", call) for table in (GOOD, BINDINGS[0]) for name, call in table.items()),
-    *((f"bad {name}", failing(call)) for table in (BAD, BINDINGS[1])
-      for name, call in table.items()),
-]  # fmt: skip
+    *(
+        (f"bad {name}", failing(call))
+        for table in (BAD, BINDINGS[1])
+        for name, call in table.items()
+    ),
+]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -335,8 +335,9 @@ def test_null_value() -> None:
         load(build(plan))
 
 
-@pytest.mark.parametrize("field", ["name", "values", "inputs", "outputs", "chains",
-                                   "non_const_buffer_sizes"])  # fmt: skip
+@pytest.mark.parametrize(
+    "field", ["name", "values", "inputs", "outputs", "chains", "non_const_buffer_sizes"]
+)
 def test_missing_fields_of_a_method(field: str) -> None:
     plan, _ = adding()
     setattr(plan.plan, field, None)
@@ -361,8 +362,9 @@ def test_missing_operators_are_listed_at_once() -> None:
     with pytest.raises(executorch_c.OperatorMissingError, match=r"mine::first\.out, mine::second"):
         load(pte)
     assert Runtime.get().load_program(pte).requirements()["missing_operators"] == [
-        "mine::first.out", "mine::second",
-    ]  # fmt: skip
+        "mine::first.out",
+        "mine::second",
+    ]
 
 
 def test_operator_without_a_name() -> None:

@@ -69,8 +69,9 @@ def test_one_payload_for_many_delegates() -> None:
     constants = Constants()
     plan = Plan()
     plan.take(plan.constant(constants, np.zeros(MB, np.uint8)))
-    seconds, megabytes = cost(nested(5000, 1, build(plan, constants=constants)),
-                              OutOfResourcesError)  # fmt: skip
+    seconds, megabytes = cost(
+        nested(5000, 1, build(plan, constants=constants)), OutOfResourcesError
+    )
     assert seconds < 20 and megabytes < 1000
 
 
@@ -320,8 +321,12 @@ def test_growth_that_nobody_asked_for(op: str) -> None:
     """A small file cannot grow a tensor to gigabytes, unless max_bytes= allows it."""
     plan, many = Plan(), 1 << 28
     x, y = plan.input((1,)), plan.output((1,), at=None, dynamism=2)
-    arguments = {"full": ([many], 1.0), "repeat": (x, [many]), "arange": (many,),
-                 "constant_pad_nd": (x, [many, 0], 1.0)}  # fmt: skip
+    arguments = {
+        "full": ([many], 1.0),
+        "repeat": (x, [many]),
+        "arange": (many,),
+        "constant_pad_nd": (x, [many, 0], 1.0),
+    }
     plan.call(f"aten::{op}.out", *arguments[op], y)
     pte = build(plan)
 

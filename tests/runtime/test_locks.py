@@ -195,9 +195,16 @@ def test_a_method_running_in_another_thread_at_the_fork(slow: Slow, shared: bool
 
     def child() -> bool:
         slow.may_return.set()
-        calls = [method.memory, method.reset, lambda: method(ONES), lambda: method.manual_seed(1),
-                 lambda: method.get_attribute("x"), lambda: method.set_attribute("x", ONES),
-                 method.tracing().__enter__, method.backend_report]  # fmt: skip
+        calls = [
+            method.memory,
+            method.reset,
+            lambda: method(ONES),
+            lambda: method.manual_seed(1),
+            lambda: method.get_attribute("x"),
+            lambda: method.set_attribute("x", ONES),
+            method.tracing().__enter__,
+            method.backend_report,
+        ]
         done = all(refused(call) for call in calls)
         done = done and refused(lambda: other(ONES)) == shared
         again = Runtime.get().load_program(pte).load_method("forward")

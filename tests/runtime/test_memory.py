@@ -151,9 +151,13 @@ def test_aliases(case: str) -> None:
 
 
 UNPLANNED = [
-    "only the input", "view of the input", "output and its view", "only a view of a result",
-    "unused input", "same output twice",
-]  # fmt: skip
+    "only the input",
+    "view of the input",
+    "output and its view",
+    "only a view of a result",
+    "unused input",
+    "same output twice",
+]
 
 
 @pytest.mark.parametrize("case", UNPLANNED)
@@ -311,10 +315,13 @@ def test_freed_tensors() -> None:
         plan = program.execution_plan[0]
         code = plan.chains[0].instructions
         free = [
-            i for i, value in enumerate(plan.values)
-            if isinstance(value.val, schema.Tensor) and value.val.shape_dynamism
-            and i not in plan.inputs and i not in plan.outputs
-        ]  # fmt: skip
+            i
+            for i, value in enumerate(plan.values)
+            if isinstance(value.val, schema.Tensor)
+            and value.val.shape_dynamism
+            and i not in plan.inputs
+            and i not in plan.outputs
+        ]
         code.extend(schema.Instruction(schema.FreeCall(i)) for i in free)
 
     compare_sizes(load(edited(dynamic_pte(), free_all)), (*SIZES, 300, 2))

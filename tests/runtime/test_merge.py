@@ -173,8 +173,9 @@ class Heads(torch.nn.Module):
 def test_beside_delegates(threads: int) -> None:
     torch.manual_seed(0)
     model, x = Heads().eval(), torch.randn(2, 64, 32)
-    lowered = to_edge_transform_and_lower(torch.export.export(model, (x,)),
-                                          partitioner=[XnnpackPartitioner()])  # fmt: skip
+    lowered = to_edge_transform_and_lower(
+        torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner()]
+    )
     pte = bytes(lowered.to_executorch().buffer)
     assert b"expand_copy" in pte and merged_bytes(pte) > 0
     method, plain = load(pte, num_threads=threads), load(pte, kernels="reference")

@@ -16,8 +16,13 @@ from plans import PLANNED, Plan, V, build, schema
 from xnnpack_graphs import Graph
 
 SIZES = (512, 1024)
-COPIES = ("aten::expand_copy.out", "aten::clone.out", "aten::view_copy.out",
-          "aten::slice_copy.Tensor_out", "dim_order_ops::_clone_dim_order.out")  # fmt: skip
+COPIES = (
+    "aten::expand_copy.out",
+    "aten::clone.out",
+    "aten::view_copy.out",
+    "aten::slice_copy.Tensor_out",
+    "dim_order_ops::_clone_dim_order.out",
+)
 
 
 def negation(size: int) -> bytes:
@@ -101,10 +106,12 @@ class Copies:
     def copy(self, name: str, operand: V, out: V) -> None:
         size = self.size[operand]
         args: dict[str, tuple[object, ...]] = {
-            "aten::expand_copy.out": ([size], False), "aten::view_copy.out": ([size],),
-            "aten::slice_copy.Tensor_out": (0, None, size, 1), "aten::clone.out": (None,),
+            "aten::expand_copy.out": ([size], False),
+            "aten::view_copy.out": ([size],),
+            "aten::slice_copy.Tensor_out": (0, None, size, 1),
+            "aten::clone.out": (None,),
             "dim_order_ops::_clone_dim_order.out": (False, None),
-        }  # fmt: skip
+        }
         self.plan.call(name, operand, *args[name], out)
 
 

@@ -18,8 +18,9 @@ def exported(model: nn.Module, inputs: tuple[torch.Tensor, ...], dynamic: bool =
     batch = torch.export.Dim("batch", min=1, max=400)
     shapes = tuple({0: batch} for _ in inputs) if dynamic else None
     program = torch.export.export(model.eval(), inputs, dynamic_shapes=shapes)
-    config = EdgeCompileConfig(_check_ir_validity=False, _core_aten_ops_exception_list=[
-        torch.ops.aten.linear.default])  # fmt: skip
+    config = EdgeCompileConfig(
+        _check_ir_validity=False, _core_aten_ops_exception_list=[torch.ops.aten.linear.default]
+    )
     return bytes(to_edge(program, compile_config=config).to_executorch().buffer)
 
 

@@ -213,8 +213,9 @@ def test_a_constant_with_a_name_is_read_only() -> None:
 def test_buffers_without_planned_memory() -> None:
     """alloc_mutable_buffers=False: the file has a name but no place."""
     module = Counter(torch.zeros(4))
-    pte = export(module, X, planning={"alloc_mutable_buffers": False},
-                 emit_mutable_buffer_names=True)  # fmt: skip
+    pte = export(
+        module, X, planning={"alloc_mutable_buffers": False}, emit_mutable_buffer_names=True
+    )
     method = load(pte)
     assert method.attribute_names == ("total",)
     wanted = steps(module, VALUES)
@@ -396,8 +397,9 @@ def test_initial_values_after_a_load_that_failed() -> None:
     loaded = Runtime.get().load_program(pte)
     with pytest.raises(executorch_c.OperatorMissingError, match=name):
         loaded.load_method("forward")
-    executorch_c.register_operator(f"{name[:-4]}.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
-                                   lambda x: x)  # fmt: skip
+    executorch_c.register_operator(
+        f"{name[:-4]}.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)", lambda x: x
+    )
     try:
         np.testing.assert_array_equal(loaded.load_method("forward")(0 * ONES), 5 * ONES)
     finally:
@@ -600,8 +602,9 @@ def test_copies_of_shared_and_unplanned_buffers() -> None:
     left.set_state(left.get_state())
     np.testing.assert_array_equal(left(ONES), 2 * ONES)
     module = Counter(torch.zeros(4))
-    method = load(export(module, X, planning={"alloc_mutable_buffers": False},
-                         emit_mutable_buffer_names=True))  # fmt: skip
+    method = load(
+        export(module, X, planning={"alloc_mutable_buffers": False}, emit_mutable_buffer_names=True)
+    )
     method(ONES)
     saved = method.get_state()
     method(ONES)

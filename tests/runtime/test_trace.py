@@ -60,8 +60,9 @@ def test_events(method: Method) -> None:
     assert call.start_ns + call.duration_ns < after
     relu = next(e for e in inner if e.name == "aten::relu.out")
     assert [(v.name, v.dtype, v.shape, v.dim_order) for v in relu.values] == [
-        ("self", "float32", (3, 4), (0, 1)), ("out", "float32", (3, 4), (0, 1))
-    ]  # fmt: skip
+        ("self", "float32", (3, 4), (0, 1)),
+        ("out", "float32", (3, 4), (0, 1)),
+    ]
 
 
 def test_nothing_is_recorded_outside(method: Method) -> None:
@@ -325,8 +326,10 @@ def test_chrome(method: Method, tmp_path: Path) -> None:
     assert [event["name"] for event in events] == [event.name for event in trace.events]
     assert {event["ph"] for event in events} == {"X"}
     call = events[0]
-    assert all(call["ts"] <= e["ts"] and e["ts"] + e["dur"] <= call["ts"] + call["dur"] + 0.001
-               for e in events)  # fmt: skip
+    assert all(
+        call["ts"] <= e["ts"] and e["ts"] + e["dur"] <= call["ts"] + call["dur"] + 0.001
+        for e in events
+    )
     assert events[1]["args"]["instruction"] == 0
 
 

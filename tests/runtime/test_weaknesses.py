@@ -39,10 +39,11 @@ def layouts(shape: tuple[int, ...]) -> dict[str, np.ndarray]:
         "fortran": np.asfortranarray(value),
         "negative": np.ascontiguousarray(value[::-1, ..., ::-1])[::-1, ..., ::-1],
         "every second": doubled[::2, ..., ::2],
-        "misaligned": np.frombuffer(b"x" + value.tobytes(), np.uint8)[1:].view(np.float32)
+        "misaligned": np.frombuffer(b"x" + value.tobytes(), np.uint8)[1:]
+        .view(np.float32)
         .reshape(shape),
         "read-only": np.frombuffer(value.tobytes(), np.float32).reshape(shape),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("layout", layouts((2, 3, 4, 5)))

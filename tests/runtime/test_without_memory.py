@@ -39,8 +39,14 @@ def stateful() -> bytes:
     y, z = plan.output((64, 8), dynamism=BOUNDED), plan.output((64, 8), dynamism=UNBOUND, at=None)
     plan.call("aten::mm.out", x, weight, y)
     plan.call("aten::cat.out", [x, y], 0, z)
-    plan.call("aten::sort.values", y, 0, False, plan.output((64, 8), dynamism=BOUNDED),
-              plan.output((64, 8), "int64", dynamism=BOUNDED))  # fmt: skip
+    plan.call(
+        "aten::sort.values",
+        y,
+        0,
+        False,
+        plan.output((64, 8), dynamism=BOUNDED),
+        plan.output((64, 8), "int64", dynamism=BOUNDED),
+    )
     sine = plan.output((1,))
     delegate = plan.delegate("BackendWithCompilerDemo", 0)
     plan.append(schema.DelegateCall(delegate, [s, sine]))
@@ -71,9 +77,10 @@ def delegated() -> tuple[bytes, list[np.ndarray], list[np.ndarray]]:
     small, large = make((2, 5, 6, 8)), make((3, 20, 20, 8))
     bounds = {
         index: large.tensor(other)["dims"]
-        for index, other in zip([*small.inputs, *small.outputs], [*large.inputs, *large.outputs],
-                                strict=True)
-    }  # fmt: skip
+        for index, other in zip(
+            [*small.inputs, *small.outputs], [*large.inputs, *large.outputs], strict=True
+        )
+    }
     shapes = (2, 5, 6, 8), tuple(large.tensor(large.inputs[0])["dims"])
     inputs = [np.linspace(-1, 1, int(np.prod(s)), dtype=np.float32).reshape(s) for s in shapes]
     return small.program(bounds), [inputs[0]], [inputs[1]]
@@ -84,20 +91,31 @@ def refuse(folder: Path, library: Path, how: str) -> list[int]:
     Python's."""
     script = Path(__file__).with_name("refuse_allocations.py")
     env = {
-        **os.environ, "LD_PRELOAD": str(library), "MALLOC_PERTURB_": "165",
-        "EXECUTORCH_C_DELEGATE_AT_LOAD": "always", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": "",
-    }  # fmt: skip
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "MALLOC_PERTURB_": "165",
+        "EXECUTORCH_C_DELEGATE_AT_LOAD": "always",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": "",
+    }
     done = subprocess.run(
-        [sys.executable, script, folder, how], env=env, cwd=folder, capture_output=True, text=True,
+        [sys.executable, script, folder, how],
+        env=env,
+        cwd=folder,
+        capture_output=True,
+        text=True,
         timeout=500,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
     return [int(number) for number in done.stdout.split()]
 
 
-CASES = [(model, how) for model in ("stateful", "delegated", "claimed")
-         for how in ("c", "c-onwards", "python")
-         if (model, how) != ("claimed", "python")]  # fmt: skip
+CASES = [
+    (model, how)
+    for model in ("stateful", "delegated", "claimed")
+    for how in ("c", "c-onwards", "python")
+    if (model, how) != ("claimed", "python")
+]
 """Claims are made and run without Python."""
 
 

@@ -44,14 +44,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--damaged", type=int, default=1, help="calls with damaged outputs")
     parser.add_argument("--graphs", type=int, default=4, help="faults in graphs, by unit")
     parser.add_argument("--layers", type=int, default=3, help="layers with faults in weights")
-    parser.add_argument("--parts", type=int, default=1,
-                        help="parts of a quantised layer, damaged one by one")  # fmt: skip
-    parser.add_argument("--named", type=int, default=1, metavar="N",
-                        help="ask explain for one fault in N in quantised weights")  # fmt: skip
+    parser.add_argument(
+        "--parts", type=int, default=1, help="parts of a quantised layer, damaged one by one"
+    )
+    parser.add_argument(
+        "--named",
+        type=int,
+        default=1,
+        metavar="N",
+        help="ask explain for one fault in N in quantised weights",
+    )
     parser.add_argument("--count", type=int, help="right outputs and counted faults of a flow")
     parser.add_argument("--save", type=Path, metavar="FILE", help="append the rows, as JSON lines")
-    parser.add_argument("--saved", type=Path, nargs="*", default=[], metavar="FILE",
-                        help="print the tables of saved rows without running anything")  # fmt: skip
+    parser.add_argument(
+        "--saved",
+        type=Path,
+        nargs="*",
+        default=[],
+        metavar="FILE",
+        help="print the tables of saved rows without running anything",
+    )
     return parser
 
 
@@ -89,8 +101,7 @@ def _quantized(args: argparse.Namespace, net: str, weights: str, flow: str) -> I
     if subject.check(subject.data)[0] == "refused":
         raise ValueError("this runtime refuses the flow's program")
     yield from quantized.right_programs(subject, args.calls)
-    yield from quantized.weight_faults(
-        subject, args.seed, args.layers, args.parts, args.named)  # fmt: skip
+    yield from quantized.weight_faults(subject, args.seed, args.layers, args.parts, args.named)
     yield from quantized.graph_faults(subject, args.seed, args.graphs)
 
 
@@ -123,13 +134,19 @@ def run(args: argparse.Namespace, rows: list[proof.Row]) -> None:
                         raise ValueError(proof.CHANGED[net, flow])
                     if flow in proof.FLOWS and subject is None:
                         subject = proof.Subject(net, weights)
-                    new = list(_unit(args, subject, flow) if flow in proof.FLOWS and subject
-                               else _quantized(args, net, weights, flow))  # fmt: skip
+                    new = list(
+                        _unit(args, subject, flow)
+                        if flow in proof.FLOWS and subject
+                        else _quantized(args, net, weights, flow)
+                    )
                 except Exception as error:  # the flow does not take the model
                     new = [proof.Row(net, weights, flow, "not run", _reason(error), 0.0, "")]
                 rows += new
-                _report(args.save, new, f"{flow}: {net}, {weights}: {len(new)} rows, "
-                                        f"{time.monotonic() - start:.0f} s")  # fmt: skip
+                _report(
+                    args.save,
+                    new,
+                    f"{flow}: {net}, {weights}: {len(new)} rows, {time.monotonic() - start:.0f} s",
+                )
 
 
 def _report(save: Path | None, rows: Sequence[proof.Row], progress: str) -> None:

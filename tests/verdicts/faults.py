@@ -101,13 +101,19 @@ def _rolled(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 ELEMENTWISE: dict[str, Any] = {
-    "zeroed": _edit(_zero_all), "channel zeroed": _edit(_zero_channel),
-    "channels swapped": _edit(_swap_channels), "channel scaled 1 %": _edit(_scale_channel),
-    "channel biased 1 %": _edit(_bias_channel), "scaled 0.1 %": _edit(_scale_all),
-    "NaN in one element": _edit(_nan), "infinity in one element": _edit(_infinity),
-    "sign of one element": _edit(_sign), "one element off 1 %": _edit(_element),
-    "transposed": _transposed, "rows rolled": _rolled,
-}  # fmt: skip
+    "zeroed": _edit(_zero_all),
+    "channel zeroed": _edit(_zero_channel),
+    "channels swapped": _edit(_swap_channels),
+    "channel scaled 1 %": _edit(_scale_channel),
+    "channel biased 1 %": _edit(_bias_channel),
+    "scaled 0.1 %": _edit(_scale_all),
+    "NaN in one element": _edit(_nan),
+    "infinity in one element": _edit(_infinity),
+    "sign of one element": _edit(_sign),
+    "one element off 1 %": _edit(_element),
+    "transposed": _transposed,
+    "rows rolled": _rolled,
+}
 
 
 def in_outputs(
@@ -128,8 +134,9 @@ def in_outputs(
             is_half = output.dtype.itemsize == 2
             wrong = plant(output.astype(np.float32) if is_half else output, rng)
             wrong = wrong.astype(output.dtype)
-            if not np.array_equal(wrong.astype(np.float64), output.astype(np.float64),
-                                  equal_nan=True):  # fmt: skip
+            if not np.array_equal(
+                wrong.astype(np.float64), output.astype(np.float64), equal_nan=True
+            ):
                 yield name, [*right[:index], wrong, *right[index + 1 :]]
     yield "stale outputs", list(stale)
     yield "an output missing", list(right[:-1])
@@ -195,8 +202,11 @@ def placed(data: bytes, layer: str, weight: np.ndarray) -> Placed | None:
 def weights_in(data: bytes, model: nn.Module, rng: np.random.Generator, count: int) -> list[Placed]:
     """Return some weights of linear layers and convolutions that occur exactly once in a file."""
     folded = _folded(model)
-    layers = [(name, module) for name, module in model.named_modules()
-              if isinstance(module, (nn.Linear, nn.Conv2d))]  # fmt: skip
+    layers = [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, (nn.Linear, nn.Conv2d))
+    ]
     found: list[Placed] = []
     for at in rng.permutation(len(layers)):
         name, module = layers[at]
@@ -267,17 +277,25 @@ def _halve(weight: np.ndarray) -> None:
 
 
 IN_WEIGHTS: dict[str, Callable[[np.ndarray], None]] = {
-    "sign of one weight": _flip_sign, "filter zeroed": _zero_filter,
-    "filters swapped": _swap_filters, "filter scaled 1 %": _scale_filter,
+    "sign of one weight": _flip_sign,
+    "filter zeroed": _zero_filter,
+    "filters swapped": _swap_filters,
+    "filter scaled 1 %": _scale_filter,
     "weight transposed": _transpose,
-}  # fmt: skip
+}
 IN_INTEGERS: dict[str, Callable[[np.ndarray], None]] = {
-    "sign of one weight": _flip_sign, "filter zeroed": _zero_filter,
-    "filters swapped": _swap_filters, "filter one step off": _step_filter,
-    "filter negated": _negate_filter, "filters rolled": _roll(0), "channels rolled": _roll(1),
-    "weights negated": _negate, "weights zeroed": _zero, "weights halved": _halve,
+    "sign of one weight": _flip_sign,
+    "filter zeroed": _zero_filter,
+    "filters swapped": _swap_filters,
+    "filter one step off": _step_filter,
+    "filter negated": _negate_filter,
+    "filters rolled": _roll(0),
+    "channels rolled": _roll(1),
+    "weights negated": _negate,
+    "weights zeroed": _zero,
+    "weights halved": _halve,
     "weight transposed": _transpose,
-}  # fmt: skip
+}
 IN_SCALES: dict[str, Callable[[np.ndarray], None]] = {"scale of a filter off 1 %": _scale_filter}
 """Weights of int8, with a scale for each filter."""
 
@@ -323,12 +341,16 @@ def _change_eps(node: Any, rng: np.random.Generator) -> None:
 
 
 ACTIVATIONS = {
-    "relu": torch.ops.aten.sigmoid.default, "relu_": torch.ops.aten.sigmoid.default,
-    "gelu": torch.ops.aten.relu.default, "silu": torch.ops.aten.relu.default,
-    "silu_": torch.ops.aten.relu.default, "hardtanh": torch.ops.aten.relu.default,
-    "hardtanh_": torch.ops.aten.relu.default, "tanh": torch.ops.aten.sigmoid.default,
+    "relu": torch.ops.aten.sigmoid.default,
+    "relu_": torch.ops.aten.sigmoid.default,
+    "gelu": torch.ops.aten.relu.default,
+    "silu": torch.ops.aten.relu.default,
+    "silu_": torch.ops.aten.relu.default,
+    "hardtanh": torch.ops.aten.relu.default,
+    "hardtanh_": torch.ops.aten.relu.default,
+    "tanh": torch.ops.aten.sigmoid.default,
     "sigmoid": torch.ops.aten.tanh.default,
-}  # fmt: skip
+}
 
 
 def _change_activation(node: Any, rng: np.random.Generator) -> None:
@@ -358,10 +380,11 @@ def _change_scale(node: Any, rng: np.random.Generator) -> None:
 def _is_padded(node: Any) -> bool:
     """Return True for a convolution of kernel size 3 with stride and padding 1."""
     return (
-        operator(node) in ("conv2d", "conv1d") and len(node.args) > 4
+        operator(node) in ("conv2d", "conv1d")
+        and len(node.args) > 4
         and set(node.args[3]) == set(node.args[4]) == {1}
         and set(node.args[1].meta["val"].shape[2:]) == {3}
-    )  # fmt: skip
+    )
 
 
 def _dilate(node: Any, rng: np.random.Generator) -> None:
@@ -413,8 +436,11 @@ def with_stride(
 ) -> tuple[nn.Module, str] | None:
     """Return a copy of a model with another stride of one window, and the window's layer; None if
     every change affects the shapes of the outputs."""
-    names = [name for name, one in model.named_modules()
-             if isinstance(one, (nn.Conv1d, nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d))]  # fmt: skip
+    names = [
+        name
+        for name, one in model.named_modules()
+        if isinstance(one, (nn.Conv1d, nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d))
+    ]
     right = _shapes(copy.deepcopy(model), inputs)  # a call may change its state
     for name in rng.permutation(names):
         wrong = copy.deepcopy(model)

@@ -72,8 +72,9 @@ def of_input(name: str, right: Function, wrong: Function, example: Tensor = X) -
 # ---- clamps -----------------------------------------------------------------------------------
 
 for low, high in ((-5.0, 5.0), (-9.0, 9.0), (-30.0, 30.0), (-128.0, 127.0)):
-    after_layer(f"clamp to {low:g}, {high:g} lost", partial(torch.clamp, min=low, max=high),
-                lambda x: x + 0)  # fmt: skip
+    after_layer(
+        f"clamp to {low:g}, {high:g} lost", partial(torch.clamp, min=low, max=high), lambda x: x + 0
+    )
 after_layer("upper clamp of 10 lost", lambda x: x.clamp(-10, 10), lambda x: x.clamp(min=-10))
 after_layer("lower clamp of -8 lost", lambda x: x.clamp(-8, 8), lambda x: x.clamp(max=8))
 after_layer("clamp at 20 is at 30", lambda x: x.clamp(max=20.0), lambda x: x.clamp(max=30.0))
@@ -85,9 +86,10 @@ after_layer(
     "hardswish above 3", F.hardswish, lambda x: torch.where(x > 4, x * 0.98, F.hardswish(x))
 )
 HIDDEN["relu6 of a convolution is relu"] = Hidden(
-    lambda m, x: F.relu6(m.conv(x)).mean((2, 3)), lambda m, x: F.relu(m.conv(x)).mean((2, 3)),
+    lambda m, x: F.relu6(m.conv(x)).mean((2, 3)),
+    lambda m, x: F.relu(m.conv(x)).mean((2, 3)),
     (torch.randn(1, 3, 6, 6, generator=torch.Generator().manual_seed(1)),),
-)  # fmt: skip
+)
 
 # ---- tails ------------------------------------------------------------------------------------
 
@@ -95,16 +97,24 @@ after_layer("gelu below -5", F.gelu, lambda x: torch.where(x < -5, -0.02, F.gelu
 after_layer("gelu above 5", F.gelu, lambda x: torch.where(x > 5, 0.99 * x, F.gelu(x)))
 after_layer("gelu is linear beyond 8", F.gelu, lambda x: torch.where(x < -8, 0.001 * x, F.gelu(x)))
 after_layer("silu below -8", F.silu, lambda x: torch.where(x < -8, 0.02, F.silu(x)))
-after_layer("tanh of a polynomial above 6", torch.tanh,
-            lambda x: torch.where(x.abs() > 6, x / 6, torch.tanh(x)))  # fmt: skip
-after_layer("sigmoid below -10", torch.sigmoid,
-            lambda x: torch.where(x < -10, 0.01, torch.sigmoid(x)))  # fmt: skip
+after_layer(
+    "tanh of a polynomial above 6",
+    torch.tanh,
+    lambda x: torch.where(x.abs() > 6, x / 6, torch.tanh(x)),
+)
+after_layer(
+    "sigmoid below -10", torch.sigmoid, lambda x: torch.where(x < -10, 0.01, torch.sigmoid(x))
+)
 after_layer("elu below -6", F.elu, lambda x: torch.where(x < -6, -0.97, F.elu(x)))
 after_layer("erf above 4", torch.erf, lambda x: torch.where(x > 4, 0.98, torch.erf(x)))
-after_layer("exp is clamped at 12", lambda x: torch.exp(x / 2),
-            lambda x: torch.exp(x.clamp(max=12) / 2))  # fmt: skip
-after_layer("leaky slope ends", lambda x: F.leaky_relu(x, 0.1),
-            lambda x: F.leaky_relu(x, 0.1).clamp(min=-0.8))  # fmt: skip
+after_layer(
+    "exp is clamped at 12", lambda x: torch.exp(x / 2), lambda x: torch.exp(x.clamp(max=12) / 2)
+)
+after_layer(
+    "leaky slope ends",
+    lambda x: F.leaky_relu(x, 0.1),
+    lambda x: F.leaky_relu(x, 0.1).clamp(min=-0.8),
+)
 
 # ---- overflow ---------------------------------------------------------------------------------
 
@@ -121,14 +131,26 @@ after_layer("softmax without the maximum", lambda x: torch.softmax(x, -1), _soft
 of_input("softplus in half overflows", F.softplus, lambda x: torch.log(1 + torch.exp(x)), HALF)
 after_layer("softplus overflows", F.softplus, lambda x: torch.log(1 + torch.exp(x)))
 after_layer("logsigmoid underflows", F.logsigmoid, lambda x: torch.log(torch.sigmoid(x)))
-after_layer("logsumexp overflows", lambda x: torch.logsumexp(x, -1, keepdim=True).expand(4, 16),
-            lambda x: torch.log(torch.exp(x).sum(-1, keepdim=True)).expand(4, 16))  # fmt: skip
-after_layer("tanh by exp overflows", torch.tanh,
-            lambda x: (torch.exp(2 * x) - 1) / (torch.exp(2 * x) + 1))  # fmt: skip
-of_input("norm in half overflows", lambda x: x.float().pow(2).sum(-1).sqrt(),
-         lambda x: x.pow(2).sum(-1).float().sqrt(), HALF)  # fmt: skip
-of_input("sum in half is clamped", lambda x: x.float().sum(-1) / 16,
-         lambda x: x.sum(-1).clamp(-300, 300).float() / 16, HALF)  # fmt: skip
+after_layer(
+    "logsumexp overflows",
+    lambda x: torch.logsumexp(x, -1, keepdim=True).expand(4, 16),
+    lambda x: torch.log(torch.exp(x).sum(-1, keepdim=True)).expand(4, 16),
+)
+after_layer(
+    "tanh by exp overflows", torch.tanh, lambda x: (torch.exp(2 * x) - 1) / (torch.exp(2 * x) + 1)
+)
+of_input(
+    "norm in half overflows",
+    lambda x: x.float().pow(2).sum(-1).sqrt(),
+    lambda x: x.pow(2).sum(-1).float().sqrt(),
+    HALF,
+)
+of_input(
+    "sum in half is clamped",
+    lambda x: x.float().sum(-1) / 16,
+    lambda x: x.sum(-1).clamp(-300, 300).float() / 16,
+    HALF,
+)
 after_layer("silu by exp overflows", F.silu, lambda x: x * torch.exp(x) / (1 + torch.exp(x)))
 
 # ---- ties -------------------------------------------------------------------------------------
@@ -138,8 +160,11 @@ of_input("sign of zero is 1", torch.sign, lambda x: torch.where(x >= 0, 1.0, -1.
 of_input("step at zero", lambda x: (x > 0).float(), lambda x: (x >= 0).float())
 of_input("the last of equal elements", lambda x: x.argmax(-1), lambda x: 15 - x.flip(-1).argmax(-1))
 of_input("ceil of whole numbers", torch.ceil, lambda x: torch.floor(x) + 1)
-of_input("equal neighbours", lambda x: (x[:, 1:] == x[:, :-1]).float().cumsum(-1) + x[:, 1:],
-         lambda x: x[:, 1:] + 0)  # fmt: skip
+of_input(
+    "equal neighbours",
+    lambda x: (x[:, 1:] == x[:, :-1]).float().cumsum(-1) + x[:, 1:],
+    lambda x: x[:, 1:] + 0,
+)
 
 # ---- conditions, dead units and experts -------------------------------------------------------
 
@@ -181,37 +206,47 @@ for bias in (-5.0, -10.0, -25.0):
 HIDDEN["dead unit in the second layer"] = Hidden(unit(False, -6.0, 2), unit(True, -6.0, 2), (X,))
 HIDDEN["branch for large sums"] = Hidden(
     lambda m, x: torch.where(m.last(x).sum() > 25, 2 * x, x),
-    lambda m, x: torch.where(m.last(x).sum() > 25, 3 * x, x), (X,),
-)  # fmt: skip
+    lambda m, x: torch.where(m.last(x).sum() > 25, 3 * x, x),
+    (X,),
+)
 HIDDEN["branch for a negative mean"] = Hidden(
     lambda m, x: torch.where(x.mean() < -2, m.first(x), x),
-    lambda m, x: torch.where(x.mean() < -2, m.first(x) * 1.1, x), (X,),
-)  # fmt: skip
+    lambda m, x: torch.where(x.mean() < -2, m.first(x) * 1.1, x),
+    (X,),
+)
 of_input("scale of large inputs", lambda x: x / (x.abs().max() / 8).clamp(min=1.0), lambda x: x + 0)
-of_input("bucket of large values",
-         lambda x: torch.arange(24.0)[(x.abs() * 2).long().clamp(max=23)],
-         lambda x: torch.arange(24.0)[(x.abs() * 2).long().clamp(max=19)])  # fmt: skip
-of_input("index of the upper bound", lambda x: torch.arange(32.0)[(x * 2 + 16).long().clamp(0, 31)],
-         lambda x: torch.arange(32.0)[(x * 2 + 16).long().clamp(0, 30)])  # fmt: skip
+of_input(
+    "bucket of large values",
+    lambda x: torch.arange(24.0)[(x.abs() * 2).long().clamp(max=23)],
+    lambda x: torch.arange(24.0)[(x.abs() * 2).long().clamp(max=19)],
+)
+of_input(
+    "index of the upper bound",
+    lambda x: torch.arange(32.0)[(x * 2 + 16).long().clamp(0, 31)],
+    lambda x: torch.arange(32.0)[(x * 2 + 16).long().clamp(0, 30)],
+)
 
 # ---- indices and sizes ------------------------------------------------------------------------
 
 IDS = torch.randint(0, 64, (1, 12), generator=torch.Generator().manual_seed(1))
 HIDDEN["three equal ids"] = Hidden(
     lambda m, i: m.table(i) * (1 + ((i == i[:, :1]).sum() > 4)),
-    lambda m, i: m.table(i) * 1.0, (IDS,),
-)  # fmt: skip
+    lambda m, i: m.table(i) * 1.0,
+    (IDS,),
+)
 HIDDEN["expert of tokens"] = Hidden(
     lambda m, i: experts(0, -0.6)(m, m.table(i)[0]),
-    lambda m, i: experts(1, -0.6)(m, m.table(i)[0]), (IDS,),
-)  # fmt: skip
+    lambda m, i: experts(1, -0.6)(m, m.table(i)[0]),
+    (IDS,),
+)
 
 
 # ---- integers, boundaries, numbers that are not finite, several inputs -------------------------
 
 
-def of_inputs(name: str, right: Callable[..., Any], wrong: Callable[..., Any],
-              *example: Tensor) -> None:  # fmt: skip
+def of_inputs(
+    name: str, right: Callable[..., Any], wrong: Callable[..., Any], *example: Tensor
+) -> None:
     """Add a fault in a function of several inputs."""
     HIDDEN[name] = Hidden(lambda m, *x: right(*x), lambda m, *x: wrong(*x), example)
 
@@ -227,27 +262,51 @@ def waves(m: Any, level: Tensor, limit: float) -> Tensor:
 
 
 HIDDEN["levels above 500"] = Hidden(
-    lambda m, t: waves(m, t.float(), 1e9), lambda m, t: waves(m, t.float(), 500.0),
+    lambda m, t: waves(m, t.float(), 1e9),
+    lambda m, t: waves(m, t.float(), 500.0),
     (torch.tensor([3, 17]),),
-)  # fmt: skip
-of_input("division of negatives", lambda n: torch.div(n, 4, rounding_mode="floor"),
-         lambda n: torch.div(n, 4, rounding_mode="trunc"), count(60))  # fmt: skip
-of_input("remainder of negatives", lambda n: torch.remainder(n, 7), lambda n: torch.fmod(n, 7),
-         count(60))  # fmt: skip
-of_input("product of int32 overflows", lambda n: (9 * n.long() * n.long()).float(),
-         lambda n: (9 * n * n).float(), count(3000, torch.int32))  # fmt: skip
+)
+of_input(
+    "division of negatives",
+    lambda n: torch.div(n, 4, rounding_mode="floor"),
+    lambda n: torch.div(n, 4, rounding_mode="trunc"),
+    count(60),
+)
+of_input(
+    "remainder of negatives", lambda n: torch.remainder(n, 7), lambda n: torch.fmod(n, 7), count(60)
+)
+of_input(
+    "product of int32 overflows",
+    lambda n: (9 * n.long() * n.long()).float(),
+    lambda n: (9 * n * n).float(),
+    count(3000, torch.int32),
+)
 of_input("counts above 255", lambda n: n.float(), lambda n: n.clamp(max=255).float(), count(90))
-of_input("cast to int8 wraps", lambda n: n.clamp(-128, 127).to(torch.int8),
-         lambda n: n.to(torch.int8), count(60))  # fmt: skip
+of_input(
+    "cast to int8 wraps",
+    lambda n: n.clamp(-128, 127).to(torch.int8),
+    lambda n: n.to(torch.int8),
+    count(60),
+)
 of_input("NaN is not replaced", lambda x: torch.where(x.isnan(), 0.0, x), lambda x: x + 0)
-of_input("infinity is not replaced", lambda x: torch.nan_to_num(x, 0.5, 3.0, -3.0),
-         lambda x: torch.nan_to_num(x, 0.5))  # fmt: skip
+of_input(
+    "infinity is not replaced",
+    lambda x: torch.nan_to_num(x, 0.5, 3.0, -3.0),
+    lambda x: torch.nan_to_num(x, 0.5),
+)
 BUCKETS = torch.tensor([-3.0, -0.7, 0.3, 1.1, 7.0, 55.0])
-of_input("bucket of a boundary",
-         lambda x: torch.arange(7.0)[torch.bucketize(x, BUCKETS)],
-         lambda x: torch.arange(7.0)[torch.bucketize(x, BUCKETS, right=True)])  # fmt: skip
-of_inputs("equal elements of two inputs", lambda a, b: torch.where(a <= b, a, 2 * b + 1),
-          lambda a, b: torch.where(a < b, a, 2 * b + 1), X, X.flip(0).clone())  # fmt: skip
+of_input(
+    "bucket of a boundary",
+    lambda x: torch.arange(7.0)[torch.bucketize(x, BUCKETS)],
+    lambda x: torch.arange(7.0)[torch.bucketize(x, BUCKETS, right=True)],
+)
+of_inputs(
+    "equal elements of two inputs",
+    lambda a, b: torch.where(a <= b, a, 2 * b + 1),
+    lambda a, b: torch.where(a < b, a, 2 * b + 1),
+    X,
+    X.flip(0).clone(),
+)
 
 
 def over_norm(f: Function) -> Callable[..., Any]:
@@ -277,12 +336,16 @@ def masked(m: Any, x: Tensor, limit: int) -> Tensor:
 WIDE = {"inputs": ({1: Dim("n", min=2, max=64)},)}
 HIDDEN["columns from 50 to 60"] = Hidden(
     lambda m, x: x.cumsum(1)[:, -1] * (1 + (torch.arange(x.shape[1]).sum() == 1275) * 0.5),
-    lambda m, x: x.cumsum(1)[:, -1] * 1.0, (X,), WIDE,
-)  # fmt: skip
+    lambda m, x: x.cumsum(1)[:, -1] * 1.0,
+    (X,),
+    WIDE,
+)
 HIDDEN["sizes of 8 modulo 16"] = Hidden(
-    lambda m, x: x.mean(1), lambda m, x: x.sum(1) / (x.shape[1] - (x.shape[1] % 16) // 8 * (
-        1 - (x.shape[1] % 8 + 7) // 8)), (X,), WIDE,
-)  # fmt: skip
+    lambda m, x: x.mean(1),
+    lambda m, x: x.sum(1) / (x.shape[1] - (x.shape[1] % 16) // 8 * (1 - (x.shape[1] % 8 + 7) // 8)),
+    (X,),
+    WIDE,
+)
 
 
 def run(name: str, seconds: float, planted: bool = True) -> CheckResult:
@@ -296,8 +359,15 @@ def run(name: str, seconds: float, planted: bool = True) -> CheckResult:
         config = EdgeCompileConfig(_check_ir_validity=False)
         return to_edge_transform_and_lower(program, compile_config=config)
 
-    return check_model(right, fault.example, flow=flow, dynamic_shapes=fault.dynamic_shapes,
-                       search=seconds, engines=("here",), progress=False)  # fmt: skip
+    return check_model(
+        right,
+        fault.example,
+        flow=flow,
+        dynamic_shapes=fault.dynamic_shapes,
+        search=seconds,
+        engines=("here",),
+        progress=False,
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -317,8 +387,10 @@ def main(arguments: list[str]) -> int:
         print(f"{word:8} {time.monotonic() - start:5.1f} s  {name}", flush=True)
         if how and not planted:
             print(result)
-    print(f"{sum(counts.values())} programs: {counts['search']} differ by the search, {counts['']} "
-          f"match, {counts['default']} differ without it")  # fmt: skip
+    print(
+        f"{sum(counts.values())} programs: {counts['search']} differ by the search, {counts['']} "
+        f"match, {counts['default']} differ without it"
+    )
     return int(counts[""] > len(MISSED) if planted else counts[""] < len(HIDDEN))
 
 

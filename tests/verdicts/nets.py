@@ -29,9 +29,13 @@ def net(build: Build) -> Build:
 
 
 def conv_bn(
-    cin: int, cout: int, kernel: int = 3, stride: int = 1, groups: int = 1,
+    cin: int,
+    cout: int,
+    kernel: int = 3,
+    stride: int = 1,
+    groups: int = 1,
     act: Callable[[], nn.Module] = nn.ReLU,
-) -> nn.Sequential:  # fmt: skip
+) -> nn.Sequential:
     """Build a convolution, batch norm and activation."""
     conv = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(cout), act())
@@ -95,18 +99,33 @@ def resnet18() -> tuple[nn.Module, Inputs]:
 class MBConv(nn.Module):
     """Inverted residual, optionally with squeeze and excitation."""
 
-    def __init__(self, cin: int, cout: int, stride: int, expand: int, kernel: int,
-                 act: Callable[[], nn.Module], squeeze: bool) -> None:  # fmt: skip
+    def __init__(
+        self,
+        cin: int,
+        cout: int,
+        stride: int,
+        expand: int,
+        kernel: int,
+        act: Callable[[], nn.Module],
+        squeeze: bool,
+    ) -> None:
         super().__init__()
         mid = cin * expand
         self.residual = stride == 1 and cin == cout
         self.expand = conv_bn(cin, mid, 1, act=act) if expand > 1 else nn.Identity()
         self.depthwise = conv_bn(mid, mid, kernel, stride, mid, act)
         few = max(2, cin // 4)
-        self.squeeze = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), nn.Conv2d(mid, few, 1), act(), nn.Conv2d(few, mid, 1),
-            nn.Sigmoid(),
-        ) if squeeze else None  # fmt: skip
+        self.squeeze = (
+            nn.Sequential(
+                nn.AdaptiveAvgPool2d(1),
+                nn.Conv2d(mid, few, 1),
+                act(),
+                nn.Conv2d(few, mid, 1),
+                nn.Sigmoid(),
+            )
+            if squeeze
+            else None
+        )
         self.project = conv_bn(mid, cout, 1, act=nn.Identity)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -117,14 +136,29 @@ class MBConv(nn.Module):
         return x + y if self.residual else y
 
 
-MOBILENET = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3),
-             (6, 96, 3, 1, 3), (6, 160, 3, 2, 3), (6, 320, 1, 1, 3))  # fmt: skip
-EFFICIENTNET = ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
-                (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3))  # fmt: skip
+MOBILENET = (
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 32, 3, 2, 3),
+    (6, 64, 4, 2, 3),
+    (6, 96, 3, 1, 3),
+    (6, 160, 3, 2, 3),
+    (6, 320, 1, 1, 3),
+)
+EFFICIENTNET = (
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 40, 2, 2, 5),
+    (6, 80, 3, 2, 3),
+    (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5),
+    (6, 320, 1, 1, 3),
+)
 
 
-def inverted(stages: Any, width: float, size: int, classes: int, act: Callable[[], nn.Module],
-             squeeze: bool) -> tuple[nn.Module, Inputs]:  # fmt: skip
+def inverted(
+    stages: Any, width: float, size: int, classes: int, act: Callable[[], nn.Module], squeeze: bool
+) -> tuple[nn.Module, Inputs]:
     """Build a stem, stages of inverted residuals and a head; a stage is (expansion, channels,
     repeats, first stride, kernel)."""
 
@@ -135,8 +169,9 @@ def inverted(stages: Any, width: float, size: int, classes: int, act: Callable[[
     layers: list[nn.Module] = [conv_bn(3, cin, 3, 2, act=act)]
     for expand, channels, repeats, stride, kernel in stages:
         for i in range(repeats):
-            layers.append(MBConv(cin, scaled(channels), stride if not i else 1, expand, kernel,
-                                 act, squeeze))  # fmt: skip
+            layers.append(
+                MBConv(cin, scaled(channels), stride if not i else 1, expand, kernel, act, squeeze)
+            )
             cin = scaled(channels)
     head = scaled(1280)
     layers.append(conv_bn(cin, head, 1, act=act))
@@ -165,9 +200,10 @@ class ShuffleUnit(nn.Module):
                 *conv_bn(cin, cin, 3, stride, cin, nn.Identity), *conv_bn(cin, half, 1)
             )
         self.branch2 = nn.Sequential(
-            *conv_bn(first, half, 1), *conv_bn(half, half, 3, stride, half, nn.Identity),
+            *conv_bn(first, half, 1),
+            *conv_bn(half, half, 3, stride, half, nn.Identity),
             *conv_bn(half, half, 1),
-        )  # fmt: skip
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         if self.stride > 1:
@@ -203,10 +239,13 @@ class DenseBlock(nn.Module):
     def __init__(self, cin: int, growth: int, layers: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            nn.Sequential(nn.BatchNorm2d(cin + i * growth), nn.ReLU(),
-                          nn.Conv2d(cin + i * growth, growth, 3, padding=1, bias=False))
+            nn.Sequential(
+                nn.BatchNorm2d(cin + i * growth),
+                nn.ReLU(),
+                nn.Conv2d(cin + i * growth, growth, 3, padding=1, bias=False),
+            )
             for i in range(layers)
-        )  # fmt: skip
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
@@ -217,9 +256,14 @@ class DenseBlock(nn.Module):
 @net
 def densenet() -> tuple[nn.Module, Inputs]:
     features = nn.Sequential(
-        conv_bn(3, 8), DenseBlock(8, 6, 4), conv_bn(32, 16, 1), nn.AvgPool2d(2),
-        DenseBlock(16, 6, 4), nn.BatchNorm2d(40), nn.ReLU(),
-    )  # fmt: skip
+        conv_bn(3, 8),
+        DenseBlock(8, 6, 4),
+        conv_bn(32, 16, 1),
+        nn.AvgPool2d(2),
+        DenseBlock(16, 6, 4),
+        nn.BatchNorm2d(40),
+        nn.ReLU(),
+    )
     return Classifier(features, 40, 10), (torch.randn(2, 3, 24, 24),)
 
 
@@ -242,9 +286,13 @@ class ConvNextBlock(nn.Module):
 @net
 def convnext() -> tuple[nn.Module, Inputs]:
     features = nn.Sequential(
-        nn.Conv2d(3, 16, 4, 4), ConvNextBlock(16), ConvNextBlock(16), nn.Conv2d(16, 24, 2, 2),
-        ConvNextBlock(24), ConvNextBlock(24),
-    )  # fmt: skip
+        nn.Conv2d(3, 16, 4, 4),
+        ConvNextBlock(16),
+        ConvNextBlock(16),
+        nn.Conv2d(16, 24, 2, 2),
+        ConvNextBlock(24),
+        ConvNextBlock(24),
+    )
     return Classifier(features, 24, 10), (torch.randn(1, 3, 48, 48),)
 
 
@@ -276,11 +324,19 @@ def unet() -> tuple[nn.Module, Inputs]:
 def autoencoder() -> tuple[nn.Module, Inputs]:
     """Build an autoencoder with leaky ReLU, upsampling and sigmoid."""
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3, 2, 1), nn.LeakyReLU(0.1), nn.Conv2d(8, 16, 3, 2, 1), nn.LeakyReLU(0.1),
-        nn.Conv2d(16, 16, 3, padding=1), nn.ELU(), nn.Upsample(scale_factor=2),
-        nn.Conv2d(16, 8, 3, padding=1), nn.Hardswish(), nn.Upsample(scale_factor=2),
-        nn.Conv2d(8, 1, 3, padding=1), nn.Sigmoid(),
-    ), (torch.rand(2, 1, 28, 28),)  # fmt: skip
+        nn.Conv2d(1, 8, 3, 2, 1),
+        nn.LeakyReLU(0.1),
+        nn.Conv2d(8, 16, 3, 2, 1),
+        nn.LeakyReLU(0.1),
+        nn.Conv2d(16, 16, 3, padding=1),
+        nn.ELU(),
+        nn.Upsample(scale_factor=2),
+        nn.Conv2d(16, 8, 3, padding=1),
+        nn.Hardswish(),
+        nn.Upsample(scale_factor=2),
+        nn.Conv2d(8, 1, 3, padding=1),
+        nn.Sigmoid(),
+    ), (torch.rand(2, 1, 28, 28),)
 
 
 # ---- sequences --------------------------------------------------------------------------------

@@ -77,10 +77,13 @@ class Variant:
 
 PLAIN = Variant("")
 VARIANTS = (
-    PLAIN, Variant("tiny", 2.0**-30), Variant("huge", 2.0**30),
-    Variant("one masked, -1e4", mask=-1e4), Variant("half masked, -1e9", mask=-1e9, every=2),
+    PLAIN,
+    Variant("tiny", 2.0**-30),
+    Variant("huge", 2.0**30),
+    Variant("one masked, -1e4", mask=-1e4),
+    Variant("half masked, -1e9", mask=-1e9, every=2),
     Variant("one masked, finfo.min", mask=float(np.finfo(np.float32).min)),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -239,8 +242,9 @@ def right_programs(subject: Subject, flow: str, calls: int) -> Iterator[Row]:
         found = run_program(data, subject.call(number))
         for variant in subject.variants if number == 0 else (PLAIN,):
             verdict = subject.verdict(variant(found), number, variant)
-            yield Row(subject.net, subject.weights, flow, "right", "", 0.0, verdict,
-                      variant=variant.name)  # fmt: skip
+            yield Row(
+                subject.net, subject.weights, flow, "right", "", 0.0, verdict, variant=variant.name
+            )
 
 
 def output_faults(subject: Subject, flow: str, seed: int, calls: int = 1) -> Iterator[Row]:
@@ -254,9 +258,16 @@ def output_faults(subject: Subject, flow: str, seed: int, calls: int = 1) -> Ite
             for name, planted in faults.in_outputs(results[number], results[number + 1], rng):
                 wrong = variant(planted)
                 verdict = subject.verdict(wrong, number, variant)
-                yield Row(subject.net, subject.weights, flow, "output", name,
-                          subject.size(wrong, number, variant), verdict,
-                          variant=variant.name)  # fmt: skip
+                yield Row(
+                    subject.net,
+                    subject.weights,
+                    flow,
+                    "output",
+                    name,
+                    subject.size(wrong, number, variant),
+                    verdict,
+                    variant=variant.name,
+                )
 
 
 def is_named(subject: Any, data: bytes, layers: Sequence[str]) -> bool:
@@ -315,8 +326,15 @@ def state_faults(subject: Subject, flow: str) -> Iterator[Row]:
     before = [x if x.is_floating_point() else (x - 1).clamp(min=0) for x in subject.call(1)]
     # The previous call is at the previous position, if it has one.
     wrong = run_program(subject.program(flow), before, subject.call(0))
-    yield Row(subject.net, subject.weights, flow, "state", "not reset", subject.size(wrong, 0),
-              subject.verdict(wrong, 0))  # fmt: skip
+    yield Row(
+        subject.net,
+        subject.weights,
+        flow,
+        "state",
+        "not reset",
+        subject.size(wrong, 0),
+        subject.verdict(wrong, 0),
+    )
 
 
 def _program_row(
@@ -326,8 +344,9 @@ def _program_row(
     size = subject.size(outputs, 0)
     verdict = subject.verdict(outputs, 0)
     named = is_named(subject, data, layers) if size > TEN and layers else None
-    return Row(subject.net, subject.weights, flow, kind, name, size, verdict, ", ".join(layers),
-               named)  # fmt: skip
+    return Row(
+        subject.net, subject.weights, flow, kind, name, size, verdict, ", ".join(layers), named
+    )
 
 
 # ---- the table --------------------------------------------------------------------------------
@@ -335,8 +354,10 @@ def _program_row(
 
 def table(rows: Sequence[Row]) -> str:
     """Return the table of the documentation, in Markdown."""
-    lines = ["| fault | planted | above 10 x noise | found | accepted | layer named |",
-             "|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| fault | planted | above 10 x noise | found | accepted | layer named |",
+        "|---|---|---|---|---|---|",
+    ]
     wrong = [row for row in rows if row.kind not in ("right", "not run")]
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in wrong:
@@ -347,8 +368,11 @@ def table(rows: Sequence[Row]) -> str:
     right = [row for row in rows if row.kind == "right"]
     alarms = sum(row.is_alarm for row in right)
     told = sum(row.verdict == "match" for row in right)
-    lines += ["", f"Correct outputs: {len(right):,}; match {told:,}, differ {alarms:,}, "
-                  f"inconclusive {len(right) - told - alarms:,}."]  # fmt: skip
+    lines += [
+        "",
+        f"Correct outputs: {len(right):,}; match {told:,}, differ {alarms:,}, "
+        f"inconclusive {len(right) - told - alarms:,}.",
+    ]
     return "\n".join(lines)
 
 
@@ -356,5 +380,10 @@ def _figures(rows: Sequence[Row]) -> list[str]:
     counted = [row for row in rows if row.counts]
     accepted = sum(row.is_accepted for row in counted)
     named = [row.named for row in rows if row.named is not None]
-    return [f"{len(rows):,}", f"{len(counted):,}", f"{len(counted) - accepted:,}", f"{accepted:,}",
-            f"{sum(named):,} of {len(named):,}" if named else ""]  # fmt: skip
+    return [
+        f"{len(rows):,}",
+        f"{len(counted):,}",
+        f"{len(counted) - accepted:,}",
+        f"{accepted:,}",
+        f"{sum(named):,} of {len(named):,}" if named else "",
+    ]

@@ -29,8 +29,15 @@ from executorch_c.compare.scale import unmasked
 from executorch_c.debug._graphs.reference import module_of
 
 FLOWS = tuple(name for name, flow in flows.FLOWS.items() if flow.quantizer is not None)
-OPTIONS = Options(rtol=None, atol=None, min_sqnr_db=None, equal_nan=True, check_dtype=True,
-                  kernels="default", delegate_at_load=False)  # fmt: skip
+OPTIONS = Options(
+    rtol=None,
+    atol=None,
+    min_sqnr_db=None,
+    equal_nan=True,
+    check_dtype=True,
+    kernels="default",
+    delegate_at_load=False,
+)
 EPSILON = float(np.finfo(np.float32).eps)
 CALIBRATION = 900
 """First seed of the calibration inputs, which no call of the proof uses."""
@@ -88,8 +95,14 @@ class Subject:
     def check(self, data: bytes, number: int = 0) -> tuple[str, float]:
         """Return the verdict on a program, and its error in units of rounding noise."""
         program = Runtime.get().load_program(data)
-        made = flows.Subject(self.flow.name, program, self.exported, source=self.edge,
-                             quantized=self.graph, quantizes=True)  # fmt: skip
+        made = flows.Subject(
+            self.flow.name,
+            program,
+            self.exported,
+            source=self.edge,
+            quantized=self.graph,
+            quantizes=True,
+        )
         try:
             official = Official(asked=False, seconds=0.0)
             check = Check(made, self.eager, "forward", OPTIONS, (self.inputs, {}), official)
@@ -100,8 +113,9 @@ class Subject:
             return "refused", np.inf
         actual = check.ours([self.call(number)])[0]
         size = 0.0
-        for ours, theirs, noise in zip(actual, check.oracle([(self.call(number), {})])[0],
-                                       self.spread()):  # fmt: skip
+        for ours, theirs, noise in zip(
+            actual, check.oracle([(self.call(number), {})])[0], self.spread()
+        ):
             size = max(size, error_size(ours, theirs, noise))
         return case.comparison.verdict, size
 
@@ -132,10 +146,15 @@ def _around(node: Any) -> list[str]:
 def _pick(program: Any, rng: np.random.Generator, name: str) -> Any:
     """Return a node that calls an operator: of those that dequantise, one of an activation whose
     scale is known at export. None without such a node."""
-    named = [n for n in program.graph.nodes if n.op == "call_function"
-             and faults.operator(n) == name
-             and (name != PER_TENSOR or (isinstance(n.args[1], float)
-                                         and n.args[0].op == "call_function"))]  # fmt: skip
+    named = [
+        n
+        for n in program.graph.nodes
+        if n.op == "call_function"
+        and faults.operator(n) == name
+        and (
+            name != PER_TENSOR or (isinstance(n.args[1], float) and n.args[0].op == "call_function")
+        )
+    ]
     return named[int(rng.integers(len(named)))] if named else None
 
 
@@ -164,7 +183,8 @@ def _bias(program: Any, rng: np.random.Generator) -> list[str] | None:
             values = program.state_dict[constant].detach().clone()
             change = 0.1 * (float(values.double().std()) or 1.0)
             values[int(rng.integers(len(values)))] += (
-                change if values.is_floating_point() else max(round(change), 1))  # fmt: skip
+                change if values.is_floating_point() else max(round(change), 1)
+            )
             program.state_dict[constant] = torch.nn.Parameter(values, requires_grad=False)
             return [layer for layer in (module_of(node),) if layer]
     return None
@@ -187,8 +207,11 @@ def _appended(change: Callable[[Any, Any, float], Any]) -> Editor:
         outputs = graph.find_nodes(op="output")[0]
         flat = list(outputs.args[0])
         names = [spec.arg.name for spec in program.graph_signature.output_specs]
-        at = next(i for i, spec in enumerate(program.graph_signature.output_specs)
-                  if spec.kind.name == "USER_OUTPUT")  # fmt: skip
+        at = next(
+            i
+            for i, spec in enumerate(program.graph_signature.output_specs)
+            if spec.kind.name == "USER_OUTPUT"
+        )
         value = flat[at]
         dequantizer = PER_TENSOR in str(value.target)
         with graph.inserting_before(outputs):
@@ -208,19 +231,23 @@ def _call(target: Any, *rest: Any) -> Callable[[Any, Any, float], Any]:
 
 FAULTS: dict[str, Editor] = {
     "zero point off by one where it is read": _activation(
-        lambda scale, zero: (scale, zero + (1 if zero < 127 else -1)), whole=False),
+        lambda scale, zero: (scale, zero + (1 if zero < 127 else -1)), whole=False
+    ),
     "zero point off by one": _activation(
-        lambda scale, zero: (scale, zero + (1 if zero < 127 else -1)), whole=True),
+        lambda scale, zero: (scale, zero + (1 if zero < 127 else -1)), whole=True
+    ),
     "scale off 1 % where it is read": _activation(
-        lambda scale, zero: (scale * 1.01, zero), whole=False),
+        lambda scale, zero: (scale * 1.01, zero), whole=False
+    ),
     "scale off 1 %": _activation(lambda scale, zero: (scale * 1.01, zero), whole=True),
     "biased channel": _bias,
     "output one step off": _appended(
-        lambda graph, value, step: graph.call_function(torch.ops.aten.add.Tensor, (value, step))),
+        lambda graph, value, step: graph.call_function(torch.ops.aten.add.Tensor, (value, step))
+    ),
     "output scaled 1 %": _appended(_call(torch.ops.aten.mul.Tensor, 1.01)),
     "output zeroed": _appended(_call(torch.ops.aten.mul.Tensor, 0.0)),
     "output rolled": _appended(_call(torch.ops.aten.roll.default, [1], [-1])),
-}  # fmt: skip
+}
 """Faults in the graph of a quantised model."""
 
 
@@ -248,14 +275,24 @@ def right_programs(subject: Subject, calls: int) -> Iterator[proof.Row]:
         yield proof.Row(subject.net, subject.weights, subject.flow.name, "right", "", size, verdict)
 
 
-def _row(subject: Subject, name: str, data: bytes, layers: list[str], is_asked: bool = True
-         ) -> proof.Row:  # fmt: skip
+def _row(
+    subject: Subject, name: str, data: bytes, layers: list[str], is_asked: bool = True
+) -> proof.Row:
     """Return the verdict on a program; `is_asked`: and whether `explain` names the layer."""
     verdict, size = subject.check(data)
     asked = is_asked and size > proof.TEN and layers and verdict != "refused"
     named = proof.is_named(subject, data, layers) if asked else None
-    return proof.Row(subject.net, subject.weights, subject.flow.name, "quantised", name, size,
-                     verdict, ", ".join(layers), named)  # fmt: skip
+    return proof.Row(
+        subject.net,
+        subject.weights,
+        subject.flow.name,
+        "quantised",
+        name,
+        size,
+        verdict,
+        ", ".join(layers),
+        named,
+    )
 
 
 def weight_faults(

@@ -17,9 +17,14 @@ def _at_most(count: int, trials: int, rate: float) -> float:
     """Return the probability of at most `count` events in some trials."""
     if rate >= 1:
         return float(count >= trials)
-    logs = (math.lgamma(trials + 1) - math.lgamma(i + 1) - math.lgamma(trials - i + 1)
-            + i * math.log(rate) + (trials - i) * math.log1p(-rate)
-            for i in range(count + 1))  # fmt: skip
+    logs = (
+        math.lgamma(trials + 1)
+        - math.lgamma(i + 1)
+        - math.lgamma(trials - i + 1)
+        + i * math.log(rate)
+        + (trials - i) * math.log1p(-rate)
+        for i in range(count + 1)
+    )
     return math.fsum(map(math.exp, logs))
 
 
@@ -42,9 +47,11 @@ def lower(count: int, trials: int) -> float:
 
 def table(rows: Sequence[Row], order: Sequence[str]) -> str:
     """Return the table of error rates by flow, in Markdown."""
-    lines = ["| flow | programs | right outputs | false alarms | at most | inconclusive "
-             "| faults above 10 x noise | accepted | at most | layer named |",
-             "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| flow | programs | right outputs | false alarms | at most | inconclusive "
+        "| faults above 10 x noise | accepted | at most | layer named |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
     for flow in order:
         if any(row.flow == flow and row.kind != "not run" for row in rows):
             lines.append(f"| {flow} | {_figures([row for row in rows if row.flow == flow])} |")
@@ -56,15 +63,24 @@ def _figures(rows: Sequence[Row]) -> str:
     counted = [row for row in rows if row.counts]
     named = [row.named for row in rows if row.named is not None]
     programs = {(row.net, row.weights, row.flow) for row in right}
-    alarms, accepted = (sum(getattr(row, name) for row in rows)
-                        for name in ("is_alarm", "is_accepted"))  # fmt: skip
+    alarms, accepted = (
+        sum(getattr(row, name) for row in rows) for name in ("is_alarm", "is_accepted")
+    )
     unknown = sum(row.verdict == "inconclusive" for row in right)
     names = f"{sum(named):,} of {len(named):,}" if named else ""
     if named:
         names += f" (at least {lower(sum(named), len(named)):.1%})"
-    figures = [f"{len(programs):,}", f"{len(right):,}", f"{alarms:,}", _bound(alarms, len(right)),
-               f"{unknown:,}", f"{len(counted):,}", f"{accepted:,}",
-               _bound(accepted, len(counted)), names]  # fmt: skip
+    figures = [
+        f"{len(programs):,}",
+        f"{len(right):,}",
+        f"{alarms:,}",
+        _bound(alarms, len(right)),
+        f"{unknown:,}",
+        f"{len(counted):,}",
+        f"{accepted:,}",
+        _bound(accepted, len(counted)),
+        names,
+    ]
     return " | ".join(figures)
 
 
@@ -78,5 +94,6 @@ def not_run(rows: Sequence[Row]) -> str:
     for row in rows:
         if row.kind == "not run":
             reasons.setdefault((row.flow, row.fault), []).append(f"{row.net} ({row.weights})")
-    return "\n".join(f"* {flow}: {', '.join(names)}: {why}"
-                     for (flow, why), names in sorted(reasons.items()))  # fmt: skip
+    return "\n".join(
+        f"* {flow}: {', '.join(names)}: {why}" for (flow, why), names in sorted(reasons.items())
+    )

@@ -97,17 +97,21 @@ def test_faults_in_quantised_programs_are_found(flow: str) -> None:
     _require(flow)
     subject = quantized.Subject("mlp", "trained", flow)
     assert [row.verdict for row in quantized.right_programs(subject, 3)] == ["match"] * 3
-    rows = [*quantized.weight_faults(subject, 0, 1, named=4),
-            *quantized.graph_faults(subject, 0, 2)]  # fmt: skip
+    rows = [
+        *quantized.weight_faults(subject, 0, 1, named=4),
+        *quantized.graph_faults(subject, 0, 2),
+    ]
     counted = [row for row in rows if row.counts]
     assert counted and not [row for row in counted if row.verdict == "match"]
     assert any(row.named for row in rows) and not [row for row in rows if row.named is False]
 
 
 ONCE_REFUSED = [
-    ("llama", "xnnpack-dynamic"), ("mobilenet_v2", "xnnpack-int8"), ("unet", "xnnpack-int8"),
+    ("llama", "xnnpack-dynamic"),
+    ("mobilenet_v2", "xnnpack-int8"),
+    ("unet", "xnnpack-int8"),
     ("detector", "xnnpack-int8"),
-]  # fmt: skip
+]
 """A mask of -inf; integer biases in a delegate; one tie; nearly equal scores of classes."""
 
 
@@ -138,9 +142,11 @@ def test_bounds() -> None:
 def test_halves(weights: str) -> None:
     """Right outputs of halves match, and faults are found."""
     subject = proof.Subject("mlp", weights)
-    rows = [*proof.right_programs(subject, "portable", 3),
-            *proof.output_faults(subject, "portable", 1),
-            *proof.weight_faults(subject, "portable", 1, 1)]  # fmt: skip
+    rows = [
+        *proof.right_programs(subject, "portable", 3),
+        *proof.output_faults(subject, "portable", 1),
+        *proof.weight_faults(subject, "portable", 1, 1),
+    ]
     assert not [row for row in rows if row.is_alarm or row.is_accepted or row.named is False]
     assert sum(row.counts for row in rows) > 10
     assert [row.verdict for row in rows[:3]] == ["match"] * 3

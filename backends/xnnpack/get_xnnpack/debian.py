@@ -21,9 +21,18 @@ from get_xnnpack.log import Log, XnnpackError
 
 RELEASE = "trixie"
 SUITES = {
-    "bullseye", "bookworm", "trixie", "forky", "duke", "sid",
-    "oldoldstable", "oldstable", "stable", "testing", "unstable",
-}  # fmt: skip
+    "bullseye",
+    "bookworm",
+    "trixie",
+    "forky",
+    "duke",
+    "sid",
+    "oldoldstable",
+    "oldstable",
+    "stable",
+    "testing",
+    "unstable",
+}
 PUBLIC = "http://deb.debian.org/debian"
 
 

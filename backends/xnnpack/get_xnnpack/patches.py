@@ -441,7 +441,7 @@ XNNPACK = (
     *ROWS, *TILES, *SHAPES, *PADDINGS, *WINDOWS, *WEIGHTS, *FUSION, *MEMORY, *PLAN, *NARROW,
     *TRANSPOSED, *DEPTHWISE, *TANH, *RSQRT, *PACKING, *PARTS, *DEFERRED, *SCALES, *DECODING,
     *COPIES, *PRODUCTS, *STEPS, *TABLES, *INVOKE,
-)  # fmt: skip
+)
 """The patches of XNNPACK."""
 
 WORKERS = (FOLDER / "workers.h").read_text()
@@ -455,5 +455,5 @@ def apply(source: Path, patches: tuple[Patch, ...] = XNNPACK) -> None:
         found = text.count(patch.old)
         if found != patch.times:
             raise XnnpackError(f"{patch.file} of XNNPACK's source has {patch.old.strip()!r} "
-                               f"{found} times, expected {patch.times}")  # fmt: skip
+                               f"{found} times, expected {patch.times}")
         (source / patch.file).write_text(text.replace(patch.old, patch.new))

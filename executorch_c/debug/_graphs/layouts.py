@@ -79,8 +79,11 @@ def _reordered(value: Any, shape: tuple[int, ...]) -> list[Any]:
     if kept.ndim > MOST_AXES:
         return []
     orders = permutations(range(kept.ndim))
-    return [kept.permute(order).reshape(shape) for order in orders
-            if tuple(kept.shape[axis] for axis in order) == wanted]  # fmt: skip
+    return [
+        kept.permute(order).reshape(shape)
+        for order in orders
+        if tuple(kept.shape[axis] for axis in order) == wanted
+    ]
 
 
 def without_ones(shape: Iterable[int]) -> tuple[int, ...]:

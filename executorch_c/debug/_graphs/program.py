@@ -190,8 +190,17 @@ class Steps:
         outputs = tuple(tensors(event))
         first = outputs[0] if outputs else None
         integers = first is not None and first.dtype.kind in "iu" and is_firmware(event.name)
-        step = Step(order, where, event.name, kind(event.name), False, outputs, sources, unknown,
-                    quantized=integers)  # fmt: skip
+        step = Step(
+            order,
+            where,
+            event.name,
+            kind(event.name),
+            False,
+            outputs,
+            sources,
+            unknown,
+            quantized=integers,
+        )
         self._add(step, [value.slot for value in event.outputs])
 
     def _move(self, event: Event) -> None:
@@ -214,9 +223,16 @@ class Steps:
                 self.written[slot] = inner[position]
             elif not inner:
                 where = f"delegate {call.event.delegate}"
-                step = Step(call.order, where, call.event.name, "", True,
-                            (data if isinstance(data, np.ndarray) else None,),
-                            (*sources, *((s, 0) for s in self._own(call))), True)  # fmt: skip
+                step = Step(
+                    call.order,
+                    where,
+                    call.event.name,
+                    "",
+                    True,
+                    (data if isinstance(data, np.ndarray) else None,),
+                    (*sources, *((s, 0) for s in self._own(call))),
+                    True,
+                )
                 self._add(step, [slot])
 
     def _own(self, call: _Delegate) -> list[Step]:
@@ -246,30 +262,58 @@ class Steps:
             if source is not None:
                 made[value["id"]] = source
         for number, ((order, event), row) in enumerate(zip(events, rows)):
-            step = self._node(call, number, order, event, row["name"] or event.name,
-                              tuple(dict.fromkeys(made[i] for i in row["inputs"] if i in made)),
-                              quantized=not integers.isdisjoint(row["outputs"]),
-                              is_part=not parts.isdisjoint(row["outputs"]),
-                              is_product=not parts.isdisjoint(row["inputs"]),
-                              multiplies=(row["note"] or "").startswith(MATMUL))  # fmt: skip
+            step = self._node(
+                call,
+                number,
+                order,
+                event,
+                row["name"] or event.name,
+                tuple(dict.fromkeys(made[i] for i in row["inputs"] if i in made)),
+                quantized=not integers.isdisjoint(row["outputs"]),
+                is_part=not parts.isdisjoint(row["outputs"]),
+                is_product=not parts.isdisjoint(row["inputs"]),
+                multiplies=(row["note"] or "").startswith(MATMUL),
+            )
             made.update((value, (step, o)) for o, value in enumerate(row["outputs"]))
-        return {v["argument"]: made[v["id"]] for v in call.inside["values"]
-                if v["argument"] is not None and v["id"] in made}  # fmt: skip
+        return {
+            v["argument"]: made[v["id"]]
+            for v in call.inside["values"]
+            if v["argument"] is not None and v["id"] in made
+        }
 
     def _unknown(self, call: _Delegate, sources: tuple[StepSource, ...]) -> None:
         for number, (order, event) in enumerate(call.nodes):
             self._node(call, number, order, event, event.name, sources, is_open=True)
 
     def _node(
-        self, call: _Delegate, number: int, order: int, event: Event, name: str,
-        sources: tuple[StepSource, ...], quantized: bool = False, is_open: bool = False,
-        is_part: bool = False, is_product: bool = False, multiplies: bool = False,
-    ) -> Step:  # fmt: skip
+        self,
+        call: _Delegate,
+        number: int,
+        order: int,
+        event: Event,
+        name: str,
+        sources: tuple[StepSource, ...],
+        quantized: bool = False,
+        is_open: bool = False,
+        is_part: bool = False,
+        is_product: bool = False,
+        multiplies: bool = False,
+    ) -> Step:
         handle, where = event.debug_handle, f"delegate {call.event.delegate}, node {number}"
-        step = Step(order, where, event.name, "linear" if is_product else kind(name), True,
-                    tuple(tensors(event)), sources, is_open,
-                    frozenset() if handle in (None, NO_HANDLE) else frozenset((handle or 0,)),
-                    quantized, is_part, multiplies)  # fmt: skip
+        step = Step(
+            order,
+            where,
+            event.name,
+            "linear" if is_product else kind(name),
+            True,
+            tuple(tensors(event)),
+            sources,
+            is_open,
+            frozenset() if handle in (None, NO_HANDLE) else frozenset((handle or 0,)),
+            quantized,
+            is_part,
+            multiplies,
+        )
         self.steps.append(step)
         return step
 
@@ -280,8 +324,11 @@ def _without_bias(inside: DelegateInside) -> set[int]:
     found = set()
     for row in inside["nodes"]:
         if any(name in (row["name"] or "") for name in WITHOUT_BIAS):
-            readers = [other for other in inside["nodes"]
-                       if not set(row["outputs"]).isdisjoint(other["inputs"])]  # fmt: skip
+            readers = [
+                other
+                for other in inside["nodes"]
+                if not set(row["outputs"]).isdisjoint(other["inputs"])
+            ]
             if len(readers) == 1 and kind(readers[0]["name"] or "") == "add":
                 found |= set(row["outputs"] if constants.intersection(readers[0]["inputs"]) else ())
     return found

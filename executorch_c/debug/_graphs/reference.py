@@ -66,8 +66,9 @@ class Reference:
         specs = program.graph_signature.input_specs
         wanted = sum(spec.kind == InputKind.USER_INPUT for spec in specs)
         if wanted != len(inputs):
-            raise ValueError(f"{len(inputs)} inputs (nested ones counted), the reference takes "
-                             f"{wanted}")  # fmt: skip
+            raise ValueError(
+                f"{len(inputs)} inputs (nested ones counted), the reference takes {wanted}"
+            )
         rest = iter(inputs)
         for node, spec in zip(places, specs, strict=True):
             if spec.kind == InputKind.USER_INPUT:
@@ -164,8 +165,11 @@ def source_of(node: Node) -> str | None:
 
     torch_directory = os.path.dirname(torch.__file__) + os.sep
     frames = FRAME.findall(node.meta.get("stack_trace") or "")
-    own = [f"{file}:{line}" for file, line in frames if not file.startswith(torch_directory)
-           and not file.startswith("<")]  # fmt: skip
+    own = [
+        f"{file}:{line}"
+        for file, line in frames
+        if not file.startswith(torch_directory) and not file.startswith("<")
+    ]
     return own[-1] if own else None
 
 

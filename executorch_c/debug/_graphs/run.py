@@ -108,5 +108,15 @@ def run_with_graph(
     view = View(loaded._program, name)
     operators = [event.name for event in trace.events]
     graph = as_xnnpack(reference_of(model, arguments, method).unrolled(flat), operators)
-    return Run(title_of(program, "program"), name, loaded, view, flat, trace, outputs, failure,
-               graph, source.origin)  # fmt: skip
+    return Run(
+        title_of(program, "program"),
+        name,
+        loaded,
+        view,
+        flat,
+        trace,
+        outputs,
+        failure,
+        graph,
+        source.origin,
+    )

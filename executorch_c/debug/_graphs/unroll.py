@@ -104,9 +104,11 @@ class _Unrolling:
     def _control_flow(self, node: Node, args: Sequence[Any]) -> Any:
         """Append the branch or iterations of a control-flow node, and return its results."""
         run: Mapping[str, Callable[..., Any]] = {
-            "cond": self._cond, "map_impl": self._map, "scan": self._scan,
+            "cond": self._cond,
+            "map_impl": self._map,
+            "scan": self._scan,
             "while_loop": self._while,
-        }  # fmt: skip
+        }
         return run[_name(node)](node, *args)
 
     def _cond(
@@ -125,18 +127,25 @@ class _Unrolling:
     def _stacked(self, node: Node, rounds: Sequence[Sequence[Any]]) -> list[Node]:
         import torch
 
-        return [self.operator(node, torch.ops.aten.stack.default, list(column))
-                for column in zip(*rounds)]  # fmt: skip
+        return [
+            self.operator(node, torch.ops.aten.stack.default, list(column))
+            for column in zip(*rounds)
+        ]
 
     def _map(self, node: Node, body: Node, lists: Sequence[Any], operands: Sequence[Any]) -> Any:
-        rounds = [self.inline(self.values[body], [*row, *operands])
-                  for row in self._rows(node, lists)]  # fmt: skip
+        rounds = [
+            self.inline(self.values[body], [*row, *operands]) for row in self._rows(node, lists)
+        ]
         return self._stacked(node, rounds)
 
     def _scan(
-        self, node: Node, body: Node, first: Sequence[Any], lists: Sequence[Any],
+        self,
+        node: Node,
+        body: Node,
+        first: Sequence[Any],
+        lists: Sequence[Any],
         operands: Sequence[Any] = (),
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         carried, rounds = list(first), []
         for row in self._rows(node, lists):
             results = list(self.inline(self.values[body], [*carried, *row, *operands]))
@@ -145,9 +154,13 @@ class _Unrolling:
         return [*carried, *self._stacked(node, rounds)]
 
     def _while(
-        self, node: Node, condition: Node, body: Node, first: Sequence[Any],
+        self,
+        node: Node,
+        condition: Node,
+        body: Node,
+        first: Sequence[Any],
         operands: Sequence[Any] = (),
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         carried: Sequence[Any] = list(first)
         for _ in range(MOST_ROUNDS):
             goes_on = self.inline(self.values[condition], [*carried, *operands])

@@ -59,8 +59,9 @@ class Assignment:
         old = self.values.value(node)
         value = found.parts[0]
         if isinstance(old, (list, tuple)):
-            value = type(old)([new if new is not None else one
-                               for new, one in zip(found.parts, old)])  # fmt: skip
+            value = type(old)(
+                [new if new is not None else one for new, one in zip(found.parts, old)]
+            )
             for number in range(len(step.outputs)):
                 self.same[step, number] = _readers_of(node, number)
         else:
@@ -202,8 +203,10 @@ class _Following:
             return False
         if not self.products and kind_of(node) in PRODUCTS:
             return False
-        return all(before in self.known or before in self.constants or is_number(before)
-                   for before in node.all_input_nodes)  # fmt: skip
+        return all(
+            before in self.known or before in self.constants or is_number(before)
+            for before in node.all_input_nodes
+        )
 
 
 def _constants(nodes: Iterable[Node], inputs: set[Node]) -> set[Node]:
@@ -217,5 +220,4 @@ def _constants(nodes: Iterable[Node], inputs: set[Node]) -> set[Node]:
 
 def _readers_of(node: Node, output: int) -> list[Node]:
     """Return the nodes that take one output out of a tuple."""
-    return [user for user in node.users
-            if user.target is getitem and user.args[1] == output]  # fmt: skip
+    return [user for user in node.users if user.target is getitem and user.args[1] == output]

@@ -27,8 +27,9 @@ def find(pairing: Pairing, steps: Sequence[Step]) -> Match | None:
     for step in steps:
         node = None if step in pairing.known or step.is_open else _node_of(pairing, step)
         if node is not None and not _is_followed(pairing, step, steps):
-            return Match(step.order, step.where, step.name, step.inside, list(step.outputs), [node],
-                         node)  # fmt: skip
+            return Match(
+                step.order, step.where, step.name, step.inside, list(step.outputs), [node], node
+            )
     return None
 
 

@@ -50,8 +50,10 @@ class Sequences:
         if not inside:
             result.found += self._instructions(kernels)
         result.found.sort(key=lambda match: match.order)
-        result.matched = (len(result.found) - sum(m.inside for m in result.found),
-                          sum(match.inside for match in result.found))  # fmt: skip
+        result.matched = (
+            len(result.found) - sum(m.inside for m in result.found),
+            sum(match.inside for match in result.found),
+        )
         return result
 
     def _instructions(self, kernels: Sequence[Step]) -> Iterator[Match]:
@@ -74,13 +76,15 @@ class Sequences:
             step = named[i]
             chain = self._extend([free[j]])
             shape = _shape(step) or ()
-            nodes = [n for n in _first_copies(chain)
-                     if _fits(n, step.kind, shape) and not has_several(n)]  # fmt: skip
+            nodes = [
+                n for n in _first_copies(chain) if _fits(n, step.kind, shape) and not has_several(n)
+            ]
             if nodes:
                 self.taken.update(chain)
                 anchor = next((n for n in chain if not is_quantizer(n)), chain[0])
-                yield Match(step.order, step.where, step.name, True, list(step.outputs), nodes,
-                            anchor)  # fmt: skip
+                yield Match(
+                    step.order, step.where, step.name, True, list(step.outputs), nodes, anchor
+                )
 
     def _extend(self, chain: list[Node]) -> list[Node]:
         """Append the nodes that may be fused into the last one of a chain, and return it."""

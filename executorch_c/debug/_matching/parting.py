@@ -203,8 +203,11 @@ class Partings:
         """Yield inputs of a node that a step's sources replace: for each the source and its value
         in the input's shape. Each source is used, and at least one replaces."""
         known = {source: set(self._nodes(source)) for source in sources}
-        known = {source: nodes for source, nodes in known.items()
-                 if not nodes or not nodes <= self.state.constants}  # fmt: skip
+        known = {
+            source: nodes
+            for source, nodes in known.items()
+            if not nodes or not nodes <= self.state.constants
+        }
         kept = {n for n in inputs if any(n in nodes for nodes in known.values())}
         rest = [n for n in inputs if n not in kept]
         free = [source for source, nodes in known.items() if kept.isdisjoint(nodes)]
@@ -240,9 +243,16 @@ class Partings:
             if len(values) < len(path):
                 return
             yield path[-1], list(path), values[-1]
-            after = [one for one in path[-1].users if self._is_free(one) and
-                     (one.target is getitem or operator_of(one) in FUSED
-                      or (step.quantized and is_quantizer(one)))]  # fmt: skip
+            after = [
+                one
+                for one in path[-1].users
+                if self._is_free(one)
+                and (
+                    one.target is getitem
+                    or operator_of(one) in FUSED
+                    or (step.quantized and is_quantizer(one))
+                )
+            ]
             if not step.inside or len(path[-1].users) != 1 or not after:
                 return
             path.append(after[0])

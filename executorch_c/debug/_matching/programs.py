@@ -110,8 +110,9 @@ class _DataFlow:
                 self.users.setdefault(one, []).append(number)
             self.classes.append(self._class(number, sources, same))
 
-    def _class(self, number: int, sources: frozenset[int], same: dict[tuple[object, ...], int]
-               ) -> int:  # fmt: skip
+    def _class(
+        self, number: int, sources: frozenset[int], same: dict[tuple[object, ...], int]
+    ) -> int:
         value = self.values[number]
         if value.kind in MOVING:
             if not sources:
@@ -184,8 +185,9 @@ class Matching:
             self.same[number] = one
             if one not in self.taken or self._is_better(one, number, error):
                 self.taken[one] = number, error
-        return sorted(((one, number) for one, (number, _) in self.taken.items()),
-                      key=lambda pair: pair[1])  # fmt: skip
+        return sorted(
+            ((one, number) for one, (number, _) in self.taken.items()), key=lambda pair: pair[1]
+        )
 
     def _is_better(self, one: int, number: int, error: float) -> bool:
         """Return True if a value is nearer to one of the baseline than the one that it has: the
@@ -215,8 +217,10 @@ class Matching:
         near = [pair for pair in found if pair[0] <= self._limit(pair[1], value)]
         if near:
             least = CLOSEST * max(min(near)[0], self._precision(min(near)[1], value))
-            return max((pair for pair in near if pair[0] <= least),
-                       key=lambda pair: self._preference(pair, value, front))  # fmt: skip
+            return max(
+                (pair for pair in near if pair[0] <= least),
+                key=lambda pair: self._preference(pair, value, front),
+            )
         return self._nearest(found, value, front)
 
     def _precision(self, one: int, value: Computed) -> float:
@@ -240,21 +244,30 @@ class Matching:
         and those that follow from one of them alone; or the one that this value's source was
         paired with, if nearer."""
         open_ = [(e, one) for e, one in found if one not in self.taken and one not in front]
-        starts = {one for _, one in open_ if self.a.values[one].kind == value.kind
-                  and (not front or front <= self._part_before(one, front))}  # fmt: skip
+        starts = {
+            one
+            for _, one in open_
+            if self.a.values[one].kind == value.kind
+            and (not front or front <= self._part_before(one, front))
+        }
         for _, one in sorted(open_, key=lambda pair: pair[1]):
             sources = self.a.values[one].sources or frozenset()
             if one not in starts and sources and sources <= starts:
                 starts.add(one)
 
         def least(pairs: Iterable[tuple[float, int]]) -> tuple[float, int] | None:
-            return min(pairs, default=None, key=lambda pair: (
-                pair[0], self.a.values[pair[1]].kind != value.kind, -pair[1]
-            ))  # fmt: skip
+            return min(
+                pairs,
+                default=None,
+                key=lambda pair: (pair[0], self.a.values[pair[1]].kind != value.kind, -pair[1]),
+            )
 
         best = least((e, one) for e, one in open_ if one in starts)
-        best = best or least((e, one) for e, one in found if one in front and one in self.taken
-                             and e < self.taken[one][1])  # fmt: skip
+        best = best or least(
+            (e, one)
+            for e, one in found
+            if one in front and one in self.taken and e < self.taken[one][1]
+        )
         best = best or least((e, one) for e, one in open_ if e <= SIMILAR / 4)
         if best is None or best[0] > SIMILAR:
             fused = self._fused(value, front, starts)

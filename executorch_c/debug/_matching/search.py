@@ -76,9 +76,11 @@ class Search:
         if not self._is_credible(step, best, sources):
             return None
         best.same = [
-            found.node for found in nearest if not has_several(found.node)
+            found.node
+            for found in nearest
+            if not has_several(found.node)
             and (is_quantizer(found.node) or not dequantizes(best.node))
-        ]  # fmt: skip
+        ]
         return best
 
     def anywhere(self, step: Step) -> Found | None:
@@ -124,10 +126,16 @@ class Search:
         rounds = step.quantized and dequantizes(node)
         known = not step.handles.isdisjoint(handles_of(node))
         return (
-            rounds, tight, 0 if is_old else min(found.level, 1), is_old != bool(found.level),
-            found.level, found.exact, known, 0.0 if tight else -found.distance,
+            rounds,
+            tight,
+            0 if is_old else min(found.level, 1),
+            is_old != bool(found.level),
+            found.level,
+            found.exact,
+            known,
+            0.0 if tight else -found.distance,
             -self.state.place[node],
-        )  # fmt: skip
+        )
 
     def _is_credible(self, step: Step, found: Found, sources: set[Node]) -> bool:
         """Return True if equal numbers are enough: a new node of another kind needs numbers that
@@ -143,16 +151,25 @@ class Search:
         (and no nodes but `sources`), with nodes fused into them; the likeliest first."""
         near = self.state.near(sources, step, front.through, from_constants=not front.nodes)
         options = [
-            found for node in near if node not in self.state.taken
+            found
+            for node in near
+            if node not in self.state.taken
             and (found := self._candidate(step, node, front, sources)) is not None
-            and found.level and found.exact and _is_fused(step, found, front)
+            and found.level
+            and found.exact
+            and _is_fused(step, found, front)
             and (not _holds_sums(step) or _is_integer(self._value(node), node))
-        ]  # fmt: skip
+        ]
         close = CLOSER * min((found.distance for found in options), default=0.0)
-        options.sort(key=lambda found: (
-            found.distance > close, -int(step.quantized and is_quantizer(found.node)), -found.level,
-            step.handles.isdisjoint(handles_of(found.node)), found.distance,
-        ))  # fmt: skip
+        options.sort(
+            key=lambda found: (
+                found.distance > close,
+                -int(step.quantized and is_quantizer(found.node)),
+                -found.level,
+                step.handles.isdisjoint(handles_of(found.node)),
+                found.distance,
+            )
+        )
         return options[:OPTIONS]
 
     # ---- one candidate --------------------------------------------------------------------
@@ -325,6 +342,9 @@ def _is_fused(step: Step, found: Found, front: Front) -> bool:
     after = found.path[found.path.index(operator) + 1 :]
     sums = sum(kind_of(node) == "add" for node in after)
     return sums <= (step.node_kind in PRODUCTS) and all(
-        is_quantizer(n) or n.target is getitem or operator_of(n) in FUSED | MOVES
-        or kind_of(n) in ("add", "clamp") for n in after
-    )  # fmt: skip
+        is_quantizer(n)
+        or n.target is getitem
+        or operator_of(n) in FUSED | MOVES
+        or kind_of(n) in ("add", "clamp")
+        for n in after
+    )

@@ -118,7 +118,7 @@ class Pairing:
         direct = None if found is not None and is_tight(found) else self.partings.direct(step)
         if direct is not None and (
             found is None or CLOSER * direct.found.distance < found.distance
-        ):  # fmt: skip
+        ):
             self._part(step, direct)
         elif found is not None:
             self._accept(step, found)
@@ -151,8 +151,9 @@ class Pairing:
             if epsilon_of(array.dtype) <= epsilon_of(as_array(value).dtype):
                 continue
             name = f"{step.name} ({array.dtype.name})"
-            self.halves[node] = Match(step.order, step.where, name, False,
-                                      [as_array(found[1][0])], [node], node)  # fmt: skip
+            self.halves[node] = Match(
+                step.order, step.where, name, False, [as_array(found[1][0])], [node], node
+            )
             self.state.values.set(node, found[1][0])
             self.state.same[step, 0] = [node]
             self.known.add(step)
@@ -310,8 +311,17 @@ def _match(step: Step, found: Found, direct: Direct | None) -> Match:
     anchor = operator_on(step, found.path)
     if kind_of(found.node) in step.node_kinds and not is_quantizer(found.node):
         anchor = found.node
-    return Match(step.order, step.where, step.name, step.inside, list(step.outputs),
-                 [found.node], anchor, found.path, direct=direct)  # fmt: skip
+    return Match(
+        step.order,
+        step.where,
+        step.name,
+        step.inside,
+        list(step.outputs),
+        [found.node],
+        anchor,
+        found.path,
+        direct=direct,
+    )
 
 
 def _results(
@@ -348,9 +358,11 @@ def pair(
     done = [step for step in counted if step in pairing.known]
     inside = sum(step.inside for step in done)
     result = Matches(
-        sorted(found, key=lambda match: match.order), sum(not step.inside for step in counted),
-        sum(step.counts for step in steps.steps if step.inside), (len(done) - inside, inside),
-    )  # fmt: skip
+        sorted(found, key=lambda match: match.order),
+        sum(not step.inside for step in counted),
+        sum(step.counts for step in steps.steps if step.inside),
+        (len(done) - inside, inside),
+    )
     result.interrupted = pairing.interrupted
     result.misshapen = misshapen.find(pairing, steps.steps)
     if len(done) < ENOUGH * len(counted):
