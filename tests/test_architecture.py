@@ -30,6 +30,7 @@ LAYERS = (
     "testing",
 )
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LINE, HEADER = 720, 72, 100, 40
+MARKDOWN_COLUMNS = 120
 SKIPPED = {"build", "dist", ".cache", "__pycache__", ".pytest_cache", ".mypy_cache"}
 LIBC = {
     "assert.h",
