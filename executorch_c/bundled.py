@@ -27,7 +27,7 @@ from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import method_of, named_after
 from executorch_c.compare.arrays import Comparison, MismatchError, compare_flat
 from executorch_c.compare.quantized import rule_by_program
-from executorch_c.compare.tolerance import Verdict
+from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import Report
 
 if TYPE_CHECKING:

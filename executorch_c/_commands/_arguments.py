@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 if TYPE_CHECKING:
     from executorch_c._core import Program
     from executorch_c._programs import Opened
-    from executorch_c.compare.tolerance import Verdict
+    from executorch_c.compare.verdicts import Verdict
     from executorch_c.report import Report
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"

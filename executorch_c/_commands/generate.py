@@ -40,6 +40,13 @@ def add(commands: _arguments.Commands) -> None:
     )
     parser.add_argument("--chat", action="store_true", help="use the chat template")
     parser.add_argument("--system", metavar="TEXT", help="system message of a chat")
+    _add_sampling(parser)
+    _arguments.add_delegation(parser)
+    _arguments.add_json(parser, "print text, ids, log probabilities and times as JSON")
+
+
+def _add_sampling(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose tokens and end the text."""
     parser.add_argument(
         "--max-new-tokens",
         type=_arguments.positive,
@@ -80,8 +87,6 @@ def add(commands: _arguments.Commands) -> None:
         default="default",
         help="official: the choices of ExecuTorch's runner",
     )
-    _arguments.add_delegation(parser)
-    _arguments.add_json(parser, "print text, ids, log probabilities and times as JSON")
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

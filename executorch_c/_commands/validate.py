@@ -9,7 +9,7 @@ from executorch_c._render import json as _json
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import as_input, find_method, inputs_of, ordered
 from executorch_c._programs import is_bundled, method_of, opened
-from executorch_c.compare import tolerance
+from executorch_c.compare import verdicts
 from executorch_c.compare.arrays import compare_flat, joined
 from executorch_c.compare.quantized import rule_by_program
 from executorch_c.report import Origin
@@ -93,7 +93,7 @@ def validate_bundled(args: argparse.Namespace) -> int:
         print(
             "\n".join(map(str, results)) if results else "inconclusive: the file has no test cases"
         )
-    return _arguments.EXIT_CODES[tolerance.combined(result.verdict for result in results)]
+    return _arguments.EXIT_CODES[verdicts.combined(result.verdict for result in results)]
 
 
 def main(args: argparse.Namespace) -> int:

@@ -26,12 +26,13 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.check import sets
-from executorch_c.compare import tolerance
+from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import Comparison, OutputComparison, Rule, compare_flat, rule_of
 from executorch_c.compare.limits import Limits
 from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked, widened
-from executorch_c.compare.tolerance import Tolerance, Verdict
+from executorch_c.compare.tolerance import Tolerance
+from executorch_c.compare.verdicts import Verdict
 
 Outputs = Sequence[Any]
 Noise = Callable[[float, int], "Sequence[Sequence[Any]] | None"]
@@ -212,7 +213,7 @@ class QuantizedJudge(AuditingJudge):
 
     def _too_noisy(self, actual: Any, floats: Any, graph: Any) -> str:
         a, f = as_array(actual), as_array(floats)
-        if f.dtype.kind not in "fV" or a.shape != f.shape or tolerance.uninformative(f):
+        if f.dtype.kind not in "fV" or a.shape != f.shape or verdicts.uninformative(f):
             return ""
         found = sqnr_db(a, f)
         if not found < self.min_sqnr_db:

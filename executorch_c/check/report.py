@@ -19,7 +19,7 @@ from executorch_c.check.result import (
     CheckResult,
     worst_elements,
 )
-from executorch_c.compare import tolerance
+from executorch_c.compare import verdicts
 from executorch_c.compare.arrays import Comparison, OutputComparison, differing
 from executorch_c.report import about_table
 
@@ -58,7 +58,7 @@ Part = tuple[str, Comparison, Sequence[object], Sequence[object]]
 
 def comparisons_page(title: str, *parts: Part, origin: Origin | None = None) -> str:
     """Return a page of outputs compared with expected ones, call by call."""
-    found = tolerance.combined(comparison.verdict for _, comparison, _, _ in parts)
+    found = verdicts.combined(comparison.verdict for _, comparison, _, _ in parts)
     about = [about_table("program", origin)] if origin is not None else []
     return page(title, tag("p", verdict(found)), *map(_compared, parts), *about)
 

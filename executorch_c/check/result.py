@@ -13,9 +13,9 @@ from executorch_c.check import engines as _engines
 from executorch_c.check.engines import Engine, OfficialRun
 from executorch_c.check.power import Power
 from executorch_c.check.stages import notes_of
-from executorch_c.compare import tolerance
+from executorch_c.compare import verdicts
 from executorch_c.compare.arrays import FIGURES, Comparison, OutputComparison, joined, number
-from executorch_c.compare.tolerance import Verdict
+from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class CheckResult(Report):
             return "error" if refused and len(others) == len(self.failures) else "differ"
         if self.constant or self.is_undefined:
             return "inconclusive"
-        return tolerance.combined("match" for case in self.cases if case.verdict == "match")
+        return verdicts.combined("match" for case in self.cases if case.verdict == "match")
 
     @property
     def is_undefined(self) -> bool:

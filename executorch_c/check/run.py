@@ -10,12 +10,12 @@ from functools import cache, cached_property, partial
 from itertools import chain
 from typing import Any, Literal
 
-from executorch_c import _delegation, _engines, _extras
-from executorch_c._core import Method, MethodMeta, Program, TensorInfo
+from executorch_c import _delegation, _extras
+from executorch_c._core import MethodMeta, Program, TensorInfo
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import method_of
 from executorch_c.check import cases as making
-from executorch_c.check import contract, flows, methods, quantized, sets, unread
+from executorch_c.check import facts, flows, methods, quantized, sets
 from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
 from executorch_c.check.engines import ENGINES, OFFICIAL_SECONDS, Engine, Official
@@ -29,7 +29,7 @@ from executorch_c.check.result import CheckedCase, CheckResult
 from executorch_c.check.search import Search, seconds_of
 from executorch_c.check.variation import Variation, input_names
 from executorch_c.compare.arrays import Comparison, compare, joined, of_call
-from executorch_c.compare.limits import Limit, Limits, about
+from executorch_c.compare.limits import Limit, Limits
 from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.inspect import device
 from executorch_c.inspect.structure import view_of
@@ -406,93 +406,6 @@ def _example(given: Any, exported: Any) -> Call:
     return making.as_call(given)
 
 
-def _notes(check: Check, plan: Plan, model: Any, remarks: list[device.Remark]) -> Iterator[str]:
-    yield from check.subject.notes
-    yield from check.sides.notes()
-    if getattr(model, "training", False) and not check.subject.exported:
-        yield "the model is in training mode; exports usually use model.eval()"
-    dynamic = any(limit is not None for limit in check.limits())
-    if dynamic and not plan.symbols.ranges:
-        yield (
-            "inputs of the program may change their shapes: give dynamic_shapes, and edge "
-            "shapes are tried"
-        )
-    program = check.subject.program
-    if check.subject.label.startswith("xnnpack") and isinstance(program, Program):
-        if not any(one["delegates"] for one in program.info()["methods"]):
-            yield "nothing of the model was delegated to XNNPACK"
-    yield from _on_other_engines(program)
-    yield from _delegation.run_notes(check.loaded)
-    yield from device.notes(remarks)
-    yield from check.coverage.notes()
-    yield from contract.notes(check, plan)
-    yield from check.variation.notes()
-    yield from unread.notes(check, plan)
-    if plan.stateful and _starts_nonzero(check.eager):
-        yield (
-            "buffers that the model changes do not start from zero; the official exporter "
-            "writes such values only with InitializedMutableBufferPass"
-        )
-    if check.subject.quantizes and not plan.real:
-        yield "calibrated on the example only: real_inputs make a better choice of scales"
-
-
-def _on_other_engines(program: Program | Method) -> Iterator[str]:
-    """Yield a note for each engine that is not the device's."""
-    methods = program.info()["methods"] if isinstance(program, Program) else []
-    lines = {line for method in methods for line in _engines.hints(method)}
-    yield from sorted(line for line in lines if not line.startswith("XnnpackBackend"))
-
-
-def _starts_nonzero(eager: Eager) -> bool:
-    return any(bool((buffer != 0).any()) for buffer in eager.model.buffers())
-
-
-def _facts(check: Check, seconds: float, seed: int) -> dict[str, str]:
-    """Return facts about the program and the comparison, by name."""
-    import torch
-
-    from executorch_c import __version__
-
-    limits, judge = check.options.limits, check.judge
-    facts = {
-        "program": check.subject.label,
-        "method": check.meta.name(),
-        **_program_facts(check.subject.program, check.meta.name()),
-        "rtol": about(limits.rtol, "by rounding noise"),
-    }
-    default = "by rounding noise"
-    if isinstance(judge, QuantizedJudge):
-        default = "by layer, against the quantised graph"
-    if isinstance(judge, SqnrJudge):
-        default = "by SQNR, against the float model"
-    if check.sides.kind in ("flow", "sqnr"):
-        assert isinstance(judge, (QuantizedJudge, SqnrJudge))
-        facts["least SQNR"] = f"{judge.min_sqnr_db:g} dB"
-    return {
-        **facts,
-        **check.sides.facts(),
-        "atol": about(limits.atol, default),
-        "seed": str(seed),
-        "versions": f"executorch_c {__version__}, torch {torch.__version__}",
-        "time": f"{seconds:.1f} s",
-    }
-
-
-def _program_facts(program: Program | Method, method: str) -> dict[str, str]:
-    """Return size, instructions and delegates of a program; nothing of a loaded method."""
-    if not isinstance(program, Program):
-        return {}
-    info = program.info()
-    facts = {"bytes": f"{info['file_size']:,}"}
-    for one in info["methods"]:
-        if one["name"] == method:
-            uses = [use["id"] for use in one["delegates"]]
-            facts["instructions"] = f"{one['instructions']:,}"
-            facts["delegates"] = f"{len(uses)} ({', '.join(sorted(set(uses)))})" if uses else "none"
-    return facts
-
-
 def check_model(
     model: Any,
     inputs: Any,
@@ -521,25 +434,19 @@ def check_model(
     eager = Eager(module)
     with stage("eager", module):
         _require_deterministic(eager, example)
-
-    def exporter() -> Any:
-        with stage("export", module):
-            if exported is not None:
-                return exported
-            return flows.export(module, example, dynamic_shapes)
-
+    exporter = partial(_exported, module, exported, example, dynamic_shapes)
     official = options.official(flow if program is None else program)
     with Progress("check", progress) as say, closing(official):
         with stage("lower" if program is None else "load", module):
+            samples = [example, *chain.from_iterable(real)]
+            about_program = {"method": method, "data_path": data_path, "say": say}
             subject = flows.subject(
                 flow,
                 program,
                 exporter,
                 dynamic_shapes=dynamic_shapes,
-                samples=[example, *chain.from_iterable(real)],
-                method=method,
-                data_path=data_path,
-                say=say,
+                samples=samples,
+                **about_program,
             )
         subject.complete(exported, remark)
         with stage("load", module):
@@ -548,6 +455,12 @@ def check_model(
                 check_fit(check.meta, flat(example))
         plan = Plan(check, real, n_random, seed)
         return _result(check, plan, _cases(check, plan, say, seconds_of(search)), model, start)
+
+
+def _exported(module: Any, exported: Any, example: Call, dynamic_shapes: Any) -> Any:
+    """Return the caller's ExportedProgram, or an export of the model."""
+    with stage("export", module):
+        return exported if exported is not None else flows.export(module, example, dynamic_shapes)
 
 
 def _cases(
@@ -596,9 +509,9 @@ def _result(
         label=subject.label,
         method=method,
         cases=tuple(cases),
-        notes=tuple(_notes(check, plan, model, remarks)),
+        notes=tuple(facts.notes_of(check, plan, model, remarks)),
         findings=tuple(remarks),
-        facts=_facts(check, time.perf_counter() - start, plan.seed),
+        facts=facts.facts_of(check, time.perf_counter() - start, plan.seed),
         program=subject.program,
         reference=check.oracle.model,
         model=check.eager.model,

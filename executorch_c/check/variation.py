@@ -10,7 +10,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.check.flows import Call
-from executorch_c.compare import tolerance
+from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import Comparison, OutputComparison
 from executorch_c.compare.tolerance import Tolerance
 
@@ -54,7 +54,7 @@ class _Output:
 
     def see(self, values: Array) -> None:
         if not self.varies:
-            self.varies = not tolerance.is_unchanged(self.first, values, self.limits)
+            self.varies = not verdicts.is_unchanged(self.first, values, self.limits)
 
 
 class _Input:

@@ -1,5 +1,5 @@
 """Comparison of arrays: metrics, tolerances and verdicts, outputs.
 
-`metrics` measures errors, `tolerance` decides verdicts, `arrays` compares outputs with
+`metrics` measures errors, `tolerance` and `verdicts` judge them, `arrays` compares outputs with
 expected ones. NumPy only.
 """

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array
-from executorch_c.compare import shown, tolerance
+from executorch_c.compare import shown, tolerance, verdicts
 from executorch_c.compare.limits import Limit, Limits
 from executorch_c.compare.metrics import ErrorMetrics, Index
-from executorch_c.compare.tolerance import Tolerance, Verdict
+from executorch_c.compare.tolerance import Tolerance
+from executorch_c.compare.verdicts import Verdict
 from executorch_c.compare.unresolved import describe_unresolved
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
-    from executorch_c.compare.tolerance import Judgement
+    from executorch_c.compare.verdicts import Judgement
 
 HEAD = (
     "output",
@@ -177,7 +178,7 @@ class Comparison(Report):
         """ "match", "differ", or "inconclusive" if no output is conclusive."""
         if self.problem is not None:
             return "differ"
-        return tolerance.combined(output.verdict for output in self.outputs)
+        return verdicts.combined(output.verdict for output in self.outputs)
 
     @property
     def ok(self) -> bool:
@@ -381,7 +382,7 @@ def compare_output(
     if check_dtype:
         problem = _dtype_problem(actual, expected, a, e)
     limits = rule(index, a, e)
-    found: Judgement = tolerance.judge(a, e, limits, equal_nan)
+    found: Judgement = verdicts.judge(a, e, limits, equal_nan)
     verdict: Verdict = "differ" if problem is not None else found.verdict
     note = ""
     if verdict == "match":

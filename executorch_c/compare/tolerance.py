@@ -1,7 +1,7 @@
-"""Tolerances and verdicts: the only module that decides them.
+"""Tolerances: the limits of each output's error.
 
 Every comparison of the package (`compare`, `assert_matches`, `check_model`, `validate`, `explain`,
-`compare_programs`, the pytest plugin) gets its limits and its verdict here. The rules:
+`compare_programs`, the pytest plugin) gets its limits here, its verdict from `verdicts`. The rules:
 
 given      The caller's rtol and atol: an element matches if |actual - expected| <= atol +
            rtol * |expected|, as in torch.testing.assert_close. No other rule applies.
@@ -15,9 +15,6 @@ quantized  A quantised program and its quantised graph, or a quantised and a flo
            of the RMS error, relative to the quantisation error (`check/judge.py` has the rest).
 
 grid       Outputs dequantised from 8 bits, without a model: see `on_grid`.
-
-A verdict is "match", "differ", or "inconclusive". It is inconclusive if the reference is
-uninformative: empty, constant, all zero, all NaN, or dominated by rounding noise.
 """
 
 from __future__ import annotations
@@ -25,15 +22,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
 from executorch_c._arrays import Array
-from executorch_c.compare.metrics import ErrorMetrics, errors_of, measure, rms
+from executorch_c.compare.metrics import ErrorMetrics, errors_of, rms
 from executorch_c.compare.scale import magnitudes_of, mask_values, scale_of, unmasked, widened
-
-Verdict: TypeAlias = Literal["match", "differ", "inconclusive"]
 
 EPSILON = {
     "float16": 2.0**-10,
@@ -160,16 +155,6 @@ class Tolerance:
             )
         scale = " * scale" if self.kind == "dtype" and self.atol else ""
         return f"atol {self.atol:g}{scale} + rtol {self.rtol:g} * |expected|"
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A verdict with its metrics."""
-
-    verdict: Verdict
-    metrics: ErrorMetrics
-    reason: str = ""
-    """Reason of an inconclusive verdict, or of "differ" without an element out of tolerance."""
 
 
 def _coarsest(dtypes: Iterable[np.dtype[Any]], table: dict[str, tuple[float, float]]) -> Any:
@@ -399,54 +384,6 @@ def against_float(actual: Array, expected: Array, min_sqnr_db: float) -> Toleran
     return of_float_model(expected, min_sqnr_db) if outside(actual, expected, plain) else plain
 
 
-def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool) -> Judgement:
-    """Return the verdict on differences in steps.
-
-    Differences of one step are rounding ties if few elements differ (TIE_SHARE) with either sign.
-    Half of the elements, or one sign alone, is a fault. Between the two, ties of several layers may
-    have added up: only `check_model` with the model can decide.
-    """
-    metrics = measure(actual, expected, tolerance.limit, equal_nan)
-    with np.errstate(all="ignore"):
-        off = np.rint((widened(actual) - widened(expected)) / tolerance.step)
-    off = off[np.isfinite(off)]
-    count = int(np.count_nonzero(off))
-    why = uninformative(expected)
-    if not count:
-        return Judgement(
-            "inconclusive"
-            if why and not metrics.mismatched
-            else "match"
-            if not metrics.mismatched
-            else "differ",
-            metrics,
-            why,
-        )
-    bias = abs(float(np.sign(off).sum()))
-    text = f"{count:,} of {off.size:,} elements are off by a step of {tolerance.step:g} or more"
-    if measure(actual, expected, math.inf, equal_nan).mismatched:
-        return Judgement("differ", metrics, "NaN or infinite elements are not rounding ties")
-    if 2 * count > off.size or (count >= FEW_TIES and bias > BIAS * math.sqrt(count)):
-        return Judgement("differ", metrics, f"{text}, {_signs(off)}: not rounding ties")
-    if metrics.relative > tolerance.rtol:
-        return Judgement("differ", metrics, f"{text}: too large for rounding ties")
-    if not metrics.mismatched and count <= max(TIE_SHARE * off.size, 1):
-        return Judgement("match", metrics)
-    return Judgement(
-        "inconclusive",
-        metrics,
-        (
-            f"{text}: either rounding ties of several layers or a fault; `executorch-c check` "
-            "with the model can tell"
-        ),
-    )
-
-
-def _signs(off: Array) -> str:
-    up, down = int((off > 0).sum()), int((off < 0).sum())
-    return f"{up:,} too large and {down:,} too small"
-
-
 def is_rounding(metrics: ErrorMetrics, dtype: str) -> bool:
     """Return True if an error is at most a rounding or two of its output."""
     return metrics.relative <= ROUNDINGS * EPSILON.get(dtype, 0.0)
@@ -479,51 +416,6 @@ def between(
     return replace(found, limit=found.limit + INPUT_LIMIT * (noise + around))
 
 
-# ---- verdicts ---------------------------------------------------------------------------------
-
-
-def _is_nan(expected: Array) -> bool:
-    """Return True if an array has elements, and all are NaN."""
-    return expected.size > 0 and bool(np.isnan(widened(expected)).all())
-
-
-def uninformative(expected: Array) -> str:
-    """Return the reason why a reference is uninformative (it cannot show an error), or an empty
-    text."""
-    if not expected.size:
-        return "the expected output is empty"
-    if _is_nan(expected):
-        return "the expected output is NaN everywhere"
-    if not widened(expected).any():
-        return "the expected output is all zero"
-    first = expected.reshape(-1)[0]
-    if expected.size > 1 and bool((expected == first).all()):
-        return f"the expected output is constant ({first})"
-    return ""
-
-
-def uninformative_all(expected: Iterable[Array]) -> str:
-    """Return the reason why none of several references can show an error, or an empty text."""
-    if all(uninformative(one) for one in expected):
-        return "every compared value is empty, constant, all zero or NaN: give other inputs"
-    return ""
-
-
-def uninformative_ends(outputs: Sequence[Array]) -> str:
-    """Return the reason why no output of a program can show an error, whatever its values between
-    can, or an empty text."""
-    if outputs and all(map(_is_nan, outputs)):
-        return "every output is NaN everywhere: give other inputs, or see check_nan"
-    return ""
-
-
-def is_unchanged(first: Array, other: Array, limits: Tolerance) -> bool:
-    """Return True if the reference's outputs for two inputs are equal within the tolerance of the
-    first: an output that ignores its inputs would match."""
-    same = first.shape == other.shape and first.dtype == other.dtype
-    return same and not outside(other, first, limits)
-
-
 def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:
     """Return the number of elements out of tolerance; all elements if the RMS error is."""
     with np.errstate(all="ignore"):
@@ -537,89 +429,12 @@ def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: boo
             if tolerance.undecided is not None:
                 wrong &= ~tolerance.undecided
     count = int(np.count_nonzero(wrong))
-    if not count and tolerance.noise is not None and _spread(error, tolerance.noise) > RMS_LIMIT:
+    if not count and tolerance.noise is not None and rms_ratio(error, tolerance.noise) > RMS_LIMIT:
         return actual.size
     return count
 
 
-def judge(
-    actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True
-) -> Judgement:
-    """Return the verdict on an output of the right shape and dtype."""
-    if tolerance.kind == "grid":
-        return _judge_grid(actual, expected, tolerance, equal_nan)
-    metrics = measure(actual, expected, tolerance.limit, equal_nan, tolerance.undecided)
-    if metrics.mismatched:
-        return Judgement("differ", metrics, _flushed(actual, expected))
-    if tolerance.kind == "given":
-        return Judgement("match", metrics)
-    why = uninformative(expected)
-    if why:
-        return Judgement("inconclusive", metrics, why)
-    if metrics.snr_db == math.inf and metrics.nan[0] == metrics.nan[1]:
-        return Judgement("match", metrics)
-    if tolerance.undecided is not None and tolerance.undecided.all():
-        return Judgement("inconclusive", metrics, _undecided(actual, expected, tolerance))
-    if tolerance.noise is not None and np.size(tolerance.noise):
-        with np.errstate(all="ignore"):
-            spread = _spread(np.abs(widened(actual) - widened(expected)), tolerance.noise)
-        if spread > RMS_LIMIT:
-            return Judgement("differ", metrics, _too_far(tolerance, spread))
-        if tolerance.kind == "measured" and tolerance.rtol > MOST_NOISE:
-            return Judgement(
-                "inconclusive",
-                metrics,
-                (f"rounding alone changes the expected output by {tolerance.rtol:.0%}"),
-            )
-    return Judgement("match", metrics)
-
-
-def _flushed(actual: Array, expected: Array) -> str:
-    """Return the reason of a difference that consists of denormal numbers flushed to zero; an empty
-    text for any other."""
-    if expected.dtype.kind != "f" or expected.dtype != actual.dtype:
-        return ""
-    least = float(np.finfo(expected.dtype).tiny)
-    other = (actual != expected) & ~(np.isnan(actual) & np.isnan(expected))
-    if np.any(actual[other]) or not np.all(np.abs(expected[other]) < least):
-        return ""
-    return (
-        f"denormal numbers (below {least:.1e}) were flushed to zero, as delegates do: the "
-        "whole difference"
-    )
-
-
-def _undecided(actual: Array, expected: Array, tolerance: Tolerance) -> str:
-    """Return the reason why no element of an output is decided."""
-    if tolerance.min_sqnr_db is None:
-        return "every element of the output depends on rounding"
-    return (
-        f"{np.count_nonzero(actual != expected):,} of {actual.size:,} integers differ from the "
-        "float model's: quantising may have changed them"
-    )
-
-
-def _too_far(tolerance: Tolerance, spread: float) -> str:
-    """Return the reason why an output differs although no element exceeds its limit."""
-    if tolerance.min_sqnr_db is not None:
-        decibel = tolerance.min_sqnr_db - 20 * math.log10(spread / RMS_LIMIT)
-        return (
-            f"SQNR {decibel:.1f} dB against the float model, at least "
-            f"{tolerance.min_sqnr_db:g} dB expected (min_sqnr_db)"
-        )
-    if tolerance.kind == "quantized":
-        times = spread / RMS_LIMIT
-        return (
-            f"the RMS error against the quantised graph is {times:.1f} times the largest that "
-            "quantisation explains"
-        )
-    return (
-        f"no element exceeds its limit, but the RMS error is {spread:.1f} times the rounding "
-        f"noise of the reference, at most {RMS_LIMIT:g} times is expected"
-    )
-
-
-def _spread(error: Array, noise: Array) -> float:
+def rms_ratio(error: Array, noise: Array) -> float:
     """Return the RMS of errors in units of the noise."""
     with np.errstate(all="ignore"):
         ratio = error / noise
@@ -628,13 +443,3 @@ def _spread(error: Array, noise: Array) -> float:
         ratio = ratio[np.isfinite(ratio)]
         total = float(np.einsum("i,i->", ratio, ratio))
     return math.sqrt(total / max(ratio.size, 1))
-
-
-def combined(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the verdict on several outputs or cases.
-
-    "differ" if one of them differs, otherwise "match" if one of them matches. No comparison, or
-    none that is conclusive, is "inconclusive".
-    """
-    found = set(verdicts)
-    return "differ" if "differ" in found else "match" if "match" in found else "inconclusive"

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c._arrays import Array, as_array
-from executorch_c.compare import tolerance
+from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import count_problem
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.scale import widened
@@ -145,8 +145,8 @@ class Walk:
         ends = [eager for _, _, eager in self.ends]
         if self.limits is None or self.limits.given:
             return ""
-        reason = tolerance.uninformative_ends(ends)
-        return reason or tolerance.uninformative_all(chain(rows, ends))
+        reason = verdicts.uninformative_ends(ends)
+        return reason or verdicts.uninformative_all(chain(rows, ends))
 
     def unshown(self) -> Iterator[str]:
         """Yield a note if nodes compute zeros from a state of zeros, as before the first call: a

@@ -18,7 +18,7 @@ from executorch_c._arrays import as_array
 from executorch_c._programs import ProgramSource, opened, title_of
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
-from executorch_c.compare import tolerance
+from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import Comparison, compare_flat, number
 from executorch_c.report import Report
 
@@ -69,7 +69,7 @@ class Ladder(Report):
         return next((step for step in self.steps if step.verdict == "differ"), None)
 
     @property
-    def verdict(self) -> tolerance.Verdict:
+    def verdict(self) -> verdicts.Verdict:
         """ "differ" if a step loses, "match" if the last one that is known matches."""
         known = [step for step in self.steps if step.verdict not in (NONE, UNKNOWN, "reference")]
         if self.first is not None:

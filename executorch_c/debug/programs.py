@@ -25,7 +25,7 @@ from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import ProgramSource, name_in, opened, title_of
-from executorch_c.compare import tolerance
+from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._limits import NodeLimits
@@ -194,8 +194,8 @@ def _compare(
     values = (a.values[i].data for i, _ in pairs)
     outputs = list(map(as_array, filter(_is_number, a.outputs)))
     inner = (value for value in values if value.size > 1)  # no factors and other numbers
-    reason = tolerance.uninformative_ends(outputs)
-    reason = reason or tolerance.uninformative_all(chain(inner, outputs))
+    reason = verdicts.uninformative_ends(outputs)
+    reason = reason or verdicts.uninformative_all(chain(inner, outputs))
     return judged, notes, "" if limits.given else reason, unlocated
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
-from executorch_c.compare import shown, tolerance
+from executorch_c.compare import shown, verdicts
 from executorch_c.compare.metrics import ErrorSize
 from executorch_c.report import Report
 
@@ -214,7 +214,7 @@ class ErrorReport(Report):
     """Description of the rows of `shown`."""
 
     @property
-    def verdict(self) -> tolerance.Verdict:
+    def verdict(self) -> verdicts.Verdict:
         """ "match", "differ", or "inconclusive": nothing, or too little, could be compared."""
         if any(not row.ok for row in self.rows):
             return "differ"

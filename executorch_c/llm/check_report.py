@@ -18,7 +18,7 @@ from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c.check.engines import OfficialRun
-    from executorch_c.compare.tolerance import Verdict
+    from executorch_c.compare.verdicts import Verdict
     from executorch_c.debug.report import ErrorReport
     from executorch_c.llm.agreement import Agreement, Limit
 

@@ -434,13 +434,13 @@ def test_validate_refuses_a_minimum_without_effect(
 
 
 def test_classes_of_a_quantised_program_are_undecided_where_many_differ() -> None:
-    from executorch_c.compare import tolerance
+    from executorch_c.compare import tolerance, verdicts
 
     expected = np.arange(40) % 7
     for count, verdict in ((0, "match"), (3, "match"), (9, "inconclusive")):
         actual = expected.copy()
         actual[:count] += 1
         rule = tolerance.against_float(actual, expected, 10.0)
-        found = tolerance.judge(actual, expected, rule)
+        found = verdicts.judge(actual, expected, rule)
         assert found.verdict == verdict
     assert "9 of 40 integers differ from the float model's" in found.reason

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import executorch_c
-from executorch_c.compare import tolerance
+from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import HEAD, compare_flat
 from executorch_c.testing import MismatchError, assert_matches, compare
 
@@ -491,13 +491,13 @@ def test_not_finite_values_of_a_quantised_output(value: float, rng: np.random.Ge
         tolerance.on_grid(expected, 0.1, None),
     )
     for rule in rules:
-        assert tolerance.judge(actual, expected, rule).verdict == "match"
+        assert verdicts.judge(actual, expected, rule).verdict == "match"
         assert tolerance.outside(actual, expected, rule) == 0
         for ours, theirs in ((value, 1.0), (1.0, value), (value, -value)):
             a, e = actual.copy(), expected.copy()
             a[4, 7], e[4, 7] = ours, theirs
             same = np.isnan(ours) and np.isnan(theirs)
-            found = tolerance.judge(a, e, rule)
+            found = verdicts.judge(a, e, rule)
             assert found.verdict == ("match" if same else "differ"), rule.kind
             assert found.metrics.first == (None if same else (4, 7))
             assert tolerance.outside(a, e, rule) == (0 if same else 1)
@@ -510,8 +510,7 @@ def test_steps_of_a_grid_hide_no_nan() -> None:
     actual[[10, 50, 90]] += [1, -1, 1]
     expected[20], actual[21] = np.nan, np.nan
     assert (
-        tolerance.judge(actual, expected, tolerance.on_grid(expected, 1.0, None)).verdict
-        == "differ"
+        verdicts.judge(actual, expected, tolerance.on_grid(expected, 1.0, None)).verdict == "differ"
     )
 
 
