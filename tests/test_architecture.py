@@ -139,19 +139,23 @@ def test_a_layer_includes_only_earlier_layers(layer: str) -> None:
     assert not wrong
 
 
-def module_of(path: Path) -> str:
-    """The module of a file: x.c with x.h, x_internal.h and x.tmpl.h is module x."""
-    return path.name.split(".")[0].removesuffix("_internal")
+def module_of(path: Path, folder: Path) -> str:
+    """The module of a file, relative to a folder: a/x.c, a/x.h and a/x.tmpl.h are module a/x."""
+    module = path.name.split(".")[0].removesuffix("_internal")
+    return (path.relative_to(folder).parent / module).as_posix()
 
 
-def modules(folder: Path) -> dict[str, set[str]]:
-    """The modules of a folder that each one includes."""
+def modules(folder: Path, pattern: str = "*") -> dict[str, set[str]]:
+    """Return the modules of a folder that each one includes; those below it, too, for `**/*`."""
     found: dict[str, set[str]] = {}
-    for path in (p for pattern in ("*.c", "*.h", "*.def") for p in folder.glob(pattern)):
-        places = (CSRC, CSRC / "include", folder)
+    suffixes = (".c", ".h", ".def")
+    for path in (p for suffix in suffixes for p in folder.glob(pattern + suffix)):
+        places = (CSRC, CSRC / "include", path.parent)
         headers = {place / header for _, header in includes(path) for place in places}
-        inside = {module_of(h) for h in headers if h.parent == folder and h.is_file()}
-        found.setdefault(module_of(path), set()).update(inside - {module_of(path)})
+        below = [h for h in headers if h.is_file() and folder in h.parents]
+        inside = {module_of(h, folder) for h in below if pattern != "*" or h.parent == folder}
+        module = module_of(path, folder)
+        found.setdefault(module, set()).update(inside - {module})
     return found
 
 
@@ -159,11 +163,11 @@ LENT_FROM_ABOVE = {"ec_host_table"}
 """What delegates get declared below its definition: see csrc/runtime/README.md."""
 
 
-def used_modules(folder: Path) -> dict[str, set[str]]:
+def used_modules(folder: Path, pattern: str = "*") -> dict[str, set[str]]:
     """The modules of a folder whose functions and tables each one uses, whatever declares them."""
     texts = [
-        (module_of(p), re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.DOTALL))
-        for p in sorted({*folder.glob("*.c"), *folder.glob("*.tmpl.h")})
+        (module_of(p, folder), re.sub(r"/\*.*?\*/", "", p.read_text(), flags=re.DOTALL))
+        for p in sorted({*folder.glob(pattern + ".c"), *folder.glob(pattern + ".tmpl.h")})
     ]
     defined = re.compile(
         r"^(?!static|typedef|extern)\w[\w *]*?\b(ec\w*)(?=[(\[]| =).*?[;{]", re.M | re.DOTALL
@@ -211,7 +215,8 @@ def test_uses_are_seen() -> None:
 @pytest.mark.parametrize("folder", source_folders())
 def test_files_of_a_folder_depend_one_way(folder: str) -> None:
     """By includes and by uses together: a header of several files does not hide a circle."""
-    includes_, uses = modules(ROOT / folder), used_modules(ROOT / folder)
+    pattern = "**/*" if folder == "csrc/runtime" else "*"
+    includes_, uses = modules(ROOT / folder, pattern), used_modules(ROOT / folder, pattern)
     found = circle({m: includes_[m] | uses.get(m, set()) for m in includes_})
     assert not found
 
@@ -223,7 +228,7 @@ def test_runtime_follows_the_order_of_its_readme() -> None:
     cells = [line.split("|")[1] for line in table.splitlines()[2:]]
     rows = [{m.split(".")[0] for m in re.findall(r"`([^`]+)`", cell)} for cell in cells]
     row_of = {module: i for i, row in enumerate(rows) for module in row}
-    graph = modules(CSRC / "runtime")
+    graph = modules(CSRC / "runtime", "**/*")
     assert set(graph) - {"instr"} == set(row_of)
     includes_ = {(a, b) for a, found in graph.items() for b in found - {"instr"}}
     wrong = sorted(f"{a}: {b}" for a, b in includes_ if row_of[b] > row_of[a])

@@ -3,7 +3,7 @@
 #define EC_API_VALUE_H
 
 #include "executorch_c/executorch_c.h"
-#include "runtime/decode_values.h"
+#include "runtime/load/decode_values.h"
 
 /* Describes a value of a file; its sizes are borrowed. */
 ecr_value ecr_described(const ec_value_info *info);

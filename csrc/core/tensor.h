@@ -16,7 +16,7 @@ typedef enum ec_dynamism {
 
 enum {
   EC_TENSOR_READONLY = 1, /* data must not be written: a constant, or a caller's array */
-  EC_TENSOR_MARKED = 2    /* mark of a traversal (runtime/load_code.c) */
+  EC_TENSOR_MARKED = 2    /* mark of a traversal (runtime/load/code.c) */
 };
 
 typedef struct ec_tensor {

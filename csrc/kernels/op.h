@@ -1,5 +1,5 @@
 /* Operators: the rows of ops.def, and those registered at run time. Each schema is parsed once.
- * runtime/load_code.c checks calls against it, messages quote it, and `executorch_c.operators()`
+ * runtime/load/code.c checks calls against it, messages quote it, and `executorch_c.operators()`
  * lists it. */
 #ifndef EC_KERNELS_OP_H
 #define EC_KERNELS_OP_H

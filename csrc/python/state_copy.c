@@ -4,7 +4,7 @@
 #include "python/state_copy.h"
 
 #include "python/errors.h"
-#include "runtime/saved_state.h"
+#include "runtime/memory/saved_state.h"
 
 PyObject *ecpy_state_get(ecpy_method *self) {
   npy_intp size = (npy_intp)ec_state_size(self->method);

@@ -2,7 +2,7 @@
 #ifndef EC_RUNTIME_DESCRIBE_H
 #define EC_RUNTIME_DESCRIBE_H
 
-#include "runtime/decode_values.h"
+#include "runtime/load/decode_values.h"
 
 typedef struct ec_op_use {
   const char *name;  /* "aten::add.out" */

@@ -7,10 +7,10 @@
 
 #include "core/alloc.h"
 #include "runtime/arg.h"
-#include "runtime/attend_shapes.h"
+#include "runtime/passes/attend_shapes.h"
 #include "runtime/host_call.h"
-#include "runtime/placement.h"
-#include "runtime/record.h"
+#include "runtime/memory/placement.h"
+#include "runtime/passes/record.h"
 #include "runtime/trace.h"
 
 /* ---- instructions ------------------------------------------------------------------------ */

@@ -6,8 +6,8 @@
 
 #include "core/alloc.h"
 #include "core/small.h"
-#include "runtime/load_cost.h"
-#include "runtime/load_memory.h"
+#include "runtime/load/cost.h"
+#include "runtime/memory/planned.h"
 #include "runtime/nested.h"
 #include "runtime/program_internal.h"
 

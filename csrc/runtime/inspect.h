@@ -6,7 +6,7 @@
 #define EC_RUNTIME_INSPECT_H
 
 #include "kernels/op.h"
-#include "runtime/decode_values.h"
+#include "runtime/load/decode_values.h"
 
 /* The access of an instruction to an argument. */
 typedef enum ec_role {

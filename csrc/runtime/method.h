@@ -12,7 +12,7 @@
 #ifndef EC_RUNTIME_METHOD_H
 #define EC_RUNTIME_METHOD_H
 
-#include "runtime/bind.h"
+#include "runtime/load/binding.h"
 #include "runtime/exec.h"
 #include "runtime/method_types.h"
 #include "runtime/program.h"

@@ -12,10 +12,10 @@
 #include "kernels/pages.h"
 #include "kernels/pointwise/joined.h"
 #include "kernels/record.h"
-#include "runtime/decode.h"
+#include "runtime/load/decode.h"
 #include "runtime/method_types.h"
 #include "runtime/program.h"
-#include "runtime/state_block.h"
+#include "runtime/memory/state_block.h"
 #include "trace/trace.h"
 
 /* Calls of the program inside a payload that a backend took when it was loaded. */

@@ -9,7 +9,7 @@
 #include "core/alloc.h"
 #include "core/checked.h"
 #include "kernels/copy.h"
-#include "runtime/load_cost.h"
+#include "runtime/load/cost.h"
 #include "runtime/method.h"
 #include "runtime/program_internal.h"
 

@@ -5,7 +5,7 @@
 #include "core/lock.h"
 #include "format/named_data.h"
 #include "runtime/program.h"
-#include "runtime/state_block.h"
+#include "runtime/memory/state_block.h"
 
 struct ec_program {
   ec_arena arena; /* everything below except sources */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/saved_state.h"
+#include "runtime/memory/saved_state.h"
 
 bool ec_fuzz_copy_state(ec_method *m) {
   const size_t size = ec_state_size(m);

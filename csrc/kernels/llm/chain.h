@@ -1,4 +1,4 @@
-/* The attention that a chain of calls of a program computes: runtime/attend.h finds them. */
+/* The attention that a chain of calls of a program computes: runtime/passes/attend.h finds them. */
 #ifndef EC_KERNELS_LLM_CHAIN_H
 #define EC_KERNELS_LLM_CHAIN_H
 

@@ -48,7 +48,7 @@ static void clear_rows(void *user, size_t begin, size_t end) {
   }
 }
 
-/* Runs the fused calls after a softmax: static shapes, which runtime/fuse.c has checked. */
+/* Runs the fused calls after a softmax: static shapes, which runtime/passes/fuse.c has checked. */
 static ec_status run_safe_rows(ec_call *c) {
   enum { GRAIN = 1 << 14 };
   const ec_tensor *x = ec_arg_tensor(c, 0), *y = ec_arg_tensor(c, 1);

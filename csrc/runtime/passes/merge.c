@@ -1,0 +1,172 @@
+/* Copies of the same bytes: expand_copy that repeats nothing, view_copy, clone.
+ *
+ * The operand and the result of such a copy get one address outside of the plan, in blocks that
+ * copies use one after the other. The call itself stays: it checks its arguments, has nothing to
+ * move (kernels/copy.c), and is recorded as such. Both tensors have one writer, and nothing can
+ * observe that the memory that the planner gave them is not written any more. */
+#include "runtime/passes/merge.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/checked.h"
+#include "runtime/memory/planned.h"
+
+enum {
+  LEAST = 1024, /* bytes: smaller copies take as long as calls that do nothing */
+  MOST_BLOCKS = 16
+};
+
+/* Operators whose result has the elements of their first argument in the same order, if it has as
+ * many. */
+static const char *const names[] = {
+    "aten::alias_copy.out",        "aten::clone.out",
+    "aten::detach_copy.out",       "aten::expand_copy.out",
+    "aten::lift_fresh_copy.out",   "aten::select_copy.int_out",
+    "aten::slice_copy.Tensor_out", "aten::squeeze_copy.dim_out",
+    "aten::squeeze_copy.dims_out", "aten::unsqueeze_copy.out",
+    "aten::view_copy.out",         "dim_order_ops::_clone_dim_order.out",
+};
+
+/* Memory that copies use one after the other. */
+typedef struct block {
+  size_t size, offset;
+  size_t last;     /* the last instruction that reads it so far */
+  uint32_t copies; /* chains of copies that use it */
+} block;
+
+/* The place of a tensor. */
+typedef struct place {
+  uint32_t block; /* 1-based; 0: none */
+  uint32_t copy;  /* the chain of copies that it belongs to */
+} place;
+
+typedef struct merging {
+  ec_method *m;
+  const ec_uses *uses;
+  uint32_t *writers, *members; /* of a group, by its first tensor */
+  place *places;               /* by tensor */
+  block blocks[MOST_BLOCKS];
+  uint32_t count;
+  bool reuses; /* blocks: false beside calls that are fused, which run earlier or later */
+} merging;
+
+/* ---- which copies ------------------------------------------------------------------------ */
+
+static bool is_in_table(const char *name) {
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strcmp(name, names[i]) == 0) return true;
+  return false;
+}
+
+static bool is_row_major(const ec_value *v) {
+  return v->kind == EC_KIND_TENSOR && v->as.tensor->dynamism == EC_STATIC &&
+         ec_tensor_is_contiguous(v->as.tensor);
+}
+
+static bool is_copy_of_bytes(const ec_instr *in) {
+  if (!in->op || in->op->custom || in->folded || in->write_count != 1) return false;
+  if (!is_in_table(in->op->name) || !is_row_major(in->args[0]) || !is_row_major(in->writes[0]))
+    return false;
+  const ec_tensor *from = in->args[0]->as.tensor, *to = in->writes[0]->as.tensor;
+  return from != to && from->dtype == to->dtype && from->numel == to->numel &&
+         ec_tensor_nbytes(to) >= LEAST;
+}
+
+/* True if the tensor may be anywhere: only instructions that name it can tell. */
+static bool is_movable(const merging *g, size_t index) {
+  const ec_placement *p = &g->m->placements[index];
+  const ec_use *use = &g->uses->rows[index];
+  const size_t group = ec_use_group(g->uses, index);
+  if (!p->arena || g->m->shared_blocks[p->arena] || p->named || p->folded || p->kept ||
+      p->rebindable || p->flags & EC_TENSOR_READONLY || use->inputs || use->outputs)
+    return false;
+  if (!use->first_overwrites && !use->delegate_overwrites) return false;
+  if (g->members[group] != 1 || g->writers[group] != 1) return false;
+  for (size_t k = 0; k < g->m->tensor_count; k++)
+    if (ec_may_observe(g->uses, index, k) || ec_is_used_beside(g->uses, index, k)) return false;
+  return true;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------ */
+
+/* Returns the room for blocks: as much as is planned. */
+static size_t find_room(const merging *g) {
+  size_t room = 0;
+  for (size_t i = 1; i < g->m->planned_count; i++)
+    if (!ec_add_size(room, g->m->planned_sizes[i], &room)) return 0;
+  return room;
+}
+
+/* Finds a block that nothing reads from instruction `first` on; else makes one. 0: no room. */
+static uint32_t find_block(merging *g, size_t bytes, size_t first) {
+  size_t used = 0;
+  for (uint32_t b = 0; b < g->count; b++) {
+    if (g->reuses && g->blocks[b].last < first && g->blocks[b].size >= bytes) return b + 1;
+    used += g->blocks[b].size;
+  }
+  const size_t size = (bytes + EC_ALIGN - 1) / EC_ALIGN * EC_ALIGN, room = find_room(g);
+  if (g->count == MOST_BLOCKS || used > room || size > room - used) return 0;
+  g->blocks[g->count++] = (block){.size = size, .offset = used};
+  return g->count;
+}
+
+/* Places the result of copy `at` where its operand is; an operand without a place gets one. */
+static void place_copy(merging *g, size_t at) {
+  ec_instr *in = &g->m->instrs[at];
+  const size_t from = ec_use_index(g->uses, in->args[0]);
+  const size_t to = ec_use_index(g->uses, in->writes[0]);
+  const ec_use *operand = &g->uses->rows[from], *result = &g->uses->rows[to];
+  place *p = &g->places[from];
+  if (result->first != at || !is_movable(g, to)) return;
+  if (!p->block) {
+    if (operand->first >= at || !is_movable(g, from)) return;
+    const uint32_t found = find_block(g, ec_tensor_nbytes(in->args[0]->as.tensor), operand->first);
+    if (!found) return;
+    *p = (place){found, ++g->blocks[found - 1].copies};
+  }
+  block *b = &g->blocks[p->block - 1];
+  if (p->copy != b->copies) return;
+  if (b->last < operand->last) b->last = operand->last;
+  if (b->last < result->last) b->last = result->last;
+  g->places[to] = *p;
+  in->merged = b->offset + 1;
+}
+
+ec_status ec_find_merges(ec_method *m, const ec_uses *uses, ec_error *err) {
+  merging g = {.m = m, .uses = uses};
+  const size_t n = m->tensor_count;
+  if (m->has_jumps || m->chain_count != 1 || m->options.reference_kernels) return EC_OK;
+  if (!ec_can_compare(n, n)) return EC_OK;
+  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.writers, "a plan", &g.writers, err));
+  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.members, "a plan", &g.members, err));
+  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.places, "a plan", &g.places, err));
+  ec_find_elided_views(uses);
+  ec_count_writers(uses, true, g.writers);
+  for (size_t k = 0; k < n; k++) g.members[ec_use_group(uses, k)]++;
+  g.reuses = true;
+  for (size_t i = 0; i < m->instr_count; i++)
+    g.reuses = g.reuses && !m->instrs[i].fusion && !m->instrs[i].attention;
+  for (size_t i = 0; i < m->instr_count; i++)
+    if (is_copy_of_bytes(&m->instrs[i])) place_copy(&g, i);
+  if (g.count) m->merged.size = g.blocks[g.count - 1].offset + g.blocks[g.count - 1].size;
+  return EC_OK;
+}
+
+static void move_tensor(const ec_method *m, const ec_value *v, uint8_t *data) {
+  ec_placement_of(m, v->as.tensor)->data = data;
+  v->as.tensor->data = data;
+}
+
+ec_status ec_merge_copies(ec_method *m, ec_error *err) {
+  for (size_t i = 0; i < m->instr_count; i++) {
+    const ec_instr *in = &m->instrs[i];
+    if (!in->merged || in->claimed) continue;
+    if (!m->merged.data)
+      EC_TRY(ec_arena_array(&m->arena, m->merged.size + EC_SLACK, 1, "copies", &m->merged.data,
+                            err));
+    move_tensor(m, in->args[0], m->merged.data + (in->merged - 1));
+    move_tensor(m, in->writes[0], m->merged.data + (in->merged - 1));
+  }
+  return EC_OK;
+}

@@ -1,0 +1,14 @@
+/* Preparation of products: instructions that keep packed weights between calls. */
+#ifndef EC_RUNTIME_PASSES_PREPARE_H
+#define EC_RUNTIME_PASSES_PREPARE_H
+
+#include "runtime/native.h"
+
+/* Gives products and convolutions with constant arguments a place for packed weights. Call it
+ * after constants have been folded. */
+ec_status ec_prepare_products(ec_method *m, ec_error *err);
+
+/* Frees the packed weights. */
+void ec_free_products(ec_method *m);
+
+#endif
