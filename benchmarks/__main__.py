@@ -1,4 +1,4 @@
-"""`python -m benchmarks [AREA ...]`: run the benchmarks and write results.md.
+"""`python -m benchmarks [AREA ...]`: run the benchmarks and write results/areas.md.
 
 `python -m benchmarks compare` has options of its own (compare.py).
 """
@@ -27,19 +27,22 @@ AREAS = (
     "interpreted",
     "eager",
 )
-RESULTS = Path(__file__).parent / "results.md"
+RESULTS = Path(__file__).parent / "results" / "areas.md"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}")
     parser.add_argument("--quick", action="store_true", help="few rounds, to try it out")
-    parser.add_argument("--output", type=Path, help="default: results.md, if all areas are run")
+    parser.add_argument(
+        "--output", type=Path, help="default: results/areas.md, if all areas are run"
+    )
     args = parser.parse_args()
     unknown = set(args.areas) - set(AREAS)
     if unknown:
         parser.error(f"no area {', '.join(sorted(unknown))}: there are {', '.join(AREAS)}")
-    parts = [common.environment() + (" Few rounds (--quick)." if args.quick else "")]
+    quick = " Few rounds (--quick)." if args.quick else ""
+    parts = [common.paragraph(common.environment() + quick)]
     print(parts[0])
     for area in args.areas or AREAS:
         table = importlib.import_module(f"benchmarks.bench_{area}").measure(args.quick)

@@ -1,8 +1,7 @@
 """A language model beside the official runner, llama.cpp and onnxruntime-genai.
 
-`python -m benchmarks.bench_llm --schemes int4 --rivals ours genai --save benchmarks/llm.json` runs
-a process of each and adds its figures to a file; `--report` writes the tables of that file into
-README.md.
+`python -m benchmarks.bench_llm --schemes int4 --rivals ours genai` runs a process of each and adds
+its figures to results/llm.json; `--report` writes the page of that file.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from benchmarks import ROOT
-from benchmarks.common import PYTHON, Row, Table, has_packages, megabytes, seconds
+from benchmarks.common import PYTHON, Row, Table, has_packages, megabytes, paragraph, seconds
 from benchmarks.common import environment as machine
 from benchmarks.llm_models import FLOAT32, INT4, environment, file_of, prepare, size_of
 from benchmarks.llm_rivals import NEW, PROMPT, RIVALS
@@ -196,8 +195,7 @@ def measure(quick: bool) -> Table:
 
 # ---- parts of the measurement ----------------------------------------------------------------
 
-README = Path(__file__).with_name("README.md")
-BEGIN, END = "<!-- llm: begin -->", "<!-- llm: end -->"
+RESULTS = Path(__file__).parent / "results" / "llm.json"
 
 
 def measure_parts(options: argparse.Namespace) -> None:
@@ -216,14 +214,13 @@ def measure_parts(options: argparse.Namespace) -> None:
 
 
 def write_report(path: Path) -> None:
-    """Write the tables of a file into README.md."""
-    saved, text = json.loads(path.read_text()), README.read_text()
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
+    """Write the page of a file of results beside it."""
+    saved = json.loads(path.read_text())
+    command = "`python -m benchmarks.bench_llm --report` makes this page from `llm.json`."
+    where = paragraph(saved["machine"].partition(" Medians;")[0])
     table = table_of(saved["reports"]).markdown().partition("\n\n")[2]
-    where = saved["machine"].partition(" Medians;")[0]
-    inside = f"\n\n{where}\n\n{table}\n\n"
-    README.write_text(before + BEGIN + inside + END + after)
+    page = f"# Language models\n\n{command}\n\n{where}\n\n{table}"
+    path.with_suffix(".md").write_text(page + "\n")
 
 
 def main() -> None:
@@ -231,8 +228,8 @@ def main() -> None:
     parser.add_argument("--schemes", nargs="+", choices=SCHEMES, default=list(SCHEMES))
     parser.add_argument("--rivals", nargs="+", choices=RIVALS, default=list(RIVALS))
     parser.add_argument("--rounds", type=int, default=8, help="generations of a process")
-    parser.add_argument("--save", type=Path, default=Path(__file__).with_name("llm.json"))
-    parser.add_argument("--report", action="store_true", help="write the tables into README.md")
+    parser.add_argument("--save", type=Path, default=RESULTS)
+    parser.add_argument("--report", action="store_true", help="write the page of --save")
     options = parser.parse_args()
     if options.report:
         write_report(options.save)

@@ -11,6 +11,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +25,8 @@ CACHE = Path(__file__).parent / ".cache"
 
 PYTHON = "EXECUTORCH_C_BENCH_PYTHON"
 """The environment variable of the Python that has the rivals' packages."""
+
+COLUMNS = 120
 
 OFFICIAL, OURS = "official", "executorch_c"
 Calls = dict[str, Callable[[], Any]]
@@ -62,14 +65,19 @@ class Table:
     columns: tuple[str, str, str] = ("official", "executorch_c", "ratio")
 
     def markdown(self) -> str:
-        lines = [f"## {self.title}", "", self.how, ""]
+        lines = [f"## {self.title}", "", paragraph(self.how), ""]
         lines += [f"| | {' | '.join(self.columns)} | |", "|---|--:|--:|--:|---|"]
         for row in self.rows:
             cells = [row.what, row.show(row.official), row.show(row.ours), f"{row.ratio:.2f}"]
             lines.append("| " + " | ".join([*cells, row.note]) + " |")
         if self.geometric_mean and self.rows:
             lines.append(f"| geometric mean | | | {geometric_mean(self.rows):.2f} | |")
-        return "\n".join([*lines, *("\n" + note for note in self.notes)])
+        return "\n".join([*lines, *("\n" + paragraph(note) for note in self.notes)])
+
+
+def paragraph(text: str) -> str:
+    """Return a text in lines of a page."""
+    return textwrap.fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def seconds(value: float) -> str:

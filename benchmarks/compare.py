@@ -21,7 +21,7 @@ from benchmarks import ROOT, compare_report
 from benchmarks.common import environment
 from benchmarks.rivals import RIVALS, Job, Rival, command
 
-RESULTS = Path(__file__).parent / "compare.json"
+RESULTS = Path(__file__).parent / "results"
 Record = dict[str, Any]
 
 SLOW = 60.0  # seconds of imports, loading and the first call, after which a process is ended
@@ -177,9 +177,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--budget", type=float, default=0.2, help="seconds of a turn")
     parser.add_argument("--quick", action="store_true", help="two short rounds, to try it out")
-    parser.add_argument("--save", type=Path, help=f"write results here; the tables have {RESULTS}")
+    parser.add_argument("--save", type=Path, help="write results here, as results/compare.json")
     parser.add_argument("--saved", type=Path, help="results to keep; the others are measured")
-    parser.add_argument("--report", action="store_true", help="write table and plot of --saved")
+    parser.add_argument("--report", action="store_true", help="write the pages of results/")
     return parser.parse_args(argv)
 
 
@@ -187,7 +187,8 @@ def main(argv: Sequence[str]) -> None:
     args = parse(argv)
     logging.disable(logging.WARNING)  # exporters have much to say
     if args.report:
-        compare_report.write(json.loads((args.saved or RESULTS).read_text()))
+        for path in [args.saved] if args.saved else sorted(RESULTS.glob("compare*.json")):
+            compare_report.write(path)
         return
     results: dict[str, Any] = {"machine": environment(), "records": []}
     if args.saved:

@@ -1,26 +1,18 @@
-"""Tables and the plot of the results of `compare`."""
+"""Tables of the results of `compare`."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import paragraph
 from benchmarks.rivals import RIVALS
 
 Record = dict[str, Any]
-HERE = Path(__file__).parent
-BEGIN, END = "<!-- compare: begin -->", "<!-- compare: end -->"
 CASE = ("network", "size", "batch", "scheme", "threads")
-COLOURS = {
-    "official": "tab:red",
-    "official_delegated": "tab:orange",
-    "eager": "tab:green",
-    "compiled": "tab:olive",
-    "onnxruntime": "tab:blue",
-    "litert": "tab:purple",
-}
 
 
 def cases(records: Sequence[Record]) -> dict[tuple[Any, ...], dict[str, Record]]:
@@ -139,47 +131,15 @@ def summary(records: Sequence[Record]) -> str:
     return "\n".join(pairs(records))
 
 
-def plot(records: Sequence[Record], path: Path) -> None:
-    """Draw rival / ours, delegated, for each network."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    ours = "ours_delegated"
-    names = list(dict.fromkeys(record["network"] for record in records))
-    figure, axes = pyplot.subplots(figsize=(8, 0.22 * len(names) + 1.4))
-    for rival, colour in COLOURS.items():
-        found = {t.split()[0]: r for t, r in ratios(records, rival, ours).items()}
-        axes.scatter(
-            found.values(),
-            [names.index(n) for n in found],
-            22,
-            colour,
-            label=RIVALS[rival].title,
-            alpha=0.8,
-        )
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel("latency, rival / executorch_c delegated (above 1: executorch_c is faster)")
-    axes.legend(fontsize=7, loc="upper right")
-    axes.grid(axis="x", alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
-
-
 def select(records: Sequence[Record], **values: Any) -> list[Record]:
     return [r for r in records if all(r[key] == value for key, value in values.items())]
 
 
 def text(results: Record) -> str:
-    """Return the section of README.md."""
+    """Return the body of a page of results."""
     records = results["records"]
     machine = results["machine"].partition(" Medians;")[0]
-    lines = [f"{machine} Best calls.", ""]
+    lines = [paragraph(f"{machine} Best calls."), ""]
     batch = select(records, batch=1)
     sizes = {
         name: max(r["size"] for r in select(batch, network=name))
@@ -190,11 +150,11 @@ def text(results: Record) -> str:
         for threads in (2, 1):
             part = select(usual, scheme=scheme, threads=threads)
             if part:
-                lines += [f"### {scheme}, {threads} thread{'s'[: threads - 1]}", "", *pairs(part)]
+                lines += [f"## {scheme}, {threads} thread{'s'[: threads - 1]}", "", *pairs(part)]
                 lines += ["", *latencies(part), ""] if threads == 2 else [""]
     small = select([r for r in batch if r["size"] < sizes[r["network"]]], threads=2)
     if small:
-        lines += ["### Small inputs, 2 threads", "", *pairs(small), ""]
+        lines += ["## Small inputs, 2 threads", "", *pairs(small), ""]
     for title, rows in (
         ("Scaling", scaling(usual)),
         ("Cost of size", growth(select(batch, threads=2), "size")),
@@ -202,20 +162,13 @@ def text(results: Record) -> str:
         ("Not measured", reasons(usual)),
     ):
         if len(rows) > (2 if title == "Scaling" else 0):
-            lines += [f"### {title}", "", *rows, ""]
+            lines += [f"## {title}", "", *rows, ""]
     return "\n".join(lines).rstrip()
 
 
-def write(results: Record) -> None:
-    """Write the plots, and the tables between the marks of README.md."""
-    images = []
-    for scheme in ("fp32", "int8"):
-        part = select(results["records"], scheme=scheme, threads=2, batch=1)
-        if part:
-            plot(part, HERE / f"compare_{scheme}.png")
-            images.append(f"![{scheme}, 2 threads](compare_{scheme}.png)")
-    page = HERE / "README.md"
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    middle = "\n\n".join([BEGIN, *images, text(results), END])
-    page.write_text(before + middle + after)
+def write(path: Path) -> None:
+    """Write the page of a file of results beside it."""
+    head = "# Networks on several runtimes"
+    command = f"`python -m benchmarks compare --report` makes this page from `{path.name}`."
+    page = "\n\n".join([head, command, text(json.loads(path.read_text()))])
+    path.with_suffix(".md").write_text(page + "\n")
