@@ -11,8 +11,10 @@ uint32_t cad_broadcast(const cad_call *c, const cad_tensor *a, const cad_tensor 
     const int64_t x = d < first ? a->sizes[first - 1 - d] : 1;
     const int64_t y = d < second ? b->sizes[second - 1 - d] : 1;
     if (x != y && x != 1 && y != 1)
-      return CAD_FAIL(c, "the inputs have %lld and %lld elements in dimension -%zu, which do not "
-                      "broadcast", (long long)x, (long long)y, d + last + 1);
+      return EC_ARG_FAIL(c,
+                         "the inputs have %lld and %lld elements in dimension -%zu, which do not "
+                         "broadcast",
+                         (long long)x, (long long)y, d + last + 1);
     sizes[*rank - 1 - d] = x == 1 ? y : x;
   }
   return EC_BACKEND_OK;
@@ -69,16 +71,16 @@ static uint32_t binary_run(const cad_call *c, bool multiplies) {
   binary p = {.multiplies = multiplies};
   double x_scale, y_scale, scale;
   int32_t x_zero, y_zero, zero;
-  CAD_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p.x));
-  CAD_TRY(cad_scale(c, 1, "X_scale", &x_scale));
-  CAD_TRY(cad_int(c, 2, "X_zero_point", &x_zero));
-  CAD_TRY(cad_input(c, 3, "Y", CAD_SET(p.x->dtype), -1, &p.y));
-  CAD_TRY(cad_scale(c, 4, "Y_scale", &y_scale));
-  CAD_TRY(cad_int(c, 5, "Y_zero_point", &y_zero));
-  CAD_TRY(cad_scale(c, 6, "out_scale", &scale));
-  CAD_TRY(cad_int(c, 7, "out_zero_point", &zero));
-  CAD_TRY(cad_broadcast(c, p.x, p.y, 0, &p.rank, p.sizes));
-  CAD_TRY(cad_output(c, 8, CAD_SET(p.x->dtype), p.rank, p.sizes, &p.out));
+  EC_BACKEND_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p.x));
+  EC_BACKEND_TRY(cad_scale(c, 1, "X_scale", &x_scale));
+  EC_BACKEND_TRY(cad_int(c, 2, "X_zero_point", &x_zero));
+  EC_BACKEND_TRY(cad_input(c, 3, "Y", CAD_SET(p.x->dtype), -1, &p.y));
+  EC_BACKEND_TRY(cad_scale(c, 4, "Y_scale", &y_scale));
+  EC_BACKEND_TRY(cad_int(c, 5, "Y_zero_point", &y_zero));
+  EC_BACKEND_TRY(cad_scale(c, 6, "out_scale", &scale));
+  EC_BACKEND_TRY(cad_int(c, 7, "out_zero_point", &zero));
+  EC_BACKEND_TRY(cad_broadcast(c, p.x, p.y, 0, &p.rank, p.sizes));
+  EC_BACKEND_TRY(cad_output(c, 8, CAD_SET(p.x->dtype), p.rank, p.sizes, &p.out));
   p.x_scale = (float)x_scale, p.x_zero = (float)x_zero;
   p.y_scale = (float)y_scale, p.y_zero = (float)y_zero;
   p.q = cad_quantizer_of(1.0 / scale, zero, p.x->dtype);

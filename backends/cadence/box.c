@@ -47,20 +47,22 @@ static void box_write(const float *box, int64_t count, const int64_t tiles[2], b
 
 uint32_t cad_roi_align_box(const cad_call *c) {
   const cad_tensor *in, *out;
-  CAD_TRY(cad_input(c, 0, "rois", CAD_FLOAT, 2, &in));
+  EC_BACKEND_TRY(cad_input(c, 0, "rois", CAD_FLOAT, 2, &in));
   if (in->sizes[1] != BOX)
-    return CAD_FAIL(c, "'rois' has %lld columns, expected %d", (long long)in->sizes[1], BOX);
+    return EC_ARG_FAIL(c, "'rois' has %lld columns, expected %d", (long long)in->sizes[1], BOX);
   int64_t tiles[2];
   for (size_t axis = 0; axis < 2; axis++) { /* output_size_w, output_size_h */
     const int64_t size = c->args[2 - axis].as.i, ratio = c->args[3].as.i;
     if (size < 1 || size > CAD_MOST || ratio < 1 || ratio > 256)
-      return CAD_FAIL(c, "the output size %lld and 'sampling_ratio' %lld, expected 1 to %d and 1 "
-                      "to 256", (long long)size, (long long)ratio, CAD_MOST);
+      return EC_ARG_FAIL(c,
+                         "the output size %lld and 'sampling_ratio' %lld, expected 1 to %d and 1 "
+                         "to 256",
+                         (long long)size, (long long)ratio, CAD_MOST);
     tiles[axis] = size * ratio;
   }
   const int64_t count = in->sizes[0], sizes[] = {count, BYTES};
-  if (count > CAD_MOST) return CAD_FAIL(c, "'rois' has %lld boxes", (long long)count);
-  CAD_TRY(cad_output(c, 5, CAD_SET(CAD_UINT8), 2, sizes, &out));
+  if (count > CAD_MOST) return EC_ARG_FAIL(c, "'rois' has %lld boxes", (long long)count);
+  EC_BACKEND_TRY(cad_output(c, 5, CAD_SET(EC_DTYPE_UINT8), 2, sizes, &out));
   for (int64_t i = 0; i < count; i++)
     box_write((const float *)in->data + i * BOX, count, tiles, c->args[4].as.b,
               (uint8_t *)out->data + i * BYTES);

@@ -4,35 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-size_t cad_width(int32_t dtype) {
-  static const uint8_t widths[] = {[CAD_UINT8] = 1, [CAD_INT8] = 1, [CAD_INT16] = 2,
-                                   [CAD_INT32] = 4, [CAD_INT64] = 8, [5] = 2, [CAD_FLOAT32] = 4,
-                                   [7] = 8, [CAD_BOOL] = 1, [15] = 2, [CAD_UINT16] = 2,
-                                   [28] = 4, [29] = 8};
-  return dtype >= 0 && (size_t)dtype < sizeof widths ? widths[dtype] : 0;
-}
-
-static const char *dtype_name(int32_t dtype) {
-  switch (dtype) {
-  case CAD_UINT8: return "uint8";
-  case CAD_INT8: return "int8";
-  case CAD_INT16: return "int16";
-  case CAD_INT32: return "int32";
-  case CAD_INT64: return "int64";
-  case CAD_FLOAT32: return "float32";
-  case CAD_BOOL: return "bool";
-  case CAD_UINT16: return "uint16";
-  default: return "another dtype";
-  }
-}
-
 /* Writes the names of a set, "int8 or uint8". */
 static void set_names(uint32_t dtypes, char *text, size_t size) {
   size_t used = 0;
   text[0] = 0;
   for (int32_t dtype = 0; dtype < 32; dtype++) {
-    if (!(dtypes & CAD_SET(dtype)) || !cad_width(dtype)) continue;
-    const char *parts[] = {used ? " or " : "", dtype_name(dtype)};
+    if (!(dtypes & CAD_SET(dtype)) || !ec_backend_dtype_size(dtype)) continue;
+    const char *parts[] = {used ? " or " : "", ec_backend_dtype_name(dtype)};
     for (int k = 0; k < 2; k++)
       for (const char *s = parts[k]; *s && used + 1 < size; s++) text[used++] = *s;
     text[used] = 0;
@@ -51,43 +29,43 @@ bool cad_is_row_major(const cad_tensor *t) {
 
 uint32_t cad_input(const cad_call *c, size_t i, const char *name, uint32_t dtypes, int rank,
                    const cad_tensor **out) {
-  if (!cad_is_tensor(c, i)) return CAD_FAIL(c, "'%s' is not a tensor", name);
+  if (!cad_is_tensor(c, i)) return EC_ARG_FAIL(c, "'%s' is not a tensor", name);
   const cad_tensor *t = *out = &c->args[i].as.tensor;
-  const bool known = cad_width(t->dtype) != 0;
+  const bool known = ec_backend_dtype_size(t->dtype) != 0;
   char names[96];
   if (!known || !(dtypes & CAD_SET(t->dtype))) {
     set_names(dtypes, names, sizeof names);
-    return CAD_FAIL(c, "'%s' has %s (ScalarType %d), expected %s", name, dtype_name(t->dtype),
-                    t->dtype, names);
+    return EC_ARG_FAIL(c, "'%s' has %s (ScalarType %d), expected %s", name,
+                       ec_backend_dtype_name(t->dtype), t->dtype, names);
   }
   if (rank >= 0 && t->rank != rank)
-    return CAD_FAIL(c, "'%s' has %u dimensions, expected %d", name, (unsigned)t->rank, rank);
+    return EC_ARG_FAIL(c, "'%s' has %u dimensions, expected %d", name, (unsigned)t->rank, rank);
   if (!cad_is_row_major(t))
-    return CAD_FAIL(c, "'%s' is not contiguous: its last dimension is not the innermost", name);
+    return EC_ARG_FAIL(c, "'%s' is not contiguous: its last dimension is not the innermost", name);
   return EC_BACKEND_OK;
 }
 
 uint32_t cad_vector(const cad_call *c, size_t i, const char *name, uint32_t dtypes, int64_t count,
                     const cad_tensor **out) {
-  CAD_TRY(cad_input(c, i, name, dtypes, -1, out));
+  EC_BACKEND_TRY(cad_input(c, i, name, dtypes, -1, out));
   if (ec_arg_count(*out) != count)
-    return CAD_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(*out),
-                    (long long)count);
+    return EC_ARG_FAIL(c, "'%s' has %lld elements, expected %lld", name,
+                       (long long)ec_arg_count(*out), (long long)count);
   return EC_BACKEND_OK;
 }
 
 uint32_t cad_output(const cad_call *c, size_t i, uint32_t dtypes, size_t rank,
                     const int64_t *sizes, const cad_tensor **out) {
-  CAD_TRY(c->host->resize(c->call, &c->args[i], rank, sizes));
+  EC_BACKEND_TRY(c->host->resize(c->call, &c->args[i], rank, sizes));
   return cad_input(c, i, "out", dtypes, (int)rank, out);
 }
 
 static int64_t integer_of(const cad_tensor *t) {
   switch (t->dtype) {
-  case CAD_UINT8: return *(const uint8_t *)t->data;
-  case CAD_INT8: return *(const int8_t *)t->data;
-  case CAD_INT16: return *(const int16_t *)t->data;
-  case CAD_INT32: return *(const int32_t *)t->data;
+  case EC_DTYPE_UINT8: return *(const uint8_t *)t->data;
+  case EC_DTYPE_INT8: return *(const int8_t *)t->data;
+  case EC_DTYPE_INT16: return *(const int16_t *)t->data;
+  case EC_DTYPE_INT32: return *(const int32_t *)t->data;
   default: return *(const int64_t *)t->data;
   }
 }
@@ -96,12 +74,14 @@ uint32_t cad_int(const cad_call *c, size_t i, const char *name, int32_t *out) {
   int64_t value = c->args[i].as.i;
   if (cad_is_tensor(c, i)) {
     const cad_tensor *t;
-    CAD_TRY(cad_vector(c, i, name, CAD_BYTES | CAD_SET(CAD_INT16) | CAD_SET(CAD_INT32) |
-                                       CAD_SET(CAD_INT64), 1, &t));
+    EC_BACKEND_TRY(cad_vector(
+        c, i, name,
+        CAD_BYTES | CAD_SET(EC_DTYPE_INT16) | CAD_SET(EC_DTYPE_INT32) | CAD_SET(EC_DTYPE_INT64), 1,
+        &t));
     value = integer_of(t);
   }
   if (value < INT32_MIN || value > INT32_MAX)
-    return CAD_FAIL(c, "'%s' is %lld, expected an int32", name, (long long)value);
+    return EC_ARG_FAIL(c, "'%s' is %lld, expected an int32", name, (long long)value);
   *out = (int32_t)value;
   return EC_BACKEND_OK;
 }
@@ -110,11 +90,11 @@ uint32_t cad_scale(const cad_call *c, size_t i, const char *name, double *out) {
   *out = c->args[i].as.d;
   if (cad_is_tensor(c, i)) {
     const cad_tensor *t;
-    CAD_TRY(cad_vector(c, i, name, CAD_FLOAT, 1, &t));
+    EC_BACKEND_TRY(cad_vector(c, i, name, CAD_FLOAT, 1, &t));
     *out = *(const float *)t->data;
   }
   if (!isfinite(*out) || !(*out > 0))
-    return CAD_FAIL(c, "'%s' is %g, expected a finite number above 0", name, *out);
+    return EC_ARG_FAIL(c, "'%s' is %g, expected a finite number above 0", name, *out);
   return EC_BACKEND_OK;
 }
 
@@ -126,7 +106,7 @@ uint32_t cad_ints(const cad_call *c, size_t i, const char *name, int64_t least, 
 uint32_t cad_dim(const cad_call *c, size_t i, size_t rank, size_t *out) {
   const int64_t dim = c->args[i].as.i;
   if (dim < -(int64_t)rank || dim >= (int64_t)rank)
-    return CAD_FAIL(c, "'dim' is %lld for %zu dimensions", (long long)dim, rank);
+    return EC_ARG_FAIL(c, "'dim' is %lld for %zu dimensions", (long long)dim, rank);
   *out = (size_t)(dim < 0 ? dim + (int64_t)rank : dim);
   return EC_BACKEND_OK;
 }
@@ -150,23 +130,23 @@ uint32_t cad_dim(const cad_call *c, size_t i, size_t rank, size_t *out) {
 
 void cad_load(const cad_tensor *t, int64_t at, int64_t step, int64_t n, float zero, float *out) {
   switch (t->dtype) {
-  case CAD_BOOL:
-  case CAD_UINT8: LOAD(uint8_t); break;
-  case CAD_INT8: LOAD(int8_t); break;
-  case CAD_INT16: LOAD(int16_t); break;
-  case CAD_INT32: LOAD(int32_t); break;
-  case CAD_UINT16: LOAD(uint16_t); break;
+  case EC_DTYPE_BOOL:
+  case EC_DTYPE_UINT8: LOAD(uint8_t); break;
+  case EC_DTYPE_INT8: LOAD(int8_t); break;
+  case EC_DTYPE_INT16: LOAD(int16_t); break;
+  case EC_DTYPE_INT32: LOAD(int32_t); break;
+  case EC_DTYPE_UINT16: LOAD(uint16_t); break;
   default: LOAD(float);
   }
 }
 
 void cad_store(const cad_tensor *t, int64_t at, int64_t step, int64_t n, const float *values) {
   switch (t->dtype) {
-  case CAD_UINT8: STORE(uint8_t); break;
-  case CAD_INT8: STORE(int8_t); break;
-  case CAD_INT16: STORE(int16_t); break;
-  case CAD_INT32: STORE(int32_t); break;
-  case CAD_UINT16: STORE(uint16_t); break;
+  case EC_DTYPE_UINT8: STORE(uint8_t); break;
+  case EC_DTYPE_INT8: STORE(int8_t); break;
+  case EC_DTYPE_INT16: STORE(int16_t); break;
+  case EC_DTYPE_INT32: STORE(int32_t); break;
+  case EC_DTYPE_UINT16: STORE(uint16_t); break;
   default: STORE(float);
   }
 }
@@ -182,7 +162,7 @@ static void floats_range(void *user, size_t begin, size_t end) {
 }
 
 uint32_t cad_floats(const cad_call *c, const cad_tensor *t, float zero, float **out) {
-  CAD_TRY(EC_ARG_SCRATCH(c, ec_arg_count(t), sizeof **out, out));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, ec_arg_count(t), sizeof **out, out));
   floats_task task = {t, zero, *out};
   EC_ARG_PARALLEL(c, ec_arg_count(t), 1, floats_range, &task);
   return EC_BACKEND_OK;

@@ -4,19 +4,13 @@
 
 #include "executorch_c/arguments.h"
 
-/* c10::ScalarType */
-enum {
-  CAD_UINT8 = 0, CAD_INT8 = 1, CAD_INT16 = 2, CAD_INT32 = 3, CAD_INT64 = 4, CAD_FLOAT32 = 6,
-  CAD_BOOL = 11, CAD_UINT16 = 27
-};
-
 /* Sets of dtypes. */
 #define CAD_SET(dtype) (UINT32_C(1) << (dtype))
-#define CAD_BYTES (CAD_SET(CAD_UINT8) | CAD_SET(CAD_INT8))
-#define CAD_SHORTS (CAD_BYTES | CAD_SET(CAD_INT16) | CAD_SET(CAD_UINT16))
-#define CAD_QUANTIZED (CAD_SHORTS | CAD_SET(CAD_INT32))
-#define CAD_FLOAT CAD_SET(CAD_FLOAT32)
-#define CAD_ANY UINT32_MAX
+#define CAD_BYTES (CAD_SET(EC_DTYPE_UINT8) | CAD_SET(EC_DTYPE_INT8))
+#define CAD_SHORTS (CAD_BYTES | CAD_SET(EC_DTYPE_INT16) | CAD_SET(EC_DTYPE_UINT16))
+#define CAD_QUANTIZED (CAD_SHORTS | CAD_SET(EC_DTYPE_INT32))
+#define CAD_FLOAT CAD_SET(EC_DTYPE_FLOAT32)
+#define CAD_ANY (~(CAD_SET(EC_DTYPE_COMPLEX64) | CAD_SET(EC_DTYPE_COMPLEX128)))
 
 enum {
   CAD_RANK = 16,      /* most dimensions of a tensor (backend.h) */
@@ -33,9 +27,6 @@ typedef struct cad_call {
   size_t count;
   uint32_t dtypes; /* of the first tensor, by the operator's row */
 } cad_call;
-
-#define CAD_FAIL EC_ARG_FAIL
-#define CAD_TRY EC_ARG_TRY
 
 bool cad_is_tensor(const cad_call *c, size_t i);
 bool cad_is_row_major(const cad_tensor *t);
@@ -61,8 +52,6 @@ uint32_t cad_ints(const cad_call *c, size_t i, const char *name, int64_t least, 
                   int64_t *out);
 /* Sets a dimension, counted from the end if negative. */
 uint32_t cad_dim(const cad_call *c, size_t i, size_t rank, size_t *out);
-
-size_t cad_width(int32_t dtype); /* bytes of an element; 0: unknown */
 
 /* Reads the elements at, at + step, ... as floats, less `zero`. */
 void cad_load(const cad_tensor *t, int64_t at, int64_t step, int64_t n, float zero, float *out);

@@ -51,8 +51,8 @@ static uint32_t conv_filters(const cad_call *c, float zero, conv *p) {
   const cad_window *w = &p->w;
   const int64_t length = w->taps * w->group_in, count = w->out_channels / w->groups;
   float *from;
-  CAD_TRY(cad_floats(c, p->weight, zero, &from));
-  CAD_TRY(EC_ARG_SCRATCH(c, w->out_channels * length, sizeof(float), &p->filters));
+  EC_BACKEND_TRY(cad_floats(c, p->weight, zero, &from));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, w->out_channels * length, sizeof(float), &p->filters));
   for (int64_t o = 0; o < w->out_channels; o++) {
     float *filter = p->filters + o * length;
     const float *base = from + (p->shares ? o % count * p->by_out +
@@ -70,13 +70,13 @@ static uint32_t conv_filters(const cad_call *c, float zero, conv *p) {
 static uint32_t conv_groups(const cad_call *c, int64_t groups, int64_t in, conv *p) {
   cad_window *w = &p->w;
   if (groups < 1 || w->channels % groups || w->out_channels < 1 || w->out_channels % groups)
-    return CAD_FAIL(c, "'groups' is %lld for %lld channels of 'input' and %lld of 'weight'",
-                    (long long)groups, (long long)w->channels, (long long)w->out_channels);
+    return EC_ARG_FAIL(c, "'groups' is %lld for %lld channels of 'input' and %lld of 'weight'",
+                       (long long)groups, (long long)w->channels, (long long)w->out_channels);
   w->groups = groups;
   w->group_in = w->channels / groups;
   if (in != (p->shares ? w->channels : w->group_in))
-    return CAD_FAIL(c, "'input' has %lld channels, 'weight' takes %lld for %lld groups",
-                    (long long)w->channels, (long long)in, (long long)groups);
+    return EC_ARG_FAIL(c, "'input' has %lld channels, 'weight' takes %lld for %lld groups",
+                       (long long)w->channels, (long long)in, (long long)groups);
   return EC_BACKEND_OK;
 }
 
@@ -85,21 +85,21 @@ static uint32_t conv_run(const cad_call *c, float zero, float weight_zero, int32
                          conv *p) {
   const int64_t length = p->w.taps * p->w.group_in;
   const cad_tensor *bias;
-  CAD_TRY(cad_window_output(c, c->count - 1, CAD_SET(p->in->dtype), &p->w, &p->out));
-  CAD_TRY(conv_filters(c, weight_zero, p));
+  EC_BACKEND_TRY(cad_window_output(c, c->count - 1, CAD_SET(p->in->dtype), &p->w, &p->out));
+  EC_BACKEND_TRY(conv_filters(c, weight_zero, p));
   if (!p->bias) {
-    CAD_TRY(cad_vector(c, 2, "bias", CAD_SET(dtype), p->w.out_channels, &bias));
-    CAD_TRY(cad_floats(c, bias, 0, &p->bias));
+    EC_BACKEND_TRY(cad_vector(c, 2, "bias", CAD_SET(dtype), p->w.out_channels, &bias));
+    EC_BACKEND_TRY(cad_floats(c, bias, 0, &p->bias));
   }
-  CAD_TRY(cad_floats(c, p->in, zero, &p->w.x));
+  EC_BACKEND_TRY(cad_floats(c, p->in, zero, &p->w.x));
   const double cost = (double)length * (double)(p->w.out_channels + p->w.groups);
   return cad_window_each(c, &p->w, length, cost, conv_pixels, p, &p->patches);
 }
 
 /* Reads stride, padding and dilation, the arguments 3 to 5. */
 static uint32_t conv_steps(const cad_call *c, conv *p) {
-  CAD_TRY(cad_window_ints(c, 3, "stride", 1, &p->w, p->w.stride));
-  CAD_TRY(cad_window_ints(c, 4, "padding", 0, &p->w, p->w.padding));
+  EC_BACKEND_TRY(cad_window_ints(c, 3, "stride", 1, &p->w, p->w.stride));
+  EC_BACKEND_TRY(cad_window_ints(c, 4, "padding", 0, &p->w, p->w.padding));
   return cad_window_ints(c, 5, "dilation", 1, &p->w, p->w.dilation);
 }
 
@@ -116,12 +116,12 @@ static int64_t conv_kernel(size_t first, conv *p) {
 static uint32_t conv_weights(const cad_call *c, uint32_t dtypes, int64_t groups, conv *p,
                              int64_t *in) {
   const size_t space = p->w.space;
-  CAD_TRY(cad_input(c, 1, "weight", dtypes, -1, &p->weight));
+  EC_BACKEND_TRY(cad_input(c, 1, "weight", dtypes, -1, &p->weight));
   const cad_tensor *w = p->weight;
   const bool last = p->w.last, flat = last && groups > 1 && groups == p->w.channels &&
                                w->rank == space + 1;
   if (w->rank != space + 2 && !flat)
-    return CAD_FAIL(c, "'weight' has %u dimensions, expected %zu", (unsigned)w->rank, space + 2);
+    return EC_ARG_FAIL(c, "'weight' has %u dimensions, expected %zu", (unsigned)w->rank, space + 2);
   const size_t out = flat ? space : 0, channel = last ? space + 1 : 1;
   p->w.out_channels = w->sizes[out];
   p->w.taps_first = last;
@@ -140,11 +140,11 @@ static uint32_t conv_weights(const cad_call *c, uint32_t dtypes, int64_t groups,
 static uint32_t quantized_finish(const cad_call *c, size_t i, conv *p, int32_t zeros[2]) {
   double scale, out_scale;
   int32_t out_zero;
-  CAD_TRY(cad_int(c, i, "input_zero_point", &zeros[0]));
-  CAD_TRY(cad_int(c, i + 1, "weight_zero_point", &zeros[1]));
-  CAD_TRY(cad_scale(c, i + 2, "bias_scale", &scale));
-  CAD_TRY(cad_scale(c, i + 3, "out_scale", &out_scale));
-  CAD_TRY(cad_int(c, i + 4, "out_zero_point", &out_zero));
+  EC_BACKEND_TRY(cad_int(c, i, "input_zero_point", &zeros[0]));
+  EC_BACKEND_TRY(cad_int(c, i + 1, "weight_zero_point", &zeros[1]));
+  EC_BACKEND_TRY(cad_scale(c, i + 2, "bias_scale", &scale));
+  EC_BACKEND_TRY(cad_scale(c, i + 3, "out_scale", &out_scale));
+  EC_BACKEND_TRY(cad_int(c, i + 4, "out_zero_point", &out_zero));
   p->finish = (cad_finish){true, (float)scale,
                            cad_quantizer_of(1.0 / out_scale, out_zero, p->in->dtype)};
   return EC_BACKEND_OK;
@@ -155,17 +155,17 @@ static uint32_t quantized_run(const cad_call *c, bool last, bool depthwise) {
   int32_t zeros[2];
   int64_t in;
   const int64_t groups = c->args[6].as.i;
-  CAD_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
-  CAD_TRY(cad_window_image(c, p.in, last, &p.w));
-  CAD_TRY(conv_weights(c, c->dtypes, groups, &p, &in));
-  CAD_TRY(conv_groups(c, groups, in, &p));
+  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(cad_window_image(c, p.in, last, &p.w));
+  EC_BACKEND_TRY(conv_weights(c, c->dtypes, groups, &p, &in));
+  EC_BACKEND_TRY(conv_groups(c, groups, in, &p));
   if (depthwise && (groups < 2 || groups != p.w.channels))
-    return CAD_FAIL(c, "'groups' is %lld for %lld channels, expected a depthwise convolution",
-                    (long long)groups, (long long)p.w.channels);
-  CAD_TRY(conv_steps(c, &p));
-  CAD_TRY(quantized_finish(c, 7, &p, zeros));
-  CAD_TRY(cad_window_size(c, false, &p.w));
-  return conv_run(c, (float)zeros[0], (float)zeros[1], CAD_INT32, &p);
+    return EC_ARG_FAIL(c, "'groups' is %lld for %lld channels, expected a depthwise convolution",
+                       (long long)groups, (long long)p.w.channels);
+  EC_BACKEND_TRY(conv_steps(c, &p));
+  EC_BACKEND_TRY(quantized_finish(c, 7, &p, zeros));
+  EC_BACKEND_TRY(cad_window_size(c, false, &p.w));
+  return conv_run(c, (float)zeros[0], (float)zeros[1], EC_DTYPE_INT32, &p);
 }
 
 uint32_t cad_quantized_conv_first(const cad_call *c) { return quantized_run(c, false, false); }
@@ -179,13 +179,13 @@ uint32_t cad_conv(const cad_call *c) {
   conv p = {0};
   int64_t in;
   const int64_t groups = c->args[6].as.i;
-  CAD_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
-  CAD_TRY(cad_window_image(c, p.in, false, &p.w));
-  CAD_TRY(conv_weights(c, CAD_FLOAT, groups, &p, &in));
-  CAD_TRY(conv_groups(c, groups, in, &p));
-  CAD_TRY(conv_steps(c, &p));
-  CAD_TRY(cad_window_size(c, false, &p.w));
-  return conv_run(c, 0, 0, CAD_FLOAT32, &p);
+  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(cad_window_image(c, p.in, false, &p.w));
+  EC_BACKEND_TRY(conv_weights(c, CAD_FLOAT, groups, &p, &in));
+  EC_BACKEND_TRY(conv_groups(c, groups, in, &p));
+  EC_BACKEND_TRY(conv_steps(c, &p));
+  EC_BACKEND_TRY(cad_window_size(c, false, &p.w));
+  return conv_run(c, 0, 0, EC_DTYPE_FLOAT32, &p);
 }
 
 /* Weights [taps, out, in] and bias of int8, each with a scale; an input [N, L, C]. */
@@ -193,26 +193,28 @@ uint32_t cad_w8a32_conv(const cad_call *c) {
   conv p = {0};
   const cad_tensor *bias;
   double scales[2];
-  CAD_TRY(cad_input(c, 0, "input", CAD_FLOAT, 3, &p.in));
-  CAD_TRY(cad_input(c, 1, "weight", CAD_SET(CAD_INT8), 3, &p.weight));
-  CAD_TRY(cad_scale(c, 2, "w_scale", &scales[0]));
-  CAD_TRY(cad_scale(c, 4, "b_scale", &scales[1]));
+  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, 3, &p.in));
+  EC_BACKEND_TRY(cad_input(c, 1, "weight", CAD_SET(EC_DTYPE_INT8), 3, &p.weight));
+  EC_BACKEND_TRY(cad_scale(c, 2, "w_scale", &scales[0]));
+  EC_BACKEND_TRY(cad_scale(c, 4, "b_scale", &scales[1]));
   const int64_t *sizes = p.weight->sizes;
   if (sizes[0] != 3 || sizes[1] % 4 || sizes[2] % 4)
-    return CAD_FAIL(c, "'weight' is %lld x %lld x %lld, expected 3 taps and multiples of 4 "
-                    "channels", (long long)sizes[0], (long long)sizes[1], (long long)sizes[2]);
-  CAD_TRY(cad_window_image(c, p.in, true, &p.w));
+    return EC_ARG_FAIL(c,
+                       "'weight' is %lld x %lld x %lld, expected 3 taps and multiples of 4 "
+                       "channels",
+                       (long long)sizes[0], (long long)sizes[1], (long long)sizes[2]);
+  EC_BACKEND_TRY(cad_window_image(c, p.in, true, &p.w));
   p.by_tap = sizes[1] * sizes[2], p.by_out = sizes[2], p.by_in = 1;
   p.w.out_channels = sizes[1];
   p.w.kernel[CAD_SPACE - 1] = sizes[0];
-  CAD_TRY(conv_groups(c, 1, sizes[2], &p));
-  CAD_TRY(cad_window_size(c, false, &p.w));
-  CAD_TRY(cad_vector(c, 3, "bias", CAD_SET(CAD_INT8), sizes[1], &bias));
-  CAD_TRY(cad_floats(c, bias, 0, &p.bias));
+  EC_BACKEND_TRY(conv_groups(c, 1, sizes[2], &p));
+  EC_BACKEND_TRY(cad_window_size(c, false, &p.w));
+  EC_BACKEND_TRY(cad_vector(c, 3, "bias", CAD_SET(EC_DTYPE_INT8), sizes[1], &bias));
+  EC_BACKEND_TRY(cad_floats(c, bias, 0, &p.bias));
   for (int64_t i = 0; i < sizes[1]; i++) p.bias[i] *= (float)scales[1];
   p.w.last = false; /* the output is [N, C, L] */
   p.weight_scale = (float)scales[0];
-  return conv_run(c, 0, 0, CAD_INT8, &p);
+  return conv_run(c, 0, 0, EC_DTYPE_INT8, &p);
 }
 
 /* ---- transposed -------------------------------------------------------------------------- */
@@ -222,33 +224,33 @@ uint32_t cad_w8a32_conv(const cad_call *c) {
 static uint32_t transposed_read(const cad_call *c, uint32_t dtypes, bool last, conv *p) {
   int64_t in, extra[CAD_SPACE] = {0};
   const int64_t groups = c->args[7].as.i;
-  CAD_TRY(cad_window_image(c, p->in, last, &p->w));
-  CAD_TRY(conv_weights(c, dtypes, 1, p, &in));
+  EC_BACKEND_TRY(cad_window_image(c, p->in, last, &p->w));
+  EC_BACKEND_TRY(conv_weights(c, dtypes, 1, p, &in));
   p->shares = true;
   if (groups < 1 || __builtin_mul_overflow(p->w.out_channels, groups, &p->w.out_channels))
-    return CAD_FAIL(c, "'groups' is %lld, expected 1 or more", (long long)groups);
-  CAD_TRY(conv_groups(c, groups, in, p));
-  CAD_TRY(conv_steps(c, p));
-  CAD_TRY(cad_window_ints(c, 6, "output_padding", 0, &p->w, extra));
+    return EC_ARG_FAIL(c, "'groups' is %lld, expected 1 or more", (long long)groups);
+  EC_BACKEND_TRY(conv_groups(c, groups, in, p));
+  EC_BACKEND_TRY(conv_steps(c, p));
+  EC_BACKEND_TRY(cad_window_ints(c, 6, "output_padding", 0, &p->w, extra));
   for (size_t d = 0; d < CAD_SPACE; d++)
     if (extra[d] && extra[d] >= p->w.stride[d] && extra[d] >= p->w.dilation[d])
-      return CAD_FAIL(c, "'output_padding' is %lld, expected less than stride or dilation",
-                      (long long)extra[d]);
+      return EC_ARG_FAIL(c, "'output_padding' is %lld, expected less than stride or dilation",
+                         (long long)extra[d]);
   return cad_window_transpose(c, extra, &p->w);
 }
 
 uint32_t cad_transposed_conv(const cad_call *c) {
   conv p = {0};
-  CAD_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
-  CAD_TRY(transposed_read(c, CAD_FLOAT, c->args[8].as.b, &p));
-  return conv_run(c, 0, 0, CAD_FLOAT32, &p);
+  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(transposed_read(c, CAD_FLOAT, c->args[8].as.b, &p));
+  return conv_run(c, 0, 0, EC_DTYPE_FLOAT32, &p);
 }
 
 uint32_t cad_quantized_transposed_conv(const cad_call *c) {
   conv p = {0};
   int32_t zeros[2];
-  CAD_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
-  CAD_TRY(transposed_read(c, c->dtypes, c->args[15].as.b, &p));
-  CAD_TRY(quantized_finish(c, 8, &p, zeros));
-  return conv_run(c, (float)zeros[0], (float)zeros[1], CAD_INT32, &p);
+  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(transposed_read(c, c->dtypes, c->args[15].as.b, &p));
+  EC_BACKEND_TRY(quantized_finish(c, 8, &p, zeros));
+  return conv_run(c, (float)zeros[0], (float)zeros[1], EC_DTYPE_INT32, &p);
 }

@@ -6,16 +6,16 @@
 
 uint32_t cad_copy(const cad_call *c) {
   const cad_tensor *in, *out;
-  CAD_TRY(cad_input(c, 0, "src", CAD_ANY, -1, &in));
-  CAD_TRY(cad_output(c, c->count - 1, CAD_SET(in->dtype), in->rank, in->sizes, &out));
+  EC_BACKEND_TRY(cad_input(c, 0, "src", CAD_ANY, -1, &in));
+  EC_BACKEND_TRY(cad_output(c, c->count - 1, CAD_SET(in->dtype), in->rank, in->sizes, &out));
   if (in->nbytes) memmove(out->data, in->data, in->nbytes);
   return EC_BACKEND_OK;
 }
 
 uint32_t cad_contiguous(const cad_call *c) {
   if (c->args[1].as.i)
-    return CAD_FAIL(c, "'memory_format' is %lld, expected 0: contiguous",
-                    (long long)c->args[1].as.i);
+    return EC_ARG_FAIL(c, "'memory_format' is %lld, expected 0: contiguous",
+                       (long long)c->args[1].as.i);
   return cad_copy(c);
 }
 
@@ -34,7 +34,7 @@ static void part_move(const part *p) {
 
 /* Sets rows, and the bytes of one element of dimension `dim` with all that follows. */
 static int64_t part_unit(const cad_tensor *t, size_t dim, part *p) {
-  int64_t unit = (int64_t)cad_width(t->dtype);
+  int64_t unit = (int64_t)ec_backend_dtype_size(t->dtype);
   p->rows = 1;
   for (size_t d = 0; d < t->rank; d++)
     if (d < dim) p->rows *= t->sizes[d];
@@ -54,7 +54,7 @@ static uint32_t cat_add(const cad_call *c, size_t k, size_t dim, const cad_tenso
   for (size_t d = 0; same && d < first->rank; d++)
     same = d == dim || t->sizes[d] == first->sizes[d];
   if (!same || __builtin_add_overflow(*total, t->sizes[dim], total))
-    return CAD_FAIL(c, "tensor %zu does not fit the first one", k);
+    return EC_ARG_FAIL(c, "tensor %zu does not fit the first one", k);
   return EC_BACKEND_OK;
 }
 
@@ -65,12 +65,12 @@ uint32_t cad_cat(const cad_call *c) {
   int64_t sizes[CAD_RANK], total = 0, at = 0;
   size_t dim;
   if (!count || items[0].kind != EC_BACKEND_TENSOR)
-    return CAD_FAIL(c, "there are %zu tensors, expected 1 or more", count);
+    return EC_ARG_FAIL(c, "there are %zu tensors, expected 1 or more", count);
   const cad_tensor *first = &items[0].as.tensor;
-  CAD_TRY(cad_dim(c, 1, first->rank, &dim));
-  for (size_t k = 0; k < count; k++) CAD_TRY(cat_add(c, k, dim, first, &total));
+  EC_BACKEND_TRY(cad_dim(c, 1, first->rank, &dim));
+  for (size_t k = 0; k < count; k++) EC_BACKEND_TRY(cat_add(c, k, dim, first, &total));
   for (size_t d = 0; d < first->rank; d++) sizes[d] = d == dim ? total : first->sizes[d];
-  CAD_TRY(cad_output(c, 2, CAD_SET(first->dtype), first->rank, sizes, &out));
+  EC_BACKEND_TRY(cad_output(c, 2, CAD_SET(first->dtype), first->rank, sizes, &out));
   for (size_t k = 0; k < count; k++) {
     const cad_tensor *t = &items[k].as.tensor;
     part p;
@@ -98,11 +98,11 @@ static uint32_t part_run(const cad_call *c, ec_backend_arg *arg, size_t dim, int
   for (size_t d = 0; d < in->rank; d++)
     if (d != dim) sizes[rank++] = in->sizes[d];
     else if (!drops) sizes[rank++] = count;
-  CAD_TRY(c->host->resize(c->call, arg, rank, sizes));
+  EC_BACKEND_TRY(c->host->resize(c->call, arg, rank, sizes));
   const cad_tensor *out = &arg->as.tensor;
   if (out->dtype != in->dtype)
-    return CAD_FAIL(c, "'out' has ScalarType %d, the input %d", out->dtype, in->dtype);
-  if (!cad_is_row_major(out)) return CAD_FAIL(c, "'out' is not contiguous");
+    return EC_ARG_FAIL(c, "'out' has ScalarType %d, the input %d", out->dtype, in->dtype);
+  if (!cad_is_row_major(out)) return EC_ARG_FAIL(c, "'out' is not contiguous");
   if (!out->nbytes) return EC_BACKEND_OK;
   p.size = part_unit(in, dim, &p);
   p.by_from = p.size * in->sizes[dim];
@@ -120,11 +120,11 @@ static uint32_t part_run(const cad_call *c, ec_backend_arg *arg, size_t dim, int
 uint32_t cad_select(const cad_call *c) {
   const cad_tensor *in;
   size_t dim;
-  CAD_TRY(cad_input(c, 0, "self", CAD_ANY, -1, &in));
-  CAD_TRY(cad_dim(c, 1, in->rank, &dim));
+  EC_BACKEND_TRY(cad_input(c, 0, "self", CAD_ANY, -1, &in));
+  EC_BACKEND_TRY(cad_dim(c, 1, in->rank, &dim));
   const int64_t size = in->sizes[dim], index = c->args[2].as.i;
   if (index < -size || index >= size)
-    return CAD_FAIL(c, "'index' is %lld for %lld elements", (long long)index, (long long)size);
+    return EC_ARG_FAIL(c, "'index' is %lld for %lld elements", (long long)index, (long long)size);
   return part_run(c, &c->args[3], dim, index < 0 ? index + size : index, 1, 1, true);
 }
 
@@ -138,12 +138,12 @@ static int64_t slice_bound(const ec_backend_arg *arg, int64_t size, int64_t othe
 uint32_t cad_slice(const cad_call *c) {
   const cad_tensor *in;
   size_t dim;
-  CAD_TRY(cad_input(c, 0, "self", CAD_ANY, -1, &in));
-  CAD_TRY(cad_dim(c, 1, in->rank, &dim));
+  EC_BACKEND_TRY(cad_input(c, 0, "self", CAD_ANY, -1, &in));
+  EC_BACKEND_TRY(cad_dim(c, 1, in->rank, &dim));
   const int64_t size = in->sizes[dim], step = c->args[4].as.i;
   const int64_t start = slice_bound(&c->args[2], size, 0);
   const int64_t end = slice_bound(&c->args[3], size, size);
-  if (step < 1) return CAD_FAIL(c, "'step' is %lld, expected 1 or more", (long long)step);
+  if (step < 1) return EC_ARG_FAIL(c, "'step' is %lld, expected 1 or more", (long long)step);
   const int64_t count = end > start ? (end - start - 1) / step + 1 : 0;
   return part_run(c, &c->args[5], dim, start, count, step, false);
 }
@@ -157,7 +157,7 @@ static uint32_t split_run(const cad_call *c, size_t dim, int64_t size, int64_t l
   for (size_t k = 0; k < outs->as.list.count; k++) {
     const int64_t wanted = size + ((int64_t)k < longer);
     const int64_t count = wanted < all - start ? wanted : all - start;
-    CAD_TRY(part_run(c, &outs->as.list.items[k], dim, start, count, 1, false));
+    EC_BACKEND_TRY(part_run(c, &outs->as.list.items[k], dim, start, count, 1, false));
     start += count;
   }
   return EC_BACKEND_OK;
@@ -166,34 +166,34 @@ static uint32_t split_run(const cad_call *c, size_t dim, int64_t size, int64_t l
 /* Reads input, number of parts and dimension, the arguments 0 to 2. */
 static uint32_t split_read(const cad_call *c, int64_t *parts, size_t *dim) {
   const cad_tensor *in;
-  CAD_TRY(cad_input(c, 0, "self", CAD_ANY, -1, &in));
-  CAD_TRY(cad_dim(c, 2, in->rank, dim));
+  EC_BACKEND_TRY(cad_input(c, 0, "self", CAD_ANY, -1, &in));
+  EC_BACKEND_TRY(cad_dim(c, 2, in->rank, dim));
   *parts = c->args[1].as.i;
   if (*parts >= 1) return EC_BACKEND_OK;
-  return CAD_FAIL(c, "there are %lld parts, expected 1 or more", (long long)*parts);
+  return EC_ARG_FAIL(c, "there are %lld parts, expected 1 or more", (long long)*parts);
 }
 
 static uint32_t split_count(const cad_call *c, int64_t expected) {
   const size_t found = c->args[3].as.list.count;
   if ((int64_t)found == expected) return EC_BACKEND_OK;
-  return CAD_FAIL(c, "there are %zu outputs, expected %lld", found, (long long)expected);
+  return EC_ARG_FAIL(c, "there are %zu outputs, expected %lld", found, (long long)expected);
 }
 
 uint32_t cad_chunk(const cad_call *c) {
   int64_t parts;
   size_t dim;
-  CAD_TRY(split_read(c, &parts, &dim));
+  EC_BACKEND_TRY(split_read(c, &parts, &dim));
   const int64_t all = c->args[0].as.tensor.sizes[dim];
   const int64_t size = all ? (all - 1) / parts + 1 : 0;
-  CAD_TRY(split_count(c, all ? (all - 1) / size + 1 : parts));
+  EC_BACKEND_TRY(split_count(c, all ? (all - 1) / size + 1 : parts));
   return split_run(c, dim, size, 0);
 }
 
 uint32_t cad_tensor_split(const cad_call *c) {
   int64_t parts;
   size_t dim;
-  CAD_TRY(split_read(c, &parts, &dim));
-  CAD_TRY(split_count(c, parts));
+  EC_BACKEND_TRY(split_read(c, &parts, &dim));
+  EC_BACKEND_TRY(split_count(c, parts));
   const int64_t all = c->args[0].as.tensor.sizes[dim];
   return split_run(c, dim, all / parts, all % parts);
 }

@@ -33,8 +33,9 @@ static void norm_rows(void *user, size_t begin, size_t end) {
 /* Resizes the output to the shape of the input and computes its rows. */
 static uint32_t norm_run(const cad_call *c, float zero, norm *p) {
   const int64_t step = p->length ? p->length : 1;
-  CAD_TRY(cad_output(c, c->count - 1, CAD_SET(p->in->dtype), p->in->rank, p->in->sizes, &p->out));
-  CAD_TRY(cad_floats(c, p->in, zero, &p->x));
+  EC_BACKEND_TRY(
+      cad_output(c, c->count - 1, CAD_SET(p->in->dtype), p->in->rank, p->in->sizes, &p->out));
+  EC_BACKEND_TRY(cad_floats(c, p->in, zero, &p->x));
   EC_ARG_PARALLEL(c, ec_arg_count(p->in) / step, (double)p->length * 8, norm_rows, p);
   return EC_BACKEND_OK;
 }
@@ -71,8 +72,8 @@ static uint32_t norm_shape(const cad_call *c, size_t i, norm *p) {
     p->length *= size;
   }
   if (same) return EC_BACKEND_OK;
-  return CAD_FAIL(c, "'normalized_shape' is not that of the last %zu dimensions of the input",
-                  count);
+  return EC_ARG_FAIL(c, "'normalized_shape' is not that of the last %zu dimensions of the input",
+                     count);
 }
 
 uint32_t cad_quantized_layer_norm(const cad_call *c) {
@@ -80,14 +81,14 @@ uint32_t cad_quantized_layer_norm(const cad_call *c) {
   const cad_tensor *weight, *bias;
   double scale, out_scale;
   int32_t zero, out_zero;
-  CAD_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p.in));
-  CAD_TRY(cad_scale(c, 1, "X_scale", &scale));
-  CAD_TRY(cad_int(c, 2, "X_zero_point", &zero));
-  CAD_TRY(norm_shape(c, 3, &p));
-  CAD_TRY(cad_vector(c, 4, "weight", CAD_FLOAT, p.length, &weight));
-  CAD_TRY(cad_vector(c, 5, "bias", CAD_FLOAT, p.length, &bias));
-  CAD_TRY(cad_scale(c, 7, "output_scale", &out_scale));
-  CAD_TRY(cad_int(c, 8, "output_zero_point", &out_zero));
+  EC_BACKEND_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(cad_scale(c, 1, "X_scale", &scale));
+  EC_BACKEND_TRY(cad_int(c, 2, "X_zero_point", &zero));
+  EC_BACKEND_TRY(norm_shape(c, 3, &p));
+  EC_BACKEND_TRY(cad_vector(c, 4, "weight", CAD_FLOAT, p.length, &weight));
+  EC_BACKEND_TRY(cad_vector(c, 5, "bias", CAD_FLOAT, p.length, &bias));
+  EC_BACKEND_TRY(cad_scale(c, 7, "output_scale", &out_scale));
+  EC_BACKEND_TRY(cad_int(c, 8, "output_zero_point", &out_zero));
   p.weight = weight->data;
   p.bias = bias->data;
   p.scale = (float)scale;
@@ -98,10 +99,10 @@ uint32_t cad_quantized_layer_norm(const cad_call *c) {
 uint32_t cad_rms_norm(const cad_call *c) {
   norm p = {.row = rms_norm_row, .scale = 1, .eps = FLT_EPSILON};
   const cad_tensor *weight;
-  CAD_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
-  CAD_TRY(norm_shape(c, 1, &p));
+  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(norm_shape(c, 1, &p));
   if (cad_is_tensor(c, 2)) {
-    CAD_TRY(cad_vector(c, 2, "weight", CAD_FLOAT, p.length, &weight));
+    EC_BACKEND_TRY(cad_vector(c, 2, "weight", CAD_FLOAT, p.length, &weight));
     p.weight = weight->data;
   }
   if (c->args[3].kind == EC_BACKEND_DOUBLE) p.eps = c->args[3].as.d;
@@ -127,7 +128,7 @@ static void softmax_row(const norm *p, float *x) {
 /* Reads the dimension, argument `i`. */
 static uint32_t softmax_dim(const cad_call *c, size_t i, norm *p) {
   size_t dim;
-  CAD_TRY(cad_dim(c, i, p->in->rank, &dim));
+  EC_BACKEND_TRY(cad_dim(c, i, p->in->rank, &dim));
   p->length = p->in->sizes[dim];
   p->inner = 1;
   for (size_t d = dim + 1; d < p->in->rank; d++) p->inner *= p->in->sizes[d];
@@ -136,10 +137,10 @@ static uint32_t softmax_dim(const cad_call *c, size_t i, norm *p) {
 
 uint32_t cad_softmax(const cad_call *c) {
   norm p = {.row = softmax_row, .scale = 1};
-  CAD_TRY(cad_input(c, 0, "self", CAD_FLOAT, -1, &p.in));
-  CAD_TRY(softmax_dim(c, 1, &p));
+  EC_BACKEND_TRY(cad_input(c, 0, "self", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(softmax_dim(c, 1, &p));
   if (c->args[2].kind == EC_BACKEND_BOOL && c->args[2].as.b)
-    return CAD_FAIL(c, "'half_to_float' is true, expected false for float32");
+    return EC_ARG_FAIL(c, "'half_to_float' is true, expected false for float32");
   return norm_run(c, 0, &p);
 }
 
@@ -148,14 +149,14 @@ uint32_t cad_quantized_softmax(const cad_call *c) {
   norm p = {.row = softmax_row, .finish.quantizes = true};
   double scale, out_scale;
   int32_t zero, out_zero;
-  CAD_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
-  CAD_TRY(softmax_dim(c, 2, &p));
+  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(softmax_dim(c, 2, &p));
   if (c->args[3].as.i)
-    return CAD_FAIL(c, "'mask_type' is %lld, expected 0: no mask", (long long)c->args[3].as.i);
-  CAD_TRY(cad_scale(c, 5, "in_scale", &scale));
-  CAD_TRY(cad_int(c, 6, "in_zero_point", &zero));
-  CAD_TRY(cad_scale(c, 7, "out_scale", &out_scale));
-  CAD_TRY(cad_int(c, 8, "out_zero_point", &out_zero));
+    return EC_ARG_FAIL(c, "'mask_type' is %lld, expected 0: no mask", (long long)c->args[3].as.i);
+  EC_BACKEND_TRY(cad_scale(c, 5, "in_scale", &scale));
+  EC_BACKEND_TRY(cad_int(c, 6, "in_zero_point", &zero));
+  EC_BACKEND_TRY(cad_scale(c, 7, "out_scale", &out_scale));
+  EC_BACKEND_TRY(cad_int(c, 8, "out_zero_point", &out_zero));
   p.scale = (float)scale;
   p.finish.q = cad_quantizer_of(1.0 / out_scale, out_zero, p.in->dtype);
   return norm_run(c, (float)zero, &p);

@@ -24,7 +24,7 @@ static void pointwise_blocks(void *user, size_t begin, size_t end) {
 
 /* Resizes output `i` to the shape of the input and computes it. */
 static uint32_t pointwise_run(const cad_call *c, size_t i, uint32_t dtypes, pointwise *p) {
-  CAD_TRY(cad_output(c, i, dtypes, p->in->rank, p->in->sizes, &p->out));
+  EC_BACKEND_TRY(cad_output(c, i, dtypes, p->in->rank, p->in->sizes, &p->out));
   EC_ARG_PARALLEL(c, ec_arg_count(p->in), 1, pointwise_blocks, p);
   return EC_BACKEND_OK;
 }
@@ -67,8 +67,8 @@ static uint32_t affine_limits(const cad_call *c, cad_quantizer *q) {
   const int64_t low = c->args[3].as.i, high = c->args[4].as.i;
   if (low > high || (double)low < (double)q->low || high > INT32_MAX ||
       (q->high < 65536 && (double)high > (double)q->high))
-    return CAD_FAIL(c, "'quant_min' is %lld and 'quant_max' %lld, beyond the dtype",
-                    (long long)low, (long long)high);
+    return EC_ARG_FAIL(c, "'quant_min' is %lld and 'quant_max' %lld, beyond the dtype",
+                       (long long)low, (long long)high);
   q->low = (float)low;
   if ((float)high < q->high) q->high = (float)high;
   return EC_BACKEND_OK;
@@ -77,21 +77,21 @@ static uint32_t affine_limits(const cad_call *c, cad_quantizer *q) {
 /* Checks the argument 'dtype', which repeats that of a tensor. */
 static uint32_t affine_dtype(const cad_call *c, const cad_tensor *t) {
   if (c->args[5].as.i == t->dtype) return EC_BACKEND_OK;
-  return CAD_FAIL(c, "'dtype' is %lld and the quantized tensor has ScalarType %d",
-                  (long long)c->args[5].as.i, t->dtype);
+  return EC_ARG_FAIL(c, "'dtype' is %lld and the quantized tensor has ScalarType %d",
+                     (long long)c->args[5].as.i, t->dtype);
 }
 
 uint32_t cad_quantize_per_tensor(const cad_call *c) {
   pointwise p = {.step = step_quantize};
   double scale;
   int32_t zero;
-  CAD_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
-  CAD_TRY(cad_scale(c, 1, "scale", &scale));
-  CAD_TRY(cad_int(c, 2, "zero_point", &zero));
-  CAD_TRY(cad_input(c, 6, "out", c->dtypes, -1, &p.out));
-  CAD_TRY(affine_dtype(c, p.out));
+  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(cad_scale(c, 1, "scale", &scale));
+  EC_BACKEND_TRY(cad_int(c, 2, "zero_point", &zero));
+  EC_BACKEND_TRY(cad_input(c, 6, "out", c->dtypes, -1, &p.out));
+  EC_BACKEND_TRY(affine_dtype(c, p.out));
   p.q = cad_quantizer_of(1.0 / scale, zero, p.out->dtype);
-  CAD_TRY(affine_limits(c, &p.q));
+  EC_BACKEND_TRY(affine_limits(c, &p.q));
   return pointwise_run(c, 6, c->dtypes, &p);
 }
 
@@ -99,12 +99,12 @@ uint32_t cad_dequantize_per_tensor(const cad_call *c) {
   pointwise p = {.step = step_scale};
   double scale;
   int32_t zero;
-  CAD_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
-  CAD_TRY(cad_scale(c, 1, "scale", &scale));
-  CAD_TRY(cad_int(c, 2, "zero_point", &zero));
-  CAD_TRY(affine_dtype(c, p.in));
+  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(cad_scale(c, 1, "scale", &scale));
+  EC_BACKEND_TRY(cad_int(c, 2, "zero_point", &zero));
+  EC_BACKEND_TRY(affine_dtype(c, p.in));
   p.q = cad_quantizer_of(1, 0, p.in->dtype);
-  CAD_TRY(affine_limits(c, &p.q));
+  EC_BACKEND_TRY(affine_limits(c, &p.q));
   p.zero = (float)zero;
   p.scale = (float)scale;
   return pointwise_run(c, 6, CAD_FLOAT, &p);
@@ -114,13 +114,13 @@ uint32_t cad_requantize(const cad_call *c) {
   pointwise p = {.step = step_requantize};
   double in, out;
   int32_t zero, out_zero;
-  CAD_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
-  CAD_TRY(cad_scale(c, 1, "in_scale", &in));
-  CAD_TRY(cad_int(c, 2, "in_zero_point", &zero));
-  CAD_TRY(cad_scale(c, 3, "out_scale", &out));
-  CAD_TRY(cad_int(c, 4, "out_zero_point", &out_zero));
-  CAD_TRY(cad_input(c, 6, "out", c->dtypes, -1, &p.out));
-  CAD_TRY(affine_dtype(c, p.out));
+  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(cad_scale(c, 1, "in_scale", &in));
+  EC_BACKEND_TRY(cad_int(c, 2, "in_zero_point", &zero));
+  EC_BACKEND_TRY(cad_scale(c, 3, "out_scale", &out));
+  EC_BACKEND_TRY(cad_int(c, 4, "out_zero_point", &out_zero));
+  EC_BACKEND_TRY(cad_input(c, 6, "out", c->dtypes, -1, &p.out));
+  EC_BACKEND_TRY(affine_dtype(c, p.out));
   p.zero = (float)zero;
   p.scale = (float)in;
   p.q = cad_quantizer_of(1.0 / out, out_zero, p.out->dtype);
@@ -133,10 +133,10 @@ uint32_t cad_quantized_relu(const cad_call *c) {
   pointwise p = {.step = step_relu};
   double factor;
   int32_t zero, out_zero;
-  CAD_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p.in));
-  CAD_TRY(cad_int(c, 1, "X_zero_point", &zero));
-  CAD_TRY(cad_int(c, 2, "out_zero_point", &out_zero));
-  CAD_TRY(cad_read_factor(c, 3, &factor));
+  EC_BACKEND_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(cad_int(c, 1, "X_zero_point", &zero));
+  EC_BACKEND_TRY(cad_int(c, 2, "out_zero_point", &out_zero));
+  EC_BACKEND_TRY(cad_read_factor(c, 3, &factor));
   p.zero = (float)zero;
   p.q = cad_quantizer_of(factor, out_zero, p.in->dtype);
   return pointwise_run(c, 5, CAD_SET(p.in->dtype), &p);
@@ -154,11 +154,11 @@ static float scalar_of(const cad_call *c, size_t i) {
 static uint32_t scalar_run(const cad_call *c, pointwise *p) {
   double scale, out_scale;
   int32_t zero, out_zero;
-  CAD_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p->in));
-  CAD_TRY(cad_scale(c, 1, "X_scale", &scale));
-  CAD_TRY(cad_int(c, 2, "X_zero_point", &zero));
-  CAD_TRY(cad_scale(c, 4, "out_scale", &out_scale));
-  CAD_TRY(cad_int(c, 5, "out_zero_point", &out_zero));
+  EC_BACKEND_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p->in));
+  EC_BACKEND_TRY(cad_scale(c, 1, "X_scale", &scale));
+  EC_BACKEND_TRY(cad_int(c, 2, "X_zero_point", &zero));
+  EC_BACKEND_TRY(cad_scale(c, 4, "out_scale", &out_scale));
+  EC_BACKEND_TRY(cad_int(c, 5, "out_zero_point", &out_zero));
   p->zero = (float)zero;
   p->scale = (float)scale;
   p->operand = scalar_of(c, 3);
@@ -179,6 +179,6 @@ uint32_t cad_quantized_mul_scalar(const cad_call *c) {
 uint32_t cad_where_scalar(const cad_call *c) {
   pointwise p = {.step = step_where, .operand = (float)c->args[1].as.d,
                  .other = (float)c->args[2].as.d};
-  CAD_TRY(cad_input(c, 0, "condition", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(cad_input(c, 0, "condition", c->dtypes, -1, &p.in));
   return pointwise_run(c, 3, CAD_FLOAT, &p);
 }

@@ -73,24 +73,24 @@ static void pool_pixels(void *user, size_t begin, size_t end) {
  * An empty stride is the kernel. */
 static uint32_t pool_read(const cad_call *c, bool last, size_t dilation, pool *p) {
   cad_window *w = &p->w;
-  CAD_TRY(cad_input(c, 0, "input", c->dtypes, 4, &p->in));
-  CAD_TRY(cad_window_image(c, p->in, last, w));
-  CAD_TRY(cad_ints(c, 1, "kernel_size", 1, 2, w->kernel + 1));
-  CAD_TRY(cad_ints(c, c->args[2].as.list.count ? 2 : 1, "stride", 1, 2, w->stride + 1));
-  CAD_TRY(cad_ints(c, 3, "padding", 0, 2, w->padding + 1));
-  if (dilation) CAD_TRY(cad_ints(c, dilation, "dilation", 1, 2, w->dilation + 1));
+  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, 4, &p->in));
+  EC_BACKEND_TRY(cad_window_image(c, p->in, last, w));
+  EC_BACKEND_TRY(cad_ints(c, 1, "kernel_size", 1, 2, w->kernel + 1));
+  EC_BACKEND_TRY(cad_ints(c, c->args[2].as.list.count ? 2 : 1, "stride", 1, 2, w->stride + 1));
+  EC_BACKEND_TRY(cad_ints(c, 3, "padding", 0, 2, w->padding + 1));
+  if (dilation) EC_BACKEND_TRY(cad_ints(c, dilation, "dilation", 1, 2, w->dilation + 1));
   for (size_t d = 1; d < CAD_SPACE; d++)
     if (2 * w->padding[d] > w->kernel[d])
-      return CAD_FAIL(c, "a padding of %lld is more than half of the window's %lld",
-                      (long long)w->padding[d], (long long)w->kernel[d]);
+      return EC_ARG_FAIL(c, "a padding of %lld is more than half of the window's %lld",
+                         (long long)w->padding[d], (long long)w->kernel[d]);
   w->out_channels = w->channels;
   return EC_BACKEND_OK;
 }
 
 static uint32_t pool_run(const cad_call *c, bool ceil_mode, pool *p) {
-  CAD_TRY(cad_window_size(c, ceil_mode, &p->w));
-  CAD_TRY(cad_window_output(c, c->count - 1, CAD_SET(p->in->dtype), &p->w, &p->out));
-  CAD_TRY(cad_floats(c, p->in, 0, &p->w.x));
+  EC_BACKEND_TRY(cad_window_size(c, ceil_mode, &p->w));
+  EC_BACKEND_TRY(cad_window_output(c, c->count - 1, CAD_SET(p->in->dtype), &p->w, &p->out));
+  EC_BACKEND_TRY(cad_floats(c, p->in, 0, &p->w.x));
   const double cost = (double)p->w.channels * (double)p->w.taps;
   EC_ARG_PARALLEL(c, cad_window_pixels(&p->w), cost, pool_pixels, p);
   return EC_BACKEND_OK;
@@ -98,8 +98,8 @@ static uint32_t pool_run(const cad_call *c, bool ceil_mode, pool *p) {
 
 static uint32_t max_pool_run(const cad_call *c, bool last) {
   pool p = {0};
-  CAD_TRY(pool_read(c, last, 4, &p));
-  p.low = p.in->dtype == CAD_FLOAT32 ? -INFINITY : cad_quantizer_of(1, 0, p.in->dtype).low;
+  EC_BACKEND_TRY(pool_read(c, last, 4, &p));
+  p.low = p.in->dtype == EC_DTYPE_FLOAT32 ? -INFINITY : cad_quantizer_of(1, 0, p.in->dtype).low;
   return pool_run(c, c->args[5].as.b, &p);
 }
 
@@ -114,7 +114,7 @@ static uint32_t avg_pool_zero(const cad_call *c, pool *p) {
     const cad_tensor *t;
     return cad_input(c, 0, "input", CAD_FLOAT, 4, &t);
   }
-  CAD_TRY(cad_int(c, 7, "in_zero_point", &zero));
+  EC_BACKEND_TRY(cad_int(c, 7, "in_zero_point", &zero));
   const cad_quantizer q = cad_quantizer_of(1, 0, p->in->dtype);
   p->fill = p->counts_padding ? (float)zero : 0;
   p->counts_padding = p->rounds = true;
@@ -125,11 +125,11 @@ static uint32_t avg_pool_zero(const cad_call *c, pool *p) {
 
 uint32_t cad_avg_pool(const cad_call *c) {
   pool p = {.averages = true, .counts_padding = c->args[5].as.b};
-  CAD_TRY(pool_read(c, c->args[8].as.b, 0, &p));
+  EC_BACKEND_TRY(pool_read(c, c->args[8].as.b, 0, &p));
   if (c->args[6].kind == EC_BACKEND_INT) {
     p.divisor = c->args[6].as.i;
-    if (!p.divisor) return CAD_FAIL(c, "'divisor_override' is 0");
+    if (!p.divisor) return EC_ARG_FAIL(c, "'divisor_override' is 0");
   }
-  CAD_TRY(avg_pool_zero(c, &p));
+  EC_BACKEND_TRY(avg_pool_zero(c, &p));
   return pool_run(c, c->args[4].as.b, &p);
 }

@@ -28,10 +28,10 @@ static void rows_range(void *user, size_t begin, size_t end) {
 /* Checks that the dtype of the image has the zero points. */
 static uint32_t rows_check_zeros(const cad_call *c, int64_t count, const rows *p) {
   const cad_quantizer q = cad_quantizer_of(1, 0, p->in->dtype);
-  for (int64_t i = 0; i < count && p->in->dtype != CAD_FLOAT32; i++)
+  for (int64_t i = 0; i < count && p->in->dtype != EC_DTYPE_FLOAT32; i++)
     if (!(p->zeros[i] >= q.low && p->zeros[i] <= q.high))
-      return CAD_FAIL(c, "'in_zero_point' is %g, beyond the dtype of 'input'",
-                      (double)p->zeros[i]);
+      return EC_ARG_FAIL(c, "'in_zero_point' is %g, beyond the dtype of 'input'",
+                         (double)p->zeros[i]);
   return EC_BACKEND_OK;
 }
 
@@ -39,19 +39,21 @@ static uint32_t rows_check_zeros(const cad_call *c, int64_t count, const rows *p
 static uint32_t rows_zeros(const cad_call *c, size_t i, rows *p) {
   const cad_tensor *t;
   p->shares = true;
-  CAD_TRY(EC_ARG_SCRATCH(c, 1, sizeof(float), &p->zeros));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, 1, sizeof(float), &p->zeros));
   if (cad_is_tensor(c, i)) {
-    CAD_TRY(cad_input(c, i, "in_zero_point", CAD_SET(CAD_INT32), -1, &t));
+    EC_BACKEND_TRY(cad_input(c, i, "in_zero_point", CAD_SET(EC_DTYPE_INT32), -1, &t));
     p->shares = ec_arg_count(t) == 1;
     if (!p->shares && (t->rank != 1 || t->sizes[0] != p->w.images))
-      return CAD_FAIL(c, "'in_zero_point' has %lld elements, expected 1 or one for each of %lld "
-                      "images", (long long)ec_arg_count(t), (long long)p->w.images);
-    CAD_TRY(EC_ARG_SCRATCH(c, ec_arg_count(t), sizeof(float), &p->zeros));
+      return EC_ARG_FAIL(c,
+                         "'in_zero_point' has %lld elements, expected 1 or one for each of %lld "
+                         "images",
+                         (long long)ec_arg_count(t), (long long)p->w.images);
+    EC_BACKEND_TRY(EC_ARG_SCRATCH(c, ec_arg_count(t), sizeof(float), &p->zeros));
     cad_load(t, 0, 1, ec_arg_count(t), 0, p->zeros);
     return rows_check_zeros(c, ec_arg_count(t), p);
   }
   int32_t zero;
-  CAD_TRY(cad_int(c, i, "in_zero_point", &zero));
+  EC_BACKEND_TRY(cad_int(c, i, "in_zero_point", &zero));
   *p->zeros = (float)zero;
   return rows_check_zeros(c, 1, p);
 }
@@ -60,13 +62,13 @@ static uint32_t rows_zeros(const cad_call *c, size_t i, rows *p) {
  * height has the height 1. */
 static uint32_t rows_read(const cad_call *c, size_t channel_last, rows *p) {
   cad_window *w = &p->w;
-  CAD_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p->in));
+  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p->in));
   if (p->in->rank > 4)
-    return CAD_FAIL(c, "'input' has %u dimensions, expected 3 or 4", (unsigned)p->in->rank);
-  CAD_TRY(cad_window_image(c, p->in, c->args[channel_last].as.b, w));
-  CAD_TRY(cad_ints(c, 1, "kernel_size", 1, 2, w->kernel + 1));
-  CAD_TRY(cad_ints(c, 2, "dilation", 1, 2, w->dilation + 1));
-  CAD_TRY(cad_ints(c, 3, "padding", 0, 2, w->padding + 1));
+    return EC_ARG_FAIL(c, "'input' has %u dimensions, expected 3 or 4", (unsigned)p->in->rank);
+  EC_BACKEND_TRY(cad_window_image(c, p->in, c->args[channel_last].as.b, w));
+  EC_BACKEND_TRY(cad_ints(c, 1, "kernel_size", 1, 2, w->kernel + 1));
+  EC_BACKEND_TRY(cad_ints(c, 2, "dilation", 1, 2, w->dilation + 1));
+  EC_BACKEND_TRY(cad_ints(c, 3, "padding", 0, 2, w->padding + 1));
   return cad_ints(c, 4, "stride", 1, 2, w->stride + 1);
 }
 
@@ -75,28 +77,28 @@ static uint32_t rows_run(const cad_call *c, rows *p) {
   int64_t length, pixels;
   if (__builtin_mul_overflow(w->taps, w->channels, &length) ||
       __builtin_mul_overflow(w->out[1], w->out[2], &pixels))
-    return CAD_FAIL(c, "the rows are too large");
+    return EC_ARG_FAIL(c, "the rows are too large");
   const int64_t sizes[] = {w->images, pixels, length};
-  CAD_TRY(cad_output(c, c->count - 1, CAD_SET(p->in->dtype), 3, sizes, &p->out));
-  CAD_TRY(cad_floats(c, p->in, 0, &p->w.x));
+  EC_BACKEND_TRY(cad_output(c, c->count - 1, CAD_SET(p->in->dtype), 3, sizes, &p->out));
+  EC_BACKEND_TRY(cad_floats(c, p->in, 0, &p->w.x));
   return cad_window_each(c, w, length, (double)length, rows_range, p, &p->patches);
 }
 
 uint32_t cad_im2row(const cad_call *c) {
   rows p = {0};
-  CAD_TRY(rows_read(c, 6, &p));
-  CAD_TRY(rows_zeros(c, 5, &p));
-  CAD_TRY(cad_window_size(c, false, &p.w));
+  EC_BACKEND_TRY(rows_read(c, 6, &p));
+  EC_BACKEND_TRY(rows_zeros(c, 5, &p));
+  EC_BACKEND_TRY(cad_window_size(c, false, &p.w));
   return rows_run(c, &p);
 }
 
 uint32_t cad_transposed_im2row(const cad_call *c) {
   rows p = {0};
   int64_t extra[CAD_SPACE] = {0};
-  CAD_TRY(rows_read(c, 7, &p));
-  CAD_TRY(cad_ints(c, 5, "output_padding", 0, 2, extra + 1));
-  CAD_TRY(rows_zeros(c, 6, &p));
+  EC_BACKEND_TRY(rows_read(c, 7, &p));
+  EC_BACKEND_TRY(cad_ints(c, 5, "output_padding", 0, 2, extra + 1));
+  EC_BACKEND_TRY(rows_zeros(c, 6, &p));
   p.w.taps_first = p.w.last;
-  CAD_TRY(cad_window_transpose(c, extra, &p.w));
+  EC_BACKEND_TRY(cad_window_transpose(c, extra, &p.w));
   return rows_run(c, &p);
 }

@@ -162,12 +162,12 @@ static uint32_t svd_outputs(const cad_call *c, svd_task *p) {
   int64_t sizes[CAD_RANK];
   for (size_t d = 0; d < rank; d++) sizes[d] = p->a->sizes[d];
   sizes[rank - 1] = full ? m : k;
-  CAD_TRY(cad_output(c, 4, CAD_FLOAT, rank, sizes, &p->u));
+  EC_BACKEND_TRY(cad_output(c, 4, CAD_FLOAT, rank, sizes, &p->u));
   sizes[rank - 2] = k;
-  CAD_TRY(cad_output(c, 5, CAD_FLOAT, rank - 1, sizes, &p->s));
+  EC_BACKEND_TRY(cad_output(c, 5, CAD_FLOAT, rank - 1, sizes, &p->s));
   sizes[rank - 2] = full ? n : k;
   sizes[rank - 1] = n;
-  CAD_TRY(cad_output(c, 6, CAD_FLOAT, rank, sizes, &p->vh));
+  EC_BACKEND_TRY(cad_output(c, 6, CAD_FLOAT, rank, sizes, &p->vh));
   p->shape.rows = m < n ? n : m;
   p->shape.columns = k;
   p->shape.basis = full ? p->shape.rows : k;
@@ -177,23 +177,24 @@ static uint32_t svd_outputs(const cad_call *c, svd_task *p) {
 /* The argument `compute_uv` is True in programs of the flow, as its reference demands. */
 uint32_t cad_linalg_svd(const cad_call *c) {
   svd_task p = {.infinite = false};
-  CAD_TRY(cad_input(c, 0, "A", CAD_FLOAT, -1, &p.a));
-  if (p.a->rank < 2) return CAD_FAIL(c, "'A' has %u dimensions, expected 2", (unsigned)p.a->rank);
-  if (!c->args[2].as.b) return CAD_FAIL(c, "'compute_uv' is False, expected True");
+  EC_BACKEND_TRY(cad_input(c, 0, "A", CAD_FLOAT, -1, &p.a));
+  if (p.a->rank < 2)
+    return EC_ARG_FAIL(c, "'A' has %u dimensions, expected 2", (unsigned)p.a->rank);
+  if (!c->args[2].as.b) return EC_ARG_FAIL(c, "'compute_uv' is False, expected True");
   if (c->args[3].kind != EC_BACKEND_NONE)
-    return CAD_FAIL(c, "'driver' is given, but drivers exist only on GPUs");
+    return EC_ARG_FAIL(c, "'driver' is given, but drivers exist only on GPUs");
   int64_t count = 1;
   for (size_t d = 0; d + 2 < p.a->rank; d++) count *= p.a->sizes[d];
   p.rows = p.a->sizes[p.a->rank - 2];
   p.columns = p.a->sizes[p.a->rank - 1];
-  CAD_TRY(svd_outputs(c, &p));
+  EC_BACKEND_TRY(svd_outputs(c, &p));
   const svd_item *s = &p.shape;
   int64_t total;
   p.each = s->rows * s->basis + s->columns * s->columns + s->columns;
-  if (__builtin_mul_overflow(count, p.each, &total)) return CAD_FAIL(c, "too large");
-  CAD_TRY(EC_ARG_SCRATCH(c, total, sizeof(double), &p.memory));
+  if (__builtin_mul_overflow(count, p.each, &total)) return EC_ARG_FAIL(c, "too large");
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, total, sizeof(double), &p.memory));
   const double cost = 8.0 * (double)s->rows * (double)s->basis * (double)s->columns;
   EC_ARG_PARALLEL(c, count, cost, svd_range, &p);
-  if (atomic_load(&p.infinite)) return CAD_FAIL(c, "'A' has elements that are not finite");
+  if (atomic_load(&p.infinite)) return EC_ARG_FAIL(c, "'A' has elements that are not finite");
   return EC_BACKEND_OK;
 }

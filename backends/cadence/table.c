@@ -8,8 +8,8 @@ typedef struct embedding {
 } embedding;
 
 static int64_t embedding_row(const embedding *p, int64_t i) {
-  const int64_t row = p->indices->dtype == CAD_INT32 ? ((const int32_t *)p->indices->data)[i]
-                                                     : ((const int64_t *)p->indices->data)[i];
+  const int64_t row = p->indices->dtype == EC_DTYPE_INT32 ? ((const int32_t *)p->indices->data)[i]
+                                                          : ((const int64_t *)p->indices->data)[i];
   return row < 0 ? row + p->weight->sizes[0] : row;
 }
 
@@ -30,14 +30,14 @@ static void embedding_rows(void *user, size_t begin, size_t end) {
 /* Reads scales and zero points, [rows] or [rows, groups]. */
 static uint32_t embedding_scales(const cad_call *c, embedding *p) {
   const cad_tensor *scales;
-  CAD_TRY(cad_input(c, 1, "weight_scales", CAD_FLOAT, -1, &scales));
+  EC_BACKEND_TRY(cad_input(c, 1, "weight_scales", CAD_FLOAT, -1, &scales));
   p->groups = scales->rank == 2 ? scales->sizes[1] : 1;
   p->scales = scales->data;
   if (scales->rank < 1 || scales->rank > 2 || scales->sizes[0] != p->weight->sizes[0] ||
       p->groups < 1 || p->columns % p->groups)
-    return CAD_FAIL(c, "'weight_scales' has %lld scales for a table of %lld x %lld",
-                    (long long)ec_arg_count(scales), (long long)p->weight->sizes[0],
-                    (long long)p->columns);
+    return EC_ARG_FAIL(c, "'weight_scales' has %lld scales for a table of %lld x %lld",
+                       (long long)ec_arg_count(scales), (long long)p->weight->sizes[0],
+                       (long long)p->columns);
   if (!cad_is_tensor(c, 2)) return EC_BACKEND_OK;
   return cad_vector(c, 2, "weight_zero_points", CAD_QUANTIZED | CAD_FLOAT, ec_arg_count(scales),
                     &p->zeros);
@@ -46,20 +46,21 @@ static uint32_t embedding_scales(const cad_call *c, embedding *p) {
 uint32_t cad_quantized_embedding_byte(const cad_call *c) {
   embedding p = {0};
   int64_t sizes[CAD_RANK + 1];
-  CAD_TRY(cad_input(c, 0, "weight", c->dtypes, 2, &p.weight));
-  CAD_TRY(cad_input(c, 3, "indices", CAD_SET(CAD_INT32) | CAD_SET(CAD_INT64), -1, &p.indices));
+  EC_BACKEND_TRY(cad_input(c, 0, "weight", c->dtypes, 2, &p.weight));
+  EC_BACKEND_TRY(cad_input(c, 3, "indices", CAD_SET(EC_DTYPE_INT32) | CAD_SET(EC_DTYPE_INT64), -1,
+                           &p.indices));
   p.columns = p.weight->sizes[1];
-  CAD_TRY(embedding_scales(c, &p));
-  if (c->args[4].as.b) return CAD_FAIL(c, "'pruned_weights' is true, expected false");
+  EC_BACKEND_TRY(embedding_scales(c, &p));
+  if (c->args[4].as.b) return EC_ARG_FAIL(c, "'pruned_weights' is true, expected false");
   const int64_t count = ec_arg_count(p.indices);
   for (int64_t i = 0; i < count; i++)
     if (embedding_row(&p, i) < 0 || embedding_row(&p, i) >= p.weight->sizes[0])
-      return CAD_FAIL(c, "'indices' has row %lld at %lld, beyond %lld rows",
-                      (long long)embedding_row(&p, i), (long long)i,
-                      (long long)p.weight->sizes[0]);
+      return EC_ARG_FAIL(c, "'indices' has row %lld at %lld, beyond %lld rows",
+                         (long long)embedding_row(&p, i), (long long)i,
+                         (long long)p.weight->sizes[0]);
   for (size_t d = 0; d < p.indices->rank; d++) sizes[d] = p.indices->sizes[d];
   sizes[p.indices->rank] = p.columns;
-  CAD_TRY(cad_output(c, 5, CAD_FLOAT, p.indices->rank + 1u, sizes, &p.out));
+  EC_BACKEND_TRY(cad_output(c, 5, CAD_FLOAT, p.indices->rank + 1u, sizes, &p.out));
   EC_ARG_PARALLEL(c, count, (double)p.columns, embedding_rows, &p);
   return EC_BACKEND_OK;
 }
@@ -71,19 +72,20 @@ uint32_t cad_bitwise_mask(const cad_call *c) {
   const cad_tensor *in, *out;
   int64_t sizes[CAD_RANK];
   const float threshold = (float)c->args[1].as.d;
-  CAD_TRY(cad_input(c, 0, "mask", c->dtypes, -1, &in));
+  EC_BACKEND_TRY(cad_input(c, 0, "mask", c->dtypes, -1, &in));
   if (in->rank < 1 || in->sizes[in->rank - 1] % BITS)
-    return CAD_FAIL(c, "'mask' has %lld elements in its last dimension, expected a multiple of 8",
-                    in->rank ? (long long)in->sizes[in->rank - 1] : 0);
+    return EC_ARG_FAIL(c,
+                       "'mask' has %lld elements in its last dimension, expected a multiple of 8",
+                       in->rank ? (long long)in->sizes[in->rank - 1] : 0);
   for (size_t d = 0; d < in->rank; d++) sizes[d] = in->sizes[d];
   sizes[in->rank - 1] /= BITS;
-  CAD_TRY(cad_output(c, 2, CAD_SET(CAD_UINT8), in->rank, sizes, &out));
+  EC_BACKEND_TRY(cad_output(c, 2, CAD_SET(EC_DTYPE_UINT8), in->rank, sizes, &out));
   for (int64_t i = 0; i < ec_arg_count(out); i++) {
     float values[BITS];
     unsigned byte = 0;
     cad_load(in, i * BITS, 1, BITS, 0, values);
     for (unsigned k = 0; k < BITS; k++)
-      byte |= (in->dtype == CAD_BOOL ? values[k] == 0 : values[k] < threshold) ? 1u << k : 0;
+      byte |= (in->dtype == EC_DTYPE_BOOL ? values[k] == 0 : values[k] < threshold) ? 1u << k : 0;
     ((uint8_t *)out->data)[i] = (uint8_t)byte;
   }
   return EC_BACKEND_OK;

@@ -8,8 +8,8 @@ enum {
 
 uint32_t cad_window_image(const cad_call *c, const cad_tensor *t, bool last, cad_window *w) {
   if (t->rank < 3 || t->rank > CAD_SPACE + 2)
-    return CAD_FAIL(c, "'input' has %u dimensions, expected 3 to %d", (unsigned)t->rank,
-                    CAD_SPACE + 2);
+    return EC_ARG_FAIL(c, "'input' has %u dimensions, expected 3 to %d", (unsigned)t->rank,
+                       CAD_SPACE + 2);
   const size_t channel = last ? t->rank - 1u : 1, first = last ? 1 : 2;
   *w = (cad_window){.images = t->sizes[0], .channels = t->sizes[channel], .groups = 1,
                     .by_image = t->strides[0], .by_channel = t->strides[channel],
@@ -21,10 +21,10 @@ uint32_t cad_window_image(const cad_call *c, const cad_tensor *t, bool last, cad
     w->by_pixel[d] = real ? t->strides[from] : 0;
     w->kernel[d] = w->stride[d] = w->dilation[d] = w->up[d] = 1;
     if (w->in[d] < 1 || w->in[d] > LARGEST)
-      return CAD_FAIL(c, "'input' has %lld pixels in a dimension, expected 1 to %d",
-                      (long long)w->in[d], LARGEST);
+      return EC_ARG_FAIL(c, "'input' has %lld pixels in a dimension, expected 1 to %d",
+                         (long long)w->in[d], LARGEST);
   }
-  if (w->channels < 1) return CAD_FAIL(c, "'input' has no channels, expected 1 or more");
+  if (w->channels < 1) return EC_ARG_FAIL(c, "'input' has no channels, expected 1 or more");
   return EC_BACKEND_OK;
 }
 
@@ -38,8 +38,8 @@ static uint32_t window_taps(const cad_call *c, cad_window *w) {
   w->taps = 1;
   for (size_t d = 0; d < CAD_SPACE; d++) {
     if (w->kernel[d] < 1 || w->kernel[d] > CAD_MOST)
-      return CAD_FAIL(c, "the kernel has %lld taps in a dimension, expected 1 to %d",
-                      (long long)w->kernel[d], CAD_MOST);
+      return EC_ARG_FAIL(c, "the kernel has %lld taps in a dimension, expected 1 to %d",
+                         (long long)w->kernel[d], CAD_MOST);
     w->taps *= w->kernel[d]; /* at most 2^60 */
   }
   return EC_BACKEND_OK;
@@ -49,14 +49,14 @@ static uint32_t window_taps(const cad_call *c, cad_window *w) {
 static uint32_t window_fits(const cad_call *c, const cad_window *w) {
   for (size_t d = 0; d < CAD_SPACE; d++)
     if (w->out[d] < 1)
-      return CAD_FAIL(c, "a kernel of %lld does not fit an input of %lld", (long long)w->kernel[d],
-                      (long long)w->in[d]);
+      return EC_ARG_FAIL(c, "a kernel of %lld does not fit an input of %lld",
+                         (long long)w->kernel[d], (long long)w->in[d]);
   return EC_BACKEND_OK;
 }
 
 /* With `ceil_mode`, the last window begins inside the image or the padding before it (ATen). */
 uint32_t cad_window_size(const cad_call *c, bool ceil_mode, cad_window *w) {
-  CAD_TRY(window_taps(c, w));
+  EC_BACKEND_TRY(window_taps(c, w));
   for (size_t d = 0; d < CAD_SPACE; d++) {
     const int64_t room = w->in[d] + 2 * w->padding[d] - w->dilation[d] * (w->kernel[d] - 1) - 1;
     const int64_t extra = ceil_mode ? w->stride[d] - 1 : 0;
@@ -67,7 +67,7 @@ uint32_t cad_window_size(const cad_call *c, bool ceil_mode, cad_window *w) {
 }
 
 uint32_t cad_window_transpose(const cad_call *c, const int64_t extra[CAD_SPACE], cad_window *w) {
-  CAD_TRY(window_taps(c, w));
+  EC_BACKEND_TRY(window_taps(c, w));
   for (size_t d = 0; d < CAD_SPACE; d++) {
     const int64_t reach = w->dilation[d] * (w->kernel[d] - 1);
     w->up[d] = w->stride[d];
@@ -110,7 +110,7 @@ uint32_t cad_window_each(const cad_call *c, const cad_window *w, int64_t length,
   const int64_t most = length < PATCHES ? PATCHES / (length + 1) : 1;
   const int64_t block = most < pixels ? most : pixels;
   patches->length = length;
-  CAD_TRY(EC_ARG_SCRATCH(c, block * length, sizeof(float), &patches->memory));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, block * length, sizeof(float), &patches->memory));
   for (patches->first = 0; patches->first < pixels; patches->first += block) {
     const int64_t left = pixels - patches->first;
     EC_ARG_PARALLEL(c, left < block ? left : block, cost, fn, user);

@@ -16,19 +16,21 @@ static uint32_t find_parameter(ecm_node *n, const char *name, ecm_value *out, bo
   *found = true;
   if (ecm_wire_entry(n->message, ATTRIBUTES, name, &message))
     return ecm_read_constant(n->m, message, out);
-  ECM_TRY(ecm_argument(n, name, &v));
+  EC_BACKEND_TRY(ecm_argument(n, name, &v));
   *found = v != NULL;
   if (v && (!v->is_constant || v->mil == ECM_STRING))
-    return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s: %s is not constant", n->what, name);
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s: %s is not constant", n->what,
+                           name);
   if (v) *out = *v;
   return EC_BACKEND_OK;
 }
 
 static uint32_t read_parameter(ecm_node *n, const char *name, ecm_value *out) {
   bool found = false;
-  ECM_TRY(find_parameter(n, name, out, &found));
-  return found ? (uint32_t)EC_BACKEND_OK
-               : ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s has no %s", n->what, name);
+  EC_BACKEND_TRY(find_parameter(n, name, out, &found));
+  return found
+             ? (uint32_t)EC_BACKEND_OK
+             : EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s has no %s", n->what, name);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -41,13 +43,14 @@ static uint32_t open_result(ecm_node *n, ecm_value *out, size_t most, uint8_t **
   out->id = ECT_NO_VALUE;
   if (out->unknown || !ect_tensor_bytes(&out->type, &bytes))
     return ecm_refuse(n, "the result has an unknown shape or dtype");
-  const size_t width = ect_dtype_size(out->type.dtype);
+  const size_t width = ec_backend_dtype_size(out->type.dtype);
   if (bytes / width > most)
-    return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM,
-                    "%s: the result has %zu elements, its parameters have %zu", n->what,
-                    bytes / width, most);
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_INVALID_PROGRAM,
+                           "%s: the result has %zu elements, its parameters have %zu", n->what,
+                           bytes / width, most);
   *items = ecm_own(n->m, bytes);
-  if (!*items) return ecm_fail(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a weight");
+  if (!*items)
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a weight");
   out->data = (ecm_bytes){*items, bytes};
   return EC_BACKEND_OK;
 }
@@ -56,7 +59,7 @@ static void write_number(const ecm_value *v, uint8_t *items, size_t i, double nu
   const float f = (float)number;
   const uint16_t half = ec_f32_to_f16(f);
   const int32_t integer = number >= INT32_MIN && number <= INT32_MAX ? (int32_t)number : 0;
-  const size_t width = ect_dtype_size(v->type.dtype);
+  const size_t width = ec_backend_dtype_size(v->type.dtype);
   if (v->mil == ECM_FLOAT32) memcpy(items + 4 * i, &f, sizeof f);
   else if (v->mil == ECM_FLOAT16) memcpy(items + 2 * i, &half, sizeof half);
   else memcpy(items + width * i, &integer, width);
@@ -97,7 +100,7 @@ static bool has_size(const ect_tensor *a, const ect_tensor *b) {
 /* Shows scales along an axis as blocks. */
 static uint32_t along_axis(ecm_node *n, const ecm_value *data, ecm_value *scale) {
   ecm_value axis;
-  ECM_TRY(read_parameter(n, "axis", &axis));
+  EC_BACKEND_TRY(read_parameter(n, "axis", &axis));
   const size_t count = ecm_elements(scale);
   if (ecm_elements(&axis) != 1) return ecm_refuse(n, "axis is not an int");
   double at = ecm_number_at(&axis, 0);
@@ -132,10 +135,10 @@ static uint32_t scale_blocks(ecm_node *n, const ecm_value *data, const ecm_value
                              const ecm_value *zero, ecm_value *out) {
   uint8_t *items = NULL;
   const size_t count = ecm_elements(data);
-  ECM_TRY(check_float(n, out));
+  EC_BACKEND_TRY(check_float(n, out));
   if (!has_size(&out->type, &data->type)) return ecm_refuse(n, "the result has another shape");
-  ECM_TRY(check_blocks(n, &data->type, scale, zero));
-  ECM_TRY(open_result(n, out, count, &items));
+  EC_BACKEND_TRY(check_blocks(n, &data->type, scale, zero));
+  EC_BACKEND_TRY(open_result(n, out, count, &items));
   for (size_t i = 0; i < count; i++)
     write_number(out, items, i, scaled(ecm_number_at(data, i), &data->type, i, scale, zero));
   return EC_BACKEND_OK;
@@ -143,12 +146,12 @@ static uint32_t scale_blocks(ecm_node *n, const ecm_value *data, const ecm_value
 
 static uint32_t affine(ecm_node *n, ecm_value *out) {
   ecm_value data, scale, zero;
-  ECM_TRY(read_parameter(n, "quantized_data", &data));
-  ECM_TRY(read_parameter(n, "scale", &scale));
-  ECM_TRY(read_parameter(n, "zero_point", &zero));
+  EC_BACKEND_TRY(read_parameter(n, "quantized_data", &data));
+  EC_BACKEND_TRY(read_parameter(n, "scale", &scale));
+  EC_BACKEND_TRY(read_parameter(n, "zero_point", &zero));
   if (data.type.rank) {
-    ECM_TRY(along_axis(n, &data, &scale));
-    ECM_TRY(along_axis(n, &data, &zero));
+    EC_BACKEND_TRY(along_axis(n, &data, &scale));
+    EC_BACKEND_TRY(along_axis(n, &data, &zero));
   }
   return scale_blocks(n, &data, &scale, &zero, out);
 }
@@ -156,17 +159,17 @@ static uint32_t affine(ecm_node *n, ecm_value *out) {
 static uint32_t blockwise(ecm_node *n, ecm_value *out) {
   ecm_value data, scale, offset;
   bool has_offset = false;
-  ECM_TRY(read_parameter(n, "data", &data));
-  ECM_TRY(read_parameter(n, "scale", &scale));
-  ECM_TRY(find_parameter(n, "offset", &offset, &has_offset));
+  EC_BACKEND_TRY(read_parameter(n, "data", &data));
+  EC_BACKEND_TRY(read_parameter(n, "scale", &scale));
+  EC_BACKEND_TRY(find_parameter(n, "offset", &offset, &has_offset));
   return scale_blocks(n, &data, &scale, has_offset ? &offset : NULL, out);
 }
 
 static uint32_t cast(ecm_node *n, ecm_value *out) {
   ecm_value from;
   uint8_t *items = NULL;
-  ECM_TRY(read_parameter(n, "source_val", &from));
-  ECM_TRY(open_result(n, out, ecm_elements(&from), &items));
+  EC_BACKEND_TRY(read_parameter(n, "source_val", &from));
+  EC_BACKEND_TRY(open_result(n, out, ecm_elements(&from), &items));
   for (size_t i = 0; i < ecm_elements(out); i++)
     write_number(out, items, i, ecm_number_at(&from, i));
   return EC_BACKEND_OK;
@@ -182,7 +185,7 @@ static uint32_t look_up_packed(ecm_node *n, const ecm_value *indices, const ecm_
   const size_t entries = ecm_elements(lut);
   while (bits < 8 && (size_t)1 << bits < entries) bits++;
   if ((size_t)1 << bits != entries || !bits) return ecm_refuse(n, "the lut has not 2^n entries");
-  ECM_TRY(open_result(n, out, indices->data.size * 8 / bits, &items));
+  EC_BACKEND_TRY(open_result(n, out, indices->data.size * 8 / bits, &items));
   for (size_t i = 0; i < ecm_elements(out); i++)
     write_number(out, items, i, ecm_number_at(lut, ecm_bits_at(indices->data, i, bits)));
   return EC_BACKEND_OK;
@@ -205,7 +208,7 @@ static uint32_t open_palette(ecm_node *n, const ecm_value *indices, const ecm_va
   p->width = (size_t)lut->type.sizes[lut->type.rank - 1];
   if (!p->width || p->width > MOST_WIDTH || !p->entries || !has_blocks(&indices->type, &p->tables))
     return ecm_refuse(n, "the lut does not divide the indices into blocks");
-  ECM_TRY(find_parameter(n, "vector_axis", &axis, &has_axis));
+  EC_BACKEND_TRY(find_parameter(n, "vector_axis", &axis, &has_axis));
   if (!has_axis)
     return p->width == 1 ? (uint32_t)EC_BACKEND_OK : ecm_refuse(n, "vectors without vector_axis");
   double at = ecm_elements(&axis) == 1 ? ecm_number_at(&axis, 0) : -1;
@@ -220,14 +223,14 @@ static uint32_t look_up(ecm_node *n, const ecm_value *indices, const ecm_value *
   palette p;
   uint8_t *items = NULL;
   size_t inner = 1;
-  ECM_TRY(open_palette(n, indices, lut, &p));
+  EC_BACKEND_TRY(open_palette(n, indices, lut, &p));
   ect_tensor expected = indices->type;
   if (p.width > 1) expected.sizes[p.axis] *= (int64_t)p.width;
   if (!has_size(&out->type, &expected)) return ecm_refuse(n, "the result has another shape");
   for (uint32_t d = p.axis + 1; d < indices->type.rank; d++)
     inner *= (size_t)indices->type.sizes[d];
   const size_t count = ecm_elements(indices);
-  ECM_TRY(open_result(n, out, count * p.width, &items));
+  EC_BACKEND_TRY(open_result(n, out, count * p.width, &items));
   for (size_t i = 0; i < count; i++) {
     const size_t index = (size_t)ecm_number_at(indices, i);
     const size_t table = block_of(&indices->type, &p.tables, i);
@@ -241,8 +244,8 @@ static uint32_t look_up(ecm_node *n, const ecm_value *indices, const ecm_value *
 
 static uint32_t palettised(ecm_node *n, ecm_value *out) {
   ecm_value indices, lut;
-  ECM_TRY(read_parameter(n, "indices", &indices));
-  ECM_TRY(read_parameter(n, "lut", &lut));
+  EC_BACKEND_TRY(read_parameter(n, "indices", &indices));
+  EC_BACKEND_TRY(read_parameter(n, "lut", &lut));
   if (indices.mil != ECM_UINT8) return ecm_refuse(n, "indices are not unsigned");
   if (lut.type.rank == 1) return look_up_packed(n, &indices, &lut, out);
   if (lut.type.rank != indices.type.rank + 2) return ecm_refuse(n, "the lut has a wrong rank");
@@ -255,10 +258,10 @@ static uint32_t sparse_to_dense(ecm_node *n, ecm_value *out) {
   ecm_value data, mask;
   uint8_t *items = NULL;
   size_t used = 0;
-  ECM_TRY(read_parameter(n, "nonzero_data", &data));
-  ECM_TRY(read_parameter(n, "mask", &mask));
+  EC_BACKEND_TRY(read_parameter(n, "nonzero_data", &data));
+  EC_BACKEND_TRY(read_parameter(n, "mask", &mask));
   const bool packed = !has_size(&mask.type, &out->type);
-  ECM_TRY(open_result(n, out, packed ? mask.data.size * 8 : ecm_elements(&mask), &items));
+  EC_BACKEND_TRY(open_result(n, out, packed ? mask.data.size * 8 : ecm_elements(&mask), &items));
   const size_t count = ecm_elements(out), given = ecm_elements(&data);
   for (size_t i = 0; i < count; i++) {
     const bool set = packed ? ecm_bits_at(mask.data, i, 1) : ecm_number_at(&mask, i) != 0;
@@ -300,7 +303,7 @@ static uint32_t find_ones(ecm_node *n, const ecm_value *mask, size_t wanted, siz
   size_t used = 0;
   if (wanted > SIZE_MAX / 16) return ecm_refuse(n, "too many elements");
   *out = ecm_own(n->m, wanted * sizeof **out);
-  if (!*out) return ecm_fail(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a mask");
+  if (!*out) return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a mask");
   for (size_t i = 0; i < ecm_elements(mask); i++) {
     if (ecm_number_at(mask, i) == 0) continue;
     if (used == wanted) return ecm_refuse(n, "the mask has more ones than there are elements");
@@ -314,7 +317,7 @@ static uint32_t find_ones(ecm_node *n, const ecm_value *mask, size_t wanted, siz
 static uint32_t open_sparse(ecm_node *n, const ecm_value *mask, const ecm_value *data,
                             ecm_value *out, size_t **places, uint8_t **items) {
   const size_t count = ecm_elements(data);
-  ECM_TRY(find_ones(n, mask, count, places));
+  EC_BACKEND_TRY(find_ones(n, mask, count, places));
   if (out->type.rank != 1 || out->type.sizes[0] != (int64_t)count)
     return ecm_refuse(n, "the result has another shape");
   return open_result(n, out, count, items);
@@ -325,13 +328,13 @@ static uint32_t look_up_sparse(ecm_node *n, const ecm_value *mask, ecm_value *ou
   palette p;
   uint8_t *items = NULL;
   size_t *places = NULL;
-  ECM_TRY(read_parameter(n, "indices_nonzero_data", &data));
-  ECM_TRY(read_parameter(n, "lut", &lut));
+  EC_BACKEND_TRY(read_parameter(n, "indices_nonzero_data", &data));
+  EC_BACKEND_TRY(read_parameter(n, "lut", &lut));
   if (data.mil != ECM_UINT8 || lut.type.rank != mask->type.rank + 2)
     return ecm_refuse(n, "indices or lut are of a wrong dtype or rank");
-  ECM_TRY(open_palette(n, mask, &lut, &p));
+  EC_BACKEND_TRY(open_palette(n, mask, &lut, &p));
   if (p.width != 1) return ecm_refuse(n, "vectors of sparse weights");
-  ECM_TRY(open_sparse(n, mask, &data, out, &places, &items));
+  EC_BACKEND_TRY(open_sparse(n, mask, &data, out, &places, &items));
   const size_t count = ecm_elements(&data);
   for (size_t i = 0; i < count; i++) {
     const size_t index = (size_t)ecm_number_at(&data, i);
@@ -347,13 +350,13 @@ static uint32_t scale_sparse(ecm_node *n, const ecm_value *mask, ecm_value *out)
   uint8_t *items = NULL;
   size_t *places = NULL;
   bool has_zero = false;
-  ECM_TRY(read_parameter(n, "nonzero_data", &data));
-  ECM_TRY(read_parameter(n, "scale", &scale));
-  ECM_TRY(find_parameter(n, "offset", &zero, &has_zero));
-  ECM_TRY(check_float(n, out));
+  EC_BACKEND_TRY(read_parameter(n, "nonzero_data", &data));
+  EC_BACKEND_TRY(read_parameter(n, "scale", &scale));
+  EC_BACKEND_TRY(find_parameter(n, "offset", &zero, &has_zero));
+  EC_BACKEND_TRY(check_float(n, out));
   const ecm_value *offset = has_zero ? &zero : NULL;
-  ECM_TRY(check_blocks(n, &mask->type, &scale, offset));
-  ECM_TRY(open_sparse(n, mask, &data, out, &places, &items));
+  EC_BACKEND_TRY(check_blocks(n, &mask->type, &scale, offset));
+  EC_BACKEND_TRY(open_sparse(n, mask, &data, out, &places, &items));
   const size_t count = ecm_elements(&data);
   for (size_t i = 0; i < count; i++)
     write_number(out, items, i,
@@ -367,9 +370,9 @@ uint32_t ecm_constexpr_sparse(ecm_node *n) {
   ecm_bytes names[2];
   if (!looks_up && !ecm_bytes_equal(n->type_name, "constexpr_sparse_blockwise_shift_scale"))
     return ecm_refuse(n, "the operator is not supported");
-  ECM_TRY(read_parameter(n, looks_up ? "indices_mask" : "data_mask", &mask));
-  ECM_TRY(ecm_result_names(n, names, &out));
-  ECM_TRY(looks_up ? look_up_sparse(n, &mask, &out) : scale_sparse(n, &mask, &out));
-  ECM_TRY(ecm_define(n->m, names[0], &mask));
+  EC_BACKEND_TRY(read_parameter(n, looks_up ? "indices_mask" : "data_mask", &mask));
+  EC_BACKEND_TRY(ecm_result_names(n, names, &out));
+  EC_BACKEND_TRY(looks_up ? look_up_sparse(n, &mask, &out) : scale_sparse(n, &mask, &out));
+  EC_BACKEND_TRY(ecm_define(n->m, names[0], &mask));
   return ecm_define(n->m, names[1], &out);
 }

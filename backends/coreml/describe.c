@@ -62,10 +62,10 @@ static const char *dtype_name(int32_t mil) {
 /* Reads positions among the delegate's arguments by name. */
 static uint32_t read_positions(description *d, const char *member, uint32_t *position) {
   uint32_t list = 0, t = 0;
-  ECM_TRY(ecm_function_names(d->m, d->f, member, &list, &t));
+  EC_BACKEND_TRY(ecm_function_names(d->m, d->f, member, &list, &t));
   for (; t; t = ecm_json_next(&d->f->metadata, list, t))
     if (!ect_names_set(&d->arguments, ecm_function_text(d->f, t), (*position)++))
-      return ecm_fail(&d->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for names");
+      return EC_BACKEND_FAIL(&d->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for names");
   return EC_BACKEND_OK;
 }
 
@@ -88,7 +88,7 @@ static void show_value(const description *d, uint32_t id, ecm_bytes name, const 
 
 /* Defines a value, and shows it if it is a tensor. */
 static uint32_t define(const description *d, ecm_bytes name, ecm_value *v, const char *stored) {
-  ECM_TRY(ecm_define(d->m, name, v));
+  EC_BACKEND_TRY(ecm_define(d->m, name, v));
   if (v->mil != ECM_STRING) show_value(d, (uint32_t)d->m->value_count - 1, name, v, stored);
   return EC_BACKEND_OK;
 }
@@ -182,7 +182,7 @@ static uint32_t add_results(const description *d, ecm_bytes operation, bool is_c
       v.data.size = 0;
     *handle = ect_names_find(&d->m->handles, name.bytes);
     if (out->count < MOST_SHOWN) out->ids[out->count++] = (uint32_t)d->m->value_count;
-    ECM_TRY(define(d, name.bytes, &v, stored));
+    EC_BACKEND_TRY(define(d, name.bytes, &v, stored));
   }
   return EC_BACKEND_OK;
 }
@@ -198,7 +198,7 @@ static uint32_t show_operation(const description *d, ecm_bytes operation) {
   const bool is_constant = is_decompressed || strcmp(name.at, "const") == 0;
   add_arguments(d, operation, &in, &note);
   if (is_decompressed) append_stored(d, operation, name.at, &stored);
-  ECM_TRY(add_results(d, operation, is_constant, stored.at, &out, &handle));
+  EC_BACKEND_TRY(add_results(d, operation, is_constant, stored.at, &out, &handle));
   if (is_constant) return EC_BACKEND_OK;
   const ec_backend_inner_node shown = {
       .debug_handle = handle, .name = name.at, .note = note.used ? note.at : NULL,
@@ -212,27 +212,27 @@ static uint32_t show_operation(const description *d, ecm_bytes operation) {
 static uint32_t show_input(void *user, ecm_bytes name, ecm_bytes type) {
   const description *d = user;
   ecm_value v;
-  ECM_TRY(ecm_read_type(d->m, type, &v));
+  EC_BACKEND_TRY(ecm_read_type(d->m, type, &v));
   return define(d, name, &v, "");
 }
 
 static uint32_t show_function(description *d) {
   ecm_field field;
   uint32_t position = 0;
-  ECM_TRY(read_positions(d, "inputNames", &position));
-  ECM_TRY(read_positions(d, "outputNames", &position));
-  ECM_TRY(ecm_function_inputs(d->m, d->f, show_input, d));
+  EC_BACKEND_TRY(read_positions(d, "inputNames", &position));
+  EC_BACKEND_TRY(read_positions(d, "outputNames", &position));
+  EC_BACKEND_TRY(ecm_function_inputs(d->m, d->f, show_input, d));
   for (ecm_bytes rest = d->f->block; ecm_wire_next(&rest, &field);)
     if (field.number == OPERATIONS && field.wire == ECM_BYTES)
-      ECM_TRY(show_operation(d, field.bytes));
+      EC_BACKEND_TRY(show_operation(d, field.bytes));
   return EC_BACKEND_OK;
 }
 
-uint32_t ecm_describe(const ecm_call *c, const ec_backend_init *what,
+uint32_t ecm_describe(const ec_backend_call *c, const ec_backend_init *what,
                       const ec_backend_visitor *visitor) {
   ecm_model m;
   ecm_function f;
-  ECM_TRY(ecm_model_open(c, what, &m));
+  EC_BACKEND_TRY(ecm_model_open(c, what, &m));
   description d = {&m, &f, visitor, {.host = c->host}};
   if (m.bound < 0) m.bound = 0;
   uint32_t status = ecm_function_open(&m, &f);

@@ -4,7 +4,7 @@
 
 #include "host.h"
 
-uint32_t ecm_describe(const ecm_call *c, const ec_backend_init *what,
+uint32_t ecm_describe(const ec_backend_call *c, const ec_backend_init *what,
                       const ec_backend_visitor *visitor);
 
 #endif

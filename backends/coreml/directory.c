@@ -23,15 +23,17 @@ static uint32_t read_nodes(listing *x) {
   const ec_host *host = j->c.host;
   const uint32_t list = ecm_json_member(j, 0, "nodes");
   if (!list || j->tokens[list].type != ECM_ARRAY)
-    return ecm_fail(&j->c, EC_BACKEND_INVALID_PROGRAM, "payload: the index has no list 'nodes'");
+    return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
+                           "payload: the index has no list 'nodes'");
   for (uint32_t t = ecm_json_first(j, list); t; t = ecm_json_next(j, list, t)) x->count++;
   if (x->count == 0 || x->count > MOST_NODES)
-    return ecm_fail(&j->c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: the index has %zu nodes, expected 1 to %d", x->count, MOST_NODES);
+    return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
+                           "payload: the index has %zu nodes, expected 1 to %d", x->count,
+                           MOST_NODES);
   x->nodes = host->alloc(x->count * sizeof *x->nodes);
   x->is_child = host->alloc(x->count);
   if (!x->nodes || !x->is_child)
-    return ecm_fail(&j->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the index");
+    return EC_BACKEND_FAIL(&j->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the index");
   size_t i = 0;
   for (uint32_t t = ecm_json_first(j, list); t; t = ecm_json_next(j, list, t)) x->nodes[i++] = t;
   return EC_BACKEND_OK;
@@ -47,9 +49,9 @@ static uint32_t find_root(listing *x, size_t *root) {
       uint64_t child;
       if (j->tokens[children].type != ECM_OBJECT || !ecm_json_number(j, key + 1, &child) ||
           child >= x->count)
-        return ecm_fail(&j->c, EC_BACKEND_INVALID_PROGRAM,
-                        "payload: node %zu of the index has a child that is not one of %zu nodes",
-                        i, x->count);
+        return EC_BACKEND_FAIL(
+            &j->c, EC_BACKEND_INVALID_PROGRAM,
+            "payload: node %zu of the index has a child that is not one of %zu nodes", i, x->count);
       x->is_child[child] = 1;
     }
   }
@@ -58,7 +60,7 @@ static uint32_t find_root(listing *x, size_t *root) {
       *root = i;
       return EC_BACKEND_OK;
     }
-  return ecm_fail(&j->c, EC_BACKEND_INVALID_PROGRAM, "payload: the index has no root");
+  return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM, "payload: the index has no root");
 }
 
 /* Finds a file by the names on its path, which end with NULL. */
@@ -75,13 +77,14 @@ static uint32_t find_file(const listing *x, size_t root, const char *const *path
   const uint32_t region = ecm_json_member(j, node, "dataRegion");
   if (!region || !ecm_json_number(j, ecm_json_member(j, region, "offset"), &offset) ||
       !ecm_json_number(j, ecm_json_member(j, region, "size"), &size))
-    return ecm_fail(&j->c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: file %s has no region with offset and size in the index", path[0]);
+    return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
+                           "payload: file %s has no region with offset and size in the index",
+                           path[0]);
   if (!ec_in_range(offset, size, x->payload.size))
-    return ecm_fail(&j->c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: the index states a file of %" PRIu64 " bytes at %" PRIu64
-                    " in a payload of %zu bytes",
-                    size, offset, x->payload.size);
+    return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
+                           "payload: the index states a file of %" PRIu64 " bytes at %" PRIu64
+                           " in a payload of %zu bytes",
+                           size, offset, x->payload.size);
   *out = (ecm_bytes){x->payload.data + offset, (size_t)size};
   return EC_BACKEND_OK;
 }
@@ -93,22 +96,23 @@ static uint32_t find_files(listing *x, ecm_files *out) {
   static const char *const metadata[] = {"metadata.json", NULL};
   static const char *const handles[] = {package, "executorch_debug_handle_mapping.json", NULL};
   size_t root = 0;
-  ECM_TRY(read_nodes(x));
-  ECM_TRY(find_root(x, &root));
-  ECM_TRY(find_file(x, root, model, &out->model));
-  ECM_TRY(find_file(x, root, weights, &out->weights));
-  ECM_TRY(find_file(x, root, metadata, &out->metadata));
-  ECM_TRY(find_file(x, root, handles, &out->handles));
+  EC_BACKEND_TRY(read_nodes(x));
+  EC_BACKEND_TRY(find_root(x, &root));
+  EC_BACKEND_TRY(find_file(x, root, model, &out->model));
+  EC_BACKEND_TRY(find_file(x, root, weights, &out->weights));
+  EC_BACKEND_TRY(find_file(x, root, metadata, &out->metadata));
+  EC_BACKEND_TRY(find_file(x, root, handles, &out->handles));
   if (!out->model.data)
-    return ecm_fail(&x->json.c, EC_BACKEND_NOT_SUPPORTED,
-                    "payload: no model.mlmodel in a model.mlpackage; a model that was compiled on "
-                    "macOS (model.mlmodelc) is not supported: lower with model_type=model");
+    return EC_BACKEND_FAIL(
+        &x->json.c, EC_BACKEND_NOT_SUPPORTED,
+        "payload: no model.mlmodel in a model.mlpackage; a model that was compiled on "
+        "macOS (model.mlmodelc) is not supported: lower with model_type=model");
   if (!out->metadata.data)
-    return ecm_fail(&x->json.c, EC_BACKEND_INVALID_PROGRAM, "payload: no metadata.json");
+    return EC_BACKEND_FAIL(&x->json.c, EC_BACKEND_INVALID_PROGRAM, "payload: no metadata.json");
   return EC_BACKEND_OK;
 }
 
-uint32_t ecm_directory_open(const ecm_call *c, ecm_bytes payload, ecm_files *out) {
+uint32_t ecm_directory_open(const ec_backend_call *c, ecm_bytes payload, ecm_files *out) {
   listing x = {.payload = payload};
   *out = (ecm_files){{0}, {0}, {0}, {0}};
   uint32_t status = ecm_json_open(c, payload, true, "the index of the directory", &x.json);

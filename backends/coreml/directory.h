@@ -9,6 +9,6 @@ typedef struct ecm_files {
 } ecm_files;
 
 /* Finds the files that the translation needs; weights and handles are optional. */
-uint32_t ecm_directory_open(const ecm_call *c, ecm_bytes payload, ecm_files *out);
+uint32_t ecm_directory_open(const ec_backend_call *c, ecm_bytes payload, ecm_files *out);
 
 #endif

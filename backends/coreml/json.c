@@ -13,9 +13,9 @@ static int byte_at(const ecm_json *j, size_t i) {
 }
 
 static uint32_t fail_at(const ecm_json *j, const char *expected) {
-  return ecm_fail(&j->c, EC_BACKEND_INVALID_PROGRAM,
-                  "payload: %s is not JSON: byte %zu%s is not %s", j->what, j->at,
-                  j->backwards ? " from the end" : "", expected);
+  return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
+                         "payload: %s is not JSON: byte %zu%s is not %s", j->what, j->at,
+                         j->backwards ? " from the end" : "", expected);
 }
 
 static void skip_space(ecm_json *j) {
@@ -26,7 +26,8 @@ static uint32_t add_token(ecm_json *j, ecm_json_type type, size_t *index) {
   ecm_token *moved = j->count < UINT32_MAX / 2
                          ? ect_grow(j->c.host, j->tokens, &j->room, j->count, sizeof *moved)
                          : NULL;
-  if (!moved) return ecm_fail(&j->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %s", j->what);
+  if (!moved)
+    return EC_BACKEND_FAIL(&j->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %s", j->what);
   j->tokens = moved;
   *index = j->count++;
   j->tokens[*index] = (ecm_token){.type = (uint8_t)type, .begin = j->at};
@@ -42,7 +43,7 @@ static uint32_t read_text(ecm_json *j) {
   size_t index = 0;
   if (byte_at(j, j->at) != '"') return fail_at(j, "a string");
   j->at++;
-  ECM_TRY(add_token(j, ECM_TEXT, &index));
+  EC_BACKEND_TRY(add_token(j, ECM_TEXT, &index));
   for (int b; b = byte_at(j, j->at), b != '"'; j->at++) {
     if (b < 0) return fail_at(j, "the end of a string");
     j->at += b == '\\';
@@ -55,7 +56,7 @@ static uint32_t read_text(ecm_json *j) {
 static uint32_t read_word(ecm_json *j) {
   static const char letters[] = "+-.0123456789Eaeflnrstu";
   size_t index = 0;
-  ECM_TRY(add_token(j, ECM_OTHER, &index));
+  EC_BACKEND_TRY(add_token(j, ECM_OTHER, &index));
   const size_t begin = j->at;
   for (int b; b = byte_at(j, j->at), b > 0 && strchr(letters, b);) j->at++;
   if (j->at == begin) return fail_at(j, "a value");
@@ -68,7 +69,7 @@ static uint32_t read_value(ecm_json *j, unsigned depth);
 static uint32_t read_member(ecm_json *j, bool is_object, unsigned depth) {
   skip_space(j);
   if (!is_object) return read_value(j, depth);
-  ECM_TRY(read_text(j));
+  EC_BACKEND_TRY(read_text(j));
   skip_space(j);
   if (byte_at(j, j->at) != ':') return fail_at(j, "':'");
   j->at++;
@@ -79,11 +80,11 @@ static uint32_t read_members(ecm_json *j, bool is_object, unsigned depth) {
   const int close = is_object ? '}' : ']';
   size_t index = 0;
   if (depth == DEEPEST) return fail_at(j, "at most 16 deep");
-  ECM_TRY(add_token(j, is_object ? ECM_OBJECT : ECM_ARRAY, &index));
+  EC_BACKEND_TRY(add_token(j, is_object ? ECM_OBJECT : ECM_ARRAY, &index));
   j->at++;
   skip_space(j);
   while (byte_at(j, j->at) != close) {
-    ECM_TRY(read_member(j, is_object, depth + 1));
+    EC_BACKEND_TRY(read_member(j, is_object, depth + 1));
     skip_space(j);
     if (byte_at(j, j->at) == close) break;
     if (byte_at(j, j->at) != ',') return fail_at(j, "',' or a closing bracket");
@@ -102,7 +103,7 @@ static uint32_t read_value(ecm_json *j, unsigned depth) {
   return b == '"' ? read_text(j) : read_word(j);
 }
 
-uint32_t ecm_json_open(const ecm_call *c, ecm_bytes bytes, bool backwards, const char *what,
+uint32_t ecm_json_open(const ec_backend_call *c, ecm_bytes bytes, bool backwards, const char *what,
                        ecm_json *out) {
   *out = (ecm_json){.c = *c, .bytes = bytes, .backwards = backwards, .what = what};
   return read_value(out, 0);

@@ -14,7 +14,7 @@ typedef struct ecm_token {
 } ecm_token;
 
 typedef struct ecm_json {
-  ecm_call c;
+  ec_backend_call c;
   ecm_bytes bytes;
   bool backwards;
   const char *what; /* in messages */
@@ -23,7 +23,7 @@ typedef struct ecm_json {
 } ecm_json;
 
 /* Reads one value. The bytes after it are not read. The caller frees, after failures too. */
-uint32_t ecm_json_open(const ecm_call *c, ecm_bytes bytes, bool backwards, const char *what,
+uint32_t ecm_json_open(const ec_backend_call *c, ecm_bytes bytes, bool backwards, const char *what,
                        ecm_json *out);
 void ecm_json_free(ecm_json *j);
 /* Returns the value of a member, or 0, which is never one. */

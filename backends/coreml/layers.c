@@ -42,8 +42,8 @@ static uint32_t to_batch(ecm_node *n, const ect_tensor *result, const ect_tensor
     t.sizes[t.rank - 1 - d] = operand->sizes[operand->rank - 1 - d];
   for (uint32_t d = 0; same && d < t.rank; d++) same = t.sizes[d] == operand->sizes[d];
   const int64_t expand[] = {*id, ect_add_ints(p, t.sizes, t.rank)};
-  if (!same) ECM_TRY(ecm_step(n, "aten::expand_copy.out", expand, 2, &t, id));
-  ECM_TRY(as_three(n, &t, three));
+  if (!same) EC_BACKEND_TRY(ecm_step(n, "aten::expand_copy.out", expand, 2, &t, id));
+  EC_BACKEND_TRY(as_three(n, &t, three));
   if (t.rank == 3) return EC_BACKEND_OK;
   const int64_t view[] = {*id, ect_add_ints(p, three->sizes, 3)};
   return ecm_step(n, "aten::view_copy.out", view, 2, three, id);
@@ -57,11 +57,11 @@ static uint32_t multiply(ecm_node *n, const int64_t *ids, const ect_tensor *type
   ect_tensor three[2], product;
   for (size_t i = 0; i < 2; i++) {
     args[i] = ids[i];
-    ECM_TRY(to_batch(n, result, &types[i], &args[i], &three[i]));
+    EC_BACKEND_TRY(to_batch(n, result, &types[i], &args[i], &three[i]));
   }
   if (result->rank == 3) return ecm_call_op(n, "aten::bmm.out", args, 2, out, 1, is_shown);
-  ECM_TRY(as_three(n, result, &product));
-  ECM_TRY(ecm_step(n, "aten::bmm.out", args, 2, &product, &args[0]));
+  EC_BACKEND_TRY(as_three(n, result, &product));
+  EC_BACKEND_TRY(ecm_step(n, "aten::bmm.out", args, 2, &product, &args[0]));
   args[1] = ect_add_ints(p, result->sizes, result->rank);
   return ecm_call_op(n, "aten::view_copy.out", args, 2, out, 1, is_shown);
 }
@@ -72,9 +72,9 @@ uint32_t ecm_call_matmul(ecm_node *n) {
   static const char *const names[] = {"x", "y"}, *const flags[] = {"transpose_x", "transpose_y"};
   double flag = 0;
   for (size_t i = 0; i < 2; i++) {
-    ECM_TRY(ecm_typed(n, names[i], &args[i], &t[i]));
-    ECM_TRY(ecm_number(n, flags[i], 0, &flag));
-    if (flag != 0) ECM_TRY(transpose_last(n, &args[i], &t[i]));
+    EC_BACKEND_TRY(ecm_typed(n, names[i], &args[i], &t[i]));
+    EC_BACKEND_TRY(ecm_number(n, flags[i], 0, &flag));
+    if (flag != 0) EC_BACKEND_TRY(transpose_last(n, &args[i], &t[i]));
   }
   const ect_tensor *out = &n->type.type;
   if (out->rank < 2) return ecm_refuse(n, "the result does not have 2 dimensions");
@@ -91,17 +91,17 @@ static uint32_t add_mask(ecm_node *n, const ect_tensor *scores, int64_t *id) {
   ect_program *p = &n->m->program;
   ecm_value *mask = NULL;
   int64_t mask_id = 0;
-  ECM_TRY(ecm_argument(n, "attn_mask", &mask));
+  EC_BACKEND_TRY(ecm_argument(n, "attn_mask", &mask));
   if (!mask) return EC_BACKEND_OK;
   const bool is_bool = mask->mil == ECM_BOOL;
-  ECM_TRY(ecm_tensor(n->m, mask, &mask_id));
+  EC_BACKEND_TRY(ecm_tensor(n->m, mask, &mask_id));
   if (!is_bool) {
     const int64_t args[] = {*id, mask_id, ect_add_int(p, 1)};
     return ecm_step(n, "aten::add.out", args, 3, scores, id);
   }
   const float low = -INFINITY;
   const uint16_t half = 0xfc00;
-  const bool is_half = scores->dtype == ECM_C10_FLOAT16;
+  const bool is_half = scores->dtype == EC_DTYPE_FLOAT16;
   const ect_tensor scalar = {.dtype = scores->dtype};
   int64_t args[] = {mask_id, *id, 0};
   if (!ecm_add_constant(n, &scalar, is_half ? (const void *)&half : &low, &args[2]))
@@ -115,7 +115,7 @@ uint32_t ecm_call_attention(ecm_node *n) {
   int64_t ids[3], weights = 0;
   ect_tensor t[3], scores, query;
   for (size_t i = 0; i < 3; i++) {
-    ECM_TRY(ecm_typed(n, names[i], &ids[i], &t[i]));
+    EC_BACKEND_TRY(ecm_typed(n, names[i], &ids[i], &t[i]));
     if (t[i].rank < 3) return ecm_refuse(n, "an operand does not have 3 dimensions");
   }
   if (n->type.unknown || n->type.type.rank < 3)
@@ -125,13 +125,13 @@ uint32_t ecm_call_attention(ecm_node *n) {
   scores.sizes[scores.rank - 1] = t[1].sizes[t[1].rank - 2];
   const double width = (double)t[0].sizes[t[0].rank - 1];
   const int64_t scale[] = {ids[0], ect_add_double(p, 1 / sqrt(width))};
-  ECM_TRY(ecm_step(n, "aten::mul.Scalar_out", scale, 2, &query, &ids[0]));
-  ECM_TRY(transpose_last(n, &ids[1], &t[1]));
+  EC_BACKEND_TRY(ecm_step(n, "aten::mul.Scalar_out", scale, 2, &query, &ids[0]));
+  EC_BACKEND_TRY(transpose_last(n, &ids[1], &t[1]));
   weights = ecm_add_like(n, &scores, scores.dtype);
-  ECM_TRY(multiply(n, ids, t, &scores, &weights, false));
-  ECM_TRY(add_mask(n, &scores, &weights));
+  EC_BACKEND_TRY(multiply(n, ids, t, &scores, &weights, false));
+  EC_BACKEND_TRY(add_mask(n, &scores, &weights));
   const int64_t softmax[] = {weights, ect_add_int(p, -1), ect_add_bool(p, false)};
-  ECM_TRY(ecm_step(n, "aten::_softmax.out", softmax, 3, &scores, &weights));
+  EC_BACKEND_TRY(ecm_step(n, "aten::_softmax.out", softmax, 3, &scores, &weights));
   const int64_t last[] = {weights, ids[2]};
   const ect_tensor types[] = {scores, t[2]};
   return multiply(n, last, types, &n->type.type, &n->result, true);
@@ -144,9 +144,9 @@ static uint32_t read_affine(ecm_node *n, int64_t *out) {
   static const char *const names[] = {"gamma", "beta"};
   for (size_t i = 0; i < 2; i++) {
     ecm_value *v = NULL;
-    ECM_TRY(ecm_argument(n, names[i], &v));
+    EC_BACKEND_TRY(ecm_argument(n, names[i], &v));
     out[i] = ect_add_none(&n->m->program);
-    if (v) ECM_TRY(ecm_tensor(n->m, v, &out[i]));
+    if (v) EC_BACKEND_TRY(ecm_tensor(n->m, v, &out[i]));
   }
   return EC_BACKEND_OK;
 }
@@ -155,11 +155,11 @@ uint32_t ecm_call_batch_norm(ecm_node *n) {
   ect_program *p = &n->m->program;
   int64_t args[7];
   double epsilon = 0;
-  ECM_TRY(ecm_input(n, "x", &args[0]));
-  ECM_TRY(read_affine(n, &args[1]));
-  ECM_TRY(ecm_input(n, "mean", &args[3]));
-  ECM_TRY(ecm_input(n, "variance", &args[4]));
-  ECM_TRY(ecm_number(n, "epsilon", 1e-5, &epsilon));
+  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
+  EC_BACKEND_TRY(read_affine(n, &args[1]));
+  EC_BACKEND_TRY(ecm_input(n, "mean", &args[3]));
+  EC_BACKEND_TRY(ecm_input(n, "variance", &args[4]));
+  EC_BACKEND_TRY(ecm_number(n, "epsilon", 1e-5, &epsilon));
   args[5] = ect_add_double(p, 0);
   args[6] = ect_add_double(p, epsilon);
   const ect_tensor none = {.dtype = n->type.type.dtype, .rank = 1};
@@ -174,10 +174,10 @@ uint32_t ecm_call_instance_norm(ecm_node *n) {
   int64_t args[8], inner = 1;
   ect_tensor x;
   double epsilon = 0;
-  ECM_TRY(ecm_typed(n, "x", &args[0], &x));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
   if (x.rank < 3 || n->type.unknown) return ecm_refuse(n, "x is not of 3 or more known dimensions");
-  ECM_TRY(read_affine(n, &args[1]));
-  ECM_TRY(ecm_number(n, "epsilon", 1e-5, &epsilon));
+  EC_BACKEND_TRY(read_affine(n, &args[1]));
+  EC_BACKEND_TRY(ecm_number(n, "epsilon", 1e-5, &epsilon));
   for (uint32_t d = 2; d < x.rank; d++)
     if (__builtin_mul_overflow(inner, x.sizes[d], &inner)) return ecm_refuse(n, "x is too large");
   const int64_t numbers[] = {x.sizes[0], x.sizes[1], inner, x.sizes[1]};
@@ -195,8 +195,8 @@ uint32_t ecm_call_layer_norm(ecm_node *n) {
   ect_tensor x;
   size_t count = 0;
   double epsilon = 0;
-  ECM_TRY(ecm_typed(n, "x", &args[0], &x));
-  ECM_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, &count));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
+  EC_BACKEND_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, &count));
   for (size_t i = 0; i < count; i++) {
     const int64_t axis = axes[i] < 0 ? axes[i] + x.rank : axes[i];
     if (count > x.rank || axis != (int64_t)(x.rank - count + i))
@@ -204,8 +204,8 @@ uint32_t ecm_call_layer_norm(ecm_node *n) {
   }
   if (!count) count = x.rank;
   args[1] = ect_add_ints(p, x.sizes + x.rank - count, count);
-  ECM_TRY(read_affine(n, &args[2]));
-  ECM_TRY(ecm_number(n, "epsilon", 1e-5, &epsilon));
+  EC_BACKEND_TRY(read_affine(n, &args[2]));
+  EC_BACKEND_TRY(ecm_number(n, "epsilon", 1e-5, &epsilon));
   args[4] = ect_add_double(p, epsilon);
   ect_tensor one = x;
   for (size_t i = x.rank - count; i < x.rank; i++) one.sizes[i] = 1;

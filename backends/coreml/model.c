@@ -14,13 +14,13 @@ enum { STATE = 5 }; /* of ValueType */
 
 static int32_t scalar_type(int32_t mil) {
   switch (mil) {
-  case ECM_BOOL: return 11;
-  case ECM_FLOAT16: return 5;
-  case ECM_FLOAT32: return 6;
-  case ECM_INT8: return 1;
-  case ECM_INT16: return 2;
-  case ECM_INT32: return 3;
-  case ECM_UINT8: return 0;
+  case ECM_BOOL: return EC_DTYPE_BOOL;
+  case ECM_FLOAT16: return EC_DTYPE_FLOAT16;
+  case ECM_FLOAT32: return EC_DTYPE_FLOAT32;
+  case ECM_INT8: return EC_DTYPE_INT8;
+  case ECM_INT16: return EC_DTYPE_INT16;
+  case ECM_INT32: return EC_DTYPE_INT32;
+  case ECM_UINT8: return EC_DTYPE_UINT8;
   default: return -1;
   }
 }
@@ -29,21 +29,21 @@ static uint32_t read_dimension(ecm_model *m, ecm_bytes dimension, ecm_value *out
   ecm_field constant, size;
   ect_tensor *t = &out->type;
   if (t->rank == ECT_MAX_RANK)
-    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "a type has more than %d dimensions",
-                    ECT_MAX_RANK);
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "a type has more than %d dimensions",
+                           ECT_MAX_RANK);
   int64_t *extent = &t->sizes[t->rank++];
   if (ecm_wire_find(dimension, 1, &constant)) {
     size.value = 0;
     ecm_wire_find(constant.bytes, 1, &size);
     if (size.value > INT32_MAX)
-      return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM, "a dimension has %" PRIu64 " elements",
-                      size.value);
+      return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                             "a dimension has %" PRIu64 " elements", size.value);
     *extent = (int64_t)size.value;
     return EC_BACKEND_OK;
   }
   if (m->bound < 0)
-    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED,
-                    "a dimension is unknown, and no input states an upper bound");
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED,
+                           "a dimension is unknown, and no input states an upper bound");
   *extent = m->bound;
   out->unknown++;
   return EC_BACKEND_OK;
@@ -57,12 +57,13 @@ uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out) {
     value_type = field.bytes;
   }
   if (!ecm_wire_find(value_type, 1, &tensor) || tensor.wire != ECM_BYTES)
-    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED,
-                    "a value is not a tensor; lists, tuples and dictionaries are not supported");
+    return EC_BACKEND_FAIL(
+        &m->c, EC_BACKEND_NOT_SUPPORTED,
+        "a value is not a tensor; lists, tuples and dictionaries are not supported");
   ecm_bytes rest = tensor.bytes;
   while (ecm_wire_next(&rest, &field)) {
     if (field.number == 1) out->mil = (int32_t)(field.value & INT32_MAX);
-    if (field.number == 3) ECM_TRY(read_dimension(m, field.bytes, out));
+    if (field.number == 3) EC_BACKEND_TRY(read_dimension(m, field.bytes, out));
   }
   out->type.dtype = scalar_type(out->mil);
   return EC_BACKEND_OK;
@@ -73,7 +74,7 @@ uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out) {
 void *ecm_own(ecm_model *m, size_t size) { return ect_own(&m->program, size); }
 
 size_t ecm_elements(const ecm_value *v) {
-  const size_t width = ect_dtype_size(v->type.dtype);
+  const size_t width = ec_backend_dtype_size(v->type.dtype);
   return width ? v->data.size / width : 0;
 }
 
@@ -82,7 +83,8 @@ static uint32_t decode_varints(ecm_model *m, ecm_bytes packed, size_t width, ecm
   uint64_t number;
   if (packed.size > SIZE_MAX / 16) return EC_BACKEND_INVALID_PROGRAM;
   uint8_t *items = ecm_own(m, packed.size * width);
-  if (!items) return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
+  if (!items)
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
   *out = (ecm_bytes){items, 0};
   while (ecm_wire_varint(&packed, &number)) {
     memcpy(items + out->size, &number, width);
@@ -100,18 +102,18 @@ static uint32_t read_blob(ecm_model *m, ecm_bytes blob, ecm_bytes *out) {
   uint64_t size = 0, at = 0;
   ecm_wire_find(blob, 2, &offset);
   if (!ec_in_range(offset.value, RECORD, file.size))
-    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                    "a weight's record at %" PRIu64 " is outside of weight.bin of %zu bytes",
-                    offset.value, file.size);
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                           "a weight's record at %" PRIu64 " is outside of weight.bin of %zu bytes",
+                           offset.value, file.size);
   const uint8_t *record = file.data + offset.value;
   memcpy(&magic, record, sizeof magic);
   memcpy(&size, record + 8, sizeof size);
   memcpy(&at, record + 16, sizeof at);
   if (magic != 0xDEADBEEF || !ec_in_range(at, size, file.size))
-    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                    "the weight's record at %" PRIu64 " has magic 0x%08x and %" PRIu64
-                    " bytes at %" PRIu64 "; expected 0xdeadbeef, and bytes in %zu",
-                    offset.value, (unsigned)magic, size, at, file.size);
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                           "the weight's record at %" PRIu64 " has magic 0x%08x and %" PRIu64
+                           " bytes at %" PRIu64 "; expected 0xdeadbeef, and bytes in %zu",
+                           offset.value, (unsigned)magic, size, at, file.size);
   *out = (ecm_bytes){file.data + at, (size_t)size};
   return EC_BACKEND_OK;
 }
@@ -137,11 +139,12 @@ static uint32_t unpack(ecm_model *m, unsigned bits, bool is_signed, ecm_value *v
   for (uint32_t d = 0; d < v->type.rank; d++)
     if (__builtin_mul_overflow(count, (size_t)v->type.sizes[d], &count)) count = SIZE_MAX;
   if (v->unknown || count > SIZE_MAX / 8 || (count * bits + 7) / 8 > from.size)
-    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                    "a constant of %u-bit integers has %zu bytes, too few for its shape", bits,
-                    from.size);
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                           "a constant of %u-bit integers has %zu bytes, too few for its shape",
+                           bits, from.size);
   uint8_t *items = ecm_own(m, count);
-  if (!items) return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
+  if (!items)
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
   for (size_t i = 0; i < count; i++) {
     const unsigned number = ecm_bits_at(from, i, bits);
     const unsigned high = is_signed && number >> (bits - 1) ? 0xffu << bits : 0;
@@ -156,11 +159,11 @@ static uint32_t unpack(ecm_model *m, unsigned bits, bool is_signed, ecm_value *v
 static uint32_t read_immediate(ecm_model *m, ecm_bytes immediate, ecm_value *out) {
   ecm_field tensor, list, items = {0};
   if (!ecm_wire_find(immediate, 1, &tensor))
-    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "a constant is not a tensor");
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "a constant is not a tensor");
   ecm_bytes rest = tensor.bytes;
   if (!ecm_wire_next(&rest, &list) || !ecm_wire_find(list.bytes, 1, &items)) return EC_BACKEND_OK;
   if (items.wire != ECM_BYTES)
-    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "a constant's items are not packed");
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "a constant's items are not packed");
   if (list.number == 2) return decode_varints(m, items.bytes, 4, &out->data);
   if (list.number == 3) return decode_varints(m, items.bytes, 1, &out->data);
   out->data = items.bytes;
@@ -171,30 +174,33 @@ uint32_t ecm_read_constant(ecm_model *m, ecm_bytes message, ecm_value *out) {
   ecm_field type, content;
   size_t wanted;
   if (!ecm_wire_find(message, 2, &type))
-    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM, "a constant has no type");
-  ECM_TRY(ecm_read_type(m, type.bytes, out));
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM, "a constant has no type");
+  EC_BACKEND_TRY(ecm_read_type(m, type.bytes, out));
   out->is_constant = true;
-  if (ecm_wire_find(message, 3, &content)) ECM_TRY(read_immediate(m, content.bytes, out));
-  else if (ecm_wire_find(message, 5, &content)) ECM_TRY(read_blob(m, content.bytes, &out->data));
+  if (ecm_wire_find(message, 3, &content)) EC_BACKEND_TRY(read_immediate(m, content.bytes, out));
+  else if (ecm_wire_find(message, 5, &content))
+    EC_BACKEND_TRY(read_blob(m, content.bytes, &out->data));
   if (out->mil == ECM_STRING) return EC_BACKEND_OK;
   for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
     if (packed[i].mil == out->mil)
       return unpack(m, packed[i].bits, packed[i].is_signed, out);
   if (out->type.dtype < 0)
-    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "constants of MIL dtype %d", (int)out->mil);
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "constants of MIL dtype %d",
+                           (int)out->mil);
   if (out->unknown || !ect_tensor_bytes(&out->type, &wanted) || wanted != out->data.size)
-    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                    "a constant has %zu bytes, which is not the size of its type", out->data.size);
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                           "a constant has %zu bytes, which is not the size of its type",
+                           out->data.size);
   return EC_BACKEND_OK;
 }
 
 uint32_t ecm_add_state(ecm_model *m, ecm_value *v) {
   size_t bytes;
   if (v->type.dtype < 0 || v->unknown || !ect_tensor_bytes(&v->type, &bytes))
-    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "state of MIL dtype %d, or of unknown shape",
-                    (int)v->mil);
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED,
+                           "state of MIL dtype %d, or of unknown shape", (int)v->mil);
   void *zeros = ecm_own(m, bytes);
-  if (!zeros) return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for state");
+  if (!zeros) return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for state");
   ect_tensor t = v->type;
   t.is_dynamic = false;
   t.role = ECT_STATE;
@@ -210,14 +216,14 @@ uint32_t ecm_define(ecm_model *m, ecm_bytes name, const ecm_value *value) {
       ect_grow(m->c.host, m->values, &m->value_room, m->value_count, sizeof *moved);
   if (moved) m->values = moved;
   if (!moved || !ect_names_set(&m->names, name, (uint32_t)m->value_count))
-    return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for values");
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for values");
   m->values[m->value_count++] = *value;
   return EC_BACKEND_OK;
 }
 
 uint32_t ecm_tensor(ecm_model *m, ecm_value *v, int64_t *out) {
   if (v->id == ECT_NO_VALUE && v->type.dtype < 0)
-    return ecm_fail(&m->c, EC_BACKEND_NOT_SUPPORTED, "values of MIL dtype %d", (int)v->mil);
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "values of MIL dtype %d", (int)v->mil);
   if (v->id == ECT_NO_VALUE) {
     ect_tensor t = v->type;
     t.is_dynamic = !v->is_constant;
@@ -246,7 +252,7 @@ static uint32_t read_handles(ecm_model *m, ecm_json *j) {
       if (output && !ect_names_set(&m->handles, (ecm_bytes){j->bytes.data + text->begin,
                                                            text->end - text->begin},
                                    (uint32_t)handle))
-        return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for debug handles");
+        return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for debug handles");
     }
   }
   return EC_BACKEND_OK;
@@ -300,7 +306,7 @@ static bool copy_member(const ecm_json *j, const char *member, char out[ECM_NAME
 
 /* Reads CMJR{"key": ..., "functionName": ...}, of methods that share one model. */
 static uint32_t follow_reference(ecm_model *m, ecm_bytes *payload) {
-  const ecm_call *c = &m->c;
+  const ec_backend_call *c = &m->c;
   const ecm_bytes text = {payload->data + 4, payload->size - 4};
   char key[ECM_NAME_BYTES];
   const void *data = NULL;
@@ -308,12 +314,13 @@ static uint32_t follow_reference(ecm_model *m, ecm_bytes *payload) {
   uint32_t status = ecm_json_open(c, text, false, "the reference to a shared model", &j);
   if (status == EC_BACKEND_OK &&
       (!copy_member(&j, "key", key) || !copy_member(&j, "functionName", m->function)))
-    status = ecm_fail(c, EC_BACKEND_INVALID_PROGRAM,
-                      "payload: the reference to a shared model has no key or functionName");
+    status = EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                             "payload: the reference to a shared model has no key or functionName");
   ecm_json_free(&j);
   if (status != EC_BACKEND_OK) return status;
   if (c->host->named_data(c->call, key, &data, &payload->size) != EC_BACKEND_OK)
-    return ecm_fail(c, EC_BACKEND_NOT_FOUND, "payload: no named data '%s', the shared model", key);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_FOUND, "payload: no named data '%s', the shared model",
+                           key);
   payload->data = data;
   return EC_BACKEND_OK;
 }
@@ -324,8 +331,8 @@ static uint32_t open_files(ecm_model *m, ecm_bytes payload) {
   uint32_t status = EC_BACKEND_OK;
   memcpy(m->function, "main", sizeof "main");
   if (payload.size > 4 && memcmp(payload.data, "CMJR", 4) == 0)
-    ECM_TRY(follow_reference(m, &payload));
-  ECM_TRY(ecm_directory_open(&m->c, payload, &m->files));
+    EC_BACKEND_TRY(follow_reference(m, &payload));
+  EC_BACKEND_TRY(ecm_directory_open(&m->c, payload, &m->files));
   if (m->files.handles.data) {
     status = ecm_json_open(&m->c, m->files.handles, false, "the map of debug handles", &handles);
     if (status == EC_BACKEND_OK) status = read_handles(m, &handles);
@@ -337,7 +344,7 @@ static uint32_t open_files(ecm_model *m, ecm_bytes payload) {
   return status;
 }
 
-uint32_t ecm_model_open(const ecm_call *c, const ec_backend_init *what, ecm_model *out) {
+uint32_t ecm_model_open(const ec_backend_call *c, const ec_backend_init *what, ecm_model *out) {
   *out = (ecm_model){.c = *c, .program.host = c->host, .names.host = c->host,
                      .handles.host = c->host, .bound = -1};
   const uint32_t status =

@@ -24,7 +24,7 @@ typedef struct ecm_value {
 } ecm_value;
 
 typedef struct ecm_model {
-  ecm_call c;
+  ec_backend_call c;
   ecm_files files;
   ect_program program;
   ect_names names, handles; /* numbers of values, debug handles of results */
@@ -35,7 +35,7 @@ typedef struct ecm_model {
 } ecm_model;
 
 /* Opens the directory: the payload, or named data that it refers to. */
-uint32_t ecm_model_open(const ecm_call *c, const ec_backend_init *what, ecm_model *out);
+uint32_t ecm_model_open(const ec_backend_call *c, const ec_backend_init *what, ecm_model *out);
 void ecm_model_close(ecm_model *m);
 
 /* Returns memory until the model is closed; NULL without memory. */

@@ -9,13 +9,13 @@
 enum { INPUTS = 2, OUTPUTS = 3 };
 
 uint32_t ecm_refuse(ecm_node *n, const char *why) {
-  return ecm_fail(&n->m->c, EC_BACKEND_NOT_SUPPORTED, "%s: %s", n->what, why);
+  return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_NOT_SUPPORTED, "%s: %s", n->what, why);
 }
 
 static uint32_t define_inline(ecm_node *n, ecm_bytes message, ecm_value **out) {
   ecm_value value;
-  ECM_TRY(ecm_read_constant(n->m, message, &value));
-  ECM_TRY(ecm_define(n->m, (ecm_bytes){(const uint8_t *)"", 0}, &value));
+  EC_BACKEND_TRY(ecm_read_constant(n->m, message, &value));
+  EC_BACKEND_TRY(ecm_define(n->m, (ecm_bytes){(const uint8_t *)"", 0}, &value));
   *out = &n->m->values[n->m->value_count - 1];
   return EC_BACKEND_OK;
 }
@@ -26,9 +26,10 @@ static uint32_t find_binding(ecm_node *n, const char *name, ecm_field binding, e
   if (!ecm_wire_find(binding.bytes, 1, &content)) return ecm_refuse(n, "an argument has no name");
   const uint32_t number = ect_names_find(&n->m->names, content.bytes);
   if (number == UINT32_MAX)
-    return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM,
-                    "%s: argument %s is '%.*s', which no operation before it computes", n->what,
-                    name, ecm_clip(content.bytes, 80), (const char *)content.bytes.data);
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_INVALID_PROGRAM,
+                           "%s: argument %s is '%.*s', which no operation before it computes",
+                           n->what, name, ecm_clip(content.bytes, 80),
+                           (const char *)content.bytes.data);
   *out = &n->m->values[number];
   return EC_BACKEND_OK;
 }
@@ -44,9 +45,10 @@ uint32_t ecm_argument(ecm_node *n, const char *name, ecm_value **out) {
 
 uint32_t ecm_input(ecm_node *n, const char *name, int64_t *out) {
   ecm_value *v = NULL;
-  ECM_TRY(ecm_argument(n, name, &v));
+  EC_BACKEND_TRY(ecm_argument(n, name, &v));
   if (!v)
-    return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s has no argument %s", n->what, name);
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s has no argument %s", n->what,
+                           name);
   return ecm_tensor(n->m, v, out);
 }
 
@@ -54,7 +56,7 @@ double ecm_number_at(const ecm_value *v, size_t i) {
   float f;
   int32_t number;
   uint16_t half;
-  const size_t width = ect_dtype_size(v->type.dtype);
+  const size_t width = ec_backend_dtype_size(v->type.dtype);
   memcpy(&half, v->data.data + width * i, width < 2 ? width : 2);
   if (v->mil == ECM_FLOAT16) return (double)ec_f16_to_f32(half);
   memcpy(&f, v->data.data + width * i, width < 4 ? width : 4);
@@ -67,27 +69,27 @@ double ecm_number_at(const ecm_value *v, size_t i) {
 
 uint32_t ecm_number(ecm_node *n, const char *name, double otherwise, double *out) {
   ecm_value *v = NULL;
-  ECM_TRY(ecm_argument(n, name, &v));
+  EC_BACKEND_TRY(ecm_argument(n, name, &v));
   *out = otherwise;
   if (!v) return EC_BACKEND_OK;
   if (!v->is_constant || v->mil == ECM_STRING || ecm_elements(v) != 1)
-    return ecm_fail(&n->m->c, EC_BACKEND_NOT_SUPPORTED,
-                    "%s: argument %s is not one constant number", n->what, name);
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_NOT_SUPPORTED,
+                           "%s: argument %s is not one constant number", n->what, name);
   *out = ecm_number_at(v, 0);
   return EC_BACKEND_OK;
 }
 
 uint32_t ecm_numbers(ecm_node *n, const char *name, int64_t *out, size_t room, size_t *count) {
   ecm_value *v = NULL;
-  ECM_TRY(ecm_argument(n, name, &v));
+  EC_BACKEND_TRY(ecm_argument(n, name, &v));
   *count = 0;
   if (!v) return EC_BACKEND_OK;
   *count = ecm_elements(v);
   const bool is_list = v->is_constant && (v->mil == ECM_INT32 || v->mil == ECM_BOOL);
   if (!is_list || *count > room)
-    return ecm_fail(&n->m->c, EC_BACKEND_NOT_SUPPORTED,
-                    "%s: argument %s is not a list of at most %zu constant ints or bools",
-                    n->what, name, room);
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_NOT_SUPPORTED,
+                           "%s: argument %s is not a list of at most %zu constant ints or bools",
+                           n->what, name, room);
   for (size_t i = 0; i < *count; i++) out[i] = ecm_to_int(ecm_number_at(v, i));
   return EC_BACKEND_OK;
 }
@@ -118,9 +120,9 @@ bool ecm_add_constant(ecm_node *n, const ect_tensor *type, const void *items, in
 
 uint32_t ecm_typed(ecm_node *n, const char *name, int64_t *id, ect_tensor *out) {
   *out = (ect_tensor){0};
-  ECM_TRY(ecm_input(n, name, id));
+  EC_BACKEND_TRY(ecm_input(n, name, id));
   const ect_tensor *t = ect_tensor_at(&n->m->program, *id);
-  if (!t) return ecm_fail(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory");
+  if (!t) return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory");
   *out = *t;
   return EC_BACKEND_OK;
 }
@@ -132,7 +134,7 @@ static uint32_t read_element(ecm_node *n, int64_t tensor, const ect_tensor *t, s
   const ect_tensor scalar = {.dtype = t->dtype};
   if (t->rank == 1) {
     const int64_t args[] = {tensor, ect_add_int(p, 0), ect_add_int(p, (int64_t)i)};
-    ECM_TRY(ecm_step(n, "aten::select_copy.int_out", args, 3, &scalar, &tensor));
+    EC_BACKEND_TRY(ecm_step(n, "aten::select_copy.int_out", args, 3, &scalar, &tensor));
   }
   *out = ect_add_int(p, 0);
   const int64_t args[] = {tensor, *out};
@@ -143,21 +145,22 @@ static uint32_t read_element(ecm_node *n, int64_t tensor, const ect_tensor *t, s
 uint32_t ecm_ints(ecm_node *n, const char *name, int64_t *ids, size_t room, size_t *count) {
   ecm_value *v = NULL;
   int64_t numbers[ECM_MOST_VALUES], tensor = 0;
-  ECM_TRY(ecm_argument(n, name, &v));
+  EC_BACKEND_TRY(ecm_argument(n, name, &v));
   *count = 0;
   if (!v) return EC_BACKEND_OK;
   if (v->is_constant) {
-    ECM_TRY(ecm_numbers(n, name, numbers, room, count));
+    EC_BACKEND_TRY(ecm_numbers(n, name, numbers, room, count));
     for (size_t i = 0; i < *count; i++) ids[i] = ect_add_int(&n->m->program, numbers[i]);
     return EC_BACKEND_OK;
   }
   const ect_tensor t = v->type;
   *count = t.rank ? (size_t)t.sizes[0] : 1;
-  if (t.dtype != ECM_C10_INT32 || t.rank > 1 || v->unknown || *count > room)
-    return ecm_fail(&n->m->c, EC_BACKEND_NOT_SUPPORTED,
-                    "%s: argument %s is not a list of at most %zu ints", n->what, name, room);
-  ECM_TRY(ecm_tensor(n->m, v, &tensor));
-  for (size_t i = 0; i < *count; i++) ECM_TRY(read_element(n, tensor, &t, i, &ids[i]));
+  if (t.dtype != EC_DTYPE_INT32 || t.rank > 1 || v->unknown || *count > room)
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_NOT_SUPPORTED,
+                           "%s: argument %s is not a list of at most %zu ints", n->what, name,
+                           room);
+  EC_BACKEND_TRY(ecm_tensor(n->m, v, &tensor));
+  for (size_t i = 0; i < *count; i++) EC_BACKEND_TRY(read_element(n, tensor, &t, i, &ids[i]));
   return EC_BACKEND_OK;
 }
 
@@ -166,20 +169,21 @@ uint32_t ecm_list(ecm_node *n, const char *name, int64_t *ids, size_t room, size
   ecm_field binding;
   *count = 0;
   if (!ecm_wire_entry(n->message, INPUTS, name, &argument))
-    return ecm_fail(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s has no argument %s", n->what, name);
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s has no argument %s", n->what,
+                           name);
   while (ecm_wire_next(&argument, &binding)) {
     ecm_value *v = NULL;
     if (binding.number != 1) continue;
     if (*count == room) return ecm_refuse(n, "an argument has too many values");
-    ECM_TRY(find_binding(n, name, binding, &v));
-    ECM_TRY(ecm_tensor(n->m, v, &ids[(*count)++]));
+    EC_BACKEND_TRY(find_binding(n, name, binding, &v));
+    EC_BACKEND_TRY(ecm_tensor(n->m, v, &ids[(*count)++]));
   }
   return *count ? (uint32_t)EC_BACKEND_OK : ecm_refuse(n, "an argument has no values");
 }
 
 uint32_t ecm_axis(ecm_node *n, const char *name, int64_t otherwise, uint32_t rank, int64_t *out) {
   double axis = 0;
-  ECM_TRY(ecm_number(n, name, (double)otherwise, &axis));
+  EC_BACKEND_TRY(ecm_number(n, name, (double)otherwise, &axis));
   if (axis < 0) axis += rank;
   if (!(axis >= 0 && axis < (rank ? rank : 1))) return ecm_refuse(n, "axis is out of range");
   *out = (int64_t)axis;
@@ -198,7 +202,7 @@ uint32_t ecm_step(ecm_node *n, const char *op, const int64_t *args, size_t count
                   const ect_tensor *like, int64_t *out) {
   const ect_tensor *type = like ? like : &n->type.type;
   const int64_t result = ecm_add_like(n, type, type->dtype);
-  ECM_TRY(ecm_call_op(n, op, args, count, &result, 1, false));
+  EC_BACKEND_TRY(ecm_call_op(n, op, args, count, &result, 1, false));
   *out = result;
   return EC_BACKEND_OK;
 }
@@ -214,8 +218,8 @@ static uint32_t define_result(ecm_node *n, ecm_bytes output, int64_t *id) {
   ecm_value value;
   if (!ecm_wire_find(output, 1, &name) || !ecm_wire_find(output, 2, &type))
     return ecm_refuse(n, "a result has no name or type");
-  ECM_TRY(ecm_read_type(n->m, type.bytes, &value));
-  ECM_TRY(ecm_tensor(n->m, &value, id));
+  EC_BACKEND_TRY(ecm_read_type(n->m, type.bytes, &value));
+  EC_BACKEND_TRY(ecm_tensor(n->m, &value, id));
   n->shown.debug_handle = ect_names_find(&n->m->handles, name.bytes);
   return ecm_define(n->m, name.bytes, &value);
 }
@@ -226,7 +230,7 @@ uint32_t ecm_results(ecm_node *n, int64_t *ids, size_t *count) {
   for (ecm_bytes rest = n->message; ecm_wire_next(&rest, &field);) {
     if (field.number != OUTPUTS) continue;
     if (*count == ECM_MOST_VALUES) return ecm_refuse(n, "more than 64 results");
-    ECM_TRY(define_result(n, field.bytes, &ids[(*count)++]));
+    EC_BACKEND_TRY(define_result(n, field.bytes, &ids[(*count)++]));
   }
   return EC_BACKEND_OK;
 }

@@ -6,10 +6,6 @@
 
 enum { ECM_WHAT_BYTES = 200, ECM_MOST_VALUES = 64 };
 
-/* c10::ScalarType */
-enum { ECM_C10_UINT8 = 0, ECM_C10_INT8 = 1, ECM_C10_INT32 = 3, ECM_C10_INT64 = 4,
-       ECM_C10_FLOAT16 = 5, ECM_C10_FLOAT32 = 6, ECM_C10_BOOL = 11 };
-
 typedef struct ecm_node {
   ecm_model *m;
   ecm_bytes message, type_name;

@@ -10,8 +10,8 @@ static uint32_t apply(ecm_node *n, const char *op, const double *number, int64_t
 
 /* Reads x and the numbers alpha and beta. */
 static uint32_t read_numbers(ecm_node *n, int64_t *x, double *alpha, double *beta) {
-  ECM_TRY(ecm_input(n, "x", x));
-  ECM_TRY(ecm_number(n, "alpha", *alpha, alpha));
+  EC_BACKEND_TRY(ecm_input(n, "x", x));
+  EC_BACKEND_TRY(ecm_number(n, "alpha", *alpha, alpha));
   return ecm_number(n, "beta", *beta, beta);
 }
 
@@ -19,9 +19,9 @@ static uint32_t read_numbers(ecm_node *n, int64_t *x, double *alpha, double *bet
 
 static uint32_t apply_shifted(ecm_node *n, double epsilon, const char *op) {
   int64_t x = 0;
-  ECM_TRY(ecm_input(n, "x", &x));
-  ECM_TRY(ecm_number(n, "epsilon", epsilon, &epsilon));
-  if (epsilon != 0) ECM_TRY(apply(n, "aten::add.Scalar_out", &epsilon, &x));
+  EC_BACKEND_TRY(ecm_input(n, "x", &x));
+  EC_BACKEND_TRY(ecm_number(n, "epsilon", epsilon, &epsilon));
+  if (epsilon != 0) EC_BACKEND_TRY(apply(n, "aten::add.Scalar_out", &epsilon, &x));
   return ecm_finish(n, op, &x, 1);
 }
 
@@ -36,10 +36,10 @@ uint32_t ecm_call_inverse(ecm_node *n) { return apply_shifted(n, 1e-4, "aten::re
 /* x * sigmoid(slope * x) */
 static uint32_t times_sigmoid(ecm_node *n, const double *slope) {
   int64_t args[2];
-  ECM_TRY(ecm_input(n, "x", &args[0]));
+  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
   args[1] = args[0];
-  if (slope) ECM_TRY(apply(n, "aten::mul.Scalar_out", slope, &args[1]));
-  ECM_TRY(apply(n, "aten::sigmoid.out", NULL, &args[1]));
+  if (slope) EC_BACKEND_TRY(apply(n, "aten::mul.Scalar_out", slope, &args[1]));
+  EC_BACKEND_TRY(apply(n, "aten::sigmoid.out", NULL, &args[1]));
   return ecm_finish(n, "aten::mul.out", args, 2);
 }
 
@@ -52,7 +52,7 @@ uint32_t ecm_call_gelu(ecm_node *n) {
   const bool tanh = ecm_text_is(n, "mode", "TANH_APPROXIMATION", false);
   if (!tanh && !ecm_text_is(n, "mode", "EXACT", true))
     return ecm_refuse(n, "mode is none of EXACT, TANH_APPROXIMATION and SIGMOID_APPROXIMATION");
-  ECM_TRY(ecm_input(n, "x", &args[0]));
+  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
   args[1] = ect_add_string(&n->m->program, tanh ? "tanh" : "none", 4);
   return ecm_finish(n, "aten::gelu.out", args, 2);
 }
@@ -61,9 +61,9 @@ uint32_t ecm_call_sigmoid_hard(ecm_node *n) {
   ect_program *p = &n->m->program;
   int64_t x = 0;
   double alpha = 0.2, beta = 0.5;
-  ECM_TRY(read_numbers(n, &x, &alpha, &beta));
-  ECM_TRY(apply(n, "aten::mul.Scalar_out", &alpha, &x));
-  ECM_TRY(apply(n, "aten::add.Scalar_out", &beta, &x));
+  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &beta));
+  EC_BACKEND_TRY(apply(n, "aten::mul.Scalar_out", &alpha, &x));
+  EC_BACKEND_TRY(apply(n, "aten::add.Scalar_out", &beta, &x));
   const int64_t args[] = {x, ect_add_double(p, 0), ect_add_double(p, 1)};
   return ecm_finish(n, "aten::clamp.out", args, 3);
 }
@@ -72,8 +72,8 @@ uint32_t ecm_call_sigmoid_hard(ecm_node *n) {
 uint32_t ecm_call_linear_activation(ecm_node *n) {
   int64_t x = 0;
   double alpha = 1, beta = 0;
-  ECM_TRY(read_numbers(n, &x, &alpha, &beta));
-  ECM_TRY(apply(n, "aten::mul.Scalar_out", &alpha, &x));
+  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &beta));
+  EC_BACKEND_TRY(apply(n, "aten::mul.Scalar_out", &alpha, &x));
   const int64_t args[] = {x, ect_add_double(&n->m->program, beta)};
   return ecm_finish(n, "aten::add.Scalar_out", args, 2);
 }
@@ -82,9 +82,9 @@ uint32_t ecm_call_linear_activation(ecm_node *n) {
 uint32_t ecm_call_scaled_tanh(ecm_node *n) {
   int64_t x = 0;
   double alpha = 1, beta = 1;
-  ECM_TRY(read_numbers(n, &x, &alpha, &beta));
-  ECM_TRY(apply(n, "aten::mul.Scalar_out", &beta, &x));
-  ECM_TRY(apply(n, "aten::tanh.out", NULL, &x));
+  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &beta));
+  EC_BACKEND_TRY(apply(n, "aten::mul.Scalar_out", &beta, &x));
+  EC_BACKEND_TRY(apply(n, "aten::tanh.out", NULL, &x));
   const int64_t args[] = {x, ect_add_double(&n->m->program, alpha)};
   return ecm_finish(n, "aten::mul.Scalar_out", args, 2);
 }
@@ -96,12 +96,12 @@ uint32_t ecm_call_thresholded_relu(ecm_node *n) {
   double alpha = 1, none = 0;
   ect_tensor mask = n->type.type;
   const ect_tensor scalar = {.dtype = n->type.type.dtype};
-  mask.dtype = ECM_C10_BOOL;
-  ECM_TRY(read_numbers(n, &x, &alpha, &none));
+  mask.dtype = EC_DTYPE_BOOL;
+  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &none));
   const int64_t compare[] = {x, ect_add_double(p, alpha)}, zero = ect_add_double(p, 0);
-  ECM_TRY(ecm_step(n, "aten::ge.Scalar_out", compare, 2, &mask, &args[0]));
+  EC_BACKEND_TRY(ecm_step(n, "aten::ge.Scalar_out", compare, 2, &mask, &args[0]));
   args[1] = x;
-  ECM_TRY(ecm_step(n, "aten::scalar_tensor.out", &zero, 1, &scalar, &args[2]));
+  EC_BACKEND_TRY(ecm_step(n, "aten::scalar_tensor.out", &zero, 1, &scalar, &args[2]));
   return ecm_finish(n, "aten::where.self_out", args, 3);
 }
 
@@ -109,7 +109,7 @@ uint32_t ecm_call_thresholded_relu(ecm_node *n) {
 uint32_t ecm_call_threshold(ecm_node *n) {
   int64_t x = 0;
   double alpha = 1, none = 0;
-  ECM_TRY(read_numbers(n, &x, &alpha, &none));
+  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &none));
   const int64_t args[] = {x, ect_add_double(&n->m->program, alpha)};
   return ecm_finish(n, "aten::clamp.out", args, 2);
 }
@@ -119,8 +119,8 @@ uint32_t ecm_call_clamped_relu(ecm_node *n) {
   ect_program *p = &n->m->program;
   int64_t x = 0;
   double alpha = 1, beta = 1;
-  ECM_TRY(read_numbers(n, &x, &alpha, &beta));
-  ECM_TRY(apply(n, "aten::leaky_relu.out", &alpha, &x));
+  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &beta));
+  EC_BACKEND_TRY(apply(n, "aten::leaky_relu.out", &alpha, &x));
   const int64_t args[] = {x, ect_add_none(p), ect_add_double(p, beta)};
   return ecm_finish(n, "aten::clamp.out", args, 3);
 }
@@ -130,10 +130,11 @@ uint32_t ecm_call_softplus(ecm_node *n) {
   static const char *const ops[] = {"aten::abs.out", "aten::neg.out", "aten::exp.out",
                                     "aten::log1p.out"};
   int64_t args[2];
-  ECM_TRY(ecm_input(n, "x", &args[0]));
+  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
   args[1] = args[0];
-  ECM_TRY(apply(n, "aten::relu.out", NULL, &args[0]));
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) ECM_TRY(apply(n, ops[i], NULL, &args[1]));
+  EC_BACKEND_TRY(apply(n, "aten::relu.out", NULL, &args[0]));
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    EC_BACKEND_TRY(apply(n, ops[i], NULL, &args[1]));
   return ecm_finish(n, "aten::add.out", args, 2);
 }
 
@@ -141,10 +142,10 @@ uint32_t ecm_call_softplus(ecm_node *n) {
 uint32_t ecm_call_softsign(ecm_node *n) {
   static const double one = 1;
   int64_t args[2];
-  ECM_TRY(ecm_input(n, "x", &args[0]));
+  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
   args[1] = args[0];
-  ECM_TRY(apply(n, "aten::abs.out", NULL, &args[1]));
-  ECM_TRY(apply(n, "aten::add.Scalar_out", &one, &args[1]));
+  EC_BACKEND_TRY(apply(n, "aten::abs.out", NULL, &args[1]));
+  EC_BACKEND_TRY(apply(n, "aten::add.Scalar_out", &one, &args[1]));
   return ecm_finish(n, "aten::div.out", args, 2);
 }
 
@@ -153,19 +154,19 @@ uint32_t ecm_call_prelu(ecm_node *n) {
   ect_program *p = &n->m->program;
   int64_t x = 0, alpha = 0, args[2];
   ect_tensor t, slope;
-  ECM_TRY(ecm_typed(n, "x", &x, &t));
-  ECM_TRY(ecm_typed(n, "alpha", &alpha, &slope));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &x, &t));
+  EC_BACKEND_TRY(ecm_typed(n, "alpha", &alpha, &slope));
   if (slope.rank != 1 || t.rank < 2) return ecm_refuse(n, "alpha is not one number by channel");
   slope.rank = t.rank - 1;
   for (uint32_t d = 1; d < slope.rank; d++) slope.sizes[d] = 1;
   const int64_t view[] = {alpha, ect_add_ints(p, slope.sizes, slope.rank)};
-  ECM_TRY(ecm_step(n, "aten::view_copy.out", view, 2, &slope, &alpha));
+  EC_BACKEND_TRY(ecm_step(n, "aten::view_copy.out", view, 2, &slope, &alpha));
   args[0] = x;
-  ECM_TRY(apply(n, "aten::relu.out", NULL, &args[0]));
+  EC_BACKEND_TRY(apply(n, "aten::relu.out", NULL, &args[0]));
   const int64_t low[] = {x, ect_add_none(p), ect_add_double(p, 0)};
-  ECM_TRY(ecm_step(n, "aten::clamp.out", low, 3, NULL, &x));
+  EC_BACKEND_TRY(ecm_step(n, "aten::clamp.out", low, 3, NULL, &x));
   const int64_t product[] = {x, alpha};
-  ECM_TRY(ecm_step(n, "aten::mul.out", product, 2, NULL, &args[1]));
+  EC_BACKEND_TRY(ecm_step(n, "aten::mul.out", product, 2, NULL, &args[1]));
   return ecm_finish(n, "aten::add.out", args, 2);
 }
 
@@ -174,8 +175,8 @@ uint32_t ecm_call_prelu(ecm_node *n) {
 uint32_t ecm_call_fill_like(ecm_node *n) {
   int64_t args[2];
   double value = 0;
-  ECM_TRY(ecm_input(n, "ref_tensor", &args[0]));
-  ECM_TRY(ecm_number(n, "value", 0, &value));
+  EC_BACKEND_TRY(ecm_input(n, "ref_tensor", &args[0]));
+  EC_BACKEND_TRY(ecm_number(n, "value", 0, &value));
   args[1] = ect_add_double(&n->m->program, value);
   return ecm_finish(n, "aten::full_like.out", args, 2);
 }
@@ -185,8 +186,8 @@ uint32_t ecm_call_fill(ecm_node *n) {
   int64_t args[2], sizes[ECT_MAX_RANK];
   double value = 0;
   size_t count = 0;
-  ECM_TRY(ecm_ints(n, "shape", sizes, ECT_MAX_RANK, &count));
-  ECM_TRY(ecm_number(n, "value", 0, &value));
+  EC_BACKEND_TRY(ecm_ints(n, "shape", sizes, ECT_MAX_RANK, &count));
+  EC_BACKEND_TRY(ecm_number(n, "value", 0, &value));
   args[0] = ect_add_list(p, ECT_INT_LIST, sizes, count);
   args[1] = ect_add_double(p, value);
   return ecm_finish(n, "aten::full.out", args, 2);

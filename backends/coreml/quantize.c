@@ -3,7 +3,7 @@
 
 static uint32_t find_constant(ecm_node *n, const char *name, ecm_value *out, bool *found) {
   ecm_value *v = NULL;
-  ECM_TRY(ecm_argument(n, name, &v));
+  EC_BACKEND_TRY(ecm_argument(n, name, &v));
   *found = v != NULL;
   if (v && (!v->is_constant || v->mil == ECM_STRING))
     return ecm_refuse(n, "scale or zero_point is not constant");
@@ -15,7 +15,7 @@ static uint32_t find_constant(ecm_node *n, const char *name, ecm_value *out, boo
 static uint32_t add_channels(ecm_node *n, const ecm_value *scale, const ecm_value *zero,
                              int64_t *args) {
   const size_t channels = ecm_elements(scale);
-  ect_tensor t = {.dtype = ECM_C10_FLOAT32, .rank = 1, .sizes = {(int64_t)channels}};
+  ect_tensor t = {.dtype = EC_DTYPE_FLOAT32, .rank = 1, .sizes = {(int64_t)channels}};
   float *scales = channels < SIZE_MAX / 16 ? ecm_own(n->m, channels * sizeof *scales) : NULL;
   int64_t *zeros = scales ? ecm_own(n->m, channels * sizeof *zeros) : NULL;
   for (size_t i = 0; zeros && i < channels; i++) {
@@ -23,10 +23,10 @@ static uint32_t add_channels(ecm_node *n, const ecm_value *scale, const ecm_valu
     zeros[i] = zero ? ecm_to_int(ecm_number_at(zero, ecm_elements(zero) > 1 ? i : 0)) : 0;
   }
   bool added = zeros && ecm_add_constant(n, &t, scales, &args[1]);
-  t.dtype = ECM_C10_INT64;
+  t.dtype = EC_DTYPE_INT64;
   added = added && ecm_add_constant(n, &t, zeros, &args[2]);
   return added ? (uint32_t)EC_BACKEND_OK
-               : ecm_fail(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for scales");
+               : EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for scales");
 }
 
 /* Reads scale and zero points into arguments from the second one. */
@@ -36,31 +36,31 @@ static uint32_t read_scheme(ecm_node *n, const ect_tensor *x, int32_t quantised,
   ecm_value scale, zero;
   bool has_scale = false, has_zero = false;
   int64_t axis = 0;
-  ECM_TRY(find_constant(n, "scale", &scale, &has_scale));
-  ECM_TRY(find_constant(n, "zero_point", &zero, &has_zero));
+  EC_BACKEND_TRY(find_constant(n, "scale", &scale, &has_scale));
+  EC_BACKEND_TRY(find_constant(n, "zero_point", &zero, &has_zero));
   if (!has_scale) return ecm_refuse(n, "no scale");
   const size_t channels = ecm_elements(&scale), zeros = has_zero ? ecm_elements(&zero) : 1;
   *by_channel = scale.type.rank == 1;
   *count = 3;
   if (*by_channel) {
-    ECM_TRY(ecm_axis(n, "axis", 0, x->rank, &axis));
+    EC_BACKEND_TRY(ecm_axis(n, "axis", 0, x->rank, &axis));
     if (axis >= x->rank || (int64_t)channels != x->sizes[axis] || (zeros != 1 && zeros != channels))
       return ecm_refuse(n, "scales or zero points are not one for each channel");
-    ECM_TRY(add_channels(n, &scale, has_zero ? &zero : NULL, args));
+    EC_BACKEND_TRY(add_channels(n, &scale, has_zero ? &zero : NULL, args));
     args[(*count)++] = ect_add_int(p, axis);
   } else {
     if (channels != 1 || zeros != 1) return ecm_refuse(n, "several scales without an axis");
     args[1] = ect_add_double(p, ecm_number_at(&scale, 0));
     args[2] = ect_add_int(p, has_zero ? ecm_to_int(ecm_number_at(&zero, 0)) : 0);
   }
-  args[(*count)++] = ect_add_int(p, quantised == ECM_C10_INT8 ? -128 : 0);
-  args[(*count)++] = ect_add_int(p, quantised == ECM_C10_INT8 ? 127 : 255);
+  args[(*count)++] = ect_add_int(p, quantised == EC_DTYPE_INT8 ? -128 : 0);
+  args[(*count)++] = ect_add_int(p, quantised == EC_DTYPE_INT8 ? 127 : 255);
   args[(*count)++] = ect_add_int(p, quantised);
   return EC_BACKEND_OK;
 }
 
 static uint32_t check_integers(ecm_node *n, int32_t dtype) {
-  return dtype == ECM_C10_INT8 || dtype == ECM_C10_UINT8
+  return dtype == EC_DTYPE_INT8 || dtype == EC_DTYPE_UINT8
              ? (uint32_t)EC_BACKEND_OK
              : ecm_refuse(n, "integers of another dtype than int8 and uint8");
 }
@@ -70,13 +70,13 @@ uint32_t ecm_call_quantize(ecm_node *n) {
   ect_tensor x;
   size_t count = 0;
   bool by_channel = false;
-  ECM_TRY(check_integers(n, n->type.type.dtype));
-  ECM_TRY(ecm_typed(n, "input", &args[0], &x));
-  ECM_TRY(read_scheme(n, &x, n->type.type.dtype, args, &count, &by_channel));
-  if (x.dtype != ECM_C10_FLOAT32) {
+  EC_BACKEND_TRY(check_integers(n, n->type.type.dtype));
+  EC_BACKEND_TRY(ecm_typed(n, "input", &args[0], &x));
+  EC_BACKEND_TRY(read_scheme(n, &x, n->type.type.dtype, args, &count, &by_channel));
+  if (x.dtype != EC_DTYPE_FLOAT32) {
     const int64_t convert[] = {args[0], ect_add_bool(&n->m->program, false)};
-    x.dtype = ECM_C10_FLOAT32;
-    ECM_TRY(ecm_step(n, "aten::_to_copy.out", convert, 2, &x, &args[0]));
+    x.dtype = EC_DTYPE_FLOAT32;
+    EC_BACKEND_TRY(ecm_step(n, "aten::_to_copy.out", convert, 2, &x, &args[0]));
   }
   const char *op = by_channel ? "quantized_decomposed::quantize_per_channel.out"
                               : "quantized_decomposed::quantize_per_tensor.out";
@@ -88,14 +88,14 @@ uint32_t ecm_call_dequantize(ecm_node *n) {
   ect_tensor x, t = n->type.type;
   size_t count = 0;
   bool by_channel = false;
-  ECM_TRY(ecm_typed(n, "input", &args[0], &x));
-  ECM_TRY(check_integers(n, x.dtype));
-  ECM_TRY(read_scheme(n, &x, x.dtype, args, &count, &by_channel));
+  EC_BACKEND_TRY(ecm_typed(n, "input", &args[0], &x));
+  EC_BACKEND_TRY(check_integers(n, x.dtype));
+  EC_BACKEND_TRY(read_scheme(n, &x, x.dtype, args, &count, &by_channel));
   const char *op = by_channel ? "quantized_decomposed::dequantize_per_channel.out"
                               : "quantized_decomposed::dequantize_per_tensor.out";
-  if (t.dtype == ECM_C10_FLOAT32) return ecm_finish(n, op, args, count);
-  t.dtype = ECM_C10_FLOAT32;
-  ECM_TRY(ecm_step(n, op, args, count, &t, &args[0]));
+  if (t.dtype == EC_DTYPE_FLOAT32) return ecm_finish(n, op, args, count);
+  t.dtype = EC_DTYPE_FLOAT32;
+  EC_BACKEND_TRY(ecm_step(n, op, args, count, &t, &args[0]));
   args[1] = ect_add_bool(&n->m->program, false);
   return ecm_finish(n, "aten::_to_copy.out", args, 2);
 }

@@ -10,16 +10,16 @@ static uint32_t reduce(ecm_node *n, const char *before, const char *op, const ch
   ect_tensor x;
   size_t count = 0;
   double keep = 0;
-  ECM_TRY(ecm_typed(n, "x", &args[0], &x));
-  ECM_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, &count));
-  ECM_TRY(ecm_number(n, "keep_dims", 0, &keep));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
+  EC_BACKEND_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, &count));
+  EC_BACKEND_TRY(ecm_number(n, "keep_dims", 0, &keep));
   const int64_t twice[] = {args[0], args[0]};
   const size_t operands = before && strcmp(before, "aten::mul.out") == 0 ? 2 : 1;
-  if (before) ECM_TRY(ecm_step(n, before, twice, operands, &x, &args[0]));
+  if (before) EC_BACKEND_TRY(ecm_step(n, before, twice, operands, &x, &args[0]));
   args[1] = ect_add_ints(p, axes, count);
   args[2] = ect_add_bool(p, keep != 0);
   if (!after) return ecm_finish(n, op, args, 3);
-  ECM_TRY(ecm_step(n, op, args, 3, NULL, &args[0]));
+  EC_BACKEND_TRY(ecm_step(n, op, args, 3, NULL, &args[0]));
   return ecm_finish(n, after, args, 1);
 }
 
@@ -36,7 +36,7 @@ uint32_t ecm_call_log_sum(ecm_node *n) { return reduce(n, NULL, sum, "aten::log.
 /* Reads the axes to reduce; without any, all of them. */
 static uint32_t read_axes(ecm_node *n, uint32_t rank, bool *reduced, size_t *count) {
   int64_t axes[ECT_MAX_RANK];
-  ECM_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, count));
+  EC_BACKEND_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, count));
   for (size_t i = 0; i < *count; i++) {
     const int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
     if (axis < 0 || axis >= rank || reduced[axis]) return ecm_refuse(n, "an axis is wrong");
@@ -55,9 +55,9 @@ uint32_t ecm_call_prod(ecm_node *n) {
   ect_tensor t;
   size_t count = 0, done = 0;
   double keep = 0;
-  ECM_TRY(ecm_typed(n, "x", &x, &t));
-  ECM_TRY(read_axes(n, t.rank, reduced, &count));
-  ECM_TRY(ecm_number(n, "keep_dims", 0, &keep));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &x, &t));
+  EC_BACKEND_TRY(read_axes(n, t.rank, reduced, &count));
+  EC_BACKEND_TRY(ecm_number(n, "keep_dims", 0, &keep));
   for (uint32_t d = t.rank; d-- > 0;) {
     if (!reduced[d]) continue;
     const int64_t args[] = {x, ect_add_int(p, d), ect_add_bool(p, keep != 0)};
@@ -65,7 +65,7 @@ uint32_t ecm_call_prod(ecm_node *n) {
     if (keep == 0) t.rank--;
     for (uint32_t k = d; keep == 0 && k < t.rank; k++) t.sizes[k] = t.sizes[k + 1];
     if (keep != 0) t.sizes[d] = 1;
-    ECM_TRY(ecm_step(n, "aten::prod.int_out", args, 3, &t, &x));
+    EC_BACKEND_TRY(ecm_step(n, "aten::prod.int_out", args, 3, &t, &x));
   }
   return ecm_finish(n, "aten::clone.out", &x, 1);
 }
@@ -75,14 +75,14 @@ uint32_t ecm_call_cumsum(ecm_node *n) {
   int64_t x = 0, axis = 0;
   ect_tensor t;
   double exclusive = 0, reverse = 0;
-  ECM_TRY(ecm_typed(n, "x", &x, &t));
-  ECM_TRY(ecm_axis(n, "axis", 0, t.rank, &axis));
-  ECM_TRY(ecm_number(n, "exclusive", 0, &exclusive));
-  ECM_TRY(ecm_number(n, "reverse", 0, &reverse));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &x, &t));
+  EC_BACKEND_TRY(ecm_axis(n, "axis", 0, t.rank, &axis));
+  EC_BACKEND_TRY(ecm_number(n, "exclusive", 0, &exclusive));
+  EC_BACKEND_TRY(ecm_number(n, "reverse", 0, &reverse));
   if (exclusive != 0) return ecm_refuse(n, "exclusive is true");
   int64_t sums[] = {x, ect_add_int(p, axis)}, flips[] = {x, ect_add_ints(p, &axis, 1)};
   if (reverse == 0) return ecm_finish(n, "aten::cumsum.out", sums, 2);
-  ECM_TRY(ecm_step(n, "aten::flip.out", flips, 2, NULL, &sums[0]));
-  ECM_TRY(ecm_step(n, "aten::cumsum.out", sums, 2, NULL, &flips[0]));
+  EC_BACKEND_TRY(ecm_step(n, "aten::flip.out", flips, 2, NULL, &sums[0]));
+  EC_BACKEND_TRY(ecm_step(n, "aten::cumsum.out", sums, 2, NULL, &flips[0]));
   return ecm_finish(n, "aten::flip.out", flips, 2);
 }

@@ -11,8 +11,8 @@ static uint32_t edit_dims(ecm_node *n, bool adds) {
   int64_t args[2], axes[ECT_MAX_RANK];
   ect_tensor x;
   size_t count = 0;
-  ECM_TRY(ecm_typed(n, "x", &args[0], &x));
-  ECM_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, &count));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
+  EC_BACKEND_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, &count));
   args[1] = ect_add_ints(p, axes, count);
   if (!adds) return ecm_finish(n, "aten::squeeze_copy.dims_out", args, 2);
   if (count != 1) return ecm_refuse(n, "several new dimensions beside unknown ones");
@@ -27,12 +27,12 @@ uint32_t ecm_call_view(ecm_node *n) {
   ecm_value *shape = NULL;
   size_t count = 0;
   const ect_tensor *t = &n->type.type;
-  ECM_TRY(ecm_input(n, "x", &args[0]));
+  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
   args[1] = ect_add_ints(p, t->sizes, t->rank);
   if (n->type.unknown) {
-    ECM_TRY(ecm_argument(n, "shape", &shape));
+    EC_BACKEND_TRY(ecm_argument(n, "shape", &shape));
     if (!shape) return edit_dims(n, ecm_bytes_equal(n->type_name, "expand_dims"));
-    ECM_TRY(ecm_ints(n, "shape", sizes, ECT_MAX_RANK, &count));
+    EC_BACKEND_TRY(ecm_ints(n, "shape", sizes, ECT_MAX_RANK, &count));
     if (count != t->rank) return ecm_refuse(n, "the shape has another rank than the result");
     args[1] = ect_add_list(p, ECT_INT_LIST, sizes, count);
   }
@@ -44,12 +44,12 @@ uint32_t ecm_call_shape(ecm_node *n) {
   ect_program *p = &n->m->program;
   int64_t x = 0, parts[ECT_MAX_RANK];
   ect_tensor t;
-  const ect_tensor scalar = {.dtype = ECM_C10_INT32};
-  ECM_TRY(ecm_typed(n, "x", &x, &t));
+  const ect_tensor scalar = {.dtype = EC_DTYPE_INT32};
+  EC_BACKEND_TRY(ecm_typed(n, "x", &x, &t));
   for (uint32_t d = 0; d < t.rank; d++) {
     const int64_t size = ect_add_int(p, 0), args[] = {x, ect_add_int(p, d), size};
     ect_add_call(p, "aten::sym_size.int", args, 3, NULL);
-    ECM_TRY(ecm_step(n, "aten::scalar_tensor.out", &size, 1, &scalar, &parts[d]));
+    EC_BACKEND_TRY(ecm_step(n, "aten::scalar_tensor.out", &size, 1, &scalar, &parts[d]));
   }
   const int64_t args[] = {ect_add_list(p, ECT_TENSOR_LIST, parts, t.rank), ect_add_int(p, 0)};
   return ecm_finish(n, "aten::stack.out", args, 2);
@@ -59,8 +59,8 @@ uint32_t ecm_call_tile(ecm_node *n) {
   ect_program *p = &n->m->program;
   int64_t args[2], reps[ECT_MAX_RANK];
   size_t count = 0;
-  ECM_TRY(ecm_input(n, "x", &args[0]));
-  ECM_TRY(ecm_ints(n, "reps", reps, ECT_MAX_RANK, &count));
+  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
+  EC_BACKEND_TRY(ecm_ints(n, "reps", reps, ECT_MAX_RANK, &count));
   args[1] = ect_add_list(p, ECT_INT_LIST, reps, count);
   return ecm_finish(n, "aten::repeat.out", args, 2);
 }
@@ -81,11 +81,11 @@ static uint32_t join(ecm_node *n, bool stacks) {
   int64_t parts[ECM_MOST_VALUES], axis = 0;
   size_t count = 0;
   double interleave = 0;
-  ECM_TRY(ecm_list(n, "values", parts, ECM_MOST_VALUES, &count));
-  ECM_TRY(ecm_axis(n, "axis", 0, n->type.type.rank, &axis));
-  ECM_TRY(ecm_number(n, "interleave", 0, &interleave));
+  EC_BACKEND_TRY(ecm_list(n, "values", parts, ECM_MOST_VALUES, &count));
+  EC_BACKEND_TRY(ecm_axis(n, "axis", 0, n->type.type.rank, &axis));
+  EC_BACKEND_TRY(ecm_number(n, "interleave", 0, &interleave));
   if (interleave != 0) return ecm_refuse(n, "interleave is true");
-  for (size_t i = 0; !stacks && i < count; i++) ECM_TRY(add_dimension(n, &parts[i]));
+  for (size_t i = 0; !stacks && i < count; i++) EC_BACKEND_TRY(add_dimension(n, &parts[i]));
   const int64_t args[] = {ect_add_list(p, ECT_TENSOR_LIST, parts, count), ect_add_int(p, axis)};
   return ecm_finish(n, stacks ? "aten::stack.out" : "aten::cat.out", args, 2);
 }
@@ -99,9 +99,9 @@ uint32_t ecm_call_split(ecm_node *n) {
   int64_t args[3], axis = 0, outs[ECM_MOST_VALUES], sizes[ECM_MOST_VALUES];
   ect_tensor x;
   size_t count = 0;
-  ECM_TRY(ecm_typed(n, "x", &args[0], &x));
-  ECM_TRY(ecm_axis(n, "axis", 0, x.rank, &axis));
-  ECM_TRY(ecm_results(n, outs, &count));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
+  EC_BACKEND_TRY(ecm_axis(n, "axis", 0, x.rank, &axis));
+  EC_BACKEND_TRY(ecm_results(n, outs, &count));
   for (size_t i = 0; i < count; i++) {
     const ect_tensor *t = ect_tensor_at(p, outs[i]);
     sizes[i] = t && axis < t->rank ? t->sizes[axis] : 0;
@@ -125,14 +125,14 @@ typedef struct slices {
 static uint32_t read_flags(ecm_node *n, const char *name, uint32_t rank, int64_t *out) {
   size_t count = 0;
   memset(out, 0, ECT_MAX_RANK * sizeof *out);
-  ECM_TRY(ecm_numbers(n, name, out, ECT_MAX_RANK, &count));
+  EC_BACKEND_TRY(ecm_numbers(n, name, out, ECT_MAX_RANK, &count));
   return count && count != rank ? ecm_refuse(n, "a mask has another rank than x")
                                 : (uint32_t)EC_BACKEND_OK;
 }
 
 static uint32_t is_constant(ecm_node *n, const char *name, bool *out) {
   ecm_value *v = NULL;
-  ECM_TRY(ecm_argument(n, name, &v));
+  EC_BACKEND_TRY(ecm_argument(n, name, &v));
   *out = v && v->is_constant;
   return EC_BACKEND_OK;
 }
@@ -143,15 +143,15 @@ static uint32_t read_slices(ecm_node *n, slices *s) {
   int64_t begin_mask[ECT_MAX_RANK], end_mask[ECT_MAX_RANK];
   size_t begins = 0, ends = 0, steps = 0;
   bool known = false;
-  ECM_TRY(ecm_typed(n, "x", &s->input, &s->x));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &s->input, &s->x));
   const uint32_t rank = s->x.rank;
-  ECM_TRY(is_constant(n, "begin", &known));
-  ECM_TRY(ecm_ints(n, "begin", begin, ECT_MAX_RANK, &begins));
-  ECM_TRY(ecm_ints(n, "end", end, ECT_MAX_RANK, &ends));
-  ECM_TRY(ecm_numbers(n, "stride", strides, ECT_MAX_RANK, &steps));
-  ECM_TRY(read_flags(n, "begin_mask", rank, begin_mask));
-  ECM_TRY(read_flags(n, "end_mask", rank, end_mask));
-  ECM_TRY(read_flags(n, "squeeze_mask", rank, s->squeezed));
+  EC_BACKEND_TRY(is_constant(n, "begin", &known));
+  EC_BACKEND_TRY(ecm_ints(n, "begin", begin, ECT_MAX_RANK, &begins));
+  EC_BACKEND_TRY(ecm_ints(n, "end", end, ECT_MAX_RANK, &ends));
+  EC_BACKEND_TRY(ecm_numbers(n, "stride", strides, ECT_MAX_RANK, &steps));
+  EC_BACKEND_TRY(read_flags(n, "begin_mask", rank, begin_mask));
+  EC_BACKEND_TRY(read_flags(n, "end_mask", rank, end_mask));
+  EC_BACKEND_TRY(read_flags(n, "squeeze_mask", rank, s->squeezed));
   if (begins != rank || ends != rank || (steps && steps != rank))
     return ecm_refuse(n, "begin, end or stride has another rank than x");
   for (uint32_t d = rank; d-- > 0;) {
@@ -193,10 +193,10 @@ static uint32_t cut_one(ecm_node *n, slices *s, size_t i, ect_tensor *t, bool is
 
 uint32_t ecm_call_slice(ecm_node *n) {
   slices s = {.count = 0};
-  ECM_TRY(read_slices(n, &s));
+  EC_BACKEND_TRY(read_slices(n, &s));
   ect_tensor t = s.x;
   if (!s.count) return ecm_finish(n, "aten::clone.out", &s.input, 1);
-  for (size_t i = 0; i < s.count; i++) ECM_TRY(cut_one(n, &s, i, &t, i + 1 == s.count));
+  for (size_t i = 0; i < s.count; i++) EC_BACKEND_TRY(cut_one(n, &s, i, &t, i + 1 == s.count));
   return EC_BACKEND_OK;
 }
 
@@ -205,9 +205,9 @@ uint32_t ecm_call_slice_by_size(ecm_node *n) {
   slices s = {.count = 0};
   int64_t begin[ECT_MAX_RANK], size[ECT_MAX_RANK];
   size_t begins = 0, sizes = 0;
-  ECM_TRY(ecm_typed(n, "x", &s.input, &s.x));
-  ECM_TRY(ecm_numbers(n, "begin", begin, ECT_MAX_RANK, &begins));
-  ECM_TRY(ecm_numbers(n, "size", size, ECT_MAX_RANK, &sizes));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &s.input, &s.x));
+  EC_BACKEND_TRY(ecm_numbers(n, "begin", begin, ECT_MAX_RANK, &begins));
+  EC_BACKEND_TRY(ecm_numbers(n, "size", size, ECT_MAX_RANK, &sizes));
   if (begins != s.x.rank || sizes != s.x.rank)
     return ecm_refuse(n, "begin or size has another rank than x");
   ect_tensor t = s.x;
@@ -218,7 +218,7 @@ uint32_t ecm_call_slice_by_size(ecm_node *n) {
     s.cut[s.count++] = d;
   }
   if (!s.count) return ecm_finish(n, "aten::clone.out", &s.input, 1);
-  for (size_t i = 0; i < s.count; i++) ECM_TRY(cut_one(n, &s, i, &t, i + 1 == s.count));
+  for (size_t i = 0; i < s.count; i++) EC_BACKEND_TRY(cut_one(n, &s, i, &t, i + 1 == s.count));
   return EC_BACKEND_OK;
 }
 
@@ -228,8 +228,8 @@ uint32_t ecm_call_slice_update(ecm_node *n) {
   slices s = {.count = 0};
   int64_t part[ECT_MAX_RANK + 1], update = 0;
   ect_tensor type, types[ECT_MAX_RANK + 1];
-  ECM_TRY(ecm_typed(n, "update", &update, &type));
-  ECM_TRY(read_slices(n, &s));
+  EC_BACKEND_TRY(ecm_typed(n, "update", &update, &type));
+  EC_BACKEND_TRY(read_slices(n, &s));
   if (type.rank != s.x.rank) return ecm_refuse(n, "the update has another rank than x");
   if (!s.count) return ecm_finish(n, "aten::clone.out", &update, 1);
   part[0] = s.input;
@@ -239,13 +239,14 @@ uint32_t ecm_call_slice_update(ecm_node *n) {
                             s.step[i]};
     types[i + 1] = types[i];
     types[i + 1].sizes[s.cut[i]] = type.sizes[s.cut[i]];
-    ECM_TRY(ecm_step(n, "aten::slice_copy.Tensor_out", args, 5, &types[i + 1], &part[i + 1]));
+    EC_BACKEND_TRY(
+        ecm_step(n, "aten::slice_copy.Tensor_out", args, 5, &types[i + 1], &part[i + 1]));
   }
   for (size_t i = s.count; i-- > 0;) {
     const int64_t args[] = {part[i],    update,   ect_add_int(p, (int64_t)s.cut[i]),
                             s.begin[i], s.end[i], s.step[i]};
     if (i == 0) return ecm_finish(n, "aten::slice_scatter.out", args, 6);
-    ECM_TRY(ecm_step(n, "aten::slice_scatter.out", args, 6, &types[i], &update));
+    EC_BACKEND_TRY(ecm_step(n, "aten::slice_scatter.out", args, 6, &types[i], &update));
   }
   return EC_BACKEND_OK;
 }

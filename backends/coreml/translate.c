@@ -41,12 +41,12 @@ static uint32_t pack_one(ecm_node *n, char kind, const char *name, int64_t *out)
   switch (kind) {
   case 't': return ecm_input(n, name, out);
   case 'l':
-    ECM_TRY(ecm_numbers(n, name, items, ECT_MAX_RANK, &count));
+    EC_BACKEND_TRY(ecm_numbers(n, name, items, ECT_MAX_RANK, &count));
     *out = ect_add_ints(p, items, count);
     return EC_BACKEND_OK;
   case '=': *out = *name == 'F' ? ect_add_bool(p, false) : ect_add_int(p, *name - '0'); break;
   default:
-    ECM_TRY(ecm_number(n, name, kind == 'i' ? -1 : 0, &number));
+    EC_BACKEND_TRY(ecm_number(n, name, kind == 'i' ? -1 : 0, &number));
     *out = kind == 'f'   ? ect_add_double(p, number)
            : kind == 'b' ? ect_add_bool(p, number != 0)
                          : ect_add_int(p, ecm_to_int(number));
@@ -63,10 +63,10 @@ static uint32_t call_row(ecm_node *n, const row *r) {
     snprintf(name, sizeof name, "%.*s", (int)size - 1, at + 1);
     ecm_value *bias;
     if (strcmp(name, "bias") == 0) {
-      ECM_TRY(ecm_argument(n, name, &bias));
+      EC_BACKEND_TRY(ecm_argument(n, name, &bias));
       if (!bias) break;
     }
-    ECM_TRY(pack_one(n, *at, name, &args[count++]));
+    EC_BACKEND_TRY(pack_one(n, *at, name, &args[count++]));
     at += size + (at[size] == ' ');
   }
   return ect_pack_call(n->m->c.call, &n->m->program, r->op, args, count, &n->result, 1, &n->shown,
@@ -86,14 +86,14 @@ static uint32_t translate_result(ecm_node *n, const row *r, ecm_bytes output) {
   ecm_value *value = &n->type;
   if (!ecm_wire_find(output, 1, &name) || !ecm_wire_find(output, 2, &type))
     return ecm_refuse(n, "the result has no name or type");
-  ECM_TRY(ecm_read_type(n->m, type.bytes, value));
-  if (ecm_bytes_equal(n->type_name, "const")) ECM_TRY(read_const(n, value));
-  else if (ecm_is_constexpr(n->type_name)) ECM_TRY(ecm_constexpr(n, value));
+  EC_BACKEND_TRY(ecm_read_type(n->m, type.bytes, value));
+  if (ecm_bytes_equal(n->type_name, "const")) EC_BACKEND_TRY(read_const(n, value));
+  else if (ecm_is_constexpr(n->type_name)) EC_BACKEND_TRY(ecm_constexpr(n, value));
   else if (!r) return ecm_refuse(n, "the operator is not supported");
   else {
-    ECM_TRY(ecm_tensor(n->m, value, &n->result));
+    EC_BACKEND_TRY(ecm_tensor(n->m, value, &n->result));
     n->shown = (ec_backend_node){ect_names_find(&n->m->handles, name.bytes), r->name, 0};
-    ECM_TRY(r->special ? r->special(n) : call_row(n, r));
+    EC_BACKEND_TRY(r->special ? r->special(n) : call_row(n, r));
   }
   return ecm_define(n->m, name.bytes, value);
 }
@@ -104,8 +104,8 @@ static uint32_t translate_operation(ecm_model *m, ecm_bytes message) {
   size_t outputs = 0;
   for (ecm_bytes rest = message; ecm_wire_next(&rest, &other);) outputs += other.number == OUTPUTS;
   if (!ecm_wire_check(message) || !ecm_wire_find(message, TYPE, &type))
-    return ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                    "an operation of the MIL program has no type");
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                           "an operation of the MIL program has no type");
   if (outputs && ecm_wire_find(message, OUTPUTS, &output)) ecm_wire_find(output.bytes, 1, &name);
   n.type_name = type.bytes;
   snprintf(n.what, sizeof n.what, "%.*s (%.*s)",
@@ -125,12 +125,13 @@ uint32_t ecm_translate(ecm_model *m, ecm_bytes block) {
   ecm_field field;
   while (ecm_wire_next(&block, &field))
     if (field.number == OPERATIONS) {
-      ECM_TRY(translate_operation(m, field.bytes));
+      EC_BACKEND_TRY(translate_operation(m, field.bytes));
       if (m->program.failed)
-        return ecm_fail(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the MIL program");
+        return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED,
+                               "no memory for the MIL program");
     }
-  return block.size ? ecm_fail(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                               "the MIL program's block ends with %zu unreadable bytes",
-                               block.size)
-                    : (uint32_t)EC_BACKEND_OK;
+  return block.size
+             ? EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                               "the MIL program's block ends with %zu unreadable bytes", block.size)
+             : (uint32_t)EC_BACKEND_OK;
 }

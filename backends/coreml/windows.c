@@ -18,7 +18,7 @@ typedef struct window {
 static uint32_t spatial(ecm_node *n, const char *name, int64_t otherwise, size_t dims,
                         int64_t *out) {
   size_t count = 0;
-  ECM_TRY(ecm_numbers(n, name, out, dims, &count));
+  EC_BACKEND_TRY(ecm_numbers(n, name, out, dims, &count));
   if (count && count != dims) return ecm_refuse(n, "a window's list has another rank than x");
   for (size_t i = count; i < dims; i++) out[i] = otherwise;
   for (size_t i = 0; i < dims; i++)
@@ -27,7 +27,7 @@ static uint32_t spatial(ecm_node *n, const char *name, int64_t otherwise, size_t
 }
 
 static uint32_t find_rank(ecm_node *n, window *w) {
-  ECM_TRY(ecm_typed(n, "x", &w->input, &w->x));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &w->input, &w->x));
   if (w->x.rank < 3 || w->x.rank > 5) return ecm_refuse(n, "x does not have 3 to 5 dimensions");
   w->dims = w->x.rank - 2;
   return EC_BACKEND_OK;
@@ -53,7 +53,7 @@ static uint32_t read_padding(ecm_node *n, window *w) {
   if (ecm_text_is(n, "pad_type", "same", false)) return pad_same(n, w, false);
   if (ecm_text_is(n, "pad_type", "same_lower", false)) return pad_same(n, w, true);
   if (ecm_text_is(n, "pad_type", "custom", false))
-    ECM_TRY(ecm_numbers(n, "pad", pads, 2 * w->dims, &count));
+    EC_BACKEND_TRY(ecm_numbers(n, "pad", pads, 2 * w->dims, &count));
   else if (!ecm_text_is(n, "pad_type", "valid", true))
     return ecm_refuse(n, "pad_type is none of valid, custom, same and same_lower");
   if (count && count != 2 * w->dims) return ecm_refuse(n, "pad has another rank than x");
@@ -93,15 +93,15 @@ static uint32_t open_convolution(ecm_node *n, window *w, int64_t *args) {
   ect_program *p = &n->m->program;
   ect_tensor weight;
   ecm_value *bias;
-  ECM_TRY(find_rank(n, w));
-  ECM_TRY(ecm_typed(n, "weight", &args[1], &weight));
+  EC_BACKEND_TRY(find_rank(n, w));
+  EC_BACKEND_TRY(ecm_typed(n, "weight", &args[1], &weight));
   if (weight.rank != w->x.rank) return ecm_refuse(n, "weight has another rank than x");
   for (size_t d = 0; d < w->dims; d++) w->kernel[d] = weight.sizes[d + 2];
-  ECM_TRY(ecm_argument(n, "bias", &bias));
+  EC_BACKEND_TRY(ecm_argument(n, "bias", &bias));
   args[2] = ect_add_none(p);
-  if (bias) ECM_TRY(ecm_tensor(n->m, bias, &args[2]));
-  ECM_TRY(spatial(n, "strides", 1, w->dims, w->strides));
-  ECM_TRY(spatial(n, "dilations", 1, w->dims, w->dilations));
+  if (bias) EC_BACKEND_TRY(ecm_tensor(n->m, bias, &args[2]));
+  EC_BACKEND_TRY(spatial(n, "strides", 1, w->dims, w->strides));
+  EC_BACKEND_TRY(spatial(n, "dilations", 1, w->dims, w->dilations));
   return read_padding(n, w);
 }
 
@@ -110,7 +110,7 @@ static uint32_t finish_convolution(ecm_node *n, const window *w, int64_t *args, 
                                    bool is_shown) {
   ect_program *p = &n->m->program;
   double groups = 1;
-  ECM_TRY(ecm_number(n, "groups", 1, &groups));
+  EC_BACKEND_TRY(ecm_number(n, "groups", 1, &groups));
   args[0] = w->input;
   args[3] = ect_add_ints(p, w->strides, w->dims);
   args[4] = ect_add_ints(p, w->begin, w->dims);
@@ -125,8 +125,8 @@ uint32_t ecm_call_conv(ecm_node *n) {
   window w = {0};
   int64_t args[9];
   static const int64_t none[MOST_DIMS] = {0};
-  ECM_TRY(open_convolution(n, &w, args));
-  if (!is_symmetric(&w)) ECM_TRY(pad_input(n, &w, 0));
+  EC_BACKEND_TRY(open_convolution(n, &w, args));
+  if (!is_symmetric(&w)) EC_BACKEND_TRY(pad_input(n, &w, 0));
   return finish_convolution(n, &w, args, false, none, &n->result, true);
 }
 
@@ -140,7 +140,7 @@ static uint32_t cut(ecm_node *n, const window *w, const ect_tensor *whole, int64
                             ect_add_int(p, w->begin[d] + size), ect_add_int(p, 1)};
     t.sizes[d + 2] = size;
     if (d + 1 == w->dims) return ecm_finish(n, "aten::slice_copy.Tensor_out", args, 5);
-    ECM_TRY(ecm_step(n, "aten::slice_copy.Tensor_out", args, 5, &t, &from));
+    EC_BACKEND_TRY(ecm_step(n, "aten::slice_copy.Tensor_out", args, 5, &t, &from));
   }
   return EC_BACKEND_OK;
 }
@@ -148,7 +148,7 @@ static uint32_t cut(ecm_node *n, const window *w, const ect_tensor *whole, int64
 uint32_t ecm_call_conv_transpose(ecm_node *n) {
   window w = {0};
   int64_t args[9], more[MOST_DIMS] = {0};
-  ECM_TRY(open_convolution(n, &w, args));
+  EC_BACKEND_TRY(open_convolution(n, &w, args));
   if (n->type.unknown || n->type.type.rank != w.x.rank)
     return ecm_refuse(n, "the shape of the result is unknown");
   if (ecm_text_is(n, "pad_type", "same", false) || ecm_text_is(n, "pad_type", "same_lower", false))
@@ -166,7 +166,7 @@ uint32_t ecm_call_conv_transpose(ecm_node *n) {
   window bare = w;
   memset(bare.begin, 0, sizeof bare.begin);
   const int64_t out = ecm_add_like(n, &whole, whole.dtype);
-  ECM_TRY(finish_convolution(n, &bare, args, true, more, &out, false));
+  EC_BACKEND_TRY(finish_convolution(n, &bare, args, true, more, &out, false));
   return cut(n, &w, &whole, out);
 }
 
@@ -175,12 +175,12 @@ uint32_t ecm_call_conv_transpose(ecm_node *n) {
 static uint32_t open_pool(ecm_node *n, window *w, double filler, bool *ceil_mode) {
   double number = 0;
   bool fits = true;
-  ECM_TRY(find_rank(n, w));
-  ECM_TRY(spatial(n, "kernel_sizes", 1, w->dims, w->kernel));
-  ECM_TRY(spatial(n, "strides", 1, w->dims, w->strides));
+  EC_BACKEND_TRY(find_rank(n, w));
+  EC_BACKEND_TRY(spatial(n, "kernel_sizes", 1, w->dims, w->kernel));
+  EC_BACKEND_TRY(spatial(n, "strides", 1, w->dims, w->strides));
   for (size_t d = 0; d < w->dims; d++) w->dilations[d] = 1;
-  ECM_TRY(read_padding(n, w));
-  ECM_TRY(ecm_number(n, "ceil_mode", 0, &number));
+  EC_BACKEND_TRY(read_padding(n, w));
+  EC_BACKEND_TRY(ecm_number(n, "ceil_mode", 0, &number));
   *ceil_mode = number != 0;
   for (size_t d = 0; d < w->dims; d++) fits &= 2 * w->begin[d] <= w->kernel[d];
   if (is_symmetric(w) && fits) return EC_BACKEND_OK;
@@ -212,8 +212,8 @@ uint32_t ecm_call_max_pool(ecm_node *n) {
   window w = {0};
   ect_tensor out;
   bool ceil_mode = false;
-  ECM_TRY(open_pool(n, &w, -(double)INFINITY, &ceil_mode));
-  ECM_TRY(as_plane(n, &w, &out));
+  EC_BACKEND_TRY(open_pool(n, &w, -(double)INFINITY, &ceil_mode));
+  EC_BACKEND_TRY(as_plane(n, &w, &out));
   const size_t dims = w.dims == 1 ? 2 : w.dims;
   const int64_t args[] = {w.input, ect_add_ints(p, w.kernel, dims),
                           ect_add_ints(p, w.strides, dims), ect_add_ints(p, w.begin, dims),
@@ -221,8 +221,8 @@ uint32_t ecm_call_max_pool(ecm_node *n) {
   const char *op = dims == 2 ? "aten::max_pool2d_with_indices.out"
                              : "aten::max_pool3d_with_indices.out";
   const int64_t plane = w.dims == 1 ? ecm_add_like(n, &out, out.dtype) : n->result;
-  const int64_t outs[] = {plane, ecm_add_like(n, &out, ECM_C10_INT64)};
-  ECM_TRY(ecm_call_op(n, op, args, 6, outs, 2, w.dims != 1));
+  const int64_t outs[] = {plane, ecm_add_like(n, &out, EC_DTYPE_INT64)};
+  EC_BACKEND_TRY(ecm_call_op(n, op, args, 6, outs, 2, w.dims != 1));
   if (w.dims != 1) return EC_BACKEND_OK;
   const int64_t squeeze[] = {plane, ect_add_int(p, 2)};
   return ecm_finish(n, "aten::squeeze_copy.dim_out", squeeze, 2);
@@ -235,8 +235,8 @@ uint32_t ecm_call_avg_pool(ecm_node *n) {
   window w = {0};
   bool ceil_mode = false;
   double exclude = 0;
-  ECM_TRY(ecm_number(n, "exclude_padding_from_average", 0, &exclude));
-  ECM_TRY(open_pool(n, &w, exclude != 0 ? (double)NAN : 0, &ceil_mode));
+  EC_BACKEND_TRY(ecm_number(n, "exclude_padding_from_average", 0, &exclude));
+  EC_BACKEND_TRY(open_pool(n, &w, exclude != 0 ? (double)NAN : 0, &ceil_mode));
   const int64_t args[] = {w.input, ect_add_ints(p, w.kernel, w.dims),
                           ect_add_ints(p, w.strides, w.dims), ect_add_ints(p, w.begin, w.dims),
                           ect_add_bool(p, ceil_mode), ect_add_bool(p, exclude == 0)};
@@ -262,9 +262,9 @@ static uint32_t pad_edges(ecm_node *n, const char *const ops[MOST_DIMS], const e
     out.sizes[d + 1] = n->type.type.sizes[before + d];
   }
   const int64_t view[] = {input, ect_add_ints(p, t.sizes, t.rank)};
-  ECM_TRY(ecm_step(n, "aten::view_copy.out", view, 2, &t, &input));
+  EC_BACKEND_TRY(ecm_step(n, "aten::view_copy.out", view, 2, &t, &input));
   int64_t args[] = {input, ect_add_ints(p, pads, 2 * padded)};
-  ECM_TRY(ecm_step(n, ops[padded - 1], args, 2, &out, &args[0]));
+  EC_BACKEND_TRY(ecm_step(n, ops[padded - 1], args, 2, &out, &args[0]));
   args[1] = ect_add_ints(p, n->type.type.sizes, n->type.type.rank);
   return ecm_finish(n, "aten::view_copy.out", args, 2);
 }
@@ -279,8 +279,8 @@ uint32_t ecm_call_pad(ecm_node *n) {
   ect_tensor x;
   size_t count = 0, padded = 1;
   double value = 0;
-  ECM_TRY(ecm_typed(n, "x", &input, &x));
-  ECM_TRY(ecm_numbers(n, "pad", pad, 2 * ECT_MAX_RANK, &count));
+  EC_BACKEND_TRY(ecm_typed(n, "x", &input, &x));
+  EC_BACKEND_TRY(ecm_numbers(n, "pad", pad, 2 * ECT_MAX_RANK, &count));
   if (count % 2 || count / 2 > x.rank || !count || n->type.type.rank != x.rank)
     return ecm_refuse(n, "pad has another rank than x");
   for (size_t d = 0; d < count / 2; d++) {
@@ -294,7 +294,7 @@ uint32_t ecm_call_pad(ecm_node *n) {
     return pad_edges(n, replicate, &x, input, pads, padded);
   if (!ecm_text_is(n, "mode", "constant", true))
     return ecm_refuse(n, "mode is none of constant, reflect and replicate");
-  ECM_TRY(ecm_number(n, "constant_val", 0, &value));
+  EC_BACKEND_TRY(ecm_number(n, "constant_val", 0, &value));
   const int64_t args[] = {input, ect_add_ints(p, pads, count), ect_add_double(p, value)};
   return ecm_finish(n, "aten::constant_pad_nd.out", args, 3);
 }
@@ -305,7 +305,7 @@ static uint32_t resample(ecm_node *n, const char *op, const bool *align_corners)
   ect_program *p = &n->m->program;
   int64_t args[3];
   const ect_tensor *out = &n->type.type;
-  ECM_TRY(ecm_input(n, "x", &args[0]));
+  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
   if (out->rank != 4 || n->type.unknown)
     return ecm_refuse(n, "the result does not have 4 dimensions of known sizes");
   args[1] = ect_add_ints(p, out->sizes + 2, 2);
@@ -317,8 +317,8 @@ uint32_t ecm_call_nearest(ecm_node *n) { return resample(n, "aten::upsample_near
 
 uint32_t ecm_call_bilinear(ecm_node *n) {
   double corners = 1, centers = 0;
-  ECM_TRY(ecm_number(n, "align_corners", 1, &corners));
-  ECM_TRY(ecm_number(n, "half_pixel_centers", corners == 0, &centers));
+  EC_BACKEND_TRY(ecm_number(n, "align_corners", 1, &corners));
+  EC_BACKEND_TRY(ecm_number(n, "half_pixel_centers", corners == 0, &centers));
   if (corners == 0 && centers == 0) return ecm_refuse(n, "half_pixel_centers is false");
   const bool align_corners = corners != 0;
   return resample(n, "aten::upsample_bilinear2d.out", &align_corners);

@@ -3,40 +3,30 @@
 
 enum { MOST = 1 << 20 /* of a kernel size, stride, padding or dilation */ };
 
-static const char *dtype_name(int32_t dtype) {
-  switch (dtype) {
-  case CM_INT8: return "int8";
-  case CM_INT16: return "int16";
-  case CM_INT32: return "int32";
-  case CM_FLOAT32: return "float32";
-  default: return "another dtype";
-  }
-}
-
 uint32_t cm_check(const cm_call *c, size_t i, const char *name, int32_t dtype, int rank) {
   const ec_backend_tensor *t = cm_tensor(c, i);
   if (t->dtype != dtype)
-    return CM_FAIL(c, "'%s' has %s (ScalarType %d), expected %s", name, dtype_name(t->dtype),
-                   t->dtype, dtype_name(dtype));
+    return EC_ARG_FAIL(c, "'%s' has %s (ScalarType %d), expected %s", name,
+                       ec_backend_dtype_name(t->dtype), t->dtype, ec_backend_dtype_name(dtype));
   if (rank >= 0 && t->rank != rank)
-    return CM_FAIL(c, "'%s' has %u dimensions, expected %d", name, (unsigned)t->rank, rank);
+    return EC_ARG_FAIL(c, "'%s' has %u dimensions, expected %d", name, (unsigned)t->rank, rank);
   return EC_BACKEND_OK;
 }
 
 uint32_t cm_check_vector(const cm_call *c, size_t i, const char *name, int32_t dtype,
                          int64_t count) {
-  CM_TRY(cm_check(c, i, name, dtype, -1));
+  EC_BACKEND_TRY(cm_check(c, i, name, dtype, -1));
   const ec_backend_tensor *t = cm_tensor(c, i);
   if (ec_arg_count(t) != count)
-    return CM_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(t),
-                   (long long)count);
+    return EC_ARG_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(t),
+                       (long long)count);
   return EC_BACKEND_OK;
 }
 
 uint32_t cm_int32(const cm_call *c, size_t i, const char *name, int32_t *out) {
   const int64_t value = c->args[i].as.i;
   if (value < INT32_MIN || value > INT32_MAX)
-    return CM_FAIL(c, "'%s' is %lld, expected an int32", name, (long long)value);
+    return EC_ARG_FAIL(c, "'%s' is %lld, expected an int32", name, (long long)value);
   *out = (int32_t)value;
   return EC_BACKEND_OK;
 }
@@ -56,8 +46,8 @@ cm_image cm_image_of(const ec_backend_tensor *t, bool nhwc) {
 uint32_t cm_resize_image(const cm_call *c, size_t i, bool nhwc, cm_image *image) {
   const int64_t nchw_sizes[] = {image->n, image->c, image->h, image->w};
   const int64_t nhwc_sizes[] = {image->n, image->h, image->w, image->c};
-  CM_TRY(cm_check(c, i, "out", CM_INT8, 4));
-  CM_TRY(c->host->resize(c->call, &c->args[i], 4, nhwc ? nhwc_sizes : nchw_sizes));
+  EC_BACKEND_TRY(cm_check(c, i, "out", EC_DTYPE_INT8, 4));
+  EC_BACKEND_TRY(c->host->resize(c->call, &c->args[i], 4, nhwc ? nhwc_sizes : nchw_sizes));
   *image = cm_image_of(cm_tensor(c, i), nhwc);
   return EC_BACKEND_OK;
 }

@@ -6,18 +6,12 @@
 
 enum { CM_RANK = 16 }; /* most dimensions of a tensor (backend.h) */
 
-/* c10::ScalarType */
-enum { CM_INT8 = 1, CM_INT16 = 2, CM_INT32 = 3, CM_FLOAT32 = 6 };
-
 /* One call of an operator. */
 typedef struct cm_call {
   const ec_host *host;
   ec_host_call *call;
   ec_backend_arg *args;
 } cm_call;
-
-#define CM_FAIL EC_ARG_FAIL
-#define CM_TRY EC_ARG_TRY
 
 static inline const ec_backend_tensor *cm_tensor(const cm_call *c, size_t i) {
   return &c->args[i].as.tensor;

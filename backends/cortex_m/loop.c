@@ -18,8 +18,10 @@ static uint32_t loop_set_sizes(const cm_call *c, const ec_backend_tensor *a,
     const int64_t x = d < a->rank ? a->sizes[a->rank - 1 - d] : 1;
     const int64_t y = d < b->rank ? b->sizes[b->rank - 1 - d] : 1;
     if (x != y && x != 1 && y != 1)
-      return CM_FAIL(c, "the inputs have %lld and %lld elements in dimension -%zu, which do not "
-                     "broadcast", (long long)x, (long long)y, d + 1);
+      return EC_ARG_FAIL(c,
+                         "the inputs have %lld and %lld elements in dimension -%zu, which do not "
+                         "broadcast",
+                         (long long)x, (long long)y, d + 1);
     loop->sizes[loop->rank - 1 - d] = x == 1 ? y : x;
   }
   return EC_BACKEND_OK;
@@ -39,12 +41,12 @@ static void loop_flatten(cm_loop *loop, int64_t n) {
 uint32_t cm_loop_of(const cm_call *c, size_t a, size_t b, size_t out, cm_loop *loop) {
   const ec_backend_tensor *x = cm_tensor(c, a), *y = cm_tensor(c, b);
   *loop = (cm_loop){0};
-  CM_TRY(loop_set_sizes(c, x, y, loop));
+  EC_BACKEND_TRY(loop_set_sizes(c, x, y, loop));
   loop_set_steps(loop, CM_A, x);
   loop_set_steps(loop, CM_B, y);
   const bool same = loop_same_layout(x, y);
   const int64_t count = ec_arg_count(x);
-  CM_TRY(c->host->resize(c->call, &c->args[out], loop->rank, loop->sizes));
+  EC_BACKEND_TRY(c->host->resize(c->call, &c->args[out], loop->rank, loop->sizes));
   const ec_backend_tensor *to = cm_tensor(c, out);
   for (size_t d = 0; d < loop->rank; d++) loop->steps[CM_OUT][d] = to->strides[d];
   if (same && loop_same_layout(x, to)) loop_flatten(loop, count);

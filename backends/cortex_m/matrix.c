@@ -64,8 +64,8 @@ static uint32_t product_run(const cm_call *c, size_t out, product *p) {
   int64_t sizes[CM_RANK];
   for (int64_t d = 0; d < p->a_rank; d++) sizes[d] = p->a_sizes[d];
   sizes[p->a_rank] = p->columns;
-  CM_TRY(cm_check(c, out, "out", CM_INT8, -1));
-  CM_TRY(c->host->resize(c->call, &c->args[out], (size_t)p->a_rank + 1, sizes));
+  EC_BACKEND_TRY(cm_check(c, out, "out", EC_DTYPE_INT8, -1));
+  EC_BACKEND_TRY(c->host->resize(c->call, &c->args[out], (size_t)p->a_rank + 1, sizes));
   const ec_backend_tensor *to = cm_tensor(c, out);
   for (int64_t d = 0; d <= p->a_rank; d++) p->out_strides[d] = to->strides[d];
   p->out = to->data;
@@ -79,8 +79,10 @@ static uint32_t product_run(const cm_call *c, size_t out, product *p) {
 static uint32_t linear_factor(const cm_call *c, cm_factor *factor) {
   const ec_backend_arg *multipliers = &c->args[7], *shifts = &c->args[8];
   if (!multipliers->as.list.count || !shifts->as.list.count)
-    return CM_FAIL(c, "'requantize_multipliers' has %zu and 'requantize_shifts' %zu items, "
-                   "expected 1", multipliers->as.list.count, shifts->as.list.count);
+    return EC_ARG_FAIL(c,
+                       "'requantize_multipliers' has %zu and 'requantize_shifts' %zu items, "
+                       "expected 1",
+                       multipliers->as.list.count, shifts->as.list.count);
   return cm_set_factor(c, "requantize", multipliers->as.list.items[0].as.i,
                        shifts->as.list.items[0].as.i, factor);
 }
@@ -91,55 +93,56 @@ static uint32_t linear_sums(const cm_call *c, product *p) {
   const bool has_sum = c->args[3].kind == EC_BACKEND_TENSOR;
   const size_t i = has_sum ? 3 : 2;
   if (c->args[i].kind == EC_BACKEND_TENSOR) {
-    CM_TRY(cm_check_vector(c, i, has_sum ? "kernel_sum" : "bias", CM_INT32, p->columns));
+    EC_BACKEND_TRY(
+        cm_check_vector(c, i, has_sum ? "kernel_sum" : "bias", EC_DTYPE_INT32, p->columns));
     p->bias = cm_tensor(c, i)->data;
   }
-  CM_TRY(cm_int32(c, 4, "input_offset", &p->a_offset));
-  CM_TRY(cm_int32(c, 5, "filter_offset", &p->b_offset));
+  EC_BACKEND_TRY(cm_int32(c, 4, "input_offset", &p->a_offset));
+  EC_BACKEND_TRY(cm_int32(c, 5, "filter_offset", &p->b_offset));
   if (has_sum) p->a_offset = 0;
   return EC_BACKEND_OK;
 }
 
 uint32_t cm_quantized_linear(const cm_call *c) {
   product p = {0};
-  CM_TRY(cm_check(c, 0, "input", CM_INT8, -1));
-  CM_TRY(cm_check(c, 1, "weights", CM_INT8, 2));
+  EC_BACKEND_TRY(cm_check(c, 0, "input", EC_DTYPE_INT8, -1));
+  EC_BACKEND_TRY(cm_check(c, 1, "weights", EC_DTYPE_INT8, 2));
   const ec_backend_tensor *x = cm_tensor(c, 0), *w = cm_tensor(c, 1);
   if (!x->rank || x->sizes[x->rank - 1] != w->sizes[1])
-    return CM_FAIL(c, "'input' has %lld features, 'weights' have %lld",
-                   x->rank ? (long long)x->sizes[x->rank - 1] : 0, (long long)w->sizes[1]);
+    return EC_ARG_FAIL(c, "'input' has %lld features, 'weights' have %lld",
+                       x->rank ? (long long)x->sizes[x->rank - 1] : 0, (long long)w->sizes[1]);
   product_set(c, 1, &p);
   p.columns = w->sizes[0];
   p.b_column = w->strides[0];
   p.b_inner = w->strides[1];
   p.batch_rows = p.rows ? p.rows : 1;
-  CM_TRY(linear_sums(c, &p));
-  CM_TRY(cm_int32(c, 6, "output_offset", &p.offset));
-  CM_TRY(linear_factor(c, &p.factor));
-  CM_TRY(cm_int32(c, 9, "activation_max", &p.high));
-  CM_TRY(cm_int32(c, 10, "activation_min", &p.low));
+  EC_BACKEND_TRY(linear_sums(c, &p));
+  EC_BACKEND_TRY(cm_int32(c, 6, "output_offset", &p.offset));
+  EC_BACKEND_TRY(linear_factor(c, &p.factor));
+  EC_BACKEND_TRY(cm_int32(c, 9, "activation_max", &p.high));
+  EC_BACKEND_TRY(cm_int32(c, 10, "activation_min", &p.low));
   return product_run(c, 11, &p);
 }
 
 /* The zero points are negated, as CMSIS-NN's offsets. */
 uint32_t cm_quantized_batch_matmul(const cm_call *c) {
   product p = {.low = INT8_MIN, .high = INT8_MAX};
-  CM_TRY(cm_check(c, 0, "lhs", CM_INT8, 3));
-  CM_TRY(cm_check(c, 2, "rhs_transposed", CM_INT8, 3));
+  EC_BACKEND_TRY(cm_check(c, 0, "lhs", EC_DTYPE_INT8, 3));
+  EC_BACKEND_TRY(cm_check(c, 2, "rhs_transposed", EC_DTYPE_INT8, 3));
   const ec_backend_tensor *x = cm_tensor(c, 0), *y = cm_tensor(c, 2);
   if (x->sizes[0] != y->sizes[0] || x->sizes[2] != y->sizes[2])
-    return CM_FAIL(c, "'lhs' has %lld matrices of %lld columns, 'rhs_transposed' %lld of %lld",
-                   (long long)x->sizes[0], (long long)x->sizes[2], (long long)y->sizes[0],
-                   (long long)y->sizes[2]);
+    return EC_ARG_FAIL(c, "'lhs' has %lld matrices of %lld columns, 'rhs_transposed' %lld of %lld",
+                       (long long)x->sizes[0], (long long)x->sizes[2], (long long)y->sizes[0],
+                       (long long)y->sizes[2]);
   product_set(c, 2, &p);
   p.columns = y->sizes[1];
   p.b_batch = y->strides[0];
   p.b_column = y->strides[1];
   p.b_inner = y->strides[2];
   p.batch_rows = x->sizes[1] ? x->sizes[1] : 1;
-  CM_TRY(cm_int32(c, 1, "lhs_zero_point", &p.a_offset));
-  CM_TRY(cm_int32(c, 3, "rhs_zero_point", &p.b_offset));
-  CM_TRY(cm_int32(c, 4, "output_zero_point", &p.offset));
-  CM_TRY(cm_read_factor(c, 5, "output", &p.factor));
+  EC_BACKEND_TRY(cm_int32(c, 1, "lhs_zero_point", &p.a_offset));
+  EC_BACKEND_TRY(cm_int32(c, 3, "rhs_zero_point", &p.b_offset));
+  EC_BACKEND_TRY(cm_int32(c, 4, "output_zero_point", &p.offset));
+  EC_BACKEND_TRY(cm_read_factor(c, 5, "output", &p.factor));
   return product_run(c, 8, &p);
 }

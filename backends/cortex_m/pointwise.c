@@ -48,20 +48,21 @@ CM_ROW(dequantize_int16, affine, int16_t, int16_t, float, ((float)x - p->zero_po
 /* Reads the arguments (input, scale, zero_point, quant_min, quant_max, dtype, out). */
 static uint32_t affine_read(const cm_call *c, int32_t quantized, affine *p, cm_loop *loop) {
   const double scale = c->args[1].as.d;
-  const bool wide = quantized == CM_INT16;
+  const bool wide = quantized == EC_DTYPE_INT16;
   const int64_t low = c->args[3].as.i, high = c->args[4].as.i;
   int32_t zero_point;
-  if (quantized != CM_INT8 && !wide)
-    return CM_FAIL(c, "the quantized tensor has ScalarType %d, expected int8 or int16", quantized);
-  CM_TRY(cm_int32(c, 2, "zero_point", &zero_point));
+  if (quantized != EC_DTYPE_INT8 && !wide)
+    return EC_ARG_FAIL(c, "the quantized tensor has ScalarType %d, expected int8 or int16",
+                       quantized);
+  EC_BACKEND_TRY(cm_int32(c, 2, "zero_point", &zero_point));
   const int64_t limit = wide ? INT16_MAX : INT8_MAX;
   if (low > high || low < -limit - 1 || high > limit)
-    return CM_FAIL(c, "'quant_min' is %lld and 'quant_max' %lld, beyond the dtype",
-                   (long long)low, (long long)high);
+    return EC_ARG_FAIL(c, "'quant_min' is %lld and 'quant_max' %lld, beyond the dtype",
+                       (long long)low, (long long)high);
   *p = (affine){.scale = (float)scale, .inverse = (float)(1.0 / scale),
                 .zero_point = (float)zero_point, .low = (float)low, .high = (float)high};
   p->a = p->b = cm_tensor(c, 0)->data;
-  CM_TRY(cm_loop_of(c, 0, 0, 6, loop));
+  EC_BACKEND_TRY(cm_loop_of(c, 0, 0, 6, loop));
   p->out = cm_tensor(c, 6)->data;
   return EC_BACKEND_OK;
 }
@@ -70,9 +71,9 @@ uint32_t cm_quantize_per_tensor(const cm_call *c) {
   const int32_t quantized = cm_tensor(c, 6)->dtype;
   affine p;
   cm_loop loop;
-  CM_TRY(cm_check(c, 0, "input", CM_FLOAT32, -1));
-  CM_TRY(affine_read(c, quantized, &p, &loop));
-  cm_loop_run(&loop, quantized == CM_INT8 ? quantize_to_int8 : quantize_to_int16, &p);
+  EC_BACKEND_TRY(cm_check(c, 0, "input", EC_DTYPE_FLOAT32, -1));
+  EC_BACKEND_TRY(affine_read(c, quantized, &p, &loop));
+  cm_loop_run(&loop, quantized == EC_DTYPE_INT8 ? quantize_to_int8 : quantize_to_int16, &p);
   return EC_BACKEND_OK;
 }
 
@@ -80,9 +81,9 @@ uint32_t cm_dequantize_per_tensor(const cm_call *c) {
   const int32_t quantized = cm_tensor(c, 0)->dtype;
   affine p;
   cm_loop loop;
-  CM_TRY(cm_check(c, 6, "out", CM_FLOAT32, -1));
-  CM_TRY(affine_read(c, quantized, &p, &loop));
-  cm_loop_run(&loop, quantized == CM_INT8 ? dequantize_int8 : dequantize_int16, &p);
+  EC_BACKEND_TRY(cm_check(c, 6, "out", EC_DTYPE_FLOAT32, -1));
+  EC_BACKEND_TRY(affine_read(c, quantized, &p, &loop));
+  cm_loop_run(&loop, quantized == EC_DTYPE_INT8 ? dequantize_int8 : dequantize_int16, &p);
   return EC_BACKEND_OK;
 }
 
@@ -120,12 +121,12 @@ CM_ROW(mul_row, fixed, int8_t, int8_t, int8_t, fixed_finish(p, fixed_product(p, 
 static uint32_t fixed_run(const cm_call *c, size_t a, size_t b, size_t out, fixed *p,
                           void (*row)(const void *, const cm_row *)) {
   cm_loop loop;
-  CM_TRY(cm_check(c, a, "self", CM_INT8, -1));
-  CM_TRY(cm_check(c, b, "other", CM_INT8, -1));
-  CM_TRY(cm_check(c, out, "out", CM_INT8, -1));
+  EC_BACKEND_TRY(cm_check(c, a, "self", EC_DTYPE_INT8, -1));
+  EC_BACKEND_TRY(cm_check(c, b, "other", EC_DTYPE_INT8, -1));
+  EC_BACKEND_TRY(cm_check(c, out, "out", EC_DTYPE_INT8, -1));
   p->a = cm_tensor(c, a)->data;
   p->b = cm_tensor(c, b)->data;
-  CM_TRY(cm_loop_of(c, a, b, out, &loop));
+  EC_BACKEND_TRY(cm_loop_of(c, a, b, out, &loop));
   p->out = cm_tensor(c, out)->data;
   cm_loop_run(&loop, row, p);
   return EC_BACKEND_OK;
@@ -133,23 +134,23 @@ static uint32_t fixed_run(const cm_call *c, size_t a, size_t b, size_t out, fixe
 
 uint32_t cm_quantized_add(const cm_call *c) {
   fixed p = {0};
-  CM_TRY(cm_int32(c, 1, "self_zero_point", &p.a_zero));
-  CM_TRY(cm_read_factor(c, 2, "self", &p.a_factor));
-  CM_TRY(cm_int32(c, 5, "other_zero_point", &p.b_zero));
-  CM_TRY(cm_read_factor(c, 6, "other", &p.b_factor));
-  CM_TRY(cm_int32(c, 8, "output_zero_point", &p.zero));
-  CM_TRY(cm_read_factor(c, 9, "output", &p.factor));
-  CM_TRY(cm_int32(c, 11, "activation_min", &p.low));
-  CM_TRY(cm_int32(c, 12, "activation_max", &p.high));
+  EC_BACKEND_TRY(cm_int32(c, 1, "self_zero_point", &p.a_zero));
+  EC_BACKEND_TRY(cm_read_factor(c, 2, "self", &p.a_factor));
+  EC_BACKEND_TRY(cm_int32(c, 5, "other_zero_point", &p.b_zero));
+  EC_BACKEND_TRY(cm_read_factor(c, 6, "other", &p.b_factor));
+  EC_BACKEND_TRY(cm_int32(c, 8, "output_zero_point", &p.zero));
+  EC_BACKEND_TRY(cm_read_factor(c, 9, "output", &p.factor));
+  EC_BACKEND_TRY(cm_int32(c, 11, "activation_min", &p.low));
+  EC_BACKEND_TRY(cm_int32(c, 12, "activation_max", &p.high));
   return fixed_run(c, 0, 4, 13, &p, add_row);
 }
 
 uint32_t cm_quantized_mul(const cm_call *c) {
   fixed p = {.low = INT8_MIN, .high = INT8_MAX};
-  CM_TRY(cm_int32(c, 1, "self_zero_point", &p.a_zero));
-  CM_TRY(cm_int32(c, 3, "other_zero_point", &p.b_zero));
-  CM_TRY(cm_int32(c, 4, "output_zero_point", &p.zero));
-  CM_TRY(cm_read_factor(c, 5, "output", &p.factor));
+  EC_BACKEND_TRY(cm_int32(c, 1, "self_zero_point", &p.a_zero));
+  EC_BACKEND_TRY(cm_int32(c, 3, "other_zero_point", &p.b_zero));
+  EC_BACKEND_TRY(cm_int32(c, 4, "output_zero_point", &p.zero));
+  EC_BACKEND_TRY(cm_read_factor(c, 5, "output", &p.factor));
   return fixed_run(c, 0, 2, 7, &p, mul_row);
 }
 
@@ -173,21 +174,21 @@ CM_ROW(div_int16, quotient, int16_t, int16_t, int16_t, quotient_of(p, x, y))
 
 uint32_t cm_quantized_div(const cm_call *c) {
   const int32_t dtype = cm_tensor(c, 0)->dtype;
-  const bool wide = dtype == CM_INT16;
+  const bool wide = dtype == EC_DTYPE_INT16;
   quotient p = {.scale = (float)c->args[5].as.d, .low = wide ? INT16_MIN : INT8_MIN,
                 .high = wide ? INT16_MAX : INT8_MAX};
   int32_t zero;
   cm_loop loop;
-  CM_TRY(cm_check(c, 0, "self", wide ? CM_INT16 : CM_INT8, -1));
-  CM_TRY(cm_check(c, 2, "other", dtype, -1));
-  CM_TRY(cm_check(c, 6, "out", dtype, -1));
-  CM_TRY(cm_int32(c, 1, "self_zero_point", &p.a_zero));
-  CM_TRY(cm_int32(c, 3, "other_zero_point", &p.b_zero));
-  CM_TRY(cm_int32(c, 4, "output_zero_point", &zero));
+  EC_BACKEND_TRY(cm_check(c, 0, "self", wide ? EC_DTYPE_INT16 : EC_DTYPE_INT8, -1));
+  EC_BACKEND_TRY(cm_check(c, 2, "other", dtype, -1));
+  EC_BACKEND_TRY(cm_check(c, 6, "out", dtype, -1));
+  EC_BACKEND_TRY(cm_int32(c, 1, "self_zero_point", &p.a_zero));
+  EC_BACKEND_TRY(cm_int32(c, 3, "other_zero_point", &p.b_zero));
+  EC_BACKEND_TRY(cm_int32(c, 4, "output_zero_point", &zero));
   p.zero = (float)zero;
   p.a = cm_tensor(c, 0)->data;
   p.b = cm_tensor(c, 2)->data;
-  CM_TRY(cm_loop_of(c, 0, 2, 6, &loop));
+  EC_BACKEND_TRY(cm_loop_of(c, 0, 2, 6, &loop));
   p.out = cm_tensor(c, 6)->data;
   cm_loop_run(&loop, wide ? div_int16 : div_int8, &p);
   return EC_BACKEND_OK;
@@ -207,12 +208,12 @@ CM_ROW(table_row, table, int8_t, int8_t, int8_t, p->entries[x + TABLE_SIZE / 2])
 
 uint32_t cm_quantized_activation(const cm_call *c) {
   cm_loop loop;
-  CM_TRY(cm_check(c, 0, "input", CM_INT8, -1));
-  CM_TRY(cm_check_vector(c, 1, "lut", CM_INT8, TABLE_SIZE));
-  CM_TRY(cm_check(c, 2, "out", CM_INT8, -1));
+  EC_BACKEND_TRY(cm_check(c, 0, "input", EC_DTYPE_INT8, -1));
+  EC_BACKEND_TRY(cm_check_vector(c, 1, "lut", EC_DTYPE_INT8, TABLE_SIZE));
+  EC_BACKEND_TRY(cm_check(c, 2, "out", EC_DTYPE_INT8, -1));
   table p = {.a = cm_tensor(c, 0)->data, .b = cm_tensor(c, 0)->data,
              .entries = cm_tensor(c, 1)->data};
-  CM_TRY(cm_loop_of(c, 0, 0, 2, &loop));
+  EC_BACKEND_TRY(cm_loop_of(c, 0, 0, 2, &loop));
   p.out = cm_tensor(c, 2)->data;
   cm_loop_run(&loop, table_row, &p);
   return EC_BACKEND_OK;
@@ -233,16 +234,16 @@ typedef void (*row_fn)(const void *user, const cm_row *row);
 static uint32_t extreme_run(const cm_call *c, row_fn by_int8, row_fn by_int16, row_fn by_int32,
                             row_fn by_float32) {
   const int32_t dtype = cm_tensor(c, 0)->dtype;
-  const row_fn row = dtype == CM_INT8    ? by_int8
-                     : dtype == CM_INT16 ? by_int16
-                     : dtype == CM_INT32 ? by_int32
-                                         : by_float32;
+  const row_fn row = dtype == EC_DTYPE_INT8    ? by_int8
+                     : dtype == EC_DTYPE_INT16 ? by_int16
+                     : dtype == EC_DTYPE_INT32 ? by_int32
+                                               : by_float32;
   cm_loop loop;
-  if (row == by_float32) CM_TRY(cm_check(c, 0, "self", CM_FLOAT32, -1));
-  CM_TRY(cm_check(c, 1, "other", dtype, -1));
-  CM_TRY(cm_check(c, 2, "out", dtype, -1));
+  if (row == by_float32) EC_BACKEND_TRY(cm_check(c, 0, "self", EC_DTYPE_FLOAT32, -1));
+  EC_BACKEND_TRY(cm_check(c, 1, "other", dtype, -1));
+  EC_BACKEND_TRY(cm_check(c, 2, "out", dtype, -1));
   operands p = {.a = cm_tensor(c, 0)->data, .b = cm_tensor(c, 1)->data};
-  CM_TRY(cm_loop_of(c, 0, 1, 2, &loop));
+  EC_BACKEND_TRY(cm_loop_of(c, 0, 1, 2, &loop));
   p.out = cm_tensor(c, 2)->data;
   cm_loop_run(&loop, row, &p);
   return EC_BACKEND_OK;

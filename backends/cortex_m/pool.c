@@ -70,27 +70,27 @@ static int64_t pool_size(const pool *p, int d, int64_t size, bool ceil_mode) {
 }
 
 static uint32_t pool_read(const cm_call *c, bool nhwc, size_t ceil_mode, pool *p) {
-  CM_TRY(cm_check(c, 0, "input", CM_INT8, 4));
+  EC_BACKEND_TRY(cm_check(c, 0, "input", EC_DTYPE_INT8, 4));
   p->in = cm_image_of(cm_tensor(c, 0), nhwc);
-  CM_TRY(cm_pair(c, 1, "kernel_size", 1, true, p->kernel));
-  CM_TRY(cm_pair(c, 2, "stride", 1, true, p->stride));
-  CM_TRY(cm_pair(c, 3, "padding", 0, true, p->padding));
+  EC_BACKEND_TRY(cm_pair(c, 1, "kernel_size", 1, true, p->kernel));
+  EC_BACKEND_TRY(cm_pair(c, 2, "stride", 1, true, p->stride));
+  EC_BACKEND_TRY(cm_pair(c, 3, "padding", 0, true, p->padding));
   const bool ceil = c->args[ceil_mode].as.b;
   p->out = (cm_image){.n = p->in.n, .c = p->in.c, .h = pool_size(p, 0, p->in.h, ceil),
                       .w = pool_size(p, 1, p->in.w, ceil)};
   if (p->in.h < 1 || p->in.w < 1 || p->out.h < 1 || p->out.w < 1)
-    return CM_FAIL(c, "a window of %lld x %lld does not fit an input of %lld x %lld",
-                   (long long)p->kernel[0], (long long)p->kernel[1], (long long)p->in.h,
-                   (long long)p->in.w);
+    return EC_ARG_FAIL(c, "a window of %lld x %lld does not fit an input of %lld x %lld",
+                       (long long)p->kernel[0], (long long)p->kernel[1], (long long)p->in.h,
+                       (long long)p->in.w);
   for (int d = 0; d < 2; d++)
     if (2 * p->padding[d] > p->kernel[d])
-      return CM_FAIL(c, "a padding of %lld is more than half of the window's %lld",
-                     (long long)p->padding[d], (long long)p->kernel[d]);
+      return EC_ARG_FAIL(c, "a padding of %lld is more than half of the window's %lld",
+                         (long long)p->padding[d], (long long)p->kernel[d]);
   return EC_BACKEND_OK;
 }
 
 static uint32_t pool_run(const cm_call *c, bool nhwc, size_t out, pool *p) {
-  CM_TRY(cm_resize_image(c, out, nhwc, &p->out));
+  EC_BACKEND_TRY(cm_resize_image(c, out, nhwc, &p->out));
   const double cost = (double)p->out.w * (double)p->out.c * (double)p->kernel[0] *
                       (double)p->kernel[1];
   EC_ARG_PARALLEL(c, p->out.c ? p->out.n * p->out.h : 0, cost, pool_rows, p);
@@ -100,9 +100,9 @@ static uint32_t pool_run(const cm_call *c, bool nhwc, size_t out, pool *p) {
 static uint32_t average_run(const cm_call *c, bool nhwc) {
   pool p = {.reduce = pool_average};
   cm_factor factor;
-  CM_TRY(pool_read(c, nhwc, 4, &p));
-  CM_TRY(cm_int32(c, 5, "zero_point", &p.zero));
-  CM_TRY(cm_read_factor(c, 6, "the", &factor));
+  EC_BACKEND_TRY(pool_read(c, nhwc, 4, &p));
+  EC_BACKEND_TRY(cm_int32(c, 5, "zero_point", &p.zero));
+  EC_BACKEND_TRY(cm_read_factor(c, 6, "the", &factor));
   p.scale = (float)ldexp(factor.multiplier, factor.left - factor.right - 31);
   return pool_run(c, nhwc, 9, &p);
 }
@@ -111,17 +111,17 @@ static uint32_t maximum_run(const cm_call *c, bool nhwc) {
   pool p = {.reduce = pool_maximum};
   int64_t dilation[2];
   int32_t in_zero, out_zero;
-  CM_TRY(pool_read(c, nhwc, 5, &p));
-  CM_TRY(cm_pair(c, 4, "dilation", 1, true, dilation));
-  CM_TRY(cm_int32(c, 6, "input_zero_point", &in_zero));
-  CM_TRY(cm_int32(c, 7, "output_zero_point", &out_zero));
-  CM_TRY(cm_int32(c, 8, "activation_min", &p.low));
-  CM_TRY(cm_int32(c, 9, "activation_max", &p.high));
+  EC_BACKEND_TRY(pool_read(c, nhwc, 5, &p));
+  EC_BACKEND_TRY(cm_pair(c, 4, "dilation", 1, true, dilation));
+  EC_BACKEND_TRY(cm_int32(c, 6, "input_zero_point", &in_zero));
+  EC_BACKEND_TRY(cm_int32(c, 7, "output_zero_point", &out_zero));
+  EC_BACKEND_TRY(cm_int32(c, 8, "activation_min", &p.low));
+  EC_BACKEND_TRY(cm_int32(c, 9, "activation_max", &p.high));
   if (dilation[0] != 1 || dilation[1] != 1 || c->args[5].as.b)
-    return CM_FAIL(c, "the operator takes no dilation and no ceil_mode");
+    return EC_ARG_FAIL(c, "the operator takes no dilation and no ceil_mode");
   if (in_zero != out_zero)
-    return CM_FAIL(c, "the zero points %d of the input and %d of the output differ", in_zero,
-                   out_zero);
+    return EC_ARG_FAIL(c, "the zero points %d of the input and %d of the output differ", in_zero,
+                       out_zero);
   return pool_run(c, nhwc, 10, &p);
 }
 

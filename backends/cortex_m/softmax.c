@@ -54,15 +54,15 @@ static void softmax_turn(cm_loop *loop, size_t dim) {
 static uint32_t softmax_read(const cm_call *c, softmax *p) {
   cm_factor factor;
   int32_t zero;
-  CM_TRY(cm_check(c, 0, "input", CM_INT8, -1));
-  CM_TRY(cm_check(c, 7, "out", CM_INT8, -1));
-  CM_TRY(cm_int32(c, 2, "input_zero_point", &p->zero));
-  CM_TRY(cm_int32(c, 3, "output_zero_point", &zero));
-  CM_TRY(cm_read_factor(c, 4, "input", &factor));
+  EC_BACKEND_TRY(cm_check(c, 0, "input", EC_DTYPE_INT8, -1));
+  EC_BACKEND_TRY(cm_check(c, 7, "out", EC_DTYPE_INT8, -1));
+  EC_BACKEND_TRY(cm_int32(c, 2, "input_zero_point", &p->zero));
+  EC_BACKEND_TRY(cm_int32(c, 3, "output_zero_point", &zero));
+  EC_BACKEND_TRY(cm_read_factor(c, 4, "input", &factor));
   if (zero != OUTPUT_ZERO)
-    return CM_FAIL(c, "'output_zero_point' is %d, expected %d", zero, OUTPUT_ZERO);
+    return EC_ARG_FAIL(c, "'output_zero_point' is %d, expected %d", zero, OUTPUT_ZERO);
   if (factor.multiplier <= 0)
-    return CM_FAIL(c, "'input_multiplier' is %d, expected more than 0", factor.multiplier);
+    return EC_ARG_FAIL(c, "'input_multiplier' is %d, expected more than 0", factor.multiplier);
   p->scale = (float)ldexp(factor.multiplier,
                           factor.left - factor.right - 31 - (31 - INTEGER_BITS));
   return EC_BACKEND_OK;
@@ -73,9 +73,9 @@ uint32_t cm_softmax(const cm_call *c) {
   int64_t dim = c->args[1].as.i;
   softmax p = {.in = x->data};
   cm_loop loop = {.rank = x->rank};
-  CM_TRY(softmax_read(c, &p));
+  EC_BACKEND_TRY(softmax_read(c, &p));
   if (dim < -(int64_t)x->rank || dim >= x->rank)
-    return CM_FAIL(c, "'dim' is %lld for %u dimensions", (long long)dim, (unsigned)x->rank);
+    return EC_ARG_FAIL(c, "'dim' is %lld for %u dimensions", (long long)dim, (unsigned)x->rank);
   if (dim < 0) dim += x->rank;
   for (size_t d = 0; d < loop.rank; d++) {
     loop.sizes[d] = x->sizes[d];
@@ -85,7 +85,7 @@ uint32_t cm_softmax(const cm_call *c) {
   if (!p.values)
     return c->host->fail(c->call, EC_BACKEND_ALLOCATION_FAILED, "no memory for a row of %lld",
                          (long long)loop.sizes[dim]);
-  CM_TRY(c->host->resize(c->call, &c->args[7], loop.rank, loop.sizes));
+  EC_BACKEND_TRY(c->host->resize(c->call, &c->args[7], loop.rank, loop.sizes));
   const ec_backend_tensor *to = cm_tensor(c, 7);
   for (size_t d = 0; d < loop.rank; d++) loop.steps[CM_OUT][d] = to->strides[d];
   p.out = to->data;

@@ -171,8 +171,8 @@ static void transposed_rows(void *user, size_t begin, size_t end) {
 /* Reads input, weights and the arguments that all three have. */
 static uint32_t window_read(const cm_call *c, bool nhwc, bool depthwise, const layout *at,
                             window *p) {
-  CM_TRY(cm_check(c, 0, "input", CM_INT8, 4));
-  CM_TRY(cm_check(c, 1, "weight", CM_INT8, 4));
+  EC_BACKEND_TRY(cm_check(c, 0, "input", EC_DTYPE_INT8, 4));
+  EC_BACKEND_TRY(cm_check(c, 1, "weight", EC_DTYPE_INT8, 4));
   const ec_backend_tensor *w = cm_tensor(c, 1);
   const size_t o = depthwise ? 3 : 0, i = depthwise ? 0 : 3;
   *p = (window){.in = cm_image_of(cm_tensor(c, 0), nhwc), .weight = w->data,
@@ -181,18 +181,18 @@ static uint32_t window_read(const cm_call *c, bool nhwc, bool depthwise, const l
                 .group_in = w->sizes[i]};
   p->out.n = p->in.n;
   p->out.c = w->sizes[o];
-  CM_TRY(cm_pair(c, at->stride, "stride", 1, false, p->stride));
-  CM_TRY(cm_pair(c, at->padding, "padding", 0, false, p->padding));
-  CM_TRY(cm_pair(c, at->dilation, "dilation", 1, false, p->dilation));
-  CM_TRY(cm_int32(c, at->offset, "input_offset", &p->offset));
-  CM_TRY(cm_int32(c, at->offset + 1, "output_offset", &p->out_offset));
-  CM_TRY(cm_check_factors(c, at->factors, p->out.c));
+  EC_BACKEND_TRY(cm_pair(c, at->stride, "stride", 1, false, p->stride));
+  EC_BACKEND_TRY(cm_pair(c, at->padding, "padding", 0, false, p->padding));
+  EC_BACKEND_TRY(cm_pair(c, at->dilation, "dilation", 1, false, p->dilation));
+  EC_BACKEND_TRY(cm_int32(c, at->offset, "input_offset", &p->offset));
+  EC_BACKEND_TRY(cm_int32(c, at->offset + 1, "output_offset", &p->out_offset));
+  EC_BACKEND_TRY(cm_check_factors(c, at->factors, p->out.c));
   p->multipliers = cm_tensor(c, at->factors)->data;
   p->shifts = cm_tensor(c, at->factors + 1)->data;
-  CM_TRY(cm_int32(c, at->factors + 2, "activation_min", &p->low));
-  CM_TRY(cm_int32(c, at->factors + 3, "activation_max", &p->high));
+  EC_BACKEND_TRY(cm_int32(c, at->factors + 2, "activation_min", &p->low));
+  EC_BACKEND_TRY(cm_int32(c, at->factors + 3, "activation_max", &p->high));
   if (c->args[2].kind != EC_BACKEND_TENSOR) return EC_BACKEND_OK;
-  CM_TRY(cm_check_vector(c, 2, "bias", CM_INT32, p->out.c));
+  EC_BACKEND_TRY(cm_check_vector(c, 2, "bias", EC_DTYPE_INT32, p->out.c));
   p->bias = cm_tensor(c, 2)->data;
   return EC_BACKEND_OK;
 }
@@ -201,8 +201,8 @@ static uint32_t window_read(const cm_call *c, bool nhwc, bool depthwise, const l
 static uint32_t window_set_groups(const cm_call *c, window *p) {
   const int64_t groups = p->group_in > 0 ? p->in.c / p->group_in : 0;
   if (groups < 1 || groups * p->group_in != p->in.c || p->out.c % groups)
-    return CM_FAIL(c, "'input' has %lld channels, 'weight' takes %lld and makes %lld",
-                   (long long)p->in.c, (long long)p->group_in, (long long)p->out.c);
+    return EC_ARG_FAIL(c, "'input' has %lld channels, 'weight' takes %lld and makes %lld",
+                       (long long)p->in.c, (long long)p->group_in, (long long)p->out.c);
   p->group_out = p->out.c / groups;
   return EC_BACKEND_OK;
 }
@@ -217,10 +217,10 @@ static int64_t conv_size(const window *p, int d, int64_t size) {
 static uint32_t window_run(const cm_call *c, bool nhwc, size_t out, window *p,
                            void (*rows)(void *user, size_t begin, size_t end)) {
   if (p->kernel[0] < 1 || p->kernel[1] < 1 || p->out.h < 1 || p->out.w < 1)
-    return CM_FAIL(c, "a kernel of %lld x %lld does not fit an input of %lld x %lld",
-                   (long long)p->kernel[0], (long long)p->kernel[1], (long long)p->in.h,
-                   (long long)p->in.w);
-  CM_TRY(cm_resize_image(c, out, nhwc, &p->out));
+    return EC_ARG_FAIL(c, "a kernel of %lld x %lld does not fit an input of %lld x %lld",
+                       (long long)p->kernel[0], (long long)p->kernel[1], (long long)p->in.h,
+                       (long long)p->in.w);
+  EC_BACKEND_TRY(cm_resize_image(c, out, nhwc, &p->out));
   const double taps = (double)p->kernel[0] * (double)p->kernel[1] * (double)p->group_in;
   const double cost = (double)p->out.w * (double)p->out.c * (taps + 1);
   EC_ARG_PARALLEL(c, p->out.c ? p->out.n * p->out.h : 0, cost, rows, p);
@@ -230,8 +230,8 @@ static uint32_t window_run(const cm_call *c, bool nhwc, size_t out, window *p,
 static uint32_t conv_run(const cm_call *c, bool nhwc) {
   static const layout at = {3, 4, 5, 6, 8, 13};
   window p;
-  CM_TRY(window_read(c, nhwc, false, &at, &p));
-  CM_TRY(window_set_groups(c, &p));
+  EC_BACKEND_TRY(window_read(c, nhwc, false, &at, &p));
+  EC_BACKEND_TRY(window_set_groups(c, &p));
   p.out.h = conv_size(&p, 0, p.in.h);
   p.out.w = conv_size(&p, 1, p.in.w);
   return window_run(c, nhwc, at.out, &p, conv_rows);
@@ -240,11 +240,11 @@ static uint32_t conv_run(const cm_call *c, bool nhwc) {
 static uint32_t depthwise_run(const cm_call *c, bool nhwc) {
   static const layout at = {3, 4, 5, 7, 9, 14};
   window p;
-  CM_TRY(window_read(c, nhwc, true, &at, &p));
+  EC_BACKEND_TRY(window_read(c, nhwc, true, &at, &p));
   if (p.group_in != 1)
-    return CM_FAIL(c, "'weight' has %lld elements in dimension 0, expected 1",
-                   (long long)p.group_in);
-  CM_TRY(window_set_groups(c, &p));
+    return EC_ARG_FAIL(c, "'weight' has %lld elements in dimension 0, expected 1",
+                       (long long)p.group_in);
+  EC_BACKEND_TRY(window_set_groups(c, &p));
   p.out.h = conv_size(&p, 0, p.in.h);
   p.out.w = conv_size(&p, 1, p.in.w);
   return window_run(c, nhwc, at.out, &p, depthwise_rows);
@@ -254,11 +254,11 @@ static uint32_t transposed_run(const cm_call *c, bool nhwc) {
   static const layout at = {3, 4, 6, 7, 9, 15};
   window p;
   int64_t extra[2];
-  CM_TRY(window_read(c, nhwc, false, &at, &p));
-  CM_TRY(cm_pair(c, 5, "output_padding", 0, false, extra));
+  EC_BACKEND_TRY(window_read(c, nhwc, false, &at, &p));
+  EC_BACKEND_TRY(cm_pair(c, 5, "output_padding", 0, false, extra));
   if (p.group_in != p.in.c)
-    return CM_FAIL(c, "'input' has %lld channels, 'weight' takes %lld", (long long)p.in.c,
-                   (long long)p.group_in);
+    return EC_ARG_FAIL(c, "'input' has %lld channels, 'weight' takes %lld", (long long)p.in.c,
+                       (long long)p.group_in);
   const int64_t sizes[] = {p.in.h, p.in.w};
   int64_t out[2];
   for (int d = 0; d < 2; d++)

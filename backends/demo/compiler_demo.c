@@ -9,7 +9,7 @@
 #include "demo.h"
 #include "payload.h"
 
-enum { FLOAT32 = 6, MAX_RANK = 16, MAX_VALUE = 4, MAX_TERMS = 16 };
+enum { MAX_RANK = 16, MAX_VALUE = 4, MAX_TERMS = 16 };
 enum { LARGE = 1 << 16 }; /* minimum of operations per thread */
 
 static const char sine_terms[] = "sine_terms";
@@ -173,8 +173,14 @@ static void trace_op(const run *r, uint32_t wants, const demo_op *op, uint64_t s
   const size_t nbytes = (size_t)op->numel * sizeof(float);
   const uint32_t handle = (uint32_t)op->debug_handle;
   const ec_backend_node node = {handle, demo_kind_name(op->kind), nanoseconds() - start};
-  const ec_backend_tensor value = {(void *)(uintptr_t)result->data, nbytes, nbytes, FLOAT32,
-                                   (uint16_t)result->rank, false, result->sizes, result->strides,
+  const ec_backend_tensor value = {(void *)(uintptr_t)result->data,
+                                   nbytes,
+                                   nbytes,
+                                   EC_DTYPE_FLOAT32,
+                                   (uint16_t)result->rank,
+                                   false,
+                                   result->sizes,
+                                   result->strides,
                                    order};
   if (wants & EC_BACKEND_TRACE_TIMES) r->host->trace_node(r->call, &node);
   if (wants & EC_BACKEND_TRACE_VALUES) r->host->trace_value(r->call, handle, &value);
@@ -211,10 +217,10 @@ static uint32_t check_args(const run *r, const demo_program *program, size_t cou
     if (r->args[i].kind != EC_BACKEND_TENSOR)
       return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
                            "argument %zu has kind %u, expected a tensor", i, r->args[i].kind);
-    if (r->args[i].as.tensor.dtype != FLOAT32)
+    if (r->args[i].as.tensor.dtype != EC_DTYPE_FLOAT32)
       return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
                            "argument %zu has dtype number %d, expected %d (float32)", i,
-                           (int)r->args[i].as.tensor.dtype, FLOAT32);
+                           (int)r->args[i].as.tensor.dtype, EC_DTYPE_FLOAT32);
     if (r->args[i].as.tensor.rank > MAX_RANK)
       return r->host->fail(r->call, EC_BACKEND_INVALID_ARGUMENT,
                            "argument %zu has rank %u, expected at most %d", i,

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-enum { FLOAT32 = 6 }; /* c10::ScalarType */
-
 /* True if both have the same memory order: the loops below run over memory, not dimensions. */
 static bool same_order(const ec_backend_tensor *a, const ec_backend_tensor *b) {
   return a->rank == b->rank && memcmp(a->dim_order, b->dim_order, a->rank) == 0;
 }
 
-static bool is_float32(const ec_backend_arg *arg) { return arg->as.tensor.dtype == FLOAT32; }
+static bool is_float32(const ec_backend_arg *arg) {
+  return arg->as.tensor.dtype == EC_DTYPE_FLOAT32;
+}
 
 /* demo::scale.out(Tensor x, float alpha=1, *, Tensor(a!) out): x * alpha */
 static uint32_t run_scale(const ec_operator *self, const ec_host *host, ec_host_call *call,

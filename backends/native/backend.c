@@ -11,8 +11,8 @@ static uint32_t keep_state(ecn_graph *g, ect_text target, int64_t value) {
   const uint32_t buffer = ect_names_find(&g->buffers, target);
   const ect_tensor *t = buffer == UINT32_MAX ? NULL : ect_tensor_at(&g->program, buffer);
   if (!t || t->role != ECT_STATE)
-    return ecn_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "no buffer '%.80s', which an output mutates",
-                    (const char *)target.data);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
+                           "no buffer '%.80s', which an output mutates", (const char *)target.data);
   if ((int64_t)buffer != value) ect_add_copy(&g->program, value, buffer, NULL);
   return EC_BACKEND_OK;
 }
@@ -24,25 +24,27 @@ static uint32_t add_outputs(ecn_graph *g, int64_t *outputs, size_t *count) {
     const ec_fb_table spec = i < p->specs.count ? ec_fb_vec_table(p->specs, i) : NULL;
     const uint8_t kind = spec ? ec_fb_u8(spec, ECN_OutputSpec_kind) : ECN_USER_OUTPUT;
     int64_t value;
-    ECN_TRY(ecn_find_value(g, ecn_text_at(p->outputs, i), &value));
+    EC_BACKEND_TRY(ecn_find_value(g, ecn_text_at(p->outputs, i), &value));
     if (!ect_tensor_at(&g->program, value))
-      return ecn_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "output %u is not a tensor", (unsigned)i);
+      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "output %u is not a tensor",
+                             (unsigned)i);
     if (kind == ECN_USER_OUTPUT) outputs[(*count)++] = value;
     else if (kind == ECN_BUFFER_MUTATION)
-      ECN_TRY(keep_state(g, ecn_text(spec, ECN_OutputSpec_target), value));
+      EC_BACKEND_TRY(keep_state(g, ecn_text(spec, ECN_OutputSpec_target), value));
     else
-      return ecn_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "output %u mutates an input", (unsigned)i);
+      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "output %u mutates an input",
+                             (unsigned)i);
   }
   return EC_BACKEND_OK;
 }
 
 static uint32_t translate(ecn_graph *g, int64_t *inputs, int64_t *outputs, size_t *count) {
-  ECN_TRY(ecn_add_constants(g));
+  EC_BACKEND_TRY(ecn_add_constants(g));
   ect_set_place(&g->program, "inputs");
-  ECN_TRY(ecn_add_inputs(g, inputs));
-  for (uint32_t i = 0; i < g->payload.nodes.count; i++) ECN_TRY(ecn_translate_node(g, i));
+  EC_BACKEND_TRY(ecn_add_inputs(g, inputs));
+  for (uint32_t i = 0; i < g->payload.nodes.count; i++) EC_BACKEND_TRY(ecn_translate_node(g, i));
   ect_set_place(&g->program, "outputs");
-  ECN_TRY(add_outputs(g, outputs, count));
+  EC_BACKEND_TRY(add_outputs(g, outputs, count));
   ect_copy_shared(&g->program, inputs, g->payload.inputs.count, outputs, *count);
   return EC_BACKEND_OK;
 }
@@ -55,7 +57,7 @@ static uint32_t open_graph(ecn_graph *g, ect_delegate *out) {
   int64_t *outputs = host->alloc((g->payload.outputs.count + 1u) * sizeof *outputs);
   uint32_t status = EC_BACKEND_OK;
   if (!inputs || !outputs)
-    status = ecn_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu inputs", in);
+    status = EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu inputs", in);
   if (status == EC_BACKEND_OK) status = translate(g, inputs, outputs, &count);
   if (status == EC_BACKEND_OK)
     status = ect_delegate_open(g->c.call, &g->program, inputs, NULL, in, outputs, count, out);
@@ -66,9 +68,9 @@ static uint32_t open_graph(ecn_graph *g, ect_delegate *out) {
 
 static uint32_t open_payload(const ec_host *host, ec_host_call *call, const ec_backend_init *what,
                              ect_delegate *out) {
-  const ecn_call c = {host, call};
+  const ec_backend_call c = {host, call};
   ecn_graph graph;
-  ECN_TRY(ecn_graph_open(&c, what->payload, what->payload_size, &graph));
+  EC_BACKEND_TRY(ecn_graph_open(&c, what->payload, what->payload_size, &graph));
   const uint32_t status = open_graph(&graph, out);
   ecn_graph_close(&graph);
   return status;
@@ -83,7 +85,7 @@ static uint32_t init(const ec_backend *self, const ec_host *host, ec_host_call *
 static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
                          const ec_backend_init *what, const ec_backend_visitor *visitor) {
   (void)self;
-  const ecn_call c = {host, call};
+  const ec_backend_call c = {host, call};
   return ecn_describe(&c, what, visitor);
 }
 

@@ -55,7 +55,7 @@ static const char *find_row(const row *rows, size_t count, const char *name) {
   return NULL;
 }
 
-enum { NAME_BYTES = 200, FLOAT32 = 6 };
+enum { NAME_BYTES = 200 };
 
 /* A call under construction. */
 typedef struct packing {
@@ -72,7 +72,7 @@ typedef struct packing {
   bool in_place;
 } packing;
 
-#define REFUSE(k, status, text) ecn_fail(&(k)->g->c, status, "%s: %s", (k)->what, text)
+#define REFUSE(k, status, text) EC_BACKEND_FAIL(&(k)->g->c, status, "%s: %s", (k)->what, text)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -134,7 +134,7 @@ static uint32_t read_ints(packing *k, ec_fb_table table, int64_t *items) {
   const ec_fb_vec refs = ec_fb_vector(table, ECN_IntListArg_refs);
   for (uint32_t i = 0; i < values.count; i++) {
     const ect_text ref = i < refs.count ? ecn_text_at(refs, i) : (ect_text){0};
-    if (ref.size) ECN_TRY(ecn_find_value(k->g, ref, &items[i]));
+    if (ref.size) EC_BACKEND_TRY(ecn_find_value(k->g, ref, &items[i]));
     else items[i] = ect_add_int(&k->g->program, ec_fb_vec_i64(values, i));
   }
   return EC_BACKEND_OK;
@@ -145,7 +145,7 @@ static uint32_t read_tensors(packing *k, ec_fb_vec strings, ec_fb_vec present, i
   for (uint32_t i = 0; i < strings.count; i++) {
     items[i] = ECT_NO_VALUE;
     if (i >= present.count || present.items[i])
-      ECN_TRY(ecn_find_value(k->g, ecn_text_at(strings, i), &items[i]));
+      EC_BACKEND_TRY(ecn_find_value(k->g, ecn_text_at(strings, i), &items[i]));
   }
   return EC_BACKEND_OK;
 }
@@ -159,11 +159,11 @@ static uint32_t fill_list(packing *k, uint8_t type, ec_fb_table table, int64_t *
   const ec_fb_vec first = ec_fb_vector(table, 0);
   const ec_fb_vec present = type == ECN_OPTIONAL_TENSOR_LIST ? ec_fb_vector(table, 1)
                                                              : (ec_fb_vec){0};
-  if (type == ECN_INT_LIST) ECN_TRY(read_ints(k, table, items));
+  if (type == ECN_INT_LIST) EC_BACKEND_TRY(read_ints(k, table, items));
   else if (type == ECN_FLOAT_LIST || type == ECN_BOOL_LIST)
     for (uint32_t i = 0; i < first.count; i++)
       items[i] = type == ECN_BOOL_LIST ? first.items[i] : ec_fb_vec_i64(first, i);
-  else ECN_TRY(read_tensors(k, first, present, items));
+  else EC_BACKEND_TRY(read_tensors(k, first, present, items));
   *out = ect_add_list(&k->g->program, (ect_kind)kinds[type], items, first.count);
   return EC_BACKEND_OK;
 }
@@ -221,7 +221,7 @@ static uint32_t read_arguments(packing *k) {
     for (uint32_t n = 0; n < k->inputs.count; n++) {
       const ec_fb_table named = ec_fb_vec_table(k->inputs, n);
       if (!ecn_text_is(ecn_text(named, ECN_NamedArgument_name), parameter->name)) continue;
-      ECN_TRY(read_argument(k, named, parameter, &k->args[k->arg_count]));
+      EC_BACKEND_TRY(read_argument(k, named, parameter, &k->args[k->arg_count]));
       break;
     }
     k->arg_count++;
@@ -251,9 +251,11 @@ static uint32_t add_results(packing *k) {
     const uint8_t kind = ec_fb_u8(output, ECN_Output_kind);
     if (k->out_count == ECT_MAX_ARGS)
       return REFUSE(k, EC_BACKEND_NOT_SUPPORTED, "too many results");
-    if (kind == ECN_TENSOR_LIST_OUT) ECN_TRY(add_list(k, ec_fb_vector(output, ECN_Output_names)));
+    if (kind == ECN_TENSOR_LIST_OUT)
+      EC_BACKEND_TRY(add_list(k, ec_fb_vector(output, ECN_Output_names)));
     else if (kind == ECN_TENSOR_OUT)
-      ECN_TRY(ecn_add_tensor(k->g, ecn_text(output, ECN_Output_name), &k->outs[k->out_count++]));
+      EC_BACKEND_TRY(
+          ecn_add_tensor(k->g, ecn_text(output, ECN_Output_name), &k->outs[k->out_count++]));
     else return REFUSE(k, EC_BACKEND_NOT_SUPPORTED, "a result is a number");
   }
   return EC_BACKEND_OK;
@@ -269,10 +271,10 @@ static uint32_t write_back(packing *k) {
     int64_t old;
     if (!ec_fb_bool(named, ECN_NamedArgument_mutated) || !tensor || k->out_count != 1) continue;
     const ect_text name = ecn_text(tensor, ECN_TensorArg_name);
-    ECN_TRY(ecn_find_value(k->g, name, &old));
+    EC_BACKEND_TRY(ecn_find_value(k->g, name, &old));
     const ect_tensor *t = ect_tensor_at(&k->g->program, old);
     if (t && t->role == ECT_STATE) ect_add_copy(&k->g->program, k->outs[0], old, NULL);
-    else ECN_TRY(ecn_set_value(k->g, name, k->outs[0]));
+    else EC_BACKEND_TRY(ecn_set_value(k->g, name, k->outs[0]));
   }
   return EC_BACKEND_OK;
 }
@@ -285,7 +287,7 @@ static uint32_t call_number(packing *k, const char *op, const ec_backend_node *n
   if (k->inputs.count != 2 || k->outputs.count != 1)
     return REFUSE(k, EC_BACKEND_INVALID_PROGRAM, "expected two arguments and one result");
   for (uint32_t i = 0; i < 2; i++)
-    ECN_TRY(read_argument(k, ec_fb_vec_table(k->inputs, i), NULL, &k->args[i]));
+    EC_BACKEND_TRY(read_argument(k, ec_fb_vec_table(k->inputs, i), NULL, &k->args[i]));
   const ec_fb_table output = ec_fb_vec_table(k->outputs, 0);
   const uint8_t kind = ec_fb_u8(output, ECN_Output_kind);
   if (kind != ECN_INT_OUT && kind != ECN_BOOL_OUT)
@@ -301,8 +303,8 @@ static uint32_t call_special(packing *k, ecn_special *function, const ec_backend
   if (k->outputs.count != 1 || k->inputs.count > ECT_MAX_ARGS)
     return REFUSE(k, EC_BACKEND_INVALID_PROGRAM, "expected one result");
   for (uint32_t i = 0; i < k->inputs.count; i++)
-    ECN_TRY(read_argument(k, ec_fb_vec_table(k->inputs, i), NULL, &k->args[i]));
-  ECN_TRY(add_results(k));
+    EC_BACKEND_TRY(read_argument(k, ec_fb_vec_table(k->inputs, i), NULL, &k->args[i]));
+  EC_BACKEND_TRY(add_results(k));
   if (k->out_count != 1 || !ect_tensor_at(&k->g->program, k->outs[0]))
     return REFUSE(k, EC_BACKEND_INVALID_PROGRAM, "the result is not a tensor");
   const ecn_step step = {k->g, k->what, k->args, k->inputs.count, k->outs[0], node};
@@ -330,13 +332,13 @@ uint32_t ecn_translate_node(ecn_graph *g, uint32_t index) {
     return ecn_call_cond(g, node, k.what, &shown, ecn_translate_node);
   const char *number = FIND(numbers, (const char *)target.data);
   if (number) return call_number(&k, number, &shown);
-  ECN_TRY(split_target(&k, (const char *)target.data));
+  EC_BACKEND_TRY(split_target(&k, (const char *)target.data));
   ecn_special *const special = find_special(&k);
   if (special) return call_special(&k, special, &shown);
-  ECN_TRY(find_operator(&k));
-  ECN_TRY(read_arguments(&k));
-  ECN_TRY(add_results(&k));
-  ECN_TRY(ect_pack_call(g->c.call, &g->program, k.op, k.args, k.arg_count, k.outs, k.out_count,
-                        &shown, k.what));
+  EC_BACKEND_TRY(find_operator(&k));
+  EC_BACKEND_TRY(read_arguments(&k));
+  EC_BACKEND_TRY(add_results(&k));
+  EC_BACKEND_TRY(ect_pack_call(g->c.call, &g->program, k.op, k.args, k.arg_count, k.outs,
+                               k.out_count, &shown, k.what));
   return k.in_place ? write_back(&k) : EC_BACKEND_OK;
 }

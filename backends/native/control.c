@@ -15,9 +15,10 @@ typedef struct cond {
   int64_t results[ECT_MAX_ARGS];
 } cond;
 
-enum { PREDICATE, THEN, OTHERWISE, OPERANDS, PARTS, BOOL = 11 };
+enum { PREDICATE, THEN, OTHERWISE, OPERANDS, PARTS };
 
-#define INVALID(k, text) ecn_fail(&(k)->g->c, EC_BACKEND_INVALID_PROGRAM, "%s: %s", (k)->what, text)
+#define INVALID(k, text)                                                                           \
+  EC_BACKEND_FAIL(&(k)->g->c, EC_BACKEND_INVALID_PROGRAM, "%s: %s", (k)->what, text)
 
 /* Returns an argument if its type is the expected one, or NULL. */
 static ec_fb_table find_part(const cond *k, uint32_t part, uint8_t type) {
@@ -32,17 +33,17 @@ static uint32_t find_predicate(const cond *k, int64_t *out) {
   if (!tensor && !number) return INVALID(k, "its predicate is neither a tensor nor a bool");
   const ect_text name = tensor ? ecn_text(tensor, ECN_TensorArg_name)
                                : ecn_text(number, ECN_BoolArg_ref);
-  if (tensor || name.size) ECN_TRY(ecn_find_value(k->g, name, out));
+  if (tensor || name.size) EC_BACKEND_TRY(ecn_find_value(k->g, name, out));
   else *out = ect_add_bool(&k->g->program, ec_fb_bool(number, ECN_BoolArg_value));
   const ect_tensor *t = ect_tensor_at(&k->g->program, *out);
-  if (t ? t->dtype != BOOL : ect_value_at(&k->g->program, *out)->kind != ECT_BOOL)
+  if (t ? t->dtype != EC_DTYPE_BOOL : ect_value_at(&k->g->program, *out)->kind != ECT_BOOL)
     return INVALID(k, "its predicate is not a bool");
   return EC_BACKEND_OK;
 }
 
 static uint32_t find_operands(const cond *k, ec_fb_vec names) {
   for (uint32_t i = 0; i < names.count; i++)
-    ECN_TRY(ecn_find_value(k->g, ecn_text_at(names, i), &k->operands[i]));
+    EC_BACKEND_TRY(ecn_find_value(k->g, ecn_text_at(names, i), &k->operands[i]));
   return EC_BACKEND_OK;
 }
 
@@ -53,7 +54,7 @@ static uint32_t add_results(cond *k) {
     const ec_fb_table output = ec_fb_vec_table(k->outputs, i);
     if (ec_fb_u8(output, ECN_Output_kind) != ECN_TENSOR_OUT)
       return INVALID(k, "a result is not a tensor");
-    ECN_TRY(ecn_add_tensor(k->g, ecn_text(output, ECN_Output_name), &k->results[i]));
+    EC_BACKEND_TRY(ecn_add_tensor(k->g, ecn_text(output, ECN_Output_name), &k->results[i]));
   }
   return EC_BACKEND_OK;
 }
@@ -64,12 +65,12 @@ static uint32_t translate_branch(const cond *k, uint32_t operand_count) {
   if (p->inputs.count != operand_count || p->outputs.count != k->outputs.count)
     return INVALID(k, "a branch has other inputs or outputs than the node");
   for (uint32_t i = 0; i < operand_count; i++)
-    ECN_TRY(ecn_set_value(k->g, ecn_text_at(p->inputs, i), k->operands[i]));
-  for (uint32_t i = 0; i < p->nodes.count; i++) ECN_TRY(k->translate(k->g, i));
+    EC_BACKEND_TRY(ecn_set_value(k->g, ecn_text_at(p->inputs, i), k->operands[i]));
+  for (uint32_t i = 0; i < p->nodes.count; i++) EC_BACKEND_TRY(k->translate(k->g, i));
   ect_set_place(&k->g->program, "%s", k->what);
   for (uint32_t i = 0; i < p->outputs.count; i++) {
     int64_t from;
-    ECN_TRY(ecn_find_value(k->g, ecn_text_at(p->outputs, i), &from));
+    EC_BACKEND_TRY(ecn_find_value(k->g, ecn_text_at(p->outputs, i), &from));
     const ect_tensor *t = ect_tensor_at(&k->g->program, from);
     if (!t || t->dtype != ect_tensor_at(&k->g->program, k->results[i])->dtype)
       return INVALID(k, "a branch's output is not a tensor of the result's dtype");
@@ -93,14 +94,14 @@ static uint32_t call_branch(const cond *k, uint32_t part, uint32_t operand_count
 static uint32_t translate_cond(cond *k, ec_fb_vec operands) {
   ect_program *p = &k->g->program;
   int64_t predicate;
-  ECN_TRY(find_predicate(k, &predicate));
-  ECN_TRY(find_operands(k, operands));
-  ECN_TRY(add_results(k));
+  EC_BACKEND_TRY(find_predicate(k, &predicate));
+  EC_BACKEND_TRY(find_operands(k, operands));
+  EC_BACKEND_TRY(add_results(k));
   const size_t skip = ect_add_jump(p, predicate);
-  ECN_TRY(call_branch(k, THEN, operands.count));
+  EC_BACKEND_TRY(call_branch(k, THEN, operands.count));
   const size_t leave = ect_add_leave(p);
   ect_set_target(p, skip);
-  ECN_TRY(call_branch(k, OTHERWISE, operands.count));
+  EC_BACKEND_TRY(call_branch(k, OTHERWISE, operands.count));
   ect_set_target(p, leave);
   return EC_BACKEND_OK;
 }
@@ -117,7 +118,7 @@ uint32_t ecn_call_cond(ecn_graph *g, ec_fb_table node, const char *what,
   const ec_fb_vec operands = ec_fb_vector(list, ECN_TensorListArg_names);
   k.operands = g->c.host->alloc((operands.count + 1u) * sizeof *k.operands);
   if (!k.operands)
-    return ecn_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "%s: no memory for operands", what);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "%s: no memory for operands", what);
   const uint32_t status = translate_cond(&k, operands);
   g->c.host->free(k.operands);
   return status;

@@ -35,7 +35,7 @@ static void show_tensor(const ecn_graph *g, uint32_t id, ect_text name, ec_fb_ta
   const ec_fb_vec dims = ec_fb_vector(meta, ECN_TensorMeta_sizes);
   const int32_t dtype = ecn_scalar_type(ec_fb_u8(meta, ECN_TensorMeta_dtype));
   const uint32_t rank = dims.count < ECT_MAX_RANK ? dims.count : ECT_MAX_RANK;
-  size_t bytes = ect_dtype_size(dtype);
+  size_t bytes = ec_backend_dtype_size(dtype);
   ect_note_add(&note, "%.100s", (const char *)name.data);
   if (key) ect_note_add(&note, "named data %.80s", key);
   for (uint32_t d = 0; d < rank; d++) {
@@ -66,8 +66,8 @@ static uint32_t show_values(ecn_graph *g, const ec_backend_visitor *visitor) {
     const ect_text name = ecn_text(ref, ECN_NamedTensorRef_name);
     const uint32_t id = p->tensors.count + i;
     if (!ect_names_set(&g->metas, name, id))
-      return ecn_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %u constants",
-                      (unsigned)p->constants.count);
+      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %u constants",
+                             (unsigned)p->constants.count);
     show_tensor(g, id, name, ec_fb_child(ref, ECN_NamedTensorRef_meta),
                 (const char *)ecn_text(ref, ECN_NamedTensorRef_data_key).data, visitor);
   }
@@ -144,10 +144,10 @@ static void show_node(const ecn_graph *g, uint32_t index, ec_fb_table node,
   visitor->node(visitor->user, &shown);
 }
 
-uint32_t ecn_describe(const ecn_call *c, const ec_backend_init *what,
+uint32_t ecn_describe(const ec_backend_call *c, const ec_backend_init *what,
                       const ec_backend_visitor *visitor) {
   ecn_graph graph;
-  ECN_TRY(ecn_graph_open(c, what->payload, what->payload_size, &graph));
+  EC_BACKEND_TRY(ecn_graph_open(c, what->payload, what->payload_size, &graph));
   const ec_fb_vec nodes = graph.payload.nodes;
   const uint32_t status = show_values(&graph, visitor);
   for (uint32_t i = 0; status == EC_BACKEND_OK && i < nodes.count; i++) {

@@ -4,7 +4,7 @@
 
 #include "payload.h"
 
-uint32_t ecn_describe(const ecn_call *c, const ec_backend_init *what,
+uint32_t ecn_describe(const ec_backend_call *c, const ec_backend_init *what,
                       const ec_backend_visitor *visitor);
 
 #endif

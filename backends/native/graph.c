@@ -7,7 +7,7 @@
 #include "fields.h"
 
 static uint32_t no_memory(ecn_graph *g) {
-  return ecn_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the graph's values");
+  return EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the graph's values");
 }
 
 uint32_t ecn_set_value(ecn_graph *g, ect_text name, int64_t value) {
@@ -17,8 +17,8 @@ uint32_t ecn_set_value(ecn_graph *g, ect_text name, int64_t value) {
 uint32_t ecn_find_value(ecn_graph *g, ect_text name, int64_t *out) {
   const uint32_t found = ect_names_find(&g->values, name);
   if (found == UINT32_MAX)
-    return ecn_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%sno value '%.80s' before its use",
-                    g->program.place, (const char *)name.data);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "%sno value '%.80s' before its use",
+                           g->program.place, (const char *)name.data);
   *out = found;
   return EC_BACKEND_OK;
 }
@@ -27,15 +27,15 @@ uint32_t ecn_find_value(ecn_graph *g, ect_text name, int64_t *out) {
 static uint32_t find_meta(ecn_graph *g, ect_text name, ect_tensor *out) {
   const uint32_t found = ect_names_find(&g->metas, name);
   if (found == UINT32_MAX)
-    return ecn_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%sno sizes of tensor '%.80s'",
-                    g->program.place, (const char *)name.data);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "%sno sizes of tensor '%.80s'",
+                           g->program.place, (const char *)name.data);
   const ec_fb_table row = ec_fb_vec_table(g->payload.tensors, found);
   return ecn_read_meta(&g->c, ec_fb_child(row, ECN_TensorValue_meta), name, out);
 }
 
 uint32_t ecn_add_tensor(ecn_graph *g, ect_text name, int64_t *out) {
   ect_tensor t;
-  ECN_TRY(find_meta(g, name, &t));
+  EC_BACKEND_TRY(find_meta(g, name, &t));
   *out = ect_add_tensor(&g->program, &t);
   return g->program.failed ? no_memory(g) : ecn_set_value(g, name, *out);
 }
@@ -70,18 +70,20 @@ static uint32_t add_constant(ecn_graph *g, ec_fb_table ref) {
   ect_tensor t;
   const void *data;
   size_t size, needed;
-  ECN_TRY(ecn_read_meta(&g->c, ec_fb_child(ref, ECN_NamedTensorRef_meta), name, &t));
+  EC_BACKEND_TRY(ecn_read_meta(&g->c, ec_fb_child(ref, ECN_NamedTensorRef_meta), name, &t));
   const uint32_t status = g->c.host->named_data(g->c.call, (const char *)key.data, &data, &size);
   if (status == EC_BACKEND_NOT_FOUND)
-    return ecn_fail(&g->c, EC_BACKEND_NOT_FOUND,
-                    "constant '%.80s' is neither in the program nor in a data file: "
-                    "NativePartitioner stores constants in a .ptd file (native_weights) unless "
-                    "external_constants_tag=None", (const char *)key.data);
+    return EC_BACKEND_FAIL(
+        &g->c, EC_BACKEND_NOT_FOUND,
+        "constant '%.80s' is neither in the program nor in a data file: "
+        "NativePartitioner stores constants in a .ptd file (native_weights) unless "
+        "external_constants_tag=None",
+        (const char *)key.data);
   if (status != EC_BACKEND_OK) return status;
   if (!ect_tensor_bytes(&t, &needed) || needed > size)
-    return ecn_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
-                    "constant '%.80s' has %zu bytes, fewer than its sizes need",
-                    (const char *)key.data, size);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
+                           "constant '%.80s' has %zu bytes, fewer than its sizes need",
+                           (const char *)key.data, size);
   const bool changes = ec_fb_bool(ref, ECN_NamedTensorRef_mutated) || is_mutated(g, key);
   t.role = changes ? ECT_STATE : ECT_CONSTANT;
   return add_known(g, name, key, &t, data, needed);
@@ -92,10 +94,10 @@ static uint32_t add_buffer(ecn_graph *g, ec_fb_table spec) {
   const ect_text name = ecn_text(spec, ECN_MutableBufferSpec_name);
   ect_tensor t;
   size_t bytes;
-  ECN_TRY(find_meta(g, name, &t));
+  EC_BACKEND_TRY(find_meta(g, name, &t));
   if (!ect_tensor_bytes(&t, &bytes))
-    return ecn_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "buffer '%.80s' is too large",
-                    (const char *)name.data);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "buffer '%.80s' is too large",
+                           (const char *)name.data);
   void *zeros = ect_own(&g->program, bytes + 1);
   if (!zeros) return no_memory(g);
   t.role = ECT_STATE;
@@ -105,9 +107,9 @@ static uint32_t add_buffer(ecn_graph *g, ec_fb_table spec) {
 uint32_t ecn_add_constants(ecn_graph *g) {
   const ecn_payload *p = &g->payload;
   for (uint32_t i = 0; i < p->constants.count; i++)
-    ECN_TRY(add_constant(g, ec_fb_vec_table(p->constants, i)));
+    EC_BACKEND_TRY(add_constant(g, ec_fb_vec_table(p->constants, i)));
   for (uint32_t i = 0; i < p->buffers.count; i++)
-    ECN_TRY(add_buffer(g, ec_fb_vec_table(p->buffers, i)));
+    EC_BACKEND_TRY(add_buffer(g, ec_fb_vec_table(p->buffers, i)));
   return EC_BACKEND_OK;
 }
 
@@ -116,9 +118,9 @@ uint32_t ecn_add_inputs(ecn_graph *g, int64_t *inputs) {
   for (uint32_t i = 0; i < names.count; i++) {
     const ect_text name = ecn_text_at(names, i);
     if (ect_names_find(&g->values, name) != UINT32_MAX)
-      return ecn_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "input %u, '%.80s', has two values",
-                      (unsigned)i, (const char *)name.data);
-    ECN_TRY(ecn_add_tensor(g, name, &inputs[i]));
+      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "input %u, '%.80s', has two values",
+                             (unsigned)i, (const char *)name.data);
+    EC_BACKEND_TRY(ecn_add_tensor(g, name, &inputs[i]));
   }
   return EC_BACKEND_OK;
 }
@@ -150,10 +152,10 @@ void ecn_scope_leave(ecn_graph *g, const ecn_scope *outer) {
   g->depth--;
 }
 
-uint32_t ecn_graph_open(const ecn_call *c, const void *data, size_t size, ecn_graph *out) {
+uint32_t ecn_graph_open(const ec_backend_call *c, const void *data, size_t size, ecn_graph *out) {
   *out = (ecn_graph){.c = *c, .program.host = c->host, .metas.host = c->host,
                      .values.host = c->host, .buffers.host = c->host};
-  ECN_TRY(ecn_payload_open(c, data, size, &out->payload));
+  EC_BACKEND_TRY(ecn_payload_open(c, data, size, &out->payload));
   const uint32_t status = read_metas(out);
   if (status != EC_BACKEND_OK) ecn_graph_close(out);
   return status;

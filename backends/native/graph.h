@@ -5,7 +5,7 @@
 #include "payload.h"
 
 typedef struct ecn_graph {
-  ecn_call c;
+  ec_backend_call c;
   ecn_payload payload;
   ect_program program;
   ect_names metas;   /* numbers of tensor_values */
@@ -20,7 +20,7 @@ typedef struct ecn_scope {
   ect_names metas, values;
 } ecn_scope;
 
-uint32_t ecn_graph_open(const ecn_call *c, const void *data, size_t size, ecn_graph *out);
+uint32_t ecn_graph_open(const ec_backend_call *c, const void *data, size_t size, ecn_graph *out);
 void ecn_graph_close(ecn_graph *g);
 
 /* Enters a branch without values; `outer` keeps what was seen before. The caller leaves, after

@@ -31,23 +31,24 @@ const ec_fb_schema *ecn_payload_schema(void) { return &schema_Program; }
 
 enum { IDENTIFIER_AT = 4, SMALLEST = 12 };
 
-uint32_t ecn_payload_open(const ecn_call *c, const void *data, size_t size, ecn_payload *out) {
+uint32_t ecn_payload_open(const ec_backend_call *c, const void *data, size_t size,
+                          ecn_payload *out) {
   const uint8_t *bytes = data;
   ec_error err = {0};
   *out = (ecn_payload){0};
   if (size < SMALLEST || memcmp(bytes + IDENTIFIER_AT, "NPTG", 4) != 0)
-    return ecn_fail(c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: %zu bytes without the identifier of a native graph, expected 'NPTG'",
-                    size);
+    return EC_BACKEND_FAIL(
+        c, EC_BACKEND_INVALID_PROGRAM,
+        "payload: %zu bytes without the identifier of a native graph, expected 'NPTG'", size);
   const ec_status status = ec_fb_verify(bytes, size, &schema_Program, "payload", &err);
-  if (status != EC_OK) return ecn_fail(c, (uint32_t)status, "%s", err.message);
+  if (status != EC_OK) return EC_BACKEND_FAIL(c, (uint32_t)status, "%s", err.message);
   const ec_fb_vec methods = ec_fb_vector(ec_fb_root(bytes), ECN_Program_methods);
   if (methods.count != 1)
-    return ecn_fail(c, EC_BACKEND_NOT_SUPPORTED, "payload: %u methods, expected 1",
-                    (unsigned)methods.count);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED, "payload: %u methods, expected 1",
+                           (unsigned)methods.count);
   out->method = ec_fb_vec_table(methods, 0);
   const ec_fb_table graph = ec_fb_child(out->method, ECN_Method_graph);
-  if (!graph) return ecn_fail(c, EC_BACKEND_INVALID_PROGRAM, "payload: no graph");
+  if (!graph) return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "payload: no graph");
   ecn_read_graph(graph, out);
   out->constants = ec_fb_vector(out->method, ECN_Method_constants);
   out->specs = ec_fb_vector(out->method, ECN_Method_output_specs);
@@ -87,31 +88,32 @@ int32_t ecn_scalar_type(uint8_t dtype) {
   return dtype >= UINT16 && dtype <= UINT64 ? C10_UINT16 + (dtype - UINT16) : dtype;
 }
 
-uint32_t ecn_read_meta(const ecn_call *c, ec_fb_table meta, ect_text what, ect_tensor *out) {
+uint32_t ecn_read_meta(const ec_backend_call *c, ec_fb_table meta, ect_text what, ect_tensor *out) {
   size_t bytes;
   if (!meta)
-    return ecn_fail(c, EC_BACKEND_INVALID_PROGRAM, "tensor '%.80s' has no dtype and sizes",
-                    (const char *)what.data);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "tensor '%.80s' has no dtype and sizes",
+                           (const char *)what.data);
   const ec_fb_vec sizes = ec_fb_vector(meta, ECN_TensorMeta_sizes);
   *out = (ect_tensor){.dtype = ecn_scalar_type(ec_fb_u8(meta, ECN_TensorMeta_dtype)),
                       .rank = sizes.count, .is_dynamic = true};
-  if (!ect_dtype_size(out->dtype) || sizes.count > ECT_MAX_RANK)
-    return ecn_fail(c, EC_BACKEND_NOT_SUPPORTED,
-                    "tensor '%.80s' has ScalarType %d and %u dimensions, expected a known type and "
-                    "at most %d", (const char *)what.data, (int)out->dtype, (unsigned)sizes.count,
-                    ECT_MAX_RANK);
+  if (!ec_backend_dtype_size(out->dtype) || sizes.count > ECT_MAX_RANK)
+    return EC_BACKEND_FAIL(
+        c, EC_BACKEND_NOT_SUPPORTED,
+        "tensor '%.80s' has ScalarType %d and %u dimensions, expected a known type and "
+        "at most %d",
+        (const char *)what.data, (int)out->dtype, (unsigned)sizes.count, ECT_MAX_RANK);
   if (ec_fb_field_at(meta, ECN_TensorMeta_quant))
-    return ecn_fail(c, EC_BACKEND_NOT_SUPPORTED, "tensor '%.80s' has packed quantised weights",
-                    (const char *)what.data);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED,
+                           "tensor '%.80s' has packed quantised weights", (const char *)what.data);
   for (uint32_t d = 0; d < sizes.count; d++) {
     out->sizes[d] = (int64_t)ec_fb_get(ec_fb_vec_table(sizes, d), ECN_Dim_max, 8, UINT64_MAX);
     if (out->sizes[d] < 0)
-      return ecn_fail(c, EC_BACKEND_NOT_SUPPORTED,
-                      "tensor '%.80s' has no upper bound in dimension %u", (const char *)what.data,
-                      (unsigned)d);
+      return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED,
+                             "tensor '%.80s' has no upper bound in dimension %u",
+                             (const char *)what.data, (unsigned)d);
   }
   if (!ect_tensor_bytes(out, &bytes))
-    return ecn_fail(c, EC_BACKEND_INVALID_PROGRAM, "tensor '%.80s' is too large",
-                    (const char *)what.data);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "tensor '%.80s' is too large",
+                           (const char *)what.data);
   return EC_BACKEND_OK;
 }

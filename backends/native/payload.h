@@ -7,21 +7,6 @@
 #include "executorch_c/backend.h"
 #include "format/fb.h"
 
-/* One call of init or describe. */
-typedef struct ecn_call {
-  const ec_host *host;
-  ec_host_call *call;
-} ecn_call;
-
-/* Sets the message and returns the status. */
-#define ecn_fail(c, ...) ((c)->host->fail((c)->call, __VA_ARGS__))
-
-#define ECN_TRY(expression)                                                                        \
-  do {                                                                                             \
-    const uint32_t ecn_try_status = (expression);                                                  \
-    if (ecn_try_status) return ecn_try_status;                                                     \
-  } while (0)
-
 typedef struct ecn_payload {
   ec_fb_table method; /* verified */
   ec_fb_vec nodes, inputs, outputs, tensors, constants, specs, buffers;
@@ -30,7 +15,8 @@ typedef struct ecn_payload {
 /* The schema of the FlatBuffer. */
 const ec_fb_schema *ecn_payload_schema(void);
 
-uint32_t ecn_payload_open(const ecn_call *c, const void *data, size_t size, ecn_payload *out);
+uint32_t ecn_payload_open(const ec_backend_call *c, const void *data, size_t size,
+                          ecn_payload *out);
 
 /* Sets the nodes, inputs, outputs and tensors to those of a graph. */
 void ecn_read_graph(ec_fb_table graph, ecn_payload *out);
@@ -45,6 +31,6 @@ bool ecn_text_is(ect_text text, const char *expected);
 /* The c10::ScalarType of a payload's ScalarType. */
 int32_t ecn_scalar_type(uint8_t dtype);
 /* Reads a TensorMeta; `what` names the tensor. Sizes are upper bounds. */
-uint32_t ecn_read_meta(const ecn_call *c, ec_fb_table meta, ect_text what, ect_tensor *out);
+uint32_t ecn_read_meta(const ec_backend_call *c, ec_fb_table meta, ect_text what, ect_tensor *out);
 
 #endif

@@ -5,10 +5,8 @@
 
 #include "../translate/pack.h"
 
-enum { FLOAT32 = 6, BOOL = 11 };
-
 #define REFUSE(s, text)                                                                            \
-  ecn_fail(&(s)->g->c, EC_BACKEND_NOT_SUPPORTED, "%s: %s", (s)->what, text)
+  EC_BACKEND_FAIL(&(s)->g->c, EC_BACKEND_NOT_SUPPORTED, "%s: %s", (s)->what, text)
 
 /* Adds a call with one result; only the last one of a node has its name. */
 static uint32_t add_call(const ecn_step *s, const char *op, const int64_t *args, size_t count,
@@ -41,7 +39,7 @@ static uint32_t by_matrix(const ecn_step *s, ect_tensor b) {
   b.sizes[0] = b.sizes[1];
   b.sizes[1] = rows;
   const int64_t args[] = {s->args[0], add_computed(s, b)};
-  ECN_TRY(add_call(s, "aten::transpose_copy.int_out", turn, 3, args[1], false));
+  EC_BACKEND_TRY(add_call(s, "aten::transpose_copy.int_out", turn, 3, args[1], false));
   return add_call(s, "aten::linear.out", args, 2, s->out, true);
 }
 
@@ -66,19 +64,19 @@ static uint32_t by_batches(const ecn_step *s, ect_tensor a, ect_tensor b) {
   for (uint32_t d = 0; d + 2 < a.rank; d++)
     if (a.sizes[d] != b.sizes[d]) return REFUSE(s, "the operands have other batches");
   if (a.rank == 3) return add_call(s, "aten::bmm.out", args, 2, s->out, true);
-  ECN_TRY(as_batch(s, a, &args[0]));
-  ECN_TRY(as_batch(s, b, &args[1]));
+  EC_BACKEND_TRY(as_batch(s, a, &args[0]));
+  EC_BACKEND_TRY(as_batch(s, b, &args[1]));
   ect_tensor product = *ect_tensor_at(p, args[0]);
   product.sizes[2] = b.sizes[b.rank - 1];
   const int64_t back[] = {add_computed(s, product), ect_add_ints(p, out.sizes, out.rank)};
-  ECN_TRY(add_call(s, "aten::bmm.out", args, 2, back[0], false));
+  EC_BACKEND_TRY(add_call(s, "aten::bmm.out", args, 2, back[0], false));
   return add_call(s, "aten::view_copy.out", back, 2, s->out, true);
 }
 
 uint32_t ecn_call_matmul(const ecn_step *s) {
   ect_tensor a, b;
-  ECN_TRY(read_tensor(s, 0, &a));
-  ECN_TRY(read_tensor(s, 1, &b));
+  EC_BACKEND_TRY(read_tensor(s, 0, &a));
+  EC_BACKEND_TRY(read_tensor(s, 1, &b));
   if (b.rank == 2) return by_matrix(s, b);
   if (a.rank != b.rank) return REFUSE(s, "the operands have other batches");
   return by_batches(s, a, b);
@@ -91,7 +89,7 @@ static float *add_floats(const ecn_step *s, const ect_tensor *shape, int64_t *va
   ect_program *p = &s->g->program;
   ect_tensor t = *shape;
   size_t bytes;
-  t.dtype = FLOAT32;
+  t.dtype = EC_DTYPE_FLOAT32;
   t.role = ECT_CONSTANT;
   t.is_dynamic = false;
   float *data = ect_tensor_bytes(&t, &bytes) ? ect_own(p, bytes + sizeof *data) : NULL;
@@ -106,7 +104,7 @@ static uint32_t causal_mask(const ecn_step *s, int64_t queries, int64_t keys, in
   enum { MOST = 1 << 13 };
   if (queries > MOST || keys > MOST) return REFUSE(s, "a causal mask of more than 8192 positions");
   float *data = add_floats(s, &(ect_tensor){.rank = 2, .sizes = {queries, keys}}, mask);
-  if (!data) return ecn_fail(&s->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a mask");
+  if (!data) return EC_BACKEND_FAIL(&s->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a mask");
   for (int64_t i = 0; i < queries; i++)
     for (int64_t k = i + 1; k < keys; k++) data[i * keys + k] = -INFINITY;
   return EC_BACKEND_OK;
@@ -116,13 +114,13 @@ static uint32_t causal_mask(const ecn_step *s, int64_t queries, int64_t keys, in
 static uint32_t additive_mask(const ecn_step *s, int64_t *mask) {
   const ect_tensor *found = ect_tensor_at(&s->g->program, *mask);
   int64_t args[] = {*mask, 0, 0};
-  if (!found || found->dtype != BOOL) return EC_BACKEND_OK;
+  if (!found || found->dtype != EC_DTYPE_BOOL) return EC_BACKEND_OK;
   ect_tensor t = *found;
   float *zero = add_floats(s, &(ect_tensor){0}, &args[1]);
   float *hidden = add_floats(s, &(ect_tensor){0}, &args[2]);
-  if (!zero || !hidden) return ecn_fail(&s->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory");
+  if (!zero || !hidden) return EC_BACKEND_FAIL(&s->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory");
   *hidden = -INFINITY;
-  t.dtype = FLOAT32;
+  t.dtype = EC_DTYPE_FLOAT32;
   *mask = add_computed(s, t);
   return add_call(s, "aten::where.self_out", args, 3, *mask, false);
 }
@@ -132,16 +130,16 @@ uint32_t ecn_call_attention(const ecn_step *s) {
   ect_program *p = &s->g->program;
   ect_tensor q, k;
   if (s->count != 8) return REFUSE(s, "expected 8 arguments");
-  ECN_TRY(read_tensor(s, 0, &q));
-  ECN_TRY(read_tensor(s, 1, &k));
+  EC_BACKEND_TRY(read_tensor(s, 0, &q));
+  EC_BACKEND_TRY(read_tensor(s, 1, &k));
   const ect_value dropout = *ect_value_at(p, s->args[4]), causal = *ect_value_at(p, s->args[5]);
   const ect_value gqa = *ect_value_at(p, s->args[7]);
   if (dropout.kind != ECT_DOUBLE || dropout.as.d != 0 || causal.kind != ECT_BOOL ||
       gqa.kind != ECT_BOOL || gqa.as.b)
     return REFUSE(s, "dropout and grouped queries are not supported");
   int64_t mask = s->args[3];
-  if (causal.as.b) ECN_TRY(causal_mask(s, q.sizes[q.rank - 2], k.sizes[k.rank - 2], &mask));
-  else ECN_TRY(additive_mask(s, &mask));
+  if (causal.as.b) EC_BACKEND_TRY(causal_mask(s, q.sizes[q.rank - 2], k.sizes[k.rank - 2], &mask));
+  else EC_BACKEND_TRY(additive_mask(s, &mask));
   const int64_t args[] = {s->args[0], s->args[1], s->args[2], mask, s->args[6]};
   return add_call(s, "et_vk::sdpa.out", args, 5, s->out, true);
 }

@@ -1,5 +1,5 @@
 /* OpenvinoBackend: the interface of backend.h. */
-#include "call.h"
+#include "executorch_c/backend.h"
 #include "describe.h"
 #include "engine.h"
 #include "execute.h"
@@ -28,9 +28,9 @@ static void close_delegate(const ec_host *host, eco_delegate *d) {
 static uint32_t openvino_init(const ec_backend *self, const ec_host *host, ec_host_call *call,
                               const ec_backend_init *what, void **handle) {
   (void)self;
-  const eco_call c = {host, call};
+  const ec_backend_call c = {host, call};
   eco_delegate *d = host->alloc(sizeof *d);
-  if (!d) return ECO_FAIL(&c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a delegate");
+  if (!d) return EC_BACKEND_FAIL(&c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a delegate");
   const uint32_t status = eco_engine_open(&c, what, d);
   if (status)
     close_delegate(host, d);
@@ -42,7 +42,7 @@ static uint32_t openvino_init(const ec_backend *self, const ec_host *host, ec_ho
 static uint32_t openvino_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
                                  void *handle, ec_backend_arg *args, size_t count) {
   (void)self;
-  const eco_call c = {host, call};
+  const ec_backend_call c = {host, call};
   return eco_execute(&c, handle, args, count);
 }
 
@@ -54,7 +54,7 @@ static void openvino_destroy(const ec_backend *self, const ec_host *host, void *
 static uint32_t set_option(const ec_backend *self, const ec_host *host, ec_host_call *call,
                            const ec_backend_option *option) {
   (void)self;
-  const eco_call c = {host, call};
+  const ec_backend_call c = {host, call};
   return eco_options_set(&c, option);
 }
 
@@ -77,7 +77,7 @@ static void openvino_report(const ec_backend *self, void *handle,
 static uint32_t openvino_describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
                                   const ec_backend_init *what, const ec_backend_visitor *visitor) {
   (void)self;
-  const eco_call c = {host, call};
+  const ec_backend_call c = {host, call};
   return eco_describe(&c, what, visitor);
 }
 

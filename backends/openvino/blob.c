@@ -27,7 +27,7 @@ static bool parts_fit(const uint64_t *words, uint64_t size) {
 }
 
 /* Derives the key: the model begins like every XML file. */
-static uint32_t find_key(const eco_call *c, eco_blob *blob) {
+static uint32_t find_key(const ec_backend_call *c, eco_blob *blob) {
   const size_t size = sizeof declaration - 1;
   bool is_xml = blob->model_size > size;
   for (size_t i = 0; is_xml && i < ECO_KEY; i++)
@@ -35,8 +35,10 @@ static uint32_t find_key(const eco_call *c, eco_blob *blob) {
   for (size_t i = ECO_KEY; is_xml && i < size; i++)
     is_xml = eco_blob_text(blob, i) == declaration[i];
   if (is_xml) return EC_BACKEND_OK;
-  return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model of %zu bytes is not XML, expected "
-                  "OpenVINO's IR", blob->model_size);
+  return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                         "the model of %zu bytes is not XML, expected "
+                         "OpenVINO's IR",
+                         blob->model_size);
 }
 
 size_t eco_blob_prefix(const eco_blob *blob, const void *payload) {
@@ -52,22 +54,24 @@ void eco_blob_replace(const eco_blob *blob, const void *payload, const char *tex
     out[prefix + i] = (uint8_t)((uint8_t)text[i] ^ blob->key[i % ECO_KEY]);
 }
 
-uint32_t eco_blob_open(const eco_call *c, const ec_backend_init *what, eco_blob *out) {
+uint32_t eco_blob_open(const ec_backend_call *c, const ec_backend_init *what, eco_blob *out) {
   const uint8_t *bytes = what->payload;
   uint64_t words[WORDS];
   *out = (eco_blob){0};
   if (!bytes || !what->payload_size)
-    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the payload is empty, expected a model that "
-                    "OpenVINO has exported");
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                           "the payload is empty, expected a model that "
+                           "OpenVINO has exported");
   if (what->payload_size < HEADER || read_word(bytes, ABOUT) != HEADER) return EC_BACKEND_OK;
   for (size_t i = 0; i < WORDS; i++) words[i] = read_word(bytes, i);
   if (!parts_fit(words, what->payload_size))
-    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
-                    "the payload has %zu bytes, but its header states a description of %llu bytes, "
-                    "constants of %llu at %llu and a model of %llu at %llu", what->payload_size,
-                    (unsigned long long)words[ABOUT_SIZE],
-                    (unsigned long long)words[CONSTANTS_SIZE], (unsigned long long)words[CONSTANTS],
-                    (unsigned long long)words[MODEL_SIZE], (unsigned long long)words[MODEL]);
+    return EC_BACKEND_FAIL(
+        c, EC_BACKEND_INVALID_PROGRAM,
+        "the payload has %zu bytes, but its header states a description of %llu bytes, "
+        "constants of %llu at %llu and a model of %llu at %llu",
+        what->payload_size, (unsigned long long)words[ABOUT_SIZE],
+        (unsigned long long)words[CONSTANTS_SIZE], (unsigned long long)words[CONSTANTS],
+        (unsigned long long)words[MODEL_SIZE], (unsigned long long)words[MODEL]);
   out->is_known = true;
   out->constants = bytes + words[CONSTANTS];
   out->constants_size = (size_t)words[CONSTANTS_SIZE];

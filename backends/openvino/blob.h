@@ -6,7 +6,7 @@
 #ifndef ECO_BLOB_H
 #define ECO_BLOB_H
 
-#include "call.h"
+#include "executorch_c/backend.h"
 
 enum { ECO_KEY = 12 }; /* bytes of the key */
 
@@ -21,7 +21,7 @@ typedef struct eco_blob {
 
 /* Checks the header and the start of the model. A payload of another format is not an error.
  * Errors: InvalidProgram (empty, sizes that do not fit the payload, a model that is not XML). */
-uint32_t eco_blob_open(const eco_call *c, const ec_backend_init *what, eco_blob *out);
+uint32_t eco_blob_open(const ec_backend_call *c, const ec_backend_init *what, eco_blob *out);
 
 /* Returns byte i of the model's XML. */
 static inline char eco_blob_text(const eco_blob *blob, size_t i) {

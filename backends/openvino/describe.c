@@ -18,10 +18,11 @@ static bool is_type(const eco_graph *g, size_t layer, const char *type) {
 }
 
 /* Numbers the arguments of the delegate: parameters, then the values that results read. */
-static uint32_t number_arguments(const eco_call *c, const eco_graph *g, uint32_t **out) {
+static uint32_t number_arguments(const ec_backend_call *c, const eco_graph *g, uint32_t **out) {
   uint32_t next = 0, *arguments = c->host->alloc((g->value_count + 1) * sizeof *arguments);
   if (!arguments)
-    return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu values", g->value_count);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu values",
+                           g->value_count);
   for (size_t i = 0; i < g->value_count; i++)
     arguments[i] = is_type(g, g->values[i].layer, "Parameter") ? next++ : UINT32_MAX;
   for (size_t i = 0; i < g->layer_count; i++) {
@@ -66,28 +67,30 @@ static void show_layer(const eco_graph *g, size_t i, uint32_t *ids,
   visitor->node(visitor->user, &node);
 }
 
-static uint32_t show_graph(const eco_call *c, const eco_graph *g,
+static uint32_t show_graph(const ec_backend_call *c, const eco_graph *g,
                            const ec_backend_visitor *visitor) {
   uint32_t *arguments = NULL;
-  ECO_TRY(number_arguments(c, g, &arguments));
+  EC_BACKEND_TRY(number_arguments(c, g, &arguments));
   uint32_t *ids = c->host->alloc((g->edge_count + g->value_count + 1) * sizeof *ids);
   for (size_t i = 0; ids && i < g->value_count; i++) show_value(g, i, arguments[i], visitor);
   for (size_t i = 0; ids && i < g->layer_count; i++)
     if (eco_layer_computes(&g->layers[i])) show_layer(g, i, ids, visitor);
   c->host->free(arguments);
-  if (!ids) return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for layers");
+  if (!ids) return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for layers");
   c->host->free(ids);
   return EC_BACKEND_OK;
 }
 
-uint32_t eco_describe(const eco_call *c, const ec_backend_init *what,
+uint32_t eco_describe(const ec_backend_call *c, const ec_backend_init *what,
                       const ec_backend_visitor *visitor) {
   eco_blob blob;
   eco_graph graph = {0};
-  ECO_TRY(eco_blob_open(c, what, &blob));
+  EC_BACKEND_TRY(eco_blob_open(c, what, &blob));
   if (!blob.is_known)
-    return ECO_FAIL(c, EC_BACKEND_NOT_SUPPORTED, "the payload of %zu bytes is not in the format of "
-                    "OpenVINO 2025, which alone is read here", what->payload_size);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED,
+                           "the payload of %zu bytes is not in the format of "
+                           "OpenVINO 2025, which alone is read here",
+                           what->payload_size);
   uint32_t status = eco_regions_open(c, &blob, &graph);
   if (!status) status = show_graph(c, &graph, visitor);
   eco_graph_close(c->host, &graph);

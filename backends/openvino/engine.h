@@ -24,11 +24,11 @@ typedef struct eco_delegate {
 
 /* Compiles a payload, whose bytes are not needed afterwards, and makes a request. On failure both
  * must still be freed. */
-uint32_t eco_engine_import(const eco_call *c, const eco_delegate *d, const void *payload,
+uint32_t eco_engine_import(const ec_backend_call *c, const eco_delegate *d, const void *payload,
                            size_t size, eco_model **model, eco_request **request);
 
 /* Imports a payload into a zeroed delegate. On failure it must still be closed. */
-uint32_t eco_engine_open(const eco_call *c, const ec_backend_init *what, eco_delegate *d);
+uint32_t eco_engine_open(const ec_backend_call *c, const ec_backend_init *what, eco_delegate *d);
 void eco_engine_close(eco_delegate *d);
 
 #endif

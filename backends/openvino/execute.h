@@ -5,6 +5,6 @@
 #include "engine.h"
 
 /* Runs the model: args are its inputs, then its outputs. */
-uint32_t eco_execute(const eco_call *c, eco_delegate *d, ec_backend_arg *args, size_t count);
+uint32_t eco_execute(const ec_backend_call *c, eco_delegate *d, ec_backend_arg *args, size_t count);
 
 #endif

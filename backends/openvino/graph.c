@@ -10,22 +10,22 @@ typedef struct walk {
   size_t body_inputs, body_edges; /* of bodies */
 } walk;
 
-static void *alloc_rows(const eco_call *c, size_t count, size_t size) {
+static void *alloc_rows(const ec_backend_call *c, size_t count, size_t size) {
   return c->host->alloc((count + 1) * size); /* count is less than the bytes of the text */
 }
 
-uint32_t eco_graph_decode(const eco_call *c, const eco_blob *blob, eco_graph *g) {
+uint32_t eco_graph_decode(const ec_backend_call *c, const eco_blob *blob, eco_graph *g) {
   g->text = alloc_rows(c, blob->model_size, 1);
   if (!g->text)
-    return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a model of %zu bytes",
-                    blob->model_size);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a model of %zu bytes",
+                           blob->model_size);
   g->text_size = blob->model_size;
   for (size_t i = 0; i < g->text_size; i++) g->text[i] = eco_blob_text(blob, i);
   return EC_BACKEND_OK;
 }
 
 /* Counts the rows at most, those of bodies included, and allocates them. */
-static uint32_t allocate_rows(const eco_call *c, eco_graph *g) {
+static uint32_t allocate_rows(const ec_backend_call *c, eco_graph *g) {
   eco_text left = {g->text, g->text_size};
   eco_tag tag;
   size_t layers = 0, values = 0, edges = 0, dims = 0;
@@ -44,22 +44,24 @@ static uint32_t allocate_rows(const eco_call *c, eco_graph *g) {
   g->id_count = layers;
   if (g->layers && g->values && g->edges && g->dims && g->connected && g->by_id)
     return EC_BACKEND_OK;
-  return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu layers and %zu ports", layers,
-                  values);
+  return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu layers and %zu ports",
+                         layers, values);
 }
 
-static uint32_t fail_layer(const eco_call *c, const eco_graph *g, const char *what) {
-  return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's layer %zu %s",
-                  g->layer_count ? g->layer_count - 1 : 0, what);
+static uint32_t fail_layer(const ec_backend_call *c, const eco_graph *g, const char *what) {
+  return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's layer %zu %s",
+                         g->layer_count ? g->layer_count - 1 : 0, what);
 }
 
-static uint32_t add_layer(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+static uint32_t add_layer(const ec_backend_call *c, eco_graph *g, const eco_tag *tag) {
   uint32_t id;
   if (!eco_xml_index(tag, "id", &id) || id >= g->id_count || g->by_id[id])
-    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's layers have no numbers of their "
-                    "own below %zu: '%.*s' after %zu layers", g->id_count,
-                    (int)(tag->attributes.size < 40 ? tag->attributes.size : 40),
-                    tag->attributes.at, g->layer_count);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                           "the model's layers have no numbers of their "
+                           "own below %zu: '%.*s' after %zu layers",
+                           g->id_count,
+                           (int)(tag->attributes.size < 40 ? tag->attributes.size : 40),
+                           tag->attributes.at, g->layer_count);
   g->by_id[id] = (uint32_t)g->layer_count + 1;
   g->layers[g->layer_count++] = (eco_layer){.id = id, .name = eco_xml_attribute(tag, "name"),
                                             .type = eco_xml_attribute(tag, "type"),
@@ -68,7 +70,7 @@ static uint32_t add_layer(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   return EC_BACKEND_OK;
 }
 
-static uint32_t add_input(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+static uint32_t add_input(const ec_backend_call *c, eco_graph *g, const eco_tag *tag) {
   eco_layer *layer = &g->layers[g->layer_count - 1];
   uint32_t port;
   if (!eco_xml_index(tag, "id", &port) || port != layer->input_count)
@@ -78,7 +80,7 @@ static uint32_t add_input(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   return EC_BACKEND_OK;
 }
 
-static uint32_t add_value(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+static uint32_t add_value(const ec_backend_call *c, eco_graph *g, const eco_tag *tag) {
   eco_layer *layer = &g->layers[g->layer_count - 1];
   eco_value *value = &g->values[g->value_count];
   *value = (eco_value){.layer = (uint32_t)g->layer_count - 1, .first_dim = g->dim_count,
@@ -92,7 +94,7 @@ static uint32_t add_value(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   return EC_BACKEND_OK;
 }
 
-static uint32_t add_dim(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+static uint32_t add_dim(const ec_backend_call *c, eco_graph *g, const eco_tag *tag) {
   if (!eco_text_number(tag->body, &g->dims[g->dim_count]))
     return fail_layer(c, g, "has an output whose dimension is not a number");
   if (g->value_count == g->layers[g->layer_count - 1].first_value)
@@ -103,8 +105,8 @@ static uint32_t add_dim(const eco_call *c, eco_graph *g, const eco_tag *tag) {
 }
 
 /* The bytes of a constant, in a body or not. */
-static uint32_t add_data(const eco_call *c, const eco_blob *blob, eco_graph *g, const walk *w,
-                         const eco_tag *tag) {
+static uint32_t add_data(const ec_backend_call *c, const eco_blob *blob, eco_graph *g,
+                         const walk *w, const eco_tag *tag) {
   eco_layer *layer = &g->layers[g->layer_count - 1];
   const eco_text offset = eco_xml_attribute(tag, "offset"), size = eco_xml_attribute(tag, "size");
   const bool is_constant = w->depth == 1 && eco_text_is(layer->type, "Const");
@@ -124,7 +126,7 @@ static const eco_layer *find_layer(const eco_graph *g, uint32_t id) {
   return id < g->id_count && g->by_id[id] ? &g->layers[g->by_id[id] - 1] : NULL;
 }
 
-static uint32_t add_edge(const eco_call *c, eco_graph *g, const eco_tag *tag) {
+static uint32_t add_edge(const ec_backend_call *c, eco_graph *g, const eco_tag *tag) {
   eco_edge *edge = &g->edges[g->edge_count];
   uint32_t to_port;
   const bool whole = eco_xml_index(tag, "from-layer", &edge->from) &&
@@ -136,8 +138,10 @@ static uint32_t add_edge(const eco_call *c, eco_graph *g, const eco_tag *tag) {
   const uint32_t first = from && from->value_count ? g->values[from->first_value].port : 0;
   if (!from || !to || edge->from_port < first || edge->from_port - first >= from->value_count ||
       to_port >= to->input_count || g->connected[to->first_input + to_port])
-    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's edge %zu connects layers or ports "
-                    "that do not exist, or an input twice", g->edge_count);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                           "the model's edge %zu connects layers or ports "
+                           "that do not exist, or an input twice",
+                           g->edge_count);
   g->connected[to->first_input + to_port] = true;
   edge->value = (uint32_t)from->first_value + edge->from_port - first;
   edge->to = (uint32_t)(to - g->layers);
@@ -155,7 +159,7 @@ static void note_end(eco_graph *g, const walk *w, const eco_tag *tag) {
   if (eco_text_is(tag->name, "edges")) g->edges_end = at;
 }
 
-static uint32_t read_tag(const eco_call *c, const eco_blob *blob, eco_graph *g, walk *w,
+static uint32_t read_tag(const ec_backend_call *c, const eco_blob *blob, eco_graph *g, walk *w,
                          const eco_tag *tag) {
   const bool in_layer = w->depth == 1 && g->layer_count;
   if (eco_text_is(tag->name, "layers")) {
@@ -195,29 +199,33 @@ static uint32_t read_tag(const eco_call *c, const eco_blob *blob, eco_graph *g, 
 }
 
 /* Each input has an edge, and layers without inputs are sources: the engine does not check it. */
-static uint32_t check_inputs(const eco_call *c, const eco_graph *g, const walk *w) {
+static uint32_t check_inputs(const ec_backend_call *c, const eco_graph *g, const walk *w) {
   static const char *const sources[] = {"Const", "Parameter", "ReadValue", NULL};
   if (w->body_inputs != w->body_edges)
-    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "bodies of the model's layers have %zu inputs, "
-                    "but %zu edges", w->body_inputs, w->body_edges);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                           "bodies of the model's layers have %zu inputs, "
+                           "but %zu edges",
+                           w->body_inputs, w->body_edges);
   for (size_t i = 0; i < g->layer_count; i++) {
     const eco_layer *layer = &g->layers[i];
     size_t k = 0;
     while (sources[k] && !eco_text_is(layer->type, sources[k])) k++;
     if (layer->edge_count != layer->input_count || (!layer->input_count && !sources[k]))
-      return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model's layer %zu of type %.*s has %zu "
-                      "inputs, but %zu edges", i,
-                      (int)(layer->type.size < 40 ? layer->type.size : 40), layer->type.at,
-                      layer->input_count, layer->edge_count);
+      return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                             "the model's layer %zu of type %.*s has %zu "
+                             "inputs, but %zu edges",
+                             i, (int)(layer->type.size < 40 ? layer->type.size : 40),
+                             layer->type.at, layer->input_count, layer->edge_count);
   }
   return EC_BACKEND_OK;
 }
 
 /* Sorts edges by the layer that reads, in their order. */
-static uint32_t sort_edges(const eco_call *c, eco_graph *g) {
+static uint32_t sort_edges(const ec_backend_call *c, eco_graph *g) {
   eco_edge *sorted = alloc_rows(c, g->edge_count, sizeof *sorted);
-  if (!sorted) return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu edges",
-                               g->edge_count);
+  if (!sorted)
+    return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu edges",
+                           g->edge_count);
   size_t next = 0;
   for (size_t i = 0; i < g->layer_count; i++) {
     g->layers[i].first_edge = next;
@@ -233,21 +241,21 @@ static uint32_t sort_edges(const eco_call *c, eco_graph *g) {
   return EC_BACKEND_OK;
 }
 
-uint32_t eco_graph_parse(const eco_call *c, const eco_blob *blob, eco_graph *g) {
+uint32_t eco_graph_parse(const ec_backend_call *c, const eco_blob *blob, eco_graph *g) {
   walk w = {0};
   eco_tag tag;
-  ECO_TRY(allocate_rows(c, g));
+  EC_BACKEND_TRY(allocate_rows(c, g));
   eco_text left = {g->text, g->text_size};
-  while (eco_xml_next(&left, &tag)) ECO_TRY(read_tag(c, blob, g, &w, &tag));
+  while (eco_xml_next(&left, &tag)) EC_BACKEND_TRY(read_tag(c, blob, g, &w, &tag));
   if (!g->layer_count)
-    return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model has no layers");
-  ECO_TRY(check_inputs(c, g, &w));
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "the model has no layers");
+  EC_BACKEND_TRY(check_inputs(c, g, &w));
   return sort_edges(c, g);
 }
 
-uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out) {
+uint32_t eco_graph_open(const ec_backend_call *c, const eco_blob *blob, eco_graph *out) {
   *out = (eco_graph){0};
-  ECO_TRY(eco_graph_decode(c, blob, out));
+  EC_BACKEND_TRY(eco_graph_decode(c, blob, out));
   return eco_graph_parse(c, blob, out);
 }
 

@@ -44,12 +44,12 @@ typedef struct eco_graph {
 /* Reads the model of a known payload. It must be closed, after a failure too. Errors:
  * InvalidProgram (numbers of layers and ports that do not fit, inputs without an edge, constants
  * outside the payload). */
-uint32_t eco_graph_open(const eco_call *c, const eco_blob *blob, eco_graph *out);
+uint32_t eco_graph_open(const ec_backend_call *c, const eco_blob *blob, eco_graph *out);
 
 /* Writes the XML of a known payload to a graph without one. */
-uint32_t eco_graph_decode(const eco_call *c, const eco_blob *blob, eco_graph *out);
+uint32_t eco_graph_decode(const ec_backend_call *c, const eco_blob *blob, eco_graph *out);
 /* Likewise eco_graph_open, for a graph that is zero but for its XML. */
-uint32_t eco_graph_parse(const eco_call *c, const eco_blob *blob, eco_graph *g);
+uint32_t eco_graph_parse(const ec_backend_call *c, const eco_blob *blob, eco_graph *g);
 
 /* Returns the operator of the exported graph that a layer's name states, "aten.addmm.default" of
  * "aten_addmm_default/aten.addmm.default/Add"; its type without one. */

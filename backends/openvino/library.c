@@ -29,7 +29,7 @@ bool eco_library_set_path(const char *path) {
 
 const char *eco_library_path(void) { return library_path; }
 
-static uint32_t find_symbols(const eco_call *c, void *handle) {
+static uint32_t find_symbols(const ec_backend_call *c, void *handle) {
   const char *missing = NULL;
   void *found;
 #define EC_OV(result, name, parameters)                                                            \
@@ -39,33 +39,38 @@ static uint32_t find_symbols(const eco_call *c, void *handle) {
 #include "symbols.def"
 #undef EC_OV
   if (!missing) return EC_BACKEND_OK;
-  return ECO_FAIL(c, EC_BACKEND_INCOMPATIBLE, "%s has no function %s: it is not the C library of "
-                  "OpenVINO %d or later", library_path, missing, FIRST_YEAR);
+  return EC_BACKEND_FAIL(c, EC_BACKEND_INCOMPATIBLE,
+                         "%s has no function %s: it is not the C library of "
+                         "OpenVINO %d or later",
+                         library_path, missing, FIRST_YEAR);
 }
 
-static uint32_t read_version(const eco_call *c) {
+static uint32_t read_version(const ec_backend_call *c) {
   eco_version version = {0};
   if (library.get_openvino_version(&version) != 0 || !version.build)
-    return ECO_FAIL(c, EC_BACKEND_INCOMPATIBLE, "%s does not state its version", library_path);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INCOMPATIBLE, "%s does not state its version",
+                           library_path);
   snprintf(library.version, sizeof library.version, "%s", version.build);
   library.version_free(&version);
   library.year = (int)strtol(library.version, NULL, 10);
   if (library.year >= FIRST_YEAR) return EC_BACKEND_OK;
-  return ECO_FAIL(c, EC_BACKEND_INCOMPATIBLE, "OpenVINO is %s, expected %d or later: " EXTRA,
-                  library.version, FIRST_YEAR);
+  return EC_BACKEND_FAIL(c, EC_BACKEND_INCOMPATIBLE, "OpenVINO is %s, expected %d or later: " EXTRA,
+                         library.version, FIRST_YEAR);
 }
 
-static uint32_t open_locked(const eco_call *c) {
+static uint32_t open_locked(const ec_backend_call *c) {
   if (opened && opened_by != getpid())
-    return ECO_FAIL(c, EC_BACKEND_INVALID_STATE,
-                    "OpenVINO was in use when this process was forked, and its threads are lost: "
-                    "load the method in a new process (multiprocessing: \"spawn\")");
+    return EC_BACKEND_FAIL(
+        c, EC_BACKEND_INVALID_STATE,
+        "OpenVINO was in use when this process was forked, and its threads are lost: "
+        "load the method in a new process (multiprocessing: \"spawn\")");
   if (opened) return EC_BACKEND_OK;
   if (!library_path[0])
-    return ECO_FAIL(c, EC_BACKEND_NOT_FOUND, "the package openvino is missing: " EXTRA);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_FOUND, "the package openvino is missing: " EXTRA);
   void *handle = dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
-  if (!handle) return ECO_FAIL(c, EC_BACKEND_NOT_FOUND, "OpenVINO cannot be loaded: %s (" EXTRA ")",
-                               dlerror());
+  if (!handle)
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_FOUND, "OpenVINO cannot be loaded: %s (" EXTRA ")",
+                           dlerror());
   uint32_t status = find_symbols(c, handle);
   if (!status) status = read_version(c);
   if (status) {
@@ -77,7 +82,7 @@ static uint32_t open_locked(const eco_call *c) {
   return EC_BACKEND_OK;
 }
 
-uint32_t eco_library_open(const eco_call *c, const eco_library **out) {
+uint32_t eco_library_open(const ec_backend_call *c, const eco_library **out) {
   pthread_mutex_lock(&mutex);
   const uint32_t status = open_locked(c);
   pthread_mutex_unlock(&mutex);
@@ -85,7 +90,7 @@ uint32_t eco_library_open(const eco_call *c, const eco_library **out) {
   return status;
 }
 
-uint32_t eco_library_fail(const eco_call *c, const eco_library *lib, uint32_t status,
+uint32_t eco_library_fail(const ec_backend_call *c, const eco_library *lib, uint32_t status,
                           const char *what) {
   const char *text = lib->get_last_err_msg();
   char line[512];
@@ -97,5 +102,5 @@ uint32_t eco_library_fail(const eco_call *c, const eco_library *lib, uint32_t st
   while (used && line[used - 1] == ' ') used--;
   line[used] = 0;
   if (text) lib->free(text);
-  return ECO_FAIL(c, status, "%s: OpenVINO %s: %s", what, lib->version, line);
+  return EC_BACKEND_FAIL(c, status, "%s: OpenVINO %s: %s", what, lib->version, line);
 }

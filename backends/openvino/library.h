@@ -2,7 +2,7 @@
 #ifndef ECO_LIBRARY_H
 #define ECO_LIBRARY_H
 
-#include "call.h"
+#include "executorch_c/backend.h"
 
 typedef struct eco_core eco_core;
 typedef struct eco_model eco_model;
@@ -49,10 +49,10 @@ const char *eco_library_path(void);
 /* Opens the library once for the process. Errors: NotFound (no path, or dlopen fails: names the
  * extra), Incompatible (a function is missing, an old release), InvalidState (a forked process: the
  * threads of the engine are lost). */
-uint32_t eco_library_open(const eco_call *c, const eco_library **out);
+uint32_t eco_library_open(const ec_backend_call *c, const eco_library **out);
 
 /* Fails with the engine's own message after `what`. */
-uint32_t eco_library_fail(const eco_call *c, const eco_library *lib, uint32_t status,
+uint32_t eco_library_fail(const ec_backend_call *c, const eco_library *lib, uint32_t status,
                           const char *what);
 
 #endif

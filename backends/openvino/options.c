@@ -23,12 +23,12 @@ static int find_option(const char *key) {
   return which;
 }
 
-static uint32_t refuse(const eco_call *c, int which, const char *expected) {
-  return ECO_FAIL(c, EC_BACKEND_INVALID_ARGUMENT, "option '%s': expected %s",
-                  eco_option_keys[which], expected);
+static uint32_t refuse(const ec_backend_call *c, int which, const char *expected) {
+  return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_ARGUMENT, "option '%s': expected %s",
+                         eco_option_keys[which], expected);
 }
 
-static uint32_t set_precision(const eco_call *c, const ec_backend_option *option,
+static uint32_t set_precision(const ec_backend_call *c, const ec_backend_option *option,
                               eco_options *out) {
   const bool is_text = option->kind == EC_BACKEND_STRING;
   for (size_t i = 0; is_text && i < sizeof precisions / sizeof *precisions; i++) {
@@ -40,7 +40,8 @@ static uint32_t set_precision(const eco_call *c, const ec_backend_option *option
 }
 
 /* Reads one option, except for the library. */
-static uint32_t read_one(const eco_call *c, const ec_backend_option *option, eco_options *out) {
+static uint32_t read_one(const ec_backend_call *c, const ec_backend_option *option,
+                         eco_options *out) {
   switch (find_option(option->key)) {
   case PRECISION: return set_precision(c, option, out);
   case THREADS:
@@ -53,35 +54,36 @@ static uint32_t read_one(const eco_call *c, const ec_backend_option *option, eco
     out->profile = option->as.b;
     return EC_BACKEND_OK;
   case LIBRARY:
-    return ECO_FAIL(c, EC_BACKEND_INVALID_ARGUMENT,
-                    "option 'library' is of the process: set it with backend_registry.set_option");
+    return EC_BACKEND_FAIL(
+        c, EC_BACKEND_INVALID_ARGUMENT,
+        "option 'library' is of the process: set it with backend_registry.set_option");
   default: return EC_BACKEND_NOT_FOUND;
   }
 }
 
-uint32_t eco_options_read(const eco_call *c, const ec_backend_init *what, eco_options *out) {
+uint32_t eco_options_read(const ec_backend_call *c, const ec_backend_init *what, eco_options *out) {
   pthread_mutex_lock(&mutex);
   *out = of_process;
   pthread_mutex_unlock(&mutex);
   for (size_t i = 0; i < what->option_count; i++) {
     const uint32_t status = read_one(c, &what->options[i], out);
     if (status == EC_BACKEND_NOT_FOUND)
-      return ECO_FAIL(c, EC_BACKEND_INVALID_ARGUMENT,
-                      "unknown option '%s', expected precision, num_threads or profile",
-                      what->options[i].key);
-    ECO_TRY(status);
+      return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_ARGUMENT,
+                             "unknown option '%s', expected precision, num_threads or profile",
+                             what->options[i].key);
+    EC_BACKEND_TRY(status);
   }
   return EC_BACKEND_OK;
 }
 
-static uint32_t set_library(const eco_call *c, const ec_backend_option *option) {
+static uint32_t set_library(const ec_backend_call *c, const ec_backend_option *option) {
   if (option->kind != EC_BACKEND_STRING) return refuse(c, LIBRARY, "the path of libopenvino_c.so");
   if (eco_library_set_path(option->as.string)) return EC_BACKEND_OK;
-  return ECO_FAIL(c, EC_BACKEND_INVALID_STATE, "option 'library': %s is loaded, and stays",
-                  eco_library_path());
+  return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_STATE, "option 'library': %s is loaded, and stays",
+                         eco_library_path());
 }
 
-uint32_t eco_options_set(const eco_call *c, const ec_backend_option *option) {
+uint32_t eco_options_set(const ec_backend_call *c, const ec_backend_option *option) {
   if (find_option(option->key) == LIBRARY) return set_library(c, option);
   pthread_mutex_lock(&mutex);
   const uint32_t status = read_one(c, option, &of_process);

@@ -2,7 +2,7 @@
 #ifndef ECO_OPTIONS_H
 #define ECO_OPTIONS_H
 
-#include "call.h"
+#include "executorch_c/backend.h"
 
 typedef struct eco_options {
   char precision[16];  /* value of INFERENCE_PRECISION_HINT; "auto": the engine's own default */
@@ -13,8 +13,8 @@ typedef struct eco_options {
 extern const char *const eco_option_keys[];
 
 /* Reads the options of the process, overridden by the method's own. */
-uint32_t eco_options_read(const eco_call *c, const ec_backend_init *what, eco_options *out);
-uint32_t eco_options_set(const eco_call *c, const ec_backend_option *option);
+uint32_t eco_options_read(const ec_backend_call *c, const ec_backend_init *what, eco_options *out);
+uint32_t eco_options_set(const ec_backend_call *c, const ec_backend_option *option);
 uint32_t eco_options_get(ec_backend_option *option);
 
 #endif

@@ -180,7 +180,7 @@ static void read_tag(regions *r, place *w, const eco_tag *tag) {
 }
 
 /* Allocates the tables for a text; false without memory. */
-static bool allocate(const eco_call *c, eco_text text, regions *r) {
+static bool allocate(const ec_backend_call *c, eco_text text, regions *r) {
   eco_tag tag;
   size_t layers = 1, tags = 1;
   for (eco_text left = text; eco_xml_next(&left, &tag); tags++)
@@ -290,13 +290,13 @@ static bool write_text(regions *r, eco_text text, eco_writer *w) {
   return true;
 }
 
-static uint32_t fail_memory(const eco_call *c, size_t size) {
-  return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED,
-                  "no memory for the regions of a model of %zu bytes", size);
+static uint32_t fail_memory(const ec_backend_call *c, size_t size) {
+  return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED,
+                         "no memory for the regions of a model of %zu bytes", size);
 }
 
 /* Replaces the text of a graph by one without regions, if it has some. */
-static uint32_t replace_text(const eco_call *c, eco_graph *g) {
+static uint32_t replace_text(const ec_backend_call *c, eco_graph *g) {
   regions r = {0};
   const eco_text text = {g->text, g->text_size};
   if (!allocate(c, text, &r)) return fail_memory(c, text.size);
@@ -314,9 +314,9 @@ static uint32_t replace_text(const eco_call *c, eco_graph *g) {
   return EC_BACKEND_OK;
 }
 
-uint32_t eco_regions_open(const eco_call *c, const eco_blob *blob, eco_graph *out) {
+uint32_t eco_regions_open(const ec_backend_call *c, const eco_blob *blob, eco_graph *out) {
   *out = (eco_graph){0};
-  ECO_TRY(eco_graph_decode(c, blob, out));
-  ECO_TRY(replace_text(c, out));
+  EC_BACKEND_TRY(eco_graph_decode(c, blob, out));
+  EC_BACKEND_TRY(replace_text(c, out));
   return eco_graph_parse(c, blob, out);
 }

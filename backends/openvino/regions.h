@@ -8,6 +8,6 @@
 /* Reads the model of a known payload as eco_graph_open, with the layers of its regions in place of
  * them. A region with layers that only regions have, or whose edges do not fit, remains one layer,
  * and so do all others. */
-uint32_t eco_regions_open(const eco_call *c, const eco_blob *blob, eco_graph *out);
+uint32_t eco_regions_open(const ec_backend_call *c, const eco_blob *blob, eco_graph *out);
 
 #endif

@@ -6,8 +6,6 @@
 
 #include "tensors.h"
 
-enum { INT64 = 4 };
-
 /* Returns "float32[2, 3]" of a shape, in `text`. */
 static const char *shape_text(char *text, size_t room, const char *dtype, size_t rank,
                               const int64_t *sizes) {
@@ -35,15 +33,15 @@ static void copy_row_major(const ec_backend_tensor *t, size_t size, char *out) {
 }
 
 /* Returns the bytes of an input in row-major order; NULL without memory. */
-static void *input_bytes(const eco_call *c, const ec_backend_tensor *t, size_t size) {
+static void *input_bytes(const ec_backend_call *c, const ec_backend_tensor *t, size_t size) {
   if (t->data && eco_is_row_major(t)) return t->data;
   char *copy = c->host->scratch(c->call, t->nbytes ? t->nbytes : 1);
   if (copy && t->nbytes) copy_row_major(t, size, copy);
   return copy;
 }
 
-static uint32_t set_input(const eco_call *c, const eco_delegate *d, eco_request *request, size_t i,
-                          const eco_dtype *row, eco_shape shape, void *data) {
+static uint32_t set_input(const ec_backend_call *c, const eco_delegate *d, eco_request *request,
+                          size_t i, const eco_dtype *row, eco_shape shape, void *data) {
   char what[64 + 24 * ECO_RANK], shown[24 * ECO_RANK];
   eco_tensor *tensor = NULL;
   int status = d->lib->tensor_create_from_host_ptr(row->type, shape, data, &tensor);
@@ -56,33 +54,36 @@ static uint32_t set_input(const eco_call *c, const eco_delegate *d, eco_request 
   return eco_library_fail(c, d->lib, EC_BACKEND_INVALID_ARGUMENT, what);
 }
 
-static uint32_t set_number(const eco_call *c, const eco_delegate *d, eco_request *request,
+static uint32_t set_number(const ec_backend_call *c, const eco_delegate *d, eco_request *request,
                            size_t i, ec_backend_arg *arg) {
   int64_t one = 1;
   if (arg->kind != EC_BACKEND_INT)
-    return ECO_FAIL(c, EC_BACKEND_INVALID_ARGUMENT,
-                    "input %zu has kind %u, expected a tensor or an int", i, arg->kind);
-  return set_input(c, d, request, i, eco_dtype_of(INT64), (eco_shape){1, &one}, &arg->as.i);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_ARGUMENT,
+                           "input %zu has kind %u, expected a tensor or an int", i, arg->kind);
+  return set_input(c, d, request, i, eco_dtype_of(EC_DTYPE_INT64), (eco_shape){1, &one},
+                   &arg->as.i);
 }
 
-static uint32_t give_input(const eco_call *c, const eco_delegate *d, eco_request *request,
+static uint32_t give_input(const ec_backend_call *c, const eco_delegate *d, eco_request *request,
                            size_t i, ec_backend_arg *arg) {
   if (arg->kind != EC_BACKEND_TENSOR) return set_number(c, d, request, i, arg);
   const ec_backend_tensor *t = &arg->as.tensor;
   const eco_dtype *row = eco_dtype_of(t->dtype);
   if (!row)
-    return ECO_FAIL(c, EC_BACKEND_NOT_SUPPORTED, "input %zu has dtype number %d, which OpenVINO "
-                    "does not have", i, (int)t->dtype);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED,
+                           "input %zu has dtype number %d, which OpenVINO "
+                           "does not have",
+                           i, (int)t->dtype);
   void *data = input_bytes(c, t, row->size);
-  if (!data) return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for input %zu", i);
+  if (!data) return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for input %zu", i);
   int64_t dims[ECO_RANK];
   for (size_t k = 0; k < t->rank; k++) dims[k] = t->sizes[k];
   return set_input(c, d, request, i, row, (eco_shape){t->rank, dims}, data);
 }
 
-uint32_t eco_request_run(const eco_call *c, const eco_delegate *d, eco_request *request,
+uint32_t eco_request_run(const ec_backend_call *c, const eco_delegate *d, eco_request *request,
                          ec_backend_arg *args) {
-  for (size_t i = 0; i < d->inputs; i++) ECO_TRY(give_input(c, d, request, i, &args[i]));
+  for (size_t i = 0; i < d->inputs; i++) EC_BACKEND_TRY(give_input(c, d, request, i, &args[i]));
   if (d->lib->infer_request_infer(request) == 0) return EC_BACKEND_OK;
   return eco_library_fail(c, d->lib, EC_BACKEND_INTERNAL, "the model has not run");
 }

@@ -93,12 +93,14 @@ static void write_text(const eco_delegate *d, const eco_shown *s, eco_writer *w)
 
 /* ---- compilation ----------------------------------------------------------------------------- */
 
-static uint32_t fail_memory(const eco_call *c, size_t size) {
-  return ECO_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory to show values of a model of %zu "
-                  "bytes", size);
+static uint32_t fail_memory(const ec_backend_call *c, size_t size) {
+  return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED,
+                         "no memory to show values of a model of %zu "
+                         "bytes",
+                         size);
 }
 
-static uint32_t compile_text(const eco_call *c, const eco_delegate *d, eco_shown *s,
+static uint32_t compile_text(const ec_backend_call *c, const eco_delegate *d, eco_shown *s,
                              const eco_writer *w) {
   const size_t size = eco_blob_prefix(&s->blob, d->payload) + w->used;
   uint8_t *bytes = c->host->scratch(c->call, size);
@@ -107,16 +109,17 @@ static uint32_t compile_text(const eco_call *c, const eco_delegate *d, eco_shown
   return eco_engine_import(c, d, bytes, size, &s->model, &s->request);
 }
 
-static uint32_t check_outputs(const eco_call *c, const eco_delegate *d, const eco_shown *s,
+static uint32_t check_outputs(const ec_backend_call *c, const eco_delegate *d, const eco_shown *s,
                               size_t added) {
   size_t outputs = 0;
   if (d->lib->compiled_model_outputs_size(s->model, &outputs) == 0 && outputs == d->outputs + added)
     return EC_BACKEND_OK;
-  return ECO_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
-                  "the model with %zu results to show values has %zu", d->outputs + added, outputs);
+  return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                         "the model with %zu results to show values has %zu", d->outputs + added,
+                         outputs);
 }
 
-static uint32_t compile(const eco_call *c, const eco_delegate *d, eco_shown *s) {
+static uint32_t compile(const ec_backend_call *c, const eco_delegate *d, eco_shown *s) {
   const eco_graph *g = &s->graph;
   s->outputs = c->host->alloc((g->value_count + 1) * sizeof *s->outputs);
   if (!s->outputs) return fail_memory(c, s->blob.model_size);
@@ -126,18 +129,18 @@ static uint32_t compile(const eco_call *c, const eco_delegate *d, eco_shown *s) 
   w.at = c->host->scratch(c->call, w.size);
   if (!w.at) return fail_memory(c, w.size);
   write_text(d, s, &w);
-  ECO_TRY(compile_text(c, d, s, &w));
+  EC_BACKEND_TRY(compile_text(c, d, s, &w));
   return check_outputs(c, d, s, added);
 }
 
-static uint32_t open_shown(const eco_call *c, const eco_delegate *d, eco_shown *s) {
+static uint32_t open_shown(const ec_backend_call *c, const eco_delegate *d, eco_shown *s) {
   const ec_backend_init what = {.payload = d->payload, .payload_size = (size_t)d->blob_bytes};
-  ECO_TRY(eco_blob_open(c, &what, &s->blob));
-  ECO_TRY(eco_regions_open(c, &s->blob, &s->graph));
+  EC_BACKEND_TRY(eco_blob_open(c, &what, &s->blob));
+  EC_BACKEND_TRY(eco_regions_open(c, &s->blob, &s->graph));
   return has_state(&s->graph) ? EC_BACKEND_OK : compile(c, d, s);
 }
 
-uint32_t eco_shown_open(const eco_call *c, eco_delegate *d, const eco_shown **out) {
+uint32_t eco_shown_open(const ec_backend_call *c, eco_delegate *d, const eco_shown **out) {
   *out = NULL;
   if (!d->is_known) return EC_BACKEND_OK;
   if (!d->shown) {

@@ -16,7 +16,7 @@ typedef struct eco_shown {
 
 /* Compiles the second model once, at the first call that shows values. *out is NULL for a payload
  * of an unknown format, and for a model with state, of which a second one would have its own. */
-uint32_t eco_shown_open(const eco_call *c, eco_delegate *d, const eco_shown **out);
+uint32_t eco_shown_open(const ec_backend_call *c, eco_delegate *d, const eco_shown **out);
 void eco_shown_close(const ec_host *host, eco_delegate *d);
 
 #endif

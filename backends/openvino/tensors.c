@@ -39,8 +39,8 @@ static bool read_result(const eco_library *lib, eco_result *out) {
          lib->tensor_get_shape(out->tensor, &out->shape) == 0;
 }
 
-uint32_t eco_result_open(const eco_call *c, const eco_library *lib, const eco_request *request,
-                         size_t i, eco_result *out) {
+uint32_t eco_result_open(const ec_backend_call *c, const eco_library *lib,
+                         const eco_request *request, size_t i, eco_result *out) {
   *out = (eco_result){0};
   if (lib->infer_request_get_output_tensor_by_index(request, i, &out->tensor) == 0 &&
       read_result(lib, out))

@@ -32,8 +32,8 @@ typedef struct eco_result {
 } eco_result;
 
 /* Reads output `i` of a request. It must be closed, after a failure too. */
-uint32_t eco_result_open(const eco_call *c, const eco_library *lib, const eco_request *request,
-                         size_t i, eco_result *out);
+uint32_t eco_result_open(const ec_backend_call *c, const eco_library *lib,
+                         const eco_request *request, size_t i, eco_result *out);
 void eco_result_close(const eco_library *lib, eco_result *result);
 
 #endif

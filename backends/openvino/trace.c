@@ -12,7 +12,7 @@ enum { NAME = 256, MICROSECOND = 1000 };
 typedef void (*report_fn)(ec_host_call *call, uint32_t debug_handle,
                           const ec_backend_tensor *value);
 
-static void trace_nodes(const eco_call *c, const eco_delegate *d) {
+static void trace_nodes(const ec_backend_call *c, const eco_delegate *d) {
   eco_profile profile = {0};
   if (d->lib->infer_request_get_profiling_info(d->request, &profile) != 0) return;
   for (size_t i = 0; i < profile.count; i++) {
@@ -30,7 +30,7 @@ static void trace_nodes(const eco_call *c, const eco_delegate *d) {
 
 /* One call with shown values. */
 typedef struct view {
-  const eco_call *c;
+  const ec_backend_call *c;
   const eco_delegate *d;
   const eco_shown *shown;
   const ec_backend_arg *args;
@@ -72,11 +72,11 @@ static uint32_t report_output(const view *v, const eco_value *value, uint32_t ou
   uint32_t status = eco_result_open(
     v->c, lib, output < v->d->outputs ? v->d->request : v->shown->request, output, &r);
   if (!status && !is_of_port(&v->shown->graph, value, &r))
-    status = ECO_FAIL(v->c, EC_BACKEND_INVALID_PROGRAM,
-                      "the engine's value of layer %u (%.*s) is not of its dtype and shape",
-                      (unsigned)value->layer, (int)(layer->name.size < NAME ? layer->name.size
-                                                                            : NAME),
-                      layer->name.at);
+    status =
+        EC_BACKEND_FAIL(v->c, EC_BACKEND_INVALID_PROGRAM,
+                        "the engine's value of layer %u (%.*s) is not of its dtype and shape",
+                        (unsigned)value->layer,
+                        (int)(layer->name.size < NAME ? layer->name.size : NAME), layer->name.at);
   if (!status)
     report_tensor(v, eco_dtype_of_type(r.type), r.data, r.size, value->rank, r.shape.dims, report);
   eco_result_close(lib, &r);
@@ -121,27 +121,27 @@ static uint32_t report_layer(const view *v, const eco_layer *layer, uint32_t wan
            operator.at);
   host->trace_node(v->c->call, &(ec_backend_node){UINT32_MAX, name, 0});
   for (size_t k = 0; k < layer->edge_count && (wants & EC_BACKEND_TRACE_INPUTS); k++)
-    ECO_TRY(report_value(v, v->shown->graph.edges[layer->first_edge + k].value,
-                         host->trace_input));
+    EC_BACKEND_TRY(
+        report_value(v, v->shown->graph.edges[layer->first_edge + k].value, host->trace_input));
   for (size_t k = 0; k < layer->value_count; k++)
-    ECO_TRY(report_value(v, (uint32_t)(layer->first_value + k), host->trace_value));
+    EC_BACKEND_TRY(report_value(v, (uint32_t)(layer->first_value + k), host->trace_value));
   return EC_BACKEND_OK;
 }
 
-static uint32_t trace_values(const eco_call *c, eco_delegate *d, uint32_t wants,
+static uint32_t trace_values(const ec_backend_call *c, eco_delegate *d, uint32_t wants,
                              ec_backend_arg *args) {
   const eco_shown *shown;
-  ECO_TRY(eco_shown_open(c, d, &shown));
+  EC_BACKEND_TRY(eco_shown_open(c, d, &shown));
   if (!shown) return EC_BACKEND_OK;
-  if (shown->request) ECO_TRY(eco_request_run(c, d, shown->request, args));
+  if (shown->request) EC_BACKEND_TRY(eco_request_run(c, d, shown->request, args));
   const view v = {c, d, shown, args};
   for (size_t i = 0; i < shown->graph.layer_count; i++)
     if (eco_layer_computes(&shown->graph.layers[i]))
-      ECO_TRY(report_layer(&v, &shown->graph.layers[i], wants));
+      EC_BACKEND_TRY(report_layer(&v, &shown->graph.layers[i], wants));
   return EC_BACKEND_OK;
 }
 
-uint32_t eco_trace(const eco_call *c, eco_delegate *d, ec_backend_arg *args) {
+uint32_t eco_trace(const ec_backend_call *c, eco_delegate *d, ec_backend_arg *args) {
   const uint32_t wants = c->host->trace_wants(c->call);
   if (wants && d->options.profile) trace_nodes(c, d);
   return wants & EC_BACKEND_TRACE_VALUES ? trace_values(c, d, wants, args) : EC_BACKEND_OK;

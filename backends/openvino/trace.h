@@ -5,6 +5,6 @@
 #include "engine.h"
 
 /* Reports what the call's trace wants. The delegate has run with these arguments. */
-uint32_t eco_trace(const eco_call *c, eco_delegate *d, ec_backend_arg *args);
+uint32_t eco_trace(const ec_backend_call *c, eco_delegate *d, ec_backend_arg *args);
 
 #endif

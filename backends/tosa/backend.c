@@ -10,7 +10,7 @@ typedef uint32_t read_fn(ets_graph *g, const void *data, size_t size);
 static uint32_t open_graph(const ec_host *host, ec_host_call *call, const ec_backend_init *what,
                            read_fn *read, ect_delegate *out) {
   ets_graph graph;
-  ets_graph_init(&graph, &(ets_call){host, call});
+  ets_graph_init(&graph, &(ec_backend_call){host, call});
   uint32_t status = read(&graph, what->payload, what->payload_size);
   if (status == EC_BACKEND_OK) status = ets_translate(&graph, out);
   ets_graph_free(&graph);
@@ -37,7 +37,7 @@ static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_ca
                          const ec_backend_init *what, const ec_backend_visitor *visitor) {
   ets_graph graph;
   read_fn *read = self == &ets_vgf_backend ? ets_read_vgf : ets_read_payload;
-  ets_graph_init(&graph, &(ets_call){host, call});
+  ets_graph_init(&graph, &(ec_backend_call){host, call});
   const uint32_t status = read(&graph, what->payload, what->payload_size);
   if (status == EC_BACKEND_OK) ets_describe(&graph, visitor);
   ets_graph_free(&graph);

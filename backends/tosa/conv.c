@@ -57,7 +57,7 @@ static uint32_t permute_constant(const conv *k, const ets_value *v, const int64_
     return ets_refuse(k->g, k->n, EC_BACKEND_INVALID_PROGRAM, "the weight has too few bytes");
   uint8_t *items = ect_own(p, bytes);
   if (!items) return ets_refuse(k->g, k->n, EC_BACKEND_ALLOCATION_FAILED, "no memory");
-  if (bytes) permute_bytes(v, ect_dtype_size(t.dtype), order, items);
+  if (bytes) permute_bytes(v, ec_backend_dtype_size(t.dtype), order, items);
   t.constant = ect_add_constant(p, items, bytes);
   *out = ets_convert(k->g, ect_add_tensor(p, &t), v->dtype, k->dtype);
   return EC_BACKEND_OK;
@@ -67,10 +67,10 @@ static uint32_t permute_constant(const conv *k, const ets_value *v, const int64_
 static uint32_t permuted_input(const conv *k, uint32_t index, const int64_t *order, int64_t *out) {
   const ets_value *v;
   int64_t tensor, sizes[ECT_MAX_RANK];
-  ETS_TRY(ets_input(k->g, k->n, index, &v));
+  EC_BACKEND_TRY(ets_input(k->g, k->n, index, &v));
   for (uint32_t d = 0; d < v->rank; d++) sizes[d] = v->sizes[order[d]];
   if (v->data) return permute_constant(k, v, order, sizes, out);
-  ETS_TRY(ets_tensor(k->g, k->n, index, &tensor));
+  EC_BACKEND_TRY(ets_tensor(k->g, k->n, index, &tensor));
   return ets_permute(k->g, k->n, ets_convert(k->g, tensor, v->dtype, k->dtype), order, out);
 }
 
@@ -78,10 +78,10 @@ static uint32_t permuted_input(const conv *k, uint32_t index, const int64_t *ord
 
 static uint32_t open_conv(ets_graph *g, const ets_node *n, conv *out) {
   *out = (conv){.g = g, .n = n};
-  ETS_TRY(ets_input(g, n, 0, &out->x));
-  ETS_TRY(ets_input(g, n, 1, &out->weight));
-  ETS_TRY(ets_input(g, n, 2, &out->bias));
-  ETS_TRY(ets_result(g, n, &out->result));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &out->x));
+  EC_BACKEND_TRY(ets_input(g, n, 1, &out->weight));
+  EC_BACKEND_TRY(ets_input(g, n, 2, &out->bias));
+  EC_BACKEND_TRY(ets_result(g, n, &out->result));
   out->dims = n->op == ETS_CONV3D ? 3 : 2;
   out->dtype = out->result->dtype;
   const uint32_t rank = out->dims + 2;
@@ -107,9 +107,9 @@ static uint32_t find_filter(conv *k) {
   const int64_t *s = k->weight->sizes;
   int64_t channels, permuted;
   if (__builtin_mul_overflow(s[2], s[3], &channels)) channels = 0;
-  ETS_TRY(permuted_input(k, 1, hwcm, &permuted));
+  EC_BACKEND_TRY(permuted_input(k, 1, hwcm, &permuted));
   const int64_t sizes[] = {channels, 1, s[0], s[1]};
-  ETS_TRY(add_tensor(k, 4, sizes, &k->filter));
+  EC_BACKEND_TRY(add_tensor(k, 4, sizes, &k->filter));
   const int64_t args[] = {permuted, ect_add_ints(&k->g->program, sizes, 4)};
   return ets_call_step(k->g, k->n, "aten::view_copy.out", args, 2, k->filter);
 }
@@ -117,11 +117,11 @@ static uint32_t find_filter(conv *k) {
 /* Finds the bias; a single element stands for all channels. */
 static uint32_t find_bias(conv *k) {
   const int64_t channels = k->result->sizes[k->dims + 1];
-  ETS_TRY(ets_tensor(k->g, k->n, 2, &k->offset));
+  EC_BACKEND_TRY(ets_tensor(k->g, k->n, 2, &k->offset));
   k->offset = ets_convert(k->g, k->offset, k->bias->dtype, k->dtype);
   if (k->bias->sizes[0] == channels) return EC_BACKEND_OK;
   const int64_t args[] = {k->offset, ect_add_ints(&k->g->program, &channels, 1)};
-  ETS_TRY(add_tensor(k, 1, &channels, &k->offset));
+  EC_BACKEND_TRY(add_tensor(k, 1, &channels, &k->offset));
   return ets_call_step(k->g, k->n, "aten::expand_copy.out", args, 2, k->offset);
 }
 
@@ -136,7 +136,7 @@ static uint32_t pad(conv *k, int64_t *tensor, int64_t *sizes) {
     sizes[d + 2] += k->pads[2 * d] + k->pads[2 * d + 1];
   }
   const int64_t args[] = {*tensor, ect_add_ints(p, reversed, 2 * k->dims), ect_add_int(p, 0)};
-  ETS_TRY(add_tensor(k, k->dims + 2, sizes, tensor));
+  EC_BACKEND_TRY(add_tensor(k, k->dims + 2, sizes, tensor));
   return ets_call_step(k->g, k->n, "aten::constant_pad_nd.out", args, 3, *tensor);
 }
 
@@ -188,7 +188,7 @@ static uint32_t convolve(conv *k, const int64_t *strides, const int64_t *before,
       ect_add_ints(p, before, k->dims), ect_add_ints(p, dilations, k->dims),
       ect_add_bool(p, k->n->op == ETS_TRANSPOSE_CONV2D), ect_add_ints(p, zeros, k->dims),
       ect_add_int(p, depthwise ? k->weight->sizes[2] : 1)};
-  ETS_TRY(add_tensor(k, k->dims + 2, sizes, out));
+  EC_BACKEND_TRY(add_tensor(k, k->dims + 2, sizes, out));
   return ets_call_step(k->g, k->n, "aten::convolution.out", args, 9, *out);
 }
 
@@ -197,23 +197,23 @@ static uint32_t call_floats(ets_graph *g, const ets_node *n) {
   int64_t sizes[MOST_DIMS + 2], strides[MOST_DIMS], dilations[MOST_DIMS], before[MOST_DIMS];
   int64_t out;
   bool same = true;
-  ETS_TRY(open_conv(g, n, &k));
-  ETS_TRY(read_numbers(&k, 0, 2 * k.dims, 0, k.pads));
-  ETS_TRY(read_numbers(&k, 1, k.dims, 1, strides));
-  ETS_TRY(read_numbers(&k, 2, k.dims, 1, dilations));
-  ETS_TRY(check_sizes(&k, strides, dilations));
-  ETS_TRY(find_image(&k));
-  ETS_TRY(find_filter(&k));
-  ETS_TRY(find_bias(&k));
+  EC_BACKEND_TRY(open_conv(g, n, &k));
+  EC_BACKEND_TRY(read_numbers(&k, 0, 2 * k.dims, 0, k.pads));
+  EC_BACKEND_TRY(read_numbers(&k, 1, k.dims, 1, strides));
+  EC_BACKEND_TRY(read_numbers(&k, 2, k.dims, 1, dilations));
+  EC_BACKEND_TRY(check_sizes(&k, strides, dilations));
+  EC_BACKEND_TRY(find_image(&k));
+  EC_BACKEND_TRY(find_filter(&k));
+  EC_BACKEND_TRY(find_bias(&k));
   for (uint32_t d = 0; d < k.dims; d++) {
     before[d] = k.pads[2 * d];
     same = same && k.pads[2 * d] == k.pads[2 * d + 1];
   }
   sizes_of(&k, k.x, sizes);
-  if (!same) ETS_TRY(pad(&k, &k.image, sizes));
+  if (!same) EC_BACKEND_TRY(pad(&k, &k.image, sizes));
   if (!same) memset(before, 0, sizeof before);
   sizes_of(&k, k.result, sizes);
-  ETS_TRY(convolve(&k, strides, before, dilations, sizes, &out));
+  EC_BACKEND_TRY(convolve(&k, strides, before, dilations, sizes, &out));
   const int64_t last2[] = {0, 2, 3, 1}, last3[] = {0, 2, 3, 4, 1};
   const int64_t args[] = {out, ect_add_ints(&g->program, k.dims == 3 ? last3 : last2, k.dims + 2)};
   return ets_call_op(g, n, "aten::permute_copy.out", args, 2);
@@ -223,19 +223,19 @@ static uint32_t call_transposed_floats(ets_graph *g, const ets_node *n) {
   conv k;
   const int64_t zeros[MOST_DIMS] = {0}, ones[MOST_DIMS] = {1, 1, 1}, last[] = {0, 2, 3, 1};
   int64_t sizes[MOST_DIMS + 2], strides[MOST_DIMS], out, turned;
-  ETS_TRY(open_conv(g, n, &k));
-  ETS_TRY(read_numbers(&k, 0, 4, -(1 << 24), k.pads));
-  ETS_TRY(read_numbers(&k, 1, 2, 1, strides));
-  ETS_TRY(check_sizes(&k, strides, ones));
-  ETS_TRY(find_image(&k));
-  ETS_TRY(find_filter(&k));
+  EC_BACKEND_TRY(open_conv(g, n, &k));
+  EC_BACKEND_TRY(read_numbers(&k, 0, 4, -(1 << 24), k.pads));
+  EC_BACKEND_TRY(read_numbers(&k, 1, 2, 1, strides));
+  EC_BACKEND_TRY(check_sizes(&k, strides, ones));
+  EC_BACKEND_TRY(find_image(&k));
+  EC_BACKEND_TRY(find_filter(&k));
   k.offset = ect_add_none(&g->program);
   sizes_of(&k, k.result, sizes);
   for (uint32_t d = 0; d < 2; d++) sizes[d + 2] -= k.pads[2 * d] + k.pads[2 * d + 1];
-  ETS_TRY(convolve(&k, strides, zeros, ones, sizes, &out));
-  ETS_TRY(pad(&k, &out, sizes));
-  ETS_TRY(ets_permute(g, n, out, last, &turned));
-  ETS_TRY(find_bias(&k));
+  EC_BACKEND_TRY(convolve(&k, strides, zeros, ones, sizes, &out));
+  EC_BACKEND_TRY(pad(&k, &out, sizes));
+  EC_BACKEND_TRY(ets_permute(g, n, out, last, &turned));
+  EC_BACKEND_TRY(find_bias(&k));
   const int64_t args[] = {turned, k.offset};
   return ets_call_op(g, n, "aten::add.out", args, 2);
 }
@@ -245,14 +245,14 @@ static uint32_t call_transposed_floats(ets_graph *g, const ets_node *n) {
 /* Adds a call of backends/tosa_ops with five inputs and lists of numbers. */
 static uint32_t call_integers(ets_graph *g, const ets_node *n, const char *op, size_t lists) {
   int64_t args[8];
-  for (uint32_t i = 0; i < 5; i++) ETS_TRY(ets_tensor(g, n, i, &args[i]));
+  for (uint32_t i = 0; i < 5; i++) EC_BACKEND_TRY(ets_tensor(g, n, i, &args[i]));
   for (size_t i = 0; i < lists; i++) args[5 + i] = ets_list(g, n, i);
   return ets_call_op(g, n, op, args, 5 + lists);
 }
 
 uint32_t ets_call_conv(ets_graph *g, const ets_node *n) {
   const ets_value *x;
-  ETS_TRY(ets_input(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &x));
   if (ets_is_float(x->dtype)) return call_floats(g, n);
   return call_integers(g, n,
                        n->op == ETS_CONV3D   ? "tosa::conv3d.out"
@@ -263,7 +263,7 @@ uint32_t ets_call_conv(ets_graph *g, const ets_node *n) {
 
 uint32_t ets_call_transpose_conv(ets_graph *g, const ets_node *n) {
   const ets_value *x;
-  ETS_TRY(ets_input(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &x));
   if (ets_is_float(x->dtype)) return call_transposed_floats(g, n);
   return call_integers(g, n, "tosa::transpose_conv2d.out", 2);
 }

@@ -27,7 +27,7 @@ int32_t ets_scalar_type(uint32_t number) {
 }
 
 double ets_read_number(uint32_t dtype, const uint8_t *bytes) {
-  const size_t width = ect_dtype_size(ets_scalar_type(dtype));
+  const size_t width = ec_backend_dtype_size(ets_scalar_type(dtype));
   uint64_t bits = 0;
   float number;
   if (!width || width > sizeof bits) return 0;
@@ -57,7 +57,7 @@ int64_t ets_attribute_at(const ets_node *n, size_t attribute, size_t index) {
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-void ets_graph_init(ets_graph *g, const ets_call *c) {
+void ets_graph_init(ets_graph *g, const ec_backend_call *c) {
   *g = (ets_graph){.c = *c, .program.host = c->host};
 }
 
@@ -81,7 +81,8 @@ static uint32_t grow(ets_graph *g, void *array, size_t *room, size_t count, size
   void *items;
   memcpy(&items, array, sizeof items);
   items = count < UINT32_MAX ? ect_grow(g->c.host, items, room, count, width) : NULL;
-  if (!items) return ets_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the graph");
+  if (!items)
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the graph");
   memcpy(array, &items, sizeof items);
   return EC_BACKEND_OK;
 }
@@ -89,28 +90,28 @@ static uint32_t grow(ets_graph *g, void *array, size_t *room, size_t count, size
 uint32_t ets_add_value(ets_graph *g, const ets_value *value, uint32_t *out) {
   size_t bytes;
   if (value->dtype != ETS_SHAPE && !ets_stored_bytes(value, &bytes))
-    return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "'%.*s' (value %zu) is too large",
-                    ETS_NAME_BYTES, value->name ? value->name : "", g->value_count);
-  ETS_TRY(GROW(g, values, value_room, value_count));
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "'%.*s' (value %zu) is too large",
+                           ETS_NAME_BYTES, value->name ? value->name : "", g->value_count);
+  EC_BACKEND_TRY(GROW(g, values, value_room, value_count));
   *out = (uint32_t)g->value_count;
   g->values[g->value_count++] = *value;
   return EC_BACKEND_OK;
 }
 
 uint32_t ets_add_node(ets_graph *g, const ets_node *node) {
-  ETS_TRY(GROW(g, nodes, node_room, node_count));
+  EC_BACKEND_TRY(GROW(g, nodes, node_room, node_count));
   g->nodes[g->node_count++] = *node;
   return EC_BACKEND_OK;
 }
 
 uint32_t ets_add_block(ets_graph *g, const ets_block *block) {
-  ETS_TRY(GROW(g, blocks, block_room, block_count));
+  EC_BACKEND_TRY(GROW(g, blocks, block_room, block_count));
   g->blocks[g->block_count++] = *block;
   return EC_BACKEND_OK;
 }
 
 uint32_t ets_add_operand(ets_graph *g, uint32_t value) {
-  ETS_TRY(GROW(g, operands, operand_room, operand_count));
+  EC_BACKEND_TRY(GROW(g, operands, operand_room, operand_count));
   g->operands[g->operand_count++] = value;
   return EC_BACKEND_OK;
 }

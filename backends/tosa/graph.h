@@ -5,21 +5,6 @@
 
 #include "../translate/values.h"
 
-/* One call of init or describe. */
-typedef struct ets_call {
-  const ec_host *host;
-  ec_host_call *call;
-} ets_call;
-
-/* Sets the message and returns the status. */
-#define ets_fail(c, ...) ((c)->host->fail((c)->call, __VA_ARGS__))
-
-#define ETS_TRY(expression)                                                                        \
-  do {                                                                                             \
-    const uint32_t ets_try_status = (expression);                                                  \
-    if (ets_try_status) return ets_try_status;                                                     \
-  } while (0)
-
 /* DType of the schema. */
 typedef enum ets_dtype {
 #define ETS_DTYPE(number, name, text, scalar_type, bits) ETS_##name = (number),
@@ -73,7 +58,7 @@ typedef struct ets_block {
 } ets_block;
 
 typedef struct ets_graph {
-  ets_call c;
+  ec_backend_call c;
   ect_program program;
   ets_value *values;
   ets_node *nodes;
@@ -84,7 +69,7 @@ typedef struct ets_graph {
   uint32_t depth, loop_count; /* of the block under translation; so far */
 } ets_graph;
 
-void ets_graph_init(ets_graph *g, const ets_call *c);
+void ets_graph_init(ets_graph *g, const ec_backend_call *c);
 void ets_graph_free(ets_graph *g);
 
 /* These append, and fail without memory. */

@@ -29,7 +29,7 @@ static const char *describe(const ets_graph *g, const ets_node *n, char text[WHA
 
 uint32_t ets_refuse(ets_graph *g, const ets_node *n, uint32_t status, const char *why) {
   char text[WHAT];
-  return ets_fail(&g->c, status, "%s: %s", describe(g, n, text), why);
+  return EC_BACKEND_FAIL(&g->c, status, "%s: %s", describe(g, n, text), why);
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */
@@ -78,11 +78,11 @@ static uint32_t translate_value(ets_graph *g, const ets_node *n, uint32_t value,
   char text[WHAT];
   if (v->id == ECT_NO_VALUE) {
     if (t.dtype < 0)
-      return ets_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s: '%.*s' has dtype %s (%u)",
-                      describe(g, n, text), ETS_NAME_BYTES, v->name ? v->name : "",
-                      ets_dtype_name(v->dtype), (unsigned)v->dtype);
+      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s: '%.*s' has dtype %s (%u)",
+                             describe(g, n, text), ETS_NAME_BYTES, v->name ? v->name : "",
+                             ets_dtype_name(v->dtype), (unsigned)v->dtype);
     memcpy(t.sizes, v->sizes, sizeof t.sizes);
-    if (v->data) ETS_TRY(add_constant(g, n, v, &t));
+    if (v->data) EC_BACKEND_TRY(add_constant(g, n, v, &t));
     v->id = ect_add_tensor(&g->program, &t);
   }
   *out = v->id;
@@ -94,13 +94,13 @@ uint32_t ets_input(ets_graph *g, const ets_node *n, uint32_t index, const ets_va
   char text[WHAT];
   *out = NULL;
   if (index >= n->input_count)
-    return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%s has %u inputs, expected more",
-                    describe(g, n, text), (unsigned)n->input_count);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "%s has %u inputs, expected more",
+                           describe(g, n, text), (unsigned)n->input_count);
   const ets_value *v = &g->values[ets_inputs(g, n)[index]];
   if (!v->is_defined)
-    return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
-                    "%s: input '%.*s' is the result of no operator before it",
-                    describe(g, n, text), ETS_NAME_BYTES, v->name ? v->name : "");
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
+                           "%s: input '%.*s' is the result of no operator before it",
+                           describe(g, n, text), ETS_NAME_BYTES, v->name ? v->name : "");
   *out = v;
   return EC_BACKEND_OK;
 }
@@ -108,13 +108,13 @@ uint32_t ets_input(ets_graph *g, const ets_node *n, uint32_t index, const ets_va
 uint32_t ets_tensor(ets_graph *g, const ets_node *n, uint32_t index, int64_t *out) {
   *out = ECT_NO_VALUE;
   const ets_value *v;
-  ETS_TRY(ets_input(g, n, index, &v));
+  EC_BACKEND_TRY(ets_input(g, n, index, &v));
   return translate_value(g, n, ets_inputs(g, n)[index], out);
 }
 
 uint32_t ets_shape(ets_graph *g, const ets_node *n, uint32_t index, int64_t *out) {
   const ets_value *v;
-  ETS_TRY(ets_input(g, n, index, &v));
+  EC_BACKEND_TRY(ets_input(g, n, index, &v));
   if (v->dtype != ETS_SHAPE)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "an input is not a shape");
   *out = ect_add_ints(&g->program, v->sizes, v->rank);
@@ -162,7 +162,7 @@ uint32_t ets_define_results(ets_graph *g, const ets_node *n, int64_t *outs) {
     if (v->is_defined || v->data)
       return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM,
                         "the result is a constant, an input or another result, too");
-    ETS_TRY(translate_value(g, n, ets_outputs(g, n)[i], &outs[i]));
+    EC_BACKEND_TRY(translate_value(g, n, ets_outputs(g, n)[i], &outs[i]));
     v->is_defined = true;
   }
   return EC_BACKEND_OK;
@@ -175,7 +175,7 @@ uint32_t ets_call_op(ets_graph *g, const ets_node *n, const char *op, const int6
   const ec_backend_node shown = {n->number, names[n->op], 0};
   if (n->output_count > ECT_MAX_ARGS)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "too many results");
-  ETS_TRY(ets_define_results(g, n, outs));
+  EC_BACKEND_TRY(ets_define_results(g, n, outs));
   const bool inner = n->number >= g->blocks[0].node_count; /* of a block that a node has */
   return ect_pack_call(g->c.call, &g->program, op, args, count, outs, n->output_count,
                        inner ? NULL : &shown, describe(g, n, text));

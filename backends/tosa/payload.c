@@ -44,18 +44,20 @@ static ect_text text_of(const char *name) {
 static uint32_t define(reader *r, const ets_value *value) {
   uint32_t number;
   if (!value->name)
-    return ets_fail(&r->g->c, EC_BACKEND_INVALID_PROGRAM, "a tensor or shape has no name");
+    return EC_BACKEND_FAIL(&r->g->c, EC_BACKEND_INVALID_PROGRAM, "a tensor or shape has no name");
   if (ect_names_find(&r->names, text_of(value->name)) != UINT32_MAX)
-    return ets_fail(&r->g->c, EC_BACKEND_INVALID_PROGRAM, "two tensors or shapes have the name "
-                    "'%.64s'", value->name);
-  ETS_TRY(ets_add_value(r->g, value, &number));
+    return EC_BACKEND_FAIL(&r->g->c, EC_BACKEND_INVALID_PROGRAM,
+                           "two tensors or shapes have the name "
+                           "'%.64s'",
+                           value->name);
+  EC_BACKEND_TRY(ets_add_value(r->g, value, &number));
   if (!ect_names_set(&r->names, text_of(value->name), number))
-    return ets_fail(&r->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for names");
+    return EC_BACKEND_FAIL(&r->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for names");
   return EC_BACKEND_OK;
 }
 
 static uint32_t read_tensor(reader *r, ec_fb_table table) {
-  const ets_call *c = &r->g->c;
+  const ec_backend_call *c = &r->g->c;
   const ec_fb_vec shape = ec_fb_vector(table, ETS_TosaTensor_shape);
   const ec_fb_vec data = ec_fb_vector(table, ETS_TosaTensor_data);
   ets_value v = {.name = ec_fb_string(table, ETS_TosaTensor_name),
@@ -64,19 +66,20 @@ static uint32_t read_tensor(reader *r, ec_fb_table table) {
                  .id = ECT_NO_VALUE};
   const char *name = v.name ? v.name : "";
   if (shape.count > ECT_MAX_RANK)
-    return ets_fail(c, EC_BACKEND_NOT_SUPPORTED, "'%.64s' has %u dimensions, at most %d are",
-                    name, (unsigned)shape.count, ECT_MAX_RANK);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED, "'%.64s' has %u dimensions, at most %d are",
+                           name, (unsigned)shape.count, ECT_MAX_RANK);
   if (ec_fb_bool(table, ETS_TosaTensor_is_unranked))
-    return ets_fail(c, EC_BACKEND_NOT_SUPPORTED, "'%.64s' has no rank", name);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED, "'%.64s' has no rank", name);
   if (!data.items && ec_fb_u64(table, ETS_TosaTensor_size))
-    return ets_fail(c, EC_BACKEND_NOT_SUPPORTED,
-                    "the elements of '%.64s' are in another file, which no program has", name);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED,
+                           "the elements of '%.64s' are in another file, which no program has",
+                           name);
   for (uint32_t d = 0; d < shape.count; d++) {
     v.sizes[d] = ec_fb_vec_i32(shape, d);
     if (v.sizes[d] < 0)
-      return ets_fail(c, EC_BACKEND_NOT_SUPPORTED,
-                      "dimension %u of '%.64s' is %lld: only static shapes are supported",
-                      (unsigned)d, name, (long long)v.sizes[d]);
+      return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED,
+                             "dimension %u of '%.64s' is %lld: only static shapes are supported",
+                             (unsigned)d, name, (long long)v.sizes[d]);
   }
   return define(r, &v);
 }
@@ -88,8 +91,9 @@ static uint32_t read_shape(reader *r, ec_fb_table table) {
                  .data_size = data.count, .id = ECT_NO_VALUE};
   const char *name = v.name ? v.name : "";
   if (v.rank > ECT_MAX_RANK)
-    return ets_fail(&r->g->c, EC_BACKEND_NOT_SUPPORTED, "'%.64s' has %u numbers, at most %d are",
-                    name, (unsigned)v.rank, ECT_MAX_RANK);
+    return EC_BACKEND_FAIL(&r->g->c, EC_BACKEND_NOT_SUPPORTED,
+                           "'%.64s' has %u numbers, at most %d are", name, (unsigned)v.rank,
+                           ECT_MAX_RANK);
   for (uint32_t d = 0; d < v.rank && data.count / 8 >= v.rank; d++)
     v.sizes[d] = ec_fb_vec_i64(data, d);
   return define(r, &v);
@@ -98,8 +102,10 @@ static uint32_t read_shape(reader *r, ec_fb_table table) {
 static uint32_t read_values(reader *r) {
   const ec_fb_vec tensors = ec_fb_vector(r->block, ETS_TosaBasicBlock_tensors);
   const ec_fb_vec shapes = ec_fb_vector(r->block, ETS_TosaBasicBlock_shapes);
-  for (uint32_t i = 0; i < tensors.count; i++) ETS_TRY(read_tensor(r, ec_fb_vec_table(tensors, i)));
-  for (uint32_t i = 0; i < shapes.count; i++) ETS_TRY(read_shape(r, ec_fb_vec_table(shapes, i)));
+  for (uint32_t i = 0; i < tensors.count; i++)
+    EC_BACKEND_TRY(read_tensor(r, ec_fb_vec_table(tensors, i)));
+  for (uint32_t i = 0; i < shapes.count; i++)
+    EC_BACKEND_TRY(read_shape(r, ec_fb_vec_table(shapes, i)));
   return EC_BACKEND_OK;
 }
 
@@ -111,9 +117,9 @@ static uint32_t read_names(reader *r, ec_fb_vec names, const char *what, uint32_
     const char *name = ec_fb_vec_string(names, i);
     const uint32_t value = ect_names_find(&r->names, text_of(name));
     if (value == UINT32_MAX)
-      return ets_fail(&r->g->c, EC_BACKEND_INVALID_PROGRAM,
-                      "'%.64s' of the %s is not a tensor or shape of the block", name, what);
-    ETS_TRY(ets_add_operand(r->g, value));
+      return EC_BACKEND_FAIL(&r->g->c, EC_BACKEND_INVALID_PROGRAM,
+                             "'%.64s' of the %s is not a tensor or shape of the block", name, what);
+    EC_BACKEND_TRY(ets_add_operand(r->g, value));
   }
   *count = names.count;
   return EC_BACKEND_OK;
@@ -134,9 +140,9 @@ static uint32_t read_attributes(reader *r, ec_fb_table table, ets_node *n) {
   const ec_fb_schema *schema = union_Attribute[n->op];
   const uint8_t type = ec_fb_u8(table, ETS_TosaOperator_attribute_type);
   if (type && type != n->op)
-    return ets_fail(&r->g->c, EC_BACKEND_INVALID_PROGRAM,
-                    "operator %u has number %u and attributes of %u", (unsigned)n->number,
-                    (unsigned)n->op, type);
+    return EC_BACKEND_FAIL(&r->g->c, EC_BACKEND_INVALID_PROGRAM,
+                           "operator %u has number %u and attributes of %u", (unsigned)n->number,
+                           (unsigned)n->op, type);
   const ec_fb_table attribute = ec_fb_union(table, ETS_TosaOperator_attribute, (uint8_t)n->op);
   for (size_t i = 0; attribute && i < schema->field_count; i++)
     n->attributes[i] = read_attribute(attribute, &schema->fields[i]);
@@ -147,28 +153,29 @@ static uint32_t read_operator(reader *r, ec_fb_table table) {
   ets_node n = {.op = ec_fb_u32(table, ETS_TosaOperator_op),
                 .number = (uint32_t)r->g->node_count, .first = (uint32_t)r->g->operand_count};
   if (n.op >= ETS_OPERATORS || !union_Attribute[n.op])
-    return ets_fail(&r->g->c, EC_BACKEND_NOT_SUPPORTED,
-                    "operator %u has the number %u, which no operator of TOSA 1.0 or 1.1 has",
-                    (unsigned)n.number, (unsigned)n.op);
-  ETS_TRY(read_attributes(r, table, &n));
-  ETS_TRY(read_names(r, ec_fb_vector(table, ETS_TosaOperator_inputs), "inputs of an operator",
-                     &n.input_count));
-  ETS_TRY(read_names(r, ec_fb_vector(table, ETS_TosaOperator_outputs), "outputs of an operator",
-                     &n.output_count));
+    return EC_BACKEND_FAIL(
+        &r->g->c, EC_BACKEND_NOT_SUPPORTED,
+        "operator %u has the number %u, which no operator of TOSA 1.0 or 1.1 has",
+        (unsigned)n.number, (unsigned)n.op);
+  EC_BACKEND_TRY(read_attributes(r, table, &n));
+  EC_BACKEND_TRY(read_names(r, ec_fb_vector(table, ETS_TosaOperator_inputs),
+                            "inputs of an operator", &n.input_count));
+  EC_BACKEND_TRY(read_names(r, ec_fb_vector(table, ETS_TosaOperator_outputs),
+                            "outputs of an operator", &n.output_count));
   return ets_add_node(r->g, &n);
 }
 
 static uint32_t read_block(reader *r, const char *name) {
   const ec_fb_vec operators = ec_fb_vector(r->block, ETS_TosaBasicBlock_operators);
-  ETS_TRY(read_values(r));
+  EC_BACKEND_TRY(read_values(r));
   ets_block b = {.name = name, .first = (uint32_t)r->g->operand_count,
                  .first_node = (uint32_t)r->g->node_count, .node_count = operators.count};
-  ETS_TRY(read_names(r, ec_fb_vector(r->block, ETS_TosaBasicBlock_inputs), "inputs of the block",
-                     &b.input_count));
-  ETS_TRY(read_names(r, ec_fb_vector(r->block, ETS_TosaBasicBlock_outputs),
-                     "outputs of the block", &b.output_count));
+  EC_BACKEND_TRY(read_names(r, ec_fb_vector(r->block, ETS_TosaBasicBlock_inputs),
+                            "inputs of the block", &b.input_count));
+  EC_BACKEND_TRY(read_names(r, ec_fb_vector(r->block, ETS_TosaBasicBlock_outputs),
+                            "outputs of the block", &b.output_count));
   for (uint32_t i = 0; i < operators.count; i++)
-    ETS_TRY(read_operator(r, ec_fb_vec_table(operators, i)));
+    EC_BACKEND_TRY(read_operator(r, ec_fb_vec_table(operators, i)));
   return ets_add_block(r->g, &b);
 }
 
@@ -176,8 +183,9 @@ static uint32_t read_region(ets_graph *g, ec_fb_table region) {
   const ec_fb_vec blocks = ec_fb_vector(region, ETS_TosaRegion_blocks);
   const char *name = ec_fb_string(region, ETS_TosaRegion_name);
   if (blocks.count != 1)
-    return ets_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "region '%.64s' has %u blocks, expected 1",
-                    name ? name : "", (unsigned)blocks.count);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED,
+                           "region '%.64s' has %u blocks, expected 1", name ? name : "",
+                           (unsigned)blocks.count);
   reader r = {.g = g, .block = ec_fb_vec_table(blocks, 0), .names.host = g->c.host};
   const uint32_t status = read_block(&r, name ? name : "");
   ect_names_free(&r.names);
@@ -187,20 +195,21 @@ static uint32_t read_region(ets_graph *g, ec_fb_table region) {
 uint32_t ets_read_payload(ets_graph *g, const void *data, size_t size) {
   ec_error err = {0};
   if (size < SMALLEST || memcmp((const char *)data + 4, "TOSA", 4) != 0)
-    return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: %zu bytes without the identifier 'TOSA'", size);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
+                           "payload: %zu bytes without the identifier 'TOSA'", size);
   const ec_status status = ec_fb_verify(data, size, &schema_TosaGraph, "payload", &err);
-  if (status != EC_OK) return ets_fail(&g->c, (uint32_t)status, "%s", err.message);
+  if (status != EC_OK) return EC_BACKEND_FAIL(&g->c, (uint32_t)status, "%s", err.message);
   const ec_fb_table graph = ec_fb_root(data);
   const ec_fb_table version = ec_fb_child(graph, ETS_TosaGraph_version);
   const ec_fb_vec regions = ec_fb_vector(graph, ETS_TosaGraph_regions);
   const int32_t major = (int32_t)ec_fb_get(version, ETS_Version_major, 4, UINT32_MAX);
   if (major != MAJOR)
-    return ets_fail(&g->c, EC_BACKEND_INCOMPATIBLE,
-                    "payload: TOSA version %d, expected %d.0 or %d.1", (int)major, MAJOR, MAJOR);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INCOMPATIBLE,
+                           "payload: TOSA version %d, expected %d.0 or %d.1", (int)major, MAJOR,
+                           MAJOR);
   if (!regions.count)
-    return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "payload: the graph has no region");
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "payload: the graph has no region");
   for (uint32_t i = 0; i < regions.count; i++)
-    ETS_TRY(read_region(g, ec_fb_vec_table(regions, i)));
+    EC_BACKEND_TRY(read_region(g, ec_fb_vec_table(regions, i)));
   return EC_BACKEND_OK;
 }

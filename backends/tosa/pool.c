@@ -46,17 +46,17 @@ static uint32_t call_aten(ets_graph *g, const ets_node *n, const char *op, const
   ect_program *p = &g->program;
   int64_t x, args[8], outs[2];
   const ets_value *result;
-  ETS_TRY(ets_result(g, n, &result));
+  EC_BACKEND_TRY(ets_result(g, n, &result));
   const int64_t *s = result->sizes, sizes[] = {s[0], s[3], s[1], s[2]};
-  ETS_TRY(ets_tensor(g, n, 0, &x));
-  ETS_TRY(ets_permute(g, n, x, first, &args[0]));
+  EC_BACKEND_TRY(ets_tensor(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_permute(g, n, x, first, &args[0]));
   args[1] = ect_add_ints(p, w->kernel, DIMS);
   args[2] = ect_add_ints(p, w->stride, DIMS);
   args[3] = ect_add_ints(p, w->pad, DIMS);
   for (size_t i = 0; i < more_count; i++) args[4 + i] = more[i];
   outs[0] = ets_add_tensor(g, ETS_FP32, DIMS + 2, sizes);
   outs[1] = ets_add_tensor(g, ETS_INT64, DIMS + 2, sizes);
-  ETS_TRY(ets_call_steps(g, n, op, args, 4 + more_count, outs, has_indices ? 2 : 1));
+  EC_BACKEND_TRY(ets_call_steps(g, n, op, args, 4 + more_count, outs, has_indices ? 2 : 1));
   const int64_t back[] = {outs[0], ect_add_ints(p, last, DIMS + 2)};
   return ets_call_op(g, n, "aten::permute_copy.out", back, 2);
 }
@@ -66,7 +66,7 @@ static uint32_t call_aten(ets_graph *g, const ets_node *n, const char *op, const
 /* Adds kernel, stride and pad: attributes, or inputs from `input` on. */
 static uint32_t add_window(ets_graph *g, const ets_node *n, uint32_t input, int64_t *out) {
   for (uint32_t i = 0; i < 3; i++)
-    if (is_adaptive(n)) ETS_TRY(ets_shape(g, n, input + i, &out[i]));
+    if (is_adaptive(n)) EC_BACKEND_TRY(ets_shape(g, n, input + i, &out[i]));
     else out[i] = ets_list(g, n, i);
   return EC_BACKEND_OK;
 }
@@ -75,16 +75,16 @@ uint32_t ets_call_avg_pool(ets_graph *g, const ets_node *n) {
   const ets_value *x, *result;
   window w;
   int64_t args[6];
-  ETS_TRY(ets_input(g, n, 0, &x));
-  ETS_TRY(ets_result(g, n, &result));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_result(g, n, &result));
   if (is_aten(x, result, n, &w)) {
     const int64_t no = ect_add_bool(&g->program, false); /* ceil_mode, count_include_pad */
     return call_aten(g, n, "aten::avg_pool2d.out", &w, (int64_t[]){no, no}, 2, false);
   }
-  ETS_TRY(ets_first_computed(g, n, &x, &args[0]));
-  ETS_TRY(ets_tensor(g, n, 1, &args[1]));
-  ETS_TRY(ets_tensor(g, n, 2, &args[2]));
-  ETS_TRY(add_window(g, n, 3, &args[3]));
+  EC_BACKEND_TRY(ets_first_computed(g, n, &x, &args[0]));
+  EC_BACKEND_TRY(ets_tensor(g, n, 1, &args[1]));
+  EC_BACKEND_TRY(ets_tensor(g, n, 2, &args[2]));
+  EC_BACKEND_TRY(add_window(g, n, 3, &args[3]));
   return ets_call_in(g, n, ets_computed_dtype(x->dtype), "tosa::avg_pool2d.out", args, 6);
 }
 
@@ -93,12 +93,12 @@ uint32_t ets_call_max_pool(ets_graph *g, const ets_node *n) {
   window w;
   int64_t args[5];
   const int64_t nan_mode = ets_attribute_at(n, n->op == ETS_MAX_POOL2D ? 3 : 0, 0);
-  ETS_TRY(ets_input(g, n, 0, &x));
-  ETS_TRY(ets_result(g, n, &result));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_result(g, n, &result));
   if (nan_mode != ETS_NAN_IGNORED && is_aten(x, result, n, &w))
     return call_aten(g, n, "aten::max_pool2d_with_indices.out", &w, NULL, 0, true);
-  ETS_TRY(ets_first_computed(g, n, &x, &args[0]));
-  ETS_TRY(add_window(g, n, 1, &args[1]));
+  EC_BACKEND_TRY(ets_first_computed(g, n, &x, &args[0]));
+  EC_BACKEND_TRY(add_window(g, n, 1, &args[1]));
   args[4] = ect_add_int(&g->program, nan_mode);
   return ets_call_in(g, n, ets_computed_dtype(x->dtype), "tosa::max_pool2d.out", args, 5);
 }

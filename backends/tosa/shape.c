@@ -5,7 +5,7 @@
 
 static uint32_t input_shape(ets_graph *g, const ets_node *n, uint32_t index,
                             const ets_value **out) {
-  ETS_TRY(ets_input(g, n, index, out));
+  EC_BACKEND_TRY(ets_input(g, n, index, out));
   return (*out)->dtype == ETS_SHAPE
              ? (uint32_t)EC_BACKEND_OK
              : ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "an input is not a shape");
@@ -13,7 +13,7 @@ static uint32_t input_shape(ets_graph *g, const ets_node *n, uint32_t index,
 
 static uint32_t define(ets_graph *g, const ets_node *n, const int64_t *numbers, uint32_t count) {
   const ets_value *result;
-  ETS_TRY(ets_result(g, n, &result));
+  EC_BACKEND_TRY(ets_result(g, n, &result));
   ets_value *v = &g->values[ets_outputs(g, n)[0]];
   if (v->dtype != ETS_SHAPE || v->is_defined || v->rank != count)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM,
@@ -26,7 +26,7 @@ static uint32_t define(ets_graph *g, const ets_node *n, const int64_t *numbers, 
 uint32_t ets_shape_const(ets_graph *g, const ets_node *n) {
   const ets_value *v;
   int64_t numbers[ECT_MAX_RANK];
-  ETS_TRY(ets_result(g, n, &v));
+  EC_BACKEND_TRY(ets_result(g, n, &v));
   if (v->data_size / sizeof *numbers < v->rank)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "the shape has too few bytes");
   memcpy(numbers, v->sizes, sizeof numbers);
@@ -35,7 +35,7 @@ uint32_t ets_shape_const(ets_graph *g, const ets_node *n) {
 
 uint32_t ets_shape_dim(ets_graph *g, const ets_node *n) {
   const ets_value *x;
-  ETS_TRY(ets_input(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &x));
   const int64_t axis = ets_attribute_at(n, 0, 0);
   if (x->dtype == ETS_SHAPE || axis < 0 || axis >= x->rank)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "axis is out of range");
@@ -47,7 +47,7 @@ uint32_t ets_shape_concat(ets_graph *g, const ets_node *n) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < n->input_count; i++) {
     const ets_value *x;
-    ETS_TRY(input_shape(g, n, i, &x));
+    EC_BACKEND_TRY(input_shape(g, n, i, &x));
     if (x->rank > ECT_MAX_RANK - count)
       return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "more than 16 numbers");
     memcpy(&numbers[count], x->sizes, x->rank * sizeof *numbers);
@@ -91,23 +91,23 @@ static uint32_t compute_all(ets_graph *g, const ets_node *n, const ets_value *a,
 
 uint32_t ets_shape_binary(ets_graph *g, const ets_node *n) {
   const ets_value *a, *b;
-  ETS_TRY(input_shape(g, n, 0, &a));
-  ETS_TRY(input_shape(g, n, 1, &b));
+  EC_BACKEND_TRY(input_shape(g, n, 0, &a));
+  EC_BACKEND_TRY(input_shape(g, n, 1, &b));
   return compute_all(g, n, a, b);
 }
 
 uint32_t ets_shape_unary(ets_graph *g, const ets_node *n) {
   const ets_value *a;
-  ETS_TRY(input_shape(g, n, 0, &a));
+  EC_BACKEND_TRY(input_shape(g, n, 0, &a));
   return compute_all(g, n, a, a);
 }
 
 /* Inputs: numbers, first index, count. */
 uint32_t ets_shape_slice(ets_graph *g, const ets_node *n) {
   const ets_value *x, *start, *size;
-  ETS_TRY(input_shape(g, n, 0, &x));
-  ETS_TRY(input_shape(g, n, 1, &start));
-  ETS_TRY(input_shape(g, n, 2, &size));
+  EC_BACKEND_TRY(input_shape(g, n, 0, &x));
+  EC_BACKEND_TRY(input_shape(g, n, 1, &start));
+  EC_BACKEND_TRY(input_shape(g, n, 2, &size));
   if (start->rank != 1 || size->rank != 1 || start->sizes[0] < 0 || size->sizes[0] < 0 ||
       size->sizes[0] > x->rank || start->sizes[0] > x->rank - size->sizes[0])
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "the slice is not within its input");
@@ -116,8 +116,8 @@ uint32_t ets_shape_slice(ets_graph *g, const ets_node *n) {
 
 uint32_t ets_shape_assert(ets_graph *g, const ets_node *n) {
   const ets_value *a, *b;
-  ETS_TRY(input_shape(g, n, 0, &a));
-  ETS_TRY(input_shape(g, n, 1, &b));
+  EC_BACKEND_TRY(input_shape(g, n, 0, &a));
+  EC_BACKEND_TRY(input_shape(g, n, 1, &b));
   const bool broadcasts = ets_attribute_at(n, 0, 0) != 0;
   for (uint32_t i = 0; i < a->rank && a->rank == b->rank; i++)
     if (a->sizes[i] != b->sizes[i] && !(broadcasts && (a->sizes[i] == 1 || b->sizes[i] == 1)))

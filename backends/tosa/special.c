@@ -6,7 +6,7 @@
 /* Finds the first input of an operator that propagates NaN; `attribute` is its nan_mode. */
 static uint32_t propagating_input(ets_graph *g, const ets_node *n, size_t attribute,
                                   const ets_value **x, int64_t *out) {
-  ETS_TRY(ets_input(g, n, 0, x));
+  EC_BACKEND_TRY(ets_input(g, n, 0, x));
   if (ets_is_float((*x)->dtype) && ets_attribute_at(n, attribute, 0) == ETS_NAN_IGNORED)
     return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "nan_mode IGNORE is not supported");
   return ets_tensor(g, n, 0, out);
@@ -16,7 +16,7 @@ uint32_t ets_call_const(ets_graph *g, const ets_node *n) {
   static const uint8_t empty[1];
   size_t bytes;
   const ets_value *result;
-  ETS_TRY(ets_result(g, n, &result));
+  EC_BACKEND_TRY(ets_result(g, n, &result));
   ets_value *v = &g->values[ets_outputs(g, n)[0]];
   if (v->is_defined || !ets_stored_bytes(v, &bytes) || (bytes && !v->data))
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "no elements, or they are defined twice");
@@ -30,18 +30,18 @@ uint32_t ets_call_const(ets_graph *g, const ets_node *n) {
 uint32_t ets_call_in(ets_graph *g, const ets_node *n, uint32_t dtype, const char *op,
                      const int64_t *args, size_t count) {
   const ets_value *result;
-  ETS_TRY(ets_result(g, n, &result));
+  EC_BACKEND_TRY(ets_result(g, n, &result));
   if (result->dtype == dtype) return ets_call_op(g, n, op, args, count);
   const int64_t computed = ets_add_tensor(g, dtype, result->rank, result->sizes);
-  ETS_TRY(ets_call_step(g, n, op, args, count, computed));
+  EC_BACKEND_TRY(ets_call_step(g, n, op, args, count, computed));
   return ets_call_op(g, n, "aten::_to_copy.out", &computed, 1);
 }
 
 uint32_t ets_computed_dtype(uint32_t dtype) { return ets_is_float(dtype) ? ETS_FP32 : dtype; }
 
 uint32_t ets_first_computed(ets_graph *g, const ets_node *n, const ets_value **x, int64_t *out) {
-  ETS_TRY(ets_input(g, n, 0, x));
-  ETS_TRY(ets_tensor(g, n, 0, out));
+  EC_BACKEND_TRY(ets_input(g, n, 0, x));
+  EC_BACKEND_TRY(ets_tensor(g, n, 0, out));
   *out = ets_convert(g, *out, (*x)->dtype, ets_computed_dtype((*x)->dtype));
   return EC_BACKEND_OK;
 }
@@ -49,7 +49,7 @@ uint32_t ets_first_computed(ets_graph *g, const ets_node *n, const ets_value **x
 uint32_t ets_call_argmax(ets_graph *g, const ets_node *n) {
   const ets_value *x;
   int64_t args[3];
-  ETS_TRY(propagating_input(g, n, 1, &x, &args[0]));
+  EC_BACKEND_TRY(propagating_input(g, n, 1, &x, &args[0]));
   args[1] = ect_add_int(&g->program, ets_attribute_at(n, 0, 0));
   args[2] = ect_add_bool(&g->program, false);
   return ets_call_in(g, n, ETS_INT64, "aten::argmax.out", args, 3);
@@ -58,9 +58,9 @@ uint32_t ets_call_argmax(ets_graph *g, const ets_node *n) {
 uint32_t ets_call_resize(ets_graph *g, const ets_node *n) {
   const ets_value *x, *result;
   int64_t args[5];
-  ETS_TRY(ets_first_computed(g, n, &x, &args[0]));
-  ETS_TRY(ets_result(g, n, &result));
-  for (uint32_t i = 1; i < 4; i++) ETS_TRY(ets_shape(g, n, i, &args[i]));
+  EC_BACKEND_TRY(ets_first_computed(g, n, &x, &args[0]));
+  EC_BACKEND_TRY(ets_result(g, n, &result));
+  for (uint32_t i = 1; i < 4; i++) EC_BACKEND_TRY(ets_shape(g, n, i, &args[i]));
   args[4] = ect_add_int(&g->program, ets_attribute_at(n, 0, 0));
   return ets_call_in(g, n, ets_computed_dtype(result->dtype), "tosa::resize.out", args, 5);
 }
@@ -68,13 +68,13 @@ uint32_t ets_call_resize(ets_graph *g, const ets_node *n) {
 uint32_t ets_call_cast(ets_graph *g, const ets_node *n) {
   const ets_value *x, *result;
   int64_t args[1];
-  ETS_TRY(ets_input(g, n, 0, &x));
-  ETS_TRY(ets_result(g, n, &result));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_result(g, n, &result));
   if (ets_is_float(x->dtype) && !ets_is_float(result->dtype) && result->dtype != ETS_BOOL) {
-    ETS_TRY(ets_first_computed(g, n, &x, &args[0]));
+    EC_BACKEND_TRY(ets_first_computed(g, n, &x, &args[0]));
     return ets_call_op(g, n, "tosa::cast.out", args, 1);
   }
-  ETS_TRY(ets_tensor(g, n, 0, &args[0]));
+  EC_BACKEND_TRY(ets_tensor(g, n, 0, &args[0]));
   return ets_call_op(g, n, "aten::_to_copy.out", args, 1);
 }
 
@@ -85,12 +85,12 @@ static uint32_t call_by_dtype(ets_graph *g, const ets_node *n, const char *float
                               uint32_t floats, const char *integer_op, uint32_t integers) {
   const ets_value *x, *result;
   int64_t args[4];
-  ETS_TRY(ets_input(g, n, 0, &x));
-  ETS_TRY(ets_result(g, n, &result));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_result(g, n, &result));
   const bool is_float = ets_is_float(x->dtype);
   const uint32_t count = is_float ? floats : integers;
   for (uint32_t i = 0; i < count; i++) {
-    ETS_TRY(ets_tensor(g, n, i, &args[i]));
+    EC_BACKEND_TRY(ets_tensor(g, n, i, &args[i]));
     if (is_float) args[i] = ets_convert(g, args[i], x->dtype, result->dtype);
   }
   return ets_call_op(g, n, is_float ? float_op : integer_op, args, count);
@@ -120,7 +120,7 @@ uint32_t ets_call_extreme(ets_graph *g, const ets_node *n) {
 uint32_t ets_call_reduce_extreme(ets_graph *g, const ets_node *n) {
   const ets_value *x;
   int64_t args[3];
-  ETS_TRY(propagating_input(g, n, 1, &x, &args[0]));
+  EC_BACKEND_TRY(propagating_input(g, n, 1, &x, &args[0]));
   args[1] = ets_list(g, n, 0);
   args[2] = ect_add_bool(&g->program, true);
   return ets_call_op(g, n, n->op == ETS_REDUCE_MAX ? "aten::amax.out" : "aten::amin.out", args, 3);
@@ -139,10 +139,10 @@ uint32_t ets_call_clamp(ets_graph *g, const ets_node *n) {
   const ets_value *x;
   double bounds[2];
   int64_t args[3];
-  ETS_TRY(propagating_input(g, n, 2, &x, &args[0]));
+  EC_BACKEND_TRY(propagating_input(g, n, 2, &x, &args[0]));
   for (size_t i = 0; i < 2; i++) {
     const ets_attribute *bound = &n->attributes[i];
-    if ((size_t)bound->count * bound->width < ect_dtype_size(ets_scalar_type(x->dtype)))
+    if ((size_t)bound->count * bound->width < ec_backend_dtype_size(ets_scalar_type(x->dtype)))
       return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "a bound has too few bytes");
     args[i + 1] = add_number(g, x->dtype, bound->bytes);
     bounds[i] = ets_read_number(x->dtype, bound->bytes);
@@ -155,13 +155,13 @@ uint32_t ets_call_clamp(ets_graph *g, const ets_node *n) {
 uint32_t ets_call_pad(ets_graph *g, const ets_node *n) {
   const ets_value *x, *pads, *value;
   int64_t args[3], reversed[ECT_MAX_RANK];
-  ETS_TRY(ets_input(g, n, 0, &x));
-  ETS_TRY(ets_input(g, n, 1, &pads));
-  ETS_TRY(ets_input(g, n, 2, &value));
-  ETS_TRY(ets_tensor(g, n, 0, &args[0]));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_input(g, n, 1, &pads));
+  EC_BACKEND_TRY(ets_input(g, n, 2, &value));
+  EC_BACKEND_TRY(ets_tensor(g, n, 0, &args[0]));
   if (pads->dtype != ETS_SHAPE || pads->rank != 2 * x->rank)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "the padding has another rank");
-  if (!value->data || value->data_size < ect_dtype_size(ets_scalar_type(value->dtype)))
+  if (!value->data || value->data_size < ec_backend_dtype_size(ets_scalar_type(value->dtype)))
     return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "the value of the padding is not constant");
   for (uint32_t i = 0; i < pads->rank; i++)
     reversed[i] = pads->sizes[pads->rank - 2 - i + 2 * (i % 2)];
@@ -173,10 +173,10 @@ uint32_t ets_call_pad(ets_graph *g, const ets_node *n) {
 uint32_t ets_call_slice(ets_graph *g, const ets_node *n) {
   const ets_value *x, *start, *size;
   int64_t args[4], strides[ECT_MAX_RANK], step = 1, offset = 0;
-  ETS_TRY(ets_input(g, n, 0, &x));
-  ETS_TRY(ets_input(g, n, 1, &start));
-  ETS_TRY(ets_input(g, n, 2, &size));
-  ETS_TRY(ets_tensor(g, n, 0, &args[0]));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &x));
+  EC_BACKEND_TRY(ets_input(g, n, 1, &start));
+  EC_BACKEND_TRY(ets_input(g, n, 2, &size));
+  EC_BACKEND_TRY(ets_tensor(g, n, 0, &args[0]));
   if (start->dtype != ETS_SHAPE || size->dtype != ETS_SHAPE || start->rank != x->rank ||
       size->rank != x->rank)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "start or size has another rank");

@@ -40,7 +40,8 @@ static uint32_t word(const reader *r, size_t at) {
 }
 
 static uint32_t refuse(const reader *r, const char *why, uint32_t id) {
-  return ets_fail(&r->g->c, EC_BACKEND_NOT_SUPPORTED, "SPIR-V: %s (id %u)", why, (unsigned)id);
+  return EC_BACKEND_FAIL(&r->g->c, EC_BACKEND_NOT_SUPPORTED, "SPIR-V: %s (id %u)", why,
+                         (unsigned)id);
 }
 
 /* Finds the instruction that defines an id; opcode 0: none. */
@@ -77,7 +78,7 @@ static uint32_t scalar_dtype(const reader *r, uint32_t id) {
 
 /* Bytes of an element of a dtype in this file's constants. */
 static uint8_t width_of(uint32_t dtype) {
-  return (uint8_t)ect_dtype_size(ets_scalar_type(dtype));
+  return (uint8_t)ec_backend_dtype_size(ets_scalar_type(dtype));
 }
 
 static uint32_t constant_number(const reader *r, uint32_t id) {
@@ -122,7 +123,7 @@ static uint32_t measure(const reader *r, uint32_t type_id, uint32_t *dtype, size
     *dtype = scalar_dtype(r, operand(r, type, 2));
     *count = constant_number(r, operand(r, type, 3));
   } else {
-    ETS_TRY(read_tensor_type(r, type_id, &tensor));
+    EC_BACKEND_TRY(read_tensor_type(r, type_id, &tensor));
     *dtype = tensor.dtype;
     for (uint32_t d = 0; d < tensor.rank; d++)
       if (__builtin_mul_overflow(*count, (size_t)tensor.sizes[d], count)) *count = SIZE_MAX;
@@ -186,11 +187,11 @@ static bool put_elements(const reader *r, uint32_t id, unsigned depth, elements 
 static uint32_t read_constant(const reader *r, uint32_t id, uint32_t *dtype, size_t *count,
                               uint8_t **out) {
   *out = NULL;
-  ETS_TRY(measure(r, operand(r, find(r, id), 1), dtype, count));
+  EC_BACKEND_TRY(measure(r, operand(r, find(r, id), 1), dtype, count));
   elements e = {.left = *count, .budget = 2 * *count + 64, .width = width_of(*dtype)};
   e.to = *out = ect_own(&r->g->program, *count * e.width);
   if (!e.to)
-    return ets_fail(&r->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
+    return EC_BACKEND_FAIL(&r->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
   if (!put_elements(r, id, 0, &e) || e.left)
     return refuse(r, "a constant has other elements than its type", id);
   return EC_BACKEND_OK;
@@ -206,7 +207,7 @@ static bool is_constant(instruction n) {
 static uint32_t add_value(reader *r, uint32_t id, ets_value *v) {
   uint32_t number;
   v->id = ECT_NO_VALUE;
-  ETS_TRY(ets_add_value(r->g, v, &number));
+  EC_BACKEND_TRY(ets_add_value(r->g, v, &number));
   r->values[id] = number;
   return EC_BACKEND_OK;
 }
@@ -216,12 +217,12 @@ static uint32_t add_constant(reader *r, uint32_t id, instruction n) {
   uint32_t dtype;
   size_t count;
   uint8_t *bytes;
-  ETS_TRY(read_tensor_type(r, operand(r, n, 1), &v));
+  EC_BACKEND_TRY(read_tensor_type(r, operand(r, n, 1), &v));
   if (n.opcode == GRAPH_CONSTANT) {
-    ETS_TRY(r->constant(r->user, operand(r, n, 3), &v.data, &v.data_size));
+    EC_BACKEND_TRY(r->constant(r->user, operand(r, n, 3), &v.data, &v.data_size));
     return add_value(r, id, &v);
   }
-  ETS_TRY(read_constant(r, id, &dtype, &count, &bytes));
+  EC_BACKEND_TRY(read_constant(r, id, &dtype, &count, &bytes));
   if (dtype == ETS_INT4) v.dtype = ETS_INT8; /* one byte each, here */
   v.data = bytes;
   v.data_size = count * width_of(dtype);
@@ -233,7 +234,7 @@ static uint32_t add_input(reader *r, uint32_t id) {
   const instruction n = find(r, id);
   if (!n.opcode) return refuse(r, "an input is not defined", id);
   if (r->values[id] == NONE && (is_constant(n) || n.opcode == GRAPH_CONSTANT))
-    ETS_TRY(add_constant(r, id, n));
+    EC_BACKEND_TRY(add_constant(r, id, n));
   if (r->values[id] == NONE) return refuse(r, "an input is not a tensor of the graph", id);
   return ets_add_operand(r->g, (uint32_t)r->values[id]);
 }
@@ -245,7 +246,7 @@ static uint32_t add_shape(reader *r, uint32_t id) {
   size_t count;
   uint8_t *bytes;
   if (!is_constant(find(r, id))) return refuse(r, "a shape is not constant", id);
-  ETS_TRY(read_constant(r, id, &dtype, &count, &bytes));
+  EC_BACKEND_TRY(read_constant(r, id, &dtype, &count, &bytes));
   if (count > ECT_MAX_RANK) return refuse(r, "a shape has more than 16 numbers", id);
   v.rank = (uint32_t)count;
   for (size_t i = 0; i < count; i++) {
@@ -254,7 +255,7 @@ static uint32_t add_shape(reader *r, uint32_t id) {
     v.sizes[i] = item;
   }
   v.data = bytes;
-  ETS_TRY(ets_add_value(r->g, &v, &number));
+  EC_BACKEND_TRY(ets_add_value(r->g, &v, &number));
   return ets_add_operand(r->g, number);
 }
 
@@ -277,7 +278,7 @@ static uint32_t read_attribute(reader *r, uint32_t id, ets_attribute *out) {
   size_t count;
   uint8_t *bytes;
   if (!is_constant(find(r, id))) return refuse(r, "an attribute is not constant", id);
-  ETS_TRY(read_constant(r, id, &dtype, &count, &bytes));
+  EC_BACKEND_TRY(read_constant(r, id, &dtype, &count, &bytes));
   *out = (ets_attribute){bytes, (uint32_t)count, width_of(dtype)};
   return EC_BACKEND_OK;
 }
@@ -292,14 +293,14 @@ static uint32_t read_operator(reader *r, instruction n) {
   if (!node.op || node.op >= ETS_OPERATORS || id >= r->bound)
     return refuse(r, "an operator that TOSA does not have", id);
   for (size_t i = 0; ets_attribute_name(node.op, i); i++, at++)
-    ETS_TRY(read_attribute(r, operand(r, n, at), &node.attributes[i]));
+    EC_BACKEND_TRY(read_attribute(r, operand(r, n, at), &node.attributes[i]));
   node.first = (uint32_t)r->g->operand_count;
   for (; at < n.length; at++, node.input_count++)
-    ETS_TRY(is_shape(node.op, node.input_count) ? add_shape(r, operand(r, n, at))
-                                                : add_input(r, operand(r, n, at)));
-  ETS_TRY(read_tensor_type(r, operand(r, n, 1), &v));
-  ETS_TRY(add_value(r, id, &v));
-  ETS_TRY(ets_add_operand(r->g, (uint32_t)r->values[id]));
+    EC_BACKEND_TRY(is_shape(node.op, node.input_count) ? add_shape(r, operand(r, n, at))
+                                                       : add_input(r, operand(r, n, at)));
+  EC_BACKEND_TRY(read_tensor_type(r, operand(r, n, 1), &v));
+  EC_BACKEND_TRY(add_value(r, id, &v));
+  EC_BACKEND_TRY(ets_add_operand(r->g, (uint32_t)r->values[id]));
   node.output_count = 1;
   return ets_add_node(r->g, &node);
 }
@@ -311,8 +312,8 @@ static uint32_t read_input(reader *r, instruction n) {
   ets_value v = {0};
   if (id >= r->bound || constant_number(r, operand(r, n, 3)) != r->input_count)
     return refuse(r, "inputs of the graph are not in order", id);
-  ETS_TRY(read_tensor_type(r, operand(r, n, 1), &v));
-  ETS_TRY(add_value(r, id, &v));
+  EC_BACKEND_TRY(read_tensor_type(r, operand(r, n, 1), &v));
+  EC_BACKEND_TRY(add_value(r, id, &v));
   r->inputs[r->input_count++] = (uint32_t)r->values[id];
   return EC_BACKEND_OK;
 }
@@ -364,10 +365,10 @@ static uint32_t read_instructions(reader *r) {
       return refuse(r, "an instruction is longer than the module", (uint32_t)at);
     if (n.opcode == GRAPH && in_graph) return refuse(r, "more than one graph", operand(r, n, 2));
     in_graph = in_graph || n.opcode == GRAPH;
-    ETS_TRY(define(r, n));
-    if (in_graph && n.opcode == GRAPH_INPUT) ETS_TRY(read_input(r, n));
-    if (in_graph && n.opcode == EXT_INST) ETS_TRY(read_operator(r, n));
-    if (in_graph && n.opcode == SET_OUTPUT) ETS_TRY(read_output(r, n));
+    EC_BACKEND_TRY(define(r, n));
+    if (in_graph && n.opcode == GRAPH_INPUT) EC_BACKEND_TRY(read_input(r, n));
+    if (in_graph && n.opcode == EXT_INST) EC_BACKEND_TRY(read_operator(r, n));
+    if (in_graph && n.opcode == SET_OUTPUT) EC_BACKEND_TRY(read_output(r, n));
     at += n.length;
   }
   return EC_BACKEND_OK;
@@ -378,8 +379,8 @@ static uint32_t add_block(reader *r) {
                        .first = (uint32_t)r->g->operand_count,
                        .input_count = (uint32_t)r->input_count,
                        .output_count = (uint32_t)r->output_count};
-  for (size_t i = 0; i < r->input_count; i++) ETS_TRY(ets_add_operand(r->g, r->inputs[i]));
-  for (size_t i = 0; i < r->output_count; i++) ETS_TRY(ets_add_operand(r->g, r->outputs[i]));
+  for (size_t i = 0; i < r->input_count; i++) EC_BACKEND_TRY(ets_add_operand(r->g, r->inputs[i]));
+  for (size_t i = 0; i < r->output_count; i++) EC_BACKEND_TRY(ets_add_operand(r->g, r->outputs[i]));
   return ets_add_block(r->g, &b);
 }
 
@@ -388,7 +389,8 @@ uint32_t ets_read_spirv(ets_graph *g, const uint8_t *words, size_t count,
   const ec_host *host = g->c.host;
   reader r = {.g = g, .words = words, .count = count, .constant = constant, .user = user};
   if (count < HEADER || word(&r, 0) != MAGIC || word(&r, 3) > count || count > UINT32_MAX)
-    return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%zu words are not a SPIR-V module", count);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "%zu words are not a SPIR-V module",
+                           count);
   r.bound = word(&r, 3);
   r.defined = host->alloc((r.bound + 1u) * sizeof *r.defined);
   r.values = host->alloc((r.bound + 1u) * sizeof *r.values);
@@ -396,7 +398,8 @@ uint32_t ets_read_spirv(ets_graph *g, const uint8_t *words, size_t count,
   r.outputs = host->alloc(count * sizeof *r.outputs);
   uint32_t status = EC_BACKEND_OK;
   if (!r.defined || !r.values || !r.inputs || !r.outputs)
-    status = ets_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the SPIR-V module");
+    status =
+        EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the SPIR-V module");
   for (uint32_t i = 0; status == EC_BACKEND_OK && i < r.bound; i++) r.values[i] = NONE;
   if (status == EC_BACKEND_OK) status = read_instructions(&r);
   if (status == EC_BACKEND_OK) status = add_block(&r);

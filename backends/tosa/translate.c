@@ -59,14 +59,14 @@ static uint32_t call_row(ets_graph *g, const ets_node *n, const row *r) {
   size_t count = 0;
   uint32_t used = 0;
   const ets_value *first;
-  ETS_TRY(ets_input(g, n, 0, &first));
+  EC_BACKEND_TRY(ets_input(g, n, 0, &first));
   for (const char *at = r->arguments; *at; count++) {
     const char letter = *at++;
     uint32_t k = 0;
     if (*at >= '0' && *at <= '9') k = (uint32_t)(*at++ - '0');
     if ((letter == 't' || letter == 's') && k >= used) used = k + 1;
     if (letter == 'a') used = n->input_count;
-    ETS_TRY(add_argument(g, n, letter, k, &args[count]));
+    EC_BACKEND_TRY(add_argument(g, n, letter, k, &args[count]));
   }
   if (used != n->input_count)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "more inputs than the operator has");
@@ -83,7 +83,7 @@ static uint32_t translate_node(ets_graph *g, const ets_node *n) {
 
 static uint32_t translate_block(ets_graph *g, const ets_block *b) {
   for (uint32_t i = 0; i < b->node_count; i++)
-    ETS_TRY(translate_node(g, &g->nodes[b->first_node + i]));
+    EC_BACKEND_TRY(translate_node(g, &g->nodes[b->first_node + i]));
   return EC_BACKEND_OK;
 }
 
@@ -113,13 +113,13 @@ static uint32_t pass_inputs(ets_graph *g, const ets_node *n, const ets_block *b,
   for (uint32_t i = 0; i < b->input_count; i++) {
     const ets_value *from;
     ets_value *to = &g->values[g->operands[b->first + i]];
-    ETS_TRY(ets_input(g, n, i + first, &from));
+    EC_BACKEND_TRY(ets_input(g, n, i + first, &from));
     if (to->is_defined || to->data || to->dtype != from->dtype || to->rank != from->rank ||
         memcmp(to->sizes, from->sizes, from->rank * sizeof *to->sizes) != 0)
       return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM,
                         "an input of its block has another dtype or shape");
     if (ids) to->id = ids[i];
-    else if (from->dtype != ETS_SHAPE) ETS_TRY(ets_tensor(g, n, i + first, &to->id));
+    else if (from->dtype != ETS_SHAPE) EC_BACKEND_TRY(ets_tensor(g, n, i + first, &to->id));
     to->is_defined = true;
   }
   return EC_BACKEND_OK;
@@ -135,11 +135,11 @@ static uint32_t call_block(ets_graph *g, const ets_node *n, const ets_block *b, 
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "its block has other outputs");
   if (g->depth == ETS_MOST_NESTED)
     return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "more than 64 blocks inside each other");
-  ETS_TRY(pass_inputs(g, n, b, first, ids));
+  EC_BACKEND_TRY(pass_inputs(g, n, b, first, ids));
   g->depth++;
-  ETS_TRY(translate_block(g, b));
+  EC_BACKEND_TRY(translate_block(g, b));
   g->depth--;
-  for (uint32_t i = 0; i < count; i++) ETS_TRY(ets_tensor(g, &results, i, &outs[i]));
+  for (uint32_t i = 0; i < count; i++) EC_BACKEND_TRY(ets_tensor(g, &results, i, &outs[i]));
   return EC_BACKEND_OK;
 }
 
@@ -155,7 +155,7 @@ static void copy_results(ets_graph *g, const ets_node *n, const int64_t *from, c
 static uint32_t call_branch(ets_graph *g, const ets_node *n, const ets_block *b,
                             const int64_t *outs) {
   int64_t found[ECT_MAX_ARGS];
-  ETS_TRY(call_block(g, n, b, 1, NULL, n->output_count, found));
+  EC_BACKEND_TRY(call_block(g, n, b, 1, NULL, n->output_count, found));
   copy_results(g, n, found, outs);
   return EC_BACKEND_OK;
 }
@@ -166,15 +166,15 @@ uint32_t ets_call_cond_if(ets_graph *g, const ets_node *n) {
   int64_t condition, outs[ECT_MAX_ARGS];
   if (!n->output_count || n->output_count > ECT_MAX_ARGS)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "no results, or too many");
-  ETS_TRY(find_block(g, n, 0, &then));
-  ETS_TRY(find_block(g, n, 1, &otherwise));
-  ETS_TRY(ets_tensor(g, n, 0, &condition));
-  ETS_TRY(ets_define_results(g, n, outs));
+  EC_BACKEND_TRY(find_block(g, n, 0, &then));
+  EC_BACKEND_TRY(find_block(g, n, 1, &otherwise));
+  EC_BACKEND_TRY(ets_tensor(g, n, 0, &condition));
+  EC_BACKEND_TRY(ets_define_results(g, n, outs));
   const size_t skip = ect_add_jump(p, condition);
-  ETS_TRY(call_branch(g, n, then, outs));
+  EC_BACKEND_TRY(call_branch(g, n, then, outs));
   const size_t leave = ect_add_leave(p);
   ect_set_target(p, skip);
-  ETS_TRY(call_branch(g, n, otherwise, outs));
+  EC_BACKEND_TRY(call_branch(g, n, otherwise, outs));
   ect_set_target(p, leave);
   return EC_BACKEND_OK;
 }
@@ -211,7 +211,7 @@ static uint32_t begin_loop(ets_graph *g, const ets_node *n, int64_t *carried) {
     return ets_refuse(g, n, EC_BACKEND_NOT_SUPPORTED, "more than 256 loops");
   for (uint32_t i = 0; i < n->input_count; i++) {
     int64_t from;
-    ETS_TRY(ets_tensor(g, n, i, &from));
+    EC_BACKEND_TRY(ets_tensor(g, n, i, &from));
     carried[i] = copy_tensor(g, from);
   }
   return EC_BACKEND_OK;
@@ -221,17 +221,17 @@ uint32_t ets_call_while_loop(ets_graph *g, const ets_node *n) {
   ect_program *p = &g->program;
   ets_block *test, *body;
   int64_t goes_on, carried[ECT_MAX_ARGS], next[ECT_MAX_ARGS];
-  ETS_TRY(find_block(g, n, 0, &test));
-  ETS_TRY(find_block(g, n, 1, &body));
-  ETS_TRY(begin_loop(g, n, carried));
+  EC_BACKEND_TRY(find_block(g, n, 0, &test));
+  EC_BACKEND_TRY(find_block(g, n, 1, &body));
+  EC_BACKEND_TRY(begin_loop(g, n, carried));
   const size_t first = p->call_count;
-  ETS_TRY(call_block(g, n, test, 0, carried, 1, &goes_on));
+  EC_BACKEND_TRY(call_block(g, n, test, 0, carried, 1, &goes_on));
   const size_t leave = ect_add_jump(p, goes_on);
-  ETS_TRY(call_block(g, n, body, 0, carried, n->output_count, next));
+  EC_BACKEND_TRY(call_block(g, n, body, 0, carried, n->output_count, next));
   carry(g, n->output_count, next, carried);
   ect_add_loop(p, first);
   ect_set_target(p, leave);
-  ETS_TRY(ets_define_results(g, n, next));
+  EC_BACKEND_TRY(ets_define_results(g, n, next));
   copy_results(g, n, carried, next);
   return EC_BACKEND_OK;
 }
@@ -246,10 +246,10 @@ static uint32_t add_border(ets_graph *g, const ets_block *b, bool outputs, int64
   for (uint32_t i = 0; i < border.input_count; i++) {
     ets_value *v = &g->values[ets_inputs(g, &border)[i]];
     if (!outputs && (v->is_defined || v->data))
-      return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
-                      "input %u of the block is a constant or another input", (unsigned)i);
+      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
+                             "input %u of the block is a constant or another input", (unsigned)i);
     if (!outputs) v->is_defined = true;
-    ETS_TRY(ets_tensor(g, &border, i, &ids[i]));
+    EC_BACKEND_TRY(ets_tensor(g, &border, i, &ids[i]));
   }
   return EC_BACKEND_OK;
 }
@@ -257,9 +257,9 @@ static uint32_t add_border(ets_graph *g, const ets_block *b, bool outputs, int64
 static uint32_t translate(ets_graph *g, int64_t *inputs, int64_t *outputs) {
   const ets_block *b = &g->blocks[0];
   g->blocks[0].is_used = true;
-  ETS_TRY(add_border(g, b, false, inputs));
-  ETS_TRY(translate_block(g, b));
-  ETS_TRY(add_border(g, b, true, outputs));
+  EC_BACKEND_TRY(add_border(g, b, false, inputs));
+  EC_BACKEND_TRY(translate_block(g, b));
+  EC_BACKEND_TRY(add_border(g, b, true, outputs));
   ect_copy_shared(&g->program, inputs, b->input_count, outputs, b->output_count);
   return EC_BACKEND_OK;
 }
@@ -271,7 +271,7 @@ uint32_t ets_translate(ets_graph *g, ect_delegate *out) {
   int64_t *outputs = host->alloc((outs + 1) * sizeof *outputs);
   uint32_t status = EC_BACKEND_OK;
   if (!inputs || !outputs)
-    status = ets_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu inputs", in);
+    status = EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu inputs", in);
   if (status == EC_BACKEND_OK) status = translate(g, inputs, outputs);
   if (status == EC_BACKEND_OK)
     status = ect_delegate_open(g->c.call, &g->program, inputs, NULL, in, outputs, outs, out);

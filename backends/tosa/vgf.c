@@ -30,15 +30,15 @@ typedef struct container {
 static uint32_t read_header(ets_graph *g, const uint8_t *data, size_t size, container *out) {
   *out = (container){.g = g};
   if (size < HEADER || memcmp(data, "VGF1", 4) != 0)
-    return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: %zu bytes without the header of a VGF container, expected 'VGF1'",
-                    size);
+    return EC_BACKEND_FAIL(
+        &g->c, EC_BACKEND_INVALID_PROGRAM,
+        "payload: %zu bytes without the header of a VGF container, expected 'VGF1'", size);
   for (size_t i = 0; i < SECTIONS; i++) {
     const uint64_t offset = ec_read_u64(data + SECTIONS_AT + 16 * i);
     const uint64_t bytes = ec_read_u64(data + SECTIONS_AT + 16 * i + 8);
     if (!ec_in_range(offset, bytes, size))
-      return ets_fail(&g->c, EC_BACKEND_INVALID_PROGRAM,
-                      "payload: section %zu is not within %zu bytes", i, size);
+      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
+                             "payload: section %zu is not within %zu bytes", i, size);
     out->sections[i] = (ec_bytes){data + offset, (size_t)bytes};
   }
   return EC_BACKEND_OK;
@@ -50,9 +50,9 @@ static uint32_t open_table(const container *k, size_t section, const ec_fb_schem
   ec_error err = {0};
   *out = NULL;
   if (bytes.size < SMALLEST)
-    return ets_fail(&k->g->c, EC_BACKEND_INVALID_PROGRAM, "%s: %zu bytes", what, bytes.size);
+    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM, "%s: %zu bytes", what, bytes.size);
   const ec_status status = ec_fb_verify(bytes.data, bytes.size, schema, what, &err);
-  if (status != EC_OK) return ets_fail(&k->g->c, (uint32_t)status, "%s", err.message);
+  if (status != EC_OK) return EC_BACKEND_FAIL(&k->g->c, (uint32_t)status, "%s", err.message);
   *out = ec_fb_root(bytes.data);
   return EC_BACKEND_OK;
 }
@@ -66,16 +66,18 @@ static uint32_t find_constant(void *user, uint32_t index, const uint8_t **data, 
   const uint64_t count = all.size < ROWS_AT ? 0 : ec_read_u64(all.data + 8);
   if (all.size < ROWS_AT || memcmp(all.data, "CONST00", 8) != 0 || row >= count ||
       count > (all.size - ROWS_AT) / ROW)
-    return ets_fail(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
-                    "the graph's constant %u is not in the section of constants", (unsigned)index);
+    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
+                           "the graph's constant %u is not in the section of constants",
+                           (unsigned)index);
   const uint8_t *at = all.data + ROWS_AT + ROW * row;
   const uint64_t first = ROWS_AT + ROW * count, bytes = ec_read_u64(at + 8);
   const uint64_t offset = ec_read_u64(at + 16);
   if ((int32_t)ec_read_u32(at + 4) >= 0)
-    return ets_fail(&k->g->c, EC_BACKEND_NOT_SUPPORTED, "constant %u is sparse", (unsigned)index);
+    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_NOT_SUPPORTED, "constant %u is sparse",
+                           (unsigned)index);
   if (!ec_in_range(offset, bytes, all.size - first))
-    return ets_fail(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
-                    "constant %u is not within its section", (unsigned)index);
+    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
+                           "constant %u is not within its section", (unsigned)index);
   *data = all.data + first + offset;
   *size = (size_t)bytes;
   return EC_BACKEND_OK;
@@ -84,20 +86,20 @@ static uint32_t find_constant(void *user, uint32_t index, const uint8_t **data, 
 uint32_t ets_read_vgf(ets_graph *g, const void *data, size_t size) {
   container k;
   ec_fb_table modules, sequence;
-  ETS_TRY(read_header(g, data, size, &k));
-  ETS_TRY(open_table(&k, 0, &schema_ModuleTable, "modules", &modules));
-  ETS_TRY(open_table(&k, 1, &schema_SequenceTable, "model sequence", &sequence));
+  EC_BACKEND_TRY(read_header(g, data, size, &k));
+  EC_BACKEND_TRY(open_table(&k, 0, &schema_ModuleTable, "modules", &modules));
+  EC_BACKEND_TRY(open_table(&k, 1, &schema_SequenceTable, "model sequence", &sequence));
   const ec_fb_vec all = ec_fb_vector(modules, MODULES);
   const ec_fb_vec segments = ec_fb_vector(sequence, SEGMENTS);
   if (segments.count != 1)
-    return ets_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "%u segments, expected one graph",
-                    (unsigned)segments.count);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "%u segments, expected one graph",
+                           (unsigned)segments.count);
   const ec_fb_table segment = ec_fb_vec_table(segments, 0);
   const uint32_t module = ec_fb_u32(segment, MODULE_INDEX);
   const ec_fb_table code =
       module < all.count ? ec_fb_union(ec_fb_vec_table(all, module), CODE, SPIRV_CODE) : NULL;
   if (!code || ec_fb_u8(segment, TYPE) != GRAPH_SEGMENT)
-    return ets_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "the segment is not a graph in SPIR-V");
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "the segment is not a graph in SPIR-V");
   const ec_fb_vec words = ec_fb_vector(code, WORDS);
   k.constants = ec_fb_vector(segment, CONSTANTS);
   return ets_read_spirv(g, words.items, words.count, find_constant, &k);

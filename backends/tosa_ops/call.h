@@ -4,9 +4,6 @@
 
 #include "executorch_c/arguments.h"
 
-/* c10::ScalarType */
-enum { ETO_INT8 = 1, ETO_INT16 = 2, ETO_INT32 = 3, ETO_INT64 = 4, ETO_FLOAT32 = 6 };
-
 enum { ETO_RANK = 16, ETO_BLOCK = 256, ETO_MOST = 1 << 24 /* of a kernel, stride or padding */ };
 
 typedef ec_backend_tensor eto_tensor;
@@ -16,9 +13,6 @@ typedef struct eto_call {
   ec_host_call *call;
   ec_backend_arg *args;
 } eto_call;
-
-#define ETO_FAIL EC_ARG_FAIL
-#define ETO_TRY EC_ARG_TRY
 
 /* Kinds of dtypes that an argument may have. */
 typedef enum eto_kind { ETO_INTEGERS, ETO_NUMBERS /* and float32 */, ETO_ANY } eto_kind;
@@ -34,8 +28,6 @@ uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out);
 /* Reads an int[] argument of `count` items in [least, ETO_MOST]. */
 uint32_t eto_ints(const eto_call *c, size_t i, const char *name, int64_t least, size_t count,
                   int64_t *out);
-
-size_t eto_width(int32_t dtype); /* bytes of an element; 0: unknown */
 
 /* Reads `n` elements from index `at` on: signed, or with their bits as unsigned numbers. */
 void eto_load(const eto_tensor *t, int64_t at, int64_t n, bool is_unsigned, int64_t *out);

@@ -90,11 +90,11 @@ static void run_lines(void *user, size_t begin, size_t end) {
 
 /* Reads x, weight and bias, of `dims` spatial dimensions; the last ones of DIMS. */
 static uint32_t read_tensors(const eto_call *c, int dims, conv *k) {
-  ETO_TRY(eto_input(c, 0, "input", ETO_INTEGERS, dims + 2, &k->input));
-  ETO_TRY(eto_input(c, 1, "weight", ETO_INTEGERS, dims + 2, &k->weight));
-  ETO_TRY(eto_input(c, 2, "bias", ETO_INTEGERS, 1, &k->bias));
+  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_INTEGERS, dims + 2, &k->input));
+  EC_BACKEND_TRY(eto_input(c, 1, "weight", ETO_INTEGERS, dims + 2, &k->weight));
+  EC_BACKEND_TRY(eto_input(c, 2, "bias", ETO_INTEGERS, 1, &k->bias));
   if (!ec_arg_count(k->input) || !ec_arg_count(k->weight) || !ec_arg_count(k->bias))
-    return ETO_FAIL(c, "an input of a convolution has no elements");
+    return EC_ARG_FAIL(c, "an input of a convolution has no elements");
   k->batch = k->input->sizes[0];
   k->channels = k->input->sizes[dims + 1];
   for (int d = 0; d < DIMS; d++)
@@ -113,11 +113,11 @@ static uint32_t read_weight(const eto_call *c, int dims, bool depthwise, conv *k
   k->out_channels = depthwise ? channels * k->multiplier : sizes[0];
   k->bias_step = ec_arg_count(k->bias) > 1;
   if (channels != k->channels)
-    return ETO_FAIL(c, "'weight' has %lld channels, the input %lld", (long long)channels,
-                    (long long)k->channels);
+    return EC_ARG_FAIL(c, "'weight' has %lld channels, the input %lld", (long long)channels,
+                       (long long)k->channels);
   if (k->bias_step && ec_arg_count(k->bias) != k->out_channels)
-    return ETO_FAIL(c, "'bias' has %lld elements, expected 1 or %lld",
-                    (long long)ec_arg_count(k->bias), (long long)k->out_channels);
+    return EC_ARG_FAIL(c, "'bias' has %lld elements, expected 1 or %lld",
+                       (long long)ec_arg_count(k->bias), (long long)k->out_channels);
   return EC_BACKEND_OK;
 }
 
@@ -132,8 +132,8 @@ static uint32_t find_sizes(const eto_call *c, int dims, const int64_t *pads, con
     if (k->transposed)
       k->to[d] = (k->in[d] - 1) * k->stride[d] + pads[2 * i] + pads[2 * i + 1] + k->kernel[d];
     if ((!k->transposed && moved < 0) || k->to[d] < 1)
-      return ETO_FAIL(c, "a kernel of %lld elements does not fit into dimension %d",
-                      (long long)window, i + 1);
+      return EC_ARG_FAIL(c, "a kernel of %lld elements does not fit into dimension %d",
+                         (long long)window, i + 1);
   }
   return EC_BACKEND_OK;
 }
@@ -142,10 +142,10 @@ static uint32_t run_conv(const eto_call *c, int dims, size_t out, conv *k) {
   int64_t sizes[DIMS + 2] = {k->batch};
   memcpy(sizes + 1, &k->to[DIMS - dims], (size_t)dims * sizeof *sizes);
   sizes[dims + 1] = k->out_channels;
-  ETO_TRY(eto_output(c, out, ETO_INTEGERS, (size_t)dims + 2, sizes, &k->out));
-  ETO_TRY(eto_check_sums(c, k->input, k->out));
-  ETO_TRY(eto_centre(c, k->input, 3, "input", &k->x));
-  ETO_TRY(eto_centre(c, k->weight, 4, "weight", &k->w));
+  EC_BACKEND_TRY(eto_output(c, out, ETO_INTEGERS, (size_t)dims + 2, sizes, &k->out));
+  EC_BACKEND_TRY(eto_check_sums(c, k->input, k->out));
+  EC_BACKEND_TRY(eto_centre(c, k->input, 3, "input", &k->x));
+  EC_BACKEND_TRY(eto_centre(c, k->weight, 4, "weight", &k->w));
   const size_t lines = (size_t)(k->batch * k->to[0] * k->to[1]);
   c->host->parallel_for(c->call, lines, 1, run_lines, k);
   return EC_BACKEND_OK;
@@ -154,12 +154,12 @@ static uint32_t run_conv(const eto_call *c, int dims, size_t out, conv *k) {
 static uint32_t apply_conv(const eto_call *c, int dims, bool depthwise) {
   conv k = {0};
   int64_t pads[2 * DIMS];
-  ETO_TRY(read_tensors(c, dims, &k));
-  ETO_TRY(read_weight(c, dims, depthwise, &k));
-  ETO_TRY(eto_ints(c, 5, "pad", 0, 2 * (size_t)dims, pads));
-  ETO_TRY(eto_ints(c, 6, "stride", 1, (size_t)dims, &k.stride[DIMS - dims]));
-  ETO_TRY(eto_ints(c, 7, "dilation", 1, (size_t)dims, &k.dilation[DIMS - dims]));
-  ETO_TRY(find_sizes(c, dims, pads, &k));
+  EC_BACKEND_TRY(read_tensors(c, dims, &k));
+  EC_BACKEND_TRY(read_weight(c, dims, depthwise, &k));
+  EC_BACKEND_TRY(eto_ints(c, 5, "pad", 0, 2 * (size_t)dims, pads));
+  EC_BACKEND_TRY(eto_ints(c, 6, "stride", 1, (size_t)dims, &k.stride[DIMS - dims]));
+  EC_BACKEND_TRY(eto_ints(c, 7, "dilation", 1, (size_t)dims, &k.dilation[DIMS - dims]));
+  EC_BACKEND_TRY(find_sizes(c, dims, pads, &k));
   return run_conv(c, dims, 8, &k);
 }
 
@@ -172,10 +172,10 @@ uint32_t eto_depthwise_conv2d(const eto_call *c) { return apply_conv(c, 2, true)
 uint32_t eto_transpose_conv2d(const eto_call *c) {
   conv k = {.transposed = true};
   int64_t pads[4];
-  ETO_TRY(read_tensors(c, 2, &k));
-  ETO_TRY(read_weight(c, 2, false, &k));
-  ETO_TRY(eto_ints(c, 5, "out_pad", -ETO_MOST, 4, pads));
-  ETO_TRY(eto_ints(c, 6, "stride", 1, 2, &k.stride[1]));
-  ETO_TRY(find_sizes(c, 2, pads, &k));
+  EC_BACKEND_TRY(read_tensors(c, 2, &k));
+  EC_BACKEND_TRY(read_weight(c, 2, false, &k));
+  EC_BACKEND_TRY(eto_ints(c, 5, "out_pad", -ETO_MOST, 4, pads));
+  EC_BACKEND_TRY(eto_ints(c, 6, "stride", 1, 2, &k.stride[1]));
+  EC_BACKEND_TRY(find_sizes(c, 2, pads, &k));
   return run_conv(c, 2, 7, &k);
 }

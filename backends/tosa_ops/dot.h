@@ -18,7 +18,8 @@ static inline int64_t eto_dot(const int16_t *a, const int16_t *b, int64_t n, int
 
 /* The length of a block of eto_dot: int8 less a zero point is below 2 ** 9, int16 is 2 ** 15. */
 static inline int64_t eto_dot_block(const eto_tensor *a, const eto_tensor *b) {
-  const bool narrow_a = eto_width(a->dtype) == 1, narrow_b = eto_width(b->dtype) == 1;
+  const bool narrow_a = ec_backend_dtype_size(a->dtype) == 1,
+             narrow_b = ec_backend_dtype_size(b->dtype) == 1;
   return narrow_a && narrow_b ? 4096 : narrow_a || narrow_b ? 64 : 1;
 }
 

@@ -59,10 +59,10 @@ static void run_planes(void *user, size_t begin, size_t end) {
 
 static uint32_t read_floats(const eto_call *c, size_t i, const char *name,
                             const eto_tensor **out) {
-  ETO_TRY(eto_input(c, i, name, ETO_NUMBERS, 3, out));
-  return (*out)->dtype == ETO_FLOAT32
+  EC_BACKEND_TRY(eto_input(c, i, name, ETO_NUMBERS, 3, out));
+  return (*out)->dtype == EC_DTYPE_FLOAT32
              ? EC_BACKEND_OK
-             : ETO_FAIL(c, "'%s' has dtype %d, expected float32", name, (*out)->dtype);
+             : EC_ARG_FAIL(c, "'%s' has dtype %d, expected float32", name, (*out)->dtype);
 }
 
 /* Transforms `x`; `out` is the first of two outputs. */
@@ -70,12 +70,12 @@ static uint32_t run_fft(const eto_call *c, const eto_tensor *x, size_t out, fft 
   const eto_tensor *outs[2];
   const int64_t sizes[] = {x->sizes[0], x->sizes[1], f->out_width};
   if (x->sizes[1] > MOST_SIZE || x->sizes[2] > MOST_SIZE)
-    return ETO_FAIL(c, "an image of %lld by %lld, expected at most %d", (long long)x->sizes[1],
-                    (long long)x->sizes[2], MOST_SIZE);
+    return EC_ARG_FAIL(c, "an image of %lld by %lld, expected at most %d", (long long)x->sizes[1],
+                       (long long)x->sizes[2], MOST_SIZE);
   for (size_t i = 0; i < 2; i++) {
-    ETO_TRY(eto_output(c, out + i, ETO_NUMBERS, 3, sizes, &outs[i]));
-    if (outs[i]->dtype != ETO_FLOAT32)
-      return ETO_FAIL(c, "'out' has dtype %d, expected float32", outs[i]->dtype);
+    EC_BACKEND_TRY(eto_output(c, out + i, ETO_NUMBERS, 3, sizes, &outs[i]));
+    if (outs[i]->dtype != EC_DTYPE_FLOAT32)
+      return EC_ARG_FAIL(c, "'out' has dtype %d, expected float32", outs[i]->dtype);
   }
   if (!ec_arg_count(x)) return EC_BACKEND_OK;
   f->real = x->data;
@@ -83,8 +83,8 @@ static uint32_t run_fft(const eto_call *c, const eto_tensor *x, size_t out, fft 
   f->width = x->sizes[2];
   f->out_real = outs[0]->data;
   f->out_imag = outs[1]->data;
-  ETO_TRY(EC_ARG_SCRATCH(c, ec_arg_count(x), 2 * sizeof(double), &f->planes));
-  ETO_TRY(EC_ARG_SCRATCH(c, ec_arg_count(x), 2 * sizeof(double), &f->turned));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, ec_arg_count(x), 2 * sizeof(double), &f->planes));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, ec_arg_count(x), 2 * sizeof(double), &f->turned));
   c->host->parallel_for(c->call, (size_t)x->sizes[0], 1, run_planes, f);
   return EC_BACKEND_OK;
 }
@@ -92,11 +92,11 @@ static uint32_t run_fft(const eto_call *c, const eto_tensor *x, size_t out, fft 
 uint32_t eto_fft2d(const eto_call *c) {
   const eto_tensor *real, *imag;
   fft f = {.sign = c->args[2].as.b ? 1 : -1};
-  ETO_TRY(read_floats(c, 0, "real", &real));
-  ETO_TRY(read_floats(c, 1, "imag", &imag));
+  EC_BACKEND_TRY(read_floats(c, 0, "real", &real));
+  EC_BACKEND_TRY(read_floats(c, 1, "imag", &imag));
   for (size_t d = 0; d < 3; d++)
     if (real->sizes[d] != imag->sizes[d])
-      return ETO_FAIL(c, "'real' and 'imag' have other sizes in dimension %zu", d);
+      return EC_ARG_FAIL(c, "'real' and 'imag' have other sizes in dimension %zu", d);
   f.imag = imag->data;
   f.out_width = real->sizes[2];
   return run_fft(c, real, 3, &f);
@@ -105,7 +105,7 @@ uint32_t eto_fft2d(const eto_call *c) {
 uint32_t eto_rfft2d(const eto_call *c) {
   const eto_tensor *x;
   fft f = {.sign = -1};
-  ETO_TRY(read_floats(c, 0, "input", &x));
+  EC_BACKEND_TRY(read_floats(c, 0, "input", &x));
   f.out_width = x->sizes[2] / 2 + 1;
   return run_fft(c, x, 1, &f);
 }

@@ -31,23 +31,23 @@ static void run_product(void *user, size_t begin, size_t end) {
 uint32_t eto_matmul(const eto_call *c) {
   const eto_tensor *a, *b;
   product p = {0};
-  ETO_TRY(eto_input(c, 0, "a", ETO_INTEGERS, 3, &a));
-  ETO_TRY(eto_input(c, 1, "b", ETO_INTEGERS, 3, &b));
+  EC_BACKEND_TRY(eto_input(c, 0, "a", ETO_INTEGERS, 3, &a));
+  EC_BACKEND_TRY(eto_input(c, 1, "b", ETO_INTEGERS, 3, &b));
   if (a->sizes[0] != b->sizes[0] || a->sizes[2] != b->sizes[1])
-    return ETO_FAIL(c, "'a' is [%lld, ?, %lld], 'b' [%lld, %lld, ?]", (long long)a->sizes[0],
-                    (long long)a->sizes[2], (long long)b->sizes[0], (long long)b->sizes[1]);
+    return EC_ARG_FAIL(c, "'a' is [%lld, ?, %lld], 'b' [%lld, %lld, ?]", (long long)a->sizes[0],
+                       (long long)a->sizes[2], (long long)b->sizes[0], (long long)b->sizes[1]);
   const int64_t batch = a->sizes[0];
   p.rows = a->sizes[1];
   p.inner = a->sizes[2];
   p.columns = b->sizes[2];
   p.block = eto_dot_block(a, b);
   const int64_t sizes[] = {batch, p.rows, p.columns};
-  ETO_TRY(eto_output(c, 4, ETO_INTEGERS, 3, sizes, &p.out));
-  ETO_TRY(eto_check_sums(c, a, p.out));
+  EC_BACKEND_TRY(eto_output(c, 4, ETO_INTEGERS, 3, sizes, &p.out));
+  EC_BACKEND_TRY(eto_check_sums(c, a, p.out));
   if (!ec_arg_count(p.out)) return EC_BACKEND_OK;
-  ETO_TRY(eto_centre(c, a, 2, "a", &p.a));
-  ETO_TRY(eto_centre(c, b, 3, "b", &p.b));
-  ETO_TRY(EC_ARG_SCRATCH(c, ec_arg_count(b), sizeof *p.turned, &p.turned));
+  EC_BACKEND_TRY(eto_centre(c, a, 2, "a", &p.a));
+  EC_BACKEND_TRY(eto_centre(c, b, 3, "b", &p.b));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, ec_arg_count(b), sizeof *p.turned, &p.turned));
   turn(&p, batch);
   c->host->parallel_for(c->call, (size_t)(batch * p.rows), 1, run_product, &p);
   return EC_BACKEND_OK;

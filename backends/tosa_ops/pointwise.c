@@ -35,8 +35,8 @@ static void run_unary(void *user, size_t begin, size_t end) {
 }
 
 static uint32_t apply_unary(const eto_call *c, size_t out, pointwise *p) {
-  ETO_TRY(eto_input(c, 0, "input", ETO_INTEGERS, -1, &p->a));
-  ETO_TRY(eto_output(c, out, ETO_INTEGERS, p->a->rank, p->a->sizes, &p->out));
+  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_INTEGERS, -1, &p->a));
+  EC_BACKEND_TRY(eto_output(c, out, ETO_INTEGERS, p->a->rank, p->a->sizes, &p->out));
   c->host->parallel_for(c->call, (size_t)ec_arg_count(p->a), GRAIN, run_unary, p);
   return EC_BACKEND_OK;
 }
@@ -52,8 +52,8 @@ static void negate_block(const pointwise *p, const int64_t *a, const int64_t *b,
 uint32_t eto_negate(const eto_call *c) {
   pointwise p = {.fn = negate_block};
   const int32_t dtype = c->args[3].as.tensor.dtype;
-  ETO_TRY(eto_first(c, 1, "input_zp", &p.parameters[0]));
-  ETO_TRY(eto_first(c, 2, "output_zp", &p.parameters[1]));
+  EC_BACKEND_TRY(eto_first(c, 1, "input_zp", &p.parameters[0]));
+  EC_BACKEND_TRY(eto_first(c, 2, "output_zp", &p.parameters[1]));
   p.parameters[2] = eto_least(dtype);
   p.parameters[3] = eto_most(dtype);
   return apply_unary(c, 3, &p);
@@ -62,7 +62,7 @@ uint32_t eto_negate(const eto_call *c) {
 static void clz_block(const pointwise *p, const int64_t *a, const int64_t *b, int64_t n,
                       int64_t *out) {
   (void)b;
-  const int bits = 8 * (int)eto_width(p->a->dtype);
+  const int bits = 8 * (int)ec_backend_dtype_size(p->a->dtype);
   for (int64_t i = 0; i < n; i++) {
     const uint64_t x = (uint64_t)a[i] << (64 - bits);
     out[i] = x ? __builtin_clzll(x) : bits;
@@ -94,14 +94,14 @@ uint32_t eto_table(const eto_call *c) {
   int64_t entries[513];
   pointwise p = {.table = entries};
   const int32_t dtype = c->args[0].as.tensor.dtype;
-  const int64_t needed = dtype == ETO_INT16 ? 513 : 256;
-  p.fn = dtype == ETO_INT16 ? table16_block : table8_block;
-  if (dtype != ETO_INT8 && dtype != ETO_INT16)
-    return ETO_FAIL(c, "'input' has dtype %d, expected int8 or int16", dtype);
-  ETO_TRY(eto_input(c, 1, "table", ETO_INTEGERS, -1, &table));
-  if (ec_arg_count(table) != needed || eto_width(table->dtype) > 2)
-    return ETO_FAIL(c, "'table' has %lld entries of dtype %d, expected %lld of int8 or int16",
-                    (long long)ec_arg_count(table), table->dtype, (long long)needed);
+  const int64_t needed = dtype == EC_DTYPE_INT16 ? 513 : 256;
+  p.fn = dtype == EC_DTYPE_INT16 ? table16_block : table8_block;
+  if (dtype != EC_DTYPE_INT8 && dtype != EC_DTYPE_INT16)
+    return EC_ARG_FAIL(c, "'input' has dtype %d, expected int8 or int16", dtype);
+  EC_BACKEND_TRY(eto_input(c, 1, "table", ETO_INTEGERS, -1, &table));
+  if (ec_arg_count(table) != needed || ec_backend_dtype_size(table->dtype) > 2)
+    return EC_ARG_FAIL(c, "'table' has %lld entries of dtype %d, expected %lld of int8 or int16",
+                       (long long)ec_arg_count(table), table->dtype, (long long)needed);
   eto_load(table, 0, needed, false, entries);
   return apply_unary(c, 2, &p);
 }
@@ -124,10 +124,10 @@ static void run_cast(void *user, size_t begin, size_t end) {
 
 uint32_t eto_cast(const eto_call *c) {
   pointwise p = {0};
-  ETO_TRY(eto_input(c, 0, "input", ETO_NUMBERS, -1, &p.a));
-  if (p.a->dtype != ETO_FLOAT32)
-    return ETO_FAIL(c, "'input' has dtype %d, expected float32", p.a->dtype);
-  ETO_TRY(eto_output(c, 1, ETO_INTEGERS, p.a->rank, p.a->sizes, &p.out));
+  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_NUMBERS, -1, &p.a));
+  if (p.a->dtype != EC_DTYPE_FLOAT32)
+    return EC_ARG_FAIL(c, "'input' has dtype %d, expected float32", p.a->dtype);
+  EC_BACKEND_TRY(eto_output(c, 1, ETO_INTEGERS, p.a->rank, p.a->sizes, &p.out));
   p.parameters[0] = eto_least(p.out->dtype);
   p.parameters[1] = eto_most(p.out->dtype);
   c->host->parallel_for(c->call, (size_t)ec_arg_count(p.a), GRAIN, run_cast, &p);
@@ -177,11 +177,12 @@ static void run_rows(void *user, size_t begin, size_t end) {
 static uint32_t broadcast(const eto_call *c, const eto_tensor *a, const eto_tensor *b,
                           int64_t sizes[ETO_RANK]) {
   if (a->rank != b->rank)
-    return ETO_FAIL(c, "the inputs have %u and %u dimensions, expected the same", a->rank, b->rank);
+    return EC_ARG_FAIL(c, "the inputs have %u and %u dimensions, expected the same", a->rank,
+                       b->rank);
   for (size_t d = 0; d < a->rank; d++) {
     if (a->sizes[d] != b->sizes[d] && a->sizes[d] != 1 && b->sizes[d] != 1)
-      return ETO_FAIL(c, "dimension %zu has %lld and %lld elements, which do not broadcast", d,
-                      (long long)a->sizes[d], (long long)b->sizes[d]);
+      return EC_ARG_FAIL(c, "dimension %zu has %lld and %lld elements, which do not broadcast", d,
+                         (long long)a->sizes[d], (long long)b->sizes[d]);
     sizes[d] = a->sizes[d] == 1 ? b->sizes[d] : a->sizes[d];
   }
   return EC_BACKEND_OK;
@@ -189,10 +190,10 @@ static uint32_t broadcast(const eto_call *c, const eto_tensor *a, const eto_tens
 
 static uint32_t apply_binary(const eto_call *c, size_t out, pointwise *p) {
   int64_t sizes[ETO_RANK];
-  ETO_TRY(eto_input(c, 0, "input1", ETO_INTEGERS, -1, &p->a));
-  ETO_TRY(eto_input(c, 1, "input2", ETO_INTEGERS, -1, &p->b));
-  ETO_TRY(broadcast(c, p->a, p->b, sizes));
-  ETO_TRY(eto_output(c, out, ETO_INTEGERS, p->a->rank, sizes, &p->out));
+  EC_BACKEND_TRY(eto_input(c, 0, "input1", ETO_INTEGERS, -1, &p->a));
+  EC_BACKEND_TRY(eto_input(c, 1, "input2", ETO_INTEGERS, -1, &p->b));
+  EC_BACKEND_TRY(broadcast(c, p->a, p->b, sizes));
+  EC_BACKEND_TRY(eto_output(c, out, ETO_INTEGERS, p->a->rank, sizes, &p->out));
   const int64_t count = ec_arg_count(p->out);
   if (!count) return EC_BACKEND_OK;
   if (!p->out->rank) {
@@ -219,9 +220,10 @@ static void mul_block(const pointwise *p, const int64_t *a, const int64_t *b, in
 
 uint32_t eto_mul(const eto_call *c) {
   pointwise p = {.fn = mul_block};
-  ETO_TRY(eto_first(c, 2, "shift", &p.parameters[0]));
+  EC_BACKEND_TRY(eto_first(c, 2, "shift", &p.parameters[0]));
   if (p.parameters[0] < 0 || p.parameters[0] > MOST_SHIFT)
-    return ETO_FAIL(c, "'shift' is %lld, expected 0 to %d", (long long)p.parameters[0], MOST_SHIFT);
+    return EC_ARG_FAIL(c, "'shift' is %lld, expected 0 to %d", (long long)p.parameters[0],
+                       MOST_SHIFT);
   return apply_binary(c, 3, &p);
 }
 
@@ -253,7 +255,7 @@ uint32_t eto_logical_left_shift(const eto_call *c) {
 
 static void right_logical_block(const pointwise *p, const int64_t *a, const int64_t *b, int64_t n,
                                 int64_t *out) {
-  const int unused = 64 - 8 * (int)eto_width(p->a->dtype);
+  const int unused = 64 - 8 * (int)ec_backend_dtype_size(p->a->dtype);
   for (int64_t i = 0; i < n; i++) {
     const uint64_t bits = (uint64_t)a[i] << unused >> unused;
     out[i] = b[i] < 0 || b[i] > MOST_SHIFT ? 0 : (int64_t)(bits >> b[i]);

@@ -112,10 +112,10 @@ static void greatest_floats(const pool *p, int64_t n, const int64_t from[2], con
 
 /* Reads kernel, stride and pad from argument `at` on. */
 static uint32_t read_window(const eto_call *c, size_t at, pool *p) {
-  ETO_TRY(eto_input(c, 0, "input", ETO_NUMBERS, 4, &p->in));
-  ETO_TRY(eto_ints(c, at, "kernel", 1, 2, p->kernel));
-  ETO_TRY(eto_ints(c, at + 1, "stride", 1, 2, p->stride));
-  ETO_TRY(eto_ints(c, at + 2, "pad", 0, 4, p->pad));
+  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_NUMBERS, 4, &p->in));
+  EC_BACKEND_TRY(eto_ints(c, at, "kernel", 1, 2, p->kernel));
+  EC_BACKEND_TRY(eto_ints(c, at + 1, "stride", 1, 2, p->stride));
+  EC_BACKEND_TRY(eto_ints(c, at + 2, "pad", 0, 4, p->pad));
   p->height = p->in->sizes[1];
   p->width = p->in->sizes[2];
   p->channels = p->in->sizes[3];
@@ -123,9 +123,9 @@ static uint32_t read_window(const eto_call *c, size_t at, pool *p) {
     const int64_t moved =
         p->in->sizes[d + 1] + p->pad[2 * d] + p->pad[2 * d + 1] - p->kernel[d];
     if (moved < 0 || p->pad[2 * d] >= p->kernel[d] || p->pad[2 * d + 1] >= p->kernel[d])
-      return ETO_FAIL(c, "a kernel of %lld and a padding of %lld and %lld do not fit to %lld",
-                      (long long)p->kernel[d], (long long)p->pad[2 * d],
-                      (long long)p->pad[2 * d + 1], (long long)p->in->sizes[d + 1]);
+      return EC_ARG_FAIL(c, "a kernel of %lld and a padding of %lld and %lld do not fit to %lld",
+                         (long long)p->kernel[d], (long long)p->pad[2 * d],
+                         (long long)p->pad[2 * d + 1], (long long)p->in->sizes[d + 1]);
     *(d ? &p->out_width : &p->out_height) = moved / p->stride[d] + 1;
   }
   return EC_BACKEND_OK;
@@ -133,25 +133,25 @@ static uint32_t read_window(const eto_call *c, size_t at, pool *p) {
 
 static uint32_t run_pool(const eto_call *c, size_t out, pool *p) {
   const int64_t sizes[] = {p->in->sizes[0], p->out_height, p->out_width, p->channels};
-  ETO_TRY(eto_output(c, out, ETO_NUMBERS, 4, sizes, &p->out));
+  EC_BACKEND_TRY(eto_output(c, out, ETO_NUMBERS, 4, sizes, &p->out));
   if (p->out->dtype != p->in->dtype)
-    return ETO_FAIL(c, "'out' has dtype %d, the input %d", p->out->dtype, p->in->dtype);
+    return EC_ARG_FAIL(c, "'out' has dtype %d, the input %d", p->out->dtype, p->in->dtype);
   c->host->parallel_for(c->call, (size_t)(sizes[0] * p->out_height), 1, run_lines, p);
   return EC_BACKEND_OK;
 }
 
 uint32_t eto_avg_pool2d(const eto_call *c) {
   pool p = {0};
-  ETO_TRY(read_window(c, 3, &p));
-  ETO_TRY(eto_first(c, 1, "input_zp", &p.input_zp));
-  ETO_TRY(eto_first(c, 2, "output_zp", &p.output_zp));
-  p.window = p.in->dtype == ETO_FLOAT32 ? average_floats : average_integers;
+  EC_BACKEND_TRY(read_window(c, 3, &p));
+  EC_BACKEND_TRY(eto_first(c, 1, "input_zp", &p.input_zp));
+  EC_BACKEND_TRY(eto_first(c, 2, "output_zp", &p.output_zp));
+  p.window = p.in->dtype == EC_DTYPE_FLOAT32 ? average_floats : average_integers;
   return run_pool(c, 6, &p);
 }
 
 uint32_t eto_max_pool2d(const eto_call *c) {
   pool p = {.nan_mode = c->args[4].as.i};
-  ETO_TRY(read_window(c, 1, &p));
-  p.window = p.in->dtype == ETO_FLOAT32 ? greatest_floats : greatest_integers;
+  EC_BACKEND_TRY(read_window(c, 1, &p));
+  p.window = p.in->dtype == EC_DTYPE_FLOAT32 ? greatest_floats : greatest_integers;
   return run_pool(c, 5, &p);
 }

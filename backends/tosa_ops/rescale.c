@@ -36,11 +36,11 @@ static uint32_t read_factors(const eto_call *c, size_t i, const char *name, int6
                              const int64_t **out) {
   const eto_tensor *t;
   int64_t *numbers;
-  ETO_TRY(eto_input(c, i, name, ETO_INTEGERS, -1, &t));
+  EC_BACKEND_TRY(eto_input(c, i, name, ETO_INTEGERS, -1, &t));
   if (ec_arg_count(t) != count)
-    return ETO_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(t),
-                    (long long)count);
-  ETO_TRY(EC_ARG_SCRATCH(c, count, sizeof *numbers, &numbers));
+    return EC_ARG_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(t),
+                       (long long)count);
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, count, sizeof *numbers, &numbers));
   eto_load(t, 0, count, false, numbers);
   *out = numbers;
   return EC_BACKEND_OK;
@@ -49,27 +49,28 @@ static uint32_t read_factors(const eto_call *c, size_t i, const char *name, int6
 static uint32_t check_factors(const eto_call *c, const rescale *r) {
   for (int64_t i = 0; i < r->channels; i++)
     if (r->multipliers[i] < 0)
-      return ETO_FAIL(c, "'multiplier' has %lld at index %lld, expected 0 or more",
-                      (long long)r->multipliers[i], (long long)i);
+      return EC_ARG_FAIL(c, "'multiplier' has %lld at index %lld, expected 0 or more",
+                         (long long)r->multipliers[i], (long long)i);
   for (int64_t i = 0; i < r->channels; i++)
     if (r->shifts[i] < LEAST_SHIFT || r->shifts[i] > MOST_SHIFT)
-      return ETO_FAIL(c, "'shift' has %lld at index %lld, expected %d to %d",
-                      (long long)r->shifts[i], (long long)i, LEAST_SHIFT, MOST_SHIFT);
+      return EC_ARG_FAIL(c, "'shift' has %lld at index %lld, expected %d to %d",
+                         (long long)r->shifts[i], (long long)i, LEAST_SHIFT, MOST_SHIFT);
   return EC_BACKEND_OK;
 }
 
 /* Reads a zero point with the sign of its tensor `t`: of 8 bits, or of 16 without a sign. */
 static uint32_t read_zero(const eto_call *c, size_t i, const char *name, bool is_unsigned,
                           const eto_tensor *t, int64_t *out) {
-  ETO_TRY(eto_first(c, i, name, out));
-  const size_t width = eto_width(c->args[i].as.tensor.dtype);
+  EC_BACKEND_TRY(eto_first(c, i, name, out));
+  const size_t width = ec_backend_dtype_size(c->args[i].as.tensor.dtype);
   if (is_unsigned && width < 8) *out &= (INT64_C(1) << 8 * width) - 1;
-  const bool has_zero = eto_width(t->dtype) == 1 || (eto_width(t->dtype) == 2 && is_unsigned);
+  const bool has_zero =
+      ec_backend_dtype_size(t->dtype) == 1 || (ec_backend_dtype_size(t->dtype) == 2 && is_unsigned);
   const int64_t span = has_zero ? eto_most(t->dtype) - eto_least(t->dtype) : 0;
   const int64_t least = is_unsigned || !has_zero ? 0 : eto_least(t->dtype);
   if (*out >= least && *out <= least + span) return EC_BACKEND_OK;
-  return ETO_FAIL(c, "'%s' is %lld, expected %lld to %lld", name, (long long)*out,
-                  (long long)least, (long long)(least + span));
+  return EC_ARG_FAIL(c, "'%s' is %lld, expected %lld to %lld", name, (long long)*out,
+                     (long long)least, (long long)(least + span));
 }
 
 uint32_t eto_rescale(const eto_call *c) {
@@ -77,20 +78,20 @@ uint32_t eto_rescale(const eto_call *c) {
   rescale r = {.rounding = (eto_rounding)a[6].as.i, .input_unsigned = a[8].as.b};
   const bool output_unsigned = a[9].as.b;
   if (a[6].as.i < ETO_SINGLE || a[6].as.i > ETO_DOUBLE)
-    return ETO_FAIL(c, "'rounding_mode' is %lld, expected 1 to 3", (long long)a[6].as.i);
-  ETO_TRY(eto_input(c, 0, "input", ETO_INTEGERS, -1, &r.in));
+    return EC_ARG_FAIL(c, "'rounding_mode' is %lld, expected 1 to 3", (long long)a[6].as.i);
+  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_INTEGERS, -1, &r.in));
   r.channels = a[7].as.b && r.in->rank ? r.in->sizes[r.in->rank - 1u] : 1;
-  ETO_TRY(read_factors(c, 1, "multiplier", r.channels, &r.multipliers));
-  ETO_TRY(read_factors(c, 2, "shift", r.channels, &r.shifts));
-  ETO_TRY(check_factors(c, &r));
-  ETO_TRY(eto_output(c, 10, ETO_INTEGERS, r.in->rank, r.in->sizes, &r.out));
-  ETO_TRY(read_zero(c, 3, "input_zp", r.input_unsigned, r.in, &r.input_zp));
-  ETO_TRY(read_zero(c, 4, "output_zp", output_unsigned, r.out, &r.output_zp));
+  EC_BACKEND_TRY(read_factors(c, 1, "multiplier", r.channels, &r.multipliers));
+  EC_BACKEND_TRY(read_factors(c, 2, "shift", r.channels, &r.shifts));
+  EC_BACKEND_TRY(check_factors(c, &r));
+  EC_BACKEND_TRY(eto_output(c, 10, ETO_INTEGERS, r.in->rank, r.in->sizes, &r.out));
+  EC_BACKEND_TRY(read_zero(c, 3, "input_zp", r.input_unsigned, r.in, &r.input_zp));
+  EC_BACKEND_TRY(read_zero(c, 4, "output_zp", output_unsigned, r.out, &r.output_zp));
   r.least = output_unsigned ? 0 : eto_least(r.out->dtype);
   r.most = output_unsigned ? eto_most(r.out->dtype) * 2 + 1 : eto_most(r.out->dtype);
-  if (output_unsigned && eto_width(r.out->dtype) > 2)
-    return ETO_FAIL(c, "'out' has dtype %d, expected int8 or int16 for unsigned numbers",
-                    r.out->dtype);
+  if (output_unsigned && ec_backend_dtype_size(r.out->dtype) > 2)
+    return EC_ARG_FAIL(c, "'out' has dtype %d, expected int8 or int16 for unsigned numbers",
+                       r.out->dtype);
   c->host->parallel_for(c->call, (size_t)ec_arg_count(r.in), GRAIN, run_rescale, &r);
   return EC_BACKEND_OK;
 }

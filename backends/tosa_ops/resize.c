@@ -58,7 +58,7 @@ static void mix_floats(const resize *r, const int64_t from[4], const between *y,
 static void copy_pixel(const resize *r, int64_t from, int64_t to) {
   int64_t item;
   for (int64_t c = 0; c < r->channels; c++) {
-    if (r->in->dtype == ETO_FLOAT32) {
+    if (r->in->dtype == EC_DTYPE_FLOAT32) {
       ((float *)r->out->data)[to + c] = ((const float *)r->in->data)[from + c];
       continue;
     }
@@ -78,7 +78,7 @@ static void run_lines(void *user, size_t begin, size_t end) {
                               at(r, n, y.second, x.first), at(r, n, y.second, x.second)};
       const int64_t to = (line * r->to[X] + ox) * r->channels;
       if (r->nearest) copy_pixel(r, from[0], to);
-      else if (r->in->dtype == ETO_FLOAT32) mix_floats(r, from, &y, &x, to);
+      else if (r->in->dtype == EC_DTYPE_FLOAT32) mix_floats(r, from, &y, &x, to);
       else mix_integers(r, from, &y, &x, to);
     }
   }
@@ -89,8 +89,9 @@ static uint32_t find_sizes(const eto_call *c, const int64_t border[2], resize *r
     r->size[d] = r->in->sizes[d + 1];
     const int64_t last = (r->size[d] - 1) * r->scale[2 * d] - r->offset[d] + border[d];
     if (r->size[d] < 1 || r->size[d] > ETO_MOST || last < 0)
-      return ETO_FAIL(c, "the scale, offset and border of dimension %d do not fit to %lld elements",
-                      d + 1, (long long)r->size[d]);
+      return EC_ARG_FAIL(c,
+                         "the scale, offset and border of dimension %d do not fit to %lld elements",
+                         d + 1, (long long)r->size[d]);
     r->to[d] = last / r->scale[2 * d + 1] + 1;
   }
   return EC_BACKEND_OK;
@@ -99,19 +100,19 @@ static uint32_t find_sizes(const eto_call *c, const int64_t border[2], resize *r
 uint32_t eto_resize(const eto_call *c) {
   resize r = {.nearest = c->args[4].as.i == NEAREST};
   int64_t border[2];
-  ETO_TRY(eto_input(c, 0, "input", ETO_NUMBERS, 4, &r.in));
-  ETO_TRY(eto_ints(c, 1, "scale", 1, 4, r.scale));
-  ETO_TRY(eto_ints(c, 2, "offset", -ETO_MOST, 2, r.offset));
-  ETO_TRY(eto_ints(c, 3, "border", -ETO_MOST, 2, border));
+  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_NUMBERS, 4, &r.in));
+  EC_BACKEND_TRY(eto_ints(c, 1, "scale", 1, 4, r.scale));
+  EC_BACKEND_TRY(eto_ints(c, 2, "offset", -ETO_MOST, 2, r.offset));
+  EC_BACKEND_TRY(eto_ints(c, 3, "border", -ETO_MOST, 2, border));
   if (!r.nearest && c->args[4].as.i != BILINEAR)
-    return ETO_FAIL(c, "'mode' is %lld, expected %d or %d", (long long)c->args[4].as.i, NEAREST,
-                    BILINEAR);
-  ETO_TRY(find_sizes(c, border, &r));
+    return EC_ARG_FAIL(c, "'mode' is %lld, expected %d or %d", (long long)c->args[4].as.i, NEAREST,
+                       BILINEAR);
+  EC_BACKEND_TRY(find_sizes(c, border, &r));
   r.channels = r.in->sizes[3];
   const int64_t sizes[] = {r.in->sizes[0], r.to[Y], r.to[X], r.channels};
-  ETO_TRY(eto_output(c, 5, ETO_NUMBERS, 4, sizes, &r.out));
-  if ((r.in->dtype == ETO_FLOAT32) != (r.out->dtype == ETO_FLOAT32))
-    return ETO_FAIL(c, "'out' has dtype %d, the input %d", r.out->dtype, r.in->dtype);
+  EC_BACKEND_TRY(eto_output(c, 5, ETO_NUMBERS, 4, sizes, &r.out));
+  if ((r.in->dtype == EC_DTYPE_FLOAT32) != (r.out->dtype == EC_DTYPE_FLOAT32))
+    return EC_ARG_FAIL(c, "'out' has dtype %d, the input %d", r.out->dtype, r.in->dtype);
   c->host->parallel_for(c->call, (size_t)(sizes[0] * r.to[Y]), 1, run_lines, &r);
   return EC_BACKEND_OK;
 }

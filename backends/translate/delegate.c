@@ -4,8 +4,6 @@
 #include "pte.h"
 #include "unread.h"
 
-enum { INT64 = 4 };
-
 void ect_delegate_close(ect_delegate *d) {
   if (d->program) d->host->program_close(d->program);
   if (!d->host) return;
@@ -54,8 +52,10 @@ static uint32_t show_number(const ect_delegate *d, ec_host_call *call, size_t in
     if (!number) return d->host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory");
     *number = arg->as.i;
     *arg = (ec_backend_arg){.kind = EC_BACKEND_TENSOR};
-    *t = (ec_backend_tensor){.data = number, .nbytes = sizeof *number,
-                             .capacity = sizeof *number, .dtype = INT64};
+    *t = (ec_backend_tensor){.data = number,
+                             .nbytes = sizeof *number,
+                             .capacity = sizeof *number,
+                             .dtype = EC_DTYPE_INT64};
     return EC_BACKEND_OK;
   }
   if (arg->kind == EC_BACKEND_TENSOR)

@@ -170,13 +170,8 @@ ect_tensor *ect_tensor_at(ect_program *p, int64_t value) {
   return v->kind == ECT_TENSOR ? &p->tensors[v->as.tensor] : NULL;
 }
 
-size_t ect_dtype_size(int32_t dtype) {
-  static const uint8_t sizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 0, 0, 0, 2};
-  return dtype >= 0 && (size_t)dtype < sizeof sizes ? sizes[dtype] : 0;
-}
-
 bool ect_tensor_bytes(const ect_tensor *t, size_t *bytes) {
-  size_t total = ect_dtype_size(t->dtype);
+  size_t total = ec_backend_dtype_size(t->dtype);
   if (!total) return false;
   for (uint32_t d = 0; d < t->rank; d++) {
     const uint64_t size = (uint64_t)t->sizes[d];

@@ -138,6 +138,4 @@ const ect_value *ect_value_at(const ect_program *p, int64_t value);
 ect_tensor *ect_tensor_at(ect_program *p, int64_t value);
 /* Computes the bytes of a tensor. Returns false if they overflow or the dtype is unknown. */
 bool ect_tensor_bytes(const ect_tensor *t, size_t *bytes);
-size_t ect_dtype_size(int32_t dtype); /* 0: unknown */
-
 #endif

@@ -6,8 +6,6 @@
 #include "graph.h"
 #include "vulkan_backend.h"
 
-enum { INT64 = 4 };
-
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
 /* The dtype in which the caller passes a value. */
@@ -20,7 +18,7 @@ static int32_t staging_dtype(const ecv_graph *g, int64_t id, int32_t dtype) {
 }
 
 static int64_t add_number(ecv_graph *g) {
-  return ect_add_tensor(&g->program, &(ect_tensor){.dtype = INT64});
+  return ect_add_tensor(&g->program, &(ect_tensor){.dtype = EC_DTYPE_INT64});
 }
 
 /* An input is a tensor that the graph reads, perhaps after a conversion, or a number. */
@@ -28,16 +26,16 @@ static uint32_t add_input(ecv_graph *g, size_t index, int64_t id, int64_t *out, 
   const ect_tensor *t;
   int64_t value;
   if (ecv_value_type(&g->payload, id) == ECV_SYM_INT) {
-    ECV_TRY(ecv_value(g, id, &value));
+    EC_BACKEND_TRY(ecv_value(g, id, &value));
     *out = add_number(g);
     *is_number = true;
     const int64_t args[] = {*out, value};
     ect_add_call(&g->program, "aten::_local_scalar_dense", args, 2, NULL);
     return EC_BACKEND_OK;
   }
-  ECV_TRY(ecv_tensor(g, id, &value, &t));
+  EC_BACKEND_TRY(ecv_tensor(g, id, &value, &t));
   if (t->role != ECT_COMPUTED)
-    return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "input %zu is a constant", index);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "input %zu is a constant", index);
   const int32_t dtype = t->dtype, staging = staging_dtype(g, id, dtype);
   *out = value;
   if (staging == dtype) return EC_BACKEND_OK;
@@ -50,13 +48,13 @@ static uint32_t add_output(ecv_graph *g, int64_t id, int64_t *out) {
   const ect_tensor *t;
   int64_t value;
   if (ecv_value_type(&g->payload, id) == ECV_SYM_INT) {
-    ECV_TRY(ecv_value(g, id, &value));
+    EC_BACKEND_TRY(ecv_value(g, id, &value));
     *out = add_number(g);
     const int64_t args[] = {value, *out};
     ect_add_call(&g->program, "aten::scalar_tensor.out", args, 2, NULL);
     return EC_BACKEND_OK;
   }
-  ECV_TRY(ecv_tensor(g, id, &value, &t));
+  EC_BACKEND_TRY(ecv_tensor(g, id, &value, &t));
   const int32_t dtype = t->dtype, staging = staging_dtype(g, id, dtype);
   *out = value;
   if (staging == dtype) return EC_BACKEND_OK;
@@ -67,20 +65,20 @@ static uint32_t add_output(ecv_graph *g, int64_t id, int64_t *out) {
 
 static uint32_t translate(ecv_graph *g, int64_t *inputs, bool *numbers, int64_t *outputs) {
   const ecv_payload *p = &g->payload;
-  ECV_TRY(ecv_find_state(g));
+  EC_BACKEND_TRY(ecv_find_state(g));
   for (uint32_t i = 0; i < p->inputs.count; i++) {
     ect_set_place(&g->program, "input %u", (unsigned)i);
-    ECV_TRY(add_input(g, i, ec_fb_vec_i32(p->inputs, i), &inputs[i], &numbers[i]));
+    EC_BACKEND_TRY(add_input(g, i, ec_fb_vec_i32(p->inputs, i), &inputs[i], &numbers[i]));
     g->computed[ec_fb_vec_i32(p->inputs, i)] = 1;
   }
   for (uint32_t i = 0; i < p->chain.count; i++) {
     const ecv_node node = ecv_node_at(p, i);
-    ECV_TRY(ecv_translate_call(g, &node));
+    EC_BACKEND_TRY(ecv_translate_call(g, &node));
   }
   for (uint32_t i = 0; i < p->outputs.count; i++) {
     ect_set_place(&g->program, "output %u", (unsigned)i);
-    ECV_TRY(add_output(g, ec_fb_vec_i32(p->outputs, i), &outputs[i]));
-    ECV_TRY(ecv_check_computed(g, ec_fb_vec_i32(p->outputs, i)));
+    EC_BACKEND_TRY(add_output(g, ec_fb_vec_i32(p->outputs, i), &outputs[i]));
+    EC_BACKEND_TRY(ecv_check_computed(g, ec_fb_vec_i32(p->outputs, i)));
   }
   ect_copy_shared(&g->program, inputs, p->inputs.count, outputs, p->outputs.count);
   return EC_BACKEND_OK;
@@ -96,7 +94,7 @@ static uint32_t open_graph(ecv_graph *g, ect_delegate *out) {
   bool *numbers = host->alloc(in + 1);
   uint32_t status = EC_BACKEND_OK;
   if (!inputs || !outputs || !numbers)
-    status = ecv_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu inputs", in);
+    status = EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu inputs", in);
   if (status == EC_BACKEND_OK) status = translate(g, inputs, numbers, outputs);
   if (status == EC_BACKEND_OK)
     status = ect_delegate_open(g->c.call, &g->program, inputs, numbers, in, outputs, outs, out);
@@ -108,9 +106,9 @@ static uint32_t open_graph(ecv_graph *g, ect_delegate *out) {
 
 static uint32_t open_payload(const ec_host *host, ec_host_call *call, const ec_backend_init *what,
                              ect_delegate *out) {
-  const ecv_call c = {host, call};
+  const ec_backend_call c = {host, call};
   ecv_graph graph;
-  ECV_TRY(ecv_graph_open(&c, what->payload, what->payload_size, &graph));
+  EC_BACKEND_TRY(ecv_graph_open(&c, what->payload, what->payload_size, &graph));
   const uint32_t status = open_graph(&graph, out);
   ecv_graph_close(&graph);
   return status;
@@ -144,7 +142,7 @@ static uint32_t execute(const ec_backend *self, const ec_host *host, ec_host_cal
 static uint32_t describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
                          const ec_backend_init *what, const ec_backend_visitor *visitor) {
   (void)self;
-  const ecv_call c = {host, call};
+  const ec_backend_call c = {host, call};
   return ecv_describe(&c, what, visitor);
 }
 

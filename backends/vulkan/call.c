@@ -8,7 +8,7 @@
 #include "fields.h"
 #include "special.h"
 
-enum { INT8 = 1, INT64 = 4, FLOAT16 = 5, FLOAT32 = 6, FLOAT64 = 7, TEXT = 200 };
+enum { TEXT = 200 };
 
 typedef enum kind { OPERATOR, NUMBER, SPECIAL, LATER } kind;
 
@@ -75,8 +75,8 @@ uint32_t ecv_find_state(ecv_graph *g) {
   for (uint32_t i = 0; i < g->payload.chain.count; i++) {
     const ecv_node node = ecv_node_at(&g->payload, i);
     if (!node.name || node.args.count == 0)
-      return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "call %u has no %s", (unsigned)i,
-                      node.name ? "values" : "name");
+      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "call %u has no %s", (unsigned)i,
+                             node.name ? "values" : "name");
     const row *r = find_row(node.name);
     if (r && r->special == ecv_call_prepack) mark_prepacked(g, &node);
     else mark_results(g, g->written, &node, r);
@@ -110,9 +110,9 @@ typedef struct packing {
 /* The dtype that a letter asks for. */
 static int32_t wanted_dtype(char letter, int32_t dtype) {
   switch (letter) {
-  case 'l': return INT64;
-  case 'd': return FLOAT64;
-  case 'f': return dtype == FLOAT16 ? FLOAT32 : dtype;
+  case 'l': return EC_DTYPE_INT64;
+  case 'd': return EC_DTYPE_FLOAT64;
+  case 'f': return dtype == EC_DTYPE_FLOAT16 ? EC_DTYPE_FLOAT32 : dtype;
   default: return dtype;
   }
 }
@@ -131,8 +131,9 @@ static uint32_t convert_list(packing *k, int64_t *value, char letter) {
   ect_program *p = &k->g->program;
   const ect_value list = *ect_value_at(p, *value);
   if (list.as.list.count > ECV_MOST_ITEMS)
-    return ecv_fail(&k->g->c, EC_BACKEND_NOT_SUPPORTED, "%s: a list of %zu tensors, at most %d",
-                    k->what, list.as.list.count, ECV_MOST_ITEMS);
+    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_NOT_SUPPORTED,
+                           "%s: a list of %zu tensors, at most %d", k->what, list.as.list.count,
+                           ECV_MOST_ITEMS);
   for (size_t i = 0; i < list.as.list.count; i++) {
     items[i] = p->items[list.as.list.first + i];
     if (items[i] >= 0) items[i] = convert_tensor(k->g, items[i], letter);
@@ -156,7 +157,7 @@ static uint32_t read_argument(packing *k, char letter, int64_t id, int64_t *out)
   else if (letter == 'i')
     *out = ect_add_int(&g->program, dtype_of(g, ec_fb_vec_i32(k->node->args, 0)));
   else {
-    ECV_TRY(ecv_value(g, id, out));
+    EC_BACKEND_TRY(ecv_value(g, id, out));
     const uint8_t type = ect_value_at(&g->program, *out)->kind;
     if (type == ECT_TENSOR) *out = convert_tensor(g, *out, letter);
     const bool is_list = type == ECT_TENSOR_LIST || type == ECT_OPTIONAL_TENSOR_LIST;
@@ -173,15 +174,17 @@ static uint32_t read_arguments(packing *k) {
     const char letter = !letters ? '=' : letters[i];
     if (!letter || letter == '+' || k->arg_count == ECT_MAX_ARGS) break;
     if (letter == '.') continue;
-    ECV_TRY(read_argument(k, letter, ec_fb_vec_i32(k->node->args, i), &k->args[k->arg_count++]));
+    EC_BACKEND_TRY(
+        read_argument(k, letter, ec_fb_vec_i32(k->node->args, i), &k->args[k->arg_count++]));
   }
   const size_t expected = letters ? strcspn(letters, "+") : given;
   if (i < given || expected != given)
-    return ecv_fail(&k->g->c, EC_BACKEND_INVALID_PROGRAM, "%s has %u arguments, expected %zu",
-                    k->what, (unsigned)given, letters ? expected : (size_t)ECT_MAX_ARGS);
+    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
+                           "%s has %u arguments, expected %zu", k->what, (unsigned)given,
+                           letters ? expected : (size_t)ECT_MAX_ARGS);
   const char *more = letters ? strchr(letters, '+') : NULL;
   for (size_t m = 1; more && more[m] && k->arg_count < ECT_MAX_ARGS; m++)
-    ECV_TRY(read_argument(k, more[m], 0, &k->args[k->arg_count++]));
+    EC_BACKEND_TRY(read_argument(k, more[m], 0, &k->args[k->arg_count++]));
   return EC_BACKEND_OK;
 }
 
@@ -210,13 +213,13 @@ static uint32_t add_result(packing *k, int64_t id) {
   const ect_tensor *t;
   ecv_graph *g = k->g;
   if (k->out_count == ECT_MAX_ARGS)
-    return ecv_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s has more than %d results", k->what,
-                    ECT_MAX_ARGS);
-  ECV_TRY(ecv_tensor(g, id, &value, &t));
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s has more than %d results", k->what,
+                           ECT_MAX_ARGS);
+  EC_BACKEND_TRY(ecv_tensor(g, id, &value, &t));
   for (size_t i = 0; i < k->out_count; i++)
     if (k->results[i] == id)
-      return ecv_fail(&g->c, EC_BACKEND_INVALID_PROGRAM, "%s: value %d is two of its results",
-                      k->what, (int)id);
+      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
+                             "%s: value %d is two of its results", k->what, (int)id);
   k->results[k->out_count] = id;
   const char *letters = k->row->results;
   const char letter = letters && strlen(letters) > k->out_count ? letters[k->out_count] : '=';
@@ -244,16 +247,16 @@ static uint32_t add_results(packing *k) {
   if (type != ECV_VALUE_LIST) return add_result(k, result);
   const ec_fb_vec items =
       ec_fb_vector(ecv_value_table(&k->g->payload, result), ECV_ValueList_items);
-  for (uint32_t i = 0; i < items.count; i++) ECV_TRY(add_result(k, ec_fb_vec_i32(items, i)));
+  for (uint32_t i = 0; i < items.count; i++) EC_BACKEND_TRY(add_result(k, ec_fb_vec_i32(items, i)));
   return EC_BACKEND_OK;
 }
 
 static uint32_t call_operator(packing *k) {
   const ec_backend_node name = {k->node->number, k->node->name, 0};
-  ECV_TRY(read_arguments(k));
-  ECV_TRY(add_results(k));
-  ECV_TRY(ect_pack_call(k->g->c.call, &k->g->program, k->row->op, k->args, k->arg_count, k->outs,
-                        k->out_count, &name, k->what));
+  EC_BACKEND_TRY(read_arguments(k));
+  EC_BACKEND_TRY(add_results(k));
+  EC_BACKEND_TRY(ect_pack_call(k->g->c.call, &k->g->program, k->row->op, k->args, k->arg_count,
+                               k->outs, k->out_count, &name, k->what));
   for (size_t i = 0; i < k->copy_count; i++)
     ect_add_copy(&k->g->program, k->copies[i][0], k->copies[i][1], NULL);
   return EC_BACKEND_OK;
@@ -264,10 +267,10 @@ static uint32_t call_number(packing *k) {
   const ec_backend_node name = {k->node->number, k->node->name, 0};
   const size_t count = k->node->args.count;
   if (count != 3)
-    return ecv_fail(&k->g->c, EC_BACKEND_INVALID_PROGRAM, "%s has %zu values, expected 3", k->what,
-                    count);
+    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM, "%s has %zu values, expected 3",
+                           k->what, count);
   for (uint32_t i = 0; i < count; i++)
-    ECV_TRY(ecv_value(k->g, ec_fb_vec_i32(k->node->args, i), &k->args[i]));
+    EC_BACKEND_TRY(ecv_value(k->g, ec_fb_vec_i32(k->node->args, i), &k->args[i]));
   ect_add_call(&k->g->program, k->row->op, k->args, count, &name);
   return EC_BACKEND_OK;
 }
@@ -277,8 +280,8 @@ static uint32_t call_row(packing *k) {
   case NUMBER: return call_number(k);
   case SPECIAL: return k->row->special(k->g, k->node);
   case LATER:
-    return ecv_fail(&k->g->c, EC_BACKEND_NOT_SUPPORTED,
-                    "%s: operators of training are not supported", k->what);
+    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_NOT_SUPPORTED,
+                           "%s: operators of training are not supported", k->what);
   case OPERATOR: break;
   }
   return call_operator(k);
@@ -289,10 +292,11 @@ uint32_t ecv_translate_call(ecv_graph *g, const ecv_node *node) {
   snprintf(k.what, sizeof k.what, "node %u (%.120s)", (unsigned)node->number, node->name);
   ect_set_place(&g->program, "%s", k.what);
   if (!k.row)
-    return ecv_fail(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s: the operator is not known here", k.what);
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s: the operator is not known here",
+                           k.what);
   for (uint32_t i = 0; i + 1 < node->args.count; i++)
-    ECV_TRY(ecv_check_computed(g, ec_fb_vec_i32(node->args, i)));
-  ECV_TRY(call_row(&k));
+    EC_BACKEND_TRY(ecv_check_computed(g, ec_fb_vec_i32(node->args, i)));
+  EC_BACKEND_TRY(call_row(&k));
   mark_results(g, g->computed, node, k.row);
   return EC_BACKEND_OK;
 }

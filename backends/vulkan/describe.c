@@ -9,7 +9,7 @@
 #include "call.h"
 #include "fields.h"
 
-enum { MOST_RANK = 16, MOST_SHOWN = 64, INT8 = 1 };
+enum { MOST_RANK = 16, MOST_SHOWN = 64 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ static const char *dtype_name(uint8_t datatype) {
 
 /* The dtype of a tensor that is computed: its integers of 8 bits are quantised values. */
 static const char *computed_name(uint8_t datatype) {
-  return ecv_scalar_type(datatype) == INT8 ? "qint8" : dtype_name(datatype);
+  return ecv_scalar_type(datatype) == EC_DTYPE_INT8 ? "qint8" : dtype_name(datatype);
 }
 
 /* Position among the delegate's arguments; UINT32_MAX: none. */
@@ -56,7 +56,7 @@ static void show_tensor(const ecv_graph *g, uint32_t id, ec_fb_table table,
   const bool prepacked = g->sources[id] >= 0;
   const int32_t constant =
       ec_fb_i32(prepacked ? ecv_value_table(p, g->sources[id]) : table, ECV_VkTensor_constant_id);
-  size_t bytes = ect_dtype_size(ecv_scalar_type(datatype));
+  size_t bytes = ec_backend_dtype_size(ecv_scalar_type(datatype));
   for (uint32_t d = 0; d < dims.count && d < MOST_RANK; d++) {
     sizes[d] = (uint32_t)ec_fb_vec_i32(dims, d);
     if (__builtin_mul_overflow(bytes, (size_t)sizes[d], &bytes)) bytes = 0;
@@ -142,10 +142,10 @@ static void show_call(const ecv_payload *p, const ecv_node *node,
   visitor->node(visitor->user, &shown);
 }
 
-uint32_t ecv_describe(const ecv_call *c, const ec_backend_init *what,
+uint32_t ecv_describe(const ec_backend_call *c, const ec_backend_init *what,
                       const ec_backend_visitor *visitor) {
   ecv_graph graph;
-  ECV_TRY(ecv_graph_open(c, what->payload, what->payload_size, &graph));
+  EC_BACKEND_TRY(ecv_graph_open(c, what->payload, what->payload_size, &graph));
   const ecv_payload *p = &graph.payload;
   const uint32_t status = ecv_find_state(&graph);
   for (uint32_t i = 0; status == EC_BACKEND_OK && i < p->values.count; i++)

@@ -40,7 +40,7 @@ static uint32_t use_constant(ecv_graph *g, int64_t value, uint32_t id, ect_role 
                              ect_tensor *t) {
   const void *data;
   size_t size, needed;
-  ECV_TRY(ecv_payload_constant(&g->c, &g->payload, id, &data, &size));
+  EC_BACKEND_TRY(ecv_payload_constant(&g->c, &g->payload, id, &data, &size));
   if (!ect_tensor_bytes(t, &needed) || needed > size)
     return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                       "value %d needs more bytes than the %zu of constant %u", (int)value, size,
@@ -57,11 +57,11 @@ static uint32_t add_tensor(ecv_graph *g, int64_t id, ec_fb_table table, int64_t 
   ect_tensor t;
   int32_t constant = ec_fb_i32(table, ECV_VkTensor_constant_id);
   ect_role role = ECT_CONSTANT;
-  ECV_TRY(read_tensor(g, id, table, &t));
+  EC_BACKEND_TRY(read_tensor(g, id, table, &t));
   if (constant < 0 && g->sources[id] != UNKNOWN)
     constant = ec_fb_i32(ecv_value_table(&g->payload, g->sources[id]), ECV_VkTensor_constant_id);
   if (g->written[id]) role = ECT_STATE;
-  if (constant >= 0) ECV_TRY(use_constant(g, id, (uint32_t)constant, role, &t));
+  if (constant >= 0) EC_BACKEND_TRY(use_constant(g, id, (uint32_t)constant, role, &t));
   *out = ect_add_tensor(&g->program, &t);
   return EC_BACKEND_OK;
 }
@@ -92,7 +92,7 @@ static uint32_t read_items(ecv_graph *g, int64_t id, ec_fb_vec items, int64_t *o
       return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                         "item %u of value list %d is %s, expected a tensor or a number",
                         (unsigned)i, (int)id, type ? "a value list" : "no value");
-    ECV_TRY(ecv_value(g, item, &out[i]));
+    EC_BACKEND_TRY(ecv_value(g, item, &out[i]));
     *tensors += type == ECV_TENSOR;
     *none += type == ECV_NULL;
     if (type == ECV_NULL) out[i] = ECT_NO_VALUE;
@@ -103,7 +103,7 @@ static uint32_t read_items(ecv_graph *g, int64_t id, ec_fb_vec items, int64_t *o
 static uint32_t add_value_list(ecv_graph *g, int64_t id, ec_fb_vec items, int64_t *out) {
   size_t tensors = 0, none = 0;
   int64_t *copy = g->c.host->alloc((items.count + 1u) * sizeof *copy);
-  if (!copy) return ecv_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a list");
+  if (!copy) return EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a list");
   uint32_t status = read_items(g, id, items, copy, &tensors, &none);
   if (status == EC_BACKEND_OK && none && tensors + none != items.count)
     status = ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM, "value list %d mixes None and numbers",
@@ -152,17 +152,17 @@ uint32_t ecv_value(ecv_graph *g, int64_t id, int64_t *out) {
                       "value %d does not exist, or has no content; the graph has %u values",
                       (int)id, (unsigned)g->payload.values.count);
   if (g->values[id] == UNKNOWN)
-    ECV_TRY(add_value(g, id, type, ecv_value_table(&g->payload, id), &g->values[id]));
+    EC_BACKEND_TRY(add_value(g, id, type, ecv_value_table(&g->payload, id), &g->values[id]));
   *out = g->values[id];
-  return g->program.failed
-             ? ecv_fail(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the graph's values")
-             : EC_BACKEND_OK;
+  return g->program.failed ? EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED,
+                                             "no memory for the graph's values")
+                           : EC_BACKEND_OK;
 }
 
 uint32_t ecv_tensor(ecv_graph *g, int64_t id, int64_t *out, const ect_tensor **tensor) {
   if (ecv_value_type(&g->payload, id) != ECV_TENSOR)
     return ecv_refuse(g, EC_BACKEND_INVALID_PROGRAM, "value %d is not a tensor", (int)id);
-  ECV_TRY(ecv_value(g, id, out));
+  EC_BACKEND_TRY(ecv_value(g, id, out));
   *tensor = ect_tensor_at(&g->program, *out);
   return EC_BACKEND_OK;
 }
@@ -188,9 +188,9 @@ uint32_t ecv_check_computed(ecv_graph *g, int64_t id) {
                             "value %d is read before a call computes it", (int)unknown);
 }
 
-uint32_t ecv_graph_open(const ecv_call *c, const void *data, size_t size, ecv_graph *out) {
+uint32_t ecv_graph_open(const ec_backend_call *c, const void *data, size_t size, ecv_graph *out) {
   *out = (ecv_graph){.c = *c, .program.host = c->host};
-  ECV_TRY(ecv_payload_open(c, data, size, &out->payload));
+  EC_BACKEND_TRY(ecv_payload_open(c, data, size, &out->payload));
   const size_t count = out->payload.values.count, constants = out->payload.constants.count;
   out->values = c->host->alloc((count + 1) * sizeof *out->values);
   out->sources = c->host->alloc((count + 1) * sizeof *out->sources);
@@ -199,7 +199,7 @@ uint32_t ecv_graph_open(const ecv_call *c, const void *data, size_t size, ecv_gr
   out->constants = c->host->alloc((constants + 1) * sizeof *out->constants);
   if (!out->values || !out->sources || !out->written || !out->computed || !out->constants) {
     ecv_graph_close(out);
-    return ecv_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu values", count);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu values", count);
   }
   for (size_t i = 0; i < count; i++) out->values[i] = out->sources[i] = UNKNOWN;
   for (size_t i = 0; i < constants; i++) out->constants[i] = UNKNOWN;

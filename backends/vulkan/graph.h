@@ -8,7 +8,7 @@
 enum { ECV_MOST_ITEMS = 64 }; /* of a list whose tensors are converted, or are results */
 
 typedef struct ecv_graph {
-  ecv_call c;
+  ec_backend_call c;
   ecv_payload payload;
   ect_program program;
   int64_t *values;    /* by id: the number in the program; -1: not translated yet */
@@ -18,12 +18,12 @@ typedef struct ecv_graph {
   int64_t *constants; /* by id: the number in the program; -1: not used yet */
 } ecv_graph;
 
-uint32_t ecv_graph_open(const ecv_call *c, const void *data, size_t size, ecv_graph *out);
+uint32_t ecv_graph_open(const ec_backend_call *c, const void *data, size_t size, ecv_graph *out);
 void ecv_graph_close(ecv_graph *g);
 
 /* Fails with the place before the message. */
 #define ecv_refuse(g, status, message, ...)                                                        \
-  ecv_fail(&(g)->c, status, "%s" message, (g)->program.place, __VA_ARGS__)
+  EC_BACKEND_FAIL(&(g)->c, status, "%s" message, (g)->program.place, __VA_ARGS__)
 
 /* Fails if the value is a tensor, or a list with one, that nothing has computed so far. */
 uint32_t ecv_check_computed(ecv_graph *g, int64_t id);

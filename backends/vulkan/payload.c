@@ -36,12 +36,12 @@ enum {
   SMALLEST_GRAPH = 12
 };
 
-static uint32_t read_header(const ecv_call *c, const uint8_t *data, size_t size,
+static uint32_t read_header(const ec_backend_call *c, const uint8_t *data, size_t size,
                             const uint8_t **graph, size_t *graph_size, ecv_payload *out) {
   if (size < HEADER_BYTES || memcmp(data + MAGIC_AT, "VH00", 4) != 0)
-    return ecv_fail(c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: %zu bytes without the header of a Vulkan graph, expected 'VH00'",
-                    size);
+    return EC_BACKEND_FAIL(
+        c, EC_BACKEND_INVALID_PROGRAM,
+        "payload: %zu bytes without the header of a Vulkan graph, expected 'VH00'", size);
   const unsigned length = data[LENGTH_AT] | (unsigned)data[LENGTH_AT + 1] << 8;
   const uint32_t at = ec_read_u32(data + GRAPH_OFFSET_AT);
   const uint32_t graph_bytes = ec_read_u32(data + GRAPH_SIZE_AT);
@@ -49,16 +49,18 @@ static uint32_t read_header(const ecv_call *c, const uint8_t *data, size_t size,
   uint64_t bytes = ec_read_u64(data + BYTES_SIZE_AT);
   if (length < HEADER_BYTES || at < length || graph_bytes < SMALLEST_GRAPH ||
       !ec_in_range(at, graph_bytes, size))
-    return ecv_fail(c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: the header of %u bytes states a graph of %u bytes at offset %u in a "
-                    "payload of %zu bytes",
-                    length, (unsigned)graph_bytes, (unsigned)at, size);
+    return EC_BACKEND_FAIL(
+        c, EC_BACKEND_INVALID_PROGRAM,
+        "payload: the header of %u bytes states a graph of %u bytes at offset %u in a "
+        "payload of %zu bytes",
+        length, (unsigned)graph_bytes, (unsigned)at, size);
   if (bytes_at < (uint64_t)at + graph_bytes || bytes_at > size ||
       !ec_in_range(bytes_at, bytes, size))
-    return ecv_fail(c, EC_BACKEND_INVALID_PROGRAM,
-                    "payload: the header states %" PRIu64 " bytes of constants at offset %u in a "
-                    "payload of %zu bytes whose graph ends at %" PRIu64,
-                    bytes, (unsigned)bytes_at, size, (uint64_t)at + graph_bytes);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                           "payload: the header states %" PRIu64
+                           " bytes of constants at offset %u in a "
+                           "payload of %zu bytes whose graph ends at %" PRIu64,
+                           bytes, (unsigned)bytes_at, size, (uint64_t)at + graph_bytes);
   if (bytes == 0) bytes = size - bytes_at;
   *graph = data + at;
   *graph_size = graph_bytes;
@@ -67,18 +69,19 @@ static uint32_t read_header(const ecv_call *c, const uint8_t *data, size_t size,
   return EC_BACKEND_OK;
 }
 
-uint32_t ecv_payload_open(const ecv_call *c, const void *data, size_t size, ecv_payload *out) {
+uint32_t ecv_payload_open(const ec_backend_call *c, const void *data, size_t size,
+                          ecv_payload *out) {
   const uint8_t *graph = NULL;
   size_t graph_size = 0;
   ec_error err = {0};
   *out = (ecv_payload){0};
-  ECV_TRY(read_header(c, data, size, &graph, &graph_size, out));
+  EC_BACKEND_TRY(read_header(c, data, size, &graph, &graph_size, out));
   if (memcmp(graph + 4, "VK00", 4) != 0)
-    return ecv_fail(c, EC_BACKEND_INCOMPATIBLE,
-                    "payload: the graph has identifier '%.4s', expected 'VK00'",
-                    (const char *)graph + 4);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INCOMPATIBLE,
+                           "payload: the graph has identifier '%.4s', expected 'VK00'",
+                           (const char *)graph + 4);
   const ec_status status = ec_fb_verify(graph, graph_size, &schema_VkGraph, "payload", &err);
-  if (status != EC_OK) return ecv_fail(c, (uint32_t)status, "%s", err.message);
+  if (status != EC_OK) return EC_BACKEND_FAIL(c, (uint32_t)status, "%s", err.message);
   out->graph = ec_fb_root(graph);
   out->chain = ec_fb_vector(out->graph, ECV_VkGraph_chain);
   out->values = ec_fb_vector(out->graph, ECV_VkGraph_values);
@@ -88,20 +91,21 @@ uint32_t ecv_payload_open(const ecv_call *c, const void *data, size_t size, ecv_
   return EC_BACKEND_OK;
 }
 
-uint32_t ecv_payload_constant(const ecv_call *c, const ecv_payload *p, uint32_t id,
+uint32_t ecv_payload_constant(const ec_backend_call *c, const ecv_payload *p, uint32_t id,
                               const void **data, size_t *size) {
   if (id >= p->constants.count)
-    return ecv_fail(c, EC_BACKEND_INVALID_PROGRAM, "constant %u, the graph has %u of them",
-                    (unsigned)id, (unsigned)p->constants.count);
+    return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "constant %u, the graph has %u of them",
+                           (unsigned)id, (unsigned)p->constants.count);
   const ec_fb_table row = ec_fb_vec_table(p->constants, id);
   const uint64_t offset = ec_fb_u64(row, ECV_VkBytes_offset);
   const uint64_t length = ec_fb_u64(row, ECV_VkBytes_length);
   const char *key = ec_fb_string(row, ECV_VkBytes_named_key);
   if (offset != UINT64_MAX) {
     if (!ec_in_range(offset, length, p->bytes_size))
-      return ecv_fail(c, EC_BACKEND_INVALID_PROGRAM,
-                      "constant %u of %" PRIu64 " bytes at %" PRIu64 " does not fit into %zu bytes",
-                      (unsigned)id, length, offset, p->bytes_size);
+      return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
+                             "constant %u of %" PRIu64 " bytes at %" PRIu64
+                             " does not fit into %zu bytes",
+                             (unsigned)id, length, offset, p->bytes_size);
     *data = p->bytes + offset;
     *size = (size_t)length;
     return EC_BACKEND_OK;
@@ -109,10 +113,11 @@ uint32_t ecv_payload_constant(const ecv_call *c, const ecv_payload *p, uint32_t 
   const uint32_t status = key ? c->host->named_data(c->call, key, data, size)
                               : (uint32_t)EC_BACKEND_NOT_FOUND;
   if (status == EC_BACKEND_NOT_FOUND)
-    return ecv_fail(c, EC_BACKEND_NOT_FOUND,
-                    "constant %u is named data '%.80s', which neither the program nor a data file "
-                    "has",
-                    (unsigned)id, key ? key : "(no name)");
+    return EC_BACKEND_FAIL(
+        c, EC_BACKEND_NOT_FOUND,
+        "constant %u is named data '%.80s', which neither the program nor a data file "
+        "has",
+        (unsigned)id, key ? key : "(no name)");
   return status;
 }
 
@@ -129,6 +134,8 @@ uint8_t ecv_value_type(const ecv_payload *p, int64_t id) {
 }
 
 int32_t ecv_scalar_type(uint8_t datatype) {
-  static const int8_t types[] = {11, 0, 1, 3, 5, 6, 7, 4};
+  static const int8_t types[] = {EC_DTYPE_BOOL,    EC_DTYPE_UINT8,   EC_DTYPE_INT8,
+                                 EC_DTYPE_INT32,   EC_DTYPE_FLOAT16, EC_DTYPE_FLOAT32,
+                                 EC_DTYPE_FLOAT64, EC_DTYPE_INT64};
   return datatype < sizeof types ? types[datatype] : -1;
 }

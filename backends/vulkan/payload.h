@@ -5,21 +5,6 @@
 #include "executorch_c/backend.h"
 #include "format/fb.h"
 
-/* One call of init or describe. */
-typedef struct ecv_call {
-  const ec_host *host;
-  ec_host_call *call;
-} ecv_call;
-
-/* Sets the message and returns the status. */
-#define ecv_fail(c, ...) ((c)->host->fail((c)->call, __VA_ARGS__))
-
-#define ECV_TRY(expression)                                                                        \
-  do {                                                                                             \
-    const uint32_t ecv_try_status = (expression);                                                  \
-    if (ecv_try_status) return ecv_try_status;                                                     \
-  } while (0)
-
 typedef struct ecv_payload {
   ec_fb_table graph; /* verified */
   ec_fb_vec chain, values, inputs, outputs, constants;
@@ -30,9 +15,10 @@ typedef struct ecv_payload {
 /* The schema of the FlatBuffer. */
 const ec_fb_schema *ecv_payload_schema(void);
 
-uint32_t ecv_payload_open(const ecv_call *c, const void *data, size_t size, ecv_payload *out);
+uint32_t ecv_payload_open(const ec_backend_call *c, const void *data, size_t size,
+                          ecv_payload *out);
 /* Finds the bytes of constant `id`. */
-uint32_t ecv_payload_constant(const ecv_call *c, const ecv_payload *p, uint32_t id,
+uint32_t ecv_payload_constant(const ec_backend_call *c, const ecv_payload *p, uint32_t id,
                               const void **data, size_t *size);
 
 /* The type of a value, and its table; 0 for an id that no value has, or a value without one. */

@@ -4,16 +4,11 @@
 
 #include "executorch_c/arguments.h"
 
-enum { EVO_UINT8 = 0, EVO_INT8 = 1, EVO_INT32 = 3, EVO_INT64 = 4, EVO_FLOAT32 = 6, EVO_BOOL = 11 };
-
 typedef struct evo_call {
   const ec_host *host;
   ec_host_call *call;
   ec_backend_arg *args;
 } evo_call;
-
-#define evo_fail EC_ARG_FAIL
-#define EVO_TRY EC_ARG_TRY
 
 /* Checks that argument `i` is a row-major tensor with a dtype and at least `rank` dimensions. */
 uint32_t evo_tensor(const evo_call *c, size_t i, int32_t dtype, size_t rank,

@@ -74,10 +74,10 @@ static void run_planes(void *user, size_t begin, size_t end) {
 
 static uint32_t read_window(const evo_call *c, size_t at, bool transposed, conv *k) {
   const size_t dilation = transposed ? at + 4 : at + 3;
-  EVO_TRY(EC_ARG_INTS(c, at, k->kernel, "kernel_size", 2, 1, INT32_MAX, true));
-  EVO_TRY(EC_ARG_INTS(c, at + 1, k->stride, "stride", 2, 1, INT32_MAX, true));
-  EVO_TRY(EC_ARG_INTS(c, at + 2, k->padding, "padding", 2, 0, INT32_MAX, true));
-  EVO_TRY(EC_ARG_INTS(c, dilation, k->dilation, "dilation", 2, 1, INT32_MAX, true));
+  EC_BACKEND_TRY(EC_ARG_INTS(c, at, k->kernel, "kernel_size", 2, 1, INT32_MAX, true));
+  EC_BACKEND_TRY(EC_ARG_INTS(c, at + 1, k->stride, "stride", 2, 1, INT32_MAX, true));
+  EC_BACKEND_TRY(EC_ARG_INTS(c, at + 2, k->padding, "padding", 2, 0, INT32_MAX, true));
+  EC_BACKEND_TRY(EC_ARG_INTS(c, dilation, k->dilation, "dilation", 2, 1, INT32_MAX, true));
   k->groups = c->args[dilation + 1].as.i;
   return evo_activation(c, dilation + 2, &k->relu);
 }
@@ -92,11 +92,11 @@ static int64_t out_size(const conv *k, int dim, int64_t size, int64_t extra) {
 
 static uint32_t read_tensors(const evo_call *c, conv *k) {
   const ec_backend_tensor *x, *w;
-  EVO_TRY(evo_tensor(c, 0, EVO_INT8, 4, &x));
-  EVO_TRY(evo_tensor(c, 3, EVO_INT8, 2, &w));
+  EC_BACKEND_TRY(evo_tensor(c, 0, EC_DTYPE_INT8, 4, &x));
+  EC_BACKEND_TRY(evo_tensor(c, 3, EC_DTYPE_INT8, 2, &w));
   if (x->rank != 4 || w->rank != (k->depthwise ? 3 : 2))
-    return evo_fail(c, "an input of rank %u and weights of rank %u, expected 4 and %d", x->rank,
-                    w->rank, k->depthwise ? 3 : 2);
+    return EC_ARG_FAIL(c, "an input of rank %u and weights of rank %u, expected 4 and %d", x->rank,
+                       w->rank, k->depthwise ? 3 : 2);
   k->x = x->data;
   k->batch = x->sizes[0];
   k->channels = x->sizes[1];
@@ -113,17 +113,18 @@ static uint32_t read_tensors(const evo_call *c, conv *k) {
                                         k->groups == k->channels && k->row >= k->out_channels
                                   : k->row / taps >= k->channels / k->groups);
   if (fits) return EC_BACKEND_OK;
-  return evo_fail(c, "%lld channels in %lld groups do not fit weights with rows of %lld elements",
-                  (long long)k->channels, (long long)k->groups, (long long)k->row);
+  return EC_ARG_FAIL(c,
+                     "%lld channels in %lld groups do not fit weights with rows of %lld elements",
+                     (long long)k->channels, (long long)k->groups, (long long)k->row);
 }
 
 static uint32_t read_channels(const evo_call *c, conv *k) {
   const ec_backend_tensor *scales, *bias;
-  EVO_TRY(evo_tensor(c, 5, EVO_FLOAT32, 1, &scales));
-  EVO_TRY(evo_optional(c, 8, EVO_FLOAT32, &bias));
+  EC_BACKEND_TRY(evo_tensor(c, 5, EC_DTYPE_FLOAT32, 1, &scales));
+  EC_BACKEND_TRY(evo_optional(c, 8, EC_DTYPE_FLOAT32, &bias));
   k->scale_count = k->transposed ? k->out_channels / k->groups : k->out_channels;
-  EVO_TRY(evo_check_least(c, scales, k->scale_count, "weight_scales"));
-  EVO_TRY(evo_check_least(c, bias, k->out_channels, "bias"));
+  EC_BACKEND_TRY(evo_check_least(c, scales, k->scale_count, "weight_scales"));
+  EC_BACKEND_TRY(evo_check_least(c, bias, k->out_channels, "bias"));
   k->scales = scales->data;
   k->bias = bias ? bias->data : NULL;
   return EC_BACKEND_OK;
@@ -132,24 +133,24 @@ static uint32_t read_channels(const evo_call *c, conv *k) {
 static uint32_t run_conv(const evo_call *c, conv *k) {
   int64_t extra[2] = {0, 0};
   const size_t out = k->transposed ? 16 : 15;
-  EVO_TRY(read_window(c, 9, k->transposed, k));
+  EC_BACKEND_TRY(read_window(c, 9, k->transposed, k));
   if (k->transposed)
-    EVO_TRY(EC_ARG_INTS(c, 12, extra, "output_padding", 2, INT32_MIN, INT32_MAX, true));
-  EVO_TRY(read_tensors(c, k));
-  EVO_TRY(read_channels(c, k));
+    EC_BACKEND_TRY(EC_ARG_INTS(c, 12, extra, "output_padding", 2, INT32_MIN, INT32_MAX, true));
+  EC_BACKEND_TRY(read_tensors(c, k));
+  EC_BACKEND_TRY(read_channels(c, k));
   k->in = evo_affine_of(c->args[1].as.d, c->args[2].as.i);
   k->zero_point = c->args[2].as.i;
   if (k->zero_point < INT8_MIN || k->zero_point > INT8_MAX)
-    return evo_fail(c, "zero point %lld of an int8 input, expected -128 to 127",
-                    (long long)k->zero_point);
+    return EC_ARG_FAIL(c, "zero point %lld of an int8 input, expected -128 to 127",
+                       (long long)k->zero_point);
   k->out = evo_affine_of(c->args[6].as.d, c->args[7].as.i);
   k->out_height = out_size(k, 0, k->height, extra[0]);
   k->out_width = out_size(k, 1, k->width, extra[1]);
   if (k->out_height < 0 || k->out_width < 0)
-    return evo_fail(c, "an input of %lld by %lld is smaller than the kernel", (long long)k->height,
-                    (long long)k->width);
+    return EC_ARG_FAIL(c, "an input of %lld by %lld is smaller than the kernel",
+                       (long long)k->height, (long long)k->width);
   const int64_t sizes[] = {k->batch, k->out_channels, k->out_height, k->out_width};
-  EVO_TRY(evo_output(c, out, EVO_INT8, 4, sizes, &k->to));
+  EC_BACKEND_TRY(evo_output(c, out, EC_DTYPE_INT8, 4, sizes, &k->to));
   c->host->parallel_for(c->call, (size_t)(k->batch * k->out_channels), 1, run_planes, k);
   return EC_BACKEND_OK;
 }

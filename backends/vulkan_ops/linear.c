@@ -74,8 +74,8 @@ static uint32_t read_matrices(const evo_call *c, size_t x_at, int32_t x_dtype, s
                               product *p) {
   const ec_backend_tensor *x, *w;
   const bool nibbles = p->encoding != INT8_ROWS;
-  EVO_TRY(evo_tensor(c, x_at, x_dtype, 1, &x));
-  EVO_TRY(evo_tensor(c, weight_at, nibbles ? EVO_UINT8 : EVO_INT8, 2, &w));
+  EC_BACKEND_TRY(evo_tensor(c, x_at, x_dtype, 1, &x));
+  EC_BACKEND_TRY(evo_tensor(c, weight_at, nibbles ? EC_DTYPE_UINT8 : EC_DTYPE_INT8, 2, &w));
   p->x = x->data;
   p->rows = evo_rows(x);
   p->depth = x->sizes[x->rank - 1];
@@ -84,28 +84,28 @@ static uint32_t read_matrices(const evo_call *c, size_t x_at, int32_t x_dtype, s
   p->row_bytes = ec_arg_count(w) / (p->channels ? p->channels : 1);
   const int64_t room = nibbles ? 2 * p->row_bytes : p->row_bytes;
   if (w->rank == 2 && p->depth <= room) return EC_BACKEND_OK;
-  return evo_fail(c, "rows of %lld elements, the weight has rows of %lld", (long long)p->depth,
-                  (long long)room);
+  return EC_ARG_FAIL(c, "rows of %lld elements, the weight has rows of %lld", (long long)p->depth,
+                     (long long)room);
 }
 
 /* Reads scales [N], or [K / group, N]. */
 static uint32_t read_scales(const evo_call *c, size_t at, product *p) {
   const ec_backend_tensor *scales;
-  EVO_TRY(evo_tensor(c, at, EVO_FLOAT32, 1, &scales));
+  EC_BACKEND_TRY(evo_tensor(c, at, EC_DTYPE_FLOAT32, 1, &scales));
   p->scales = scales->data;
   if (!p->group) return evo_check_least(c, scales, p->channels, "weight_scales");
   p->scale_step = scales->rank == 2 ? scales->sizes[1] : 0;
   if (p->group < 0 || p->scale_step < p->channels ||
       (p->depth + p->group - 1) / p->group > scales->sizes[0])
-    return evo_fail(c, "scales for groups of %lld do not fit %lld channels of %lld weights",
-                    (long long)p->group, (long long)p->channels, (long long)p->depth);
+    return EC_ARG_FAIL(c, "scales for groups of %lld do not fit %lld channels of %lld weights",
+                       (long long)p->group, (long long)p->channels, (long long)p->depth);
   return EC_BACKEND_OK;
 }
 
 static uint32_t read_bias(const evo_call *c, size_t at, product *p) {
   const ec_backend_tensor *bias;
-  EVO_TRY(evo_optional(c, at, EVO_FLOAT32, &bias));
-  EVO_TRY(evo_check_least(c, bias, p->channels, "bias"));
+  EC_BACKEND_TRY(evo_optional(c, at, EC_DTYPE_FLOAT32, &bias));
+  EC_BACKEND_TRY(evo_check_least(c, bias, p->channels, "bias"));
   p->bias = bias ? bias->data : NULL;
   return EC_BACKEND_OK;
 }
@@ -121,22 +121,22 @@ static uint32_t make_output(const evo_call *c, size_t x_at, size_t at, int32_t d
 }
 
 static uint32_t run_float(const evo_call *c, product *p, size_t scales, size_t bias, size_t out) {
-  EVO_TRY(read_scales(c, scales, p));
-  if (bias) EVO_TRY(read_bias(c, bias, p));
-  EVO_TRY(make_output(c, 0, out, EVO_FLOAT32, p, &p->out));
+  EC_BACKEND_TRY(read_scales(c, scales, p));
+  if (bias) EC_BACKEND_TRY(read_bias(c, bias, p));
+  EC_BACKEND_TRY(make_output(c, 0, out, EC_DTYPE_FLOAT32, p, &p->out));
   run_product(c, p);
   return EC_BACKEND_OK;
 }
 
 uint32_t evo_linear_int8(const evo_call *c) {
   product p = {.encoding = INT8_ROWS};
-  EVO_TRY(read_matrices(c, 0, EVO_FLOAT32, 1, &p));
+  EC_BACKEND_TRY(read_matrices(c, 0, EC_DTYPE_FLOAT32, 1, &p));
   return run_float(c, &p, 2, 0, 3);
 }
 
 uint32_t evo_linear_qcs4w(const evo_call *c) {
   product p = {.encoding = NIBBLES_HIGH_FIRST};
-  EVO_TRY(read_matrices(c, 0, EVO_FLOAT32, 1, &p));
+  EC_BACKEND_TRY(read_matrices(c, 0, EC_DTYPE_FLOAT32, 1, &p));
   return run_float(c, &p, 2, 0, 3);
 }
 
@@ -144,21 +144,21 @@ static uint32_t read_group(const evo_call *c, size_t at, product *p) {
   p->group = c->args[at].as.i;
   return p->group > 0 && p->depth % p->group == 0
              ? EC_BACKEND_OK
-             : evo_fail(c, "group_size %lld, expected a divisor of the %lld elements of a row",
-                        (long long)p->group, (long long)p->depth);
+             : EC_ARG_FAIL(c, "group_size %lld, expected a divisor of the %lld elements of a row",
+                           (long long)p->group, (long long)p->depth);
 }
 
 uint32_t evo_linear_q4gsw(const evo_call *c) {
   product p = {.encoding = NIBBLES_LOW_FIRST};
-  EVO_TRY(read_matrices(c, 0, EVO_FLOAT32, 1, &p));
-  EVO_TRY(read_group(c, 3, &p));
+  EC_BACKEND_TRY(read_matrices(c, 0, EC_DTYPE_FLOAT32, 1, &p));
+  EC_BACKEND_TRY(read_group(c, 3, &p));
   return run_float(c, &p, 2, 4, 5);
 }
 
 /* Quantises x by row, or all of it, and dequantises it into temporary memory. */
 static uint32_t round_trip(const evo_call *c, product *p, const evo_affine *by_row, size_t rows) {
   float *out;
-  EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p->rows * (size_t)p->depth, sizeof *out, &out));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, (size_t)p->rows * (size_t)p->depth, sizeof *out, &out));
   for (int64_t m = 0; m < p->rows; m++) {
     const evo_affine *a = &by_row[rows == 1 ? 0 : m];
     for (int64_t k = 0; k < p->depth; k++)
@@ -172,25 +172,25 @@ uint32_t evo_linear_dq8ca_q4gsw(const evo_call *c) {
   const ec_backend_tensor *scales, *zeros;
   evo_affine *rows;
   product p = {.encoding = NIBBLES_LOW_FIRST};
-  EVO_TRY(read_matrices(c, 0, EVO_FLOAT32, 3, &p));
-  EVO_TRY(evo_tensor(c, 1, EVO_FLOAT32, 0, &scales));
-  EVO_TRY(evo_tensor(c, 2, EVO_INT64, 0, &zeros));
-  EVO_TRY(read_group(c, 6, &p));
-  EVO_TRY(evo_check_least(c, scales, p.rows, "input_scales"));
-  EVO_TRY(evo_check_least(c, zeros, p.rows, "input_zp"));
-  EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows, sizeof *rows, &rows));
+  EC_BACKEND_TRY(read_matrices(c, 0, EC_DTYPE_FLOAT32, 3, &p));
+  EC_BACKEND_TRY(evo_tensor(c, 1, EC_DTYPE_FLOAT32, 0, &scales));
+  EC_BACKEND_TRY(evo_tensor(c, 2, EC_DTYPE_INT64, 0, &zeros));
+  EC_BACKEND_TRY(read_group(c, 6, &p));
+  EC_BACKEND_TRY(evo_check_least(c, scales, p.rows, "input_scales"));
+  EC_BACKEND_TRY(evo_check_least(c, zeros, p.rows, "input_zp"));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows, sizeof *rows, &rows));
   for (int64_t m = 0; m < p.rows; m++)
     rows[m] = evo_affine_of((double)((const float *)scales->data)[m],
                             ((const int64_t *)zeros->data)[m]);
-  EVO_TRY(round_trip(c, &p, rows, (size_t)p.rows + 1));
+  EC_BACKEND_TRY(round_trip(c, &p, rows, (size_t)p.rows + 1));
   return run_float(c, &p, 5, 7, 8);
 }
 
 uint32_t evo_linear_q8ta_q8csw(const evo_call *c) {
   const evo_affine in = evo_affine_of(c->args[1].as.d, c->args[2].as.i);
   product p = {.encoding = INT8_ROWS};
-  EVO_TRY(read_matrices(c, 0, EVO_FLOAT32, 3, &p));
-  EVO_TRY(round_trip(c, &p, &in, 1));
+  EC_BACKEND_TRY(read_matrices(c, 0, EC_DTYPE_FLOAT32, 3, &p));
+  EC_BACKEND_TRY(round_trip(c, &p, &in, 1));
   return run_float(c, &p, 5, 6, 7);
 }
 
@@ -201,16 +201,16 @@ uint32_t evo_q8ta_linear(const evo_call *c) {
   const evo_affine in = evo_affine_of(c->args[1].as.d, c->args[2].as.i);
   const evo_affine out = evo_affine_of(c->args[6].as.d, c->args[7].as.i);
   bool relu;
-  EVO_TRY(read_matrices(c, 0, EVO_INT8, 3, &p));
-  EVO_TRY(read_scales(c, 5, &p));
-  EVO_TRY(read_bias(c, 8, &p));
-  EVO_TRY(evo_activation(c, 9, &relu));
-  EVO_TRY(make_output(c, 0, 10, EVO_INT8, &p, &to));
+  EC_BACKEND_TRY(read_matrices(c, 0, EC_DTYPE_INT8, 3, &p));
+  EC_BACKEND_TRY(read_scales(c, 5, &p));
+  EC_BACKEND_TRY(read_bias(c, 8, &p));
+  EC_BACKEND_TRY(evo_activation(c, 9, &relu));
+  EC_BACKEND_TRY(make_output(c, 0, 10, EC_DTYPE_INT8, &p, &to));
   const int8_t *from = c->args[0].as.tensor.data;
-  EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows * (size_t)p.depth, sizeof *x, &x));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows * (size_t)p.depth, sizeof *x, &x));
   for (int64_t i = 0; i < p.rows * p.depth; i++) x[i] = evo_dequantize(from[i], &in);
   p.x = x;
-  EVO_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows * (size_t)p.channels, sizeof *p.out, &p.out));
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, (size_t)p.rows * (size_t)p.channels, sizeof *p.out, &p.out));
   run_product(c, &p);
   for (int64_t i = 0; i < p.rows * p.channels; i++)
     to[i] = evo_quantize(relu ? fmaxf(p.out[i], 0.0f) : p.out[i], &out);
@@ -223,9 +223,9 @@ uint32_t evo_embedding_q4gsw(const evo_call *c) {
   const ec_backend_tensor *w, *scales, *indices;
   int64_t sizes[16];
   float *to;
-  EVO_TRY(evo_tensor(c, 0, EVO_UINT8, 2, &w));
-  EVO_TRY(evo_tensor(c, 1, EVO_FLOAT32, 0, &scales));
-  EVO_TRY(evo_tensor(c, 3, EVO_INT64, 0, &indices));
+  EC_BACKEND_TRY(evo_tensor(c, 0, EC_DTYPE_UINT8, 2, &w));
+  EC_BACKEND_TRY(evo_tensor(c, 1, EC_DTYPE_FLOAT32, 0, &scales));
+  EC_BACKEND_TRY(evo_tensor(c, 3, EC_DTYPE_INT64, 0, &indices));
   const bool by_row = scales->rank > 1;
   product p = {.encoding = c->args[4].as.b ? NIBBLES_LOW_FIRST : NIBBLES_HIGH_FIRST,
                .row_bytes = w->sizes[1], .scale_step = 1, .group = c->args[2].as.i,
@@ -234,15 +234,15 @@ uint32_t evo_embedding_q4gsw(const evo_call *c) {
   if (w->rank != 2 || indices->rank > 15 || p.group < 1 ||
       groups < (p.depth + p.group - 1) / p.group ||
       (by_row && scales->sizes[0] < p.channels) || ec_arg_count(scales) < 1)
-    return evo_fail(c, "%lld scales for groups of %lld do not fit rows of %lld weights",
-                    (long long)groups, (long long)p.group, (long long)p.depth);
+    return EC_ARG_FAIL(c, "%lld scales for groups of %lld do not fit rows of %lld weights",
+                       (long long)groups, (long long)p.group, (long long)p.depth);
   memcpy(sizes, indices->sizes, indices->rank * sizeof *sizes);
   sizes[indices->rank] = p.depth;
-  EVO_TRY(evo_output(c, 5, EVO_FLOAT32, indices->rank + 1u, sizes, &to));
+  EC_BACKEND_TRY(evo_output(c, 5, EC_DTYPE_FLOAT32, indices->rank + 1u, sizes, &to));
   for (int64_t i = 0; i < ec_arg_count(indices); i++) {
     const int64_t row = ((const int64_t *)indices->data)[i];
     if (row < 0 || row >= p.channels)
-      return evo_fail(c, "index %lld of %lld rows", (long long)row, (long long)p.channels);
+      return EC_ARG_FAIL(c, "index %lld of %lld rows", (long long)row, (long long)p.channels);
     p.weights = (const uint8_t *)w->data + row * p.row_bytes;
     p.scales = (const float *)scales->data + (by_row ? row * groups : 0);
     decode(&p, 0, 0, p.depth, to + i * p.depth);

@@ -38,8 +38,8 @@ static uint32_t apply_unary(const evo_call *c, size_t out, float (*fn)(float, fl
                             double parameter) {
   const ec_backend_tensor *x;
   unary u = {.fn = fn, .parameter = (float)parameter};
-  EVO_TRY(evo_tensor(c, 0, EVO_FLOAT32, 0, &x));
-  EVO_TRY(evo_output(c, out, EVO_FLOAT32, x->rank, x->sizes, &u.out));
+  EC_BACKEND_TRY(evo_tensor(c, 0, EC_DTYPE_FLOAT32, 0, &x));
+  EC_BACKEND_TRY(evo_output(c, out, EC_DTYPE_FLOAT32, x->rank, x->sizes, &u.out));
   u.x = x->data;
   c->host->parallel_for(c->call, (size_t)ec_arg_count(x), GRAIN, run_unary, &u);
   return EC_BACKEND_OK;
@@ -70,8 +70,8 @@ static uint32_t broadcast_strides(const evo_call *c, const ec_backend_tensor *t,
   for (size_t d = out->rank, k = t->rank; k-- > 0;) {
     d--;
     if (t->sizes[k] != 1 && t->sizes[k] != out->sizes[d])
-      return evo_fail(c, "a size of %lld does not broadcast to %lld", (long long)t->sizes[k],
-                      (long long)out->sizes[d]);
+      return EC_ARG_FAIL(c, "a size of %lld does not broadcast to %lld", (long long)t->sizes[k],
+                         (long long)out->sizes[d]);
     strides[d] = t->sizes[k] == 1 ? 0 : step;
     step *= t->sizes[k];
   }
@@ -87,18 +87,18 @@ static uint32_t resize_broadcast(const evo_call *c, const ec_backend_tensor *a,
     const int64_t y = d + b->rank < rank ? 1 : b->sizes[d + b->rank - rank];
     sizes[d] = x == 1 ? y : x;
   }
-  return evo_output(c, out, EVO_INT8, rank, sizes, data);
+  return evo_output(c, out, EC_DTYPE_INT8, rank, sizes, data);
 }
 
 uint32_t evo_q8ta_add(const evo_call *c) {
   const ec_backend_tensor *a, *b, *out = &c->args[9].as.tensor;
   int64_t at_a[16], at_b[16], index[16] = {0}, i = 0, j = 0;
   int8_t *to;
-  EVO_TRY(evo_tensor(c, 0, EVO_INT8, 0, &a));
-  EVO_TRY(evo_tensor(c, 1, EVO_INT8, 0, &b));
-  EVO_TRY(resize_broadcast(c, a, b, 9, &to));
-  EVO_TRY(broadcast_strides(c, a, out, at_a));
-  EVO_TRY(broadcast_strides(c, b, out, at_b));
+  EC_BACKEND_TRY(evo_tensor(c, 0, EC_DTYPE_INT8, 0, &a));
+  EC_BACKEND_TRY(evo_tensor(c, 1, EC_DTYPE_INT8, 0, &b));
+  EC_BACKEND_TRY(resize_broadcast(c, a, b, 9, &to));
+  EC_BACKEND_TRY(broadcast_strides(c, a, out, at_a));
+  EC_BACKEND_TRY(broadcast_strides(c, b, out, at_b));
   const evo_affine qa = affine_at(c, 2), qb = affine_at(c, 4), qo = affine_at(c, 6);
   const float alpha = (float)c->args[8].as.d;
   const int8_t *from_a = a->data, *from_b = b->data;
@@ -120,8 +120,8 @@ uint32_t evo_q8ta_add(const evo_call *c) {
 uint32_t evo_q8ta_relu(const evo_call *c) {
   const ec_backend_tensor *x;
   int8_t *to;
-  EVO_TRY(evo_tensor(c, 0, EVO_INT8, 0, &x));
-  EVO_TRY(evo_output(c, 5, EVO_INT8, x->rank, x->sizes, &to));
+  EC_BACKEND_TRY(evo_tensor(c, 0, EC_DTYPE_INT8, 0, &x));
+  EC_BACKEND_TRY(evo_output(c, 5, EC_DTYPE_INT8, x->rank, x->sizes, &to));
   const evo_affine in = affine_at(c, 1), out = affine_at(c, 3);
   const int8_t *from = x->data;
   for (int64_t i = 0; i < ec_arg_count(x); i++)
@@ -134,16 +134,16 @@ uint32_t evo_q8ta_pixel_shuffle(const evo_call *c) {
   int8_t *to;
   int64_t sizes[16];
   const int64_t f = c->args[5].as.i;
-  EVO_TRY(evo_tensor(c, 0, EVO_INT8, 3, &x));
+  EC_BACKEND_TRY(evo_tensor(c, 0, EC_DTYPE_INT8, 3, &x));
   const size_t r = x->rank;
   if (f < 1 || f > 4096 || x->sizes[r - 3] % (f * f))
-    return evo_fail(c, "%lld channels do not divide by the square of the factor %lld",
-                    (long long)x->sizes[r - 3], (long long)f);
+    return EC_ARG_FAIL(c, "%lld channels do not divide by the square of the factor %lld",
+                       (long long)x->sizes[r - 3], (long long)f);
   memcpy(sizes, x->sizes, r * sizeof *sizes);
   sizes[r - 3] /= f * f;
   sizes[r - 2] *= f;
   sizes[r - 1] *= f;
-  EVO_TRY(evo_output(c, 6, EVO_INT8, r, sizes, &to));
+  EC_BACKEND_TRY(evo_output(c, 6, EC_DTYPE_INT8, r, sizes, &to));
   const evo_affine in = affine_at(c, 1);
   const evo_affine out = evo_affine_of(1.0 / c->args[3].as.d, c->args[4].as.i);
   const int64_t h = x->sizes[r - 2], w = x->sizes[r - 1];
@@ -160,9 +160,9 @@ uint32_t evo_q8ta_pixel_shuffle(const evo_call *c) {
 uint32_t evo_grid_priors(const evo_call *c) {
   const ec_backend_tensor *x = &c->args[0].as.tensor;
   float *to;
-  if (x->rank < 2) return evo_fail(c, "'self' has %u dimensions, expected 2 or more", x->rank);
+  if (x->rank < 2) return EC_ARG_FAIL(c, "'self' has %u dimensions, expected 2 or more", x->rank);
   const int64_t h = x->sizes[x->rank - 2], w = x->sizes[x->rank - 1], sizes[] = {h * w, 2};
-  EVO_TRY(evo_output(c, 3, EVO_FLOAT32, 2, sizes, &to));
+  EC_BACKEND_TRY(evo_output(c, 3, EC_DTYPE_FLOAT32, 2, sizes, &to));
   const float stride = (float)c->args[1].as.i, offset = (float)c->args[2].as.d;
   for (int64_t i = 0; i < h * w; i++) {
     *to++ = ((float)(i % w) + offset) * stride;

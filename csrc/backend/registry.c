@@ -5,6 +5,11 @@
 
 #include "core/lock.h"
 
+#define EC_DTYPE(NAME, id, ...)                                                                    \
+  _Static_assert(EC_DTYPE_##NAME == (id), "backend.h has another number of " #NAME);
+#include "core/dtype.def"
+#undef EC_DTYPE
+
 static const ec_backend *backends[EC_MAX_BACKENDS];
 static size_t count;
 

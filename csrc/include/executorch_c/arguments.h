@@ -10,14 +10,7 @@
 #include "executorch_c/operator.h"
 
 /* Sets the message of an invalid argument and returns its status. */
-#define EC_ARG_FAIL(c, ...) ((c)->host->fail((c)->call, EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__))
-
-/* Returns the status of a failed step. */
-#define EC_ARG_TRY(step)                                                                           \
-  do {                                                                                             \
-    const uint32_t ec_arg_status = (step);                                                         \
-    if (ec_arg_status != EC_BACKEND_OK) return ec_arg_status;                                      \
-  } while (0)
+#define EC_ARG_FAIL(c, ...) EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_ARGUMENT, __VA_ARGS__)
 
 /* Returns the number of elements. */
 static inline int64_t ec_arg_count(const ec_backend_tensor *t) {

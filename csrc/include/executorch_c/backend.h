@@ -42,12 +42,57 @@ enum {
   EC_BACKEND_BOOL = 5
 };
 
+/* dtypes: the numbers of c10::ScalarType. */
+enum {
+  EC_DTYPE_UINT8 = 0,
+  EC_DTYPE_INT8 = 1,
+  EC_DTYPE_INT16 = 2,
+  EC_DTYPE_INT32 = 3,
+  EC_DTYPE_INT64 = 4,
+  EC_DTYPE_FLOAT16 = 5,
+  EC_DTYPE_FLOAT32 = 6,
+  EC_DTYPE_FLOAT64 = 7,
+  EC_DTYPE_COMPLEX64 = 9,
+  EC_DTYPE_COMPLEX128 = 10,
+  EC_DTYPE_BOOL = 11,
+  EC_DTYPE_BFLOAT16 = 15,
+  EC_DTYPE_UINT16 = 27,
+  EC_DTYPE_UINT32 = 28,
+  EC_DTYPE_UINT64 = 29
+};
+
+/* Returns the bytes of an element; 0: not a dtype. */
+static inline size_t ec_backend_dtype_size(int32_t dtype) {
+  static const uint8_t sizes[] = {
+      [EC_DTYPE_UINT8] = 1,       [EC_DTYPE_INT8] = 1,    [EC_DTYPE_INT16] = 2,
+      [EC_DTYPE_INT32] = 4,       [EC_DTYPE_INT64] = 8,   [EC_DTYPE_FLOAT16] = 2,
+      [EC_DTYPE_FLOAT32] = 4,     [EC_DTYPE_FLOAT64] = 8, [EC_DTYPE_COMPLEX64] = 8,
+      [EC_DTYPE_COMPLEX128] = 16, [EC_DTYPE_BOOL] = 1,    [EC_DTYPE_BFLOAT16] = 2,
+      [EC_DTYPE_UINT16] = 2,      [EC_DTYPE_UINT32] = 4,  [EC_DTYPE_UINT64] = 8};
+  return dtype >= 0 && (size_t)dtype < sizeof sizes ? sizes[dtype] : 0;
+}
+
+/* Returns the name of a dtype in NumPy, for messages. */
+static inline const char *ec_backend_dtype_name(int32_t dtype) {
+  static const char *const names[] = {
+      [EC_DTYPE_UINT8] = "uint8",         [EC_DTYPE_INT8] = "int8",
+      [EC_DTYPE_INT16] = "int16",         [EC_DTYPE_INT32] = "int32",
+      [EC_DTYPE_INT64] = "int64",         [EC_DTYPE_FLOAT16] = "float16",
+      [EC_DTYPE_FLOAT32] = "float32",     [EC_DTYPE_FLOAT64] = "float64",
+      [EC_DTYPE_COMPLEX64] = "complex64", [EC_DTYPE_COMPLEX128] = "complex128",
+      [EC_DTYPE_BOOL] = "bool",           [EC_DTYPE_BFLOAT16] = "bfloat16",
+      [EC_DTYPE_UINT16] = "uint16",       [EC_DTYPE_UINT32] = "uint32",
+      [EC_DTYPE_UINT64] = "uint64"};
+  const bool is_known = ec_backend_dtype_size(dtype) != 0;
+  return is_known ? names[dtype] : "another dtype";
+}
+
 /* A tensor argument. Read-only for the backend, except for the bytes at `data` of its outputs. */
 typedef struct ec_backend_tensor {
   void *data;               /* NULL only where nbytes is 0 */
   size_t nbytes;            /* of the current shape */
   size_t capacity;          /* usable bytes at data */
-  int32_t dtype;            /* c10::ScalarType: 6 float32, 4 int64, ... */
+  int32_t dtype; /* an EC_DTYPE_* */
   uint16_t rank;            /* at most 16 */
   bool writable;            /* false: a constant or a caller's array; refuse it as an output */
   const int64_t *sizes;
@@ -204,6 +249,23 @@ typedef struct ec_host {
   /* Resets the state of a program from program_open to that after opening. */
   void (*program_reset)(ec_host_program *program);
 } ec_host;
+
+/* The host and the current call, which functions of a backend pass on. */
+typedef struct ec_backend_call {
+  const ec_host *host;
+  ec_host_call *call;
+} ec_backend_call;
+
+/* Sets the message and returns the status. `c` points to an ec_backend_call, or to another struct
+ * with the members `host` and `call`. */
+#define EC_BACKEND_FAIL(c, ...) ((c)->host->fail((c)->call, __VA_ARGS__))
+
+/* Returns the status of a step that failed; allowed only while nothing is owned. */
+#define EC_BACKEND_TRY(step)                                                                       \
+  do {                                                                                             \
+    const uint32_t ec_backend_status = (step);                                                     \
+    if (ec_backend_status != EC_BACKEND_OK) return ec_backend_status;                              \
+  } while (0)
 
 /* The contents of a payload, as the optional member `describe` presents them: values, and nodes in
  * order of execution. Pointers need to be valid only during the call; texts may be NULL. */
