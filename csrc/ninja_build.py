@@ -55,8 +55,16 @@ def from_environment(name: str) -> list[str]:
 
 
 def sources(*folders: Path) -> list[Path]:
-    """Return the C files below folders, in an order independent of the file system."""
-    return [path for folder in folders for path in sorted(folder.rglob("*.c"))]
+    """Return the C files below folders, in an order independent of the file system.
+
+    Those of third_party are compiled with the library that they belong to.
+    """
+    return [
+        path
+        for folder in folders
+        for path in sorted(folder.rglob("*.c"))
+        if "third_party" not in path.relative_to(folder).parts
+    ]
 
 
 def core_sources() -> list[Path]:

@@ -12,7 +12,7 @@
  * calls no function of the host that checks for interrupts.
  *
  * Large float32 weights of linear layers are packed by the third product that reads them
- * (get_xnnpack/deferred.h): a block has the state of that, and memory in slabs of their own, whose
+ * (third_party/speed): a block has the state of that, and memory in slabs of their own, whose
  * pages are not populated before. Their source has to be data of the program's files, which live
  * as long as the blocks. */
 #include "cache.h"

@@ -61,7 +61,7 @@ bool ecx_loses_nan(const ecx_draft *d, uint32_t id) {
 
 bool ecx_fails_clamped(const ecx_draft *d, uint32_t id, float min) {
 #ifdef EXECUTORCH_C_CORRECTIONS
-  const bool is_corrected = true; /* FUSION in get_xnnpack/patches.py */
+  const bool is_corrected = true; /* a clamp leaves the paddings */
 #else
   const bool is_corrected = false;
 #endif

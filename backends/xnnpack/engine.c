@@ -122,7 +122,7 @@ static uint32_t check_outputs(const ecx_call *c, const ecx_delegate *d, const ec
   return EC_BACKEND_OK;
 }
 
-/* An XNNPACK without the corrections of get_xnnpack/patches.py runs new shapes in the memory of the
+/* An XNNPACK without the corrections of third_party runs new shapes in the memory of the
  * first ones. */
 #ifdef EXECUTORCH_C_CORRECTIONS
 enum { IS_RIGID = 0 };

@@ -222,7 +222,7 @@ uint32_t ecx_define_lookup(ecx_builder *b, const ecx_node *n) {
                                           b->ids[n->lookup_from], ecx_out_id(b, n, 0), 0));
 }
 
-#else /* an XNNPACK without the corrections of get_xnnpack/integers.py */
+#else /* an XNNPACK without the patches of third_party */
 
 uint32_t ecx_find_lookups(const ecx_call *c, ecx_graph *g) {
   (void)c;

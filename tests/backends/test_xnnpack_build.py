@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sysconfig
 import tarfile
@@ -14,8 +15,9 @@ from pathlib import Path
 
 import get_xnnpack
 import pytest
-from get_xnnpack import XnnpackError, debian, library, recipe
+from get_xnnpack import XnnpackError, debian, library, recipe, series
 from get_xnnpack.log import Log
+from setuptools.command.egg_info import FileList
 
 DEB822 = """\
 # comment
@@ -287,3 +289,100 @@ def test_progress_is_said_at_each_tenth(tmp_path: Path, capfd: pytest.CaptureFix
 def test_no_such_command(tmp_path: Path) -> None:
     with pytest.raises(XnnpackError, match="cannot be run"):
         Log().run(tmp_path / "nothing", cwd=tmp_path, env=dict(os.environ))
+
+
+# ---- patches ---------------------------------------------------------------------------------
+
+SOURCE = "".join(f"line {i}\n" for i in range(1, 21))
+PATCH = """\
+From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
+Subject: [PATCH] Two changes and a new file
+
+diff --git a/src/a.c b/src/a.c
+index 1dda567..844fc87 100644
+--- a/src/a.c
++++ b/src/a.c
+@@ -2,3 +2,4 @@ a function
+ line 2
+-line 3
++line three
++--- a line that looks like a header
+ line 4
+@@ -18,3 +19,2 @@
+ line 18
+-line 19
+ line 20
+diff --git a/b.c b/b.c
+new file mode 100644
+--- /dev/null
++++ b/b.c
+@@ -0,0 +1,2 @@
++one
++two
+"""
+
+
+def patched(tmp_path: Path, source: str, patch: str = PATCH) -> Path:
+    """Return a folder with a source that was patched."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.c").write_text(source)
+    (tmp_path / "0001-x.patch").write_text(patch)
+    series.apply(tmp_path / "0001-x.patch", tmp_path)
+    return tmp_path
+
+
+def test_a_patch_changes_the_lines_that_it_names(tmp_path: Path) -> None:
+    folder = patched(tmp_path, SOURCE)
+    lines = SOURCE.replace("line 3\n", "line three\n--- a line that looks like a header\n")
+    assert (folder / "src" / "a.c").read_text() == lines.replace("line 19\n", "")
+    assert (folder / "b.c").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SOURCE.replace("line 4", "line four"),
+        f"\n{SOURCE}",
+        SOURCE.replace("line 10\n", ""),
+        "",
+    ],
+    ids=["context", "offset", "offset of the second hunk", "no file"],
+)
+def test_a_patch_of_another_source_is_refused(tmp_path: Path, source: str) -> None:
+    with pytest.raises(XnnpackError, match=r"0001-x\.patch does not apply to src/a\.c at line"):
+        patched(tmp_path, source)
+
+
+def test_a_new_file_replaces_none(tmp_path: Path) -> None:
+    (tmp_path / "b.c").write_text("own\n")
+    with pytest.raises(XnnpackError, match=r"does not apply to b\.c"):
+        patched(tmp_path, SOURCE)
+
+
+def test_each_patch_says_how_it_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EXECUTORCH_C_XNNPACK", raising=False)
+    for path in series.patches():
+        message = path.read_text().partition("\ndiff --git ")[0]
+        named = re.findall(r"\btest_xnnpack_\w+\.py", message.rpartition("\nTest: ")[2])
+        assert named, path.name
+        assert all((Path(__file__).parent / name).exists() for name in named), path.name
+        assert list(series.hunks(path.read_text().splitlines(keepends=True))), path.name
+
+
+def test_the_source_distribution_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.chdir(root)
+    files = FileList()
+    for line in (root / "MANIFEST.in").read_text().splitlines():
+        files.process_template_line(line)
+    needed = [*series.patches(), *series.kernels(), series.THIRD_PARTY / "pin.json"]
+    assert {str(path.resolve().relative_to(root)) for path in needed} <= set(files.files)
+
+
+def test_corrections_are_another_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EXECUTORCH_C_XNNPACK", raising=False)
+    whole, patches = recipe.cached(), series.patches()
+    monkeypatch.setenv("EXECUTORCH_C_XNNPACK", "corrections")
+    assert recipe.cached() != whole
+    assert series.patches() == [p for p in patches if p.parent.name == "corrections"] != patches
+    assert series.kernels() == []

@@ -1,4 +1,4 @@
-"""Weights of linear layers that the third product packs (get_xnnpack/deferred.h): each call has the
+"""Weights of linear layers that the third product packs (third_party/speed): each call has the
 bits of weights packed at load, which those without a cache are."""
 
 from __future__ import annotations

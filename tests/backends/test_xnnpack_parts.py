@@ -1,4 +1,4 @@
-"""Weights of linear layers that all threads pack in parts (get_xnnpack/parts.h): the same bits for
+"""Weights of linear layers that all threads pack in parts (third_party/speed): the same bits for
 any number of threads, and eager's values."""
 
 from __future__ import annotations

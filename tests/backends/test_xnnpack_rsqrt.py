@@ -1,4 +1,4 @@
-"""XNNPACK's reciprocal square root by its plain kernel (RSQRT in get_xnnpack/kernels.py)."""
+"""XNNPACK's reciprocal square root by its plain kernel (third_party/corrections)."""
 
 from __future__ import annotations
 

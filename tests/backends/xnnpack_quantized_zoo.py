@@ -227,7 +227,7 @@ add(
     dims={0: {1: 3}},
 )
 
-# ---- weights that are packed in several parts (get_xnnpack/parts.h), the last one incomplete ----
+# ---- weights that are packed in several parts, the last one incomplete ----
 
 for scheme, types, width in (
     ("static", TENSOR, 270),

@@ -258,7 +258,7 @@ add(
     dims={0: {1: 3}},
 )
 for name, bias in (("linear_parts", True), ("linear_parts_no_bias", False)):
-    add(  # weights that are packed in several parts (get_xnnpack/parts.h), the last one incomplete
+    add(  # weights that are packed in several parts, the last one incomplete
         name,
         lambda bias=bias: nn.Linear(40, 1003, bias=bias),
         [[(3, 40)], [(1, 40)]],

@@ -2,13 +2,14 @@
 
 apt-get runs with a separate configuration in a temporary folder: the machine's Debian mirror, for
 the release with the packages. The machine's `Acquire` options (proxies and the like) are kept, its
-hooks and preferences are not. Each file must have the hash in this file, so the public mirror is
-safe if no Debian mirror is configured (Ubuntu).
+hooks and preferences are not. Each file must have the hash in
+`third_party/pin.json`, so the public mirror is safe if no Debian mirror is configured (Ubuntu).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from get_xnnpack.log import Log, XnnpackError
+from get_xnnpack.series import THIRD_PARTY
 
 RELEASE = "trixie"
 SUITES = {
@@ -49,44 +51,7 @@ class Package:
         return "source" in self.sha256
 
 
-PACKAGES = (
-    Package(
-        "xnnpack",
-        "0.0~git20241108.4ea82e5-2",
-        {"source": "90bde2caef0f880f627bab0dc805a86c4b8070cd98e3243db3046ab3f3be1a99"},
-    ),
-    Package(
-        "pthreadpool",
-        "0.0~git20240616.560c60d-1",
-        {"source": "4cc3cbd933b28131d2a34edc54f76af9fb41bc490af5eae1a5bd3cd07ea90708"},
-    ),
-    Package(
-        "fxdiv",
-        "0.0~git20200417.b408327-4",
-        {"source": "7953482badaf4cb34026c3487c257b8e4ab2df061c019bd6fabbbc12ad52c44b"},
-    ),
-    Package(
-        "fp16",
-        "0.0~git20200514.4dfe081-5",
-        {"source": "7d7782b37b74136e0e12593a2a93ccbe7db831f4374cc408e44623d9b708b54e"},
-    ),
-    Package(
-        "libcpuinfo-dev",
-        "0.0~git20250327.39ea79a-1",
-        {
-            "amd64": "ea760e3b1593f6e143ec8fea175ea91698495d0b354d9138ee2c682c1aebcd1d",
-            "arm64": "6676c538ca8c2e11a79bad9034ac3bdffc6607689cc3e4f47d11870a36a1c19c",
-        },
-    ),
-    Package(
-        "libcpuinfo0",
-        "0.0~git20250327.39ea79a-1",
-        {
-            "amd64": "e0cc014fe6e6ffb5c9a353ffa5af4c118e0010de419d8454c42256f9d2a52b21",
-            "arm64": "4a74413171dff27c486011b5d7e7aa971fb7cb331895ab9727169a8b9efa2604",
-        },
-    ),
-)
+PACKAGES = tuple(Package(**row) for row in json.loads((THIRD_PARTY / "pin.json").read_text()))
 
 
 # ---- the configured mirror -------------------------------------------------------------------

@@ -12,7 +12,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from get_xnnpack import patches
+from get_xnnpack import series
 from get_xnnpack.debian import PACKAGES, fetch
 from get_xnnpack.log import Log, XnnpackError
 
@@ -60,7 +60,8 @@ def cached() -> Path:
     except OSError:
         version = ""
     flags = [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS")]
-    options = (COMMON, PTHREADPOOL, XNNPACK, patches.XNNPACK, patches.WORKERS, CPUINFO)
+    texts = [path.read_text() for path in (*series.patches(), *series.kernels())]
+    options = (COMMON, PTHREADPOOL, XNNPACK, texts, CPUINFO)
     recipe = (PACKAGES, *options, os.uname().machine, version, flags)
     digest = hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]
     return cache() / f"xnnpack-{PACKAGES[0].version.partition('git')[2][:8]}-{digest}"
@@ -102,8 +103,10 @@ def build(prefix: Path, log: Log) -> None:
             log.run(*base, *options, "-S", source[name], "-B", work / f"b-{name}", cwd=work)
             log.run(ninja, "-C", work / f"b-{name}", "-j", jobs, "install", cwd=work)
 
-        (source["pthreadpool"] / "src" / "pthreads.c").write_text(patches.WORKERS)
-        patches.apply(source["xnnpack"])
+        for kernel in series.kernels():
+            shutil.copy(kernel, source["pthreadpool"] / "src" / "pthreads.c")
+        for patch in series.patches():
+            series.apply(patch, source["xnnpack"])
         compile_in("pthreadpool", *PTHREADPOOL, f"-DFXDIV_SOURCE_DIR={source['fxdiv']}")
         compile_in("xnnpack", *XNNPACK, *places(stage))
         settle(stage, prefix)
