@@ -147,26 +147,26 @@ static void copy_piece(void *user, ec_iter *it, size_t piece) {
 /* ---- records ----------------------------------------------------------------------------- */
 
 typedef struct copy_step {
-  ec_step step;
+  ec_recorded_loop step;
   ec_iter it;
   copy w;
 } copy_step;
 
 typedef struct move_step {
-  ec_step step;
+  ec_recorded_loop step;
   char *to;
   const char *from;
   size_t bytes;
 } move_step;
 
-static bool run_copy(const ec_step *step) {
+static bool run_copy(const ec_recorded_loop *step) {
   const copy_step *s = (const copy_step *)step;
   ec_iter it = s->it;
   copy_piece((void *)(uintptr_t)&s->w, &it, 0);
   return true;
 }
 
-static bool run_move(const ec_step *step) {
+static bool run_move(const ec_recorded_loop *step) {
   const move_step *s = (const move_step *)step;
   memmove(s->to, s->from, s->bytes);
   return true;

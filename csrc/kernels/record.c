@@ -25,9 +25,9 @@ void *ec_record_alloc(ec_record_memory *memory, size_t size) {
   return memset(block, 0, size);
 }
 
-void *ec_record_add(ec_record *record, ec_step_fn run, size_t size, int64_t written) {
+void *ec_record_add(ec_record *record, ec_recorded_fn run, size_t size, int64_t written) {
   if (record->state != EC_RECORD_EMPTY) return NULL;
-  ec_step *step = ec_record_alloc(record->memory, size);
+  ec_recorded_loop *step = ec_record_alloc(record->memory, size);
   if (!step) {
     ec_record_refuse(record);
     return NULL;

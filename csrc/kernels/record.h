@@ -13,13 +13,13 @@
 #include "kernels/call.h"
 
 /* Runs the loop of a step. Returns false if the kernel has to report an error. */
-typedef struct ec_step ec_step;
-typedef bool (*ec_step_fn)(const ec_step *step);
+typedef struct ec_recorded_loop ec_recorded_loop;
+typedef bool (*ec_recorded_fn)(const ec_recorded_loop *step);
 
 /* The first member of each kind of step. */
-struct ec_step {
-  ec_step *next;
-  ec_step_fn run;
+struct ec_recorded_loop {
+  ec_recorded_loop *next;
+  ec_recorded_fn run;
 };
 
 /* The steps of all calls of a method. */
@@ -37,7 +37,7 @@ typedef enum ec_record_state {
 
 typedef struct ec_record {
   ec_record_memory *memory;
-  ec_step *first, *last;
+  ec_recorded_loop *first, *last;
   uint8_t state;     /* an ec_record_state */
   uint64_t written;  /* elements, by all steps */
   uint64_t elements; /* of the call's tensors, which its execution costs */
@@ -53,7 +53,7 @@ void *ec_record_alloc(ec_record_memory *memory, size_t size);
 
 /* Adds a step of `size` zeroed bytes, of which a copy of `step` is the beginning, and which writes
  * `written` elements. Without room the record is refused, and the result is NULL. */
-void *ec_record_add(ec_record *record, ec_step_fn run, size_t size, int64_t written);
+void *ec_record_add(ec_record *record, ec_recorded_fn run, size_t size, int64_t written);
 
 /* Refuses the call: it has an effect that no step repeats. */
 void ec_record_refuse(ec_record *record);
@@ -61,7 +61,7 @@ void ec_record_refuse(ec_record *record);
 /* Runs all steps. Returns false if the call has no record, or the kernel must run. */
 static inline bool ec_record_run(const ec_record *record) {
   if (!record || record->state != EC_RECORD_READY) return false;
-  for (const ec_step *s = record->first; s; s = s->next)
+  for (const ec_recorded_loop *s = record->first; s; s = s->next)
     if (!s->run(s)) return false;
   return true;
 }

@@ -6,24 +6,24 @@
 #include "kernels/op.h"
 #include "runtime/program_internal.h"
 
-static ec_status describe_io(ec_method_info *info, const ec_plan *plan, ec_fb_vec indices,
+static ec_status describe_io(ec_method_info *info, const ec_rows *rows, ec_fb_vec indices,
                              const char *what, ec_value_info **out, size_t *count,
                              ec_error *err) {
   uint32_t index;
   EC_TRY(ec_arena_array(&info->arena, indices.count, sizeof **out, what, out, err));
   *count = indices.count;
   for (uint32_t i = 0; i < indices.count; i++) {
-    EC_TRY(ec_decode_io(plan, indices, i, what, &index, err));
+    EC_TRY(ec_decode_io(rows, indices, i, what, &index, err));
     ec_status status =
-        ec_decode_value_info(ec_fb_vec_table(plan->values, index), &(*out)[i], err);
+        ec_decode_value_info(ec_fb_vec_table(rows->values, index), &(*out)[i], err);
     if (status != EC_OK) return ec_fail_in(err, status, "%s %u", what, i);
   }
   return EC_OK;
 }
 
 /* Collects named tensors and the bytes of constants. */
-static ec_status describe_values(ec_method_info *info, const ec_plan *plan, ec_error *err) {
-  ec_fb_vec values = plan->values;
+static ec_status describe_values(ec_method_info *info, const ec_rows *rows, ec_error *err) {
+  ec_fb_vec values = rows->values;
   EC_TRY(ec_arena_array(&info->arena, values.count, sizeof *info->attributes, "attributes",
                         &info->attributes, err));
   info->value_count = values.count;
@@ -40,35 +40,35 @@ static ec_status describe_values(ec_method_info *info, const ec_plan *plan, ec_e
   return EC_OK;
 }
 
-static ec_status describe_arenas(ec_method_info *info, const ec_plan *plan, ec_error *err) {
-  const uint32_t count = plan->arena_count;
+static ec_status describe_arenas(ec_method_info *info, const ec_rows *rows, ec_error *err) {
+  const uint32_t count = rows->arena_count;
   EC_TRY(ec_arena_array(&info->arena, count, sizeof *info->arenas, "arenas", &info->arenas, err));
   info->arena_count = count;
-  for (uint32_t i = 0; i < count; i++) info->arenas[i] = ec_fb_vec_i64(plan->memory, i + 1);
+  for (uint32_t i = 0; i < count; i++) info->arenas[i] = ec_fb_vec_i64(rows->memory, i + 1);
   return EC_OK;
 }
 
-static ec_status describe_operators(ec_method_info *info, const ec_plan *plan, ec_error *err) {
-  const uint32_t count = plan->operators.count;
+static ec_status describe_operators(ec_method_info *info, const ec_rows *rows, ec_error *err) {
+  const uint32_t count = rows->operators.count;
   EC_TRY(ec_arena_array(&info->arena, count, sizeof *info->operators, "operators",
                         &info->operators, err));
   info->operator_count = count;
   for (uint32_t i = 0; i < count; i++) {
     ec_op_use *use = &info->operators[i];
-    EC_TRY(ec_copy_op_name(plan, i, &info->arena, &use->name, err));
+    EC_TRY(ec_copy_op_name(rows, i, &info->arena, &use->name, err));
     use->available = ec_op_exists(use->name);
   }
   return EC_OK;
 }
 
-static ec_status describe_delegates(ec_method_info *info, const ec_plan *plan, ec_error *err) {
-  const uint32_t count = plan->delegates.count;
+static ec_status describe_delegates(ec_method_info *info, const ec_rows *rows, ec_error *err) {
+  const uint32_t count = rows->delegates.count;
   EC_TRY(ec_arena_array(&info->arena, count, sizeof *info->delegates, "delegates",
                         &info->delegates, err));
   info->delegate_count = count;
   for (uint32_t i = 0; i < count; i++) {
     ec_delegate_row row;
-    ec_status status = ec_decode_payload(plan, i, &row, err);
+    ec_status status = ec_decode_payload(rows, i, &row, err);
     if (status != EC_OK && (!row.id || !row.processed))
       return ec_fail(err, status, "delegate %u has no %s", i, row.id ? "payload" : "backend id");
     EC_TRY(status);
@@ -83,11 +83,11 @@ static ec_status describe_delegates(ec_method_info *info, const ec_plan *plan, e
   return EC_OK;
 }
 
-static void count_calls(ec_method_info *info, const ec_plan *plan, ec_fb_vec instrs) {
+static void count_calls(ec_method_info *info, const ec_rows *rows, ec_fb_vec instrs) {
   info->instruction_count += instrs.count;
   for (uint32_t i = 0; i < instrs.count; i++) {
     ec_instr_row row;
-    if (ec_decode_instr(plan, ec_fb_vec_table(instrs, i), &row, NULL) != EC_OK) continue;
+    if (ec_decode_instr(rows, ec_fb_vec_table(instrs, i), &row, NULL) != EC_OK) continue;
     if (row.op >= 0) info->operators[row.op].calls++;
     if (row.delegate >= 0) info->delegates[row.delegate].calls++;
   }
@@ -95,20 +95,20 @@ static void count_calls(ec_method_info *info, const ec_plan *plan, ec_fb_vec ins
 
 static ec_status describe_method(const ec_program *p, size_t index, ec_method_info *info,
                                  ec_error *err) {
-  ec_plan plan;
-  ec_plan_init(&plan, p, index);
+  ec_rows rows;
+  ec_rows_init(&rows, p, index);
   info->name = p->names[index];
-  EC_TRY(describe_io(info, &plan, plan.inputs, "input", &info->inputs, &info->input_count, err));
-  EC_TRY(describe_io(info, &plan, plan.outputs, "output", &info->outputs, &info->output_count,
+  EC_TRY(describe_io(info, &rows, rows.inputs, "input", &info->inputs, &info->input_count, err));
+  EC_TRY(describe_io(info, &rows, rows.outputs, "output", &info->outputs, &info->output_count,
                      err));
-  EC_TRY(describe_values(info, &plan, err));
-  EC_TRY(describe_arenas(info, &plan, err));
-  EC_TRY(describe_operators(info, &plan, err));
-  EC_TRY(describe_delegates(info, &plan, err));
-  info->chain_count = plan.chains.count;
-  for (uint32_t c = 0; c < plan.chains.count; c++)
-    count_calls(info, &plan, ec_decode_chain(&plan, c));
-  ec_fb_table container = ec_fb_child(plan.table, EC_PTE_ExecutionPlan_container_meta_type);
+  EC_TRY(describe_values(info, &rows, err));
+  EC_TRY(describe_arenas(info, &rows, err));
+  EC_TRY(describe_operators(info, &rows, err));
+  EC_TRY(describe_delegates(info, &rows, err));
+  info->chain_count = rows.chains.count;
+  for (uint32_t c = 0; c < rows.chains.count; c++)
+    count_calls(info, &rows, ec_decode_chain(&rows, c));
+  ec_fb_table container = ec_fb_child(rows.table, EC_PTE_ExecutionPlan_container_meta_type);
   info->encoded_inputs = ec_fb_string(container, EC_PTE_ContainerMetadata_encoded_inp_str);
   info->encoded_outputs = ec_fb_string(container, EC_PTE_ContainerMetadata_encoded_out_str);
   return EC_OK;

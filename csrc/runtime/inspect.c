@@ -11,7 +11,7 @@
 /* The state of reading a method. */
 typedef struct reader {
   ec_inspection *s;
-  ec_plan plan;
+  ec_rows rows;
   const char **op_names; /* by index in the file */
   bool *defined;         /* by value: defined before the current instruction */
 } reader;
@@ -20,12 +20,12 @@ typedef struct reader {
 
 static ec_status read_arenas(const reader *r, ec_error *err) {
   ec_inspection *s = r->s;
-  const uint32_t count = r->plan.arena_count;
+  const uint32_t count = r->rows.arena_count;
   s->arena_count = count;
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *s->arenas, "arenas", &s->arenas, err));
   for (uint32_t i = 0; i < count; i++) {
     size_t size;
-    EC_TRY(ec_decode_memory(&r->plan, i + 1, &size, err));
+    EC_TRY(ec_decode_memory(&r->rows, i + 1, &size, err));
     s->arenas[i] = (int64_t)size;
   }
   return EC_OK;
@@ -33,11 +33,11 @@ static ec_status read_arenas(const reader *r, ec_error *err) {
 
 static ec_status read_values(const reader *r, ec_error *err) {
   ec_inspection *s = r->s;
-  const uint32_t count = r->plan.values.count;
+  const uint32_t count = r->rows.values.count;
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *s->values, "values", &s->values, err));
   s->value_count = count;
   for (uint32_t i = 0; i < count; i++) {
-    ec_status status = ec_decode_value(&r->plan, i, &s->values[i], err);
+    ec_status status = ec_decode_value(&r->rows, i, &s->values[i], err);
     if (status != EC_OK) return ec_fail_in(err, status, "value %u", i);
   }
   return EC_OK;
@@ -48,7 +48,7 @@ static ec_status read_io(const reader *r, ec_fb_vec indices, const char *what, u
   EC_TRY(ec_arena_array(&r->s->arena, indices.count, sizeof **out, what, out, err));
   *count = indices.count;
   for (uint32_t i = 0; i < indices.count; i++)
-    EC_TRY(ec_decode_io(&r->plan, indices, i, what, &(*out)[i], err));
+    EC_TRY(ec_decode_io(&r->rows, indices, i, what, &(*out)[i], err));
   return EC_OK;
 }
 
@@ -56,11 +56,11 @@ static ec_status read_io(const reader *r, ec_fb_vec indices, const char *what, u
 
 static ec_status read_delegates(const reader *r, ec_error *err) {
   ec_inspection *s = r->s;
-  const uint32_t count = r->plan.delegates.count;
+  const uint32_t count = r->rows.delegates.count;
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *s->delegates, "delegates", &s->delegates, err));
   s->delegate_count = count;
   for (uint32_t i = 0; i < count; i++) {
-    ec_status status = ec_decode_delegate(&r->plan, i, &s->arena, &s->delegates[i], err);
+    ec_status status = ec_decode_delegate(&r->rows, i, &s->arena, &s->delegates[i], err);
     if (status != EC_OK) return ec_fail_in(err, status, "delegate %u", i);
   }
   return EC_OK;
@@ -88,11 +88,11 @@ ec_status ec_inspect_delegate(const ec_program *p, const ec_inspection *s, size_
 
 static ec_status read_operators(reader *r, ec_error *err) {
   ec_inspection *s = r->s;
-  const uint32_t count = r->plan.operators.count;
+  const uint32_t count = r->rows.operators.count;
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *s->ops, "operators", &s->ops, err));
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *r->op_names, "names", &r->op_names, err));
   for (uint32_t i = 0; i < count; i++) {
-    EC_TRY(ec_copy_op_name(&r->plan, i, &s->arena, &r->op_names[i], err));
+    EC_TRY(ec_copy_op_name(&r->rows, i, &s->arena, &r->op_names[i], err));
     s->ops[i] = ec_op_acquire(r->op_names[i]);
     s->op_count = i + 1;
   }
@@ -207,7 +207,7 @@ static void read_kernel_call(const reader *r, ec_inspect_instr *instr) {
 
 static ec_status read_instr(const reader *r, ec_fb_table table, ec_inspect_instr *instr,
                             ec_error *err) {
-  EC_TRY(ec_decode_instr(&r->plan, table, &instr->row, err));
+  EC_TRY(ec_decode_instr(&r->rows, table, &instr->row, err));
   EC_TRY(read_args(r, instr, err));
   if (instr->row.op >= 0) {
     read_kernel_call(r, instr);
@@ -238,9 +238,9 @@ static ec_status read_frames(const reader *r, ec_fb_table list, ec_inspect_instr
 
 static ec_status read_chain(const reader *r, uint32_t index, ec_inspect_chain *chain,
                             ec_error *err) {
-  ec_fb_vec instrs = ec_decode_chain(&r->plan, index);
+  ec_fb_vec instrs = ec_decode_chain(&r->rows, index);
   ec_fb_vec traces =
-      ec_fb_vector(ec_fb_vec_table(r->plan.chains, index), EC_PTE_Chain_stacktrace);
+      ec_fb_vector(ec_fb_vec_table(r->rows.chains, index), EC_PTE_Chain_stacktrace);
   EC_TRY(ec_arena_array(&r->s->arena, instrs.count, sizeof *chain->instrs, "instructions",
                         &chain->instrs, err));
   chain->count = instrs.count;
@@ -257,7 +257,7 @@ static ec_status read_chain(const reader *r, uint32_t index, ec_inspect_chain *c
 
 static ec_status read_chains(reader *r, ec_error *err) {
   ec_inspection *s = r->s;
-  const uint32_t count = r->plan.chains.count;
+  const uint32_t count = r->rows.chains.count;
   EC_TRY(read_operators(r, err));
   EC_TRY(define_initial(r, err));
   EC_TRY(ec_arena_array(&s->arena, count, sizeof *s->chains, "chains", &s->chains, err));
@@ -273,12 +273,12 @@ static ec_status read_chains(reader *r, ec_error *err) {
 
 static ec_status read_method(const ec_program *p, size_t index, ec_inspection *s, ec_error *err) {
   reader r = {.s = s};
-  ec_plan_init(&r.plan, p, index);
+  ec_rows_init(&r.rows, p, index);
   s->name = p->names[index];
   EC_TRY(read_arenas(&r, err));
   EC_TRY(read_values(&r, err));
-  EC_TRY(read_io(&r, r.plan.inputs, "input", &s->inputs, &s->input_count, err));
-  EC_TRY(read_io(&r, r.plan.outputs, "output", &s->outputs, &s->output_count, err));
+  EC_TRY(read_io(&r, r.rows.inputs, "input", &s->inputs, &s->input_count, err));
+  EC_TRY(read_io(&r, r.rows.outputs, "output", &s->outputs, &s->output_count, err));
   EC_TRY(read_delegates(&r, err));
   return read_chains(&r, err);
 }

@@ -65,19 +65,19 @@ static void set_first_state(const ec_method *m) {
 
 /* Runs the stages of loading. Each stage needs the ones before it. */
 static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
-  ec_plan plan;
+  ec_rows rows;
   ec_uses uses;
-  ec_plan_init(&plan, m->program, index);
-  EC_TRY(ec_load_operators(m, &plan, err));
-  EC_TRY(ec_load_memory_sizes(m, &plan, err));
-  EC_TRY(ec_load_values(m, &plan, err));
-  EC_TRY(ec_load_io(m, &plan, err));
-  EC_TRY(ec_find_delegates(m, &plan, err));
-  EC_TRY(ec_load_chains(m, &plan, err));
+  ec_rows_init(&rows, m->program, index);
+  EC_TRY(ec_load_operators(m, &rows, err));
+  EC_TRY(ec_load_memory_sizes(m, &rows, err));
+  EC_TRY(ec_load_values(m, &rows, err));
+  EC_TRY(ec_load_io(m, &rows, err));
+  EC_TRY(ec_find_delegates(m, &rows, err));
+  EC_TRY(ec_load_chains(m, &rows, err));
   if (!EC_IS_SMALL) EC_TRY(ec_claim_check_backends(m, err));
   EC_TRY(ec_init_delegates(m, err));
   EC_TRY(ec_collect_uses(m, &uses, err));
-  EC_TRY(ec_load_memory(m, &plan, err));
+  EC_TRY(ec_load_memory(m, &rows, err));
   EC_TRY(ec_place_tensors(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_find_state(m, &uses, err));
   if (!EC_IS_SMALL) EC_TRY(ec_mark_foldable(m, &uses, err));

@@ -313,7 +313,7 @@ static ec_row_panels *find_panels(const ec_gemm *g, const ec_gemm_side *b, bool 
 
 /* A recorded row: operands by value, and memory for its sums after them. */
 typedef struct vector_step {
-  ec_step step;
+  ec_recorded_loop step;
   vector_call v;
   ec_gemm g;
   ec_gemm_side a, b;
@@ -322,7 +322,7 @@ typedef struct vector_step {
   _Alignas(EC_ALIGN) char sums[];
 } vector_step;
 
-static bool run_vector_step(const ec_step *step) {
+static bool run_vector_step(const ec_recorded_loop *step) {
   const vector_step *s = (const vector_step *)step;
   ec_row_panels *p = s->panels;
   if (EC_IS_SMALL || !p || !p->panels) {

@@ -121,7 +121,7 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
 enum { MOST_STEPS = 16 }; /* of a call: inner loops */
 
 typedef struct point_step {
-  ec_step step;
+  ec_recorded_loop step;
   ec_elementwise_loop loop;
   int64_t n;
   char *at[OPERANDS];
@@ -130,7 +130,7 @@ typedef struct point_step {
   ec_params params;
 } point_step;
 
-static bool run_point(const ec_step *step) {
+static bool run_point(const ec_recorded_loop *step) {
   point_step *s = (point_step *)(uintptr_t)step;
   s->loop(s->n, s->at, s->step_bytes, &s->params);
   const bool failed = s->params.zero_division;

@@ -6,23 +6,23 @@
 
 /* ---- operators --------------------------------------------------------------------------- */
 
-ec_status ec_load_operators(ec_method *m, const ec_plan *plan, ec_error *err) {
+ec_status ec_load_operators(ec_method *m, const ec_rows *rows, ec_error *err) {
   char name[EC_OP_NAME_BYTES];
-  const uint32_t count = plan->operators.count;
+  const uint32_t count = rows->operators.count;
   EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->ops, "operators", &m->ops, err));
   m->op_count = count;
   for (uint32_t i = 0; i < count; i++)
-    if (ec_decode_op_name(plan, (int32_t)i, name)) m->ops[i] = ec_op_acquire(name);
+    if (ec_decode_op_name(rows, (int32_t)i, name)) m->ops[i] = ec_op_acquire(name);
   return EC_OK;
 }
 
 /* Fails with one message that lists every operator of the method without a kernel. */
-static ec_status check_operators(ec_method *m, const ec_plan *plan, ec_error *err) {
+static ec_status check_operators(ec_method *m, const ec_rows *rows, ec_error *err) {
   const char *name;
   size_t missing = 0;
-  for (uint32_t i = 0; i < plan->operators.count; i++) {
+  for (uint32_t i = 0; i < rows->operators.count; i++) {
     if (m->ops[i]) continue;
-    EC_TRY(ec_copy_op_name(plan, i, &m->scratch, &name, err));
+    EC_TRY(ec_copy_op_name(rows, i, &m->scratch, &name, err));
     if (missing++ == 0) ec_fail(err, EC_OPERATOR_MISSING, "no kernel for %s", name);
     else ec_error_append(err, ", %s", name);
   }
@@ -220,10 +220,10 @@ static ec_status check_free(const ec_instr *instr, ec_error *err) {
   return EC_OK;
 }
 
-static ec_status load_instr(ec_method *m, const ec_plan *plan, ec_fb_table table, ec_instr *instr,
+static ec_status load_instr(ec_method *m, const ec_rows *rows, ec_fb_table table, ec_instr *instr,
                             ec_error *err) {
   ec_instr_row row;
-  EC_TRY(ec_decode_instr(plan, table, &row, err));
+  EC_TRY(ec_decode_instr(rows, table, &row, err));
   EC_TRY(load_args(m, &row, instr, err));
   instr->kind = row.kind;
   switch ((ec_instr_kind)row.kind) {
@@ -265,15 +265,15 @@ static void find_delegate_outputs(ec_method *m, ec_instr *in) {
 }
 
 /* Loads a chain into the instructions from m->instr_count on. */
-static ec_status load_chain(ec_method *m, const ec_plan *plan, uint32_t index, ec_error *err) {
+static ec_status load_chain(ec_method *m, const ec_rows *rows, uint32_t index, ec_error *err) {
   ec_chain *chain = &m->chains[index];
-  ec_fb_vec instrs = ec_decode_chain(plan, index);
+  ec_fb_vec instrs = ec_decode_chain(rows, index);
   if (!instrs.items) return ec_fail(err, EC_INVALID_PROGRAM, "instructions are missing");
   *chain = (ec_chain){&m->instrs[m->instr_count], instrs.count};
   m->instr_count += instrs.count;
   for (uint32_t i = 0; i < instrs.count; i++) {
     chain->instrs[i].number = i;
-    ec_status status = load_instr(m, plan, ec_fb_vec_table(instrs, i), &chain->instrs[i], err);
+    ec_status status = load_instr(m, rows, ec_fb_vec_table(instrs, i), &chain->instrs[i], err);
     if (status != EC_OK) return ec_fail_in(err, status, "instruction %u", i);
     find_delegate_outputs(m, &chain->instrs[i]);
   }
@@ -281,24 +281,24 @@ static ec_status load_chain(ec_method *m, const ec_plan *plan, uint32_t index, e
 }
 
 /* Allocates the instructions of all chains. Chains of a file may share theirs. */
-static ec_status allocate_instrs(ec_method *m, const ec_plan *plan, ec_error *err) {
+static ec_status allocate_instrs(ec_method *m, const ec_rows *rows, ec_error *err) {
   uint64_t count = 0;
-  for (uint32_t i = 0; i < plan->chains.count; i++) count += ec_decode_chain(plan, i).count;
+  for (uint32_t i = 0; i < rows->chains.count; i++) count += ec_decode_chain(rows, i).count;
   EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * count, err));
   return ec_arena_array(&m->arena, (size_t)count, sizeof *m->instrs, "instructions", &m->instrs,
                         err);
 }
 
-ec_status ec_load_chains(ec_method *m, const ec_plan *plan, ec_error *err) {
-  const uint32_t count = plan->chains.count;
+ec_status ec_load_chains(ec_method *m, const ec_rows *rows, ec_error *err) {
+  const uint32_t count = rows->chains.count;
   if (!count) return ec_fail(err, EC_INVALID_PROGRAM, "chains are missing");
-  EC_TRY(check_operators(m, plan, err));
+  EC_TRY(check_operators(m, rows, err));
   EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->chains, "chains", &m->chains, err));
   m->chain_count = count;
-  EC_TRY(allocate_instrs(m, plan, err));
+  EC_TRY(allocate_instrs(m, rows, err));
   define_initial_values(m);
   for (uint32_t i = 0; i < count; i++) {
-    ec_status status = load_chain(m, plan, i, err);
+    ec_status status = load_chain(m, rows, i, err);
     if (status != EC_OK) return count == 1 ? status : ec_fail_in(err, status, "chain %u", i);
   }
   return EC_OK;

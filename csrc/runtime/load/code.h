@@ -5,9 +5,9 @@
 #include "runtime/native.h"
 
 /* Acquires the available operators. ec_load_chains fails if one is missing. */
-ec_status ec_load_operators(ec_method *m, const ec_plan *plan, ec_error *err);
+ec_status ec_load_operators(ec_method *m, const ec_rows *rows, ec_error *err);
 
 /* Loads the instructions. Values, inputs and delegates must be loaded. */
-ec_status ec_load_chains(ec_method *m, const ec_plan *plan, ec_error *err);
+ec_status ec_load_chains(ec_method *m, const ec_rows *rows, ec_error *err);
 
 #endif

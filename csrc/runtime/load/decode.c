@@ -8,9 +8,9 @@
 
 #include "runtime/program_internal.h"
 
-void ec_plan_init(ec_plan *plan, const ec_program *program, size_t method) {
+void ec_rows_init(ec_rows *rows, const ec_program *program, size_t method) {
   ec_fb_table table = ec_fb_vec_table(program->plans, (uint32_t)method);
-  *plan = (ec_plan){
+  *rows = (ec_rows){
       .program = program,
       .table = table,
       .values = ec_fb_vector(table, EC_PTE_ExecutionPlan_values),
@@ -21,11 +21,11 @@ void ec_plan_init(ec_plan *plan, const ec_program *program, size_t method) {
       .outputs = ec_fb_vector(table, EC_PTE_ExecutionPlan_outputs),
       .memory = ec_fb_vector(table, EC_PTE_ExecutionPlan_non_const_buffer_sizes),
   };
-  plan->arena_count = plan->memory.count ? plan->memory.count - 1 : 0;
+  rows->arena_count = rows->memory.count ? rows->memory.count - 1 : 0;
 }
 
-ec_status ec_decode_memory(const ec_plan *plan, uint32_t id, size_t *size, ec_error *err) {
-  const int64_t bytes = ec_fb_vec_i64(plan->memory, id);
+ec_status ec_decode_memory(const ec_rows *rows, uint32_t id, size_t *size, ec_error *err) {
+  const int64_t bytes = ec_fb_vec_i64(rows->memory, id);
   if (bytes < 0)
     return ec_fail(err, EC_INVALID_PROGRAM, "planned memory %u has size %" PRId64, id, bytes);
   *size = (size_t)bytes;
@@ -34,46 +34,46 @@ ec_status ec_decode_memory(const ec_plan *plan, uint32_t id, size_t *size, ec_er
 
 /* ---- indices of values ------------------------------------------------------------------- */
 
-static bool is_value_index(const ec_plan *plan, int32_t index) {
-  return index >= 0 && (uint32_t)index < plan->values.count;
+static bool is_value_index(const ec_rows *rows, int32_t index) {
+  return index >= 0 && (uint32_t)index < rows->values.count;
 }
 
-ec_status ec_decode_io(const ec_plan *plan, ec_fb_vec indices, uint32_t index, const char *what,
+ec_status ec_decode_io(const ec_rows *rows, ec_fb_vec indices, uint32_t index, const char *what,
                        uint32_t *value, ec_error *err) {
   const int32_t found = ec_fb_vec_i32(indices, index);
-  if (!is_value_index(plan, found))
+  if (!is_value_index(rows, found))
     return ec_fail(err, EC_INVALID_PROGRAM, "%s %u is value %d of %u", what, index, found,
-                   plan->values.count);
+                   rows->values.count);
   *value = (uint32_t)found;
   return EC_OK;
 }
 
-static ec_status decode_args(const ec_plan *plan, ec_fb_vec args, ec_instr_row *row,
+static ec_status decode_args(const ec_rows *rows, ec_fb_vec args, ec_instr_row *row,
                              ec_error *err) {
   row->args = args;
   row->arg_count = args.count;
   for (uint32_t i = 0; i < args.count; i++) {
     const int32_t index = ec_fb_vec_i32(args, i);
-    if (!is_value_index(plan, index))
+    if (!is_value_index(rows, index))
       return ec_fail(err, EC_INVALID_PROGRAM, "argument %u is value %d of %u", i, index,
-                     plan->values.count);
+                     rows->values.count);
   }
   return EC_OK;
 }
 
-static ec_status decode_slot(const ec_plan *plan, int32_t index, ec_instr_row *row,
+static ec_status decode_slot(const ec_rows *rows, int32_t index, ec_instr_row *row,
                              ec_error *err) {
-  if (!is_value_index(plan, index))
-    return ec_fail(err, EC_INVALID_PROGRAM, "value %d of %u", index, plan->values.count);
+  if (!is_value_index(rows, index))
+    return ec_fail(err, EC_INVALID_PROGRAM, "value %d of %u", index, rows->values.count);
   row->slots[row->arg_count++] = index;
   return EC_OK;
 }
 
 /* ---- operators --------------------------------------------------------------------------- */
 
-const char *ec_decode_op_name(const ec_plan *plan, int32_t index, char name[EC_OP_NAME_BYTES]) {
-  if (index < 0 || (uint32_t)index >= plan->operators.count) return NULL;
-  ec_fb_table op = ec_fb_vec_table(plan->operators, (uint32_t)index);
+const char *ec_decode_op_name(const ec_rows *rows, int32_t index, char name[EC_OP_NAME_BYTES]) {
+  if (index < 0 || (uint32_t)index >= rows->operators.count) return NULL;
+  ec_fb_table op = ec_fb_vec_table(rows->operators, (uint32_t)index);
   const char *base = ec_fb_string(op, EC_PTE_Operator_name);
   const char *overload = ec_fb_string(op, EC_PTE_Operator_overload);
   if (!base) return NULL;
@@ -83,10 +83,10 @@ const char *ec_decode_op_name(const ec_plan *plan, int32_t index, char name[EC_O
   return n >= 0 && n < EC_OP_NAME_BYTES ? name : NULL;
 }
 
-ec_status ec_copy_op_name(const ec_plan *plan, uint32_t index, ec_arena *arena, const char **out,
+ec_status ec_copy_op_name(const ec_rows *rows, uint32_t index, ec_arena *arena, const char **out,
                           ec_error *err) {
   char name[EC_OP_NAME_BYTES], *copy;
-  if (!ec_decode_op_name(plan, (int32_t)index, name))
+  if (!ec_decode_op_name(rows, (int32_t)index, name))
     return ec_fail(err, EC_INVALID_PROGRAM, "operator %u has no name, or one over %d bytes", index,
                    EC_OP_NAME_BYTES - 1);
   const size_t size = strlen(name) + 1;
@@ -97,49 +97,49 @@ ec_status ec_copy_op_name(const ec_plan *plan, uint32_t index, ec_arena *arena, 
 
 /* ---- instructions ------------------------------------------------------------------------ */
 
-static ec_status decode_kernel_call(const ec_plan *plan, ec_fb_table body, ec_instr_row *row,
+static ec_status decode_kernel_call(const ec_rows *rows, ec_fb_table body, ec_instr_row *row,
                                     ec_error *err) {
   char name[EC_OP_NAME_BYTES];
   row->op = ec_fb_i32(body, EC_PTE_KernelCall_op_index);
-  if (row->op < 0 || (uint32_t)row->op >= plan->operators.count)
-    return ec_fail(err, EC_INVALID_PROGRAM, "operator %d of %u", row->op, plan->operators.count);
-  ec_status status = decode_args(plan, ec_fb_vector(body, EC_PTE_KernelCall_args), row, err);
-  if (status == EC_OK || !ec_decode_op_name(plan, row->op, name)) return status;
+  if (row->op < 0 || (uint32_t)row->op >= rows->operators.count)
+    return ec_fail(err, EC_INVALID_PROGRAM, "operator %d of %u", row->op, rows->operators.count);
+  ec_status status = decode_args(rows, ec_fb_vector(body, EC_PTE_KernelCall_args), row, err);
+  if (status == EC_OK || !ec_decode_op_name(rows, row->op, name)) return status;
   return ec_fail_in(err, status, "%s", name);
 }
 
-static ec_status decode_delegate_call(const ec_plan *plan, ec_fb_table body, ec_instr_row *row,
+static ec_status decode_delegate_call(const ec_rows *rows, ec_fb_table body, ec_instr_row *row,
                                       ec_error *err) {
   row->delegate = ec_fb_i32(body, EC_PTE_DelegateCall_delegate_index);
-  if (row->delegate < 0 || (uint32_t)row->delegate >= plan->delegates.count)
+  if (row->delegate < 0 || (uint32_t)row->delegate >= rows->delegates.count)
     return ec_fail(err, EC_INVALID_PROGRAM, "delegate %d of %u", row->delegate,
-                   plan->delegates.count);
-  return decode_args(plan, ec_fb_vector(body, EC_PTE_DelegateCall_args), row, err);
+                   rows->delegates.count);
+  return decode_args(rows, ec_fb_vector(body, EC_PTE_DelegateCall_args), row, err);
 }
 
-static ec_status decode_move(const ec_plan *plan, ec_fb_table body, ec_instr_row *row,
+static ec_status decode_move(const ec_rows *rows, ec_fb_table body, ec_instr_row *row,
                              ec_error *err) {
-  EC_TRY(decode_slot(plan, ec_fb_i32(body, EC_PTE_MoveCall_move_from), row, err));
-  return decode_slot(plan, ec_fb_i32(body, EC_PTE_MoveCall_move_to), row, err);
+  EC_TRY(decode_slot(rows, ec_fb_i32(body, EC_PTE_MoveCall_move_from), row, err));
+  return decode_slot(rows, ec_fb_i32(body, EC_PTE_MoveCall_move_to), row, err);
 }
 
-static ec_status decode_jump(const ec_plan *plan, ec_fb_table body, ec_instr_row *row,
+static ec_status decode_jump(const ec_rows *rows, ec_fb_table body, ec_instr_row *row,
                              ec_error *err) {
   row->destination = ec_fb_i32(body, EC_PTE_JumpFalseCall_destination_instruction);
-  EC_TRY(decode_slot(plan, ec_fb_i32(body, EC_PTE_JumpFalseCall_cond_value_index), row, err));
+  EC_TRY(decode_slot(rows, ec_fb_i32(body, EC_PTE_JumpFalseCall_cond_value_index), row, err));
   if (row->destination < 0)
     return ec_fail(err, EC_INVALID_PROGRAM, "a jump to instruction %d", row->destination);
   return EC_OK;
 }
 
-static ec_status decode_free(const ec_plan *plan, ec_fb_table body, ec_instr_row *row,
+static ec_status decode_free(const ec_rows *rows, ec_fb_table body, ec_instr_row *row,
                              ec_error *err) {
-  return decode_slot(plan, ec_fb_i32(body, EC_PTE_FreeCall_value_index), row, err);
+  return decode_slot(rows, ec_fb_i32(body, EC_PTE_FreeCall_value_index), row, err);
 }
 
-ec_status ec_decode_instr(const ec_plan *plan, ec_fb_table instr, ec_instr_row *row,
+ec_status ec_decode_instr(const ec_rows *rows, ec_fb_table instr, ec_instr_row *row,
                           ec_error *err) {
-  static ec_status (*const decoders[EC_INSTR_KINDS])(const ec_plan *, ec_fb_table, ec_instr_row *,
+  static ec_status (*const decoders[EC_INSTR_KINDS])(const ec_rows *, ec_fb_table, ec_instr_row *,
                                                      ec_error *) = {
       [EC_INSTR_KernelCall] = decode_kernel_call, [EC_INSTR_DelegateCall] = decode_delegate_call,
       [EC_INSTR_MoveCall] = decode_move,          [EC_INSTR_JumpFalseCall] = decode_jump,
@@ -151,15 +151,15 @@ ec_status ec_decode_instr(const ec_plan *plan, ec_fb_table instr, ec_instr_row *
     return ec_fail(err, EC_INVALID_PROGRAM, "unknown kind %u, or no arguments", type);
   *row = (ec_instr_row){.kind = (uint8_t)(type - EC_PTE_KERNEL_CALL),
                         .op = -1, .delegate = -1, .destination = -1};
-  return decoders[row->kind](plan, body, row, err);
+  return decoders[row->kind](rows, body, row, err);
 }
 
 /* ---- delegates --------------------------------------------------------------------------- */
 
-ec_status ec_decode_payload(const ec_plan *plan, uint32_t index, ec_delegate_row *row,
+ec_status ec_decode_payload(const ec_rows *rows, uint32_t index, ec_delegate_row *row,
                             ec_error *err) {
-  const ec_pte *pte = &plan->program->pte;
-  ec_fb_table table = ec_fb_vec_table(plan->delegates, index);
+  const ec_pte *pte = &rows->program->pte;
+  ec_fb_table table = ec_fb_vec_table(rows->delegates, index);
   ec_fb_table processed = ec_fb_child(table, EC_PTE_BackendDelegate_processed);
   const int8_t location = ec_fb_i8(processed, EC_PTE_BackendDelegateDataReference_location);
   *row = (ec_delegate_row){
@@ -179,23 +179,23 @@ ec_status ec_decode_payload(const ec_plan *plan, uint32_t index, ec_delegate_row
   return EC_OK;
 }
 
-ec_status ec_decode_delegate(const ec_plan *plan, uint32_t index, ec_arena *arena,
+ec_status ec_decode_delegate(const ec_rows *rows, uint32_t index, ec_arena *arena,
                              ec_delegate_row *row, ec_error *err) {
-  ec_backend_spec *rows;
-  EC_TRY(ec_decode_payload(plan, index, row, err));
-  ec_fb_vec specs = ec_fb_vector(ec_fb_vec_table(plan->delegates, index),
+  ec_backend_spec *out;
+  EC_TRY(ec_decode_payload(rows, index, row, err));
+  ec_fb_vec specs = ec_fb_vector(ec_fb_vec_table(rows->delegates, index),
                                  EC_PTE_BackendDelegate_compile_specs);
-  EC_TRY(ec_arena_array(arena, specs.count, sizeof *rows, "compile specs", &rows, err));
+  EC_TRY(ec_arena_array(arena, specs.count, sizeof *out, "compile specs", &out, err));
   for (uint32_t i = 0; i < specs.count; i++) {
     ec_fb_table spec = ec_fb_vec_table(specs, i);
     ec_fb_vec value = ec_fb_vector(spec, EC_PTE_CompileSpec_value);
-    rows[i] = (ec_backend_spec){ec_fb_string(spec, EC_PTE_CompileSpec_key), value.items,
-                                value.count};
-    if (!rows[i].key || !value.items)
+    out[i] = (ec_backend_spec){ec_fb_string(spec, EC_PTE_CompileSpec_key), value.items,
+                               value.count};
+    if (!out[i].key || !value.items)
       return ec_fail(err, EC_INVALID_PROGRAM, "compile spec %u has no %s", i,
-                     rows[i].key ? "value" : "key");
+                     out[i].key ? "value" : "key");
   }
-  row->specs = rows;
+  row->specs = out;
   row->spec_count = specs.count;
   return EC_OK;
 }

@@ -11,34 +11,34 @@
 #include "runtime/program.h"
 
 /* One method of the file. */
-typedef struct ec_plan {
+typedef struct ec_rows {
   const ec_program *program;
   ec_fb_table table;
   ec_fb_vec values, operators, delegates, chains;
   ec_fb_vec inputs, outputs; /* indices of values */
   ec_fb_vec memory;          /* sizes of planned memory; entry 0 is reserved */
   uint32_t arena_count;      /* planned memories without the reserved entry */
-} ec_plan;
+} ec_rows;
 
-void ec_plan_init(ec_plan *plan, const ec_program *program, size_t method);
+void ec_rows_init(ec_rows *rows, const ec_program *program, size_t method);
 
 /* ---- planned memory, inputs and outputs, operators --------------------------------------- */
 
-/* Returns the size of planned memory `id`, below plan->memory.count. InvalidProgram if it is
+/* Returns the size of planned memory `id`, below rows->memory.count. InvalidProgram if it is
  * negative. */
-ec_status ec_decode_memory(const ec_plan *plan, uint32_t id, size_t *size, ec_error *err);
+ec_status ec_decode_memory(const ec_rows *rows, uint32_t id, size_t *size, ec_error *err);
 
-/* Returns item `index` of plan->inputs or plan->outputs; `what` is "input" or "output". */
-ec_status ec_decode_io(const ec_plan *plan, ec_fb_vec indices, uint32_t index, const char *what,
+/* Returns item `index` of rows->inputs or rows->outputs; `what` is "input" or "output". */
+ec_status ec_decode_io(const ec_rows *rows, ec_fb_vec indices, uint32_t index, const char *what,
                        uint32_t *value, ec_error *err);
 
 enum { EC_OP_NAME_BYTES = 256 };
 
 /* Writes the joined name of an operator ("aten::add.out") to `name`. Returns NULL if the index is
  * out of range, or the row has no name or too long a name. */
-const char *ec_decode_op_name(const ec_plan *plan, int32_t index, char name[EC_OP_NAME_BYTES]);
+const char *ec_decode_op_name(const ec_rows *rows, int32_t index, char name[EC_OP_NAME_BYTES]);
 /* Copies the joined name of an operator to an arena. InvalidProgram without a usable name. */
-ec_status ec_copy_op_name(const ec_plan *plan, uint32_t index, ec_arena *arena, const char **out,
+ec_status ec_copy_op_name(const ec_rows *rows, uint32_t index, ec_arena *arena, const char **out,
                           ec_error *err);
 
 /* ---- instructions ------------------------------------------------------------------------ */
@@ -61,12 +61,12 @@ typedef struct ec_instr_row {
 } ec_instr_row;
 
 /* Returns the instructions of a chain; items NULL if they are missing. */
-static inline ec_fb_vec ec_decode_chain(const ec_plan *plan, uint32_t index) {
-  return ec_fb_vector(ec_fb_vec_table(plan->chains, index), EC_PTE_Chain_instructions);
+static inline ec_fb_vec ec_decode_chain(const ec_rows *rows, uint32_t index) {
+  return ec_fb_vector(ec_fb_vec_table(rows->chains, index), EC_PTE_Chain_instructions);
 }
 
-/* Decodes an instruction of one of plan->chains. Every argument is the index of a value. */
-ec_status ec_decode_instr(const ec_plan *plan, ec_fb_table instr, ec_instr_row *row, ec_error *err);
+/* Decodes an instruction of one of rows->chains. Every argument is the index of a value. */
+ec_status ec_decode_instr(const ec_rows *rows, ec_fb_table instr, ec_instr_row *row, ec_error *err);
 
 static inline uint32_t ec_row_arg(const ec_instr_row *row, size_t i) {
   return (uint32_t)(row->args.items ? ec_fb_vec_i32(row->args, (uint32_t)i) : row->slots[i]);
@@ -86,10 +86,10 @@ typedef struct ec_delegate_row {
 } ec_delegate_row;
 
 /* Decodes delegate `index` of a plan, without its compile specs. */
-ec_status ec_decode_payload(const ec_plan *plan, uint32_t index, ec_delegate_row *row,
+ec_status ec_decode_payload(const ec_rows *rows, uint32_t index, ec_delegate_row *row,
                             ec_error *err);
 /* Decodes delegate `index` with its compile specs, which are allocated in an arena. */
-ec_status ec_decode_delegate(const ec_plan *plan, uint32_t index, ec_arena *arena,
+ec_status ec_decode_delegate(const ec_rows *rows, uint32_t index, ec_arena *arena,
                              ec_delegate_row *row, ec_error *err);
 
 #endif

@@ -81,13 +81,13 @@ static ec_status decode_tensor(ec_fb_table table, ec_tensor_info *info, ec_error
 
 /* ---- location of a tensor's bytes -------------------------------------------------------- */
 
-static ec_status check_extent(const ec_plan *plan, const ec_value_row *row, ec_error *err) {
+static ec_status check_extent(const ec_rows *rows, const ec_value_row *row, ec_error *err) {
   const size_t nbytes = row->info.tensor.nbytes;
   size_t size;
-  if (row->arena == 0 || row->arena >= plan->memory.count)
+  if (row->arena == 0 || row->arena >= rows->memory.count)
     return ec_fail(err, EC_INVALID_ARGUMENT, "memory id %u, the method plans ids 1 to %u",
-                   row->arena, plan->arena_count);
-  EC_TRY(ec_decode_memory(plan, row->arena, &size, err));
+                   row->arena, rows->arena_count);
+  EC_TRY(ec_decode_memory(rows, row->arena, &size, err));
   if (nbytes && !ec_in_range(row->offset, nbytes, size))
     return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED,
                    "%zu bytes at offset %" PRIu64 " do not fit into planned memory %u of %zu bytes",
@@ -95,7 +95,7 @@ static ec_status check_extent(const ec_plan *plan, const ec_value_row *row, ec_e
   return EC_OK;
 }
 
-static ec_status decode_planned(const ec_plan *plan, ec_fb_table alloc, ec_value_row *row,
+static ec_status decode_planned(const ec_rows *rows, ec_fb_table alloc, ec_value_row *row,
                                 ec_error *err) {
   const uint64_t low = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_low);
   const uint64_t high = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_offset_high);
@@ -103,12 +103,12 @@ static ec_status decode_planned(const ec_plan *plan, ec_fb_table alloc, ec_value
   row->location = has_bytes ? EC_LOCATION_STATE : EC_LOCATION_PLANNED;
   row->arena = ec_fb_u32(alloc, EC_PTE_AllocationDetails_memory_id);
   row->offset = high << 32 | low;
-  return check_extent(plan, row, err);
+  return check_extent(rows, row, err);
 }
 
-static ec_status decode_location(const ec_plan *plan, ec_fb_table table, ec_value_row *row,
+static ec_status decode_location(const ec_rows *rows, ec_fb_table table, ec_value_row *row,
                                  ec_error *err) {
-  const ec_pte *pte = &plan->program->pte;
+  const ec_pte *pte = &rows->program->pte;
   const size_t nbytes = row->info.tensor.nbytes;
   const uint32_t buffer = row->info.tensor.buffer;
   ec_fb_table extra = ec_fb_child(table, EC_PTE_Tensor_extra_tensor_info);
@@ -120,7 +120,7 @@ static ec_status decode_location(const ec_plan *plan, ec_fb_table table, ec_valu
   else if (!row->external && buffer)
     EC_TRY(ec_pte_constant(pte, buffer, nbytes, &row->bytes, err));
   if (row->bytes.data) row->file_offset = row->bytes.data - pte->data;
-  if (alloc) return decode_planned(plan, alloc, row, err);
+  if (alloc) return decode_planned(rows, alloc, row, err);
   row->location = row->external ? EC_LOCATION_EXTERNAL
                   : buffer      ? EC_LOCATION_CONSTANT
                                 : EC_LOCATION_NONE;
@@ -163,25 +163,25 @@ ec_status ec_tensor_bytes(const ec_program *program, const ec_value_row *row, ec
 
 /* ---- lists ------------------------------------------------------------------------------- */
 
-static ec_status check_items(const ec_plan *plan, const ec_value_row *row, ec_error *err) {
+static ec_status check_items(const ec_rows *rows, const ec_value_row *row, ec_error *err) {
   const ec_kind kind = row->info.kind;
   for (uint32_t i = 0; i < row->items.count; i++) {
     const int64_t index = ec_row_item(row, i);
     if (index == -1 && kind == EC_KIND_OPTIONAL_TENSOR_LIST) continue;
-    if (index < 0 || (uint64_t)index >= plan->values.count)
+    if (index < 0 || (uint64_t)index >= rows->values.count)
       return ec_fail(err, EC_INVALID_PROGRAM, "%s item %u is value %" PRId64 " of %u",
-                     ec_kind_name(kind), i, index, plan->values.count);
+                     ec_kind_name(kind), i, index, rows->values.count);
   }
   return EC_OK;
 }
 
-static ec_status decode_list(const ec_plan *plan, ec_fb_table table, ec_value_row *row,
+static ec_status decode_list(const ec_rows *rows, ec_fb_table table, ec_value_row *row,
                              ec_error *err) {
   row->items = ec_fb_vector(table, EC_PTE_IntList_items); /* field 0 of every list table */
   if (!row->items.items)
     return ec_fail(err, EC_INVALID_PROGRAM, "%s without items", ec_kind_name(row->info.kind));
   if (row->info.kind == EC_KIND_BOOL_LIST || row->info.kind == EC_KIND_DOUBLE_LIST) return EC_OK;
-  return check_items(plan, row, err);
+  return check_items(rows, row, err);
 }
 
 /* ---- values ------------------------------------------------------------------------------ */
@@ -200,13 +200,13 @@ ec_status ec_decode_value_info(ec_fb_table value, ec_value_info *info, ec_error 
   }
 }
 
-ec_status ec_decode_value(const ec_plan *plan, uint32_t index, ec_value_row *row, ec_error *err) {
-  ec_fb_table value = ec_fb_vec_table(plan->values, index);
+ec_status ec_decode_value(const ec_rows *rows, uint32_t index, ec_value_row *row, ec_error *err) {
+  ec_fb_table value = ec_fb_vec_table(rows->values, index);
   ec_fb_table table = ec_fb_child(value, EC_PTE_EValue_val);
   *row = (ec_value_row){.file_offset = -1};
   EC_TRY(ec_decode_value_info(value, &row->info, err));
-  if (row->info.kind == EC_KIND_TENSOR) return decode_location(plan, table, row, err);
-  if (row->info.kind >= EC_KIND_BOOL_LIST) return decode_list(plan, table, row, err);
+  if (row->info.kind == EC_KIND_TENSOR) return decode_location(rows, table, row, err);
+  if (row->info.kind >= EC_KIND_BOOL_LIST) return decode_list(rows, table, row, err);
   if (row->info.kind == EC_KIND_STRING && !row->info.string)
     return ec_fail(err, EC_INVALID_PROGRAM, "String without characters");
   return EC_OK;

@@ -54,7 +54,7 @@ static inline bool ec_value_is_tensor(ec_fb_table value) {
 /* Decodes a value without its memory and list items, for descriptions. */
 ec_status ec_decode_value_info(ec_fb_table value, ec_value_info *info, ec_error *err);
 /* Decodes value `index` of a plan. */
-ec_status ec_decode_value(const ec_plan *plan, uint32_t index, ec_value_row *row, ec_error *err);
+ec_status ec_decode_value(const ec_rows *rows, uint32_t index, ec_value_row *row, ec_error *err);
 
 /* Returns item `i` of a list: the index of a value (-1: None) of an IntList or a list of
  * tensors. */

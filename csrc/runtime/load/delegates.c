@@ -33,10 +33,10 @@ static ec_status require_backend(const ec_delegate_row *row, const ec_backend **
 }
 
 /* Looks the backend up, and collects what it receives. */
-static ec_status find_delegate(ec_method *m, const ec_plan *plan, uint32_t index, ec_delegate *d,
+static ec_status find_delegate(ec_method *m, const ec_rows *rows, uint32_t index, ec_delegate *d,
                                ec_error *err) {
   ec_delegate_row row;
-  EC_TRY(ec_decode_delegate(plan, index, &m->arena, &row, err));
+  EC_TRY(ec_decode_delegate(rows, index, &m->arena, &row, err));
   EC_TRY(require_backend(&row, &d->backend, err));
   d->init = (ec_backend_init){.method = m->name,
                               .payload = row.payload.data,
@@ -48,12 +48,12 @@ static ec_status find_delegate(ec_method *m, const ec_plan *plan, uint32_t index
   return ec_delegate_options(m, d, err);
 }
 
-ec_status ec_find_delegates(ec_method *m, const ec_plan *plan, ec_error *err) {
-  const uint32_t count = plan->delegates.count;
+ec_status ec_find_delegates(ec_method *m, const ec_rows *rows, ec_error *err) {
+  const uint32_t count = rows->delegates.count;
   EC_TRY(ec_arena_array(&m->arena, count, sizeof *m->delegates, "delegates", &m->delegates, err));
-  EC_TRY(ec_load_options(m, plan, err));
+  EC_TRY(ec_load_options(m, rows, err));
   for (uint32_t i = 0; i < count; i++) {
-    ec_status status = find_delegate(m, plan, i, &m->delegates[i], err);
+    ec_status status = find_delegate(m, rows, i, &m->delegates[i], err);
     if (status != EC_OK) return ec_fail_in(err, status, "delegate %u", i);
   }
   m->delegate_count = count;

@@ -5,7 +5,7 @@
 #include "runtime/native.h"
 
 /* Finds the backends of all delegates, before any prepares its payload. */
-ec_status ec_find_delegates(ec_method *m, const ec_plan *plan, ec_error *err);
+ec_status ec_find_delegates(ec_method *m, const ec_rows *rows, ec_error *err);
 /* Initialises the delegates: each backend receives its payload. */
 ec_status ec_init_delegates(ec_method *m, ec_error *err);
 

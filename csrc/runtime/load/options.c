@@ -55,7 +55,7 @@ static ec_status copy_options(ec_method *m, ec_backend_options *options, ec_erro
   return EC_OK;
 }
 
-ec_status ec_load_options(ec_method *m, const ec_plan *plan, ec_error *err) {
+ec_status ec_load_options(ec_method *m, const ec_rows *rows, ec_error *err) {
   const size_t count = m->options.backend_count;
   ec_backend_options *copies;
   if (!count) return EC_OK;
@@ -63,7 +63,7 @@ ec_status ec_load_options(ec_method *m, const ec_plan *plan, ec_error *err) {
   memcpy(copies, m->options.backends, count * sizeof *copies);
   m->options.backends = copies;
   for (size_t i = 0; i < count; i++) {
-    EC_TRY(check_used(plan->delegates, copies[i].id, err));
+    EC_TRY(check_used(rows->delegates, copies[i].id, err));
     EC_TRY(copy_options(m, &copies[i], err));
   }
   return EC_OK;

@@ -77,10 +77,10 @@ static ec_status load_tensor(ec_method *m, const ec_value_row *row, ec_value *va
   return ec_load_tensor(m, row, &m->tensors[at], &m->placements[at], err);
 }
 
-static ec_status load_value(ec_method *m, const ec_plan *plan, uint32_t index, ec_error *err) {
+static ec_status load_value(ec_method *m, const ec_rows *rows, uint32_t index, ec_error *err) {
   ec_value_row row;
   ec_value *value = &m->values[index];
-  EC_TRY(ec_decode_value(plan, index, &row, err));
+  EC_TRY(ec_decode_value(rows, index, &row, err));
   value->kind = (uint32_t)row.info.kind;
   switch (row.info.kind) {
   case EC_KIND_NONE: return EC_OK;
@@ -113,14 +113,14 @@ static ec_status allocate_values(ec_method *m, ec_fb_vec values, ec_error *err) 
   return ec_arena_array(a, n, sizeof *m->initials, "initial state", &m->initials, err);
 }
 
-ec_status ec_load_values(ec_method *m, const ec_plan *plan, ec_error *err) {
-  const uint32_t count = plan->values.count;
-  if (!plan->values.items) return ec_fail(err, EC_INVALID_PROGRAM, "values are missing");
+ec_status ec_load_values(ec_method *m, const ec_rows *rows, ec_error *err) {
+  const uint32_t count = rows->values.count;
+  if (!rows->values.items) return ec_fail(err, EC_INVALID_PROGRAM, "values are missing");
   EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP * (uint64_t)count, err));
-  EC_TRY(allocate_values(m, plan->values, err));
+  EC_TRY(allocate_values(m, rows->values, err));
   ec_status status = EC_OK;
   uint32_t i = 0;
-  for (; status == EC_OK && i < count; i++) status = load_value(m, plan, i, err);
+  for (; status == EC_OK && i < count; i++) status = load_value(m, rows, i, err);
   if (status != EC_OK) return ec_fail_in(err, status, "value %u", i - 1);
   for (i = 0; status == EC_OK && i < count; i++) status = check_items(m, &m->values[i], err);
   return status == EC_OK ? EC_OK : ec_fail_in(err, status, "value %u", i - 1);
@@ -128,10 +128,10 @@ ec_status ec_load_values(ec_method *m, const ec_plan *plan, ec_error *err) {
 
 /* ---- inputs and outputs ------------------------------------------------------------------ */
 
-static ec_status load_io_value(ec_method *m, const ec_plan *plan, ec_fb_vec indices, uint32_t i,
+static ec_status load_io_value(ec_method *m, const ec_rows *rows, ec_fb_vec indices, uint32_t i,
                                const char *what, ec_value **out, ec_error *err) {
   uint32_t index;
-  EC_TRY(ec_decode_io(plan, indices, i, what, &index, err));
+  EC_TRY(ec_decode_io(rows, indices, i, what, &index, err));
   *out = &m->values[index];
   return EC_OK;
 }
@@ -140,8 +140,8 @@ static bool is_constant(const ec_value *v) {
   return v->kind == EC_KIND_TENSOR && v->as.tensor->flags & EC_TENSOR_READONLY;
 }
 
-ec_status ec_load_io(ec_method *m, const ec_plan *plan, ec_error *err) {
-  ec_fb_vec inputs = plan->inputs, outputs = plan->outputs;
+ec_status ec_load_io(ec_method *m, const ec_rows *rows, ec_error *err) {
+  ec_fb_vec inputs = rows->inputs, outputs = rows->outputs;
   if (!inputs.items || !outputs.items)
     return ec_fail(err, EC_INVALID_PROGRAM, "%s are missing", inputs.items ? "outputs" : "inputs");
   EC_TRY(ec_arena_array(&m->arena, inputs.count, sizeof *m->inputs, "inputs", &m->inputs, err));
@@ -149,11 +149,11 @@ ec_status ec_load_io(ec_method *m, const ec_plan *plan, ec_error *err) {
   m->input_count = inputs.count;
   m->output_count = outputs.count;
   for (uint32_t i = 0; i < inputs.count; i++) {
-    EC_TRY(load_io_value(m, plan, inputs, i, "input", &m->inputs[i].value, err));
+    EC_TRY(load_io_value(m, rows, inputs, i, "input", &m->inputs[i].value, err));
     if (is_constant(m->inputs[i].value))
       return ec_fail(err, EC_INVALID_PROGRAM, "input %u is a constant", i);
   }
   for (uint32_t i = 0; i < outputs.count; i++)
-    EC_TRY(load_io_value(m, plan, outputs, i, "output", &m->outputs[i].value, err));
+    EC_TRY(load_io_value(m, rows, outputs, i, "output", &m->outputs[i].value, err));
   return EC_OK;
 }

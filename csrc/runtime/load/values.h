@@ -4,7 +4,7 @@
 
 #include "runtime/native.h"
 
-ec_status ec_load_values(ec_method *m, const ec_plan *plan, ec_error *err);
-ec_status ec_load_io(ec_method *m, const ec_plan *plan, ec_error *err);
+ec_status ec_load_values(ec_method *m, const ec_rows *rows, ec_error *err);
+ec_status ec_load_io(ec_method *m, const ec_rows *rows, ec_error *err);
 
 #endif

@@ -91,7 +91,7 @@ static void find_alias_moves(const ec_uses *uses) {
 
 static ec_status list_rebindable(const ec_uses *uses, ec_error *err) {
   ec_method *m = uses->m;
-  EC_TRY(ec_arena_array(&m->arena, m->tensor_count, sizeof *m->rebindable, "a plan",
+  EC_TRY(ec_arena_array(&m->arena, m->tensor_count, sizeof *m->rebindable, "an analysis",
                         &m->rebindable, err));
   for (size_t i = 0; i < m->tensor_count; i++) {
     const ec_use *u = &uses->rows[i];
@@ -115,7 +115,7 @@ void ec_mark_written(const ec_method *m, const ec_instr *in) {
 /* Marks the tensors that instructions write, and no initial state, if jumps may skip them. */
 static ec_status mark_all_written(ec_method *m, ec_error *err) {
   if (!m->has_jumps) return EC_OK;
-  EC_TRY(ec_arena_array(&m->arena, m->tensor_count, sizeof *m->written, "a plan", &m->written,
+  EC_TRY(ec_arena_array(&m->arena, m->tensor_count, sizeof *m->written, "an analysis", &m->written,
                         err));
   for (size_t i = 0; i < m->instr_count; i++) ec_mark_written(m, &m->instrs[i]);
   for (size_t i = 0; i < m->initial_count; i++)

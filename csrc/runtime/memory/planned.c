@@ -7,8 +7,8 @@
 #include "runtime/program_internal.h"
 #include "runtime/memory/shared_state.h"
 
-static ec_status check_devices(const ec_plan *plan, ec_error *err) {
-  ec_fb_vec devices = ec_fb_vector(plan->table, EC_PTE_ExecutionPlan_non_const_buffer_device);
+static ec_status check_devices(const ec_rows *rows, ec_error *err) {
+  ec_fb_vec devices = ec_fb_vector(rows->table, EC_PTE_ExecutionPlan_non_const_buffer_device);
   for (uint32_t i = 0; i < devices.count; i++) {
     ec_fb_table row = ec_fb_vec_table(devices, i);
     const uint8_t device = ec_fb_u8(row, EC_PTE_NonConstBufferDevice_device_type);
@@ -19,14 +19,14 @@ static ec_status check_devices(const ec_plan *plan, ec_error *err) {
   return EC_OK;
 }
 
-ec_status ec_load_memory_sizes(ec_method *m, const ec_plan *plan, ec_error *err) {
-  const uint32_t count = plan->memory.count;
-  if (!plan->memory.items)
+ec_status ec_load_memory_sizes(ec_method *m, const ec_rows *rows, ec_error *err) {
+  const uint32_t count = rows->memory.count;
+  if (!rows->memory.items)
     return ec_fail(err, EC_INVALID_PROGRAM, "non_const_buffer_sizes is missing");
   if (count > EC_MAX_ARENAS)
     return ec_fail(err, EC_NOT_SUPPORTED, "%u planned memories, at most %d are supported", count,
                    EC_MAX_ARENAS);
-  EC_TRY(check_devices(plan, err));
+  EC_TRY(check_devices(rows, err));
   ec_arena *a = &m->arena;
   EC_TRY(ec_arena_array(a, count, sizeof *m->planned, "planned memory", &m->planned, err));
   EC_TRY(ec_arena_array(a, count, sizeof *m->planned_sizes, "planned memory", &m->planned_sizes,
@@ -35,7 +35,7 @@ ec_status ec_load_memory_sizes(ec_method *m, const ec_plan *plan, ec_error *err)
                         err));
   m->planned_count = count;
   for (uint32_t id = 1; id < count; id++)
-    EC_TRY(ec_decode_memory(plan, id, &m->planned_sizes[id], err));
+    EC_TRY(ec_decode_memory(rows, id, &m->planned_sizes[id], err));
   return EC_OK;
 }
 
@@ -89,9 +89,9 @@ static void set_addresses(ec_method *m) {
   }
 }
 
-ec_status ec_load_memory(ec_method *m, const ec_plan *plan, ec_error *err) {
+ec_status ec_load_memory(ec_method *m, const ec_rows *rows, ec_error *err) {
   if (!EC_IS_SMALL && m->program->options.share_mutable_buffers && m->planned_count > 2)
-    EC_TRY(ec_share_state(m, plan, err));
+    EC_TRY(ec_share_state(m, rows, err));
   EC_TRY(allocate_arenas(m, err));
   set_addresses(m);
   return EC_OK;

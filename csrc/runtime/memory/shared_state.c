@@ -19,18 +19,18 @@ typedef struct state_ids {
 } state_ids;
 
 /* Marks values of any kind by their indices in the file. */
-static void mark_indices(const ec_plan *plan, ec_fb_vec indices, bool *marked) {
+static void mark_indices(const ec_rows *rows, ec_fb_vec indices, bool *marked) {
   for (uint32_t i = 0; i < indices.count; i++) {
     const int32_t index = ec_fb_vec_i32(indices, i);
-    if (index >= 0 && (uint32_t)index < plan->values.count) marked[index] = true;
+    if (index >= 0 && (uint32_t)index < rows->values.count) marked[index] = true;
   }
 }
 
 /* Marks the outs of kernel calls. Errors in a row are reported when its own method is loaded. */
-static void mark_outs(const ec_plan *plan, ec_fb_vec instrs, const uint32_t *outs, bool *marked) {
+static void mark_outs(const ec_rows *rows, ec_fb_vec instrs, const uint32_t *outs, bool *marked) {
   for (uint32_t i = 0; i < instrs.count; i++) {
     ec_instr_row row;
-    if (ec_decode_instr(plan, ec_fb_vec_table(instrs, i), &row, NULL) != EC_OK || row.op < 0)
+    if (ec_decode_instr(rows, ec_fb_vec_table(instrs, i), &row, NULL) != EC_OK || row.op < 0)
       continue;
     for (size_t a = 0; a < EC_MAX_OP_ARGS && a < row.arg_count; a++)
       if (outs[row.op] >> a & 1u) marked[ec_row_arg(&row, a)] = true;
@@ -38,21 +38,21 @@ static void mark_outs(const ec_plan *plan, ec_fb_vec instrs, const uint32_t *out
 }
 
 /* Marks the items of marked lists, each list once. */
-static void mark_items(const ec_plan *plan, bool *marked) {
+static void mark_items(const ec_rows *rows, bool *marked) {
   ec_value_row row;
-  for (uint32_t i = 0; i < plan->values.count; i++)
-    if (marked[i] && ec_decode_value(plan, i, &row, NULL) == EC_OK &&
+  for (uint32_t i = 0; i < rows->values.count; i++)
+    if (marked[i] && ec_decode_value(rows, i, &row, NULL) == EC_OK &&
         row.info.kind >= EC_KIND_TENSOR_LIST)
-      mark_indices(plan, row.items, marked);
+      mark_indices(rows, row.items, marked);
 }
 
 /* Finds memory ids from 2 on that have tensors, none of them marked. */
-static void find_unmarked_memory(const ec_plan *plan, const bool *marked, state_ids *out) {
+static void find_unmarked_memory(const ec_rows *rows, const bool *marked, state_ids *out) {
   ec_value_row row;
   state_ids others = {{false}};
   *out = others;
-  for (uint32_t i = 0; i < plan->values.count; i++) {
-    if (ec_decode_value(plan, i, &row, NULL) != EC_OK) continue;
+  for (uint32_t i = 0; i < rows->values.count; i++) {
+    if (ec_decode_value(rows, i, &row, NULL) != EC_OK) continue;
     if (row.arena < 2 || row.arena >= EC_MAX_ARENAS) continue;
     out->has[row.arena] = true;
     others.has[row.arena] |= marked[i];
@@ -62,21 +62,21 @@ static void find_unmarked_memory(const ec_plan *plan, const bool *marked, state_
 
 /* Finds memory in which every tensor is state: not an input or output, and not a kernel's `out`
  * (activations planned there must stay private to the method). */
-static ec_status find_state(const ec_plan *plan, state_ids *out, ec_error *err) {
+static ec_status find_state(const ec_rows *rows, state_ids *out, ec_error *err) {
   char name[EC_OP_NAME_BYTES];
-  bool *marked = ec_alloc_array(plan->values.count, sizeof *marked);
-  uint32_t *outs = ec_alloc_array(plan->operators.count, sizeof *outs);
+  bool *marked = ec_alloc_array(rows->values.count, sizeof *marked);
+  uint32_t *outs = ec_alloc_array(rows->operators.count, sizeof *outs);
   ec_status status = EC_OK;
   if (!marked || !outs)
     EC_GOTO(status, ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory to look for state"));
-  for (uint32_t i = 0; i < plan->operators.count; i++)
-    if (ec_decode_op_name(plan, (int32_t)i, name)) outs[i] = ec_op_outs(name);
-  mark_indices(plan, plan->inputs, marked);
-  mark_indices(plan, plan->outputs, marked);
-  for (uint32_t c = 0; c < plan->chains.count; c++)
-    mark_outs(plan, ec_decode_chain(plan, c), outs, marked);
-  mark_items(plan, marked);
-  find_unmarked_memory(plan, marked, out);
+  for (uint32_t i = 0; i < rows->operators.count; i++)
+    if (ec_decode_op_name(rows, (int32_t)i, name)) outs[i] = ec_op_outs(name);
+  mark_indices(rows, rows->inputs, marked);
+  mark_indices(rows, rows->outputs, marked);
+  for (uint32_t c = 0; c < rows->chains.count; c++)
+    mark_outs(rows, ec_decode_chain(rows, c), outs, marked);
+  mark_items(rows, marked);
+  find_unmarked_memory(rows, marked, out);
 fail:
   ec_free(marked);
   ec_free(outs);
@@ -89,12 +89,12 @@ fail:
 typedef ec_state_block *new_blocks[EC_MAX_ARENAS];
 
 /* Prepends the initial value of one tensor. */
-static ec_status add_initial(const ec_plan *plan, const ec_value_row *row, ec_state_block *block,
+static ec_status add_initial(const ec_rows *rows, const ec_value_row *row, ec_state_block *block,
                              ec_error *err) {
   ec_bytes bytes;
   ec_state_initial *initial;
   const size_t nbytes = row->info.tensor.nbytes;
-  if (ec_tensor_bytes(plan->program, row, &bytes, NULL) != EC_OK || !bytes.data || !nbytes)
+  if (ec_tensor_bytes(rows->program, row, &bytes, NULL) != EC_OK || !bytes.data || !nbytes)
     return EC_OK;
   EC_TRY(ec_charge_reading(nbytes, err));
   EC_TRY(ec_arena_array(&block->arena, 1, sizeof *initial, "initial state", &initial, err));
@@ -104,24 +104,24 @@ static ec_status add_initial(const ec_plan *plan, const ec_value_row *row, ec_st
 }
 
 /* Returns the new block of memory `id` of a plan, or NULL. */
-static ec_state_block *find_made_block(const new_blocks blocks, const ec_plan *plan, uint32_t id) {
+static ec_state_block *find_made_block(const new_blocks blocks, const ec_rows *rows, uint32_t id) {
   size_t size;
-  if (id >= EC_MAX_ARENAS || id >= plan->memory.count || !blocks[id]) return NULL;
-  if (ec_decode_memory(plan, id, &size, NULL) != EC_OK) return NULL;
+  if (id >= EC_MAX_ARENAS || id >= rows->memory.count || !blocks[id]) return NULL;
+  if (ec_decode_memory(rows, id, &size, NULL) != EC_OK) return NULL;
   return blocks[id]->size == size ? blocks[id] : NULL;
 }
 
-static ec_status read_initials(const new_blocks blocks, const ec_plan *plan, ec_error *err) {
+static ec_status read_initials(const new_blocks blocks, const ec_rows *rows, ec_error *err) {
   state_ids ids;
   bool any = false;
-  for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) any |= find_made_block(blocks, plan, id) != NULL;
+  for (uint32_t id = 0; id < EC_MAX_ARENAS; id++) any |= find_made_block(blocks, rows, id) != NULL;
   if (!any) return EC_OK;
-  EC_TRY(find_state(plan, &ids, err));
-  for (uint32_t i = 0; i < plan->values.count; i++) {
+  EC_TRY(find_state(rows, &ids, err));
+  for (uint32_t i = 0; i < rows->values.count; i++) {
     ec_value_row row;
-    if (ec_decode_value(plan, i, &row, NULL) != EC_OK) continue;
-    ec_state_block *block = find_made_block(blocks, plan, row.arena);
-    if (block && ids.has[row.arena]) EC_TRY(add_initial(plan, &row, block, err));
+    if (ec_decode_value(rows, i, &row, NULL) != EC_OK) continue;
+    ec_state_block *block = find_made_block(blocks, rows, row.arena);
+    if (block && ids.has[row.arena]) EC_TRY(add_initial(rows, &row, block, err));
   }
   return EC_OK;
 }
@@ -143,21 +143,21 @@ static ec_status find_blocks(ec_method *m, const state_ids *ids, ec_state_blocks
 }
 
 static ec_status fill_blocks(const ec_program *program, const new_blocks made, ec_error *err) {
-  ec_plan plan;
+  ec_rows rows;
   for (uint32_t i = 0; i < program->plans.count; i++) {
-    ec_plan_init(&plan, program, i);
-    EC_TRY(read_initials(made, &plan, err));
+    ec_rows_init(&rows, program, i);
+    EC_TRY(read_initials(made, &rows, err));
   }
   return EC_OK;
 }
 
-ec_status ec_share_state(ec_method *m, const ec_plan *plan, ec_error *err) {
+ec_status ec_share_state(ec_method *m, const ec_rows *rows, ec_error *err) {
   ec_program *program = (ec_program *)(uintptr_t)m->program; /* the list of blocks may grow */
   state_ids ids;
   new_blocks made = {NULL};
   ec_status status = EC_OK;
   bool missing = false;
-  EC_TRY(find_state(plan, &ids, err));
+  EC_TRY(find_state(rows, &ids, err));
   EC_GOTO(status, find_blocks(m, &ids, &program->state, made, &missing, err));
   if (missing) EC_GOTO(status, fill_blocks(program, made, err));
   for (uint32_t id = 2; id < m->planned_count; id++) {

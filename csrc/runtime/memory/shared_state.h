@@ -6,6 +6,6 @@
 
 /* Sets `m->shared_blocks` to the program's blocks for memory that holds only state. The first
  * method that uses a block creates it with its initial contents. */
-ec_status ec_share_state(ec_method *m, const ec_plan *plan, ec_error *err);
+ec_status ec_share_state(ec_method *m, const ec_rows *rows, ec_error *err);
 
 #endif

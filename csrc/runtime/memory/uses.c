@@ -255,9 +255,9 @@ static void count_output(const ec_uses *uses, const ec_value *v) {
 
 ec_status ec_collect_uses(ec_method *m, ec_uses *uses, ec_error *err) {
   uses->m = m;
-  EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *uses->rows, "a plan", &uses->rows,
-                        err));
-  EC_TRY(ec_arena_array(&m->scratch, m->value_count, sizeof *uses->changes, "a plan",
+  EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *uses->rows, "an analysis",
+                        &uses->rows, err));
+  EC_TRY(ec_arena_array(&m->scratch, m->value_count, sizeof *uses->changes, "an analysis",
                         &uses->changes, err));
   for (size_t i = 0; i < m->tensor_count; i++) uses->rows[i].parent = i;
   for (size_t i = 0; i < m->instr_count; i++) note_instr(uses, &m->instrs[i], i);

@@ -221,7 +221,7 @@ static ec_status claim_calls(ec_claim_context *c, const ec_backend *backend, ec_
   ec_method *m = c->m;
   size_t runs = 0;
   EC_TRY(ec_claim_context_init(m, c, err));
-  EC_TRY(ec_arena_array(&m->scratch, c->count, 1, "a plan", &c->wanted, err));
+  EC_TRY(ec_arena_array(&m->scratch, c->count, 1, "an analysis", &c->wanted, err));
   for (size_t i = 0; i < c->count; i++) {
     EC_TRY(ask_backend(c, backend, i, err));
     runs += c->wanted[i];

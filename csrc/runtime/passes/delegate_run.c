@@ -50,10 +50,10 @@ ec_status ec_claim_context_init(ec_method *m, ec_claim_context *c, ec_error *err
   *c = (ec_claim_context){.m = m, .room = COMPARISONS};
   EC_TRY(ec_collect_uses(m, &c->uses, err));
   ec_find_elided_views(&c->uses);
-  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->grouped, "a plan", &c->grouped, err));
-  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->carried, "a plan", &c->carried, err));
-  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->bindings, "a plan", &c->bindings, err));
-  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->folding, "a plan", &c->folding, err));
+  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->grouped, "an analysis", &c->grouped, err));
+  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->carried, "an analysis", &c->carried, err));
+  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->bindings, "an analysis", &c->bindings, err));
+  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->folding, "an analysis", &c->folding, err));
   c->instrs = m->chains[0].instrs;
   c->count = m->chains[0].count;
   for (size_t i = 0; i < c->count; i++)
@@ -136,7 +136,7 @@ static ec_status make_value(ec_claim_context *c, ec_value *v, size_t *number,
                             ec_backend_value **out, ec_error *err) {
   const ec_tensor *t = v->as.tensor;
   ec_backend_arg view;
-  EC_TRY(ec_arena_array(&c->work, 1, sizeof **out, "a plan", out, err));
+  EC_TRY(ec_arena_array(&c->work, 1, sizeof **out, "an analysis", out, err));
   ec_arg_view(v, &view);
   (*out)->tensor = view.as.tensor;
   (*out)->number = (uint32_t)(*number)++;
@@ -148,7 +148,7 @@ static ec_status make_value(ec_claim_context *c, ec_value *v, size_t *number,
 
 static ec_status view_call(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out,
                            ec_backend_arg **args, ec_error *err) {
-  EC_TRY(ec_arena_array(&c->work, in->op->nargs, sizeof **args, "a plan", args, err));
+  EC_TRY(ec_arena_array(&c->work, in->op->nargs, sizeof **args, "an analysis", args, err));
   for (size_t i = 0; i < in->op->nargs; i++)
     EC_TRY(ec_arg_view_as(&in->op->args[i], in->args[i], &c->work, &(*args)[i], err));
   *out = (ec_backend_kernel_call){in->op->name, *args, in->op->nargs};
@@ -164,7 +164,7 @@ static ec_status show_folding(ec_claim_context *c, ec_value *v, ec_backend_value
     ec_backend_kernel_call *call;
     ec_backend_arg *args;
     if (!in) return EC_OK;
-    EC_TRY(ec_arena_array(&c->work, 1, sizeof *call, "a plan", &call, err));
+    EC_TRY(ec_arena_array(&c->work, 1, sizeof *call, "an analysis", &call, err));
     EC_TRY(view_call(c, in, call, &args, err));
     for (size_t k = 0; k < in->op->nargs; k++) {
       ec_backend_value *arg;
@@ -348,7 +348,7 @@ static void note_later(void *user, const ec_value *v, ec_access how) {
  * arguments of an operator. A tensor may be read under the name of another one of its group. */
 static ec_status find_later_reads(ec_claim_context *c, size_t end, uint8_t **out, ec_error *err) {
   const ec_method *m = c->m;
-  EC_TRY(ec_arena_array(&c->work, m->tensor_count, 1, "a plan", out, err));
+  EC_TRY(ec_arena_array(&c->work, m->tensor_count, 1, "an analysis", out, err));
   later l = {c, *out, end, end};
   for (size_t i = end; i < c->count && c->room; i++) {
     if (c->instrs[i].folded) continue;
@@ -389,7 +389,7 @@ static ec_status list_outputs(ec_claim_context *c, ec_claim_run *r, bool *whole,
   uint8_t *first;
   bool *marks;
   EC_TRY(find_later_reads(c, r->end, &first, err));
-  EC_TRY(ec_arena_array(&c->work, r->write_count, sizeof *marks, "a plan", &marks, err));
+  EC_TRY(ec_arena_array(&c->work, r->write_count, sizeof *marks, "an analysis", &marks, err));
   *whole = mark_outputs(c, r, first, marks);
   for (size_t i = 0; *whole && i < r->write_count; i++) {
     if (!marks[i]) continue;
@@ -409,11 +409,12 @@ static ec_status alloc_run(ec_claim_context *c, ec_claim_run *r, ec_error *err) 
     for (size_t k = 0; k < c->instrs[i].count; k++)
       if (ec_is_tensor_list(c->instrs[i].args[k])) args += c->instrs[i].args[k]->count;
   }
-  EC_TRY(ec_arena_array(scratch, r->end - r->first, sizeof *r->calls, "a plan", &r->calls, err));
-  EC_TRY(ec_arena_array(scratch, r->end - r->first, 1, "a plan", &r->refused, err));
-  EC_TRY(ec_arena_array(scratch, args, sizeof *r->writes, "a plan", &r->writes, err));
-  EC_TRY(ec_arena_array(scratch, args, 2 * sizeof *r->slots, "a plan", &r->slots, err));
-  return ec_arena_array(scratch, args, 2 * sizeof *r->values, "a plan", &r->values, err);
+  EC_TRY(ec_arena_array(scratch, r->end - r->first, sizeof *r->calls, "an analysis", &r->calls,
+                        err));
+  EC_TRY(ec_arena_array(scratch, r->end - r->first, 1, "an analysis", &r->refused, err));
+  EC_TRY(ec_arena_array(scratch, args, sizeof *r->writes, "an analysis", &r->writes, err));
+  EC_TRY(ec_arena_array(scratch, args, 2 * sizeof *r->slots, "an analysis", &r->slots, err));
+  return ec_arena_array(scratch, args, 2 * sizeof *r->values, "an analysis", &r->values, err);
 }
 
 ec_status ec_claim_view(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out,

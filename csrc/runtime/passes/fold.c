@@ -69,7 +69,7 @@ ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err) {
   folding f = {m, uses, NULL};
   if (m->has_jumps || m->options.reference_kernels) return EC_OK;
   if (!ec_can_compare(m->tensor_count, m->tensor_count)) return EC_OK;
-  EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *f.writers, "a plan", &f.writers,
+  EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *f.writers, "an analysis", &f.writers,
                         err));
   ec_find_elided_views(uses);
   ec_count_writers(uses, false, f.writers);

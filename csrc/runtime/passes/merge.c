@@ -138,9 +138,9 @@ ec_status ec_find_merges(ec_method *m, const ec_uses *uses, ec_error *err) {
   const size_t n = m->tensor_count;
   if (m->has_jumps || m->chain_count != 1 || m->options.reference_kernels) return EC_OK;
   if (!ec_can_compare(n, n)) return EC_OK;
-  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.writers, "a plan", &g.writers, err));
-  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.members, "a plan", &g.members, err));
-  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.places, "a plan", &g.places, err));
+  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.writers, "an analysis", &g.writers, err));
+  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.members, "an analysis", &g.members, err));
+  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.places, "an analysis", &g.places, err));
   ec_find_elided_views(uses);
   ec_count_writers(uses, true, g.writers);
   for (size_t k = 0; k < n; k++) g.members[ec_use_group(uses, k)]++;
