@@ -239,13 +239,13 @@ bool eco_library_set_path(const char *path) { return path != NULL; }
 
 const char *eco_library_path(void) { return "stand-in"; }
 
-uint32_t eco_library_open(const eco_call *c, const eco_library **out) {
+uint32_t eco_library_open(const ec_backend_call *c, const eco_library **out) {
   (void)c;
   *out = &library;
   return EC_BACKEND_OK;
 }
 
-uint32_t eco_library_fail(const eco_call *c, const eco_library *lib, uint32_t status,
+uint32_t eco_library_fail(const ec_backend_call *c, const eco_library *lib, uint32_t status,
                           const char *what) {
-  return ECO_FAIL(c, status, "%s: OpenVINO %s: the stand-in fails", what, lib->version);
+  return EC_BACKEND_FAIL(c, status, "%s: OpenVINO %s: the stand-in fails", what, lib->version);
 }
