@@ -127,7 +127,7 @@ def child(name: str, size: str, made: str, calls: str, engines: str) -> None:
     from executorch_c.testing import check_model
 
     options = {"engines": tuple(engines.split(","))} if engines else {}
-    check_model(nn.Linear(4, 4).eval(), (torch.randn(1, 4),), "xnnpack", **options)
+    check_model(nn.Linear(4, 4).eval(), (torch.randn(1, 4),), flow="xnnpack", **options)
     net, inputs = built(name, int(size))
     path = CACHE / f"check_{name}_{size}.pte"
     if not path.exists():

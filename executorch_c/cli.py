@@ -59,8 +59,6 @@ COMMANDS = (
 
 ALIASES = {"check-model": "check", "compare-programs": "compare", "memory-plan": "memory"}
 """Names of functions as commands, if the command is shorter."""
-RENAMED = {"budget": "quantization-error", "ops": "operators", "watch": "check-nan"}
-"""Deprecated names of commands, until the next version."""
 
 REPORTED = (RuntimeError, OSError, ValueError, TypeError, LookupError, MemoryError, ImportError)
 """Errors printed as one line; any other exception is a bug and keeps its traceback."""
@@ -118,12 +116,8 @@ def name_of(command: ModuleType) -> str:
 
 
 def _canonical(argv: Sequence[str]) -> list[str]:
-    """Return the arguments with the current name of the command."""
-    words = list(argv)
-    if words and words[0] in RENAMED:
-        print(f"executorch-c: '{words[0]}' is now '{RENAMED[words[0]]}'", file=sys.stderr)
-    words[:1] = [{**ALIASES, **RENAMED}.get(word, word) for word in words[:1]]
-    return words
+    """Return the arguments with the short name of the command."""
+    return [*(ALIASES.get(word, word) for word in argv[:1]), *argv[1:]]
 
 
 def _error(error: BaseException, args: argparse.Namespace) -> int:

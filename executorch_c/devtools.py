@@ -5,8 +5,6 @@ Only functions that compare with a PyTorch model import torch, when they are cal
 
 from __future__ import annotations
 
-import warnings
-
 from executorch_c.debug.layers import explain
 from executorch_c.debug.nonfinite import NonFiniteReport, check_nan
 from executorch_c.debug.programs import compare_kernels, compare_programs
@@ -37,19 +35,3 @@ __all__ = [
     "quantization_error",
     "write_etdump",
 ]
-
-RENAMED = {
-    "ErrorBudget": "QuantizationReport",
-    "error_budget": "quantization_error",
-    "find_nonfinite": "check_nan",
-}
-"""Deprecated names, until the next version."""
-
-
-def __getattr__(name: str) -> object:
-    """Return a renamed function or class, with a warning."""
-    if name not in RENAMED:
-        raise AttributeError(f"module 'executorch_c.devtools' has no attribute '{name}'")
-    message = f"executorch_c.devtools.{name} is now {RENAMED[name]}"
-    warnings.warn(message, DeprecationWarning, stacklevel=2)
-    return globals()[RENAMED[name]]

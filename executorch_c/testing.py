@@ -18,11 +18,11 @@ long: the docstring of check_model is its reference
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource, method_of
 from executorch_c.compare.arrays import Comparison, MismatchError, OutputComparison, compare
 from executorch_c.compare.limits import Limit
@@ -91,10 +91,11 @@ def assert_matches(
     return comparison
 
 
+@model_first
 def check_model(
     model: object,
     inputs: object = None,
-    *positional: str | Callable[[Any], object] | None,
+    *,
     flow: str | Callable[[Any], object] | None = "portable",
     program: ProgramSource | None = None,
     dynamic_shapes: object = None,
@@ -238,15 +239,6 @@ def check_model(
     from executorch_c.check import run
     from executorch_c.check.engines import engines_of
 
-    if positional:
-        if len(positional) > 1:
-            raise TypeError("check_model takes all arguments but model and inputs by name")
-        warnings.warn(
-            "pass the flow by name: check_model(model, inputs, flow=...)",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        [flow] = positional
     options = run.Options(
         rtol,
         atol,

@@ -102,16 +102,12 @@ def _program(args: argparse.Namespace) -> str | None:
             args.parser.error("--flow exports the model: --model takes an existing program")
         path: str = args.model
         return path
-    flow = args.flow
-    if flow is None or flow in FLOWS:
-        if os.path.isfile(args.model):
-            args.parser.error(
-                f"{args.model} is a program: its PyTorch model is needed, --model M.py:F"
-            )
-        return None
-    if not os.path.isfile(flow):
-        args.parser.error(f"argument --flow: flow is '{flow}', expected one of {', '.join(FLOWS)}")
-    return str(flow)  # deprecated form: check M.py:F --flow MODEL.pte
+    if args.flow is not None and args.flow not in FLOWS:
+        expected = ", ".join(FLOWS)
+        args.parser.error(f"argument --flow: flow is '{args.flow}', expected one of {expected}")
+    if os.path.isfile(args.model):
+        args.parser.error(f"{args.model} is a program: its PyTorch model is needed, --model M.py:F")
+    return None
 
 
 def main(args: argparse.Namespace) -> int:

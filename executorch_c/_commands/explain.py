@@ -73,9 +73,9 @@ def main(args: argparse.Namespace) -> int:
         args.parser.error("--ladder begins with the model: --model M.py:F")
     program, model, inputs = opened(args)
     report = explain(
-        program,
         model,
         inputs,
+        program=program,
         method=args.method,
         rtol=args.rtol,
         atol=args.atol,

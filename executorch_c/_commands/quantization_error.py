@@ -40,9 +40,9 @@ def main(args: argparse.Namespace) -> int:
 
     program, model, inputs = opened(args)
     report = quantization_error(
-        program,
         model,
         inputs,
+        program=program,
         method=args.method,
         kernels=args.kernels,
         delegate_at_load=args.checks_delegated,

@@ -62,7 +62,7 @@ def compared(
     for inputs in flat[:-1]:
         method.execute(list(inputs))
     reference = _reference(model, exported, calls)
-    return devtools.explain(method, reference, flat[-1], **{"progress": False, **options})
+    return devtools.explain(reference, flat[-1], program=method, **{"progress": False, **options})
 
 
 def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> ErrorReport:

@@ -254,7 +254,7 @@ class CheckResult(Report):
             return ""
         return (
             "The first divergence: result.explain(), or executorch_c.devtools.explain("
-            "program, model, inputs)"
+            "model, inputs, program=program)"
         )
 
     def head(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
     from executorch_c.devtools import explain
 
-    report = explain("model.pte", model, [x])
+    report = explain(model, [x], program="model.pte")
     print(report)         # the finding, and a table of the nodes around it
     report.first.module   # "features.3": the layer that is wrong on its own inputs
 
@@ -17,6 +17,7 @@ from typing import Literal
 
 from executorch_c import _extras
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource
 from executorch_c.debug._exported import changed_row
 from executorch_c.debug._float_model import about, limits_of, matches_of, quantization_against_float
@@ -33,11 +34,12 @@ LEAST_COVERAGE = 0.25
 """Share of matched nodes below which a report without a fault is inconclusive."""
 
 
+@model_first
 def explain(
-    program: ProgramSource,
     model: object,
     inputs: Sequence[object],
     *,
+    program: ProgramSource,
     method: str = "forward",
     rtol: float | None = None,
     atol: float | None = None,
@@ -55,8 +57,6 @@ def explain(
     comes from its inputs alone is "propagated".
 
     Args:
-        program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
-            is used and changed), a BundledProgram, or a manager of the official flow.
         model: The nn.Module in eval mode; an ExportedProgram; an EdgeProgramManager without
             delegates; an ETRecord or its path; an ExecutorchProgramManager with an ETRecord. For a
             quantised program: the converted module. A float model is further away than rounding: a
@@ -64,6 +64,8 @@ def explain(
             explains (an SQNR below 10 dB); `quantization_error` ranks what it does explain.
         inputs: The positional arguments of the model: tensors or arrays of the program's dtypes
             (they are cast for a reference of another float dtype).
+        program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
+            is used and changed), a BundledProgram, or a manager of the official flow.
         method: Name of the method. A module's `forward` is the reference of any method.
         rtol, atol: A node is out of tolerance if |actual - expected| > atol + rtol * |expected|.
             Default: the rounding noise of the node (`executorch_c/compare/tolerance.py` has the

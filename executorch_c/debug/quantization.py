@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource
 from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
@@ -238,11 +239,12 @@ def _layers(units: Mapping[str, Sequence[_Row]], costs: Costs) -> list[LayerErro
     return [replace(row, index=i) for i, row in enumerate(found)]
 
 
+@model_first
 def quantization_error(
-    program: ProgramSource,
     model: object,
     inputs: Sequence[object],
     *,
+    program: ProgramSource,
     method: str = "forward",
     kernels: Literal["default", "reference"] = "default",
     delegate_at_load: DelegateAtLoad = False,

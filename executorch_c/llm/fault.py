@@ -129,9 +129,9 @@ def _explain(plan: Plan, row: Row, runner: TextRunner, reference: ModelReference
         assert isinstance(runner, EncoderDecoder)
         assert isinstance(reference, (Seq2SeqReference, MethodsReference))
         model = model_of_encoder(reference.encoder)
-        return explain(runner._encoder, model, tuple(inputs), progress=False)
+        return explain(model, tuple(inputs), program=runner._encoder, progress=False)
     model, arguments = model_at(plan, number, calls, reference)
     with runner._engine.lock:
         for action in plan.actions[:number]:
             perform(action, runner)
-        return explain(runner._engine.methods[method], model, arguments, progress=False)
+        return explain(model, arguments, program=runner._engine.methods[method], progress=False)

@@ -117,7 +117,7 @@ def test_a_fault_in_a_branch_is_named(flow: str, yes: bool) -> None:
     for name in ("up", "down"):
         wrong = torch.export.export(faulty(model, name), inputs)
         program = flows._lower(wrong, flows.FLOWS[flow], "forward")
-        report = explain(bytes(program.buffer), model, inputs)
+        report = explain(model, inputs, program=bytes(program.buffer))
         if name != ("up" if yes else "down"):  # the branch that this input does not take
             assert report and report.first is None, str(report)
             continue
@@ -138,7 +138,7 @@ def test_a_fault_in_a_branch_of_a_tosa_int8_program_is_named(yes: bool) -> None:
 
     def explained(graph: Any) -> Any:
         program = flows._lower(flows.export(graph, (inputs, {}), None), row, "forward")
-        return explain(bytes(program.buffer), right, inputs)
+        return explain(right, inputs, program=bytes(program.buffer))
 
     assert (report := explained(right)) and report.first is None, str(report)
     for branch, name in (("true_graph_0", "mul"), ("false_graph_0", "add")):

@@ -269,10 +269,10 @@ def test_explain_names_the_layer(name: str) -> None:
     model = exact(bits)
     x = torch.randn(4, 32)
     pte = bytearray(zoo.lower(torch.export.export(exact(bits), (x,)), 18, weights=weights))
-    right = explain(bytes(pte), model, (x,), **given)
+    right = explain(model, (x,), program=bytes(pte), **given)
     assert right and right.first is None, str(right)
     damage(pte, model[2].weight.detach().numpy())
-    report = explain(bytes(pte), model, (x,), **given)
+    report = explain(model, (x,), program=bytes(pte), **given)
     assert report.verdict == "differ" and report.first is not None, str(report)
     assert report.first.where == "delegate 0, node 2", str(report)
     verdicts = [line.verdict for line in report]

@@ -144,7 +144,7 @@ def test_integers_of_right_programs_are_not_blamed(scheme_id: str, model_name: s
     from executorch_c.devtools import explain
 
     made, x = lowered(scheme_id, model_name)
-    report = explain(made.pte, made.graph, (x,))
+    report = explain(made.graph, (x,), program=made.pte)
     assert report.verdict == "match" and not faults.sources(report), str(report)
 
 
@@ -234,9 +234,9 @@ def test_explain_names_the_layer(plant: Any, row: Row) -> None:
     from executorch_c.devtools import explain
 
     made, x = lowered(*row[:2])
-    right = explain(made.pte, made.graph, (x,))
+    right = explain(made.graph, (x,), program=made.pte)
     assert not faults.sources(right), str(right)
-    report = explain(plant(made, row), made.graph, (x,))
+    report = explain(made.graph, (x,), program=plant(made, row))
     names = [row[2], f"asymmetric_weights_decompressor_{row[2]}_weight"]
     assert report.verdict == "differ" and report.first is not None, str(report)
     assert faults.sources(report) == [report.first.module], str(report)
@@ -250,9 +250,9 @@ def test_explain_names_attentions_factor_in_openvino() -> None:
     made, x = lowered("openvino-fp32", "transformer")
     factor = np.float32(0.35).tobytes()
     assert made.pte.count(factor) == 1
-    right = explain(made.pte, made.graph, (x,))
+    right = explain(made.graph, (x,), program=made.pte)
     assert right and any(line.name.startswith("aten.mul.Tensor") for line in right), str(right)
     wrong = made.pte.replace(factor, np.float32(0.36).tobytes())
-    report = explain(wrong, made.graph, (x,))
+    report = explain(made.graph, (x,), program=wrong)
     (name,) = [line.name for line in report if line.verdict == "source"]
     assert name.startswith("aten.mul.Tensor (") and name.endswith("bmm, view_copy, mul)"), name

@@ -296,13 +296,13 @@ FAULTY: list[tuple[str, str, int]] = [
 def test_explain_names_the_layer(name: str, parameter: str, at: int) -> None:
     model, inputs = MODELS[name]
     pte = native_flow.export(model, inputs)
-    right = explain(pte, model, inputs)
+    right = explain(model, inputs, program=pte)
     assert right and right.first is None, str(right)
     values = model.state_dict()[parameter].numpy().copy()
     data = values.tobytes()
     assert pte.count(data) == 1
     values.reshape(-1)[at] += 0.5
-    report = explain(pte.replace(data, values.tobytes()), model, inputs)
+    report = explain(model, inputs, program=pte.replace(data, values.tobytes()))
     assert report.verdict == "differ" and report.first is not None, str(report)
     assert report.first.module == parameter.rpartition(".")[0], str(report)
 

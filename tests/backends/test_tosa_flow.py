@@ -41,7 +41,7 @@ def test_a_program_that_the_flow_lowers_wrongly_is_refused() -> None:
     (test_flow_matrix.py)."""
     model, (x, *_) = models.make("unet")
     pte, graph = lower(model, x, "tosa-int8")
-    report = explain(bytes(pte), graph, (x,))
+    report = explain(graph, (x,), program=bytes(pte))
     assert report.verdict == "differ" and report.first is not None, str(report)
     assert report.first.name.startswith("RESCALE (convolution"), str(report)
     assert report.first.module == "down", str(report)
@@ -122,9 +122,9 @@ FAULTS = {
 def test_explain_names_the_layer_of_an_integer_model(fault: str) -> None:
     model, (x, *_) = models.make("mlp")
     pte, graph = lower(model, x, "tosa-int8")
-    right = explain(bytes(pte), graph, (x,))
+    right = explain(graph, (x,), program=bytes(pte))
     assert right, str(right)
-    report = explain(plant(pte, *FAULTS[fault]), graph, (x,))
+    report = explain(graph, (x,), program=plant(pte, *FAULTS[fault]))
     assert report.verdict == "differ" and report.first is not None, str(report)
     assert report.first.module == "2", str(report)
     assert report.first.name.startswith("RESCALE (addmm"), str(report)
@@ -134,8 +134,10 @@ def test_explain_names_the_layer_of_an_integer_model(fault: str) -> None:
 def test_explain_names_the_layer_in_floats() -> None:
     model, (x, *_) = models.make("mlp")
     pte, graph = lower(model, x, "tosa")
-    assert explain(bytes(pte), graph, (x,))
+    assert explain(graph, (x,), program=bytes(pte))
     name = "aten_convolution_default_1_weight_ohwi"
-    report = explain(plant(pte, name, lambda w: w.__setitem__(5, 0.5), "float32"), graph, (x,))
+    report = explain(
+        graph, (x,), program=plant(pte, name, lambda w: w.__setitem__(5, 0.5), "float32")
+    )
     assert report.first is not None and report.first.module == "2", str(report)
     assert sum(line.verdict == "source" for line in report) == 1, str(report)

@@ -43,12 +43,12 @@ def test_a_model_equals_eager(name: str, flow: str) -> None:
 def test_a_wrong_weight_is_named(flow: str) -> None:
     model, (x, *_) = models.make("cnn")
     pte, graph = lower(model, x, flow)
-    assert explain(bytes(pte), graph, (x,))
+    assert explain(graph, (x,), program=bytes(pte))
     wrong: Any = copy.deepcopy(model)
     with torch.no_grad():
         wrong[4].weight[:4] *= -1
     pte, _ = lower(wrong, x, flow)
-    report = explain(bytes(pte), graph, (x,))
+    report = explain(graph, (x,), program=bytes(pte))
     assert report.verdict == "differ" and report.first is not None, str(report)
     assert report.first.module == "4", str(report)
 

@@ -83,7 +83,7 @@ WRONG = {
 CHECKS: dict[str, Callable[..., object]] = {
     "check_model": lambda pte, **o: check_model(MODEL, (X,), program=pte, **o).raise_if_wrong(),
     "assert_matches": lambda pte, **o: assert_matches(pte, [X], EXPECTED, **o),
-    "explain": lambda pte, **o: _require(explain(pte, MODEL, [X], **o)),
+    "explain": lambda pte, **o: _require(explain(MODEL, [X], program=pte, **o)),
     "compare_kernels": lambda pte, **o: _require(compare_kernels(pte, [X.numpy()], **o)),
     "bundled": lambda pte, **o: _require(
         *BundledProgram(pte, {"forward": [([X.numpy()], [EXPECTED.numpy()])]}).verify(**o)
@@ -126,7 +126,7 @@ def test_other_tools(pte: bytes, backend: Claims) -> None:
         same = compare_programs(pte, pte, [X])
         assert same.ok and all(row.accumulated.relative == 0 for row in same)
         written, delegated = (
-            quantization_error(pte, MODEL, [X], delegate_at_load=choice).worst(1)[0]
+            quantization_error(MODEL, [X], program=pte, delegate_at_load=choice).worst(1)[0]
             for choice in (False, "always")
         )
         assert written.local is not None and written.local.relative < 1e-5
@@ -174,7 +174,7 @@ def test_right_results_are_accepted(pte: bytes, backend: Claims) -> None:
         assert len(rows) > 1 and sum(len(row["delegated_at_load"]) for row in rows) > 3
         result = check_model(MODEL, (X,), program=pte, delegate_at_load="always")
         assert result.verdict == "match"
-        report = explain(pte, MODEL, [X], delegate_at_load="always")
+        report = explain(MODEL, [X], program=pte, delegate_at_load="always")
         for notes in (result.notes, report.notes):
             [note] = [note for note in notes if "FakeClaims" in note]
             assert "7 operator calls delegated at load" in note
@@ -191,7 +191,7 @@ def test_a_wrong_operator_is_named(
     with backend.active({operator: WRONG[operator]}):
         result = check_model(MODEL, (X,), program=program, delegate_at_load="always")
         assert result.verdict == "differ"
-        given = explain(program, MODEL, [X], delegate_at_load="always")
+        given = explain(MODEL, [X], program=program, delegate_at_load="always")
         for report in (given, result.explain()):
             first = report.first
             assert report.verdict == "differ" and first is not None, str(report)
@@ -221,7 +221,7 @@ def test_an_option_without_effect_is_an_error(pte: bytes) -> None:
     with pytest.raises(ValueError, match="of no effect on a Method"):
         check_model(MODEL, (X,), program=load(pte), delegate_at_load=True)
     with pytest.raises(ValueError, match="kernels='reference'"):
-        explain(pte, MODEL, [X], delegate_at_load=True, kernels="reference")
+        explain(MODEL, [X], program=pte, delegate_at_load=True, kernels="reference")
 
 
 def test_xnnpack(pte: bytes) -> None:
@@ -245,12 +245,12 @@ def test_a_method_is_used_as_it_was_loaded(pte: bytes, backend: Claims) -> None:
             assert_matches(method, [X], EXPECTED)
         named = result.explain().first
         assert named is not None and named.name == "aten::relu.out"
-        report = explain(method, MODEL, [X])
+        report = explain(MODEL, [X], program=method)
         assert report.ok
         assert any("as written" in note and "FakeClaims" in note for note in report.notes)
         assert any("as written" in note for note in check_nan(method, [X]).notes)
         separate = method._program.load_method("forward", delegate_at_load="each")
-        first = explain(separate, MODEL, [X]).first
+        first = explain(MODEL, [X], program=separate).first
         assert first is not None and first.name == "aten::relu.out"
         assert compare_kernels(method, [X.numpy()]).ok
 
@@ -259,7 +259,7 @@ def test_nothing_is_said_where_nothing_was_delegated(pte: bytes, backend: Claims
     method = Runtime.get().load_program(pte).load_method("forward", delegate_at_load=False)
     for report in (
         check_model(MODEL, (X,), program=method),
-        explain(method, MODEL, [X]),
+        explain(MODEL, [X], program=method),
         check_model(MODEL, (X,), program=pte),
     ):
         assert report.ok and "at load" not in str(report)
@@ -283,7 +283,7 @@ def test_state_goes_on_from_the_same_values(backend: Claims) -> None:
     with backend.active():
         x = torch.linspace(-1, 1, 4)
         method = load(export(Sum(), x))
-        assert explain(method, Sum(), [x]).ok
+        assert explain(Sum(), [x], program=method).ok
         found = method.execute([x.numpy()])[0]
     np.testing.assert_allclose(found, torch.sigmoid(4 * x).numpy(), rtol=1e-6)
 

@@ -41,7 +41,7 @@ X = (torch.linspace(0, 0.9, 6).reshape(2, 3),)
 def test_the_place_of_a_failure() -> None:
     """The program has a table of three rows, the model of ten: an index is out of range."""
     pte = manager(Gather(3), *X).buffer
-    report = explain(pte, Gather(10).eval(), X, progress=False)
+    report = explain(Gather(10).eval(), X, program=pte, progress=False)
     row = report[len(report) - 1]
     assert report.verdict == "differ" and report.first is row and len(report) > 1, str(report)
     assert row.name == "aten::embedding.out" and row.module == "table", str(row)
@@ -67,7 +67,7 @@ def test_a_failing_delegate() -> None:
 def test_inputs_that_the_program_refuses() -> None:
     pte = manager(Gather(10), *X).buffer
     with pytest.raises(Exception, match=r"shape|\[1, 3\]"):
-        explain(pte, Gather(10).eval(), (X[0][:1],), progress=False)
+        explain(Gather(10).eval(), (X[0][:1],), program=pte, progress=False)
 
 
 # ---- exports that differ from eager -------------------------------------------------------------
@@ -98,7 +98,9 @@ def test_a_decomposition_that_differs() -> None:
     model = Resize(1.04).eval()
     reference: Any
     for reference in (model, torch.export.export(model, SIGNAL)):
-        report = explain(lower(model, SIGNAL, "portable").buffer, reference, SIGNAL, progress=False)
+        report = explain(
+            reference, SIGNAL, program=lower(model, SIGNAL, "portable").buffer, progress=False
+        )
         assert report.verdict == "differ" and report.first is report[0]
         row = report[0]
         assert row.where == "export" and row.name == "upsample_linear1d", str(report)
@@ -110,18 +112,18 @@ def test_a_decomposition_that_differs() -> None:
 def test_a_decomposition_that_is_the_result() -> None:
     """Eager returns the input itself, which is a value of the decomposed graph, too."""
     model = Only().eval()
-    report = explain(lower(model, SIGNAL, "portable").buffer, model, SIGNAL, progress=False)
+    report = explain(model, SIGNAL, program=lower(model, SIGNAL, "portable").buffer, progress=False)
     assert report.first is not None and report.first.name == "upsample_linear1d", str(report)
 
 
 def test_an_export_that_is_right() -> None:
     """A right decomposition is no difference; a wrong program is not the export's fault."""
     model = Resize(2.0).eval()
-    report = explain(lower(model, SIGNAL, "portable").buffer, model, SIGNAL, progress=False)
+    report = explain(model, SIGNAL, program=lower(model, SIGNAL, "portable").buffer, progress=False)
     assert report, str(report)
     wrong = Resize(1.04).eval()
     wrong.a.weight.data[:3] *= 1.5
-    report = explain(lower(wrong, SIGNAL, "portable").buffer, Resize(1.04).eval(), SIGNAL)
+    report = explain(Resize(1.04).eval(), SIGNAL, program=lower(wrong, SIGNAL, "portable").buffer)
     assert report.first is not None and report.first.module == "a", str(report)
 
 
@@ -139,6 +141,6 @@ def test_an_export_of_a_number_that_changes() -> None:
     Draw.calls = 0
     pte = lower(Draw(), X, "portable").buffer
     Draw.calls = 1
-    report = explain(pte, Draw(), X, progress=False)
+    report = explain(Draw(), X, program=pte, progress=False)
     assert report.first is not None and report.first.where == "export", str(report)
     assert report.summary().startswith("the export changed it: the graph, export: ")

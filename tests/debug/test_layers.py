@@ -88,7 +88,7 @@ TOKENS = (torch.linspace(-3, 3, 2 * 5 * 16).cos().reshape(2, 5, 16),)
 @pytest.mark.parametrize(("make", "inputs"), [(Net, IMAGE), (Attention, TOKENS)])
 def test_healthy(flow: str, make: Callable[[], nn.Module], inputs: tuple[Tensor]) -> None:
     model = net(make)
-    report = explain(lower(model, inputs, flow).buffer, model, inputs)
+    report = explain(model, inputs, program=lower(model, inputs, flow).buffer)
     assert report and report.first is None, str(report)
     assert all(row.local is not None and not row.local.mismatched for row in report)
     assert any(row.where.startswith("delegate") for row in report) == (flow == "xnnpack")
@@ -105,18 +105,18 @@ def test_references(flow: str, tmp_path: Path) -> None:
     edge = to_edge(torch.export.export(model, IMAGE))
     (tmp_path / "m.pte").write_bytes(manager.buffer)
     for reference in (model, exported, edge, manager, record, tmp_path / "e.bin"):
-        report = explain(tmp_path / "m.pte", reference, IMAGE)
+        report = explain(reference, IMAGE, program=tmp_path / "m.pte")
         assert report, str(report)
         assert any(row.module == "blocks.1" for row in report), str(report)
         assert str(report).startswith("m.pte, method 'forward', compared with PyTorch")
     programs = [manager.buffer, executorch_c.Runtime.get().load_program(manager.buffer), manager]
     for program in programs:
-        assert explain(program, record, [IMAGE[0].numpy()])
+        assert explain(record, [IMAGE[0].numpy()], program=program)
 
 
 def test_every_instruction_is_matched() -> None:
     model = net()
-    report = explain(lower(model, IMAGE, "portable"), model, IMAGE)
+    report = explain(model, IMAGE, program=lower(model, IMAGE, "portable"))
     count = len(report)
     assert report.notes[-1] == f"matched {count} of {count} instructions"
     assert all("took at load" in note for note in report.notes[:-1])
@@ -125,7 +125,7 @@ def test_every_instruction_is_matched() -> None:
 
 def test_where_it_is_in_the_model() -> None:
     model = net()
-    report = explain(lower(model, IMAGE, "portable"), model, IMAGE)
+    report = explain(model, IMAGE, program=lower(model, IMAGE, "portable"))
     row = next(row for row in report if row.module == "side")
     lines = Path(__file__).read_text().splitlines()
     path, _, line = str(row.source).rpartition(":")
@@ -156,7 +156,7 @@ def test_wrong_weight(flow: str, layer: str) -> None:
     model, damaged = net(), net()
     with torch.no_grad():
         damaged.get_submodule(layer).weight[3] *= 1.25
-    report = explain(lower(damaged, IMAGE, flow).buffer, model, IMAGE)
+    report = explain(model, IMAGE, program=lower(damaged, IMAGE, flow).buffer)
     if layer == "head.2":  # only the softmax follows
         assert report.first is not None and report.first.module == layer, str(report)
     else:
@@ -169,10 +169,10 @@ def test_swapped_channels(flow: str) -> None:
     model, damaged = net(), net()
     with torch.no_grad():
         damaged.stem[0].weight.copy_(model.stem[0].weight.flip(1))
-    assert_found(explain(lower(damaged, IMAGE, flow).buffer, model, IMAGE), "stem.0")
+    assert_found(explain(model, IMAGE, program=lower(damaged, IMAGE, flow).buffer), "stem.0")
     damaged = Net(swap=True).eval()
     damaged.load_state_dict(model.state_dict())
-    assert_found(explain(lower(damaged, IMAGE, flow).buffer, model, IMAGE), "merge")
+    assert_found(explain(model, IMAGE, program=lower(damaged, IMAGE, flow).buffer), "merge")
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def wrong_gelu() -> Iterator[None]:
 
 def test_wrong_operator(wrong_gelu: None) -> None:
     model = net()
-    report = explain(lower(model, IMAGE, "portable").buffer, model, IMAGE)
+    report = explain(model, IMAGE, program=lower(model, IMAGE, "portable").buffer)
     assert_found(report, "head.1")
     assert report.first is not None and report.first.name == "aten::gelu.out"
 
@@ -215,7 +215,7 @@ def test_overflowing_half(flow: str) -> None:
     half[3].weight.data.clamp_(-6e4, 6e4)
     model[3].weight.data.clamp_(-6e4, 6e4)
     inputs = (x[0].half(),)
-    report = explain(lower(half, inputs, flow).buffer, model, inputs)
+    report = explain(model, inputs, program=lower(half, inputs, flow).buffer)
     assert report.first is not None and report.first.module == "3", str(report)
     assert report.first.local is not None and report.first.local.inf[0] > 0
     assert report.first.local.inf[1] == 0 and "infinite, expected 0" in str(report)
@@ -225,11 +225,11 @@ def test_overflowing_half(flow: str) -> None:
 @pytest.mark.parametrize("flow", FLOWS)
 def test_bad_scale(flow: str) -> None:
     good, bad = deep.programs(flow)
-    report = explain(bad, deep.edge(), deep.INPUTS)
+    report = explain(deep.edge(), deep.INPUTS, program=bad)
     assert report.first is not None, str(report)
     assert report.first.module == f"{deep.BAD}.0" and report.first.verdict == "source"
     assert sum(row.verdict == "source" for row in report) == 1, str(report)
-    assert explain(good, deep.edge(), deep.INPUTS)
+    assert explain(deep.edge(), deep.INPUTS, program=good)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_an_interrupt_gives_the_report_so_far(
 
     monkeypatch.setattr(owner, name, interrupted)
     model, x = net(), (torch.randn(1, 3, 8, 8),)
-    report = explain(lower(model, x, "portable").buffer, model, x)
+    report = explain(model, x, program=lower(model, x, "portable").buffer)
     assert report.verdict == "inconclusive" and "interrupted" in str(report), str(report)
     assert 1 <= len(report) <= 4 and all(row.ok for row in report)
 
@@ -269,12 +269,14 @@ def test_dynamic_quantisation() -> None:
     x = (torch.randn(3, 32),)
     quantized = xnnpack_flow.SCHEMES["dynamic_channel"](model, x, None)
     program = lower(quantized, x, "xnnpack").buffer
-    report = explain(program, quantized, x)
+    report = explain(quantized, x, program=program)
     assert report.ok and [row.module for row in report] == ["0", "2", "4"], str(report)
     other = copy.deepcopy(model)
     with torch.no_grad():
         other[2].weight[7] *= 1.5
-    assert_found(explain(program, xnnpack_flow.SCHEMES["dynamic_channel"](other, x, None), x), "2")
+    assert_found(
+        explain(xnnpack_flow.SCHEMES["dynamic_channel"](other, x, None), x, program=program), "2"
+    )
 
 
 class Function(nn.Module):
@@ -307,8 +309,8 @@ OUTPUTS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], str]]
 def test_wrong_outputs_of_right_nodes(name: str) -> None:
     wrong, right, says = OUTPUTS[name]
     x = torch.randn(2, 4)
-    assert explain(export(Function(right), x), Function(right), (x,)).verdict == "match"
-    report = explain(export(Function(wrong), x), Function(right), (x,))
+    assert explain(Function(right), (x,), program=export(Function(right), x)).verdict == "match"
+    report = explain(Function(right), (x,), program=export(Function(wrong), x))
     assert report.verdict == "differ"
     assert says in " ".join(report.summary().split())
 
@@ -322,11 +324,11 @@ def test_values_that_can_show_no_error(x: Tensor) -> None:
     """Any wrong factor would look the same."""
     scaled = Function(lambda x: x * 3)
     pte = export(scaled, x)
-    report = explain(pte, scaled, (x,))
+    report = explain(scaled, (x,), program=pte)
     assert report.verdict == "inconclusive" and "give other inputs" in report.reason
-    assert explain(pte, scaled, (x,), rtol=0, atol=0).verdict == "match"  # as given
+    assert explain(scaled, (x,), program=pte, rtol=0, atol=0).verdict == "match"  # as given
     if x.numel():
-        assert explain(pte, scaled, (torch.randn(2, 4),)).verdict == "match"
+        assert explain(scaled, (torch.randn(2, 4),), program=pte).verdict == "match"
 
 
 def test_inputs_that_the_model_changes() -> None:
@@ -334,8 +336,8 @@ def test_inputs_that_the_model_changes() -> None:
         return x.mul_(2) + 1
 
     x = torch.randn(2, 4)
-    assert explain(export(Function(doubled), x.clone()), Function(doubled), (x.clone(),)).ok
-    assert not explain(export(Function(lambda x: x * 2 + 1), x), Function(doubled), (x,)).ok
+    assert explain(Function(doubled), (x.clone(),), program=export(Function(doubled), x.clone())).ok
+    assert not explain(Function(doubled), (x,), program=export(Function(lambda x: x * 2 + 1), x)).ok
 
 
 class Positions(nn.Module):
@@ -355,7 +357,7 @@ def test_a_node_that_eager_cannot_compute() -> None:
     pte = lower(Positions(torch.int32), (x,), "portable")
     sentence = r"cannot compute node '\w*arange\w*' .*: .*UInt16"
     with pytest.raises(NotImplementedError, match=sentence):
-        explain(pte, Positions(torch.uint16), (x,))
+        explain(Positions(torch.uint16), (x,), program=pte)
 
 
 def test_tolerances() -> None:
@@ -363,36 +365,36 @@ def test_tolerances() -> None:
     with torch.no_grad():
         damaged.side.weight[0] *= 1.001
     pte = lower(damaged, IMAGE, "portable").buffer
-    assert not explain(pte, model, IMAGE)
-    assert explain(pte, model, IMAGE, rtol=1e-2, atol=1e-2)
-    assert not explain(lower(model, IMAGE, "portable"), model, IMAGE, rtol=0, atol=0)
+    assert not explain(model, IMAGE, program=pte)
+    assert explain(model, IMAGE, program=pte, rtol=1e-2, atol=1e-2)
+    assert not explain(model, IMAGE, program=lower(model, IMAGE, "portable"), rtol=0, atol=0)
     with pytest.raises(ValueError, match="rtol is -1, expected 0 or more"):
-        explain(pte, model, IMAGE, rtol=-1)
+        explain(model, IMAGE, program=pte, rtol=-1)
 
 
 def test_bad_arguments() -> None:
     model = net()
     manager = lower(model, IMAGE, "xnnpack")
     with pytest.raises(ValueError, match="has no ETRecord"):
-        explain(manager.buffer, manager, IMAGE)
+        explain(manager, IMAGE, program=manager.buffer)
     with pytest.raises(TypeError, match="expected an nn.Module, .* found int"):
-        explain(manager.buffer, 3, IMAGE)
+        explain(3, IMAGE, program=manager.buffer)
     with pytest.raises(ValueError, match="2 inputs .* the reference takes 1"):
         explain(
-            lower(Merge(False), (*IMAGE, *IMAGE), "portable"),
             torch.export.export(model, IMAGE),
             (*IMAGE, *IMAGE),
+            program=lower(Merge(False), (*IMAGE, *IMAGE), "portable"),
         )
     lowered = to_edge_transform_and_lower(
         torch.export.export(model, IMAGE), partitioner=[XnnpackPartitioner()]
     )
     with pytest.raises(ValueError, match="handed to a backend"):
-        explain(manager.buffer, lowered, IMAGE)
+        explain(lowered, IMAGE, program=manager.buffer)
 
 
 def test_values_that_do_not_fit() -> None:
     model = net()
-    report = explain(lower(model, IMAGE, "portable"), model, IMAGE, max_bytes=20_000)
+    report = explain(model, IMAGE, program=lower(model, IMAGE, "portable"), max_bytes=20_000)
     assert any("give a larger max_bytes" in note for note in report.notes)
 
 
@@ -453,12 +455,12 @@ def test_a_state_of_zeros_is_noted() -> None:
     model, x = Average(0.9).eval(), torch.linspace(-1, 1, 12).reshape(2, 6)
     pte = bytes(lower(Average(0.8).eval(), (x,), "portable").buffer)
     method = executorch_c.Runtime.get().load_program(pte).load_method("forward")
-    report = explain(method, model, (x,))
+    report = explain(model, (x,), program=method)
     notes = " ".join(report.notes)
     assert report.ok and "an error of aten::mul.out, instruction 0 may not show" in notes
     method.reset()
     method.execute([x.numpy()])
     model(x)
-    report = explain(method, model, (x,))
+    report = explain(model, (x,), program=method)
     assert report.first is not None and report.first.name == "aten::mul.out", str(report)
     assert "may not show" not in " ".join(report.notes)

@@ -180,7 +180,7 @@ def counts(report: Any) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("name", CASES)
 def test_all_is_matched(name: str, flow: str) -> None:
     """The reference is an export with other debug handles."""
-    report = explain(program(name, flow), reference(name), CASES[name][1])
+    report = explain(reference(name), CASES[name][1], program=program(name, flow))
     assert report.ok and report.rows, str(report)
     assert all(found == count for found, count in counts(report)), str(report)
     assert all("took at load" in note for note in report.notes[:-1]), str(report)
@@ -216,7 +216,7 @@ def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
     pte = xnnpack_flow.cached(
         f"pairs-{name}-{weight}-{flow}", __file__, lambda: lower(name, damaged, flow)
     )
-    report = explain(pte, reference(name), CASES[name][1])
+    report = explain(reference(name), CASES[name][1], program=pte)
     wrong = [row for row in report if row.verdict == "source"]
     assert wrong and report.first is wrong[0], str(report)
     assert all(found == count for found, count in counts(report)), str(report)
@@ -232,7 +232,7 @@ def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
 )
 def test_other_weights(name: str, seed: int, flow: str) -> None:
     """Compared with a module without equal weights, the first layer with weights is the source."""
-    report = explain(program(name, flow), module(name, seed), CASES[name][1])
+    report = explain(module(name, seed), CASES[name][1], program=program(name, flow))
     assert report.first is not None and report.first.verdict == "source", str(report)
     assert report.first.parameters, str(report)
 
@@ -263,7 +263,7 @@ def test_missing_sum(flow: str) -> None:
     x = torch.linspace(-2, 3, 40).cos().reshape(1, 5, 8)
     partitioner = XnnpackPartitioner() if flow == "xnnpack" else None
     data = exports.export(missing, x, partitioner=partitioner)
-    report = explain(data, torch.export.export(whole, (x,)), [x])
+    report = explain(torch.export.export(whole, (x,)), [x], program=data)
     assert report.first is not None and report.first.verdict == "source", str(report)
     assert report.first.module == "norms.2", str(report)
     assert sum(row.verdict == "source" for row in report) == 1, str(report)
@@ -299,7 +299,7 @@ def test_slices_with_axes_in_another_order(size: int, scale: float) -> None:
     with torch.no_grad():
         moved.layer.weight[8:] *= scale
     x = torch.linspace(-2, 3, size * 4).cos().reshape(1, size, 4)
-    report = explain(exports.export(moved, x), torch.export.export(model, (x,)), [x])
+    report = explain(torch.export.export(model, (x,)), [x], program=exports.export(moved, x))
     assert not any(row.missing or row.instead for row in report), str(report)
     wrong = [row for row in report if row.local is not None and row.local.mismatched]
     assert [row.module for row in wrong] == ["layer"] * (scale != 1), str(report)
@@ -336,9 +336,9 @@ def test_wrong_stride(flow: str, layer: str, stride: int) -> None:
     x = torch.linspace(-2, 3, 2 * 3 * 16 * 16).cos().reshape(2, 3, 16, 16)
     partitioner = XnnpackPartitioner() if flow == "xnnpack" else None
     data = exports.export(wrong, x, partitioner=partitioner)
-    report = explain(data, torch.export.export(right, (x,)), [x])
+    report = explain(torch.export.export(right, (x,)), [x], program=data)
     first = report.first
     assert first is not None and first.module == str(right.names.index(layer)), str(report)
     assert first.expected_shape is not None and "), expected (" in report.summary(), str(report)
     assert all(row.verdict == "ok" for row in report.rows[: first.index]), str(report)
-    assert explain(data, torch.export.export(wrong, (x,)), [x]).ok
+    assert explain(torch.export.export(wrong, (x,)), [x], program=data).ok

@@ -51,7 +51,7 @@ def measured(
 
     monkeypatch.setattr(search.Search, "_candidate", candidate)
     names = example()
-    report = explain(names["lowered"](names[model]), names["model"], (names["x"],))
+    report = explain(names["model"], (names["x"],), program=names["lowered"](names[model]))
     return report, seen
 
 

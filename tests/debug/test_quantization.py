@@ -29,7 +29,7 @@ Both = tuple[QuantizationReport, QuantizationReport]
 @pytest.fixture(scope="module", params=FLOWS)
 def budgets(request: pytest.FixtureRequest) -> Both:
     good, bad = deep.programs(request.param)
-    return tuple(quantization_error(pte, deep.model(), deep.INPUTS) for pte in (good, bad))
+    return tuple(quantization_error(deep.model(), deep.INPUTS, program=pte) for pte in (good, bad))
 
 
 def test_a_bad_scale(budgets: Both) -> None:
@@ -69,7 +69,7 @@ def test_flows_agree() -> None:
     """Delegated and portable programs have equal errors: rounding is attributed to its layer."""
     found = {}
     for flow in FLOWS:
-        budget = quantization_error(deep.programs(flow)[1], deep.model(), deep.INPUTS)
+        budget = quantization_error(deep.model(), deep.INPUTS, program=deep.programs(flow)[1])
         layers: dict[str, float] = {}
         for row in budget:
             name = str(row.module).partition(".")[0]
@@ -106,7 +106,7 @@ def test_an_outlier_channel() -> None:
         return 20 * np.log10((expected.norm() / (graph(*inputs) - expected).norm()).item())
 
     whole = quantized()
-    budget = quantization_error(lower(whole, inputs, "xnnpack"), model, list(inputs))
+    budget = quantization_error(model, list(inputs), program=lower(whole, inputs, "xnnpack"))
     assert budget[0].module == "4", str(budget)
     assert budget[0].local.relative < budget[1].local.relative, str(budget)  # not the largest
     assert budget.whole_db == pytest.approx(sqnr_db(whole), abs=1.0)
@@ -125,12 +125,12 @@ def test_an_outlier(flow: str) -> None:
         model[1][0].weight[0, 0] = 60.0
     graph = xnnpack_flow.SCHEMES["static"](model, deep.INPUTS, None)
     program = lower(graph, deep.INPUTS, flow)
-    budget = quantization_error(program, model, deep.INPUTS)
+    budget = quantization_error(model, deep.INPUTS, program=program)
     assert budget[0].module in ("1.0", "1.1"), str(budget)
     assert {f"{i}.0" for i in range(3)} <= {row.module for row in budget}, str(budget)
     # The report mentions layers missing from the program.
     more = nn.Sequential(*model, nn.Linear(8, 8))
-    text = str(quantization_error(program, more, deep.INPUTS))
+    text = str(quantization_error(more, deep.INPUTS, program=program))
     assert "not found in the program: addmm of '3'" in text
 
 

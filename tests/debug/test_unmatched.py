@@ -34,7 +34,7 @@ class Mlp(nn.Module):
 
 
 def explained(good: nn.Module, bad: nn.Module, flow: str, x: Any = X) -> ErrorReport:
-    return explain(lower(bad.eval(), x, flow).buffer, good.eval(), x, progress=False)
+    return explain(good.eval(), x, program=lower(bad.eval(), x, flow).buffer, progress=False)
 
 
 def check_first(report: ErrorReport, module: str | None) -> Any:

@@ -77,7 +77,8 @@ def explained(flow: str, good: nn.Module, *fault: Any, views: bool = False) -> l
     model = xnnpack_flow.SCHEMES[scheme](Mlp(good, views).eval(), (x,), None)
     models = [model, *([planted(model, *fault)] if fault else [])]
     return [
-        explain(lower(one, (x,), delegate).buffer, model, (x,), progress=False) for one in models
+        explain(model, (x,), program=lower(one, (x,), delegate).buffer, progress=False)
+        for one in models
     ]
 
 

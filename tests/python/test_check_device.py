@@ -115,5 +115,5 @@ def test_each_delegate_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(View, "_read_inside", counted)
     net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Softmax(0), torch.nn.Linear(3, 3))
     torch.manual_seed(0)
-    found = check_model(net.eval(), (torch.randn(3),), "xnnpack", n_random=1, progress=False)
+    found = check_model(net.eval(), (torch.randn(3),), flow="xnnpack", n_random=1, progress=False)
     assert found.ok and read == [*range(len(read))] and read

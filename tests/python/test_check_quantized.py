@@ -160,10 +160,10 @@ def test_right_programs(name: str, scheme: str) -> None:
 @pytest.mark.parametrize(("name", "scheme"), CASES)
 def test_explain_accuses_no_layer_of_a_right_program(name: str, scheme: str) -> None:
     one = case(name, scheme)
-    report = explain(one.pte, one.floats, list(one.inputs))
+    report = explain(one.floats, list(one.inputs), program=one.pte)
     assert report.verdict == "match" and report.first is None, str(report)
     assert any("the model is float" in note for note in report.notes)
-    graph = explain(one.pte, one.quantized, list(one.inputs))
+    graph = explain(one.quantized, list(one.inputs), program=one.pte)
     assert graph.verdict == "match", str(graph)
     assert not any("the model is float" in note for note in graph.notes)
 
@@ -241,7 +241,7 @@ def test_planted_faults(scheme: str, fault: str) -> None:
         assert "of '0'" in str(floats) and "channels err far more" in str(floats)
     if fault == "negative weights":
         assert "SQNR" in str(floats) and "min_sqnr_db" in str(floats)
-        report = explain(pte, one.floats, list(one.inputs))
+        report = explain(one.floats, list(one.inputs), program=pte)
         assert report.first is not None and report.first.module == "0", str(report)
         assert report.first.verdict == "source"
 

@@ -388,7 +388,7 @@ def test_check(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch)
     report = json.loads(out)
     assert code == 0 and report["ok"] and report["facts"]["method"] == "forward"
     assert [case["kind"] for case in report["cases"]] == ["example", "real"]
-    unfit = failed(capsys, "check", "checked_model:make", "--flow", DIGITS)
+    unfit = failed(capsys, "check", DIGITS, "--model", "checked_model:make")
     assert "the model does not fit the program: input 0" in unfit  # inputs of another shape
     for text, message in (
         ("checked_model:missing", "checked_model has no function 'missing'"),
@@ -449,7 +449,7 @@ def test_check_of_another_model_differs(
     monkeypatch.setattr(sys, "path", list(sys.path))
     page = tmp_path / "page.html"
     source = f"{tmp_path / 'model.py'}:other"
-    code, out, _ = command(capsys, "check", source, "--flow", str(path), "--html", str(page))
+    code, out, _ = command(capsys, "check", str(path), "--model", source, "--html", str(page))
     assert code == 3 and "4 of 4 cases differ" in out
     assert "4 of 4 cases differ" in page.read_text()
 

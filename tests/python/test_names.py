@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import executorch_c
@@ -43,20 +44,19 @@ def test_no_function_is_called_as_its_module(path: Path) -> None:
     assert not names & set(made)
 
 
-@pytest.mark.parametrize("name", devtools.RENAMED)
-def test_old_functions_work_for_a_version(name: str) -> None:
-    with pytest.deprecated_call():
-        assert getattr(devtools, name) is getattr(devtools, devtools.RENAMED[name])
+@pytest.mark.parametrize("function", [testing.check_model, devtools.explain])
+def test_the_model_is_first(function: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"the model first: \w+\(model, inputs, program=program\)"):
+        function("model.pte", abs, [1.0])
 
 
-@pytest.mark.parametrize("name", [*cli.RENAMED, *cli.ALIASES])
-def test_old_commands_work_for_a_version(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", cli.ALIASES)
+def test_names_of_functions_are_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main([name, "--help"])
     out, err = capsys.readouterr()
-    now = {**cli.RENAMED, **cli.ALIASES}[name]
-    assert stop.value.code == 0 and out.startswith(f"usage: executorch-c {now}")
-    assert bool(err) == (name in cli.RENAMED)
+    assert stop.value.code == 0 and out.startswith(f"usage: executorch-c {cli.ALIASES[name]}")
+    assert not err
 
 
 def test_wrong_options_print_the_usage_of_their_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,15 +96,6 @@ def test_errors_name_the_file(name: str, tmp_path: Path) -> None:
         executorch_c.load(tmp_path / "missing.pte")
 
 
-def test_a_positional_flow_is_accepted_for_a_version() -> None:
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("executorch.exir")
-    with pytest.deprecated_call(match="flow="):
-        assert check_model(torch.tanh, torch.randn(8), "portable", n_random=0)
-    with pytest.raises(TypeError, match="by name"):
-        check_model(torch.tanh, torch.randn(8), "portable", None)
-
-
 def test_missing_packages_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     from executorch_c._arrays import dtype_of
 
@@ -113,7 +104,7 @@ def test_missing_packages_name_their_extra(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ImportError, match=r"torch and executorch.*executorch_c\[check\]"):
         check_model(abs, (1.0,))
     with pytest.raises(ImportError, match=r"executorch_c\[check\]"):
-        devtools.explain(DIGITS, abs, [])
+        devtools.explain(abs, [], program=DIGITS)
     with pytest.raises(ImportError, match=r"ml_dtypes.*executorch_c\[bfloat16\]"):
         dtype_of("bfloat16")
 

@@ -614,7 +614,9 @@ def test_dynamic_of_unusual_values() -> None:
 
 def verdicts(graph: nn.Module, pte: bytes, x: Tensor) -> tuple[str, str]:
     method = load(pte)
-    return check_model(graph, (x,), program=method).verdict, explain(method, graph, (x,)).verdict
+    return check_model(graph, (x,), program=method).verdict, explain(
+        graph, (x,), program=method
+    ).verdict
 
 
 def test_verdicts() -> None:

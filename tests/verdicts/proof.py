@@ -273,7 +273,7 @@ def output_faults(subject: Subject, flow: str, seed: int, calls: int = 1) -> Ite
 def is_named(subject: Any, data: bytes, layers: Sequence[str]) -> bool:
     """Return True if `explain` names one of some layers, or a layer inside one: if a block's sum is
     dropped, the branch before it is lost."""
-    first = explain(data, subject.edge, list(subject.inputs), progress=False).first
+    first = explain(subject.edge, list(subject.inputs), program=data, progress=False).first
     names = () if first is None else tuple(filter(None, (first.module, *first.modules)))
     return any(name == layer or name.startswith(f"{layer}.") for name in names for layer in layers)
 
