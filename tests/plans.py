@@ -289,9 +289,7 @@ def load(pte: bytes, name: str = "forward", **options: Any) -> executorch_c.Meth
     return executorch_c.Runtime.get().load_program(pte, **options).load_method(name)
 
 
-# ---------------------------------------------------------------------------------------------
-# The official runtime, in a process that may crash
-# ---------------------------------------------------------------------------------------------
+# ---- The official runtime, in a process that may crash ----------------------------------------
 
 
 @dataclass(frozen=True)

@@ -334,47 +334,25 @@ def _self_check() -> None:
         expected[ops.add(operator, *args, **options)] = expect
 
     check("aten::add.out", a, b, 2, Out((2, 3)), expect=[a + 2 * b])
-    check(
-        "aten::add.out", a, Arg(b, constant=True), 1, Out((4, 3), dynamism=BOUNDED), expect=[a + b]
+    bounded, wide, half = (
+        Out((4, 3), dynamism=BOUNDED),
+        Out((2, 1), "float64"),
+        Out((2, 3), "bfloat16"),
     )
+    check("aten::add.out", a, Arg(b, constant=True), 1, bounded, expect=[a + b])
     check("aten::max.dim_max", a, 0, False, Out((3,)), Out((3,), "int64"), expect=list(a.max(0)))
     check("aten::cat.out", [a, b], 0, Out((4, 3)), expect=[torch.cat([a, b])])
-    check(
-        "aten::split_copy.Tensor_out", a, 1, 0, [Out((1, 3)), Out((1, 3))], expect=list(a.split(1))
-    )
-    check(
-        "aten::index.Tensor_out",
-        a,
-        [None, torch.tensor([2, 0])],
-        Out((2, 2)),
-        expect=[a[:, [2, 0]]],
-    )
+    halves, indices = [Out((1, 3)), Out((1, 3))], [None, torch.tensor([2, 0])]
+    check("aten::split_copy.Tensor_out", a, 1, 0, halves, expect=list(a.split(1)))
+    check("aten::index.Tensor_out", a, indices, Out((2, 2)), expect=[a[:, [2, 0]]])
     check("aten::relu.out", image, Out((1, 2, 4, 4), dim_order=(0, 2, 3, 1)), expect=[image.relu()])
     check("aten::copy_", a, b, False, returns=[0], expect=[b])
-    check(
-        "aten::gelu.out",
-        a,
-        "tanh",
-        Out((2, 3), planned=False),
-        expect=[torch.nn.functional.gelu(a, approximate="tanh")],
-    )
-    check(
-        "aten::sum.IntList_out",
-        a,
-        [1],
-        True,
-        dtype_id("float64"),
-        Out((2, 1), "float64"),
-        expect=[a.sum(1, True, dtype=torch.float64)],
-    )
-    check(
-        "aten::add.out",
-        a.bfloat16(),
-        b.bfloat16(),
-        1,
-        Out((2, 3), "bfloat16"),
-        expect=[a.bfloat16() + b.bfloat16()],
-    )
+    gelu = torch.nn.functional.gelu(a, approximate="tanh")
+    check("aten::gelu.out", a, "tanh", Out((2, 3), planned=False), expect=[gelu])
+    total, double = a.sum(1, True, dtype=torch.float64), dtype_id("float64")
+    check("aten::sum.IntList_out", a, [1], True, double, wide, expect=[total])
+    x, y = a.bfloat16(), b.bfloat16()
+    check("aten::add.out", x, y, 1, half, expect=[x + y])
     check("executorch_prim::truediv.Scalar", Arg(3), 2, Slot(), expect=[1.5])
     program = Runtime.get().load_program(ops.build())
     for name, wanted in expected.items():

@@ -16,9 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-# ---------------------------------------------------------------------------------------------
-# Registry
-# ---------------------------------------------------------------------------------------------
+# ---- Registry ---------------------------------------------------------------------------------
 
 
 @dataclass
@@ -77,9 +75,7 @@ def model(name: str, **options: Any) -> Callable[[Callable[..., Spec | Zoo]], An
     return register
 
 
-# ---------------------------------------------------------------------------------------------
-# Multi-layer and recurrent
-# ---------------------------------------------------------------------------------------------
+# ---- Multi-layer and recurrent ----------------------------------------------------------------
 
 
 class Lambda(nn.Module):
@@ -101,13 +97,8 @@ def mlp() -> Spec:
     net = nn.Sequential(
         nn.Linear(16, 32),
         nn.ReLU(),
-        nn.Linear(32, 32),
-        nn.GELU(),
-        nn.LayerNorm(32),
-        nn.Linear(32, 32),
-        nn.Tanh(),
-        nn.Linear(32, 10),
-        nn.LogSoftmax(-1),
+        *(nn.Linear(32, 32), nn.GELU(), nn.LayerNorm(32)),
+        *(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 10), nn.LogSoftmax(-1)),
     )
     return Spec(net, [(torch.randn(4, 16),)])
 
@@ -119,9 +110,7 @@ def recurrent(cell: type[nn.LSTM] | type[nn.GRU]) -> Spec:
     return Spec(net, [(torch.randn(2, 5, 12),)])
 
 
-# ---------------------------------------------------------------------------------------------
-# Convolutional
-# ---------------------------------------------------------------------------------------------
+# ---- Convolutional ----------------------------------------------------------------------------
 
 
 def conv_bn(
@@ -148,12 +137,8 @@ class UNet(nn.Module):
         w = width
         self.down = nn.ModuleList([conv_bn(3, w, 3), conv_bn(w, 2 * w, 3)])
         self.middle = conv_bn(2 * w, 4 * w, 3)
-        self.up = nn.ModuleList(
-            [
-                nn.ConvTranspose2d(4 * w, 2 * w, 2, 2),
-                nn.ConvTranspose2d(2 * w, w, 4, 2, 1),
-            ]
-        )
+        up = nn.ConvTranspose2d(4 * w, 2 * w, 2, 2), nn.ConvTranspose2d(2 * w, w, 4, 2, 1)
+        self.up = nn.ModuleList(up)
         self.merge = nn.ModuleList([conv_bn(4 * w, 2 * w, 3), conv_bn(2 * w, w, 3)])
         self.head = nn.Conv2d(w, 2, 1)
 
@@ -305,9 +290,7 @@ def channels_last() -> Spec:
     return Spec(net.to(memory_format=torch.channels_last), [(x,)])
 
 
-# ---------------------------------------------------------------------------------------------
-# Attention
-# ---------------------------------------------------------------------------------------------
+# ---- Attention --------------------------------------------------------------------------------
 
 
 @model("transformer_encoder")
@@ -386,9 +369,7 @@ def whisper_encoder() -> Spec:
     return Spec(wrapped, [(torch.randn(1, 8, 32),)])
 
 
-# ---------------------------------------------------------------------------------------------
-# Dynamic shapes, control flow, symbolic integers
-# ---------------------------------------------------------------------------------------------
+# ---- Dynamic shapes, control flow, symbolic integers ------------------------------------------
 
 
 @model("dynamic_batch")
@@ -502,9 +483,7 @@ def scalar_inputs() -> Spec:
     return Spec(Lambda(run), [(torch.randn(3), 3, 0.5, True)])
 
 
-# ---------------------------------------------------------------------------------------------
-# State and several methods
-# ---------------------------------------------------------------------------------------------
+# ---- State and several methods ----------------------------------------------------------------
 
 
 class KvCache(nn.Module):

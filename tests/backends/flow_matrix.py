@@ -364,24 +364,14 @@ SCHEMES = [
     ),
     # 3e-3: six roundings to float16.
     Scheme(
-        "vulkan",
-        "8da4w-fp16",
-        _vulkan_half("8da4w"),
-        "VulkanBackend",
-        3e-3,
+        *("vulkan", "8da4w-fp16", _vulkan_half("8da4w"), "VulkanBackend", 3e-3),
         models=("mlp", "mobilenet", "transformer"),
         slow=("cnn", "unet", "lstm"),
     ),
     # Equal but for float32 sums at a tie: 1 of 308 calls of the transformer.
     Scheme(
-        "vulkan",
-        "static8-fp16",
-        _vulkan_half("", "vulkan-int8"),
-        "VulkanBackend",
-        0.0,
-        is_half=True,
-        models=LAYERS,
-        slow=("lstm",),
+        *("vulkan", "static8-fp16", _vulkan_half("", "vulkan-int8"), "VulkanBackend", 0.0),
+        *((), 1, True, LAYERS, ("lstm",)),
     ),
     *(
         Scheme("coreml", name, lower, "CoreMLBackend", limit, APPLE)
@@ -397,23 +387,14 @@ SCHEMES = [
             ("ao-codebook", _coreml(18, quantize=_codebook), 1e-5),
         )
     ),
-    Scheme(
-        "coreml",
-        "w8",
-        _coreml(17, quantize=_pt2e(torch.float32)),
-        "CoreMLBackend",
-        packages=APPLE,
-        models=("mlp", "cnn", "mobilenet"),  # minutes each
-        slow=("unet", "transformer", "lstm"),
-    ),
-    Scheme(
-        "coreml",
-        "static8",
-        _coreml(17, quantize=_pt2e(torch.quint8)),
-        "CoreMLBackend",
-        packages=APPLE,
-        models=("mlp", "cnn", "mobilenet", "unet"),  # minutes each
-        slow=("transformer", "lstm"),
+    *(
+        Scheme(
+            *("coreml", name, _coreml(17, quantize=_pt2e(activations)), "CoreMLBackend"),
+            packages=APPLE,
+            models=tuple(flow_models.MODELS)[:count],  # minutes each
+            slow=tuple(flow_models.MODELS)[count:],
+        )
+        for name, activations, count in (("w8", torch.float32, 3), ("static8", torch.quint8, 4))
     ),
     *(
         Scheme(flow, name, _by_flow(row), backend, packages=packages, steps=steps)
@@ -444,32 +425,17 @@ SCHEMES = [
         Scheme(
             "openvino",
             mode.lower().replace("_", "-"),
-            _openvino(mode),
+            _openvino(mode, **options),
             "OpenvinoBackend",
             packages=INTEL,
-            steps=0,
+            steps=steps,
         )
-        for mode in ("INT8_SYM", "INT8_MIXED", "INT8_TRANSFORMER")
-    ),
-    *(
-        Scheme(
-            "openvino",
-            mode.lower().replace("_", "-"),
-            _openvino(mode),
-            "OpenvinoBackend",
-            packages=INTEL,
+        for modes, steps, options in (
+            ("INT8_SYM INT8_MIXED INT8_TRANSFORMER", 0, {}),
+            ("INT8WO_SYM INT8WO_ASYM", 1, {}),
+            ("INT4WO_SYM INT4WO_ASYM", 1, {"group_size": 16}),
         )
-        for mode in ("INT8WO_SYM", "INT8WO_ASYM")
-    ),
-    *(
-        Scheme(
-            "openvino",
-            mode.lower().replace("_", "-"),
-            _openvino(mode, group_size=16),
-            "OpenvinoBackend",
-            packages=INTEL,
-        )
-        for mode in ("INT4WO_SYM", "INT4WO_ASYM")
+        for mode in modes.split()
     ),
     *(
         Scheme("cortex-m", core.lower(), _cortex_m(core), "cortex_m", packages=ARM)
@@ -616,16 +582,9 @@ def _load(scheme: Scheme, model_name: str) -> Loaded:
 
 
 FILES = [
-    Path(__file__).with_name(name)
-    for name in (
-        "flow_models.py",
-        "flow_matrix.py",
-        "coreml_zoo.py",
-        "cadence_flow.py",
-        "cortex_m_flow.py",
-        "openvino_ties.py",
-        "vulkan_half.py",
-    )
+    Path(__file__).with_name(f"{name}.py")
+    for name in "flow_models flow_matrix coreml_zoo cadence_flow cortex_m_flow openvino_ties "
+    "vulkan_half".split()
 ]
 
 NAMES = {"tosa_serializer": "tosa-tools", "model_converter": "ai-ml-sdk-model-converter"}

@@ -54,6 +54,27 @@ def zero(g: Graph, dtype: Any, value: int = 0) -> str:
     return g.const((1,), dtype, [value])
 
 
+def zeros(g: Graph, dtype: Any, first: int, second: int) -> list[str]:
+    """Return the zero points of two values of a dtype, which only int8 has."""
+    return [zero(g, dtype, number if dtype == D.INT8 else 0) for number in (first, second)]
+
+
+def plain(
+    name: str, inputs: list[tuple[Any, Any]], shape: Any, out: Any, *attribute: Any, op: str = ""
+) -> None:
+    """Add a case: an operator of random inputs (shape, dtype), without constants."""
+
+    @case(name)
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        operands = [g.input(*x) for x in inputs]
+        g.apply(op or name.split()[0], operands, shape, out, *attribute)
+        return [draw(rng, *x) for x in inputs]
+
+
+PROPAGATE, IGNORE = ts.NanPropagationMode.PROPAGATE, ts.NanPropagationMode.IGNORE
+ONCE = ts.RoundingMode.SINGLE_ROUND
+
+
 # ---- products --------------------------------------------------------------------------------
 
 PRODUCTS = {
@@ -69,88 +90,61 @@ def show_int48(g: Graph, name: str, shape: tuple[int, ...], dtype: Any, shift: i
     """Make a value of int48, which neither Python binding returns, a result in int32."""
     if dtype == D.INT48:
         factors = [g.const((1,), D.INT16, [2**14]), g.const((1,), D.INT8, [shift])]
-        g.apply(
-            "RESCALE",
-            [name, *factors, zero(g, D.INT48), zero(g, D.INT32)],
-            shape,
-            D.INT32,
-            False,
-            ts.RoundingMode.SINGLE_ROUND,
-            False,
-            False,
-            False,
-        )
+        operands = [name, *factors, zero(g, D.INT48), zero(g, D.INT32)]
+        g.apply("RESCALE", operands, shape, D.INT32, False, ONCE, False, False, False)
 
 
 def zeros_of(g: Graph, x: Any, w: Any) -> list[str]:
     return [zero(g, x, -5 if x == D.INT8 else 0), zero(g, w, 3 if w == D.INT8 == x else 0)]
 
 
-def add_conv(kind: str, dtypes: tuple[Any, Any, Any]) -> None:
-    x, w, out = dtypes
-    forms: dict[str, Any] = {
-        "CONV2D": ((2, 7, 6, 5), (4, 3, 2, 5), (2, 4, 6, 4), ([1, 1, 0, 1], [2, 1], [1, 1])),
-        "CONV2D dilated": (
-            (1, 9, 8, 3),
-            (2, 3, 3, 3),
-            (1, 5, 4, 2),
-            ([0, 0, 0, 0], [1, 1], [2, 2]),
-        ),
-        "CONV3D": (
-            (1, 3, 5, 6, 2),
-            (3, 2, 3, 3, 2),
-            (1, 2, 5, 6, 3),
-            ([0, 0, 1, 1, 1, 1], [1, 1, 1], [1, 1, 1]),
-        ),
-        "DEPTHWISE_CONV2D": (
-            (1, 6, 6, 70),
-            (3, 3, 70, 1),
-            (1, 6, 6, 70),
-            ([1, 1, 1, 1], [1, 1], [1, 1]),
-        ),
-        "DEPTHWISE_CONV2D twice": (
-            (1, 6, 7, 3),
-            (3, 2, 3, 2),
-            (1, 3, 7, 6),
-            ([1, 0, 0, 1], [2, 1], [1, 1]),
-        ),
-        "TRANSPOSE_CONV2D": ((1, 4, 5, 3), (2, 3, 2, 3), (1, 9, 9, 2), ([0, 0, -1, 0], [2, 2])),
-    }
-
-    def make(name: str) -> None:
-        shape, weight, result, lists = forms[name]
-        channels = result[-1]
-
-        @case(f"{name} {kind}")
-        def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-            operands = [
-                g.input(shape, x),
-                constant(g, rng, weight, w),
-                constant(g, rng, (channels,), out),
-                *zeros_of(g, x, w),
-            ]
-            wide = g.apply(
-                name.split()[0], operands, result, out, *lists, False, out, final=out != D.INT48
-            )
-            show_int48(g, wide, result, out)
-            return [draw(rng, shape, x)]
-
-    for name in forms:
-        make(name)
+ONES = [1, 1]
+CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
+    "CONV2D": ((2, 7, 6, 5), (4, 3, 2, 5), (2, 4, 6, 4), [1, 1, 0, 1], [2, 1], ONES),
+    "CONV2D dilated": ((1, 9, 8, 3), (2, 3, 3, 3), (1, 5, 4, 2), [0] * 4, ONES, [2, 2]),
+    "CONV3D": (
+        (1, 3, 5, 6, 2),
+        (3, 2, 3, 3, 2),
+        (1, 2, 5, 6, 3),
+        *([0, 0, 1, 1, 1, 1], [1] * 3, [1] * 3),
+    ),
+    "DEPTHWISE_CONV2D": ((1, 6, 6, 70), (3, 3, 70, 1), (1, 6, 6, 70), [1] * 4, ONES, ONES),
+    "DEPTHWISE_CONV2D twice": (
+        (1, 6, 7, 3),
+        (3, 2, 3, 2),
+        (1, 3, 7, 6),
+        *([1, 0, 0, 1], [2, 1], ONES),
+    ),
+    "TRANSPOSE_CONV2D": ((1, 4, 5, 3), (2, 3, 2, 3), (1, 9, 9, 2), [0, 0, -1, 0], [2, 2]),
+}
+"""Shapes of image, weight and result; padding, strides and dilations."""
 
 
-for kind_, dtypes_ in PRODUCTS.items():
-    add_conv(kind_, dtypes_)
+def add_conv(name: str, kind: str) -> None:
+    shape, weight, result, *lists = CONVOLUTIONS[name]
+    x, w, out = PRODUCTS[kind]
+
+    @case(f"{name} {kind}")
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        weights = constant(g, rng, weight, w), constant(g, rng, result[-1:], out)
+        operands = [g.input(shape, x), *weights, *zeros_of(g, x, w)]
+        attribute = out, *lists, False, out
+        wide = g.apply(name.split()[0], operands, result, *attribute, final=out != D.INT48)
+        show_int48(g, wide, result, out)
+        return [draw(rng, shape, x)]
+
+
+for kind_ in PRODUCTS:
+    for name_ in CONVOLUTIONS:
+        add_conv(name_, kind_)
 
 
 def add_matmul(kind: str, x: Any, out: Any) -> None:
     @case(f"MATMUL {kind}")
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
         a, b = (2, 5, 300), (2, 300, 4)
-        zeros = [zero(g, x, 7 if x == D.INT8 else 0), zero(g, x, -3 if x == D.INT8 else 0)]
-        wide = g.apply(
-            "MATMUL", [g.input(a, x), g.input(b, x), *zeros], (2, 5, 4), out, final=out != D.INT48
-        )
+        operands = [g.input(a, x), g.input(b, x), *zeros(g, x, 7, -3)]
+        wide = g.apply("MATMUL", operands, (2, 5, 4), out, final=out != D.INT48)
         show_int48(g, wide, (2, 5, 4), out, 18)
         return [draw(rng, a, x), draw(rng, b, x)]
 
@@ -202,17 +196,8 @@ def add_rescale(source: Any, target: Any, rounding: str, channels: bool, wide: b
             zero(g, source, -11 if source == D.INT8 else 0),
             zero(g, target, 9 if target == D.INT8 else 0),
         ]
-        g.apply(
-            "RESCALE",
-            operands,
-            shape,
-            target,
-            wide,
-            getattr(ts.RoundingMode, rounding),
-            channels,
-            False,
-            False,
-        )
+        mode = getattr(ts.RoundingMode, rounding)
+        g.apply("RESCALE", operands, shape, target, wide, mode, channels, False, False)
         return [draw(rng, shape, D.INT16 if source == D.INT48 else source)]
 
 
@@ -225,47 +210,20 @@ def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
     shape = (4, 33)
     x = g.input(shape, D.INT8)
     one = [g.const((1,), D.INT32, [2**30]), g.const((1,), D.INT8, [30])]
-    signed = g.apply(
-        "RESCALE",
-        [x, *one, zero(g, D.INT8, -128), zero(g, D.INT8, 0)],
-        shape,
-        D.INT8,
-        True,
-        ts.RoundingMode.SINGLE_ROUND,
-        False,
-        True,
-        False,
-    )
-    g.apply(
-        "RESCALE",
-        [signed, *one, zero(g, D.INT8, 0), zero(g, D.INT8, -128)],
-        shape,
-        D.INT8,
-        True,
-        ts.RoundingMode.SINGLE_ROUND,
-        False,
-        False,
-        True,
-    )
+    for before, after, signs in ((-128, 0, (True, False)), (0, -128, (False, True))):
+        operands = [x, *one, zero(g, D.INT8, before), zero(g, D.INT8, after)]
+        x = g.apply("RESCALE", operands, shape, D.INT8, True, ONCE, False, *signs)
     return [draw(rng, shape, D.INT8)]
 
 
 # ---- elements --------------------------------------------------------------------------------
 
 UNARY: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys("CEIL COS EXP FLOOR SIN ERF SIGMOID TANH RECIPROCAL".split(), (D.FP32,)),
     "ABS": (D.INT32, D.FP32),
     "BITWISE_NOT": (D.INT8, D.INT16, D.INT32),
-    "CEIL": (D.FP32,),
     "CLZ": (D.INT32,),
-    "COS": (D.FP32,),
-    "EXP": (D.FP32,),
-    "FLOOR": (D.FP32,),
     "LOGICAL_NOT": (D.BOOL,),
-    "SIN": (D.FP32,),
-    "ERF": (D.FP32,),
-    "SIGMOID": (D.FP32,),
-    "TANH": (D.FP32,),
-    "RECIPROCAL": (D.FP32,),
     "IDENTITY": (D.INT8, D.INT16, D.FP32, D.FP16),
 }
 BINARY: dict[str, tuple[Any, ...]] = {
@@ -274,51 +232,37 @@ BINARY: dict[str, tuple[Any, ...]] = {
     "BITWISE_AND": (D.INT8, D.INT32),
     "BITWISE_OR": (D.INT16,),
     "BITWISE_XOR": (D.INT32,),
-    "LOGICAL_AND": (D.BOOL,),
-    "LOGICAL_OR": (D.BOOL,),
-    "LOGICAL_XOR": (D.BOOL,),
-    "EQUAL": (D.INT32, D.FP32),
-    "GREATER": (D.INT32, D.FP32),
-    "GREATER_EQUAL": (D.INT32, D.FP32),
+    **dict.fromkeys(("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR"), (D.BOOL,)),
+    **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL"), (D.INT32, D.FP32)),
 }
 
 
-def add_unary(op: str, dtype: Any) -> None:
-    @case(f"{op} {dtype.name}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply(op, [g.input((3, 5, 300), dtype)], (3, 5, 300), dtype)
-        return [draw(rng, (3, 5, 300), dtype)]
+WIDE, LINE, GRID = (3, 5, 300), (4, 70), (9, 99)
 
 
 def add_binary(op: str, dtype: Any, *attribute: Any) -> None:
-    @case(f"{op} {dtype.name}{''.join(f' {a}' for a in attribute)}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        a, b = (3, 1, 300), (3, 5, 1)
-        compares = op in ("EQUAL", "GREATER", "GREATER_EQUAL")
-        operands = [g.input(a, dtype), g.input(b, dtype)]
-        g.apply(op, operands, (3, 5, 300), D.BOOL if compares else dtype, *attribute)
-        return [draw(rng, a, dtype), draw(rng, b, dtype)]
+    name = " ".join(map(str, (op, dtype.name, *attribute)))
+    out = D.BOOL if op in ("EQUAL", "GREATER", "GREATER_EQUAL") else dtype
+    plain(name, [((3, 1, 300), dtype), ((3, 5, 1), dtype)], WIDE, out, *attribute)
 
 
 for op_, dtypes_ in UNARY.items():
     for dtype_ in dtypes_:
-        add_unary(op_, dtype_)
+        plain(f"{op_} {dtype_.name}", [(WIDE, dtype_)], WIDE, dtype_)
 for op_, dtypes_ in BINARY.items():
     for dtype_ in dtypes_:
         add_binary(op_, dtype_)
 for op_ in ("MAXIMUM", "MINIMUM"):
-    for mode_ in (ts.NanPropagationMode.PROPAGATE, ts.NanPropagationMode.IGNORE):
-        add_binary(op_, D.FP32, mode_)
-    add_binary(op_, D.INT32, ts.NanPropagationMode.PROPAGATE)
+    for dtype_, mode_ in ((D.FP32, PROPAGATE), (D.FP32, IGNORE), (D.INT32, PROPAGATE)):
+        add_binary(op_, dtype_, mode_)
 
 
 def add_shift(op: str, dtype: Any, *attribute: Any) -> None:
     @case(f"{op} {dtype.name}{''.join(f' {a}' for a in attribute)}")
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        shape = (4, 70)
-        g.apply(op, [g.input(shape, dtype), g.input(shape, dtype)], shape, dtype, *attribute)
+        g.apply(op, [g.input(LINE, dtype), g.input(LINE, dtype)], LINE, dtype, *attribute)
         bits = 8 * np.dtype(DTYPES[dtype]).itemsize
-        return [draw(rng, shape, dtype), rng.integers(0, bits, shape).astype(DTYPES[dtype])]
+        return [draw(rng, LINE, dtype), rng.integers(0, bits, LINE).astype(DTYPES[dtype])]
 
 
 for dtype_ in (D.INT8, D.INT16, D.INT32):
@@ -336,14 +280,10 @@ def add_mul(dtype: Any, out: Any, shift: int) -> None:
         return [draw(rng, a, dtype), draw(rng, b, dtype)]
 
 
-for dtype_, out_, shift_ in (
-    (D.INT8, D.INT32, 0),
-    (D.INT16, D.INT32, 0),
-    (D.INT32, D.INT32, 11),
-    (D.INT32, D.INT32, 30),
-    (D.FP32, D.FP32, 0),
-):
-    add_mul(dtype_, out_, shift_)
+for dtype_ in (D.INT8, D.INT16):
+    add_mul(dtype_, D.INT32, 0)
+for dtype_, shift_ in ((D.INT32, 11), (D.INT32, 30), (D.FP32, 0)):
+    add_mul(dtype_, dtype_, shift_)
 
 
 @case("INTDIV")
@@ -356,12 +296,8 @@ def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
 def add_negate(dtype: Any) -> None:
     @case(f"NEGATE {dtype.name}")
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        zeros = [
-            zero(g, dtype, 5 if dtype == D.INT8 else 0),
-            zero(g, dtype, -7 if dtype == D.INT8 else 0),
-        ]
-        g.apply("NEGATE", [g.input((9, 99), dtype), *zeros], (9, 99), dtype)
-        return [draw(rng, (9, 99), dtype)]
+        g.apply("NEGATE", [g.input(GRID, dtype), *zeros(g, dtype, 5, -7)], GRID, dtype)
+        return [draw(rng, GRID, dtype)]
 
 
 for dtype_ in (D.INT8, D.INT16, D.INT32, D.FP32):
@@ -372,8 +308,8 @@ def add_table(dtype: Any, out: Any, entries: int) -> None:
     @case(f"TABLE {dtype.name}")
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
         table = g.const((entries,), dtype, draw(rng, (entries,), dtype) // 2)
-        g.apply("TABLE", [g.input((9, 99), dtype), table], (9, 99), out)
-        return [draw(rng, (9, 99), dtype)]
+        g.apply("TABLE", [g.input(GRID, dtype), table], GRID, out)
+        return [draw(rng, GRID, dtype)]
 
 
 add_table(D.INT8, D.INT8, 256)
@@ -383,59 +319,40 @@ add_table(D.INT16, D.INT32, 513)
 def add_cast(source: Any, target: Any) -> None:
     @case(f"CAST {source.name} to {target.name}")
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply("CAST", [g.input((9, 99), source)], (9, 99), target)
-        x = draw(rng, (9, 99), source)
+        g.apply("CAST", [g.input(GRID, source)], GRID, target)
+        x = draw(rng, GRID, source)
         if source == D.FP32:
             x[:3] *= 1000
             x[3] = np.arange(99) / 2 - 25
         return [x]
 
 
-for source_, target_ in (
-    (D.FP32, D.INT8),
-    (D.FP32, D.INT16),
-    (D.FP32, D.INT32),
-    (D.INT8, D.FP32),
-    (D.INT32, D.INT8),
-    (D.INT16, D.INT32),
-    (D.BOOL, D.INT8),
-    (D.INT32, D.BOOL),
-    (D.FP32, D.FP16),
-    (D.FP16, D.FP32),
-):
-    add_cast(source_, target_)
+for source_, targets_ in {
+    D.FP32: (D.INT8, D.INT16, D.INT32, D.FP16),
+    D.INT8: (D.FP32,),
+    D.INT16: (D.INT32,),
+    D.INT32: (D.INT8, D.BOOL),
+    D.BOOL: (D.INT8,),
+    D.FP16: (D.FP32,),
+}.items():
+    for target_ in targets_:
+        add_cast(source_, target_)
 
 
 def add_clamp(dtype: Any, low: Any, high: Any) -> None:
     @case(f"CLAMP {dtype.name}")
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
         bounds = [list(np.array(n, DTYPES[dtype]).tobytes()) for n in (low, high)]
-        g.apply(
-            "CLAMP",
-            [g.input((9, 99), dtype)],
-            (9, 99),
-            dtype,
-            *bounds,
-            ts.NanPropagationMode.PROPAGATE,
-        )
-        return [draw(rng, (9, 99), dtype)]
+        g.apply("CLAMP", [g.input(GRID, dtype)], GRID, dtype, *bounds, PROPAGATE)
+        return [draw(rng, GRID, dtype)]
 
 
-for dtype_, low_, high_ in (
-    (D.INT8, -20, 90),
-    (D.INT16, -2000, 3000),
-    (D.FP32, -0.25, 0.5),
-    (D.FP16, -0.25, 0.5),
-):
+for dtype_, low_, high_ in ((D.INT8, -20, 90), (D.INT16, -2000, 3000)):
     add_clamp(dtype_, low_, high_)
-
-
-@case("SELECT")
-def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-    shapes = ((3, 1, 8), (3, 4, 8), (1, 4, 1))
-    operands = [g.input(shape, dtype) for shape, dtype in zip(shapes, (D.BOOL, D.INT16, D.INT16))]
-    g.apply("SELECT", operands, (3, 4, 8), D.INT16)
-    return [draw(rng, shapes[0], D.BOOL), *(draw(rng, s, D.INT16) for s in shapes[1:])]
+for dtype_ in (D.FP32, D.FP16):
+    add_clamp(dtype_, -0.25, 0.5)
+SELECTED = [((3, 1, 8), D.BOOL), ((3, 4, 8), D.INT16), ((1, 4, 1), D.INT16)]
+plain("SELECT", SELECTED, (3, 4, 8), D.INT16)
 
 
 # ---- windows ---------------------------------------------------------------------------------
@@ -456,23 +373,13 @@ def add_pool(dtype: Any, window: str) -> None:
     @case(f"AVG_POOL2D {dtype.name}{window}")
     def average(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
         wide = D.FP32 if dtype == D.FP32 else D.INT32
-        zeros = [
-            zero(g, dtype, 6 if dtype == D.INT8 else 0),
-            zero(g, dtype, -9 if dtype == D.INT8 else 0),
-        ]
-        g.apply("AVG_POOL2D", [g.input(shape, dtype), *zeros], result, dtype, *numbers, wide)
+        operands = [g.input(shape, dtype), *zeros(g, dtype, 6, -9)]
+        g.apply("AVG_POOL2D", operands, result, dtype, *numbers, wide)
         return [draw(rng, shape, dtype)]
 
-    def greatest(nan: str) -> Case:
+    def greatest(mode: Any) -> Case:
         def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-            g.apply(
-                "MAX_POOL2D",
-                [g.input(shape, dtype)],
-                result,
-                dtype,
-                *numbers,
-                getattr(ts.NanPropagationMode, nan),
-            )
+            g.apply("MAX_POOL2D", [g.input(shape, dtype)], result, dtype, *numbers, mode)
             x = draw(rng, shape, dtype)
             if dtype == D.FP32:
                 x[0, 1, 2, 0] = np.nan
@@ -480,9 +387,9 @@ def add_pool(dtype: Any, window: str) -> None:
 
         return build
 
-    case(f"MAX_POOL2D {dtype.name}{window}")(greatest("PROPAGATE"))
+    case(f"MAX_POOL2D {dtype.name}{window}")(greatest(PROPAGATE))
     if dtype == D.FP32:
-        case(f"MAX_POOL2D IGNORE{window}")(greatest("IGNORE"))
+        case(f"MAX_POOL2D IGNORE{window}")(greatest(IGNORE))
 
 
 for dtype_ in (D.INT8, D.INT16, D.FP32):
@@ -496,14 +403,8 @@ def add_resize(dtype: Any, wide: Any, mode: str) -> None:
         shape, result = (1, 5, 6, 3), (1, 10, 12, 3)
         numbers = [g.shape(n) for n in ([4, 2, 4, 2], [-1, -1], [1, 1])]
         out = dtype if mode == "NEAREST" else wide
-        x = g.apply(
-            "RESIZE",
-            [g.input(shape, dtype), *numbers],
-            result,
-            out,
-            getattr(ts.ResizeMode, mode),
-            final=out != D.INT48,
-        )
+        operands, how = [g.input(shape, dtype), *numbers], getattr(ts.ResizeMode, mode)
+        x = g.apply("RESIZE", operands, result, out, how, final=out != D.INT48)
         show_int48(g, x, result, out)
         return [draw(rng, shape, dtype)]
 
@@ -517,54 +418,25 @@ for mode_ in ("NEAREST", "BILINEAR"):
 # ---- reductions and moves --------------------------------------------------------------------
 
 
-def add_reduce(op: str, dtype: Any, *attribute: Any) -> None:
-    @case(f"{op} {dtype.name}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply(op, [g.input((4, 7, 5), dtype)], (4, 1, 5), dtype, 1, *attribute)
-        return [draw(rng, (4, 7, 5), dtype)]
-
-
-for op_, dtype_ in (
+CUBE = (4, 7, 5)
+for op_, dtype_, *mode_ in (
     ("REDUCE_SUM", D.INT32),
     ("REDUCE_SUM", D.FP32),
     ("REDUCE_PRODUCT", D.FP32),
     ("REDUCE_ALL", D.BOOL),
     ("REDUCE_ANY", D.BOOL),
+    *((op, dtype, PROPAGATE) for op in ("REDUCE_MAX", "REDUCE_MIN") for dtype in list(RANGES)[2:5]),
+    *(("REDUCE_MAX", D.FP32, PROPAGATE), ("REDUCE_MIN", D.FP32, PROPAGATE)),
 ):
-    add_reduce(op_, dtype_)
-for op_ in ("REDUCE_MAX", "REDUCE_MIN"):
-    for dtype_ in (D.INT8, D.INT16, D.INT32, D.FP32):
-        add_reduce(op_, dtype_, ts.NanPropagationMode.PROPAGATE)
-
-
-def add_argmax(dtype: Any) -> None:
-    @case(f"ARGMAX {dtype.name}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply(
-            "ARGMAX",
-            [g.input((4, 7, 5), dtype)],
-            (4, 5),
-            D.INT32,
-            1,
-            ts.NanPropagationMode.PROPAGATE,
-        )
-        return [draw(rng, (4, 7, 5), dtype)]
-
-
-add_argmax(D.INT8)
-add_argmax(D.FP32)
+    plain(f"{op_} {dtype_.name}", [(CUBE, dtype_)], (4, 1, 5), dtype_, 1, *mode_)
+for dtype_ in (D.INT8, D.FP32):
+    plain(f"ARGMAX {dtype_.name}", [(CUBE, dtype_)], (4, 5), D.INT32, 1, PROPAGATE)
 
 
 def add_moves(dtype: Any) -> None:
     shape = (3, 4, 5)
 
-    def move(
-        op: str,
-        result: tuple[int, ...],
-        numbers: list[list[int]],
-        *attribute: Any,
-        value: Any = None,
-    ) -> None:
+    def move(op: str, result: Any, numbers: Any, *attribute: Any, value: Any = None) -> None:
         @case(f"{op} {dtype.name}")
         def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
             operands = [g.input(shape, dtype), *map(g.shape, numbers)]
@@ -580,11 +452,8 @@ def add_moves(dtype: Any) -> None:
     move("TILE", (6, 4, 15), [[2, 1, 3]])
     move("PAD", (4, 9, 5), [[1, 0, 2, 3, 0, 0]], value=1)
 
-    @case(f"CONCAT {dtype.name}")
-    def concat(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        shapes = [(3, 4, 5), (3, 1, 5), (3, 2, 5)]
-        g.apply("CONCAT", [g.input(s, dtype) for s in shapes], (3, 7, 5), dtype, 1)
-        return [draw(rng, s, dtype) for s in shapes]
+    parts = [((3, size, 5), dtype) for size in (4, 1, 2)]
+    plain(f"CONCAT {dtype.name}", parts, (3, 7, 5), dtype, 1)
 
     @case(f"GATHER {dtype.name}")
     def gather(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
@@ -603,22 +472,17 @@ for dtype_ in (D.INT8, D.INT16, D.INT32, D.FP32):
     add_moves(dtype_)
 
 
-@case("FFT2D")
-def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-    shape = (2, 8, 4)
-    outs = [g.writer.addOutput(list(shape), D.FP32).name for _ in range(2)]
-    g.outputs += [(shape, D.FP32)] * 2
-    g.add("FFT2D", [g.input(shape, D.FP32), g.input(shape, D.FP32)], outs, False, False)
-    return [draw(rng, shape, D.FP32), draw(rng, shape, D.FP32)]
+def add_fourier(op: str, inputs: int, shape: tuple[int, ...], *attribute: bool) -> None:
+    @case(op)
+    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+        outs = [g.writer.addOutput(list(shape), D.FP32).name for _ in range(2)]
+        g.outputs += [(shape, D.FP32)] * 2
+        g.add(op, [g.input((2, 8, 4), D.FP32) for _ in range(inputs)], outs, *attribute)
+        return [draw(rng, (2, 8, 4), D.FP32) for _ in range(inputs)]
 
 
-@case("RFFT2D")
-def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-    shape, half = (2, 8, 4), (2, 8, 3)
-    outs = [g.writer.addOutput(list(half), D.FP32).name for _ in range(2)]
-    g.outputs += [(half, D.FP32)] * 2
-    g.add("RFFT2D", [g.input(shape, D.FP32)], outs, False)
-    return [draw(rng, shape, D.FP32)]
+add_fourier("FFT2D", 2, (2, 8, 4), False, False)
+add_fourier("RFFT2D", 1, (2, 8, 3), False)
 
 
 @pytest.mark.parametrize("name", CASES)

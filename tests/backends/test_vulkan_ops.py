@@ -122,65 +122,22 @@ def convolution() -> list[Case]:
         used = w[:, : kernel[0] * kernel[1] * 4 // groups].reshape(6, *kernel, 4 // groups)
         filters = torch.from_numpy((used * scales[:6, None, None, None]).transpose(0, 3, 1, 2))
         y = F.conv2d(given, filters, torch.from_numpy(bias[:6]), stride, padding, dilation, groups)
-        cases.append(
-            (
-                "et_vk::q8ta_conv2d.out",
-                [
-                    x,
-                    0.03,
-                    2,
-                    w,
-                    sums,
-                    scales,
-                    *out,
-                    bias,
-                    [*kernel],
-                    [*stride],
-                    [*padding],
-                    [*dilation],
-                    groups,
-                    "relu",
-                ],
-                [q8(y.relu(), *out)],
-            )
-        )
+        steps = [[*part] for part in (kernel, stride, padding, dilation)]
+        args = [x, 0.03, 2, w, sums, scales, *out, bias, *steps, groups, "relu"]
+        cases.append(("et_vk::q8ta_conv2d.out", args, [q8(y.relu(), *out)]))
     w = bytes_(3, 3, 8)
     filters = torch.from_numpy((w[..., :4] * scales[:4]).transpose(2, 0, 1)[:, None].copy())
     y = F.conv2d(given, filters, None, 1, 1, 1, 4)
-    cases.append(
-        (
-            "et_vk::q8ta_conv2d_dw.out",
-            [x, 0.03, 2, w, sums, scales, *out, None, [3, 3], [1, 1], [1, 1], [1, 1], 4, "none"],
-            [q8(y, *out)],
-        )
-    )
+    steps = [[3, 3], [1, 1], [1, 1], [1, 1]]
+    args = [x, 0.03, 2, w, sums, scales, *out, None, *steps, 4, "none"]
+    cases.append(("et_vk::q8ta_conv2d_dw.out", args, [q8(y, *out)]))
     w = bytes_(6, 3 * 2 * 4)
     used = w.reshape(6, 3, 2, 4) * scales[:6, None, None, None]
     filters = torch.from_numpy(used.transpose(3, 0, 1, 2).copy())
     y = F.conv_transpose2d(given, filters, torch.from_numpy(bias[:6]), 2, 1, (1, 0))
-    cases.append(
-        (
-            "et_vk::q8ta_conv2d_transposed.out",
-            [
-                x,
-                0.03,
-                2,
-                w,
-                sums,
-                scales,
-                *out,
-                bias,
-                [3, 2],
-                [2, 2],
-                [1, 1],
-                [1, 0],
-                [1, 1],
-                1,
-                "none",
-            ],
-            [q8(y, *out)],
-        )
-    )
+    steps = [[3, 2], [2, 2], [1, 1], [1, 0], [1, 1]]
+    args = [x, 0.03, 2, w, sums, scales, *out, bias, *steps, 1, "none"]
+    cases.append(("et_vk::q8ta_conv2d_transposed.out", args, [q8(y, *out)]))
     return cases
 
 
@@ -326,21 +283,8 @@ BAD: dict[str, tuple[str, list[Any], Any]] = {
     "stride": (
         "et_vk::q8ta_conv2d.out",
         [
-            bytes_(1, 2, 4, 4),
-            1.0,
-            0,
-            bytes_(3, 2),
-            np.zeros(3, np.int32),
-            normal(3),
-            1.0,
-            0,
-            None,
-            [1, 1],
-            [0, 1],
-            [0, 0],
-            [1, 1],
-            1,
-            "none",
+            *(bytes_(1, 2, 4, 4), 1.0, 0, bytes_(3, 2), np.zeros(3, np.int32), normal(3), 1.0, 0),
+            *(None, [1, 1], [0, 1], [0, 0], [1, 1], 1, "none"),
         ],
         bytes_(1, 3, 4, 4),
     ),

@@ -19,13 +19,8 @@ import torch
 from executorch.exir._serialize._flatbuffer_program import _program_to_flatbuffer
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
-from executorch_c import (
-    AccessFailedError,
-    InvalidArgumentError,
-    InvalidProgramError,
-    Runtime,
-    Verification,
-)
+from executorch_c import AccessFailedError, InvalidArgumentError, InvalidProgramError
+from executorch_c import Runtime, Verification
 from exports import export
 from plans import Constants, Plan, adding, build, load, program, reference, schema
 from resident import mapping

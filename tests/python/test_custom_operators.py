@@ -396,9 +396,9 @@ def test_a_method_cannot_call_itself(call: str) -> None:
 
 
 def test_an_exported_program_is_eager(compare: Callable[..., None]) -> None:
-    """torch.library operators of both kinds, exported, and computed here with NumPy."""
+    """torch.library operators of both kinds, exported, and computed here with NumPy: torch's own
+    decorator for the functional, with an out variant; and both by define."""
 
-    # torch's own decorator for the functional, with an out variant; and both by define
     @torch.library.custom_op("tcustom::cube", mutates_args=())
     def cube(x: torch.Tensor, n: int = 2, mode: str = "a") -> torch.Tensor:
         return x**3 + n * (mode == "b")
@@ -420,17 +420,16 @@ def test_an_exported_program_is_eager(compare: Callable[..., None]) -> None:
         "bool neg=False) -> (Tensor, Tensor)"
     )
     library.impl("stats", stats, "CompositeExplicitAutograd")
+    functions = {
+        "cube": lambda x, n, mode: x**3 + np.float32(n * (mode == "b")),
+        "stats": lambda x, w, more, scale, *, neg: stats(
+            x, w, more, None if scale is None else np.float32(scale), neg=neg
+        ),
+    }
     for name, schema in schemas.items():
         library.define(f"{name}.out{schema}")
         library.impl(f"{name}.out", lambda *a, **k: None, "CompositeExplicitAutograd")
-        registered = str(getattr(torch.ops.tcustom, name).out._schema)
-        fn = {
-            "cube": lambda x, n, mode: x**3 + np.float32(n * (mode == "b")),
-            "stats": lambda x, w, more, scale, *, neg: stats(
-                x, w, more, None if scale is None else np.float32(scale), neg=neg
-            ),
-        }[name]
-        register_operator(registered, fn)
+        register_operator(str(getattr(torch.ops.tcustom, name).out._schema), functions[name])
 
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:

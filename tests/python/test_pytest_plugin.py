@@ -92,13 +92,12 @@ def test_fixtures_marker_and_reports(
     result = run("-v", "--pte-report", "made/reports", "--junitxml=junit.xml", *workers)
     result.assert_outcomes(passed=3, failed=3)
     if not workers:
-        result.stdout.fnmatch_lines(
-            [
-                "*::test_same PASSED*",
-                "*::TestMarked::test_far PASSED*",
-                "*::TestMarked::test_nearer*a/b* FAILED*",
-            ]
+        rows = (
+            "*::test_same PASSED*",
+            "*Marked::test_far PASSED*",
+            "*Marked::test_nearer*a/b* FAILED*",
         )
+        result.stdout.fnmatch_lines([*rows])
     result.stdout.fnmatch_lines(
         [
             ">       pte_compare([[]x, x + 0.5[]], [[]x, x[]])",  # the line of the test
@@ -121,13 +120,8 @@ def test_fixtures_marker_and_reports(
     assert all(f'<a href="{name}">' in index for name in names)
     assert "6 tests, 3 failed" in index and "TestMarked::test_far" in index
     page = (folder / file_name(failing[0])).read_text()
-    for part in (
-        "test_it.py::test_off",
-        "the first difference and the largest ones",
-        "(0, 0)",
-        "output 1: 6 of 6 elements",
-        "<td>1.5</td>",
-    ):
+    parts = "the first difference and the largest ones", "(0, 0)", "<td>1.5</td>"
+    for part in ("test_it.py::test_off", "output 1: 6 of 6 elements", *parts):
         assert part in page
 
     found = {}
