@@ -16,7 +16,7 @@ PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 BLOCK = re.compile(r"^```.*?^```$", re.M | re.S)
 LINK = re.compile(r"\[[^\]\n]+\]\((?!\w+://)([^)#\s]+)(?:#[^)\s]*)?\)")
 CHANGES = DOCS / "where_to_change_what.md"
-TYPICAL = 10
+TYPICAL = 12
 
 
 def name(path: Path) -> str:
@@ -40,18 +40,16 @@ def test_snippets_run(
 
 
 def test_the_files_to_change_exist() -> None:
-    """Every path of the tables exists, and one table has the ten typical changes."""
-    tables = [line for line in CHANGES.read_text().splitlines() if line.startswith("| ")]
-    rows = [line.split("|")[1:-1] for line in tables]
-    typical = [row for row in rows if len(row) == 3 and row[0].strip() != "change"]
-    assert len(typical) == TYPICAL
+    """Every change names a path, each exists, and the typical ones are bold."""
+    changes = re.findall(r"^\* (?:.+\n)(?:  .+\n)*", CHANGES.read_text(), re.M)
+    top = {path.name for path in ROOT.iterdir()}
     missing = []
-    for row in rows:
-        paths = re.findall(r"`([^`]+)`", row[1])
-        steps = re.findall(r"`((?:csrc|backends|tests|executorch_c)/[^`*<]+)`", row[-1])
-        assert paths or row[0].strip() == "change"
-        missing += [path for path in {*paths, *steps} if not (ROOT / path).exists()]
+    for change in changes:
+        paths = [p for p in re.findall(r"`([^`*<]+)`", change) if p.split("/")[0] in top]
+        assert paths, change
+        missing += [path for path in paths if not (ROOT / path).exists()]
     assert not missing
+    assert sum(change.startswith("* **") for change in changes) >= TYPICAL
 
 
 def test_links_of_all_pages_lead_somewhere() -> None:
