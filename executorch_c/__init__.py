@@ -6,7 +6,8 @@
     >>> y = method(x)
 
 Names are those of `executorch.runtime`, so porting a script means changing its import. `load` is
-`Runtime.get().load_program`, for more sources.
+`Runtime.get().load_program`, for more sources. `testing` compares programs with models, `devtools`
+inspects them, `llm` runs language models.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from collections.abc import Callable as _Callable
 from collections.abc import Sequence as _Sequence
 from enum import IntEnum
 from functools import partial as _partial
+from importlib import import_module as _import_module
 from os import path as _path
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import TypeVar as _TypeVar
 from typing import overload as _overload
 
 if _TYPE_CHECKING:
+    from executorch_c import devtools as devtools
+    from executorch_c import llm as llm
+    from executorch_c import testing as testing
     from executorch_c._core import (
         AccessFailedError,
         AlreadyLoadedError,
@@ -103,10 +108,13 @@ __all__ = [
 
 
 if not _TYPE_CHECKING:
+    _MODULES = ("devtools", "llm", "testing")
 
     def __getattr__(name: str) -> object:
         """Import the extension module and NumPy on first use, so that a pytest session that only
         loads the plugin does not import them."""
+        if name in _MODULES:
+            return _import_module(f"executorch_c.{name}")
         if name not in __all__:
             raise AttributeError(f"module 'executorch_c' has no attribute '{name}'")
         from executorch_c import _core
@@ -114,7 +122,7 @@ if not _TYPE_CHECKING:
         return globals().setdefault(name, getattr(_core, name))
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__all__, *_MODULES})
 
 
 _F = _TypeVar("_F", bound=_Callable[..., object])

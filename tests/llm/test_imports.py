@@ -37,6 +37,12 @@ def test_the_package_loads_no_module_of_its_own(loaded_by: Loaded) -> None:
     assert loaded_by("import executorch_c.llm") == {"executorch_c", "executorch_c.llm"}
 
 
+@pytest.mark.parametrize("name", ["devtools", "llm", "testing"])
+def test_modules_of_the_package_are_loaded_at_their_first_use(name: str, loaded_by: Loaded) -> None:
+    assert loaded_by("import executorch_c; dir(executorch_c)") == {"executorch_c"}
+    assert f"executorch_c.{name}" in loaded_by(f"import executorch_c; executorch_c.{name}")
+
+
 def test_a_runner_needs_no_checks(loaded_by: Loaded) -> None:
     loaded = loaded_by("from executorch_c.llm import TextRunner")
     assert "executorch_c.llm.runner" in loaded

@@ -86,8 +86,9 @@ def test_all_missing_operators_in_one_error() -> None:
 def test_files_that_are_not_programs(tmp_path: Path) -> None:
     runtime = Runtime.get()
     pte = small_programs.add_pte()
-    with pytest.raises(executorch_c.AccessFailedError, match="No such file"):
+    with pytest.raises(executorch_c.AccessFailedError, match="No such file") as error:
         runtime.load_program(tmp_path / "none.pte")
+    assert isinstance(error.value, FileNotFoundError)
     with pytest.raises(executorch_c.AccessFailedError):
         runtime.load_program(tmp_path)
     for damaged in (b"", b"abc", pte[: len(pte) // 2], b"x" * 4096):
