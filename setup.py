@@ -83,6 +83,8 @@ class BuildExt(build_ext):
         args = [*flags(), *ninja_build.from_environment("CFLAGS")]
         link_args = [f"-fsanitize={SANITIZE}"] if SANITIZE else ["-Wl,-s"]
         name = extension.name.rpartition(".")[2]
+        if name.startswith("_backend_"):
+            args += ninja_build.includes(ROOT / "backends" / name.removeprefix("_backend_"))
         if self.library and name in ("_core", "_backend_xnnpack"):
             core = name == "_core"  # shares XNNPACK's thread pool
             args += ["-DEC_HAVE_PTHREADPOOL=1", *self.library.compile_args]

@@ -150,7 +150,7 @@ def modules(folder: Path, pattern: str = "*") -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     suffixes = (".c", ".h", ".def")
     for path in (p for suffix in suffixes for p in folder.glob(pattern + suffix)):
-        places = (CSRC, CSRC / "include", path.parent)
+        places = (CSRC, CSRC / "include", *path.parents[:2])
         headers = {place / header for _, header in includes(path) for place in places}
         below = [h for h in headers if h.is_file() and folder in h.parents]
         inside = {module_of(h, folder) for h in below if pattern != "*" or h.parent == folder}
@@ -209,7 +209,7 @@ def test_circles_are_seen() -> None:
 
 def test_uses_are_seen() -> None:
     assert {"nested", "host_call"} <= used_modules(CSRC / "runtime")["host"]
-    assert "cache" in used_modules(ROOT / "backends" / "xnnpack")["backend"]
+    assert "cache" in used_modules(ROOT / "backends" / "xnnpack" / "run")["engine"]
 
 
 @pytest.mark.parametrize("folder", source_folders())
@@ -285,7 +285,27 @@ def test_backends_need_only_the_public_headers() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("folder", ["csrc/python", "backends/xnnpack"])
+ROOMS = ("payload", "nodes", "delegate_at_load", "run")
+"""The folders of backends/xnnpack, each of which includes only earlier ones."""
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_of_xnnpack_includes_only_earlier_rooms(room: str) -> None:
+    folder = ROOT / "backends" / "xnnpack"
+    later = ROOMS[ROOMS.index(room) + 1 :]
+    paths = files("*.c", "*.h", under=folder / room)
+    wrong = [
+        f"{name(path)}: {header}"
+        for path in paths
+        for kind, header in includes(path)
+        if kind == '"' and header.endswith(".h") and header.split("/")[0] in later
+    ]
+    assert paths and not wrong
+
+
+@pytest.mark.parametrize(
+    "folder", ["csrc/python", "backends/xnnpack", *(f"backends/xnnpack/{room}" for room in ROOMS)]
+)
 def test_each_header_of_a_folder_declares_one_file(folder: str) -> None:
     """Except for headers without a file, which define types or inline functions only."""
     pattern = re.compile(r"^(?!static|typedef|extern|#| |/|\})[\w *]*?\b(\w+)\(", re.M)

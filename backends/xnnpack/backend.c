@@ -1,24 +1,24 @@
 /* XnnpackBackend: the interface of backend.h. */
 #include <unistd.h>
 
-#include "cache.h"
 #include "call.h"
-#include "claim_run.h"
-#include "cost.h"
-#include "delegate.h"
-#include "describe.h"
-#include "engine.h"
-#include "execute.h"
-#include "forks.h"
-#include "graph.h"
-#include "lookup.h"
-#include "memory.h"
+#include "delegate_at_load/run.h"
+#include "nodes/describe.h"
+#include "nodes/graph.h"
+#include "nodes/read_graph.h"
 #include "options.h"
-#include "payload.h"
-#include "read_graph.h"
+#include "payload/payload.h"
+#include "run/cache.h"
+#include "run/cost.h"
+#include "run/delegate.h"
+#include "run/engine.h"
+#include "run/execute.h"
+#include "run/forks.h"
+#include "run/lookup.h"
+#include "run/memory.h"
+#include "run/trace.h"
+#include "run/workspace.h"
 #include "status.h"
-#include "trace.h"
-#include "workspace.h"
 #include "xnnpack_backend.h"
 
 static void close_delegate(const ec_host *host, ecx_delegate *d) {
@@ -104,7 +104,7 @@ static bool is_worth_a_call(const ecx_graph *g) {
 }
 
 /* Checks that the graph computes the shapes that the program states. */
-static uint32_t check_claim(const ecx_call *c, const ec_backend_run *run, const ecx_delegate *d) {
+static uint32_t check_run(const ecx_call *c, const ec_backend_run *run, const ecx_delegate *d) {
   if (!run->always && !is_worth_a_call(&d->graph))
     return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "too little work for a delegate");
   for (uint32_t i = 0; i < d->graph.value_count; i++) {
@@ -116,16 +116,16 @@ static uint32_t check_claim(const ecx_call *c, const ec_backend_run *run, const 
   return EC_BACKEND_OK;
 }
 
-static uint32_t open_claim(const ecx_call *c, const ec_backend_init *what, const void *run,
-                           ecx_delegate *d) {
+static uint32_t open_run(const ecx_call *c, const ec_backend_init *what, const void *run,
+                         ecx_delegate *d) {
   ecx_payload payload;
   ecx_options options;
   ECX_TRY(start_xnnpack(c));
   ECX_TRY(ecx_options_read(c, what, &options));
-  ECX_TRY(ecx_claim_draft(c, run, &d->draft));
+  ECX_TRY(ecx_delegate_run(c, run, &d->draft));
   ECX_TRY(ecx_draft_write(&d->draft, &d->written, &payload));
   ECX_TRY(ecx_graph_open(c, &payload, &d->graph));
-  ECX_TRY(check_claim(c, run, d));
+  ECX_TRY(check_run(c, run, d));
   return open_delegate(c, what, &options, d);
 }
 
@@ -152,16 +152,17 @@ static uint32_t xnnpack_init(const ec_backend *self, const ec_host *host, ec_hos
   return create_delegate(host, call, what, open_payload, NULL, handle);
 }
 
-static const char *xnnpack_can_claim(const ec_backend *self, const ec_backend_kernel_call *call) {
+static const char *xnnpack_can_delegate(const ec_backend *self,
+                                        const ec_backend_kernel_call *call) {
   (void)self;
-  return ecx_claim_check(call);
+  return ecx_can_delegate(call);
 }
 
-static uint32_t xnnpack_claim(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                              const ec_backend_init *what, const ec_backend_run *run,
-                              void **handle) {
+static uint32_t xnnpack_delegate_run(const ec_backend *self, const ec_host *host,
+                                     ec_host_call *call, const ec_backend_init *what,
+                                     const ec_backend_run *run, void **handle) {
   (void)self;
-  return create_delegate(host, call, what, open_claim, run, handle);
+  return create_delegate(host, call, what, open_run, run, handle);
 }
 
 static uint32_t xnnpack_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
@@ -259,8 +260,8 @@ const ec_backend ecx_backend = {
   .option_keys = ecx_option_keys,
   .report = xnnpack_report,
   .describe = xnnpack_describe,
-  .can_claim = xnnpack_can_claim,
-  .claim = xnnpack_claim,
+  .can_claim = xnnpack_can_delegate,
+  .claim = xnnpack_delegate_run,
   .output_count = xnnpack_output_count,
   .repeat = xnnpack_repeat,
 };

@@ -1,6 +1,6 @@
 /* Replacement of posix_memalign whose blocks end at an inaccessible page. XNNPACK, which has no
- * sanitizer, writes packed weights and workspaces to them (backends/xnnpack/memory.c). Linked with
- * --wrap, so that no source knows of it. A block's end is exact up to its alignment. */
+ * sanitizer, writes packed weights and workspaces to them (backends/xnnpack/run/memory.c). Linked
+ * with --wrap, so that no source knows of it. A block's end is exact up to its alignment. */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>

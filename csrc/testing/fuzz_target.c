@@ -12,7 +12,7 @@
 #include "../../backends/tosa/payload.h"
 #include "../../backends/vulkan/payload.h"
 #ifdef EC_FUZZ_XNNPACK
-#include "../../backends/xnnpack/payload.h"
+#include "../../backends/xnnpack/payload/payload.h"
 #endif
 
 /* ---- sizes in headers -------------------------------------------------------------------- */

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "csrc"))
 import ninja_build
 
+FOLDER = ROOT / "backends" / "xnnpack"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FLAGS = ["-O0", "-g1", *SANITIZE]  # quick to build
 NAME = f"_backend_xnnpack{sysconfig.get_config_var('EXT_SUFFIX')}"
@@ -40,9 +41,14 @@ def compile_into(folder: Path) -> None:
     for name, path in library.shared.items():
         shutil.copy(path, folder / name)
     target = folder / NAME
-    flags = [*ninja_build.language(), *FLAGS, *ninja_build.includes()]
+    flags = [
+        *ninja_build.language(),
+        *FLAGS,
+        *ninja_build.includes(),
+        *ninja_build.includes(FOLDER),
+    ]
     flags += [f"-I{sysconfig.get_path('include')}", *library.compile_args]
-    sources = ninja_build.backend_sources(ROOT / "backends" / "xnnpack")
+    sources = ninja_build.backend_sources(FOLDER)
     objects = ninja_build.Objects("xnnpack", sources, flags)
     link_args = [*SANITIZE, *library.link_args]
     ninja_build.build([ninja_build.SharedObject(target, [objects], link_args)], folder / "objects")

@@ -1,0 +1,124 @@
+/* Constants: bytes after the FlatBuffer, inside it (old files), or in the program's named data.
+ *
+ * XNNPACK may read XNN_EXTRA_BYTES beyond the end of its inputs. That is harmless within a page.
+ * Data that ends at the end of a page (a mapped file's tail) is copied. So is data that is not
+ * aligned to 16 bytes, which is rare. */
+#include "payload/constants.h"
+
+#include <string.h>
+
+#include "call.h"
+#include "core/checked.h"
+#include "payload/payload.h"
+
+enum { ALIGNMENT = 16, PAGE = 4096 };
+
+bool ecx_crosses_page(const void *at, size_t size) {
+  uintptr_t end = (uintptr_t)at + size;
+  return size == 0 || (end - 1) / PAGE != (end - 1 + ECX_EXTRA) / PAGE;
+}
+
+static uint32_t make_readable(const ecx_call *c, ecx_data *data) {
+  if ((uintptr_t)data->at % ALIGNMENT == 0 && !ecx_crosses_page(data->at, data->size))
+    return EC_BACKEND_OK;
+  size_t bytes;
+  data->copy = ec_add_size(data->size, ECX_EXTRA, &bytes) ? c->host->alloc(bytes) : NULL;
+  if (!data->copy)
+    return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant of %zu bytes",
+                    data->size);
+  if (data->size) memcpy(data->copy, data->at, data->size);
+  data->at = data->copy;
+  return EC_BACKEND_OK;
+}
+
+static uint32_t find_named(const ecx_call *c, const char *key, const char *what, ecx_data *out) {
+  out->key = key;
+  out->is_of_program = true;
+  uint32_t status = c->host->named_data(c->call, key, &out->at, &out->size);
+  if (status == EC_BACKEND_NOT_FOUND)
+    return ecx_fail(c, status,
+                    "%s is in named data '%.80s', missing in the program and in the data files: "
+                    "was the program exported with a separate .ptd file?",
+                    what, key);
+  return status;
+}
+
+/* Finds an entry of constant_data: a key, or a location after the FlatBuffer. */
+static uint32_t find_entry(const ecx_call *c, const ecx_payload *payload, ec_fb_table table,
+                           const char *what, ecx_data *out) {
+  const char *key = ec_fb_string(table, ECX_ConstantData_named_key);
+  uint64_t offset = ec_fb_u64(table, ECX_ConstantData_offset);
+  uint64_t size = ec_fb_u64(table, ECX_ConstantData_size);
+  if (key && key[0]) return find_named(c, key, what, out);
+  if (!ec_in_range(offset, size, payload->constants_size))
+    return ecx_fail(c, EC_BACKEND_INVALID_PROGRAM,
+                    "%s: %llu bytes at offset %llu lie outside the %zu bytes of constants", what,
+                    (unsigned long long)size, (unsigned long long)offset, payload->constants_size);
+  out->at = payload->constants + offset;
+  out->size = (size_t)size;
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecx_constant(const ecx_call *c, const ecx_payload *payload, uint32_t index,
+                      const char *what, ecx_data *out) {
+  bool old = !payload->constants;
+  if (payload->given && index < payload->given_count) {
+    *out = payload->given[index];
+    out->copy = NULL;
+    return make_readable(c, out);
+  }
+  ec_fb_vec vec =
+      ec_fb_vector(payload->root, old ? ECX_Graph_constant_buffer : ECX_Graph_constant_data);
+  *out = (ecx_data){0};
+  if (index >= vec.count)
+    return ecx_fail(c, EC_BACKEND_INVALID_PROGRAM, "%s: constant %u of %u", what, (unsigned)index,
+                    (unsigned)vec.count);
+  ec_fb_table table = ec_fb_vec_table(vec, index);
+  if (old) {
+    ec_fb_vec bytes = ec_fb_vector(table, ECX_Buffer_storage);
+    out->at = bytes.items;
+    out->size = bytes.count;
+  } else {
+    ECX_TRY(find_entry(c, payload, table, what, out));
+  }
+  if (!out->at) out->size = 0;
+  return make_readable(c, out);
+}
+
+uint32_t ecx_constant_inline(const ecx_call *c, const void *at, size_t size, ecx_data *out) {
+  *out = (ecx_data){.at = at, .size = at ? size : 0};
+  return make_readable(c, out);
+}
+
+void ecx_data_close(const ec_host *host, ecx_data *data) {
+  if (data->copy) host->free(data->copy);
+  *data = (ecx_data){.key = data->key};
+}
+
+/* Returns the bits of a float16 value as float32. */
+static uint32_t widened_half(uint16_t half) {
+  const uint32_t sign = (uint32_t)(half >> 15) << 31, rest = half & 0x7fffu;
+  if (rest >= 0x7c00u) return sign | 0x7f800000u | (rest & 0x3ffu) << 13; /* infinity, NaN */
+  uint32_t bits = (rest << 13) + (112u << 23);
+  if (rest >= 0x400u) return sign | bits;
+  const float value = (float)rest * 0x1p-24f; /* denormal */
+  memcpy(&bits, &value, sizeof bits);
+  return sign | bits;
+}
+
+uint32_t ecx_widen(const ecx_call *c, ecx_data *data, bool is_float16) {
+  size_t count = data->size / 2;
+  float *wide = count <= SIZE_MAX / 8 ? c->host->alloc(count * sizeof *wide + ECX_EXTRA) : NULL;
+  if (!wide)
+    return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu float32 weights", count);
+  for (size_t i = 0; i < count; i++) {
+    uint16_t narrow;
+    memcpy(&narrow, (const uint8_t *)data->at + i * 2, 2);
+    uint32_t bits = is_float16 ? widened_half(narrow) : (uint32_t)narrow << 16;
+    memcpy(&wide[i], &bits, sizeof bits);
+  }
+  if (data->copy) c->host->free(data->copy);
+  data->at = data->copy = wide;
+  data->size = count * sizeof *wide;
+  return EC_BACKEND_OK;
+}
