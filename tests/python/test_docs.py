@@ -52,6 +52,22 @@ def test_the_files_to_change_exist() -> None:
     assert sum(change.startswith("* **") for change in changes) >= TYPICAL
 
 
+NAME = re.compile(r"`(?:[\w./-]*/)?([\w-]+\.(?:py|c|h|def|tsv))`")
+NOT_IN_THE_TREE = {"Python.h", "dtypes.h"}
+
+
+def test_files_that_readmes_name_exist() -> None:
+    """READMEs of csrc, executorch_c, tests and benchmarks name files of the tree."""
+    folders = [ROOT / name for name in ("csrc", "executorch_c", "tests", "benchmarks")]
+    names = {path.name for folder in folders for path in folder.rglob("*.*")} | NOT_IN_THE_TREE
+    names |= {path.name for path in (ROOT / "backends").rglob("*.*")} | {"setup.py"}
+    missing = []
+    for readme in (readme for folder in folders for readme in folder.rglob("README.md")):
+        stale = {*NAME.findall(BLOCK.sub("", readme.read_text()))} - names
+        missing += [f"{readme.relative_to(ROOT)}: {name}" for name in sorted(stale)]
+    assert not missing
+
+
 def test_links_of_all_pages_lead_somewhere() -> None:
     broken = []
     folders = [path for path in ROOT.iterdir() if path.name not in ("build", "dist")]
