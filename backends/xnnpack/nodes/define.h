@@ -13,7 +13,7 @@ struct ecx_builder {
   uint32_t *ids; /* XNNPACK's ids of values */
 };
 
-#define ECX_NODE(number, name, table, layout, inputs, types, flags, shape, define, ...)            \
+#define ECX_NODE(number, name, table, inputs, types, flags, shape, define, ...)                    \
   ecx_define_fn ecx_define_##define;
 #include "nodes/nodes.def"
 #undef ECX_NODE

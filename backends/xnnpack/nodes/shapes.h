@@ -5,7 +5,7 @@
 
 #include "nodes/graph.h"
 
-#define ECX_NODE(number, name, table, layout, inputs, types, flags, shape, ...)                    \
+#define ECX_NODE(number, name, table, inputs, types, flags, shape, ...)                            \
   ecx_shape_fn ecx_shape_##shape;
 #include "nodes/nodes.def"
 #undef ECX_NODE
