@@ -25,8 +25,8 @@ from executorch_c._delegation import DelegateAtLoad
 from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource, method_of
 from executorch_c.compare.arrays import Comparison, MismatchError, OutputComparison, compare
-from executorch_c.compare.limits import Limit
 from executorch_c.compare.metrics import ErrorMetrics
+from executorch_c.compare.tolerance import PerOutput
 
 if TYPE_CHECKING:
     from executorch_c._types import Data
@@ -56,8 +56,8 @@ def assert_matches(
     expected: object,
     *,
     method: str = "forward",
-    rtol: Limit = None,
-    atol: Limit = None,
+    rtol: PerOutput = None,
+    atol: PerOutput = None,
     equal_nan: bool = True,
     check_dtype: bool = True,
     kernels: Literal["default", "reference"] = "default",
@@ -102,8 +102,8 @@ def check_model(
     n_random: int = 3,
     real_inputs: Iterable[object] = (),
     search: bool | float = False,
-    rtol: Limit = None,
-    atol: Limit = None,
+    rtol: PerOutput = None,
+    atol: PerOutput = None,
     min_sqnr_db: float | None = None,
     equal_nan: bool = True,
     check_dtype: bool = True,

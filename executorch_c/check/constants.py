@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from executorch_c._arrays import Array
-from executorch_c.compare.tolerance import ERROR
+from executorch_c.compare.limits import TESTED_ERROR
 from executorch_c.debug._graphs.names import dequantizes, is_quantizer, operator_of
 
 PARTS = ("", "scale", "zero_point")
@@ -147,7 +147,7 @@ def wrong(value: Any, mask: Array, seed: int = 0) -> Any:
     """Return a tensor of which some slices of the first axis are wrong: floats by 1 %, integers by
     one step up or down, within the tensor's range."""
     if value.is_floating_point() or value.is_complex():
-        return _changed(value, mask, lambda rows: rows * (1 + ERROR))
+        return _changed(value, mask, lambda rows: rows * (1 + TESTED_ERROR))
     return _changed(value, mask, lambda rows: _by_a_step(rows, value, _random(rows, seed)))
 
 
@@ -157,7 +157,7 @@ def alternately(value: Any, mask: Array) -> Any:
 
     def moved(rows: Any) -> Any:
         signs = 1 - 2 * (torch.arange(len(rows)) % 2)
-        return rows * (1 + ERROR * signs.view(-1, *[1] * (rows.ndim - 1)))
+        return rows * (1 + TESTED_ERROR * signs.view(-1, *[1] * (rows.ndim - 1)))
 
     return _changed(value, mask, moved)
 

@@ -9,7 +9,7 @@ from executorch_c import _delegation, _engines
 from executorch_c._core import Method, Program
 from executorch_c.check import contract, unread
 from executorch_c.check.judge import QuantizedJudge, SqnrJudge
-from executorch_c.compare.limits import about
+from executorch_c.compare.tolerance import about
 from executorch_c.inspect import device
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from executorch_c import _extras
 from executorch_c._core import Method, Program
 from executorch_c._programs import Opened, opened
 from executorch_c.bundled import BundledProgram
-from executorch_c.compare import tolerance
+from executorch_c.compare.limits import FLOAT_RANGE_MIN_SQNR_DB, MIN_SQNR_DB
 from executorch_c.report import Origin
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -218,7 +218,7 @@ class Flow:
     about: str
     partitioners: Callable[[], list[Any]]
     quantizer: Callable[[], Any] | None = None
-    min_sqnr_db: float = tolerance.LEAST_SQNR_DB
+    min_sqnr_db: float = MIN_SQNR_DB
     """Minimum signal-to-quantisation-noise ratio against the float model of a quantised flow."""
     lower: Callable[[Any, str], Any] | None = None
     """Returns the program of an exported method; None: delegated to the partitioners' backends."""
@@ -263,31 +263,24 @@ ARM_TARGETS = (
 and packages of the flows of Arm's devices."""
 
 ARM_PRECISIONS = (
-    ("int8", "int8", "get_symmetric_quantization_config", "", tolerance.LEAST_SQNR_DB),
-    ("a8w4", "int8, weights of 4 bits", "get_symmetric_a8w4_quantization_config", "+int4", 10.0),
-    (
-        "a16w8",
-        "int16, weights of int8",
-        "get_symmetric_a16w8_quantization_config",
-        "+int16",
-        tolerance.LEAST_SQNR_DB,
-    ),
+    ("int8", "int8", "get_symmetric_quantization_config", ""),
+    ("a8w4", "int8, weights of 4 bits", "get_symmetric_a8w4_quantization_config", "+int4"),
+    ("a16w8", "int16, weights of int8", "get_symmetric_a16w8_quantization_config", "+int16"),
 )
-"""Names, descriptions and functions of the precisions, the extensions of TOSA that they need, and
-the least ratio to the float model's results."""
+"""Names, descriptions and functions of the precisions, and the extensions of TOSA that they
+need."""
 
 
 def _arm_flows() -> Iterator[Flow]:
     """Yield the integer flows of each device of Arm, in each precision."""
     for target, about, spec, plain, partitioner, packages in ARM_TARGETS:
-        for name, values, config, extension, ratio in ARM_PRECISIONS:
+        for name, values, config, extension in ARM_PRECISIONS:
             full = spec if extension in spec else spec + extension
             yield Flow(
                 target if name == plain else f"{target}-{name}",
                 f"PT2E: {values}, {about}; interpreted on the CPU",
                 partitioner(full),
                 _arm_quantizer(full, config),
-                min_sqnr_db=ratio,
                 has_guards=False,
                 is_static=True,
                 packages=("tosa_serializer", *packages),
@@ -310,7 +303,7 @@ FLOWS = {
             "PT2E: int8 weights by channel, activations quantised as they come",
             _xnnpack,
             _symmetric(dynamic=True),
-            min_sqnr_db=15.0,
+            min_sqnr_db=FLOAT_RANGE_MIN_SQNR_DB,
         ),
         Flow("vulkan", "delegated to Vulkan, as it is; interpreted on the CPU", _vulkan),
         Flow(
@@ -398,7 +391,7 @@ class Subject:
     quantized: Any = None
     """The quantised eager graph, of flows that quantise: the reference of the program."""
     quantizes: bool = False
-    min_sqnr_db: float = tolerance.LEAST_SQNR_DB
+    min_sqnr_db: float = MIN_SQNR_DB
     """Minimum signal-to-quantisation-noise ratio against the float model."""
     bundled: BundledProgram | None = None
     origin: Origin | None = None

@@ -19,8 +19,8 @@ from executorch_c.check.cases import CallSequence
 from executorch_c.check.constants import counted, like
 from executorch_c.check.power import TestedWeight
 from executorch_c.check.reference import Eager
-from executorch_c.compare import tolerance
-from executorch_c.compare.tolerance import ERROR, Tolerance
+from executorch_c.compare.limits import CERTAIN_CHANGE, TESTED_ERROR
+from executorch_c.compare.tolerance import Tolerance
 
 _NORM = ("input", "weight", "bias", "running_mean", "running_var")
 BATCH_NORMS = {
@@ -115,7 +115,7 @@ class Slices:
             products = (values[unsure] * gradients[unsure]).nan_to_num()  # of NaN, nothing is known
             self.is_touched[unsure] = (products != 0).any(1).numpy()
         self._see_columns(gradient)
-        return sums * (ERROR * scale), is_finite
+        return sums * (TESTED_ERROR * scale), is_finite
 
     def _see_columns(self, gradient: Any) -> None:
         """Mark the slices of the second axis that have a gradient."""
@@ -182,7 +182,7 @@ class Slices:
 
     def decide(self) -> Array:
         """Mark the slices that are certainly found, and return those that may be."""
-        self.is_found |= self.changes >= tolerance.CERTAIN
+        self.is_found |= self.changes >= CERTAIN_CHANGE
         found: Array = self.is_touched & ~self.is_found & (self.best >= 1)
         return found
 

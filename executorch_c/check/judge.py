@@ -28,20 +28,16 @@ from executorch_c._arrays import Array, as_array
 from executorch_c.check import sets
 from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import Comparison, OutputComparison, Rule, compare_flat, rule_of
-from executorch_c.compare.limits import Limits
+from executorch_c.compare.limits import FIRST_RUNS, MAX_GRAPH_FACTOR, NOISE_RUNS
 from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked, widened
-from executorch_c.compare.tolerance import Tolerance
+from executorch_c.compare.tolerance import CallerTolerances, Tolerance
 from executorch_c.compare.verdicts import Verdict
 
 Outputs = Sequence[Any]
 Noise = Callable[[float, int], "Sequence[Sequence[Any]] | None"]
 """Returns outputs of a number of runs of the reference with random rounding of (at least) a machine
 epsilon."""
-
-FURTHER = 2.0
-"""A quantised program may be this many times further from the quantised graph than quantising has
-put the graph from the float model."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Audit:
 class Judge:
     """Tolerances of the caller, else measured ones."""
 
-    def __init__(self, limits: Limits, *, equal_nan: bool, check_dtype: bool) -> None:
+    def __init__(self, limits: CallerTolerances, *, equal_nan: bool, check_dtype: bool) -> None:
         self.limits = limits
         self.names: Sequence[str | None] = ()
         """Names of the outputs, if known."""
@@ -113,7 +109,7 @@ def _measured(index: int, ours: Array, theirs: Array, noise: Noise) -> Tolerance
     """Return the tolerance of an output by the reference's rounding noise: of a few runs, where
     more would not change the verdict."""
     epsilon = tolerance.epsilon_of(ours.dtype, theirs.dtype)
-    for count in (*tolerance.FIRST_SAMPLES, tolerance.SAMPLES):
+    for count in (*FIRST_RUNS, NOISE_RUNS):
         runs = noise(epsilon, count)
         if runs is None:
             break
@@ -121,10 +117,10 @@ def _measured(index: int, ours: Array, theirs: Array, noise: Noise) -> Tolerance
         if any(sample.shape != theirs.shape for sample in samples):
             break
         found = tolerance.measured(ours, theirs, samples)
-        if count == tolerance.SAMPLES:
+        if count == NOISE_RUNS:
             return found
         if tolerance.is_clear(ours, theirs, found, count):
-            *_, ratio = tolerance.FIRST_SAMPLES[count]
+            *_, ratio = FIRST_RUNS[count]
             return found.scaled(ratio)
     return tolerance.by_dtype(ours, theirs)
 
@@ -133,7 +129,12 @@ class AuditingJudge(Judge):
     """Compares the layers of a quantised program where its outputs do not decide."""
 
     def __init__(
-        self, limits: Limits, *, min_sqnr_db: float, audit: Callable[[int], Audit], **options: bool
+        self,
+        limits: CallerTolerances,
+        *,
+        min_sqnr_db: float,
+        audit: Callable[[int], Audit],
+        **options: bool,
     ) -> None:
         """`audit` compares layer by layer in the call with a number; it is asked once."""
         super().__init__(limits, **options)
@@ -175,16 +176,18 @@ class QuantizedJudge(AuditingJudge):
     ) -> Comparison:
         """Return the outputs of one call compared with the graph's and the float model's;
         `is_audited`: they are this runtime's, whose layers can be compared."""
-        if self.limits.decide_alone:
+        if self.limits.cover_all:
             return self.compare(actual, expected, self._given_rule())
 
         def measured(index: int, ours: Array, theirs: Array) -> Tolerance:
             if (given := self.given(index)) is not None:
                 return given(index, ours, theirs)
-            few = tolerance.within_quantization(ours, theirs, as_array(floats[index]), FURTHER)
+            few = tolerance.within_quantization(
+                ours, theirs, as_array(floats[index]), MAX_GRAPH_FACTOR
+            )
             if theirs.dtype.kind not in "fV" or not tolerance.outside(ours, theirs, few):
                 return few
-            samples = [as_array(run[index]) for run in noise(0.0, tolerance.SAMPLES) or ()]
+            samples = [as_array(run[index]) for run in noise(0.0, NOISE_RUNS) or ()]
             if not samples or any(sample.shape != theirs.shape for sample in samples):
                 return few
             ties = replace(tolerance.of_steps(theirs, samples), kind="measured")
@@ -235,7 +238,7 @@ class SqnrJudge(AuditingJudge):
 
     def __init__(
         self,
-        limits: Limits,
+        limits: CallerTolerances,
         *,
         rule: Rule,
         min_sqnr_db: float,
@@ -258,7 +261,7 @@ class SqnrJudge(AuditingJudge):
     def calibrated(self, comparison: Comparison, call: int) -> Comparison:
         """Return the comparison of inputs that a program is calibrated for, with the finding of the
         audit: an SQNR of the outputs alone hides a wrong channel of a layer."""
-        if self.limits.decide_alone or comparison.verdict == "differ":
+        if self.limits.cover_all or comparison.verdict == "differ":
             return comparison
         return self.audited(comparison, call, lambda one: one.ok and self.given(one.index) is None)
 

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from executorch_c.check import ties
 from executorch_c.check.absolute import errors_of
 from executorch_c.check.sums import EXACT, HALVES, PRODUCTS, TABLE, WIDE_EPSILON, Terms, terms_of
-from executorch_c.compare import tolerance
+from executorch_c.compare.limits import ROUNDING_EPSILONS, SUM_GROWTH, TIE_STEPS
 from executorch_c.inspect.families import unsuffixed
 
 CONVERSIONS = {"_to_copy": 0, "_to_dim_order_copy": 0, "copy": 1}
@@ -31,11 +31,6 @@ position."""
 
 POOL = (1 << 20) + 7
 """Random numbers that are drawn once; each tensor takes a stretch of them."""
-
-GROWTH = 0.35
-"""Sums of n terms round like one operation with GROWTH * sqrt(n) times the epsilon of the dtype
-that they are accumulated in: the error of adding up one after the other, which another
-implementation may do."""
 
 
 @cache
@@ -86,8 +81,8 @@ def _growth_of(terms: Terms | None) -> Any:
     if terms is None:
         return 1.0
     if not isinstance(terms.count, torch.Tensor):
-        return max(GROWTH * math.sqrt(terms.count) / (2 if terms.is_root else 1), 1.0)
-    errors = (GROWTH * terms.count.sqrt()).clamp(min=1.0)
+        return max(SUM_GROWTH * math.sqrt(terms.count) / (2 if terms.is_root else 1), 1.0)
+    errors = (SUM_GROWTH * terms.count.sqrt()).clamp(min=1.0)
     return torch.where(terms.count > 0, errors, 0.0)
 
 
@@ -249,7 +244,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         a tie, as in integer arithmetic. The next seed shifts each the other way: one of two runs
         rounds an exact tie (a weight at the end of its channel's range) to the other neighbour."""
         step = float(scale if isinstance(scale, (int, float)) else scale.mean())
-        return values + self._sides_of(values) * (tolerance.TIE * step), scale, *rest
+        return values + self._sides_of(values) * (TIE_STEPS * step), scale, *rest
 
     def beside_ties(self, values: Any, most: Any) -> Any:
         """Return numbers of steps before they are rounded, each moved to one side by the roundings
@@ -259,7 +254,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         Args:
             most: The largest number (or those) that they are computed from, in steps.
         """
-        room = 2 * tolerance.ROUNDINGS * float(torch.finfo(values.dtype).eps)
+        room = 2 * ROUNDING_EPSILONS * float(torch.finfo(values.dtype).eps)
         return values + self._sides_of(values).sign() * (room * most)
 
     def _sides_of(self, values: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from executorch_c._render import text as _text
-from executorch_c.compare.tolerance import ERROR
+from executorch_c.compare.limits import TESTED_ERROR
 
 if TYPE_CHECKING:
     from executorch_c._render.html import Markup
@@ -63,7 +63,7 @@ class Power:
         """Return "would have found a 1 % error in 97 % of weights"; empty without weights."""
         if self.share is not None:
             share = f"{'at least ' if self.is_least else ''}{percent(self.share)}"
-            return f"would have found a {percent(ERROR)} error in {share} of weights"
+            return f"would have found a {percent(TESTED_ERROR)} error in {share} of weights"
         return f"power not measured: {self.reason}" if self.reason else ""
 
     def lines(self) -> Iterator[str]:

@@ -20,7 +20,7 @@ from executorch_c.inspect.quantized import Quantization, quantization_of
 
 if TYPE_CHECKING:
     from executorch_c.check.flows import Subject
-    from executorch_c.compare.limits import Limits
+    from executorch_c.compare.tolerance import CallerTolerances
     from executorch_c.debug.report import ErrorReport
     from executorch_c.inspect.structure import View
 
@@ -59,7 +59,7 @@ class Sides:
         self,
         subject: Subject,
         method: str,
-        limits: Limits,
+        limits: CallerTolerances,
         min_sqnr_db: float | None,
         audit: Callable[[int], Audit],
         **options: bool,
@@ -73,7 +73,7 @@ class Sides:
                 "the model is quantised itself, and the program is compared with it; "
                 "give the float model for an SQNR",
             )
-        elif limits.decide_alone:
+        elif limits.cover_all:
             rules.check_has_effect(min_sqnr_db, "rtol and atol decide")
         if self.is_graph:
             least = subject.min_sqnr_db if min_sqnr_db is None else min_sqnr_db

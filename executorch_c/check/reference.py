@@ -12,8 +12,8 @@ import numpy as np
 
 from executorch_c._arrays import as_array
 from executorch_c.check.flows import Call
-from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import flatten, names_of
+from executorch_c.compare.limits import NOISE_RUNS
 
 if TYPE_CHECKING:
     from executorch_c.check.noise import RandomRounding
@@ -102,7 +102,7 @@ class Eager:
         self,
         calls: Sequence[Call],
         epsilon: float = 0.0,
-        seeds: Iterable[int] = range(tolerance.SAMPLES),
+        seeds: Iterable[int] = range(NOISE_RUNS),
     ) -> list[list[list[Any]]] | None:
         """Return the outputs of runs with random rounding; None if the model cannot run with it."""
         from executorch_c.check.noise import samples

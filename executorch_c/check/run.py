@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import InitVar, dataclass, field, replace
 from contextlib import closing
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 from typing import Any, Literal
@@ -21,16 +21,15 @@ from executorch_c.check.coverage import Coverage
 from executorch_c.check.engines import ENGINES, OFFICIAL_SECONDS, Engine, Official
 from executorch_c.check.flows import Call, Subject
 from executorch_c.check.judge import Audit, Noise, QuantizedJudge, SqnrJudge
-from executorch_c.check.power import Power
 from executorch_c.check.plan import Plan, first_line, flat
+from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
-from executorch_c.check.stages import check_fit, stage
 from executorch_c.check.result import CheckedCase, CheckResult
 from executorch_c.check.search import Search, seconds_of
+from executorch_c.check.stages import check_fit, stage
 from executorch_c.check.variation import Variation, input_names
 from executorch_c.compare.arrays import Comparison, compare, joined, of_call
-from executorch_c.compare.limits import Limit, Limits
-from executorch_c.compare.tolerance import check_not_negative
+from executorch_c.compare.tolerance import CallerTolerances, PerOutput, check_not_negative
 from executorch_c.inspect import device
 from executorch_c.inspect.structure import view_of
 from executorch_c.progress import Progress
@@ -45,8 +44,8 @@ STATELESS = "the quantised graph keeps no state: quantising folded buffers that 
 class Options:
     """Arguments of check_model about the comparison. Raises ValueError for a negative tolerance."""
 
-    rtol: InitVar[Limit]
-    atol: InitVar[Limit]
+    rtol: InitVar[PerOutput]
+    atol: InitVar[PerOutput]
     min_sqnr_db: float | None
     equal_nan: bool
     check_dtype: bool
@@ -54,10 +53,10 @@ class Options:
     delegate_at_load: DelegateAtLoad
     engines: tuple[Engine, ...] = ENGINES
     official_seconds: float = OFFICIAL_SECONDS
-    limits: Limits = field(init=False)
+    limits: CallerTolerances = field(init=False)
 
-    def __post_init__(self, rtol: Limit, atol: Limit) -> None:
-        self.limits = Limits(rtol, atol)
+    def __post_init__(self, rtol: PerOutput, atol: PerOutput) -> None:
+        self.limits = CallerTolerances(rtol, atol)
         check_not_negative(official_seconds=self.official_seconds)
 
     def official(self, program: Any) -> Official:

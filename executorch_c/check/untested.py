@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c.check.power import SHOWN, Power, percent, ranges
-from executorch_c.compare.tolerance import ERROR
+from executorch_c.compare.limits import TESTED_ERROR
 
 if TYPE_CHECKING:
     from executorch_c.check.gradients import Slices
@@ -121,7 +121,7 @@ def within_limits(weights: Mapping[str, Slices]) -> Iterator[str]:
     if size >= LEAST_SHARE * total and names:
         share = percent(size / total)
         yield (
-            f"errors of {percent(ERROR)} in {share} of the weights stay within the limits: "
+            f"errors of {percent(TESTED_ERROR)} in {share} of the weights stay within the limits: "
             f"{_several(names)}"
         )
 

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from executorch_c._arrays import Array, as_array
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
-from executorch_c._arrays import Array, as_array
 from executorch_c.compare import shown, tolerance, verdicts
-from executorch_c.compare.limits import Limit, Limits
 from executorch_c.compare.metrics import ErrorMetrics, Index
-from executorch_c.compare.tolerance import Tolerance
-from executorch_c.compare.verdicts import Verdict
+from executorch_c.compare.tolerance import CallerTolerances, PerOutput, Tolerance
 from executorch_c.compare.unresolved import describe_unresolved
+from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -452,15 +451,15 @@ def names_of(values: object, path: str = "") -> list[str | None]:
     return [path or None]
 
 
-def default_rule(rtol: Limit, atol: Limit, names: Sequence[str | None] = ()) -> Rule:
+def default_rule(rtol: PerOutput, atol: PerOutput, names: Sequence[str | None] = ()) -> Rule:
     """Return the rule for arrays without a model; explicit tolerances follow assert_close.
 
     Raises ValueError for a negative tolerance.
     """
-    return rule_of(Limits(rtol, atol), names)
+    return rule_of(CallerTolerances(rtol, atol), names)
 
 
-def rule_of(limits: Limits, names: Sequence[str | None] = ()) -> Rule:
+def rule_of(limits: CallerTolerances, names: Sequence[str | None] = ()) -> Rule:
     """Return the rule of the caller's tolerances; of outputs without one, that by dtype."""
 
     def rule(index: int, actual: Array, expected: Array) -> Tolerance:
@@ -501,8 +500,8 @@ def compare(
     actual: object,
     expected: object,
     *,
-    rtol: Limit = None,
-    atol: Limit = None,
+    rtol: PerOutput = None,
+    atol: PerOutput = None,
     equal_nan: bool = True,
     check_dtype: bool = True,
     names: Sequence[str | None] | None = None,
@@ -534,7 +533,7 @@ def compare(
     """
     flat = flatten(expected)
     known = names_of(expected) if names is None else names
-    limits = Limits(rtol, atol)
+    limits = CallerTolerances(rtol, atol)
     limits.check_names([*known, *[None] * (len(flat) - len(known))])
     return compare_flat(
         flatten(actual),

@@ -10,14 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from executorch_c._arrays import Array
+from executorch_c.compare.limits import (
+    CHANNEL_ERROR_FACTOR,
+    CHANNEL_MIN_SQNR_DB,
+    MIN_CHANNEL_ELEMENTS,
+    MIN_CHANNELS,
+)
 from executorch_c.compare.scale import unmasked, widened
-
-LEAST_SQNR_DB = 3.0
-"""Minimum SQNR of a channel whose error is `BEYOND` the others'."""
-BEYOND = 8.0
-"""Errors beyond those of the others: in units of their median."""
-FEWEST_CHANNELS, FEWEST_ELEMENTS = 4, 4
-"""Channels, and elements of each, that a value needs to be judged so."""
 
 
 def wrong_channels(actual: Array, expected: Array) -> tuple[int, Array]:
@@ -38,12 +37,14 @@ def wrong_channels(actual: Array, expected: Array) -> tuple[int, Array]:
     error, signal = np.where(body, a - e, 0.0) ** 2, np.where(body, e, 0.0) ** 2
     for axis in dict.fromkeys((1, actual.ndim - 1)):
         count = actual.shape[axis]
-        if count < FEWEST_CHANNELS or actual.size < count * FEWEST_ELEMENTS:
+        if count < MIN_CHANNELS or actual.size < count * MIN_CHANNEL_ELEMENTS:
             continue
         others = tuple(i for i in range(actual.ndim) if i != axis)
         errors, signals = np.sqrt(error.sum(others)), np.sqrt(signal.sum(others))
         usual = float(np.median(errors[errors > 0])) if errors.any() else 0.0
-        wrong = (errors > BEYOND * usual) & (errors > signals * 10 ** (-LEAST_SQNR_DB / 20))
+        wrong = (errors > CHANNEL_ERROR_FACTOR * usual) & (
+            errors > signals * 10 ** (-CHANNEL_MIN_SQNR_DB / 20)
+        )
         if wrong.any():
             return axis, np.flatnonzero(wrong)
     return 0, np.zeros(0, np.int64)

@@ -1,69 +1,142 @@
-"""Tolerances of the caller: one for all outputs, or by index or name."""
+"""Limits: every number that a verdict depends on, and machine epsilons.
+
+`tolerance.py` has the rules that use them, `docs/tolerances.md` the errors that they find and miss
+(made by `python -m tests.verdicts`). A sigma is a standard deviation of measured noise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+EPSILON = {
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float32": 2.0**-23,
+    "float64": 2.0**-52,
+    "complex64": 2.0**-23,
+    "complex128": 2.0**-52,
+}
+"""Machine epsilon by dtype; integers have none."""
 
-from executorch_c.compare import tolerance
+# ---- two arrays -------------------------------------------------------------------------------
 
-Limit: TypeAlias = "float | Mapping[int | str, float] | None"
-"""A tolerance for all outputs, or for some by index or name; the others have the default."""
+ASSERT_CLOSE = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
+"""(rtol, atol) of torch.testing.assert_close by dtype: the default of one if only the other is set.
+Other dtypes must be equal."""
+BY_DTYPE = {
+    "float16": (1e-3, 8e-3),
+    "bfloat16": (1.6e-2, 6e-2),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-12, 1e-12),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-12, 1e-12),
+}
+"""(rtol, atol in units of the output's scale) for arrays without a model. rtol is assert_close's;
+atol is some 8 (half precision), 84 (float32) or 4,500 (float64) machine epsilons, the rounding
+error of ordinary networks."""
+MIN_UNRESOLVED_ERROR = 0.1
+"""Error of a part of an output, relative to it, from which it counts as not compared: an SNR of
+20 dB."""
 
+# ---- rounding noise ---------------------------------------------------------------------------
 
-def _of(limit: Limit, index: int, name: str | None) -> float | None:
-    if not isinstance(limit, Mapping):
-        return limit
-    return limit.get(index, limit.get(name) if name is not None else None)
+NOISE_RUNS = 4
+"""Number of runs of the reference with random rounding."""
+ELEMENT_SIGMAS = 4.0
+"""Limit of an element's error, in standard deviations of the measured noise (its own and that of
+its slice). Maximum over 1,440 correct outputs: 1.6."""
+RMS_SIGMAS = 3.0
+"""Limit of the RMS error, in standard deviations of the noise. Maximum over 1,440: 2.1."""
+ROUNDING_EPSILONS = 4.0
+"""Machine epsilons of an element, and of the scale around it, that are rounding in any case."""
+MAX_NOISE_SHARE = 0.1
+"""Largest change of an output by rounding, relative to it, in a conclusive verdict."""
+FIRST_RUNS = {1: (MAX_NOISE_SHARE / 8, 64, 1.03), 2: (MAX_NOISE_SHARE / 2, 0, 1.0)}
+"""Runs after which the others are left out, if they cannot change the verdict: the largest noise
+relative to the output, the fewest elements, and the mean ratio of the limits of all to theirs."""
+SUM_GROWTH = 0.35
+"""Sums of n terms round like one operation with SUM_GROWTH * sqrt(n) times the epsilon of the dtype
+that they are accumulated in: the error of adding up one after the other, which another
+implementation may do."""
+TESTED_ERROR = 0.01
+"""Relative error of a weight or an input whose effect on the outputs is the power of a check."""
+CERTAIN_CHANGE = 2.0
+"""Change of an output, in units of its limit, from which a check certainly finds it: the program's
+own rounding may take a limit off it, and the change is estimated."""
 
+# ---- quantised programs -----------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class Limits:
-    """rtol and atol of outputs. Raises ValueError for a negative one."""
+MIN_SQNR_DB = 10.0
+"""Minimum signal-to-quantisation-noise ratio of a quantised program against its float model."""
+FLOAT_RANGE_MIN_SQNR_DB = 15.0
+"""The same where no activation can saturate (scales are found at run time, or activations are
+floats) and every weight has at least 8 bits. Least ratio of right ones: 35."""
+MAX_GRAPH_FACTOR = 2.0
+"""A quantised program may be this many times further from the quantised graph than quantising has
+put the graph from the float model."""
+RMS_CHANCE = 4.0
+"""The RMS of two samples of n elements may differ by a factor of 1 + RMS_CHANCE / sqrt(n) by
+chance."""
+MAX_CHANGED_SHARE = 0.1
+"""Maximum share of the integers (classes) of an output that quantising may change, in a match."""
+CHANNEL_MIN_SQNR_DB, CHANNEL_ERROR_FACTOR = 3.0, 8.0
+"""A wrong channel has a smaller SQNR than this, and an error this many times the others' median."""
+MIN_CHANNELS, MIN_CHANNEL_ELEMENTS = 4, 4
+"""Channels, and elements of each, that a value needs to be judged so."""
+TIE_STEPS = 0.03
+"""Distance from a tie, in steps, within which integer arithmetic may round to the other neighbour:
+bias and scale of a layer are rounded, too. Largest distance in XNNPACK: 0.024."""
+INT16_FACTOR_ERROR = 2.0**-15
+"""Relative error of a factor of TOSA's RESCALE of int16."""
 
-    rtol: Limit
-    atol: Limit
+# ---- outputs that are multiples of a scale ----------------------------------------------------
 
-    def __post_init__(self) -> None:
-        for name, limit in (("rtol", self.rtol), ("atol", self.atol)):
-            if not isinstance(limit, Mapping):
-                tolerance.check_not_negative(**{name: limit})
-                continue
-            for key, value in limit.items():
-                tolerance.check_not_negative(**{f"{name}[{key!r}]": value})
+MAX_GRID_ERROR = 1e-4
+"""Maximum relative distance of an expected output from a multiple of the scale."""
+MAX_TIE_SHARE, MIN_BIASED_TIES, MAX_TIE_BIAS = 0.02, 8, 3.0
+"""Limits of rounding ties: their share of elements; from MIN_BIASED_TIES ties on, the difference
+between those that are too large and too small, in units of the square root of their number."""
 
-    def of(self, index: int, name: str | None = None) -> tuple[float | None, float | None]:
-        """Return rtol and atol of an output; None for a default."""
-        return _of(self.rtol, index, name), _of(self.atol, index, name)
+# ---- values inside programs -------------------------------------------------------------------
 
-    def are_given(self, index: int, name: str | None = None) -> bool:
-        """Return True if the caller has set a tolerance of an output."""
-        return self.of(index, name) != (None, None)
+INPUT_SIGMAS = 8.0
+"""Limit of an error between two programs, in standard deviations of the change of the value when
+its inputs change by a rounding."""
+MAX_GRID_STEPS = 4
+"""Limit of the difference between values of two quantised programs, in steps of 256 of their
+range."""
+MAX_GRADUAL_RATIO = 10
+"""Maximum ratio of a propagated error to the largest error of the node's inputs."""
+MISMATCH_RATIO = 100.0
+"""Ratio of local to accumulated error above which the inputs were matched wrongly."""
+CANCELLATION_RATIO = 1e4
+"""Ratio of the errors of several values to that of a node that reads them, above which they are one
+rewriting: Core ML scales the keys by 0.25 instead of queries and keys by 0.5."""
+MAX_DECOMPOSITION_DISTANCE = 1e-4
+"""Largest distance |a - b| / (|a| + |b|) of an operator's result from its decomposition's."""
+MIN_MATCHED_SHARE = 0.25
+"""Share of matched nodes below which a report without a fault is inconclusive."""
+MIN_PAIRED_SHARE = 0.3
+"""Share of the values of the shorter of two programs that must be paired to name a first
+divergence."""
 
-    @property
-    def decide_alone(self) -> bool:
-        """True if all outputs have the caller's tolerance."""
-        given = [limit for limit in (self.rtol, self.atol) if limit is not None]
-        return any(not isinstance(limit, Mapping) for limit in given)
+# ---- logits of language models ----------------------------------------------------------------
 
-    def check_names(self, names: Sequence[str | None]) -> None:
-        """Raise ValueError for a tolerance of an unknown output."""
-        known: set[object] = {*range(len(names)), *names}
-        for limit in (self.rtol, self.atol):
-            for key in limit if isinstance(limit, Mapping) else ():
-                if key not in known:
-                    said = ", ".join(repr(name) for name in names if name is not None)
-                    raise ValueError(
-                        f"tolerance for unknown output {key!r}; outputs are 0 to "
-                        f"{len(names) - 1}" + (f", with the names {said}" if said else "")
-                    )
-
-
-def about(limit: Limit, default: str) -> str:
-    """Return a tolerance as text: "0.001", "logits: 0.001, others by dtype"."""
-    if limit is None:
-        return default
-    if not isinstance(limit, Mapping):
-        return f"{limit:g}"
-    return ", ".join(f"{key}: {value:g}" for key, value in limit.items()) + f", others {default}"
+LOGIT_ERRORS = {"float32": 1e-4, "float64": 1e-4, "float16": 2e-2, "bfloat16": 1.5e-1}
+"""Largest error of logits by dtype, relative to the RMS of all logits. Exported models of float32
+stay below 1e-5."""
+LOGIT_MIN_SQNR_DB = 6.0
+"""Minimum ratio of logits to their error in a quantised program against a float model, over all
+positions of a case. Right 4-bit programs with random weights reach 7.6 to 11.6."""
+ONE_LAYER_SQNR_DB = 31.5
+"""The same against the model after quantisation, for one layer: programs differ from it in the
+rounding of activations, whose noise adds up over layers."""
+SELF_SQNR_DB = 15.0
+"""The same between two ways to run one quantised program, whose activations round otherwise."""
+POSITION_DB, ROUNDING_POSITION_DB = 6.0, 4.0
+"""A position may be that much worse; against the model after quantisation."""

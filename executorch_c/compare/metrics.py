@@ -1,6 +1,6 @@
 """Error metrics of two arrays.
 
-Limits and verdicts are in `tolerance.py`.
+Rules of limits are in `tolerance.py`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from executorch_c._arrays import Array
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import Rule, default_rule
-from executorch_c.compare.limits import Limit
-from executorch_c.compare.tolerance import Tolerance
+from executorch_c.compare.tolerance import PerOutput, Tolerance
 from executorch_c.inspect.quantized import Quantization, quantization_of
 from executorch_c.inspect.scales import scales_of_outputs
 
@@ -42,7 +41,7 @@ def quantized_rule(
 
 
 def rule_by_program(
-    program: Program, method: str, rtol: Limit, atol: Limit, min_sqnr_db: float | None
+    program: Program, method: str, rtol: PerOutput, atol: PerOutput, min_sqnr_db: float | None
 ) -> Rule:
     """Return the rule of a method's outputs against expected ones: the caller's tolerances, or
     `quantized_rule` for a quantised method, or the default. Raises ValueError for a minimum SQNR

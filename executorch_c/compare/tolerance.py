@@ -20,92 +20,32 @@ grid       Outputs dequantised from 8 bits, without a model: see `on_grid`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from executorch_c._arrays import Array
+from executorch_c.compare.limits import (
+    ASSERT_CLOSE,
+    BY_DTYPE,
+    ELEMENT_SIGMAS,
+    EPSILON,
+    FIRST_RUNS,
+    FLOAT_RANGE_MIN_SQNR_DB,
+    INPUT_SIGMAS,
+    MAX_CHANGED_SHARE,
+    MAX_GRID_ERROR,
+    MAX_GRID_STEPS,
+    MIN_SQNR_DB,
+    NOISE_RUNS,
+    RMS_CHANCE,
+    RMS_SIGMAS,
+    ROUNDING_EPSILONS,
+)
 from executorch_c.compare.metrics import ErrorMetrics, errors_of, rms
 from executorch_c.compare.scale import magnitudes_of, mask_values, scale_of, unmasked, widened
-
-EPSILON = {
-    "float16": 2.0**-10,
-    "bfloat16": 2.0**-7,
-    "float32": 2.0**-23,
-    "float64": 2.0**-52,
-    "complex64": 2.0**-23,
-    "complex128": 2.0**-52,
-}
-"""Machine epsilon by dtype; integers have none."""
-
-ASSERT_CLOSE = {
-    "float16": (1e-3, 1e-5),
-    "bfloat16": (1.6e-2, 1e-5),
-    "float32": (1.3e-6, 1e-5),
-    "float64": (1e-7, 1e-7),
-    "complex64": (1.3e-6, 1e-5),
-    "complex128": (1e-7, 1e-7),
-}
-"""(rtol, atol) of torch.testing.assert_close by dtype: the default of one if only the other is
-given. Other dtypes must be equal."""
-
-BY_DTYPE = {
-    "float16": (1e-3, 8e-3),
-    "bfloat16": (1.6e-2, 6e-2),
-    "float32": (1.3e-6, 1e-5),
-    "float64": (1e-12, 1e-12),
-    "complex64": (1.3e-6, 1e-5),
-    "complex128": (1e-12, 1e-12),
-}
-"""(rtol, atol in units of the output's scale) for arrays without a model. rtol is assert_close's;
-atol is some 8 (half precision), 84 (float32) or 4,500 (float64) machine epsilons, the rounding
-error of ordinary networks."""
-
-SAMPLES = 4
-"""Number of runs of the reference with random rounding."""
-ELEMENT_LIMIT = 4.0
-"""Limit of an element's error, in standard deviations of the measured noise (its own and that of
-its slice). Maximum over 1,440 correct outputs: 1.6."""
-RMS_LIMIT = 3.0
-"""Limit of the RMS error, in standard deviations of the noise. Maximum over 1,440: 2.1."""
-ROUNDINGS = 4.0
-"""Machine epsilons of an element, and of the scale around it, that are rounding in any case."""
-TIE = 0.03
-"""Distance from a tie, in steps, within which integer arithmetic may round to the other neighbour:
-bias and scale of a layer are rounded, too. Largest distance in XNNPACK: 0.024."""
-INPUT_LIMIT = 8.0
-"""Limit of an error between two programs, in standard deviations of the change of the value when
-its inputs change by a rounding."""
-GRID_STEPS = 4
-"""Limit of the difference between values of two quantised programs, in steps of 256 of their
-range."""
-LEAST_SQNR_DB = 10.0
-"""Minimum signal-to-quantisation-noise ratio of a quantised program against its float model, in
-dB."""
-FLOAT_RANGE_SQNR_DB = 15.0
-"""The same where no activation can saturate (scales are found at run time, or activations are
-floats) and every weight has at least 8 bits. Least ratio of right ones: 35."""
-CHANGED_SHARE = 0.1
-"""Maximum share of the integers (classes) of an output that quantising may change, in a match."""
-FEW = 4.0
-"""The RMS of two samples of n elements may differ by a factor of 1 + FEW / sqrt(n) by chance."""
-GRID_ERROR = 1e-4
-"""Maximum relative distance of an expected output from a multiple of the scale."""
-TIE_SHARE, FEW_TIES, BIAS = 0.02, 8, 3.0
-"""Limits of rounding ties: their share of elements; from FEW_TIES ties on, the difference between
-those that are too large and too small, in units of the square root of their number."""
-ERROR = 0.01
-"""Relative error of a weight or an input whose effect on the outputs is the power of a check."""
-CERTAIN = 2.0
-"""Change of an output, in units of its limit, from which a check certainly finds it: the program's
-own rounding may take a limit off it, and the change is estimated."""
-MOST_NOISE = 0.1
-"""Largest change of an output by rounding alone, relative to it, in a conclusive verdict."""
-FIRST_SAMPLES = {1: (MOST_NOISE / 8, 64, 1.03), 2: (MOST_NOISE / 2, 0, 1.0)}
-"""Runs after which the others are left out, if they cannot change the verdict: the largest noise
-relative to the output, the fewest elements, and the mean ratio of the limits of all to theirs."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +73,7 @@ class Tolerance:
 
     def units(self) -> Array | float:
         """Return the errors of the elements that are found if their RMS, in these units, is 1."""
-        return self.limit if self.noise is None else RMS_LIMIT * self.noise
+        return self.limit if self.noise is None else RMS_SIGMAS * self.noise
 
     def scaled(self, factor: float, noise: bool = True) -> Tolerance:
         """Return limits that are larger by a factor; without `noise`, limits of elements alone."""
@@ -150,7 +90,7 @@ class Tolerance:
             return f"the quantisation error of the output ({self.rtol:.1e} of it)"
         if self.kind == "measured":
             return (
-                f"{ELEMENT_LIMIT:g} times the rounding noise of the reference "
+                f"{ELEMENT_SIGMAS:g} times the rounding noise of the reference "
                 f"({self.rtol:.1e} of the output)"
             )
         scale = " * scale" if self.kind == "dtype" and self.atol else ""
@@ -172,6 +112,69 @@ def check_not_negative(**values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not value >= 0:
             raise ValueError(f"{name} is {value}, expected 0 or more")
+
+
+# ---- the caller's ----------------------------------------------------------------------------
+
+PerOutput: TypeAlias = "float | Mapping[int | str, float] | None"
+"""A tolerance for all outputs, or for some by index or name; the others have the default."""
+
+
+def _of(limit: PerOutput, index: int, name: str | None) -> float | None:
+    if not isinstance(limit, Mapping):
+        return limit
+    return limit.get(index, limit.get(name) if name is not None else None)
+
+
+@dataclass(frozen=True)
+class CallerTolerances:
+    """rtol and atol of outputs. Raises ValueError for a negative one."""
+
+    rtol: PerOutput = None
+    atol: PerOutput = None
+
+    def __post_init__(self) -> None:
+        for name, limit in (("rtol", self.rtol), ("atol", self.atol)):
+            if not isinstance(limit, Mapping):
+                check_not_negative(**{name: limit})
+                continue
+            for key, value in limit.items():
+                check_not_negative(**{f"{name}[{key!r}]": value})
+
+    def of(self, index: int, name: str | None = None) -> tuple[float | None, float | None]:
+        """Return rtol and atol of an output; None for a default."""
+        return _of(self.rtol, index, name), _of(self.atol, index, name)
+
+    def are_given(self, index: int, name: str | None = None) -> bool:
+        """Return True if the caller has set a tolerance of an output."""
+        return self.of(index, name) != (None, None)
+
+    @property
+    def cover_all(self) -> bool:
+        """True if all outputs have the caller's tolerance."""
+        given = [limit for limit in (self.rtol, self.atol) if limit is not None]
+        return any(not isinstance(limit, Mapping) for limit in given)
+
+    def check_names(self, names: Sequence[str | None]) -> None:
+        """Raise ValueError for a tolerance of an unknown output."""
+        known: set[object] = {*range(len(names)), *names}
+        for limit in (self.rtol, self.atol):
+            for key in limit if isinstance(limit, Mapping) else ():
+                if key not in known:
+                    said = ", ".join(repr(name) for name in names if name is not None)
+                    raise ValueError(
+                        f"tolerance for unknown output {key!r}; outputs are 0 to "
+                        f"{len(names) - 1}" + (f", with the names {said}" if said else "")
+                    )
+
+
+def about(limit: PerOutput, default: str) -> str:
+    """Return a tolerance as text: "0.001", "logits: 0.001, others by dtype"."""
+    if limit is None:
+        return default
+    if not isinstance(limit, Mapping):
+        return f"{limit:g}"
+    return ", ".join(f"{key}: {value:g}" for key, value in limit.items()) + f", others {default}"
 
 
 # ---- rules ------------------------------------------------------------------------------------
@@ -201,8 +204,8 @@ def rounding(actual: Array, expected: Array) -> Tolerance:
     epsilon = epsilon_of(actual.dtype, expected.dtype)
     magnitudes = magnitudes_of(expected)
     scale = scale_of(magnitudes, mask_values(expected), fine=True)
-    limit = ROUNDINGS * epsilon * np.maximum(scale, magnitudes)
-    noise = ROUNDINGS / 2 / RMS_LIMIT * epsilon * np.maximum(scale, magnitudes)
+    limit = ROUNDING_EPSILONS * epsilon * np.maximum(scale, magnitudes)
+    noise = ROUNDING_EPSILONS / 2 / RMS_SIGMAS * epsilon * np.maximum(scale, magnitudes)
     return Tolerance("measured", limit, epsilon, epsilon * rms(magnitudes), noise, is_rounding=True)
 
 
@@ -223,11 +226,11 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
 
     Args:
         expected: The reference's output.
-        samples: The same output of runs with random rounding (`SAMPLES` of them).
+        samples: The same output of runs with random rounding (`NOISE_RUNS` of them).
 
     The noise of an element is the standard deviation of the samples around `expected`. Its limit
-    is ELEMENT_LIMIT times the sum of that and of the noise around it (`scale_of` the noise), and
-    ROUNDINGS machine epsilons of the element.
+    is ELEMENT_SIGMAS times the sum of that and of the noise around it (`scale_of` the noise), and
+    ROUNDING_EPSILONS machine epsilons of the element.
     """
     epsilon = epsilon_of(actual.dtype, expected.dtype)
     exact = widened(expected)
@@ -243,7 +246,7 @@ def measured(actual: Array, expected: Array, samples: Sequence[Array]) -> Tolera
     magnitudes = magnitudes_of(expected)
     masked = mask_values(expected)
     around = scale_of(noise, masked, fine=True)
-    limit = ELEMENT_LIMIT * (noise + around) + ROUNDINGS * epsilon * magnitudes
+    limit = ELEMENT_SIGMAS * (noise + around) + ROUNDING_EPSILONS * epsilon * magnitudes
     body = np.full(exact.shape, True) if masked is None else ~masked
     signal, floor = rms(magnitudes[body]), rms(noise[body])
     return Tolerance(
@@ -260,27 +263,27 @@ def is_clear(actual: Array, expected: Array, first: Tolerance, count: int) -> bo
     """Return True if an output is within the tolerance of the first `count` samples, and stays so
     with all: further ones make the standard deviation smaller by at most the root of their share.
     False where noise decides: of integers, elements that are not finite in some sample."""
-    most, fewest, _ = FIRST_SAMPLES[count]
+    most, fewest, _ = FIRST_RUNS[count]
     if first.undecided is not None or first.rtol > most or expected.size < fewest:
         return False
-    return not outside(actual, expected, first.scaled(math.sqrt(count / SAMPLES)))
+    return not outside(actual, expected, first.scaled(math.sqrt(count / NOISE_RUNS)))
 
 
 def _by_rms(expected: Array, most: float, rtol: float, atol: float) -> Tolerance:
     """Return the tolerance of a quantised output: an RMS error of at most `most`, and no limit per
     element except for mask values, which are copied. `rtol` and `atol` are for reports."""
-    least = max(most / RMS_LIMIT, float(np.finfo(np.float64).tiny))
+    least = max(most / RMS_SIGMAS, float(np.finfo(np.float64).tiny))
     noise, masked = np.full(expected.shape, least), mask_values(expected)
     if masked is None:
         return Tolerance("quantized", math.inf, rtol, atol, noise)
-    rounded = ROUNDINGS * EPSILON.get(expected.dtype.name, 0.0) * magnitudes_of(expected)
+    rounded = ROUNDING_EPSILONS * EPSILON.get(expected.dtype.name, 0.0) * magnitudes_of(expected)
     noise = np.where(masked, np.maximum(noise, rounded), noise)
     return Tolerance("quantized", np.where(masked, rounded, math.inf), rtol, atol, noise)
 
 
 def _by_chance(count: int) -> float:
     """Return the factor by which RMS values of two samples of `count` elements may differ."""
-    return 1 + FEW / math.sqrt(max(count, 1))
+    return 1 + RMS_CHANCE / math.sqrt(max(count, 1))
 
 
 def within_quantization(actual: Array, expected: Array, floats: Array, times: float) -> Tolerance:
@@ -312,7 +315,9 @@ def within_quantization(actual: Array, expected: Array, floats: Array, times: fl
 def _decided_by_steps(actual: Array, expected: Array, floats: Array, times: float) -> Tolerance:
     """Return the tolerance of integers: a few differing elements are undecided."""
     wrong = actual != expected
-    most = times * np.count_nonzero(floats != expected) + math.sqrt(max(expected.size, 1)) / FEW
+    most = (
+        times * np.count_nonzero(floats != expected) + math.sqrt(max(expected.size, 1)) / RMS_CHANCE
+    )
     undecided = wrong if np.count_nonzero(wrong) <= most else None
     return Tolerance("measured", 0.0, 0.0, 0.0, undecided=undecided)
 
@@ -336,7 +341,7 @@ def of_steps(expected: Array, samples: Sequence[Array]) -> Tolerance:
     noise = max(rms(np.concatenate(errors)) if errors else 0.0, step / math.sqrt(max(size, 1)))
     signal = rms(magnitudes_of(expected)[body])
     return _by_rms(
-        expected, RMS_LIMIT * _by_chance(size) * noise, noise / signal if signal else 0.0, noise
+        expected, RMS_SIGMAS * _by_chance(size) * noise, noise / signal if signal else 0.0, noise
     )
 
 
@@ -346,10 +351,10 @@ def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Toleranc
     An expected output that is a multiple of it, too, is the quantised model's: steps are counted.
     Any other is the float model's: the SQNR has a minimum (rtol of the tolerance).
     """
-    least = LEAST_SQNR_DB if min_sqnr_db is None else min_sqnr_db
+    least = MIN_SQNR_DB if min_sqnr_db is None else min_sqnr_db
     with np.errstate(all="ignore"):
         steps = magnitudes_of(expected) / step
-    if np.all(np.abs(steps - np.rint(steps)) <= GRID_ERROR * np.maximum(steps, 1)):
+    if np.all(np.abs(steps - np.rint(steps)) <= MAX_GRID_ERROR * np.maximum(steps, 1)):
         return Tolerance("grid", 1.01 * step, 10 ** (-least / 20), step, step=step)
     return of_float_model(expected, least)
 
@@ -357,7 +362,7 @@ def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Toleranc
 def least_sqnr_db(is_static: bool, bits: int) -> float:
     """Return the default minimum of a program's SQNR: `is_static` if activations have scales of
     calibration, `bits` of the smallest quantised numbers."""
-    return LEAST_SQNR_DB if is_static or bits < 8 else FLOAT_RANGE_SQNR_DB
+    return MIN_SQNR_DB if is_static or bits < 8 else FLOAT_RANGE_MIN_SQNR_DB
 
 
 def of_float_model(expected: Array, min_sqnr_db: float) -> Tolerance:
@@ -373,11 +378,12 @@ def against_float(actual: Array, expected: Array, min_sqnr_db: float) -> Toleran
     """Return the tolerance of any output of a quantised program against the float model's.
 
     Floats within the limits of two arrays match, others need the SQNR. Of integers (classes), at
-    most CHANGED_SHARE may differ; where more do, nothing is decided: quantising may change them.
+    most MAX_CHANGED_SHARE may differ; where more do, nothing is decided: quantising may change
+    them.
     """
     if expected.dtype.kind not in "fV":
         wrong = actual != expected
-        few = np.count_nonzero(wrong) <= CHANGED_SHARE * wrong.size
+        few = np.count_nonzero(wrong) <= MAX_CHANGED_SHARE * wrong.size
         undecided = wrong if few else np.full(wrong.shape, bool(wrong.any()))
         return Tolerance("quantized", 0.0, 0.0, 0.0, undecided=undecided, min_sqnr_db=min_sqnr_db)
     plain = by_dtype(actual, expected)
@@ -386,7 +392,7 @@ def against_float(actual: Array, expected: Array, min_sqnr_db: float) -> Toleran
 
 def is_rounding(metrics: ErrorMetrics, dtype: str) -> bool:
     """Return True if an error is at most a rounding or two of its output."""
-    return metrics.relative <= ROUNDINGS * EPSILON.get(dtype, 0.0)
+    return metrics.relative <= ROUNDING_EPSILONS * EPSILON.get(dtype, 0.0)
 
 
 def between(
@@ -398,22 +404,24 @@ def between(
         quantized: Number of the programs (0 to 2) with 8-bit integers at or before the value.
         noise: Standard deviation of the value if the inputs change by a rounding, if known.
 
-    Float programs: `by_dtype`, and INPUT_LIMIT times the noise and that around the element. Two
-    quantised ones: GRID_STEPS steps of 256 of the value's range. One quantised, one float: the RMS
-    error of an SQNR of LEAST_SQNR_DB.
+    Float programs: `by_dtype`, and INPUT_SIGMAS times the noise and that around the element. Two
+    quantised ones: MAX_GRID_STEPS steps of 256 of the value's range. One quantised, one float: the
+    RMS error of an SQNR of MIN_SQNR_DB.
     """
     magnitudes = magnitudes_of(expected)
     if quantized == 1:
-        return of_float_model(expected, LEAST_SQNR_DB)
+        return of_float_model(expected, MIN_SQNR_DB)
     if quantized:
         finite = widened(expected)[np.isfinite(widened(expected))]
         step = float(np.ptp(finite)) / 256 if finite.size else 0.0
-        return Tolerance("dtype", GRID_STEPS * step + 1e-6 * magnitudes, 0.0, GRID_STEPS / 256)
+        return Tolerance(
+            "dtype", MAX_GRID_STEPS * step + 1e-6 * magnitudes, 0.0, MAX_GRID_STEPS / 256
+        )
     found = by_dtype(actual, expected)
     if noise is None or not found.rtol:
         return found
     around = scale_of(noise, mask_values(expected))
-    return replace(found, limit=found.limit + INPUT_LIMIT * (noise + around))
+    return replace(found, limit=found.limit + INPUT_SIGMAS * (noise + around))
 
 
 def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:
@@ -429,7 +437,7 @@ def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: boo
             if tolerance.undecided is not None:
                 wrong &= ~tolerance.undecided
     count = int(np.count_nonzero(wrong))
-    if not count and tolerance.noise is not None and rms_ratio(error, tolerance.noise) > RMS_LIMIT:
+    if not count and tolerance.noise is not None and rms_ratio(error, tolerance.noise) > RMS_SIGMAS:
         return actual.size
     return count
 

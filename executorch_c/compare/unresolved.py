@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from executorch_c._arrays import Array
+from executorch_c.compare.limits import MIN_UNRESOLVED_ERROR
 from executorch_c.compare.scale import (
     RUN,
     SLICE,
@@ -15,9 +16,6 @@ from executorch_c.compare.scale import (
     small_slices,
     widened,
 )
-
-LEAST_SHARE = 0.1
-"""Error of a part, relative to it, from which it counts as not compared: an SNR of 20 dB."""
 
 
 def describe_unresolved(actual: Array, expected: Array) -> str:
@@ -74,7 +72,7 @@ def _bad_slices(
     small = small_slices(sums, kept, whole)
     if size < SLICE:
         sums, errors, kept = (by_run(values, small) for values in (sums, errors, kept))
-    bad: Array = small & (kept >= RUN) & (sums > 0) & (errors >= LEAST_SHARE**2 * sums)
+    bad: Array = small & (kept >= RUN) & (sums > 0) & (errors >= MIN_UNRESOLVED_ERROR**2 * sums)
     return bad
 
 

@@ -10,18 +10,16 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from executorch_c._arrays import Array
+from executorch_c.compare.limits import (
+    MAX_NOISE_SHARE,
+    MAX_TIE_BIAS,
+    MAX_TIE_SHARE,
+    MIN_BIASED_TIES,
+    RMS_SIGMAS,
+)
 from executorch_c.compare.metrics import ErrorMetrics, measure
 from executorch_c.compare.scale import widened
-from executorch_c.compare.tolerance import (
-    BIAS,
-    FEW_TIES,
-    MOST_NOISE,
-    RMS_LIMIT,
-    TIE_SHARE,
-    Tolerance,
-    outside,
-    rms_ratio,
-)
+from executorch_c.compare.tolerance import Tolerance, outside, rms_ratio
 
 Verdict: TypeAlias = Literal["match", "differ", "inconclusive"]
 """Result of a comparison. Inconclusive: the reference is uninformative (empty, constant, all zero,
@@ -59,9 +57,9 @@ def judge(
     if tolerance.noise is not None and np.size(tolerance.noise):
         with np.errstate(all="ignore"):
             spread = rms_ratio(np.abs(widened(actual) - widened(expected)), tolerance.noise)
-        if spread > RMS_LIMIT:
+        if spread > RMS_SIGMAS:
             return Judgement("differ", metrics, _too_far(tolerance, spread))
-        if tolerance.kind == "measured" and tolerance.rtol > MOST_NOISE:
+        if tolerance.kind == "measured" and tolerance.rtol > MAX_NOISE_SHARE:
             return Judgement(
                 "inconclusive",
                 metrics,
@@ -98,29 +96,29 @@ def _undecided(actual: Array, expected: Array, tolerance: Tolerance) -> str:
 def _too_far(tolerance: Tolerance, spread: float) -> str:
     """Return the reason why an output differs although no element exceeds its limit."""
     if tolerance.min_sqnr_db is not None:
-        decibel = tolerance.min_sqnr_db - 20 * math.log10(spread / RMS_LIMIT)
+        decibel = tolerance.min_sqnr_db - 20 * math.log10(spread / RMS_SIGMAS)
         return (
             f"SQNR {decibel:.1f} dB against the float model, at least "
             f"{tolerance.min_sqnr_db:g} dB expected (min_sqnr_db)"
         )
     if tolerance.kind == "quantized":
-        times = spread / RMS_LIMIT
+        times = spread / RMS_SIGMAS
         return (
             f"the RMS error against the quantised graph is {times:.1f} times the largest that "
             "quantisation explains"
         )
     return (
         f"no element exceeds its limit, but the RMS error is {spread:.1f} times the rounding "
-        f"noise of the reference, at most {RMS_LIMIT:g} times is expected"
+        f"noise of the reference, at most {RMS_SIGMAS:g} times is expected"
     )
 
 
 def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool) -> Judgement:
     """Return the verdict on differences in steps.
 
-    Differences of one step are rounding ties if few elements differ (TIE_SHARE) with either sign.
-    Half of the elements, or one sign alone, is a fault. Between the two, ties of several layers may
-    have added up: only `check_model` with the model can decide.
+    Differences of one step are rounding ties if few elements differ (MAX_TIE_SHARE) with either
+    sign. Half of the elements, or one sign only, is a fault. Between the two, ties of several
+    layers may have added up: only `check_model` with the model can decide.
     """
     metrics = measure(actual, expected, tolerance.limit, equal_nan)
     with np.errstate(all="ignore"):
@@ -142,11 +140,13 @@ def _judge_grid(actual: Array, expected: Array, tolerance: Tolerance, equal_nan:
     text = f"{count:,} of {off.size:,} elements are off by a step of {tolerance.step:g} or more"
     if measure(actual, expected, math.inf, equal_nan).mismatched:
         return Judgement("differ", metrics, "NaN or infinite elements are not rounding ties")
-    if 2 * count > off.size or (count >= FEW_TIES and bias > BIAS * math.sqrt(count)):
+    if 2 * count > off.size or (
+        count >= MIN_BIASED_TIES and bias > MAX_TIE_BIAS * math.sqrt(count)
+    ):
         return Judgement("differ", metrics, f"{text}, {_signs(off)}: not rounding ties")
     if metrics.relative > tolerance.rtol:
         return Judgement("differ", metrics, f"{text}: too large for rounding ties")
-    if not metrics.mismatched and count <= max(TIE_SHARE * off.size, 1):
+    if not metrics.mismatched and count <= max(MAX_TIE_SHARE * off.size, 1):
         return Judgement("match", metrics)
     return Judgement(
         "inconclusive",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from executorch_c._arrays import as_array
 from executorch_c.compare import tolerance
+from executorch_c.compare.limits import MAX_DECOMPOSITION_DISTANCE
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.debug._graph_noise import GraphNoise
 from executorch_c.debug._graphs.evaluator import attribute, call
@@ -24,11 +25,9 @@ from executorch_c.debug.report import EXPORT, NodeError
 from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
-    from executorch_c._arrays import Array
     from torch.fx import Node
 
-EQUAL = 1e-4
-"""Largest distance |a - b| / (|a| + |b|) of an operator's result from its decomposition's."""
+    from executorch_c._arrays import Array
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def _first(
             continue
         mine = sample(value.array)
         same = by_size.get(tuple(elements(value.array.shape)), [])
-        if not any(distance(mine, one) <= EQUAL for one in same):
+        if not any(distance(mine, one) <= MAX_DECOMPOSITION_DISTANCE for one in same):
             return _decomposed(value.node, [one.node for one in decomposed])
     ends = [value.node for value in exported if value.node in whole.outputs]
     return _decomposed(ends[0], [one.node for one in decomposed]) if ends else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from executorch_c.compare import tolerance
+from executorch_c.compare.limits import MIN_SQNR_DB
 from executorch_c.compare.quantized import least_sqnr_db
 from executorch_c.debug._graphs import names
 from executorch_c.debug._limits import NodeLimits, SqnrLimits
@@ -14,11 +14,12 @@ from executorch_c.debug._matching.order import Sequences
 from executorch_c.inspect.quantized import Quantization, quantization_of
 
 if TYPE_CHECKING:
+    from torch.fx import Node
+
     from executorch_c.debug._graphs.reference import Reference
     from executorch_c.debug._graphs.run import Run
     from executorch_c.debug._matching.matches import Matches
     from executorch_c.trace import Event
-    from torch.fx import Node
 
 
 def quantization_against_float(run: Run) -> Quantization | None:
@@ -37,7 +38,7 @@ def about(found: Quantization) -> str:
     """Return a note on these limits."""
     return (
         f"the program is quantised ({found}), the model is float: layers with an SQNR of at "
-        f"least {tolerance.LEAST_SQNR_DB:g} dB on their own inputs, and without channels that "
+        f"least {MIN_SQNR_DB:g} dB on their own inputs, and without channels that "
         "err far more than the others, are right as far as that can tell; quantization_error "
         "ranks their errors, the quantised module as the reference finds smaller "
         "faults"

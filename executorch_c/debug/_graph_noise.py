@@ -10,6 +10,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
+from executorch_c.compare.limits import NOISE_RUNS
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import attribute, call
@@ -49,7 +50,7 @@ class GraphNoise:
         self.inputs = set(graph.inputs)
         self.quantizes = any(is_quantizer(node) for node in graph.nodes)
         self.runs: list[tuple[dict[Node, Array], list[Array | None]]] = (
-            samples(self._run, range(tolerance.SAMPLES)) or []
+            samples(self._run, range(NOISE_RUNS)) or []
         )
         """Values of nodes, and outputs, of each run; empty if random rounding is impossible."""
 

@@ -16,8 +16,6 @@ from executorch_c.debug._graphs.names import dequantizes, grid_of, operator_of, 
 if TYPE_CHECKING:
     from torch.fx import Node
 
-FACTOR = 2.0**-15
-"""Relative error of a factor."""
 STRIDE = 128
 """Integers between two entries of a table."""
 

@@ -29,6 +29,7 @@ import numpy as np
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import count_problem
+from executorch_c.compare.limits import CANCELLATION_RATIO, MISMATCH_RATIO
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.scale import widened
 from executorch_c.debug import unmatched
@@ -50,18 +51,12 @@ from executorch_c.debug._runs import Runs, causes_of
 from executorch_c.debug.report import NodeError, NodeVerdict
 
 if TYPE_CHECKING:
-    from executorch_c.debug._matching.parting import Parting
     from torch.fx import Node
+
+    from executorch_c.debug._matching.parting import Parting
 
 LAST = 1 << 62
 """Place of the method's results in the order of a trace."""
-
-MISMATCHED = 100.0
-"""Ratio of local to accumulated error above which the inputs were matched wrongly."""
-
-CANCELLED = 1e4
-"""Ratio of the errors of several values to that of a node that reads them, above which they are one
-rewriting: Core ML scales the keys by 0.25 instead of queries and keys by 0.5."""
 
 
 @dataclass
@@ -299,7 +294,7 @@ class Walk:
         if accumulated.mismatched:
             self.tainted.update(match.nodes[match.nodes.index(best.node) :])
             return "source" if best.local.mismatched else "propagated", accumulated
-        if best.local.relative > MISMATCHED * accumulated.relative:
+        if best.local.relative > MISMATCH_RATIO * accumulated.relative:
             self.retracted |= causes_of(self.runs.fed[best.node])
         return "ok", accumulated
 
@@ -311,7 +306,7 @@ class Walk:
         errors = [
             row.local.relative for row in rows if row.verdict == "source" and row.local is not None
         ]
-        is_less = len(errors) > 1 and min(errors) > CANCELLED * accumulated.relative
+        is_less = len(errors) > 1 and min(errors) > CANCELLATION_RATIO * accumulated.relative
         return causes if is_less else frozenset()
 
     def _error(

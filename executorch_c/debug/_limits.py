@@ -9,6 +9,7 @@ import numpy as np
 
 from executorch_c._arrays import Array
 from executorch_c.compare import channels, shown, tolerance
+from executorch_c.compare.limits import MIN_SQNR_DB
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.tolerance import Tolerance
 
@@ -53,13 +54,13 @@ class SqnrLimits(NodeLimits):
     """Limits of a quantised program's values against those of its float model: an SQNR of the whole
     value, and of channels that err far more than the others."""
 
-    least_of_outputs: float = tolerance.LEAST_SQNR_DB
+    least_of_outputs: float = MIN_SQNR_DB
     """Minimum SQNR of the outputs, in dB."""
 
     def error(self, actual: Array, expected: Array, rules: Iterable[Tolerance]) -> ErrorSize:
         """Return the error; all elements of a value or channel with a too small SQNR are
         mismatched."""
-        return self._error(actual, expected, tolerance.LEAST_SQNR_DB)
+        return self._error(actual, expected, MIN_SQNR_DB)
 
     def of_output(self, actual: Array, expected: Array) -> ErrorSize:
         """Return the error of an output."""

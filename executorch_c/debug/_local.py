@@ -16,6 +16,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
+from executorch_c.compare.limits import INT16_FACTOR_ERROR, NOISE_RUNS, TIE_STEPS
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.scale import widened
 from executorch_c.compare.tolerance import Tolerance
@@ -30,7 +31,7 @@ from executorch_c.debug._graphs.names import (
     quantizes,
     takes_float64,
 )
-from executorch_c.debug._int16 import FACTOR, by_table, is_int16
+from executorch_c.debug._int16 import by_table, is_int16
 from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def random_roundings(value: NodeValue, output: int | None, epsilon: float) -> li
         with mode:
             return picked(_again(value, {}, mode.rounded), output)
 
-    return samples(run, range(tolerance.SAMPLES), epsilon) or []
+    return samples(run, range(NOISE_RUNS), epsilon) or []
 
 
 def _exact(value: NodeValue, output: int | None) -> Array | None:
@@ -213,7 +214,7 @@ def _requantized(actual: Array, expected: Array, fed: NodeValue) -> ErrorSize | 
     if before is None or before.node is None:
         return None
     coarse = is_int16(fed.node)
-    runs = random_roundings(before, None, FACTOR if coarse else 0.0)
+    runs = random_roundings(before, None, INT16_FACTOR_ERROR if coarse else 0.0)
     if not runs:
         return None
     if coarse:
@@ -242,7 +243,7 @@ def quantized_error(
     ours = ours / scale + zero if dequantizes(node) else ours
     plain = widened(as_array(before.value))
     exact = np.clip(plain / scale + zero, low, high).reshape(ours.shape)
-    room = 0.5 + tolerance.TIE + np.broadcast_to(noise, plain.shape).reshape(ours.shape) / scale
+    room = 0.5 + TIE_STEPS + np.broadcast_to(noise, plain.shape).reshape(ours.shape) / scale
     with np.errstate(invalid="ignore"):
         off = np.abs(np.rint(ours) - exact)
     outside = int(np.count_nonzero(~(off <= room)))

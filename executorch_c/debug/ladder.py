@@ -20,6 +20,7 @@ from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import Comparison, compare_flat, number
+from executorch_c.compare.limits import MAX_GRAPH_FACTOR, MIN_SQNR_DB
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -134,14 +135,14 @@ class _Climb:
     def __init__(self, model: Any, calls: Sequence[Call], min_sqnr_db: float) -> None:
         from executorch_c.check.judge import Judge
         from executorch_c.check.reference import Eager
-        from executorch_c.compare.limits import Limits
+        from executorch_c.compare.tolerance import CallerTolerances
 
         self.calls, self.min_sqnr_db = calls, min_sqnr_db
         self.eager = Eager(model)
         self.floats = self.eager(calls)[-1]
         self.graph: list[Any] | None = None
         """Outputs of the quantised graph."""
-        self.judge = Judge(Limits(None, None), equal_nan=True, check_dtype=False)
+        self.judge = Judge(CallerTolerances(), equal_nan=True, check_dtype=False)
 
     def noise(self, epsilon: float, count: int) -> list[Any] | None:
         """Return eager's outputs of runs with random rounding."""
@@ -156,8 +157,9 @@ class _Climb:
 
     def of_program(self, program: Any, method: str) -> list[Any]:
         """Return the outputs of a program as it is written."""
-        from executorch_c.check.reference import array
         from torch.utils._pytree import tree_leaves
+
+        from executorch_c.check.reference import array
 
         loaded = opened(program).program.load_method(method, delegate_at_load=False)
         outputs: list[Any] = []
@@ -167,7 +169,6 @@ class _Climb:
 
     def step(self, name: str, run: Callable[[], list[Any]]) -> LadderStep:
         """Return the step of outputs, against eager's or the quantised graph's."""
-        from executorch_c.check.judge import FURTHER
 
         try:
             outputs = run()
@@ -185,7 +186,9 @@ class _Climb:
             found = compare_flat(
                 outputs,
                 graph,
-                lambda i, a, e: tolerance.within_quantization(a, e, as_array(floats[i]), FURTHER),
+                lambda i, a, e: tolerance.within_quantization(
+                    a, e, as_array(floats[i]), MAX_GRAPH_FACTOR
+                ),
                 check_dtype=False,
             )
         why = "; ".join(found.problems()) if found.verdict != "match" else ""
@@ -217,7 +220,7 @@ def compare_steps(
     method: str = "forward",
     quantized: Any = None,
     source: Any = None,
-    min_sqnr_db: float = tolerance.LEAST_SQNR_DB,
+    min_sqnr_db: float = MIN_SQNR_DB,
     title: str | None = None,
 ) -> Ladder:
     """Return the steps from a model to its program, each compared with eager.

@@ -19,6 +19,7 @@ from executorch_c import _extras
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource
+from executorch_c.compare.limits import MIN_MATCHED_SHARE
 from executorch_c.debug._exported import changed_row
 from executorch_c.debug._float_model import about, limits_of, matches_of, quantization_against_float
 from executorch_c.debug._graphs.run import MAX_BYTES, Run, as_tensors, run_with_graph
@@ -29,9 +30,6 @@ from executorch_c.debug._matching.values import pair
 from executorch_c.debug.failing import failed_row
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.progress import Progress
-
-LEAST_COVERAGE = 0.25
-"""Share of matched nodes below which a report without a fault is inconclusive."""
 
 
 @model_first
@@ -125,7 +123,7 @@ def _report(
     if walk.interrupted or matches.interrupted:
         reason = "interrupted: the nodes so far are within tolerance"
         notes.insert(0, f"interrupted after {len(rows)} nodes")
-    elif matches.coverage < LEAST_COVERAGE and not walk.ends:
+    elif matches.coverage < MIN_MATCHED_SHARE and not walk.ends:
         reason = f"too little could be compared ({matches.summary()})"
     else:
         reason = walk.uninformative()

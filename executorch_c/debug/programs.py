@@ -21,11 +21,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import ProgramSource, name_in, opened, title_of
+from executorch_c._render import text as _text
 from executorch_c.compare import tolerance, verdicts
+from executorch_c.compare.limits import MAX_GRADUAL_RATIO, MIN_PAIRED_SHARE
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._limits import NodeLimits
@@ -37,11 +38,6 @@ from executorch_c.progress import Progress
 MAX_BYTES = 1 << 30
 """Default of the maximum bytes of kept values of each program's run."""
 
-GRADUAL = 10
-"""Maximum ratio of a propagated error to the largest error of the node's inputs."""
-
-LEAST_COVERAGE = 0.3
-"""Share of the values of the shorter program that must be paired to name a first divergence."""
 
 # ---- errors -----------------------------------------------------------------------------------
 
@@ -144,7 +140,7 @@ def _judged(row: NodeError, before: Sequence[NodeError], finest: float) -> NodeE
     gain = 1.0 if math.isinf(taken) else size / max(taken, finest or sys.float_info.epsilon)
     verdict = row.verdict
     if not row.ok and not all(one.ok for one in before):
-        verdict = "amplified" if gain > GRADUAL else "propagated"
+        verdict = "amplified" if gain > MAX_GRADUAL_RATIO else "propagated"
     return replace(row, verdict=verdict, inputs_error=taken, gain=gain)
 
 
@@ -185,7 +181,7 @@ def _compare(
     if not same:
         rows, pairs = _without_mispaired(rows, pairs, ends, notes, a, b)
     fewer, unlocated = min(len(a.values), len(b.values)), ""
-    if not all(row.ok for row in ends) and len(rows) < LEAST_COVERAGE * fewer:
+    if not all(row.ok for row in ends) and len(rows) < MIN_PAIRED_SHARE * fewer:
         unlocated = f"{len(rows) / fewer:.0%} of the values are paired"
         rows, pairs = [], []
     judged = list(_with_verdicts(rows + ends, pairs, a, b))
@@ -231,7 +227,7 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
         return None
     before = max((row.accumulated.relative for row in rows[:bad]), default=0.0)
     after = rows[bad].accumulated.relative
-    if bad and after < GRADUAL * before:
+    if bad and after < MAX_GRADUAL_RATIO * before:
         return (
             f"errors before it are up to {before:.1e}, there {after:.1e}: they have grown on "
             "the way, look at the plot for where"

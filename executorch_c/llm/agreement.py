@@ -9,26 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from executorch_c.compare.limits import (
+    LOGIT_MIN_SQNR_DB,
+    ONE_LAYER_SQNR_DB,
+    POSITION_DB,
+    ROUNDING_POSITION_DB,
+)
 from executorch_c.llm.sampling import log_softmax
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
 
-LOGITS = {"float32": 1e-4, "float64": 1e-4, "float16": 2e-2, "bfloat16": 1.5e-1}
-"""Largest error of logits by dtype, relative to the RMS of all logits. Exported models of float32
-stay below 1e-5."""
-LEAST_SQNR_DB = 6.0
-"""Minimum ratio of logits to their error in a quantised program against a float model, over all
-positions of a case. Right 4-bit programs with random weights reach 7.6 to 11.6."""
-ONE_LAYER_SQNR_DB = 31.5
-"""The same against the model after quantisation, for one layer: programs differ from it in the
-rounding of activations, whose noise adds up over layers."""
-POSITION_DB = 6.0
-"""A single position may be that much worse."""
-ROUNDING_POSITION_DB = 4.0
-"""The same against the model after quantisation."""
-SELF_SQNR_DB = 15.0
-"""The same between two ways to run one quantised program, whose activations round otherwise."""
 TOP = 5
 
 
@@ -83,7 +74,7 @@ class Agreement:
 
 def quantised_limit(layers: int, relative: float) -> Limit:
     """Return the limit for a program against the model after quantisation."""
-    least = max(ONE_LAYER_SQNR_DB - 10 * math.log10(max(layers, 1)), LEAST_SQNR_DB)
+    least = max(ONE_LAYER_SQNR_DB - 10 * math.log10(max(layers, 1)), LOGIT_MIN_SQNR_DB)
     return Limit(relative, least, ROUNDING_POSITION_DB)
 
 

@@ -26,6 +26,7 @@ from executorch_c._delegation import run_notes
 from executorch_c._programs import title_of
 from executorch_c.check.engines import engines_of, remarks_on_runs
 from executorch_c.check.stages import stage
+from executorch_c.compare.limits import LOGIT_ERRORS, LOGIT_MIN_SQNR_DB, SELF_SQNR_DB
 from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.debug._graphs.quantized import is_quantized_model
 from executorch_c.inspect.quantized import quantization_of
@@ -299,8 +300,8 @@ def _limits(
     quantized = _is_quantized(runner, methods)
     if isinstance(reference, ProgramReference):
         quantized = quantized or _is_quantized(reference.runner, methods)
-    own = Limit(_agreement.LOGITS[kind], _agreement.SELF_SQNR_DB if quantized else None)
-    limit = Limit(own.relative, _agreement.LEAST_SQNR_DB if quantized else None)
+    own = Limit(LOGIT_ERRORS[kind], SELF_SQNR_DB if quantized else None)
+    limit = Limit(own.relative, LOGIT_MIN_SQNR_DB if quantized else None)
     module, blocks = _modules(reference, method)
     if quantized and module is not None and is_quantized_model(module):
         limit = _agreement.quantised_limit(layers_of(blocks, runner, name), own.relative)
@@ -472,7 +473,7 @@ def _report(
         notes += [note for note in run_notes(method) if note not in notes]
     if any(row.agreement is not None and row.limit == limits[0] for row in rows):
         notes.append(f"limit against the reference: {limits[0].about()}")
-    if limits[0].sqnr_db == _agreement.LEAST_SQNR_DB:
+    if limits[0].sqnr_db == LOGIT_MIN_SQNR_DB:
         notes.append(
             "the error of quantisation hides most faults of a quantised program: compare "
             "it with the model after quantisation, too"

@@ -23,7 +23,7 @@ from executorch_c.check.judge import Judge
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import worst_elements
 from executorch_c.bundled import BundledProgram
-from executorch_c.compare.limits import Limits
+from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.testing import CheckError, CheckResult, check_model, compare
 from exports import Decaying, Fn, export, flow_params, manager
 from torch import Tensor, nn
@@ -272,7 +272,7 @@ def test_a_small_head_has_its_own_noise(scale: float, batch: int) -> None:
     """The large head hides no fault of the small one."""
     torch.manual_seed(0)
     x, eager = torch.randn(batch, 16), Eager(Heads(scale).eval())
-    judge = Judge(Limits(None, None), equal_nan=True, check_dtype=True)
+    judge = Judge(CallerTolerances(), equal_nan=True, check_dtype=True)
     [expected] = eager([((x,), {})])
 
     def verdict(fault: float) -> str:

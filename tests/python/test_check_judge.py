@@ -14,13 +14,14 @@ import torch
 from executorch_c.check.judge import Judge
 from executorch_c.check.reference import Eager
 from executorch_c.compare import tolerance, verdicts
-from executorch_c.compare.limits import Limits
+from executorch_c.compare.tolerance import CallerTolerances
+from executorch_c.compare.limits import FIRST_RUNS
 from torch import nn
 
 
 def runs_of(net: Any, x: Any) -> tuple[Any, list[int], Callable[[float, int], Any]]:
     """Return a judge, a list of the numbers of runs that it asks for, and its noise."""
-    judge, asked = Judge(Limits(None, None), equal_nan=True, check_dtype=True), list[int]()
+    judge, asked = Judge(CallerTolerances(), equal_nan=True, check_dtype=True), list[int]()
     eager = Eager(net)
 
     def runs(epsilon: float, count: int) -> Any:
@@ -68,7 +69,7 @@ def test_the_noise_of_few_elements_takes_two_runs() -> None:
     assert asked == [1, 2]
 
 
-@pytest.mark.parametrize("count", tolerance.FIRST_SAMPLES)
+@pytest.mark.parametrize("count", FIRST_RUNS)
 @pytest.mark.parametrize("seed", range(20))
 def test_what_few_runs_accept_is_within_the_limits_of_all(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)

@@ -24,7 +24,7 @@ from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase
 from executorch_c.check.trials import equal
 from executorch_c.compare.arrays import Comparison, joined
-from executorch_c.compare.limits import Limits
+from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.testing import check_model
 from exports import Fn, export
 from torch import Tensor, nn
@@ -242,7 +242,7 @@ UNLIKE = {"woken": (Woken, asleep_inputs)}
 
 def judged(eager: Eager, case: CallSequence, outputs: list[list[Any]]) -> Comparison:
     """Return check_model's comparison of some outputs with eager's."""
-    judge = Judge(Limits(None, None), equal_nan=True, check_dtype=True)
+    judge = Judge(CallerTolerances(), equal_nan=True, check_dtype=True)
 
     def noise(call: int) -> Callable[[float, int], Any]:
         def runs(epsilon: float, count: int) -> Any:

@@ -16,7 +16,7 @@ from executorch_c.check import sets, ties
 from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.check.judge import Judge
-from executorch_c.compare.limits import Limits
+from executorch_c.compare.tolerance import CallerTolerances
 from exports import Fn
 
 X = torch.tensor([[3.0, 1.0, 3.0, 2.0, 3.0, 1.0, 0.0]])
@@ -27,7 +27,7 @@ def judged(fn: Callable[..., Any], actual: list[Any], x: Any = X) -> Any:
     eager = Eager(Fn(fn))
     calls = [((x,), {})]
     [expected] = eager(calls)
-    judge = Judge(Limits(None, None), equal_nan=True, check_dtype=True)
+    judge = Judge(CallerTolerances(), equal_nan=True, check_dtype=True)
     judge.unordered = partial(sets.unordered, eager, calls)
     runs = eager.noise(calls)
     assert runs is not None

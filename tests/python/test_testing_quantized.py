@@ -34,7 +34,7 @@ def test_ties_that_move_a_quantised_output(
     """An error above the quantisation error is compared with the effect of the graph's rounding
     ties."""
     from executorch_c.check.judge import Audit, QuantizedJudge
-    from executorch_c.compare.limits import Limits
+    from executorch_c.compare.tolerance import CallerTolerances
 
     expected = rng.normal(size=400).astype(np.float32)
     floats, actual = (
@@ -45,7 +45,7 @@ def test_ties_that_move_a_quantised_output(
         [expected + np.float32(noise) * rng.normal(size=400).astype(np.float32)] for _ in range(4)
     ]
     judge = QuantizedJudge(
-        Limits(None, None),
+        CallerTolerances(),
         min_sqnr_db=10.0,
         audit=lambda _: Audit("match", ""),
         equal_nan=True,
@@ -61,7 +61,7 @@ def test_ties_that_move_a_quantised_output(
 def test_an_output_that_differs_needs_no_audit(rng: np.random.Generator) -> None:
     """The audit compares all layers: it is asked for outputs that it decides alone."""
     from executorch_c.check.judge import Audit, QuantizedJudge
-    from executorch_c.compare.limits import Limits
+    from executorch_c.compare.tolerance import CallerTolerances
 
     asked = list[int]()
 
@@ -78,7 +78,7 @@ def test_an_output_that_differs_needs_no_audit(rng: np.random.Generator) -> None
         (near, "a layer", [0]),
     ]:
         judge = QuantizedJudge(
-            Limits(None, None), min_sqnr_db=10.0, audit=audit, equal_nan=True, check_dtype=True
+            CallerTolerances(), min_sqnr_db=10.0, audit=audit, equal_nan=True, check_dtype=True
         )
         found = judge.against_graph([actual], [expected], [floats], 0, lambda *_: [[expected]] * 4)
         assert (found.verdict == "match") == (actual is expected)

@@ -28,7 +28,7 @@ from executorch_c.check.judge import Judge
 from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.compare import tolerance
-from executorch_c.compare.limits import Limits
+from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.compare.scale import scale_of
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.devtools import explain
@@ -152,7 +152,7 @@ class Subject:
         self.model, self.inputs = nets.build(net, weights)
         self.exported = flows.export(self.model, (self.inputs, {}), None)
         self.eager = Eager(self.model)
-        self.judge = Judge(Limits(None, None), equal_nan=True, check_dtype=True)
+        self.judge = Judge(CallerTolerances(), equal_nan=True, check_dtype=True)
         self.edge = edge_of(self.exported)
 
     def program(self, flow: str) -> bytes:
