@@ -26,6 +26,11 @@ ROOMS = (
     ("csrc/testing", "C", ("csrc/testing",)),
     ("csrc", "C", ("csrc",)),
     ("backends/xnnpack", "C", ("backends/xnnpack",)),
+    (
+        "XNNPACK's build and patches",
+        "all",
+        ("backends/xnnpack/get_xnnpack", "backends/xnnpack/third_party"),
+    ),
     ("backends", "C", ("backends",)),
     ("backends", "Python", ("backends",)),
     ("executorch_c/check", "Python", ("executorch_c/check",)),
@@ -37,7 +42,12 @@ ROOMS = (
     ("benchmarks", "Python", ("benchmarks",)),
     ("documents", "Markdown", (".",)),
 )
-PATTERNS = {"C": C, "Python": ("*.py", "*.pyi"), "Markdown": ("*.md",)}
+PATTERNS = {
+    "C": C,
+    "Python": ("*.py", "*.pyi"),
+    "Markdown": ("*.md",),
+    "all": (*CODE, "*.patch"),
+}
 WORDS = (
     ("claim", r"\bclaim(?:s|ed|ing|er)?\b|claim_|_claim"),
     ("constants MOST, FEW, NEAR, ENOUGH, ROOM", r"\b(?:\w+_)?(?:MOST|FEW|NEAR|ENOUGH|ROOM)\w* ="),
