@@ -16,6 +16,7 @@ import numpy
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.command.egg_info import write_entries, write_pkg_info
 from setuptools.errors import CompileError
 
 ROOT = Path(__file__).resolve().parent
@@ -103,9 +104,14 @@ class BuildExt(build_ext):
         return ninja_build.SharedObject(target, objects, link_args, libraries)
 
     def copy_extensions_to_source(self) -> None:
-        """Copies what an editable installation imports into the source tree."""
+        """Copies what an editable installation imports into the source tree, with the tree's entry
+        points: those of a copy that is installed, too, may be others."""
         super().copy_extensions_to_source()
         self.copy_shared(ROOT / "executorch_c")
+        info = self.get_finalized_command("egg_info")
+        info.mkpath(info.egg_info)
+        for name, write in (("PKG-INFO", write_pkg_info), ("entry_points.txt", write_entries)):
+            write(info, name, f"{info.egg_info}/{name}")
 
     def copy_shared(self, package: Path) -> None:
         """Copies shared libraries of XNNPACK next to the extensions."""

@@ -11,12 +11,7 @@ WARNINGS = -Wall -Wextra -Wshadow -Wconversion
 
 # Sources of the core that are compiled into a backend, which links to none of our libraries.
 SHARED_xnnpack = core/error.c format/fb.c
-SHARED_tosa = core/error.c format/fb.c
-SHARED_native = core/error.c format/fb.c
-SHARED_vulkan = core/error.c format/fb.c
-
-# Backends that translate a payload into a program: backends/translate is compiled into each.
-TRANSLATORS = coreml native tosa vulkan
+SHARED_interpreted = core/error.c format/fb.c
 
 # Entry points of testing/ for ctypes (tests/op_harness.py).
 HARNESS = testing/run_op.c testing/time_verify.c

@@ -75,8 +75,6 @@ def core_sources() -> list[Path]:
 def backend_sources(folder: Path) -> list[Path]:
     """Return the sources of a backend's extension, including shared ones."""
     shared = [CSRC / name for name in variables().get(f"SHARED_{folder.name}", [])]
-    if folder.name in variables()["TRANSLATORS"]:
-        shared += sources(folder.parent / "translate")
     return [*sources(folder), *shared]
 
 

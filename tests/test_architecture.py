@@ -70,10 +70,7 @@ BACKEND_HEADERS = {
         "sys/mman.h",
         "unistd.h",
     },
-    "coreml": {"core/checked.h", "core/half.h"},
-    "native": {"format/fb.h", "format/schema.h"},
-    "tosa": {"core/checked.h", "core/half.h", "format/fb.h", "format/schema.h"},
-    "vulkan": {"format/fb.h", "format/schema.h", "core/checked.h"},
+    "interpreted": {"core/checked.h", "core/half.h", "format/fb.h", "format/schema.h"},
 }
 """Additional headers of single backends: their libraries. Their READMEs have the details."""
 

@@ -7,15 +7,9 @@
 #include <string.h>
 
 #include "../../backends/demo/demo.h"
-#include "../../backends/cadence/operators.h"
-#include "../../backends/coreml/coreml_backend.h"
-#include "../../backends/cortex_m/operators.h"
-#include "../../backends/native/native_backend.h"
+#include "../../backends/interpreted/backends.h"
 #include "../../backends/openvino/openvino_backend.h"
-#include "../../backends/tosa/tosa_backend.h"
-#include "../../backends/tosa_ops/operators.h"
-#include "../../backends/vulkan/vulkan_backend.h"
-#include "../../backends/vulkan_ops/operators.h"
+#include "../../backends/operators/libraries.h"
 #ifdef EC_FUZZ_XNNPACK
 #include "../../backends/xnnpack/xnnpack_backend.h"
 #endif

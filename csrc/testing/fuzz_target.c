@@ -8,9 +8,9 @@
 #include "format/bpte.h"
 #include "format/ptd.h"
 #include "format/pte.h"
-#include "../../backends/native/payload.h"
-#include "../../backends/tosa/payload.h"
-#include "../../backends/vulkan/payload.h"
+#include "../../backends/interpreted/native/payload.h"
+#include "../../backends/interpreted/tosa/payload.h"
+#include "../../backends/interpreted/vulkan/payload.h"
 #ifdef EC_FUZZ_XNNPACK
 #include "../../backends/xnnpack/payload/payload.h"
 #endif

@@ -21,7 +21,7 @@ bool etdump_end(etdump *dump, const char *path) {
 #include <stdio.h>
 #include <string.h>
 
-#include "../../backends/translate/bytes.h"
+#include "../../backends/interpreted/bytes.h"
 #include "api/method.h"
 #include "core/alloc.h"
 

@@ -3,15 +3,9 @@
 #include "tools/plugins.h"
 
 #ifndef EC_SMALL
-#include "../../backends/cadence/operators.h"
-#include "../../backends/coreml/coreml_backend.h"
-#include "../../backends/cortex_m/operators.h"
 #include "../../backends/demo/demo.h"
-#include "../../backends/native/native_backend.h"
-#include "../../backends/tosa/tosa_backend.h"
-#include "../../backends/tosa_ops/operators.h"
-#include "../../backends/vulkan/vulkan_backend.h"
-#include "../../backends/vulkan_ops/operators.h"
+#include "../../backends/interpreted/backends.h"
+#include "../../backends/operators/libraries.h"
 #ifdef EC_RUN_XNNPACK
 #include "../../backends/xnnpack/xnnpack_backend.h"
 #endif

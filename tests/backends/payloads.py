@@ -17,7 +17,7 @@ from typing import Any
 
 from executorch_c import _flatbuffers
 
-BACKENDS = Path(__file__).resolve().parents[2] / "backends"
+BACKENDS = Path(__file__).resolve().parents[2] / "backends" / "interpreted"
 ROOM = 1 << 15
 """Bytes after a payload in the programs that `Format.program` fills."""
 

@@ -22,7 +22,7 @@ from torch import nn
 
 PROGRAMS = Recorded(Path(__file__).with_name("native_programs"))
 MODELS = native_flow.models()
-OPERATORS = Path(__file__).parents[2] / "backends/native/operators.def"
+OPERATORS = Path(__file__).parents[2] / "backends/interpreted/native/operators.def"
 
 
 def method_of(pte: bytes | str, **options: Any) -> Method:

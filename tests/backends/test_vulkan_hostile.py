@@ -25,7 +25,7 @@ PROGRAMS = Path(__file__).parent / "vulkan_programs"
 CASES = int(os.environ.get("EXECUTORCH_C_FUZZ_CASES", "3000"))
 SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-EXTENSIONS = ("vulkan", "vulkan_ops")
+EXTENSIONS = ("interpreted", "operators")
 
 
 def write_programs(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Operators of backends/vulkan_ops against their formulas, called as programs call them."""
+"""Operators of backends/operators/vulkan against their formulas, called as programs call them."""
 
 from __future__ import annotations
 

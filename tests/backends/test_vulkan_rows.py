@@ -13,7 +13,7 @@ import executorch_c
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-TABLE = Path(__file__).resolve().parents[2] / "backends" / "vulkan" / "operators.def"
+TABLE = Path(__file__).resolve().parents[2] / "backends/interpreted/vulkan/operators.def"
 ROW = r'^ECV_OP\("([^"]+)",\s*"([^"]+)",\s*(NULL|"[^"]*"),\s*(NULL|"[^"]*")\)'
 ROWS = re.findall(ROW, TABLE.read_text(), re.M)
 NAMES = re.findall(r'^ECV_\w+\("([^"]+)"', TABLE.read_text(), re.M)

@@ -55,7 +55,8 @@ def use(extension: str) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if hasattr(module, "operators"):
-        et.register_operators(module.operators())
+        for library in capsules(module, "operators"):
+            et.register_operators(library)
         return
     for capsule in capsules(module, "backends"):
         et.register_backend(capsule)

@@ -42,6 +42,20 @@ static inline PyObject *ec_operator_capsule(const ec_operators *operators) {
   return PyCapsule_New((void *)(uintptr_t)operators, EC_OPERATORS_CAPSULE, NULL);
 }
 
+/* Returns a tuple with a capsule for each library of operators. */
+static inline PyObject *ec_operator_capsules(const ec_operators *const *libraries, size_t count) {
+  PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+  for (size_t i = 0; tuple && i < count; i++) {
+    PyObject *capsule = ec_operator_capsule(libraries[i]);
+    if (capsule) {
+      PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, capsule);
+    } else {
+      Py_CLEAR(tuple);
+    }
+  }
+  return tuple;
+}
+
 /* A plug-in is stateless, so subinterpreters with their own GIL may load it. */
 #if PY_VERSION_HEX >= 0x030C0000
 #define EC_MODULE_INTERPRETERS                                                                     \
@@ -90,5 +104,13 @@ static inline PyObject *ec_operator_capsule(const ec_operators *operators) {
             "Return the operators of this module as a capsule for "                                \
             "executorch_c.register_operators.",                                                    \
             ec_operator_capsule(table))
+
+/* A module of several libraries of operators: pointers to ec_operators structs. */
+#define EC_OPERATORS_MODULE(name, doc, ...)                                                        \
+  static const ec_operators *const ec_module_all[] = {__VA_ARGS__};                                \
+  EC_MODULE(name, doc, operators,                                                                  \
+            "Return the libraries of this module as capsules for "                                 \
+            "executorch_c.register_operators.",                                                    \
+            ec_operator_capsules(ec_module_all, sizeof ec_module_all / sizeof *ec_module_all))
 
 #endif

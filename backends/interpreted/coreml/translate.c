@@ -1,0 +1,137 @@
+/* Operations: a row of operators.def for each. */
+#include <stdio.h>
+#include <string.h>
+
+#include "../pack.h"
+#include "constexpr.h"
+#include "special.h"
+#include "translate.h"
+
+enum { TYPE = 1, OUTPUTS = 3, ATTRIBUTES = 5, OPERATIONS = 3 };
+
+typedef struct row {
+  const char *name, *op, *args;
+  ecm_special *special;
+  bool several;
+} row;
+
+static const row rows[] = {
+#define ECM_OP(name, op, args) {name, op, args, NULL, false},
+#define ECM_SPECIAL(name, function) {name, NULL, NULL, function, false},
+#define ECM_SEVERAL(name, function) {name, NULL, NULL, function, true},
+#include "operators.def"
+#undef ECM_OP
+#undef ECM_SPECIAL
+#undef ECM_SEVERAL
+};
+
+static const row *find_row(ecm_bytes name) {
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    if (ecm_bytes_equal(name, rows[i].name)) return &rows[i];
+  return NULL;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static uint32_t pack_one(ecm_node *n, char kind, const char *name, int64_t *out) {
+  ect_program *p = &n->m->program;
+  int64_t items[ECT_MAX_RANK];
+  double number = 0;
+  size_t count = 0;
+  switch (kind) {
+  case 't': return ecm_input(n, name, out);
+  case 'l':
+    EC_BACKEND_TRY(ecm_numbers(n, name, items, ECT_MAX_RANK, &count));
+    *out = ect_add_ints(p, items, count);
+    return EC_BACKEND_OK;
+  case '=': *out = *name == 'F' ? ect_add_bool(p, false) : ect_add_int(p, *name - '0'); break;
+  default:
+    EC_BACKEND_TRY(ecm_number(n, name, kind == 'i' ? -1 : 0, &number));
+    *out = kind == 'f'   ? ect_add_double(p, number)
+           : kind == 'b' ? ect_add_bool(p, number != 0)
+                         : ect_add_int(p, ecm_to_int(number));
+  }
+  return EC_BACKEND_OK;
+}
+
+static uint32_t call_row(ecm_node *n, const row *r) {
+  int64_t args[ECT_MAX_ARGS];
+  size_t count = 0;
+  for (const char *at = r->args; *at;) {
+    char name[32];
+    const size_t size = strcspn(at, " ");
+    snprintf(name, sizeof name, "%.*s", (int)size - 1, at + 1);
+    ecm_value *bias;
+    if (strcmp(name, "bias") == 0) {
+      EC_BACKEND_TRY(ecm_argument(n, name, &bias));
+      if (!bias) break;
+    }
+    EC_BACKEND_TRY(pack_one(n, *at, name, &args[count++]));
+    at += size + (at[size] == ' ');
+  }
+  return ect_pack_call(n->m->c.call, &n->m->program, r->op, args, count, &n->result, 1, &n->shown,
+                       n->what);
+}
+
+static uint32_t read_const(ecm_node *n, ecm_value *out) {
+  ecm_bytes content;
+  if (!ecm_wire_entry(n->message, ATTRIBUTES, "val", &content))
+    return ecm_refuse(n, "no attribute 'val'");
+  return ecm_read_constant(n->m, content, out);
+}
+
+/* Translates an operation with one result. */
+static uint32_t translate_result(ecm_node *n, const row *r, ecm_bytes output) {
+  ecm_field name, type;
+  ecm_value *value = &n->type;
+  if (!ecm_wire_find(output, 1, &name) || !ecm_wire_find(output, 2, &type))
+    return ecm_refuse(n, "the result has no name or type");
+  EC_BACKEND_TRY(ecm_read_type(n->m, type.bytes, value));
+  if (ecm_bytes_equal(n->type_name, "const")) EC_BACKEND_TRY(read_const(n, value));
+  else if (ecm_is_constexpr(n->type_name)) EC_BACKEND_TRY(ecm_constexpr(n, value));
+  else if (!r) return ecm_refuse(n, "the operator is not supported");
+  else {
+    EC_BACKEND_TRY(ecm_tensor(n->m, value, &n->result));
+    n->shown = (ec_backend_node){ect_names_find(&n->m->handles, name.bytes), r->name, 0};
+    EC_BACKEND_TRY(r->special ? r->special(n) : call_row(n, r));
+  }
+  return ecm_define(n->m, name.bytes, value);
+}
+
+static uint32_t translate_operation(ecm_model *m, ecm_bytes message) {
+  ecm_node n = {.m = m, .message = message, .shown.debug_handle = UINT32_MAX};
+  ecm_field type, output, name = {.bytes = {(const uint8_t *)"", 0}}, other;
+  size_t outputs = 0;
+  for (ecm_bytes rest = message; ecm_wire_next(&rest, &other);) outputs += other.number == OUTPUTS;
+  if (!ecm_wire_check(message) || !ecm_wire_find(message, TYPE, &type))
+    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                           "an operation of the MIL program has no type");
+  if (outputs && ecm_wire_find(message, OUTPUTS, &output)) ecm_wire_find(output.bytes, 1, &name);
+  n.type_name = type.bytes;
+  snprintf(n.what, sizeof n.what, "%.*s (%.*s)",
+           ecm_clip(name.bytes, 80), (const char *)name.bytes.data,
+           ecm_clip(type.bytes, 40), (const char *)type.bytes.data);
+  const row *r = find_row(type.bytes);
+  if (r && r->several) {
+    n.shown.name = r->name;
+    return r->special(&n);
+  }
+  if (ecm_is_constexpr(type.bytes) && outputs == 2) return ecm_constexpr_sparse(&n);
+  if (outputs != 1) return ecm_refuse(&n, outputs ? "more than one result" : "no result");
+  return translate_result(&n, r, output.bytes);
+}
+
+uint32_t ecm_translate(ecm_model *m, ecm_bytes block) {
+  ecm_field field;
+  while (ecm_wire_next(&block, &field))
+    if (field.number == OPERATIONS) {
+      EC_BACKEND_TRY(translate_operation(m, field.bytes));
+      if (m->program.failed)
+        return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED,
+                               "no memory for the MIL program");
+    }
+  return block.size
+             ? EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+                               "the MIL program's block ends with %zu unreadable bytes", block.size)
+             : (uint32_t)EC_BACKEND_OK;
+}

@@ -1,0 +1,159 @@
+/* The graph as text: tensors, and the calls that a trace reports, with their numbers. Nothing is
+ * translated. */
+#include "describe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../note.h"
+#include "call.h"
+#include "fields.h"
+
+enum { MOST_RANK = 16, MOST_SHOWN = 64 };
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static const char *dtype_name(uint8_t datatype) {
+  static const char *const names[] = {"bool", "uint8", "int8", "int32", "fp16", "fp32", "fp64",
+                                      "int64"};
+  return datatype < sizeof names / sizeof names[0] ? names[datatype] : "unknown";
+}
+
+/* The dtype of a tensor that is computed: its integers of 8 bits are quantised values. */
+static const char *computed_name(uint8_t datatype) {
+  return ecv_scalar_type(datatype) == EC_DTYPE_INT8 ? "qint8" : dtype_name(datatype);
+}
+
+/* Position among the delegate's arguments; UINT32_MAX: none. */
+static uint32_t argument_of(const ecv_payload *p, uint32_t id) {
+  for (uint32_t i = 0; i < p->inputs.count && i < MOST_SHOWN; i++)
+    if (ec_fb_vec_i32(p->inputs, i) == (int32_t)id) return i;
+  for (uint32_t i = 0; i < p->outputs.count && i < MOST_SHOWN; i++)
+    if (ec_fb_vec_i32(p->outputs, i) == (int32_t)id) return p->inputs.count + i;
+  return UINT32_MAX;
+}
+
+/* Storage and layout on the device, which do not change a value. */
+static void add_storage(ect_note *t, ec_fb_table table) {
+  static const char *const storages[] = {"buffer", "3D texture", "2D texture"};
+  static const char *const layouts[] = {"width-packed",   "height-packed",  "channels-packed",
+                                        "int8 4W4C",      "int8 4H4W",      "int8 4W",
+                                        "int8 4C",        "",               "int8 4C1W",
+                                        "int8 convolution"};
+  const uint64_t storage = ec_fb_get(table, ECV_VkTensor_storage_type, 1, 255);
+  const uint64_t layout = ec_fb_get(table, ECV_VkTensor_memory_layout, 1, 255);
+  if (storage < sizeof storages / sizeof storages[0]) ect_note_add(t, "%s", storages[storage]);
+  if (layout < sizeof layouts / sizeof layouts[0]) ect_note_add(t, "%s", layouts[layout]);
+}
+
+static void show_tensor(const ecv_graph *g, uint32_t id, ec_fb_table table,
+                        const ec_backend_visitor *visitor) {
+  int64_t sizes[MOST_RANK];
+  ect_note note = {{0}, 0};
+  const ec_fb_vec dims = ec_fb_vector(table, ECV_VkTensor_dims);
+  const uint8_t datatype = ec_fb_u8(table, ECV_VkTensor_datatype);
+  const ecv_payload *p = &g->payload;
+  const bool prepacked = g->sources[id] >= 0;
+  const int32_t constant =
+      ec_fb_i32(prepacked ? ecv_value_table(p, g->sources[id]) : table, ECV_VkTensor_constant_id);
+  size_t bytes = ec_backend_dtype_size(ecv_scalar_type(datatype));
+  for (uint32_t d = 0; d < dims.count && d < MOST_RANK; d++) {
+    sizes[d] = (uint32_t)ec_fb_vec_i32(dims, d);
+    if (__builtin_mul_overflow(bytes, (size_t)sizes[d], &bytes)) bytes = 0;
+  }
+  if (constant >= 0 && (uint32_t)constant < p->constants.count) {
+    const char *key = ec_fb_string(ec_fb_vec_table(p->constants, (uint32_t)constant),
+                                   ECV_VkBytes_named_key);
+    if (key && *key) ect_note_add(&note, "named data %.80s", key);
+  }
+  if (prepacked && g->written[id]) ect_note_add(&note, "state");
+  add_storage(&note, table);
+  const bool is_constant = constant >= 0 && !g->written[id];
+  const ec_backend_inner_value shown = {
+      .id = id, .argument = argument_of(p, id), .constant = is_constant,
+      .dtype = is_constant ? dtype_name(datatype) : computed_name(datatype),
+      .note = note.used ? note.at : NULL,
+      .rank = dims.count < MOST_RANK ? dims.count : MOST_RANK, .nbytes = bytes, .sizes = sizes};
+  visitor->value(visitor->user, &shown);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+typedef struct operands {
+  uint32_t ids[MOST_SHOWN];
+  size_t count;
+} operands;
+
+static void add_operand(operands *o, int32_t id) {
+  if (o->count < MOST_SHOWN) o->ids[o->count++] = (uint32_t)id;
+}
+
+static void add_tensors(const ecv_payload *p, int32_t id, operands *o) {
+  const uint8_t type = ecv_value_type(p, id);
+  if (type == ECV_TENSOR) add_operand(o, id);
+  if (type != ECV_VALUE_LIST) return;
+  const ec_fb_vec items = ec_fb_vector(ecv_value_table(p, id), ECV_ValueList_items);
+  for (uint32_t i = 0; i < items.count && i < MOST_SHOWN; i++)
+    if (ecv_value_type(p, ec_fb_vec_i32(items, i)) == ECV_TENSOR)
+      add_operand(o, ec_fb_vec_i32(items, i));
+}
+
+static void add_ints(ect_note *t, ec_fb_vec items) {
+  int64_t numbers[MOST_SHOWN];
+  const uint32_t count = items.count < MOST_SHOWN ? items.count : MOST_SHOWN;
+  for (uint32_t i = 0; i < count; i++) numbers[i] = ec_fb_vec_i64(items, i);
+  ect_note_list(t, "", numbers, count);
+}
+
+static const char *text_of(ec_fb_table table) {
+  const char *found = ec_fb_string(table, ECV_String_string_val);
+  return found ? found : "";
+}
+
+/* Appends an argument that is not a tensor. */
+static void add_parameter(const ecv_payload *p, int32_t id, ect_note *t) {
+  const ec_fb_table table = ecv_value_table(p, id);
+  switch (ecv_value_type(p, id)) {
+  case ECV_INT: ect_note_add(t, "%lld", (long long)ec_fb_i64(table, ECV_Int_int_val)); break;
+  case ECV_DOUBLE: ect_note_add(t, "%g", ec_fb_f64(table, ECV_Double_double_val)); break;
+  case ECV_BOOL:
+    ect_note_add(t, "%s", ec_fb_bool(table, ECV_Bool_bool_val) ? "True" : "False");
+    break;
+  case ECV_INT_LIST: add_ints(t, ec_fb_vector(table, ECV_IntList_items)); break;
+  case ECV_STRING: ect_note_add(t, "'%.40s'", text_of(table)); break;
+  case ECV_SYM_INT: ect_note_add(t, "s%d", (int)id); break;
+  default: break;
+  }
+}
+
+static void show_call(const ecv_payload *p, const ecv_node *node,
+                      const ec_backend_visitor *visitor) {
+  operands in = {.count = 0}, out = {.count = 0};
+  ect_note note = {{0}, 0};
+  for (uint32_t i = 0; i + 1 < node->args.count && i < MOST_SHOWN; i++) {
+    add_tensors(p, ec_fb_vec_i32(node->args, i), &in);
+    add_parameter(p, ec_fb_vec_i32(node->args, i), &note);
+  }
+  if (node->args.count) add_tensors(p, ec_fb_vec_i32(node->args, node->args.count - 1), &out);
+  const ec_backend_inner_node shown = {
+      .debug_handle = node->number, .name = node->name ? node->name : "",
+      .note = note.used ? note.at : NULL, .inputs = in.ids, .outputs = out.ids,
+      .input_count = in.count, .output_count = out.count};
+  visitor->node(visitor->user, &shown);
+}
+
+uint32_t ecv_describe(const ec_backend_call *c, const ec_backend_init *what,
+                      const ec_backend_visitor *visitor) {
+  ecv_graph graph;
+  EC_BACKEND_TRY(ecv_graph_open(c, what->payload, what->payload_size, &graph));
+  const ecv_payload *p = &graph.payload;
+  const uint32_t status = ecv_find_state(&graph);
+  for (uint32_t i = 0; status == EC_BACKEND_OK && i < p->values.count; i++)
+    if (ecv_value_type(p, i) == ECV_TENSOR) show_tensor(&graph, i, ecv_value_table(p, i), visitor);
+  for (uint32_t i = 0; status == EC_BACKEND_OK && i < p->chain.count; i++) {
+    const ecv_node node = ecv_node_at(p, i);
+    if (ecv_is_run(&graph, &node)) show_call(p, &node, visitor);
+  }
+  ecv_graph_close(&graph);
+  return status;
+}
