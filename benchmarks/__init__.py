@@ -9,6 +9,5 @@ IN_PLACE = any(ROOT.glob("executorch_c/_core*.so"))
 which the source tree on the path of `python -m` must not hide."""
 
 if not IN_PLACE:
-    sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != ROOT]
-if str(ROOT / "tests") not in sys.path:
-    sys.path.insert(0, str(ROOT / "tests"))
+    others = [folder for folder in sys.path if Path(folder or ".").resolve() != ROOT]
+    sys.path[:] = [*others, str(ROOT)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import IN_PLACE, ROOT
 from benchmarks.common import CACHE, OFFICIAL, OURS, Report, Row, Table, seconds
-from busy import busy
+from tests.busy import busy
 
 NAMES = ("mobilenet_v2", "densenet121", "resnet18")
 CALLS, EACH = 30, 2  # calls of a process; busy processes per CPU

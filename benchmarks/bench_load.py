@@ -70,7 +70,7 @@ def load_row(what: str, path: Path, budget: float) -> Row:
 
 def verify_share(path: Path, load: float) -> str:
     """Return the share of load time that the structural checks take, which are always on."""
-    import build_core  # of tests/
+    from tests import build_core
 
     library = os.environ.get("EXECUTORCH_C_CORE_LIB") or str(build_core.build())
     time_verify = ctypes.CDLL(library).ec_testing_time_verify

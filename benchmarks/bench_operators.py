@@ -8,18 +8,15 @@ threads, size.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import CACHE, OFFICIAL, OURS, ROOT, Row, Table, geometric_mean, seconds
+from benchmarks.common import CACHE, OFFICIAL, OURS, Row, Table, geometric_mean, seconds
 from benchmarks.operator_inputs import arguments
 from benchmarks.operator_workers import Workers
-
-sys.path.insert(0, str(ROOT / "tests" / "kernels"))
 
 HOW = """\
 One instruction on arrays of about 262,144 elements (products: 256 x 256), in float32 or another
@@ -78,8 +75,8 @@ def program(
 ) -> tuple[Path, list[Any]] | None:
     """Return a program that calls the operator in the first dtype that eager supports, with its
     inputs; None without such a call."""
-    import rows
-    from single_op import SingleOps
+    from tests.kernels import rows
+    from tests.single_op import SingleOps
 
     for dtype in dtypes:
         args = arguments(name, schema, dtype, small)

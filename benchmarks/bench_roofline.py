@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import CACHE, ROOT, Row, Table, seconds
-
-sys.path.insert(0, str(ROOT / "tests" / "kernels"))
+from benchmarks.common import CACHE, Row, Table, seconds
 
 SOURCE = Path(__file__).parent / "roofline.c"
 COPIED = 64 << 20  # bytes of a thread's copy: more than the caches hold
@@ -172,7 +169,7 @@ def ceilings(threads: int, rounds: int) -> dict[str, float]:
 
 def best_time(operator: Operator, threads: int, rounds: int) -> float:
     from executorch_c import Runtime
-    from single_op import Out, SingleOps
+    from tests.single_op import Out, SingleOps
 
     ops = SingleOps()
     results = [Out(shape, "float32") for shape in (operator.shape, *operator.more)]

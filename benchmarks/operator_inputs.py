@@ -25,7 +25,7 @@ class Arrays:
         self.rows, self.side = (1, 8) if small else (256, 96)
 
     def x(self, *shape: int) -> np.ndarray:
-        from eager import np_dtype
+        from tests.kernels.eager import np_dtype
 
         shape = shape or (self.rows, COLUMNS)
         if self.dtype == "bool":

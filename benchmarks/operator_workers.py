@@ -29,7 +29,7 @@ def _begin(threads: int) -> None:
 
 def _open(runtime: str, path: Path, inputs: list[Any], threads: int) -> tuple[Any, list[Any]]:
     if runtime == OFFICIAL:
-        from eager import to_torch
+        from tests.kernels.eager import to_torch
 
         return open_official(path, "op_0").execute, [to_torch(v) for v in inputs]
     from executorch_c import Runtime

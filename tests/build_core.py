@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 
-import kept
+from tests import kept
 
 CSRC = pathlib.Path(__file__).resolve().parent.parent / "csrc"
 sys.path.insert(0, str(CSRC))

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import exporter_speed
+from tests import exporter_speed
 import numpy as np
 import pytest
-from openers import Opener, Outputs, Runner
+from tests.openers import Opener, Outputs, Runner
 
 
 ROTATION = "EXECUTORCH_C_TEST_ROTATION"

@@ -18,11 +18,9 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "fuzz"), str(ROOT / "tests")]
-
-import in_place
-from driver import build, with_xnnpack
-from seeds import PROGRAM, TARGETS, kept_files, write_seeds
+from tests import in_place
+from tests.fuzz.driver import build, with_xnnpack
+from tests.fuzz.seeds import PROGRAM, TARGETS, kept_files, write_seeds
 
 FLAGS = "-O0 -g1 --coverage -DEC_INSTRUCTION_LIMIT=2000"
 FOLDERS = (

@@ -11,9 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-
-import test_architecture as architecture
+from tests import test_architecture as architecture
 
 C = ("*.c", "*.h", "*.def")
 CODE = (*C, "*.py", "*.pyi")

@@ -11,6 +11,8 @@ IN_PLACE = any(ROOT.glob("executorch_c/_core*.so"))
 
 
 def hide_sources() -> None:
-    """Remove the top of the repository from the path, unless the extension is built there."""
+    """Move the top of the repository to the end of the path, unless the extension is built there:
+    processes that `multiprocessing` starts import `tests` from it."""
     if not IN_PLACE:
-        sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != ROOT]
+        others = [folder for folder in sys.path if Path(folder or ".").resolve() != ROOT]
+        sys.path[:] = [*others, str(ROOT)]

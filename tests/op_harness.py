@@ -16,7 +16,7 @@ import ctypes as C
 import os
 from dataclasses import dataclass, field
 
-import build_core
+from tests import build_core
 import ml_dtypes
 import numpy as np
 

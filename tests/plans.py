@@ -34,7 +34,7 @@ from executorch.exir._serialize._program import (
     deserialize_pte_binary,
     serialize_pte_binary,
 )
-from single_op import BOUNDED, DTYPES, STATIC, UNBOUND, WIDTHS
+from tests.single_op import BOUNDED, DTYPES, STATIC, UNBOUND, WIDTHS
 
 __all__ = [
     "BOUNDED",

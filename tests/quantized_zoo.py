@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import kept
+from tests import kept
 import torch
-import variation
+from tests import variation
 from torch import Tensor, nn
 
 
@@ -167,7 +167,7 @@ def load(name: str) -> Quantized:
 
 
 def made(name: str) -> Quantized:
-    import quantized_forms  # noqa: F401  (torch's operators and their out forms)
+    from tests.kernels import quantized_forms  # noqa: F401  (torch's operators and their out forms)
 
     torch.manual_seed(0)
     return MODELS[name]()

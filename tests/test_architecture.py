@@ -7,9 +7,8 @@ longer file, or longer functions.
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +28,7 @@ LAYERS = (
     "python",
     "testing",
 )
-LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LINE, HEADER = 720, 72, 100, 40
+LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LINE, HEADER = 600, 50, 100, 40
 MARKDOWN_COLUMNS = 120
 SKIPPED = {"build", "dist", ".cache", "__pycache__", ".pytest_cache", ".mypy_cache"}
 LIBC = {
@@ -333,26 +332,30 @@ def test_operator_rows_are_sorted_and_unique() -> None:
 
 def sampled_operators() -> set[str]:
     """Return the keys "aten::add.out" of all dictionaries in tests/kernels/samples_*.py."""
-    folder = ROOT / "tests" / "kernels"
     names: set[str] = set()
-    sys.path[:0] = [str(folder), str(folder.parent)]
-    try:
-        for path in sorted(folder.glob("samples_*.py")):
-            spec = importlib.util.spec_from_file_location(path.stem, path)
-            assert spec and spec.loader
-            module = sys.modules.setdefault(path.stem, importlib.util.module_from_spec(spec))
-            spec.loader.exec_module(module)
-            for value in vars(module).values():
-                if isinstance(value, dict):
-                    names |= {key for key in value if isinstance(key, str) and "::" in key}
-    finally:
-        del sys.path[:2]
+    for path in (ROOT / "tests" / "kernels").glob("samples_*.py"):
+        for value in vars(importlib.import_module(f"tests.kernels.{path.stem}")).values():
+            if isinstance(value, dict):
+                names |= {key for key in value if isinstance(key, str) and "::" in key}
     return names
 
 
 def test_every_operator_has_samples() -> None:
     pytest.importorskip("torch")
     assert not sorted(set(operator_rows()) - sampled_operators())
+
+
+def test_helpers_of_tests_are_imported_from_the_package() -> None:
+    """`from tests.backends import recorded`, not `import recorded`."""
+    helpers = {path.stem for path in files("*.py", under=ROOT / "tests")} - {"coverage"}
+    wrong = []
+    for path in files("*.py", under=ROOT / "tests"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            is_absolute = isinstance(node, ast.ImportFrom) and not node.level
+            modules = [node.module] if is_absolute else []
+            modules += [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            wrong += [f"{name(path)}: {module}" for module in modules if module in helpers]
+    assert not wrong
 
 
 def test_ci_runs_the_tests_of_the_readme() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import exporter_speed
+from tests import exporter_speed
 from torch._export import utils
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import judge
+from tests import judge
 import ml_dtypes
 import numpy as np
-import opdb_judge
+from tests.op_db import opdb_judge
 import pytest
-import rows
+from tests.kernels import rows
 import torch
-import variation
-import xnnpack_judge
-from judge import EXACT, Limit, assert_equal, difference, ulp
+from tests import variation
+from tests.backends import xnnpack_judge
+from tests.judge import EXACT, Limit, assert_equal, difference, ulp
 
 F = np.float32
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

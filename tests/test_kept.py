@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-import kept
+from tests import kept
 import pytest
 
 

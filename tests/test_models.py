@@ -15,13 +15,13 @@ pytest.importorskip("executorch")
 pytest.importorskip("transformers")
 
 import executorch_c
-import judge
+from tests import judge
 import torch
-import variation
-import zoo
-from openers import Opener
+from tests import variation
+from tests import zoo
+from tests.openers import Opener
 from torch import Tensor, nn
-from zoo_models import MODELS, Lambda
+from tests.zoo_models import MODELS, Lambda
 
 OFFICIAL_CANNOT = {
     "channels_last": "its batch norm rejects non-contiguous dim orders",

@@ -13,9 +13,9 @@ pytest.importorskip("torch")
 pytest.importorskip("executorch")
 pytest.importorskip("torchao")
 
-import judge
-import quantized_zoo
-from openers import Opener
+from tests import judge
+from tests import quantized_zoo
+from tests.openers import Opener
 from executorch_c import Runtime
 
 # Operators that must be in each model's program.
@@ -80,7 +80,7 @@ def test_matches_eager(name: str, kernels: Any) -> None:
 
 @each_model
 def test_matches_official(name: str, official: Opener) -> None:
-    import quantized_forms  # noqa: F401  (registers the official kernels)
+    from tests.kernels import quantized_forms  # noqa: F401  (registers the official kernels)
 
     model = quantized_zoo.load(name)
     (found,) = official(model.pte)("forward", model.inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,11 +45,10 @@ def test_which_rows_run(
 ) -> None:
     monkeypatch.delenv("EXECUTORCH_C_TEST_ROTATION", raising=False)
     pytester.makeconftest(CONFTEST)
-    helpers = {
-        name: Path(__file__).with_name(f"{name}.py").read_text()
-        for name in ("openers", "exporter_speed")
-    }
-    pytester.makepyfile(**helpers, test_it=TEST)
+    folder = pytester.mkpydir("tests")
+    for name in ("openers.py", "exporter_speed.py"):
+        shutil.copy(Path(__file__).with_name(name), folder)
+    pytester.makepyfile(test_it=TEST)
     pytester.makeini('[pytest]\naddopts = -m "not full"\npythonpath = .\n')
     ran = pytester.runpytest_subprocess(*arguments)
     ran.assert_outcomes(**expected)

@@ -25,8 +25,10 @@ class Planted:
 def test_planted():
     Planted()
 """
-HELPER = """
-from at_once import run_each
+HELPER = f"""
+import sys
+sys.path.append({str(CONFIG.parent)!r})
+from tests.at_once import run_each
 def test_planted():
     def run(index):
         if index == 3:

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import judge
+from tests import judge
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree

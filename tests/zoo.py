@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import judge
-import kept
+from tests import judge
+from tests import kept
 import numpy as np
 import torch
-import variation
-import zoo_models
+from tests import variation
+from tests import zoo_models
 from torch import Tensor
-from zoo_models import MODELS, Zoo
+from tests.zoo_models import MODELS, Zoo
 
 FLOWS = ("edge", "lower")
 """edge: to_edge; lower: to_edge_transform_and_lower without a partitioner, keeping aten.linear."""

@@ -1,6 +1,6 @@
 """What the reference runtime does with the operators of a program: a table made by runs of both.
 
-`reference.tsv` is written by `python tests/kernels/reference_table.py`, which runs programs of one
+`reference.tsv` is written by `python -m tests.kernels.reference_table`, which runs programs of one
 call each in the official runtime and in eager. A row is for an operator, dtypes of the first tensor
 and layouts.
 """

@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-import build_core
-import kept
+from tests import build_core
+from tests import kept
 
 ROOT = Path(__file__).resolve().parents[2]
 

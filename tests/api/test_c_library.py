@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import c_library
+from tests.api import c_library
 import numpy as np
 import pytest
 
@@ -22,7 +22,7 @@ def model() -> Path:
     """A portable program of one float32 input."""
     torch = pytest.importorskip("torch")
     exir = pytest.importorskip("executorch.exir")
-    import kept
+    from tests import kept
 
     def export() -> bytes:
         torch.manual_seed(0)

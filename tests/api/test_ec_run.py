@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-import c_library
+from tests.api import c_library
 import numpy as np
 import pytest
 

@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import c_library
-import kept
+from tests.api import c_library
+from tests import kept
 import numpy as np
 import pytest
-from plans import Plan, build, schema
+from tests.plans import Plan, build, schema
 
 import executorch_c
 from executorch_c import _selective, cli

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from executorch_c import Method, Runtime
-from single_op import DTYPES, SingleOps
+from tests.single_op import DTYPES, SingleOps
 
 RANDOM = torch.Generator().manual_seed(5)
 INT8, UINT8, INT16, INT32, UINT16 = (

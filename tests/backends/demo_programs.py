@@ -18,7 +18,7 @@ from executorch.exir.backend.test.demos.rpc.executor_backend_partitioner import 
 )
 from executorch.exir.backend.test.demos.rpc.executor_backend_preprocess import ExecutorBackend
 from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
-from exports import Fn
+from tests.exports import Fn
 from torch import Tensor, nn
 
 COMPILER = BackendWithCompilerDemo.__name__

@@ -23,7 +23,7 @@ from typing import Any
 
 import executorch_c
 import numpy as np
-from fake_backend import EXECUTE, INIT, OK, Init, Tensor, kept
+from tests.backends.fake_backend import EXECUTE, INIT, OK, Init, Tensor, kept
 
 Function = Callable[..., np.ndarray]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import flow_models
-import kept
+from tests.backends import flow_models
+from tests import kept
 import numpy as np
 import torch
 from executorch_c.check import flows
@@ -89,7 +89,7 @@ def _native(model: nn.Module, inputs: Inputs, **changes: Any) -> Made:
 
 def _native_torchao(scheme: str) -> Callable[[nn.Module, Inputs], Made]:
     def lower(model: nn.Module, inputs: Inputs) -> Made:
-        import vulkan_zoo
+        from tests.backends import vulkan_zoo
 
         return _native(vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1])), inputs)
 
@@ -114,7 +114,7 @@ def _openvino(mode: str, **options: Any) -> Callable[[nn.Module, Inputs], Made]:
             if getattr(layer, "_scale", None) is not None and layer._scale.dtype == torch.float16:
                 layer._scale = layer._scale.float()
         if "WO" not in mode:
-            import openvino_ties
+            from tests.backends import openvino_ties
 
             made.chosen = openvino_ties.computed(made.graph, inputs[0], made.pte)
         return made
@@ -137,7 +137,7 @@ def _symmetric(**config: Any) -> Callable[[], Any]:
 
 def _vulkan(scheme: str, **options: Any) -> Callable[[nn.Module, Inputs], Made]:
     def lower(model: nn.Module, inputs: Inputs) -> Made:
-        import vulkan_zoo
+        from tests.backends import vulkan_zoo
 
         graph = vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1]))
         made = Made(graph, vulkan_zoo.lower(graph, (inputs[0],), options))
@@ -153,8 +153,8 @@ def _vulkan_half(scheme: str, flow: str = "") -> Callable[[nn.Module, Inputs], M
     has it: the scales of activations, too, whose integers are then others than in float32."""
 
     def lower(model: nn.Module, inputs: Inputs) -> Made:
-        import vulkan_half
-        import vulkan_zoo
+        from tests.backends import vulkan_half
+        from tests.backends import vulkan_zoo
 
         if flow:
             exported = flows.export(model, ((inputs[0],), {}), None)
@@ -227,7 +227,7 @@ def _coreml(
     """
 
     def lower(model: nn.Module, inputs: Inputs) -> Made:
-        import coreml_zoo
+        from tests.backends import coreml_zoo
 
         graph = copy.deepcopy(model) if quantize is None else quantize(model, inputs)
         with torch.no_grad():
@@ -314,7 +314,7 @@ class _Palettes:
     """Sixteen values for each tensor of weights."""
 
     def __iter__(self) -> Any:
-        import coreml_zoo
+        from tests.backends import coreml_zoo
 
         return iter([coreml_zoo.palettize(mode="uniform", nbits=4)])
 
@@ -327,7 +327,7 @@ INT4 = {**INT8, "dtype": "int4", "granularity": "per_block", "block_size": 8}
 
 def _cadence(quantizer: str | None) -> Callable[[nn.Module, Inputs], Made]:
     def lower(model: nn.Module, inputs: Inputs) -> Made:
-        import cadence_flow
+        from tests.backends import cadence_flow
 
         return Made(*cadence_flow.export(copy.deepcopy(model), inputs, quantizer))
 
@@ -336,7 +336,7 @@ def _cadence(quantizer: str | None) -> Callable[[nn.Module, Inputs], Made]:
 
 def _cortex_m(core: str) -> Callable[[nn.Module, Inputs], Made]:
     def lower(model: nn.Module, inputs: Inputs) -> Made:
-        import cortex_m_flow
+        from tests.backends import cortex_m_flow
 
         return Made(*cortex_m_flow.export(copy.deepcopy(model), inputs, core))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from payloads import Format, Graph, schema
+from tests.backends.payloads import Format, Graph, schema
 
 Change = Callable[[Graph], None]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from payloads import BACKENDS, Format, Graph, filled, roomy, schema
+from tests.backends.payloads import BACKENDS, Format, Graph, filled, roomy, schema
 
 NAN = float("nan")
 HUGE = 1 << 30

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from payloads import Format, Graph, schema
+from tests.backends.payloads import Format, Graph, schema
 
 NAN, INF = float("nan"), float("inf")
 HUGE = 1 << 30

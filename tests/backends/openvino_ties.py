@@ -15,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-import openvino_blob
+from tests.backends import openvino_blob
 import torch
 from executorch_c import Runtime
 

@@ -12,7 +12,7 @@ from executorch.exir import schema
 from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 from executorch.exir.scalar_type import ScalarType
 from executorch_c import Error, Runtime
-from recorded import Recorded
+from tests.backends.recorded import Recorded
 
 HERE = Path(__file__).parent
 INTERPRETED = {"vulkan": "mlp", "coreml": "mlp_fp32", "tosa": "mlp_fp", "native": "mlp"}
@@ -79,7 +79,7 @@ def test_integers_that_a_float_cannot_hold(backend: str) -> None:
 def tosa_abs(dtype: str, declared: int) -> bytes:
     """A program of one TOSA ABS of 2 x 3 elements, whose arguments are declared otherwise."""
     ts = pytest.importorskip("tosa_serializer")
-    graph = importlib.import_module("tosa_graphs").Graph()
+    graph = importlib.import_module("tests.backends.tosa_graphs").Graph()
     x = graph.input((2, 3), getattr(ts.DType, dtype))
     graph.apply("ABS", [x], (2, 3), getattr(ts.DType, dtype))
     program = deserialize_pte_binary(graph.program())

@@ -6,15 +6,16 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import cadence_flow  # declares torch.ops.cadence
+from tests.backends import cadence_flow
 import executorch_c
 import numpy as np
 import pytest
 import torch
-from cadence_calls import FACTOR, INT8, INT16, INT32, RANDOM, SCALES, UINT8, UINT16, bias
-from cadence_calls import method_of, one, out_name, real, whole, zero_points
+from tests.backends.cadence_calls import FACTOR, INT8, INT16, INT32, RANDOM, SCALES, UINT8, UINT16
+from tests.backends.cadence_calls import bias
+from tests.backends.cadence_calls import method_of, one, out_name, real, whole, zero_points
 from numpy.testing import assert_array_equal
-from single_op import Out
+from tests.single_op import Out
 
 
 def check(

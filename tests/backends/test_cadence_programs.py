@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import cadence_flow
+from tests.backends import cadence_flow
 import executorch_c
-import flow_matrix
+from tests.backends import flow_matrix
 import numpy as np
 import pytest
 import torch
-from cadence_calls import FACTOR, INT8, SCALES, UINT8, bias, method_of, one, out_name, real, whole
+from tests.backends.cadence_calls import FACTOR, INT8, SCALES, UINT8, bias, method_of, one, out_name
+from tests.backends.cadence_calls import real, whole
 from executorch_c import Runtime
 from executorch_c.check import flows
 from executorch_c.testing import check_model
-from recorded import Recorded
-from single_op import Out
+from tests.backends.recorded import Recorded
+from tests.single_op import Out
 
 X, W = whole(1, 4, 6, 6), whole(2, 4, 3, 3)
 STEPS = [1, 1], [0, 0], [1, 1], 1, 0, 0

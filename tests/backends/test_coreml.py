@@ -14,7 +14,7 @@ import pytest
 
 import executorch_c
 from executorch_c import Error, Runtime
-from recorded import Recorded
+from tests.backends.recorded import Recorded
 
 RECORDED = Recorded(Path(__file__).parent / "coreml_programs")
 PROGRAMS, NAMES = RECORDED.folder, RECORDED.names()

@@ -14,7 +14,7 @@ import executorch_c
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 ct = pytest.importorskip("coremltools")
-import coreml_zoo as zoo  # noqa: E402
+from tests.backends import coreml_zoo as zoo  # noqa: E402
 
 pytestmark = pytest.mark.heavy
 

@@ -14,10 +14,10 @@ import yaml
 from executorch_c import Method, Runtime
 from executorch_c.testing import check_model
 from numpy.testing import assert_array_equal
-from single_op import Out, SingleOps
+from tests.single_op import Out, SingleOps
 
 pytest.importorskip("tosa_serializer", reason="the flow needs tosa-tools (extra `arm`)")
-import cortex_m_flow  # noqa: E402, F401  (imports the flow, which declares torch.ops.cortex_m)
+from tests.backends import cortex_m_flow  # noqa: E402, F401
 
 NHWC = (0, 2, 3, 1)
 SCRATCH = torch.zeros(1, dtype=torch.int8)

@@ -13,10 +13,10 @@ from typing import Any
 import executorch_c
 import numpy as np
 import pytest
-from custom_ops import UNARY, X, load, nothing_stays, pte
+from tests.python.custom_ops import UNARY, X, load, nothing_stays, pte
 from executorch_c import Runtime, register_operator, unregister_operator
 from numpy.testing import assert_array_equal
-from single_op import BOUNDED, Out
+from tests.single_op import BOUNDED, Out
 
 __all__ = ["nothing_stays"]  # autouse fixture
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from executorch_c import Runtime, _engines, cli
 from executorch_c.check import run
-from single_op import Out, SingleOps
+from tests.single_op import Out, SingleOps
 
 HERE = Path(__file__).parent
 PROGRAMS = {

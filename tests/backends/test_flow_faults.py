@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-import flow_faults as faults
+from tests.backends import flow_faults as faults
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
-import flow_matrix as matrix  # noqa: E402
-import openvino_blob  # noqa: E402
+from tests.backends import flow_matrix as matrix  # noqa: E402
+from tests.backends import openvino_blob  # noqa: E402
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 

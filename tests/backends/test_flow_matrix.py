@@ -14,8 +14,8 @@ from executorch_c import Error, Runtime
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
-import flow_matrix as matrix  # noqa: E402
-import flow_models  # noqa: E402
+from tests.backends import flow_matrix as matrix  # noqa: E402
+from tests.backends import flow_models  # noqa: E402
 from executorch_c.check import flows  # noqa: E402
 
 ROWS = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.models]

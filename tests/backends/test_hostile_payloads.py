@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("executorch")
 pytest.importorskip("flatbuffers")
 
-import hostile_native
-import hostile_tosa
-import hostile_vulkan
+from tests.backends import hostile_native
+from tests.backends import hostile_tosa
+from tests.backends import hostile_vulkan
 from executorch_c import Error, Runtime
 
 TABLES: dict[str, tuple[Callable[..., bytes], Path, list[Any]]] = {

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import executorch_c
-import native_flow
+from tests.backends import native_flow
 import numpy as np
 import pytest
 import torch
-import vulkan_zoo
+from tests.backends import vulkan_zoo
 from executorch.exir.operator.convert import to_out_variant
 from executorch_c import Method, Runtime
 from executorch_c.devtools import explain
 from executorch_c.testing import check_model
-from recorded import Recorded
+from tests.backends.recorded import Recorded
 from torch import nn
 
 PROGRAMS = Recorded(Path(__file__).with_name("native_programs"))

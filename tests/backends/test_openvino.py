@@ -13,11 +13,11 @@ from typing import Any
 
 import executorch_c
 import numpy as np
-import openvino_blob
+from tests.backends import openvino_blob
 import pytest
 from executorch_c import Runtime
 from executorch_c.devtools import dump
-from openvino_blob import ID, NAMES, cases, program, pte, unpack
+from tests.backends.openvino_blob import ID, NAMES, cases, program, pte, unpack
 
 installed = importlib.util.find_spec("openvino") is not None
 engine = pytest.mark.skipif(not installed, reason="the extra openvino is not installed")
@@ -320,7 +320,7 @@ def test_the_wrong_number_of_arguments_and_dtypes() -> None:
 
 def _with_output(data: bytes, dtype: str) -> bytes:
     from executorch.exir.schema import ScalarType, Tensor
-    from plans import edited
+    from tests.plans import edited
 
     def edit(program: Any) -> None:
         plan = program.execution_plan[0]

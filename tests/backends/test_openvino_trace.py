@@ -10,7 +10,7 @@ import executorch_c
 import numpy as np
 import pytest
 from executorch_c.devtools import check_nan
-from openvino_blob import Blob, Layers, cases, constants_of, program, pte, unpack
+from tests.backends.openvino_blob import Blob, Layers, cases, constants_of, program, pte, unpack
 
 if importlib.util.find_spec("openvino") is None:
     pytest.skip("the extra openvino is not installed", allow_module_level=True)

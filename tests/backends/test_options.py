@@ -9,11 +9,12 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-from demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, lowered, nested, seeded
+from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, lowered, nested
+from tests.backends.demo_programs import seeded
 from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 from executorch.exir.backend.compile_spec_schema import CompileSpec
-from exports import Fn
-from fake_backend import WITHOUT_OPTIONS, Fake
+from tests.exports import Fn
+from tests.backends.fake_backend import WITHOUT_OPTIONS, Fake
 
 registry = executorch_c.Runtime.get().backend_registry
 
@@ -134,7 +135,7 @@ def test_a_method_without_delegates() -> None:
 
 
 def edge(fn: Any) -> bytes:
-    from demo_programs import edge_program
+    from tests.backends.demo_programs import edge_program
 
     return bytes(edge_program(Fn(fn), SIN_INPUTS).to_executorch().buffer)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import executorch_c
 import pytest
-from plans import Plan, build, schema
+from tests.plans import Plan, build, schema
 
 DEMO = Path(__file__).resolve().parents[2] / "backends" / "demo"
 PAYLOAD = b"1version:0#op:demo::aten.sin.default, numel:2, dtype:torch.float32<debug_handle>1#"

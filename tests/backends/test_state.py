@@ -12,7 +12,7 @@ pytest.importorskip("executorch")
 from executorch_c import Method, Runtime  # noqa: E402
 from executorch_c.check import flows  # noqa: E402
 from executorch_c.testing import check_model  # noqa: E402
-from plans import Plan, build, schema  # noqa: E402
+from tests.plans import Plan, build, schema  # noqa: E402
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 

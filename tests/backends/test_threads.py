@@ -12,8 +12,8 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-from at_once import run_each
-from demo_programs import lowered, seeded
+from tests.at_once import run_each
+from tests.backends.demo_programs import lowered, seeded
 
 runtime = executorch_c.Runtime.get()
 SHAPES = (90, 130), (130, 170)

@@ -10,7 +10,7 @@ import executorch_c
 import numpy as np
 import pytest
 from executorch_c import Error, Runtime
-from recorded import Recorded
+from tests.backends.recorded import Recorded
 
 RECORDED = Recorded(Path(__file__).parent / "tosa_programs")
 PROGRAMS, NAMES = RECORDED.folder, RECORDED.names()

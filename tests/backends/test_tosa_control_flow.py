@@ -11,7 +11,7 @@ pytest.importorskip("executorch")
 pytest.importorskip("tosa_reference_model")
 import tosa_serializer as ts
 from executorch_c import Error, Runtime
-from tosa_graphs import Graph
+from tests.backends.tosa_graphs import Graph
 
 D = ts.DType
 SHAPE = (2, 3)

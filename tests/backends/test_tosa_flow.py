@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 pytest.importorskip("tosa_serializer")
-import flow_models as models  # noqa: E402
+from tests.backends import flow_models as models  # noqa: E402
 from executorch_c.check import flows  # noqa: E402
 from executorch_c.devtools import explain  # noqa: E402
 from executorch_c.testing import check_model  # noqa: E402

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("executorch")
 pytest.importorskip("tosa_reference_model")
 import tosa_serializer as ts
-from tosa_graphs import DTYPES, Graph
+from tests.backends.tosa_graphs import DTYPES, Graph
 
 D = ts.DType
 OPERATORS = 12

@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 pytest.importorskip("tosa_serializer")
 pytest.importorskip("model_converter")
-import flow_models as models  # noqa: E402
+from tests.backends import flow_models as models  # noqa: E402
 from executorch_c.devtools import explain  # noqa: E402
 from executorch_c.testing import check_model  # noqa: E402
-from test_tosa_flow import lower  # noqa: E402
+from tests.backends.test_tosa_flow import lower  # noqa: E402
 
 pytestmark = pytest.mark.heavy  # an export needs five seconds
 

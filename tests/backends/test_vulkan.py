@@ -11,7 +11,7 @@ import pytest
 
 import executorch_c
 from executorch_c import Error
-from recorded import Recorded
+from tests.backends.recorded import Recorded
 
 RECORDED = Recorded(Path(__file__).parent / "vulkan_programs")
 PROGRAMS, NAMES = RECORDED.folder, RECORDED.names()

@@ -11,8 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
-import vulkan_zoo as zoo  # noqa: E402
-from flow_faults import sources, vulkan_constant  # noqa: E402
+from tests.backends import vulkan_zoo as zoo  # noqa: E402
+from tests.backends.flow_faults import sources, vulkan_constant  # noqa: E402
 
 
 def swap_nibbles(data: np.ndarray) -> np.ndarray:

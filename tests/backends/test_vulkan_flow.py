@@ -11,7 +11,7 @@ from executorch_c import Error, Runtime
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
-import vulkan_zoo as zoo  # noqa: E402
+from tests.backends import vulkan_zoo as zoo  # noqa: E402
 
 
 def close(row: zoo.Row, actual: np.ndarray, expected: np.ndarray) -> None:

@@ -10,8 +10,8 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-import build_core
-import kept
+from tests import build_core
+from tests import kept
 import numpy as np
 import pytest
 
@@ -67,7 +67,7 @@ def run(cases: int, *extensions: str, env: dict[str, str] | None = None) -> None
 
 
 def test_damaged_under_sanitizers() -> None:
-    import xnnpack_sanitized
+    from tests.backends import xnnpack_sanitized
 
     key = kept.digest(Path(__file__), sysconfig.get_path("include"))
     name = f"vulkan-sanitized-{build_core.fingerprint(ROOT / 'backends')}-{key}"

@@ -12,8 +12,8 @@ from executorch_c import Error, Runtime
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
-import single_op  # noqa: E402
-from single_op import Out  # noqa: E402
+from tests import single_op  # noqa: E402
+from tests.single_op import Out  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 Case = tuple[str, list[Any], list[Any]]

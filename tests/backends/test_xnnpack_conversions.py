@@ -16,13 +16,13 @@ pytest.importorskip("executorch")
 pytest.importorskip("torchao")
 
 import executorch_c as et
-import xnnpack_flow as flow
-from openers import Opener
+from tests.backends import xnnpack_flow as flow
+from tests.openers import Opener
 from torch import Tensor, nn
 from torch.nn import functional as F
-from xnnpack_graphs import Graph
-from xnnpack_graphs import Tensor as Scaled
-from xnnpack_judge import assert_close
+from tests.backends.xnnpack_graphs import Graph
+from tests.backends.xnnpack_graphs import Tensor as Scaled
+from tests.backends.xnnpack_judge import assert_close
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import kept
+from tests import kept
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
-import xnnpack_sanitized  # noqa: E402
-from test_xnnpack_tables import BYTES, SCALES, joined  # noqa: E402
+from tests.backends import xnnpack_sanitized  # noqa: E402
+from tests.backends.test_xnnpack_tables import BYTES, SCALES, joined  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 

@@ -18,13 +18,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-import xnnpack_flow
-from at_once import run_all
+from tests.backends import xnnpack_flow
+from tests.at_once import run_all
 from executorch_c import Method, Program, Runtime
-from resident import mapping
+from tests.resident import mapping
 from torch import nn
 from torch.export import Dim
-from xnnpack_payload import BACKEND
+from tests.backends.xnnpack_payload import BACKEND
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

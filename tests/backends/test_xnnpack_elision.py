@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from exports import export
+from tests.exports import export
 from torch import Tensor, nn
 
 from executorch_c import Method, Runtime

@@ -10,7 +10,7 @@ from pathlib import Path
 import executorch_c
 import pytest
 import torch
-import xnnpack_flow
+from tests.backends import xnnpack_flow
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
 

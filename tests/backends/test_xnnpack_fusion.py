@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from exports import export
+from tests.exports import export
 from torch import nn
-from xnnpack_graphs import NUMPY, Graph
-from xnnpack_graphs import Tensor as Scheme
+from tests.backends.xnnpack_graphs import NUMPY, Graph
+from tests.backends.xnnpack_graphs import Tensor as Scheme
 
 from executorch_c import Runtime
 

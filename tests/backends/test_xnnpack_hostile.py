@@ -18,8 +18,8 @@ pytest.importorskip("torchao")
 
 import executorch_c as et
 import torch
-import xnnpack_flow as flow
-import xnnpack_payload
+from tests.backends import xnnpack_flow as flow
+from tests.backends import xnnpack_payload
 from torch import nn
 from torch.nn import functional as F
 

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
 import executorch_c as et
-from test_xnnpack_windows import windows
-from xnnpack_graphs import Channel, Graph, Shape, Tensor
+from tests.backends.test_xnnpack_windows import windows
+from tests.backends.xnnpack_graphs import Channel, Graph, Shape, Tensor
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("executorch")
 
 import executorch_c as et
-from openers import Opener
-from xnnpack_graphs import ABSENT, NUMPY, Graph, Shape, Tensor
-from xnnpack_kinds import numbers
+from tests.openers import Opener
+from tests.backends.xnnpack_graphs import ABSENT, NUMPY, Graph, Shape, Tensor
+from tests.backends.xnnpack_kinds import numbers
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

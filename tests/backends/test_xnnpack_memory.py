@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("executorch")
 
 import executorch_c
-from xnnpack_graphs import Graph, Shape
-from xnnpack_kinds import conv
+from tests.backends.xnnpack_graphs import Graph, Shape
+from tests.backends.xnnpack_kinds import conv
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = [

@@ -14,11 +14,11 @@ pytest.importorskip("executorch")
 pytest.importorskip("torchao")
 pytest.importorskip("transformers")
 
-import xnnpack_models
-import xnnpack_payload
-from openers import Opener
-from xnnpack_flow import Row
-from xnnpack_judge import assert_close
+from tests.backends import xnnpack_models
+from tests.backends import xnnpack_payload
+from tests.openers import Opener
+from tests.backends.xnnpack_flow import Row
+from tests.backends.xnnpack_judge import assert_close
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

@@ -13,11 +13,11 @@ pytest.importorskip("torch")
 pytest.importorskip("executorch")
 pytest.importorskip("torchao")
 
-import xnnpack_flow
-import xnnpack_quantized_zoo
-from openers import Opener
-from xnnpack_flow import Lowered
-from xnnpack_payload import Graph, Payload, datatypes, edited
+from tests.backends import xnnpack_flow
+from tests.backends import xnnpack_quantized_zoo
+from tests.openers import Opener
+from tests.backends.xnnpack_flow import Lowered
+from tests.backends.xnnpack_payload import Graph, Payload, datatypes, edited
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

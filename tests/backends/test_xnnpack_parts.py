@@ -12,12 +12,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-import xnnpack_flow
-import xnnpack_quantized_zoo
-import xnnpack_zoo
+from tests.backends import xnnpack_flow
+from tests.backends import xnnpack_quantized_zoo
+from tests.backends import xnnpack_zoo
 
-from xnnpack_flow import Row
-from xnnpack_judge import assert_close
+from tests.backends.xnnpack_flow import Row
+from tests.backends.xnnpack_judge import assert_close
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
 import executorch_c as et
-from xnnpack_graphs import Graph, Tensor
-from xnnpack_random import Random, Shuffled
+from tests.backends.xnnpack_graphs import Graph, Tensor
+from tests.backends.xnnpack_random import Random, Shuffled
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

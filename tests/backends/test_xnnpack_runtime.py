@@ -18,17 +18,17 @@ pytest.importorskip("torchao")
 
 import executorch_c
 import torch
-import xnnpack_flow
-import xnnpack_payload
-import xnnpack_programs
-import xnnpack_zoo
-from at_once import run_all
+from tests.backends import xnnpack_flow
+from tests.backends import xnnpack_payload
+from tests.backends import xnnpack_programs
+from tests.backends import xnnpack_zoo
+from tests.at_once import run_all
 from executorch_c import Method, Runtime
-from resident import mapping, resident_bytes
-from xnnpack_flow import Lowered
-from xnnpack_graphs import ABSENT, Graph, Group, Token
-from xnnpack_judge import assert_close
-from xnnpack_payload import BACKEND, Payload
+from tests.resident import mapping, resident_bytes
+from tests.backends.xnnpack_flow import Lowered
+from tests.backends.xnnpack_graphs import ABSENT, Graph, Group, Token
+from tests.backends.xnnpack_judge import assert_close
+from tests.backends.xnnpack_payload import BACKEND, Payload
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

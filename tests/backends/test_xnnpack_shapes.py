@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("executorch")
 
 import executorch_c as et
-from xnnpack_graphs import ABSENT, NUMPY, Channel, Graph, Token
-from xnnpack_kinds import KINDS, integers, numbers
-from xnnpack_payload import datatypes
+from tests.backends.xnnpack_graphs import ABSENT, NUMPY, Channel, Graph, Token
+from tests.backends.xnnpack_kinds import KINDS, integers, numbers
+from tests.backends.xnnpack_payload import datatypes
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

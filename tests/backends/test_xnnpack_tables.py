@@ -14,7 +14,7 @@ pytest.importorskip("executorch")
 
 import executorch_c as et
 from executorch_c import Method
-from xnnpack_graphs import Graph, Shape, Tensor
+from tests.backends.xnnpack_graphs import Graph, Shape, Tensor
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import executorch_c as et
-from xnnpack_graphs import Graph
+from tests.backends.xnnpack_graphs import Graph
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("executorch")
 
 import executorch_c as et
-from xnnpack_graphs import Graph, Shape, Tensor
-from xnnpack_kinds import conv, numbers
+from tests.backends.xnnpack_graphs import Graph, Shape, Tensor
+from tests.backends.xnnpack_kinds import conv, numbers
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

@@ -15,11 +15,11 @@ pytest.importorskip("executorch")
 
 import executorch_c as et
 import torch
-from busy import busy
+from tests.busy import busy
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from exports import export
-from xnnpack_graphs import Graph, Shape
-from xnnpack_kinds import conv
+from tests.exports import export
+from tests.backends.xnnpack_graphs import Graph, Shape
+from tests.backends.xnnpack_kinds import conv
 
 WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
 pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")

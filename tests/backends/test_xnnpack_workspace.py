@@ -8,11 +8,11 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-from at_once import run_each
-from exports import export
-from resident import resident_bytes
+from tests.at_once import run_each
+from tests.exports import export
+from tests.resident import resident_bytes
 from torch import nn
-from xnnpack_graphs import Graph
+from tests.backends.xnnpack_graphs import Graph
 
 NONE, PROGRAM, GLOBAL, METHOD = range(4)
 ID = "XnnpackBackend"

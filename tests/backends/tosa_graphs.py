@@ -11,7 +11,7 @@ import numpy as np
 import tosa_reference_model
 import tosa_serializer as ts
 from executorch.exir import schema
-from plans import Plan, build
+from tests.plans import Plan, build
 
 DTYPES = {
     ts.DType.BOOL: "bool",

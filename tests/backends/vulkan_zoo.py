@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import kept
+from tests import kept
 import numpy as np
 import torch
 from torch import Tensor, nn

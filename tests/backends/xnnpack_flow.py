@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import kept
+from tests import kept
 import numpy as np
 import torch
-import variation
-import xnnpack_payload
+from tests import variation
+from tests.backends import xnnpack_payload
 from torch import Tensor, nn
 
 Shape = tuple[int, ...]
@@ -344,10 +344,10 @@ def check_delegated(row: Row, pte: bytes) -> None:
     assert xnnpack_payload.operators(pte) <= row.beside
 
 
-if __name__ == "__main__":  # print a row: python xnnpack_flow.py FILE [NAME]
+if __name__ == "__main__":  # print a row: python -m tests.backends.xnnpack_flow FILE [NAME]
     import importlib
 
-    for one in importlib.import_module(sys.argv[1]).TABLE.rows:
+    for one in importlib.import_module(f"tests.backends.{sys.argv[1]}").TABLE.rows:
         if one.id.startswith(tuple(sys.argv[2:]) or ("",)):
             try:
                 made = export(one)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plans
-from xnnpack_payload import BACKEND, Payload, datatypes
+from tests import plans
+from tests.backends.xnnpack_payload import BACKEND, Payload, datatypes
 
 Shape = Sequence[int]
 ABSENT = (1 << 32) - 1

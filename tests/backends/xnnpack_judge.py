@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import judge
+from tests import judge
 import numpy as np
 
 UNITS = {"float32": 32, "float16": 2, "bfloat16": 1}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xnnpack_graphs import ABSENT, Channel, Graph, Group, Shape, Tensor, Token
+from tests.backends.xnnpack_graphs import ABSENT, Channel, Graph, Group, Shape, Tensor, Token
 
 
 Maker = Callable[[Shape], Graph]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import xnnpack_flow
-import zoo_models
+from tests.backends import xnnpack_flow
+from tests import zoo_models
 from torch import nn
-from xnnpack_flow import Lowered, Row, Rows, normal
+from tests.backends.xnnpack_flow import Lowered, Row, Rows, normal
 
 TABLE = Rows(__file__, delegates=None)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import xnnpack_flow
+from tests.backends import xnnpack_flow
 from torch import nn
-from xnnpack_flow import Lowered, Net, Row
-from xnnpack_payload import Payload, edited
+from tests.backends.xnnpack_flow import Lowered, Net, Row
+from tests.backends.xnnpack_payload import Payload, edited
 
 
 class Classifier(nn.Module):

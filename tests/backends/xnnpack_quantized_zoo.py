@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
-from xnnpack_flow import Rows
-from xnnpack_zoo import fn
+from tests.backends.xnnpack_flow import Rows
+from tests.backends.xnnpack_zoo import fn
 
 TABLE = Rows(__file__)
 add = TABLE.add

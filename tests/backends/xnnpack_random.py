@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xnnpack_graphs import Graph, Tensor
+from tests.backends.xnnpack_graphs import Graph, Tensor
 
 QUANTISED = (Tensor(0.5, 0), Tensor(0.25, 3), Tensor(0.5, -7))
 UNARY: dict[str, tuple[Callable[[np.ndarray], np.ndarray], dict[str, Any]]] = {

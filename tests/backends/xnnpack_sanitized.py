@@ -13,9 +13,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-import build_core
+from tests import build_core
 import get_xnnpack
-import kept
+from tests import kept
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "csrc"))

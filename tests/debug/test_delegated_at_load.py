@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from exports import export
-from fake_claims import OPERATORS, Claims
+from tests.exports import export
+from tests.backends.fake_claims import OPERATORS, Claims
 from torch import Tensor, nn
 
 import executorch_c

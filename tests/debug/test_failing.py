@@ -9,10 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-from deep import lower
+from tests.debug.deep import lower
 from executorch_c.devtools import ErrorReport, explain
 from executorch_c.testing import check_model
-from exports import manager
+from tests.exports import manager
 from torch import Tensor, nn
 
 

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-from deep import lower
+from tests.debug.deep import lower
 from executorch_c import cli
 from executorch_c.debug.ladder import Ladder, compare_steps
 from executorch_c.testing import check_model

@@ -15,11 +15,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-import deep
+from tests.debug import deep
 import executorch_c
-import xnnpack_flow
-from deep import FLOWS, lower
-from exports import export
+from tests.backends import xnnpack_flow
+from tests.debug.deep import FLOWS, lower
+from tests.exports import export
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge, to_edge_transform_and_lower
 from executorch_c import cli

@@ -14,8 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-import exports
-import xnnpack_flow
+from tests import exports
+from tests.backends import xnnpack_flow
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch_c.devtools import explain

@@ -15,7 +15,7 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch_c import cli
 from executorch_c.debug._graphs import layouts
 from executorch_c.devtools import NonFiniteReport, check_nan
-from exports import export
+from tests.exports import export
 from torch import nn
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)

@@ -11,7 +11,7 @@ from typing import Any
 
 import executorch.kernels.quantized  # noqa: F401  out variants of quantised operators
 import executorch_c
-import kept
+from tests import kept
 import numpy as np
 import pytest
 import torch
@@ -24,7 +24,7 @@ from executorch.exir import to_edge_transform_and_lower
 from executorch_c import cli
 from executorch_c.devtools import compare_kernels, compare_programs, explain
 from executorch_c.debug._graphs.names import kind
-from exports import export
+from tests.exports import export
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 

@@ -12,9 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-import deep
-import xnnpack_flow
-from deep import FLOWS, lower
+from tests.debug import deep
+from tests.backends import xnnpack_flow
+from tests.debug.deep import FLOWS, lower
 from executorch.backends.xnnpack.quantizer import xnnpack_quantizer
 from executorch_c import cli
 from executorch_c.devtools import QuantizationReport, quantization_error

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-from deep import FLOWS, lower
+from tests.debug.deep import FLOWS, lower
 from executorch_c.devtools import ErrorReport, explain
 from torch import Tensor, nn
 

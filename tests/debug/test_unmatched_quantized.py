@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
 import executorch.kernels.quantized  # noqa: F401  the out variants of quantize and dequantize
-import xnnpack_flow
-from deep import lower
+from tests.backends import xnnpack_flow
+from tests.debug.deep import lower
 from executorch_c.devtools import ErrorReport, explain
 from torch import Tensor, nn
 

@@ -13,9 +13,6 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS / name) for name in ("differential", "kernels", "")]
-
 PROGRESS_PROGRAMS = 50
 """Programs between two lines of progress."""
 
@@ -45,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> int:
     """Print the table; return 1 if a difference has no explained cause."""
     args = _parser().parse_args()
-    import results
+    from tests.differential import results
 
     saved = [report for path in args.saved or [] for report in results.read(path)]
     reports = list({report.seed: report for report in saved}.values())  # the latest of a seed
@@ -59,8 +56,8 @@ def main() -> int:
 
 
 def _run(args: argparse.Namespace) -> list:
-    import results
-    import workers
+    from tests.differential import results
+    from tests.differential import workers
 
     reports = results.read(args.save) if args.save and args.save.exists() else []
     seen = {report.seed for report in reports}

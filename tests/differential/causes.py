@@ -13,20 +13,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import graphs
-import judge
-import modes
+from tests.differential import graphs
+from tests import judge
+from tests.differential import modes
 import numpy as np
-import programs
-import rounding
+from tests.differential import programs
+from tests.differential import rounding
 import torch
-import ways
+from tests.differential import ways
 from executorch_c import Runtime
 from executorch_c.inspect import device, reference
 from executorch_c.inspect.structure import View
-from modes import name_of
-from programs import OFFICIAL, Difference, Trial
-from rounding import Rooms
+from tests.differential.modes import name_of
+from tests.differential.programs import OFFICIAL, Difference, Trial
+from tests.differential.rounding import Rooms
 from torch.utils import _pytree as pytree
 
 

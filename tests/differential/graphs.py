@@ -15,12 +15,12 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import decomp_check
-import eager
+from tests.kernels import decomp_check
+from tests.kernels import eager
 import numpy as np
-import rows
-import sweep
-import templates
+from tests.kernels import rows
+from tests.kernels import sweep
+from tests.differential import templates
 import torch
 
 MAX_CALLS, MIN_CALLS = 15, 3

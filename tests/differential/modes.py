@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import judge
+from tests import judge
 import torch
-import variation
-import ways
+from tests import variation
+from tests.differential import ways
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 

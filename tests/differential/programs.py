@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import graphs
-import judge
+from tests.differential import graphs
+from tests import judge
 import numpy as np
-import rounding
-import ways
-from graphs import Graph
-from rounding import Rooms
+from tests.differential import rounding
+from tests.differential import ways
+from tests.differential.graphs import Graph
+from tests.differential.rounding import Rooms
 
 OFFICIAL = "official"
 MAX_TEXT = 300

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from programs import OFFICIAL, Report
+from tests.differential.programs import OFFICIAL, Report
 
 HEAD = """# Random programs compared with eager's results
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import judge
+from tests import judge
 import numpy as np
 import torch
-import variation
+from tests import variation
 from torch.utils import _pytree as pytree
 
 DRAWS, MORE_DRAWS = 6, 40

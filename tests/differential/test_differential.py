@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("executorch")
 torch = pytest.importorskip("torch")
 
-import causes
-import graphs
-import programs
-import results
-import ways
-from graphs import Graph
-from programs import Report, Trial
+from tests.differential import causes
+from tests.differential import graphs
+from tests.differential import programs
+from tests.differential import results
+from tests.differential import ways
+from tests.differential.graphs import Graph
+from tests.differential.programs import Report, Trial
 
 SEEDS = (1003, 1005)
 LINES = [

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import eager
+from tests.kernels import eager
 import numpy as np
 import torch
 from executorch_c.check import official
 from executorch_c.check.official_child import unwired, wire
-from graphs import Graph, redrawn
+from tests.differential.graphs import Graph, redrawn
 
 WAYS: dict[str, dict[str, Any]] = {
     "default": {},

@@ -12,12 +12,12 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-import causes
-import graphs
-import programs
+from tests.differential import causes
+from tests.differential import graphs
+from tests.differential import programs
 import torch
-import ways
-from programs import Report
+from tests.differential import ways
+from tests.differential.programs import Report
 
 CHUNK = 200
 """Programs of a process."""
@@ -28,7 +28,7 @@ MAX_SECONDS = 600
 def prepare() -> None:
     """Import the exporter before processes are forked."""
     import executorch.backends.xnnpack.partition.xnnpack_partitioner  # noqa: F401
-    import exporter_speed
+    from tests import exporter_speed
     from executorch import exir  # noqa: F401
 
     torch.set_num_threads(1)

@@ -16,8 +16,8 @@ from executorch.exir.schema import ScalarType
 from executorch.exir.tensor_layout import TensorLayout
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 from executorch_c import InvalidArgumentError, InvalidExternalDataError, Runtime
-from exports import manager
-from plans import Plan, build, load, reference
+from tests.exports import manager
+from tests.plans import Plan, build, load, reference
 
 ONES = np.ones(4, np.float32)
 WEIGHT = np.arange(4, dtype=np.float32)

@@ -21,9 +21,9 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
 from executorch_c import AccessFailedError, InvalidArgumentError, InvalidProgramError
 from executorch_c import Runtime, Verification
-from exports import export
-from plans import Constants, Plan, adding, build, load, program, reference, schema
-from resident import mapping
+from tests.exports import export
+from tests.plans import Constants, Plan, adding, build, load, program, reference, schema
+from tests.resident import mapping
 
 ONES = np.ones(4, np.float32)
 

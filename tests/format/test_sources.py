@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from alone import alone
+from tests.alone import alone
 from executorch_c import Runtime
-from plans import Constants, Plan, build, load
+from tests.plans import Constants, Plan, build, load
 
 ONES = np.ones(4, np.float32)
 

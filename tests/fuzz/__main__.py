@@ -14,13 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
-
-import guided
-import in_place
-from driver import REGRESSION, kept_build, run
-from make_programs import write_all
-from seeds import TARGETS
+from tests.fuzz import guided
+from tests import in_place
+from tests.fuzz.driver import REGRESSION, kept_build, run
+from tests.fuzz.make_programs import write_all
+from tests.fuzz.seeds import TARGETS
 
 BATCH = 5000
 

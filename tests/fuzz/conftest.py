@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from driver import kept_build
+from tests.fuzz.driver import kept_build
 
 
 @pytest.fixture(scope="session")

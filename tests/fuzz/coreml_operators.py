@@ -42,7 +42,7 @@ class _Model(torch.nn.Module):
 
 def programs() -> Iterator[tuple[str, bytes]]:
     """Yield name and bytes of each program."""
-    import coreml_zoo
+    from tests.backends import coreml_zoo
 
     for name, compute in MODELS.items():
         exported = torch.export.export(_Model(compute).eval(), (torch.randn(3, 4),))

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-import build_core
-import kept
+from tests import build_core
+from tests import kept
 
 REGRESSION = ROOT / "tests/regression"
 QUICK_TO_BUILD, QUICK_TO_RUN = "-O0 -g1", "-O1 -g"

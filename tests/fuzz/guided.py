@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from driver import DEFINES, QUICK_TO_RUN, SANITIZE, build, with_xnnpack
-from seeds import CORPUS, PROGRAM, TARGETS, write_seeds
+from tests.fuzz.driver import DEFINES, QUICK_TO_RUN, SANITIZE, build, with_xnnpack
+from tests.fuzz.seeds import CORPUS, PROGRAM, TARGETS, write_seeds
 
 FLAGS = [
     "-timeout=60",  # of wall time on a loaded machine: the slowest inputs take 3 s of CPU time

@@ -1,4 +1,4 @@
-"""Write the seed programs of the fuzzer: python make_programs.py DIRECTORY [SEED].
+"""Write the seed programs of the fuzzer: python -m tests.fuzz.make_programs DIRECTORY [SEED].
 
 Small models of the zoo, programs of the demo backends, random ones of many instructions
 (random_plans.py), two programs per operator (with calls that work and with random ones), and all of
@@ -12,9 +12,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "backends")]
 
 MODELS = [
     "mlp",
@@ -35,12 +32,12 @@ BASE = "dynamic_batch"  # of the named cases
 
 def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
     """Write all programs; return the number of files."""
-    import demo_programs
-    import random_calls
-    import random_plans
-    import sample_calls
-    from hostile import CASES, hostile, random_damage
-    from zoo import export
+    from tests.backends import demo_programs
+    from tests.fuzz import random_calls
+    from tests.fuzz import random_plans
+    from tests.fuzz import sample_calls
+    from tests.fuzz.hostile import CASES, hostile, random_damage
+    from tests.zoo import export
 
     folder.mkdir(parents=True, exist_ok=True)
     files = {f"model_{name}": export(name) for name in MODELS}

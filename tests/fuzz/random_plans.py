@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from plans import Constants, Plan, V, build
-from single_op import BOUNDED, STATIC, UNBOUND
+from tests.plans import Constants, Plan, V, build
+from tests.single_op import BOUNDED, STATIC, UNBOUND
 
 SHAPE = (2, 3)
 BYTES = 24

@@ -36,9 +36,7 @@ class Recorder:
 def record(files: Sequence[str], folder: Path, *options: str) -> None:
     """Run files of tests, whose failures do not matter, and keep their programs."""
     environment = {**os.environ, FOLDER: str(folder.absolute())}
-    path = [str(HERE), os.environ.get("PYTHONPATH", "")]
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "record_programs", *options, *files]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", __name__, *options, *files]
     subprocess.run(
         command, cwd=HERE.parents[1], env=environment, stdout=subprocess.DEVNULL, check=False
     )

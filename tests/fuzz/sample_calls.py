@@ -10,14 +10,13 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from random_calls import parse, schemas
-from single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, dtype_id
+from tests.fuzz.random_calls import parse, schemas
+from tests.single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, dtype_id
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 LARGEST = 20000  # maximum number of elements of an argument, to keep files small
@@ -26,11 +25,9 @@ Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 def all_samples() -> dict[str, Samples]:
     """Return the samples of every operator, by name."""
-    if str(KERNELS) not in sys.path:
-        sys.path.insert(0, str(KERNELS))
     found: dict[str, Samples] = {}
     for path in sorted(KERNELS.glob("samples_*.py")):
-        for value in vars(importlib.import_module(path.stem)).values():
+        for value in vars(importlib.import_module(f"tests.kernels.{path.stem}")).values():
             if isinstance(value, dict):
                 found |= {k: v for k, v in value.items() if isinstance(k, str) and "::" in k}
     return found
@@ -76,7 +73,7 @@ def out_like(result: np.ndarray, rng: np.random.Generator) -> Out:
 
 def add_call(ops: SingleOps, schema: str, args: list, rng: np.random.Generator) -> bool:
     """Add a method that calls the operator; return False if eager cannot compute it."""
-    from eager import eager
+    from tests.kernels.eager import eager
 
     name, arguments, _ = parse(schema)
     written = [(kind, marks) for kind, write, marks in arguments if write]

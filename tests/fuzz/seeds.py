@@ -10,14 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [
-    str(HERE),
-    str(HERE.parent),
-    str(HERE.parent / "backends"),
-    str(HERE.parents[1] / "backends" / "xnnpack"),
-]
+sys.path.insert(0, str(HERE.parents[1] / "backends" / "xnnpack"))
 
-from record_programs import record
+from tests.fuzz.record_programs import record
 
 CORPUS = HERE / "corpus"
 PROGRAM = CORPUS / "ptd_program.pte"
@@ -34,7 +29,7 @@ def copy_recorded(backend: str, folder: Path) -> None:
 
 def pte(folder: Path) -> None:
     """Write all programs of make_programs.py: models, each operator, hostile values."""
-    from make_programs import write_all
+    from tests.fuzz.make_programs import write_all
 
     write_all(folder)
 
@@ -42,7 +37,7 @@ def pte(folder: Path) -> None:
 def external() -> tuple[bytes, bytes]:
     """Return a program with two linear layers and a state, and the .ptd with their weights."""
     import torch
-    from exports import manager
+    from tests.exports import manager
 
     class Net(torch.nn.Module):
         def __init__(self) -> None:
@@ -80,8 +75,8 @@ def bpte(folder: Path) -> None:
     import contextlib
 
     from executorch_c.bundled import BundledProgram
-    from make_programs import MODELS
-    from zoo import load
+    from tests.fuzz.make_programs import MODELS
+    from tests.zoo import load
 
     for name in MODELS:
         model = load(name)
@@ -92,10 +87,10 @@ def bpte(folder: Path) -> None:
 
 def xnnpack(folder: Path) -> None:
     """Write a program for each node of the delegate in each of its datatypes."""
-    import xnnpack_flow
-    import xnnpack_quantized_zoo
-    import xnnpack_random
-    import xnnpack_zoo
+    from tests.backends import xnnpack_flow
+    from tests.backends import xnnpack_quantized_zoo
+    from tests.backends import xnnpack_random
+    from tests.backends import xnnpack_zoo
 
     for row in [*xnnpack_zoo.TABLE.rows, *xnnpack_quantized_zoo.TABLE.rows]:
         (folder / f"{row.id}.pte").write_bytes(xnnpack_flow.load(row).pte)
@@ -105,7 +100,7 @@ def xnnpack(folder: Path) -> None:
 
 def vulkan(folder: Path) -> None:
     """Write programs of VulkanBackend: the recorded ones, and each row that is exported."""
-    import vulkan_zoo
+    from tests.backends import vulkan_zoo
 
     copy_recorded("vulkan", folder)
     for row in vulkan_zoo.ROWS:
@@ -115,8 +110,8 @@ def vulkan(folder: Path) -> None:
 def tosa(folder: Path) -> None:
     """Write programs of TOSABackend and VgfBackend: the recorded ones, and each operator."""
     import numpy as np
-    import test_tosa_reference as operators
-    from tosa_graphs import Graph
+    from tests.backends import test_tosa_reference as operators
+    from tests.backends.tosa_graphs import Graph
 
     copy_recorded("tosa", folder)
     record(["tests/backends/test_tosa_control_flow.py"], folder)
@@ -146,8 +141,8 @@ def calls(folder: Path) -> None:
 
 def llm(folder: Path) -> None:
     """Write calls of the operators of language models, and programs with attention."""
-    import random_calls
-    import sample_calls
+    from tests.fuzz import random_calls
+    from tests.fuzz import sample_calls
 
     for kind, module in (("random", random_calls), ("sample", sample_calls)):
         for name, data in module.programs(1):  # type: ignore[attr-defined]
@@ -164,7 +159,7 @@ def coreml(folder: Path) -> None:
 
     if importlib.util.find_spec("coremltools") is None:
         return
-    import coreml_operators
+    from tests.fuzz import coreml_operators
 
     for name, data in coreml_operators.programs():
         (folder / f"{name}.pte").write_bytes(data)
@@ -172,7 +167,7 @@ def coreml(folder: Path) -> None:
 
 def native(folder: Path) -> None:
     """Write programs of NativeBackend: one of each model of its tests."""
-    import native_flow
+    from tests.backends import native_flow
     import torch
 
     for name, (model, inputs) in native_flow.models().items():
@@ -185,7 +180,7 @@ def native(folder: Path) -> None:
 def openvino(folder: Path) -> None:
     """Write the recorded programs with the text of their models: it is xor-ed with a key that
     follows from it."""
-    import openvino_blob
+    from tests.backends import openvino_blob
     from executorch_c import Runtime
 
     for name in openvino_blob.NAMES:

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import guided
+from tests.fuzz import guided
 import pytest
-from driver import ROOT, SANITIZERS, build, count
-from seeds import CORPUS, PROGRAM, TARGETS, kept_files
+from tests.fuzz.driver import ROOT, SANITIZERS, build, count
+from tests.fuzz.seeds import CORPUS, PROGRAM, TARGETS, kept_files
 
 MUTATIONS = int(os.environ.get("EXECUTORCH_C_FUZZ_MUTATIONS", "8"))
 SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))

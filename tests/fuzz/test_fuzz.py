@@ -7,11 +7,11 @@ import os
 import shutil
 from pathlib import Path
 
-import build_core
-import kept
+from tests import build_core
+from tests import kept
 import pytest
-from driver import REGRESSION, ROOT, count, run
-from make_programs import write_all
+from tests.fuzz.driver import REGRESSION, ROOT, count, run
+from tests.fuzz.make_programs import write_all
 
 CASES = int(os.environ.get("EXECUTORCH_C_FUZZ_CASES", "3000"))
 FEW = CASES // 10  # of what `python -m tests.fuzz` damages 20,000 times

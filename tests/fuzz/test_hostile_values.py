@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 import pytest
-from hostile import CASES, hostile
-from make_programs import BASE
-from zoo import load
+from tests.fuzz.hostile import CASES, hostile
+from tests.fuzz.make_programs import BASE
+from tests.zoo import load
 
 executorch_c = pytest.importorskip("executorch_c")
 

@@ -6,13 +6,13 @@ import functools
 from pathlib import Path
 from typing import Any
 
-import kept
+from tests import kept
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from demo_programs import nested, seeded
+from tests.backends.demo_programs import nested, seeded
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
-from exports import manager
-from xnnpack_flow import lower, pt2e
+from tests.exports import manager
+from tests.backends.xnnpack_flow import lower, pt2e
 
 
 class Cnn(torch.nn.Module):

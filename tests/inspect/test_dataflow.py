@@ -10,8 +10,8 @@ import pytest
 from executorch_c import Program, Runtime
 from executorch_c.inspect import dataflow
 from executorch_c.inspect.structure import View
-from plans import Constants, Plan, V, build, edited, reference
-from seen_programs import MAKERS, pte_of
+from tests.plans import Constants, Plan, V, build, edited, reference
+from tests.inspect.seen_programs import MAKERS, pte_of
 
 BACKENDS = Path(__file__).parents[1] / "backends"
 

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from executorch.exir import to_edge_transform_and_lower
 from executorch_c import Runtime
 from executorch_c.inspect import device
-from exports import Fn
-from plans import reference
+from tests.exports import Fn
+from tests.plans import reference
 
 
 def network() -> Any:

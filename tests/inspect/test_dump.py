@@ -12,7 +12,7 @@ pytest.importorskip("executorch.exir")
 import executorch_c
 from executorch_c import Program, Runtime, cli
 from executorch_c.devtools import dump
-from seen_programs import MAKERS, pte_of
+from tests.inspect.seen_programs import MAKERS, pte_of
 
 
 def opened(name: str) -> Program:

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 import torch
 
-import fbs
+from tests import fbs
 from executorch_c import Method, Program, Runtime
 from executorch_c.devtools import write_etdump
 from executorch_c.inspect import etdump
 from executorch_c.trace import Trace
-from exports import Fn, export
+from tests.exports import Fn, export
 from torch import Tensor, nn
 
 official_devtools = pytest.importorskip("executorch.devtools")

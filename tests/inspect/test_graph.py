@@ -17,8 +17,8 @@ import torch
 from executorch_c import Runtime, cli
 from executorch_c.devtools import Graph, graph
 from executorch_c.inspect.diagram import Node
-from plans import Plan, build
-from seen_programs import MAKERS, exported, pte_of
+from tests.plans import Plan, build
+from tests.inspect.seen_programs import MAKERS, exported, pte_of
 
 
 def graph_of(name: str, method: str = "forward") -> Graph:

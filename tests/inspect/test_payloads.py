@@ -13,7 +13,7 @@ import pytest
 from executorch_c import Runtime, cli
 from executorch_c.devtools import dump
 from executorch_c.inspect import payloads
-from plans import Plan, build, schema
+from tests.plans import Plan, build, schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "backends" / "programs"

@@ -7,7 +7,7 @@ from executorch_c import Runtime
 from executorch_c.inspect import reference
 from executorch_c.inspect.reference import Behaviour, Call
 from executorch_c.inspect.structure import View
-from plans import Plan, build
+from tests.plans import Plan, build
 
 
 def step(name: str, plan: Plan) -> tuple[Behaviour, ...]:

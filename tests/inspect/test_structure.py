@@ -17,11 +17,11 @@ from executorch.exir.schema import ScalarType, TensorShapeDynamism
 from executorch_c import Error, OutOfResourcesError, Runtime
 from executorch_c._types import MethodStructure, StructureInstruction, StructureValue
 from executorch_c.devtools import dump, graph, memory_plan
-from hostile import random_damage
-from plans import Constants, Plan, build
-from seen_programs import MAKERS, exported, pte_of
-from xnnpack_mutate import damage
-from xnnpack_payload import delegates
+from tests.fuzz.hostile import random_damage
+from tests.plans import Constants, Plan, build
+from tests.inspect.seen_programs import MAKERS, exported, pte_of
+from tests.backends.xnnpack_mutate import damage
+from tests.backends.xnnpack_payload import delegates
 
 DTYPES = {ScalarType.FLOAT: "float32", ScalarType.LONG: "int64", ScalarType.BOOL: "bool"}
 DELEGATED = {"cnn_xnnpack", "mixed", "quantised", "nested"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from accuracy import exactly
-from judge import ROUNDED, Limit, assert_right, bound, info
+from tests.kernels.accuracy import exactly
+from tests.judge import ROUNDED, Limit, assert_right, bound, info
 
 EPSILON = float(info("float64").eps)
 # Decompositions compute in double precision and round once. The units of residuals are for dtypes

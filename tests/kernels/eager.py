@@ -10,11 +10,11 @@ import functools
 import itertools
 from typing import Any
 
-import llm_forms
+from tests.kernels import llm_forms
 import ml_dtypes
 import numpy as np
 import torch
-from op_harness import dtype_id
+from tests.op_harness import dtype_id
 
 INTS = ["uint8", "int8", "int16", "int32", "int64"]  # dtypes of eager's heavier operators
 INTEGRAL = [*INTS, "uint16", "uint32", "uint64"]
@@ -112,7 +112,7 @@ FUNCTIONAL = {
 def functional(name: str) -> Any:
     """Return torch's functional operator of the out form `aten::...`."""
     if name.startswith("quantized_decomposed::"):
-        import quantized_forms  # importing it loads another library
+        from tests.kernels import quantized_forms
 
         return quantized_forms.functional(name)
     name = name.removeprefix("aten::")

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from eager import array
-from samples_pointwise import Samples
+from tests.kernels.eager import array
+from tests.kernels.samples_pointwise import Samples
 
 
 def of_one_element(rng: np.random.Generator, dtype: str) -> Iterator[list]:

@@ -1,4 +1,4 @@
-"""Write executorch_c/inspect/reference.tsv: `python tests/kernels/reference_table.py [FAMILY ...]`.
+"""Write executorch_c/inspect/reference.tsv: `python -m tests.kernels.reference_table [FAMILY ...]`.
 
 Runs each operator's samples in programs of one call, by eager, in the official runtime (in child
 processes: it may crash) and here, over all dtypes, contiguous and in channels-last. Families are
@@ -29,22 +29,20 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-if __name__ == "__main__":
-    sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import numpy as np
-import official_worker
-import reference_samples
-import rows
+from tests.kernels import official_worker
+from tests.kernels import reference_samples
+from tests.kernels import rows
 import torch
-from eager import called, channels_last, to_torch
+from tests.kernels.eager import called, channels_last, to_torch
 from executorch_c import Runtime
 from executorch_c.inspect import reference
 from executorch_c.inspect.reference import Behaviour, Call
 from executorch_c.inspect.structure import View
-from judge import difference as difference_of
-from judge import info, is_inexact, wide
-from single_op import SingleOps, dim_order_of
+from tests.judge import difference as difference_of
+from tests.judge import info, is_inexact, wide
+from tests.single_op import SingleOps, dim_order_of
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 COUNT, SIZE = 12, 2000
@@ -498,7 +496,7 @@ def written(behaviours: Iterable[Behaviour]) -> str:
     """Return the table as text."""
     out = [
         f"# What executorch {reference.VERSION} does with calls that eager computes; written by",
-        "# `python tests/kernels/reference_table.py`",
+        "# `python -m tests.kernels.reference_table`",
         "\t".join(reference.COLUMNS),
     ]
     for row in behaviours:

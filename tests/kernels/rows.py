@@ -17,15 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import decomp_check
-import llm_forms
+from tests.kernels import decomp_check
+from tests.kernels import llm_forms
 import numpy as np
 import torch
-from accuracy import compare
-from eager import ALL, COMPLEX, WIDE_UNSIGNED, DType, dtype_id, eager, np_dtype, to_numpy, to_torch
-from judge import assert_equal
-from samples_llm import CHANGED
-from single_op import BOUNDED, Optionals, Out, SingleOps, Slot
+from tests.kernels.accuracy import compare
+from tests.kernels.eager import ALL, COMPLEX, WIDE_UNSIGNED, DType, dtype_id, eager, np_dtype
+from tests.kernels.eager import to_numpy, to_torch
+from tests.judge import assert_equal
+from tests.kernels.samples_llm import CHANGED
+from tests.single_op import BOUNDED, Optionals, Out, SingleOps, Slot
 
 SMALL = 130  # maximum number of elements of an array in a small sample
 REFUSALS = (
@@ -120,7 +121,7 @@ def tables() -> dict[str, tuple[str, Callable[..., Iterator[list]]]]:
     """Return operator name -> family and samples(rng, dtype), from all samples_*.py."""
     found = {}
     for path in sorted(Path(__file__).parent.glob("samples_*.py")):
-        for value in vars(importlib.import_module(path.stem)).values():
+        for value in vars(importlib.import_module(f"tests.kernels.{path.stem}")).values():
             if isinstance(value, dict):
                 family = path.stem.removeprefix("samples_")
                 found |= {k: (family, v) for k, v in value.items() if "::" in str(k)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from eager import array, eager
+from tests.kernels.eager import array, eager
 
 # input, weight, stride, padding, dilation, transposed, output_padding, groups
 CASES = [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from eager import array, to_numpy, to_torch
+from tests.kernels.eager import array, to_numpy, to_torch
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 SQUARE = [(3, 3), (1, 1), (5, 5), (2, 4, 4), (0, 0), (0, 3, 3), (2, 0, 0), (2, 1, 3, 3)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from eager import array, eager
+from tests.kernels.eager import array, eager
 
 # kernel, dilation, padding, stride
 WINDOWS = [

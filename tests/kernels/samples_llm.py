@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from eager import array
+from tests.kernels.eager import array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 

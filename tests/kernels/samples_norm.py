@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from eager import array, np_dtype
+from tests.kernels.eager import array, np_dtype
 
 Rng = np.random.Generator
 

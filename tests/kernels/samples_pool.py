@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from eager import array, eager
+from tests.kernels.eager import array, eager
 
 # By the number of spatial dimensions.
 LAYOUTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from eager import array
+from tests.kernels.eager import array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from eager import FLOATING, array, np_dtype
+from tests.kernels.eager import FLOATING, array, np_dtype
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 SHAPES = ((3, 4), (), (2, 0), (5, 60))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from eager import FLOATING, array, np_dtype
+from tests.kernels.eager import FLOATING, array, np_dtype
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from eager import COMPLEX, array, np_dtype
+from tests.kernels.eager import COMPLEX, array, np_dtype
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 

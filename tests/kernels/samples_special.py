@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from eager import FLOATING, HALVES, array, np_dtype
-from samples_pointwise import PAIRS, in_range, laid_out, specials, unary
+from tests.kernels.eager import FLOATING, HALVES, array, np_dtype
+from tests.kernels.samples_pointwise import PAIRS, in_range, laid_out, specials, unary
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 

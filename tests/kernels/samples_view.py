@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from eager import COMPLEX, FLOATING, DType, array
+from tests.kernels.eager import COMPLEX, FLOATING, DType, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import eager
-import kept
+from tests.kernels import eager
+from tests import kept
 import numpy as np
-import rows
+from tests.kernels import rows
 import torch
 
 DTYPES = (

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from accuracy import check
-from eager import FLOATING, INTS, array, channels_last, eager, to_numpy
-from op_harness import Out, assert_rejected, run
+from tests.kernels.accuracy import check
+from tests.kernels.eager import FLOATING, INTS, array, channels_last, eager, to_numpy
+from tests.op_harness import Out, assert_rejected, run
 
 NAME = "aten::convolution.out"
 F = np.float32

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from accuracy import compare
-from eager import ALL, REALB, WIDE_UNSIGNED, array, to_numpy, to_torch
-from judge import assert_equal
-from op_harness import OpError, Out, run
-from rows import UNFILLED
-from samples_copy import CREATED
+from tests.kernels.accuracy import compare
+from tests.kernels.eager import ALL, REALB, WIDE_UNSIGNED, array, to_numpy, to_torch
+from tests.judge import assert_equal
+from tests.op_harness import OpError, Out, run
+from tests.kernels.rows import UNFILLED
+from tests.kernels.samples_copy import CREATED
 
 INDICES = ("aten::tril_indices.out", "aten::triu_indices.out")
 

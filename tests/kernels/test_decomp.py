@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import rows
-from accuracy import check
-from eager import array, eager
-from op_harness import Out, assert_rejected, run
+from tests.kernels import rows
+from tests.kernels.accuracy import check
+from tests.kernels.eager import array, eager
+from tests.op_harness import Out, assert_rejected, run
 
 F = np.float32
 ONES, ZERO = np.ones((2, 2), F), np.zeros((2, 2), F)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from accuracy import check
-from op_harness import OpError, Out, run
-from samples_distance import NORMS, SAMPLES
+from tests.kernels.accuracy import check
+from tests.op_harness import OpError, Out, run
+from tests.kernels.samples_distance import NORMS, SAMPLES
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from eager import (
-    INTEGRAL,
-    eager,
-)
-from judge import assert_equal
-from op_harness import Out, run
+from tests.kernels.eager import INTEGRAL, eager
+from tests.judge import assert_equal
+from tests.op_harness import Out, run
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import eager
+from tests.kernels import eager
 import numpy as np
 import pytest
-import rows
-import sweep
+from tests.kernels import rows
+from tests.kernels import sweep
 import torch
 from executorch_c import Error, Runtime, operators
 

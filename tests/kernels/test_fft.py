@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from accuracy import check
-from eager import eager
-from op_harness import OpError, Out, run
-from samples_fft import SAMPLES
+from tests.kernels.accuracy import check
+from tests.kernels.eager import eager
+from tests.op_harness import OpError, Out, run
+from tests.kernels.samples_fft import SAMPLES
 
 LONG = (127, 211, 256, 400, 1000, 1009, 1024, 2018, 4096, 4489, 5040)
 

@@ -10,12 +10,13 @@ import pathlib
 import re
 from typing import Any
 
-import llm_forms
+from tests.kernels import llm_forms
 import numpy as np
 import pytest
-from eager import DType, eager
-from op_harness import DTYPES, OpError, Out, Ret, Value, _Call, dtype_id, invoke, np_dtype, schemas
-from samples_llm import CHANGED
+from tests.kernels.eager import DType, eager
+from tests.op_harness import DTYPES, OpError, Out, Ret, Value, _Call, dtype_id, invoke, np_dtype
+from tests.op_harness import schemas
+from tests.kernels.samples_llm import CHANGED
 
 CALLS = 25
 GUARD = 1 << 14
@@ -168,7 +169,7 @@ def test_odd_arguments(name: str, rng: np.random.Generator) -> None:
 def samples() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(pathlib.Path(__file__).parent.glob("samples_*.py")):
-        found |= getattr(importlib.import_module(path.stem), "SAMPLES", {})
+        found |= getattr(importlib.import_module(f"tests.kernels.{path.stem}"), "SAMPLES", {})
     return found
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accuracy import check, compare
-from eager import ALL, COMPLEX, FLOATING, WIDE_UNSIGNED, array, eager, orders
+from tests.kernels.accuracy import check, compare
+from tests.kernels.eager import ALL, COMPLEX, FLOATING, WIDE_UNSIGNED, array, eager, orders
 from executorch_c import Runtime
-from exports import export
-from judge import Limit, assert_right
-from op_harness import OpError, Out, assert_rejected, run
-from samples_index import SAMPLES, bools, ints
+from tests.exports import export
+from tests.judge import Limit, assert_right
+from tests.op_harness import OpError, Out, assert_rejected, run
+from tests.kernels.samples_index import SAMPLES, bools, ints
 from torch.nn.functional import embedding_bag
 
 # Copied without interpretation, so eager's kernels of the signed dtype of that width apply.

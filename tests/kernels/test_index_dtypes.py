@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from accuracy import check
-from eager import ALL
-from op_harness import OpError, Out, run
-from rows import REFUSALS, eager
+from tests.kernels.accuracy import check
+from tests.kernels.eager import ALL
+from tests.op_harness import OpError, Out, run
+from tests.kernels.rows import REFUSALS, eager
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 IMAGE = X.reshape(1, 1, 3, 4)

@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from accuracy import check
-from eager import COMPLEX, FLOATING, INTS, array
-from op_harness import Out, assert_rejected
+from tests.kernels.accuracy import check
+from tests.kernels.eager import COMPLEX, FLOATING, INTS, array
+from tests.op_harness import Out, assert_rejected
 
 DTYPES = [*INTS, *FLOATING, *COMPLEX]
 SIZES = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import llm_forms
+from tests.kernels import llm_forms
 import numpy as np
 import pytest
-from accuracy import compare
-from eager import HALVES, eager
-from op_harness import OpError, Out, run
-from samples_llm import CHANGED, LAST, SAMPLES, inputs
+from tests.kernels.accuracy import compare
+from tests.kernels.eager import HALVES, eager
+from tests.op_harness import OpError, Out, run
+from tests.kernels.samples_llm import CHANGED, LAST, SAMPLES, inputs
 
 DTYPES = {name: ["float32", *HALVES] for name in SAMPLES}
 for name_ in ("gated_delta_rule", "channelwise_gated_delta_rule", "quantized_moe_ffn"):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from executorch_c import Program, Runtime
-from exports import export
-from small_llm import recurrent
+from tests.exports import export
+from tests.llm.small_llm import recurrent
 
 VOCABULARY, DIM, HEADS, KV_HEADS, CONTEXT, LONGEST = 40, 32, 4, 2, 24, 7
 HEAD = DIM // HEADS

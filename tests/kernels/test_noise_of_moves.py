@@ -10,12 +10,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from eager import called, to_torch
+from tests.kernels.eager import called, to_torch
 from executorch_c.check import ties
 from executorch_c.check.noise import RandomRounding
 from executorch_c.check.sums import EXACT, TABLE
 from executorch_c.inspect.families import unsuffixed
-from rows import REFUSALS, pick, tables
+from tests.kernels.rows import REFUSALS, pick, tables
 
 
 def floats(values: Any) -> list[np.ndarray]:

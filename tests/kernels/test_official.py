@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import official_worker
+from tests.kernels import official_worker
 import pytest
-import rows
-from eager import COMPLEX, WIDE_UNSIGNED
+from tests.kernels import rows
+from tests.kernels.eager import COMPLEX, WIDE_UNSIGNED
 from executorch_c import Runtime
 
 FAMILIES = sorted({family for family, _ in rows.tables().values()})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operators_doc
+from tests.kernels import operators_doc
 
 
 def test_is_fresh() -> None:
     wanted = operators_doc.text()
-    assert operators_doc.PATH.read_text() == wanted, "python tests/kernels/operators_doc.py"
+    assert operators_doc.PATH.read_text() == wanted, "python -m tests.kernels.operators_doc"

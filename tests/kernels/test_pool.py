@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from accuracy import check
-from eager import FLOATING, INTS, array, channels_last, eager
-from op_harness import OpError, Out, assert_rejected, run
+from tests.kernels.accuracy import check
+from tests.kernels.eager import FLOATING, INTS, array, channels_last, eager
+from tests.op_harness import OpError, Out, assert_rejected, run
 
 MAX, AVG = "aten::max_pool2d_with_indices.out", "aten::avg_pool2d.out"
 ADAPTIVE = "aten::_adaptive_avg_pool2d.out"

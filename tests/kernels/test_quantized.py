@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rows
-from eager import ALL, eager, ours
-from op_harness import OpError, Out, run
-from samples_quantized import SAMPLES
+from tests.kernels import rows
+from tests.kernels.eager import ALL, eager, ours
+from tests.op_harness import OpError, Out, run
+from tests.kernels.samples_quantized import SAMPLES
 
 DTYPES = [d for d in ALL if d != "complex128"]
 

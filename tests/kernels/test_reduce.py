@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from accuracy import check
-from eager import ALL, FLOATING, REALB, WIDE_UNSIGNED, DType, array, np_dtype, orders
-from op_harness import Out, dtype_id, assert_rejected, run
-from samples_reduce import SAMPLES
+from tests.kernels.accuracy import check
+from tests.kernels.eager import ALL, FLOATING, REALB, WIDE_UNSIGNED, DType, array, np_dtype, orders
+from tests.op_harness import Out, dtype_id, assert_rejected, run
+from tests.kernels.samples_reduce import SAMPLES
 
 EXTREMES = [
     n for n in SAMPLES if n.split("::")[1][:4] in ("amax", "amin", "max.", "min.", "argm", "cumm")

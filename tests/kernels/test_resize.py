@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import rows
-from accuracy import check
-from eager import FLOATING, array, channels_last
-from op_harness import OpError, Out, assert_rejected, run
-from samples_resize import SAMPLES
+from tests.kernels import rows
+from tests.kernels.accuracy import check
+from tests.kernels.eager import FLOATING, array, channels_last
+from tests.op_harness import OpError, Out, assert_rejected, run
+from tests.kernels.samples_resize import SAMPLES
 
 NEAREST, BILINEAR = "aten::upsample_nearest2d.vec_out", "aten::upsample_bilinear2d.vec_out"
 F = np.float32

@@ -6,7 +6,7 @@ import importlib
 
 import numpy as np
 import pytest
-import rows
+from tests.kernels import rows
 import torch
 from executorch_c import Error, Runtime, operators
 
@@ -20,7 +20,7 @@ def test_schema_is_torchs(name: str) -> None:
     space, _, full = name.partition("::")
     packet, _, overload = full.partition(".")
     if space == "quantized_decomposed":
-        importlib.import_module("quantized_forms")
+        importlib.import_module("tests.kernels.quantized_forms")
     if space in ("llama", "preprocess"):
         importlib.import_module("executorch.extension.llm.custom_ops.custom_ops")
     op = getattr(getattr(getattr(torch.ops, space), packet), overload or "default")

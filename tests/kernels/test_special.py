@@ -7,11 +7,11 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from accuracy import check
-from eager import eager
-from judge import Limit, changes, describe, wrong
-from op_harness import OpError, Out, run
-from samples_special import POLYNOMIALS, SAMPLES
+from tests.kernels.accuracy import check
+from tests.kernels.eager import eager
+from tests.judge import Limit, changes, describe, wrong
+from tests.op_harness import OpError, Out, run
+from tests.kernels.samples_special import POLYNOMIALS, SAMPLES
 
 HALVES = (
     "aten::lgamma",

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 import ml_dtypes
 import numpy as np
 import pytest
-from accuracy import row_of
-from eager import COMPLEX, FLOATING, HALVES, INTS, eager, np_dtype
-from judge import EXACT, is_inexact, ulp
-from op_harness import OpError, Out, run, schemas
-from samples_pointwise import SAMPLES
+from tests.kernels.accuracy import row_of
+from tests.kernels.eager import COMPLEX, FLOATING, HALVES, INTS, eager, np_dtype
+from tests.judge import EXACT, is_inexact, ulp
+from tests.op_harness import OpError, Out, run, schemas
+from tests.kernels.samples_pointwise import SAMPLES
 
 REFUSALS = (RuntimeError, TypeError, ZeroDivisionError, NotImplementedError)
 # Tensor arguments by the schema of the row.

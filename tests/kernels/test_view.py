@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from accuracy import check
-from eager import ALL, WIDE_UNSIGNED, array, orders
-from op_harness import OpError, Out, assert_rejected, run
-from samples_view import SAMPLES
+from tests.kernels.accuracy import check
+from tests.kernels.eager import ALL, WIDE_UNSIGNED, array, orders
+from tests.op_harness import OpError, Out, assert_rejected, run
+from tests.kernels.samples_view import SAMPLES
 
 LISTS = {
     "aten::split_copy.Tensor_out",

@@ -1,6 +1,6 @@
 """Measurements for the limits of check_llm for quantised programs.
 
-`PYTHONPATH=tests:tests/llm python -m calibration` prints, in dB, the ratio of logits to error: of
+`python -m tests.llm.calibration` prints, in dB, the ratio of logits to error: of
 right programs against the float model and against the model after quantisation, and of the same
 programs with planted faults. docs/howto/llm.md has a summary.
 """
@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from executorch_c.llm import TextRunner
 from executorch_c.llm.agreement import Agreement, Limit, measure
-from exported_llm import CONTEXT, VOCABULARY, load
-from exported_rows import BY_NAME, model_of
+from tests.llm.exported_llm import CONTEXT, VOCABULARY, load
+from tests.llm.exported_rows import BY_NAME, model_of
 
 NAMES = ("llama-8da4w", "qwen2.5-8da4w", "qwen3-8da4w", "phi4-8da4w", "gemma3-8da4w", "lfm2-8da4w")
 IDS = np.random.default_rng(3).integers(4, VOCABULARY, CONTEXT).tolist()

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kept
-import static_caches
+from tests import kept
+from tests.llm import static_caches
 import torch
 import transformers
-import xnnpack_flow
-from static_caches import Caches, Layer
+from tests.backends import xnnpack_flow
+from tests.llm.static_caches import Caches, Layer
 
 CONTEXT, VOCABULARY, LENGTH, MELS, FRAMES = 12, 96, 9, 8, 24
 METADATA = {

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (torch.ops.llama)
-import kept
+from tests import kept
 import numpy as np
 import torch
 

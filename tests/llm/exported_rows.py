@@ -1,6 +1,6 @@
 """The language models of test_exported.py: architectures, and options of their export.
 
-`PYTHONPATH=tests:tests/llm python -m exported_rows NAME...` prints the largest difference of each
+`python -m tests.llm.exported_rows NAME...` prints the largest difference of each
 call.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from exported_llm import CACHED, Row, config_of, load, models_of
+from tests.llm.exported_llm import CACHED, Row, config_of, load, models_of
 
 XNNPACK = {**CACHED, "backend.xnnpack.enabled": True, "backend.xnnpack.extended_ops": True}
 GROUPS = {

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (torch.ops.llama)
-import kept
+from tests import kept
 import numpy as np
 import torch
-from exports import manager
+from tests.exports import manager
 
 VOCABULARY, DIM, HEADS, KV_HEADS = 320, 32, 4, 2
 HEAD = DIM // HEADS

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import kept
+from tests import kept
 import numpy as np
-import small_llm
+from tests.llm import small_llm
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
-from small_llm import CONTEXT, DIM, LONGEST, Decoder, constants
+from tests.llm.small_llm import CONTEXT, DIM, LONGEST, Decoder, constants
 
 SIDE, PATCHES, FRAMES, MELS = 8, 4, 12, 6
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import small_llm
+from tests.llm import small_llm
 from executorch_c.llm import Chat, TextRunner
 from executorch_c.llm.chat import render, template_of
-from small_llm import program
+from tests.llm.small_llm import program
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")

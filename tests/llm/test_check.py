@@ -6,17 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import calibration
+from tests.llm import calibration
 import numpy as np
 import pytest
-import ring_llm
-import small_llm
+from tests.llm import ring_llm
+from tests.llm import small_llm
 import torch
 from executorch_c.llm import LLMReport, TextRunner, check_llm
 from executorch_c.llm.check import CASES
-from exported_llm import load
-from exported_rows import BY_NAME, model_of
-from small_llm import CONTEXT, KINDS, VOCABULARY, Decoder, eager, ids, program
+from tests.llm.exported_llm import load
+from tests.llm.exported_rows import BY_NAME, model_of
+from tests.llm.small_llm import CONTEXT, KINDS, VOCABULARY, Decoder, eager, ids, program
 
 PROMPTS = [ids(12), ids(9, seed=1)]
 SHORT = [[i % 250 + 4 for i in prompt] for prompt in PROMPTS]  # a smaller vocabulary

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import encoder_decoders
+from tests.llm import encoder_decoders
 import numpy as np
 import pytest
-import small_llm
+from tests.llm import small_llm
 import torch
-import xnnpack_flow
+from tests.backends import xnnpack_flow
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_c import cli
 from executorch_c.llm import EncoderDecoder, LLMReport, check_llm
-from small_multimodal import FRAMES, MELS, eager_speech, lower, modules, program
+from tests.llm.small_multimodal import FRAMES, MELS, eager_speech, lower, modules, program
 
 FEATURES = np.random.default_rng(3).standard_normal((1, MELS, FRAMES)).astype(np.float32)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from executorch_c.check import official
 from executorch_c.llm import LLMReport, check_llm
-from exports import manager
+from tests.exports import manager
 
 VOCABULARY, LENGTH = 50, 12
 PROMPTS = [[3, 40, 17, 22], [8, 9]]

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import small_llm
+from tests.llm import small_llm
 from executorch_c.check import official
 from executorch_c.llm import EncoderDecoder, LLMReport, TextRunner, check_llm
-from small_llm import CONTEXT, Decoder
-from small_multimodal import modules, program
+from tests.llm.small_llm import CONTEXT, Decoder
+from tests.llm.small_multimodal import modules, program
 
 
 def check(source: Any, reference: Any, **options: Any) -> LLMReport:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import small_llm
+from tests.llm import small_llm
 from executorch_c import cli
 from executorch_c.llm import TextRunner, perplexity
 from executorch_c.llm.losses import interval, windows_of
-from small_llm import CONTEXT, KINDS, eager, ids, program
+from tests.llm.small_llm import CONTEXT, KINDS, eager, ids, program
 
 
 @pytest.fixture(scope="module")
@@ -228,9 +228,7 @@ def test_perplexity_of_nan() -> None:
 
 
 MAKE = """
-import sys
-sys.path[:0] = {paths!r}
-from small_llm import Decoder
+from tests.llm.small_llm import Decoder
 
 def make():
     return Decoder("position").eval()
@@ -242,9 +240,8 @@ def wrong():
 
 @pytest.fixture(scope="module")
 def model_py(folder: Path) -> Path:
-    tests = Path(small_llm.__file__).parent
     path = folder / "model.py"
-    path.write_text(MAKE.format(paths=[str(tests), str(tests.parent)]))
+    path.write_text(MAKE)
     return path
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import official_trace
+from tests.llm import official_trace
 import pytest
 from executorch_c import Runtime
 from executorch_c.llm import TextRunner
-from exported_llm import Made, Row, load
-from exported_rows import BY_NAME, ROWS, differences
+from tests.llm.exported_llm import Made, Row, load
+from tests.llm.exported_rows import BY_NAME, ROWS, differences
 
 
 def runner_of(made: Made, method: str, **options: Any) -> TextRunner:

@@ -11,7 +11,7 @@ import torch
 from executorch_c.llm import quantization_cost
 from executorch_c.llm.agreement import Limit, measure
 from executorch_c.llm.layer_costs import quantized_layers
-from small_llm import Decoder, eager, ids, program
+from tests.llm.small_llm import Decoder, eager, ids, program
 
 PROMPTS = [ids(12), ids(9, seed=1)]
 

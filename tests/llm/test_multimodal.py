@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import small_llm
-from at_once import run_each
+from tests.llm import small_llm
+from tests.at_once import run_each
 from executorch_c.llm import EncoderDecoder, MultimodalRunner, TextRunner
 from executorch_c.llm.features import log_mel, mel_filters
-from small_llm import CONTEXT, ids
-from small_multimodal import FRAMES, MELS, PATCHES, SIDE, eager_image, eager_speech, program
+from tests.llm.small_llm import CONTEXT, ids
+from tests.llm.small_multimodal import FRAMES, MELS, PATCHES, SIDE, eager_image, eager_speech
+from tests.llm.small_multimodal import program
 
 LIMIT = 1e-5
 RNG = np.random.default_rng(0)

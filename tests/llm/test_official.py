@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import small_llm
+from tests.llm import small_llm
 import torch
 from executorch_c.llm.official import (
     GenerationConfig,
@@ -24,9 +24,9 @@ from executorch_c.llm.official import (
     make_raw_audio_input,
     make_token_input,
 )
-from small_llm import CONTEXT, program
-from small_multimodal import SIDE
-from small_multimodal import program as multimodal
+from tests.llm.small_llm import CONTEXT, program
+from tests.llm.small_multimodal import SIDE
+from tests.llm.small_multimodal import program as multimodal
 
 PROMPTS = ["The quick brown", " fox jumps"]
 SPECIAL = ("<unk>", "<s>", "</s>", "<|eot|>")

@@ -11,12 +11,12 @@ from typing import Any
 import executorch_c
 import numpy as np
 import pytest
-import small_llm
-from alone import alone
-from at_once import run_each
+from tests.llm import small_llm
+from tests.alone import alone
+from tests.at_once import run_each
 from executorch_c.llm import TextRunner
-from plans import Plan, build
-from small_llm import CONTEXT, EOS, KINDS, LONGEST, RING, VOCABULARY, eager, ids, program
+from tests.plans import Plan, build
+from tests.llm.small_llm import CONTEXT, EOS, KINDS, LONGEST, RING, VOCABULARY, eager, ids, program
 
 LIMIT = 1e-5  # logits are about 3
 VARIANTS = [
@@ -363,7 +363,7 @@ def test_options_of_another_type(name: str) -> None:
 
 def test_programs_that_are_not_text_programs() -> None:
     import torch
-    from exports import export
+    from tests.exports import export
 
     other = export(lambda x: x + 1, torch.zeros(3))
     with pytest.raises(ValueError, match="input 0 .tokens.: found a tensor of shape"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import small_llm
+from tests.llm import small_llm
 from executorch_c import _extras
 from executorch_c.llm import TextRunner, open_tokenizer
 from executorch_c.llm.detokenize import Detokenizer, StopTexts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import kept
+from tests import kept
 import numpy as np
 import pytest
 import torch
@@ -17,8 +17,8 @@ from executorch_c.llm import TextRunner, check_llm
 
 transformers = pytest.importorskip("transformers")
 
-import static_caches
-from static_caches import Caches
+from tests.llm import static_caches
+from tests.llm.static_caches import Caches
 
 CONTEXT, LONGEST, VOCABULARY = 32, 12, 96
 METADATA = {

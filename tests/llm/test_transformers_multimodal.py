@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import kept
+from tests import kept
 import numpy as np
 import pytest
 import torch
@@ -13,8 +13,8 @@ from executorch_c.llm import EncoderDecoder, MultimodalRunner
 
 transformers = pytest.importorskip("transformers")
 
-import static_caches
-from static_caches import Caches
+from tests.llm import static_caches
+from tests.llm.static_caches import Caches
 
 CONTEXT, LONGEST, VOCABULARY, WINDOW, SIDE, IMAGE_TOKENS = 32, 12, 96, 8, 16, 4
 MELS, FRAMES = 8, 24

@@ -17,9 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-import in_place
+from tests import in_place
 
 RUNTIME = {
     "extension/pybindings/test/test_pybindings.py": 41,

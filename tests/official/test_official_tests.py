@@ -3,26 +3,16 @@ tests.official"""
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-
-def load() -> Any:
-    main = Path(__file__).with_name("__main__.py")
-    spec = importlib.util.spec_from_file_location("official", main)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.official import __main__ as official
 
 
-official = load()
 BINDINGS = "extension/pybindings/test/test_pybindings.py"
 BINDINGS_AND_OPERATOR = {
     "backends/xnnpack/test/ops/test_add.py": 11,

@@ -19,16 +19,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "kernels")]
-
-import in_place
+from tests import in_place
 
 in_place.hide_sources()
 
 import executorch_c._core  # noqa: F401  (not there: an error here, not in every sample)
-from opdb_run import RUNTIMES, Outcome, outcome
-from opdb_samples import DTYPES, entries
+from tests.op_db.opdb_run import RUNTIMES, Outcome, outcome
+from tests.op_db.opdb_samples import DTYPES, entries
 
 
 HOW = """\

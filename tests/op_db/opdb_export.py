@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import kept
-import opdb_samples
+from tests import kept
+from tests.op_db import opdb_samples
 import torch
-import variation
-from eager import to_numpy
-from opdb_samples import UNFILLED, Entry, Sample, plain, spread
+from tests import variation
+from tests.kernels.eager import to_numpy
+from tests.op_db.opdb_samples import UNFILLED, Entry, Sample, plain, spread
 from torch.utils import _pytree as pytree
 
 WIDER = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import judge
+from tests import judge
 import numpy as np
-import variation
-from judge import Limit
+from tests import variation
+from tests.judge import Limit
 
 # Functions whose positions among equal values are undefined in torch.
 OPEN_ORDER = ("argsort", "sort", "topk", "kthvalue", "median", "nanmedian", "mode")

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import official_worker
+from tests.kernels import official_worker
 import torch
-from opdb_export import Record, arrays, by_eager, reason, records
-from opdb_judge import OPEN_ORDER, OPEN_PHASE, difference, point_alike, turned
-from opdb_samples import entries
+from tests.op_db.opdb_export import Record, arrays, by_eager, reason, records
+from tests.op_db.opdb_judge import OPEN_ORDER, OPEN_PHASE, difference, point_alike, turned
+from tests.op_db.opdb_samples import entries
 
 RUNTIMES = ("ours", "reference", "official")
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-import opdb_export
-import opdb_run
-import opdb_samples
+from tests.op_db import opdb_export
+from tests.op_db import opdb_run
+from tests.op_db import opdb_samples
 import pytest
 
 NAMES = list(opdb_samples.entries())

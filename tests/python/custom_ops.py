@@ -9,7 +9,7 @@ import executorch_c
 import numpy as np
 import pytest
 from executorch_c import Runtime, register_operator, unregister_operator
-from single_op import Out, SingleOps
+from tests.single_op import Out, SingleOps
 
 UNARY = "t::f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
 TWO = "t::two.out(Tensor x, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))"

@@ -9,7 +9,7 @@ import executorch_c
 import numpy as np
 import pytest
 from executorch_c import Runtime, unregister_backend
-from plans import Plan, build, schema
+from tests.plans import Plan, build, schema
 
 ID = "TestNpu"
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

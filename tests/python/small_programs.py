@@ -9,7 +9,7 @@ import numpy as np
 from executorch.exir import schema
 from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
 from executorch_c import Method, Runtime
-from single_op import BOUNDED, Arg, Out, SingleOps
+from tests.single_op import BOUNDED, Arg, Out, SingleOps
 
 CHANNELS_LAST = (0, 2, 3, 1)
 IMAGE = (2, 3, 4, 5)

@@ -13,7 +13,7 @@ from typing import Any
 import executorch_c
 import numpy as np
 import pytest
-import small_programs
+from tests.python import small_programs
 from executorch_c import (
     InvalidStateError,
     Method,
@@ -25,7 +25,7 @@ from executorch_c import (
 )
 from executorch_c._inputs import names as names_of_inputs
 from numpy.testing import assert_array_equal
-from small_programs import CHANNELS_LAST
+from tests.python.small_programs import CHANNELS_LAST
 
 executorch_runtime = pytest.importorskip("executorch.runtime")
 torch = pytest.importorskip("torch")

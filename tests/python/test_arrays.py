@@ -13,10 +13,10 @@ from typing import Any
 import executorch_c
 import numpy as np
 import pytest
-import small_programs
+from tests.python import small_programs
 from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
-from small_programs import CHANNELS_LAST, DTYPES, IMAGE, channels_last, clone, values
+from tests.python.small_programs import CHANNELS_LAST, DTYPES, IMAGE, channels_last, clone, values
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 BF16 = ml_dtypes.bfloat16

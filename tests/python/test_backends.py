@@ -10,7 +10,7 @@ from pathlib import Path
 
 import executorch_c
 import pytest
-from plans import Plan, build
+from tests.plans import Plan, build
 
 CODE = """
 import sys, warnings

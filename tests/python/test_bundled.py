@@ -12,7 +12,7 @@ import pytest
 import executorch_c
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import MismatchError, compare
-from small_programs import counter_pte
+from tests.python.small_programs import counter_pte
 
 EXAMPLES = Path(executorch_c.__file__).parent / "examples"
 

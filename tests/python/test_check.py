@@ -25,7 +25,7 @@ from executorch_c.check.result import worst_elements
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.testing import CheckError, CheckResult, check_model, compare
-from exports import Decaying, Fn, export, flow_params, manager
+from tests.exports import Decaying, Fn, export, flow_params, manager
 from torch import Tensor, nn
 from torch.export import Dim
 

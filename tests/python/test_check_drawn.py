@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
-from exports import Fn, export, manager
+from tests.exports import Fn, export, manager
 from torch import Tensor, nn
 from torch.export import Dim
 

@@ -18,7 +18,7 @@ from executorch_c.check import flows
 from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.testing import CheckResult, check_model
-from exports import Decaying, flow_params, manager
+from tests.exports import Decaying, flow_params, manager
 from torch import Tensor, nn
 
 QUANTISED = [flow.name for flow in flows.FLOWS.values() if flow.quantizer is not None]

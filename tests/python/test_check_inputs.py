@@ -16,7 +16,7 @@ from executorch.exir import to_edge
 from executorch_c.check import inputs
 from executorch_c.check.roles import Role, roles_of
 from executorch_c.testing import CheckResult, check_model
-from exports import Fn, export
+from tests.exports import Fn, export
 from torch import Tensor, nn
 from torch.nn import functional as F
 

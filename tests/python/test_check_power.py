@@ -26,7 +26,7 @@ from executorch_c.check.trials import equal
 from executorch_c.compare.arrays import Comparison, joined
 from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.testing import check_model
-from exports import Fn, export
+from tests.exports import Fn, export
 from torch import Tensor, nn
 
 SLICES = 12

@@ -18,10 +18,10 @@ from executorch_c.check.run import Check
 from executorch_c.check.search import SECONDS, Search, seconds_of
 from executorch_c.check.watch import Reached, Watch, boundaries, toward, treats_non_finite
 from executorch_c.testing import CheckResult, check_model
-from exports import Fn, export
+from tests.exports import Fn, export
 from torch import Tensor, nn
 
-import hidden
+from tests.verdicts import hidden
 
 SAMPLE = (
     "relu6 is relu",

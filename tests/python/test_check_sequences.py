@@ -14,7 +14,7 @@ from executorch_c import testing
 from executorch_c.check.roles import roles_of
 from executorch_c.check.sequences import MAX_CALLS, starts
 from executorch_c.testing import check_model
-from exports import Decaying, export
+from tests.exports import Decaying, export
 from torch import Tensor, nn
 
 

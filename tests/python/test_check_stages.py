@@ -13,7 +13,7 @@ pytest.importorskip("executorch")
 from executorch_c import cli
 from executorch_c.check.stages import notes_of, stage_of
 from executorch_c.testing import check_model
-from exports import manager
+from tests.exports import manager
 from torch import nn
 
 X = torch.linspace(-1, 1, 12).reshape(4, 3)

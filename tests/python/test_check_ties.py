@@ -17,7 +17,7 @@ from executorch_c.check.noise import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.check.judge import Judge
 from executorch_c.compare.tolerance import CallerTolerances
-from exports import Fn
+from tests.exports import Fn
 
 X = torch.tensor([[3.0, 1.0, 3.0, 2.0, 3.0, 1.0, 0.0]])
 

@@ -11,7 +11,7 @@ pytest.importorskip("executorch")
 
 from executorch_c.check.variation import input_names
 from executorch_c.testing import check_model
-from exports import Fn, export
+from tests.exports import Fn, export
 from torch import Tensor, nn
 
 

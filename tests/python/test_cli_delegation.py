@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from exports import export
-from test_cli import DIGITS, Capture, command, options
+from tests.exports import export
+from tests.python.test_cli import DIGITS, Capture, command, options
 
 
 def test_info_of_delegation_at_load(capsys: Capture, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-from custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
+from tests.python.custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
 from executorch_c import Runtime, register_operator
-from exports import export
+from tests.exports import export
 from numpy.testing import assert_array_equal
-from single_op import BOUNDED, UNBOUND, Arg, Optionals, Out, SingleOps, dtype_id
-from small_programs import serialize
+from tests.single_op import BOUNDED, UNBOUND, Arg, Optionals, Out, SingleOps, dtype_id
+from tests.python.small_programs import serialize
 
 __all__ = ["nothing_stays"]  # autouse fixture
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import executorch_c
 import numpy as np
 import pytest
-import small_programs
+from tests.python import small_programs
 from executorch_c import Error, Runtime
 from executorch_c import _core
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fbs
+from tests import fbs
 from executorch_c import Runtime, _core, _flatbuffers
 
 OFFICIAL = {

@@ -16,8 +16,8 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch_c import Runtime, _backends
 from executorch_c._entry_points import EntryPoint
-from exports import export
-from small_programs import add_pte
+from tests.exports import export
+from tests.python.small_programs import add_pte
 
 PATH = Path(executorch_c.__file__).parent / "examples" / "digits.pte"
 

@@ -9,7 +9,7 @@ import executorch_c
 import numpy as np
 import pytest
 from executorch_c import Runtime
-from plans import Plan, build
+from tests.plans import Plan, build
 
 HUGE = 10**30
 

@@ -22,7 +22,7 @@ from executorch_c.check import engines, official
 from executorch_c.check.engines import Official, engines_of
 from executorch_c.check.official_child import packed, unpacked
 from executorch_c.testing import CheckError, CheckResult, check_model
-from exports import Decaying, Fn, export
+from tests.exports import Decaying, Fn, export
 from torch import Tensor, nn
 
 X = torch.tensor([[-1.5, 0.25, 2.0], [3.0, -0.5, 1.0]])

@@ -12,14 +12,14 @@ from typing import Any
 import executorch_c
 import ml_dtypes
 import numpy as np
-import plans
+from tests import plans
 import pytest
-import small_programs
-from alone import alone
+from tests.python import small_programs
+from tests.alone import alone
 from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
-from single_op import Out, SingleOps
-from small_programs import CHANNELS_LAST, IMAGE, channels_last, clone, values
+from tests.single_op import Out, SingleOps
+from tests.python.small_programs import CHANNELS_LAST, IMAGE, channels_last, clone, values
 
 BF16 = ml_dtypes.bfloat16
 KINDS = [3, 2.5, True, "hi", None]

@@ -10,9 +10,9 @@ import executorch_c
 import numpy as np
 import pytest
 from executorch_c import BackendCall, register_backend
-from npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
+from tests.python.npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
 from numpy.testing import assert_array_equal
-from plans import BOUNDED, Constants, Plan, build, program, schema
+from tests.plans import BOUNDED, Constants, Plan, build, program, schema
 
 __all__ = ["nothing_stays"]  # autouse fixture
 

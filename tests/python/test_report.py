@@ -55,7 +55,7 @@ def checked() -> Report:
 def checked_llm() -> Report:
     pytest.importorskip("executorch.exir")
     from executorch_c.llm import check_llm
-    from small_llm import Decoder, ids, program
+    from tests.llm.small_llm import Decoder, ids, program
 
     return check_llm(program(), Decoder().eval(), [ids(5)], cases=["steps"], progress=False)
 
@@ -63,7 +63,7 @@ def checked_llm() -> Report:
 def lost() -> Report:
     pytest.importorskip("executorch.exir")
     from executorch_c.llm import perplexity
-    from small_llm import CONTEXT, ids, program
+    from tests.llm.small_llm import CONTEXT, ids, program
 
     return perplexity(program(), ids(CONTEXT), progress=False)
 
@@ -72,7 +72,7 @@ def costs() -> Report:
     torch = pytest.importorskip("torch")
     pytest.importorskip("executorch.exir")
     from executorch_c.llm import quantization_cost
-    from small_llm import Decoder, ids, program
+    from tests.llm.small_llm import Decoder, ids, program
 
     model, other = Decoder().eval(), Decoder().eval()
     with torch.no_grad():

@@ -111,7 +111,7 @@ TITLE, CLEAR, HIDE = "\x1b]0;owned\x07", "\x1b[2J", "\x1b[8m"
 
 def hostile() -> bytes:
     """A program whose names hold a terminal's codes and line breaks."""
-    plans = pytest.importorskip("plans")
+    plans = pytest.importorskip("tests.plans")
     plan = plans.Plan(name=f"forward{TITLE}\nmethod other: nothing is missing")
     x, y = plan.input((4,)), plan.output((4,))
     constants = plans.Constants()

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import executorch_c
 import numpy as np
 import pytest
-import small_programs
-from at_once import run_all
+from tests.python import small_programs
+from tests.at_once import run_all
 from numpy.testing import assert_array_equal
 
 

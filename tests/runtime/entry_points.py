@@ -14,7 +14,7 @@ from typing import Any
 import executorch_c
 import numpy as np
 from executorch_c import Runtime, _inputs
-from plans import BOUNDED, Plan, build, schema
+from tests.plans import BOUNDED, Plan, build, schema
 
 Call = Callable[[], Any]
 FOLDER = Path(tempfile.mkdtemp(prefix="entry-points-"))

@@ -16,7 +16,7 @@ from executorch.exir import to_edge
 from torch.nn import functional as F
 
 from executorch_c import InvalidArgumentError, Method, Program, Runtime
-from plans import BOUNDED, Plan, V, build
+from tests.plans import BOUNDED, Plan, V, build
 
 Fn = Callable[..., torch.Tensor]
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
 from executorch_c import Error, Method, Runtime
-from plans import PLANNED, Plan, V, build
+from tests.plans import PLANNED, Plan, V, build
 
 N, ROWS, KEYS, DIM = 2, 300, 220, 12
 SCORES = (N, ROWS, KEYS)

@@ -10,7 +10,7 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-from exports import export
+from tests.exports import export
 from torch.nn import functional as F
 
 DRAWS = 300

@@ -11,11 +11,12 @@ import torch
 from executorch_c.check.flows import FLOWS, _quantize
 from executorch_c.devtools import compare_programs, explain
 from executorch_c.testing import check_model
-from exports import export
-from plans import reference
-from quantized_layers import CONV, DEEP, GROUPED, LINEAR, OPS, ROW, UP, UP_BY_GROUPS
-from quantized_layers import Attention, Joined, Mobile, Model, Weights, back, fake, figure, layer
-from quantized_layers import load, program, quantized, random, step_of, there
+from tests.exports import export
+from tests.plans import reference
+from tests.runtime.quantized_layers import CONV, DEEP, GROUPED, LINEAR, OPS, ROW, UP, UP_BY_GROUPS
+from tests.runtime.quantized_layers import Attention, Joined, Mobile, Model, Weights, back, fake
+from tests.runtime.quantized_layers import figure, layer
+from tests.runtime.quantized_layers import load, program, quantized, random, step_of, there
 from torch import Tensor, nn
 from torch.nn import functional as F
 

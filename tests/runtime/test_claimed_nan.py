@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from exports import export
+from tests.exports import export
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from exports import export
+from tests.exports import export
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from executorch_c import Error, Method, Runtime
-from plans import Plan, build
+from tests.plans import Plan, build
 
 
 def load(pte: bytes, **options: Any) -> Method:

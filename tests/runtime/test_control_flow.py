@@ -9,11 +9,11 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-import zoo
+from tests import zoo
 from executorch_c import InvalidProgramError, Runtime
-from exports import export
-from plans import Constants, Plan, both, build, load, reference
-from single_op import Arg, Out, SingleOps, Slot
+from tests.exports import export
+from tests.plans import Constants, Plan, both, build, load, reference
+from tests.single_op import Arg, Out, SingleOps, Slot
 from torch import Tensor
 
 ONES = np.ones(4, np.float32)

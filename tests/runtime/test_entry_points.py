@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import entry_points
+from tests.runtime import entry_points
 import pytest
-from entry_points import BAD, GOOD, Call, failing
+from tests.runtime.entry_points import BAD, GOOD, Call, failing
 from executorch_c import Method, MethodMeta, Program, Runtime
-from resident import resident_bytes
+from tests.resident import resident_bytes
 
 CALLS = int(os.environ.get("EXECUTORCH_C_CALLS", "3000"))
 SECONDS = float("inf") if CALLS > 3000 else 0.4

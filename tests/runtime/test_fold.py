@@ -10,7 +10,7 @@ import torch
 from executorch.exir import to_edge
 
 from executorch_c import Error, Method, Runtime
-from plans import PLANNED, Constants, Plan, build
+from tests.plans import PLANNED, Constants, Plan, build
 
 
 class Transposed(torch.nn.Module):

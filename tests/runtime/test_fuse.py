@@ -11,7 +11,7 @@ from executorch.exir import to_edge
 from torch.nn import functional as F
 
 from executorch_c import Method, Runtime
-from plans import Plan, V, build
+from tests.plans import Plan, V, build
 
 LEFT = ("aten::_softmax.out", "fused with other calls")
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 from executorch_c import InvalidArgumentError, InvalidProgramError, NotFoundError, Runtime
-from exports import export
-from plans import BOUNDED, Constants, Plan, V, adding, build, edited, load, reference, schema
-from resident import resident_bytes
+from tests.exports import export
+from tests.plans import BOUNDED, Constants, Plan, V, adding, build, edited, load, reference, schema
+from tests.resident import resident_bytes
 
 ONES = np.ones(4, np.float32)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from executorch_c import InvalidProgramError, Method, Runtime
-from plans import BOUNDED, Plan, V, build
+from tests.plans import BOUNDED, Plan, V, build
 
 SHAPES = ((16384,), (3, 7001), (2, 64, 129), (5, 3, 37, 41), (1, 40000, 1))
 UNARY = ("abs", "ceil", "cos", "erf", "exp", "neg", "relu", "sigmoid", "sqrt", "tanh", "log")
@@ -214,7 +214,7 @@ def test_an_error_names_its_call() -> None:
 
 
 def test_constants_are_not_written() -> None:
-    from plans import Constants
+    from tests.plans import Constants
 
     plan, constants, n = Plan(), Constants(), 20000
     x = plan.input((n,))

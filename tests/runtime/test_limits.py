@@ -10,10 +10,10 @@ from typing import Any
 import executorch_c
 import numpy as np
 import pytest
-from alone import alone
+from tests.alone import alone
 from executorch_c import MemoryAllocationFailedError, OutOfResourcesError, Runtime
-from fake_backend import Fake
-from plans import Constants, Plan, V, adding, build, load, schema
+from tests.backends.fake_backend import Fake
+from tests.plans import Constants, Plan, V, adding, build, load, schema
 
 ONES = np.ones(4, np.float32)
 MB = 1 << 20

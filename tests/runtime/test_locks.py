@@ -13,10 +13,10 @@ from typing import Any
 import executorch_c
 import numpy as np
 import pytest
-from alone import alone
-from custom_ops import nothing_stays  # noqa: F401  a fixture
+from tests.alone import alone
+from tests.python.custom_ops import nothing_stays  # noqa: F401  a fixture
 from executorch_c import InvalidStateError, Runtime, _backends
-from plans import Plan, build, load, schema
+from tests.plans import Plan, build, load, schema
 
 SLOW = "locks::slow.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
 ONES = np.ones(4, np.float32)

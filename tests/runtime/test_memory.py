@@ -15,8 +15,8 @@ from executorch.exir import schema
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
 from executorch_c.testing import compare
-from exports import Fn, export
-from plans import BOUNDED, UNBOUND, Constants, Plan, build, edited, load, reference
+from tests.exports import Fn, export
+from tests.plans import BOUNDED, UNBOUND, Constants, Plan, build, edited, load, reference
 from torch import Tensor
 
 ONES = np.ones(4, np.float32)

@@ -13,10 +13,10 @@ from typing import Any
 import executorch_c
 import numpy as np
 import pytest
-from at_once import run_all
+from tests.at_once import run_all
 from executorch_c import Runtime
-from plans import BOUNDED, UNBOUND, Constants, Plan, V, adding, build, load, schema
-from resident import resident_bytes
+from tests.plans import BOUNDED, UNBOUND, Constants, Plan, V, adding, build, load, schema
+from tests.resident import resident_bytes
 
 ONES = np.ones(4, np.float32)
 SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#"

@@ -10,7 +10,7 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.exir import to_edge_transform_and_lower
 
 from executorch_c import Error, Method, Runtime
-from plans import Plan, V, build
+from tests.plans import Plan, V, build
 
 BYTES = 1024 * 4
 X = np.arange(1024, dtype=np.float32)

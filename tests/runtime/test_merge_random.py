@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
 from executorch_c import Runtime
-from plans import PLANNED, Plan, V, build, schema
-from xnnpack_graphs import Graph
+from tests.plans import PLANNED, Plan, V, build, schema
+from tests.backends.xnnpack_graphs import Graph
 
 SIZES = (512, 1024)
 COPIES = (

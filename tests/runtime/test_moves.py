@@ -5,9 +5,9 @@ from __future__ import annotations
 import executorch_c
 import numpy as np
 import pytest
-from alone import alone
+from tests.alone import alone
 from executorch_c import NotSupportedError
-from plans import Plan, V, both, build, load
+from tests.plans import Plan, V, both, build, load
 
 ONES = np.ones(4, np.float32)
 

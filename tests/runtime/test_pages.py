@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from executorch_c import Method, Runtime
-from plans import BOUNDED, Constants, Plan, build
-from resident import mapping
+from tests.plans import BOUNDED, Constants, Plan, build
+from tests.resident import mapping
 
 ROWS, COUNT = 16384, 64
 """Rows of a table of 16 MB or more; look-ups of a call."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from executorch_c.testing import compare
-from exports import export
+from tests.exports import export
 from torch.nn import functional as F
 
 EXAMPLE = Path(executorch_c.__file__).parent / "examples" / "digits.pte"

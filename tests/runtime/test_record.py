@@ -14,7 +14,7 @@ import torch
 from executorch.exir import to_edge
 
 from executorch_c import InvalidArgumentError, Method, Runtime
-from plans import Constants, Plan, build
+from tests.plans import Constants, Plan, build
 
 GENERATOR = np.random.default_rng(0)
 

@@ -16,14 +16,14 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-import zoo
-from alone import alone
-from at_once import run_all
+from tests import zoo
+from tests.alone import alone
+from tests.at_once import run_all
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
 from executorch_c.testing import compare
-from exports import export
-from plans import BOUNDED, Constants, Plan, V, build, load, reference
+from tests.exports import export
+from tests.plans import BOUNDED, Constants, Plan, V, build, load, reference
 from torch import Tensor
 
 ONES = np.ones(4, np.float32)

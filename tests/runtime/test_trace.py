@@ -14,13 +14,13 @@ from pathlib import Path
 import executorch_c
 import numpy as np
 import pytest
-from plans import Plan, build
+from tests.plans import Plan, build
 import torch
-from at_once import run_all
+from tests.at_once import run_all
 from executorch_c import Method
 from executorch_c.trace import Trace
-from exports import export
-from resident import resident_bytes
+from tests.exports import export
+from tests.resident import resident_bytes
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 

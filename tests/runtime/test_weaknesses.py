@@ -16,11 +16,11 @@ import executorch_c
 import numpy as np
 import pytest
 import torch
-from at_once import run_each
+from tests.at_once import run_each
 from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
 from executorch_c.testing import compare
-from exports import export
-from plans import Plan, adding, build, load, reference
+from tests.exports import export
+from tests.plans import Plan, adding, build, load, reference
 
 ONES = np.ones(4, np.float32)
 

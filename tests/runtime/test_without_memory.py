@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plans import BOUNDED, UNBOUND, Constants, Plan, build, schema
+from tests.plans import BOUNDED, UNBOUND, Constants, Plan, build, schema
 
 ROOT = Path(__file__).resolve().parents[2]
 SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#"
@@ -71,7 +71,7 @@ def claimed() -> bytes:
 def delegated() -> tuple[bytes, list[np.ndarray], list[np.ndarray]]:
     """Return a convolution in XNNPACK, with a small and a large image."""
     pytest.importorskip("executorch_c._backend_xnnpack")
-    from xnnpack_kinds import conv
+    from tests.backends.xnnpack_kinds import conv
 
     make = conv("ConvTranspose2d", "fp32", (3, 4), (2, 3), (1, 0, 0, 1))
     small, large = make((2, 5, 6, 8)), make((3, 20, 20, 8))

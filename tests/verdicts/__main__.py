@@ -17,15 +17,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS / name) for name in ("verdicts", "backends", "")]
-
-import exporter_speed
-import more_nets  # noqa: F401  registers them
-import nets
-import proof
-import quantized
-import rates
+from tests import exporter_speed
+from tests.verdicts import more_nets  # noqa: F401  registers them
+from tests.verdicts import nets
+from tests.verdicts import proof
+from tests.verdicts import quantized
+from tests.verdicts import rates
 from executorch_c.check import flows
 
 ORDER = (*proof.FLOWS, *quantized.FLOWS)

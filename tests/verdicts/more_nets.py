@@ -3,7 +3,7 @@ ties. They join those of `nets.py`."""
 
 from __future__ import annotations
 
-import nets
+from tests.verdicts import nets
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

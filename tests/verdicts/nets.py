@@ -13,17 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from blocks import (
-    BasicBlock,
-    Classifier,
-    ConvNextBlock,
-    DenseBlock,
-    EncoderLayer,
-    Gpt,
-    KvCache,
-    Llama,
-)
-from blocks import MBConv, Recurrent, RmsNorm, ShuffleUnit, UNet, Vit, conv_bn
+from tests.verdicts.blocks import BasicBlock, Classifier, ConvNextBlock, DenseBlock, EncoderLayer
+from tests.verdicts.blocks import Gpt, KvCache, Llama
+from tests.verdicts.blocks import MBConv, Recurrent, RmsNorm, ShuffleUnit, UNet, Vit, conv_bn
 from torch import Tensor, nn
 from torch.nn import functional as F
 

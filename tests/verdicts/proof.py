@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import faults
-import nets
+from tests.verdicts import faults
+from tests.verdicts import nets
 import numpy as np
-import xnnpack_flow
+from tests.backends import xnnpack_flow
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch_c import Runtime
 from executorch_c._arrays import as_array

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-import faults
-import nets
+from tests.verdicts import faults
+from tests.verdicts import nets
 import numpy as np
-import proof
+from tests.verdicts import proof
 import torch
 from executorch_c import Error, Runtime
 from executorch_c.check import flows

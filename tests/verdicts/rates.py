@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from proof import Row
+from tests.verdicts.proof import Row
 
 CONFIDENCE = 0.95
 """Confidence of the two-sided bounds."""

@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-import more_nets  # noqa: F401  registers them
+from tests.verdicts import more_nets  # noqa: F401  registers them
 import numpy as np
-import proof
-import quantized
-import rates
+from tests.verdicts import proof
+from tests.verdicts import quantized
+from tests.verdicts import rates
 from executorch_c.check import flows
 from executorch_c.compare import tolerance
 

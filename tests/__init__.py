@@ -1,0 +1,1 @@
+"""Tests of executorch_c: see README.md."""
