@@ -14,9 +14,6 @@ import argparse
 import json
 import math
 import os
-import pickle
-import subprocess
-import sys
 import time
 import warnings
 from collections import Counter, defaultdict
@@ -31,7 +28,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 
 import numpy as np
-from tests.kernels import official_worker
+from tests.kernels.official_worker import Answer, Official
 from tests.kernels import reference_samples
 from tests.kernels import rows
 import torch
@@ -63,33 +60,9 @@ MISSING = "error: 0x:14"
 PLANNED_BY_EXPORTER = {"executorch_prim::et_view.default"}
 """Operators whose output gets memory from the exporter's plan, which these programs lack."""
 MAX_EXAMPLE = 160
-Run = Callable[[bytes, list[tuple[str, list[Any]]]], list[official_worker.Answer]]
+Run = Callable[[bytes, list[tuple[str, list[Any]]]], list[Answer]]
 Result = tuple[Call, str, str]
 """A call, what the reference runtime does with it, and the arguments."""
-
-
-class Official:
-    """The official runtime, in a process that forks one for each program."""
-
-    def __init__(self) -> None:
-        self.worker = subprocess.Popen(
-            [sys.executable, str(Path(official_worker.__file__))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def __call__(self, pte: bytes, calls: list[tuple[str, list[Any]]]) -> list[Any]:
-        assert self.worker.stdin and self.worker.stdout
-        sent = [(name, [official_worker.packed(v) for v in inputs]) for name, inputs in calls]
-        pickle.dump((pte, sent), self.worker.stdin)
-        self.worker.stdin.flush()
-        return pickle.load(self.worker.stdout)
-
-    def close(self) -> None:
-        assert self.worker.stdin
-        self.worker.stdin.close()
-        self.worker.wait()
 
 
 # ---- samples -----------------------------------------------------------------------------------

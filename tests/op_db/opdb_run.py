@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import atexit
 import functools
-import pickle
-import subprocess
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.kernels import official_worker
+from tests.kernels.official_worker import Official
 import torch
 from tests.op_db.opdb_export import Record, arrays, by_eager, reason, records
 from tests.op_db.opdb_judge import OPEN_ORDER, OPEN_PHASE, difference, point_alike, turned
@@ -50,23 +46,14 @@ def ours(record: Record, kernels: str) -> list[Any]:
 
 
 @functools.cache
-def official_server() -> Any:
-    worker = subprocess.Popen(
-        [sys.executable, str(Path(official_worker.__file__))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    atexit.register(worker.stdin.close)
-    return worker
+def official_server() -> Official:
+    server = Official()
+    atexit.register(server.close)
+    return server
 
 
 def official(record: Record) -> list[Any]:
-    worker = official_server()
-    calls = [("forward", given(record))]
-    pickle.dump((record.pte, calls), worker.stdin)
-    worker.stdin.flush()
-    how, outputs = pickle.load(worker.stdout)[0]
+    ((how, outputs),) = official_server()(record.pte, [("forward", given(record))])
     if how != "ran":
         raise RuntimeError(f"{how}: {outputs}")
     return outputs
