@@ -1,7 +1,7 @@
 """Types of the extension module; executorch_c re-exports all of them."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Literal, final
 
 import numpy as np
@@ -24,6 +24,7 @@ from executorch_c._types import (
     RawEvent,
     Requirements,
     TracedValue,
+    PassInfo,
     Undelegated,
 )
 from executorch_c.trace import Tracing
@@ -208,6 +209,12 @@ class Method:
         were delegated at load, by backend: a dictionary) and `figures` (a dictionary of ints with
         names defined by the backend: bytes of packed weights, nodes, ...; empty if it reports
         none)."""
+    def passes(self) -> list[PassInfo]:
+        """Return the passes that planned the calls of this method: a list of dictionaries in
+        their order, with `name`, `purpose` (a few words), `ran` (False if
+        load_method(passes=...) left it out, or the method does not meet its conditions) and
+        `calls` (the number of instructions that execute differently because of it). A traced
+        call executes the instructions."""
     def undelegated(self) -> list[Undelegated]:
         """Return why calls of operators were not delegated when the method was loaded: a list of
         dictionaries with `operator`, `reason` (a few words) and `calls`. Empty unless the method
@@ -234,6 +241,7 @@ class Program:
         max_bytes: int | None = None,
         max_steps: int | None = None,
         delegate_at_load: bool | Literal["always", "each"] | None = None,
+        passes: Iterable[str] | None = None,
     ) -> Method:
         """Load a method from the program."""
     def metadata(self, method_name: str) -> MethodMeta:

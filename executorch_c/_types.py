@@ -94,6 +94,15 @@ class Undelegated(TypedDict):
     calls: int
 
 
+class PassInfo(TypedDict):
+    """An item of Method.passes(): a pass over the method, and the calls that it changed."""
+
+    name: str
+    purpose: str
+    ran: bool
+    calls: int
+
+
 class ValueInfo(TypedDict, total=False):
     """An input, output or attribute; tensors have all keys but `value`."""
 

@@ -30,7 +30,7 @@ static ec_method_options options_of(const ecr_method_options *given) {
   if (given && given->struct_size)
     memcpy(&all, given, given->struct_size < sizeof all ? given->struct_size : sizeof all);
   return (ec_method_options){.threads = all.threads, .max_bytes = all.max_bytes,
-                             .max_steps = all.max_steps, .claiming = EC_CLAIM_WHERE_IT_PAYS};
+                             .max_steps = all.max_steps, .delegation = EC_DELEGATE_WHERE_IT_PAYS};
 }
 
 static ec_status load(const ec_program *program, const char *name,

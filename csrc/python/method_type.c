@@ -17,6 +17,7 @@
 #include "python/program_object.h"
 #include "python/program_ref.h"
 #include "python/python_backend.h"
+#include "python/passes.h"
 #include "python/report.h"
 #include "python/state_copy.h"
 #include "python/trace.h"
@@ -408,7 +409,19 @@ PyDoc_STRVAR(
     "was loaded with delegate_at_load. Calls that are computed at load are not in it.");
 
 static PyObject *method_undelegated(PyObject *object, PyObject *Py_UNUSED(args)) {
-  return ecpy_method_unclaimed((ecpy_method *)object);
+  return ecpy_method_undelegated((ecpy_method *)object);
+}
+
+PyDoc_STRVAR(
+    passes_doc,
+    "passes($self, /)\n--\n\n"
+    "Return the passes that planned the calls of this method: a list of dictionaries in their\n"
+    "order, with `name`, `purpose` (a few words), `ran` (False if load_method(passes=...) left it\n"
+    "out, or the method does not meet its conditions) and `calls` (the number of instructions\n"
+    "that execute differently because of it). A traced call executes the instructions.");
+
+static PyObject *method_passes(PyObject *object, PyObject *Py_UNUSED(args)) {
+  return ecpy_method_passes((ecpy_method *)object);
 }
 
 PyDoc_STRVAR(
@@ -519,6 +532,7 @@ static PyMethodDef methods[] = {
     {"manual_seed", method_manual_seed, METH_O, manual_seed_doc},
     {"reset", method_reset, METH_NOARGS, reset_doc},
     {"memory", method_memory, METH_NOARGS, memory_doc},
+    {"passes", method_passes, METH_NOARGS, passes_doc},
     {"undelegated", method_undelegated, METH_NOARGS, undelegated_doc},
     {"backend_report", method_backend_report, METH_NOARGS, backend_report_doc},
     {"tracing", FUNCTION(method_tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
@@ -536,11 +550,11 @@ static PyObject *method_program(PyObject *object, void *Py_UNUSED(closure)) {
   return ecpy_program_new(self->state, self->ref, EC_NO_RECORD);
 }
 
-static PyObject *method_claiming(PyObject *object, void *Py_UNUSED(closure)) {
-  switch (ec_method_claiming(((ecpy_method *)object)->method)) {
-  case EC_CLAIM_ALWAYS: return PyUnicode_FromString("always");
-  case EC_CLAIM_EACH: return PyUnicode_FromString("each");
-  case EC_CLAIM_WHERE_IT_PAYS: Py_RETURN_TRUE;
+static PyObject *method_delegation(PyObject *object, void *Py_UNUSED(closure)) {
+  switch (ec_method_delegation(((ecpy_method *)object)->method)) {
+  case EC_DELEGATE_ALWAYS: return PyUnicode_FromString("always");
+  case EC_DELEGATE_EACH: return PyUnicode_FromString("each");
+  case EC_DELEGATE_WHERE_IT_PAYS: Py_RETURN_TRUE;
   default: Py_RETURN_FALSE;
   }
 }
@@ -553,7 +567,7 @@ static PyGetSetDef getset[] = {
                "without pthreadpool."), NULL},
     {"attribute_names", method_attribute_names, NULL,
      PyDoc_STR("The names of the attributes, as a tuple of strings."), NULL},
-    {"_delegate_at_load", method_claiming, NULL, PyDoc_STR("As for Program.load_method."), NULL},
+    {"_delegate_at_load", method_delegation, NULL, PyDoc_STR("As for Program.load_method."), NULL},
     {"_program", method_program, NULL, PyDoc_STR("The method's Program, as a new object."),
      NULL},
     {NULL, NULL, NULL, NULL, NULL},

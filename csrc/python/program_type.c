@@ -15,6 +15,7 @@
 #include "python/program_object.h"
 #include "python/program_ref.h"
 #include "python/inspect.h"
+#include "python/passes.h"
 #include "python/trace.h"
 
 /* ---- lifecycle ---- */
@@ -64,7 +65,8 @@ static PyObject *program_method_names(PyObject *self, void *Py_UNUSED(closure)) 
 PyDoc_STRVAR(
     load_method_doc,
     "load_method($self, /, name, *, kernels='default', seed=None, backend_options=None,\n"
-    "            num_threads=None, max_bytes=None, max_steps=None, delegate_at_load=None)\n--\n\n"
+    "            num_threads=None, max_bytes=None, max_steps=None, delegate_at_load=None,\n"
+    "            passes=None)\n--\n\n"
     "Load a method from the program.\n\n"
     "Args:\n"
     "    name: The name of the method to load.\n"
@@ -94,7 +96,11 @@ PyDoc_STRVAR(
     "        the method is loaded, where that pays; \"always\" wherever it is possible; \"each\"\n"
     "        for each of them by itself, in traced calls too, for validation; False to leave\n"
     "        them to the kernels, as kernels=\"reference\" does; None for the environment\n"
-    "        variable EXECUTORCH_C_DELEGATE_AT_LOAD (1, always, each, 0), else True.\n\n"
+    "        variable EXECUTORCH_C_DELEGATE_AT_LOAD (1, always, each, 0), else True.\n"
+    "    passes: The names of the passes that plan how calls are executed (Method.passes), to\n"
+    "        find the one that makes a difference; None for those of the environment variable\n"
+    "        EXECUTORCH_C_PASSES, separated by commas, else all. Graphs inside of interpreted\n"
+    "        delegates have the same.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state. Other arguments create a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
@@ -111,22 +117,22 @@ static int parse_kernels(const char *kernels, bool *reference) {
 }
 
 /* Returns the choice of the environment, for tests of other programs. */
-static ec_claiming default_claiming(void) {
+static ec_delegation default_delegation(void) {
   const char *text = getenv("EXECUTORCH_C_DELEGATE_AT_LOAD");
-  if (!text) return EC_CLAIM_WHERE_IT_PAYS;
-  if (strcmp(text, "always") == 0) return EC_CLAIM_ALWAYS;
-  if (strcmp(text, "each") == 0) return EC_CLAIM_EACH;
-  return strcmp(text, "1") == 0 ? EC_CLAIM_WHERE_IT_PAYS : EC_CLAIM_NEVER;
+  if (!text) return EC_DELEGATE_WHERE_IT_PAYS;
+  if (strcmp(text, "always") == 0) return EC_DELEGATE_ALWAYS;
+  if (strcmp(text, "each") == 0) return EC_DELEGATE_EACH;
+  return strcmp(text, "1") == 0 ? EC_DELEGATE_WHERE_IT_PAYS : EC_DELEGATE_NEVER;
 }
 
-static int parse_claiming(PyObject *value, ec_claiming *out) {
+static int parse_delegation(PyObject *value, ec_delegation *out) {
   const bool is_text = PyUnicode_Check(value);
   if (PyBool_Check(value)) {
-    *out = value == Py_True ? EC_CLAIM_WHERE_IT_PAYS : EC_CLAIM_NEVER;
+    *out = value == Py_True ? EC_DELEGATE_WHERE_IT_PAYS : EC_DELEGATE_NEVER;
   } else if (is_text && PyUnicode_CompareWithASCIIString(value, "always") == 0) {
-    *out = EC_CLAIM_ALWAYS;
+    *out = EC_DELEGATE_ALWAYS;
   } else if (is_text && PyUnicode_CompareWithASCIIString(value, "each") == 0) {
-    *out = EC_CLAIM_EACH;
+    *out = EC_DELEGATE_EACH;
   } else if (value != Py_None) {
     PyErr_Format(PyExc_ValueError,
                  "delegate_at_load must be True, False, 'always', 'each' or None, not %R", value);
@@ -162,20 +168,22 @@ static PyObject *record_method(ecpy_program *self, PyObject *method) {
 static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name",        "kernels",   "seed",      "backend_options",
                           "num_threads", "max_bytes", "max_steps", "delegate_at_load",
-                          NULL};
+                          "passes",      NULL};
   ecpy_program *self = (ecpy_program *)object;
   PyObject *name, *seed = Py_None, *backend_options = Py_None, *threads = Py_None;
-  PyObject *max_bytes = Py_None, *max_steps = Py_None, *claiming = Py_None, *method = NULL;
+  PyObject *max_bytes = Py_None, *max_steps = Py_None, *delegation = Py_None;
+  PyObject *passes = Py_None, *method = NULL;
   const char *kernels = "default";
-  const ec_claiming usual = default_claiming();
-  ec_method_options options = {.claiming = usual};
+  const ec_delegation usual = default_delegation();
+  ec_method_options options = {.delegation = usual};
   ec_arena arena = {0};
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOOOOOO:load_method", names, &name, &kernels,
-                                   &seed, &backend_options, &threads, &max_bytes, &max_steps,
-                                   &claiming))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOOOOOOO:load_method", names, &name,
+                                   &kernels, &seed, &backend_options, &threads, &max_bytes,
+                                   &max_steps, &delegation, &passes))
     return NULL;
   if (parse_kernels(kernels, &options.reference_kernels) ||
-      parse_claiming(claiming, &options.claiming) ||
+      parse_delegation(delegation, &options.delegation) ||
+      ecpy_parse_passes(passes, &options.skipped_passes) ||
       ecpy_parse_limit("max_bytes", max_bytes, &options.max_bytes) ||
       ecpy_parse_limit("max_steps", max_steps, &options.max_steps))
     return NULL;
@@ -186,7 +194,7 @@ static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject 
   if (text && ecpy_options_parse(backend_options, &arena, &options) == 0) {
     const bool own = options.reference_kernels || options.seeded || options.backend_count ||
                      options.threads || options.max_bytes || options.max_steps ||
-                     options.claiming != usual;
+                     options.delegation != usual || passes != Py_None;
     method = own ? ecpy_method_new(ecpy_state_of(object), self->ref, text, &options)
                  : load_shared(self, name, text, &options);
   }

@@ -70,9 +70,9 @@ static void count_call(void *dict, const char *op) {
   Py_XDECREF(key);
 }
 
-static PyObject *claimed_dict(const ec_method *method, size_t index) {
+static PyObject *delegated_dict(const ec_method *method, size_t index) {
   PyObject *dict = PyDict_New();
-  if (dict) ec_method_visit_claimed(method, index, count_call, dict);
+  if (dict) ec_method_visit_delegated(method, index, count_call, dict);
   if (PyErr_Occurred()) Py_CLEAR(dict);
   return dict;
 }
@@ -80,7 +80,7 @@ static PyObject *claimed_dict(const ec_method *method, size_t index) {
 /* Calls of the program inside a payload, by the backend that took them. */
 static PyObject *nested_dict(const ec_method *method, size_t index) {
   size_t calls;
-  const char *backend = ec_method_nested_claims(method, index, &calls);
+  const char *backend = ec_method_nested_delegation(method, index, &calls);
   return backend ? Py_BuildValue("{s:n}", backend, (Py_ssize_t)calls) : PyDict_New();
 }
 
@@ -90,17 +90,17 @@ PyObject *ecpy_method_report(ecpy_method *self) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < ec_method_delegate_count(self->method); i++) {
     const char *id = ec_method_delegate_id(self->method, i);
-    const Py_ssize_t calls = (Py_ssize_t)ec_method_claimed_calls(self->method, i);
-    PyObject *claimed = claimed_dict(self->method, i);
-    PyObject *nested = claimed ? nested_dict(self->method, i) : NULL;
+    const Py_ssize_t calls = (Py_ssize_t)ec_method_delegated_calls(self->method, i);
+    PyObject *delegated = delegated_dict(self->method, i);
+    PyObject *nested = delegated ? nested_dict(self->method, i) : NULL;
     PyObject *figures = nested ? figure_dict(self->method, i) : NULL;
     if (!figures) {
-      Py_CLEAR(claimed);
+      Py_CLEAR(delegated);
       Py_CLEAR(nested);
     }
     ecpy_append(&list, figures ? Py_BuildValue("{s:s, s:n, s:N, s:N, s:N}", "backend", id,
                                                "calls_delegated_at_load", calls,
-                                               "delegated_at_load", claimed,
+                                               "delegated_at_load", delegated,
                                                "nested_delegated_at_load", nested,
                                                "figures", figures)
                                : NULL);
@@ -109,11 +109,11 @@ PyObject *ecpy_method_report(ecpy_method *self) {
   return list;
 }
 
-PyObject *ecpy_method_unclaimed(ecpy_method *self) {
+PyObject *ecpy_method_undelegated(ecpy_method *self) {
   const char *op, *reason;
   size_t calls;
   PyObject *list = PyList_New(0);
-  for (size_t i = 0; list && ec_method_unclaimed(self->method, i, &op, &reason, &calls); i++)
+  for (size_t i = 0; list && ec_method_undelegated(self->method, i, &op, &reason, &calls); i++)
     ecpy_append(&list, Py_BuildValue("{s:s, s:s, s:n}", "operator", op, "reason", reason, "calls",
                                      (Py_ssize_t)calls));
   return list;

@@ -8,6 +8,6 @@
 /* Implements Method.backend_report(): returns a list of dictionaries. */
 PyObject *ecpy_method_report(ecpy_method *self);
 /* Implements Method.undelegated(): returns a list of dictionaries. */
-PyObject *ecpy_method_unclaimed(ecpy_method *method);
+PyObject *ecpy_method_undelegated(ecpy_method *method);
 
 #endif

@@ -25,7 +25,7 @@ enum {
 };
 
 /* Entry points of plug-ins that have been loaded: none; XNNPACK's and those of other packages,
- * which may claim kernel calls; all (executorch_c/_backends.py). */
+ * which may take kernel calls at load; all (executorch_c/_backends.py). */
 typedef enum ecpy_stage { ECPY_FOUND_NONE, ECPY_FOUND_FIRST, ECPY_FOUND_ALL } ecpy_stage;
 
 /* The state owned by a module object. All zero before module_exec and after module_clear. */

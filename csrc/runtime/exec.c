@@ -1,4 +1,4 @@
-/* The executor: a loop over native instructions. It never reads the file and does not repeat the
+/* The executor: a loop over the steps of the plan. It never reads the file and does not repeat the
  * checks of loading. It checks only facts of the current call: memory and shapes. */
 #include "runtime/exec.h"
 
@@ -6,194 +6,48 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "runtime/arg.h"
-#include "runtime/passes/attend_shapes.h"
-#include "runtime/host_call.h"
+#include "runtime/calls.h"
 #include "runtime/memory/placement.h"
-#include "runtime/passes/record.h"
+#include "runtime/steps.h"
 #include "runtime/trace.h"
 
 /* ---- instructions ------------------------------------------------------------------------ */
 
-static const char *find_arg_name(const ec_instr *in, const ec_value *v) {
-  for (size_t i = 0; i < in->op->nargs; i++)
-    if (in->args[i] == v) return in->op->args[i].name;
-  return "an item of a list";
-}
-
-static ec_status check_readable(ec_method *m, const ec_instr *in, const ec_value *v,
-                                ec_error *err) {
-  const ec_tensor *t = v->as.tensor;
-  m->elements += (uint64_t)t->numel;
-  if (t->data || !t->numel) return EC_OK;
-  return ec_fail(err, EC_INVALID_STATE, "argument '%s' has no data yet", find_arg_name(in, v));
-}
-
-static ec_status check_writable(ec_method *m, const ec_instr *in, const ec_value *v,
-                                ec_error *err) {
-  const ec_tensor *t = v->as.tensor;
-  m->elements += (uint64_t)t->numel;
-  if (!(t->flags & EC_TENSOR_READONLY)) return EC_OK;
-  return ec_fail(err, EC_INVALID_PROGRAM, "argument '%s' is written, but it is a constant",
-                 find_arg_name(in, v));
-}
-
-typedef ec_status (*value_check)(ec_method *m, const ec_instr *in, const ec_value *v,
-                                 ec_error *err);
-
-/* Checks tensors, and those in lists. Always inlined, with a constant `check`. */
-static inline ec_status check_values(ec_method *m, const ec_instr *in, ec_value *const *values,
-                                     size_t count, value_check check, ec_error *err) {
-  for (size_t i = 0; i < count; i++) {
-    const ec_value *v = values[i];
-    if (v->kind == EC_KIND_TENSOR) {
-      EC_TRY(check(m, in, v, err));
-      continue;
-    }
-    for (uint32_t k = 0; k < v->count; k++)
-      if (v->as.items[k]->kind == EC_KIND_TENSOR) EC_TRY(check(m, in, v->as.items[k], err));
-  }
-  return EC_OK;
-}
-
-static ec_status check_memory(ec_method *m, const ec_instr *in, ec_error *err) {
-  EC_TRY(check_values(m, in, in->reads, in->read_count, check_readable, err));
-  return check_values(m, in, in->writes, in->write_count, check_writable, err);
-}
-
-static void resize_to_bound(const ec_method *m, const ec_value *v) {
-  if (v->kind == EC_KIND_TENSOR_LIST)
-    for (uint32_t i = 0; i < v->count; i++) resize_to_bound(m, v->as.items[i]);
-  if (v->kind != EC_KIND_TENSOR || v->as.tensor->dynamism != EC_DYNAMIC_BOUND) return;
-  ec_tensor *t = v->as.tensor;
-  const ec_placement *p = ec_placement_of(m, t);
-  if (p->sizes) (void)ec_tensor_set_sizes(t, t->rank, p->sizes, NULL);
-}
-
-/* Resizes outputs of bounded shape to their bounds before a registered operator runs. Its code may
- * use the memory of its outputs, which would otherwise have the size of the last call. */
-static void resize_outs_to_bounds(const ec_method *m, const ec_instr *in) {
-  for (size_t i = 0; i < in->op->nargs; i++)
-    if (in->op->args[i].is_out) resize_to_bound(m, in->args[i]);
-}
-
-/* Runs a kernel; with `joined` it leaves its loop there, if it can. */
-static ec_status run_kernel(ec_method *m, const ec_instr *in, ec_record *record, ec_joined *joined,
-                            ec_error *err) {
-  EC_TRY(check_memory(m, in, err));
-  if (in->op->custom) resize_outs_to_bounds(m, in);
-  const bool reference = m->options.reference_kernels;
-  ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
-                  reference ? NULL : m->threads, in->kept, record,
-                  in->zero_rows, joined, &m->pages};
-  ec_status status = in->op->fn(&call);
-  ec_arena_reset(&m->scratch);
-  return status;
-}
-
-ec_status ec_execute_kernel(ec_method *m, const ec_instr *in, ec_error *err) {
-  const ec_status status = run_kernel(m, in, in->record, NULL, err);
-  if (!EC_IS_SMALL && in->record) ec_finish_record(in, status, m->elements);
-  return status;
-}
-
-/* Runs the calls from `in` on whose loops can be joined. Returns their number. The next one, which
- * cannot, has done nothing but checks: it runs again on its own, and reports its errors. */
-static size_t execute_joined(ec_method *m, const ec_instr *in, ec_error *err) {
-  ec_joined *joined = m->joined;
-  size_t n = 0;
-  for (; n < in->joined; n++) {
-    if (in[n].folded) continue;
-    if (n && (in[n].claimed || in[n].claim)) break;
-    const size_t before = joined->count;
-    joined->place = n;
-    joined->kind = (ec_joined_kind)in[n].joined_kind;
-    joined->readers = in[n].readers ? n + in[n].readers : 0;
-    const ec_status status = run_kernel(m, &in[n], NULL, joined, err);
-    if (status != EC_OK || joined->count == before) break;
-  }
-  ec_error_clear(err);
-  ec_joined_run(joined, n, m->threads);
-  return n;
-}
-
-/* Repeats the call of a delegate whose last execute had the same arguments. Returns false if it has
- * to be executed. */
-static bool repeat_delegate_call(ec_method *m, const ec_instr *in, ec_status *status,
-                                 ec_error *err) {
-  ec_delegate *d = in->delegate;
-  if (EC_IS_SMALL || !in->repeats || d->settled != in || ec_trace_of(m)) return false;
-  ec_host_call call = ec_host_call_of(m, &m->scratch, err);
-  call.instr = in;
-  *status = (ec_status)d->backend->repeat(d->backend, &ec_host_table, &call, d->handle);
-  if (*status == EC_NOT_SUPPORTED) return false;
-  m->elements += d->elements;
-  if (*status == EC_OK) return true;
-  d->settled = NULL;
-  *status = ec_fail_in(err, *status, "%s", d->backend->id);
-  return true;
-}
-
-static ec_status execute_delegate_call(ec_method *m, const ec_instr *in, size_t *next,
+static ec_status execute_delegate_call(ec_method *m, const ec_step *step, size_t *next,
                                        ec_error *err) {
-  ec_status repeated;
-  if (repeat_delegate_call(m, in, &repeated, err)) return repeated;
   (void)next;
-  for (size_t i = 0; i < in->count; i++) {
-    ec_arg_view(in->args[i], &in->views[i]);
-    if (in->args[i]->kind == EC_KIND_TENSOR)
-      m->elements += (uint64_t)in->args[i]->as.tensor->numel;
-    if (in->views[i].kind == EC_BACKEND_TENSOR && !in->views[i].as.tensor.data &&
-        in->views[i].as.tensor.nbytes)
-      return ec_fail(err, EC_INVALID_STATE, "argument %zu of the delegate has no data yet", i);
-  }
-  const ec_backend *backend = in->delegate->backend;
-  in->delegate->settled = NULL;
-  ec_host_call call = ec_host_call_of(m, &m->scratch, err);
-  call.instr = in;
-  ec_status status = (ec_status)backend->execute(backend, &ec_host_table, &call,
-                                                 in->delegate->handle, in->views, in->count);
-  ec_arena_reset(&m->scratch);
-  if (status != EC_OK) return ec_fail_in(err, status, "%s", backend->id);
-  in->delegate->elements = m->elements;
-  in->delegate->settled = ec_trace_of(m) ? NULL : in;
-  return EC_OK;
+  return ec_run_delegate(m, step->run, err);
 }
 
-/* True for the status of a claim that cannot compute with the values of this call. It has changed
- * no input. */
-static bool is_declined(ec_status status) {
-  return status == EC_NOT_SUPPORTED || status == EC_INVALID_ARGUMENT || status == EC_INVALID_STATE;
+/* Returns the delegate that has an instruction by itself, in traced calls too; or NULL. */
+static const ec_step *find_own_delegate(const ec_method *m, const ec_step *step) {
+  if (!ec_trace_of(m) || m->options.delegation != EC_DELEGATE_EACH) return NULL;
+  const ec_step *top = m->plan.steps[step->first];
+  return top->kind == EC_STEP_Delegated ? top : NULL;
 }
 
-/* Computes the results of a traced call by its own claim, if it has one. Results that the claim
- * does not write, because nothing reads them, are the kernel's. */
-static ec_status execute_kernel_call(ec_method *m, const ec_instr *in, size_t *next,
+/* Results that a call's own delegate does not write, because nothing reads them, are the
+ * kernel's. */
+static ec_status execute_kernel_call(ec_method *m, const ec_step *step, size_t *next,
                                      ec_error *err) {
-  if (!EC_IS_SMALL && in->joined > 1 && !ec_trace_of(m)) {
-    const size_t calls = execute_joined(m, in, err);
-    if (calls) *next += calls - 1;
-    if (calls) return EC_OK;
-  }
-  if (!EC_IS_SMALL && !ec_trace_of(m) && ec_record_run(in->record)) {
-    m->elements += in->record->elements;
-    return EC_OK;
-  }
-  EC_TRY(ec_execute_kernel(m, in, err));
-  if (!ec_trace_of(m) || !in->claim || m->options.claiming != EC_CLAIM_EACH) return EC_OK;
-  const ec_status status = execute_delegate_call(m, in->claim, next, err);
-  if (!is_declined(status)) return status;
+  (void)next;
+  EC_TRY(ec_run_kernel(m, step, NULL, err));
+  const ec_step *own = EC_IS_SMALL ? NULL : find_own_delegate(m, step);
+  if (!own) return EC_OK;
+  const ec_status status = ec_run_delegate(m, own->run, err);
+  if (!ec_is_declined(status)) return status;
   ec_error_clear(err);
-  return ec_execute_kernel(m, in, err);
+  return ec_run_kernel(m, step, NULL, err);
 }
 
 /* The reference puts the source into the target's slot: one tensor with two names. An instruction
  * may then resize it under one name while it reads the other, and the planner may give its memory
  * to the next branch. Here a slot keeps its tensor. A target with memory receives a copy; a target
  * without (a placeholder) points to the source's data, as a view does. */
-static ec_status execute_move_call(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+static ec_status execute_move_call(ec_method *m, const ec_step *step, size_t *next, ec_error *err) {
   (void)next;
   (void)m;
+  const ec_instr *in = step->run;
   ec_value *from = in->args[0], *to = in->args[1];
   if (from->kind != EC_KIND_TENSOR) {
     *to = *from;
@@ -217,9 +71,9 @@ static ec_status execute_move_call(ec_method *m, const ec_instr *in, size_t *nex
   return EC_OK;
 }
 
-static ec_status execute_jump_false_call(ec_method *m, const ec_instr *in, size_t *next,
+static ec_status execute_jump_false_call(ec_method *m, const ec_step *step, size_t *next,
                                          ec_error *err) {
-  (void)m;
+  const ec_instr *in = step->run;
   const ec_value *cond = in->args[0];
   bool all = true;
   if (cond->kind == EC_KIND_TENSOR) {
@@ -230,22 +84,27 @@ static ec_status execute_jump_false_call(ec_method *m, const ec_instr *in, size_
   } else {
     all = ec_value_bool(cond);
   }
-  if (!all) *next = in->destination;
+  if (!all) *next = (size_t)(in - m->instrs) - in->number + in->destination;
   return EC_OK;
 }
 
-static ec_status execute_free_call(ec_method *m, const ec_instr *in, size_t *next, ec_error *err) {
+static ec_status execute_free_call(ec_method *m, const ec_step *step, size_t *next, ec_error *err) {
   (void)m;
   (void)next;
   (void)err;
-  ec_tensor_drop_data(in->args[0]->as.tensor);
+  ec_tensor_drop_data(step->run->args[0]->as.tensor);
   return EC_OK;
 }
 
 static const ec_handler handlers[] = {
-#define EC_INSTR(name, handler) [EC_INSTR_##name] = handler,
+#define EC_INSTR(name, handler) [EC_STEP_##name] = handler,
 #include "runtime/instr.def"
 #undef EC_INSTR
+#ifndef EC_SMALL
+#define EC_STEP_KIND(name, handler) [EC_STEP_##name] = handler,
+#include "runtime/steps.def"
+#undef EC_STEP_KIND
+#endif
 };
 
 /* ---- chains ------------------------------------------------------------------------------ */
@@ -277,47 +136,57 @@ static ec_status charge_instr(ec_method *m, const ec_instr *in, ec_error *err) {
   return ec_budget_work(budget, EC_STEP + m->elements, err);
 }
 
-/* Returns what runs at an instruction; NULL: nothing. A claim of calls before `declined` has left
- * them to their kernels. Traced calls run all instructions. */
-static const ec_instr *choose_instr(ec_method *m, const ec_chain *chain, size_t pc,
-                                    size_t declined) {
-  const ec_instr *in = &chain->instrs[pc];
-  if (EC_IS_SMALL || ec_trace_of(m)) return in;
-  if (in->attention && in->attention->parts && ec_attention_fits(m, in->attention))
-    return in->attention;
-  if (in->claim && pc >= declined) return in->claim;
-  if (in->fusion) return in->fusion;
-  return in->folded || in->fused || (in->claimed && pc >= declined) ? NULL : in;
+static ec_status count_instr(const ec_method *m, ec_error *err) {
+  if (m->budget->instructions-- != 0) return EC_OK;
+  return ec_fail_hint(err, EC_INVALID_PROGRAM, EC_HINT_MAX_STEPS,
+                      "method '%s' ran %d instructions without an end: it loops for ever",
+                      m->name, EC_MAX_INSTRUCTIONS);
+}
+
+/* Executes what the plan has at an instruction, and sets `at` to the next one. */
+static ec_status execute_at(ec_method *m, size_t *at, const ec_instr **run, ec_error *err) {
+  const ec_step *step = m->plan.steps[*at];
+  size_t next;
+  ec_status status;
+  for (;; step = step->fallback) {
+    next = *at + step->count;
+    *run = step->run;
+    m->elements = 0;
+    status = handlers[step->kind](m, step, &next, err);
+    if (next != *at || !step->fallback) break;
+  }
+  *at = next;
+  return status;
+}
+
+/* Executes an instruction, in a traced call. */
+static ec_status trace_at(ec_method *m, size_t chain, size_t *at, const ec_instr **run,
+                          ec_error *err) {
+  const ec_step *step = &m->plan.instrs[*at];
+  *run = step->run;
+  *at += 1;
+  m->elements = 0;
+  return ec_traced_step(m, chain, step, handlers[step->kind], at, err);
+}
+
+static ec_status execute_chain(ec_method *m, size_t index, ec_error *err) {
+  const ec_chain *chain = &m->chains[index];
+  const size_t first = (size_t)(chain->instrs - m->instrs), end = first + chain->count;
+  for (size_t at = first; at < end;) {
+    const ec_instr *in;
+    EC_TRY(count_instr(m, err));
+    ec_status status =
+        ec_trace_of(m) ? trace_at(m, index, &at, &in, err) : execute_at(m, &at, &in, err);
+    if (!in) continue;
+    if (m->written) ec_mark_written(m, in);
+    if (status == EC_OK) status = charge_instr(m, in, err);
+    if (status != EC_OK) return fail_in_instr(m, index, in, status, err);
+  }
+  return EC_OK;
 }
 
 static ec_status execute_chains(ec_method *m, ec_error *err) {
-  for (size_t c = 0; c < m->chain_count; c++) {
-    const ec_chain *chain = &m->chains[c];
-    size_t declined = 0;
-    for (size_t pc = 0; pc < chain->count;) {
-      const ec_instr *in = choose_instr(m, chain, pc++, declined);
-      if (m->budget->instructions-- == 0)
-        return ec_fail_hint(err, EC_INVALID_PROGRAM, EC_HINT_MAX_STEPS,
-                            "method '%s' ran %d instructions without an end: it loops for ever",
-                            m->name, EC_MAX_INSTRUCTIONS);
-      if (!in) continue;
-      const ec_handler handler = handlers[in->kind];
-      m->elements = 0;
-      ec_status status = ec_trace_of(m) ? ec_traced_instr(m, c, in, handler, &pc, err)
-                                        : handler(m, in, &pc, err);
-      const bool is_claim = !EC_IS_SMALL && in->delegate && in != &chain->instrs[pc - 1];
-      if (is_claim && is_declined(status)) {
-        declined = in->destination;
-        pc--;
-        ec_error_clear(err);
-        continue;
-      }
-      if (m->written) ec_mark_written(m, in);
-      if (in->parts) pc = in->destination;
-      if (status == EC_OK) status = charge_instr(m, in, err);
-      if (status != EC_OK) return fail_in_instr(m, c, in, status, err);
-    }
-  }
+  for (size_t i = 0; i < m->chain_count; i++) EC_TRY(execute_chain(m, i, err));
   return EC_OK;
 }
 

@@ -4,8 +4,6 @@
 
 #include "runtime/method_types.h"
 
-struct ec_instr; /* runtime/native.h */
-
 /* Initialises the budget of a call from the method's options. Defaults: half the memory of the
  * machine, and EC_MAX_INSTRUCTIONS instructions of any size. The thread must enter it before inputs
  * are bound, and leave it after outputs are read. */
@@ -14,9 +12,6 @@ void ec_method_budget(const ec_method *method, const ec_interrupt *interrupt, ec
 /* Runs the method on the thread's budget, or on a new one if the thread has none. All inputs must
  * be bound. Does not need the GIL. Errors name method, instruction and operator. */
 ec_status ec_method_execute(ec_method *method, ec_error *err);
-
-/* Runs one kernel call of the method, outside of a call of the method. */
-ec_status ec_execute_kernel(ec_method *method, const struct ec_instr *instr, ec_error *err);
 
 /* Resets every tensor that a call may have redirected to its placement, and slots to their initial
  * values. */

@@ -13,7 +13,7 @@ struct ec_host_call {
   int depth;
   const ec_method *method; /* NULL: no method */
   const ec_method_options *options; /* of the method; NULL: no method */
-  ec_nested_claims claims; /* of the programs that the call has opened */
+  ec_nested_delegation delegated; /* of the programs that the call has opened */
   const ec_instr *instr; /* the DelegateCall being executed; NULL: none */
 };
 

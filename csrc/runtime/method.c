@@ -8,22 +8,18 @@
 #include "backend/registry.h"
 #include "core/alloc.h"
 #include "core/small.h"
-#include "runtime/passes/attend.h"
 #include "runtime/passes/delegate.h"
 #include "runtime/exec.h"
-#include "runtime/passes/fold.h"
-#include "runtime/passes/fuse.h"
 #include "runtime/host_call.h"
-#include "runtime/passes/join.h"
 #include "runtime/load/code.h"
 #include "runtime/load/delegates.h"
 #include "runtime/memory/planned.h"
 #include "runtime/load/values.h"
-#include "runtime/passes/merge.h"
 #include "runtime/memory/placement.h"
+#include "runtime/passes/passes.h"
 #include "runtime/passes/prepare.h"
+#include "runtime/plan.h"
 #include "runtime/program_internal.h"
-#include "runtime/passes/record.h"
 #include "runtime/memory/saved_state.h"
 
 /* Returns the program's lock for methods with shared memory, which exclude each other; else the
@@ -63,38 +59,46 @@ static void set_first_state(const ec_method *m) {
   }
 }
 
-/* Runs the stages of loading. Each stage needs the ones before it. */
-static ec_status load_stages(ec_method *m, size_t index, ec_error *err) {
-  ec_rows rows;
+/* Loads the file's part: checked, and converted to native structs. */
+static ec_status load_file(ec_method *m, const ec_rows *rows, ec_error *err) {
+  EC_TRY(ec_load_operators(m, rows, err));
+  EC_TRY(ec_load_memory_sizes(m, rows, err));
+  EC_TRY(ec_load_values(m, rows, err));
+  EC_TRY(ec_load_io(m, rows, err));
+  EC_TRY(ec_find_delegates(m, rows, err));
+  EC_TRY(ec_load_chains(m, rows, err));
+  EC_TRY(ec_check_delegating_backends(m, err));
+  return ec_init_delegates(m, err);
+}
+
+/* Gives back pages of the program's files. */
+static void release_pages(void *user, const void *data, size_t size) {
+  const ec_method *m = user;
+  ec_program_release_pages(m->program, data, size);
+}
+
+/* Loads the file, places tensors, and plans what executes. */
+static ec_status load_stages(ec_method *m, const ec_rows *rows, ec_arena *work, ec_error *err) {
   ec_uses uses;
-  ec_rows_init(&rows, m->program, index);
-  EC_TRY(ec_load_operators(m, &rows, err));
-  EC_TRY(ec_load_memory_sizes(m, &rows, err));
-  EC_TRY(ec_load_values(m, &rows, err));
-  EC_TRY(ec_load_io(m, &rows, err));
-  EC_TRY(ec_find_delegates(m, &rows, err));
-  EC_TRY(ec_load_chains(m, &rows, err));
-  if (!EC_IS_SMALL) EC_TRY(ec_claim_check_backends(m, err));
-  EC_TRY(ec_init_delegates(m, err));
-  EC_TRY(ec_collect_uses(m, &uses, err));
-  EC_TRY(ec_load_memory(m, &rows, err));
+  EC_TRY(load_file(m, rows, err));
+  EC_TRY(ec_collect_uses(m, work, &uses, err));
+  EC_TRY(ec_load_memory(m, rows, err));
   EC_TRY(ec_place_tensors(m, &uses, err));
-  if (!EC_IS_SMALL) EC_TRY(ec_find_state(m, &uses, err));
-  if (!EC_IS_SMALL) EC_TRY(ec_mark_foldable(m, &uses, err));
-  if (!EC_IS_SMALL) EC_TRY(ec_prepare_records(m, &uses, err));
-  if (!EC_IS_SMALL) EC_TRY(ec_fuse_calls(m, &uses, err));
-  if (!EC_IS_SMALL) EC_TRY(ec_find_attention(m, &uses, err));
-  if (!EC_IS_SMALL) EC_TRY(ec_join_calls(m, &uses, err));
-  if (!EC_IS_SMALL) EC_TRY(ec_find_merges(m, &uses, err));
-  ec_arena_reset(&m->scratch);
+  EC_TRY(ec_find_state(m, &uses, err));
   EC_TRY(save_first_values(m, err));
   set_first_state(m);
-  if (!EC_IS_SMALL) EC_TRY(ec_fold_constants(m, err));
-  EC_TRY(ec_prepare_products(m, err));
-  if (!EC_IS_SMALL) EC_TRY(ec_claim_calls(m, err));
-  if (!EC_IS_SMALL) ec_fuse_attention(m);
-  if (!EC_IS_SMALL) EC_TRY(ec_merge_copies(m, err));
-  return EC_OK;
+  EC_TRY(ec_plan_init(m, err));
+  return ec_run_passes(m, &uses, work, err);
+}
+
+static ec_status load_method(ec_method *m, size_t index, ec_error *err) {
+  ec_rows rows;
+  ec_arena work = {0};
+  m->pages = (ec_pages){.release = release_pages, .user = m};
+  ec_rows_init(&rows, m->program, index);
+  const ec_status status = load_stages(m, &rows, &work, err);
+  ec_arena_deinit(&work);
+  return status;
 }
 
 /* Returns a seed from the system's entropy, or from the clock and an address. */
@@ -121,7 +125,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   ec_method_seed(m, options->seeded ? options->seed : make_seed(m));
   m->depth = depth;
   m->threads = ec_threads_acquire(options->threads);
-  ec_status status = load_stages(m, index, err);
+  ec_status status = load_method(m, index, err);
   if (status != EC_OK) {
     ec_method_free(m);
     return ec_fail_in(err, status, "method '%s'", program->names[index]);
@@ -150,10 +154,10 @@ ec_status ec_method_load(const ec_program *program, const char *name,
   return ec_budget_explain(&budget, status, err);
 }
 
-/* Delegates of the file come first, then those of claims. */
+/* Delegates of the file come first, then those made at load. */
 static const ec_delegate *delegate_at(const ec_method *m, size_t index) {
   return index < m->delegate_count ? &m->delegates[index]
-                                   : &m->claims[index - m->delegate_count].delegate;
+                                   : &m->delegated[index - m->delegate_count].delegate;
 }
 
 /* Frees the delegates. A delegate that another thread was running during a fork is in an undefined
@@ -297,34 +301,45 @@ void ec_method_get_memory(const ec_method *m, ec_method_memory *out) {
 
 /* ---- delegates --------------------------------------------------------------------------- */
 
-size_t ec_method_delegate_count(const ec_method *m) { return m->delegate_count + m->claim_count; }
-
-ec_claiming ec_method_claiming(const ec_method *m) { return m->options.claiming; }
-
-size_t ec_method_claimed_calls(const ec_method *m, size_t index) {
-  return index < m->delegate_count ? 0 : m->claims[index - m->delegate_count].calls;
+size_t ec_method_delegate_count(const ec_method *m) {
+  return m->delegate_count + m->delegated_count;
 }
 
-const char *ec_method_nested_claims(const ec_method *m, size_t index, size_t *calls) {
+/* ---- passes ------------------------------------------------------------------------------ */
+
+const char *ec_pass_name(size_t index, const char **purpose) { return ec_pass_at(index, purpose); }
+
+bool ec_method_pass(const ec_method *m, size_t index, size_t *calls) {
+  *calls = m->plan.changed[EC_NO_PASS + 1 + index];
+  return ec_pass_applies(m, index);
+}
+
+ec_delegation ec_method_delegation(const ec_method *m) { return m->options.delegation; }
+
+size_t ec_method_delegated_calls(const ec_method *m, size_t index) {
+  return index < m->delegate_count ? 0 : m->delegated[index - m->delegate_count].calls;
+}
+
+const char *ec_method_nested_delegation(const ec_method *m, size_t index, size_t *calls) {
   const bool is_of_file = index < m->delegate_count;
-  *calls = is_of_file ? m->delegates[index].claims.calls : 0;
-  return is_of_file ? m->delegates[index].claims.backend : NULL;
+  *calls = is_of_file ? m->delegates[index].delegated.calls : 0;
+  return is_of_file ? m->delegates[index].delegated.backend : NULL;
 }
 
-void ec_method_visit_claimed(const ec_method *m, size_t index,
+void ec_method_visit_delegated(const ec_method *m, size_t index,
                              void (*visit)(void *user, const char *op), void *user) {
   if (index < m->delegate_count) return;
-  const ec_claim *claim = &m->claims[index - m->delegate_count];
-  for (size_t i = claim->first; i < claim->call.destination; i++)
-    if (m->chains[0].instrs[i].claimed) visit(user, m->chains[0].instrs[i].op->name);
+  const ec_delegated_run *run = &m->delegated[index - m->delegate_count];
+  for (size_t i = run->first; i < run->end; i++)
+    if (ec_plan_is(m, i, EC_PASS_delegate)) visit(user, m->instrs[i].op->name);
 }
 
-bool ec_method_unclaimed(const ec_method *m, size_t index, const char **op, const char **reason,
+bool ec_method_undelegated(const ec_method *m, size_t index, const char **op, const char **reason,
                          size_t *calls) {
-  if (index >= m->unclaimed_count) return false;
-  *op = m->unclaimed[index].op;
-  *reason = m->unclaimed[index].reason;
-  *calls = m->unclaimed[index].calls;
+  if (index >= m->undelegated_count) return false;
+  *op = m->undelegated[index].op;
+  *reason = m->undelegated[index].reason;
+  *calls = m->undelegated[index].calls;
   return true;
 }
 

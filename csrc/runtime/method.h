@@ -96,23 +96,30 @@ void ec_method_get_memory(const ec_method *method, ec_method_memory *out);
 
 /* Memory of delegates is not included: see ec_method_report. */
 
-/* The delegates in the file's order, then those of claims, and the backend id of each. */
+/* The delegates in the file's order, then those made at load, and the backend id of each. */
 size_t ec_method_delegate_count(const ec_method *method);
 const char *ec_method_delegate_id(const ec_method *method, size_t index);
 /* Returns the backend of a delegate and the handle of its init; NULL: there is none. */
 const struct ec_backend *ec_method_delegate(const ec_method *method, size_t index, void **handle);
 /* Calls that were left to kernels though load-time delegation was asked for: their operator, the
  * reason, and how many they are. Returns false after the last row. */
-bool ec_method_unclaimed(const ec_method *method, size_t index, const char **op,
+bool ec_method_undelegated(const ec_method *method, size_t index, const char **op,
                          const char **reason, size_t *calls);
-ec_claiming ec_method_claiming(const ec_method *method);
+ec_delegation ec_method_delegation(const ec_method *method);
+
+/* Returns the name and purpose of pass `index`; NULL after the last one, of which a small build has
+ * none. ec_method_options.skipped_passes has a bit for each. */
+const char *ec_pass_name(size_t index, const char **purpose);
+/* Returns whether a pass ran over the method, and the instructions that it changed. */
+bool ec_method_pass(const ec_method *method, size_t index, size_t *calls);
+
 /* Returns the kernel calls that a delegate replaces; 0: it is in the file. */
-size_t ec_method_claimed_calls(const ec_method *method, size_t index);
+size_t ec_method_delegated_calls(const ec_method *method, size_t index);
 /* Returns the backend that took calls of the program inside a payload when it was loaded, and their
  * number; NULL and 0: none. */
-const char *ec_method_nested_claims(const ec_method *method, size_t index, size_t *calls);
+const char *ec_method_nested_delegation(const ec_method *method, size_t index, size_t *calls);
 /* Calls visit(user, op) for the operator of each call that a delegate replaces. */
-void ec_method_visit_claimed(const ec_method *method, size_t index,
+void ec_method_visit_delegated(const ec_method *method, size_t index,
                              void (*visit)(void *user, const char *op), void *user);
 
 /* Calls add(user, name, value) for each statistic reported by the backend of delegate `index`. The

@@ -17,17 +17,18 @@ typedef struct ec_backend_options {
 
 /* Load-time delegation: kernel calls are left to the kernels, handed to a backend where that pays,
  * or wherever it is possible; or each by itself, in traced calls too, for validation. */
-typedef enum ec_claiming {
-  EC_CLAIM_NEVER,
-  EC_CLAIM_WHERE_IT_PAYS,
-  EC_CLAIM_ALWAYS,
-  EC_CLAIM_EACH
-} ec_claiming;
+typedef enum ec_delegation {
+  EC_DELEGATE_NEVER,
+  EC_DELEGATE_WHERE_IT_PAYS,
+  EC_DELEGATE_ALWAYS,
+  EC_DELEGATE_EACH
+} ec_delegation;
 
 typedef struct ec_method_options {
   bool reference_kernels; /* plain loops only */
-  ec_claiming claiming;
-  bool backends_unknown;  /* NotFound, once, if claims need those that are not registered yet */
+  ec_delegation delegation;
+  uint32_t skipped_passes; /* a bit for each: ec_pass_name */
+  bool backends_unknown; /* NotFound, once, if delegation needs those that are not registered */
   bool seeded;            /* random operators start from `seed`, else from the system's entropy */
   uint64_t seed;
   size_t threads; /* for loops, the calling thread included; 0: ec_threads_default() */

@@ -8,28 +8,27 @@
 #include "core/small.h"
 #include "core/threads.h"
 #include "kernels/call.h"
-#include "kernels/linalg/kept.h"
 #include "kernels/pages.h"
 #include "kernels/pointwise/joined.h"
-#include "kernels/record.h"
 #include "runtime/load/decode.h"
 #include "runtime/method_types.h"
+#include "runtime/plan_types.h"
 #include "runtime/program.h"
 #include "runtime/memory/state_block.h"
 #include "trace/trace.h"
 
 /* Calls of the program inside a payload that a backend took when it was loaded. */
-typedef struct ec_nested_claims {
+typedef struct ec_nested_delegation {
   const char *backend; /* NULL: none */
   size_t calls;
-} ec_nested_claims;
+} ec_nested_delegation;
 
 typedef struct ec_delegate {
   const ec_backend *backend;
   void *handle; /* valid if `ready` */
   bool ready;
   ec_backend_init init;
-  ec_nested_claims claims;
+  ec_nested_delegation delegated;
   const struct ec_instr *settled; /* whose execute succeeded last, without a trace; or NULL */
   uint64_t elements;              /* of its tensors */
 } ec_delegate;
@@ -40,51 +39,30 @@ typedef struct ec_instr {
   size_t count;       /* of args */
   ec_value **args;    /* kernel, delegate: arguments; move: from, to; jump, free: one value */
   const ec_op *op;    /* KernelCall */
-  ec_delegate *delegate;
-  ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
-  bool *repeated;        /* DelegateCall: args that share one tensor and cannot be resized */
-  bool repeats;          /* DelegateCall: its arguments never change, its backend can repeat it */
-  ec_kept *kept;         /* KernelCall: packed weights of a product; NULL: no constant argument */
-  ec_record *record;     /* KernelCall: its loops; NULL: its arguments change */
-  const struct ec_instr *fusion; /* KernelCall: what runs here for all calls of a run; NULL: none */
-  uint8_t joined;        /* KernelCall: calls from this one on that may run block by block */
-  uint8_t joined_kind;   /* ... what the call computes (ec_joined_kind) */
-  uint8_t readers;       /* ... how many calls later the result is read last, if nothing else
-                            reads it; 0: others may */
-  bool fused;            /* KernelCall: the fusion of its run computes its results */
-  bool attended;         /* KernelCall: of an attention with dynamic shapes; no backend claims it */
-  bool zero_rows;        /* the fusion of a safe softmax: ec_call.zero_rows */
-  const struct ec_instr *attention; /* KernelCall: the call for a chain that begins here, which runs
-                                       unless a backend claims calls of the chain; NULL: none */
-  const struct ec_attention_parts *parts; /* an attention that runs if its dynamic shapes fit;
-                                             NULL: static ones */
-  size_t merged;         /* KernelCall: a copy whose operand and result share an address: 1 + the
-                            offset in the method's `merged`; 0: none */
-  bool folded;           /* KernelCall: its output is constant; it runs in traced calls only */
-  bool claimed;          /* KernelCall: a claim computes its results; traced calls: trace.h */
-  const struct ec_instr *claim; /* ... which runs here: a DelegateCall; NULL: none */
-  size_t outputs_from;   /* DelegateCall: index of the first output in args, a heuristic */
-  bool aliases; /* MoveCall of a tensor without memory, which is pointed to the source's data */
-  size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain.
-                         A claim, an attention: of the first instruction after its calls */
   ec_value **reads;   /* KernelCall: tensors that must have data, and lists of them */
   ec_value **writes;  /* KernelCall: tensors that are written, and lists of them */
   size_t read_count, write_count;
+  ec_delegate *delegate;
+  ec_backend_arg *views; /* DelegateCall: args as the backend sees them */
+  bool *repeated;        /* DelegateCall: args that share one tensor and cannot be resized */
+  size_t outputs_from;   /* DelegateCall: index of the first output in args, a heuristic */
+  bool aliases; /* MoveCall of a tensor without memory, which is pointed to the source's data */
+  size_t destination; /* JumpFalseCall: number of the next instruction; >= count ends the chain */
 } ec_instr;
 
 /* A run of kernel calls that a backend took at load. */
-typedef struct ec_claim {
+typedef struct ec_delegated_run {
   ec_delegate delegate;
   ec_instr call;
-  size_t first; /* instruction: the claim ends before call.destination */
-  size_t calls; /* that it replaces */
-} ec_claim;
+  size_t first, end; /* instructions */
+  size_t calls;      /* among them, without constants */
+} ec_delegated_run;
 
 /* Calls that no backend took. */
-typedef struct ec_unclaimed {
+typedef struct ec_undelegated {
   const char *op, *reason;
   size_t calls;
-} ec_unclaimed;
+} ec_undelegated;
 
 typedef struct ec_chain {
   ec_instr *instrs; /* in the method's instrs */
@@ -188,14 +166,15 @@ struct ec_method {
   size_t op_count;
   ec_delegate *delegates;
   size_t delegate_count;
-  ec_claim *claims;
-  size_t claim_count;
-  ec_unclaimed *unclaimed; /* NULL: none */
-  size_t unclaimed_count;
+  ec_delegated_run *delegated;
+  size_t delegated_count;
+  ec_undelegated *undelegated; /* NULL: none */
+  size_t undelegated_count;
   ec_instr *instrs; /* of all chains, in order */
   size_t instr_count;
   ec_chain *chains;
   size_t chain_count;
+  ec_plan plan;
   ec_attribute *attributes;
   size_t attribute_count;
   ec_initial *initials;

@@ -37,19 +37,20 @@ static ec_method_options make_options(const ec_host_call *call) {
   ec_method_options options = {.threads = ec_threads_count(call->threads)};
   if (!outer) return options;
   options.reference_kernels = outer->reference_kernels;
-  options.claiming = outer->claiming;
+  options.delegation = outer->delegation;
+  options.skipped_passes = outer->skipped_passes;
   options.backends_unknown = outer->backends_unknown;
   return options;
 }
 
-/* Adds the claims of a method and of programs inside it. */
-static void count_claims(const ec_method *m, ec_nested_claims *claims) {
+/* Adds the calls delegated at load of a method and of programs inside it. */
+static void count_delegated(const ec_method *m, ec_nested_delegation *delegated) {
   for (size_t i = 0; i < ec_method_delegate_count(m); i++) {
-    const size_t own = ec_method_claimed_calls(m, i);
+    const size_t own = ec_method_delegated_calls(m, i);
     size_t inside;
-    const char *backend = ec_method_nested_claims(m, i, &inside);
-    if (own + inside) claims->backend = own ? ec_method_delegate_id(m, i) : backend;
-    claims->calls += own + inside;
+    const char *backend = ec_method_nested_delegation(m, i, &inside);
+    if (own + inside) delegated->backend = own ? ec_method_delegate_id(m, i) : backend;
+    delegated->calls += own + inside;
   }
 }
 
@@ -61,7 +62,7 @@ static ec_status open_nested(ec_host_call *call, ec_source *source, const char *
   nested->program->outer = call->program;
   EC_TRY(ec_method_load_nested(nested->program, method, &method_options, call->depth + 1,
                                &nested->method, call->err));
-  count_claims(nested->method, &call->claims);
+  count_delegated(nested->method, &call->delegated);
   return EC_OK;
 }
 

@@ -72,13 +72,14 @@ static void add_node_tensors(const ec_method *m, const ec_instr *in, uint32_t ha
 }
 
 /* Runs an instruction of a program inside a payload whose backend names the nodes. */
-static ec_status run_as_node(ec_method *m, const ec_instr *in, ec_handler handler, size_t *next,
+static ec_status run_as_node(ec_method *m, const ec_step *step, ec_handler handler, size_t *next,
                              ec_error *err) {
+  const ec_instr *in = step->run;
   const ec_backend_node *node = in->number < m->node_count ? &m->nodes[in->number] : NULL;
   const unsigned keeps = ec_trace_keeps(m->trace);
   const uint64_t start = ec_trace_now();
-  const ec_trace_scope outer = ec_trace_enter(m->trace, NULL); /* a claim's nodes are not shown */
-  const ec_status status = handler(m, in, next, err);
+  const ec_trace_scope outer = ec_trace_enter(m->trace, NULL); /* no nodes inside this one */
+  const ec_status status = handler(m, step, next, err);
   ec_trace_leave(m->trace, outer);
   if (status != EC_OK) return status;
   if (!node || !node->name) return EC_OK;
@@ -88,10 +89,11 @@ static ec_status run_as_node(ec_method *m, const ec_instr *in, ec_handler handle
   return EC_OK;
 }
 
-ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_handler handler,
-                          size_t *next, ec_error *err) {
+ec_status ec_traced_step(ec_method *m, size_t chain, const ec_step *step, ec_handler handler,
+                         size_t *next, ec_error *err) {
+  const ec_instr *in = step->run;
   ec_trace *trace = m->trace;
-  if (m->nodes) return run_as_node(m, in, handler, next, err);
+  if (m->nodes) return run_as_node(m, step, handler, next, err);
   const ec_event head = {
       .kind = event_kinds[in->kind],
       .chain = (uint32_t)chain,
@@ -104,7 +106,7 @@ ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_han
   add_values(m, event, in, false);
   ec_trace_start(event);
   const ec_trace_scope outer = ec_trace_enter(trace, in->delegate ? event : NULL);
-  ec_status status = handler(m, in, next, err);
+  ec_status status = handler(m, step, next, err);
   ec_trace_leave(trace, outer);
   ec_trace_end(event, status != EC_OK);
   if (status == EC_OK) add_values(m, event, in, true);

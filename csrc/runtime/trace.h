@@ -4,10 +4,8 @@
 
 #include "runtime/native.h"
 
-typedef ec_status (*ec_handler)(ec_method *m, const ec_instr *in, size_t *next, ec_error *err);
-
-ec_status ec_traced_instr(ec_method *m, size_t chain, const ec_instr *in, ec_handler handler,
-                          size_t *next, ec_error *err);
+ec_status ec_traced_step(ec_method *m, size_t chain, const ec_step *step, ec_handler handler,
+                         size_t *next, ec_error *err);
 ec_status ec_traced_call(ec_method *m, ec_status (*run)(ec_method *m, ec_error *err),
                          ec_error *err);
 

@@ -285,7 +285,7 @@ static void run_method(fuzz *f, const ec_program *program, size_t index) {
   ec_method_info info;
   ec_method *m = NULL;
   ec_method_options options = {.reference_kernels = ec_random_below(&f->r, 4) == 0,
-                               .claiming = (ec_claiming)ec_random_below(&f->r, 4)};
+                               .delegation = (ec_delegation)ec_random_below(&f->r, 4)};
   f->counts->methods++;
   int described = ok(f, ec_program_describe(program, index, &info, &f->err), "describe");
   if (described) read_info(f, &info);

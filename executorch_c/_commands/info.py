@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         MethodInfo,
         NamedData,
         OperatorUse,
+        PassInfo,
         Undelegated,
         ValueInfo,
     )
@@ -31,7 +32,8 @@ moves whose source is overwritten; and values that are read and that nothing wri
 loaded.
 
 With --delegate-at-load, each method is loaded to show which operator calls are delegated to
-XNNPACK at load, and why not the others.
+XNNPACK at load, why not the others, and how many calls each pass changed (load_method(passes=...)
+leaves passes out).
 """
 
 LONGEST_LIST = 12
@@ -45,6 +47,7 @@ class DelegatedAtLoad(TypedDict):
     """Why the method cannot be loaded."""
     delegates: list[DelegateReport]
     undelegated: list[Undelegated]
+    passes: list[PassInfo]
 
 
 def add(commands: _arguments.Commands) -> None:
@@ -159,9 +162,14 @@ def delegated_at_load(program: Program, name: str) -> DelegatedAtLoad:
     try:
         method = program.load_method(name)
     except Error as error:
-        return {"error": str(error.args[0]), "delegates": [], "undelegated": []}
+        return {"error": str(error.args[0]), "delegates": [], "undelegated": [], "passes": []}
     delegates = [row for row in method.backend_report() if row["calls_delegated_at_load"]]
-    return {"error": None, "delegates": delegates, "undelegated": method.undelegated()}
+    return {
+        "error": None,
+        "delegates": delegates,
+        "undelegated": method.undelegated(),
+        "passes": method.passes(),
+    }
 
 
 def show_delegated(found: DelegatedAtLoad) -> None:
@@ -183,6 +191,8 @@ def show_delegated(found: DelegatedAtLoad) -> None:
         f"  delegates made at load: {len(found['delegates']):,}, with {done:,} of "
         f"{_text.plural(done + rest, 'call')}"
     )
+    passes = [[one["calls"], one["name"], one["purpose"]] for one in found["passes"]]
+    section("passes", passes, ("calls", "pass", ""))
 
 
 def show_list(title: str, rows: Sequence[Sequence[object]], head: Sequence[str]) -> None:

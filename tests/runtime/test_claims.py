@@ -255,7 +255,7 @@ def test_without_a_backend_every_operator_has_the_reason(tmp_path: Path) -> None
         text=True,
         check=True,
     )
-    assert done.stdout.count("no backend with claims is registered") == 2
+    assert done.stdout.count("no backend that takes calls at load is registered") == 2
     assert done.stdout.endswith("[]\n")
 
 

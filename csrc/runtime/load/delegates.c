@@ -68,7 +68,7 @@ static ec_status init_delegate(ec_method *m, ec_delegate *d, ec_error *err) {
   ec_arena_reset(&m->scratch);
   if (status != EC_OK) return ec_fail_in(err, status, "%s", d->backend->id);
   d->ready = true;
-  d->claims = call.claims;
+  d->delegated = call.delegated;
   return EC_OK;
 }
 

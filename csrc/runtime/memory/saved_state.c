@@ -58,6 +58,7 @@ static void add_span(ec_method *m, void *data, size_t size) {
 }
 
 ec_status ec_find_state(ec_method *m, const ec_uses *uses, ec_error *err) {
+  if (EC_IS_SMALL) return EC_OK;
   EC_TRY(ec_arena_array(&m->arena, m->tensor_count + m->initial_count + m->planned_count,
                         sizeof *m->state, "state", &m->state, err));
   mark_kept(uses);

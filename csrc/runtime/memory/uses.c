@@ -253,11 +253,11 @@ static void count_output(const ec_uses *uses, const ec_value *v) {
   else if (v->kind == EC_KIND_TENSOR) use_of(uses, v)->outputs++;
 }
 
-ec_status ec_collect_uses(ec_method *m, ec_uses *uses, ec_error *err) {
+ec_status ec_collect_uses(ec_method *m, ec_arena *arena, ec_uses *uses, ec_error *err) {
   uses->m = m;
-  EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *uses->rows, "an analysis",
-                        &uses->rows, err));
-  EC_TRY(ec_arena_array(&m->scratch, m->value_count, sizeof *uses->changes, "an analysis",
+  EC_TRY(ec_arena_array(arena, m->tensor_count, sizeof *uses->rows, "an analysis", &uses->rows,
+                        err));
+  EC_TRY(ec_arena_array(arena, m->value_count, sizeof *uses->changes, "an analysis",
                         &uses->changes, err));
   for (size_t i = 0; i < m->tensor_count; i++) uses->rows[i].parent = i;
   for (size_t i = 0; i < m->instr_count; i++) note_instr(uses, &m->instrs[i], i);

@@ -24,7 +24,7 @@ typedef struct ec_use {
 
 typedef struct ec_uses {
   ec_method *m;
-  ec_use *rows;  /* by index in m->tensors; in the method's scratch memory */
+  ec_use *rows;  /* by index in m->tensors */
   bool *changes; /* slots of numbers that instructions change, by index in m->values */
 } ec_uses;
 
@@ -88,7 +88,7 @@ bool ec_is_used_within(const ec_uses *uses, size_t index, size_t first, size_t l
  * and nothing else can read the result in its memory. After ec_find_elided_views. */
 bool ec_is_private(const ec_uses *uses, size_t index, size_t at, size_t last);
 
-/* Collects the uses in a method with loaded instructions. */
-ec_status ec_collect_uses(ec_method *m, ec_uses *uses, ec_error *err);
+/* Collects the uses in a method with loaded instructions, in memory of an arena. */
+ec_status ec_collect_uses(ec_method *m, ec_arena *arena, ec_uses *uses, ec_error *err);
 
 #endif

@@ -38,6 +38,13 @@ typedef struct chain {
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
+static bool is_folded(const chain *c, size_t at) {
+  return ec_plan_is(c->uses->m, at, EC_PASS_fold);
+}
+
+/* True for the call of a softmax that is fused already. */
+static bool is_fused(const chain *c, size_t at) { return ec_plan_is(c->uses->m, at, EC_PASS_fuse); }
+
 static bool writes_tensors_only(const ec_instr *in) {
   if (in->kind != EC_INSTR_KernelCall || in->op->custom) return false;
   for (size_t i = 0; i < in->write_count; i++)
@@ -63,7 +70,7 @@ static size_t find_writer(const chain *c, const ec_value *v, size_t at) {
   if (!p->arena || p->folded) return c->last;
   while (at-- > 0 && c->last - at < WINDOW) {
     const ec_instr *in = &c->instrs[at];
-    if (in->folded || (in->op && in->op->makes_view)) continue;
+    if (is_folded(c, at) || (in->op && in->op->makes_view)) continue;
     if (!writes_tensors_only(in)) return c->last;
     for (size_t i = 0; i < in->write_count; i++) {
       const ec_placement *to = ec_placement_of(c->uses->m, in->writes[i]->as.tensor);
@@ -82,7 +89,7 @@ static size_t follow_copies(chain *c, place *p, size_t from) {
     size_t out = 0;
     const size_t at = find_writer(c, p->value, p->at);
     if (at == c->last || at < from ||
-        ec_attention_role_of(&c->instrs[at], &out) != EC_CHAIN_COPY)
+        ec_attention_role_of(c->uses->m, &c->instrs[at], &out) != EC_CHAIN_COPY)
       return at;
     ec_value *source = c->instrs[at].args[0];
     const ec_value *copy = c->instrs[at].args[out];
@@ -106,7 +113,8 @@ static bool reduces_last(const chain *c, const ec_instr *in) {
 
 /* Returns the role of the call at `at`, which may be not known. */
 static ec_attention_role role_at(const chain *c, size_t at, size_t *out) {
-  return at == c->last ? EC_CHAIN_OTHER : ec_attention_role_of(&c->instrs[at], out);
+  return at == c->last ? EC_CHAIN_OTHER
+                       : ec_attention_role_of(c->uses->m, &c->instrs[at], out);
 }
 
 /* Finds the softmax whose result the call at `at` is; `scores` becomes what it reads. */
@@ -115,13 +123,13 @@ static bool match_softmax(chain *c, size_t at, place *scores) {
   const ec_attention_role found = role_at(c, at, &out);
   if (found == EC_CHAIN_WHERE && at + 1 >= EC_SAFE_CALLS) {
     const size_t begin = at + 1 - EC_SAFE_CALLS;
-    const ec_instr *call = c->instrs[begin].fusion;
-    if (!call || !call->zero_rows || call->args[3] != c->instrs[at].args[out]) return false;
+    const ec_step *safe = c->uses->m->plan.steps[begin];
+    if (safe->pass != EC_PASS_fuse || safe->run->args[3] != c->instrs[at].args[out]) return false;
     if (c->last - begin >= WINDOW) return false;
     for (size_t i = begin; i <= at; i++) add_member(c, i);
     c->parts.is_safe = true;
     at = begin;
-  } else if (found != EC_CHAIN_SOFTMAX || c->instrs[at].fused) {
+  } else if (found != EC_CHAIN_SOFTMAX || is_fused(c, at)) {
     return false;
   }
   add_member(c, at);
@@ -221,7 +229,7 @@ static bool is_hidden(const chain *c, size_t k, size_t at) {
 static bool are_views_hidden(const chain *c) {
   for (size_t i = c->first; i < c->last; i++) {
     const ec_instr *in = &c->instrs[i];
-    if (in->op->makes_view && !in->folded && !is_inside(c, ec_use_index(c->uses, in->args[2])))
+    if (in->op->makes_view && !is_folded(c, i) && !is_inside(c, ec_use_index(c->uses, in->args[2])))
       return false;
   }
   return true;
@@ -241,8 +249,8 @@ static bool is_dynamic(const chain *c) {
 static bool is_alone(const chain *c) {
   for (size_t i = c->first; i <= c->last; i++) {
     const ec_instr *in = &c->instrs[i];
-    if (in->folded) continue;
-    if (!c->members[c->last - i] || (in->fused && !c->parts.is_safe)) return false;
+    if (is_folded(c, i)) continue;
+    if (!c->members[c->last - i] || (is_fused(c, i) && !c->parts.is_safe)) return false;
     for (size_t k = 0; k < in->write_count && i < c->last; k++)
       if (!is_hidden(c, ec_use_index(c->uses, in->writes[k]), i)) return false;
   }
@@ -260,20 +268,24 @@ static bool is_unchanged(const chain *c, const place *operand) {
   if (p->folded || operand->value->as.tensor->flags & EC_TENSOR_READONLY) return true;
   if (!p->arena) return use->inputs != 0;
   for (size_t i = c->first; i < operand->at; i++)
-    for (size_t k = 0; k < c->instrs[i].write_count && !c->instrs[i].folded; k++)
+    for (size_t k = 0; k < c->instrs[i].write_count && !is_folded(c, i); k++)
       if (ec_placements_overlap(p, ec_placement_of(c->uses->m,
                                                    c->instrs[i].writes[k]->as.tensor)))
         return false;
   return true;
 }
 
-static bool match_chain(chain *c) {
+static bool is_product(const ec_method *m, const ec_instr *in) {
   size_t out = 0;
+  return ec_attention_role_of(m, in, &out) == EC_CHAIN_PRODUCT;
+}
+
+static bool match_chain(chain *c) {
   place weights = {c->instrs[c->last].args[0], c->last}, scores;
   c->v = (place){c->instrs[c->last].args[1], c->last};
   c->scale = 1;
   add_member(c, c->last);
-  if (ec_attention_role_of(&c->instrs[c->last], &out) != EC_CHAIN_PRODUCT ||
+  if (!is_product(c->uses->m, &c->instrs[c->last]) ||
       !ec_attention_is_plain(weights.value) ||
       !match_softmax(c, follow_copies(c, &weights, 0), &scores) || !match_scores(c, &scores) ||
       !ec_attention_is_plain(c->v.value) || !isfinite(c->scale))
@@ -291,23 +303,12 @@ static bool match_chain(chain *c) {
 
 /* ---- the call ---------------------------------------------------------------------------- */
 
-/* Keeps the parts of a chain with dynamic shapes, whose calls no backend claims: they and the call
- * of the engine take turns. */
-static ec_status attend_dynamic(const chain *c, ec_instr *call, ec_error *err) {
-  struct ec_attention_parts *parts;
-  EC_TRY(ec_arena_array(&c->uses->m->arena, 1, sizeof *parts, "an attention", &parts, err));
-  *parts = c->parts;
-  call->parts = parts;
-  for (size_t i = c->first; i <= c->last; i++) c->instrs[i].attended = true;
-  return EC_OK;
-}
-
 /* Makes the call that replaces the chain. */
-static ec_status make_call(const chain *c, ec_error *err) {
+static ec_status make_call(const chain *c, ec_instr **out, ec_error *err) {
   ec_arena *arena = &c->uses->m->arena;
-  ec_instr *first = &c->instrs[c->first], *last = &c->instrs[c->last], *call;
+  const ec_instr *first = &c->instrs[c->first], *last = &c->instrs[c->last];
   ec_value *numbers, **args;
-  EC_TRY(ec_arena_array(arena, 1, sizeof *call, "an instruction", &call, err));
+  EC_TRY(ec_arena_array(arena, 1, sizeof **out, "an instruction", out, err));
   EC_TRY(ec_arena_array(arena, 3, sizeof *numbers, "arguments", &numbers, err));
   EC_TRY(ec_arena_array(arena, 2 * EC_CHAIN_ARGS, sizeof *args, "arguments", &args, err));
   numbers[0] = (ec_value){.kind = EC_KIND_DOUBLE, .as.d = c->scale};
@@ -320,52 +321,60 @@ static ec_status make_call(const chain *c, ec_error *err) {
   args[EC_CHAIN_SCALE] = &numbers[0];
   args[EC_CHAIN_HEADS] = &numbers[1];
   args[EC_CHAIN_OUT] = last->args[2];
-  *call = (ec_instr){.kind = EC_INSTR_KernelCall, .number = first->number,
+  **out = (ec_instr){.kind = EC_INSTR_KernelCall, .number = first->number,
                      .count = EC_CHAIN_ARGS, .args = args, .op = &ec_chain_op,
                      .reads = args, .read_count = c->mask.value ? 4 : 3,
-                     .writes = last->writes, .write_count = last->write_count,
-                     .zero_rows = c->parts.is_safe, .destination = c->last + 1};
-  first->attention = call;
-  return c->parts.is_dynamic ? attend_dynamic(c, call, err) : EC_OK;
+                     .writes = last->writes, .write_count = last->write_count};
+  return EC_OK;
 }
 
-static void fuse_chain(const ec_method *m, size_t first) {
-  const ec_instr *call = m->instrs[first].attention;
-  for (size_t i = first; i < call->destination; i++) {
-    m->instrs[i].fusion = NULL;
-    m->instrs[i].fused = !m->instrs[i].folded;
-  }
-  m->instrs[first].fusion = call;
+/* Makes the step of a chain, which declines calls whose shapes it does not fit if it is dynamic. */
+static ec_status make_step(const chain *c, ec_step *step, ec_error *err) {
+  struct ec_attention_parts *parts;
+  ec_instr *call;
+  EC_TRY(make_call(c, &call, err));
+  *step = (ec_step){.kind = EC_STEP_KernelCall, .pass = EC_PASS_attend,
+                    .zero_rows = c->parts.is_safe, .first = (uint32_t)c->first,
+                    .count = (uint32_t)(c->last + 1 - c->first), .run = call};
+  if (!c->parts.is_dynamic) return EC_OK;
+  EC_TRY(ec_arena_array(&c->uses->m->arena, 1, sizeof *parts, "an attention", &parts, err));
+  *parts = c->parts;
+  step->kind = EC_STEP_Attention;
+  step->parts = parts;
+  return EC_OK;
 }
 
-static bool is_product(const ec_instr *in) {
-  size_t out = 0;
-  return ec_attention_role_of(in, &out) == EC_CHAIN_PRODUCT;
+/* Adds the step of a chain that no backend takes; keeps that of another one for later. */
+static ec_status add_chain(ec_pass_context *p, const chain *c, ec_error *err) {
+  ec_step step;
+  ec_found_attention *kept;
+  EC_TRY(make_step(c, &step, err));
+  if (c->parts.is_safe || c->parts.is_dynamic)
+    return ec_plan_replace(p->m, step, c->parts.is_dynamic, err);
+  EC_TRY(ec_arena_array(p->work, 1, sizeof *kept, "an attention", &kept, err));
+  *kept = (ec_found_attention){p->attentions, step};
+  p->attentions = kept;
+  return EC_OK;
 }
 
-ec_status ec_find_attention(ec_method *m, const ec_uses *uses, ec_error *err) {
+ec_status ec_find_attention(ec_pass_context *p, ec_error *err) {
+  ec_method *m = p->m;
   size_t products = 0;
-  if (m->has_jumps || m->chain_count != 1 || m->options.reference_kernels) return EC_OK;
-  if (!ec_can_compare(m->tensor_count, m->tensor_count) ||
-      !ec_can_compare(m->tensor_count, m->instr_count))
-    return EC_OK;
-  for (size_t i = 0; i < m->instr_count; i++) products += is_product(&m->instrs[i]);
-  if (products < 2) return EC_OK;
-  ec_find_elided_views(uses);
-  for (size_t i = 0; i < m->instr_count; i++) {
-    chain c = {.uses = uses, .instrs = m->instrs, .first = i, .last = i};
-    if (!is_product(&m->instrs[i]) || !match_chain(&c)) continue;
-    EC_TRY(make_call(&c, err));
-    if (c.parts.is_safe && !c.parts.is_dynamic) fuse_chain(m, c.first);
+  if (!ec_can_compare(m->tensor_count, m->instr_count)) return EC_OK;
+  for (size_t i = 0; i < m->instr_count; i++) products += is_product(m, &m->instrs[i]);
+  for (size_t i = 0; i < m->instr_count && products > 1; i++) {
+    chain c = {.uses = p->uses, .instrs = m->instrs, .first = i, .last = i};
+    if (is_product(m, &m->instrs[i]) && match_chain(&c)) EC_TRY(add_chain(p, &c, err));
   }
   return EC_OK;
 }
 
-void ec_fuse_attention(const ec_method *m) {
-  for (size_t i = 0; i < m->instr_count; i++) {
-    const ec_instr *call = m->instrs[i].attention;
-    bool claimed = !call || call->parts || m->instrs[i].fusion == call;
-    for (size_t k = i; !claimed && k < call->destination; k++) claimed = m->instrs[k].claimed;
-    if (!claimed) fuse_chain(m, i);
+ec_status ec_add_attention(ec_pass_context *p, ec_error *err) {
+  for (const ec_found_attention *a = p->attentions; a; a = a->next) {
+    bool is_delegated = false;
+    for (size_t i = a->step.first; i < (size_t)a->step.first + a->step.count; i++)
+      is_delegated = is_delegated || ec_plan_is(p->m, i, EC_PASS_delegate);
+    if (!is_delegated) EC_TRY(ec_plan_replace(p->m, a->step, false, err));
   }
+  return EC_OK;
 }

@@ -2,13 +2,13 @@
 #ifndef EC_RUNTIME_PASSES_ATTEND_H
 #define EC_RUNTIME_PASSES_ATTEND_H
 
-#include "runtime/memory/uses.h"
+#include "runtime/passes/pass.h"
 
-/* Finds the chains, after ec_fuse_calls. Those with a fused softmax, which no backend claims, are
- * fused at once. */
-ec_status ec_find_attention(ec_method *m, const ec_uses *uses, ec_error *err);
+/* Finds the chains. Those with a fused softmax, or dynamic shapes, which no backend takes, get
+ * their step at once. */
+ec_status ec_find_attention(ec_pass_context *p, ec_error *err);
 
-/* Fuses the others, after the claims, if no call of them is claimed. */
-void ec_fuse_attention(const ec_method *m);
+/* Adds the steps of the others if no backend has a call of them. */
+ec_status ec_add_attention(ec_pass_context *p, ec_error *err);
 
 #endif

@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "kernels/llm/chain.h"
+#include "runtime/passes/fold.h"
 
 enum {
-  LEAST_ROWS = 17,        /* of queries: the engine has another loop for fewer */
-  LEAST_SCORES = 1 << 17  /* smaller ones stay in the cache between calls */
+  MIN_ROWS = 17,        /* of queries: the engine has another loop for fewer */
+  MIN_SCORES = 1 << 17  /* smaller ones stay in the cache between calls */
 };
 
 /* The operators of a chain, and their `out` arguments. */
@@ -32,8 +33,8 @@ static const struct {
     {"aten::bmm.out", EC_CHAIN_PRODUCT, 2},
 };
 
-ec_attention_role ec_attention_role_of(const ec_instr *in, size_t *out) {
-  if (!in->op || in->op->custom || in->folded) return EC_CHAIN_OTHER;
+ec_attention_role ec_attention_role_of(const ec_method *m, const ec_instr *in, size_t *out) {
+  if (!in->op || in->op->custom || ec_is_folded(m, in)) return EC_CHAIN_OTHER;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     if (strcmp(rows[i].op, in->op->name) != 0) continue;
     *out = rows[i].out;
@@ -78,7 +79,7 @@ bool ec_attention_has_shapes(const struct ec_attention_parts *p, int64_t *heads)
   const int64_t n = q->sizes[0], queries = q->sizes[1], dim = q->sizes[2], keys = k->sizes[2];
   const ec_tensor *sum = p->sum ? p->sum->args[3]->as.tensor : NULL;
   *heads = sum && sum->rank == 4 ? sum->sizes[1] : n;
-  return queries >= LEAST_ROWS && scores->numel >= LEAST_SCORES && *heads > 0 &&
+  return queries >= MIN_ROWS && scores->numel >= MIN_SCORES && *heads > 0 &&
          n % *heads == 0 && scores->sizes[scores->rank - 1] == keys &&
          has_shape(p->first->args[1], n, dim, keys) &&
          has_shape(p->first->args[2], n, queries, keys) &&
@@ -128,8 +129,8 @@ static bool resize_sum(const struct ec_attention_parts *p) {
 
 static bool resize_result(ec_method *m, const struct ec_attention_parts *p, const ec_instr *in) {
   size_t out = 0;
-  const ec_attention_role role = ec_attention_role_of(in, &out);
-  if (in->folded) return true;
+  const ec_attention_role role = ec_attention_role_of(m, in, &out);
+  if (ec_is_folded(m, in)) return true;
   if (role == EC_CHAIN_PRODUCT) return resize_product(in);
   if (role == EC_CHAIN_COPY) return resize_copy(m, in, out);
   if (role == EC_CHAIN_SUM) return resize_sum(p);
@@ -148,7 +149,7 @@ static bool reads(const ec_instr *in, const ec_value *v) {
 static bool writes_to(const ec_method *m, const ec_instr *in, const ec_value *operand) {
   const ec_tensor *t = operand->as.tensor;
   const uintptr_t at = (uintptr_t)t->data;
-  for (size_t i = 0; i < in->write_count && !in->folded; i++) {
+  for (size_t i = 0; i < in->write_count && !ec_is_folded(m, in); i++) {
     const ec_tensor *w = in->writes[i]->as.tensor;
     const uintptr_t to = (uintptr_t)w->data;
     const size_t most = ec_placement_of(m, w)->nbytes;
@@ -167,15 +168,15 @@ static bool is_kept(const ec_method *m, const struct ec_attention_parts *p,
   return true;
 }
 
-bool ec_attention_fits(ec_method *m, const ec_instr *attention) {
-  const struct ec_attention_parts *p = attention->parts;
+bool ec_attention_fits(ec_method *m, const ec_step *step) {
+  const struct ec_attention_parts *p = step->parts;
   const ec_tensor *q = p->first->args[0]->as.tensor;
   int64_t heads = 0;
-  bool fits = q->rank == 3 && q->sizes[1] >= LEAST_ROWS && q->data && p->v->as.tensor->data;
+  bool fits = q->rank == 3 && q->sizes[1] >= MIN_ROWS && q->data && p->v->as.tensor->data;
   for (const ec_instr *in = p->first; fits && in <= p->last; in++) fits = resize_result(m, p, in);
   ec_arena_reset(&m->scratch);
   fits = fits && ec_attention_has_shapes(p, &heads) && is_kept(m, p, p->v) &&
          (!p->mask || is_kept(m, p, p->mask));
-  if (fits) attention->args[EC_CHAIN_HEADS]->as.i = heads;
+  if (fits) step->run->args[EC_CHAIN_HEADS]->as.i = heads;
   return fits;
 }

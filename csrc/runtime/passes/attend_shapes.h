@@ -19,7 +19,7 @@ typedef enum ec_attention_role {
 } ec_attention_role;
 
 /* Returns what a call can be in an attention, and the position of its `out` argument. */
-ec_attention_role ec_attention_role_of(const ec_instr *in, size_t *out);
+ec_attention_role ec_attention_role_of(const ec_method *m, const ec_instr *in, size_t *out);
 
 /* The parts of a chain of calls. */
 struct ec_attention_parts {
@@ -43,6 +43,6 @@ bool ec_attention_has_shapes(const struct ec_attention_parts *parts, int64_t *he
 /* Gives the results of a chain with dynamic shapes the sizes that its calls would. Returns true if
  * the engine may compute them: the shapes fit, and no call of the chain writes to an operand before
  * it is read. If it returns false, the calls have to run. */
-bool ec_attention_fits(ec_method *m, const ec_instr *attention);
+bool ec_attention_fits(ec_method *m, const ec_step *step);
 
 #endif

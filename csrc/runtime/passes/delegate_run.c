@@ -22,45 +22,44 @@ enum {
 };
 
 /* The value of a tensor at the current call of a run. */
-struct ec_claim_binding {
+struct ec_run_binding {
   ec_backend_value *value;
   ptrdiff_t write; /* the last one of its memory, when the value was made; NO_WRITE: an input */
 };
 
-typedef struct ec_claim_binding binding;
+typedef struct ec_run_binding binding;
 
 /* ---- the whole method ------------------------------------------------------------------------ */
 
 /* False when the comparisons are used up. */
-static bool charge_comparisons(ec_claim_context *c, size_t count) {
+static bool charge_comparisons(ec_run_analysis *c, size_t count) {
   c->room = count < c->room ? c->room - count : 0;
   return c->room > 0;
 }
 
 /* True for a tensor that is read before any instruction or input fills its memory: state. */
-static bool is_carried(const ec_claim_context *c, size_t k) {
-  const ec_use *use = &c->uses.rows[k];
+static bool is_carried(const ec_run_analysis *c, size_t k) {
+  const ec_use *use = &c->uses->rows[k];
   const ec_placement *p = &c->m->placements[k];
   return p->named || (use->used && !use->inputs && !use->first_overwrites && !use->is_elided &&
                       !use->starts_as_view && !(p->flags & EC_TENSOR_READONLY));
 }
 
-ec_status ec_claim_context_init(ec_method *m, ec_claim_context *c, ec_error *err) {
+ec_status ec_analyse_runs(const ec_pass_context *p, ec_run_analysis *c, ec_error *err) {
+  const ec_method *m = p->m;
   const size_t count = m->tensor_count;
-  *c = (ec_claim_context){.m = m, .room = COMPARISONS};
-  EC_TRY(ec_collect_uses(m, &c->uses, err));
-  ec_find_elided_views(&c->uses);
-  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->grouped, "an analysis", &c->grouped, err));
-  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->carried, "an analysis", &c->carried, err));
-  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->bindings, "an analysis", &c->bindings, err));
-  EC_TRY(ec_arena_array(&m->scratch, count, sizeof *c->folding, "an analysis", &c->folding, err));
+  *c = (ec_run_analysis){.m = p->m, .uses = p->uses, .merged = p->merged, .room = COMPARISONS};
+  EC_TRY(ec_arena_array(p->work, count, sizeof *c->grouped, "an analysis", &c->grouped, err));
+  EC_TRY(ec_arena_array(p->work, count, sizeof *c->carried, "an analysis", &c->carried, err));
+  EC_TRY(ec_arena_array(p->work, count, sizeof *c->bindings, "an analysis", &c->bindings, err));
+  EC_TRY(ec_arena_array(p->work, count, sizeof *c->folding, "an analysis", &c->folding, err));
   c->instrs = m->chains[0].instrs;
   c->count = m->chains[0].count;
   for (size_t i = 0; i < c->count; i++)
-    if (c->instrs[i].folded)
-      c->folding[ec_use_index(&c->uses, c->instrs[i].writes[0])] = &c->instrs[i];
+    if (ec_is_folded(m, &c->instrs[i]))
+      c->folding[ec_use_index(c->uses, c->instrs[i].writes[0])] = &c->instrs[i];
   for (size_t k = 0; k < count; k++) {
-    const size_t group = ec_use_group(&c->uses, k);
+    const size_t group = ec_use_group(c->uses, k);
     if (group != k) c->grouped[k] = c->grouped[group] = true;
     c->carried[k] = is_carried(c, k);
   }
@@ -69,23 +68,23 @@ ec_status ec_claim_context_init(ec_method *m, ec_claim_context *c, ec_error *err
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static const char *check_read(const ec_claim_context *c, const ec_value *v) {
+static const char *check_read(const ec_run_analysis *c, const ec_value *v) {
   if (v->as.tensor->dynamism == EC_DYNAMIC_UNBOUND) return "a shape without bounds";
-  return c->uses.rows[ec_use_index(&c->uses, v)].freed ? "a tensor that is freed" : NULL;
+  return c->uses->rows[ec_use_index(c->uses, v)].freed ? "a tensor that is freed" : NULL;
 }
 
 /* State is written where it is: a failed call must not lose what was done before. */
-static const char *check_write(const ec_claim_context *c, const ec_value *v) {
-  const size_t k = ec_use_index(&c->uses, v);
+static const char *check_write(const ec_run_analysis *c, const ec_value *v) {
+  const size_t k = ec_use_index(c->uses, v);
   const ec_placement *p = &c->m->placements[k];
-  const ec_use *use = &c->uses.rows[k];
+  const ec_use *use = &c->uses->rows[k];
   if (p->flags & EC_TENSOR_READONLY || p->folded || use->inputs) return "writes in place";
   if (c->carried[k]) return "writes state";
   if (use->is_view || (c->grouped[k] && !p->data)) return "writes to a view";
   return check_read(c, v);
 }
 
-static const char *check_arg(const ec_claim_context *c, const ec_arg_spec *spec,
+static const char *check_arg(const ec_run_analysis *c, const ec_arg_spec *spec,
                              const ec_value *v) {
   const char *reason = NULL;
   if (spec->written && !spec->is_out) return "writes in place";
@@ -97,10 +96,10 @@ static const char *check_arg(const ec_claim_context *c, const ec_arg_spec *spec,
     else reason = spec->written ? check_write(c, item) : check_read(c, item);
   }
   if (spec->written) return ec_is_tensor_list(v) ? reason : "writes in place";
-  return !reason && !ec_is_fixed(&c->uses, v) ? "a number that changes" : reason;
+  return !reason && !ec_is_fixed(c->uses, v) ? "a number that changes" : reason;
 }
 
-static const char *check_call(const ec_claim_context *c, const ec_instr *in) {
+static const char *check_call(const ec_run_analysis *c, const ec_instr *in) {
   const ec_op *op = in->op;
   const char *reason = NULL;
   if (op->custom) return "a custom operator";
@@ -122,17 +121,17 @@ static bool is_in_files(const ec_method *m, const void *data) {
 }
 
 /* True for a result that no instruction reads, by its own name or another: indices of a pooling. */
-static bool is_unread(ec_claim_context *c, size_t k) {
-  const ec_use *use = &c->uses.rows[k];
+static bool is_unread(ec_run_analysis *c, size_t k) {
+  const ec_use *use = &c->uses->rows[k];
   if (use->first != use->last || use->outputs || c->grouped[k] || c->m->placements[k].named)
     return false;
   if (!charge_comparisons(c, c->m->tensor_count)) return false;
   for (size_t j = 0; j < c->m->tensor_count; j++)
-    if (ec_may_observe(&c->uses, k, j)) return false;
+    if (ec_may_observe(c->uses, k, j)) return false;
   return true;
 }
 
-static ec_status make_value(ec_claim_context *c, ec_value *v, size_t *number,
+static ec_status make_value(ec_run_analysis *c, ec_value *v, size_t *number,
                             ec_backend_value **out, ec_error *err) {
   const ec_tensor *t = v->as.tensor;
   ec_backend_arg view;
@@ -146,7 +145,7 @@ static ec_status make_value(ec_claim_context *c, ec_value *v, size_t *number,
   return EC_OK;
 }
 
-static ec_status view_call(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out,
+static ec_status view_call(ec_run_analysis *c, const ec_instr *in, ec_backend_kernel_call *out,
                            ec_backend_arg **args, ec_error *err) {
   EC_TRY(ec_arena_array(&c->work, in->op->nargs, sizeof **args, "an analysis", args, err));
   for (size_t i = 0; i < in->op->nargs; i++)
@@ -156,10 +155,10 @@ static ec_status view_call(ec_claim_context *c, const ec_instr *in, ec_backend_k
 }
 
 /* Sets `from` of a constant, and of what that call reads first. */
-static ec_status show_folding(ec_claim_context *c, ec_value *v, ec_backend_value *value,
+static ec_status show_folding(ec_run_analysis *c, ec_value *v, ec_backend_value *value,
                               size_t *number, ec_error *err) {
   for (size_t i = 0; i < MOST_FOLDED && value; i++) {
-    const ec_instr *in = c->folding[ec_use_index(&c->uses, v)];
+    const ec_instr *in = c->folding[ec_use_index(c->uses, v)];
     ec_backend_value *first = NULL;
     ec_backend_kernel_call *call;
     ec_backend_arg *args;
@@ -189,7 +188,7 @@ static bool is_same_memory(const ec_method *m, size_t a, size_t b) {
 
 /* Returns the last write of the run to the memory of tensor `k`; NO_WRITE: none. Folded constants
  * have left the memory that the planner gave them. */
-static ptrdiff_t find_write(ec_claim_context *c, const ec_claim_run *r, size_t k) {
+static ptrdiff_t find_write(ec_run_analysis *c, const ec_delegate_run *r, size_t k) {
   const ec_placement *p = &c->m->placements[k];
   if (p->folded) return NO_WRITE;
   charge_comparisons(c, r->write_count);
@@ -201,21 +200,21 @@ static ptrdiff_t find_write(ec_claim_context *c, const ec_claim_run *r, size_t k
 }
 
 /* True if the run has written memory that tensor `k` may point into. */
-static bool is_written_elsewhere(ec_claim_context *c, const ec_claim_run *r, size_t k) {
-  const size_t group = ec_use_group(&c->uses, k);
+static bool is_written_elsewhere(ec_run_analysis *c, const ec_delegate_run *r, size_t k) {
+  const size_t group = ec_use_group(c->uses, k);
   if (!c->grouped[k] || !r->write_count) return false;
   if (!charge_comparisons(c, c->m->tensor_count)) return true;
   for (size_t j = 0; j < c->m->tensor_count; j++)
-    if (ec_use_group(&c->uses, j) == group && find_write(c, r, j) != NO_WRITE) return true;
+    if (ec_use_group(c->uses, j) == group && find_write(c, r, j) != NO_WRITE) return true;
   return false;
 }
 
 /* Resolves a tensor that a call reads. `*out` NULL: its value is not known. */
-static ec_status read_tensor(ec_claim_context *c, ec_claim_run *r, ec_value *v,
+static ec_status read_tensor(ec_run_analysis *c, ec_delegate_run *r, ec_value *v,
                              ec_backend_value **out, ec_error *err) {
-  const size_t k = ec_use_index(&c->uses, v);
+  const size_t k = ec_use_index(c->uses, v);
   const ptrdiff_t at = find_write(c, r, k);
-  const ec_claim_write *write = at == NO_WRITE ? NULL : &r->writes[at];
+  const ec_run_write *write = at == NO_WRITE ? NULL : &r->writes[at];
   binding *known = &c->bindings[k];
   *out = NULL;
   if (write && write->tensor == k) {
@@ -244,7 +243,7 @@ static ec_status read_tensor(ec_claim_context *c, ec_claim_run *r, ec_value *v,
 /* ---- building a run -------------------------------------------------------------------------- */
 
 /* Sets the value of each tensor that the call reads. `*known` false: one is not known. */
-static ec_status resolve_reads(ec_claim_context *c, ec_claim_run *r, const ec_instr *in,
+static ec_status resolve_reads(ec_run_analysis *c, ec_delegate_run *r, const ec_instr *in,
                                ec_backend_arg *args, bool *known, ec_error *err) {
   ec_backend_value *value;
   *known = true;
@@ -265,17 +264,17 @@ static ec_status resolve_reads(ec_claim_context *c, ec_claim_run *r, const ec_in
   return EC_OK;
 }
 
-static ec_status add_write(ec_claim_context *c, ec_claim_run *r, size_t at, ec_value *v,
+static ec_status add_write(ec_run_analysis *c, ec_delegate_run *r, size_t at, ec_value *v,
                            ec_backend_arg *arg, ec_error *err) {
-  ec_claim_write *w = &r->writes[r->write_count++];
-  *w = (ec_claim_write){ec_use_index(&c->uses, v), at, v, NULL};
+  ec_run_write *w = &r->writes[r->write_count++];
+  *w = (ec_run_write){ec_use_index(c->uses, v), at, v, NULL};
   EC_TRY(make_value(c, v, &r->value_count, &w->value, err));
   w->value->is_unread = is_unread(c, w->tensor);
   arg->slot = w->value;
   return EC_OK;
 }
 
-static ec_status add_writes(ec_claim_context *c, ec_claim_run *r, size_t at, ec_backend_arg *args,
+static ec_status add_writes(ec_run_analysis *c, ec_delegate_run *r, size_t at, ec_backend_arg *args,
                             ec_error *err) {
   const ec_instr *in = &c->instrs[at];
   for (size_t i = 0; i < in->op->nargs; i++) {
@@ -288,11 +287,11 @@ static ec_status add_writes(ec_claim_context *c, ec_claim_run *r, size_t at, ec_
   return EC_OK;
 }
 
-static ec_status add_calls(ec_claim_context *c, ec_claim_run *r, ec_error *err) {
+static ec_status add_calls(ec_run_analysis *c, ec_delegate_run *r, ec_error *err) {
   for (size_t i = r->first; i < r->end; i++) {
     ec_backend_arg *args;
     bool known;
-    if (c->instrs[i].folded) continue;
+    if (ec_is_folded(c->m, &c->instrs[i])) continue;
     EC_TRY(view_call(c, &c->instrs[i], &r->calls[r->call_count], &args, err));
     EC_TRY(resolve_reads(c, r, &c->instrs[i], args, &known, err));
     if (!known || c->room == 0) {
@@ -310,14 +309,14 @@ static ec_status add_calls(ec_claim_context *c, ec_claim_run *r, ec_error *err) 
 enum { UNTOUCHED, READ, OVERWRITTEN };
 
 typedef struct later {
-  ec_claim_context *c;
+  ec_run_analysis *c;
   uint8_t *first; /* the first use after the run, by tensor */
   size_t end, at; /* of the run; the instruction */
 } later;
 
 /* True for a view without an instruction whose base is filled after the run, before it is read. */
 static bool is_filled_later(const later *l, size_t k) {
-  const ec_uses *uses = &l->c->uses;
+  const ec_uses *uses = l->c->uses;
   if (!uses->rows[k].is_elided || !charge_comparisons(l->c, l->c->m->tensor_count)) return false;
   for (size_t j = 0; j < l->c->m->tensor_count; j++) {
     const ec_use *base = &uses->rows[j];
@@ -338,7 +337,7 @@ static bool is_made_here(const later *l, const ec_value *v) {
 static void note_later(void *user, const ec_value *v, ec_access how) {
   const later *l = user;
   charge_comparisons(l->c, 1);
-  const size_t k = ec_use_index(&l->c->uses, v);
+  const size_t k = ec_use_index(l->c->uses, v);
   if (l->first[k] != UNTOUCHED) return;
   const bool is_new = how == EC_OVERWRITES || is_made_here(l, v) || is_filled_later(l, k);
   l->first[k] = is_new ? OVERWRITTEN : READ;
@@ -346,31 +345,32 @@ static void note_later(void *user, const ec_value *v, ec_access how) {
 
 /* Finds tensors that are read after the run before they are overwritten: outs are the last
  * arguments of an operator. A tensor may be read under the name of another one of its group. */
-static ec_status find_later_reads(ec_claim_context *c, size_t end, uint8_t **out, ec_error *err) {
+static ec_status find_later_reads(ec_run_analysis *c, size_t end, uint8_t **out, ec_error *err) {
   const ec_method *m = c->m;
   EC_TRY(ec_arena_array(&c->work, m->tensor_count, 1, "an analysis", out, err));
   later l = {c, *out, end, end};
   for (size_t i = end; i < c->count && c->room; i++) {
-    if (c->instrs[i].folded) continue;
+    if (ec_is_folded(c->m, &c->instrs[i])) continue;
     l.at = i;
     ec_visit_accesses(&c->instrs[i], note_later, &l);
   }
   for (size_t k = 0; k < m->tensor_count; k++)
-    if (c->carried[k] || ((*out)[k] == UNTOUCHED && c->uses.rows[k].outputs)) (*out)[k] = READ;
+    if (c->carried[k] || ((*out)[k] == UNTOUCHED && c->uses->rows[k].outputs)) (*out)[k] = READ;
   for (size_t k = 0; k < m->tensor_count; k++)
-    if (c->grouped[k] && (*out)[k] == READ) (*out)[ec_use_group(&c->uses, k)] = READ;
+    if (c->grouped[k] && (*out)[k] == READ) (*out)[ec_use_group(c->uses, k)] = READ;
   for (size_t k = 0; k < m->tensor_count; k++)
-    if (c->grouped[k] && (*out)[ec_use_group(&c->uses, k)] == READ) (*out)[k] = READ;
+    if (c->grouped[k] && (*out)[ec_use_group(c->uses, k)] == READ) (*out)[k] = READ;
   return EC_OK;
 }
 
 /* Marks the writes that are read after the run. Returns false and shortens the run if one of them
  * is not in memory as it was written: outputs must not overlap. */
-static bool mark_outputs(ec_claim_context *c, ec_claim_run *r, const uint8_t *first, bool *marks) {
+static bool mark_outputs(ec_run_analysis *c, ec_delegate_run *r, const uint8_t *first,
+                         bool *marks) {
   for (size_t k = 0; k < c->m->tensor_count; k++) {
     const ptrdiff_t at = first[k] == READ ? find_write(c, r, k) : NO_WRITE;
     if (at == NO_WRITE) continue;
-    const ec_claim_write *w = &r->writes[at];
+    const ec_run_write *w = &r->writes[at];
     const ptrdiff_t last = find_write(c, r, w->tensor);
     if (last == at && !w->value->is_unread &&
         (w->tensor == k ||
@@ -385,7 +385,7 @@ static bool mark_outputs(ec_claim_context *c, ec_claim_run *r, const uint8_t *fi
   return c->room > 0;
 }
 
-static ec_status list_outputs(ec_claim_context *c, ec_claim_run *r, bool *whole, ec_error *err) {
+static ec_status list_outputs(ec_run_analysis *c, ec_delegate_run *r, bool *whole, ec_error *err) {
   uint8_t *first;
   bool *marks;
   EC_TRY(find_later_reads(c, r->end, &first, err));
@@ -401,7 +401,7 @@ static ec_status list_outputs(ec_claim_context *c, ec_claim_run *r, bool *whole,
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static ec_status alloc_run(ec_claim_context *c, ec_claim_run *r, ec_error *err) {
+static ec_status alloc_run(ec_run_analysis *c, ec_delegate_run *r, ec_error *err) {
   size_t args = 0;
   ec_arena *scratch = &c->work;
   for (size_t i = r->first; i < r->end; i++) {
@@ -417,7 +417,7 @@ static ec_status alloc_run(ec_claim_context *c, ec_claim_run *r, ec_error *err) 
   return ec_arena_array(scratch, args, 2 * sizeof *r->values, "an analysis", &r->values, err);
 }
 
-ec_status ec_claim_view(ec_claim_context *c, const ec_instr *in, ec_backend_kernel_call *out,
+ec_status ec_view_call(ec_run_analysis *c, const ec_instr *in, ec_backend_kernel_call *out,
                         const char **reason, ec_error *err) {
   ec_backend_arg *args;
   size_t number = 0;
@@ -430,24 +430,24 @@ ec_status ec_claim_view(ec_claim_context *c, const ec_instr *in, ec_backend_kern
     ec_backend_value *value;
     if (v->kind == EC_KIND_TENSOR) {
       EC_TRY(make_value(c, v, &number, &value, err));
-      value->is_unread = in->op->args[i].written && is_unread(c, ec_use_index(&c->uses, v));
+      value->is_unread = in->op->args[i].written && is_unread(c, ec_use_index(c->uses, v));
       args[i].slot = value;
     }
     for (uint32_t k = 0; ec_is_tensor_list(v) && k < v->count; k++) {
       EC_TRY(make_value(c, v->as.items[k], &number, &value, err));
       value->is_unread =
-          in->op->args[i].written && is_unread(c, ec_use_index(&c->uses, v->as.items[k]));
+          in->op->args[i].written && is_unread(c, ec_use_index(c->uses, v->as.items[k]));
       args[i].as.list.items[k].slot = value;
     }
   }
   return EC_OK;
 }
 
-ec_status ec_claim_run_build(ec_claim_context *c, size_t first, size_t end, ec_claim_run *out,
+ec_status ec_build_run(ec_run_analysis *c, size_t first, size_t end, ec_delegate_run *out,
                              ec_error *err) {
   bool whole = false;
   while (!whole && first < end && c->room) {
-    *out = (ec_claim_run){.first = first, .end = end};
+    *out = (ec_delegate_run){.first = first, .end = end};
     ec_arena_reset(&c->work);
     memset(c->bindings, 0, c->m->tensor_count * sizeof *c->bindings);
     charge_comparisons(c, c->m->tensor_count);
@@ -457,6 +457,6 @@ ec_status ec_claim_run_build(ec_claim_context *c, size_t first, size_t end, ec_c
     EC_TRY(list_outputs(c, out, &whole, err));
     end = out->end;
   }
-  if (!whole) *out = (ec_claim_run){.first = first, .end = first};
+  if (!whole) *out = (ec_delegate_run){.first = first, .end = first};
   return EC_OK;
 }

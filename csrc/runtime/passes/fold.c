@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/checked.h"
-#include "runtime/exec.h"
+#include "runtime/calls.h"
 #include "runtime/program_internal.h"
 
 enum {
@@ -26,6 +26,7 @@ typedef struct folding {
   ec_method *m;
   const ec_uses *uses;
   uint32_t *writers; /* instructions that write a tensor of a group, by its first tensor */
+  bool *foldable;    /* by instruction */
 } folding;
 
 /* ---- what may be folded ------------------------------------------------------------------ */
@@ -65,18 +66,17 @@ static bool is_foldable(const folding *f, const ec_instr *in) {
   return is_free_standing(f, in->writes[0]);
 }
 
-ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err) {
-  folding f = {m, uses, NULL};
-  if (m->has_jumps || m->options.reference_kernels) return EC_OK;
-  if (!ec_can_compare(m->tensor_count, m->tensor_count)) return EC_OK;
-  EC_TRY(ec_arena_array(&m->scratch, m->tensor_count, sizeof *f.writers, "an analysis", &f.writers,
+/* Finds the calls, each of which may read the results of those before it. */
+static ec_status find_foldable(folding *f, ec_arena *work, ec_error *err) {
+  const ec_method *m = f->m;
+  EC_TRY(ec_arena_array(work, m->tensor_count, sizeof *f->writers, "an analysis", &f->writers,
                         err));
-  ec_find_elided_views(uses);
-  ec_count_writers(uses, false, f.writers);
+  EC_TRY(ec_arena_array(work, m->instr_count, 1, "an analysis", &f->foldable, err));
+  ec_count_writers(f->uses, false, f->writers);
   for (size_t i = 0; i < m->instr_count; i++) {
-    ec_instr *in = &m->instrs[i];
-    in->folded = is_foldable(&f, in);
-    if (in->folded) ec_placement_of(m, in->writes[0]->as.tensor)->folded = true;
+    const ec_instr *in = &m->instrs[i];
+    f->foldable[i] = is_foldable(f, in);
+    if (f->foldable[i]) ec_placement_of(m, in->writes[0]->as.tensor)->folded = true;
   }
   return EC_OK;
 }
@@ -138,11 +138,11 @@ static bool are_calls_equal(const ec_instr *a, const ec_instr *b) {
 /* Lets the call share the result of an equal one before it. Exporters repeat the transposition of a
  * weight for each step of a recurrent layer, and all steps shall read one copy from the cache. */
 static bool share_result(const ec_method *m, size_t at, ec_placement *p) {
-  enum { NEAR = 64 }; /* folded calls that are looked at */
+  enum { MAX_COMPARED_CALLS = 64 };
   const ec_instr *in = &m->instrs[at];
-  for (size_t seen = 0; at-- > 0 && seen < NEAR;) {
+  for (size_t seen = 0; at-- > 0 && seen < MAX_COMPARED_CALLS;) {
     const ec_instr *other = &m->instrs[at];
-    if (!other->folded) continue;
+    if (!ec_is_folded(m, other)) continue;
     seen++;
     if (!are_calls_equal(in, other)) continue;
     ec_tensor *t = in->writes[0]->as.tensor;
@@ -154,7 +154,8 @@ static bool share_result(const ec_method *m, size_t at, ec_placement *p) {
 }
 
 /* Runs one call with its output in separate memory. Returns false if the call is not folded. */
-static bool fold_call(ec_method *m, const ec_instr *in, ec_placement *p) {
+static bool fold_call(ec_method *m, size_t at, ec_placement *p) {
+  const ec_instr *in = &m->instrs[at];
   ec_tensor *t = in->writes[0]->as.tensor;
   const ec_tensor planned = *t;
   void *block = NULL;
@@ -163,7 +164,7 @@ static bool fold_call(ec_method *m, const ec_instr *in, ec_placement *p) {
     return false;
   t->data = block;
   t->capacity = p->nbytes;
-  if (ec_execute_kernel(m, in, NULL) != EC_OK) {
+  if (ec_run_kernel(m, &m->plan.instrs[at], NULL, NULL) != EC_OK) {
     *t = planned;
     return false;
   }
@@ -183,19 +184,28 @@ size_t ec_constant_room(const ec_method *m) {
   return room;
 }
 
-ec_status ec_fold_constants(ec_method *m, ec_error *err) {
-  size_t room = ec_constant_room(m);
-  for (size_t i = 0; i < m->instr_count; i++) {
-    ec_instr *in = &m->instrs[i];
-    if (!in->folded) continue;
-    ec_placement *p = ec_placement_of(m, in->writes[0]->as.tensor);
-    EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
-    if (share_result(m, i, p)) continue;
-    in->folded = p->folded = p->nbytes <= room && fold_call(m, in, p);
-    if (!in->folded) continue;
-    room -= p->nbytes;
+/* Computes the result of call `at`, or shares that of an equal one. */
+static ec_status fold_or_share(ec_method *m, size_t at, size_t *room, ec_error *err) {
+  ec_placement *p = ec_placement_of(m, m->instrs[at].writes[0]->as.tensor);
+  EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
+  if (!share_result(m, at, p)) {
+    p->folded = p->nbytes <= *room && fold_call(m, at, p);
+    if (!p->folded) return EC_OK;
+    *room -= p->nbytes;
     m->folded_bytes += p->nbytes;
     EC_TRY(ec_budget_work(ec_budget_now(), p->nbytes, err));
   }
+  const ec_step step = {.kind = EC_STEP_Constant, .pass = EC_PASS_fold, .first = (uint32_t)at,
+                        .count = 1};
+  ec_plan_assign(m, at, EC_PASS_fold);
+  return ec_plan_add(m, step, false, err);
+}
+
+ec_status ec_fold_constants(ec_pass_context *p, ec_error *err) {
+  folding f = {.m = p->m, .uses = p->uses};
+  size_t room = ec_constant_room(p->m);
+  EC_TRY(find_foldable(&f, p->work, err));
+  for (size_t i = 0; i < p->m->instr_count; i++)
+    if (f.foldable[i]) EC_TRY(fold_or_share(p->m, i, &room, err));
   return EC_OK;
 }

@@ -3,14 +3,16 @@
 #ifndef EC_RUNTIME_PASSES_FOLD_H
 #define EC_RUNTIME_PASSES_FOLD_H
 
-#include "runtime/memory/uses.h"
+#include "runtime/passes/pass.h"
 
-/* Marks the kernel calls to fold and their outputs, after all tensors have been placed. */
-ec_status ec_mark_foldable(ec_method *m, const ec_uses *uses, ec_error *err);
+/* Runs the calls whose arguments are constant, each into memory outside of the planned arenas,
+ * while the memory limit allows it. A call that fails stays, and fails when it is executed. */
+ec_status ec_fold_constants(ec_pass_context *p, ec_error *err);
 
-/* Runs the marked calls, each into memory outside of the planned arenas, while the memory limit
- * allows it. A call that fails stays as it is, so that it fails when it is executed. */
-ec_status ec_fold_constants(ec_method *m, ec_error *err);
+/* True if a kernel call was folded. */
+static inline bool ec_is_folded(const ec_method *m, const ec_instr *in) {
+  return ec_plan_is(m, (size_t)(in - m->instrs), EC_PASS_fold);
+}
 
 /* True for a tensor whose elements never change after the load. */
 bool ec_is_constant_tensor(const ec_method *m, const ec_tensor *t);

@@ -54,8 +54,9 @@ static const ec_value *softmax_of(const run *r) { return arg_of(r, WHERE, 2); }
 
 static const ec_tensor *tensor_of(const ec_value *v) { return v->as.tensor; }
 
-static bool is_call(const ec_instr *in, size_t part) {
-  return in->op && !in->op->custom && !in->folded && !in->fused &&
+static bool is_call(const ec_uses *uses, size_t at, size_t part) {
+  const ec_instr *in = &uses->m->instrs[at];
+  return in->op && !in->op->custom && ec_plan_is(uses->m, at, EC_NO_PASS) &&
          strcmp(in->op->name, calls[part].op) == 0;
 }
 
@@ -64,9 +65,8 @@ static bool find_run(const ec_uses *uses, size_t at, const struct order *order, 
   *r = (run){.uses = uses};
   if (order->count > uses->m->instr_count - at) return false;
   for (size_t i = 0; i < order->count; i++) {
-    ec_instr *in = &uses->m->instrs[at + i];
-    if (!is_call(in, order->parts[i])) return false;
-    r->calls[order->parts[i]] = r->last = in;
+    if (!is_call(uses, at + i, order->parts[i])) return false;
+    r->calls[order->parts[i]] = r->last = &uses->m->instrs[at + i];
   }
   r->first = &uses->m->instrs[at];
   return true;
@@ -170,7 +170,6 @@ static ec_status fuse_run(ec_method *m, run *r, ec_error *err) {
   ec_instr *call;
   EC_TRY(ec_arena_array(&m->arena, 1, sizeof *call, "an instruction", &call, err));
   *call = clears ? *where : *r->calls[SOFTMAX];
-  call->zero_rows = true;
   ec_value *const *from = call->args;
   EC_TRY(ec_arena_array(&m->arena, call->count, sizeof *call->args, "arguments", &call->args, err));
   memcpy(call->args, from, call->count * sizeof *call->args);
@@ -184,22 +183,17 @@ static ec_status fuse_run(ec_method *m, run *r, ec_error *err) {
     call->writes = where->writes;
     call->write_count = where->write_count;
   }
-  for (ec_instr *in = r->first; in <= r->last; in++) in->fused = true;
-  r->first->fusion = call;
-  return EC_OK;
+  const size_t first = index_of(r, r->first), end = index_of(r, r->last) + 1;
+  const ec_step step = {.kind = EC_STEP_KernelCall, .pass = EC_PASS_fuse, .zero_rows = true,
+                        .first = (uint32_t)first, .count = (uint32_t)(end - first), .run = call};
+  return ec_plan_replace(m, step, false, err);
 }
 
-ec_status ec_fuse_calls(ec_method *m, const ec_uses *uses, ec_error *err) {
+ec_status ec_fuse_calls(ec_pass_context *p, ec_error *err) {
   run r;
-  bool looked = false;
-  if (m->has_jumps || m->chain_count != 1 || m->options.reference_kernels) return EC_OK;
-  if (!ec_can_compare(m->tensor_count, m->tensor_count)) return EC_OK;
-  for (size_t i = 0; i < m->instr_count; i++)
-    for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
-      if (!find_run(uses, i, &orders[k], &r)) continue;
-      if (!looked) ec_find_elided_views(uses);
-      looked = true;
-      if (is_safe_softmax(&r)) EC_TRY(fuse_run(m, &r, err));
-    }
+  for (size_t i = 0; i < p->m->instr_count; i++)
+    for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++)
+      if (find_run(p->uses, i, &orders[k], &r) && is_safe_softmax(&r))
+        EC_TRY(fuse_run(p->m, &r, err));
   return EC_OK;
 }

@@ -2,9 +2,9 @@
 #ifndef EC_RUNTIME_PASSES_FUSE_H
 #define EC_RUNTIME_PASSES_FUSE_H
 
-#include "runtime/memory/uses.h"
+#include "runtime/passes/pass.h"
 
-/* Finds the runs, after all tensors have been placed. */
-ec_status ec_fuse_calls(ec_method *m, const ec_uses *uses, ec_error *err);
+/* Finds the runs, and replaces each by one call. */
+ec_status ec_fuse_calls(ec_pass_context *p, ec_error *err);
 
 #endif

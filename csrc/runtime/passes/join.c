@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { LEAST = 1 << 14 }; /* elements: smaller results stay in the cache between calls */
+enum { MIN_ELEMENTS = 1 << 14 }; /* of a result: smaller ones stay in the cache between calls */
 
 /* Operators that end with one loop, without reading what others have computed before it. Sorted. */
 static const struct row {
@@ -38,10 +38,16 @@ static bool has_loop(const ec_uses *uses, const ec_instr *in) {
   return ec_is_fixed(uses, in->args[1]) && exponent != 0 && exponent != 1;
 }
 
-static bool is_joinable(const ec_uses *uses, const ec_instr *in) {
-  if (!in->op || in->op->custom || in->fused || in->fusion) return false;
+/* True if the call runs in its place, at least with the shapes of some calls. */
+static bool is_in_place(const ec_method *m, size_t at) {
+  return ec_plan_is(m, at, EC_NO_PASS) || ec_plan_is(m, at, EC_PASS_attend);
+}
+
+static bool is_joinable(const ec_uses *uses, size_t at) {
+  const ec_instr *in = &uses->m->instrs[at];
+  if (!in->op || in->op->custom || !is_in_place(uses->m, at)) return false;
   if (!find_row(in->op->name) || in->write_count != 1) return false;
-  return in->writes[0]->as.tensor->numel_bound >= LEAST && has_loop(uses, in);
+  return in->writes[0]->as.tensor->numel_bound >= MIN_ELEMENTS && has_loop(uses, in);
 }
 
 /* True if every other tensor in the memory of tensor `index` is dead when instruction `at` writes
@@ -68,44 +74,46 @@ static uint8_t count_readers(const ec_uses *uses, size_t at, size_t last) {
   return is_alone ? (uint8_t)(end - at) : 0;
 }
 
-enum { LONGEST = 64 }; /* calls of a run, with the folded ones between them */
+enum { MAX_CALLS = 64 }; /* of a run, with the folded ones between them */
 
-static void join_run(const ec_uses *uses, size_t from, size_t to) {
+/* Adds the runs that begin with each call from `from` to `to`: a run may end anywhere. */
+static ec_status join_run(const ec_uses *uses, size_t from, size_t to, ec_error *err) {
+  ec_method *m = uses->m;
   for (size_t i = from; i < to; i++) {
-    ec_instr *in = &uses->m->instrs[i];
-    const size_t most = to - i < LONGEST ? to - i : LONGEST;
-    if (in->folded) continue;
-    in->joined = (uint8_t)most;
-    in->joined_kind = (uint8_t)find_row(in->op->name)->kind;
-    in->readers = count_readers(uses, i, i + most - 1);
+    const size_t count = to - i < MAX_CALLS ? to - i : MAX_CALLS;
+    if (ec_plan_is(m, i, EC_PASS_fold)) continue;
+    const ec_step step = {.kind = EC_STEP_Joined, .pass = EC_PASS_join, .first = (uint32_t)i,
+                          .count = (uint32_t)count, .run = &m->instrs[i],
+                          .joined_kind = (uint8_t)find_row(m->instrs[i].op->name)->kind,
+                          .readers = count_readers(uses, i, i + count - 1)};
+    EC_TRY(ec_plan_add(m, step, true, err));
+    m->plan.changed[EC_PASS_join]++;
   }
+  return EC_OK;
 }
 
 /* Returns the end of the run that begins with instruction `i`: calls that can be joined, and folded
  * ones, which do nothing. */
 static size_t find_end(const ec_uses *uses, size_t i) {
-  const ec_method *m = uses->m;
   size_t end = i;
-  for (; i < m->instr_count; i++) {
-    const bool joinable = is_joinable(uses, &m->instrs[i]);
-    if (!joinable && !m->instrs[i].folded) break;
-    if (joinable && !m->instrs[i].folded) end = i + 1;
+  for (; i < uses->m->instr_count; i++) {
+    if (ec_plan_is(uses->m, i, EC_PASS_fold)) continue;
+    if (!is_joinable(uses, i)) break;
+    end = i + 1;
   }
   return end;
 }
 
-ec_status ec_join_calls(ec_method *m, const ec_uses *uses, ec_error *err) {
-  if (m->has_jumps || m->chain_count != 1 || m->options.reference_kernels) return EC_OK;
-  if (!ec_can_compare(m->tensor_count, m->tensor_count)) return EC_OK;
+ec_status ec_join_calls(ec_pass_context *p, ec_error *err) {
+  ec_method *m = p->m;
   for (size_t i = 0, end; i < m->instr_count; i = end > i ? end : i + 1) {
-    end = m->instrs[i].folded ? i : find_end(uses, i);
+    end = ec_plan_is(m, i, EC_PASS_fold) ? i : find_end(p->uses, i);
     if (end < i + 2) continue;
     if (!m->joined) {
       EC_TRY(ec_arena_array(&m->arena, 1, sizeof *m->joined, "joined calls", &m->joined, err));
-      m->joined->least = LEAST;
-      ec_find_elided_views(uses);
+      m->joined->least = MIN_ELEMENTS;
     }
-    join_run(uses, i, end);
+    EC_TRY(join_run(p->uses, i, end, err));
   }
   return EC_OK;
 }

@@ -1,8 +1,8 @@
 /* Copies of the same bytes: expand_copy that repeats nothing, view_copy, clone.
  *
- * The operand and the result of such a copy get one address outside of the plan, in blocks that
- * copies use one after the other. The call itself stays: it checks its arguments, has nothing to
- * move (kernels/copy.c), and is recorded as such. Both tensors have one writer, and nothing can
+ * The operand and the result of such a copy get one address outside of planned memory, in blocks
+ * that copies use one after the other. The call itself stays: it checks its arguments, has nothing
+ * to move (kernels/copy.c), and is recorded as such. Both tensors have one writer, and nothing can
  * observe that the memory that the planner gave them is not written any more. */
 #include "runtime/passes/merge.h"
 
@@ -11,10 +11,11 @@
 #include "core/alloc.h"
 #include "core/checked.h"
 #include "runtime/memory/planned.h"
+#include "runtime/passes/fold.h"
 
 enum {
-  LEAST = 1024, /* bytes: smaller copies take as long as calls that do nothing */
-  MOST_BLOCKS = 16
+  MIN_BYTES = 1024, /* of a copy: smaller ones take as long as calls that do nothing */
+  MAX_BLOCKS = 16
 };
 
 /* Operators whose result has the elements of their first argument in the same order, if it has as
@@ -44,9 +45,10 @@ typedef struct place {
 typedef struct merging {
   ec_method *m;
   const ec_uses *uses;
+  size_t *merged;              /* ec_pass_context.merged */
   uint32_t *writers, *members; /* of a group, by its first tensor */
   place *places;               /* by tensor */
-  block blocks[MOST_BLOCKS];
+  block blocks[MAX_BLOCKS];
   uint32_t count;
   bool reuses; /* blocks: false beside calls that are fused, which run earlier or later */
 } merging;
@@ -64,13 +66,13 @@ static bool is_row_major(const ec_value *v) {
          ec_tensor_is_contiguous(v->as.tensor);
 }
 
-static bool is_copy_of_bytes(const ec_instr *in) {
-  if (!in->op || in->op->custom || in->folded || in->write_count != 1) return false;
+static bool is_copy_of_bytes(const ec_method *m, const ec_instr *in) {
+  if (!in->op || in->op->custom || ec_is_folded(m, in) || in->write_count != 1) return false;
   if (!is_in_table(in->op->name) || !is_row_major(in->args[0]) || !is_row_major(in->writes[0]))
     return false;
   const ec_tensor *from = in->args[0]->as.tensor, *to = in->writes[0]->as.tensor;
   return from != to && from->dtype == to->dtype && from->numel == to->numel &&
-         ec_tensor_nbytes(to) >= LEAST;
+         ec_tensor_nbytes(to) >= MIN_BYTES;
 }
 
 /* True if the tensor may be anywhere: only instructions that name it can tell. */
@@ -106,14 +108,14 @@ static uint32_t find_block(merging *g, size_t bytes, size_t first) {
     used += g->blocks[b].size;
   }
   const size_t size = (bytes + EC_ALIGN - 1) / EC_ALIGN * EC_ALIGN, room = find_room(g);
-  if (g->count == MOST_BLOCKS || used > room || size > room - used) return 0;
+  if (g->count == MAX_BLOCKS || used > room || size > room - used) return 0;
   g->blocks[g->count++] = (block){.size = size, .offset = used};
   return g->count;
 }
 
 /* Places the result of copy `at` where its operand is; an operand without a place gets one. */
 static void place_copy(merging *g, size_t at) {
-  ec_instr *in = &g->m->instrs[at];
+  const ec_instr *in = &g->m->instrs[at];
   const size_t from = ec_use_index(g->uses, in->args[0]);
   const size_t to = ec_use_index(g->uses, in->writes[0]);
   const ec_use *operand = &g->uses->rows[from], *result = &g->uses->rows[to];
@@ -130,25 +132,29 @@ static void place_copy(merging *g, size_t at) {
   if (b->last < operand->last) b->last = operand->last;
   if (b->last < result->last) b->last = result->last;
   g->places[to] = *p;
-  in->merged = b->offset + 1;
+  g->merged[at] = b->offset + 1;
 }
 
-ec_status ec_find_merges(ec_method *m, const ec_uses *uses, ec_error *err) {
-  merging g = {.m = m, .uses = uses};
+/* True if each instruction runs in its place: calls that are fused run earlier or later. */
+static bool are_in_order(const ec_pass_context *p) {
+  for (size_t i = 0; i < p->m->instr_count; i++)
+    if (!ec_plan_is(p->m, i, EC_NO_PASS) && !ec_plan_is(p->m, i, EC_PASS_fold)) return false;
+  return !p->attentions;
+}
+
+ec_status ec_find_merges(ec_pass_context *p, ec_error *err) {
+  ec_method *m = p->m;
+  merging g = {.m = m, .uses = p->uses, .reuses = are_in_order(p)};
   const size_t n = m->tensor_count;
-  if (m->has_jumps || m->chain_count != 1 || m->options.reference_kernels) return EC_OK;
-  if (!ec_can_compare(n, n)) return EC_OK;
-  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.writers, "an analysis", &g.writers, err));
-  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.members, "an analysis", &g.members, err));
-  EC_TRY(ec_arena_array(&m->scratch, n, sizeof *g.places, "an analysis", &g.places, err));
-  ec_find_elided_views(uses);
-  ec_count_writers(uses, true, g.writers);
-  for (size_t k = 0; k < n; k++) g.members[ec_use_group(uses, k)]++;
-  g.reuses = true;
+  EC_TRY(ec_arena_array(p->work, n, sizeof *g.writers, "an analysis", &g.writers, err));
+  EC_TRY(ec_arena_array(p->work, n, sizeof *g.members, "an analysis", &g.members, err));
+  EC_TRY(ec_arena_array(p->work, n, sizeof *g.places, "an analysis", &g.places, err));
+  EC_TRY(ec_arena_array(p->work, m->instr_count, sizeof *g.merged, "an analysis", &g.merged, err));
+  p->merged = g.merged;
+  ec_count_writers(g.uses, true, g.writers);
+  for (size_t k = 0; k < n; k++) g.members[ec_use_group(g.uses, k)]++;
   for (size_t i = 0; i < m->instr_count; i++)
-    g.reuses = g.reuses && !m->instrs[i].fusion && !m->instrs[i].attention;
-  for (size_t i = 0; i < m->instr_count; i++)
-    if (is_copy_of_bytes(&m->instrs[i])) place_copy(&g, i);
+    if (is_copy_of_bytes(m, &m->instrs[i])) place_copy(&g, i);
   if (g.count) m->merged.size = g.blocks[g.count - 1].offset + g.blocks[g.count - 1].size;
   return EC_OK;
 }
@@ -158,15 +164,17 @@ static void move_tensor(const ec_method *m, const ec_value *v, uint8_t *data) {
   v->as.tensor->data = data;
 }
 
-ec_status ec_merge_copies(ec_method *m, ec_error *err) {
+ec_status ec_merge_copies(ec_pass_context *p, ec_error *err) {
+  ec_method *m = p->m;
   for (size_t i = 0; i < m->instr_count; i++) {
     const ec_instr *in = &m->instrs[i];
-    if (!in->merged || in->claimed) continue;
+    if (!p->merged[i] || ec_plan_is(m, i, EC_PASS_delegate)) continue;
     if (!m->merged.data)
       EC_TRY(ec_arena_array(&m->arena, m->merged.size + EC_SLACK, 1, "copies", &m->merged.data,
                             err));
-    move_tensor(m, in->args[0], m->merged.data + (in->merged - 1));
-    move_tensor(m, in->writes[0], m->merged.data + (in->merged - 1));
+    move_tensor(m, in->args[0], m->merged.data + (p->merged[i] - 1));
+    move_tensor(m, in->writes[0], m->merged.data + (p->merged[i] - 1));
+    m->plan.changed[EC_PASS_merge]++;
   }
   return EC_OK;
 }

@@ -2,12 +2,12 @@
 #ifndef EC_RUNTIME_PASSES_MERGE_H
 #define EC_RUNTIME_PASSES_MERGE_H
 
-#include "runtime/memory/uses.h"
+#include "runtime/passes/pass.h"
 
-/* Finds the copies, after ec_mark_foldable, and the memory that they need beside the plan. */
-ec_status ec_find_merges(ec_method *m, const ec_uses *uses, ec_error *err);
+/* Finds the copies, and the memory that they need beside the planned one. */
+ec_status ec_find_merges(ec_pass_context *p, ec_error *err);
 
-/* Gives operands and results one address, after the claims, unless a backend claims the copy. */
-ec_status ec_merge_copies(ec_method *m, ec_error *err);
+/* Gives operands and results one address, unless a backend has the copy. */
+ec_status ec_merge_copies(ec_pass_context *p, ec_error *err);
 
 #endif

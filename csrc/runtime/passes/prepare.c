@@ -21,26 +21,22 @@ static uint32_t list_constants(const ec_method *m, const ec_instr *in) {
   return found;
 }
 
-static void release_pages(void *user, const void *data, size_t size) {
-  const ec_method *m = user;
-  ec_program_release_pages(m->program, data, size);
-}
-
-ec_status ec_prepare_products(ec_method *m, ec_error *err) {
-  m->kept = (ec_kept_memory){0, ec_constant_room(m), release_pages, m};
-  m->pages = (ec_pages){.release = release_pages, .user = m};
-  if (m->options.reference_kernels) return EC_OK;
+ec_status ec_prepare_products(ec_pass_context *p, ec_error *err) {
+  ec_method *m = p->m;
+  m->kept = (ec_kept_memory){0, ec_constant_room(m), m->pages.release, m};
   for (size_t i = 0; i < m->instr_count; i++) {
-    ec_instr *in = &m->instrs[i];
+    const ec_instr *in = &m->instrs[i];
     const uint32_t constants = is_product(in) ? list_constants(m, in) : 0;
+    ec_kept **kept = &m->plan.instrs[i].kept;
     if (!constants) continue;
-    EC_TRY(ec_arena_array(&m->arena, 1, sizeof *in->kept, "an instruction", &in->kept, err));
-    *in->kept = (ec_kept){.memory = &m->kept, .constants = constants};
+    EC_TRY(ec_arena_array(&m->arena, 1, sizeof **kept, "packed weights", kept, err));
+    **kept = (ec_kept){.memory = &m->kept, .constants = constants};
+    m->plan.changed[EC_PASS_prepare]++;
   }
   return EC_OK;
 }
 
 void ec_free_products(ec_method *m) {
-  for (size_t i = 0; i < m->instr_count; i++)
-    if (m->instrs[i].kept) ec_kept_deinit(m->instrs[i].kept);
+  for (size_t i = 0; m->plan.instrs && i < m->instr_count; i++)
+    if (m->plan.instrs[i].kept) ec_kept_deinit(m->plan.instrs[i].kept);
 }

@@ -2,11 +2,10 @@
 #ifndef EC_RUNTIME_PASSES_PREPARE_H
 #define EC_RUNTIME_PASSES_PREPARE_H
 
-#include "runtime/native.h"
+#include "runtime/passes/pass.h"
 
-/* Gives products and convolutions with constant arguments a place for packed weights. Call it
- * after constants have been folded. */
-ec_status ec_prepare_products(ec_method *m, ec_error *err);
+/* Gives products and convolutions with constant arguments a place for packed weights. */
+ec_status ec_prepare_products(ec_pass_context *p, ec_error *err);
 
 /* Frees the packed weights. */
 void ec_free_products(ec_method *m);

@@ -32,16 +32,38 @@ static bool is_recordable(const ec_uses *uses, const ec_instr *in) {
   return are_args_fixed(uses, in);
 }
 
-ec_status ec_prepare_records(ec_method *m, const ec_uses *uses, ec_error *err) {
+/* Gives a call, which may be one for several, an empty record. */
+static ec_status record_call(ec_method *m, ec_step *call, ec_error *err) {
+  ec_step recorded = *call;
+  EC_TRY(ec_arena_array(&m->arena, 1, sizeof *call->record, "a record", &call->record, err));
+  call->record->memory = &m->recorded;
+  recorded.kind = EC_STEP_Recorded;
+  recorded.record = call->record;
+  return ec_plan_add(m, recorded, true, err);
+}
+
+static bool is_repeatable(const ec_uses *uses, const ec_instr *in) {
+  return EC_BACKEND_MEMBER(in->delegate->backend, repeat) && are_args_fixed(uses, in);
+}
+
+static ec_status repeat_call(ec_method *m, const ec_step *call, ec_error *err) {
+  ec_step repeated = *call;
+  repeated.kind = EC_STEP_Repeated;
+  return ec_plan_add(m, repeated, true, err);
+}
+
+ec_status ec_record_calls(ec_pass_context *p, ec_error *err) {
+  ec_method *m = p->m;
   m->recorded = (ec_record_memory){&m->records, RECORD_BYTES, NULL};
-  if (m->options.reference_kernels) return EC_OK;
   for (size_t i = 0; i < m->instr_count; i++) {
-    ec_instr *in = &m->instrs[i];
-    in->repeats = in->delegate && EC_BACKEND_MEMBER(in->delegate->backend, repeat) &&
-                  are_args_fixed(uses, in);
-    if (!is_recordable(uses, in)) continue;
-    EC_TRY(ec_arena_array(&m->arena, 1, sizeof *in->record, "an instruction", &in->record, err));
-    in->record->memory = &m->recorded;
+    ec_step *call = m->plan.steps[i];
+    const size_t count = call->count;
+    if (call->kind == EC_STEP_KernelCall && is_recordable(p->uses, call->run))
+      EC_TRY(record_call(m, call, err));
+    else if (call->kind == EC_STEP_DelegateCall && is_repeatable(p->uses, call->run))
+      EC_TRY(repeat_call(m, call, err));
+    else continue;
+    m->plan.changed[EC_PASS_record] += count;
   }
   return EC_OK;
 }
@@ -54,8 +76,9 @@ static uint64_t count_elements(const ec_value *v) {
   return count;
 }
 
-void ec_finish_record(const ec_instr *in, ec_status status, uint64_t elements) {
-  ec_record *record = in->record;
+void ec_finish_record(const ec_step *step, ec_status status, uint64_t elements) {
+  const ec_instr *in = step->run;
+  ec_record *record = step->record;
   uint64_t outputs = 0;
   if (record->state != EC_RECORD_EMPTY) return;
   for (size_t i = 0; i < in->write_count; i++) outputs += count_elements(in->writes[i]);

@@ -2,12 +2,12 @@
 #ifndef EC_RUNTIME_PASSES_RECORD_H
 #define EC_RUNTIME_PASSES_RECORD_H
 
-#include "runtime/memory/uses.h"
+#include "runtime/passes/pass.h"
 
-/* Gives an empty record to each kernel call whose arguments never change: after placement. */
-ec_status ec_prepare_records(ec_method *m, const ec_uses *uses, ec_error *err);
+/* Lets kernel calls whose arguments never change be recorded, and calls of delegates repeated. */
+ec_status ec_record_calls(ec_pass_context *p, ec_error *err);
 
 /* Ends the record that a call has filled. `elements`: of the call's tensors. */
-void ec_finish_record(const ec_instr *in, ec_status status, uint64_t elements);
+void ec_finish_record(const ec_step *step, ec_status status, uint64_t elements);
 
 #endif
