@@ -420,10 +420,6 @@ PyDoc_STRVAR(
     "out, or the method does not meet its conditions) and `calls` (the number of instructions\n"
     "that execute differently because of it). A traced call executes the instructions.");
 
-static PyObject *method_passes(PyObject *object, PyObject *Py_UNUSED(args)) {
-  return ecpy_method_passes((ecpy_method *)object);
-}
-
 PyDoc_STRVAR(
     backend_report_doc,
     "backend_report($self, /)\n--\n\n"
@@ -532,7 +528,7 @@ static PyMethodDef methods[] = {
     {"manual_seed", method_manual_seed, METH_O, manual_seed_doc},
     {"reset", method_reset, METH_NOARGS, reset_doc},
     {"memory", method_memory, METH_NOARGS, memory_doc},
-    {"passes", method_passes, METH_NOARGS, passes_doc},
+    {"passes", ecpy_method_passes, METH_NOARGS, passes_doc},
     {"undelegated", method_undelegated, METH_NOARGS, undelegated_doc},
     {"backend_report", method_backend_report, METH_NOARGS, backend_report_doc},
     {"tracing", FUNCTION(method_tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},

@@ -71,7 +71,8 @@ int ecpy_parse_passes(PyObject *names, uint32_t *skipped) {
   return failed;
 }
 
-PyObject *ecpy_method_passes(ecpy_method *self) {
+PyObject *ecpy_method_passes(PyObject *object, PyObject *Py_UNUSED(unused)) {
+  const ecpy_method *self = (ecpy_method *)object;
   const char *name, *purpose;
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && (name = ec_pass_name(i, &purpose)); i++) {

@@ -10,7 +10,7 @@
  * -1 with an exception. */
 int ecpy_parse_passes(PyObject *names, uint32_t *skipped);
 
-/* Implements Method.passes(): returns a list of dictionaries. */
-PyObject *ecpy_method_passes(ecpy_method *method);
+/* Method.passes(): returns a list of dictionaries. */
+PyObject *ecpy_method_passes(PyObject *method, PyObject *unused);
 
 #endif

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from executorch_c import Method, Runtime
-from exports import export
+from tests.exports import export
 
 PASSES = ["fold", "fuse", "attend", "merge", "record", "delegate", "join", "prepare"]
 EXACT = {"fold", "merge", "record", "join", "prepare"}
