@@ -11,7 +11,7 @@ WARNINGS = -Wall -Wextra -Wshadow -Wconversion
 
 # Sources of the core that are compiled into a backend, which links to none of our libraries.
 SHARED_xnnpack = core/error.c format/fb.c
-SHARED_interpreted = core/error.c format/fb.c
+SHARED_interpreted = core/error.c format/fb.c format/fb_write.c
 
 # Entry points of testing/ for ctypes (tests/op_harness.py).
 HARNESS = testing/run_op.c testing/time_verify.c

@@ -69,7 +69,13 @@ BACKEND_HEADERS = {
         "sys/mman.h",
         "unistd.h",
     },
-    "interpreted": {"core/checked.h", "core/half.h", "format/fb.h", "format/schema.h"},
+    "interpreted": {
+        "core/checked.h",
+        "core/half.h",
+        "format/fb.h",
+        "format/fb_write.h",
+        "format/schema.h",
+    },
 }
 """Additional headers of single backends: their libraries. Their READMEs have the details."""
 

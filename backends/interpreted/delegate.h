@@ -2,12 +2,12 @@
 #ifndef ECT_DELEGATE_H
 #define ECT_DELEGATE_H
 
-#include "bytes.h"
+#include "format/fb_write.h"
 #include "values.h"
 
 typedef struct ect_delegate {
   const ec_host *host;
-  ect_bytes bytes; /* of the .pte */
+  ec_fb_writer bytes; /* of the .pte */
   ec_host_program *program;
   ec_backend_node *nodes; /* by instruction; names belong to the payload */
   size_t node_count, input_count, output_count;

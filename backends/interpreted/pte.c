@@ -19,7 +19,7 @@ enum { VALUES = 2, INPUTS = 3, OUTPUTS = 4, CHAINS = 5, OPERATORS = 6, MEMORY = 
 
 typedef struct writer {
   ect_program *p;
-  ect_bytes *b;
+  ec_fb_writer *b;
   ect_plan plan;
   const int64_t *inputs, *outputs;
   size_t input_count, output_count;
@@ -28,37 +28,37 @@ typedef struct writer {
 
 /* Appends a table with offsets only; `at` receives their slots. */
 static size_t put_links(writer *w, const unsigned *ids, size_t count, size_t *at) {
-  ect_field fields[8];
-  for (size_t i = 0; i < count; i++) fields[i] = (ect_field){ids[i], 4, 0, 0};
-  const size_t table = ect_table(w->b, fields, count);
+  ec_fb_slot fields[8];
+  for (size_t i = 0; i < count; i++) fields[i] = (ec_fb_slot){ids[i], 4, 0, 0};
+  const size_t table = ec_fb_put_table(w->b, fields, count);
   for (size_t i = 0; i < count; i++) at[i] = fields[i].at;
   return table;
 }
 
 /* Appends a vector of `count` offsets, linked at `slot`. Returns the first offset's position. */
 static size_t put_offsets(writer *w, size_t slot, size_t count) {
-  const size_t at = ect_vector(w->b, NULL, count, 4);
-  ect_link(w->b, slot, at);
+  const size_t at = ec_fb_put_vector(w->b, NULL, count, 4);
+  ec_fb_link(w->b, slot, at);
   return at + 4;
 }
 
 static void put_i32s(writer *w, size_t slot, const int64_t *items, size_t count) {
   const size_t at = put_offsets(w, slot, count);
-  for (size_t i = 0; i < count; i++) ect_poke(w->b, at + 4 * i, (uint64_t)items[i], 4);
+  for (size_t i = 0; i < count; i++) ec_fb_poke(w->b, at + 4 * i, (uint64_t)items[i], 4);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static size_t put_allocation(writer *w, uint32_t memory, uint64_t offset) {
-  ect_field fields[] = {
+  ec_fb_slot fields[] = {
       {0, 4, memory, 0}, {1, 4, offset & UINT32_MAX, 0}, {2, 4, offset >> 32, 0}};
-  return ect_table(w->b, fields, 3);
+  return ec_fb_put_table(w->b, fields, 3);
 }
 
 static size_t put_tensor(writer *w, size_t number) {
   const ect_tensor *t = &w->p->tensors[number];
   const bool planned = t->role != ECT_CONSTANT;
-  ect_field fields[] = {
+  ec_fb_slot fields[] = {
       {2, 4, 0, 0},
       {3, 4, 0, 0},
       {5, 4, t->role == ECT_COMPUTED ? 0 : (uint64_t)t->constant + 1, 0},
@@ -68,12 +68,13 @@ static size_t put_tensor(writer *w, size_t number) {
   };
   uint8_t order[ECT_MAX_RANK];
   for (uint32_t d = 0; d < t->rank; d++) order[d] = (uint8_t)d;
-  const size_t table = ect_table(w->b, fields, planned ? 6 : 5);
+  const size_t table = ec_fb_put_table(w->b, fields, planned ? 6 : 5);
   put_i32s(w, fields[0].at, t->sizes, t->rank);
-  ect_link(w->b, fields[1].at, ect_vector(w->b, order, t->rank, 1));
+  ec_fb_link(w->b, fields[1].at, ec_fb_put_vector(w->b, order, t->rank, 1));
   if (planned)
-    ect_link(w->b, fields[5].at, put_allocation(w, t->role == ECT_STATE ? ECT_KEPT : ECT_WORK,
-                                                w->plan.offsets[number]));
+    ec_fb_link(
+        w->b, fields[5].at,
+        put_allocation(w, t->role == ECT_STATE ? ECT_KEPT : ECT_WORK, w->plan.offsets[number]));
   return table;
 }
 
@@ -87,16 +88,16 @@ static size_t put_list(writer *w, const ect_value *v) {
   static const unsigned ids[] = {0};
   size_t slot;
   const size_t width = item_bytes((ect_kind)v->kind), table = put_links(w, ids, 1, &slot);
-  const size_t at = ect_vector(w->b, NULL, v->as.list.count, width);
-  ect_link(w->b, slot, at);
+  const size_t at = ec_fb_put_vector(w->b, NULL, v->as.list.count, width);
+  ec_fb_link(w->b, slot, at);
   for (size_t i = 0; i < v->as.list.count; i++)
-    ect_poke(w->b, at + 4 + width * i, (uint64_t)w->p->items[v->as.list.first + i], width);
+    ec_fb_poke(w->b, at + 4 + width * i, (uint64_t)w->p->items[v->as.list.first + i], width);
   return table;
 }
 
 static size_t put_scalar(writer *w, uint64_t bits, unsigned size) {
-  ect_field field = {0, size, bits, 0};
-  return ect_table(w->b, &field, 1);
+  ec_fb_slot field = {0, size, bits, 0};
+  return ec_fb_put_table(w->b, &field, 1);
 }
 
 static size_t put_content(writer *w, const ect_value *v) {
@@ -104,14 +105,14 @@ static size_t put_content(writer *w, const ect_value *v) {
   uint64_t bits;
   size_t slot, table;
   switch ((ect_kind)v->kind) {
-  case ECT_NONE: return ect_table(w->b, NULL, 0);
+  case ECT_NONE: return ec_fb_put_table(w->b, NULL, 0);
   case ECT_INT: return put_scalar(w, (uint64_t)v->as.i, 8);
   case ECT_BOOL: return put_scalar(w, v->as.b, 1);
   case ECT_DOUBLE: memcpy(&bits, &v->as.d, sizeof bits); return put_scalar(w, bits, 8);
   case ECT_TENSOR: return put_tensor(w, v->as.tensor);
   case ECT_STRING:
     table = put_links(w, ids, 1, &slot);
-    ect_link(w->b, slot, ect_string(w->b, v->as.string.text, v->as.string.size));
+    ec_fb_link(w->b, slot, ec_fb_put_string(w->b, v->as.string.text, v->as.string.size));
     return table;
   case ECT_INT_LIST:
   case ECT_DOUBLE_LIST:
@@ -126,9 +127,9 @@ static void put_values(writer *w, size_t slot) {
   const size_t at = put_offsets(w, slot, w->p->value_count);
   for (size_t i = 0; i < w->p->value_count && !w->b->failed; i++) {
     const ect_value *v = &w->p->values[i];
-    ect_field fields[] = {{1, 4, 0, 0}, {0, 1, v->kind, 0}};
-    ect_link(w->b, at + 4 * i, ect_table(w->b, fields, 2));
-    ect_link(w->b, fields[0].at, put_content(w, v));
+    ec_fb_slot fields[] = {{1, 4, 0, 0}, {0, 1, v->kind, 0}};
+    ec_fb_link(w->b, at + 4 * i, ec_fb_put_table(w->b, fields, 2));
+    ec_fb_link(w->b, fields[0].at, put_content(w, v));
   }
 }
 
@@ -141,37 +142,39 @@ static void put_operators(writer *w, size_t slot) {
     size_t slots[2];
     const char *name = w->p->ops[i], *dot = strchr(name, '.');
     const size_t size = dot ? (size_t)(dot - name) : strlen(name);
-    ect_link(w->b, at + 4 * i, put_links(w, ids, 2, slots));
-    ect_link(w->b, slots[0], ect_string(w->b, name, size));
-    ect_link(w->b, slots[1], ect_string(w->b, dot ? dot + 1 : "", dot ? strlen(dot + 1) : 0));
+    ec_fb_link(w->b, at + 4 * i, put_links(w, ids, 2, slots));
+    ec_fb_link(w->b, slots[0], ec_fb_put_string(w->b, name, size));
+    ec_fb_link(w->b, slots[1],
+               ec_fb_put_string(w->b, dot ? dot + 1 : "", dot ? strlen(dot + 1) : 0));
   }
 }
 
 static size_t put_call(writer *w, const ect_call *c) {
-  ect_field fields[] = {{1, 4, 0, 0}, {0, 4, c->op, 0}};
-  const size_t table = ect_table(w->b, fields, 2);
+  ec_fb_slot fields[] = {{1, 4, 0, 0}, {0, 4, c->op, 0}};
+  const size_t table = ec_fb_put_table(w->b, fields, 2);
   put_i32s(w, fields[0].at, &w->p->items[c->first], c->count);
   return table;
 }
 
 static size_t put_jump(writer *w, const ect_call *c) {
-  ect_field fields[] = {{0, 4, (uint64_t)w->p->items[c->first], 0}, {1, 4, c->target, 0}};
-  return ect_table(w->b, fields, 2);
+  ec_fb_slot fields[] = {{0, 4, (uint64_t)w->p->items[c->first], 0}, {1, 4, c->target, 0}};
+  return ec_fb_put_table(w->b, fields, 2);
 }
 
 static void put_chain(writer *w, size_t slot) {
   static const unsigned ids[] = {0, 1, 2};
   size_t slots[3];
   const size_t chains = put_offsets(w, slot, 1);
-  ect_link(w->b, chains, put_links(w, ids, 3, slots));
+  ec_fb_link(w->b, chains, put_links(w, ids, 3, slots));
   put_i32s(w, slots[0], NULL, 0);
   put_i32s(w, slots[1], NULL, 0);
   const size_t at = put_offsets(w, slots[2], w->p->call_count);
   for (size_t i = 0; i < w->p->call_count && !w->b->failed; i++) {
     const ect_call *c = &w->p->calls[i];
-    ect_field instruction[] = {{1, 4, 0, 0}, {0, 1, c->is_jump ? JUMP_FALSE_CALL : KERNEL_CALL, 0}};
-    ect_link(w->b, at + 4 * i, ect_table(w->b, instruction, 2));
-    ect_link(w->b, instruction[0].at, c->is_jump ? put_jump(w, c) : put_call(w, c));
+    ec_fb_slot instruction[] = {{1, 4, 0, 0},
+                                {0, 1, c->is_jump ? JUMP_FALSE_CALL : KERNEL_CALL, 0}};
+    ec_fb_link(w->b, at + 4 * i, ec_fb_put_table(w->b, instruction, 2));
+    ec_fb_link(w->b, instruction[0].at, c->is_jump ? put_jump(w, c) : put_call(w, c));
   }
 }
 
@@ -179,15 +182,15 @@ static void put_method(writer *w, size_t slot) {
   static const unsigned ids[] = {0, VALUES, INPUTS, OUTPUTS, CHAINS, OPERATORS, MEMORY};
   size_t slots[7];
   const size_t plans = put_offsets(w, slot, 1);
-  ect_link(w->b, plans, put_links(w, ids, 7, slots));
-  ect_link(w->b, slots[0], ect_string(w->b, "forward", strlen("forward")));
+  ec_fb_link(w->b, plans, put_links(w, ids, 7, slots));
+  ec_fb_link(w->b, slots[0], ec_fb_put_string(w->b, "forward", strlen("forward")));
   put_values(w, slots[1]);
   put_i32s(w, slots[2], w->inputs, w->input_count);
   put_i32s(w, slots[3], w->outputs, w->output_count);
   put_chain(w, slots[4]);
   put_operators(w, slots[5]);
   const size_t memory = w->plan.sizes[ECT_KEPT] ? ECT_ARENAS : ECT_KEPT;
-  ect_link(w->b, slots[6], ect_vector(w->b, w->plan.sizes, memory, 8));
+  ec_fb_link(w->b, slots[6], ec_fb_put_vector(w->b, w->plan.sizes, memory, 8));
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -205,54 +208,54 @@ static uint64_t place_constants(writer *w) {
 
 /* Appends the offsets of constants; state has the same segment. */
 static size_t put_subsegments(writer *w) {
-  ect_field fields[] = {{1, 4, 0, 0}, {0, 4, 0, 0}};
-  const size_t table = ect_table(w->b, fields, 2);
-  ect_link(w->b, fields[0].at, ect_vector(w->b, w->starts, w->p->constant_count + 1, 8));
+  ec_fb_slot fields[] = {{1, 4, 0, 0}, {0, 4, 0, 0}};
+  const size_t table = ec_fb_put_table(w->b, fields, 2);
+  ec_fb_link(w->b, fields[0].at, ec_fb_put_vector(w->b, w->starts, w->p->constant_count + 1, 8));
   return table;
 }
 
 static size_t put_segment(writer *w, uint64_t size) {
-  ect_field fields[] = {{0, 8, 0, 0}, {1, 8, size, 0}};
-  return ect_table(w->b, fields, 2);
+  ec_fb_slot fields[] = {{0, 8, 0, 0}, {1, 8, size, 0}};
+  return ec_fb_put_table(w->b, fields, 2);
 }
 
 static void put_header(writer *w, size_t root, size_t program, size_t base, uint64_t segment) {
-  ect_poke(w->b, 0, root, 4);
-  ect_poke(w->b, 16, program, 8);
-  ect_poke(w->b, 24, base, 8);
-  ect_poke(w->b, 32, segment, 8);
+  ec_fb_poke(w->b, 0, root, 4);
+  ec_fb_poke(w->b, 16, program, 8);
+  ec_fb_poke(w->b, 24, base, 8);
+  ec_fb_poke(w->b, 32, segment, 8);
 }
 
 static void put_program(writer *w) {
   static const unsigned ids[] = {1, 2, 4, 5, 6};
   size_t slots[5];
-  ect_put(w->b, "\0\0\0\0ET12eh00", 12, 1);
-  ect_put(w->b, NULL, HEADER_BYTES - 12, 1);
-  ect_poke(w->b, 12, LONG_HEADER, 4);
+  ec_fb_put(w->b, "\0\0\0\0ET12eh00", 12, 1);
+  ec_fb_put(w->b, NULL, HEADER_BYTES - 12, 1);
+  ec_fb_poke(w->b, 12, LONG_HEADER, 4);
   const size_t root = put_links(w, ids, 5, slots);
   put_method(w, slots[0]);
   put_offsets(w, slots[1], 0);
   const uint64_t segment = place_constants(w);
   const size_t segments = put_offsets(w, slots[2], 1);
-  ect_link(w->b, segments, put_segment(w, segment));
-  ect_link(w->b, slots[3], put_subsegments(w));
+  ec_fb_link(w->b, segments, put_segment(w, segment));
+  ec_fb_link(w->b, slots[3], put_subsegments(w));
   const size_t state = put_offsets(w, slots[4], 1);
-  ect_link(w->b, state, put_subsegments(w));
-  const size_t program = w->b->size, base = ect_put(w->b, NULL, 0, SEGMENT_ALIGN);
+  ec_fb_link(w->b, state, put_subsegments(w));
+  const size_t program = w->b->size, base = ec_fb_put(w->b, NULL, 0, SEGMENT_ALIGN);
   for (size_t i = 0; i < w->p->constant_count; i++) {
     const ect_constant *c = &w->p->constants[i];
-    ect_put(w->b, c->data, c->size, SEGMENT_ALIGN);
+    ec_fb_put(w->b, c->data, c->size, SEGMENT_ALIGN);
   }
   put_header(w, root, program, base, segment);
 }
 
 uint32_t ect_write_pte(ec_host_call *call, ect_program *p, const int64_t *inputs,
                        size_t input_count, const int64_t *outputs, size_t output_count,
-                       ect_bytes *out) {
+                       ec_fb_writer *out) {
   const ec_host *host = p->host;
   writer w = {.p = p, .b = out, .inputs = inputs, .outputs = outputs,
               .input_count = input_count, .output_count = output_count};
-  *out = (ect_bytes){.host = host};
+  *out = (ec_fb_writer){.alloc = host->alloc, .free = host->free};
   bool ok = !p->failed;
   if (ok) w.starts = host->alloc((p->constant_count + 1) * sizeof *w.starts);
   ok = ok && w.starts &&
@@ -262,6 +265,6 @@ uint32_t ect_write_pte(ec_host_call *call, ect_program *p, const int64_t *inputs
   host->free(w.starts);
   if (ok && !out->failed) return EC_BACKEND_OK;
   host->free(out->data);
-  *out = (ect_bytes){.host = host};
+  *out = (ec_fb_writer){.alloc = host->alloc, .free = host->free};
   return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for the payload's program");
 }

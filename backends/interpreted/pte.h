@@ -2,7 +2,7 @@
 #ifndef ECT_PTE_H
 #define ECT_PTE_H
 
-#include "bytes.h"
+#include "format/fb_write.h"
 #include "values.h"
 
 /* Writes a program with one method, "forward". Inputs and outputs are numbers of values. Constants
@@ -10,6 +10,6 @@
  * caller frees out->data. */
 uint32_t ect_write_pte(ec_host_call *call, ect_program *p, const int64_t *inputs,
                        size_t input_count, const int64_t *outputs, size_t output_count,
-                       ect_bytes *out);
+                       ec_fb_writer *out);
 
 #endif

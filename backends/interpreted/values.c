@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bytes.h"
+#include "grow.h"
 
 /* Makes room for one more row of an array of the program. */
 #define ROOM(p, array, room, count)                                                                \

@@ -7,7 +7,7 @@
 static const char WORD[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
 
 typedef struct writer {
-  ec_build *b;
+  ec_fb_writer *b;
   const char *at; /* in the text */
 } writer;
 
@@ -56,27 +56,27 @@ static uint16_t place_field(const ec_fb_schema *schema, size_t index) {
   return (uint16_t)at;
 }
 
-static size_t vtable_of(const ec_build *b, size_t table) {
+static size_t vtable_of(const ec_fb_writer *b, size_t table) {
   return table - ec_read_u32(b->data + table);
 }
 
-static size_t put_table(ec_build *b, const ec_fb_schema *schema) {
+static size_t put_table(ec_fb_writer *b, const ec_fb_schema *schema) {
   const size_t count = schema->field_count, ids = count ? schema->fields[count - 1].id + 1u : 0;
   uint16_t vtable[64] = {(uint16_t)(4 + 2 * ids), place_field(schema, count)};
   for (size_t i = 0; i < count; i++)
     if (schema->fields[i].type == EC_FB_SCALAR)
       vtable[2 + schema->fields[i].id] = place_field(schema, i);
-  const size_t front = ec_build_put(b, vtable, vtable[0], 2);
-  const size_t table = ec_build_put(b, NULL, vtable[1], 8);
-  ec_build_poke(b, table, table - front, 4);
+  const size_t front = ec_fb_put(b, vtable, vtable[0], 2);
+  const size_t table = ec_fb_put(b, NULL, vtable[1], 8);
+  ec_fb_poke(b, table, table - front, 4);
   return table;
 }
 
 /* Makes the field present; returns where it is. */
-static size_t add_field(ec_build *b, size_t table, const ec_fb_schema *schema,
+static size_t add_field(ec_fb_writer *b, size_t table, const ec_fb_schema *schema,
                         const ec_fb_field *f) {
   const uint16_t offset = place_field(schema, (size_t)(f - schema->fields));
-  ec_build_poke(b, vtable_of(b, table) + 4 + 2u * f->id, offset, 2);
+  ec_fb_poke(b, vtable_of(b, table) + 4 + 2u * f->id, offset, 2);
   return table + offset;
 }
 
@@ -104,18 +104,18 @@ static size_t write_string(writer *w) {
   const char *text = w->at, *end = strchr(text, '\'');
   expect_that(end != NULL, "'", text);
   w->at = end + 1;
-  return ec_build_string(w->b, text, (uint32_t)(end - text));
+  return ec_fb_put_string(w->b, text, (uint32_t)(end - text));
 }
 
 static size_t write_vector(writer *w, size_t width) {
   if (!accept_char(w, '[')) return write_string(w);
-  const size_t at = ec_build_vector(w->b, NULL, 0, width);
+  const size_t at = ec_fb_put_vector(w->b, NULL, 0, width);
   uint32_t count = 0;
   for (; !accept_char(w, ']'); count++) {
     const uint64_t number = parse_number(w, width);
-    ec_build_put(w->b, &number, width, 1);
+    ec_fb_put(w->b, &number, width, 1);
   }
-  ec_build_poke(w->b, at, count, 4);
+  ec_fb_poke(w->b, at, count, 4);
   return at;
 }
 
@@ -136,11 +136,11 @@ static uint32_t count_items(const char *at) {
 static size_t write_list(writer *w, const ec_fb_field *f) {
   expect_char(w, '[');
   const uint32_t count = count_items(w->at);
-  const size_t at = ec_build_vector(w->b, NULL, count, 4);
+  const size_t at = ec_fb_put_vector(w->b, NULL, count, 4);
   for (uint32_t i = 0; i < count;) {
     const size_t item = f->type == EC_FB_STRINGS ? write_string(w) : write_table(w, f->tables[0]);
     uint64_t times = accept_char(w, '*') ? parse_number(w, 8) : 1;
-    while (times--) ec_build_link(w->b, at + 4 + 4u * i++, item);
+    while (times--) ec_fb_link(w->b, at + 4 + 4u * i++, item);
   }
   expect_char(w, ']');
   return at;
@@ -174,20 +174,20 @@ static size_t write_table(writer *w, const ec_fb_schema *schema) {
     const ec_fb_field *f = parse_field(&w->at, schema);
     const size_t slot = add_field(w->b, table, schema, f);
     if (f->type == EC_FB_SCALAR) {
-      ec_build_poke(w->b, slot, parse_number(w, f->size), f->size);
+      ec_fb_poke(w->b, slot, parse_number(w, f->size), f->size);
       continue;
     }
     const uint8_t member = f->type == EC_FB_UNION ? parse_member(w, f) : 0;
-    if (member) ec_build_poke(w->b, add_field(w->b, table, schema, f - 1), member, 1);
-    ec_build_link(w->b, slot, write_field(w, f, member));
+    if (member) ec_fb_poke(w->b, add_field(w->b, table, schema, f - 1), member, 1);
+    ec_fb_link(w->b, slot, write_field(w, f, member));
   }
   return table;
 }
 
-void ec_text_build(ec_build *b, const ec_fb_schema *schema, const char *text) {
+void ec_text_build(ec_fb_writer *b, const ec_fb_schema *schema, const char *text) {
   writer w = {b, text};
-  ec_build_link(b, 0, write_table(&w, schema));
-  expect_that(!*w.at && !b->full, "the end, inside the buffer", w.at);
+  ec_fb_link(b, 0, write_table(&w, schema));
+  expect_that(!*w.at && !b->failed, "the end, inside the buffer", w.at);
 }
 
 /* ---- paths -------------------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ typedef struct place {
   size_t width; /* of the number that the content is, or begins with */
 } place;
 
-static place find_place(const ec_build *b, const ec_fb_schema *schema, const char *path) {
+static place find_place(const ec_fb_writer *b, const ec_fb_schema *schema, const char *path) {
   place p = {.content = ec_fb_root(b->data)};
   for (;; path++) { /* over the point */
     p.table = p.content;
@@ -220,21 +220,21 @@ static place find_place(const ec_build *b, const ec_fb_schema *schema, const cha
   }
 }
 
-size_t ec_text_find(const ec_build *b, const ec_fb_schema *schema, const char *path) {
+size_t ec_text_find(const ec_fb_writer *b, const ec_fb_schema *schema, const char *path) {
   return (size_t)(find_place(b, schema, path).content - b->data);
 }
 
-size_t ec_text_slot(const ec_build *b, const ec_fb_schema *schema, const char *path) {
+size_t ec_text_slot(const ec_fb_writer *b, const ec_fb_schema *schema, const char *path) {
   return (size_t)(find_place(b, schema, path).slot - b->data);
 }
 
-void ec_text_set(ec_build *b, const ec_fb_schema *schema, const char *path, uint64_t value) {
+void ec_text_set(ec_fb_writer *b, const ec_fb_schema *schema, const char *path, uint64_t value) {
   const place p = find_place(b, schema, path);
-  ec_build_poke(b, (size_t)(p.content - b->data), value, p.width);
+  ec_fb_poke(b, (size_t)(p.content - b->data), value, p.width);
 }
 
-void ec_text_drop(ec_build *b, const ec_fb_schema *schema, const char *path) {
+void ec_text_drop(ec_fb_writer *b, const ec_fb_schema *schema, const char *path) {
   const place p = find_place(b, schema, path);
   const size_t table = (size_t)(p.table - b->data);
-  ec_build_poke(b, vtable_of(b, table) + 4 + 2u * p.field->id, 0, 2);
+  ec_fb_poke(b, vtable_of(b, table) + 4 + 2u * p.field->id, 0, 2);
 }

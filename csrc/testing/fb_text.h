@@ -14,19 +14,19 @@
 #include "testing/fb_build.h"
 
 /* Appends the tables to `b`, and links the root from its first bytes. */
-void ec_text_build(ec_build *b, const ec_fb_schema *schema, const char *text);
+void ec_text_build(ec_fb_writer *b, const ec_fb_schema *schema, const char *text);
 
 /* Returns the offset of a field's content by its path, "execution_plan[0].values[1].val.sizes[0]";
  * of a vector or a string without an index, the offset of its count. */
-size_t ec_text_find(const ec_build *b, const ec_fb_schema *schema, const char *path);
+size_t ec_text_find(const ec_fb_writer *b, const ec_fb_schema *schema, const char *path);
 
 /* Returns the offset of the field in its table: a scalar, or the reference to its content. */
-size_t ec_text_slot(const ec_build *b, const ec_fb_schema *schema, const char *path);
+size_t ec_text_slot(const ec_fb_writer *b, const ec_fb_schema *schema, const char *path);
 
 /* Overwrites the scalar, item of a vector, or count at a path. */
-void ec_text_set(ec_build *b, const ec_fb_schema *schema, const char *path, uint64_t value);
+void ec_text_set(ec_fb_writer *b, const ec_fb_schema *schema, const char *path, uint64_t value);
 
 /* Makes a field absent. */
-void ec_text_drop(ec_build *b, const ec_fb_schema *schema, const char *path);
+void ec_text_drop(ec_fb_writer *b, const ec_fb_schema *schema, const char *path);
 
 #endif

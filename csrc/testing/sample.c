@@ -53,36 +53,35 @@ static const char DATA[] =
     "              {key: 'blob'}]}";
 
 /* Returns where they begin. */
-static size_t put_segments(ec_build *b) {
-  const size_t start = ec_build_put(b, NULL, 0, 16);
-  for (unsigned i = 0; i < EC_SAMPLE_SEGMENTS; i++)
-    ec_build_put(b, &(uint8_t){(uint8_t)i}, 1, 1);
+static size_t put_segments(ec_fb_writer *b) {
+  const size_t start = ec_fb_put(b, NULL, 0, 16);
+  for (unsigned i = 0; i < EC_SAMPLE_SEGMENTS; i++) ec_fb_put(b, &(uint8_t){(uint8_t)i}, 1, 1);
   return start;
 }
 
-void ec_sample_pte(ec_build *b) {
-  *b = (ec_build){.size = 8 + EC_SAMPLE_HEADER};
+void ec_sample_pte(ec_fb_writer *b) {
+  ec_build_begin(b, 8 + EC_SAMPLE_HEADER);
   memcpy(b->data + 4, "ET12eh00", 8);
   ec_text_build(b, ec_pte_schema(), PROGRAM);
   const size_t end = put_segments(b);
-  ec_build_poke(b, 12, EC_SAMPLE_HEADER, 4);
-  ec_build_poke(b, 16, end, 8);
-  ec_build_poke(b, 24, end, 8);
-  ec_build_poke(b, 32, EC_SAMPLE_SEGMENTS, 8);
+  ec_fb_poke(b, 12, EC_SAMPLE_HEADER, 4);
+  ec_fb_poke(b, 16, end, 8);
+  ec_fb_poke(b, 24, end, 8);
+  ec_fb_poke(b, 32, EC_SAMPLE_SEGMENTS, 8);
 }
 
-size_t ec_sample_pte_program_size(const ec_build *b) { return b->size - EC_SAMPLE_SEGMENTS; }
+size_t ec_sample_pte_program_size(const ec_fb_writer *b) { return b->size - EC_SAMPLE_SEGMENTS; }
 
-void ec_sample_ptd(ec_build *b) {
-  *b = (ec_build){.size = 48};
+void ec_sample_ptd(ec_fb_writer *b) {
+  ec_build_begin(b, 48);
   memcpy(b->data + 4, "FT01FH01", 8);
   ec_text_build(b, ec_ptd_schema(), DATA);
   const size_t end = put_segments(b);
-  ec_build_poke(b, 12, 40, 4);
-  ec_build_poke(b, 16, 48, 8);
-  ec_build_poke(b, 24, end - 48, 8);
-  ec_build_poke(b, 32, end, 8);
-  ec_build_poke(b, 40, EC_SAMPLE_SEGMENTS, 8);
+  ec_fb_poke(b, 12, 40, 4);
+  ec_fb_poke(b, 16, 48, 8);
+  ec_fb_poke(b, 24, end - 48, 8);
+  ec_fb_poke(b, 32, end, 8);
+  ec_fb_poke(b, 40, EC_SAMPLE_SEGMENTS, 8);
 }
 
 static uint64_t sum(const uint8_t *bytes, size_t size) {

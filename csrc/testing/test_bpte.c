@@ -13,14 +13,14 @@ static const char FILE_TEXT[] =
     "  {val: Int {int_val: 7}}]}]}]}";
 #define TENSOR "method_test_suites[0].test_cases[0].inputs[0].val"
 
-static void build(ec_build *b) {
-  *b = (ec_build){.size = 8};
+static void build(ec_fb_writer *b) {
+  ec_build_begin(b, 8);
   memcpy(b->data + 4, "BP08", 4);
   ec_text_build(b, ec_bpte_schema(), FILE_TEXT);
 }
 
 /* Opens an exact copy, so that a sanitizer detects overreads, and reads everything. */
-static ec_status open_all(const ec_build *b, size_t size, ec_error *err) {
+static ec_status open_all(const ec_fb_writer *b, size_t size, ec_error *err) {
   ec_bpte file;
   uint8_t *copy = malloc(size ? size : 1);
   if (!copy) abort();
@@ -32,7 +32,7 @@ static ec_status open_all(const ec_build *b, size_t size, ec_error *err) {
 }
 
 void ec_test_bpte_every_byte(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   size_t refused = 0;
   build(&b);
@@ -54,13 +54,13 @@ void ec_test_bpte_every_byte(ec_test *t) {
   EC_CHECK_FAILS(t, open_all(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "a .pte program");
 }
 
-static ec_status read_tensor(const ec_build *b, ec_bpte_tensor *out, ec_error *err) {
+static ec_status read_tensor(const ec_fb_writer *b, ec_bpte_tensor *out, ec_error *err) {
   return ec_bpte_read_tensor(b->data + ec_text_find(b, ec_bpte_schema(), TENSOR), out, err);
 }
 
 /* With another number at a path. */
 static ec_status read_with(const char *path, uint64_t value, ec_error *err) {
-  ec_build b;
+  EC_BUILD(b);
   ec_bpte_tensor out;
   build(&b);
   ec_text_set(&b, ec_bpte_schema(), path, value);
@@ -68,7 +68,7 @@ static ec_status read_with(const char *path, uint64_t value, ec_error *err) {
 }
 
 void ec_test_bpte_tensors(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_bpte_tensor out;
   build(&b);

@@ -10,7 +10,7 @@
 #include "testing/sample.h"
 #include "testing/test.h"
 
-static ec_status open_ptd(const ec_build *b, size_t size, ec_error *err) {
+static ec_status open_ptd(const ec_fb_writer *b, size_t size, ec_error *err) {
   ec_ptd ptd;
   ec_bytes bytes;
   uint8_t *copy = malloc(size ? size : 1);
@@ -30,7 +30,7 @@ static ec_status open_ptd(const ec_build *b, size_t size, ec_error *err) {
 }
 
 void ec_test_ptd_header(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_sample_ptd(&b);
   EC_CHECK_OK(t, open_ptd(&b, b.size, &err), &err);
@@ -39,11 +39,11 @@ void ec_test_ptd_header(ec_test *t) {
   EC_CHECK_FAILS(t, open_ptd(&b, 63, &err), &err, EC_INVALID_EXTERNAL_DATA, "cut off");
   for (size_t at = 16; at <= 40; at += 8) {
     ec_sample_ptd(&b);
-    ec_build_poke(&b, at, UINT64_MAX - 8, 8);
+    ec_fb_poke(&b, at, UINT64_MAX - 8, 8);
     EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "header states");
   }
   ec_sample_ptd(&b);
-  ec_build_poke(&b, 12, 39, 4);
+  ec_fb_poke(&b, 12, 39, 4);
   EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "39 bytes");
   memcpy(b.data + 8, "FH02", 4);
   EC_CHECK_FAILS(t, open_ptd(&b, b.size, &err), &err, EC_INVALID_EXTERNAL_DATA, "FH01");
@@ -54,7 +54,7 @@ void ec_test_ptd_header(ec_test *t) {
 }
 
 void ec_test_ptd_every_byte(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   size_t refused = 0, cases = 0;
   ec_sample_ptd(&b);
@@ -70,7 +70,8 @@ void ec_test_ptd_every_byte(ec_test *t) {
 }
 
 void ec_test_named_map(ec_test *t) {
-  ec_build program, data;
+  EC_BUILD(program);
+  EC_BUILD(data);
   ec_error err = {0};
   ec_pte pte;
   ec_ptd ptd;
@@ -96,7 +97,8 @@ void ec_test_named_map(ec_test *t) {
 }
 
 void ec_test_named_map_duplicates(ec_test *t) {
-  ec_build a, b;
+  EC_BUILD(a);
+  EC_BUILD(b);
   ec_error err = {0};
   ec_ptd ptds[2];
   ec_named_map map;
@@ -115,7 +117,7 @@ enum { DROPPED = -1 };
 
 /* Checks that the map refuses the sample with another number at a path, or without that field. */
 static void refuse(ec_test *t, const char *path, int64_t value, const char *says) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_ptd ptd;
   ec_named_map map;
@@ -201,7 +203,7 @@ void ec_test_source_buffer(ec_test *t) {
   ec_free(block);
 }
 
-static ec_status load_all(const ec_build *program, const ec_build *data, ec_error *err) {
+static ec_status load_all(const ec_fb_writer *program, const ec_fb_writer *data, ec_error *err) {
   ec_source s = {0};
   ec_pte pte;
   ec_ptd ptd;
@@ -222,7 +224,8 @@ fail:
 
 /* Each allocation fails in turn; the runner checks for leaks. */
 void ec_test_format_without_memory(ec_test *t) {
-  ec_build program, data;
+  EC_BUILD(program);
+  EC_BUILD(data);
   ec_error err = {0};
   ec_alloc_fail state;
   ec_sample_pte(&program);

@@ -107,7 +107,7 @@ static const ec_backend old = {
 #define INSTRUCTIONS "execution_plan[0].chains[0].instructions"
 
 /* Replaces the id of the sample's delegate by one of the same length. */
-static void make_program(ec_build *b, const char *id) {
+static void make_program(ec_fb_writer *b, const char *id) {
   ec_sample_pte(b);
   ec_text_set(b, ec_pte_schema(), INSTRUCTIONS, ADD_AND_CALL);
   uint8_t *name = b->data + ec_text_find(b, ec_pte_schema(), "execution_plan[0].delegates[0].id");
@@ -115,11 +115,11 @@ static void make_program(ec_build *b, const char *id) {
 }
 
 /* Passes another value of the program to the delegate's call. */
-static void set_argument(ec_build *b, uint32_t value) {
+static void set_argument(ec_fb_writer *b, uint32_t value) {
   ec_text_set(b, ec_pte_schema(), INSTRUCTIONS "[1].instr_args.args[0]", value);
 }
 
-static ec_status load_made(ec_build *b, const ec_backend_options *options, ec_program **program,
+static ec_status load_made(ec_fb_writer *b, const ec_backend_options *options, ec_program **program,
                            ec_method **m, ec_error *err) {
   const ec_program_options strict = {EC_VERIFY_INTERNAL_CONSISTENCY, false};
   const ec_method_options with = {.backends = options, .backend_count = options != NULL};
@@ -132,7 +132,7 @@ static ec_status load_made(ec_build *b, const ec_backend_options *options, ec_pr
   return ec_method_load(*program, "forward", &with, m, err);
 }
 
-static ec_status load(ec_build *b, const char *id, const ec_backend_options *options,
+static ec_status load(ec_fb_writer *b, const char *id, const ec_backend_options *options,
                       ec_program **program, ec_method **m, ec_error *err) {
   make_program(b, id);
   return load_made(b, options, program, m, err);
@@ -153,7 +153,7 @@ static ec_status call(ec_method *m, ec_trace *trace, ec_error *err) {
 /* ---- options ----------------------------------------------------------------------------- */
 
 static ec_status load_with(const char *id, const ec_backend_options *options, ec_error *err) {
-  ec_build b;
+  EC_BUILD(b);
   ec_program *program = NULL;
   ec_method *m = NULL;
   ec_status status = load(&b, id, options, &program, &m, err);
@@ -305,7 +305,7 @@ static void add_figure(void *user, const char *name, int64_t value) {
 }
 
 void ec_test_delegate_services(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_program *program = NULL;
   ec_method *m = NULL;
@@ -329,7 +329,7 @@ void ec_test_delegate_services(ec_test *t) {
 }
 
 void ec_test_delegate_traces(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_program *program = NULL;
   ec_method *m = NULL;
@@ -353,7 +353,7 @@ void ec_test_delegate_traces(ec_test *t) {
 /* ---- binding ----------------------------------------------------------------------------- */
 
 void ec_test_bind_refuses(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_program *program = NULL;
   ec_method *m = NULL;
@@ -394,7 +394,7 @@ void ec_test_bind_refuses(ec_test *t) {
 /* ---- arguments of every kind, locks, stack traces ------------------------------------------ */
 
 static ec_status call_with(uint32_t value, ec_error *err) {
-  ec_build b;
+  EC_BUILD(b);
   ec_program *program = NULL;
   ec_method *m = NULL;
   make_program(&b, "Testing");
@@ -442,7 +442,7 @@ static void *visit(void *user) {
 
 /* Another thread cannot get a method that is in use, and can stop waiting for it. */
 void ec_test_method_locks(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_program *program = NULL;
   visitor v = {0};
@@ -459,7 +459,7 @@ void ec_test_method_locks(ec_test *t) {
 }
 
 void ec_test_inspect_frames(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_program *program = NULL;
   ec_method *m = NULL;
@@ -485,7 +485,7 @@ static void check_counts(ec_test *t, size_t executes, size_t repeats) {
 }
 
 /* Loads the sample with an argument of its delegate, and counts calls from zero. */
-static ec_status load_counted(ec_build *b, uint32_t argument, ec_program **program,
+static ec_status load_counted(ec_fb_writer *b, uint32_t argument, ec_program **program,
                               ec_method **m, ec_error *err) {
   make_program(b, "Testing");
   set_argument(b, argument);
@@ -495,7 +495,7 @@ static ec_status load_counted(ec_build *b, uint32_t argument, ec_program **progr
 
 /* An execute that succeeded is repeated, but for traces and backends that refuse. */
 void ec_test_delegate_repeats(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_program *program = NULL;
   ec_method *m = NULL;
@@ -524,7 +524,7 @@ void ec_test_delegate_repeats(ec_test *t) {
 
 /* The caller's arrays may be elsewhere in each call. */
 void ec_test_delegate_of_arrays(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_program *program = NULL;
   ec_method *m = NULL;

@@ -9,7 +9,7 @@
 #include "testing/test.h"
 
 /* Verifies an exact copy of the first `size` bytes, and reads all of it on success. */
-static ec_status verify_copy(const ec_build *b, size_t size, const ec_fb_schema *schema,
+static ec_status verify_copy(const ec_fb_writer *b, size_t size, const ec_fb_schema *schema,
                              ec_error *err) {
   uint8_t *copy = malloc(size ? size : 1);
   if (!copy) abort();
@@ -21,7 +21,7 @@ static ec_status verify_copy(const ec_build *b, size_t size, const ec_fb_schema 
 }
 
 void ec_test_fb_sample_is_read(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_sample_pte(&b);
   EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
@@ -44,7 +44,7 @@ void ec_test_fb_sample_is_read(ec_test *t) {
 }
 
 void ec_test_fb_truncated(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_sample_pte(&b);
   size_t end = ec_sample_pte_program_size(&b), passed = 0;
@@ -58,7 +58,7 @@ void ec_test_fb_truncated(ec_test *t) {
  * bounds (ASan), and most damage to offsets is found. */
 void ec_test_fb_every_byte(ec_test *t) {
   static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   size_t refused = 0;
   ec_sample_pte(&b);
@@ -82,21 +82,21 @@ void ec_test_fb_every_byte(ec_test *t) {
 #define VALUE "execution_plan[0].values[0]"
 #define HELD VALUE ".val"
 
-static void poke32(ec_build *b, size_t at, uint32_t value) { ec_build_poke(b, at, value, 4); }
+static void poke32(ec_fb_writer *b, size_t at, uint32_t value) { ec_fb_poke(b, at, value, 4); }
 
 /* Builds the root of a schema from text, after the place of an identifier. */
-static void build(ec_build *b, const ec_fb_schema *schema, const char *text) {
-  *b = (ec_build){.size = 8};
+static void build(ec_fb_writer *b, const ec_fb_schema *schema, const char *text) {
+  ec_build_begin(b, 8);
   ec_text_build(b, schema, text);
 }
 
 /* A plan with one tensor. */
-static void build_tiny(ec_build *b) {
+static void build_tiny(ec_fb_writer *b) {
   build(b, ec_pte_schema(), "{execution_plan: [{values: [{val: Tensor {sizes: [2 3]}}]}]}");
 }
 
 void ec_test_fb_paths(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   build_tiny(&b);
   const size_t value = ec_text_find(&b, ec_pte_schema(), VALUE);
@@ -125,17 +125,17 @@ void ec_test_fb_paths(ec_test *t) {
 
 /* A table may be larger than its vtable says, as those of flatbuffers 25.2.10 for Python are. */
 void ec_test_fb_shared_vtables(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   build_tiny(&b);
   const size_t table = ec_text_find(&b, ec_pte_schema(), HELD);
   const size_t vtable = table - ec_read_u32(b.data + table);
   const size_t sizes = ec_text_slot(&b, ec_pte_schema(), HELD ".sizes");
-  ec_build_poke(&b, vtable + 2, 4, 2); /* the size without fields */
+  ec_fb_poke(&b, vtable + 2, 4, 2); /* the size without fields */
   EC_CHECK_OK(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err);
   for (size_t slot = vtable + 4;; slot += 2)
     if (table + (size_t)(b.data[slot] | b.data[slot + 1] << 8) == sizes) {
-      ec_build_poke(&b, slot, 0xfff0, 2);
+      ec_fb_poke(&b, slot, 0xfff0, 2);
       break;
     }
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
@@ -144,7 +144,7 @@ void ec_test_fb_shared_vtables(ec_test *t) {
 
 /* Unknown types are ignored; absent values and absent types are valid. */
 void ec_test_fb_unions(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   build_tiny(&b);
   const size_t type = ec_text_slot(&b, ec_pte_schema(), VALUE ".val_type");
@@ -163,7 +163,7 @@ void ec_test_fb_unions(ec_test *t) {
 
 /* Vectors whose slots all point to one table multiply work, but not bytes: they are refused. */
 void ec_test_fb_shared_tables(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   build(&b, ec_pte_schema(), "{execution_plan: [{operators: [{}*500]}*500]}");
   EC_CHECK_FAILS(t, verify_copy(&b, b.size, ec_pte_schema(), &err), &err, EC_INVALID_PROGRAM,
@@ -174,7 +174,7 @@ static const ec_fb_field strings_fields[] = {{"names", 0, EC_FB_STRINGS, 0, NULL
 static const ec_fb_schema strings_schema = {"Strings", strings_fields, 1};
 
 void ec_test_fb_strings_vector(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   build(&b, &strings_schema, "{names: ['abc'*2]}");
   const size_t text = ec_text_find(&b, &strings_schema, "names[1]");
@@ -192,7 +192,7 @@ static const ec_fb_schema *const nested_tables[] = {&nested_schema};
 static const ec_fb_field nested_fields[] = {{"next", 0, EC_FB_TABLE, 0, nested_tables, 1}};
 static const ec_fb_schema nested_schema = {"Nested", nested_fields, 1};
 
-static size_t nest(ec_build *b, unsigned depth) {
+static size_t nest(ec_fb_writer *b, unsigned depth) {
   char text[2048];
   size_t at = 0;
   for (unsigned i = 1; i < depth; i++) at += (size_t)sprintf(text + at, "{next");
@@ -204,7 +204,7 @@ static size_t nest(ec_build *b, unsigned depth) {
 }
 
 void ec_test_fb_depth(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   EC_CHECK_OK(t, verify_copy(&b, nest(&b, 64), &nested_schema, &err), &err);
   EC_CHECK_FAILS(t, verify_copy(&b, nest(&b, 65), &nested_schema, &err), &err, EC_INVALID_PROGRAM,

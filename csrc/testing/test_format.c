@@ -10,7 +10,7 @@
 #include "testing/sample.h"
 #include "testing/test.h"
 
-static ec_status open_size(const ec_build *b, size_t size, ec_error *err) {
+static ec_status open_size(const ec_fb_writer *b, size_t size, ec_error *err) {
   ec_pte pte;
   uint8_t *copy = malloc(size ? size : 1);
   if (!copy) abort();
@@ -21,26 +21,26 @@ static ec_status open_size(const ec_build *b, size_t size, ec_error *err) {
 }
 
 void ec_test_pte_header(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_pte pte;
   ec_sample_pte(&b);
   EC_CHECK_OK(t, ec_pte_open(&pte, b.data, b.size, EC_VERIFY_MINIMAL, &err), &err);
   EC_CHECK(t, pte.header_length == 32 && pte.segment_base == b.size - EC_SAMPLE_SEGMENTS);
-  ec_build_poke(&b, 12, 48, 4); /* fields of the future */
+  ec_fb_poke(&b, 12, 48, 4); /* fields of the future */
   EC_CHECK_OK(t, open_size(&b, b.size, &err), &err);
-  ec_build_poke(&b, 12, 24, 4); /* without segment_data_size, which is then not looked at */
-  ec_build_poke(&b, 32, UINT64_MAX, 8);
+  ec_fb_poke(&b, 12, 24, 4); /* without segment_data_size, which is then not looked at */
+  ec_fb_poke(&b, 32, UINT64_MAX, 8);
   EC_CHECK_OK(t, ec_pte_open(&pte, b.data, b.size, EC_VERIFY_MINIMAL, &err), &err);
   EC_CHECK(t, pte.segment_data_size == 0);
-  ec_build_poke(&b, 12, 23, 4);
+  ec_fb_poke(&b, 12, 23, 4);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "23 bytes");
   memcpy(b.data + 8, "eh01", 4); /* an unknown header: the whole file is the program */
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "no segments");
   ec_sample_pte(&b);
-  ec_build_poke(&b, 0, 4, 4);
+  ec_fb_poke(&b, 0, 4, 4);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "root table at 4");
-  ec_build_poke(&b, 0, ec_sample_pte_program_size(&b) - 3, 4);
+  ec_fb_poke(&b, 0, ec_sample_pte_program_size(&b) - 3, 4);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "root table at");
   ec_sample_pte(&b);
   b.size += 100; /* padding after the segments */
@@ -61,12 +61,13 @@ void ec_test_pte_other_files(ec_test *t) {
               {4, "\001\002\003\004", "its identifier is unknown"}};
   ec_error err = {0};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    ec_build b = {.size = 200};
+    EC_BUILD(b);
+    b.size = 200;
     memcpy(b.data + rows[i].at, rows[i].magic, strlen(rows[i].magic));
     EC_CHECK_FAILS(t, open_size(&b, 200, &err), &err, EC_INVALID_PROGRAM, rows[i].says);
     EC_CHECK_FAILS(t, open_size(&b, 50, &err), &err, EC_INVALID_ARGUMENT, rows[i].says);
   }
-  ec_build b = {.size = 0};
+  EC_BUILD(b);
   EC_CHECK_FAILS(t, open_size(&b, 3, &err), &err, EC_INVALID_ARGUMENT, "3 bytes are too few");
   ec_sample_pte(&b);
   EC_CHECK_FAILS(t, open_size(&b, 63, &err), &err, EC_INVALID_ARGUMENT, "was cut off");
@@ -76,25 +77,25 @@ void ec_test_pte_other_files(ec_test *t) {
 void ec_test_pte_huge_numbers(ec_test *t) {
   static const uint64_t huge[] = {UINT64_MAX, UINT64_MAX - 7, (uint64_t)1 << 63, INT64_MAX,
                                   UINT32_MAX, EC_BUILD_BYTES + 1};
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   for (size_t i = 0; i < sizeof huge / sizeof huge[0]; i++)
     for (size_t at = 16; at <= 32; at += 8) {
       ec_sample_pte(&b);
-      ec_build_poke(&b, at, huge[i], 8);
+      ec_fb_poke(&b, at, huge[i], 8);
       EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "header states");
     }
   ec_sample_pte(&b);
   EC_CHECK_FAILS(t, open_size(&b, b.size - 1, &err), &err, EC_INVALID_PROGRAM, "cut off");
-  ec_build_poke(&b, 16, 0, 8);
+  ec_fb_poke(&b, 16, 0, 8);
   EC_CHECK_FAILS(t, open_size(&b, b.size, &err), &err, EC_INVALID_PROGRAM, "0 bytes of program");
 }
 
-static void set_field(ec_build *b, const char *path, uint64_t value) {
+static void set_field(ec_fb_writer *b, const char *path, uint64_t value) {
   ec_text_set(b, ec_pte_schema(), path, value);
 }
 
-static ec_status segment_with(ec_build *b, uint64_t index, uint64_t offset, uint64_t size,
+static ec_status segment_with(ec_fb_writer *b, uint64_t index, uint64_t offset, uint64_t size,
                               ec_bytes *out, ec_error *err) {
   ec_pte pte;
   EC_TRY(ec_pte_open(&pte, b->data, b->size, EC_VERIFY_MINIMAL, err));
@@ -104,7 +105,7 @@ static ec_status segment_with(ec_build *b, uint64_t index, uint64_t offset, uint
 }
 
 void ec_test_pte_segments(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_bytes s;
   ec_sample_pte(&b);
@@ -123,15 +124,15 @@ void ec_test_pte_segments(ec_test *t) {
                  "not fit");
   b.size += 32; /* after the stated end: outside the segments, though inside the file */
   EC_CHECK_FAILS(t, segment_with(&b, 1, 56, 16, &s, &err), &err, EC_INVALID_PROGRAM, "not fit");
-  ec_build_poke(&b, 32, 0, 8); /* nothing stated: the file's end counts */
+  ec_fb_poke(&b, 32, 0, 8); /* nothing stated: the file's end counts */
   EC_CHECK_OK(t, segment_with(&b, 1, 56, 16, &s, &err), &err);
-  ec_build_poke(&b, 24, 0, 8);
+  ec_fb_poke(&b, 24, 0, 8);
   EC_CHECK_FAILS(t, segment_with(&b, 1, 56, 16, &s, &err), &err, EC_INVALID_PROGRAM,
                  "no segments");
 }
 
 void ec_test_pte_constants(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_pte pte;
   ec_bytes c;
@@ -154,7 +155,8 @@ void ec_test_pte_constants(ec_test *t) {
 }
 
 void ec_test_pte_legacy_constants(ec_test *t) {
-  ec_build b = {.size = 8};
+  EC_BUILD(b);
+  b.size = 8;
   ec_error err = {0};
   ec_pte pte;
   ec_bytes c;
@@ -175,7 +177,7 @@ void ec_test_pte_legacy_constants(ec_test *t) {
 #define PROCESSED "execution_plan[0].delegates[0].processed"
 
 void ec_test_pte_delegate_data(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_pte pte;
   ec_bytes d;
@@ -198,7 +200,7 @@ void ec_test_pte_delegate_data(ec_test *t) {
 }
 
 void ec_test_pte_truncated(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_sample_pte(&b);
   for (size_t size = 0; size < b.size; size++)
@@ -220,7 +222,7 @@ static void use_pte(const ec_pte *pte) {
 }
 
 void ec_test_pte_every_byte(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   size_t refused = 0, cases = 0;
   ec_sample_pte(&b);
@@ -251,7 +253,7 @@ void ec_test_pte_every_byte(ec_test *t) {
 #define LIST "execution_plan[0].values[9].val"
 
 void ec_test_pte_consistency(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_pte pte;
   ec_sample_pte(&b);

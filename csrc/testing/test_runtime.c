@@ -263,7 +263,7 @@ void ec_test_runtime_trace_data(ec_test *t) {
 
 /* The hand-made program of the format tests is valid but calls a missing operator. */
 void ec_test_runtime_refuses_sample(ec_test *t) {
-  ec_build b;
+  EC_BUILD(b);
   ec_error err = {0};
   ec_source file;
   ec_program *program = NULL;

@@ -21,9 +21,9 @@ bool etdump_end(etdump *dump, const char *path) {
 #include <stdio.h>
 #include <string.h>
 
-#include "../../backends/interpreted/bytes.h"
 #include "api/method.h"
 #include "core/alloc.h"
+#include "format/fb_write.h"
 
 enum { MOST_BYTES = 1 << 28, TEXT = 200 };
 
@@ -60,23 +60,23 @@ typedef struct record {
   bool is_call;
 } record;
 
-static void put_string(ect_bytes *b, const ect_field *fields, size_t field, const char *text) {
-  if (text) ect_link(b, fields[field].at, ect_string(b, text, strlen(text)));
+static void put_string(ec_fb_writer *b, const ec_fb_slot *fields, size_t field, const char *text) {
+  if (text) ec_fb_link(b, fields[field].at, ec_fb_put_string(b, text, strlen(text)));
 }
 
-static size_t put_profile_event(ect_bytes *b, const record *r) {
+static size_t put_profile_event(ec_fb_writer *b, const record *r) {
   const ec_event *e = r->event;
-  ect_field fields[8];
+  ec_fb_slot fields[8];
   size_t count = 0, name = 0, identifier = 0;
-  if (r->name) fields[name = count++] = (ect_field){0, 4, 0, 0};
-  if (r->identifier) fields[identifier = count++] = (ect_field){4, 4, 0, 0};
-  fields[count++] = (ect_field){1, 4, r->is_call ? UINT32_MAX : r->chain, 0};
-  fields[count++] = (ect_field){2, 4, r->is_call ? 0 : r->instruction, 0};
+  if (r->name) fields[name = count++] = (ec_fb_slot){0, 4, 0, 0};
+  if (r->identifier) fields[identifier = count++] = (ec_fb_slot){4, 4, 0, 0};
+  fields[count++] = (ec_fb_slot){1, 4, r->is_call ? UINT32_MAX : r->chain, 0};
+  fields[count++] = (ec_fb_slot){2, 4, r->is_call ? 0 : r->instruction, 0};
   if (e->kind == EC_EVENT_NODE && !r->identifier)
-    fields[count++] = (ect_field){3, 4, e->debug_handle, 0};
-  fields[count++] = (ect_field){6, 8, e->start, 0};
-  fields[count++] = (ect_field){7, 8, e->start + e->duration, 0};
-  const size_t table = ect_table(b, fields, count);
+    fields[count++] = (ec_fb_slot){3, 4, e->debug_handle, 0};
+  fields[count++] = (ec_fb_slot){6, 8, e->start, 0};
+  fields[count++] = (ec_fb_slot){7, 8, e->start + e->duration, 0};
+  const size_t table = ec_fb_put_table(b, fields, count);
   put_string(b, fields, name, r->name);
   put_string(b, fields, identifier, r->identifier);
   return table;
@@ -84,21 +84,21 @@ static size_t put_profile_event(ect_bytes *b, const record *r) {
 
 /* A vector of offsets whose length is known at its end: room for `most`, linked at `slot`. */
 typedef struct vector {
-  ect_bytes *b;
+  ec_fb_writer *b;
   size_t at, count;
 } vector;
 
-static vector open_vector(ect_bytes *b, size_t slot, size_t most) {
-  const size_t at = ect_vector(b, NULL, most, 4);
-  ect_link(b, slot, at);
+static vector open_vector(ec_fb_writer *b, size_t slot, size_t most) {
+  const size_t at = ec_fb_put_vector(b, NULL, most, 4);
+  ec_fb_link(b, slot, at);
   return (vector){b, at, 0};
 }
 
 static void add_record(vector *events, const record *r) {
-  ect_bytes *b = events->b;
-  ect_field field = {0, 4, 0, 0};
-  ect_link(b, events->at + 4 + 4 * events->count++, ect_table(b, &field, 1));
-  ect_link(b, field.at, put_profile_event(b, r));
+  ec_fb_writer *b = events->b;
+  ec_fb_slot field = {0, 4, 0, 0};
+  ec_fb_link(b, events->at + 4 + 4 * events->count++, ec_fb_put_table(b, &field, 1));
+  ec_fb_link(b, field.at, put_profile_event(b, r));
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -167,37 +167,36 @@ static const ec_event *add_call(vector *events, const ec_event *call) {
   return e;
 }
 
-static const ec_event *put_run(ect_bytes *b, size_t slot, const ec_event *call) {
-  ect_field fields[] = {{0, 4, 0, 0}, {3, 4, 0, 0}};
+static const ec_event *put_run(ec_fb_writer *b, size_t slot, const ec_event *call) {
+  ec_fb_slot fields[] = {{0, 4, 0, 0}, {3, 4, 0, 0}};
   size_t most = 1;
   for (const ec_event *e = call->next; e && !is_begin(e); e = e->next) most += 2;
-  ect_link(b, slot, ect_table(b, fields, 2));
+  ec_fb_link(b, slot, ec_fb_put_table(b, fields, 2));
   put_string(b, fields, 0, "Execute");
   vector events = open_vector(b, fields[1].at, most);
   const ec_event *next = add_call(&events, call);
-  ect_poke(b, events.at, events.count, 4);
+  ec_fb_poke(b, events.at, events.count, 4);
   return next;
 }
 
-static void put_dump(ect_bytes *b, const ec_trace *trace) {
+static void put_dump(ec_fb_writer *b, const ec_trace *trace) {
   enum { ROOT_AT = 4, PREFIX = 12 };
-  ect_field fields[] = {{0, 4, 0, 0}, {1, 4, 0, 0}};
+  ec_fb_slot fields[] = {{0, 4, 0, 0}, {1, 4, 0, 0}};
   size_t runs = 0;
-  ect_put(b, "\0\0\0\0\0\0\0\0ED00", PREFIX, 8);
+  ec_fb_put(b, "\0\0\0\0\0\0\0\0ED00", PREFIX, 8);
   for (const ec_event *e = ec_trace_first(trace); e; e = e->next) runs += is_begin(e);
-  ect_link(b, ROOT_AT, ect_table(b, fields, 2));
+  ec_fb_link(b, ROOT_AT, ec_fb_put_table(b, fields, 2));
   vector list = open_vector(b, fields[1].at, runs);
   const ec_event *e = ec_trace_first(trace);
   for (size_t i = 0; e && i < runs; i++) {
     while (e && !is_begin(e)) e = e->next;
     if (e) e = put_run(b, list.at + 4 + 4 * i, e);
   }
-  ect_poke(b, 0, b->size - 4, 4);
+  ec_fb_poke(b, 0, b->size - 4, 4);
 }
 
 bool etdump_end(etdump *dump, const char *path) {
-  static const ec_host memory = {.alloc = ec_alloc_zeroed, .free = ec_free};
-  ect_bytes b = {.host = &memory};
+  ec_fb_writer b = {.alloc = ec_alloc_zeroed, .free = ec_free};
   bool written = set_trace(dump->method, NULL);
   if (path) {
     put_dump(&b, dump->trace);

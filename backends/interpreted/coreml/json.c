@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "../bytes.h"
+#include "../grow.h"
 
 enum { DEEPEST = 16 };
 

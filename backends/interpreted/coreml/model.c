@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../bytes.h"
+#include "../grow.h"
 #include "core/checked.h"
 #include "json.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "../bytes.h"
+#include "../grow.h"
 #include "core/half.h"
 
 typedef struct dtype_row {
