@@ -7,13 +7,12 @@ import copy
 import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, cast
 
-from executorch_c._core import Error, Method, Program, Runtime
+from executorch_c._core import Method, Program, Runtime
+from executorch_c._files import is_bundled, is_readable, named_after
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +42,6 @@ ProgramSource: TypeAlias = Union[
 """A program: the path, bytes or open file of a .pte or a .bpte; a Program; a Method; a
 BundledProgram; an ExecutorchProgramManager or EdgeProgramManager."""
 
-BUNDLED = b"BP08"
-"""Identifier of a .bpte, at byte 4."""
-
 
 @dataclass(frozen=True)
 class Opened:
@@ -71,30 +67,6 @@ class Opened:
         return Origin(self.source, self.program.info()["file_size"])
 
 
-def _head(source: object) -> bytes:
-    """Return the first 8 bytes of a file or buffer; empty if they cannot be read twice."""
-    if isinstance(source, (str, os.PathLike)):
-        with open(source, "rb") as file:
-            return file.read(8)
-    if hasattr(source, "read"):
-        stream = cast(Any, source)
-        if not stream.seekable():
-            return b""
-        start = stream.tell()
-        head = stream.read(8)
-        stream.seek(start)
-        return bytes(head)
-    try:
-        return bytes(memoryview(cast(bytes, source)).cast("B")[:8])
-    except TypeError:
-        return b""
-
-
-def is_bundled(source: object) -> bool:
-    """Return True if a path, buffer or open file is a .bpte."""
-    return _head(source)[4:8] == BUNDLED
-
-
 def _executorch_manager(source: object) -> Any:
     """Return the ExecutorchProgramManager of a manager; None for other objects."""
     if hasattr(source, "buffer"):
@@ -111,19 +83,6 @@ def _load(source: Data, data_path: object, verification: int) -> Program:
     given = cast("Data | Sequence[Data] | None", data_path or None)
     with named_after(source):
         return Runtime.get().load_program(source, data_path=given, verification=verification)
-
-
-@contextmanager
-def named_after(source: object) -> Iterator[None]:
-    """Prefix runtime errors with the path of a source, unless they have it."""
-    try:
-        yield
-    except Error as error:
-        if isinstance(source, (str, os.PathLike)):
-            name, message = os.fspath(source), str(error.args[0])
-            if str(name) not in message:
-                error.args = (f"{name}: {message}", *error.args[1:])
-        raise
 
 
 def opened(source: ProgramSource, data_path: object = None, verification: int = 1) -> Opened:
@@ -164,17 +123,11 @@ def _bundled(source: object) -> BundledProgram | None:
     module = sys.modules.get("executorch_c.bundled")
     if module is not None and isinstance(source, module.BundledProgram):
         return cast("BundledProgram", source)
-    if not _is_readable(source) or not is_bundled(source):
+    if not is_readable(source) or not is_bundled(source):
         return None
     from executorch_c.bundled import BundledProgram
 
     return BundledProgram.load(cast("Data", source))
-
-
-def _is_readable(source: object) -> bool:
-    """Return True if the head of a file is readable. For other paths, the loader raises the
-    error."""
-    return not isinstance(source, (str, os.PathLike)) or os.path.isfile(source)
 
 
 def method_of(

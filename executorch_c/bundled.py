@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c._render import text as _text
 from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._core import Method, Program, Runtime, _read_bundled
 from executorch_c._delegation import DelegateAtLoad
-from executorch_c._programs import method_of, named_after
+from executorch_c._files import named_after
+from executorch_c._render import text as _text
 from executorch_c.compare.arrays import Comparison, MismatchError, compare_flat
 from executorch_c.compare.quantized import rule_by_program
 from executorch_c.compare.verdicts import Verdict
@@ -210,7 +210,8 @@ class BundledProgram:
             chosen = self.cases
         names = dict.fromkeys(case.method for case in chosen)
         methods = {
-            name: method_of(self.program, name, delegate_at_load=delegate_at_load) for name in names
+            name: self.program.load_method(name, delegate_at_load=delegate_at_load)
+            for name in names
         }
         results = []
         for case in chosen:

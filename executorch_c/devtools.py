@@ -10,7 +10,7 @@ from executorch_c.debug.nonfinite import NonFiniteReport, check_nan
 from executorch_c.debug.programs import compare_kernels, compare_programs
 from executorch_c.debug.quantization import QuantizationReport, quantization_error
 from executorch_c.debug.report import ErrorReport, NodeError
-from executorch_c.inspect.diagram import Graph, graph
+from executorch_c.inspect.diagram.draw import Graph, graph
 from executorch_c.inspect.etdump import write as write_etdump
 from executorch_c.inspect.listing import Dump, dump
 from executorch_c.inspect.memory import MemoryPlan, memory_plan

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -25,12 +25,13 @@ from executorch_c._render import text as _text
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
-    import pandas
     from types import TracebackType
 
-    from executorch_c._core import Method
+    import pandas
+
     from executorch_c._arrays import Array
-    from executorch_c._types import RawEvent, RawValue
+    from executorch_c._core import Method
+    from executorch_c._types import FilePath, RawEvent, RawValue
 
 Kind: TypeAlias = Literal["execute", "kernel", "delegate", "move", "jump", "free", "node"]
 
@@ -300,3 +301,21 @@ class Tracing:
 def _tracing(what: tuple[Method, bool, bool, int]) -> Tracing:
     """Return the context manager: C calls it for Method.tracing()."""
     return Tracing(*what)
+
+
+def _write_recorded(what: tuple[Sequence[Method], FilePath, FilePath | None]) -> None:
+    """Write the recorded ETDump: C calls it for Program.write_etdump_result_to_file."""
+    from executorch_c.inspect import etdump
+
+    methods, path, debug_path = what
+    for name, value in (("etdump_path", path), ("debug_buffer_path", debug_path or "")):
+        if not isinstance(value, (str, os.PathLike)):  # open() takes an int for a descriptor
+            raise TypeError(f"{name} must be a str or os.PathLike, not {type(value).__name__}")
+
+    def take() -> list[Trace]:
+        traces = [Trace(method.metadata.name()) for method in methods]
+        for trace, method in zip(traces, methods):
+            trace._fill(method, method._trace_drain())
+        return traces
+
+    etdump.write_taken(take, path, debug_path)

@@ -307,7 +307,7 @@ static PyObject *program_write_etdump(PyObject *object, PyObject *args, PyObject
   if (!recorded) return NULL;
   PyObject *what = PyTuple_Pack(3, recorded, path, self->record_data ? debug_path : Py_None);
   Py_DECREF(recorded);
-  PyObject *done = what ? ecpy_call_python("executorch_c.inspect.etdump", "_write_recorded", what)
+  PyObject *done = what ? ecpy_call_python("executorch_c.trace", "_write_recorded", what)
                         : NULL;
   Py_XDECREF(what);
   return done;

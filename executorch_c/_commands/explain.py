@@ -85,7 +85,7 @@ def main(args: argparse.Namespace) -> int:
     )
     _arguments.show(report, args, report.text(args.top, args.sort))
     if args.ladder and not args.json:
-        from executorch_c.debug.ladder import compare_steps
+        from executorch_c.check.ladder import compare_steps
 
         call = as_tensors(inputs), dict[str, object]()
         name = os.path.basename(args.model)

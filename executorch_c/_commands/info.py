@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-from executorch_c import Error, Program, _engines
-from executorch_c._render import text as _text
+from executorch_c import _engines
 from executorch_c._commands import _arguments
+from executorch_c._core import Error, Program
+from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
     from executorch_c._types import (

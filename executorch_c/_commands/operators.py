@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from executorch_c import operators
 from executorch_c._commands import _arguments
+from executorch_c._core import operators
 from executorch_c._render import json as _json
 from executorch_c._render import text as _text
 

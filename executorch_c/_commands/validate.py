@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from executorch_c._render import json as _json
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import as_input, find_method, inputs_of, ordered
-from executorch_c._programs import is_bundled, method_of, opened
+from executorch_c._files import is_bundled
+from executorch_c._programs import method_of, opened
+from executorch_c._render import json as _json
 from executorch_c.compare import verdicts
 from executorch_c.compare.arrays import compare_flat, joined
 from executorch_c.compare.quantized import rule_by_program

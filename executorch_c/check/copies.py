@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from executorch_c.check.flows import fresh
+from executorch_c._modules import fresh
 
 DICTS = (dict, OrderedDict, defaultdict)
 SEQUENCES = (list, deque)

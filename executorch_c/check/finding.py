@@ -7,23 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from executorch_c._modules import fresh
 from executorch_c._programs import method_of, opened
 from executorch_c.check import flows
 from executorch_c.check.cases import leaves
 from executorch_c.check.flows import Call
 from executorch_c.check.reference import array
+from executorch_c.debug import layers
 
 if TYPE_CHECKING:
     from executorch_c._core import Method
+    from executorch_c.check.ladder import Ladder
     from executorch_c.check.result import CheckedCase, CheckResult
-    from executorch_c.debug.ladder import Ladder
     from executorch_c.debug.report import ErrorReport
 
 
 def _call(structure: Any, inputs: tuple[object, ...]) -> Call:
     """Return flat inputs as arguments of the model."""
-    from executorch_c.debug._graphs.layouts import as_tensor
     from torch.utils import _pytree
+
+    from executorch_c.debug._graphs.layouts import as_tensor
 
     flat = [as_tensor(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in inputs]
     args, kwargs = _pytree.tree_unflatten(flat, structure)
@@ -37,7 +40,7 @@ def _reference(model: Any, exported: Any, calls: Sequence[Call]) -> Any:
     *before, last = calls
     if not before and exported is not None:
         return exported
-    module = flows.fresh(model)
+    module = fresh(model)
     with torch.no_grad():
         for args, kwargs in before:
             module(*args, **kwargs)
@@ -55,14 +58,12 @@ def compared(
         exported: Its ExportedProgram, where there is one.
         structure: How the arguments are nested (torch's TreeSpec).
     """
-    from executorch_c import devtools
-
     method.reset()
     flat = [[array(leaf) for leaf in leaves(call)] for call in calls]
     for inputs in flat[:-1]:
         method.execute(list(inputs))
     reference = _reference(model, exported, calls)
-    return devtools.explain(reference, flat[-1], program=method, **{"progress": False, **options})
+    return layers.explain(reference, flat[-1], program=method, **{"progress": False, **options})
 
 
 def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> ErrorReport:
@@ -81,7 +82,7 @@ def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> 
 
 def ladder(result: CheckResult, case: CheckedCase) -> Ladder:
     """Return the steps of CheckResult.ladder."""
-    from executorch_c.debug.ladder import compare_steps
+    from executorch_c.check.ladder import compare_steps
 
     calls = [_call(result.structure, inputs) for inputs in case.inputs]
     quantized = None if result.reference is result.model else result.reference

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from executorch_c import _extras
 from executorch_c._core import Method, Program
+from executorch_c._modules import fresh
 from executorch_c._programs import Opened, opened
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare.limits import FLOAT_RANGE_MIN_SQNR_DB, MIN_SQNR_DB
@@ -415,12 +416,6 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def fresh(module: Any, replaced: Mapping[int, Any] | None = None) -> Any:
-    """Return a copy of a module that shares parameters and has its own buffers; `replaced` are
-    other tensors, by the ids of those that they replace."""
-    return copy.deepcopy(module, {id(p): p for p in module.parameters()} | dict(replaced or {}))
 
 
 def export(model: Any, call: Call, dynamic_shapes: Any) -> Any:

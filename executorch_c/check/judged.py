@@ -11,12 +11,12 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c.check.cases import CallSequence
-from executorch_c.check.noise import samples
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import OutputComparison
 from executorch_c.compare.tolerance import Tolerance
+from executorch_c.noise.rounding import samples
 
 FEW_RUNS = 2
 """Runs with random rounding that measure the limits of a wrong output."""

@@ -6,7 +6,7 @@ import inspect
 import types
 from typing import Any
 
-from executorch_c.check.flows import fresh
+from executorch_c._modules import fresh
 
 
 def _as_method(module: Any, name: str) -> Any:

@@ -16,7 +16,7 @@ from executorch_c.compare.arrays import flatten, names_of
 from executorch_c.compare.limits import NOISE_RUNS
 
 if TYPE_CHECKING:
-    from executorch_c.check.noise import RandomRounding
+    from executorch_c.noise.rounding import RandomRounding
 
 
 MOST_ALONE = 16
@@ -105,7 +105,7 @@ class Eager:
         seeds: Iterable[int] = range(NOISE_RUNS),
     ) -> list[list[list[Any]]] | None:
         """Return the outputs of runs with random rounding; None if the model cannot run with it."""
-        from executorch_c.check.noise import samples
+        from executorch_c.noise.rounding import samples
 
         return samples(lambda mode: self(calls, mode), seeds, epsilon)
 

@@ -7,26 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from executorch_c._arrays import as_array
 from executorch_c._render import figures as _figures
 from executorch_c._render import text as _text
-from executorch_c._arrays import as_array
 from executorch_c._render.html import Markup, page, table, tag, together, verdict
 from executorch_c.check.engines import OfficialRun
-from executorch_c.check.result import (
-    SEVERAL,
-    TEXT_COLUMNS,
-    CheckedCase,
-    CheckResult,
-    worst_elements,
-)
 from executorch_c.compare import verdicts
 from executorch_c.compare.arrays import Comparison, OutputComparison, differing
 from executorch_c.report import about_table
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
+    from executorch_c.check.result import CheckedCase, CheckResult
     from executorch_c.report import Origin
 
+MAX_SHOWN_CASES = 3
+"""Maximum number of cases that str() prints in full; all are in the table and in the page."""
+TEXT_COLUMNS = 5
+"""Columns of the table of cases that are text."""
 STRIP = (48, 320)
 """Largest rows and columns of the picture of an output's error."""
 
@@ -43,7 +41,7 @@ def _cases(result: CheckResult, caption: object) -> Markup:
 
 def sections(result: CheckResult) -> Iterator[Markup]:
     """Yield the parts of its page: cases, each case with its outputs, facts."""
-    shown = result.failures[:SEVERAL]
+    shown = result.failures[:MAX_SHOWN_CASES]
     yield _cases(result, "cases")
     for case in sorted(result.cases, key=_order):
         yield _case(case, case in shown)
@@ -136,6 +134,30 @@ def where(output: OutputComparison, actual: Array, expected: Array) -> Markup:
         2,
     )
     return together(found, picture(output, actual, expected))
+
+
+def worst_elements(
+    actual: Array, expected: Array, output: OutputComparison, count: int = 5
+) -> list[tuple[tuple[int, ...], Any, Any]]:
+    """Return (index, actual, expected) of the first and the worst elements out of tolerance."""
+    metrics, limits = output.metrics, output.tolerance
+    if metrics is None or limits is None or output.verdict != "differ":
+        return []
+    wide = "complex128" if "c" in (actual.dtype.kind, expected.dtype.kind) else "float64"
+    a, e = actual.astype(wide), expected.astype(wide)
+    with np.errstate(all="ignore"):
+        excess = np.abs(a - e) - np.where(np.isfinite(limits.limit), limits.limit, 0)
+    differ = ~((a == e) | (np.isnan(a) & np.isnan(e)))
+    excess = np.where(np.isnan(excess), np.where(differ, np.inf, -np.inf), excess).ravel()
+    count = min(count, metrics.mismatched or excess.size, excess.size)
+    order = np.argpartition(-excess, count - 1)[:count]
+    order = order[np.argsort(-excess[order], kind="stable")]
+    indices: list[tuple[int, ...]] = [metrics.first] if metrics.first is not None else []
+    for flat in order:
+        index = tuple(int(i) for i in np.unravel_index(int(flat), a.shape))
+        if index not in indices:
+            indices.append(index)
+    return [(index, a[index].item(), e[index].item()) for index in indices]
 
 
 def picture(output: OutputComparison, actual: Array, expected: Array) -> Markup:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c._render import text as _text
 from executorch_c.check import engines as _engines
+from executorch_c.check import report
 from executorch_c.check.engines import Engine, OfficialRun
 from executorch_c.check.power import Power
 from executorch_c.check.stages import notes_of
@@ -19,10 +20,9 @@ from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
-    from executorch_c._arrays import Array
     from executorch_c._core import Method, Program
     from executorch_c._render.html import Markup
-    from executorch_c.debug.ladder import Ladder
+    from executorch_c.check.ladder import Ladder
     from executorch_c.debug.report import ErrorReport
     from executorch_c.inspect.device import Remark
 
@@ -42,11 +42,8 @@ HEAD = (
     "argmax",
     "SQNR dB",
 )
-TEXT_COLUMNS = 5
 OPTIONAL = ("ulp", "max rel", "inputs", "cosine", "argmax")
 """Columns that narrow tables omit, in this order."""
-SEVERAL = 3
-"""Maximum number of cases that str() prints in full; all are in the table and in the page."""
 
 
 @dataclass(frozen=True)
@@ -265,10 +262,12 @@ class CheckResult(Report):
     def remarks(self) -> list[str]:
         """Return sentences: errors of the first cases that fail, skipped cases, notes."""
         bad, lines = [case for case in self.cases if not case.ok_here], list[str]()
-        for case in bad[:SEVERAL]:
+        for case in bad[: report.MAX_SHOWN_CASES]:
             lines += [f"{case.name}: {problem}" for problem in case.problems()]
-        if len(bad) > SEVERAL:
-            lines.append(f"... and {len(bad) - SEVERAL} more: result.failures has them")
+        if len(bad) > report.MAX_SHOWN_CASES:
+            lines.append(
+                f"... and {len(bad) - report.MAX_SHOWN_CASES} more: result.failures has them"
+            )
         lines += [
             f"{case.name} {case.verdict}: {problem}"
             for case in self.cases
@@ -330,8 +329,6 @@ class CheckResult(Report):
         return f"<executorch_c.testing.CheckResult: {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        from executorch_c.check import report
-
         return report.fragment(self)
 
     def heading(self) -> str:
@@ -345,8 +342,6 @@ class CheckResult(Report):
     def sections(self) -> Iterator[Markup]:
         """Yield the parts of its page after the finding: the cases, what was checked, and each
         case, those that differ first."""
-        from executorch_c.check import report
-
         return report.sections(self)
 
     def as_dict(self) -> dict[str, Any]:
@@ -446,32 +441,6 @@ class CheckResult(Report):
         if case is None:
             raise ValueError("every case matches in this runtime: say which one to explain")
         return case
-
-
-def worst_elements(
-    actual: Array, expected: Array, output: OutputComparison, count: int = 5
-) -> list[tuple[tuple[int, ...], Any, Any]]:
-    """Return (index, actual, expected) of the first and the worst elements out of tolerance."""
-    import numpy as np
-
-    metrics, limits = output.metrics, output.tolerance
-    if metrics is None or limits is None or output.verdict != "differ":
-        return []
-    wide = "complex128" if "c" in (actual.dtype.kind, expected.dtype.kind) else "float64"
-    a, e = actual.astype(wide), expected.astype(wide)
-    with np.errstate(all="ignore"):
-        excess = np.abs(a - e) - np.where(np.isfinite(limits.limit), limits.limit, 0)
-    differ = ~((a == e) | (np.isnan(a) & np.isnan(e)))
-    excess = np.where(np.isnan(excess), np.where(differ, np.inf, -np.inf), excess).ravel()
-    count = min(count, metrics.mismatched or excess.size, excess.size)
-    order = np.argpartition(-excess, count - 1)[:count]
-    order = order[np.argsort(-excess[order], kind="stable")]
-    indices: list[tuple[int, ...]] = [metrics.first] if metrics.first is not None else []
-    for flat in order:
-        index = tuple(int(i) for i in np.unravel_index(int(flat), a.shape))
-        if index not in indices:
-            indices.append(index)
-    return [(index, a[index].item(), e[index].item()) for index in indices]
 
 
 for _public in (CheckedCase, CheckError, CheckResult):

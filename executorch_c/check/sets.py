@@ -20,7 +20,7 @@ def unordered(eager: Eager, calls: Sequence[Call]) -> dict[int, int]:
     """Return the dim of each output that is a result of topk(sorted=False), by its number."""
     import torch
 
-    from executorch_c.check.ties import Unsorted
+    from executorch_c.noise.ties import Unsorted
 
     found = dict[int, int]()
     module = eager.copies.fresh()

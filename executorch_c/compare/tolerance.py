@@ -9,7 +9,7 @@ by dtype   Two arrays without a model: rtol by dtype, and atol proportional to t
            output around the element (`scale_of`), so that neither a single large element nor a
            small output hides errors.
 measured   A reference that can be run: the change of each element under random rounding of its
-           operations (`executorch_c/check/noise.py`, Monte Carlo arithmetic), times a constant.
+           operations (`executorch_c/noise/rounding.py`, Monte Carlo arithmetic), times a constant.
 
 quantized  A quantised program and its quantised graph, or a quantised and a float program: a limit
            of the RMS error, relative to the quantisation error (`check/judge.py` has the rest).

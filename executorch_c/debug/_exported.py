@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from executorch_c._arrays import as_array
+from executorch_c._modules import fresh
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import MAX_DECOMPOSITION_DISTANCE
 from executorch_c.compare.metrics import ErrorSize, measure_size
@@ -78,8 +79,6 @@ def changed_row(graph: Reference, model: Any, inputs: Sequence[Any]) -> NodeErro
 def _eager(model: Any, inputs: Sequence[Any]) -> dict[int, Array] | None:
     """Return the outputs of a module, if it changes no input."""
     from torch.utils import _pytree
-
-    from executorch_c.check.flows import fresh
 
     given = _pytree.tree_map(
         lambda leaf: leaf.clone() if hasattr(leaf, "clone") else leaf, tuple(inputs)

@@ -38,7 +38,7 @@ class GraphNoise:
         """The values of `nodes` are kept."""
         from torch.fx import Node
 
-        from executorch_c.check.noise import samples
+        from executorch_c.noise.rounding import samples
 
         ends = [place for place in graph.outputs if isinstance(place, Node)]
         self.before = {

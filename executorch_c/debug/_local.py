@@ -138,7 +138,7 @@ def picked(result: Any, output: int | None) -> Array:
 
 def random_roundings(value: NodeValue, output: int | None, epsilon: float) -> list[Array]:
     """Return results of a value's nodes with random rounding; [] if they cannot run with it."""
-    from executorch_c.check.noise import RandomRounding, samples
+    from executorch_c.noise.rounding import RandomRounding, samples
 
     def run(mode: RandomRounding) -> Array:
         with mode:

@@ -39,10 +39,9 @@ import numpy as np
 
 from executorch_c import _core, _extras, _flatbuffers
 from executorch_c._arrays import Array
-from executorch_c.trace import Event, Trace, Value
 
 if TYPE_CHECKING:
-    from executorch_c._core import Method
+    from executorch_c.trace import Event, Trace, Value
 
 Path: TypeAlias = "str | os.PathLike[str]"
 
@@ -373,28 +372,12 @@ def write(traces: Sequence[Trace], path: Path, debug_buffer_path: Path | None = 
     Without `debug_buffer_path`, the ETDump has only times. Raises ImportError (no flatbuffers) and
     OSError.
     """
-    _write(lambda: traces, path, debug_buffer_path)
+    write_taken(lambda: traces, path, debug_buffer_path)
 
 
-def _write(take: Callable[[], Sequence[Trace]], path: Path, debug_path: Path | None) -> None:
-    """Write the traces to open files."""
+def write_taken(take: Callable[[], Sequence[Trace]], path: Path, debug_path: Path | None) -> None:
+    """Write traces that are taken once the files are open."""
     writer = _Writer()
     debug_buffer = open(debug_path, "wb") if debug_path else nullcontext()
     with debug_buffer as writer.buffer, open(path, "wb") as file:
         file.write(writer.finish(_runs(take())))
-
-
-def _write_recorded(what: tuple[Sequence[Method], Path, Path | None]) -> None:
-    """Write the recorded ETDump: C calls it for Program.write_etdump_result_to_file."""
-    methods, path, debug_path = what
-    for name, value in (("etdump_path", path), ("debug_buffer_path", debug_path or "")):
-        if not isinstance(value, (str, os.PathLike)):  # open() takes an int for a descriptor
-            raise TypeError(f"{name} must be a str or os.PathLike, not {type(value).__name__}")
-
-    def take() -> list[Trace]:
-        traces = [Trace(method.metadata.name()) for method in methods]
-        for trace, method in zip(traces, methods):
-            trace._fill(method, method._trace_drain())
-        return traces
-
-    _write(take, path, debug_path)

@@ -51,7 +51,7 @@ TINT = 0xAA
 
 @cache
 def _operators() -> dict[str, str]:
-    from executorch_c import operators
+    from executorch_c._core import operators
 
     return {row["name"]: row["family"] for row in operators()}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from executorch_c import Error, OutOfResourcesError, Runtime
+from executorch_c._core import Error, OutOfResourcesError, Runtime
 from executorch_c._render import text as _text
 from executorch_c.inspect import payloads
 

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from executorch_c.llm.tokenizers import ByteTokenizer
+from executorch_c.llm._byte_tokenizer import ByteTokenizer
 
 BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 FIRST_BYTE = 3

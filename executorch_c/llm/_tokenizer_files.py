@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from executorch_c import _extras
-from executorch_c.llm.tokenizers import ByteTokenizer
+from executorch_c.llm._byte_tokenizer import ByteTokenizer
 
 LLAMA3_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"

@@ -11,7 +11,7 @@ pytest.importorskip("executorch")
 
 from tests.debug.deep import lower
 from executorch_c import cli
-from executorch_c.debug.ladder import Ladder, compare_steps
+from executorch_c.check.ladder import Ladder, compare_steps
 from executorch_c.testing import check_model
 from torch import Tensor, nn
 

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-from executorch_c.check.noise import RandomRounding
+from executorch_c.noise.rounding import RandomRounding
 from executorch_c.debug._graphs import rowwise
 
 ENDS = torch.tensor([[-128.0, 127.0]])

@@ -16,7 +16,7 @@ import executorch_c
 import torch
 from executorch_c import Runtime, cli
 from executorch_c.devtools import Graph, graph
-from executorch_c.inspect.diagram import Node
+from executorch_c.inspect.diagram.nodes import Node
 from tests.plans import Plan, build
 from tests.inspect.seen_programs import MAKERS, exported, pte_of
 

@@ -11,9 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.kernels.eager import called, to_torch
-from executorch_c.check import ties
-from executorch_c.check.noise import RandomRounding
-from executorch_c.check.sums import EXACT, TABLE
+from executorch_c.noise import ties
+from executorch_c.noise.rounding import RandomRounding
+from executorch_c.noise.sums import EXACT, TABLE
 from executorch_c.inspect.families import unsuffixed
 from tests.kernels.rows import REFUSALS, pick, tables
 

@@ -21,7 +21,7 @@ from executorch_c import Runtime, testing
 from executorch_c.check.flows import FLOWS
 from executorch_c.check.judge import Judge
 from executorch_c.check.reference import Eager
-from executorch_c.check.result import worst_elements
+from executorch_c.check.report import worst_elements
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.testing import CheckError, CheckResult, check_model, compare

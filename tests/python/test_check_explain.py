@@ -15,7 +15,7 @@ pytest.importorskip("executorch")
 
 from executorch_c import Runtime
 from executorch_c.check import flows
-from executorch_c.check.noise import RandomRounding
+from executorch_c.noise.rounding import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.testing import CheckResult, check_model
 from tests.exports import Decaying, flow_params, manager

@@ -12,8 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("executorch")
 
-from executorch_c.check import sets, ties
-from executorch_c.check.noise import RandomRounding
+from executorch_c.check import sets
+from executorch_c.noise import ties
+from executorch_c.noise.rounding import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.check.judge import Judge
 from executorch_c.compare.tolerance import CallerTolerances

@@ -17,8 +17,8 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
-from executorch_c.check import noise, sums
-from executorch_c.check.noise import RandomRounding
+from executorch_c.noise import rounding, sums
+from executorch_c.noise.rounding import RandomRounding
 from executorch_c.inspect.families import unsuffixed
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -537,14 +537,14 @@ def test_products_of_whole_numbers_round() -> None:
         with mode:
             return torch.addmm(bias, x, weight.t())
 
-    runs = noise.samples(lambda mode: run(mode, weight), range(4))
+    runs = rounding.samples(lambda mode: run(mode, weight), range(4))
     assert runs is not None
     small = exact.abs() < 0.01 * exact.abs().max()
     size = torch.stack([one - plain for one in runs])[:, small].square().mean().sqrt()
     error = (plain - exact)[small].square().mean().sqrt()
     assert 0.5 * error < size < 20 * error, (size, error)
     bias = bias.round()
-    runs = noise.samples(lambda mode: run(mode, weight.round()), range(4))
+    runs = rounding.samples(lambda mode: run(mode, weight.round()), range(4))
     assert runs is not None and all(one.equal(runs[0]) for one in runs)
 
 

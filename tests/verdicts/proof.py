@@ -25,7 +25,7 @@ from executorch_c._arrays import as_array
 from executorch_c.check import flows
 from executorch_c.check.inputs import draw
 from executorch_c.check.judge import Judge
-from executorch_c.check.noise import RandomRounding
+from executorch_c.noise.rounding import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.compare import tolerance
 from executorch_c.compare.tolerance import CallerTolerances

@@ -20,7 +20,7 @@ import torch
 from executorch_c import Error, Runtime
 from executorch_c.check import flows
 from executorch_c.check.cases import CallSequence
-from executorch_c.check.noise import RandomRounding
+from executorch_c.noise.rounding import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.check.engines import Official
 from executorch_c.check.run import Check, Options

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from executorch_c.debug._graphs.names import base, dequantizes, operator_of
 
 if TYPE_CHECKING:
-    from executorch_c.debug._graphs.reference import Reference
     from torch.fx import Node
+
+    from executorch_c.debug._graphs.reference import Reference
 
 DYNAMIC = "QD8"
 """XNNPACK's name of a dynamically quantised input, in the names of its operators."""
@@ -75,7 +76,7 @@ def _beside_ties(steps: Any, most: Any) -> Any:
     """Return numbers of steps before they are rounded; under random rounding, on either side of a
     tie: a scale of run time is rounded itself, and moves all of them. `most` is the largest number
     of steps that they are computed from."""
-    from executorch_c.check.noise import current
+    from executorch_c.noise.rounding import current
 
     mode = current()
     return steps if mode is None else mode.beside_ties(steps, most)

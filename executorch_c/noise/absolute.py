@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from executorch_c.check.sums import Terms
+from executorch_c.noise.sums import Terms
 
 DIFFERENCES = {"elu", "gelu", "log_softmax", "_log_softmax", "mish", "softplus"}
 """Functions whose results may be small differences of numbers as large as the argument."""

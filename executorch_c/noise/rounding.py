@@ -19,11 +19,11 @@ import torch
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
-from executorch_c.check import ties
-from executorch_c.check.absolute import errors_of
-from executorch_c.check.sums import EXACT, HALVES, PRODUCTS, TABLE, WIDE_EPSILON, Terms, terms_of
 from executorch_c.compare.limits import ROUNDING_EPSILONS, SUM_GROWTH, TIE_STEPS
 from executorch_c.inspect.families import unsuffixed
+from executorch_c.noise import ties
+from executorch_c.noise.absolute import errors_of
+from executorch_c.noise.sums import EXACT, HALVES, PRODUCTS, TABLE, WIDE_EPSILON, Terms, terms_of
 
 CONVERSIONS = {"_to_copy": 0, "_to_dim_order_copy": 0, "copy": 1}
 """Operators that round where the result's dtype is narrower than that of the argument at this

@@ -1,4 +1,4 @@
-"""Folding of large graphs for drawing: the nodes of one layer become one node.
+"""Layers of large graphs for drawing: the nodes of one layer become one node.
 
 Programs rarely have layer names. If its weights have names, a node belongs to the layer of
 the last weight read before it; otherwise a layer is a run of nodes in order of execution. Nodes of
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from executorch_c.inspect.diagram import Node
+from executorch_c.inspect.diagram.nodes import Node
 
-LARGE = 300
-"""Maximum number of nodes of a graph drawn without folding: `dot` needs minutes for more."""
-FOLDS = 120
-"""Approximate number of nodes of a folded graph."""
+MAX_DRAWN_NODES = 300
+"""Maximum number of nodes of a graph drawn node by node: `dot` needs minutes for more."""
+LAYERS = 120
+"""Approximate number of nodes of a graph of layers."""
 ENDS = ("input", "output", "state")
-"""Families of nodes that are not folded."""
-NAMED = 3
+"""Families of nodes that are in no layer."""
+MAX_LABEL_OPERATORS = 3
 """Maximum number of operators in the label of a layer."""
 
 
@@ -35,7 +35,7 @@ def _layer(node: Node) -> str | None:
 def _runs(nodes: Mapping[str, Node]) -> Iterator[tuple[str, list[Node]]]:
     """Yield layers with their nodes, in order."""
     inner = [node for node in nodes.values() if node.family not in ENDS]
-    size = max(-(-len(inner) // FOLDS), 2)
+    size = max(-(-len(inner) // LAYERS), 2)
     run: list[Node] = []
     layer: str | None = None
     for node in inner:
@@ -53,14 +53,17 @@ def _runs(nodes: Mapping[str, Node]) -> Iterator[tuple[str, list[Node]]]:
 
 def _label(layer: str, run: list[Node]) -> str:
     kinds = Counter(node.label for node in run).most_common()
-    said = [f"{kind} \u00d7{count}" if count > 1 else kind for kind, count in kinds[:NAMED]]
-    more = f", {len(kinds) - NAMED} more" if len(kinds) > NAMED else ""
+    said = [
+        f"{kind} \u00d7{count}" if count > 1 else kind
+        for kind, count in kinds[:MAX_LABEL_OPERATORS]
+    ]
+    more = f", {len(kinds) - MAX_LABEL_OPERATORS} more" if len(kinds) > MAX_LABEL_OPERATORS else ""
     title = layer or (f"{len(run)} nodes" if len(run) > 1 else "")
     return "\n".join(filter(None, [title, ", ".join(said) + more]))
 
 
-def folded(nodes: Mapping[str, Node]) -> dict[str, Node]:
-    """Return a graph's nodes with layers in place of nodes. Inputs and outputs are not folded."""
+def by_layer(nodes: Mapping[str, Node]) -> dict[str, Node]:
+    """Return a graph's layers, and the nodes that are in none: inputs, outputs and state."""
     place = {node.id: node.id for node in nodes.values()}
     made: dict[str, Node] = {}
     layers = {}

@@ -18,9 +18,14 @@ from executorch_c._arrays import as_array
 from executorch_c._programs import ProgramSource, opened, title_of
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c.check import flows
+from executorch_c.check.judge import Judge, sqnr_db
+from executorch_c.check.reference import Eager, array
 from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import Comparison, compare_flat, number
 from executorch_c.compare.limits import MAX_GRAPH_FACTOR, MIN_SQNR_DB
+from executorch_c.compare.tolerance import CallerTolerances
+from executorch_c.debug._graphs.reference import to_edge
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -133,10 +138,6 @@ class _Climb:
     """Runs the steps of one sequence of calls; the outputs of the last call are compared."""
 
     def __init__(self, model: Any, calls: Sequence[Call], min_sqnr_db: float) -> None:
-        from executorch_c.check.judge import Judge
-        from executorch_c.check.reference import Eager
-        from executorch_c.compare.tolerance import CallerTolerances
-
         self.calls, self.min_sqnr_db = calls, min_sqnr_db
         self.eager = Eager(model)
         self.floats = self.eager(calls)[-1]
@@ -151,15 +152,11 @@ class _Climb:
 
     def outputs(self, module: Any) -> list[Any]:
         """Return the outputs of a module."""
-        from executorch_c.check.reference import Eager
-
         return Eager(module)(self.calls)[-1]
 
     def of_program(self, program: Any, method: str) -> list[Any]:
         """Return the outputs of a program as it is written."""
         from torch.utils._pytree import tree_leaves
-
-        from executorch_c.check.reference import array
 
         loaded = opened(program).program.load_method(method, delegate_at_load=False)
         outputs: list[Any] = []
@@ -203,8 +200,6 @@ class _Climb:
 
 def _sqnr(actual: Sequence[Any], floats: Sequence[Any]) -> float | None:
     """Return the least ratio of all float outputs, in dB; None without any."""
-    from executorch_c.check.judge import sqnr_db
-
     pairs = [(as_array(a), as_array(f)) for a, f in zip(actual, floats) if hasattr(f, "shape")]
     return min(
         (sqnr_db(a, f) for a, f in pairs if f.dtype.kind in "fV" and a.shape == f.shape),
@@ -253,9 +248,6 @@ def _steps(
     climb: _Climb, program: Any, model: Any, method: str, quantized: Any, source: Any
 ) -> Iterator[LadderStep]:
     """Yield the steps in order."""
-    from executorch_c.check import flows
-    from executorch_c.debug._graphs.reference import to_edge
-
     yield LadderStep("eager", "reference", None, "")
     exported: list[Any] = []
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from executorch_c._render import text as _text
 from executorch_c.inspect import families, structure
+from executorch_c.inspect.diagram.nodes import Node, Sources
 from executorch_c.inspect.structure import Instruction, View
-from executorch_c.inspect.diagram import Node, Sources
 
 if TYPE_CHECKING:
     from executorch_c._types import DelegateInside, InnerValue
@@ -19,6 +19,17 @@ LONGEST_VALUE = 1000
 """Maximum number of characters of a string or name among the attributes of a node."""
 PASSES = 3
 """Number of passes over the instructions, so that values computed in a loop reach its start."""
+
+
+def nodes_of(view: View) -> dict[str, Node]:
+    """Return the nodes of a method by id, in order of the instructions, then its outputs."""
+    nodes: dict[str, Node] = {}
+    builder = Builder(view, nodes, "", ())
+    for number, sources in enumerate(builder.run(None)):
+        title, index = f"output {number}", view.structure["outputs"][number]
+        node = builder.node(title, title, "output", {"value": f"%{index}"})
+        node.read(sources, "")
+    return nodes
 
 
 class Builder:

@@ -14,49 +14,24 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from executorch_c._programs import ProgramSource, name_in, opened
 from executorch_c._render import text as _text
 from executorch_c._render.html import Markup, tag, together, without_empty
 from executorch_c._render.html import table as html_table
-from executorch_c._programs import ProgramSource, name_in, opened
 from executorch_c.inspect import families
+from executorch_c.inspect.diagram import layers
+from executorch_c.inspect.diagram.build import nodes_of
+from executorch_c.inspect.diagram.nodes import Node
 from executorch_c.inspect.structure import View
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c._types import FilePath
-
-NodeOutput: TypeAlias = "tuple[str, int]"
-"""A node, and which of its outputs."""
-
-Sources: TypeAlias = "frozenset[NodeOutput]"
-
-
-@dataclass
-class Node:
-    """An operator, a node of a delegate, an input or an output."""
-
-    id: str
-    label: str
-    family: str
-    """Name of the operator (see executorch_c.operators()), "delegate", "input", "output" or
-    "state"."""
-    groups: tuple[str, ...]
-    """Names of the enclosing delegates, outermost first."""
-    attributes: dict[str, str]
-    """Numbers and weights by name of the argument; index of the instruction."""
-    outputs: list[str] = field(default_factory=list)
-    """"float32 (1, 8)" for each."""
-    inputs: dict[tuple[NodeOutput, str], int] = field(default_factory=dict)
-    """Inputs, with the name of the argument, in order."""
-
-    def read(self, sources: Iterable[NodeOutput], name: str) -> None:
-        for source in sorted(sources):
-            self.inputs.setdefault((source, name), len(self.inputs))
 
 
 @dataclass(frozen=True)
@@ -78,10 +53,8 @@ class Graph(Report):
     @property
     def drawn(self) -> Graph:
         """The graph of pictures: this graph, or for a large graph its layers."""
-        from executorch_c.inspect import fold
-
-        is_large = len(self.nodes) > fold.LARGE
-        return Graph(self.method, fold.folded(self.nodes)) if is_large else self
+        is_large = len(self.nodes) > layers.MAX_DRAWN_NODES
+        return Graph(self.method, layers.by_layer(self.nodes)) if is_large else self
 
     def dot(self) -> str:
         """Return text for Graphviz: a box for each node (or layer of a large graph), a cluster for
@@ -304,17 +277,8 @@ def graph(program: ProgramSource, method: str = "forward") -> Graph:
     Delegates have nodes if their backend describes payloads, or if their payload is a program.
     Raises NotFoundError for an unknown method, InvalidProgramError for a wrong file.
     """
-    from executorch_c.inspect.diagram_build import Builder
-
     source = opened(program)
     method = name_in(source, method)
-    view = View(source.program, method)
-    nodes: dict[str, Node] = {}
-    builder = Builder(view, nodes, "", ())
-    for number, sources in enumerate(builder.run(None)):
-        title, index = f"output {number}", view.structure["outputs"][number]
-        node = builder.node(title, title, "output", {"value": f"%{index}"})
-        node.read(sources, "")
-    made = Graph(method, nodes)
-    made.set_origins(program=source.origin)
-    return made
+    picture = Graph(method, nodes_of(View(source.program, method)))
+    picture.set_origins(program=source.origin)
+    return picture
