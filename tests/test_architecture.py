@@ -28,6 +28,23 @@ LAYERS = (
     "python",
     "testing",
 )
+PYTHON_LAYERS = (
+    "_arrays _delegation _engines _entry_points _extras _files _flatbuffers _inputs _log _modules"
+    " _order _types _render examples progress report",
+    "inspect.dataflow inspect.device inspect.etdump inspect.events inspect.families"
+    " inspect.payloads inspect.quantized inspect.reference inspect.scales inspect.structure"
+    " trace _trace_view",
+    "compare noise",
+    "_backends _bundled_write _openvino _operators _programs _python_backends bundled",
+    "inspect",
+    "debug",
+    "check",
+    "llm",
+    "devtools portable_lib pytest_plugin testing _selective",
+    "_commands cli __main__",
+)
+"""Modules and folders of executorch_c, from below; what a folder's row does not name is in that of
+the folder."""
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LINE, HEADER = 600, 50, 100, 40
 MARKDOWN_COLUMNS = 120
 SKIPPED = {"build", "dist", ".cache", "__pycache__", ".pytest_cache", ".mypy_cache"}
@@ -57,6 +74,11 @@ LIBC = {
 
 PUBLIC = {f"executorch_c/{name}.h" for name in ("arguments", "backend", "module", "operator")}
 """Headers that plug-ins may include, in addition to the C library."""
+
+LINKERS = {f"csrc/tools/{file}" for file in ("plugins.c", "etdump.c")} | {
+    f"csrc/testing/{file}" for file in ("fuzz_openvino.c", "fuzz_run.c", "fuzz_target.c")
+}
+"""Files that link backends, or parts of them, into a program: they include their headers."""
 
 BACKEND_HEADERS = {
     "openvino": {"dlfcn.h", "pthread.h", "unistd.h"},
@@ -135,8 +157,10 @@ def test_a_layer_includes_only_earlier_layers(layer: str) -> None:
         if path.relative_to(CSRC).parts[0] != layer:
             continue
         for kind, header in includes(path):
-            first = header.split("/")[0]
-            if kind == '"' and first not in allowed and not (path.parent / header).is_file():
+            near = (path.parent / header).resolve()
+            if near.is_file():
+                header = near.relative_to(CSRC if CSRC in near.parents else ROOT).as_posix()
+            if kind == '"' and header.split("/")[0] not in allowed and name(path) not in LINKERS:
                 wrong.append(f"{name(path)}: {header}")
     assert not wrong
 
@@ -197,6 +221,52 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
         if not ends:
             return sorted(left)
         left = {m: includes_ - ends for m, includes_ in left.items() if m not in ends}
+
+
+def python_imports(path: Path) -> set[str]:
+    """Return the names that a module or a function of it imports when it runs."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def python_modules() -> dict[str, set[str]]:
+    """Return the modules that each module imports, without packages: they load names at their first
+    use, or none."""
+    folder = ROOT / "executorch_c"
+    found = {p.relative_to(folder).with_suffix(""): p for p in files("*.py", under=folder)}
+    paths = {".".join(at.parts): path for at, path in found.items() if at.stem != "__init__"}
+    paths = {name: path for name, path in paths.items() if not name.startswith("docs.")}
+    imports = {name: python_imports(path) for name, path in paths.items()}
+    return {a: {b for b in paths if f"executorch_c.{b}" in imports[a]} - {a} for a in paths}
+
+
+def python_layer(module: str) -> int:
+    """Return the layer of a module: that of the longest beginning of its name in a row."""
+    rows = {name: i for i, row in enumerate(PYTHON_LAYERS) for name in row.split()}
+    while module not in rows:
+        module = module.rpartition(".")[0]
+    return rows[module]
+
+
+def test_python_modules_depend_one_way() -> None:
+    """Imports inside functions count."""
+    assert not circle(python_modules())
+
+
+def test_a_python_module_imports_only_earlier_layers() -> None:
+    imports = [(a, b) for a, found in python_modules().items() for b in found]
+    assert not sorted(f"{a}: {b}" for a, b in imports if python_layer(b) > python_layer(a))
 
 
 def source_folders() -> list[str]:
