@@ -23,20 +23,12 @@ from tests.fuzz.driver import build, with_xnnpack
 from tests.fuzz.seeds import PROGRAM, TARGETS, kept_files, write_seeds
 
 FLAGS = "-O0 -g1 --coverage -DEC_INSTRUCTION_LIMIT=2000"
-FOLDERS = (
-    "csrc/core",
-    "csrc/format",
-    "csrc/trace",
-    "csrc/kernels",
-    "csrc/backend",
-    "csrc/runtime",
-    "csrc/python",
-    "backends/xnnpack",
-    "backends/interpreted",
-    "backends/operators",
-    "backends/openvino",
-    "backends/demo",
-    "backends/demo_ops",
+FOLDERS = tuple(
+    (
+        "csrc/core csrc/format csrc/trace csrc/kernels csrc/backend csrc/runtime "
+        "csrc/python backends/xnnpack backends/interpreted backends/operators "
+        "backends/openvino backends/demo backends/demo_ops"
+    ).split()
 )
 Lines = dict[str, dict[int, bool]]
 """By file: the lines with code, and True for lines that ran."""
@@ -92,16 +84,8 @@ def run_python(folder: Path, tests: list[str]) -> None:
     """
     site = folder / "site"
     pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--target",
-        str(site),
-        str(ROOT),
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"),
+        *("--no-build-isolation", "--target", str(site), str(ROOT)),
     ]
     build_here = {**os.environ, "CFLAGS": "--coverage -O0 -g1", "LDFLAGS": "--coverage"}
     if prefix := with_xnnpack(folder).get("XNNPACK"):

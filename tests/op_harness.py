@@ -57,17 +57,10 @@ class Tensor(C.Structure):
     """Mirror of ec_tensor (csrc/core/tensor.h)."""
 
     _fields_ = [
-        ("data", C.c_void_p),
-        ("capacity", C.c_size_t),
-        ("numel", C.c_int64),
-        ("numel_bound", C.c_int64),
-        ("dtype", C.c_uint8),
-        ("rank", C.c_uint8),
-        ("dynamism", C.c_uint8),
-        ("flags", C.c_uint8),
-        ("dim_order", C.c_uint8 * MAX_RANK),
-        ("sizes", C.c_int64 * MAX_RANK),
-        ("strides", C.c_int64 * MAX_RANK),
+        *(("data", C.c_void_p), ("capacity", C.c_size_t), ("numel", C.c_int64)),
+        *(("numel_bound", C.c_int64), ("dtype", C.c_uint8), ("rank", C.c_uint8)),
+        *(("dynamism", C.c_uint8), ("flags", C.c_uint8), ("dim_order", C.c_uint8 * MAX_RANK)),
+        *(("sizes", C.c_int64 * MAX_RANK), ("strides", C.c_int64 * MAX_RANK)),
         ("storage", C.c_void_p),
     ]
 

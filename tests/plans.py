@@ -175,12 +175,8 @@ class Plan:
         if isinstance(value, V):
             return value
         kinds: list[tuple[type, Any]] = [
-            (type(None), lambda _: schema.Null()),
-            (bool, schema.Bool),
-            (int, schema.Int),
-            (float, schema.Double),
-            (str, schema.String),
-            (list, self._list),
+            *((type(None), lambda _: schema.Null()), (bool, schema.Bool), (int, schema.Int)),
+            *((float, schema.Double), (str, schema.String), (list, self._list)),
         ]
         for kind, make in kinds:
             if isinstance(value, kind):

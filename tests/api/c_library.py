@@ -18,15 +18,8 @@ def install(prefix: Path) -> None:
     work = prefix.parent / "objects"
     subprocess.run(
         [
-            "make",
-            "-C",
-            str(ROOT / "csrc"),
-            f"-j{os.cpu_count() or 1}",
-            "WERROR=1",
-            f"BUILD={work}",
-            f"DESTDIR={prefix}.part",
-            f"PREFIX={final}",
-            "install",
+            *("make", "-C", str(ROOT / "csrc"), f"-j{os.cpu_count() or 1}", "WERROR=1"),
+            *(f"BUILD={work}", f"DESTDIR={prefix}.part", f"PREFIX={final}", "install"),
         ],
         check=True,
         capture_output=True,

@@ -88,19 +88,9 @@ class Sums(nn.Module):
         root = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
         pair = torch.stack([root[..., :16], torch.cos(root[..., ::2])], -1).flatten(-2)
         return (
-            pair,
-            x.cumsum(-1),
-            x.amax(-1),
-            x.sum(-1, keepdim=True),
-            x.prod(-1),
-            x.var(-1),
-            x.norm(dim=-1),
-            F.normalize(x, dim=1),
-            x.min(-1)[0],
-            (x > 0).any(-1),
-            x.argmax(-1, keepdim=True),
-            x.topk(3, -1)[0],
-            x.sort(-1)[0],
+            *(pair, x.cumsum(-1), x.amax(-1), x.sum(-1, keepdim=True), x.prod(-1), x.var(-1)),
+            *(x.norm(dim=-1), F.normalize(x, dim=1), x.min(-1)[0], (x > 0).any(-1)),
+            *(x.argmax(-1, keepdim=True), x.topk(3, -1)[0], x.sort(-1)[0]),
         )
 
 
@@ -126,34 +116,18 @@ class Moves(nn.Module):
 class Indices(nn.Module):
     def forward(self, x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
         return (
-            x.gather(1, i),
-            x.index_select(0, i[:, 0]),
-            F.one_hot(i, 8).float(),
-            torch.where(x > 0, x, -x),
-            x.masked_fill(x > 0, 1.0),
-            (x > 0) & (x < 1),
+            *(x.gather(1, i), x.index_select(0, i[:, 0]), F.one_hot(i, 8).float()),
+            *(torch.where(x > 0, x, -x), x.masked_fill(x > 0, 1.0), (x > 0) & (x < 1)),
         )
 
 
 class Activations(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         return (
-            F.elu(x),
-            F.softplus(x),
-            F.hardsigmoid(x),
-            F.mish(x),
-            F.gelu(x),
-            F.softsign(x),
-            torch.log(x.abs() + 1),
-            x.clamp(min=0.1),
-            x % 2.0,
-            torch.floor_divide(x, 0.7),
-            F.prelu(x, torch.tensor([0.2])),
-            F.leaky_relu(x),
-            x.sign() * x.ceil(),
-            torch.atan2(x, x + 1),
-            torch.full_like(x, 2) + x,
-            x.tril(),
+            *(F.elu(x), F.softplus(x), F.hardsigmoid(x), F.mish(x), F.gelu(x), F.softsign(x)),
+            *(torch.log(x.abs() + 1), x.clamp(min=0.1), x % 2.0, torch.floor_divide(x, 0.7)),
+            *(F.prelu(x, torch.tensor([0.2])), F.leaky_relu(x), x.sign() * x.ceil()),
+            *(torch.atan2(x, x + 1), torch.full_like(x, 2) + x, x.tril()),
         )
 
 
@@ -170,17 +144,11 @@ class Windows(nn.Module):
     def forward(self, a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, ...]:
         wide = F.interpolate(c, size=(12, 12), mode="bilinear", align_corners=True)
         return (
-            self.back1(F.avg_pool1d(self.one(a), 2, 2)),
-            F.max_pool1d(self.one(a), 2, 2),
-            F.avg_pool3d(self.three(b), 2, 2),
-            F.max_pool3d(self.three(b), 2, 2),
-            self.back2(c),
-            F.avg_pool2d(c, 3, 2, 1),
-            wide,
-            self.norm(c),
+            *(self.back1(F.avg_pool1d(self.one(a), 2, 2)), F.max_pool1d(self.one(a), 2, 2)),
+            *(F.avg_pool3d(self.three(b), 2, 2), F.max_pool3d(self.three(b), 2, 2)),
+            *(self.back2(c), F.avg_pool2d(c, 3, 2, 1), wide, self.norm(c)),
             F.avg_pool2d(c, 3, 2, 1, count_include_pad=False),
-            F.max_pool2d(c, 3, 2, 1, ceil_mode=True),
-            F.local_response_norm(c, 3),
+            *(F.max_pool2d(c, 3, 2, 1, ceil_mode=True), F.local_response_norm(c, 3)),
         )
 
 

@@ -47,27 +47,16 @@ class Option(Structure):
 
 class Init(Structure):
     _fields_ = [
-        ("method", c_char_p),
-        ("payload", c_void_p),
-        ("payload_size", c_size_t),
-        ("specs", c_void_p),
-        ("spec_count", c_size_t),
-        ("options", POINTER(Option)),
-        ("option_count", c_size_t),
-        ("program", c_void_p),
+        *(("method", c_char_p), ("payload", c_void_p), ("payload_size", c_size_t)),
+        *(("specs", c_void_p), ("spec_count", c_size_t), ("options", POINTER(Option))),
+        *(("option_count", c_size_t), ("program", c_void_p)),
     ]
 
 
 class Tensor(Structure):
     _fields_ = [
-        ("data", c_void_p),
-        ("nbytes", c_size_t),
-        ("capacity", c_size_t),
-        ("dtype", c_int32),
-        ("rank", c_uint16),
-        ("writable", c_bool),
-        ("sizes", c_void_p),
-        ("strides", c_void_p),
+        *(("data", c_void_p), ("nbytes", c_size_t), ("capacity", c_size_t), ("dtype", c_int32)),
+        *(("rank", c_uint16), ("writable", c_bool), ("sizes", c_void_p), ("strides", c_void_p)),
         ("dim_order", c_void_p),
     ]
 
@@ -85,19 +74,10 @@ REPORT = CFUNCTYPE(None, c_void_p, c_void_p, ADD, c_void_p)
 
 class Backend(Structure):
     _fields_ = [
-        ("abi_version", c_uint32),
-        ("struct_size", c_size_t),
-        ("id", c_char_p),
-        ("version", c_char_p),
-        ("user", c_void_p),
-        ("is_available", c_void_p),
-        ("init", INIT),
-        ("execute", EXECUTE),
-        ("destroy", c_void_p),
-        ("set_option", OPTION),
-        ("get_option", OPTION),
-        ("option_keys", POINTER(c_char_p)),
-        ("report", REPORT),
+        *(("abi_version", c_uint32), ("struct_size", c_size_t), ("id", c_char_p)),
+        *(("version", c_char_p), ("user", c_void_p), ("is_available", c_void_p)),
+        *(("init", INIT), ("execute", EXECUTE), ("destroy", c_void_p), ("set_option", OPTION)),
+        *(("get_option", OPTION), ("option_keys", POINTER(c_char_p)), ("report", REPORT)),
     ]
 
 

@@ -46,12 +46,8 @@ class Value(Structure):
 
 
 Value._fields_ = [
-    ("tensor", Tensor),
-    ("is_dynamic", c_bool),
-    ("is_shared", c_bool),
-    ("is_unread", c_bool),
-    ("number", c_uint32),
-    ("same", POINTER(Value)),
+    *(("tensor", Tensor), ("is_dynamic", c_bool), ("is_shared", c_bool), ("is_unread", c_bool)),
+    *(("number", c_uint32), ("same", POINTER(Value))),
 ]
 
 
@@ -65,15 +61,10 @@ class Call(Structure):
 
 class Run(Structure):
     _fields_ = [
-        ("struct_size", c_size_t),
-        ("calls", POINTER(Call)),
-        ("inputs", POINTER(POINTER(Value))),
-        ("outputs", POINTER(POINTER(Value))),
-        ("call_count", c_size_t),
-        ("input_count", c_size_t),
-        ("output_count", c_size_t),
-        ("value_count", c_size_t),
-        ("always", c_bool),
+        *(("struct_size", c_size_t), ("calls", POINTER(Call))),
+        *(("inputs", POINTER(POINTER(Value))), ("outputs", POINTER(POINTER(Value)))),
+        *(("call_count", c_size_t), ("input_count", c_size_t), ("output_count", c_size_t)),
+        *(("value_count", c_size_t), ("always", c_bool)),
     ]
 
 
@@ -86,21 +77,11 @@ AVAILABLE = CFUNCTYPE(c_bool, c_void_p)
 
 class Backend(Structure):
     _fields_ = [
-        ("abi_version", c_uint32),
-        ("struct_size", c_size_t),
-        ("id", c_char_p),
-        ("version", c_char_p),
-        ("user", c_void_p),
-        ("is_available", AVAILABLE),
-        ("init", INIT),
-        ("execute", EXECUTE),
-        ("destroy", c_void_p),
-        ("set_option", c_void_p),
-        ("get_option", c_void_p),
-        ("option_keys", c_void_p),
-        ("report", c_void_p),
-        ("describe", c_void_p),
-        ("can_claim", CAN_CLAIM),
+        *(("abi_version", c_uint32), ("struct_size", c_size_t), ("id", c_char_p)),
+        *(("version", c_char_p), ("user", c_void_p), ("is_available", AVAILABLE)),
+        *(("init", INIT), ("execute", EXECUTE), ("destroy", c_void_p)),
+        *(("set_option", c_void_p), ("get_option", c_void_p), ("option_keys", c_void_p)),
+        *(("report", c_void_p), ("describe", c_void_p), ("can_claim", CAN_CLAIM)),
         ("claim", CLAIM),
     ]
 

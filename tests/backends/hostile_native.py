@@ -10,21 +10,10 @@ from tests.backends.payloads import Format, Graph, schema
 
 Change = Callable[[Graph], None]
 
-ARGUMENTS = [
-    "Tensor",
-    "None",
-    "Int",
-    "Float",
-    "Bool",
-    "String",
-    "ScalarType",
-    "IntList",
-    "FloatList",
-    "BoolList",
-    "TensorList",
-    "OptionalTensorList",
-    "Graph",
-]
+ARGUMENTS = (
+    "Tensor None Int Float Bool String ScalarType IntList FloatList BoolList TensorList "
+    "OptionalTensorList Graph"
+).split()
 NATIVE = Format(
     Path(__file__).parent / "native_programs",
     schema("native", {"ArgumentValue": [f"{kind}Arg" for kind in ARGUMENTS]}),

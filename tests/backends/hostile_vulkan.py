@@ -16,19 +16,9 @@ NAN, INF = float("nan"), float("inf")
 HUGE = 1 << 30
 Change = Callable[[Graph], None]
 
-GRAPH_TYPES = [
-    "Null",
-    "Int",
-    "Double",
-    "Bool",
-    "VkTensor",
-    "IntList",
-    "DoubleList",
-    "BoolList",
-    "ValueList",
-    "String",
-    "SymInt",
-]
+GRAPH_TYPES = (
+    "Null Int Double Bool VkTensor IntList DoubleList BoolList ValueList String SymInt".split()
+)
 
 
 def vulkan_graph(payload: bytes) -> slice:

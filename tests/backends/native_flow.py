@@ -141,17 +141,8 @@ class Mixed(nn.Module):
         whole = (x * 10).to(torch.int32).div(3, rounding_mode="floor")
         kept = torch.where(flags, x, torch.full_like(x, 2.0)).clamp(min=0, max=1.5)
         return (
-            top,
-            at,
-            first.sum(1),
-            second.prod(1),
-            least,
-            where,
-            whole,
-            kept.any(dim=0),
-            x.float().std(dim=1),
-            x.cumsum(1),
-            x[:, [0, 2, 1]],
+            *(top, at, first.sum(1), second.prod(1), least, where, whole, kept.any(dim=0)),
+            *(x.float().std(dim=1), x.cumsum(1), x[:, [0, 2, 1]]),
         )
 
 

@@ -192,14 +192,7 @@ NAN, INF = float("nan"), float("inf")
         (
             "quantized_w8a32_gru",
             [
-                real(1, 9),
-                real(1, 6),
-                whole(18, 9),
-                0.1,
-                whole(18, 6),
-                0.1,
-                whole(18),
-                0.1,
+                *(real(1, 9), real(1, 6), whole(18, 9), 0.1, whole(18, 6), 0.1, whole(18), 0.1),
                 whole(18),
             ],
             "'hidden' has 6 elements, expected",

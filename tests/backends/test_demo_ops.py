@@ -85,15 +85,10 @@ class Tensor(ctypes.Structure):
     """Mirror of ec_backend_tensor."""
 
     _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("nbytes", ctypes.c_size_t),
-        ("capacity", ctypes.c_size_t),
-        ("dtype", ctypes.c_int32),
-        ("rank", ctypes.c_uint16),
-        ("writable", ctypes.c_bool),
-        ("sizes", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.c_void_p),
-        ("dim_order", ctypes.c_void_p),
+        *(("data", ctypes.c_void_p), ("nbytes", ctypes.c_size_t)),
+        *(("capacity", ctypes.c_size_t), ("dtype", ctypes.c_int32), ("rank", ctypes.c_uint16)),
+        *(("writable", ctypes.c_bool), ("sizes", ctypes.POINTER(ctypes.c_int64))),
+        *(("strides", ctypes.c_void_p), ("dim_order", ctypes.c_void_p)),
     ]
 
 
@@ -180,12 +175,7 @@ def test_all_kinds_of_arguments() -> None:
         unregister_operator("t::k.out")
     assert seen[:6] == [1, 2.0, True, 4.5, None, b"text"] and type(seen[0]) is int
     assert seen[6:12] == [
-        (8, [1, 2]),
-        (7, [0.5]),
-        (6, [True, False]),
-        (9, [2, 1]),
-        (9, [2, None]),
-        2,
+        *((8, [1, 2]), (7, [0.5]), (6, [True, False]), (9, [2, 1]), (9, [2, None]), 2),
     ]
 
 
@@ -201,12 +191,9 @@ def table(**changes: Any) -> Any:
 
     class Table(ctypes.Structure):
         _fields_ = [
-            ("abi", ctypes.c_uint32),
-            ("size", ctypes.c_size_t),
-            ("row_size", ctypes.c_size_t),
-            ("origin", ctypes.c_char_p),
-            ("rows", ctypes.POINTER(Row)),
-            ("count", ctypes.c_size_t),
+            *(("abi", ctypes.c_uint32), ("size", ctypes.c_size_t)),
+            *(("row_size", ctypes.c_size_t), ("origin", ctypes.c_char_p)),
+            *(("rows", ctypes.POINTER(Row)), ("count", ctypes.c_size_t)),
         ]
 
     row = Row(changes.pop("schema", UNARY.encode()), changes.pop("run", None), None)

@@ -82,19 +82,7 @@ MISLOWERED = {
 """Models that a flow lowers to other results than the quantised module's: the error of the call, if
 any. Should a flow mend one, its row fails, and belongs to the others."""
 
-OF_LINEAR = {
-    "w8",
-    "w4",
-    "8da8w",
-    "4w",
-    "8da4w",
-    "ao-int8",
-    "ao-int4",
-    "ao-codebook",
-    "ao-4w",
-    "ao-8da4w",
-    "linear16",
-}
+OF_LINEAR = set("w8 w4 8da8w 4w 8da4w ao-int8 ao-int4 ao-codebook ao-4w ao-8da4w linear16".split())
 OF_CONVOLUTIONS = {"conv16"}
 OF_ROWS = {"w8a32"}
 """Likewise, linear layers of one row."""

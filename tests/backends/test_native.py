@@ -209,14 +209,9 @@ class Attentions(nn.Module):
         attend = nn.functional.scaled_dot_product_attention
         both = torch.matmul(q, q.transpose(-1, -2))
         return (
-            attend(q, q, q),
-            attend(q, q, q, attn_mask=mask > 0),
-            attend(q, q, q, mask),
-            attend(q, q, q, is_causal=True, scale=0.3),
-            both,
-            both[0] @ q[0],
-            q @ q[0, 0].transpose(0, 1),
-            q[0, 0] @ q[0, 0].transpose(0, 1),
+            *(attend(q, q, q), attend(q, q, q, attn_mask=mask > 0), attend(q, q, q, mask)),
+            *(attend(q, q, q, is_causal=True, scale=0.3), both, both[0] @ q[0]),
+            *(q @ q[0, 0].transpose(0, 1), q[0, 0] @ q[0, 0].transpose(0, 1)),
         )
 
 
@@ -280,12 +275,8 @@ def test_check_model_finds_a_wrong_weight() -> None:
 
 
 FAULTY: list[tuple[str, str, int]] = [
-    ("mlp", "2.weight", 33),
-    ("cnn", "first.weight", 7),
-    ("cnn", "depthwise.weight", 5),
-    ("cnn", "last.bias", 2),
-    ("unet", "up.weight", 9),
-    ("attention", "qkv.weight", 70),
+    *(("mlp", "2.weight", 33), ("cnn", "first.weight", 7), ("cnn", "depthwise.weight", 5)),
+    *(("cnn", "last.bias", 2), ("unet", "up.weight", 9), ("attention", "qkv.weight", 70)),
     ("lstm", "inner.weight_hh_l0", 11),
 ]
 """Models, their parameters, and the element that is wrong."""

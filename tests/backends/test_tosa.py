@@ -26,17 +26,13 @@ def payload(data: bytes) -> tuple[int, int]:
 
 
 def test_all_recorded_programs_are_there() -> None:
-    assert NAMES == [
-        "cnn_fp",
-        "cnn_int8",
-        "mlp_fp",
-        "mlp_int8",
-        "vgf_cnn_fp",
-        "vgf_cnn_int8",
-        "vgf_lstm_int8",
-        "vgf_mlp_fp",
-        "vgf_mlp_int8",
-    ]
+    assert (
+        NAMES
+        == (
+            "cnn_fp cnn_int8 mlp_fp mlp_int8 vgf_cnn_fp vgf_cnn_int8 vgf_lstm_int8 "
+            "vgf_mlp_fp vgf_mlp_int8"
+        ).split()
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,19 +53,9 @@ def test_a_trace_has_the_operators_of_the_payload() -> None:
     with m.tracing(values=True) as trace:
         result = m.execute(inputs)[0]
     nodes = [event for event in trace.events if event.kind == "node"]
-    assert [event.name for event in nodes] == [
-        "RESHAPE",
-        "CONV2D",
-        "CLAMP",
-        "CONV2D",
-        "RESHAPE",
-        "REDUCE_MAX",
-        "SUB",
-        "EXP",
-        "REDUCE_SUM",
-        "RECIPROCAL",
-        "MUL",
-    ]
+    assert [event.name for event in nodes] == (
+        "RESHAPE CONV2D CLAMP CONV2D RESHAPE REDUCE_MAX SUB EXP REDUCE_SUM RECIPROCAL MUL"
+    ).split()
     np.testing.assert_array_equal(nodes[-1].outputs[0].data, result)
 
 

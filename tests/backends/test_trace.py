@@ -79,13 +79,8 @@ def test_programs_inside_payloads() -> None:
     trace = traced(pte, inputs, values=True, runs=2)
     first = [e for e in trace.events if e.run == 0]
     assert [(e.kind, e.depth) for e in first] == [
-        ("execute", 0),
-        ("delegate", 0),
-        ("execute", 1),
-        ("kernel", 1),
-        ("delegate", 1),
-        ("node", 1),
-        ("node", 1),
+        *(("execute", 0), ("delegate", 0), ("execute", 1), ("kernel", 1), ("delegate", 1)),
+        *(("node", 1), ("node", 1)),
     ]
     assert [e.name for e in first[1:3]] == [EXECUTOR, "forward"]
     np.testing.assert_allclose(first[-1].outputs[0].data, fn(*inputs), rtol=1e-5, atol=1e-6)

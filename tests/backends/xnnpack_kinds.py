@@ -17,32 +17,17 @@ KINDS: dict[str, tuple[Maker, list[Shape]]] = {}
 """Graphs by name, with the sequence of their shapes."""
 
 IMAGES: list[Shape] = [
-    (2, 5, 6, 8),
-    (7, 5, 6, 8),
-    (1, 9, 9, 8),
-    (7, 3, 3, 8),
-    (1, 3, 3, 8),
-    (3, 9, 4, 8),
-    (7, 9, 9, 8),
-    (2, 5, 6, 8),
+    *((2, 5, 6, 8), (7, 5, 6, 8), (1, 9, 9, 8), (7, 3, 3, 8), (1, 3, 3, 8), (3, 9, 4, 8)),
+    *((7, 9, 9, 8), (2, 5, 6, 8)),
 ]
 """More images of the same size, fewer images of a larger size, and back."""
 CHANNELS: list[Shape] = [
-    (2, 5, 6, 8),
-    (2, 5, 6, 19),
-    (2, 5, 6, 1),
-    (3, 4, 6, 19),
-    (1, 1, 1, 3),
-    (3, 9, 9, 24),
+    *((2, 5, 6, 8), (2, 5, 6, 19), (2, 5, 6, 1), (3, 4, 6, 19), (1, 1, 1, 3), (3, 9, 9, 24)),
     (2, 5, 6, 8),
 ]
 ROWS: list[Shape] = [(3, 32), (17, 32), (1, 32), (2, 5, 32), (40, 32), (2, 1, 7, 32), (5, 32)]
 POOLED: list[Shape] = [
-    (1, 1, 1, 1),
-    (8, 32, 32, 64),
-    (1, 2, 2, 64),
-    (8, 1, 1, 64),
-    (2, 32, 32, 1),
+    *((1, 1, 1, 1), (8, 32, 32, 64), (1, 2, 2, 64), (8, 1, 1, 64), (2, 32, 32, 1)),
     (8, 32, 32, 64),
 ]
 """Results grow while the temporary memory of a pooling shrinks, and the reverse."""
@@ -82,24 +67,11 @@ def unary(kind: str, dtype: str, **fields: Any) -> Maker:
 
 # ---- element by element --------------------------------------------------------------------------
 
-SIMPLE = (
-    "Abs",
-    "Ceiling",
-    "Clamp",
-    "Cos",
-    "Exp",
-    "Floor",
-    "Gelu",
-    "Hardswish",
-    "Log",
-    "Negate",
-    "ReciprocalSquareRoot",
-    "Sigmoid",
-    "Sin",
-    "Square",
-    "SquareRoot",
-    "Tanh",
-    "Copy",
+SIMPLE = tuple(
+    (
+        "Abs Ceiling Clamp Cos Exp Floor Gelu Hardswish Log Negate ReciprocalSquareRoot "
+        "Sigmoid Sin Square SquareRoot Tanh Copy"
+    ).split()
 )
 for kind in SIMPLE:
     for dtype in ("fp32", "fp16", "qint8"):

@@ -230,12 +230,9 @@ add(
 # ---- weights that are packed in several parts, the last one incomplete ----
 
 for scheme, types, width in (
-    ("static", TENSOR, 270),
-    ("static_channel", CHANNEL, 270),
-    ("dynamic_channel", DYNAMIC, 270),
-    ("dynamic_4bit", ("qdint8", "qcint4"), 270),
-    ("8da8w", DYNAMIC, 270),
-    ("8da4w_32", ("qdint8", "qbint4"), 288),
+    *(("static", TENSOR, 270), ("static_channel", CHANNEL, 270)),
+    *(("dynamic_channel", DYNAMIC, 270), ("dynamic_4bit", ("qdint8", "qcint4"), 270)),
+    *(("8da8w", DYNAMIC, 270), ("8da4w_32", ("qdint8", "qbint4"), 288)),
     ("8da4w_32_half", ("qdint8", "qbint4", "fp16"), 288),
 ):
     for name, bias in (("linear_parts", True), ("linear_parts_no_bias", False)):

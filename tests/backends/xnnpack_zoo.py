@@ -135,12 +135,9 @@ add("prelu_one", lambda: nn.PReLU(1), [IMAGE], "XNNPReLU")
 # ---- two inputs, with broadcasting and constants ----------------------------------------------
 
 for name, function, kind in (
-    ("add", torch.add, "XNNAdd"),
-    ("sub", torch.sub, "XNNSubtract"),
-    ("mul", torch.mul, "XNNMultiply"),
-    ("div", torch.div, "XNNDiv"),
-    ("maximum", torch.maximum, "XNNMaximum"),
-    ("minimum", torch.minimum, "XNNMinimum"),
+    *(("add", torch.add, "XNNAdd"), ("sub", torch.sub, "XNNSubtract")),
+    *(("mul", torch.mul, "XNNMultiply"), ("div", torch.div, "XNNDiv")),
+    *(("maximum", torch.maximum, "XNNMaximum"), ("minimum", torch.minimum, "XNNMinimum")),
 ):
     draw = positive if name == "div" else normal
     add(

@@ -51,12 +51,9 @@ def check_first(report: ErrorReport, module: str | None) -> Any:
 @pytest.mark.parametrize(
     ("good", "bad", "missing"),
     [
-        (nn.GELU, nn.ReLU, "gelu"),
-        (nn.GELU, nn.SiLU, "gelu"),
-        (nn.GELU, nn.Identity, "gelu"),
-        (nn.SiLU, nn.Hardswish, "sigmoid"),
-        (nn.ReLU, nn.Identity, "relu"),
-        (nn.ReLU, nn.Sigmoid, "relu"),
+        *((nn.GELU, nn.ReLU, "gelu"), (nn.GELU, nn.SiLU, "gelu")),
+        *((nn.GELU, nn.Identity, "gelu"), (nn.SiLU, nn.Hardswish, "sigmoid")),
+        *((nn.ReLU, nn.Identity, "relu"), (nn.ReLU, nn.Sigmoid, "relu")),
     ],
 )
 def test_another_activation(

@@ -256,14 +256,8 @@ def lines(text: str) -> list[str]:
 
 
 GROUPS: list[tuple[list[str], float]] = [
-    (lines(UNARY), 16),
-    (lines(BINARY), 22),
-    (lines(SCALAR), 12),
-    (lines(REDUCTIONS), 14),
-    (lines(MOVES), 24),
-    (lines(LAYERS), 14),
-    (lines(CASTS), 6),
-    (lines(UPDATES), 7),
+    *((lines(UNARY), 16), (lines(BINARY), 22), (lines(SCALAR), 12), (lines(REDUCTIONS), 14)),
+    *((lines(MOVES), 24), (lines(LAYERS), 14), (lines(CASTS), 6), (lines(UPDATES), 7)),
     (lines(CONDITIONS), 0.7),
 ]
 """Groups of lines, with their weights."""

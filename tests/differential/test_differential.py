@@ -21,12 +21,8 @@ from tests.differential.programs import Report, Trial
 
 SEEDS = (1003, 1005)
 LINES = [
-    "v0 = torch.maximum(x0, x1)",
-    "v1 = torch.sin(v0)",
-    "v2 = torch.tril(v1)",
-    "v3 = v2 @ self.c0",
-    "v4 = v3.amax(0)",
-    "v5 = (v3 * 4).long()",
+    *("v0 = torch.maximum(x0, x1)", "v1 = torch.sin(v0)", "v2 = torch.tril(v1)"),
+    *("v3 = v2 @ self.c0", "v4 = v3.amax(0)", "v5 = (v3 * 4).long()"),
 ]
 WRONG_KERNELS = [
     (b"aten::maximum", b"aten::minimum"),
@@ -138,16 +134,9 @@ def test_a_wrong_constant_is_found_in_a_state() -> None:
         ),
         ("v0 = F.pixel_shuffle(x0, 2)", NHWC, causes.layout_is_lost),
     ],
-    ids=[
-        "bessel_y1",
-        "log_softmax",
-        "masked_select",
-        "cholesky_ex",
-        "rsub",
-        "copysign",
-        "hardshrink",
-        "pixel_shuffle",
-    ],
+    ids=(
+        "bessel_y1 log_softmax masked_select cholesky_ex rsub copysign hardshrink pixel_shuffle"
+    ).split(),
 )
 def test_a_cause_is_proved(line: str, value: torch.Tensor, cause: object) -> None:
     """Eager has 20 units in the last place in float32; it ignores the dtype of nothing; the

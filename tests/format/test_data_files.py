@@ -88,12 +88,7 @@ def test_all_constants_in_one_file(tmp_path: Path) -> None:
     program_path.write_bytes(pte)
     data_path.write_bytes(files[0])
     for data in (
-        data_path,
-        str(data_path),
-        files[0],
-        bytearray(files[0]),
-        [data_path],
-        (files[0],),
+        *(data_path, str(data_path), files[0], bytearray(files[0]), [data_path], (files[0],)),
         memoryview(files[0]),
     ):
         check(program_path, data, net)
@@ -208,11 +203,7 @@ def test_wrong_dim_order() -> None:
 @pytest.mark.parametrize(
     "layout",
     [
-        ([5], [0]),
-        ([4, 2**31 - 1], [0, 1]),
-        ([-4], [0]),
-        ([4], [1]),
-        ([4], [0, 1]),
+        *(([5], [0]), ([4, 2**31 - 1], [0, 1]), ([-4], [0]), ([4], [1]), ([4], [0, 1])),
         ([2, 2], [0, 0]),
     ],
 )

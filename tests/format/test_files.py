@@ -387,17 +387,9 @@ def test_sources(path: Path) -> None:
     data = path.read_bytes()
     with path.open("rb") as file, path.open("rb") as mapped:
         sources = [
-            str(path),
-            path,
-            data,
-            bytearray(data),
-            memoryview(data),
-            memoryview(data)[:],
+            *(str(path), path, data, bytearray(data), memoryview(data), memoryview(data)[:]),
             mmap.mmap(mapped.fileno(), 0, access=mmap.ACCESS_READ),
-            np.frombuffer(data, np.uint8),
-            io.BytesIO(data),
-            file,
-            Reader(data),
+            *(np.frombuffer(data, np.uint8), io.BytesIO(data), file, Reader(data)),
         ]
         for source in sources:
             np.testing.assert_array_equal(run(source), 4 * ONES)

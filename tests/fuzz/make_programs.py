@@ -13,20 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-MODELS = [
-    "mlp",
-    "accumulator",
-    "cond",
-    "cond_twice",
-    "map_loop",
-    "symbolic",
-    "kv_cache_slice",
-    "channels_last",
-    "scalar_inputs",
-    "shared_state",
-    "io_unplanned",
-    "dynamic_batch",
-]
+MODELS = (
+    "mlp accumulator cond cond_twice map_loop symbolic kv_cache_slice channels_last "
+    "scalar_inputs shared_state io_unplanned dynamic_batch"
+).split()
 BASE = "dynamic_batch"  # of the named cases
 
 

@@ -124,13 +124,8 @@ def common_facts(event: Any) -> tuple[object, ...]:
     XNNPACK's nodes."""
     name = "node" if event.is_delegated_op else event.name
     return (
-        name,
-        event.op_types,
-        event.debug_handles,
-        event.num_outputs,
-        event.delegate_backend_name,
-        event._instruction_id,
-        sorted(event.module_hierarchy),
+        *(name, event.op_types, event.debug_handles, event.num_outputs),
+        *(event.delegate_backend_name, event._instruction_id, sorted(event.module_hierarchy)),
         len(event.perf_data.raw),
     )
 
@@ -392,16 +387,8 @@ def views(x: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     "dtype",
     [
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.bool,
+        *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8, torch.int8),
+        *(torch.int16, torch.int32, torch.int64, torch.bool),
     ],
     ids=str,
 )

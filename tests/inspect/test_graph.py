@@ -87,12 +87,8 @@ def test_loops() -> None:
     plan.jump_false(flag, 1)
     picture = graph(Runtime.get().load_program(build(plan)))
     assert set(picture.edges) == {
-        ("input 0", "0:0"),
-        ("input 0", "0:1"),
-        ("0:0", "0:1"),
-        ("0:1", "0:1"),
-        ("input 1", "0:2"),
-        ("0:1", "output 0"),
+        *(("input 0", "0:0"), ("input 0", "0:1"), ("0:0", "0:1"), ("0:1", "0:1")),
+        *(("input 1", "0:2"), ("0:1", "output 0")),
     }
 
 
@@ -114,13 +110,9 @@ def test_state_and_lists() -> None:
 
 def test_delegates_are_opened() -> None:
     assert edges("mixed") == [
-        ("input 0", "StaticTranspose"),
-        ("StaticTranspose", "Conv2d"),
-        ("Conv2d", "StaticTranspose"),
-        ("StaticTranspose", "erf"),
-        ("erf", "StaticReshape"),
-        ("StaticReshape", "FullyConnected"),
-        ("FullyConnected", "Clamp"),
+        *(("input 0", "StaticTranspose"), ("StaticTranspose", "Conv2d")),
+        *(("Conv2d", "StaticTranspose"), ("StaticTranspose", "erf"), ("erf", "StaticReshape")),
+        *(("StaticReshape", "FullyConnected"), ("FullyConnected", "Clamp")),
         ("Clamp", "output 0"),
     ]
     picture = graph_of("mixed")

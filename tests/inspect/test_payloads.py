@@ -147,12 +147,8 @@ def test_damaged_payloads(backend: str) -> None:
 
 def test_a_wrong_index_of_core_ml() -> None:
     for text in (
-        '{"nodes": 3}',
-        '{"nodes": [3]}',
-        "[]",
-        '{"nodes": [{"kind": 0, "dataRegion": []}]}',
-        '{"nodes": [{"kind": 0, "dataRegion": {"size": "x"}}]}',
-        "{" * 100_000,
+        *('{"nodes": 3}', '{"nodes": [3]}', "[]", '{"nodes": [{"kind": 0, "dataRegion": []}]}'),
+        *('{"nodes": [{"kind": 0, "dataRegion": {"size": "x"}}]}', "{" * 100_000),
         '{"nodes": [{"kind": 0, "dataRegion": {"size": null}}]}',
     ):
         payloads.facts("CoreMLBackend", text.encode()[::-1])

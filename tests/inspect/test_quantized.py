@@ -39,15 +39,10 @@ def test_nodes_on_quantised_numbers(name: str, scheme: str, bits: int) -> None:
 @pytest.mark.parametrize(
     ("dtype", "constant", "found"),
     [
-        ("qint8", False, ("static", 8)),
-        ("qint8", True, ("weights", 8)),
-        ("qdint8", False, ("dynamic", 8)),
-        ("qbint4", True, ("weights", 4)),
-        ("qcint32", True, ("weights", 32)),
-        ("uint4", True, ("weights", 4)),
-        ("int8", False, None),
-        ("int32", True, None),
-        ("bool", True, None),
+        *(("qint8", False, ("static", 8)), ("qint8", True, ("weights", 8))),
+        *(("qdint8", False, ("dynamic", 8)), ("qbint4", True, ("weights", 4))),
+        *(("qcint32", True, ("weights", 32)), ("uint4", True, ("weights", 4))),
+        *(("int8", False, None), ("int32", True, None), ("bool", True, None)),
         ("fp16", True, None),
     ],
 )

@@ -310,13 +310,11 @@ FORMS: dict[str, Callable[..., list[torch.Tensor]]] = {
     "update_cache": update_cache,
     "update_cache_with_indices": update_cache_with_indices,
 }
-SINGLE_ONLY = (
-    "channelwise_gated_delta_rule",
-    "gated_delta_rule",
-    "custom_quantized_sdpa",
-    "custom_sdpa",
-    "quantized_moe_ffn",
-    "sdpa_with_kv_cache",
+SINGLE_ONLY = tuple(
+    (
+        "channelwise_gated_delta_rule gated_delta_rule custom_quantized_sdpa custom_sdpa "
+        "quantized_moe_ffn sdpa_with_kv_cache"
+    ).split()
 )
 SPACES = ("llama::", "preprocess::")
 

@@ -306,14 +306,8 @@ def preference(feature: str) -> int:
     """Return the rank of a feature as a reason: the likely ones first."""
     what = feature.rpartition(": ")[2]
     order = (
-        "empty tensors",
-        "tensors of different shapes",
-        "0-d tensors",
-        "negative",
-        "None",
-        "True",
-        "fraction",
-        "no items",
+        *("empty tensors", "tensors of different shapes", "0-d tensors", "negative", "None"),
+        *("True", "fraction", "no items"),
     )
     if what in order:
         return order.index(what)
@@ -476,13 +470,8 @@ def written(behaviours: Iterable[Behaviour]) -> str:
         out.append(
             "\t".join(
                 [
-                    row.operator,
-                    row.does,
-                    ",".join(row.dtypes),
-                    ",".join(row.layouts),
-                    row.when,
-                    row.samples,
-                    row.example,
+                    *(row.operator, row.does, ",".join(row.dtypes), ",".join(row.layouts)),
+                    *(row.when, row.samples, row.example),
                 ]
             )
         )

@@ -30,13 +30,8 @@ from tests.single_op import BOUNDED, Optionals, Out, SingleOps, Slot
 
 SMALL = 130  # maximum number of elements of an array in a small sample
 REFUSALS = (
-    RuntimeError,
-    IndexError,
-    TypeError,
-    ZeroDivisionError,
-    NotImplementedError,
-    AssertionError,
-    ValueError,
+    *(RuntimeError, IndexError, TypeError, ZeroDivisionError, NotImplementedError),
+    *(AssertionError, ValueError),
 )
 IN_PLACE = ("aten::copy_", "aten::index_put_", "aten::resize_")
 LISTS = (
@@ -53,36 +48,20 @@ UNFILLED = (
     "dim_order_ops::_empty_dim_order.out",
 )
 ROW = "executorch_prim::et_copy_index.tensor"
-CREATED = (
-    "full.out",
-    "zeros.out",
-    "ones.out",
-    "full_like.out",
-    "fill.Scalar_out",
-    "fill.Tensor_out",
-    "scalar_tensor.out",
-    "arange.out",
-    "arange.start_out",
-    "empty_permuted.out",
-    "empty_strided.out",
-    "new_empty_strided.out",
-    "tril_indices.out",
-    "triu_indices.out",
-    "fft_fftfreq.out",
-    "fft_rfftfreq.out",
+CREATED = tuple(
+    (
+        "full.out zeros.out ones.out full_like.out fill.Scalar_out fill.Tensor_out "
+        "scalar_tensor.out arange.out arange.start_out empty_permuted.out empty_strided.out "
+        "new_empty_strided.out tril_indices.out triu_indices.out fft_fftfreq.out "
+        "fft_rfftfreq.out"
+    ).split()
 )
 
-RANDOM_OUTS = (
-    "rand.out",
-    "randn.out",
-    "rand_like.out",
-    "randn_like.out",
-    "randint.out",
-    "randint.low_out",
-    "randint_like.out",
-    "randint_like.low_dtype_out",
-    "randperm.out",
-    "normal.float_float_out",
+RANDOM_OUTS = tuple(
+    (
+        "rand.out randn.out rand_like.out randn_like.out randint.out randint.low_out "
+        "randint_like.out randint_like.low_dtype_out randperm.out normal.float_float_out"
+    ).split()
 )
 
 PYTHON: dict[str, Callable[..., Any]] = {

@@ -12,12 +12,9 @@ Samples = Callable[[np.random.Generator, str], Iterator[list]]
 NORMS = (0.0, 1.0, 2.0, 3.5, float("inf"))
 # Shapes and memory orders of both operands.
 PAIRS = [
-    ((3, 4), None, (5, 4), None),
-    ((1, 1), None, (1, 1), None),
-    ((3, 19), None, (2, 19), (1, 0)),
-    ((3, 0), None, (2, 0), None),
-    ((0, 4), None, (2, 4), None),
-    ((2, 1, 3, 4), None, (6, 5, 4), None),
+    *(((3, 4), None, (5, 4), None), ((1, 1), None, (1, 1), None)),
+    *(((3, 19), None, (2, 19), (1, 0)), ((3, 0), None, (2, 0), None)),
+    *(((0, 4), None, (2, 4), None), ((2, 1, 3, 4), None, (6, 5, 4), None)),
     ((2, 3, 9), (2, 1, 0), (2, 3, 9), (1, 0, 2)),
 ]
 

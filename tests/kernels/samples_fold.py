@@ -40,13 +40,8 @@ def col2im(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def unfold_backward(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for sizes, dim, size, step in (
-        ([7], 0, 3, 2),
-        ([4, 5], 1, 2, 1),
-        ([4, 5], 0, 4, 9),
-        ([2, 6, 3], -2, 4, 1),
-        ([3], 0, 0, 2),
-        ([], 0, 1, 1),
-        ([0, 4], 1, 2, 1),
+        *(([7], 0, 3, 2), ([4, 5], 1, 2, 1), ([4, 5], 0, 4, 9), ([2, 6, 3], -2, 4, 1)),
+        *(([3], 0, 0, 2), ([], 0, 1, 1), ([0, 4], 1, 2, 1)),
     ):
         shape = np.empty(sizes).shape
         windows = [*shape, size]

@@ -24,12 +24,8 @@ def bools(rng: np.random.Generator, shape: Any, dtype: str = "bool") -> np.ndarr
 
 def embedding(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, order, index in (
-        ((10, 7), None, (4,)),
-        ((10, 7), (1, 0), (2, 3)),
-        ((10, 300), None, ()),
-        ((10, 7), None, (0,)),
-        ((1, 1), None, (2, 2)),
-        ((5, 0), None, (3,)),
+        *(((10, 7), None, (4,)), ((10, 7), (1, 0), (2, 3)), ((10, 300), None, ())),
+        *(((10, 7), None, (0,)), ((1, 1), None, (2, 2)), ((5, 0), None, (3,))),
     ):
         for index_dtype in ("int64", "int32"):
             at = ints(rng, index, shape[0], dtype=index_dtype)
@@ -105,12 +101,8 @@ def fills(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     """Yield one number for a mask, which may have another dtype and its own dimensions."""
     a = array(rng, (4, 5, 6), dtype, (2, 0, 1))
     for mask in (
-        [bools(rng, (4, 5))],
-        [None, bools(rng, (5, 6))],
-        [bools(rng, (4, 5, 6))],
-        [np.asarray(True)],
-        [np.asarray(False)],
-        [bools(rng, (4,)), None],
+        *([bools(rng, (4, 5))], [None, bools(rng, (5, 6))], [bools(rng, (4, 5, 6))]),
+        *([np.asarray(True)], [np.asarray(False)], [bools(rng, (4,)), None]),
     ):
         for value in (np.asarray(2.75), np.asarray([[3]]), np.asarray([True]), np.float16([2.5])):
             yield [a, mask, value, False]
@@ -125,15 +117,9 @@ def both_puts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def gather(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, dim, at, order in (
-        ((4, 5), 0, (7, 5), None),
-        ((4, 5), 1, (4, 9), (1, 0)),
-        ((4, 5), -2, (2, 3), None),
-        ((3, 4, 5), 1, (3, 2, 5), (2, 0, 1)),
-        ((), 0, (), None),
-        ((), 0, (3,), None),
-        ((3,), 0, (), None),
-        ((3, 4), 0, (0, 9), None),
-        ((600,), 0, (1300,), None),
+        *(((4, 5), 0, (7, 5), None), ((4, 5), 1, (4, 9), (1, 0)), ((4, 5), -2, (2, 3), None)),
+        *(((3, 4, 5), 1, (3, 2, 5), (2, 0, 1)), ((), 0, (), None), ((), 0, (3,), None)),
+        *(((3,), 0, (), None), ((3, 4), 0, (0, 9), None), ((600,), 0, (1300,), None)),
     ):
         for index_dtype in ("int64", "int32"):
             size = shape[dim] if shape else 1
@@ -147,12 +133,9 @@ def scattered(unique: bool) -> Samples:
 
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, dim, at, src, order in (
-            ((4, 5), 0, (3, 5), (3, 5), None),
-            ((4, 5), 1, (2, 4), (4, 5), (1, 0)),
-            ((3, 4, 5), -2, (3, 2, 5), (3, 3, 6), (2, 0, 1)),
-            ((), 0, (), (), None),
-            ((7,), 0, (5,), (6,), None),
-            ((3, 4), 0, (0, 4), (1, 4), None),
+            *(((4, 5), 0, (3, 5), (3, 5), None), ((4, 5), 1, (2, 4), (4, 5), (1, 0))),
+            *(((3, 4, 5), -2, (3, 2, 5), (3, 3, 6), (2, 0, 1)), ((), 0, (), (), None)),
+            *(((7,), 0, (5,), (6,), None), ((3, 4), 0, (0, 4), (1, 4), None)),
         ):
             size = shape[dim] if shape else 1
             index = ints(rng, at, size)
@@ -208,12 +191,8 @@ def index_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     if dtype == "bool" or dtype in COMPLEX:
         return  # eager supports them for some reductions
     for shape, dim, n, order in (
-        ((4, 5), 0, 7, None),
-        ((4, 5), -1, 3, (1, 0)),
-        ((3, 4, 5), 1, 6, (2, 0, 1)),
-        ((6,), 0, 9, None),
-        ((3, 4), 0, 0, None),
-        ((), 0, 1, None),
+        *(((4, 5), 0, 7, None), ((4, 5), -1, 3, (1, 0)), ((3, 4, 5), 1, 6, (2, 0, 1))),
+        *(((6,), 0, 9, None), ((3, 4), 0, 0, None), ((), 0, 1, None)),
     ):
         size = shape[dim] if shape else 1
         whole = [n if d == dim % len(shape) else k for d, k in enumerate(shape)]
@@ -241,12 +220,8 @@ def nonzero(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def masked_select(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, mask, order in (
-        ((3, 4), (3, 4), None),
-        ((3, 4), (4,), (1, 0)),
-        ((3, 1), (1, 5), None),
-        ((), (2, 3), None),
-        ((2, 3), (), None),
-        ((0, 3), (3,), None),
+        *(((3, 4), (3, 4), None), ((3, 4), (4,), (1, 0)), ((3, 1), (1, 5), None)),
+        *(((), (2, 3), None), ((2, 3), (), None), ((0, 3), (3,), None)),
         ((3, 4, 5), (3, 1, 5), (2, 0, 1)),
     ):
         yield [array(rng, shape, dtype, order), bools(rng, mask)]
@@ -300,12 +275,8 @@ def repeat_interleave(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def put(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, order, index in (
-        ((3, 4), None, [0, 5, -1]),
-        ((3, 4), (1, 0), [7, 2, -12]),
-        ((), None, [0, -1]),
-        ((2, 3, 4), (2, 0, 1), [[23, -23], [4, 9]]),
-        ((4,), None, []),
-        ((0, 2), None, []),
+        *(((3, 4), None, [0, 5, -1]), ((3, 4), (1, 0), [7, 2, -12]), ((), None, [0, -1])),
+        *(((2, 3, 4), (2, 0, 1), [[23, -23], [4, 9]]), ((4,), None, []), ((0, 2), None, [])),
     ):
         at = np.array(index, np.int64)
         for accumulate in (False, True):
@@ -342,15 +313,8 @@ def embedding_bag(rng: np.random.Generator, dtype: str) -> Iterator[list]:
                     yield [weight, at, starts, False, mode, False, None, False, padding]
                 if n:
                     yield [
-                        weight,
-                        at,
-                        np.append(starts, at.dtype.type(n)),
-                        False,
-                        mode,
-                        False,
-                        None,
-                        True,
-                        -1,
+                        *(weight, at, np.append(starts, at.dtype.type(n)), False, mode, False),
+                        *(None, True, -1),
                     ]
             yield [weight, at, starts, False, 0, False, factors, False, 0]
 

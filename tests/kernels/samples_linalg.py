@@ -71,34 +71,16 @@ def addmv(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 def trilinear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for b, o, i, j in ((2, 3, 4, 5), (1, 2, 1, 3), (2, 0, 2, 2), (2, 2, 0, 3)):
         yield [
-            array(rng, (b, i), dtype),
-            array(rng, (o, i, j), dtype, (2, 0, 1)),
-            array(rng, (b, j), dtype),
-            [1, 3],
-            [0],
-            [1, 2],
-            [2, 3],
-            1,
+            *(array(rng, (b, i), dtype), array(rng, (o, i, j), dtype, (2, 0, 1))),
+            *(array(rng, (b, j), dtype), [1, 3], [0], [1, 2], [2, 3], 1),
         ]
         yield [
-            array(rng, (b, i), dtype),
-            array(rng, (o, i, j), dtype),
-            array(rng, (b, j), dtype),
-            [1, 3],
-            [0],
-            [1, 2],
-            [3],
-            2,
+            *(array(rng, (b, i), dtype), array(rng, (o, i, j), dtype)),
+            *(array(rng, (b, j), dtype), [1, 3], [0], [1, 2], [3], 2),
         ]
         yield [
-            array(rng, (b, o, i), dtype),
-            array(rng, (b, o, i), dtype),
-            array(rng, (i,), dtype),
-            [],
-            [],
-            [0, 1],
-            [0, 2],
-            0,
+            *(array(rng, (b, o, i), dtype), array(rng, (b, o, i), dtype)),
+            *(array(rng, (i,), dtype), [], [], [0, 1], [0, 2], 0),
         ]
 
 

@@ -20,18 +20,10 @@ that of an update is a placeholder, and no result."""
 
 # Batch, queries, heads of queries and of keys, length of a head, size of the cache, start.
 SHAPES = [
-    (1, 1, 2, 1, 4, 8, 3),
-    (1, 2, 2, 2, 3, 5, 0),
-    (2, 1, 2, 2, 2, 4, 3),
-    (1, 3, 1, 1, 5, 3, 0),
-    (1, 1, 4, 2, 64, 130, 17),
-    (2, 3, 4, 4, 20, 50, 0),
-    (1, 40, 6, 2, 64, 300, 250),
-    (2, 130, 4, 1, 36, 300, 100),
-    (1, 5, 12, 12, 64, 200, 190),
-    (1, 150, 3, 3, 17, 150, 0),
-    (1, 1, 1, 1, 1, 1, 0),
-    (1, 17, 1, 1, 16, 90, 71),
+    *((1, 1, 2, 1, 4, 8, 3), (1, 2, 2, 2, 3, 5, 0), (2, 1, 2, 2, 2, 4, 3)),
+    *((1, 3, 1, 1, 5, 3, 0), (1, 1, 4, 2, 64, 130, 17), (2, 3, 4, 4, 20, 50, 0)),
+    *((1, 40, 6, 2, 64, 300, 250), (2, 130, 4, 1, 36, 300, 100), (1, 5, 12, 12, 64, 200, 190)),
+    *((1, 150, 3, 3, 17, 150, 0), (1, 1, 1, 1, 1, 1, 0), (1, 17, 1, 1, 16, 90, 71)),
     (3, 2, 9, 1, 33, 70, 68),
 ]
 EMPTY = [(1, 0, 2, 1, 4, 8, 3), (0, 2, 2, 1, 4, 8, 3), (1, 2, 0, 1, 4, 8, 3), (1, 2, 2, 1, 0, 8, 3)]
@@ -119,13 +111,8 @@ def quantized_attention(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def updates(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for batch, n, heads, dim, size, start in (
-        (1, 1, 2, 4, 8, 0),
-        (1, 1, 2, 4, 8, 7),
-        (2, 3, 2, 2, 5, 2),
-        (1, 5, 1, 3, 5, 0),
-        (2, 40, 3, 16, 90, 31),
-        (1, 0, 2, 2, 3, 1),
-        (0, 1, 2, 2, 3, 1),
+        *((1, 1, 2, 4, 8, 0), (1, 1, 2, 4, 8, 7), (2, 3, 2, 2, 5, 2), (1, 5, 1, 3, 5, 0)),
+        *((2, 40, 3, 16, 90, 31), (1, 0, 2, 2, 3, 1), (0, 1, 2, 2, 3, 1)),
     ):
         for order in (None, LAST):
             value = array(rng, (batch, n, heads, dim), dtype, order)
@@ -151,19 +138,9 @@ def updates_by_index(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def hadamards(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, order in (
-        ((1,), None),
-        ((2, 4), None),
-        ((3, 64), (1, 0)),
-        ((2, 3, 28), None),
-        ((2, 28 * 8), (1, 0)),
-        ((56,), None),
-        ((0, 8), None),
-        ((2, 2048), None),
-        ((9, 4096), None),
-        ((2, 12), None),
-        ((2, 84), None),
-        ((2, 0), None),
-        ((), None),
+        *(((1,), None), ((2, 4), None), ((3, 64), (1, 0)), ((2, 3, 28), None)),
+        *(((2, 28 * 8), (1, 0)), ((56,), None), ((0, 8), None), ((2, 2048), None)),
+        *(((9, 4096), None), ((2, 12), None), ((2, 84), None), ((2, 0), None), ((), None)),
     ):
         yield [array(rng, shape, dtype, order)]
 
@@ -181,11 +158,7 @@ def tensors(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def tiles(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, size in (
-        ((3, 4, 6), 2),
-        ((1, 3, 3), 3),
-        ((2, 4, 2), 1),
-        ((0, 4, 2), 2),
-        ((2, 0, 4), 2),
+        *(((3, 4, 6), 2), ((1, 3, 3), 3), ((2, 4, 2), 1), ((0, 4, 2), 2), ((2, 0, 4), 2)),
         ((3, 64, 96), 32),
     ):
         for order in (None, (1, 2, 0), (2, 1, 0)):
@@ -196,16 +169,9 @@ def tiles(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 # Batch, heads of queries and of keys, tokens, keys, values.
 STATES = [
-    (1, 1, 1, 1, 2, 3),
-    (1, 2, 2, 3, 4, 4),
-    (2, 2, 1, 5, 3, 2),
-    (1, 4, 2, 40, 16, 33),
-    (1, 4, 4, 1, 64, 48),
-    (2, 6, 3, 7, 32, 128),
-    (1, 2, 1, 0, 3, 2),
-    (0, 2, 1, 3, 3, 2),
-    (1, 2, 1, 3, 0, 2),
-    (1, 2, 1, 3, 2, 0),
+    *((1, 1, 1, 1, 2, 3), (1, 2, 2, 3, 4, 4), (2, 2, 1, 5, 3, 2), (1, 4, 2, 40, 16, 33)),
+    *((1, 4, 4, 1, 64, 48), (2, 6, 3, 7, 32, 128), (1, 2, 1, 0, 3, 2), (0, 2, 1, 3, 3, 2)),
+    *((1, 2, 1, 3, 0, 2), (1, 2, 1, 3, 2, 0)),
 ]
 
 
@@ -227,11 +193,8 @@ def delta_rules(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         factors = (batch, kv_heads, tokens, keys)[: 4 if by_key else 3]
         decay, beta = (rng.uniform(0.2, 1, s).astype(k.dtype) for s in (factors, k.shape[:3]))
         return [
-            array(rng, (batch, heads, tokens, keys), dtype, order),
-            k,
-            array(rng, (batch, kv_heads, tokens, values), dtype, order),
-            decay,
-            beta,
+            *(array(rng, (batch, heads, tokens, keys), dtype, order), k),
+            *(array(rng, (batch, kv_heads, tokens, values), dtype, order), decay, beta),
             array(rng, (batch, kv_heads, keys, values), dtype, order),
         ]
 

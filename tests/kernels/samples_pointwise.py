@@ -12,30 +12,18 @@ Samples = Callable[[np.random.Generator, str], Iterator[list]]
 # Shapes and memory orders for every kind of loop: 0-d, empty, merged, strided, longer than
 # a block of the engine.
 LAYOUTS = [
-    ((), None),
-    ((1,), None),
-    ((7,), None),
-    ((600,), None),
-    ((2, 0, 3), None),
-    ((3, 300), (1, 0)),
-    ((2, 3, 4, 5), (0, 2, 3, 1)),
-    ((2, 17, 3), (2, 0, 1)),
+    *(((), None), ((1,), None), ((7,), None), ((600,), None), ((2, 0, 3), None)),
+    *(((3, 300), (1, 0)), ((2, 3, 4, 5), (0, 2, 3, 1)), ((2, 17, 3), (2, 0, 1))),
 ]
 
 # Pairs that broadcast: shapes and memory orders of both.
 PAIRS = [
-    (((3, 300), None), ((3, 300), None)),
-    (((3, 300), None), ((300,), None)),
-    (((3, 1), None), ((1, 300), None)),
-    (((3, 300), (1, 0)), ((3, 300), None)),
+    *((((3, 300), None), ((3, 300), None)), (((3, 300), None), ((300,), None))),
+    *((((3, 1), None), ((1, 300), None)), (((3, 300), (1, 0)), ((3, 300), None))),
     (((2, 3, 4, 5), (0, 2, 3, 1)), ((2, 3, 4, 5), (0, 2, 3, 1))),
-    (((2, 3, 4, 5), (0, 2, 3, 1)), ((3, 1, 1), None)),
-    (((), None), ((2, 3), None)),
-    (((2, 3), None), ((), None)),
-    (((), None), ((), None)),
-    (((2, 0), None), ((2, 1), None)),
-    (((1, 1), None), ((5,), None)),
-    (((5,), None), ((4, 1, 5), (2, 0, 1))),
+    *((((2, 3, 4, 5), (0, 2, 3, 1)), ((3, 1, 1), None)), (((), None), ((2, 3), None))),
+    *((((2, 3), None), ((), None)), (((), None), ((), None)), (((2, 0), None), ((2, 1), None))),
+    *((((1, 1), None), ((5,), None)), (((5,), None), ((4, 1, 5), (2, 0, 1)))),
 ]
 
 
@@ -262,38 +250,10 @@ SAMPLES: dict[str, Samples] = {
     **{
         f"aten::{n}.out": unary
         for n in (
-            "abs",
-            "neg",
-            "sign",
-            "floor",
-            "ceil",
-            "round",
-            "trunc",
-            "isnan",
-            "isinf",
-            "relu",
-            "bitwise_not",
-            "logical_not",
-            "exp",
-            "expm1",
-            "sigmoid",
-            "tanh",
-            "erf",
-            "sin",
-            "cos",
-            "tan",
-            "asinh",
-            "atan",
-            "sinh",
-            "cosh",
-            "reciprocal",
-            "exp2",
-            "erfc",
-            "signbit",
-            "angle",
-            "_conj_physical",
-            "_conj_copy",
-        )
+            "abs neg sign floor ceil round trunc isnan isinf relu bitwise_not "
+            "logical_not exp expm1 sigmoid tanh erf sin cos tan asinh atan sinh cosh "
+            "reciprocal exp2 erfc signbit angle _conj_physical _conj_copy"
+        ).split()
     },
     **{f"aten::{n}.out": inside(0.01, 9) for n in ("log", "log2", "log10", "sqrt", "rsqrt")},
     **{f"aten::{n}.out": inside(-0.99, 0.99) for n in ("asin", "acos", "atanh", "log1p")},
@@ -317,21 +277,9 @@ SAMPLES: dict[str, Samples] = {
     **{
         f"aten::{n}.out": binary()
         for n in (
-            "mul",
-            "maximum",
-            "minimum",
-            "fmax",
-            "fmin",
-            "hypot",
-            "copysign",
-            "nextafter",
-            "complex",
-            "polar",
-            "atan2",
-            "logical_and",
-            "logical_or",
-            "logical_xor",
-        )
+            "mul maximum minimum fmax fmin hypot copysign nextafter complex polar atan2 "
+            "logical_and logical_or logical_xor"
+        ).split()
     },
     **{f"aten::{n}.out": binary(divisor=True) for n in ("div", "floor_divide")},
     "aten::div.out_mode": lambda rng, dtype: (
@@ -346,20 +294,8 @@ SAMPLES: dict[str, Samples] = {
     **{
         f"aten::{n}.Scalar_out": scalar()
         for n in (
-            "mul",
-            "div",
-            "eq",
-            "ne",
-            "lt",
-            "le",
-            "gt",
-            "ge",
-            "bitwise_and",
-            "bitwise_or",
-            "bitwise_xor",
-            "remainder",
-            "fmod",
-        )
+            "mul div eq ne lt le gt ge bitwise_and bitwise_or bitwise_xor remainder fmod"
+        ).split()
     },
     "aten::div.Scalar_mode_out": scalar([None], ["floor"], ["trunc"]),
     "aten::pow.Tensor_Tensor_out": positive_base,

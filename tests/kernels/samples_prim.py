@@ -85,21 +85,7 @@ def rows(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 PRIM: dict[str, Samples] = {
     **{
         f"executorch_prim::{n}.Scalar": pairs
-        for n in (
-            "add",
-            "sub",
-            "mul",
-            "truediv",
-            "floordiv",
-            "mod",
-            "eq",
-            "gt",
-            "ge",
-            "lt",
-            "le",
-            "sym_max",
-            "sym_min",
-        )
+        for n in "add sub mul truediv floordiv mod eq gt ge lt le sym_max sym_min".split()
     },
     **{
         f"executorch_prim::{n}.Scalar": singles

@@ -17,13 +17,8 @@ RANGES = {
     "int32": (-(2**31), 2**31 - 1),
 }
 SHAPES = [
-    ((3, 40), None),
-    ((3, 40), (1, 0)),
-    ((2, 3, 5), (2, 0, 1)),
-    ((7,), None),
-    ((2, 3, 2, 4), (0, 2, 3, 1)),
-    ((0, 3), None),
-    ((), None),
+    *(((3, 40), None), ((3, 40), (1, 0)), ((2, 3, 5), (2, 0, 1)), ((7,), None)),
+    *(((2, 3, 2, 4), (0, 2, 3, 1)), ((0, 3), None), ((), None)),
 ]
 
 
@@ -66,12 +61,8 @@ def quantize_per_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             yield [x, 0.5, 3 if to != "int32" else -7, low, high, DType(to)]
     x = floats(rng, (5, 9), dtype)
     for scale, zero, low, high in (
-        (0.013, 100, 0, 15),
-        (-0.3, -20, -7, 7),
-        (1e-30, 0, -128, 127),
-        (1e30, 2**40, 5, -5),
-        (float("inf"), -(2**62), 0, 127),
-        (float("nan"), 0, -128, 127),
+        *((0.013, 100, 0, 15), (-0.3, -20, -7, 7), (1e-30, 0, -128, 127), (1e30, 2**40, 5, -5)),
+        *((float("inf"), -(2**62), 0, 127), (float("nan"), 0, -128, 127)),
     ):
         yield [x, scale, zero, low, high, DType("int8")]
     yield [x, 0.0, 0, 0, 127, DType("int8")]
@@ -125,12 +116,8 @@ def axes() -> Iterator[tuple[tuple[int, ...], Any, int]]:
 
 def quantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     kinds = [
-        ("float32", "int64"),
-        ("float64", "int64"),
-        ("float32", "int32"),
-        ("float16", "int8"),
-        ("float32", "float32"),
-        ("float32", "float64"),
+        *(("float32", "int64"), ("float64", "int64"), ("float32", "int32")),
+        *(("float16", "int8"), ("float32", "float32"), ("float32", "float64")),
         ("int64", "uint8"),
     ]
     for i, (shape, order, axis) in enumerate(axes()):
@@ -138,13 +125,8 @@ def quantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[list]
         to, (low, high) = list(RANGES.items())[i % len(RANGES)]
         x, (s, z) = floats(rng, shape, dtype, order), kinds[i % len(kinds)]
         yield [
-            x,
-            np.asarray(scales(rng, (n,)) + (s[0] == "i")).astype(s),
-            zeros(rng, (n,), z),
-            axis,
-            low,
-            high,
-            DType(to),
+            *(x, np.asarray(scales(rng, (n,)) + (s[0] == "i")).astype(s), zeros(rng, (n,), z)),
+            *(axis, low, high, DType(to)),
         ]
     x = floats(rng, (3, 4), dtype)
     one, four, three = scales(rng, (1,)), scales(rng, (4, 1)), zeros(rng, (3,))
@@ -160,15 +142,9 @@ def quantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[list]
 
 def dequantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     kinds = [
-        ("float32", "int64"),
-        ("float32", None),
-        ("float64", "int32"),
-        ("float16", "int8"),
-        ("float32", "float32"),
-        ("bfloat16", "float16"),
-        ("float32", "uint8"),
-        ("float32", "float64"),
-        ("float16", "int64"),
+        *(("float32", "int64"), ("float32", None), ("float64", "int32"), ("float16", "int8")),
+        *(("float32", "float32"), ("bfloat16", "float16"), ("float32", "uint8")),
+        *(("float32", "float64"), ("float16", "int64")),
     ]
     low, high = RANGES.get(dtype, (0, 100))
     for i, (shape, order, axis) in enumerate(axes()):
@@ -176,14 +152,8 @@ def dequantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[lis
         x, (s, z) = integers(rng, shape, dtype, order), kinds[i % len(kinds)]
         to = (None, DType("float32"), DType("float16"), DType("float64"), DType("int32"))[i % 5]
         yield [
-            x,
-            scales(rng, (n,), s),
-            z and zeros(rng, (n,), z),
-            axis,
-            low,
-            high,
-            DType(dtype),
-            to,
+            *(x, scales(rng, (n,), s), z and zeros(rng, (n,), z), axis, low, high),
+            *(DType(dtype), to),
         ]
     x, one = integers(rng, (3, 4), dtype), scales(rng, (1,))
     for z in ("int8", "int16", "int32", "int64"):  # differences that wrap, or do not fit float32
@@ -199,16 +169,9 @@ def dequantize_per_channel(rng: np.random.Generator, dtype: str) -> Iterator[lis
 
 
 TOKENS = [
-    ((3, 40), (3, 1), None),
-    ((40, 3), (40, 1), (1, 0)),
-    ((2, 3, 5), (2, 3, 1), (2, 0, 1)),
-    ((7,), (1,), None),
-    ((7,), (), None),
-    ((1, 9), (), None),
-    ((0, 3), (0, 1), None),
-    ((4, 4), (4,), None),
-    ((3, 4), (3,), None),
-    ((3, 4), (4, 1), None),
+    *(((3, 40), (3, 1), None), ((40, 3), (40, 1), (1, 0)), ((2, 3, 5), (2, 3, 1), (2, 0, 1))),
+    *(((7,), (1,), None), ((7,), (), None), ((1, 9), (), None), ((0, 3), (0, 1), None)),
+    *(((4, 4), (4,), None), ((3, 4), (3,), None), ((3, 4), (4, 1), None)),
 ]
 
 
@@ -216,26 +179,16 @@ def quantize_per_token(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     if dtype.startswith("complex"):
         return
     kinds = [
-        ("float64", "int64"),
-        ("float32", "int32"),
-        ("float16", "int64"),
-        ("bfloat16", "int8"),
-        ("float32", "float32"),
-        ("float32", "float64"),
-        ("float16", "float32"),
-        ("float16", "float64"),
-        ("int64", "uint8"),
+        *(("float64", "int64"), ("float32", "int32"), ("float16", "int64")),
+        *(("bfloat16", "int8"), ("float32", "float32"), ("float32", "float64")),
+        *(("float16", "float32"), ("float16", "float64"), ("int64", "uint8")),
     ]
     for i, (shape, of, order) in enumerate(TOKENS * 3):
         to, (low, high) = list(RANGES.items())[i % 2 if i < 20 else i % 5]
         x, (s, z) = floats(rng, shape, dtype, order), kinds[i % len(kinds)]
         yield [
-            x,
-            np.asarray(scales(rng, of) + (s[0] == "i")).astype(np_dtype(s)),
-            zeros(rng, of, z),
-            low,
-            high,
-            DType(to),
+            *(x, np.asarray(scales(rng, of) + (s[0] == "i")).astype(np_dtype(s))),
+            *(zeros(rng, of, z), low, high, DType(to)),
         ]
 
 
@@ -243,12 +196,8 @@ def dequantize_per_token(rng: np.random.Generator, dtype: str) -> Iterator[list]
     if dtype.startswith("complex"):
         return
     kinds = [
-        ("float64", "int64"),
-        ("float32", "int32"),
-        ("float16", "int8"),
-        ("bfloat16", "int64"),
-        ("float32", "float32"),
-        ("float32", "uint8"),
+        *(("float64", "int64"), ("float32", "int32"), ("float16", "int8")),
+        *(("bfloat16", "int64"), ("float32", "float32"), ("float32", "uint8")),
         ("bfloat16", "float16"),
     ]
     for i, (shape, of, order) in enumerate(TOKENS * 2):
@@ -261,30 +210,16 @@ def dequantize_per_token(rng: np.random.Generator, dtype: str) -> Iterator[list]
 
 def choose_qparams(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     ranges = [
-        (-128, 127, "int8"),
-        (0, 255, "uint8"),
-        (-(2**15), 2**15 - 1, "int16"),
-        (-(2**31), 2**31 - 1, "int32"),
-        (0, 65535, "uint16"),
-        (-8, 7, "int8"),
+        *((-128, 127, "int8"), (0, 255, "uint8"), (-(2**15), 2**15 - 1, "int16")),
+        *((-(2**31), 2**31 - 1, "int32"), (0, 65535, "uint16"), (-8, 7, "int8")),
     ]
     for i, (shape, order) in enumerate([*SHAPES, ((1, 70), None), ((1,), None)]):
         x = array(rng, shape, dtype, order)
         for eps in (1.1920928955078125e-07, 0.3):
             yield [x, ranges[i % 6][0], ranges[i % 6][1], eps, DType(ranges[i % 6][2])]
     for given in (
-        [0, 0],
-        [5, 5],
-        [-3, -3],
-        [7, 3],
-        [-7, -1],
-        [np.nan, 1],
-        [np.inf, 1],
-        [-np.inf, 1],
-        [np.inf, -np.inf],
-        [1e-20, 0],
-        [6e4, -6e4],
-        [3e38, -3e38],
+        *([0, 0], [5, 5], [-3, -3], [7, 3], [-7, -1], [np.nan, 1], [np.inf, 1], [-np.inf, 1]),
+        *([np.inf, -np.inf], [1e-20, 0], [6e4, -6e4], [3e38, -3e38]),
     ):
         if dtype in FLOATING:
             with np.errstate(over="ignore"):
@@ -293,12 +228,8 @@ def choose_qparams(rng: np.random.Generator, dtype: str) -> Iterator[list]:
                 yield [x, low, high, 1e-7, DType(to)]
     x = array(rng, (3,), dtype)
     for low, high, to in (
-        (1, 5, "int8"),
-        (-5, -1, "int8"),
-        (0, 0, "int8"),
-        (-(2**40), 5, "int32"),
-        (-5, 2**31, "int32"),
-        (-5, 5, "int64"),
+        *((1, 5, "int8"), (-5, -1, "int8"), (0, 0, "int8"), (-(2**40), 5, "int32")),
+        *((-5, 2**31, "int32"), (-5, 5, "int64")),
     ):
         yield [x, low, high, 1e-7, DType(to)]
     yield [x, -5, 300, float("nan"), DType("int8")]
@@ -310,18 +241,8 @@ def choose_qparams_per_token(rng: np.random.Generator, dtype: str) -> Iterator[l
     for shape, order in [*SHAPES, ((2, 0), None), ((5, 70), None), ((1,), None)]:
         yield [array(rng, shape, dtype, order), DType("int8")]
     rows = [
-        [0, 0],
-        [5, 5],
-        [-3, -3],
-        [7, 3],
-        [-7, -1],
-        [np.nan, 1],
-        [np.inf, 1],
-        [-np.inf, 1],
-        [np.inf, -np.inf],
-        [1e-20, 0],
-        [6e4, -6e4],
-        [3e38, -3e38],
+        *([0, 0], [5, 5], [-3, -3], [7, 3], [-7, -1], [np.nan, 1], [np.inf, 1], [-np.inf, 1]),
+        *([np.inf, -np.inf], [1e-20, 0], [6e4, -6e4], [3e38, -3e38]),
     ]
     with np.errstate(over="ignore"):
         yield [np.array(rows).astype(np_dtype(dtype)), DType("uint8")]
@@ -330,12 +251,8 @@ def choose_qparams_per_token(rng: np.random.Generator, dtype: str) -> Iterator[l
 
 def add(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for a, b, order in (
-        ((3, 4), (3, 4), None),
-        ((3, 4), (4,), (1, 0)),
-        ((2, 1, 3), (5, 1), None),
-        ((), (3,), None),
-        ((0, 3), (1, 3), None),
-        ((9, 40), (9, 40), (1, 0)),
+        *(((3, 4), (3, 4), None), ((3, 4), (4,), (1, 0)), ((2, 1, 3), (5, 1), None)),
+        *(((), (3,), None), ((0, 3), (1, 3), None), ((9, 40), (9, 40), (1, 0))),
     ):
         x, y = integers(rng, a, dtype, order), integers(rng, b, dtype)
         yield [x, 0.1, 3, 0, 255, y, 0.2, 100, -7, 300, 0.15, 10, 0, 255]
@@ -364,12 +281,8 @@ def embedding(bits: int, with_dtype: bool) -> Samples:
 
         for i, (groups, of, zero) in enumerate(
             [
-                (None, "uint8", True),
-                (1, "uint8", False),
-                (2, "int8", True),
-                (4, "uint8", True),
-                (None, "int8", False),
-                (2, "uint8", False),
+                *((None, "uint8", True), (1, "uint8", False), (2, "int8", True)),
+                *((4, "uint8", True), (None, "int8", False), (2, "uint8", False)),
             ]
         ):
             tail = [DType(FLOATING[i % 4])] if with_dtype else []

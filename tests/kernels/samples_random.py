@@ -38,12 +38,8 @@ def probabilities(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def multinomial(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, count, again in (
-        ((5,), 3, False),
-        ((2, 4), 9, True),
-        ((3, 6), 6, False),
-        ((2, 4), 5, False),
-        ((4,), 0, True),
-        ((2, 2, 2), 1, True),
+        *(((5,), 3, False), ((2, 4), 9, True), ((3, 6), 6, False), ((2, 4), 5, False)),
+        *(((4,), 0, True), ((2, 2, 2), 1, True)),
     ):
         a = np.asarray(np.abs(array(rng, shape, dtype)) + np.ones((), np_dtype(dtype)))
         yield [a.astype(np_dtype(dtype)), count, again, None]

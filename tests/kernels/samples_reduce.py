@@ -12,18 +12,9 @@ Samples = Callable[[np.random.Generator, str], Iterator[list]]
 # Shapes and memory orders for every kind of loop: rows, columns, several reduced
 # dimensions, merged or not, sizes around the vector and block lengths, 0-d and empty.
 LAYOUTS = [
-    ((), None),
-    ((1,), None),
-    ((5,), None),
-    ((37,), None),
-    ((300, 3), None),
-    ((3, 300), None),
-    ((3, 300), (1, 0)),
-    ((2, 3, 4, 5), None),
-    ((2, 3, 4, 5), (0, 2, 3, 1)),
-    ((2, 17, 3, 20), (3, 1, 0, 2)),
-    ((2, 0, 3), None),
-    ((1, 4, 1, 35), None),
+    *(((), None), ((1,), None), ((5,), None), ((37,), None), ((300, 3), None)),
+    *(((3, 300), None), ((3, 300), (1, 0)), ((2, 3, 4, 5), None), ((2, 3, 4, 5), (0, 2, 3, 1))),
+    *(((2, 17, 3, 20), (3, 1, 0, 2)), ((2, 0, 3), None), ((1, 4, 1, 35), None)),
     ((5000,), None),
 ]
 
@@ -172,12 +163,8 @@ def running(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 def dist(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for a, b, order in (
-        ((3, 4), (3, 4), None),
-        ((3, 1), (4,), None),
-        ((), (7,), None),
-        ((), (), None),
-        ((2, 300), (2, 300), (1, 0)),
-        ((0, 2), (2,), None),
+        *(((3, 4), (3, 4), None), ((3, 1), (4,), None), ((), (7,), None), ((), (), None)),
+        *(((2, 300), (2, 300), (1, 0)), ((0, 2), (2,), None)),
     ):
         of_none = (2, 0, 1, 1.5)
         for p in of_none if 0 in a else (*of_none, 3, -1, float("inf"), -float("inf")):

@@ -10,15 +10,8 @@ from tests.kernels.eager import COMPLEX, array, np_dtype
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 ROWS: list[tuple[tuple[int, ...], Sequence[int] | None]] = [
-    ((5,), None),
-    ((), None),
-    ((3, 40), None),
-    ((40, 3), (1, 0)),
-    ((4, 9, 3), (2, 0, 1)),
-    ((2, 300), None),
-    ((0, 3), None),
-    ((2, 1), None),
-    ((1000,), None),
+    *(((5,), None), ((), None), ((3, 40), None), ((40, 3), (1, 0)), ((4, 9, 3), (2, 0, 1))),
+    *(((2, 300), None), ((0, 3), None), ((2, 1), None), ((1000,), None)),
 ]
 
 
@@ -147,14 +140,8 @@ def few(
 def unique_dim(sort: bool) -> Samples:
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in (
-            ((9, 2), None),
-            ((2, 9), None),
-            ((60, 3), (1, 0)),
-            ((3, 2, 2), (2, 0, 1)),
-            ((30,), None),
-            ((0, 2), None),
-            ((1, 1), None),
-            ((5, 1, 2), None),
+            *(((9, 2), None), ((2, 9), None), ((60, 3), (1, 0)), ((3, 2, 2), (2, 0, 1))),
+            *(((30,), None), ((0, 2), None), ((1, 1), None), ((5, 1, 2), None)),
         ):
             for dim in range(-len(shape), len(shape)):
                 if shape[0] or dim % len(shape) == 0:
@@ -177,13 +164,8 @@ def searchsorted(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [array(rng, (7,), dtype), array(rng, (5,), dtype), False, False, None, None]
         return
     for rows, values, order in (
-        ((7,), (5,), None),
-        ((7,), (), None),
-        ((7,), (3, 4), (1, 0)),
-        ((2, 9), (2, 4), None),
-        ((2, 9), (2, 4), (1, 0)),
-        ((2, 3, 5), (2, 3, 40), None),
-        ((0,), (3,), None),
+        *(((7,), (5,), None), ((7,), (), None), ((7,), (3, 4), (1, 0)), ((2, 9), (2, 4), None)),
+        *(((2, 9), (2, 4), (1, 0)), ((2, 3, 5), (2, 3, 40), None), ((0,), (3,), None)),
         ((3,), (0,), None),
     ):
         a, v = ties(rng, rows, dtype), with_nan(rng, ties(rng, values, dtype, order))

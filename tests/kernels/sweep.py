@@ -17,18 +17,8 @@ import numpy as np
 from tests.kernels import rows
 import torch
 
-DTYPES = (
-    "float32",
-    "float64",
-    "float16",
-    "bfloat16",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "uint8",
-    "bool",
-    "complex64",
+DTYPES = tuple(
+    "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64".split()
 )
 # Number of cases by kind of arguments.
 KINDS = {

@@ -108,18 +108,9 @@ def test_resize_refusals(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [
-        (300, "int8"),
-        (-129, "int8"),
-        (256, "uint8"),
-        (-256, "uint8"),
-        (1e10, "int32"),
-        (float("nan"), "int64"),
-        (float("inf"), "int16"),
-        (70000, "float16"),
-        (1e39, "float32"),
-        (-1e39, "bfloat16"),
-        (2**40, "int32"),
-        (2**40, "uint32"),
+        *((300, "int8"), (-129, "int8"), (256, "uint8"), (-256, "uint8"), (1e10, "int32")),
+        *((float("nan"), "int64"), (float("inf"), "int16"), (70000, "float16")),
+        *((1e39, "float32"), (-1e39, "bfloat16"), (2**40, "int32"), (2**40, "uint32")),
         (1e39, "complex64"),
     ],
 )
@@ -132,17 +123,9 @@ def test_numbers_that_do_not_fit(value: float, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [
-        (-1, "uint8"),
-        (-255, "uint8"),
-        (127, "int8"),
-        (65504, "float16"),
-        (float("inf"), "float16"),
-        (float("nan"), "bfloat16"),
-        (3.0e38, "bfloat16"),
-        (2, "bool"),
-        (0.5, "bool"),
-        (2**63 - 1, "int64"),
-        (-1, "uint64"),
+        *((-1, "uint8"), (-255, "uint8"), (127, "int8"), (65504, "float16")),
+        *((float("inf"), "float16"), (float("nan"), "bfloat16"), (3.0e38, "bfloat16")),
+        *((2, "bool"), (0.5, "bool"), (2**63 - 1, "int64"), (-1, "uint64")),
         (2**63 - 1, "float32"),
     ],
 )

@@ -42,19 +42,8 @@ def test_division_with_rest(name: str, dtype: str, limit: int, rng: np.random.Ge
     tiny, huge = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
     ends = np.asarray(
         [
-            0,
-            -0.0,
-            1,
-            -1,
-            3,
-            0.1,
-            tiny,
-            5 * tiny,
-            -np.finfo(dtype).tiny,
-            huge,
-            np.inf,
-            -np.inf,
-            np.nan,
+            *(0, -0.0, 1, -1, 3, 0.1, tiny, 5 * tiny, -np.finfo(dtype).tiny, huge, np.inf),
+            *(-np.inf, np.nan),
         ],
         dtype,
     )
@@ -64,12 +53,8 @@ def test_division_with_rest(name: str, dtype: str, limit: int, rng: np.random.Ge
         x = (y * whole).astype(dtype)
         small = (rng.integers(-(2**20), 2**20, (2, 9_000)) * tiny).astype(dtype)
         pairs = [
-            bits,
-            (x, y),
-            (np.nextafter(x, kind(np.inf)), y),
-            (np.nextafter(x, kind(0)), y),
-            small,
-            np.meshgrid(ends, ends),
+            *(bits, (x, y), (np.nextafter(x, kind(np.inf)), y), (np.nextafter(x, kind(0)), y)),
+            *(small, np.meshgrid(ends, ends)),
         ]
     a, b = (np.concatenate([np.ravel(pair[k]) for pair in pairs]) for k in (0, 1))
     for args in ([a, b], [a, b[60_000:60_001]], [a[60_000:60_001], b]):

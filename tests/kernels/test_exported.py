@@ -107,16 +107,10 @@ REFUSED: dict[str, list[tuple[str, int, str]]] = {
     **{
         f"aten::{n}.out": [(f"{HALF} transposed", 2, NO_FORMAT)]
         for n in (
-            "col2im",
-            "embedding_dense_backward",
-            "glu",
-            "native_group_norm_backward",
-            "reflection_pad1d",
-            "reflection_pad2d",
-            "replication_pad1d",
-            "replication_pad2d",
-            "upsample_linear1d",
-        )
+            "col2im embedding_dense_backward glu native_group_norm_backward "
+            "reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d "
+            "upsample_linear1d"
+        ).split()
     },
     **{
         f"aten::upsample_{n}2d.out": [(f"({HALF}|uint8) transposed", 3, NO_FORMAT)]
@@ -147,12 +141,8 @@ REFUSED: dict[str, list[tuple[str, int, str]]] = {
     **{
         f"aten::{n}": [(".", count, ONLY_A_NUMBER)]
         for n, count in (
-            ("_local_scalar_dense", 30),
-            ("sym_is_contiguous", 66),
-            ("sym_numel", 55),
-            ("sym_size.int", 33),
-            ("sym_storage_offset", 55),
-            ("sym_stride.int", 44),
+            *(("_local_scalar_dense", 30), ("sym_is_contiguous", 66), ("sym_numel", 55)),
+            *(("sym_size.int", 33), ("sym_storage_offset", 55), ("sym_stride.int", 44)),
         )
     },
     "aten::_native_batch_norm_legit.out": [(".", 16, NO_OUT)],

@@ -17,20 +17,14 @@ from tests.kernels.samples_index import SAMPLES, bools, ints
 from torch.nn.functional import embedding_bag
 
 # Copied without interpretation, so eager's kernels of the signed dtype of that width apply.
-NO_EAGER = {
-    "aten::index_select.out",
-    "aten::gather.out",
-    "aten::scatter.src_out",
-    "aten::scatter.value_out",
-    "aten::scatter_add.out",
-    "aten::masked_select.out",
-    "aten::masked_scatter.out",
-    "aten::nonzero.out",
-    "aten::index_put.out",
-    "aten::index_put_",
-    "aten::put.out",
-    "aten::nonzero_static.out",
-}
+NO_EAGER = set(
+    (
+        "aten::index_select.out aten::gather.out aten::scatter.src_out "
+        "aten::scatter.value_out aten::scatter_add.out aten::masked_select.out "
+        "aten::masked_scatter.out aten::nonzero.out aten::index_put.out aten::index_put_ "
+        "aten::put.out aten::nonzero_static.out"
+    ).split()
+)
 FOLDING = {
     "aten::_embedding_bag.out",
     "aten::_embedding_bag_forward_only.out",
@@ -101,17 +95,12 @@ def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("name", "tail"),
     [
-        ("scatter_add.out", []),
-        ("scatter.reduce_out", ["add"]),
-        ("scatter.reduce_out", ["multiply"]),
-        ("scatter_reduce.two_out", ["sum", True]),
+        *(("scatter_add.out", []), ("scatter.reduce_out", ["add"])),
+        *(("scatter.reduce_out", ["multiply"]), ("scatter_reduce.two_out", ["sum", True])),
         ("scatter_reduce.two_out", ["prod", False]),
-        ("scatter_reduce.two_out", ["mean", True]),
-        ("index_reduce.out", ["prod", True]),
-        ("index_reduce.out", ["mean", False]),
-        ("index_put.out", [True]),
-        ("embedding_dense_backward.out", [False]),
-        ("embedding_dense_backward.out", [True]),
+        *(("scatter_reduce.two_out", ["mean", True]), ("index_reduce.out", ["prod", True])),
+        *(("index_reduce.out", ["mean", False]), ("index_put.out", [True])),
+        *(("embedding_dense_backward.out", [False]), ("embedding_dense_backward.out", [True])),
     ],
 )
 def test_many_to_few_places(name: str, tail: list, dtype: str, rng: np.random.Generator) -> None:
@@ -260,15 +249,8 @@ def test_errors(name: str, args: list, words: list[str]) -> None:
 def test_missing_bags(at: list, starts: list, why: str) -> None:
     bags = len(starts)
     args = [
-        np.zeros((4, 2), np.float32),
-        np.array(at),
-        np.array(starts),
-        False,
-        1,
-        False,
-        None,
-        False,
-        -1,
+        *(np.zeros((4, 2), np.float32), np.array(at), np.array(starts), False, 1, False, None),
+        *(False, -1),
     ]
     outs = [Out((bags, 2)), *(Out((n,), "int64") for n in (2, bags, bags))]
     with pytest.raises(OpError, match=why):

@@ -51,14 +51,8 @@ def test_softmax_layouts(rng, name, order):
 def test_softmax_not_finite(name, dtype):
     inf, nan = np.inf, np.nan
     rows = [
-        [inf, 1, 2],
-        [-inf, 1, 2],
-        [-inf] * 3,
-        [nan, 1, 2],
-        [1, nan, inf],
-        [200, 0, -200],
-        [1e4, 1e4 - 8, 9e3],
-        [-1e4, -1e4 - 8, 0],
+        *([inf, 1, 2], [-inf, 1, 2], [-inf] * 3, [nan, 1, 2], [1, nan, inf], [200, 0, -200]),
+        *([1e4, 1e4 - 8, 9e3], [-1e4, -1e4 - 8, 0]),
     ]
     x = np.array(rows, np_dtype(dtype))
     wide = np.repeat(x, 7, axis=1)
@@ -81,12 +75,7 @@ def test_softmax_small_results(rng):
 
 
 NORM_SHAPES = [
-    ((2, 3, 40), 1),
-    ((4, 37), 1),
-    ((2, 3, 4, 5), 2),
-    ((5,), 1),
-    ((2, 5000), 1),
-    ((0, 3), 1),
+    *(((2, 3, 40), 1), ((4, 37), 1), ((2, 3, 4, 5), 2), ((5,), 1), ((2, 5000), 1), ((0, 3), 1)),
     ((2, 3), 2),
 ]
 

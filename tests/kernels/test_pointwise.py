@@ -115,12 +115,8 @@ def test_output_dtypes(dtype: str, out: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("number", "dtype"),
     [
-        (1.2345678, "float32"),
-        (1.2345678, "float64"),
-        (2049, "int64"),
-        (4099, "int32"),
-        (0.1, "float16"),
-        (0.1, "bfloat16"),
+        *((1.2345678, "float32"), (1.2345678, "float64"), (2049, "int64"), (4099, "int32")),
+        *((0.1, "float16"), (0.1, "bfloat16")),
     ],
 )
 def test_numbers_with_halves(
@@ -131,14 +127,9 @@ def test_numbers_with_halves(
     a = (rng.random(997) * 40 + 0.5).astype(array(rng, (), half).dtype)
     b = np.full(shape, number).astype(array(rng, (), dtype).dtype)
     for name, tail in (
-        ("mul.out", []),
-        ("div.out", []),
-        ("floor_divide.out", []),
-        ("div.out_mode", ["trunc"]),
-        ("div.out_mode", ["floor"]),
-        ("add.out", [1]),
-        ("remainder.Tensor_out", []),
-        ("pow.Tensor_Tensor_out", []),
+        *(("mul.out", []), ("div.out", []), ("floor_divide.out", [])),
+        *(("div.out_mode", ["trunc"]), ("div.out_mode", ["floor"]), ("add.out", [1])),
+        *(("remainder.Tensor_out", []), ("pow.Tensor_Tensor_out", [])),
     ):
         rounded = b.astype(a.dtype)
         kept = b if name[:3] in ("mul", "div", "flo") else rounded
@@ -235,33 +226,11 @@ def test_integers_wrap() -> None:
             np.testing.assert_array_equal(found, want, err_msg=name)
 
 
-FAST = (
-    "exp",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "sin",
-    "cos",
-    "sqrt",
-    "rsqrt",
-    "floor",
-    "ceil",
-    "trunc",
-    "round",
-    "sinh",
-    "cosh",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "asinh",
-    "acosh",
-    "atanh",
+FAST = tuple(
+    (
+        "exp expm1 log log2 log10 log1p tanh sigmoid erf sin cos sqrt rsqrt floor ceil "
+        "trunc round sinh cosh tan asin acos atan asinh acosh atanh"
+    ).split()
 )
 
 
@@ -277,31 +246,8 @@ def run_for(isa: str, name: str, a: np.ndarray) -> np.ndarray | None:
 def bit_patterns(rng: np.random.Generator) -> np.ndarray:
     """Return numbers of all magnitudes, usual ones and special points, in float32."""
     edges = [
-        0,
-        -0.0,
-        np.inf,
-        -np.inf,
-        np.nan,
-        1e-45,
-        -1e-45,
-        1e-38,
-        88.72,
-        88.73,
-        -87.3,
-        -88.73,
-        -103.9,
-        -104.1,
-        1,
-        -1,
-        0.93,
-        -0.93,
-        4,
-        10,
-        -30,
-        3e38,
-        -3e38,
-        8192,
-        8193,
+        *(0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-38, 88.72, 88.73, -87.3, -88.73),
+        *(-103.9, -104.1, 1, -1, 0.93, -0.93, 4, 10, -30, 3e38, -3e38, 8192, 8193),
     ]
     bits = rng.integers(0, 2**32, 40_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
     with np.errstate(all="ignore"):

@@ -54,13 +54,8 @@ def test_output_dim_orders(name: str, order: tuple, rng: np.random.Generator) ->
 @pytest.mark.parametrize(
     ("out", "source"),
     [
-        ("float16", "float32"),
-        ("float64", "float32"),
-        ("int32", "float32"),
-        ("int32", "int64"),
-        ("float32", "int32"),
-        ("bool", "int8"),
-        ("complex64", "float32"),
+        *(("float16", "float32"), ("float64", "float32"), ("int32", "float32")),
+        *(("int32", "int64"), ("float32", "int32"), ("bool", "int8"), ("complex64", "float32")),
         ("int32", "bool"),
     ],
 )

@@ -215,14 +215,8 @@ def test_nothing_to_compare(shape: tuple) -> None:
         run(
             "aten::unique_dim.out",
             [
-                np.zeros(shape, np.float32),
-                0,
-                True,
-                True,
-                True,
-                Out(shape),
-                Out((2,), "int64"),
-                Out((2,), "int64"),
+                *(np.zeros(shape, np.float32), 0, True, True, True, Out(shape)),
+                *(Out((2,), "int64"), Out((2,), "int64")),
             ],
         )
 

@@ -64,22 +64,8 @@ def ends(dtype: str) -> np.ndarray:
     f = ml_dtypes.finfo(np_dtype(dtype))
     least, most = float(f.smallest_subnormal), float(f.max)
     few = [
-        0,
-        -0.0,
-        least,
-        -least,
-        float(f.tiny),
-        1,
-        -1,
-        0.5,
-        -0.5,
-        2.5,
-        -3,
-        most,
-        -most,
-        np.inf,
-        -np.inf,
-        np.nan,
+        *(0, -0.0, least, -least, float(f.tiny), 1, -1, 0.5, -0.5, 2.5, -3, most, -most),
+        *(np.inf, -np.inf, np.nan),
     ]
     return np.asarray(few).astype(np_dtype(dtype))
 
@@ -196,12 +182,9 @@ def pairs(dtype: str) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "several", "tail"),
     [
-        ("sum.IntList_out", True, [False, None]),
-        ("mean.out", True, [False, None]),
-        ("var.correction_out", True, [1, False]),
-        ("prod.int_out", False, [False, None]),
-        ("cumsum.out", False, [None]),
-        ("cumprod.out", False, [None]),
+        *(("sum.IntList_out", True, [False, None]), ("mean.out", True, [False, None])),
+        *(("var.correction_out", True, [1, False]), ("prod.int_out", False, [False, None])),
+        *(("cumsum.out", False, [None]), ("cumprod.out", False, [None])),
         ("logcumsumexp.out", False, []),
     ],
 )

@@ -148,16 +148,8 @@ def test_arguments_are_checked() -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "features.npy", FEATURES)
     command = [
-        "check",
-        str(program("speech")),
-        "--reference",
-        str(program("speech")),
-        "--engines",
-        "here",
-        "--inputs",
-        str(tmp_path / "features.npy"),
-        "--ids",
-        "1,20,30",
+        *("check", str(program("speech")), "--reference", str(program("speech")), "--engines"),
+        *("here", "--inputs", str(tmp_path / "features.npy"), "--ids", "1,20,30"),
     ]
     assert cli.main(command) == 0
     printed = capsys.readouterr().out

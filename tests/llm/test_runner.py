@@ -342,16 +342,7 @@ def test_options_are_checked(options: dict[str, Any], match: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "temperature",
-        "top_k",
-        "top_p",
-        "min_p",
-        "seed",
-        "logprobs",
-        "repetition_penalty",
-        "max_new_tokens",
-    ],
+    "temperature top_k top_p min_p seed logprobs repetition_penalty max_new_tokens".split(),
 )
 def test_options_of_another_type(name: str) -> None:
     for value in ("1", [1], np.ones(2)):

@@ -50,14 +50,10 @@ NOT_EXPORTED = {
     **{
         n: f"{NO_OUT}.*_functional"
         for n in (
-            "normal.in_place",
-            "native_batch_norm",
-            "_native_batch_norm_legit",
-            "_batch_norm_with_update",
-            "nn.functional.instance_norm",
-            "nn.functional.rrelu",
-            "nn.functional.batch_norm",
-        )
+            "normal.in_place native_batch_norm _native_batch_norm_legit "
+            "_batch_norm_with_update nn.functional.instance_norm nn.functional.rrelu "
+            "nn.functional.batch_norm"
+        ).split()
     },
     **{
         f"nn.functional.linear_cross_entropy.{n}": f"{NO_OUT}.*torch_nn::_linear_cross_entropy"
@@ -66,14 +62,9 @@ NOT_EXPORTED = {
     **{
         n: DEPENDENT
         for n in (
-            "allclose",
-            "corrcoef",
-            "cov",
-            "equal",
-            "nn.functional.ctc_loss",
-            "linalg.lstsq",
-            "linalg.lstsq.grad_oriented",
-        )
+            "allclose corrcoef cov equal nn.functional.ctc_loss linalg.lstsq "
+            "linalg.lstsq.grad_oriented"
+        ).split()
     },
     **{
         n: GUARD

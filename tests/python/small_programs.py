@@ -13,21 +13,11 @@ from tests.single_op import BOUNDED, Arg, Out, SingleOps
 
 CHANNELS_LAST = (0, 2, 3, 1)
 IMAGE = (2, 3, 4, 5)
-DTYPES = (
-    "bool",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
+DTYPES = tuple(
+    (
+        "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 "
+        "complex64 complex128"
+    ).split()
 )
 
 

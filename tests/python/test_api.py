@@ -63,15 +63,11 @@ def test_exports() -> None:
     official = (
         set(executorch_runtime.__all__)
         if hasattr(executorch_runtime, "__all__")
-        else {
-            "Runtime",
-            "Program",
-            "Method",
-            "BackendRegistry",
-            "OperatorRegistry",
-            "Verification",
-            "MethodMeta",
-        }
+        else set(
+            (
+                "Runtime Program Method BackendRegistry OperatorRegistry Verification MethodMeta"
+            ).split()
+        )
     )
     assert official <= set(executorch_c.__all__)
     for name in executorch_c.__all__:
@@ -181,14 +177,8 @@ def test_everything_a_program_can_be_loaded_from(tmp_path: Path) -> None:
     path.write_bytes(pte)
     odd = b"x" + pte
     sources: list[Any] = [
-        pte,
-        bytearray(pte),
-        memoryview(pte),
-        memoryview(odd)[1:],
-        np.frombuffer(pte, np.uint8),
-        io.BytesIO(pte),
-        path,
-        str(path),
+        *(pte, bytearray(pte), memoryview(pte), memoryview(odd)[1:]),
+        *(np.frombuffer(pte, np.uint8), io.BytesIO(pte), path, str(path)),
     ]
     with path.open("rb") as file:
         for data in [*sources, file]:

@@ -460,18 +460,12 @@ def test_numpy_scalars_as_numbers(kinds: Method) -> None:
 @pytest.mark.parametrize(
     ("index", "value", "match"),
     [
-        (1, 4, "4"),
-        (1, True, "found True; expected the int 3"),
-        (1, 3.0, "found 3.0; expected the int 3"),
-        (1, 2**70, "expected the int 3"),
-        (2, 2.6, "2.6"),
-        (2, "2.5", "found '2.5'; expected the float 2.5"),
-        (3, False, "input 3"),
-        (3, 1, "found 1; expected the bool True"),
-        (4, "ho", "'ho'"),
+        *((1, 4, "4"), (1, True, "found True; expected the int 3")),
+        *((1, 3.0, "found 3.0; expected the int 3"), (1, 2**70, "expected the int 3")),
+        *((2, 2.6, "2.6"), (2, "2.5", "found '2.5'; expected the float 2.5")),
+        *((3, False, "input 3"), (3, 1, "found 1; expected the bool True"), (4, "ho", "'ho'")),
         (4, b"hi", "found bytes; expected the str 'hi'"),
-        (4, "h\udcff", "surrogates not allowed"),
-        (5, 0, "found int; expected None"),
+        *((4, "h\udcff", "surrogates not allowed"), (5, 0, "found int; expected None")),
     ],
 )
 def test_values_must_be_the_traced_ones(kinds: Method, index: int, value: Any, match: str) -> None:

@@ -88,21 +88,8 @@ def test_state_starts_anew_with_each_case() -> None:
 
 
 DTYPES = [
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-    "bool",
-    ml_dtypes.bfloat16,
-    "uint16",
-    "uint32",
-    "uint64",
+    *("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64"),
+    *("complex128", "bool", ml_dtypes.bfloat16, "uint16", "uint32", "uint64"),
 ]
 
 

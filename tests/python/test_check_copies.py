@@ -35,13 +35,8 @@ class Net(torch.nn.Module):
     def forward(self, x: Any) -> Any:
         self.change(x)
         numbers = [
-            self.count,
-            sum(self.steps),
-            self.holder.value,
-            self.holder.inner.total,
-            sum(self.queue),
-            self.pair[1][0],
-            len(self.seen),
+            *(self.count, sum(self.steps), self.holder.value, self.holder.inner.total),
+            *(sum(self.queue), self.pair[1][0], len(self.seen)),
         ]
         return (
             self.linear(x) * self.total
@@ -136,22 +131,9 @@ def _gradient(self: Net, x: Any) -> None:
 
 
 CHANGES = (
-    _attribute,
-    _buffer_in_place,
-    _buffer_replaced,
-    _buffer_data,
-    _buffer_set,
-    _buffer_resized,
-    _expanded,
-    _tensor_grows,
-    _list,
-    _nested_tensors,
-    _objects,
-    _deque,
-    _in_tuple,
-    _set,
-    _new_attribute,
-    _module,
+    *(_attribute, _buffer_in_place, _buffer_replaced, _buffer_data, _buffer_set),
+    *(_buffer_resized, _expanded, _tensor_grows, _list, _nested_tensors, _objects, _deque),
+    *(_in_tuple, _set, _new_attribute, _module),
 )
 
 

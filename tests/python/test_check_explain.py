@@ -144,16 +144,11 @@ def assert_named(result: CheckResult, layer: str, flow: str) -> None:
 @pytest.mark.parametrize(
     ("flow", "fault", "layer"),
     [
-        ("portable", "weight", "stem"),
-        ("portable", "weight", "hidden"),
-        ("xnnpack", "weight", "stem"),
-        ("xnnpack", "weight", "hidden"),
-        ("xnnpack-int8", "weight", "hidden"),
-        ("xnnpack-int8", "scale", "stem"),
-        ("xnnpack-dynamic", "weight", "hidden"),
-        ("xnnpack-dynamic", "scale", "last"),
-        ("vulkan", "weight", "stem"),
-        ("vulkan", "weight", "hidden"),
+        *(("portable", "weight", "stem"), ("portable", "weight", "hidden")),
+        *(("xnnpack", "weight", "stem"), ("xnnpack", "weight", "hidden")),
+        *(("xnnpack-int8", "weight", "hidden"), ("xnnpack-int8", "scale", "stem")),
+        *(("xnnpack-dynamic", "weight", "hidden"), ("xnnpack-dynamic", "scale", "last")),
+        *(("vulkan", "weight", "stem"), ("vulkan", "weight", "hidden")),
     ],
 )
 def test_one_layer(plant: Callable[[str, str], None], flow: str, fault: str, layer: str) -> None:

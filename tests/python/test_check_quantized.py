@@ -58,13 +58,8 @@ def model(name: str) -> tuple[nn.Module, Inputs]:
     torch.manual_seed(0)
     if name == "cnn":
         layers = (
-            nn.Conv2d(3, 8, 3),
-            nn.ReLU(),
-            nn.Conv2d(8, 8, 3),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.Linear(8, 16),
+            *(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU()),
+            *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 16)),
         )
         return nn.Sequential(*layers).eval(), (torch.randn(4, 3, 10, 10),)
     if name == "transformer":
@@ -214,13 +209,9 @@ FAULTS: dict[str, Callable[[nn.Module], None]] = {
 GROSS = ("negative weights", "scale of another tensor", "swapped filters")
 """Faults that are larger than quantising explains: against the float model, too."""
 PLANTED = [
-    ("static", "swapped filters"),
-    ("static", "negative weights"),
-    ("static", "wrong scale"),
-    ("portable", "wrong zero point"),
-    ("portable", "scale of another tensor"),
-    ("8da4w", "swapped filters"),
-    ("8da4w", "negative weights"),
+    *(("static", "swapped filters"), ("static", "negative weights"), ("static", "wrong scale")),
+    *(("portable", "wrong zero point"), ("portable", "scale of another tensor")),
+    *(("8da4w", "swapped filters"), ("8da4w", "negative weights")),
 ]
 """XNNPACK's exporter takes the scale and zero point of a value from its writer."""
 
@@ -399,11 +390,7 @@ def test_validate_agrees(
     np.save(tmp_path / "y.npy", one.floats(*one.inputs).detach().numpy())
     found = check_model(one.floats, one.inputs, program=path, n_random=0, min_sqnr_db=least)
     arguments = [
-        "validate",
-        str(path),
-        "--inputs",
-        str(tmp_path / "x.npy"),
-        "--expect",
+        *("validate", str(path), "--inputs", str(tmp_path / "x.npy"), "--expect"),
         str(tmp_path / "y.npy"),
     ]
     arguments += [] if least is None else ["--min-sqnr", str(least)]
@@ -420,14 +407,8 @@ def test_validate_refuses_a_minimum_without_effect(
     np.save(tmp_path / "x.npy", inputs[0].numpy())
     np.save(tmp_path / "y.npy", net(*inputs).detach().numpy())
     arguments = [
-        "validate",
-        str(tmp_path / "model.pte"),
-        "--inputs",
-        str(tmp_path / "x.npy"),
-        "--expect",
-        str(tmp_path / "y.npy"),
-        "--min-sqnr",
-        "20",
+        *("validate", str(tmp_path / "model.pte"), "--inputs", str(tmp_path / "x.npy")),
+        *("--expect", str(tmp_path / "y.npy"), "--min-sqnr", "20"),
     ]
     assert cli.main(arguments) == 1
     assert "no effect here" in capsys.readouterr().err

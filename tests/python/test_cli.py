@@ -129,13 +129,9 @@ def test_version(capsys: Capture) -> None:
 
 
 WRONG: list[list[str]] = [
-    [],
-    ["nonsense"],
-    ["run"],
-    ["validate"],
+    *([], ["nonsense"], ["run"], ["validate"]),
     ["validate", DIGITS, "--inputs", "x.npz", "--expect", "y.npz", "--rtol", "-1"],
-    ["run", DIGITS, "--repeat", "0"],
-    ["info", "--what", DIGITS],
+    *(["run", DIGITS, "--repeat", "0"], ["info", "--what", DIGITS]),
 ]
 
 

@@ -42,19 +42,10 @@ def test_info_of_a_method_that_cannot_be_loaded(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "run",
-        "check",
-        "validate",
-        "compare",
-        "explain",
-        "check-nan",
-        "trace",
-        "quantization-error",
-        "generate",
-        "perplexity",
-        "info",
-    ],
+    (
+        "run check validate compare explain check-nan trace quantization-error generate "
+        "perplexity info"
+    ).split(),
 )
 def test_commands_that_load_methods_have_the_option(name: str) -> None:
     assert {"--delegate-at-load", "--no-delegate-at-load"} <= options(name).keys()

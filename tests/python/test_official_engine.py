@@ -213,15 +213,10 @@ def test_unknown_engines_are_an_error(given: Any) -> None:
 
 
 VALUES = [
-    torch.tensor(1.5),
-    torch.zeros(0, 3),
-    torch.randn(2, 3).to(torch.bfloat16),
-    torch.arange(3),
-    torch.randn(3).half(),
-    torch.tensor([True, False]),
+    *(torch.tensor(1.5), torch.zeros(0, 3), torch.randn(2, 3).to(torch.bfloat16)),
+    *(torch.arange(3), torch.randn(3).half(), torch.tensor([True, False])),
     torch.randn(2, 3, 4, 5).permute(0, 2, 3, 1),
-    torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
-    torch.randn(3, 2).t(),
+    *(torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.randn(3, 2).t()),
     torch.tensor([1 + 2j]),
 ]
 
@@ -239,13 +234,8 @@ def mixed(x: Tensor, y: Tensor, z: Tensor, a: int, b: float, c: bool, d: None) -
 
 def test_kinds_of_inputs_and_outputs() -> None:
     inputs = (
-        torch.randn(3).half(),
-        torch.randn(4).bfloat16(),
-        torch.tensor([True, False]),
-        3,
-        0.5,
-        True,
-        None,
+        *(torch.randn(3).half(), torch.randn(4).bfloat16(), torch.tensor([True, False]), 3),
+        *(0.5, True, None),
     )
     result = check_model(Fn(mixed), inputs)
     assert result.ok and verdicts(result) == {"match"}

@@ -105,20 +105,9 @@ class Session:
 
 
 STEPS = [
-    Session.load_program,
-    Session.load_file,
-    Session.describe,
-    Session.load_method,
-    Session.small,
-    Session.large,
-    Session.strided,
-    Session.out,
-    Session.attributes,
-    Session.reset,
-    Session.large,
-    Session.figures,
-    Session.trace,
-    Session.small,
+    *(Session.load_program, Session.load_file, Session.describe, Session.load_method),
+    *(Session.small, Session.large, Session.strided, Session.out, Session.attributes),
+    *(Session.reset, Session.large, Session.figures, Session.trace, Session.small),
     Session.etdump,
 ]
 

@@ -17,22 +17,9 @@ from tests.plans import PLANNED, Plan, V, build
 N, ROWS, KEYS, DIM = 2, 300, 220, 12
 SCORES = (N, ROWS, KEYS)
 MASKS: tuple[tuple[int, ...], ...] = (
-    (ROWS, KEYS),
-    (1, KEYS),
-    (KEYS,),
-    SCORES,
-    (N, 1, KEYS),
-    (1, ROWS, KEYS),
-    (1, 1, ROWS, KEYS),
-    (5, KEYS),
-    (7, KEYS),
-    (3, 1, KEYS),
-    (ROWS, 1),
-    (1,),
-    (5, ROWS, KEYS),
-    (2 * ROWS, KEYS),
-    (1, N, 5, KEYS),
-    (KEYS, ROWS),
+    *((ROWS, KEYS), (1, KEYS), (KEYS,), SCORES, (N, 1, KEYS), (1, ROWS, KEYS)),
+    *((1, 1, ROWS, KEYS), (5, KEYS), (7, KEYS), (3, 1, KEYS), (ROWS, 1), (1,), (5, ROWS, KEYS)),
+    *((2 * ROWS, KEYS), (1, N, 5, KEYS), (KEYS, ROWS)),
 )
 
 

@@ -60,16 +60,7 @@ def pictures() -> dict[str, Callable[..., Any]]:
         found[f"pointwise {outputs}"] = nn.Conv2d(4, outputs, 1)
         found[f"convolution {outputs}"] = nn.Conv2d(4, outputs, (2, 3))
     for size in (
-        (1, 1),
-        (1, 2),
-        (1, 3),
-        (2, 2),
-        (3, 3),
-        (1, 5),
-        (5, 1),
-        (1, 7),
-        (4, 4),
-        (5, 5),
+        *((1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (1, 5), (5, 1), (1, 7), (4, 4), (5, 5)),
         (7, 7),
     ):
         found[f"depthwise {size[0]}x{size[1]}"] = nn.Conv2d(4, 4, size, groups=4)

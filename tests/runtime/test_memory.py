@@ -151,12 +151,8 @@ def test_aliases(case: str) -> None:
 
 
 UNPLANNED = [
-    "only the input",
-    "view of the input",
-    "output and its view",
-    "only a view of a result",
-    "unused input",
-    "same output twice",
+    *("only the input", "view of the input", "output and its view", "only a view of a result"),
+    *("unused input", "same output twice"),
 ]
 
 

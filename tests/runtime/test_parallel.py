@@ -151,12 +151,8 @@ CASES: dict[str, Case] = {
     "delta rule": (
         lambda *args: torch.ops.llama.gated_delta_rule(*args)[0],
         (
-            tensor(1, 12, 9, 64),
-            tensor(1, 6, 9, 64) / 30,
-            tensor(1, 6, 9, 70),
-            tensor(1, 6, 9).sigmoid(),
-            tensor(1, 6, 9).sigmoid(),
-            tensor(1, 6, 64, 70),
+            *(tensor(1, 12, 9, 64), tensor(1, 6, 9, 64) / 30, tensor(1, 6, 9, 70)),
+            *(tensor(1, 6, 9).sigmoid(), tensor(1, 6, 9).sigmoid(), tensor(1, 6, 64, 70)),
         ),
     ),
 }

@@ -77,11 +77,8 @@ class Variant:
 
 PLAIN = Variant("")
 VARIANTS = (
-    PLAIN,
-    Variant("tiny", 2.0**-30),
-    Variant("huge", 2.0**30),
-    Variant("one masked, -1e4", mask=-1e4),
-    Variant("half masked, -1e9", mask=-1e9, every=2),
+    *(PLAIN, Variant("tiny", 2.0**-30), Variant("huge", 2.0**30)),
+    *(Variant("one masked, -1e4", mask=-1e4), Variant("half masked, -1e9", mask=-1e9, every=2)),
     Variant("one masked, finfo.min", mask=float(np.finfo(np.float32).min)),
 )
 

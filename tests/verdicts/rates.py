@@ -71,14 +71,8 @@ def _figures(rows: Sequence[Row]) -> str:
     if named:
         names += f" (at least {lower(sum(named), len(named)):.1%})"
     figures = [
-        f"{len(programs):,}",
-        f"{len(right):,}",
-        f"{alarms:,}",
-        _bound(alarms, len(right)),
-        f"{unknown:,}",
-        f"{len(counted):,}",
-        f"{accepted:,}",
-        _bound(accepted, len(counted)),
+        *(f"{len(programs):,}", f"{len(right):,}", f"{alarms:,}", _bound(alarms, len(right))),
+        *(f"{unknown:,}", f"{len(counted):,}", f"{accepted:,}", _bound(accepted, len(counted))),
         names,
     ]
     return " | ".join(figures)
