@@ -1,7 +1,5 @@
 """Run functions that may crash, hang or exhaust memory in a forked process with limits."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import os

@@ -1,7 +1,5 @@
 """Run functions in threads and propagate their exceptions to the test."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

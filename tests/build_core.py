@@ -3,8 +3,6 @@
 `make -C csrc shared` does the same with make.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import shutil

@@ -1,7 +1,5 @@
 """Simulation of a busy machine: processes that compete for its CPUs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Fixtures of all tests: seeds, the official runtime as an oracle, comparison of outputs."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import Counter

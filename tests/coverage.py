@@ -6,8 +6,6 @@ the same library, --python pytest with an extension built in build/. A line coun
 is in several objects: templates are compiled for each dtype.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Less work for the exporter in a process of thousands of exports; its results stay the same."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import sys

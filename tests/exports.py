@@ -1,7 +1,5 @@
 """Small modules through the official export flow, for tests of a single option."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of official schemas (.fbs) in the notation of executorch_c/_flatbuffers.py."""
 
-from __future__ import annotations
-
 import importlib.resources
 import re
 

@@ -3,8 +3,6 @@
 The default is this tree. `git worktree add DIR COMMIT` makes the tree of a commit.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

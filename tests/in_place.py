@@ -1,8 +1,6 @@
 """Selection of executorch_c for `python -m tests...`: the build in the source tree if there is one,
 else the installed package, which `python -m` would otherwise hide."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

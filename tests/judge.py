@@ -12,8 +12,6 @@ bound is relative to 1, to the largest element of an array, or to a share of the
 result is judged by its own last place. `test_judges.py` plants faults that the judge must find.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

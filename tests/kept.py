@@ -3,8 +3,6 @@
 A name must say all that the content depends on (`digest`), so that no file is ever out of date.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -10,8 +10,6 @@ bools is a list argument; a list of arrays a tensor list; `dtype_id("float32")` 
 The library is built on first use (build_core.py), unless EXECUTORCH_C_CORE_LIB has a path.
 """
 
-from __future__ import annotations
-
 import ctypes as C
 import os
 from dataclasses import dataclass, field

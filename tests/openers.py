@@ -1,7 +1,5 @@
 """Types of the fixtures that open programs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -14,8 +14,6 @@ The dataclasses (`plan.plan`) can be changed before that, to create hostile file
 the outcome.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import faulthandler

@@ -2,8 +2,6 @@
 and dynamic, by tensor and by channel, and patterns of QuantFusionPass. Cached on disk
 like the models of the zoo, keyed by this file and by variation.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

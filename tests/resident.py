@@ -1,7 +1,5 @@
 """Resident memory of this process (Linux)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -17,8 +17,6 @@ or tensors (with None between them) is a list argument. Run this file to see the
 agree with eager on a few of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

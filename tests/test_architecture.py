@@ -4,8 +4,6 @@ Exceptions are in the files themselves: a header comment with a line "long: <rea
 longer file, or longer functions.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,7 +1,5 @@
 """The tables of `python -m benchmarks compare`, from planted results."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

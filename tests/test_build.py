@@ -1,7 +1,5 @@
 """csrc/ninja_build.py, which setup.py and the tests compile with: the files that are rebuilt."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

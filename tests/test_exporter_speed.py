@@ -1,7 +1,5 @@
 """exporter_speed.py: torch resolves its composite operators when their list changes, not before."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch")

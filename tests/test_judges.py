@@ -1,7 +1,5 @@
 """The judges of the tests: each accepts eager's own variation, and finds planted faults."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests import judge

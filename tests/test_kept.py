@@ -1,7 +1,5 @@
 """The cache of the tests: one maker, no half-made files, names by content."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

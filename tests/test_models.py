@@ -1,8 +1,6 @@
 """Whole models from the official flow: executorch_c compared with eager and the official
 runtime."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """Quantized programs without a delegate: executorch_c compared with eager and the official
 runtime."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

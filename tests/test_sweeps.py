@@ -1,7 +1,5 @@
 """Large sweeps: a sample by default, every row with -m "" or by name."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

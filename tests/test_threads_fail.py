@@ -1,7 +1,5 @@
 """An uncaught exception fails its test, in a thread or in a finalizer, too."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -8,8 +8,6 @@ element of each result (`terms`). In the dtypes of the model with a step of one 
 the limit of each element's error (`rooms`). In quantised models, it is 0 except near rounding ties.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from typing import Any

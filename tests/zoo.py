@@ -5,8 +5,6 @@ calls and eager's outputs. Both use a cache keyed by these files and by the vers
 executorch, so only the first run of the tests exports. The models are in zoo_models.py.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Add a model: write a function that returns one `Spec` (the method "forward") or 
 decorate it, and keep its export below a second if possible. zoo.py exports and caches them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

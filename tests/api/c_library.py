@@ -1,7 +1,5 @@
 """The C library, installed once for each state of the sources."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """libexecutorch_c as users have it: the installed header, libraries and descriptions of them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

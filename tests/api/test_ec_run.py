@@ -1,7 +1,5 @@
 """ec-run: its outputs equal the package's; wrong arguments and hostile files are one sentence."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`executorch-c selective`: a small library that runs its programs, and refuses others."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls of single operators of the Cadence flow, and random arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Cadence flow: quantised programs whose operators are those of `cadence`."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io

@@ -1,7 +1,5 @@
 """Models for Core ML: the operators that coremltools emits, and programs lowered from them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The Cortex-M flow: quantised programs whose operators are those of `cortex_m`."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -3,8 +3,6 @@
 test_demo.py uses them, and tests/fuzz/make_programs.py takes them as seeds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """A backend written with ctypes, for cases that the demo backends do not cover: options of every
 kind, and structs without optional members. It copies its first input to its output."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from ctypes import (

@@ -1,8 +1,6 @@
 """A backend written with ctypes that takes calls of operators when a method is loaded, and computes
 them with NumPy: rightly, or with a planted fault."""
 
-from __future__ import annotations
-
 import ctypes
 import struct
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Places of a layer's weights in a program's file, and changes of them."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator

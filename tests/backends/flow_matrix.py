@@ -4,8 +4,6 @@
 lowered module in eager, or the error with which the flow refuses the model.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools

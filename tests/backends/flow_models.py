@@ -1,7 +1,5 @@
 """Six small models that every flow lowers, with statistics as training leaves them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

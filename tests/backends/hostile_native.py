@@ -1,7 +1,5 @@
 """Payloads of NativeBackend with one wrong field each, as in hostile_vulkan.py."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

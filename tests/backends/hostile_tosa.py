@@ -1,7 +1,5 @@
 """Payloads of TOSABackend and VgfBackend with one wrong field each, as in hostile_vulkan.py."""
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable

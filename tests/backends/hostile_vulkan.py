@@ -3,8 +3,6 @@
 A row has a recorded program, a change of its graph, and a sentence that the exception must have.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The flow of NativeBackend: graphs of torch's operators by name."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

@@ -8,8 +8,6 @@ three modes 4 to 25 weights differ, in results up to 0.11 (of 6.1); without both
 results of 94 of 96 calls are equal within 2.4e-6, and in two an activation is a step off.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 from xml.etree import ElementTree

@@ -5,8 +5,6 @@ number is signed, a union's value is a list: the name of its member, and its fie
 becomes a float is written as one.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable

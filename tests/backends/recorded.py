@@ -1,7 +1,5 @@
 """Programs of a backend in a folder, with inputs and the outputs of the lowered module in eager."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Delegates whose payloads have other arguments than the program: a number is never another one."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operators of the Cadence flow, compared with the flow's reference implementations in Python."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Programs of the Cadence flow, and hostile arguments of its operators."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

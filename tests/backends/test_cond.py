@@ -1,7 +1,5 @@
 """torch.cond in programs of several backends: checked, and a fault in a branch is named."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

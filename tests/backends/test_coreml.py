@@ -1,7 +1,5 @@
 """CoreMLBackend: recorded programs equal eager; a planted fault is seen; damage is an exception."""
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

@@ -1,8 +1,6 @@
 """Programs that coremltools emits, exported at test time: they equal eager, and the weights that it
 compresses equal its own decompression; `explain` names a wrong layer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operators of the Cortex-M flow, compared with the flow's reference implementations in Python."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any

@@ -4,8 +4,6 @@ Expected numbers: the backend's sine is x - x^3/6, the two first terms of the Ta
 the reference; everything else is compared with eager.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Callable, Sequence

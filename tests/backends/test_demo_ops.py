@@ -1,7 +1,5 @@
 """Operators of a plug-in: the table, the demo plug-in, entry points."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

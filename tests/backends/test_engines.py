@@ -1,7 +1,5 @@
 """Each engine that is not the device's, and what the device does differently: `info`, checks."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

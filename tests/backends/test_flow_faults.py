@@ -1,7 +1,5 @@
 """Planted faults in programs of each device flow, of two models: `explain` names the layer."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every scheme of every device flow, for each of six models, equals eager of the lowered module."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from collections.abc import Iterator

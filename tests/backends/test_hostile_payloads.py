@@ -4,8 +4,6 @@ The tables are in hostile_vulkan.py, hostile_tosa.py and hostile_native.py; test
 test_tosa.py and test_native.py damage bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

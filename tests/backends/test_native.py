@@ -1,7 +1,5 @@
 """NativeBackend: programs of the flow equal eager; damaged payloads, hostile graphs, faults."""
 
-from __future__ import annotations
-
 import copy
 import re
 from pathlib import Path

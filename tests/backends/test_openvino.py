@@ -1,7 +1,5 @@
 """OpenvinoBackend: programs on the engine, options, errors; damaged payloads."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Models lowered to OpenVINO at test time: a wrong weight is found; the flow names its extra."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

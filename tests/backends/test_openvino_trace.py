@@ -1,7 +1,5 @@
 """OpenvinoBackend: values inside the model, by a second model of which they are results, too."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Backend options (per method, per process) and statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

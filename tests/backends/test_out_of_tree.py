@@ -1,8 +1,6 @@
 """The demo backends as a wheel of their own, as backends/demo/README.md says: built outside of the
 checkout with the installed header alone, found through its entry point."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Mutable buffers of delegated programs: reset() begins anew, get_state() or not, lost state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

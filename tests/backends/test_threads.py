@@ -1,7 +1,5 @@
 """Threads of methods: their number, start on first use, sharing, and fork."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

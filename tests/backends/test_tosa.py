@@ -1,7 +1,5 @@
 """TOSABackend and VgfBackend: recorded programs equal eager; damage is an exception or a result."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

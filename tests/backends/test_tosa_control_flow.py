@@ -1,7 +1,5 @@
 """COND_IF and WHILE_LOOP of TOSABackend equal Arm's reference model; deep nests are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

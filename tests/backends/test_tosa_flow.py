@@ -1,7 +1,5 @@
 """Models lowered to TOSA at test time: `explain` names the layer of a planted fault."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ A graph is a chain of operators on values of one of three kinds (int8, int16, in
 ADD, CONCAT and MATMUL join an earlier value. Weights are int8 or int4.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -3,8 +3,6 @@
 The specification leaves the last bit of INEXACT_ROUND to devices: the model rounds in float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Traces inside delegates: nodes, their values, programs inside payloads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import executorch_c

@@ -1,7 +1,5 @@
 """Models lowered to VGF at test time by Arm's converter equal eager; faults are found."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

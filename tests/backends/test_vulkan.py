@@ -1,7 +1,5 @@
 """VulkanBackend: programs of each scheme equal eager; state, shapes, traces, descriptions."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Planted faults in payloads of VulkanBackend: `explain` finds the layer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

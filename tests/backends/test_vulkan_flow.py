@@ -1,7 +1,5 @@
 """Programs that VulkanPartitioner lowers at test time, of each scheme, compared with eager."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Payloads of VulkanBackend that no exporter writes: one exception, or a result; never a crash."""
 
-from __future__ import annotations
-
 import os
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """Operators of backends/operators/vulkan against their formulas, called as programs call them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The rows of operators.def against the functional schemas of torch and the runtime's operators."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Graphs by Arm's TOSA serializer, as payloads of TOSABackend and for the reference model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -6,8 +6,6 @@ float16. A fused call (a product with the dequantisation of its operands, and th
 its result) computes in float32 and rounds once.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -3,8 +3,6 @@
 `load` exports a row, or reads it from the cache, with eager's outputs of the lowered module.
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence

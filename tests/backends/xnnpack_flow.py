@@ -6,8 +6,6 @@ from the cache of the zoo (keyed by this file, the row's file, and versions), wi
 eager's outputs.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence

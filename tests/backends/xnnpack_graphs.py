@@ -9,8 +9,6 @@ Values have XNNPACK's order of dimensions (images: batch, height, width, channel
 `Tensor(scale, zero_point)`, `Channel(scales, dim)`, `Token(dims)` or `Group(scales, size)`.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

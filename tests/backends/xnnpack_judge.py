@@ -1,7 +1,5 @@
 """Tolerances of XNNPACK outputs compared with eager and the official runtime."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 `KINDS[name]`: a function from the input shape to its graph, and a sequence of shapes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

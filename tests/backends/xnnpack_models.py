@@ -4,8 +4,6 @@ Small configurations of the well-known families with seeded weights. Operators o
 run on the kernels; `python xnnpack_flow.py xnnpack_models` lists them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ executed programs are printed at the end. EXTENSION is another build of the back
 operators. Payloads of VulkanBackend have the same header.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import random
 import re

@@ -1,8 +1,6 @@
 """Special programs with XNNPACK delegates, for test_xnnpack_runtime.py: methods that share weights,
 constants in a data file, nodes that no exporter writes."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

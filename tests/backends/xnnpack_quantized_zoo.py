@@ -1,8 +1,6 @@
 """Rows of quantised models: PT2E static and dynamic, torchao's 8da8w and 8da4w, with the official
 quantizer and partitioner."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ exact, whatever it leaves out, joins or makes a table of: NumPy's are equal. The
 are in random order, as no exporter writes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

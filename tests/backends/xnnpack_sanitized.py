@@ -4,8 +4,6 @@ Only the backend reads untrusted payloads, so XNNPACK and the rest of the packag
 instrumented. `build` compiles the backend, `environment` returns the environment that loads it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ exporter writes ScaledDotProductAttention, and the official runtime rejects it:
 test_xnnpack_runtime.py writes its payload.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

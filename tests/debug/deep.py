@@ -1,7 +1,5 @@
 """A quantised model of 50 layers, optionally with one wrong scale, in both flows."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from functools import cache

@@ -2,8 +2,6 @@
 program as written, unless the option asks for the backend; then its planted faults are found and
 named, and right results are accepted."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """explain of programs that fail in the middle, and of exports that differ from eager."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

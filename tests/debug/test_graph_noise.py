@@ -1,7 +1,5 @@
 """Noise of quantised graphs: values of few elements, of which some are next to a tie."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

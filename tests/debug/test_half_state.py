@@ -1,7 +1,5 @@
 """explain: a state that a backend keeps in half precision has a row of its own."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,7 +1,5 @@
 """The steps from a model to its program: the first that loses is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """explain: faults planted in programs are found in their layer, delegated or not."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

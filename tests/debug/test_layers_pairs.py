@@ -1,8 +1,6 @@
 """explain matches every value: recurrent networks and bare modules in delegates, decomposed and
 fused operators, branches and loops, with planted faults."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The worked example of docs/explanation/matching.md: its distances, matches and errors hold."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Origins of NaN and infinity: planted overflows, and masks, which are not faults."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

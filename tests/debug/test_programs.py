@@ -1,7 +1,5 @@
 """Two programs compared: correct pairs, and faults planted in one of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

@@ -1,8 +1,6 @@
 """quantization_error: the layer that costs most at the outputs is first, delegated or not, and the
 outputs gain what the advice says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Error reports by node: the named node and the text."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

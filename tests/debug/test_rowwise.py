@@ -1,7 +1,5 @@
 """Rows that are quantised by scales of run time: what rounding may change of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """explain: operators that only the program, or only the model, has are named, and not their
 neighbours; wrong neighbours are named, and not the operators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """explain: in quantised programs, too, an operator that only the program, or only the model, has is
 named, and not the layer after it."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

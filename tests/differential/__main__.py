@@ -5,8 +5,6 @@ of loading and by the official runtime. With `--save FILE`, the reports are appe
 are in the file are not run again. `--seed S --count 1` replays one program and prints it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -4,8 +4,6 @@ A row explains a difference if its proof holds for it: nothing is explained by a
 difference that no row explains is one to look into.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import sys

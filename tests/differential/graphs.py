@@ -5,8 +5,6 @@ A call is one of a template, or of an operator of the table with a sample of
 while the graph is made: those that it rejects are drawn anew.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import random

@@ -1,8 +1,6 @@
 """Modes in which eager computes otherwise: in float64, with other numbers where an operator defines
 none, and in whole vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One program: made from its seed, run in every way, compared with eager."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Sequence

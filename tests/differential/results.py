@@ -1,7 +1,5 @@
 """Reports as text: each program that differs, and the table of all."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

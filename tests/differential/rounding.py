@@ -6,8 +6,6 @@ the draws; where the changes are not small (an index, a comparison, a sign of in
 changes), rounding decides the element, and no value of it is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

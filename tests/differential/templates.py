@@ -5,8 +5,6 @@
 A line that has no `=` of its own is the value itself; in others, `R` is the new value.
 """
 
-from __future__ import annotations
-
 UNARY = """
 torch.{unary}({a})
 torch.{unary}({a})

@@ -1,8 +1,6 @@
 """A few random programs (`python -m tests.differential` runs thousands); planted faults are found,
 and no row explains them."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 

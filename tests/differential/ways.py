@@ -1,7 +1,5 @@
 """Ways of computing a graph: eager, the official flow with this runtime and the official one."""
 
-from __future__ import annotations
-
 import logging
 import random
 import warnings

@@ -1,7 +1,5 @@
 """Programs in forked processes, some dozens each: a crash or a leak costs those at most."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

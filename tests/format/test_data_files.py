@@ -1,7 +1,5 @@
 """.ptd files: weights outside the program, in one or several files, and invalid ones."""
 
-from __future__ import annotations
-
 import gc
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The .pte container: headers, identifiers, damage, segments, and sources of its bytes."""
 
-from __future__ import annotations
-
 import gc
 import io
 import mmap

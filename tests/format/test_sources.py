@@ -1,7 +1,5 @@
 """Buffers of programs: used in place if they are immutable."""
 
-from __future__ import annotations
-
 import mmap
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ With --coverage-guided: libFuzzer (clang) on each target in turn, from the seeds
 tests/fuzz/corpus; fail if an input fails, and write it to --out.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

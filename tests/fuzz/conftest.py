@@ -1,7 +1,5 @@
 """Fixtures that build the fuzzers once for all tests of this folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

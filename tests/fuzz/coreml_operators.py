@@ -1,7 +1,5 @@
 """Small models for CoreMLBackend, whose operators the recorded programs do not have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Build the fuzzer with sanitizers and run it, for the test and for `python -m tests.fuzz`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

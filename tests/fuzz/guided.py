@@ -1,7 +1,5 @@
 """Coverage-guided fuzzing: build csrc/testing/fuzz_guided.c with clang and run libFuzzer."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

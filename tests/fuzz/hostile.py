@@ -4,8 +4,6 @@
 the named ones, each with the expected error at load or at run time.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections.abc import Callable

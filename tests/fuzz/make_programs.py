@@ -6,8 +6,6 @@ these but random ones with hostile values, by the official serializer. The fuzze
 bytes.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

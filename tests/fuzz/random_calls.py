@@ -5,8 +5,6 @@ dimensions and numbers are random, often consistent enough for a kernel to run. 
 reject invalid arguments and compute the others.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

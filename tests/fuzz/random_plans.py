@@ -4,8 +4,6 @@ Kernels, views, moves, frees and jumps in any order over tensors whose planned m
 with inputs of every kind, state, lists and constants. Their results are not checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

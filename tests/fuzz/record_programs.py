@@ -4,8 +4,6 @@
 the tests and `executorch_c.Runtime`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -5,8 +5,6 @@ dtypes.
 the fuzzer damages them.
 """
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import re

@@ -3,8 +3,6 @@
 The data files of `ptd` belong to `PROGRAM`, a small program with external weights.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

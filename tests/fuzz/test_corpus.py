@@ -1,7 +1,5 @@
 """Replay of the corpus of coverage-guided fuzzing without clang: each file, and mutations of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,8 +1,6 @@
 """Damaged programs: errors or results, never a crash, a hang or a leak. CI runs more of them
 (`python -m tests.fuzz`)."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

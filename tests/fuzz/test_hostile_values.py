@@ -1,8 +1,6 @@
 """Well-formed programs with hostile values: each is rejected with a message that names the
 reason."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small programs that cover all features of the inspection tools."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads of undefined values: planted ones are found, right programs have none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Remarks on programs in channels-last are what the official runtime really does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

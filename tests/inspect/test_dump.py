@@ -1,7 +1,5 @@
 """Programs as text and JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

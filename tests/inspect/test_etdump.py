@@ -1,8 +1,6 @@
 """ETDumps in the official Inspector, with ETRecords, compared with those of the official
 runtime."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

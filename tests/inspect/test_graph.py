@@ -1,7 +1,5 @@
 """Graphs of methods: edges, nodes of delegates, file formats."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Planned memory over time, compared with the exporter's numbers and the official profiler."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Payloads of backends without an engine here: what info, dump and errors say about them."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """inspect/quantized.py: names of operators, and of nodes and values in delegates."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

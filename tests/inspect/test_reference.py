@@ -1,7 +1,5 @@
 """What the reference runtime does with operators: the table and its look-up."""
 
-from __future__ import annotations
-
 import pytest
 from executorch_c import Runtime
 from executorch_c.inspect import reference

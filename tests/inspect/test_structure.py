@@ -1,7 +1,5 @@
 """The structure of a method, compared with the official flow's reading of the file."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import Any

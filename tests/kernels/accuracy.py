@@ -10,8 +10,6 @@ the arguments. The limit of functions with cancellation is in units of the measu
 result for a relative change of the arguments.
 """
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Callable, Sequence

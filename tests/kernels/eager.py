@@ -4,8 +4,6 @@ A sample is the list of an operator's arguments in schema order without its outp
 for tensors (their strides are their layout), `DType` for a ScalarType.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from typing import Any

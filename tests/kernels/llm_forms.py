@@ -9,8 +9,6 @@ float64 stands for the exact numbers of narrower dtypes; `check_dtypes` rejects 
 operators do.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -6,8 +6,6 @@ and answers are pickles: (pte, [(method, inputs)]) and, for each call, ("ran", o
 ("refused", text) or ("died", number of the signal).
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

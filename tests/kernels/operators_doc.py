@@ -4,8 +4,6 @@ Operators and dtypes come from `ops.def`, what the reference runtime does from t
 reference_table.py writes (`executorch_c/inspect/reference.tsv`).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Importing this module registers the out forms with torch too (of the official ke
 which only the schemas are used: they end the process on unsupported arguments).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import executorch.kernels.quantized  # noqa: F401

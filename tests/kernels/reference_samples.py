@@ -1,8 +1,6 @@
 """Samples of calls that random programs found to differ in the official runtime, besides those of
 the kernels' tests: reference_table.py runs both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

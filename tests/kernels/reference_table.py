@@ -8,8 +8,6 @@ run one by one; `build/reference/` keeps their results, so that an interrupted r
 A difference of this runtime from eager is printed: a bug here, or an exclusion of accuracy.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -5,8 +5,6 @@ tests of whole programs: one program per row, one method per sample, arrays as i
 and numbers as constants of the file.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import math

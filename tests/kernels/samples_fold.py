@@ -1,8 +1,6 @@
 """Sample arguments of csrc/kernels/view/fold.c, by operator name, for
 tests/kernels/test_rows.py."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

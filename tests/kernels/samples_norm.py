@@ -1,7 +1,5 @@
 """Sample arguments of the operators in csrc/kernels/norm, by operator name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

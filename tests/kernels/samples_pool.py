@@ -1,7 +1,5 @@
 """Sample arguments of the operators in csrc/kernels/pool, by operator name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

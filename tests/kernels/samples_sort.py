@@ -1,7 +1,5 @@
 """Sample arguments of the operators in csrc/kernels/sort, by operator name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ A case is one call of the operator. All cases of a row are calls of one method, 
 method takes a hundred times as long as a call. Programs are cached on disk like those of the zoo.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """convolution against eager: 1 to 3 dimensions, groups, transposed, every layout."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """csrc/kernels/copy and its copy engine, compared with eager."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

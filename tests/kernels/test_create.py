@@ -1,7 +1,5 @@
 """csrc/kernels/create against eager's out= forms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

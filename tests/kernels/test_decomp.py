@@ -1,7 +1,5 @@
 """Decompositions: singular matrices, invalid arguments, and larger matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.kernels import rows

@@ -1,7 +1,5 @@
 """csrc/kernels/distance against eager."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.kernels.accuracy import check

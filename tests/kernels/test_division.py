@@ -1,7 +1,5 @@
 """Division with a rest and by integers: exact, for every sign, near multiples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Proofs with eager's own results for the exclusions of the operator tests."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -6,8 +6,6 @@ are rejected by the flow (the message and the number of cases are checked) or ha
 (PROOFS).
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Transforms of float64 are compared with NumPy's in extended precision: eager's l
 11 bits of float64 for lengths with factors like 67 and 73 on CPUs with AVX-512.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -2,8 +2,6 @@
 numbers. Operators may fail, but must not write outside the shared memory of the tensors, nor read
 outside it (visible with -fsanitize=address)."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import pathlib

@@ -1,7 +1,5 @@
 """csrc/kernels/index against eager: every operator, dtype and layout."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

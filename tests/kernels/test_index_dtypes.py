@@ -1,8 +1,6 @@
 """Dtypes of indices, offsets, counts and masks: eager's, in every operator with such an argument,
 with equal results for all of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Matrix products against eager."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """csrc/kernels/llm against eager (llm_forms.py) and the official kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.kernels import llm_forms

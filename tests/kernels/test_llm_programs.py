@@ -1,7 +1,5 @@
 """Small decoders through the official flow: their logits at every step, compared with eager's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Operators that move or select numbers have no rounding noise: `check_model` would take it for
 room that a wrong program may use."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

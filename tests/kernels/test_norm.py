@@ -1,7 +1,5 @@
 """softmax, log_softmax and the normalisations against eager."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

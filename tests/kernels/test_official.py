@@ -4,8 +4,6 @@ Ours always agrees with eager. The official runtime does what `inspect/reference
 call; csrc/kernels/README.md explains its differences.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

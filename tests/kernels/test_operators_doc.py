@@ -1,7 +1,5 @@
 """OPERATORS.md matches the table of operators."""
 
-from __future__ import annotations
-
 from tests.kernels import operators_doc
 
 

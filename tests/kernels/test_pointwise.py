@@ -1,7 +1,5 @@
 """csrc/kernels/pointwise against eager: every operator, dtype, pair of dtypes and layout."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import warnings

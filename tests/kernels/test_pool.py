@@ -1,7 +1,5 @@
 """Pooling and its gradients against eager."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

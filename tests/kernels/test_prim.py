@@ -1,7 +1,5 @@
 """csrc/kernels/prim: numbers against Python, views and rows against NumPy."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import operator

@@ -1,7 +1,5 @@
 """csrc/kernels/quantized against torch's references, bit for bit: every sample, both loops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

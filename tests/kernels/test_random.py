@@ -1,7 +1,5 @@
 """csrc/kernels/random: statistics, determinism and range; eager's numbers differ."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

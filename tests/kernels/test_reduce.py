@@ -1,7 +1,5 @@
 """csrc/kernels/reduce against eager: every operator, dtype and layout."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

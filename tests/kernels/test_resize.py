@@ -1,7 +1,5 @@
 """Upsampling and non-constant padding, compared with eager."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.kernels import rows

@@ -1,7 +1,5 @@
 """Every row of ops.def through whole programs: the Python layer compared with eager, by dtype."""
 
-from __future__ import annotations
-
 import importlib
 
 import numpy as np

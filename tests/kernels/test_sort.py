@@ -1,7 +1,5 @@
 """csrc/kernels/sort against eager: every operator, dtype and layout."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

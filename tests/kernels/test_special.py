@@ -1,7 +1,5 @@
 """csrc/kernels/special against eager, over the whole range of each function."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mpmath

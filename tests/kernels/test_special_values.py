@@ -7,8 +7,6 @@ eager's vectorised and scalar results differ, either is right. The machine must 
 it, eager's log2(0j), fmax and fmin of float16 differ.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

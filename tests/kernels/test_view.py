@@ -1,7 +1,5 @@
 """csrc/kernels/view against eager: every operator, dtype and layout."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.kernels.accuracy import check

@@ -5,8 +5,6 @@ right programs against the float model and against the model after quantisation,
 programs with planted faults. docs/howto/llm.md has a summary.
 """
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Callable, Iterator

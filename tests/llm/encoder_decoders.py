@@ -1,7 +1,5 @@
 """Small encoder-decoders of transformers with random weights, exported with Optimum's methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -9,8 +9,6 @@ gains around 1.
 `exported_rows.py` has the rows.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Values of the official runtime, instruction by instruction, from its ETDump."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

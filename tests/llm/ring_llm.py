@@ -1,8 +1,6 @@
 """A decoder with a ring of keys: its logits depend on how a sequence is divided into calls, because
 a call overwrites entries that its own tokens would read."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

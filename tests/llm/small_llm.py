@@ -1,7 +1,5 @@
 """Small decoders and tokenizers for the tests of executorch_c.llm, through the official flow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

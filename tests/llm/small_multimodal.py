@@ -1,7 +1,5 @@
 """Small programs of several methods: images and text; an encoder with a text decoder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Static key-value caches of transformers in the buffers of a module, for export."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Chat templates, and conversations whose prefix stays in the caches."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """check_llm: programs that are right, and faults that it must find and attribute."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """check_llm of encoder-decoders: right programs, planted faults, and the layers that it names."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """check_llm's second engine: plans that the official runtime computes wrongly or refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """check_llm of programs that raise in the middle of a plan: a row has the stage and the error."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The commands generate and perplexity, and the perplexity of programs."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,8 +1,6 @@
 """Programs of the official exporters: every logit of every call, as eager PyTorch in float32 and as
 the official runtime in the rest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

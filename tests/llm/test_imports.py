@@ -1,7 +1,5 @@
 """Imports of `executorch_c.llm`: modules are loaded at the first use of their names."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

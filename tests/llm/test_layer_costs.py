@@ -1,7 +1,5 @@
 """Costs of quantised layers: a planted coarse layer is the most expensive one."""
 
-from __future__ import annotations
-
 import copy
 import json
 

@@ -1,7 +1,5 @@
 """Images with text, speech to text, and log-mel features."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The official names: shapes of arguments, and the same text as ExecuTorch's own runner."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

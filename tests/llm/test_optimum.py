@@ -4,8 +4,6 @@ It needs transformers 5.0.0rc1 (its custom caches do not work with 5.0), so `.ci
 in a separate environment. With another version it is skipped.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TextRunner: calls, state, generation, against eager PyTorch and step by step."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """Samplers: their rules, and the official one in the order of its own loops."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

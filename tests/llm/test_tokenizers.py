@@ -1,7 +1,5 @@
 """Tokenizers by content, their special tokens, and text of streams of tokens."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -5,8 +5,6 @@ They are exported by hand, because optimum-executorch, which is measured in test
 another version of transformers than the other tests.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests import kept

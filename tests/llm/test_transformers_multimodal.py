@@ -1,8 +1,6 @@
 """Gemma 3 with images and Whisper, exported from models of transformers with the methods and
 signatures of Optimum: every logit as in eager PyTorch, without caches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests import kept

@@ -8,8 +8,6 @@ They come with the executorch wheel (backends/xnnpack/test/ops, and the files of
 compare with eager; only the module that runs programs is exchanged, by official_swap.py.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """A sample of the official flow's own tests, on this runtime. All of them: python -m
 tests.official"""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path

@@ -6,8 +6,6 @@ runtime. The report counts eager's results among the samples that eager accepts 
 exports.
 """
 
-from __future__ import annotations
-
 import argparse
 import fnmatch
 import json

@@ -4,8 +4,6 @@ A record is the result of one sample in one dtype: a program with its inputs and
 the reason why there is none. Records of a function and dtype share a file, which grows on demand.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle

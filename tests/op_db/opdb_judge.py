@@ -7,8 +7,6 @@ order are right if they refer to eager's values. Vectors that are unique except 
 are right if a factor of magnitude 1 turns each into eager's.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests import judge

@@ -1,7 +1,5 @@
 """Run recorded programs here and in the official runtime, and judge the results."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 from dataclasses import dataclass, field

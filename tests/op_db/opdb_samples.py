@@ -5,8 +5,6 @@ samples for every supported dtype. A sample becomes a module of its tensors; any
 tensor is part of the module. Tensors are made contiguous: tests/kernels covers other layouts.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The report of many samples in all dtypes is `python -m tests.op_db`.
 """
 
-from __future__ import annotations
-
 import re
 
 from tests.op_db import opdb_export

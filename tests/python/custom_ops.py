@@ -1,7 +1,5 @@
 """Programs of one Python operator, for the tests of such operators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Programs of a delegate of "TestNpu", and classes for it, for the tests of Python backends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

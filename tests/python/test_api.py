@@ -1,7 +1,5 @@
 """The official Python API, compared with executorch.runtime on the same files."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import os

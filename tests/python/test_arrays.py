@@ -1,7 +1,5 @@
 """NumPy arrays: accepted inputs, outputs, out=, lifetimes."""
 
-from __future__ import annotations
-
 import array
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Installed backends are found through entry points, on first use."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Bundled programs: from the official writer, for the official reader, damaged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Channels of quantised values that quantising does not explain."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from executorch_c.compare.channels import wrong_channels

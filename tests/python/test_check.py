@@ -1,7 +1,5 @@
 """executorch_c.testing.check_model: correct models pass in each flow, planted faults are found."""
 
-from __future__ import annotations
-
 import copy
 import io
 import sys

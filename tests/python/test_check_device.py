@@ -1,8 +1,6 @@
 """check_model and info on what the official runtime does otherwise, and on undefined values: from
 the program alone, without a run of that runtime."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Inputs that check_model draws and derives: like the example, at the edges, in range."""
 
-from __future__ import annotations
-
 import pytest
 
 torch = pytest.importorskip("torch")

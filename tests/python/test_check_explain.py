@@ -1,8 +1,6 @@
 """check_model with faults planted while lowering, in each flow: the check fails, and `explain` of
 its result names the layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

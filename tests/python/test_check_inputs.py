@@ -1,7 +1,5 @@
 """Inputs of check_model: no input keeps one value, and all numbers are valid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs with random rounding that the judge of `check_model` asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The power of check_model: what it says it would have found is found, and what it says was not
 tested is not."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from typing import Any

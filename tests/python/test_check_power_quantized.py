@@ -1,8 +1,6 @@
 """The power of check_model where there are no gradients: quantised graphs and integers. What is
 listed as untested matches with a fault in it, and what would be found differs."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """check_model, explain and validate on programs that the user has quantised: seen in the program
 and in the model, right ones match, and planted faults are found."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Eager's side of a check: which calls run, and what is known without a run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The search of check_model: faults that no normal input shows are found, right programs match."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any

@@ -1,8 +1,5 @@
 """Calls in a row in check_model: positions advance, and the state is compared by what reads it."""
 
-from __future__ import annotations
-
-
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,7 +1,5 @@
 """Errors of a check say the stage and the way on, and keep their types."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

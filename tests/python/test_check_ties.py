@@ -1,7 +1,5 @@
 """check_model: the order of equal values in an unstable sort is not judged; other indices are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

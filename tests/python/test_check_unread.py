@@ -1,7 +1,5 @@
 """Why no output depends on a state that calls change: `check/unread.py`."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """Verdicts of check_model on inputs that change no output: nothing was tested."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The command line: output, exit codes and error messages."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

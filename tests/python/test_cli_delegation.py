@@ -1,7 +1,5 @@
 """The option --delegate-at-load of commands, and what `info` says with it."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operators written in Python: arguments and results of functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operators written in Python: registration, lifetimes, threads, interpreter exit."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

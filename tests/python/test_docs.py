@@ -1,7 +1,5 @@
 """executorch_c/docs: its Python snippets run; files and links that it names exist."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Entry points of installed packages: those that importlib.metadata finds."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
 from importlib import metadata

@@ -1,7 +1,5 @@
 """Exceptions: one class for each status, messages, codes."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

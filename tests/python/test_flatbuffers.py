@@ -1,7 +1,5 @@
 """FlatBuffers from dictionaries, by the tables that the runtime reads files with."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

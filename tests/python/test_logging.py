@@ -1,7 +1,5 @@
 """Records for Python's logging; no logging without it."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Numbers and paths of the wrong type or size: the message names the argument."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

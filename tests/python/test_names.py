@@ -1,7 +1,5 @@
 """Names: commands have the names of the corresponding functions, modules have unique names."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from pathlib import Path

@@ -6,8 +6,6 @@ must be neither much smaller (right programs would be rejected) nor much larger 
 would be accepted), with few terms and with many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

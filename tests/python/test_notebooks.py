@@ -1,7 +1,5 @@
 """The notebooks in executorch_c/examples run, and their saved outputs are current."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 """check_model's second engine: the official runtime in a process of its own. Faults of its: wrong
 numbers, refusals, crashes, hangs; programs that are right in both; why a program is not run."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Outputs: new arrays, out=, lifetimes, attributes."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading

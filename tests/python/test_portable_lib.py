@@ -1,7 +1,5 @@
 """executorch_c.portable_lib compared with the official module: equal calls give equal results."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes  # noqa: F401  (bfloat16 outputs)

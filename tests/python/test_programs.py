@@ -1,7 +1,5 @@
 """The program argument: every function accepts all sources, and errors name the file."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

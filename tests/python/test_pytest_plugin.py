@@ -1,7 +1,5 @@
 """The pytest plugin: fixtures, the marker, ini options, reports, JUnit, workers, start-up."""
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib.metadata import entry_points

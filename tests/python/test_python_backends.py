@@ -1,7 +1,5 @@
 """Backends written in Python: calls, results, exceptions."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from typing import Any

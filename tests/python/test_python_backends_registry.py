@@ -1,7 +1,5 @@
 """Backends written in Python: options, registration, lifetimes, threads, interpreter exit."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

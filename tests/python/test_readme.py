@@ -1,7 +1,5 @@
 """README.md: its Python snippets run in order; its commands exist."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Reports: a common interface for every result, and pages that escape text and begin with the
 finding."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import html.parser

@@ -1,7 +1,5 @@
 """Tables of commands: drawn by rich on a terminal, plain text anywhere else."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """executorch_c.testing: verdicts, metrics and reports."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """compare() of quantised outputs: ties, classes, masks, values that are not finite."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Threads: methods release the GIL while they run, and serialise their calls."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading

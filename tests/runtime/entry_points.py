@@ -4,8 +4,6 @@ A row is a name and a function without arguments and lasting effects; those of B
 test_entry_points.py calls each many times and measures the process's memory and objects.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from pathlib import Path

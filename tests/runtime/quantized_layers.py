@@ -1,7 +1,5 @@
 """Quantised layers and networks in eager, and their programs."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

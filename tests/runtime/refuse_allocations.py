@@ -8,8 +8,6 @@ MemoryError with a message, and gives the right result when it is repeated. Prin
 number of sessions, of failed steps, and of leaked blocks: the extensions', and Python's.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import importlib

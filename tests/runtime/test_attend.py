@@ -2,8 +2,6 @@
 tell. Fused results differ from those of the single calls, which a traced call runs, in last places;
 so a test sees whether a chain is fused."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 """Random chains of calls that may be attention, valid or not: the fused call has the results of the
 single calls, which a traced call runs, or their error."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

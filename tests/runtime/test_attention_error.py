@@ -4,8 +4,6 @@ exp() of logits of magnitude 100 turns each unit in the last place of a logit in
 of 1e-5, so only the errors of many samples characterise a kernel.
 """
 
-from __future__ import annotations
-
 import executorch_c
 import numpy as np
 import pytest

@@ -1,8 +1,6 @@
 """Load-time delegation of quantised programs: pairs of quantise and dequantise operators become
 nodes of integers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 """NaN and infinity in a claim, in constants or arising between its operators from finite inputs:
 results are the kernels', also where a kernel of XNNPACK loses NaN."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

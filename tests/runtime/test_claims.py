@@ -1,7 +1,5 @@
 """Load-time delegation: runs of kernel calls handed to XNNPACK when a method is loaded."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

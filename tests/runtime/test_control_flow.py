@@ -1,7 +1,5 @@
 """Jumps, loops and numbers: torch.cond and map from the exporter, other programs by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

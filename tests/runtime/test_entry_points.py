@@ -4,8 +4,6 @@ In CI a few thousand calls of each; 100,000 with
 `EXECUTORCH_C_CALLS=100000 pytest tests/runtime/test_entry_points.py`.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

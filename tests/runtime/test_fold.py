@@ -1,7 +1,5 @@
 """Constant folding at load: equal results, complete traces, nothing that a call can observe."""
 
-from __future__ import annotations
-
 import contextlib
 
 import numpy as np

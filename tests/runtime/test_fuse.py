@@ -1,7 +1,5 @@
 """Safe softmax as one call: equal results, complete traces, and no fusion where a call can tell."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -4,8 +4,6 @@ Hand-written programs run in both runtimes: in the official one in a forked proc
 often crashes. Its failures are asserted, too, so that a fixed version is noticed.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import executorch_c

@@ -3,8 +3,6 @@
 `csrc/testing/run_op.c` joins each pointwise kernel that `tests/kernels` runs, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

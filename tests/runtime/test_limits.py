@@ -1,7 +1,5 @@
 """Costs of loading and calls: small files with large requirements, and the limits of a user."""
 
-from __future__ import annotations
-
 import ctypes
 import resource
 import time

@@ -1,8 +1,6 @@
 """Methods with threads, forks and signals: waiting calls, calls that cannot be served, and
 interrupted calls."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

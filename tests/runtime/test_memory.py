@@ -1,8 +1,6 @@
 """Memory of tensors: planned or not, shared addresses, views without an instruction, alignment,
 dynamic and unbound shapes, and the caller's arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Repeated calls and loads do not grow the process; objects may be deleted in any order."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import sys

@@ -1,8 +1,6 @@
 """Copies of the same bytes at load: one address for operand and result, equal results, nothing that
 a call can observe."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

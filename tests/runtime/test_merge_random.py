@@ -1,8 +1,6 @@
 """Random programs with many copies of the same bytes: calls that share memory with their operands
 have the results of plain kernels, wherever the plan has its tensors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Moves: copies into memory, aliases of tensors without memory, numbers that change kind."""
 
-from __future__ import annotations
-
 import executorch_c
 import numpy as np
 import pytest

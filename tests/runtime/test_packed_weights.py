@@ -1,8 +1,6 @@
 """Weights of products are packed once: equal results in every call, bounded memory, and nothing
 that changes is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

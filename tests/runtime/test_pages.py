@@ -1,7 +1,5 @@
 """Rows of large tables in mapped files: their pages do not stay in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

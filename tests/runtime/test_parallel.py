@@ -1,7 +1,5 @@
 """Large loops run on several threads, with bitwise equal results."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Passes over a method: each can be switched off, and none of them changes a result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -4,8 +4,6 @@
 (`csrc/testing/run_op.c`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -4,8 +4,6 @@ by name.
 long: all that concerns state
 """
 
-from __future__ import annotations
-
 import copy
 import gc
 import resource

@@ -1,7 +1,5 @@
 """Traces of calls: events, values, the memory limit, the table, files for Chrome."""
 
-from __future__ import annotations
-
 import tracemalloc
 import gc
 import json

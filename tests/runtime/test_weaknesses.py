@@ -4,8 +4,6 @@ Layouts, state, memory, threads; test_hostile.py has invalid programs. The refer
 asserted, too, so that a fixed version is noticed.
 """
 
-from __future__ import annotations
-
 import gc
 import threading
 import time

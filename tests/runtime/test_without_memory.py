@@ -4,8 +4,6 @@ The C core alone, under AddressSanitizer: csrc/testing/test_runtime.c. Here the 
 XNNPACK's allocator among others, in separate processes (refuse_allocations.py).
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

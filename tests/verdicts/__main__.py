@@ -6,8 +6,6 @@ continues with the same command. `--count N` is done with a flow once it has N r
 counted faults.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

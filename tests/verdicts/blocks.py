@@ -1,7 +1,5 @@
 """Parts of architectures: blocks of convolutions, of attention, of recurrence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Planted faults: in outputs, the weights of a `.pte`, exported graphs, modules."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

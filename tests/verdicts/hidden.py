@@ -4,8 +4,6 @@ Each is a right and a wrong function with the same example. `python -m tests.ver
 all and prints which are found in 60 s each.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 import warnings

@@ -1,8 +1,6 @@
 """Small architectures on which right programs are hard to judge: deep, long, with cancellation and
 ties. They join those of `nets.py`."""
 
-from __future__ import annotations
-
 from tests.verdicts import nets
 import torch
 from torch import Tensor, nn

@@ -6,8 +6,6 @@ channel, channels of different magnitude, outputs of a few units. Small outputs 
 norm hide faults; both kinds are therefore tested.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ indistinguishable from rounding. The noise is eager's under random rounding, wit
 the judge's.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import warnings

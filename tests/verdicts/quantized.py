@@ -4,8 +4,6 @@ The reference is the undamaged quantised graph; `check_model`'s own judge decide
 signal-to-quantisation-noise ratio does not apply, because correct programs may exceed it.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence

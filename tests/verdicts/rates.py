@@ -1,7 +1,5 @@
 """Error rates of verdicts by flow, with their bounds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """A sample of the proof (`python -m tests.verdicts` runs all of it): no false alarm, no accepted
 fault, named layers; the proof itself can fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
