@@ -14,18 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CSRC = ROOT / "csrc"
-LAYERS = (
-    "core",
-    "format",
-    "trace",
-    "kernels",
-    "backend",
-    "runtime",
-    "api",
-    "tools",
-    "python",
-    "testing",
-)
+LAYERS = tuple("core format trace kernels backend runtime api tools python testing".split())
 PYTHON_LAYERS = (
     "_arrays _delegation _engines _entry_points _extras _files _flatbuffers _inputs _log _modules"
     " _order _types _render examples progress report",
@@ -46,28 +35,13 @@ the folder."""
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LINE, HEADER = 600, 50, 100, 40
 MARKDOWN_COLUMNS = 120
 SKIPPED = {"build", "dist", ".cache", "__pycache__", ".pytest_cache", ".mypy_cache"}
-LIBC = {
-    "assert.h",
-    "complex.h",
-    "ctype.h",
-    "errno.h",
-    "fenv.h",
-    "float.h",
-    "inttypes.h",
-    "limits.h",
-    "math.h",
-    "stdalign.h",
-    "stdarg.h",
-    "stdatomic.h",
-    "stdbool.h",
-    "stddef.h",
-    "stdint.h",
-    "stdio.h",
-    "stdlib.h",
-    "string.h",
-    "tgmath.h",
-    "time.h",
-}
+LIBC = set(
+    (
+        "assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h limits.h math.h "
+        "stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h "
+        "string.h tgmath.h time.h"
+    ).split()
+)
 
 
 PUBLIC = {f"executorch_c/{name}.h" for name in ("arguments", "backend", "module", "operator")}
@@ -80,15 +54,11 @@ LINKERS = {f"csrc/tools/{file}" for file in ("plugins.c", "etdump.c")} | {
 
 BACKEND_HEADERS = {
     "openvino": {"dlfcn.h", "pthread.h", "unistd.h"},
-    "xnnpack": {
-        "format/fb.h",
-        "format/schema.h",
-        "core/checked.h",
-        "xnnpack.h",
-        "pthread.h",
-        "sys/mman.h",
-        "unistd.h",
-    },
+    "xnnpack": set(
+        (
+            "format/fb.h format/schema.h core/checked.h xnnpack.h pthread.h sys/mman.h unistd.h"
+        ).split()
+    ),
     "interpreted": {
         "core/checked.h",
         "core/half.h",
