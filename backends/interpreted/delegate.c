@@ -4,46 +4,101 @@
 #include "pte.h"
 #include "unread.h"
 
-void ect_delegate_close(ect_delegate *d) {
-  if (d->program) d->host->program_close(d->program);
-  if (!d->host) return;
-  d->host->free(d->bytes.data);
-  d->host->free(d->nodes);
-  d->host->free(d->is_number);
-  *d = (ect_delegate){0};
-}
+typedef struct delegate {
+  const ec_host *host;
+  ec_fb_writer bytes; /* of the .pte */
+  ec_host_program *program;
+  ec_backend_node *nodes; /* by instruction; names belong to the payload */
+  size_t node_count, input_count, output_count;
+  bool *is_number; /* by input */
+} delegate;
 
-static bool copy_names(const ect_program *p, const bool *is_number, ect_delegate *d) {
+/* ---- init, describe, destroy ----------------------------------------------------------------- */
+
+static bool copy_names(const ect_program *p, delegate *d) {
   d->nodes = d->host->alloc((p->call_count + 1) * sizeof *d->nodes);
   d->is_number = d->host->alloc(d->input_count + 1);
   if (!d->nodes || !d->is_number) return false;
   for (size_t i = 0; i < p->call_count; i++) d->nodes[i] = p->calls[i].node;
-  for (size_t i = 0; is_number && i < d->input_count; i++) d->is_number[i] = is_number[i];
+  for (size_t i = 0; i < d->input_count; i++) d->is_number[i] = p->is_number[i];
   return true;
 }
 
-uint32_t ect_delegate_open(ec_host_call *call, ect_program *p, const int64_t *inputs,
-                           const bool *is_number, size_t input_count, const int64_t *outputs,
-                           size_t output_count, ect_delegate *out) {
+/* Writes and opens the program. */
+static uint32_t open_program(ec_host_call *call, ect_program *p, delegate *d) {
   const ec_host *host = p->host;
-  *out = (ect_delegate){
-      .host = host, .input_count = input_count, .output_count = output_count};
-  if (!ect_drop_unread(p, outputs, output_count))
+  ect_copy_shared(p);
+  if (!ect_drop_unread(p))
     return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for the payload's program");
-  out->node_count = p->call_count;
-  uint32_t status =
-      ect_write_pte(call, p, inputs, input_count, outputs, output_count, &out->bytes);
-  if (status == EC_BACKEND_OK && !copy_names(p, is_number, out))
-    status = host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu nodes",
-                        p->call_count);
-  if (status == EC_BACKEND_OK)
-    status = host->program_open(call, out->bytes.data, out->bytes.size, "forward", &out->program);
-  if (status != EC_BACKEND_OK) ect_delegate_close(out);
+  d->node_count = p->call_count;
+  d->input_count = p->input_count;
+  d->output_count = p->output_count;
+  const uint32_t status = ect_write_pte(call, p, &d->bytes);
+  if (status != EC_BACKEND_OK) return status;
+  if (!copy_names(p, d))
+    return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu nodes", p->call_count);
+  return host->program_open(call, d->bytes.data, d->bytes.size, "forward", &d->program);
+}
+
+static ect_program *program_of(const ect_format *format, void *graph) {
+  return (ect_program *)(void *)((char *)graph + format->program_at);
+}
+
+/* Opens a payload, and describes it to `visitor`, or translates it into `d` if that is NULL. */
+static uint32_t with_graph(const ect_format *format, const ec_backend_call *c,
+                           const ec_backend_init *what, const ec_backend_visitor *visitor,
+                           delegate *d) {
+  void *graph = c->host->alloc(format->graph_size);
+  if (!graph) return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a graph");
+  ect_program *p = program_of(format, graph);
+  p->host = c->host;
+  uint32_t status = format->open(graph, c, what);
+  if (status == EC_BACKEND_OK && visitor) status = format->describe(graph, visitor);
+  else if (status == EC_BACKEND_OK) status = format->translate(graph);
+  if (status == EC_BACKEND_OK && !visitor) status = open_program(c->call, p, d);
+  format->close(graph);
+  ect_free(p);
+  c->host->free(graph);
   return status;
 }
 
+uint32_t ect_init(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                  const ec_backend_init *what, void **handle) {
+  const ec_backend_call c = {host, call};
+  if (what->option_count)
+    return host->fail(call, EC_BACKEND_INVALID_ARGUMENT, "unknown option '%s': there are none",
+                      what->options[0].key);
+  if (host->struct_size < sizeof(ec_host))
+    return host->fail(call, EC_BACKEND_NOT_SUPPORTED, "the runtime is older than this backend");
+  delegate *d = host->alloc(sizeof *d);
+  if (!d) return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for a delegate");
+  d->host = host;
+  const uint32_t status = with_graph(self->user, &c, what, NULL, d);
+  if (status != EC_BACKEND_OK) ect_destroy(self, host, d);
+  else *handle = d;
+  return status;
+}
+
+uint32_t ect_describe(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                      const ec_backend_init *what, const ec_backend_visitor *visitor) {
+  const ec_backend_call c = {host, call};
+  return with_graph(self->user, &c, what, visitor, NULL);
+}
+
+void ect_destroy(const ec_backend *self, const ec_host *host, void *handle) {
+  (void)self;
+  delegate *d = handle;
+  if (d->program) host->program_close(d->program);
+  host->free(d->bytes.data);
+  host->free(d->nodes);
+  host->free(d->is_number);
+  host->free(d);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
 /* Shows a number, or a tensor with one element, as a tensor of rank 0. */
-static uint32_t show_number(const ect_delegate *d, ec_host_call *call, size_t index,
+static uint32_t show_number(const delegate *d, ec_host_call *call, size_t index,
                             ec_backend_arg *arg) {
   ec_backend_tensor *t = &arg->as.tensor;
   size_t elements = 1;
@@ -68,48 +123,27 @@ static uint32_t show_number(const ect_delegate *d, ec_host_call *call, size_t in
   return EC_BACKEND_OK;
 }
 
-uint32_t ect_delegate_run(const ect_delegate *d, ec_host_call *call, ec_backend_arg *args,
-                          size_t count) {
-  uint32_t status = EC_BACKEND_OK;
-  for (size_t i = 0; i < d->input_count && status == EC_BACKEND_OK; i++)
-    if (d->is_number[i]) status = show_number(d, call, i, &args[i]);
-  if (status != EC_BACKEND_OK) return status;
-  return d->host->program_run_nodes(call, d->program, args, count, d->nodes, d->node_count);
+/* Fails if the program passes another number of arguments than the payload has. */
+static uint32_t check_count(const delegate *d, const ect_format *format, ec_host_call *call,
+                            size_t count) {
+  if (count == d->input_count + d->output_count) return EC_BACKEND_OK;
+  const bool lost =
+      format->lost_outputs && count > d->input_count && count < d->input_count + d->output_count;
+  return d->host->fail(call, EC_BACKEND_INVALID_PROGRAM,
+                       "%zu arguments, the payload has %zu inputs and %zu outputs%s", count,
+                       d->input_count, d->output_count, lost ? format->lost_outputs : "");
 }
 
-uint32_t ect_delegate_init(const ec_host *host, ec_host_call *call, const ec_backend_init *what,
-                           ect_translate_fn *translate, void **handle) {
-  if (what->option_count)
-    return host->fail(call, EC_BACKEND_INVALID_ARGUMENT, "unknown option '%s': there are none",
-                      what->options[0].key);
-  if (host->struct_size < sizeof(ec_host))
-    return host->fail(call, EC_BACKEND_NOT_SUPPORTED, "the runtime is older than this backend");
-  ect_delegate *d = host->alloc(sizeof *d);
-  if (!d) return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for a delegate");
-  const uint32_t status = translate(host, call, what, d);
-  if (status != EC_BACKEND_OK) host->free(d);
-  else *handle = d;
-  return status;
+uint32_t ect_execute(const ec_backend *self, const ec_host *host, ec_host_call *call, void *handle,
+                     ec_backend_arg *args, size_t count) {
+  const delegate *d = handle;
+  EC_BACKEND_TRY(check_count(d, self->user, call, count));
+  for (size_t i = 0; i < d->input_count; i++)
+    if (d->is_number[i]) EC_BACKEND_TRY(show_number(d, call, i, &args[i]));
+  return host->program_run_nodes(call, d->program, args, count, d->nodes, d->node_count);
 }
 
-uint32_t ect_delegate_execute(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                              void *handle, ec_backend_arg *args, size_t count) {
+void ect_reset(const ec_backend *self, const ec_host *host, void *handle) {
   (void)self;
-  const ect_delegate *d = handle;
-  if (count != d->input_count + d->output_count)
-    return host->fail(call, EC_BACKEND_INVALID_PROGRAM,
-                      "%zu arguments, the payload has %zu inputs and %zu outputs", count,
-                      d->input_count, d->output_count);
-  return ect_delegate_run(d, call, args, count);
-}
-
-void ect_delegate_reset(const ec_backend *self, const ec_host *host, void *handle) {
-  (void)self;
-  host->program_reset(((const ect_delegate *)handle)->program);
-}
-
-void ect_delegate_destroy(const ec_backend *self, const ec_host *host, void *handle) {
-  (void)self;
-  ect_delegate_close(handle);
-  host->free(handle);
+  host->program_reset(((const delegate *)handle)->program);
 }

@@ -121,8 +121,7 @@ static bool place_all(planner *pl, ect_plan *out) {
   return true;
 }
 
-bool ect_plan_memory(ect_program *p, const int64_t *inputs, size_t input_count,
-                     const int64_t *outputs, size_t output_count, ect_plan *out) {
+bool ect_plan_memory(ect_program *p, ect_plan *out) {
   const ec_host *host = p->host;
   planner pl = {.p = p};
   *out = (ect_plan){0};
@@ -133,9 +132,9 @@ bool ect_plan_memory(ect_program *p, const int64_t *inputs, size_t input_count,
   bool ok = pl.lives && pl.order && pl.blocks && out->offsets;
   for (size_t v = 0; ok && v < p->value_count; v++) pl.lives[v].first = SIZE_MAX;
   if (ok) find_lifetimes(&pl);
-  for (size_t i = 0; ok && i < input_count; i++) touch(&pl.lives[inputs[i]], 0, 0);
-  for (size_t i = 0; ok && i < output_count; i++)
-    touch(&pl.lives[outputs[i]], p->call_count, p->call_count);
+  for (size_t i = 0; ok && i < p->input_count; i++) touch(&pl.lives[p->inputs[i]], 0, 0);
+  for (size_t i = 0; ok && i < p->output_count; i++)
+    touch(&pl.lives[p->outputs[i]], p->call_count, p->call_count);
   if (ok) extend_loops(&pl);
   ok = ok && place_all(&pl, out);
   host->free(pl.lives);

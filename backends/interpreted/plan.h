@@ -11,10 +11,9 @@ typedef struct ect_plan {
   uint64_t sizes[ECT_ARENAS];
 } ect_plan;
 
-/* Plans memory: tensors whose values are needed at different times share it. Inputs and outputs
- * are numbers of values. Returns false without memory, or if sizes overflow. */
-bool ect_plan_memory(ect_program *p, const int64_t *inputs, size_t input_count,
-                     const int64_t *outputs, size_t output_count, ect_plan *out);
+/* Plans memory: tensors whose values are needed at different times share it. Returns false without
+ * memory, or if sizes overflow. */
+bool ect_plan_memory(ect_program *p, ect_plan *out);
 void ect_plan_free(const ec_host *host, ect_plan *plan);
 
 #endif

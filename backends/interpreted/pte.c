@@ -21,8 +21,6 @@ typedef struct writer {
   ect_program *p;
   ec_fb_writer *b;
   ect_plan plan;
-  const int64_t *inputs, *outputs;
-  size_t input_count, output_count;
   uint64_t *starts; /* of constants in their segment */
 } writer;
 
@@ -185,8 +183,8 @@ static void put_method(writer *w, size_t slot) {
   ec_fb_link(w->b, plans, put_links(w, ids, 7, slots));
   ec_fb_link(w->b, slots[0], ec_fb_put_string(w->b, "forward", strlen("forward")));
   put_values(w, slots[1]);
-  put_i32s(w, slots[2], w->inputs, w->input_count);
-  put_i32s(w, slots[3], w->outputs, w->output_count);
+  put_i32s(w, slots[2], w->p->inputs, w->p->input_count);
+  put_i32s(w, slots[3], w->p->outputs, w->p->output_count);
   put_chain(w, slots[4]);
   put_operators(w, slots[5]);
   const size_t memory = w->plan.sizes[ECT_KEPT] ? ECT_ARENAS : ECT_KEPT;
@@ -249,17 +247,13 @@ static void put_program(writer *w) {
   put_header(w, root, program, base, segment);
 }
 
-uint32_t ect_write_pte(ec_host_call *call, ect_program *p, const int64_t *inputs,
-                       size_t input_count, const int64_t *outputs, size_t output_count,
-                       ec_fb_writer *out) {
+uint32_t ect_write_pte(ec_host_call *call, ect_program *p, ec_fb_writer *out) {
   const ec_host *host = p->host;
-  writer w = {.p = p, .b = out, .inputs = inputs, .outputs = outputs,
-              .input_count = input_count, .output_count = output_count};
+  writer w = {.p = p, .b = out};
   *out = (ec_fb_writer){.alloc = host->alloc, .free = host->free};
   bool ok = !p->failed;
   if (ok) w.starts = host->alloc((p->constant_count + 1) * sizeof *w.starts);
-  ok = ok && w.starts &&
-       ect_plan_memory(p, inputs, input_count, outputs, output_count, &w.plan);
+  ok = ok && w.starts && ect_plan_memory(p, &w.plan);
   if (ok) put_program(&w);
   ect_plan_free(host, &w.plan);
   host->free(w.starts);

@@ -5,11 +5,8 @@
 #include "format/fb_write.h"
 #include "values.h"
 
-/* Writes a program with one method, "forward". Inputs and outputs are numbers of values. Constants
- * and the initial values of state are copied into segments. Returns an EC_BACKEND_* status; the
- * caller frees out->data. */
-uint32_t ect_write_pte(ec_host_call *call, ect_program *p, const int64_t *inputs,
-                       size_t input_count, const int64_t *outputs, size_t output_count,
-                       ec_fb_writer *out);
+/* Writes a program with one method, "forward". Constants and the initial values of state are copied
+ * into segments. Returns an EC_BACKEND_* status; the caller frees out->data. */
+uint32_t ect_write_pte(ec_host_call *call, ect_program *p, ec_fb_writer *out);
 
 #endif

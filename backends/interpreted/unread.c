@@ -37,14 +37,14 @@ static void drop_calls(ect_program *p, const bool *is_read, uint32_t *places) {
     if (p->calls[c].is_jump) p->calls[c].target = places[p->calls[c].target];
 }
 
-bool ect_drop_unread(ect_program *p, const int64_t *outputs, size_t output_count) {
+bool ect_drop_unread(ect_program *p) {
   const ec_host *host = p->host;
   if (p->failed) return false;
   bool *is_read = host->alloc(p->value_count + 1);
   uint32_t *places = host->alloc((p->call_count + 1) * sizeof *places);
   const bool ok = is_read && places;
   if (ok) {
-    for (size_t i = 0; i < output_count; i++) is_read[outputs[i]] = true;
+    for (size_t i = 0; i < p->output_count; i++) is_read[p->outputs[i]] = true;
     mark_read(p, is_read);
     drop_calls(p, is_read, places);
   }

@@ -7,6 +7,6 @@
 /* Removes helpers that copy to tensors which no call, output or state needs: an operator's second
  * result, of another dtype in the payload, would otherwise count as read. Returns false without
  * memory. */
-bool ect_drop_unread(ect_program *p, const int64_t *outputs, size_t output_count);
+bool ect_drop_unread(ect_program *p);
 
 #endif

@@ -19,7 +19,8 @@ static void *make_room(ect_program *p, void *items, size_t *room, size_t count, 
 
 void ect_free(ect_program *p) {
   for (size_t i = 0; i < p->owned_count; i++) p->host->free(p->owned[i]);
-  void *const all[] = {p->values, p->tensors, p->constants, p->items, p->calls, p->ops, p->owned};
+  void *const all[] = {p->values, p->tensors, p->constants, p->items,   p->calls,
+                       p->ops,    p->owned,   p->inputs,    p->outputs, p->is_number};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) p->host->free(all[i]);
   *p = (ect_program){.host = p->host};
 }
@@ -125,6 +126,17 @@ void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t co
   if (ROOM(p, calls, call_room, call_count)) p->calls[p->call_count++] = call;
 }
 
+void ect_add_input(ect_program *p, int64_t value, bool is_number) {
+  if (!ROOM(p, inputs, input_room, input_count)) return;
+  if (!ROOM(p, is_number, number_room, input_count)) return;
+  p->is_number[p->input_count] = is_number;
+  p->inputs[p->input_count++] = value;
+}
+
+void ect_add_output(ect_program *p, int64_t value) {
+  if (ROOM(p, outputs, output_room, output_count)) p->outputs[p->output_count++] = value;
+}
+
 size_t ect_add_jump(ect_program *p, int64_t condition) {
   const ect_call jump = {.is_jump = true, .first = p->item_count, .count = 1};
   if (!add_item(p, condition) || !ROOM(p, calls, call_room, call_count)) return 0;
@@ -149,17 +161,16 @@ void ect_add_copy(ect_program *p, int64_t from, int64_t to, const ec_backend_nod
   if (!p->failed) p->calls[p->call_count - 1].is_copy = !node;
 }
 
-void ect_copy_shared(ect_program *p, const int64_t *inputs, size_t input_count, int64_t *outputs,
-                     size_t output_count) {
-  for (size_t i = 0; i < output_count && !p->failed; i++) {
-    const ect_tensor t = *ect_tensor_at(p, outputs[i]);
+void ect_copy_shared(ect_program *p) {
+  for (size_t i = 0; i < p->output_count && !p->failed; i++) {
+    const int64_t from = p->outputs[i];
+    const ect_tensor t = *ect_tensor_at(p, from);
     bool shared = t.role != ECT_COMPUTED;
-    for (size_t k = 0; k < input_count; k++) shared |= inputs[k] == outputs[i];
-    for (size_t k = 0; k < i; k++) shared |= outputs[k] == outputs[i];
+    for (size_t k = 0; k < p->input_count; k++) shared |= p->inputs[k] == from;
+    for (size_t k = 0; k < i; k++) shared |= p->outputs[k] == from;
     if (!shared) continue;
-    const int64_t to = ect_add_like(p, &t, t.dtype);
-    ect_add_copy(p, outputs[i], to, NULL);
-    outputs[i] = to;
+    p->outputs[i] = ect_add_like(p, &t, t.dtype);
+    ect_add_copy(p, from, p->outputs[i], NULL);
   }
 }
 

@@ -85,8 +85,12 @@ typedef struct ect_program {
   ect_call *calls;
   char (*ops)[256]; /* "aten::add.out" */
   void **owned; /* constants that are not bytes of the payload */
-  size_t value_count, tensor_count, constant_count, item_count, call_count, op_count, owned_count;
-  size_t value_room, tensor_room, constant_room, item_room, call_room, op_room, owned_room;
+  int64_t *inputs, *outputs; /* numbers of values */
+  bool *is_number; /* by input: an int64 tensor of rank 0 that takes a number or one element */
+  size_t value_count, tensor_count, constant_count, item_count, call_count, op_count, owned_count,
+      input_count, output_count;
+  size_t value_room, tensor_room, constant_room, item_room, call_room, op_room, owned_room,
+      input_room, number_room, output_room;
   bool failed;
   char place[200]; /* "node 3 (aten.add.Tensor): ", what is translated, for messages */
 } ect_program;
@@ -112,14 +116,16 @@ int64_t ect_add_list(ect_program *p, ect_kind kind, const int64_t *items, size_t
 /* A list of ints from plain numbers. */
 int64_t ect_add_ints(ect_program *p, const int64_t *numbers, size_t count);
 uint32_t ect_add_constant(ect_program *p, const void *data, size_t size);
+/* Adds an argument of the delegate. */
+void ect_add_input(ect_program *p, int64_t value, bool is_number);
+void ect_add_output(ect_program *p, int64_t value);
 void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t count,
                   const ec_backend_node *node);
 
 /* Adds a call that copies a tensor to another, converted to its dtype. */
 void ect_add_copy(ect_program *p, int64_t from, int64_t to, const ec_backend_node *node);
 /* Replaces outputs that are inputs, constants, state or earlier outputs, too, by copies. */
-void ect_copy_shared(ect_program *p, const int64_t *inputs, size_t input_count, int64_t *outputs,
-                     size_t output_count);
+void ect_copy_shared(ect_program *p);
 
 /* Adds a jump that is taken if `condition`, a number of a bool, is false. Returns its number, for
  * ect_set_target. */

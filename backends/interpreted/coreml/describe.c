@@ -228,17 +228,14 @@ static uint32_t show_function(description *d) {
   return EC_BACKEND_OK;
 }
 
-uint32_t ecm_describe(const ec_backend_call *c, const ec_backend_init *what,
-                      const ec_backend_visitor *visitor) {
-  ecm_model m;
+uint32_t ecm_describe(void *graph, const ec_backend_visitor *visitor) {
+  ecm_model *m = graph;
   ecm_function f;
-  EC_BACKEND_TRY(ecm_model_open(c, what, &m));
-  description d = {&m, &f, visitor, {.host = c->host}};
-  if (m.bound < 0) m.bound = 0;
-  uint32_t status = ecm_function_open(&m, &f);
+  description d = {m, &f, visitor, {.host = m->c.host}};
+  if (m->bound < 0) m->bound = 0;
+  uint32_t status = ecm_function_open(m, &f);
   if (status == EC_BACKEND_OK) status = show_function(&d);
   ect_names_free(&d.arguments);
   ecm_function_close(&f);
-  ecm_model_close(&m);
   return status;
 }

@@ -2,9 +2,8 @@
 #ifndef ECM_DESCRIBE_H
 #define ECM_DESCRIBE_H
 
-#include "host.h"
+#include "executorch_c/backend.h"
 
-uint32_t ecm_describe(const ec_backend_call *c, const ec_backend_init *what,
-                      const ec_backend_visitor *visitor);
+uint32_t ecm_describe(void *graph, const ec_backend_visitor *visitor);
 
 #endif

@@ -344,20 +344,17 @@ static uint32_t open_files(ecm_model *m, ecm_bytes payload) {
   return status;
 }
 
-uint32_t ecm_model_open(const ec_backend_call *c, const ec_backend_init *what, ecm_model *out) {
-  *out = (ecm_model){.c = *c, .program.host = c->host, .names.host = c->host,
-                     .handles.host = c->host, .bound = -1};
-  const uint32_t status =
-      open_files(out, (ecm_bytes){what->payload, what->payload_size});
-  if (status != EC_BACKEND_OK) ecm_model_close(out);
-  return status;
+uint32_t ecm_model_open(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
+  ecm_model *m = graph;
+  m->c = *c;
+  m->names.host = m->handles.host = c->host;
+  m->bound = -1;
+  return open_files(m, (ecm_bytes){what->payload, what->payload_size});
 }
 
-void ecm_model_close(ecm_model *m) {
-  const ec_host *host = m->c.host;
-  ect_free(&m->program);
+void ecm_model_close(void *graph) {
+  ecm_model *m = graph;
   ect_names_free(&m->names);
   ect_names_free(&m->handles);
-  host->free(m->values);
-  m->values = NULL;
+  m->program.host->free(m->values);
 }

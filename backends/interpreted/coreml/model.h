@@ -35,8 +35,8 @@ typedef struct ecm_model {
 } ecm_model;
 
 /* Opens the directory: the payload, or named data that it refers to. */
-uint32_t ecm_model_open(const ec_backend_call *c, const ec_backend_init *what, ecm_model *out);
-void ecm_model_close(ecm_model *m);
+uint32_t ecm_model_open(void *graph, const ec_backend_call *c, const ec_backend_init *what);
+void ecm_model_close(void *graph);
 
 /* Returns memory until the model is closed; NULL without memory. */
 void *ecm_own(ecm_model *m, size_t size);

@@ -144,16 +144,13 @@ static void show_node(const ecn_graph *g, uint32_t index, ec_fb_table node,
   visitor->node(visitor->user, &shown);
 }
 
-uint32_t ecn_describe(const ec_backend_call *c, const ec_backend_init *what,
-                      const ec_backend_visitor *visitor) {
-  ecn_graph graph;
-  EC_BACKEND_TRY(ecn_graph_open(c, what->payload, what->payload_size, &graph));
-  const ec_fb_vec nodes = graph.payload.nodes;
-  const uint32_t status = show_values(&graph, visitor);
-  for (uint32_t i = 0; status == EC_BACKEND_OK && i < nodes.count; i++) {
+uint32_t ecn_describe(void *graph, const ec_backend_visitor *visitor) {
+  ecn_graph *g = graph;
+  const ec_fb_vec nodes = g->payload.nodes;
+  EC_BACKEND_TRY(show_values(g, visitor));
+  for (uint32_t i = 0; i < nodes.count; i++) {
     const ec_fb_table node = ec_fb_vec_table(nodes, i);
-    if (ec_fb_u8(node, ECN_Node_op_kind) == ECN_CALL) show_node(&graph, i, node, visitor);
+    if (ec_fb_u8(node, ECN_Node_op_kind) == ECN_CALL) show_node(g, i, node, visitor);
   }
-  ecn_graph_close(&graph);
-  return status;
+  return EC_BACKEND_OK;
 }

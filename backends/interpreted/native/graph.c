@@ -113,14 +113,16 @@ uint32_t ecn_add_constants(ecn_graph *g) {
   return EC_BACKEND_OK;
 }
 
-uint32_t ecn_add_inputs(ecn_graph *g, int64_t *inputs) {
+uint32_t ecn_add_inputs(ecn_graph *g) {
   const ec_fb_vec names = g->payload.inputs;
   for (uint32_t i = 0; i < names.count; i++) {
     const ect_text name = ecn_text_at(names, i);
     if (ect_names_find(&g->values, name) != UINT32_MAX)
       return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "input %u, '%.80s', has two values",
                              (unsigned)i, (const char *)name.data);
-    EC_BACKEND_TRY(ecn_add_tensor(g, name, &inputs[i]));
+    int64_t value;
+    EC_BACKEND_TRY(ecn_add_tensor(g, name, &value));
+    ect_add_input(&g->program, value, false);
   }
   return EC_BACKEND_OK;
 }
@@ -152,18 +154,17 @@ void ecn_scope_leave(ecn_graph *g, const ecn_scope *outer) {
   g->depth--;
 }
 
-uint32_t ecn_graph_open(const ec_backend_call *c, const void *data, size_t size, ecn_graph *out) {
-  *out = (ecn_graph){.c = *c, .program.host = c->host, .metas.host = c->host,
-                     .values.host = c->host, .buffers.host = c->host};
-  EC_BACKEND_TRY(ecn_payload_open(c, data, size, &out->payload));
-  const uint32_t status = read_metas(out);
-  if (status != EC_BACKEND_OK) ecn_graph_close(out);
-  return status;
+uint32_t ecn_graph_open(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
+  ecn_graph *g = graph;
+  g->c = *c;
+  g->metas.host = g->values.host = g->buffers.host = c->host;
+  EC_BACKEND_TRY(ecn_payload_open(c, what->payload, what->payload_size, &g->payload));
+  return read_metas(g);
 }
 
-void ecn_graph_close(ecn_graph *g) {
+void ecn_graph_close(void *graph) {
+  ecn_graph *g = graph;
   ect_names_free(&g->metas);
   ect_names_free(&g->values);
   ect_names_free(&g->buffers);
-  ect_free(&g->program);
 }

@@ -20,8 +20,9 @@ typedef struct ecn_scope {
   ect_names metas, values;
 } ecn_scope;
 
-uint32_t ecn_graph_open(const ec_backend_call *c, const void *data, size_t size, ecn_graph *out);
-void ecn_graph_close(ecn_graph *g);
+/* Functions of an ect_format. */
+uint32_t ecn_graph_open(void *graph, const ec_backend_call *c, const ec_backend_init *what);
+void ecn_graph_close(void *graph);
 
 /* Enters a branch without values; `outer` keeps what was seen before. The caller leaves, after
  * failures too. */
@@ -30,7 +31,7 @@ void ecn_scope_leave(ecn_graph *g, const ecn_scope *outer);
 
 /* Adds constants, state and the tensors of inputs. */
 uint32_t ecn_add_constants(ecn_graph *g);
-uint32_t ecn_add_inputs(ecn_graph *g, int64_t *inputs);
+uint32_t ecn_add_inputs(ecn_graph *g);
 
 /* Gives a value a name; later ones replace it. */
 uint32_t ecn_set_value(ecn_graph *g, ect_text name, int64_t value);

@@ -80,10 +80,12 @@ static void show_node(const ets_graph *g, const ets_node *n, const ec_backend_vi
   visitor->node(visitor->user, &shown);
 }
 
-void ets_describe(const ets_graph *g, const ec_backend_visitor *visitor) {
+uint32_t ets_describe(void *graph, const ec_backend_visitor *visitor) {
+  const ets_graph *g = graph;
   const ets_block *b = &g->blocks[0];
   for (uint32_t i = 0; i < g->value_count; i++)
     if (g->values[i].dtype != ETS_SHAPE) show_value(g, i, visitor);
   for (uint32_t i = 0; i < b->node_count; i++)
     if (is_run(&g->nodes[b->first_node + i])) show_node(g, &g->nodes[b->first_node + i], visitor);
+  return EC_BACKEND_OK;
 }

@@ -2,8 +2,8 @@
 #ifndef ETS_DESCRIBE_H
 #define ETS_DESCRIBE_H
 
-#include "graph.h"
+#include "executorch_c/backend.h"
 
-void ets_describe(const ets_graph *g, const ec_backend_visitor *visitor);
+uint32_t ets_describe(void *graph, const ec_backend_visitor *visitor);
 
 #endif

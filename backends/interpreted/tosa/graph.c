@@ -57,21 +57,10 @@ int64_t ets_attribute_at(const ets_node *n, size_t attribute, size_t index) {
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-void ets_graph_init(ets_graph *g, const ec_backend_call *c) {
-  *g = (ets_graph){.c = *c, .program.host = c->host};
-}
-
-void ets_graph_free(ets_graph *g) {
-  const ec_host *host = g->c.host;
-  ect_free(&g->program);
-  host->free(g->values);
-  host->free(g->nodes);
-  host->free(g->blocks);
-  host->free(g->operands);
-  g->values = NULL;
-  g->nodes = NULL;
-  g->blocks = NULL;
-  g->operands = NULL;
+void ets_graph_close(void *graph) {
+  ets_graph *g = graph;
+  void *const all[] = {g->values, g->nodes, g->blocks, g->operands};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) g->program.host->free(all[i]);
 }
 
 /* Makes room for one more row of an array of the graph. */

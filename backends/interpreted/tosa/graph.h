@@ -69,8 +69,7 @@ typedef struct ets_graph {
   uint32_t depth, loop_count; /* of the block under translation; so far */
 } ets_graph;
 
-void ets_graph_init(ets_graph *g, const ec_backend_call *c);
-void ets_graph_free(ets_graph *g);
+void ets_graph_close(void *graph);
 
 /* These append, and fail without memory. */
 uint32_t ets_add_value(ets_graph *g, const ets_value *value, uint32_t *out);

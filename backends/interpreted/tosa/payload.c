@@ -192,16 +192,20 @@ static uint32_t read_region(ets_graph *g, ec_fb_table region) {
   return status;
 }
 
-uint32_t ets_read_payload(ets_graph *g, const void *data, size_t size) {
+uint32_t ets_read_payload(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
+  ets_graph *g = graph;
+  const void *data = what->payload;
+  const size_t size = what->payload_size;
   ec_error err = {0};
+  g->c = *c;
   if (size < SMALLEST || memcmp((const char *)data + 4, "TOSA", 4) != 0)
     return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
                            "payload: %zu bytes without the identifier 'TOSA'", size);
   const ec_status status = ec_fb_verify(data, size, &schema_TosaGraph, "payload", &err);
   if (status != EC_OK) return EC_BACKEND_FAIL(&g->c, (uint32_t)status, "%s", err.message);
-  const ec_fb_table graph = ec_fb_root(data);
-  const ec_fb_table version = ec_fb_child(graph, ETS_TosaGraph_version);
-  const ec_fb_vec regions = ec_fb_vector(graph, ETS_TosaGraph_regions);
+  const ec_fb_table root = ec_fb_root(data);
+  const ec_fb_table version = ec_fb_child(root, ETS_TosaGraph_version);
+  const ec_fb_vec regions = ec_fb_vector(root, ETS_TosaGraph_regions);
   const int32_t major = (int32_t)ec_fb_get(version, ETS_Version_major, 4, UINT32_MAX);
   if (major != MAJOR)
     return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INCOMPATIBLE,

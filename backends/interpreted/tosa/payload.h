@@ -12,6 +12,6 @@ const char *ets_attribute_name(uint32_t op, size_t index);
 const ec_fb_schema *ets_payload_schema(void);
 
 /* Verifies the payload and appends its blocks to an empty graph. */
-uint32_t ets_read_payload(ets_graph *g, const void *data, size_t size);
+uint32_t ets_read_payload(void *graph, const ec_backend_call *c, const ec_backend_init *what);
 
 #endif

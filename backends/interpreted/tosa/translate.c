@@ -239,43 +239,29 @@ uint32_t ets_call_while_loop(ets_graph *g, const ets_node *n) {
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
 /* Translates the inputs or outputs of a block. */
-static uint32_t add_border(ets_graph *g, const ets_block *b, bool outputs, int64_t *ids) {
+static uint32_t add_border(ets_graph *g, const ets_block *b, bool outputs) {
   const ets_node border = {.op = outputs ? ETS_IDENTITY : ETS_CONST, .number = UINT32_MAX,
                            .first = b->first + (outputs ? b->input_count : 0),
                            .input_count = outputs ? b->output_count : b->input_count};
   for (uint32_t i = 0; i < border.input_count; i++) {
+    int64_t id;
     ets_value *v = &g->values[ets_inputs(g, &border)[i]];
     if (!outputs && (v->is_defined || v->data))
       return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
                              "input %u of the block is a constant or another input", (unsigned)i);
     if (!outputs) v->is_defined = true;
-    EC_BACKEND_TRY(ets_tensor(g, &border, i, &ids[i]));
+    EC_BACKEND_TRY(ets_tensor(g, &border, i, &id));
+    if (outputs) ect_add_output(&g->program, id);
+    else ect_add_input(&g->program, id, false);
   }
   return EC_BACKEND_OK;
 }
 
-static uint32_t translate(ets_graph *g, int64_t *inputs, int64_t *outputs) {
+uint32_t ets_translate(void *graph) {
+  ets_graph *g = graph;
   const ets_block *b = &g->blocks[0];
   g->blocks[0].is_used = true;
-  EC_BACKEND_TRY(add_border(g, b, false, inputs));
+  EC_BACKEND_TRY(add_border(g, b, false));
   EC_BACKEND_TRY(translate_block(g, b));
-  EC_BACKEND_TRY(add_border(g, b, true, outputs));
-  ect_copy_shared(&g->program, inputs, b->input_count, outputs, b->output_count);
-  return EC_BACKEND_OK;
-}
-
-uint32_t ets_translate(ets_graph *g, ect_delegate *out) {
-  const ec_host *host = g->c.host;
-  const size_t in = g->blocks[0].input_count, outs = g->blocks[0].output_count;
-  int64_t *inputs = host->alloc((in + 1) * sizeof *inputs);
-  int64_t *outputs = host->alloc((outs + 1) * sizeof *outputs);
-  uint32_t status = EC_BACKEND_OK;
-  if (!inputs || !outputs)
-    status = EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu inputs", in);
-  if (status == EC_BACKEND_OK) status = translate(g, inputs, outputs);
-  if (status == EC_BACKEND_OK)
-    status = ect_delegate_open(g->c.call, &g->program, inputs, NULL, in, outputs, outs, out);
-  host->free(inputs);
-  host->free(outputs);
-  return status;
+  return add_border(g, b, true);
 }

@@ -2,10 +2,9 @@
 #ifndef ETS_TRANSLATE_H
 #define ETS_TRANSLATE_H
 
-#include "../delegate.h"
 #include "graph.h"
 
-/* Translates the first block and opens its program. */
-uint32_t ets_translate(ets_graph *g, ect_delegate *out);
+/* Translates the first block of an ets_graph. */
+uint32_t ets_translate(void *graph);
 
 #endif

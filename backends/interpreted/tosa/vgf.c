@@ -83,10 +83,12 @@ static uint32_t find_constant(void *user, uint32_t index, const uint8_t **data, 
   return EC_BACKEND_OK;
 }
 
-uint32_t ets_read_vgf(ets_graph *g, const void *data, size_t size) {
+uint32_t ets_read_vgf(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
+  ets_graph *g = graph;
   container k;
   ec_fb_table modules, sequence;
-  EC_BACKEND_TRY(read_header(g, data, size, &k));
+  g->c = *c;
+  EC_BACKEND_TRY(read_header(g, what->payload, what->payload_size, &k));
   EC_BACKEND_TRY(open_table(&k, 0, &schema_ModuleTable, "modules", &modules));
   EC_BACKEND_TRY(open_table(&k, 1, &schema_SequenceTable, "model sequence", &sequence));
   const ec_fb_vec all = ec_fb_vector(modules, MODULES);

@@ -5,6 +5,6 @@
 #include "graph.h"
 
 /* Verifies the payload and appends its block to an empty graph. */
-uint32_t ets_read_vgf(ets_graph *g, const void *data, size_t size);
+uint32_t ets_read_vgf(void *graph, const ec_backend_call *c, const ec_backend_init *what);
 
 #endif

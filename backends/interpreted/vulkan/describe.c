@@ -142,18 +142,15 @@ static void show_call(const ecv_payload *p, const ecv_node *node,
   visitor->node(visitor->user, &shown);
 }
 
-uint32_t ecv_describe(const ec_backend_call *c, const ec_backend_init *what,
-                      const ec_backend_visitor *visitor) {
-  ecv_graph graph;
-  EC_BACKEND_TRY(ecv_graph_open(c, what->payload, what->payload_size, &graph));
-  const ecv_payload *p = &graph.payload;
-  const uint32_t status = ecv_find_state(&graph);
-  for (uint32_t i = 0; status == EC_BACKEND_OK && i < p->values.count; i++)
-    if (ecv_value_type(p, i) == ECV_TENSOR) show_tensor(&graph, i, ecv_value_table(p, i), visitor);
-  for (uint32_t i = 0; status == EC_BACKEND_OK && i < p->chain.count; i++) {
+uint32_t ecv_describe(void *graph, const ec_backend_visitor *visitor) {
+  ecv_graph *g = graph;
+  const ecv_payload *p = &g->payload;
+  EC_BACKEND_TRY(ecv_find_state(g));
+  for (uint32_t i = 0; i < p->values.count; i++)
+    if (ecv_value_type(p, i) == ECV_TENSOR) show_tensor(g, i, ecv_value_table(p, i), visitor);
+  for (uint32_t i = 0; i < p->chain.count; i++) {
     const ecv_node node = ecv_node_at(p, i);
-    if (ecv_is_run(&graph, &node)) show_call(p, &node, visitor);
+    if (ecv_is_run(g, &node)) show_call(p, &node, visitor);
   }
-  ecv_graph_close(&graph);
-  return status;
+  return EC_BACKEND_OK;
 }

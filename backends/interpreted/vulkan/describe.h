@@ -2,9 +2,8 @@
 #ifndef ECV_DESCRIBE_H
 #define ECV_DESCRIBE_H
 
-#include "payload.h"
+#include "executorch_c/backend.h"
 
-uint32_t ecv_describe(const ec_backend_call *c, const ec_backend_init *what,
-                      const ec_backend_visitor *visitor);
+uint32_t ecv_describe(void *graph, const ec_backend_visitor *visitor);
 
 #endif

@@ -188,32 +188,25 @@ uint32_t ecv_check_computed(ecv_graph *g, int64_t id) {
                             "value %d is read before a call computes it", (int)unknown);
 }
 
-uint32_t ecv_graph_open(const ec_backend_call *c, const void *data, size_t size, ecv_graph *out) {
-  *out = (ecv_graph){.c = *c, .program.host = c->host};
-  EC_BACKEND_TRY(ecv_payload_open(c, data, size, &out->payload));
-  const size_t count = out->payload.values.count, constants = out->payload.constants.count;
-  out->values = c->host->alloc((count + 1) * sizeof *out->values);
-  out->sources = c->host->alloc((count + 1) * sizeof *out->sources);
-  out->written = c->host->alloc(count + 1);
-  out->computed = c->host->alloc(count + 1);
-  out->constants = c->host->alloc((constants + 1) * sizeof *out->constants);
-  if (!out->values || !out->sources || !out->written || !out->computed || !out->constants) {
-    ecv_graph_close(out);
+uint32_t ecv_graph_open(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
+  ecv_graph *g = graph;
+  g->c = *c;
+  EC_BACKEND_TRY(ecv_payload_open(c, what->payload, what->payload_size, &g->payload));
+  const size_t count = g->payload.values.count, constants = g->payload.constants.count;
+  g->values = c->host->alloc((count + 1) * sizeof *g->values);
+  g->sources = c->host->alloc((count + 1) * sizeof *g->sources);
+  g->written = c->host->alloc(count + 1);
+  g->computed = c->host->alloc(count + 1);
+  g->constants = c->host->alloc((constants + 1) * sizeof *g->constants);
+  if (!g->values || !g->sources || !g->written || !g->computed || !g->constants)
     return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu values", count);
-  }
-  for (size_t i = 0; i < count; i++) out->values[i] = out->sources[i] = UNKNOWN;
-  for (size_t i = 0; i < constants; i++) out->constants[i] = UNKNOWN;
+  for (size_t i = 0; i < count; i++) g->values[i] = g->sources[i] = UNKNOWN;
+  for (size_t i = 0; i < constants; i++) g->constants[i] = UNKNOWN;
   return EC_BACKEND_OK;
 }
 
-void ecv_graph_close(ecv_graph *g) {
-  if (!g->c.host) return;
-  ect_free(&g->program);
-  g->c.host->free(g->values);
-  g->c.host->free(g->sources);
-  g->c.host->free(g->written);
-  g->c.host->free(g->computed);
-  g->c.host->free(g->constants);
-  g->values = g->sources = g->constants = NULL;
-  g->written = g->computed = NULL;
+void ecv_graph_close(void *graph) {
+  ecv_graph *g = graph;
+  void *const all[] = {g->values, g->sources, g->written, g->computed, g->constants};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) g->program.host->free(all[i]);
 }

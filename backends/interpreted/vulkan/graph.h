@@ -18,8 +18,9 @@ typedef struct ecv_graph {
   int64_t *constants; /* by id: the number in the program; -1: not used yet */
 } ecv_graph;
 
-uint32_t ecv_graph_open(const ec_backend_call *c, const void *data, size_t size, ecv_graph *out);
-void ecv_graph_close(ecv_graph *g);
+/* Functions of an ect_format. */
+uint32_t ecv_graph_open(void *graph, const ec_backend_call *c, const ec_backend_init *what);
+void ecv_graph_close(void *graph);
 
 /* Fails with the place before the message. */
 #define ecv_refuse(g, status, message, ...)                                                        \
