@@ -239,7 +239,7 @@ def check_model(
     from executorch_c.check import run
     from executorch_c.check.engines import engines_of
 
-    options = run.Options(
+    options = run.CheckOptions(
         rtol,
         atol,
         min_sqnr_db,

@@ -6,25 +6,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from executorch_c.check.case_source import first_line, flat
 from executorch_c.check.cases import leaves
-from executorch_c.check.plan import first_line, flat
 
 if TYPE_CHECKING:
+    from executorch_c.check.case_source import CaseSource
     from executorch_c.check.flows import Call
-    from executorch_c.check.plan import Plan
     from executorch_c.check.run import Check
 
 MAX_SHAPES = 8
 """Maximum number of shapes that are tried."""
 
 
-def notes(check: Check, plan: Plan) -> Iterator[str]:
+def notes(check: Check, source: CaseSource) -> Iterator[str]:
     """Yield a note with an example, if the program accepts a shape that its model refuses."""
-    for number, (name, shapes) in enumerate(_shapes(check, plan)):
+    for number, (name, shapes) in enumerate(_shapes(check, source)):
         if number == MAX_SHAPES:
             return
-        call = plan.call_of(number, shapes)
-        why = plan.refused(call) if plan.exported is not None else _raised(check, call)
+        call = source.call_of(number, shapes)
+        why = source.refused(call) if source.exported is not None else _raised(check, call)
         if why is not None and _accepts(check, call):
             yield (
                 f"the program accepts {name}, which the model refuses ({why}): a .pte has no "
@@ -51,13 +51,13 @@ def _accepts(check: Check, call: Call) -> bool:
     return True
 
 
-def _shapes(check: Check, plan: Plan) -> Iterator[tuple[str, list[Any]]]:
+def _shapes(check: Check, source: CaseSource) -> Iterator[tuple[str, list[Any]]]:
     """Yield names and shapes of inputs beside those of the example: of the export's dynamic sizes
     within their ranges; without an export, of each size of the program's dynamic inputs."""
-    if plan.exported is not None:
-        yield from plan.symbols.near()
+    if source.exported is not None:
+        yield from source.symbols.near()
         return
-    own = [list(getattr(leaf, "shape", ())) for leaf in leaves(plan.example)]
+    own = [list(getattr(leaf, "shape", ())) for leaf in leaves(source.example)]
     for i, limit in enumerate(check.limits()):
         for axis, most in enumerate(limit or ()):
             for size in (own[i][axis] - 1, own[i][axis] + 1):

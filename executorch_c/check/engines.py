@@ -28,8 +28,8 @@ from executorch_c.compare.arrays import Comparison
 if TYPE_CHECKING:
     from executorch_c.check.result import CheckedCase
 
-Engine = Literal["here", "official"]
-ENGINES: tuple[Engine, ...] = ("here", "official")
+EngineName = Literal["here", "official"]
+ENGINES: tuple[EngineName, ...] = ("here", "official")
 OFFICIAL_SECONDS = 20.0
 """Default time limit of a case in the official runtime."""
 SEVERAL = 3
@@ -42,11 +42,11 @@ NATIVE_FLOWS = frozenset({"portable", "xnnpack", "xnnpack-int8", "xnnpack-dynami
 """Flows whose programs the official runtime can run on any CPU."""
 CHANNELS_LAST = (0, 2, 3, 1)
 
-Judged = Callable[[list[list[Any]]], Comparison]
+JudgeOutputs = Callable[[list[list[Any]]], Comparison]
 """Returns the comparison of the outputs of a case's calls with eager's."""
 
 
-def engines_of(given: str | Sequence[str] | None) -> tuple[Engine, ...]:
+def engines_of(given: str | Sequence[str] | None) -> tuple[EngineName, ...]:
     """Return the engines of an option: names, or "here,official"; None: all. Raises ValueError."""
     if given is None:
         return ENGINES
@@ -282,7 +282,7 @@ class Official(OfficialProgram):
             process.submit(name, self._packed, list(names), self.seconds)
 
     def end(
-        self, ours: list[list[Any]] | None, found: Comparison | None, judged: Judged
+        self, ours: list[list[Any]] | None, found: Comparison | None, judged: JudgeOutputs
     ) -> OfficialRun | None:
         """Return the finding on the case that was begun; None if the engine was not asked for.
 

@@ -13,19 +13,21 @@ from executorch_c.compare.tolerance import about
 from executorch_c.inspect import device
 
 if TYPE_CHECKING:
-    from executorch_c.check.plan import Plan
+    from executorch_c.check.case_source import CaseSource
     from executorch_c.check.reference import Eager
     from executorch_c.check.run import Check
 
 
-def notes_of(check: Check, plan: Plan, model: Any, remarks: list[device.Remark]) -> Iterator[str]:
+def notes_of(
+    check: Check, source: CaseSource, model: Any, remarks: list[device.Remark]
+) -> Iterator[str]:
     """Yield the notes of a result: what was not compared, and what else is to be known."""
     yield from check.subject.notes
     yield from check.sides.notes()
     if getattr(model, "training", False) and not check.subject.exported:
         yield "the model is in training mode; exports usually use model.eval()"
     dynamic = any(limit is not None for limit in check.limits())
-    if dynamic and not plan.symbols.ranges:
+    if dynamic and not source.symbols.ranges:
         yield (
             "inputs of the program may change their shapes: give dynamic_shapes, and edge "
             "shapes are tried"
@@ -38,15 +40,15 @@ def notes_of(check: Check, plan: Plan, model: Any, remarks: list[device.Remark])
     yield from _delegation.run_notes(check.loaded)
     yield from device.notes(remarks)
     yield from check.coverage.notes()
-    yield from contract.notes(check, plan)
+    yield from contract.notes(check, source)
     yield from check.variation.notes()
-    yield from unread.notes(check, plan)
-    if plan.stateful and _starts_nonzero(check.eager):
+    yield from unread.notes(check, source)
+    if source.stateful and _starts_nonzero(check.eager):
         yield (
             "buffers that the model changes do not start from zero; the official exporter "
             "writes such values only with InitializedMutableBufferPass"
         )
-    if check.subject.quantizes and not plan.real:
+    if check.subject.quantizes and not source.real:
         yield "calibrated on the example only: real_inputs make a better choice of scales"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from executorch_c.check.flows import Call
 
 if TYPE_CHECKING:
-    from executorch_c.check.roles import Role
+    from executorch_c.check.roles import InputRole
 
 FEW_VALUES = 4
 """Maximum number of different floats in an example of flags or a mask."""
@@ -61,7 +61,7 @@ def _repeated(example: Any, shape: Sequence[int]) -> Any:
 # ---- masks ------------------------------------------------------------------------------------
 
 
-def _is_mask(example: Any, role: Role) -> bool:
+def _is_mask(example: Any, role: InputRole) -> bool:
     """Return True for bools, for integers of zeros and ones that are no indices, and for floats
     that are named so."""
     import torch
@@ -103,7 +103,7 @@ def _pattern(shape: Sequence[int], number: int, suffixes: bool, generator: Any) 
     return at >= lengths if number % PATTERNS == 0 else at < shape[-1] - lengths
 
 
-def _mask(example: Any, shape: Sequence[int], number: int, role: Role, generator: Any) -> Any:
+def _mask(example: Any, shape: Sequence[int], number: int, role: InputRole, generator: Any) -> Any:
     """Return a mask whose rows have an unmasked element each, as in the example."""
     import torch
 
@@ -133,7 +133,7 @@ def _mask(example: Any, shape: Sequence[int], number: int, role: Role, generator
 # ---- integers ---------------------------------------------------------------------------------
 
 
-def _distinct(example: Any, shape: Sequence[int], role: Role, generator: Any) -> Any:
+def _distinct(example: Any, shape: Sequence[int], role: InputRole, generator: Any) -> Any:
     """Return distinct indices: consecutive ones from another start, if the example's are so."""
     import torch
 
@@ -150,7 +150,7 @@ def _distinct(example: Any, shape: Sequence[int], role: Role, generator: Any) ->
     return low + torch.randperm(high - low + 1, generator=generator)[: len(flat)].view(base.shape)
 
 
-def _range(example: Any, role: Role) -> tuple[int, int]:
+def _range(example: Any, role: InputRole) -> tuple[int, int]:
     """Return the least and the largest integer to draw."""
     import torch
 
@@ -169,7 +169,7 @@ def _range(example: Any, role: Role) -> tuple[int, int]:
     return max(low, int(limits.min)), min(high, int(limits.max))
 
 
-def _integers(example: Any, shape: Sequence[int], role: Role, generator: Any) -> Any:
+def _integers(example: Any, shape: Sequence[int], role: InputRole, generator: Any) -> Any:
     """Return integers that an input's role allows."""
     import torch
 
@@ -209,7 +209,7 @@ def _like(example: Any, shape: tuple[int, ...], generator: Any) -> Any:
 
 
 def _draw(
-    example: Any, shape: Sequence[int], role: Role | None, number: int, generator: Any
+    example: Any, shape: Sequence[int], role: InputRole | None, number: int, generator: Any
 ) -> Any:
     """Return a tensor of a shape and of the example's dtype; without a role, like the example."""
     import torch
@@ -242,7 +242,7 @@ def _in_layout(tensor: Any, example: Any) -> Any:
 def draw(
     example: Call,
     shapes: Sequence[Sequence[int] | None] | None,
-    roles: Sequence[Role | None],
+    roles: Sequence[InputRole | None],
     seed: int,
 ) -> Call:
     """Return a random call like the example.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from executorch_c._render import text as _text
 from executorch_c.check import engines as _engines
 from executorch_c.check import report
-from executorch_c.check.engines import Engine, OfficialRun
+from executorch_c.check.engines import EngineName, OfficialRun
 from executorch_c.check.power import Power
 from executorch_c.check.stages import notes_of
 from executorch_c.compare import verdicts
@@ -177,7 +177,7 @@ class CheckResult(Report):
     """What the cases would have found, and what they did not test."""
     findings: tuple[Remark, ...] = ()
     """What the official runtime does otherwise, and reads of values that nothing writes."""
-    engines: tuple[Engine, ...] = ("here",)
+    engines: tuple[EngineName, ...] = ("here",)
     """Engines that ran the cases: this runtime and, perhaps, the official one."""
 
     @property

@@ -76,7 +76,7 @@ COMPARES = {"eq", "ne", "lt", "le", "gt", "ge", "clamp", "clamp_min", "clamp_max
 
 
 @dataclass
-class Role:
+class InputRole:
     """What a model does with an input."""
 
     name: str = ""
@@ -116,7 +116,7 @@ class _Source:
 
     tensor: Any
     """Kept, so that its id stays its own."""
-    role: Role
+    role: InputRole
     shift: int = 0
     modulus: int | None = None
 
@@ -126,7 +126,9 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     supports_higher_order_operators = True
 
-    def __init__(self, inputs: Sequence[Any], roles: Sequence[Role | None], module: Any) -> None:
+    def __init__(
+        self, inputs: Sequence[Any], roles: Sequence[InputRole | None], module: Any
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._sources = {
             id(leaf): _Source(leaf, role) for leaf, role in zip(inputs, roles) if role is not None
@@ -134,10 +136,10 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._buffers = {
             buffer.untyped_storage().data_ptr(): name for name, buffer in module.named_buffers()
         }
-        self.counters: dict[str, Role] = {}
+        self.counters: dict[str, InputRole] = {}
         for name, buffer in module.named_buffers():  # positions that the model counts itself
             if not (buffer.is_floating_point() or buffer.is_complex()):
-                role = self.counters[name] = Role(name)
+                role = self.counters[name] = InputRole(name)
                 self._sources[id(buffer)] = _Source(buffer, role)
         self.has_branches = False
         """True if operators of higher order ran, such as torch.cond."""
@@ -197,7 +199,7 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for leaf in _pytree.tree_leaves(result):
                 self._learn(leaf, source.role, source.shift, source.modulus)
 
-    def _learn(self, tensor: Any, role: Role, shift: int, modulus: int | None) -> None:
+    def _learn(self, tensor: Any, role: InputRole, shift: int, modulus: int | None) -> None:
         if tensor.dtype != torch.bool and not tensor.is_floating_point():
             self._sources[id(tensor)] = _Source(tensor, role, shift, modulus)
 
@@ -221,7 +223,7 @@ class _Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class Roles:
     """What a model does with its inputs."""
 
-    inputs: list[Role | None]
+    inputs: list[InputRole | None]
     """By input of the program; None for others than tensors."""
     capacity: int | None = None
     """Size of a buffer that the model fills by a counter of its own."""
@@ -244,7 +246,7 @@ def _names(module: Any, call: Call) -> list[str]:
     return [name for name, value in pairs for _ in _pytree.tree_leaves(value)]
 
 
-def _traced(copies: Copies, call: Call, roles: Sequence[Role | None]) -> _Trace:
+def _traced(copies: Copies, call: Call, roles: Sequence[InputRole | None]) -> _Trace:
     """Return the trace of one call, from the model's state."""
     module = copies.fresh()
     args, kwargs = _pytree.tree_map(
@@ -266,7 +268,7 @@ def roles_of(model: Any, call: Call, exported: Any = None, copies: Copies | None
     """
     flat = leaves(call)
     found = [
-        Role(name) if isinstance(leaf, torch.Tensor) else None
+        InputRole(name) if isinstance(leaf, torch.Tensor) else None
         for leaf, name in zip(flat, _names(model, call))
     ]
     known = [role if role and is_integer(leaf) else None for leaf, role in zip(flat, found)]
@@ -283,7 +285,9 @@ def roles_of(model: Any, call: Call, exported: Any = None, copies: Copies | None
     return roles
 
 
-def _follow_all(copies: Copies, call: Call, known: Sequence[Role | None], roles: Roles) -> None:
+def _follow_all(
+    copies: Copies, call: Call, known: Sequence[InputRole | None], roles: Roles
+) -> None:
     """Complete the roles of integers."""
     trace = _traced(copies, call, known)
     lengths = [role.length for role in trace.counters.values() if role.length is not None]

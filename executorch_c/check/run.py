@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c import _delegation, _extras
 from executorch_c._core import MethodMeta, Program, TensorInfo
@@ -16,16 +16,17 @@ from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import method_of
 from executorch_c.check import cases as making
 from executorch_c.check import facts, flows, methods, quantized, sets
+from executorch_c.check.case_run import run_case
+from executorch_c.check.case_source import CaseSource, first_line, flat
 from executorch_c.check.cases import CallSequence, leaves, structure_of
 from executorch_c.check.coverage import Coverage
-from executorch_c.check.engines import ENGINES, OFFICIAL_SECONDS, Engine, Official
+from executorch_c.check.engines import ENGINES, OFFICIAL_SECONDS, EngineName, JudgeOutputs, Official
 from executorch_c.check.flows import Call, Subject
 from executorch_c.check.judge import Audit, Noise, QuantizedJudge, SqnrJudge
-from executorch_c.check.plan import Plan, first_line, flat
 from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase, CheckResult
-from executorch_c.check.search import Search, seconds_of
+from executorch_c.check.search import InputSearch, seconds_of
 from executorch_c.check.stages import check_fit, stage
 from executorch_c.check.variation import Variation, input_names
 from executorch_c.compare.arrays import Comparison, compare, joined, of_call
@@ -34,6 +35,9 @@ from executorch_c.inspect import device
 from executorch_c.inspect.structure import view_of
 from executorch_c.progress import Progress
 
+if TYPE_CHECKING:
+    from executorch_c.bundled import TestCase
+
 CALIBRATED = ("example", "real")
 """Cases that calibrated a quantised flow: their SQNR has a minimum."""
 STATELESS = "the quantised graph keeps no state: quantising folded buffers that the model changes"
@@ -41,7 +45,7 @@ STATELESS = "the quantised graph keeps no state: quantising folded buffers that 
 
 
 @dataclass
-class Options:
+class CheckOptions:
     """Arguments of check_model about the comparison. Raises ValueError for a negative tolerance."""
 
     rtol: InitVar[PerOutput]
@@ -51,7 +55,7 @@ class Options:
     check_dtype: bool
     kernels: Literal["default", "reference"]
     delegate_at_load: DelegateAtLoad
-    engines: tuple[Engine, ...] = ENGINES
+    engines: tuple[EngineName, ...] = ENGINES
     official_seconds: float = OFFICIAL_SECONDS
     limits: CallerTolerances = field(init=False)
 
@@ -74,7 +78,7 @@ class Check:
         subject: Subject,
         eager: Eager,
         method: str,
-        options: Options,
+        options: CheckOptions,
         example: Call,
         official: Official,
         exporter: Callable[[], Any] = lambda: None,
@@ -167,24 +171,40 @@ class Check:
         noise = self._noise(case)
         self.judge.unordered = cache(partial(sets.unordered, self.oracle, case.calls))
         judged = partial(self._judged, case, expected, floats, noise)
-        self.official.begin(inputs, self.oracle.watched)
-        try:
-            with stage("run"):
-                actual = self.ours(inputs, self.oracle.watched)
-        except Exception as error:
+
+        def judge(actual: list[list[Any]]) -> CheckedCase:
+            self.coverage.see(inputs)
+            self._case = case
+            if case.kind == "state":
+                self.sequence = case.calls
+            with stage("compare"):
+                row = self._compared(case, inputs, actual, expected, floats, noise)
+            self.compared.append((case, row, expected))
+            assert row.comparison is not None
+            if case.kind == "state" and floats is not None and not self.changed:
+                row = replace(row, comparison=replace(row.comparison, problem=STATELESS))
+            return replace(row, official=self.official.end(actual, row.comparison, judged))
+
+        return self._in_both(case, inputs, self.oracle.watched, judge, judged)
+
+    def _in_both(
+        self,
+        case: CallSequence,
+        inputs: Sequence[tuple[Any, ...]],
+        watched: Sequence[str],
+        judge: Callable[[list[list[Any]]], CheckedCase],
+        judged: JudgeOutputs,
+    ) -> CheckedCase:
+        """Run a case in both engines, and return its row: that of `judge`, or the error's."""
+
+        def fail(error: Exception) -> CheckedCase:
             theirs = self.official.end(None, None, judged)
-            return CheckedCase(case.kind, case.about, inputs, None, error=error, official=theirs)
-        self.coverage.see(inputs)
-        self._case = case
-        if case.kind == "state":
-            self.sequence = case.calls
-        with stage("compare"):
-            found = self._compared(case, inputs, actual, expected, floats, noise)
-        self.compared.append((case, found, expected))
-        assert found.comparison is not None
-        if case.kind == "state" and floats is not None and not self.changed:
-            found = replace(found, comparison=replace(found.comparison, problem=STATELESS))
-        return replace(found, official=self.official.end(actual, found.comparison, judged))
+            return CheckedCase(
+                case.kind, case.about, tuple(inputs), None, error=error, official=theirs
+            )
+
+        begin = partial(self.official.begin, inputs, watched)
+        return run_case(begin, partial(self.ours, inputs, watched), judge, fail)
 
     def _simpler(self, case: CallSequence) -> CallSequence | None:
         """Return a case to run instead of one in which eager raises: the calls before that, such
@@ -331,37 +351,23 @@ class Check:
 
     def bundled(self, method: str) -> Iterator[CheckedCase]:
         """Run the test cases of a .bpte, and compare with its expected outputs."""
-        if self.subject.bundled is None:
-            return
-        for test in self.subject.bundled.cases:
-            if test.method != method:
-                continue
-            case = CallSequence("bundled", str(test.index), ())
-            self.official.begin([test.inputs], ())
-            judged = partial(self._judged, case, [list(test.expected)], None, self._noise(case))
-            try:
-                with stage("run"):
-                    actual = self.ours([test.inputs])
-            except Exception as error:
-                theirs = self.official.end(None, None, judged)
-                yield CheckedCase(
-                    "bundled", str(test.index), (test.inputs,), None, error=error, official=theirs
-                )
-                continue
+        cases = [] if self.subject.bundled is None else self.subject.bundled.cases
+        yield from (self._bundled(test) for test in cases if test.method == method)
+
+    def _bundled(self, test: TestCase) -> CheckedCase:
+        case = CallSequence("bundled", str(test.index), ())
+        inputs, expected = (test.inputs,), [list(test.expected)]
+        judged = partial(self._judged, case, expected, None, self._noise(case))
+
+        def judge(actual: list[list[Any]]) -> CheckedCase:
             if not test.expected:
                 nothing = Comparison((), reason="the test case has no expected outputs")
-                yield CheckedCase(
-                    "bundled",
-                    str(test.index),
-                    (test.inputs,),
-                    nothing,
-                    official=self.official.end(actual, nothing, lambda _: nothing),
-                )
-                continue
-            row = self._compared(
-                case, (test.inputs,), actual, [list(test.expected)], None, self._noise(case)
-            )
-            yield replace(row, official=self.official.end(actual, row.comparison, judged))
+                theirs = self.official.end(actual, nothing, lambda _: nothing)
+                return CheckedCase(case.kind, case.about, inputs, nothing, official=theirs)
+            row = self._compared(case, inputs, actual, expected, None, self._noise(case))
+            return replace(row, official=self.official.end(actual, row.comparison, judged))
+
+        return self._in_both(case, inputs, (), judge, judged)
 
 
 def _without_none(
@@ -419,7 +425,7 @@ def check_model(
     data_path: Any,
     seed: int,
     progress: bool | None,
-    options: Options,
+    options: CheckOptions,
 ) -> CheckResult:
     """Run executorch_c.testing.check_model, whose docstring has the arguments."""
     check_not_negative(n_random=n_random, search=search)
@@ -452,8 +458,8 @@ def check_model(
             check = Check(subject, eager, method, options, example, official, exporter)
             if program is not None:
                 check_fit(check.meta, flat(example))
-        plan = Plan(check, real, n_random, seed)
-        return _result(check, plan, _cases(check, plan, say, seconds_of(search)), model, start)
+        source = CaseSource(check, real, n_random, seed)
+        return _result(check, source, _cases(check, source, say, seconds_of(search)), model, start)
 
 
 def _exported(module: Any, exported: Any, example: Call, dynamic_shapes: Any) -> Any:
@@ -463,19 +469,19 @@ def _exported(module: Any, exported: Any, example: Call, dynamic_shapes: Any) ->
 
 
 def _cases(
-    check: Check, plan: Plan, say: Callable[[str], None], seconds: float
+    check: Check, source: CaseSource, say: Callable[[str], None], seconds: float
 ) -> Iterator[CheckedCase]:
-    """Run all cases: those of the plan, calls in a row of a model with state, those of a .bpte, and
-    those that a search finds in some seconds."""
-    for case in plan:
+    """Run all cases: those of the source, calls in a row of a model with state, those of a .bpte,
+    and those that a search finds in some seconds."""
+    for case in source:
         say(f"{case.kind} {case.about}")
         yield check.run(case)
-    if plan.stateful:
+    if source.stateful:
         say("several calls in a row")
-        yield check.run(plan.state())
+        yield check.run(source.state())
     yield from check.bundled(check.meta.name())
     if seconds:
-        search = Search(check, plan, seconds)
+        search = InputSearch(check, source, seconds)
         yield from search.cases(say)
         check.subject.notes.append(search.note())
 
@@ -500,7 +506,7 @@ def _power(check: Check) -> Power:
 
 
 def _result(
-    check: Check, plan: Plan, cases: Iterator[CheckedCase], model: Any, start: float
+    check: Check, source: CaseSource, cases: Iterator[CheckedCase], model: Any, start: float
 ) -> CheckResult:
     subject, method = check.subject, check.meta.name()
     remarks = [] if check.view is None else device.of_view(check.view)
@@ -508,9 +514,9 @@ def _result(
         label=subject.label,
         method=method,
         cases=tuple(cases),
-        notes=tuple(facts.notes_of(check, plan, model, remarks)),
+        notes=tuple(facts.notes_of(check, source, model, remarks)),
         findings=tuple(remarks),
-        facts=facts.facts_of(check, time.perf_counter() - start, plan.seed),
+        facts=facts.facts_of(check, time.perf_counter() - start, source.seed),
         program=subject.program,
         reference=check.oracle.model,
         model=check.eager.model,

@@ -14,11 +14,11 @@ from executorch_c.check import flows
 from executorch_c.check.cases import CallSequence, leaves
 
 if TYPE_CHECKING:
+    from executorch_c.check.case_source import CaseSource
     from executorch_c.check.copies import Copies
     from executorch_c.check.flows import Call
-    from executorch_c.check.plan import Plan
     from executorch_c.check.result import CheckedCase
-    from executorch_c.check.roles import Role
+    from executorch_c.check.roles import InputRole
     from executorch_c.check.run import Check
     from executorch_c.check.watch import Reached
 
@@ -50,16 +50,16 @@ def seconds_of(search: bool | float) -> float:
     return float(search)
 
 
-class Search:
+class InputSearch:
     """A search by coverage: inputs that reach something new are varied further."""
 
-    def __init__(self, check: Check, plan: Plan, seconds: float) -> None:
+    def __init__(self, check: Check, source: CaseSource, seconds: float) -> None:
         import torch
 
-        self.check, self.plan = check, plan
+        self.check, self.source = check, source
         self.end = time.monotonic() + seconds
-        self.generator = torch.Generator().manual_seed(plan.seed)
-        self.calls: list[Call] = [plan.example]
+        self.generator = torch.Generator().manual_seed(source.seed)
+        self.calls: list[Call] = [source.example]
         self.tried = self.news = 0
         self._finite: Any = None
         self._module: Any = None
@@ -68,15 +68,15 @@ class Search:
         self.boundaries: list[float] = []
         self.shapes: tuple[str, ...] = SHAPES
         with suppress(Exception):  # without a graph, inputs are drawn without a guide
-            self._watch(plan)
+            self._watch(source)
 
-    def _watch(self, plan: Plan) -> None:
+    def _watch(self, source: CaseSource) -> None:
         from executorch_c.check.copies import Copies
         from executorch_c.check.watch import Reached, boundaries, treats_non_finite
 
-        exported = plan.exported
+        exported = source.exported
         if exported is None:
-            exported = flows.export(plan.eager.model, plan.example, None)
+            exported = flows.export(source.eager.model, source.example, None)
         self._module, self.reached = exported.module(), Reached()
         self._copies = Copies(self._module)
         self.boundaries = boundaries(self._module)
@@ -111,8 +111,8 @@ class Search:
         import torch
         from torch.utils import _pytree
 
-        sizes = self.plan.symbols.sample(self._number) if number % 3 == 2 else None
-        call = self.plan.draw(100_000 + number, sizes)
+        sizes = self.source.symbols.sample(self._number) if number % 3 == 2 else None
+        call = self.source.draw(100_000 + number, sizes)
         flat, spec = _pytree.tree_flatten(call)
         tensors = [i for i, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor)]
         if number % 2 and len(tensors) > 1:  # one of several inputs
@@ -121,7 +121,7 @@ class Search:
             floats = flat[i].is_floating_point()
             change = self._distributed if floats else self._of_integers
             if flat[i].numel():
-                flat[i] = change(flat[i], shape, scale, self.plan.roles.inputs[i])
+                flat[i] = change(flat[i], shape, scale, self.source.roles.inputs[i])
         whole: Call = _pytree.tree_unflatten(flat, spec)
         return whole
 
@@ -129,24 +129,25 @@ class Search:
         """Yield a call with more and more of the integers of unknown range in the example's range,
         in random order: they may be indices."""
         import torch
-        from executorch_c.check.roles import is_integer
         from torch.utils import _pytree
+
+        from executorch_c.check.roles import is_integer
 
         flat, spec = _pytree.tree_flatten(call)
         shapes = [leaf.shape if isinstance(leaf, torch.Tensor) else None for leaf in flat]
         unknown = [
             i
-            for i, role in enumerate(self.plan.roles.inputs)
+            for i, role in enumerate(self.source.roles.inputs)
             if role is not None and role.high is None and is_integer(flat[i])
         ]
-        drawn = leaves(self.plan.call_of(self.tried, shapes)) if unknown else []
+        drawn = leaves(self.source.call_of(self.tried, shapes)) if unknown else []
         while unknown:
             i = unknown.pop(self._number(len(unknown)))
             flat[i] = drawn[i]
             found: Call = _pytree.tree_unflatten(flat, spec)
             yield found
 
-    def _distributed(self, leaf: Any, shape: str, scale: float, role: Role | None) -> Any:
+    def _distributed(self, leaf: Any, shape: str, scale: float, role: InputRole | None) -> Any:
         """Return floats of another distribution; masks stay."""
         import torch
 
@@ -198,7 +199,7 @@ class Search:
         at = torch.randint(len(kinds), x.shape, generator=self.generator)
         return torch.where(self._some(x, RARE), kinds[at], x)
 
-    def _of_integers(self, leaf: Any, shape: str, scale: float, role: Role | None) -> Any:
+    def _of_integers(self, leaf: Any, shape: str, scale: float, role: InputRole | None) -> Any:
         """Return integers of another distribution, within the range of indices; masks, positions
         and unique indices stay."""
         import torch
@@ -243,12 +244,12 @@ class Search:
         """Return True if a call reaches something new; None if it is of no use: eager raises, or
         its outputs are not finite although the example's are. What such a call reaches is untested.
         """
-        if self.plan.refused(call) is not None:
+        if self.source.refused(call) is not None:
             return None
         reached, before = self.reached, None if self.reached is None else self.reached.copy()
         with suppress(Exception):
             if reached is None:
-                self.plan.eager([call])
+                self.source.eager([call])
                 return True
             if _is_finite(self._outputs(call)) or not _is_finite(self._of_example()):
                 return reached.fresh > 0
@@ -279,7 +280,7 @@ class Search:
 
         if self._finite is None and self._copies is not None:
             with torch.no_grad():
-                args, kwargs = self.plan.example
+                args, kwargs = self.source.example
                 self._finite = self._copies.fresh()(*args, **kwargs)
         return self._finite
 

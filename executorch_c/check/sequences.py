@@ -7,7 +7,7 @@ from typing import Any
 
 from executorch_c.check.cases import leaves
 from executorch_c.check.flows import Call
-from executorch_c.check.roles import Role, Roles, advanced
+from executorch_c.check.roles import InputRole, Roles, advanced
 
 MAX_CALLS = 12
 """Maximum number of calls in the case "state"."""
@@ -21,7 +21,7 @@ def _number(leaf: Any) -> int:
     return int(leaf.flatten()[0])
 
 
-def _fits(role: Role, least: int, most: int) -> bool:
+def _fits(role: InputRole, least: int, most: int) -> bool:
     return (role.low is None or role.low <= least) and (role.high is None or most <= role.high)
 
 

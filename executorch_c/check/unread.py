@@ -12,9 +12,10 @@ from executorch_c.debug._graphs.names import operator_of
 from executorch_c.debug._graphs.reference import source_of
 
 if TYPE_CHECKING:
-    from executorch_c.check.plan import Plan
-    from executorch_c.check.run import Check
     from torch.fx import Node
+
+    from executorch_c.check.case_source import CaseSource
+    from executorch_c.check.run import Check
 
 WITHOUT_NUMBERS = {
     "copy",
@@ -37,10 +38,10 @@ LIMITS = {"clamp", "clamp_min", "clamp_max", "minimum", "maximum", "hardtanh"}
 """Operators whose result may stay the same where an argument changes."""
 
 
-def notes(check: Check, plan: Plan) -> Iterator[str]:
+def notes(check: Check, source: CaseSource) -> Iterator[str]:
     """Yield a note if buffers were changed, and are in no output and no named buffer."""
     unnamed = [name for name in check.changed if name not in check.oracle.watched]
-    if not plan.stateful or not unnamed:
+    if not source.stateful or not unnamed:
         return
     names = check.oracle.unread(check.sequence, unnamed)
     if not names:

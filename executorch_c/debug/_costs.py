@@ -18,7 +18,7 @@ from executorch_c.debug._judge import Walk
 
 if TYPE_CHECKING:
     from executorch_c.compare.metrics import ErrorSize
-    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._judge import _Candidate
     from executorch_c.debug._matching.matches import Match
     from executorch_c.debug.report import NodeError, NodeVerdict
@@ -31,7 +31,7 @@ Errors = Mapping["Node", Sequence[Any]]
 class MeasuredWalk(Walk):
     """A walk without limits, which keeps the error that each matched node adds."""
 
-    def __init__(self, graph: Reference, matches: Any) -> None:
+    def __init__(self, graph: ReferenceGraph, matches: Any) -> None:
         super().__init__(graph, matches, None)
         self.errors: dict[Node, Sequence[Any]] = {}
 
@@ -59,7 +59,7 @@ def _difference(ours: Any, fed: Any) -> Any:
 class FloatModel:
     """Runs the graph of a model with errors added to the results of its nodes."""
 
-    def __init__(self, graph: Reference, arguments: Mapping[Node, Any]) -> None:
+    def __init__(self, graph: ReferenceGraph, arguments: Mapping[Node, Any]) -> None:
         self.graph, self.arguments = graph, arguments
         self.nodes = graph.nodes
         self.last: dict[Node, list[Node]] = {}

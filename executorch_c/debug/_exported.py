@@ -21,7 +21,7 @@ from executorch_c.debug._graph_noise import GraphNoise
 from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._graphs.layouts import distance, elements, sample
 from executorch_c.debug._graphs.names import is_quantizer, operator_of
-from executorch_c.debug._graphs.reference import Reference, module_of, source_of
+from executorch_c.debug._graphs.reference import ReferenceGraph, module_of, source_of
 from executorch_c.debug.report import EXPORT, NodeError
 from executorch_c.inspect.families import MOVES
 
@@ -40,7 +40,7 @@ class _Value:
     """As it was before a later operator changed it in place."""
 
 
-def changed_row(graph: Reference, model: Any, inputs: Sequence[Any]) -> NodeError | None:
+def changed_row(graph: ReferenceGraph, model: Any, inputs: Sequence[Any]) -> NodeError | None:
     """Return the row of what the export changed; None if it computes eager's results, and for a
     quantised graph.
 
@@ -58,7 +58,7 @@ def changed_row(graph: Reference, model: Any, inputs: Sequence[Any]) -> NodeErro
         flat = list(tree_leaves(tuple(inputs)))
         decomposed = list(_values(graph, flat))
         ends = dict(_ends(graph, decomposed))
-        whole = Reference(graph.source)
+        whole = ReferenceGraph(graph.source)
         if len(whole.outputs) != len(graph.outputs):
             return None  # a model that changes inputs: their new values are outputs of one graph
         try:
@@ -92,7 +92,7 @@ def _eager(model: Any, inputs: Sequence[Any]) -> dict[int, Array] | None:
 
 
 def _difference(
-    graph: Reference, inputs: Sequence[Any], ours: dict[int, Array], theirs: dict[int, Array]
+    graph: ReferenceGraph, inputs: Sequence[Any], ours: dict[int, Array], theirs: dict[int, Array]
 ) -> ErrorSize | None:
     """Return the error of the first output beyond rounding noise; None if there is none."""
     pairs = [
@@ -111,7 +111,7 @@ def _difference(
     return None
 
 
-def _values(graph: Reference, inputs: Sequence[Any]) -> Iterator[_Value]:
+def _values(graph: ReferenceGraph, inputs: Sequence[Any]) -> Iterator[_Value]:
     """Yield the results of all nodes, each a copy: operators may work in place."""
     import torch
 
@@ -132,7 +132,7 @@ def _values(graph: Reference, inputs: Sequence[Any]) -> Iterator[_Value]:
                 yield _Value(node, as_array(one.detach().clone()))
 
 
-def _ends(graph: Reference, values: Sequence[_Value]) -> Iterator[tuple[int, Array]]:
+def _ends(graph: ReferenceGraph, values: Sequence[_Value]) -> Iterator[tuple[int, Array]]:
     """Yield the outputs of a graph, with their numbers."""
     last = {value.node: value.array for value in values}
     for number, node in enumerate(graph.outputs):
@@ -141,7 +141,7 @@ def _ends(graph: Reference, values: Sequence[_Value]) -> Iterator[tuple[int, Arr
 
 
 def _first(
-    whole: Reference, exported: Sequence[_Value], decomposed: Sequence[_Value]
+    whole: ReferenceGraph, exported: Sequence[_Value], decomposed: Sequence[_Value]
 ) -> Node | None:
     """Return the first operator of the exported graph whose result is no value of the decomposed
     one."""

@@ -16,7 +16,7 @@ from executorch_c.inspect.quantized import Quantization, quantization_of
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._graphs.run import Run
     from executorch_c.debug._matching.matches import Matches
     from executorch_c.trace import Event
@@ -98,7 +98,7 @@ def _with_result_of(event: Event, other: Event) -> Event:
     return replace(event, values=(*kept, replace(mine, data=theirs.data)))
 
 
-def constants_of(graph: Reference) -> set[Node]:
+def constants_of(graph: ReferenceGraph) -> set[Node]:
     """Return the nodes that depend on no input or state: weights, and values computed from them."""
     from torch.export.graph_signature import InputKind
 

@@ -20,7 +20,7 @@ from executorch_c.debug._limits import limited
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._graphs.reference import ReferenceGraph
 
 
 FEW = 256
@@ -33,7 +33,7 @@ class GraphNoise:
     """Runs of a graph with random rounding: the values of some nodes, and the outputs."""
 
     def __init__(
-        self, graph: Reference, arguments: Mapping[Node, Any], nodes: Sequence[Node]
+        self, graph: ReferenceGraph, arguments: Mapping[Node, Any], nodes: Sequence[Node]
     ) -> None:
         """The values of `nodes` are kept."""
         from torch.fx import Node

@@ -43,7 +43,7 @@ from executorch_c.debug._graphs.names import (
     quantizes,
     shape_of,
 )
-from executorch_c.debug._graphs.reference import Reference, module_of, source_of
+from executorch_c.debug._graphs.reference import ReferenceGraph, module_of, source_of
 from executorch_c.debug._limits import NodeLimits, SqnrLimits
 from executorch_c.debug._local import local_error, picked
 from executorch_c.debug._matching.matches import Match, Matches
@@ -100,7 +100,7 @@ class Walk:
 
     def __init__(
         self,
-        graph: Reference,
+        graph: ReferenceGraph,
         matches: Matches,
         limits: NodeLimits | None,
         progress: Callable[[int, int], None] | None = None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
     from executorch_c._arrays import Array
-    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._matching.matches import Match
 
 
@@ -22,7 +22,7 @@ class Runs:
     """Runs a graph node by node, and drops each value after its last use."""
 
     def __init__(
-        self, graph: Reference, arguments: Mapping[Node, Any], matches: Iterable[Match]
+        self, graph: ReferenceGraph, arguments: Mapping[Node, Any], matches: Iterable[Match]
     ) -> None:
         """`matches` read the values of their nodes at the last of these."""
         self.graph, self.arguments = graph, arguments

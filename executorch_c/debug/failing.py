@@ -15,7 +15,7 @@ from executorch_c.debug.report import NodeError
 
 if TYPE_CHECKING:
     from executorch_c._core import Error
-    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._matching.matches import Matches
     from executorch_c.inspect.structure import View
     from executorch_c.trace import Event, Trace
@@ -35,7 +35,7 @@ def failed_event(trace: Trace) -> Event | None:
 
 
 def failed_row(
-    failure: Error, trace: Trace, view: View, graph: Reference, matches: Matches
+    failure: Error, trace: Trace, view: View, graph: ReferenceGraph, matches: Matches
 ) -> NodeError:
     """Return the row of the instruction, or node of a delegate, at which a call failed."""
     event = failed_event(trace)
@@ -68,7 +68,7 @@ def failed_row(
 
 
 def _problem(
-    failure: Error, shapes: Sequence[tuple[int, ...]], graph: Reference, node: Node | None
+    failure: Error, shapes: Sequence[tuple[int, ...]], graph: ReferenceGraph, node: Node | None
 ) -> str:
     """Return the message of a failure, with the shapes of the inputs on both sides."""
     text = f"the program fails here: {PLACE.sub('', str(failure))}"
@@ -81,7 +81,7 @@ def _problem(
     return text
 
 
-def _node(graph: Reference, matches: Matches, name: str) -> Node | None:
+def _node(graph: ReferenceGraph, matches: Matches, name: str) -> Node | None:
     """Return the first node of an operator's kind that is not matched."""
     known = {node for match in matches.found for node in (*match.path, *match.nodes)}
     wanted = {kind(name), "bmm"} if kind(name) == "linear" else {kind(name)}

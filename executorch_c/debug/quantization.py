@@ -36,7 +36,7 @@ from executorch_c.inspect.quantized import quantization_of
 from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
-    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._judge import _Row
     from matplotlib.figure import Figure
     from torch.fx import Node
@@ -196,7 +196,7 @@ class QuantizationReport(ErrorReport):
         }
 
 
-def _missing(graph: Reference, known: set[Node]) -> list[str]:
+def _missing(graph: ReferenceGraph, known: set[Node]) -> list[str]:
     """Return a sentence about layers of the model without a match in the program."""
     lost = [node for node in graph.nodes if names.kind_of(node) in ALIGNED and node not in known]
     if not lost:

@@ -132,7 +132,7 @@ _TEXTS = {
 
 def suspects(view: View) -> Iterator[Suspect]:
     """Yield the reads of a method without a defined value, the first of each value."""
-    flow = Flow(view)
+    flow = DataFlow(view)
     yield from _Assignment(flow).suspects()
     yield from _moves(flow)
 
@@ -140,7 +140,7 @@ def suspects(view: View) -> Iterator[Suspect]:
 # ---- control flow and memory -------------------------------------------------------------------
 
 
-class Flow:
+class DataFlow:
     """The instructions of a method with their successors, and the places of its tensors. The time
     after the last instruction is `end`."""
 
@@ -235,7 +235,7 @@ def _contains(a: tuple[int, int, int], b: tuple[int, int, int]) -> bool:
 class _Assignment:
     """Values that are defined before each instruction, as bits of whole numbers by index."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: DataFlow) -> None:
         self.flow, self.view = flow, flow.view
         self.tensors = [i for i in range(len(self.view.values)) if self.view.is_tensor(i)]
         self.inputs = [
@@ -366,7 +366,7 @@ class _Assignment:
 # ---- moves -------------------------------------------------------------------------------------
 
 
-def _moves(flow: Flow) -> Iterator[Suspect]:
+def _moves(flow: DataFlow) -> Iterator[Suspect]:
     """Yield the first read of each moved value after its source's memory has been overwritten."""
     moves = [step for step in flow.steps if step.row["kind"] == "move"]
     moves = [step for step in moves if flow.view.is_tensor(step.reads[0])]
@@ -383,7 +383,7 @@ def _moves(flow: Flow) -> Iterator[Suspect]:
             yield one
 
 
-def _overwritten(flow: Flow, move: Instruction) -> Suspect | None:
+def _overwritten(flow: DataFlow, move: Instruction) -> Suspect | None:
     (source,), (target,) = move.reads, move.writes
     own = flow.place(source)
     others = [step.at for step in flow.writers[target]]
@@ -413,7 +413,7 @@ def _overwritten(flow: Flow, move: Instruction) -> Suspect | None:
     return None
 
 
-def _viewed(flow: Flow, move: Instruction) -> Suspect | None:
+def _viewed(flow: DataFlow, move: Instruction) -> Suspect | None:
     """Return the read of a view of a move's target that no instruction creates."""
     (target,) = move.writes
     own = flow.place(target)
@@ -440,7 +440,7 @@ def _viewed(flow: Flow, move: Instruction) -> Suspect | None:
 
 
 def _is_filled(
-    flow: Flow, place: tuple[int, int, int], move: Instruction, reader: Instruction
+    flow: DataFlow, place: tuple[int, int, int], move: Instruction, reader: Instruction
 ) -> bool:
     """Return True if an instruction that computes writes the memory between a move and a reader."""
     return any(

@@ -59,7 +59,7 @@ class Behaviour:
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """The facts of a call that the rows distinguish."""
 
     operator: str
@@ -103,7 +103,7 @@ def behaviours(
     )
 
 
-def matching(call: Call) -> tuple[Behaviour, ...]:
+def matching(call: OperatorCall) -> tuple[Behaviour, ...]:
     """Return what the reference runtime does with a call: the rows that are certain, else those
     with the condition `SOME`; empty if it agrees."""
     rows = [
@@ -123,7 +123,7 @@ def of_step(view: View, step: Instruction) -> tuple[Behaviour, ...]:
 # ---- facts of a call ---------------------------------------------------------------------------
 
 
-def call_of(view: View, step: Instruction) -> Call:
+def call_of(view: View, step: Instruction) -> OperatorCall:
     """Return the facts of a kernel call. Numbers that the program computes have none."""
     arguments = [
         (name or str(at), index)
@@ -147,7 +147,7 @@ def call_of(view: View, step: Instruction) -> Call:
             known = index not in view.computed
             features |= {f"{name}: {what}" for what in _of_number(view, value, known)}
     features |= set(_of_all(inputs, outputs))
-    return Call(step.title, dtype, layout([*inputs, *outputs]), frozenset(features))
+    return OperatorCall(step.title, dtype, layout([*inputs, *outputs]), frozenset(features))
 
 
 def layout(tensors: Collection[StructureValue]) -> str:

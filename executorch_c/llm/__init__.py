@@ -20,8 +20,8 @@ if _TYPE_CHECKING:
     from executorch_c.llm.encoder_decoder import EncoderDecoder
     from executorch_c.llm.generation import Stream
     from executorch_c.llm.layer_costs import CostReport, quantization_cost
-    from executorch_c.llm.multimodal import MultimodalRunner
     from executorch_c.llm.losses import PerplexityReport, perplexity
+    from executorch_c.llm.multimodal import MultimodalRunner
     from executorch_c.llm.result import Generation, RunStats
     from executorch_c.llm.runner import TextRunner
     from executorch_c.llm.sampling import DefaultSampler, OfficialSampler, Sampling

@@ -24,7 +24,7 @@ TOP = 5
 
 
 @dataclass(frozen=True)
-class Limit:
+class LogitTolerance:
     """The largest error that counts as agreement."""
 
     relative: float
@@ -72,10 +72,10 @@ class Agreement:
         return int(found[0]) if found.size else None
 
 
-def quantised_limit(layers: int, relative: float) -> Limit:
+def quantised_limit(layers: int, relative: float) -> LogitTolerance:
     """Return the limit for a program against the model after quantisation."""
     least = max(ONE_LAYER_SQNR_DB - 10 * math.log10(max(layers, 1)), LOGIT_MIN_SQNR_DB)
-    return Limit(relative, least, ROUNDING_POSITION_DB)
+    return LogitTolerance(relative, least, ROUNDING_POSITION_DB)
 
 
 def _top(values: Array, count: int) -> Array:
@@ -83,7 +83,7 @@ def _top(values: Array, count: int) -> Array:
     return np.argsort(-values, axis=-1, kind="stable")[:, :count]
 
 
-def measure(actual: Array, expected: Array, limit: Limit) -> Agreement:
+def measure(actual: Array, expected: Array, limit: LogitTolerance) -> Agreement:
     """Return the agreement of logits [n, V] with expected ones."""
     a, e = actual.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(e)

@@ -1,4 +1,4 @@
-"""The cases of check_llm: all ways to run some prompts, as plans."""
+"""The cases of check_llm: all ways to run some prompts, as scripts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from executorch_c.llm.plans import Action, Plan, parts, perform, steps
+from executorch_c.llm.scripts import Action, Script, parts, perform, steps
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
@@ -19,7 +19,7 @@ TAIL, TURN = 3, 5
 
 
 class Cases:
-    """The plans of prompts for one program."""
+    """The scripts of prompts for one program."""
 
     def __init__(
         self,
@@ -48,25 +48,25 @@ class Cases:
         ids = self.prompts[0]
         return (*steps(ids[:TAIL]), *parts(ids[TAIL:], [self.runner.signature.longest]))
 
-    def plans(self) -> list[Plan]:
+    def scripts(self) -> list[Script]:
         """Return all ways to run the prompts, in the order of cases."""
         found = [
-            Plan("encoder", i, (Action("encode", keep=True, value=one),))
+            Script("encoder", i, (Action("encode", keep=True, value=one),))
             for i, one in enumerate(self.inputs)
         ]
         found += [
-            Plan("steps", i, (*self.begin(i), *steps(ids))) for i, ids in enumerate(self.prompts)
+            Script("steps", i, (*self.begin(i), *steps(ids))) for i, ids in enumerate(self.prompts)
         ]
         if self.runner.signature.longest > 1:
             found += self._in_one_call()
         found += self._turns()
         found += self._rewind()
         found += self._resets()
-        found.append(Plan("context", -1, (*self.begin(0), *steps(self.long))))
+        found.append(Script("context", -1, (*self.begin(0), *steps(self.long))))
         return found
 
-    def _in_one_call(self) -> list[Plan]:
-        """Return plans with several tokens in a call."""
+    def _in_one_call(self) -> list[Script]:
+        """Return scripts with several tokens in a call."""
         longest = self.runner.signature.longest
         found = []
         for i, ids in enumerate(self.prompts):
@@ -75,21 +75,21 @@ class Cases:
             tail = steps(ids[size : size + TAIL])
             short = parts(ids[: min(2, len(ids))], [2])
             found.append(
-                Plan("prefill", i, (*self.begin(i), *short, Action("reset"), whole, *tail))
+                Script("prefill", i, (*self.begin(i), *short, Action("reset"), whole, *tail))
             )
         sizes = [longest, 1, max(longest // 2, 1), 2, longest]
-        found.append(Plan("chunks", -1, (*self.begin(0), *parts(self.long, sizes))))
+        found.append(Script("chunks", -1, (*self.begin(0), *parts(self.long, sizes))))
         return found
 
-    def _turns(self) -> list[Plan]:
-        """Return a plan with generated tokens between two prompts."""
+    def _turns(self) -> list[Script]:
+        """Return a script with generated tokens between two prompts."""
         first, second = self.prompts[0], self.prompts[1 % len(self.prompts)]
         runner = self.runner
         longest, room = runner.signature.longest, runner.context - len(first) - len(second)
         if room < 1:
             return []
         between: list[int] = []
-        with suppress(Exception):  # the plan raises, too: its row has the error
+        with suppress(Exception):  # the script raises, too: its row has the error
             for action in self.begin(0):
                 perform(action, runner)
             logits = runner.prefill(first)
@@ -97,10 +97,10 @@ class Cases:
                 between.append(int(np.nan_to_num(logits).argmax()))
                 logits = runner.step(between[-1])
         actions = [*parts(first, [longest]), *steps(between), *parts(second, [longest])]
-        return [Plan("turns", 0, (*self.begin(0), *actions))]
+        return [Script("turns", 0, (*self.begin(0), *actions))]
 
-    def _rewind(self) -> list[Plan]:
-        """Return a plan that goes back to the middle of a prompt, and on with other tokens."""
+    def _rewind(self) -> list[Script]:
+        """Return a script that goes back to the middle of a prompt, and on with other tokens."""
         first, other = self.prompts[0], self.prompts[1 % len(self.prompts)]
         half = max(len(first) // 2, 1)
         before = parts(first, [self.runner.signature.longest], keep=False)
@@ -108,16 +108,16 @@ class Cases:
         if len(first) < 2:
             return []
         back = Action("rewind", position=half)
-        return [Plan("rewind", 0, (*self.begin(0), *before, back, *after))]
+        return [Script("rewind", 0, (*self.begin(0), *before, back, *after))]
 
-    def _resets(self) -> list[Plan]:
-        """Return plans that begin again after other tokens, and another input of the encoder."""
+    def _resets(self) -> list[Script]:
+        """Return scripts that begin again after other tokens, and another input of the encoder."""
         used = parts(
             self.long[: self.runner.context // 2], [self.runner.signature.longest], keep=False
         )
         before = (*self.begin(len(self.inputs) - 1 if self.inputs else 0), *used)
-        found = [Plan("reset", 0, (*before, *self.begin(0), *self.again()))]
+        found = [Script("reset", 0, (*before, *self.begin(0), *self.again()))]
         if self.runner.signature.has_cache:
             zero = (*self.encode(0), Action("zero"))
-            found.append(Plan("official reset", 0, (*before, *zero, *self.again())))
+            found.append(Script("official reset", 0, (*before, *zero, *self.again())))
         return found

@@ -7,7 +7,7 @@
 
 Logits are compared at every position, token by token and in calls of many tokens, over second
 turns, rewinds, resets and the end of the context; of an encoder-decoder also the encoder's output.
-Each plan runs in the official runtime, too.
+Each script runs in the official runtime, too.
 
 long: the docstring of check_llm is its reference
 """
@@ -18,20 +18,22 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
 
 from executorch_c._delegation import run_notes
 from executorch_c._programs import title_of
+from executorch_c.check.case_run import run_case
 from executorch_c.check.engines import engines_of, remarks_on_runs
-from executorch_c.check.stages import stage
+from executorch_c.check.stages import stage, stage_of
 from executorch_c.compare.limits import LOGIT_ERRORS, LOGIT_MIN_SQNR_DB, SELF_SQNR_DB
 from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.debug._graphs.quantized import is_quantized_model
 from executorch_c.inspect.quantized import quantization_of
 from executorch_c.llm import agreement as _agreement
-from executorch_c.llm.agreement import Limit
+from executorch_c.llm.agreement import LogitTolerance
 from executorch_c.llm.cases import Cases
 from executorch_c.llm.check_report import Case, LLMReport, Row, finding, perplexities
 from executorch_c.llm.depth import layers_of
@@ -43,10 +45,10 @@ from executorch_c.llm.encoder_reference import (
     make_encoder_reference,
 )
 from executorch_c.llm.fault import Findings, find_fault
-from executorch_c.llm.official_plans import OfficialPlans
-from executorch_c.llm.plans import Action, Plan, follow, states_of, steps
+from executorch_c.llm.official_scripts import OfficialScripts
 from executorch_c.llm.reference import ModelReference, ProgramReference, Reference, make_reference
 from executorch_c.llm.runner import TextRunner, as_ids
+from executorch_c.llm.scripts import Action, Script, follow, states_of, steps
 from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from executorch_c.llm.agreement import Agreement
     from executorch_c.llm.tokenizers import Tokenizer
 
-Expected: TypeAlias = "tuple[Array, str, Limit]"
+Expected: TypeAlias = "tuple[Array, str, LogitTolerance]"
 """Logits, their source, and the limit."""
 CASES: tuple[Case, ...] = get_args(Case)
 LONGEST_CONTEXT = 1024
@@ -75,21 +77,21 @@ class _Check:
         self,
         runner: TextRunner,
         reference: Reference | None,
-        limits: tuple[Limit, Limit],
-        encoder: Limit,
+        limits: tuple[LogitTolerance, LogitTolerance],
+        encoder: LogitTolerance,
         cases: Cases,
-        official: OfficialPlans,
+        official: OfficialScripts,
     ) -> None:
         self.runner, self.reference, self.official = runner, reference, official
         self.limit, self.own = limits
         self.of_encoder = encoder
-        """Limit of the encoder's outputs."""
-        first, start = Plan("reset", 0, (*cases.begin(0), *cases.again())), time.perf_counter()
+        """Tolerance of the encoder's outputs."""
+        first, start = Script("reset", 0, (*cases.begin(0), *cases.again())), time.perf_counter()
         self.fresh: Array | None = None
         """Logits of the first prompt before anything else has run; None if that raises."""
         self.encoded: list[Array] = []
         """The program's encoder outputs, from which the reference decodes, too."""
-        with suppress(Exception):  # the rows of the plans have the error
+        with suppress(Exception):  # the rows of the scripts have the error
             self.fresh = follow(first, runner)
         official.open(runner, (time.perf_counter() - start) / len(first.actions))
         with suppress(Exception):
@@ -139,90 +141,101 @@ class _Check:
         """Return the program's own logits, token by token from an empty state."""
         key = self.input, ids
         if key not in self._steps:
-            plan = Plan("steps", -1, (Action("reset"), *steps(ids)))
-            self._steps[key] = _followed(plan, self.runner)
+            script = Script("steps", -1, (Action("reset"), *steps(ids)))
+            with stage("run"):
+                self._steps[key] = follow(script, self.runner)
         return self._steps[key], ITSELF, self.own
 
-    def row(self, plan: Plan, show: Any) -> Row:
-        """Run a plan in each engine and return its row."""
-        self._use(plan.prompt)
-        self.official.begin(plan)
-        row = Row(plan.case, plan.prompt, plan.ids, (), "", None, None)
-        try:
-            actual = _followed(plan, self.runner, show)
-            found = self._expected(plan, actual)
-        except _Failed as failed:
-            error = failed.error
-            if plan.case == "rewind" and "cannot rewind" in str(error):
+    def row(self, script: Script, show: Any) -> Row:
+        """Run a script in each engine and return its row."""
+        self._use(script.prompt)
+        row = Row(script.case, script.prompt, script.ids, (), "", None, None)
+
+        def judge(actual: Array) -> Row:
+            expected = self._expected(script, actual)
+            if expected is None:
+                self.official.drop()
+                return replace(row, skipped="no reference")
+            return self._judged(script, actual, expected)
+
+        def fail(error: Exception) -> Row:
+            if script.case == "rewind" and "cannot rewind" in str(error):
                 self.official.drop()
                 return replace(row, skipped=str(error))
-            row = replace(row, error=error)
-            return replace(row, official=self.official.failed(lambda rows: self._there(plan, rows)))
-        if found is None:
-            self.official.drop()
-            return replace(row, skipped="no reference")
-        return self._judged(plan, actual, found)
+            theirs = self.official.failed(lambda rows: self._there(script, rows))
+            return replace(row, error=error, official=theirs)
 
-    def _there(self, plan: Plan, rows: Array) -> tuple[Agreement | None, str]:
-        """Return how the official runtime's results of a plan that raises here agree, and a phrase
-        about it; None without expected results."""
+        begin = partial(self.official.begin, script)
+        return run_case(begin, partial(follow, script, self.runner, show), judge, fail)
+
+    def _there(self, script: Script, rows: Array) -> tuple[Agreement | None, str]:
+        """Return how the official runtime's results of a script that raises here agree, and a
+        phrase about it; None without expected results."""
         try:
-            found = self._expected(plan, rows)
-        except _Failed:  # the program's own steps
+            found = self._expected(script, rows)
+        except Exception as error:
+            if stage_of(error) != "run":  # of the program's own steps
+                raise
             found = None
         if found is None:
             return None, ""
         theirs = _agreement.measure(rows, found[0], found[2])
         row = Row(
-            plan.case, plan.prompt, plan.ids, _positions(plan, rows), found[1], theirs, found[2]
+            script.case,
+            script.prompt,
+            script.ids,
+            _positions(script, rows),
+            found[1],
+            theirs,
+            found[2],
         )
         return theirs, "" if theirs.first is None else finding(row)
 
-    def _judged(self, plan: Plan, actual: Array, found: Expected) -> Row:
-        """Return the row of a plan with its expected results, and the official runtime's."""
+    def _judged(self, script: Script, actual: Array, found: Expected) -> Row:
+        """Return the row of a script with its expected results, and the official runtime's."""
         expected, against, limit = found
-        positions = _positions(plan, expected)
+        positions = _positions(script, expected)
         agreement, losses = _agreement.measure(actual, expected, limit), None
-        by_token = plan.case in ("steps", "context") and len(plan.ids) > 1
+        by_token = script.case in ("steps", "context") and len(script.ids) > 1
         if by_token and against != ITSELF:
             losses = (
-                _agreement.mean_loss(actual, plan.ids),
-                _agreement.mean_loss(expected, plan.ids),
+                _agreement.mean_loss(actual, script.ids),
+                _agreement.mean_loss(expected, script.ids),
             )
         row = Row(
-            plan.case, plan.prompt, plan.ids, positions, against, agreement, limit, "", losses
+            script.case, script.prompt, script.ids, positions, against, agreement, limit, "", losses
         )
-        loose = self.own if plan.case == "reset" else limit
+        loose = self.own if script.case == "reset" else limit
 
         def of_official(rows: Array) -> tuple[Agreement, str]:
             theirs = _agreement.measure(rows, expected, loose)
             other = replace(row, agreement=theirs)
             return theirs, "" if theirs.first is None else finding(other)
 
-        return replace(row, official=self.official.end(plan, row.verdict == "match", of_official))
+        return replace(row, official=self.official.end(script, row.verdict == "match", of_official))
 
-    def _expected(self, plan: Plan, actual: Array) -> Expected | None:
-        """Return what a plan is compared with; None without a reference."""
-        if plan.case == "encoder":
-            return self._of_encoder(plan, actual)
-        if plan.case in ("reset", "official reset") and self.fresh is not None:
-            limit = Limit(0.0) if plan.case == "reset" else self.own
+    def _expected(self, script: Script, actual: Array) -> Expected | None:
+        """Return what a script is compared with; None without a reference."""
+        if script.case == "encoder":
+            return self._of_encoder(script, actual)
+        if script.case in ("reset", "official reset") and self.fresh is not None:
+            limit = LogitTolerance(0.0) if script.case == "reset" else self.own
             return self.fresh, "the first run after loading", limit
-        kept = plan.kept()
-        found = self._of_reference(plan, kept)
-        if found is None and plan.case in ("steps", "context"):
+        kept = script.kept()
+        found = self._of_reference(script, kept)
+        if found is None and script.case in ("steps", "context"):
             return self._finite(actual, self.own)
         return found or self._at(kept, self.own_steps)
 
-    def _finite(self, actual: Array, limit: Limit) -> Expected | None:
+    def _finite(self, actual: Array, limit: LogitTolerance) -> Expected | None:
         """Return finite numbers in place of results that are not known, if some are NaN."""
         return (np.nan_to_num(actual), "finite numbers", limit) if np.isnan(actual).any() else None
 
-    def _of_encoder(self, plan: Plan, actual: Array) -> Expected | None:
+    def _of_encoder(self, script: Script, actual: Array) -> Expected | None:
         """Return the states of the reference's encoder."""
-        expected, value = None, plan.actions[0].value
+        expected, value = None, script.actions[0].value
         if self.reference is not None and value is not None:
-            expected = self.reference.encoded(value, plan.prompt)
+            expected = self.reference.encoded(value, script.prompt)
         if expected is None or self.reference is None:
             return self._finite(actual, self.of_encoder)
         rows = states_of(expected)
@@ -233,17 +246,17 @@ class _Check:
             )
         return rows, self.reference.title, self.of_encoder
 
-    def _of_reference(self, plan: Plan, kept: list[tuple[int, ...]]) -> Expected | None:
-        """Return the reference's logits at the compared positions: by the plan's own calls, or of
+    def _of_reference(self, script: Script, kept: list[tuple[int, ...]]) -> Expected | None:
+        """Return the reference's logits at the compared positions: by the script's own calls, or of
         the sequences."""
         if self.reference is None:
             return None
-        replayed = self.reference.replay(plan)
+        replayed = self.reference.replay(script)
         if replayed is not None:
             return replayed, self.reference.title, self.limit
-        if self.expected(max(kept, key=len), plan.case) is None:
+        if self.expected(max(kept, key=len), script.case) is None:
             return None
-        return self._at(kept, lambda ids: self.expected(ids, plan.case))
+        return self._at(kept, lambda ids: self.expected(ids, script.case))
 
     def _at(
         self, kept: list[tuple[int, ...]], source: Callable[[tuple[int, ...]], Expected | None]
@@ -260,28 +273,11 @@ class _Check:
         return np.stack(rows), whole[1], whole[2]
 
 
-def _positions(plan: Plan, rows: Array) -> tuple[int, ...]:
-    """Return the positions of the compared rows of a plan."""
-    if plan.case == "encoder":
+def _positions(script: Script, rows: Array) -> tuple[int, ...]:
+    """Return the positions of the compared rows of a script."""
+    if script.case == "encoder":
         return tuple(range(len(rows)))
-    return tuple(len(ids) - 1 for ids in plan.kept())
-
-
-class _Failed(Exception):
-    """The program raises in a plan."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-def _followed(plan: Plan, runner: TextRunner, show: Any = lambda: None) -> Array:
-    """Return the results of a plan. Raises _Failed with the exception of the program."""
-    try:
-        with stage("run"):
-            return follow(plan, runner, show)
-    except Exception as error:
-        raise _Failed(error) from error
+    return tuple(len(ids) - 1 for ids in script.kept())
 
 
 def _limits(
@@ -290,7 +286,7 @@ def _limits(
     relative: float | None,
     min_sqnr_db: float | None,
     method: str | None = None,
-) -> tuple[Limit, Limit]:
+) -> tuple[LogitTolerance, LogitTolerance]:
     """Return the limits against the reference and against the program itself, of the decoder or of
     another method."""
     name = method or runner.signature.decode.method
@@ -300,15 +296,15 @@ def _limits(
     quantized = _is_quantized(runner, methods)
     if isinstance(reference, ProgramReference):
         quantized = quantized or _is_quantized(reference.runner, methods)
-    own = Limit(LOGIT_ERRORS[kind], SELF_SQNR_DB if quantized else None)
-    limit = Limit(own.relative, LOGIT_MIN_SQNR_DB if quantized else None)
+    own = LogitTolerance(LOGIT_ERRORS[kind], SELF_SQNR_DB if quantized else None)
+    limit = LogitTolerance(own.relative, LOGIT_MIN_SQNR_DB if quantized else None)
     module, blocks = _modules(reference, method)
     if quantized and module is not None and is_quantized_model(module):
         limit = _agreement.quantised_limit(layers_of(blocks, runner, name), own.relative)
     if min_sqnr_db is not None:
-        limit = Limit(limit.relative, min_sqnr_db)
+        limit = LogitTolerance(limit.relative, min_sqnr_db)
     if relative is not None:
-        limit = Limit(relative)
+        limit = LogitTolerance(relative)
     return limit, own
 
 
@@ -402,7 +398,7 @@ def check_llm(
             programs: 6; if the reference is a model with quantised weights, 31.5 for one layer,
             28.5 for two, 20.7 for 12.
         engines: ("here", "official"), or ("here",): this runtime only. Default: both.
-        official_seconds: Time limit of a plan in the official runtime. Default: 20, or 20 times
+        official_seconds: Time limit of a case in the official runtime. Default: 20, or 20 times
             the time that it takes in this runtime, if that is longer.
         explain: Look for the layer of the first difference. Default: if the reference is a
             torch.nn.Module.
@@ -424,7 +420,7 @@ def check_llm(
     if wrong:
         raise ValueError(f"unknown case {wrong[0]!r}, expected some of {', '.join(CASES)}")
     check_not_negative(official_seconds=official_seconds)
-    official = OfficialPlans("official" in engines_of(engines), official_seconds)
+    official = OfficialScripts("official" in engines_of(engines), official_seconds)
     official.start()
     with Progress("check_llm", progress) as say, closing(official):
         runner = program
@@ -449,20 +445,24 @@ def check_llm(
         if inputs:
             of_encoder = _limits(runner, known, relative, min_sqnr_db, ENCODER)[0]
         check = _Check(runner, known, limits, of_encoder, ways, official)
-        plans = [plan for plan in ways.plans() if plan.case in cases]
+        scripts = [script for script in ways.scripts() if script.case in cases]
         rows = []
-        for plan in plans:
-            done = iter(range(1, len(plan.actions) + 1))
-            count = say.count(plan.case)
-            rows.append(check.row(plan, lambda: count(next(done), len(plan.actions))))
+        for script in scripts:
+            done = iter(range(1, len(script.actions) + 1))
+            count = say.count(script.case)
+            rows.append(check.row(script, lambda: count(next(done), len(script.actions))))
         say("looking for the fault")
-        pairs = list(zip(plans, rows))
+        pairs = list(zip(scripts, rows))
         found = find_fault(pairs, runner, known, limits[1], explain)
     return _report(runner, rows, found, limits, check.itself(ids[0]))
 
 
 def _report(
-    runner: TextRunner, rows: list[Row], found: Findings, limits: tuple[Limit, Limit], remark: str
+    runner: TextRunner,
+    rows: list[Row],
+    found: Findings,
+    limits: tuple[LogitTolerance, LogitTolerance],
+    remark: str,
 ) -> LLMReport:
     runner.reset()
     notes = [*remarks_on_runs(rows), perplexities(rows), remark, *found.notes]

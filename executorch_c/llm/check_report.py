@@ -12,7 +12,7 @@ import numpy as np
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.check import engines as _engines
-from executorch_c.check.plan import first_line
+from executorch_c.check.case_source import first_line
 from executorch_c.check.stages import notes_of
 from executorch_c.report import Report
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from executorch_c.check.engines import OfficialRun
     from executorch_c.compare.verdicts import Verdict
     from executorch_c.debug.report import ErrorReport
-    from executorch_c.llm.agreement import Agreement, Limit
+    from executorch_c.llm.agreement import Agreement, LogitTolerance
 
 Case: TypeAlias = Literal[
     "encoder", "steps", "prefill", "chunks", "turns", "rewind", "reset", "official reset", "context"
@@ -52,7 +52,7 @@ class Row:
     against: str
     """The reference of the logits."""
     agreement: Agreement | None = field(repr=False)
-    limit: Limit | None = field(repr=False)
+    limit: LogitTolerance | None = field(repr=False)
     skipped: str = ""
     """Why nothing was compared."""
     losses: tuple[float, float] | None = None
@@ -60,7 +60,7 @@ class Row:
     error: Exception | None = None
     """The program's exception."""
     official: OfficialRun | None = field(default=None, repr=False)
-    """The plan in the official runtime; None if that was not asked for, or nothing compared."""
+    """The script in the official runtime; None if that was not asked for, or nothing compared."""
 
     @property
     def name(self) -> str:

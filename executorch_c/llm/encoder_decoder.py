@@ -116,7 +116,7 @@ class EncoderDecoder(TextRunner):
         self._hidden, self._encoded = hidden, given
         return hidden
 
-    def _inputs(self, call: _signature.Call, ids: Sequence[int], start: int) -> list[Array]:
+    def _inputs(self, call: _signature.MethodCall, ids: Sequence[int], start: int) -> list[Array]:
         if self._hidden is None:
             raise ValueError("nothing to decode: call encode_input() first")
         last = start + len(ids) if call.positions == "each" else start + 1

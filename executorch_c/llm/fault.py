@@ -14,14 +14,14 @@ from executorch_c.llm import agreement as _agreement
 from executorch_c.llm.encoder_decoder import EncoderDecoder
 from executorch_c.llm.encoder_reference import MethodsReference, Seq2SeqReference
 from executorch_c.llm.one_call import model_at, model_of_encoder
-from executorch_c.llm.plans import Plan, calls_of, follow, perform
 from executorch_c.llm.reference import ModelReference, Reference
 from executorch_c.llm.runner import TextRunner
+from executorch_c.llm.scripts import Script, calls_of, follow, perform
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c.debug.report import ErrorReport
-    from executorch_c.llm.agreement import Limit
+    from executorch_c.llm.agreement import LogitTolerance
     from executorch_c.llm.check_report import Row
 
 
@@ -35,17 +35,17 @@ class Findings:
     notes: tuple[str, ...] = ()
 
 
-def _agrees(a: Array, b: Array, limit: Limit) -> bool:
+def _agrees(a: Array, b: Array, limit: LogitTolerance) -> bool:
     """Return True if two sets of logits agree, where they are finite: NaN spreads differently."""
     finite = np.isfinite(a).all(-1) & np.isfinite(b).all(-1)
     return not finite.any() or _agreement.measure(a[finite], b[finite], limit).first is None
 
 
 def find_fault(
-    pairs: Sequence[tuple[Plan, Row]],
+    pairs: Sequence[tuple[Script, Row]],
     runner: TextRunner,
     reference: Reference | None,
-    limit: Limit,
+    limit: LogitTolerance,
     explain: bool | None,
 ) -> Findings:
     """Return what is at fault in the first row that differs.
@@ -55,7 +55,7 @@ def find_fault(
     bad = [pair for pair in pairs if pair[1].verdict == "differ"]
     if not bad:
         return Findings()
-    plan, row = bad[0]
+    script, row = bad[0]
     if row.case == "reset":
         return Findings("", "the runtime is at fault: reset() does not restore all state")
     if row.case == "official reset":
@@ -65,29 +65,29 @@ def find_fault(
             "state): reset() of executorch_c resets it, ExecuTorch's runner does not",
         )
     notes: list[str] = []
-    fault = _attributed(plan, row, runner, limit)
+    fault = _attributed(script, row, runner, limit)
     explanation = None
     if explain or (explain is None and isinstance(reference, ModelReference)):
-        explanation = _explained(plan, row, runner, reference, notes)
-    return Findings(_token(plan, row, runner), fault, explanation, tuple(notes))
+        explanation = _explained(script, row, runner, reference, notes)
+    return Findings(_token(script, row, runner), fault, explanation, tuple(notes))
 
 
-def _token(plan: Plan, row: Row, runner: TextRunner) -> str:
+def _token(script: Script, row: Row, runner: TextRunner) -> str:
     assert row.agreement is not None and row.agreement.first is not None
-    if plan.case == "encoder":
+    if script.case == "encoder":
         return ""
-    ids = plan.kept()[row.agreement.first]
+    ids = script.kept()[row.agreement.first]
     text = "" if runner.tokenizer is None else f" ({runner.tokenizer.decode(ids[-1:])!r})"
     return f"at position {len(ids) - 1}, after token {ids[-1]}{text}"
 
 
-def _attributed(plan: Plan, row: Row, runner: TextRunner, limit: Limit) -> str:
+def _attributed(script: Script, row: Row, runner: TextRunner, limit: LogitTolerance) -> str:
     """Return the faulty part, file or runtime, in a sentence: compared with plain kernels, and with
     ExecuTorch's runtime."""
     method = None if len(runner.signature.methods) > 1 else runner.signature.decode.method
     plain = type(runner)(runner.source, method=method, kernels="reference")
-    ours = follow(plan, runner)
-    kernels_agree = _agrees(ours, follow(plan, plain), limit)
+    ours = follow(script, runner)
+    kernels_agree = _agrees(ours, follow(script, plain), limit)
     del plain
     if not kernels_agree:
         return "the runtime is at fault: its optimised and its plain kernels differ"
@@ -100,7 +100,7 @@ def _attributed(plan: Plan, row: Row, runner: TextRunner, limit: Limit) -> str:
 
 
 def _explained(
-    plan: Plan, row: Row, runner: TextRunner, reference: Reference | None, notes: list[str]
+    script: Script, row: Row, runner: TextRunner, reference: Reference | None, notes: list[str]
 ) -> ErrorReport | None:
     """Return the layers at the call of the first difference, or None with a note."""
     if not isinstance(reference, ModelReference) or row.first is None:
@@ -110,28 +110,30 @@ def _explained(
         notes.append("no layers: explain needs torch and executorch (extra check)")
         return None
     try:
-        return _explain(plan, row, runner, reference)
+        return _explain(script, row, runner, reference)
     except Exception as error:  # the model may not be exportable by itself
         notes.append(f"no layers: explain failed: {type(error).__name__}: {error}")
         return None
 
 
-def _explain(plan: Plan, row: Row, runner: TextRunner, reference: ModelReference) -> ErrorReport:
-    """Return the layers at the call of the first difference, after the plan's calls before it."""
+def _explain(
+    script: Script, row: Row, runner: TextRunner, reference: ModelReference
+) -> ErrorReport:
+    """Return the layers at the call of the first difference, after the script's calls before it."""
     from executorch_c.debug.layers import explain
 
     assert row.agreement is not None and row.agreement.first is not None
-    kept = [i for i, a in enumerate(plan.actions) if a.keep]
-    number = kept[0 if plan.case == "encoder" else row.agreement.first]
-    calls = list(calls_of(plan, runner))
+    kept = [i for i, a in enumerate(script.actions) if a.keep]
+    number = kept[0 if script.case == "encoder" else row.agreement.first]
+    calls = list(calls_of(script, runner))
     _, method, inputs = calls[number]
-    if plan.case == "encoder":
+    if script.case == "encoder":
         assert isinstance(runner, EncoderDecoder)
         assert isinstance(reference, (Seq2SeqReference, MethodsReference))
         model = model_of_encoder(reference.encoder)
         return explain(model, tuple(inputs), program=runner._encoder, progress=False)
-    model, arguments = model_at(plan, number, calls, reference)
+    model, arguments = model_at(script, number, calls, reference)
     with runner._engine.lock:
-        for action in plan.actions[:number]:
+        for action in script.actions[:number]:
             perform(action, runner)
         return explain(model, arguments, program=runner._engine.methods[method], progress=False)

@@ -29,7 +29,7 @@ MOST_LOGPROBS = 1000
 
 
 @dataclass(frozen=True)
-class Options:
+class GenerationOptions:
     """Arguments of TextRunner.stream."""
 
     max_new_tokens: int | None
@@ -52,7 +52,7 @@ class Options:
 class Stream(Iterator[str]):
     """Pieces of a generated text. `result` has text, tokens and statistics so far."""
 
-    def __init__(self, runner: TextRunner, ids: list[int], options: Options) -> None:
+    def __init__(self, runner: TextRunner, ids: list[int], options: GenerationOptions) -> None:
         self._runner, self._options = runner, options
         self.result = Generation(prompt_ids=ids)
         tokenizer = runner.tokenizer

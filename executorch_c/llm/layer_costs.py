@@ -23,7 +23,7 @@ from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.compare import costs as _costs
 from executorch_c.llm import agreement as _agreement
-from executorch_c.llm.agreement import Limit
+from executorch_c.llm.agreement import LogitTolerance
 from executorch_c.llm.reference import ModelReference
 from executorch_c.llm.runner import TextRunner, as_ids
 from executorch_c.progress import Progress
@@ -295,7 +295,7 @@ class _Measure:
 
     def _row(self, logits: Sequence[Array], name: str, type_: str) -> tuple[float, LayerCost]:
         noise = _costs.relative_noise(np.concatenate(logits), np.concatenate(self.expected))
-        limit = Limit(math.inf)
+        limit = LogitTolerance(math.inf)
         parts = [_agreement.measure(a, e, limit) for a, e in zip(logits, self.expected)]
         loss = self._loss(logits)
         row = LayerCost(

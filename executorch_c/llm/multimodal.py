@@ -106,10 +106,10 @@ class MultimodalRunner(TextRunner):
         found: Array = self._encoder.execute([shaped(given, info.shape, name)])[0]
         return found
 
-    def _inputs(self, call: _signature.Call, ids: Sequence[int], start: int) -> list[Array]:
+    def _inputs(self, call: _signature.MethodCall, ids: Sequence[int], start: int) -> list[Array]:
         return self._embedded(call, self.embed(ids), start)
 
-    def _embedded(self, call: _signature.Call, embeds: Array, start: int) -> list[Array]:
+    def _embedded(self, call: _signature.MethodCall, embeds: Array, start: int) -> list[Array]:
         last = start + embeds.shape[1] if call.positions == "each" else start + 1
         return [embeds, np.arange(start, last).astype(call.position_dtype)]
 

@@ -1,4 +1,4 @@
-"""A model as it is at one call of a plan, for explain: with the state of the calls before it."""
+"""A model as it is at one call of a script, for explain: with the state of the calls before it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from executorch_c.llm.reference import deep_copy
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
-    from executorch_c.llm.plans import Action, Plan
     from executorch_c.llm.reference import ModelReference
+    from executorch_c.llm.scripts import Action, Script
 
 
 def model_of_encoder(encoder: Any) -> Any:
@@ -32,18 +32,18 @@ def model_of_encoder(encoder: Any) -> Any:
 
 
 def model_at(
-    plan: Plan,
+    script: Script,
     number: int,
     calls: Sequence[tuple[Action, str, list[Array]]],
     reference: ModelReference,
 ) -> tuple[Any, tuple[Any, ...]]:
     """Return the model at the action with a number, and its arguments for the call's inputs.
-    `calls`: those of the plan (`calls_of`)."""
+    `calls`: those of the script (`calls_of`)."""
     import torch
 
     tensors = tuple(map(as_tensor, calls[number][2]))
     if reference.is_of_hugging_face:
-        before = plan.known()[number - 1] if number and reference.signature.has_cache else ()
+        before = script.known()[number - 1] if number and reference.signature.has_cache else ()
         return _of_hugging_face(reference, before), tensors
     model = deep_copy(reference.model)
     with torch.no_grad():

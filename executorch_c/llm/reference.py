@@ -16,7 +16,7 @@ from executorch_c.llm.runner import TextRunner, as_float32
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
-    from executorch_c.llm.plans import Plan
+    from executorch_c.llm.scripts import Script
     from executorch_c.llm.signature import TextSignature
 
 
@@ -30,8 +30,8 @@ class Reference(Protocol):
         for a sequence that the reference does not know. `by_token`: with a call for each token, if
         there is a choice."""
 
-    def replay(self, plan: Plan) -> Array | None:
-        """Return the logits at the compared positions of a plan, float32 [n, V], by the plan's own
+    def replay(self, script: Script) -> Array | None:
+        """Return the logits at the compared positions of a script, float32 [n, V], by its own
         calls; None if the reference has no calls, only logits of sequences."""
 
     def encoded(self, value: Array, number: int) -> Array | None:
@@ -55,7 +55,7 @@ class WithoutEncoder:
 class SequenceReference(WithoutEncoder):
     """Base of references that know the logits of whole sequences."""
 
-    def replay(self, plan: Plan) -> Array | None:
+    def replay(self, script: Script) -> Array | None:
         """Return None: there are no calls."""
         return None
 
@@ -239,16 +239,16 @@ class ModelReference(WithoutEncoder):
                 rows = [self.call(ids[: i + 1], 0)[-1:] for i in range(len(ids))]
         return np.concatenate(rows)
 
-    def replay(self, plan: Plan) -> Array | None:
-        """Return eager's logits by the plan's calls: a model whose results depend on how a sequence
-        is divided (a ring cache) is divided as the program is."""
+    def replay(self, script: Script) -> Array | None:
+        """Return eager's logits by the script's calls: a model whose results depend on how a
+        sequence is divided (a ring cache) is divided as the program is."""
         if not self.takes_positions:
             return None
         rows = []
         with self.kept_buffers():
             initial = self.buffers()
             at = 0
-            for action, known in zip(plan.actions, plan.known()):
+            for action, known in zip(script.actions, script.known()):
                 if action.kind == "feed":
                     logits = self.call(action.tokens, at)
                     if action.keep:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-
 FinishReason: TypeAlias = Literal["eos", "stop", "length", "context", "cancelled", ""]
 """Why generation ended: an end-of-sequence token, a stop text, max_new_tokens, a full context,
 stop() or a closed stream; empty while it runs."""

@@ -225,18 +225,18 @@ class TextRunner:
                 f"the state is not defined: {self._session.broken}; call reset() or restore()"
             )
 
-    def _inputs(self, call: _signature.Call, ids: Sequence[int], start: int) -> list[Array]:
+    def _inputs(self, call: _signature.MethodCall, ids: Sequence[int], start: int) -> list[Array]:
         tokens = np.asarray([ids], call.token_dtype)
         if call.positions == "none":
             return [tokens]
         last = start + len(ids) if call.positions == "each" else start + 1
         return [tokens, np.arange(start, last).astype(call.position_dtype)]
 
-    def _execute(self, call: _signature.Call, ids: Sequence[int], start: int) -> Array:
+    def _execute(self, call: _signature.MethodCall, ids: Sequence[int], start: int) -> Array:
         """Run one call and return its logits, float32 [rows, V]. The position is the caller's."""
         return self._run(call, self._inputs(call, ids, start))
 
-    def _run(self, call: _signature.Call, inputs: Sequence[Array]) -> Array:
+    def _run(self, call: _signature.MethodCall, inputs: Sequence[Array]) -> Array:
         engine, session = self._engine, self._session
         with engine.lock:
             engine.switch_to(session)
@@ -273,7 +273,7 @@ class TextRunner:
         self._advance(tokens, logits[-1])
         return logits
 
-    def _call_for(self, count: int) -> _signature.Call:
+    def _call_for(self, count: int) -> _signature.MethodCall:
         """Return the call for a number of tokens. Raises ValueError if there is none."""
         calls = (self.signature.decode, self.signature.prefill)
         for call in calls:
@@ -447,12 +447,12 @@ class TextRunner:
         its loop, ends the generation. Advancing it raises RuntimeError if another call has changed
         the conversation since the last piece.
         """
-        from executorch_c.llm.generation import Options, Stream
+        from executorch_c.llm.generation import GenerationOptions, Stream
         from executorch_c.llm.sampling import Sampling
 
         rules = Sampling(repetition_penalty, temperature, top_k, top_p, min_p, seed)
         ids = self._ids_of(prompt, bos)
-        options = Options(max_new_tokens, stop, logprobs, ignore_eos, rules, sampler)
+        options = GenerationOptions(max_new_tokens, stop, logprobs, ignore_eos, rules, sampler)
         return Stream(self, ids, options)
 
     def generate(

@@ -39,7 +39,7 @@ OTHER_CONSTANTS = {
 
 
 @dataclass(frozen=True)
-class Call:
+class MethodCall:
     """The shape of one method's call."""
 
     method: str
@@ -60,9 +60,9 @@ class Call:
 class TextSignature:
     """Methods and lengths of a text program."""
 
-    prefill: Call
+    prefill: MethodCall
     """For several tokens."""
-    decode: Call
+    decode: MethodCall
     """For the next token; the same as `prefill` if the program has one method."""
     context: int
     """Maximum number of tokens that are remembered, or passed without a cache."""
@@ -175,7 +175,7 @@ def _integer_dtype(meta: MethodMeta, index: int, info: TensorInfo) -> np.dtype[n
     return info.numpy_dtype
 
 
-def read_call(program: Program, name: str) -> Call:
+def read_call(program: Program, name: str) -> MethodCall:
     """Return the shape of a method's call.
 
     Raises ValueError for a method that does not take tokens [1, S], with or without positions, and
@@ -203,7 +203,7 @@ def read_call(program: Program, name: str) -> Call:
     longest = tokens.shape[1]
     positions, position_dtype = _positions(meta)
     every = len(logits.shape) == 3 and (logits.shape[1] == longest or logits.is_dynamic)
-    return Call(
+    return MethodCall(
         name,
         longest,
         not tokens.is_dynamic,
@@ -215,7 +215,7 @@ def read_call(program: Program, name: str) -> Call:
     )
 
 
-def read_embedding_call(program: Program, name: str, token_input: int | None = None) -> Call:
+def read_embedding_call(program: Program, name: str, token_input: int | None = None) -> MethodCall:
     """Return the shape of a decoder's call on embeddings [1, S, D], or on tokens with further
     inputs: `token_input` is then the index of the tokens. The last input has the positions.
 
@@ -235,7 +235,7 @@ def read_embedding_call(program: Program, name: str, token_input: int | None = N
     longest = info.shape[1]
     every = len(logits.shape) == 3 and (logits.shape[1] == longest or logits.is_dynamic)
     positions: Positions = "each" if place.shape[0] > 1 or place.is_dynamic else "first"
-    return Call(
+    return MethodCall(
         name,
         longest,
         not info.is_dynamic,
@@ -267,7 +267,7 @@ def find_methods(names: set[str], method: str | None = None) -> tuple[str, str]:
     )
 
 
-def context_of(call: Call, constants: Constants) -> int:
+def context_of(call: MethodCall, constants: Constants) -> int:
     """Return the number of tokens that fit: the metadata's, or those of one call."""
     found = integer(constants, "get_max_context_len", "get_max_seq_len")
     if found is not None and found < 0:

@@ -35,7 +35,7 @@ PLACED = {
 
 
 @dataclass(frozen=True)
-class Buffer:
+class StateBuffer:
     """A buffer that a method keeps between calls and changes."""
 
     value: int
@@ -80,7 +80,7 @@ class _Reader:
         value = self.structure["values"][index]
         return (value.get("arena"), value.get("offset")) if value.get("arena") else (None, index)
 
-    def buffers(self) -> Iterator[Buffer]:
+    def buffers(self) -> Iterator[StateBuffer]:
         for index, (role, kind_of_first) in self.first.items():
             value = self.structure["values"][index]
             if value["kind"] != "Tensor" or index not in self.writers:
@@ -97,7 +97,9 @@ class _Reader:
                 kind = self.kind(index, step)
                 sequence = 1 if _name(step) in BY_POSITION | BY_INDEX else -2
                 capacity = shape[sequence] if len(shape) == 4 else max(shape, default=1)
-                yield Buffer(index, kind, capacity, value["dtype"], step["name"] or step["kind"])
+                yield StateBuffer(
+                    index, kind, capacity, value["dtype"], step["name"] or step["kind"]
+                )
 
     def kind(self, index: int, step: StructureInstruction) -> Kind:
         name = _name(step)
@@ -146,7 +148,7 @@ def _short(step: StructureInstruction) -> str:
     return _name(step).rpartition("::")[2].rstrip("_") if step["kind"] == "kernel" else step["kind"]
 
 
-def buffers_of(program: Program, method: str) -> list[Buffer]:
+def buffers_of(program: Program, method: str) -> list[StateBuffer]:
     """Return the buffers that a method keeps between calls and changes, in the order of use."""
     return list(_Reader(program._structure(method)).buffers())
 

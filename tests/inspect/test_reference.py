@@ -3,7 +3,7 @@
 import pytest
 from executorch_c import Runtime
 from executorch_c.inspect import reference
-from executorch_c.inspect.reference import Behaviour, Call
+from executorch_c.inspect.reference import Behaviour, OperatorCall
 from executorch_c.inspect.structure import View
 from tests.plans import Plan, build
 
@@ -67,7 +67,7 @@ def test_certain_rows_come_first(
         Behaviour("t::t", "rejects", (), (), "pad: negative"),
     )
     monkeypatch.setattr(reference, "table", lambda: {"t::t": rows})
-    found = reference.matching(Call("t::t", "int8", "contiguous", features))
+    found = reference.matching(OperatorCall("t::t", "int8", "contiguous", features))
     assert [row.does for row in found] == [does]
 
 

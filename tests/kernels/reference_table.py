@@ -33,7 +33,7 @@ import torch
 from tests.kernels.eager import called, channels_last, to_torch
 from executorch_c import Runtime
 from executorch_c.inspect import reference
-from executorch_c.inspect.reference import Behaviour, Call
+from executorch_c.inspect.reference import Behaviour, OperatorCall
 from executorch_c.inspect.structure import View
 from tests.judge import difference as difference_of
 from tests.judge import info, is_inexact, wide
@@ -59,7 +59,7 @@ PLANNED_BY_EXPORTER = {"executorch_prim::et_view.default"}
 """Operators whose output gets memory from the exporter's plan, which these programs lack."""
 MAX_EXAMPLE = 160
 Run = Callable[[bytes, list[tuple[str, list[Any]]]], list[Answer]]
-Result = tuple[Call, str, str]
+Result = tuple[OperatorCall, str, str]
 """A call, what the reference runtime does with it, and the arguments."""
 
 
@@ -489,7 +489,7 @@ def stored(part: str, family: str) -> Iterator[tuple[str, list[Result] | None]]:
         yield (
             name,
             [
-                (Call(name, dtype, layout, frozenset(features)), does, example)
+                (OperatorCall(name, dtype, layout, frozenset(features)), does, example)
                 for dtype, layout, features, does, example in results_
                 if layout != other
             ],

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from executorch_c.llm import TextRunner
-from executorch_c.llm.agreement import Agreement, Limit, measure
+from executorch_c.llm.agreement import Agreement, LogitTolerance, measure
 from tests.llm.exported_llm import CONTEXT, VOCABULARY, load
 from tests.llm.exported_rows import BY_NAME, model_of
 
@@ -141,7 +141,7 @@ def compared(
 ) -> list[Measured]:
     found = []
     for name, expected in references.items():
-        one: Agreement = measure(actual, expected, Limit(np.inf))
+        one: Agreement = measure(actual, expected, LogitTolerance(np.inf))
         error = np.mean((actual - expected) ** 2)
         ratio = 10 * np.log10(np.mean(expected**2) / max(error, 1e-30))
         found.append(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from executorch_c.llm import quantization_cost
-from executorch_c.llm.agreement import Limit, measure
+from executorch_c.llm.agreement import LogitTolerance, measure
 from executorch_c.llm.layer_costs import quantized_layers
 from tests.llm.small_llm import Decoder, eager, ids, program
 
@@ -68,7 +68,7 @@ def test_the_limit_of_quantised_logits() -> None:
     noise = rng.standard_normal((20, 500)) * 3
 
     def first(scales: np.ndarray) -> int | None:
-        return measure(logits + noise * scales[:, None], logits, Limit(0, 10.0)).first
+        return measure(logits + noise * scales[:, None], logits, LogitTolerance(0, 10.0)).first
 
     assert first(np.full(20, 0.25)) is None, "12 dB at each position"
     assert first(np.full(20, 0.4)) == 0, "8 dB at each position"

@@ -12,14 +12,14 @@ pytest.importorskip("executorch")
 
 from executorch.exir import to_edge
 from executorch_c.check import inputs
-from executorch_c.check.roles import Role, roles_of
+from executorch_c.check.roles import InputRole, roles_of
 from executorch_c.testing import CheckResult, check_model
 from tests.exports import Fn, export
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def role_of(model: Any, *example: Any, index: int = 0) -> Role:
+def role_of(model: Any, *example: Any, index: int = 0) -> InputRole:
     """Return what a function or module does with an input."""
     module = model if isinstance(model, nn.Module) else Fn(model)
     role = roles_of(module, (example, {})).inputs[index]
@@ -27,7 +27,7 @@ def role_of(model: Any, *example: Any, index: int = 0) -> Role:
     return role
 
 
-def drawn(example: Tensor, role: Role, count: int = 3) -> list[Tensor]:
+def drawn(example: Tensor, role: InputRole, count: int = 3) -> list[Tensor]:
     """Return an input of several random calls."""
     return [inputs.draw(((example,), {}), None, [role], seed)[0][0] for seed in range(count)]
 
@@ -155,7 +155,7 @@ def test_masks_have_prefixes_holes_and_suffixes(name: str) -> None:
     """No two are equal, and each row keeps an element."""
     example = MASKS[name]
     first = example.flatten()[0]
-    drawn_masks = drawn(example, Role("attention_mask"), 9)
+    drawn_masks = drawn(example, InputRole("attention_mask"), 9)
     assert len({str(one.tolist()) for one in [example, *drawn_masks]}) >= 8 - 2 * ("causal" in name)
     for one in drawn_masks:
         assert one.dtype == example.dtype and (one == first).any(-1).all()
@@ -168,13 +168,13 @@ def test_masks_have_prefixes_holes_and_suffixes(name: str) -> None:
 
 def test_other_integers() -> None:
     image = torch.zeros(3, 8, 8, dtype=torch.uint8)
-    first = drawn(image, Role("image"))[0]
+    first = drawn(image, InputRole("image"))[0]
     assert first.min() < 10 and first.max() > 245
-    steps = {int(one) for one in drawn(torch.tensor([10]), Role("timestep"), 30)}
+    steps = {int(one) for one in drawn(torch.tensor([10]), InputRole("timestep"), 30)}
     assert len(steps) > 20 and min(steps) >= 0 and 500 < max(steps) < 1000
-    assert len({int(one) for one in drawn(torch.tensor(3), Role("n"), 30)}) > 3
-    assert {int(one) for one in drawn(torch.tensor([3]), Role("n", is_scalar=True))} == {3}
-    assert {bool(one) for one in drawn(torch.tensor(True), Role("flag"))} == {True, False}
+    assert len({int(one) for one in drawn(torch.tensor(3), InputRole("n"), 30)}) > 3
+    assert {int(one) for one in drawn(torch.tensor([3]), InputRole("n", is_scalar=True))} == {3}
+    assert {bool(one) for one in drawn(torch.tensor(True), InputRole("flag"))} == {True, False}
 
 
 # ---- faults -----------------------------------------------------------------------------------

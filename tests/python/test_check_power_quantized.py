@@ -19,7 +19,7 @@ from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
 from executorch.exir import to_edge_transform_and_lower
 from executorch_c.check import sensitivity
 from executorch_c.check.constants import Constant, constants_of, other, wrong
-from executorch_c.check.search import Search
+from executorch_c.check.search import InputSearch
 from executorch_c.testing import CheckResult, check_model
 from torch import Tensor, nn
 from torchao.quantization import quantize_
@@ -206,10 +206,10 @@ def test_all_cases_that_a_search_compares_count(
     inputs = (torch.zeros(1, 4, dtype=torch.int64),)
     module = SCHEMES[scheme](Chosen().eval(), inputs)
 
-    def candidates(_: Search) -> Iterator[tuple[str, Any]]:
+    def candidates(_: InputSearch) -> Iterator[tuple[str, Any]]:
         yield from ((str(i), ((torch.full((1, 4), i),), {})) for i in range(1, 36))
 
-    monkeypatch.setattr(Search, "_candidates", candidates)
+    monkeypatch.setattr(InputSearch, "_candidates", candidates)
     untested = [
         check_model(
             module,

@@ -13,7 +13,7 @@ from executorch_c.check.cases import CallSequence
 from executorch_c.check.power import ranges
 from executorch_c.check.result import CheckedCase
 from executorch_c.check.run import Check
-from executorch_c.check.search import SECONDS, Search, seconds_of
+from executorch_c.check.search import SECONDS, InputSearch, seconds_of
 from executorch_c.check.watch import Reached, Watch, boundaries, toward, treats_non_finite
 from executorch_c.testing import CheckResult, check_model
 from tests.exports import Fn, export
@@ -156,8 +156,8 @@ def test_integers_that_eager_refuses_are_drawn_again(monkeypatch: pytest.MonkeyP
         return run(self, case)
 
     monkeypatch.setattr(Check, "run", seen)
-    draw = Search._candidates
-    monkeypatch.setattr(Search, "_candidates", lambda self: islice(draw(self), 40))
+    draw = InputSearch._candidates
+    monkeypatch.setattr(InputSearch, "_candidates", lambda self: islice(draw(self), 40))
 
     def function(ids: Tensor, count: Tensor) -> Tensor:
         return nn.functional.one_hot((ids - 3).abs(), 9).float() + count[:, None] / 7
@@ -179,13 +179,13 @@ def test_what_only_a_call_of_no_use_reaches_stays_a_target(monkeypatch: pytest.M
     """Outputs of the first call overflow; its side of the comparison is not tested."""
     kinds = list[set[str]]()
 
-    def candidates(self: Search) -> Iterator[tuple[str, Any]]:
+    def candidates(self: InputSearch) -> Iterator[tuple[str, Any]]:
         for scale in (0.0, 1000.0, 10.0):
             yield "", ((torch.linspace(-1, 1, 6) * scale,), {})
             assert self.reached is not None
             kinds.append({one.kind for one in self.reached.targets()})
 
-    monkeypatch.setattr(Search, "_candidates", candidates)
+    monkeypatch.setattr(InputSearch, "_candidates", candidates)
     result = check_model(
         lambda x: torch.where(x > 5, x.exp(), x),
         torch.linspace(-1, 1, 6),
@@ -230,10 +230,10 @@ def searched(
 ) -> CheckResult:
     """Return the check of a right program whose search has some calls, in whatever time."""
 
-    def candidates(self: Search) -> Iterator[tuple[str, Any]]:
+    def candidates(self: InputSearch) -> Iterator[tuple[str, Any]]:
         yield from ((str(i), ((call,), {})) for i, call in enumerate(calls))
 
-    monkeypatch.setattr(Search, "_candidates", candidates)
+    monkeypatch.setattr(InputSearch, "_candidates", candidates)
     return check_model(
         model, calls[0], n_random=0, search=1e6, engines=("here",), progress=False, **options
     )

@@ -21,13 +21,13 @@ from executorch_c.check.cases import CallSequence
 from executorch_c.noise.rounding import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.check.engines import Official
-from executorch_c.check.run import Check, Options
+from executorch_c.check.run import Check, CheckOptions
 from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked
 from executorch_c.debug._graphs.reference import module_of
 
 FLOWS = tuple(name for name, flow in flows.FLOWS.items() if flow.quantizer is not None)
-OPTIONS = Options(
+OPTIONS = CheckOptions(
     rtol=None,
     atol=None,
     min_sqnr_db=None,

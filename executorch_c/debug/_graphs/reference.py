@@ -29,7 +29,7 @@ WRAPPER = "torch.export"
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceGraph:
     """An exported program in the edge dialect, and the debug handles of its instructions."""
 
     program: Any
@@ -133,7 +133,7 @@ class Reference:
         kinds = OutputKind.USER_INPUT_MUTATION, OutputKind.USER_OUTPUT
         return [n for n, s in zip(results, specs) if s.kind in kinds]
 
-    def unrolled(self, inputs: Sequence[Any]) -> Reference:
+    def unrolled(self, inputs: Sequence[Any]) -> ReferenceGraph:
         """Return the reference without control flow, as it runs on these inputs."""
         if not has_control_flow(self.module):
             return self
@@ -207,13 +207,13 @@ def handle_map(manager: object, method: str) -> HandleMap | None:
     return None
 
 
-def _record(record: Any, method: str) -> Reference:
+def _record(record: Any, method: str) -> ReferenceGraph:
     program = record.edge_dialect_program
     if isinstance(program, Mapping):
         program = program.get(method)
     if program is None:
         raise ValueError(f"the ETRecord has no edge program of method '{method}'")
-    return Reference(program, handle_map(record, method))
+    return ReferenceGraph(program, handle_map(record, method))
 
 
 def _exported(program: Any, method: str) -> Any:
@@ -243,7 +243,7 @@ def _cast(model: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(mapped)
 
 
-def _of_module(model: Any, inputs: Sequence[Any]) -> Reference:
+def _of_module(model: Any, inputs: Sequence[Any]) -> ReferenceGraph:
     """Return a module as a graph, exported with inputs."""
     import torch
 
@@ -252,7 +252,7 @@ def _of_module(model: Any, inputs: Sequence[Any]) -> Reference:
         notes = ("the reference is in training mode: call .eval() if the program is not",)
     with torch.no_grad():
         exported = torch.export.export(model, _cast(model, inputs))
-    return Reference(to_edge(exported), notes=notes, source=exported)
+    return ReferenceGraph(to_edge(exported), notes=notes, source=exported)
 
 
 def _etrecord(manager: Any) -> Any:
@@ -266,7 +266,7 @@ def _etrecord(manager: Any) -> Any:
         ) from error
 
 
-def reference_of(model: Any, inputs: Sequence[Any], method: str) -> Reference:
+def reference_of(model: Any, inputs: Sequence[Any], method: str) -> ReferenceGraph:
     """Return the graph of a reference of `explain`. Raises TypeError for another object.
 
     Args:
@@ -282,13 +282,13 @@ def reference_of(model: Any, inputs: Sequence[Any], method: str) -> Reference:
         return _record(parse_etrecord(os.fspath(model)), method)
     if isinstance(model, torch.export.ExportedProgram):
         edge = _exported(model, method)
-        return Reference(edge, source=None if edge is model else model)
+        return ReferenceGraph(edge, source=None if edge is model else model)
     if isinstance(model, torch.nn.Module):
         return _of_module(model, inputs)
     if hasattr(model, "edge_dialect_program"):
         return _record(model, method)
     if hasattr(model, "to_executorch"):  # EdgeProgramManager
-        return Reference(_exported(model.exported_program(method), method))
+        return ReferenceGraph(_exported(model.exported_program(method), method))
     if hasattr(model, "get_etrecord"):  # ExecutorchProgramManager
         return _record(_etrecord(model), method)
     raise TypeError(

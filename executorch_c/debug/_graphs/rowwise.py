@@ -19,7 +19,7 @@ from executorch_c.debug._graphs.names import base, dequantizes, operator_of
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._graphs.reference import ReferenceGraph
 
 DYNAMIC = "QD8"
 """XNNPACK's name of a dynamically quantised input, in the names of its operators."""
@@ -97,7 +97,7 @@ def _reads_images(node: Node) -> bool:
     return any(operator_of(user) == "convolution" for one in dequantized for user in one.users)
 
 
-def as_xnnpack(reference: Reference, operators: Sequence[str]) -> Reference:
+def as_xnnpack(reference: ReferenceGraph, operators: Sequence[str]) -> ReferenceGraph:
     """Return a reference that computes as the program's delegates do.
 
     Args:
@@ -110,7 +110,7 @@ def as_xnnpack(reference: Reference, operators: Sequence[str]) -> Reference:
     return quantized_by_row(reference, operators)
 
 
-def _with_short_scales(reference: Reference, least: int) -> Reference:
+def _with_short_scales(reference: ReferenceGraph, least: int) -> ReferenceGraph:
     """Return a reference in which the scales of weights of 4 bits are rounded to bfloat16, where a
     row has at least a number of groups."""
     import torch
@@ -142,7 +142,7 @@ def _dequantize_groups(target: Any, place: int, least: int) -> Callable[..., Any
     return compute
 
 
-def quantized_by_row(reference: Reference, operators: Sequence[str]) -> Reference:
+def quantized_by_row(reference: ReferenceGraph, operators: Sequence[str]) -> ReferenceGraph:
     """Return a reference that quantises by row if the program's delegates do.
 
     Args:

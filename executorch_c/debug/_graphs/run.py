@@ -21,7 +21,7 @@ from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
     from executorch_c._core import Method
-    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.report import Origin
     from executorch_c.trace import Event, Trace
 
@@ -56,7 +56,7 @@ class Run:
     """None if the program failed."""
     failure: Error | None
     """Its exception then."""
-    graph: Reference
+    graph: ReferenceGraph
     origin: Origin
     """The program's file."""
 

@@ -15,7 +15,7 @@ from executorch_c.debug._matching.candidates import Found, Front, Guess
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from executorch_c.debug._graphs.reference import Reference
+    from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._matching.parting import Parting
 
 NEAR = 64
@@ -34,7 +34,7 @@ class Assignment:
     `put` and `withdraw` are the only functions that change it; `front`, `near` and `path` read it.
     """
 
-    def __init__(self, graph: Reference, arguments: Mapping[Node, Any]) -> None:
+    def __init__(self, graph: ReferenceGraph, arguments: Mapping[Node, Any]) -> None:
         self.nodes = graph.nodes
         self.inputs = graph.inputs
         self.place = {node: i for i, node in enumerate(self.nodes)}

@@ -34,7 +34,7 @@ from executorch_c._arrays import as_array
 from executorch_c.compare.tolerance import epsilon_of
 from executorch_c.debug._graphs.names import is_quantizer, kind_of
 from executorch_c.debug._graphs.program import Step, Steps
-from executorch_c.debug._graphs.reference import Reference
+from executorch_c.debug._graphs.reference import ReferenceGraph
 from executorch_c.debug._matching import misshapen
 from executorch_c.debug._matching.assignment import Assignment
 from executorch_c.debug._matching.candidates import Found, Front, Guess
@@ -59,7 +59,7 @@ ENOUGH = 0.25
 class Pairing:
     """The matching of steps with nodes."""
 
-    def __init__(self, graph: Reference, arguments: Mapping[Node, Any]) -> None:
+    def __init__(self, graph: ReferenceGraph, arguments: Mapping[Node, Any]) -> None:
         self.state = Assignment(graph, arguments)
         self.search = Search(self.state)
         self.found: dict[Step, Found] = {}
@@ -325,7 +325,7 @@ def _match(step: Step, found: Found, direct: Direct | None) -> Match:
 
 
 def _results(
-    steps: Steps, graph: Reference, outputs: Sequence[object]
+    steps: Steps, graph: ReferenceGraph, outputs: Sequence[object]
 ) -> Iterator[tuple[Node, Step]]:
     """Yield the method's results as steps, with their nodes."""
     from torch.fx import Node
@@ -338,7 +338,7 @@ def _results(
 
 def pair(
     steps: Steps,
-    graph: Reference,
+    graph: ReferenceGraph,
     arguments: Mapping[Node, Any],
     outputs: Sequence[object],
     progress: Callable[[int, int], None] | None = None,

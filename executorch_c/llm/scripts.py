@@ -1,4 +1,4 @@
-"""Ways to run a prompt, as plans that any runner can follow."""
+"""Ways to run a prompt, as scripts that any runner can follow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ encoder."""
 
 @dataclass(frozen=True)
 class Action:
-    """One step of a plan."""
+    """One step of a script."""
 
     kind: Kind
     tokens: tuple[int, ...] = ()
@@ -35,7 +35,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Script:
     """A way to run a prompt."""
 
     case: Case
@@ -87,13 +87,13 @@ def states_of(encoded: Array) -> Array:
     return found.reshape(-1, found.shape[-1])
 
 
-def follow(plan: Plan, runner: TextRunner, show: Callable[[], object] = lambda: None) -> Array:
-    """Run a plan and return the compared logits, float32 [n, V], or states of the encoder [n, D].
+def follow(script: Script, runner: TextRunner, show: Callable[[], object] = lambda: None) -> Array:
+    """Run a script and return the compared logits, float32 [n, V], or states of the encoder [n, D].
 
     Raises RuntimeError where a rewind is not possible, and the exceptions of calls.
     """
     rows = []
-    for action in plan.actions:
+    for action in script.actions:
         found = perform(action, runner)
         if action.keep:
             assert found is not None
@@ -103,11 +103,11 @@ def follow(plan: Plan, runner: TextRunner, show: Callable[[], object] = lambda: 
     return whole
 
 
-def calls_of(plan: Plan, runner: TextRunner) -> Iterator[tuple[Action, str, list[Array]]]:
+def calls_of(script: Script, runner: TextRunner) -> Iterator[tuple[Action, str, list[Array]]]:
     """Yield each action with the method that it calls and its inputs; without a call "" and [].
     The encoder runs for the inputs of the decoder, no other method does."""
     signature, at, encode = runner.signature, 0, None
-    for action, known in zip(plan.actions, plan.known()):
+    for action, known in zip(script.actions, script.known()):
         if action.kind == "encode":
             assert action.value is not None and isinstance(runner, EncoderDecoder)
             encode = action

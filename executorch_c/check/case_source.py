@@ -13,7 +13,7 @@ from executorch_c.check.cases import CallSequence, leaves
 from executorch_c.check.flows import Call
 from executorch_c.check.reference import Eager, array
 from executorch_c.check.roles import roles_of
-from executorch_c.check.sequences import state_calls, aligned
+from executorch_c.check.sequences import aligned, state_calls
 from executorch_c.check.shapes import Symbols
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), "")
 
 
-class Plan:
+class CaseSource:
     """Generator of the cases of a check."""
 
     def __init__(

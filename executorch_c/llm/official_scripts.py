@@ -1,4 +1,4 @@
-"""The official runtime's side of check_llm: each plan runs there, too, in its process."""
+"""The official runtime's side of check_llm: each script runs there, too, in its process."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from executorch_c.check.engines import (
 from executorch_c.check.official import Process, Reply, Unavailable
 from executorch_c.check.official_child import unwired
 from executorch_c.llm.encoder_decoder import ENCODER, EncoderDecoder
-from executorch_c.llm.plans import calls_of, states_of
 from executorch_c.llm.runner import as_float32
+from executorch_c.llm.scripts import calls_of, states_of
 
 if TYPE_CHECKING:
     from executorch_c import Method
     from executorch_c._arrays import Array
     from executorch_c.llm.agreement import Agreement
-    from executorch_c.llm.plans import Plan
     from executorch_c.llm.runner import TextRunner
+    from executorch_c.llm.scripts import Script
 
 Step = tuple[str, list[Any], int]
 """A call: its method, its inputs, and how many rows of the output are compared; or, without a
 method, the return to the initial state."""
 
 TIMES = 20
-"""Minimum ratio of a plan's time limit to the time that the plan takes in this runtime."""
+"""Minimum ratio of a script's time limit to the time that the script takes in this runtime."""
 ALL_ROWS = sys.maxsize
 
 
-class OfficialPlans(OfficialProgram):
-    """The official runtime, for the plans of a language model."""
+class OfficialScripts(OfficialProgram):
+    """The official runtime, for the scripts of a language model."""
 
     def __init__(self, asked: bool, seconds: float | None) -> None:
-        """`seconds`: time limit of a plan; None: 20 s, or more for a slow program."""
+        """`seconds`: time limit of a script; None: 20 s, or more for a slow program."""
         super().__init__(asked, OFFICIAL_SECONDS if seconds is None else seconds)
         self._is_given = seconds is not None
         self._has_kept = False
@@ -57,13 +57,13 @@ class OfficialPlans(OfficialProgram):
             methods.append(ENCODER)
         self.take(runner.source, methods)
 
-    def begin(self, plan: Plan) -> None:
-        """Begin to run a plan; `end` has the finding."""
+    def begin(self, script: Script) -> None:
+        """Begin to run a script; `end` has the finding."""
         self._pending, self._limit = None, self.seconds
         if self.why_not is not None:
             return
         try:
-            steps = self._steps(plan)
+            steps = self._steps(script)
         except Unavailable as error:
             self.why_not = str(error)
             return
@@ -75,11 +75,11 @@ class OfficialPlans(OfficialProgram):
                 self._limit = max(self.seconds, TIMES * self._per_call * len(steps))
             process.replay(steps, self._limit)
 
-    def _steps(self, plan: Plan) -> list[Step]:
-        """Return the calls of a plan as they are sent."""
+    def _steps(self, script: Script) -> list[Step]:
+        """Return the calls of a script as they are sent."""
         steps: list[Step] = []
         self._known: dict[int, tuple[Array, Any]] = {}
-        for action, method, inputs in calls_of(plan, self._runner):
+        for action, method, inputs in calls_of(script, self._runner):
             is_reset = action.kind == "reset" or (action.kind == "rewind" and not action.position)
             if method:
                 rows = ALL_ROWS if action.kind == "encode" else 1
@@ -101,12 +101,12 @@ class OfficialPlans(OfficialProgram):
         return found
 
     def end(
-        self, plan: Plan, is_right: bool, judged: Callable[[Array], tuple[Agreement, str]]
+        self, script: Script, is_right: bool, judged: Callable[[Array], tuple[Agreement, str]]
     ) -> OfficialRun | None:
-        """Return the finding on the plan that was begun; None if the engine was not asked for.
+        """Return the finding on the script that was begun; None if the engine was not asked for.
 
         Args:
-            is_right: The plan matches in this runtime.
+            is_right: The script matches in this runtime.
             judged: Returns how rows agree with the expected ones, and a phrase about it.
         """
         reply = self.received(self._limit)
@@ -118,16 +118,16 @@ class OfficialPlans(OfficialProgram):
         self._has_kept = self._has_kept or bool(kept)
         if agreement.first is None:
             return OfficialRun("match", actual=kept)
-        what = "the encoder's output" if plan.case == "encoder" else "logits"
+        what = "the encoder's output" if script.case == "encoder" else "logits"
         where = ""
         if is_right:
-            where = self.located(lambda process: self._place(process, plan, agreement))
+            where = self.located(lambda process: self._place(process, script, agreement))
         return OfficialRun("differ", about, None, kept, where, what)
 
     def failed(self, judged: Callable[[Array], tuple[Agreement | None, str]]) -> OfficialRun | None:
-        """Return the finding on the plan that was begun, which raises in this runtime; None if the
-        engine was not asked for. `judged` as for `end`; without an agreement nothing is known to
-        compare rows with."""
+        """Return the finding on the script that was begun, which raises in this runtime; None if
+        the engine was not asked for. `judged` as for `end`; without an agreement nothing is known
+        to compare rows with."""
         reply = self.received(self._limit)
         if not isinstance(reply, Reply):
             return reply
@@ -137,31 +137,31 @@ class OfficialPlans(OfficialProgram):
         return OfficialRun("match" if agreement.first is None else "differ", about)
 
     def drop(self) -> None:
-        """Wait for the plan that was begun, and leave its results."""
+        """Wait for the script that was begun, and leave its results."""
         if self.why_not is None and self._pending is None and self._process is not None:
             self._process.reply(self._limit)
             self.forget_if_unusable()
 
-    def _place(self, process: Process, plan: Plan, agreement: Agreement) -> str:
+    def _place(self, process: Process, script: Script, agreement: Agreement) -> str:
         """Return the place of the first wrong instruction in the calls up to the first wrong row:
         those after the last reset, if they are of one method."""
         try:
-            return self._first_wrong(process, plan, agreement)
+            return self._first_wrong(process, script, agreement)
         finally:
             self._runner.reset()
 
-    def _first_wrong(self, process: Process, plan: Plan, agreement: Agreement) -> str:
+    def _first_wrong(self, process: Process, script: Script, agreement: Agreement) -> str:
         calls: list[tuple[str, list[Array]]] = []
         first, number = agreement.first, -1
         assert first is not None
-        for action, method, inputs in calls_of(plan, self._runner):
+        for action, method, inputs in calls_of(script, self._runner):
             number += action.keep and action.kind == "feed"
-            is_counted = plan.case == "encoder" or action.kind == "feed"
+            is_counted = script.case == "encoder" or action.kind == "feed"
             if action.kind == "reset":
                 calls = []
             elif method and is_counted:
                 calls.append((method, inputs))
-            if number == first and plan.case != "encoder":
+            if number == first and script.case != "encoder":
                 break
         [method] = {name for name, _ in calls}
         sent = [self._sent(method, inputs) for _, inputs in calls]
@@ -185,6 +185,6 @@ class OfficialPlans(OfficialProgram):
 
 
 def _rows_of(reply: Reply) -> Array:
-    """Return the compared rows of a plan, float32 [n, V] or [n, D]."""
+    """Return the compared rows of a script, float32 [n, V] or [n, D]."""
     rows: Array = np.concatenate([states_of(as_array(unwired(one))) for one in reply.outputs])
     return rows
