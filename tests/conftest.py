@@ -1,14 +1,16 @@
 """Fixtures of all tests: seeds, the official runtime as an oracle, comparison of outputs."""
 
 import os
+import re
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
-from tests import exporter_speed
 import numpy as np
 import pytest
+
+from tests import exporter_speed
 from tests.openers import Opener, Outputs, Runner
 
 
@@ -42,6 +44,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     exporter_speed.keep_imports()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Skip test files that import torch or executorch where these are not installed."""
+    report = yield
+    missing = re.search(r"No module named '(torch|executorch)\b", str(report.longrepr))
+    if report.failed and missing:
+        reason = f"Skipped: {missing[1]} is not installed"
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 1, reason)
+    return report
 
 
 def mark_full(items: list[pytest.Item], rotation: int | None) -> None:

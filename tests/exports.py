@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 import torch
-from executorch.exir import (
-    EdgeCompileConfig,
-    ExecutorchBackendConfig,
-    ExecutorchProgramManager,
-    to_edge,
-)
+from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, ExecutorchProgramManager
+from executorch.exir import to_edge
 from executorch.exir.passes import MemoryPlanningPass
+
 from executorch_c.check.flows import FLOWS
 
 

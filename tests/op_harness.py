@@ -14,9 +14,10 @@ import ctypes as C
 import os
 from dataclasses import dataclass, field
 
-from tests import build_core
 import ml_dtypes
 import numpy as np
+
+from tests import build_core
 
 MAX_RANK = 16
 DTYPES = {

@@ -24,14 +24,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import executorch_c
 import numpy as np
 from executorch.exir import schema
-from executorch.exir._serialize._program import (
-    PTEFile,
-    deserialize_pte_binary,
-    serialize_pte_binary,
-)
+from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
+from executorch.exir._serialize._program import serialize_pte_binary
+
+import executorch_c
 from tests.single_op import BOUNDED, DTYPES, STATIC, UNBOUND, WIDTHS
 
 __all__ = [

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests import kept
 import torch
-from tests import variation
 from torch import Tensor, nn
+
+from tests import kept, variation
 
 
 @dataclass(frozen=True)

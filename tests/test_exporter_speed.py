@@ -1,11 +1,10 @@
 """exporter_speed.py: torch resolves its composite operators when their list changes, not before."""
 
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
+from torch._export import utils
 
 from tests import exporter_speed
-from torch._export import utils
 
 
 def test_a_new_operator_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:

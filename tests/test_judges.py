@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from tests import judge
 import ml_dtypes
 import numpy as np
-from tests.op_db import opdb_judge
 import pytest
-from tests.kernels import rows
 import torch
-from tests import variation
+
+from tests import judge, variation
 from tests.backends import xnnpack_judge
 from tests.judge import EXACT, Limit, assert_equal, difference, ulp
+from tests.kernels import rows
+from tests.op_db import opdb_judge
 
 F = np.float32
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

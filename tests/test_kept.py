@@ -5,8 +5,9 @@ import os
 import time
 from pathlib import Path
 
-from tests import kept
 import pytest
+
+from tests import kept
 
 
 @pytest.fixture(autouse=True)

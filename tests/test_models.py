@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("executorch")
 pytest.importorskip("transformers")
 
-import executorch_c
-from tests import judge
 import torch
-from tests import variation
-from tests import zoo
-from tests.openers import Opener
 from torch import Tensor, nn
+
+import executorch_c
+from tests import judge, variation, zoo
+from tests.openers import Opener
 from tests.zoo_models import MODELS, Lambda
 
 OFFICIAL_CANNOT = {

@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("executorch")
 pytest.importorskip("torchao")
 
-from tests import judge
-from tests import quantized_zoo
-from tests.openers import Opener
 from executorch_c import Runtime
+from tests import judge, quantized_zoo
+from tests.openers import Opener
 
 # Operators that must be in each model's program.
 USES = {

@@ -12,11 +12,12 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests import judge
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests import judge
 
 STEP = 2.0**-28  # far above the last places of float64
 DRAWS = 8

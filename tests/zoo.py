@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests import judge
-from tests import kept
 import numpy as np
 import torch
-from tests import variation
-from tests import zoo_models
 from torch import Tensor
+
+from tests import judge, kept, variation, zoo_models
 from tests.zoo_models import MODELS, Zoo
 
 FLOWS = ("edge", "lower")

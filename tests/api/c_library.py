@@ -4,8 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests import build_core
-from tests import kept
+from tests import build_core, kept
 
 ROOT = Path(__file__).resolve().parents[2]
 

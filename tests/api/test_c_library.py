@@ -4,11 +4,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.api import c_library
 import numpy as np
 import pytest
 
 import executorch_c
+from tests.api import c_library
 
 pytestmark = pytest.mark.heavy
 

@@ -3,12 +3,12 @@
 import struct
 from pathlib import Path
 
-from tests.api import c_library
 import numpy as np
 import pytest
 
 import executorch_c
 from executorch_c.bundled import BundledProgram
+from tests.api import c_library
 
 pytestmark = pytest.mark.heavy
 

@@ -4,16 +4,16 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.api import c_library
-from tests import kept
 import numpy as np
 import pytest
-from tests.plans import Plan, build, schema
+import torch
 
 import executorch_c
 from executorch_c import _selective, cli
+from tests import kept
+from tests.api import c_library
+from tests.plans import Plan, build, schema
 
-torch = pytest.importorskip("torch")
 exir = pytest.importorskip("executorch.exir")
 
 pytestmark = pytest.mark.heavy

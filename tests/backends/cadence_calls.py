@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+
 from executorch_c import Method, Runtime
 from tests.single_op import DTYPES, SingleOps
 

@@ -12,8 +12,7 @@ import typing_extensions
 
 if not hasattr(typing, "override"):  # the flow imports it, which Python has since 3.12
     typing.override = typing_extensions.override  # type: ignore[attr-defined]
-from executorch.backends.cadence.aot import compiler
-from executorch.backends.cadence.aot import ref_implementations as ref_implementations
+from executorch.backends.cadence.aot import compiler, ref_implementations as ref_implementations
 from executorch.backends.cadence.aot.quantizer import quantizer as quantizers
 from torch import nn
 

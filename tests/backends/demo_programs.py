@@ -16,8 +16,9 @@ from executorch.exir.backend.test.demos.rpc.executor_backend_partitioner import 
 )
 from executorch.exir.backend.test.demos.rpc.executor_backend_preprocess import ExecutorBackend
 from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
-from tests.exports import Fn
 from torch import Tensor, nn
+
+from tests.exports import Fn
 
 COMPILER = BackendWithCompilerDemo.__name__
 EXECUTOR = ExecutorBackend.__name__

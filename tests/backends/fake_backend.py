@@ -3,24 +3,8 @@ kind, and structs without optional members. It copies its first input to its out
 
 import ctypes
 from collections.abc import Callable
-from ctypes import (
-    CFUNCTYPE,
-    POINTER,
-    Structure,
-    Union,
-    c_bool,
-    c_char_p,
-    c_double,
-    c_int32,
-    c_int64,
-    c_size_t,
-    c_uint16,
-    c_uint32,
-    c_void_p,
-    cast,
-    py_object,
-    pythonapi,
-)
+from ctypes import CFUNCTYPE, POINTER, Structure, Union, c_bool, c_char_p, c_double, c_int32
+from ctypes import c_int64, c_size_t, c_uint16, c_uint32, c_void_p, cast, py_object, pythonapi
 
 OK, NOT_SUPPORTED, NOT_FOUND = 0, 0x10, 0x20
 STRING, DOUBLE, INT, BOOL = 2, 3, 4, 5

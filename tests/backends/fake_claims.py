@@ -5,22 +5,13 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from ctypes import (
-    CFUNCTYPE,
-    POINTER,
-    Structure,
-    c_bool,
-    c_char_p,
-    c_int64,
-    c_size_t,
-    c_uint32,
-    c_void_p,
-    cast,
-)
+from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_char_p, c_int64, c_size_t, c_uint32
+from ctypes import c_void_p, cast
 from typing import Any
 
-import executorch_c
 import numpy as np
+
+import executorch_c
 from tests.backends.fake_backend import EXECUTE, INIT, OK, Init, Tensor, kept
 
 Function = Callable[..., np.ndarray]

@@ -5,8 +5,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import executorch_c
 import numpy as np
+
+import executorch_c
 
 Change = Callable[[np.ndarray], np.ndarray]
 """Returns other bytes of a constant."""

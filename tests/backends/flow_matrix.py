@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.backends import flow_models
-from tests import kept
 import numpy as np
 import torch
-from executorch_c.check import flows
 from torch import Tensor, nn
+
+from executorch_c.check import flows
+from tests import kept
+from tests.backends import flow_models
 
 Inputs = list[Tensor]
 

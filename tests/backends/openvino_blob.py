@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+
 from tests.plans import Plan, build, schema
 
 PROGRAMS = Path(__file__).parent / "programs"

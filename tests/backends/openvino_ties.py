@@ -13,9 +13,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from tests.backends import openvino_blob
 import torch
+
 from executorch_c import Runtime
+from tests.backends import openvino_blob
 
 TIE = 1e-3
 """Distance from half a step within which a weight may have either integer."""

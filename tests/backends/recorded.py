@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
+
+import executorch_c
 from executorch_c import Error, Runtime
 
 Arrays = list[np.ndarray]

@@ -9,6 +9,7 @@ import pytest
 from executorch.exir import schema
 from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 from executorch.exir.scalar_type import ScalarType
+
 from executorch_c import Error, Runtime
 from tests.backends.recorded import Recorded
 

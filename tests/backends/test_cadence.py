@@ -4,15 +4,15 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from tests.backends import cadence_flow
-import executorch_c
 import numpy as np
 import pytest
 import torch
-from tests.backends.cadence_calls import FACTOR, INT8, INT16, INT32, RANDOM, SCALES, UINT8, UINT16
-from tests.backends.cadence_calls import bias
-from tests.backends.cadence_calls import method_of, one, out_name, real, whole, zero_points
 from numpy.testing import assert_array_equal
+
+import executorch_c
+from tests.backends import cadence_flow
+from tests.backends.cadence_calls import FACTOR, INT16, INT32, INT8, RANDOM, SCALES, UINT16, UINT8
+from tests.backends.cadence_calls import bias, method_of, one, out_name, real, whole, zero_points
 from tests.single_op import Out
 
 

@@ -3,17 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-from tests.backends import cadence_flow
-import executorch_c
-from tests.backends import flow_matrix
 import numpy as np
 import pytest
 import torch
-from tests.backends.cadence_calls import FACTOR, INT8, SCALES, UINT8, bias, method_of, one, out_name
-from tests.backends.cadence_calls import real, whole
+
+import executorch_c
 from executorch_c import Runtime
 from executorch_c.check import flows
 from executorch_c.testing import check_model
+from tests.backends import cadence_flow, flow_matrix
+from tests.backends.cadence_calls import FACTOR, INT8, SCALES, UINT8, bias, method_of, one, out_name
+from tests.backends.cadence_calls import real, whole
 from tests.backends.recorded import Recorded
 from tests.single_op import Out
 

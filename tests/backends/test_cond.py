@@ -4,12 +4,11 @@ import copy
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-from executorch_c.check import flows  # noqa: E402
-from executorch_c.devtools import explain  # noqa: E402
-from executorch_c.testing import check_model  # noqa: E402
+from executorch_c.check import flows
+from executorch_c.devtools import explain
+from executorch_c.testing import check_model
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 

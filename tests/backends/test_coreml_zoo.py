@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import executorch_c
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
 ct = pytest.importorskip("coremltools")
-from tests.backends import coreml_zoo as zoo  # noqa: E402
+from tests.backends import coreml_zoo as zoo
 
 pytestmark = pytest.mark.heavy
 

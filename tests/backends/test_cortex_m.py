@@ -4,18 +4,19 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
 import yaml
+from numpy.testing import assert_array_equal
+
+import executorch_c
 from executorch_c import Method, Runtime
 from executorch_c.testing import check_model
-from numpy.testing import assert_array_equal
 from tests.single_op import Out, SingleOps
 
 pytest.importorskip("tosa_serializer", reason="the flow needs tosa-tools (extra `arm`)")
-from tests.backends import cortex_m_flow  # noqa: E402, F401
+from tests.backends import cortex_m_flow  # noqa: F401
 
 NHWC = (0, 2, 3, 1)
 SCRATCH = torch.zeros(1, dtype=torch.int8)

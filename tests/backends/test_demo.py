@@ -9,24 +9,23 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
-from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, edge_program
-from tests.backends.demo_programs import lowered, mm_add_sub, nested, seeded, taylor_sin
 from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
 from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 from executorch.exir.backend.compile_spec_schema import CompileSpec
-from executorch.exir.backend.test.op_partitioner_demo import (
-    AddAttributePartitionerDemo,
-    AddMulPartitionerDemo,
-    NonDecompTestPartitioner,
-)
+from executorch.exir.backend.test.op_partitioner_demo import AddAttributePartitionerDemo
+from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
+from executorch.exir.backend.test.op_partitioner_demo import NonDecompTestPartitioner
 from executorch.exir.schema import EValue, Int, Program, ScalarType
+from torch import Tensor, nn
+
+import executorch_c
+from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, edge_program
+from tests.backends.demo_programs import lowered, mm_add_sub, nested, seeded, taylor_sin
 from tests.exports import Fn
 from tests.plans import Plan, build, schema
-from torch import Tensor, nn
 
 
 def method(pte: bytes) -> Any:

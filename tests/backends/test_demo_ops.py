@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.python.custom_ops import UNARY, X, load, nothing_stays, pte
-from executorch_c import Runtime, register_operator, unregister_operator
 from numpy.testing import assert_array_equal
+
+import executorch_c
+from executorch_c import Runtime, register_operator, unregister_operator
+from tests.python.custom_ops import UNARY, X, load, nothing_stays, pte
 from tests.single_op import BOUNDED, Out
 
 __all__ = ["nothing_stays"]  # autouse fixture

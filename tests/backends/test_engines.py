@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+
 from executorch_c import Runtime, _engines, cli
 from executorch_c.check import run
 from tests.single_op import Out, SingleOps

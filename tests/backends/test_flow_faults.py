@@ -3,14 +3,10 @@
 import importlib.util
 from typing import Any
 
-from tests.backends import flow_faults as faults
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-from tests.backends import flow_matrix as matrix  # noqa: E402
-from tests.backends import openvino_blob  # noqa: E402
+from tests.backends import flow_faults as faults, flow_matrix as matrix, openvino_blob
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from executorch_c import Error, Runtime
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-from tests.backends import flow_matrix as matrix  # noqa: E402
-from tests.backends import flow_models  # noqa: E402
-from executorch_c.check import flows  # noqa: E402
+from executorch_c import Error, Runtime
+from executorch_c.check import flows
+from tests.backends import flow_matrix as matrix, flow_models
 
 ROWS = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.models]
 SLOW = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.slow]

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("executorch")
 pytest.importorskip("flatbuffers")
 
-from tests.backends import hostile_native
-from tests.backends import hostile_tosa
-from tests.backends import hostile_vulkan
 from executorch_c import Error, Runtime
+from tests.backends import hostile_native, hostile_tosa, hostile_vulkan
 
 TABLES: dict[str, tuple[Callable[..., bytes], Path, list[Any]]] = {
     "vulkan": (

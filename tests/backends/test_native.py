@@ -5,18 +5,18 @@ import re
 from pathlib import Path
 from typing import Any
 
-import executorch_c
-from tests.backends import native_flow
 import numpy as np
 import pytest
 import torch
-from tests.backends import vulkan_zoo
 from executorch.exir.operator.convert import to_out_variant
+from torch import nn
+
+import executorch_c
 from executorch_c import Method, Runtime
 from executorch_c.devtools import explain
 from executorch_c.testing import check_model
+from tests.backends import native_flow, vulkan_zoo
 from tests.backends.recorded import Recorded
-from torch import nn
 
 PROGRAMS = Recorded(Path(__file__).with_name("native_programs"))
 MODELS = native_flow.models()

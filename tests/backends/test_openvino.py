@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
-from tests.backends import openvino_blob
 import pytest
+
+import executorch_c
 from executorch_c import Runtime
 from executorch_c.devtools import dump
+from tests.backends import openvino_blob
 from tests.backends.openvino_blob import ID, NAMES, cases, program, pte, unpack
 
 installed = importlib.util.find_spec("openvino") is not None

@@ -7,18 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
 if not all(importlib.util.find_spec(name) for name in ("openvino", "nncf")):
     pytest.skip("needs the extra openvino-flow", allow_module_level=True)
-from tests.backends import flow_matrix as matrix  # noqa: E402
-from tests.backends import flow_models as models  # noqa: E402
-from tests.backends import openvino_blob  # noqa: E402
-from tests.backends import openvino_ties  # noqa: E402
-from executorch_c import Runtime  # noqa: E402
-from executorch_c.check import flows  # noqa: E402
-from executorch_c.testing import check_model  # noqa: E402
+from executorch_c import Runtime
+from executorch_c.check import flows
+from executorch_c.testing import check_model
+from tests.backends import flow_matrix as matrix, flow_models as models, openvino_blob
+from tests.backends import openvino_ties
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 

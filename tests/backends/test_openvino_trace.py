@@ -4,9 +4,10 @@ import importlib.util
 import re
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
+
+import executorch_c
 from executorch_c.devtools import check_nan
 from tests.backends.openvino_blob import Blob, Layers, cases, constants_of, program, pte, unpack
 

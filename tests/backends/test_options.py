@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
-from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, lowered, nested
-from tests.backends.demo_programs import seeded
 from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 from executorch.exir.backend.compile_spec_schema import CompileSpec
-from tests.exports import Fn
+
+import executorch_c
+from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, lowered, nested
+from tests.backends.demo_programs import seeded
 from tests.backends.fake_backend import WITHOUT_OPTIONS, Fake
+from tests.exports import Fn
 
 registry = executorch_c.Runtime.get().backend_registry
 

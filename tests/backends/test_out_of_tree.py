@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import executorch_c
 import pytest
+
+import executorch_c
 from tests.plans import Plan, build, schema
 
 DEMO = Path(__file__).resolve().parents[2] / "backends" / "demo"

@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-from executorch_c import Method, Runtime  # noqa: E402
-from executorch_c.check import flows  # noqa: E402
-from executorch_c.testing import check_model  # noqa: E402
-from tests.plans import Plan, build, schema  # noqa: E402
+from executorch_c import Method, Runtime
+from executorch_c.check import flows
+from executorch_c.testing import check_model
+from tests.plans import Plan, build, schema
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
+
+import executorch_c
 from tests.at_once import run_each
 from tests.backends.demo_programs import lowered, seeded
 

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
+
+import executorch_c
 from executorch_c import Error, Runtime
 from tests.backends.recorded import Recorded
 

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
 pytest.importorskip("tosa_serializer")
-from tests.backends import flow_models as models  # noqa: E402
-from executorch_c.check import flows  # noqa: E402
-from executorch_c.devtools import explain  # noqa: E402
-from executorch_c.testing import check_model  # noqa: E402
+from executorch_c.check import flows
+from executorch_c.devtools import explain
+from executorch_c.testing import check_model
+from tests.backends import flow_models as models
 
 pytestmark = pytest.mark.heavy  # an export needs five seconds
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("executorch")
 pytest.importorskip("tosa_reference_model")
 import tosa_serializer as ts
+
 from tests.backends.tosa_graphs import DTYPES, Graph
 
 D = ts.DType

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("executorch")
 pytest.importorskip("tosa_reference_model")
 import tosa_serializer as ts
+
 from executorch_c import Error, Runtime
 from tests.backends.tosa_graphs import DTYPES, Graph
 

@@ -2,14 +2,15 @@
 
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
+from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
+
+import executorch_c
+from executorch_c.trace import Trace
 from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, edge_program, lowered
 from tests.backends.demo_programs import mm_add_sub, nested, seeded, taylor_sin
-from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
-from executorch_c.trace import Trace
 from tests.exports import Fn
 
 THREE = (2, 2), (2, 2), (2, 2)

@@ -3,17 +3,17 @@
 import copy
 from typing import Any
 
-import executorch_c
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import executorch_c
+
 pytest.importorskip("tosa_serializer")
 pytest.importorskip("model_converter")
-from tests.backends import flow_models as models  # noqa: E402
-from executorch_c.devtools import explain  # noqa: E402
-from executorch_c.testing import check_model  # noqa: E402
-from tests.backends.test_tosa_flow import lower  # noqa: E402
+from executorch_c.devtools import explain
+from executorch_c.testing import check_model
+from tests.backends import flow_models as models
+from tests.backends.test_tosa_flow import lower
 
 pytestmark = pytest.mark.heavy  # an export needs five seconds
 

@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-from tests.backends import vulkan_zoo as zoo  # noqa: E402
-from tests.backends.flow_faults import sources, vulkan_constant  # noqa: E402
+from tests.backends import vulkan_zoo as zoo
+from tests.backends.flow_faults import sources, vulkan_constant
 
 
 def swap_nibbles(data: np.ndarray) -> np.ndarray:

@@ -4,12 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from executorch_c import Error, Runtime
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-from tests.backends import vulkan_zoo as zoo  # noqa: E402
+from tests.backends import vulkan_zoo as zoo
 
 
 def close(row: zoo.Row, actual: np.ndarray, expected: np.ndarray) -> None:

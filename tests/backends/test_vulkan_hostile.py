@@ -8,16 +8,15 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
-from tests import build_core
-from tests import kept
 import numpy as np
 import pytest
 
 from executorch_c import Error, Runtime
+from tests import build_core, kept
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "csrc"))
-import ninja_build  # noqa: E402
+import ninja_build
 
 PROGRAMS = Path(__file__).parent / "vulkan_programs"
 CASES = int(os.environ.get("EXECUTORCH_C_FUZZ_CASES", "3000"))

@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional as F
 
 from executorch_c import Error, Runtime
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-from tests import single_op  # noqa: E402
-from tests.single_op import Out  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
+from tests import single_op
+from tests.single_op import Out
 
 Case = tuple[str, list[Any], list[Any]]
 CHANCE = np.random.default_rng(0)

@@ -5,11 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import executorch_c
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
 
 TABLE = Path(__file__).resolve().parents[2] / "backends/interpreted/vulkan/operators.def"
 ROW = r'^ECV_OP\("([^"]+)",\s*"([^"]+)",\s*(NULL|"[^"]*"),\s*(NULL|"[^"]*")\)'

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import executorch_c
 import numpy as np
 import tosa_reference_model
 import tosa_serializer as ts
 from executorch.exir import schema
+
+import executorch_c
 from tests.plans import Plan, build
 
 DTYPES = {

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests import kept
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from tests import kept
 
 FLOAT16 = {"force_fp16": True}
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests import kept
 import numpy as np
 import torch
-from tests import variation
-from tests.backends import xnnpack_payload
 from torch import Tensor, nn
+
+from tests import kept, variation
+from tests.backends import xnnpack_payload
 
 Shape = tuple[int, ...]
 Inputs = tuple[Any, ...]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from tests import plans
 from tests.backends.xnnpack_payload import BACKEND, Payload, datatypes
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests import judge
 import numpy as np
+
+from tests import judge
 
 UNITS = {"float32": 32, "float16": 2, "bfloat16": 1}
 """Limit in units in the last place of the largest element, for outputs without a measured

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from tests.backends.xnnpack_graphs import ABSENT, Channel, Graph, Group, Shape, Tensor, Token
 
 

@@ -7,9 +7,10 @@ run on the kernels; `python xnnpack_flow.py xnnpack_models` lists them.
 from typing import Any
 
 import torch
-from tests.backends import xnnpack_flow
-from tests import zoo_models
 from torch import nn
+
+from tests import zoo_models
+from tests.backends import xnnpack_flow
 from tests.backends.xnnpack_flow import Lowered, Row, Rows, normal
 
 TABLE = Rows(__file__, delegates=None)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.backends import xnnpack_flow
 from torch import nn
+
+from tests.backends import xnnpack_flow
 from tests.backends.xnnpack_flow import Lowered, Net, Row
 from tests.backends.xnnpack_payload import Payload, edited
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+
 from tests.backends.xnnpack_flow import Rows
 from tests.backends.xnnpack_zoo import fn
 

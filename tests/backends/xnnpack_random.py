@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from tests.backends.xnnpack_graphs import Graph, Tensor
 
 QUANTISED = (Tensor(0.5, 0), Tensor(0.25, 3), Tensor(0.5, -7))

@@ -11,9 +11,8 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tests import build_core
 import get_xnnpack
-from tests import kept
+from tests import build_core, kept
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "csrc"))

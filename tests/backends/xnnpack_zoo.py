@@ -16,6 +16,7 @@ from executorch.backends.xnnpack.partition.config.node_configs import MaxDimConf
 from executorch.backends.xnnpack.partition.config.xnnpack_config import ConfigPrecisionType
 from torch import nn
 from torch.nn import functional as F
+
 from tests.backends.xnnpack_flow import Rows, normal, positive
 
 TABLE = Rows(__file__)

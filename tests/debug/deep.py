@@ -7,10 +7,11 @@ from typing import Any
 
 import executorch.kernels.quantized  # noqa: F401  the out variants of quantize and dequantize
 import torch
-from tests.backends import xnnpack_flow
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, to_edge, to_edge_transform_and_lower
 from torch import Tensor, nn
+
+from tests.backends import xnnpack_flow
 
 FLOWS = ["portable", "xnnpack"]
 

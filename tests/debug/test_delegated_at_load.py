@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.exports import export
-from tests.backends.fake_claims import OPERATORS, Claims
 from torch import Tensor, nn
 
 import executorch_c
@@ -23,6 +21,8 @@ from executorch_c.cli import main
 from executorch_c.debug.programs import compare_kernels, compare_programs
 from executorch_c.devtools import check_nan, explain, quantization_error
 from executorch_c.testing import MismatchError, assert_matches, check_model
+from tests.backends.fake_claims import OPERATORS, Claims
+from tests.exports import export
 
 VARIABLE = "EXECUTORCH_C_DELEGATE_AT_LOAD"
 

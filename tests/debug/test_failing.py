@@ -3,15 +3,13 @@
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
-from tests.debug.deep import lower
 from executorch_c.devtools import ErrorReport, explain
 from executorch_c.testing import check_model
+from tests.debug.deep import lower
 from tests.exports import manager
-from torch import Tensor, nn
 
 
 def text_of(report: ErrorReport) -> str:

@@ -3,11 +3,9 @@
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
+import torch
 from torch.ao.quantization.fx import _decomposed  # noqa: F401  registers the operators
+
 from executorch_c.debug._graph_noise import GraphNoise
 from executorch_c.debug._graphs.reference import reference_of
 

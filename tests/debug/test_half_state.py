@@ -1,13 +1,11 @@
 """explain: a state that a backend keeps in half precision has a row of its own."""
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import torch
+from torch import Tensor, nn
 
 from executorch_c.check.flows import FLOWS
 from executorch_c.testing import check_model
-from torch import Tensor, nn
 
 pytestmark = pytest.mark.skipif(not FLOWS["coreml"].is_installed, reason="needs coremltools")
 

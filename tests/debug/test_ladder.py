@@ -3,15 +3,13 @@
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
-from tests.debug.deep import lower
 from executorch_c import cli
 from executorch_c.check.ladder import Ladder, compare_steps
 from executorch_c.testing import check_model
-from torch import Tensor, nn
+from tests.debug.deep import lower
 
 X = (torch.linspace(-2, 2, 52).sin().reshape(2, 2, 13),)
 

@@ -9,22 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
-from tests.debug import deep
-import executorch_c
-from tests.backends import xnnpack_flow
-from tests.debug.deep import FLOWS, lower
-from tests.exports import export
+import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge, to_edge_transform_and_lower
+from torch import Tensor, nn
+
+import executorch_c
 from executorch_c import cli
 from executorch_c.debug import _judge
 from executorch_c.debug._matching import values
 from executorch_c.devtools import explain
-from torch import Tensor, nn
+from tests.backends import xnnpack_flow
+from tests.debug import deep
+from tests.debug.deep import FLOWS, lower
+from tests.exports import export
 
 
 class Merge(nn.Module):

@@ -8,16 +8,14 @@ from functools import cache
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
-from tests import exports
-from tests.backends import xnnpack_flow
+import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, to_edge
-from executorch_c.devtools import explain
 from torch import Tensor, nn
+
+from executorch_c.devtools import explain
+from tests import exports
+from tests.backends import xnnpack_flow
 
 FLOWS = ["portable", "xnnpack"]
 Make = Callable[[], nn.Module]

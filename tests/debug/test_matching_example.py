@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.exir")
 
 from executorch_c.debug._matching import search

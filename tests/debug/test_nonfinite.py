@@ -5,16 +5,17 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from torch import nn
+
+import executorch_c
 from executorch_c import cli
 from executorch_c.debug._graphs import layouts
 from executorch_c.devtools import NonFiniteReport, check_nan
 from tests.exports import export
-from torch import nn
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 

@@ -8,23 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import executorch.kernels.quantized  # noqa: F401  out variants of quantised operators
-import executorch_c
-from tests import kept
 import numpy as np
 import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
-    XNNPACKQuantizer,
     get_symmetric_quantization_config,
 )
 from executorch.exir import to_edge_transform_and_lower
-from executorch_c import cli
-from executorch_c.devtools import compare_kernels, compare_programs, explain
-from executorch_c.debug._graphs.names import kind
-from tests.exports import export
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+import executorch_c
+from executorch_c import cli
+from executorch_c.debug._graphs.names import kind
+from executorch_c.devtools import compare_kernels, compare_programs, explain
+from tests import kept
+from tests.exports import export
 
 
 class Convs(nn.Module):

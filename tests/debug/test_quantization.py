@@ -6,19 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
-from tests.debug import deep
-from tests.backends import xnnpack_flow
-from tests.debug.deep import FLOWS, lower
+import torch
 from executorch.backends.xnnpack.quantizer import xnnpack_quantizer
-from executorch_c import cli
-from executorch_c.devtools import QuantizationReport, quantization_error
-
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from executorch_c import cli
+from executorch_c.devtools import QuantizationReport, quantization_error
+from tests.backends import xnnpack_flow
+from tests.debug import deep
+from tests.debug.deep import FLOWS, lower
 
 Both = tuple[QuantizationReport, QuantizationReport]
 """SQNR of the model of 50 layers, and of the one with a wrong scale."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorSize, measure, measure_size
 from executorch_c.debug._limits import NodeLimits

@@ -3,12 +3,10 @@
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
-from executorch_c.noise.rounding import RandomRounding
 from executorch_c.debug._graphs import rowwise
+from executorch_c.noise.rounding import RandomRounding
 
 ENDS = torch.tensor([[-128.0, 127.0]])
 """The ends of a range of 255 steps, with a scale of 1 and a zero point of 0."""

@@ -5,13 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
-from tests.debug.deep import FLOWS, lower
-from executorch_c.devtools import ErrorReport, explain
+import torch
 from torch import Tensor, nn
+
+from executorch_c.devtools import ErrorReport, explain
+from tests.debug.deep import FLOWS, lower
 
 X = (torch.linspace(-2, 2, 64).sin().reshape(4, 16) * 1.5,)
 

@@ -4,16 +4,14 @@ named, and not the layer after it."""
 import copy
 from typing import Any
 
-import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
 import executorch.kernels.quantized  # noqa: F401  the out variants of quantize and dequantize
+import pytest
+import torch
+from torch import Tensor, nn
+
+from executorch_c.devtools import ErrorReport, explain
 from tests.backends import xnnpack_flow
 from tests.debug.deep import lower
-from executorch_c.devtools import ErrorReport, explain
-from torch import Tensor, nn
 
 ATEN = torch.ops.aten
 ROWS = torch.linspace(-2, 2, 256).sin().reshape(8, 32) * 1.5

@@ -11,21 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.differential import graphs
-from tests import judge
-from tests.differential import modes
 import numpy as np
-from tests.differential import programs
-from tests.differential import rounding
 import torch
-from tests.differential import ways
+from torch.utils import _pytree as pytree
+
 from executorch_c import Runtime
 from executorch_c.inspect import device, reference
 from executorch_c.inspect.structure import View
+from tests import judge
+from tests.differential import graphs, modes, programs, rounding, ways
 from tests.differential.modes import name_of
 from tests.differential.programs import OFFICIAL, Difference, Trial
 from tests.differential.rounding import Rooms
-from torch.utils import _pytree as pytree
 
 
 def flow_changed_it(trial: Trial, difference: Difference) -> bool:

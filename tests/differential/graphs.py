@@ -13,13 +13,11 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.kernels import decomp_check
-from tests.kernels import eager
 import numpy as np
-from tests.kernels import rows
-from tests.kernels import sweep
-from tests.differential import templates
 import torch
+
+from tests.differential import templates
+from tests.kernels import decomp_check, eager, rows, sweep
 
 MAX_CALLS, MIN_CALLS = 15, 3
 MAX_ELEMENTS, MAX_DIMENSIONS = 3000, 5

@@ -4,12 +4,12 @@ none, and in whole vectors."""
 from collections.abc import Callable
 from typing import Any
 
-from tests import judge
 import torch
-from tests import variation
-from tests.differential import ways
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests import judge, variation
+from tests.differential import ways
 
 
 def name_of(target: Any) -> str:

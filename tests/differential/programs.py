@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.differential import graphs
-from tests import judge
 import numpy as np
-from tests.differential import rounding
-from tests.differential import ways
+
+from tests import judge
+from tests.differential import graphs, rounding, ways
 from tests.differential.graphs import Graph
 from tests.differential.rounding import Rooms
 

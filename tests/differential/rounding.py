@@ -9,11 +9,11 @@ changes), rounding decides the element, and no value of it is wrong.
 from collections.abc import Callable
 from typing import Any
 
-from tests import judge
 import numpy as np
 import torch
-from tests import variation
 from torch.utils import _pytree as pytree
+
+from tests import judge, variation
 
 DRAWS, MORE_DRAWS = 6, 40
 """Draws at first, and for results that then are wrong."""

@@ -5,15 +5,9 @@ import contextlib
 import dataclasses
 
 import pytest
+import torch
 
-pytest.importorskip("executorch")
-torch = pytest.importorskip("torch")
-
-from tests.differential import causes
-from tests.differential import graphs
-from tests.differential import programs
-from tests.differential import results
-from tests.differential import ways
+from tests.differential import causes, graphs, programs, results, ways
 from tests.differential.graphs import Graph
 from tests.differential.programs import Report, Trial
 

@@ -3,17 +3,18 @@
 import logging
 import random
 import warnings
-from contextlib import contextmanager
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.kernels import eager
 import numpy as np
 import torch
+
 from executorch_c.check import official
 from executorch_c.check.official_child import unwired, wire
 from tests.differential.graphs import Graph, redrawn
+from tests.kernels import eager
 
 WAYS: dict[str, dict[str, Any]] = {
     "default": {},

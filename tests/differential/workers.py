@@ -10,11 +10,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from tests.differential import causes
-from tests.differential import graphs
-from tests.differential import programs
 import torch
-from tests.differential import ways
+
+from tests.differential import causes, graphs, programs, ways
 from tests.differential.programs import Report
 
 CHUNK = 200

@@ -5,7 +5,6 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
@@ -13,6 +12,8 @@ from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
 from executorch.exir.schema import ScalarType
 from executorch.exir.tensor_layout import TensorLayout
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
+
+import executorch_c
 from executorch_c import InvalidArgumentError, InvalidExternalDataError, Runtime
 from tests.exports import manager
 from tests.plans import Plan, build, load, reference

@@ -10,15 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
 from executorch.exir._serialize._flatbuffer_program import _program_to_flatbuffer
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
-from executorch_c import AccessFailedError, InvalidArgumentError, InvalidProgramError
-from executorch_c import Runtime, Verification
+
+import executorch_c
+from executorch_c import AccessFailedError, InvalidArgumentError, InvalidProgramError, Runtime
+from executorch_c import Verification
 from tests.exports import export
 from tests.plans import Constants, Plan, adding, build, load, program, reference, schema
 from tests.resident import mapping

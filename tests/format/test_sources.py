@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.alone import alone
+
 from executorch_c import Runtime
+from tests.alone import alone
 from tests.plans import Constants, Plan, build, load
 
 ONES = np.ones(4, np.float32)

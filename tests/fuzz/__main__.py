@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.fuzz import guided
 from tests import in_place
+from tests.fuzz import guided
 from tests.fuzz.driver import REGRESSION, kept_build, run
 from tests.fuzz.make_programs import write_all
 from tests.fuzz.seeds import TARGETS

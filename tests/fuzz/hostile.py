@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 from executorch.exir import schema
-from executorch.exir._serialize._program import (
-    PTEFile,
-    deserialize_pte_binary,
-    serialize_pte_binary,
-)
+from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
+from executorch.exir._serialize._program import serialize_pte_binary
 
 NUMBERS = [
     *(-1, -2, 0, 1, 2, 3, 7, 8, 100, 255, 256, 65535, 2**31 - 1, -(2**31), 2**32 - 1, 2**40),

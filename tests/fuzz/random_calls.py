@@ -12,6 +12,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
 from tests.single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, Slot
 
 OPS = Path(__file__).parents[2] / "csrc/kernels/ops.def"

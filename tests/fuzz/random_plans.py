@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+
 from tests.plans import Constants, Plan, V, build
 from tests.single_op import BOUNDED, STATIC, UNBOUND
 

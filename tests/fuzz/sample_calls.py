@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from tests.fuzz.random_calls import parse, schemas
 from tests.single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, dtype_id
 

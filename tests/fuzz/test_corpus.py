@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.fuzz import guided
 import pytest
+
+from tests.fuzz import guided
 from tests.fuzz.driver import ROOT, SANITIZERS, build, count
 from tests.fuzz.seeds import CORPUS, PROGRAM, TARGETS, kept_files
 

@@ -5,9 +5,9 @@ import os
 import shutil
 from pathlib import Path
 
-from tests import build_core
-from tests import kept
 import pytest
+
+from tests import build_core, kept
 from tests.fuzz.driver import REGRESSION, ROOT, count, run
 from tests.fuzz.make_programs import write_all
 

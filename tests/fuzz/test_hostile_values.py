@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+
 from tests.fuzz.hostile import CASES, hostile
 from tests.fuzz.make_programs import BASE
 from tests.zoo import load

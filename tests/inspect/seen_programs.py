@@ -4,13 +4,14 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from tests import kept
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from tests.backends.demo_programs import nested, seeded
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
-from tests.exports import manager
+
+from tests import kept
+from tests.backends.demo_programs import nested, seeded
 from tests.backends.xnnpack_flow import lower, pt2e
+from tests.exports import manager
 
 
 class Cnn(torch.nn.Module):

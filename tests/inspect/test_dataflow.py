@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from executorch_c import Program, Runtime
 from executorch_c.inspect import dataflow
 from executorch_c.inspect.structure import View
-from tests.plans import Constants, Plan, V, build, edited, reference
 from tests.inspect.seen_programs import MAKERS, pte_of
+from tests.plans import Constants, Plan, V, build, edited, reference
 
 BACKENDS = Path(__file__).parents[1] / "backends"
 

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.exir")
 import torch.nn.functional as F
 from executorch.exir import to_edge_transform_and_lower
+
 from executorch_c import Runtime
 from executorch_c.inspect import device
 from tests.exports import Fn

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
-from tests import fbs
 from executorch_c import Method, Program, Runtime
 from executorch_c.devtools import write_etdump
 from executorch_c.inspect import etdump
 from executorch_c.trace import Trace
+from tests import fbs
 from tests.exports import Fn, export
-from torch import Tensor, nn
 
 official_devtools = pytest.importorskip("executorch.devtools")
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("executorch.exir")
-import executorch_c
 import torch
+
+import executorch_c
 from executorch_c import Runtime, cli
 from executorch_c.devtools import Graph, graph
 from executorch_c.inspect.diagram.nodes import Node
-from tests.plans import Plan, build
 from tests.inspect.seen_programs import MAKERS, exported, pte_of
+from tests.plans import Plan, build
 
 
 def graph_of(name: str, method: str = "forward") -> Graph:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 pytest.importorskip("executorch.exir")
-import executorch_c
 from executorch.util.activation_memory_profiler import create_tensor_allocation_info
+
+import executorch_c
 from executorch_c import Runtime, cli
 from executorch_c.devtools import MemoryPlan, memory_plan
 from executorch_c.inspect.memory import START
-from tests.plans import Plan, build
 from tests.inspect.seen_programs import MAKERS, exported, pte_of
+from tests.plans import Plan, build
 
 TOP_LEVEL = sorted(MAKERS.keys() - {"branches", "nested", "external", "state"})
 """The profiler skips torch.cond and state with an initial value."""

@@ -6,8 +6,9 @@ import re
 import struct
 from pathlib import Path
 
-import executorch_c
 import pytest
+
+import executorch_c
 from executorch_c import Runtime, cli
 from executorch_c.devtools import dump
 from executorch_c.inspect import payloads

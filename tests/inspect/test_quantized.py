@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from executorch_c.inspect import quantized
 from executorch_c.inspect.quantized import Quantization
 

@@ -1,6 +1,7 @@
 """What the reference runtime does with operators: the table and its look-up."""
 
 import pytest
+
 from executorch_c import Runtime
 from executorch_c.inspect import reference
 from executorch_c.inspect.reference import Behaviour, OperatorCall

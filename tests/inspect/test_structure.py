@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 pytest.importorskip("executorch.exir")
-import executorch_c
 from executorch.exir import schema
 from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
 from executorch.exir.schema import ScalarType, TensorShapeDynamism
+
+import executorch_c
 from executorch_c import Error, OutOfResourcesError, Runtime
 from executorch_c._types import MethodStructure, StructureInstruction, StructureValue
 from executorch_c.devtools import dump, graph, memory_plan
-from tests.fuzz.hostile import random_damage
-from tests.plans import Constants, Plan, build
-from tests.inspect.seen_programs import MAKERS, exported, pte_of
 from tests.backends.xnnpack_mutate import damage
 from tests.backends.xnnpack_payload import delegates
+from tests.fuzz.hostile import random_damage
+from tests.inspect.seen_programs import MAKERS, exported, pte_of
+from tests.plans import Constants, Plan, build
 
 DTYPES = {ScalarType.FLOAT: "float32", ScalarType.LONG: "int64", ScalarType.BOOL: "bool"}
 DELEGATED = {"cnn_xnnpack", "mixed", "quantised", "nested"}

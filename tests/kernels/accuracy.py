@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.kernels import llm_forms
 import numpy as np
 import torch
-from tests.kernels.eager import DType, eager, functional, ours, to_numpy, to_torch
+
 from tests.judge import EXACT, Limit, assert_equal, assert_right, changes, difference, is_inexact
+from tests.kernels import llm_forms
+from tests.kernels.eager import DType, eager, functional, ours, to_numpy, to_torch
 from tests.op_harness import Out, run
 
 Terms = Callable[[str, list], Sequence[np.ndarray | None]]

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-from tests.kernels.accuracy import exactly
+
 from tests.judge import ROUNDED, Limit, assert_right, bound, info
+from tests.kernels.accuracy import exactly
 
 EPSILON = float(info("float64").eps)
 # Decompositions compute in double precision and round once. The units of residuals are for dtypes

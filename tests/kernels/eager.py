@@ -8,10 +8,11 @@ import functools
 import itertools
 from typing import Any
 
-from tests.kernels import llm_forms
 import ml_dtypes
 import numpy as np
 import torch
+
+from tests.kernels import llm_forms
 from tests.op_harness import dtype_id
 
 INTS = ["uint8", "int8", "int16", "int32", "int64"]  # dtypes of eager's heavier operators

@@ -4,6 +4,7 @@ the kernels' tests: reference_table.py runs both."""
 from collections.abc import Iterator
 
 import numpy as np
+
 from tests.kernels.eager import array
 from tests.kernels.samples_pointwise import Samples
 

@@ -26,19 +26,18 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 
 import numpy as np
-from tests.kernels.official_worker import Answer, Official
-from tests.kernels import reference_samples
-from tests.kernels import rows
 import torch
-from tests.kernels.eager import called, channels_last, to_torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
 from executorch_c import Runtime
 from executorch_c.inspect import reference
 from executorch_c.inspect.reference import Behaviour, OperatorCall
 from executorch_c.inspect.structure import View
-from tests.judge import difference as difference_of
-from tests.judge import info, is_inexact, wide
+from tests.judge import difference as difference_of, info, is_inexact, wide
+from tests.kernels import reference_samples, rows
+from tests.kernels.eager import called, channels_last, to_torch
+from tests.kernels.official_worker import Answer, Official
 from tests.single_op import SingleOps, dim_order_of
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 COUNT, SIZE = 12, 2000
 """Contiguous samples of an operator and dtype, and the largest number of elements of an array."""

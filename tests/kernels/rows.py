@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kernels import decomp_check
-from tests.kernels import llm_forms
 import numpy as np
 import torch
+
+from tests.judge import assert_equal
+from tests.kernels import decomp_check, llm_forms
 from tests.kernels.accuracy import compare
 from tests.kernels.eager import ALL, COMPLEX, WIDE_UNSIGNED, DType, dtype_id, eager, np_dtype
 from tests.kernels.eager import to_numpy, to_torch
-from tests.judge import assert_equal
 from tests.kernels.samples_llm import CHANGED
 from tests.single_op import BOUNDED, Optionals, Out, SingleOps, Slot
 

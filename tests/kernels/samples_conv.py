@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+
 from tests.kernels.eager import array, eager
 
 # input, weight, stride, padding, dilation, transposed, output_padding, groups

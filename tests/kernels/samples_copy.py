@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+
 from tests.kernels.eager import ALL, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
+
 from tests.kernels.eager import array, to_numpy, to_torch
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]

@@ -4,6 +4,7 @@ tests/kernels/test_rows.py."""
 from collections.abc import Iterator
 
 import numpy as np
+
 from tests.kernels.eager import array, eager
 
 # kernel, dilation, padding, stride

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
 from tests.kernels.eager import COMPLEX, FLOATING, array, np_dtype
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+
 from tests.kernels.eager import array, np_dtype
 
 FACTORS = [(1, 1), (2, 3), (0, 1), (1, 0), (1, 2)]  # beta, alpha

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+
 from tests.kernels.eager import array, eager
 
 # By the number of spatial dimensions.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+
 from tests.kernels.eager import FLOATING, HALVES, array, np_dtype
 from tests.kernels.samples_pointwise import PAIRS, in_range, laid_out, specials, unary
 

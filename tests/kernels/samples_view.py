@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+
 from tests.kernels.eager import COMPLEX, FLOATING, DType, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]

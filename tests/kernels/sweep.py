@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.kernels import eager
-from tests import kept
 import numpy as np
-from tests.kernels import rows
 import torch
+
+from tests import kept
+from tests.kernels import eager, rows
 
 DTYPES = tuple(
     "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64".split()

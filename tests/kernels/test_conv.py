@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+
 from tests.kernels.accuracy import check
 from tests.kernels.eager import FLOATING, INTS, array, channels_last, eager, to_numpy
 from tests.op_harness import Out, assert_rejected, run

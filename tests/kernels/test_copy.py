@@ -5,10 +5,11 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from tests.kernels.eager import ALL, COMPLEX, array, orders, to_numpy, to_torch
+
 from tests.judge import assert_equal
-from tests.op_harness import OpError, Out, np_dtype, run
+from tests.kernels.eager import ALL, COMPLEX, array, orders, to_numpy, to_torch
 from tests.kernels.samples_copy import COPIES
+from tests.op_harness import OpError, Out, np_dtype, run
 
 ONE_INPUT = [n for n in COPIES if n not in ("aten::copy.out", "aten::copy_")]
 

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
+
+from tests.judge import assert_equal
 from tests.kernels.accuracy import compare
 from tests.kernels.eager import ALL, REALB, WIDE_UNSIGNED, array, to_numpy, to_torch
-from tests.judge import assert_equal
-from tests.op_harness import OpError, Out, run
 from tests.kernels.rows import UNFILLED
 from tests.kernels.samples_copy import CREATED
+from tests.op_harness import OpError, Out, run
 
 INDICES = ("aten::tril_indices.out", "aten::triu_indices.out")
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from tests.kernels import rows
 from tests.kernels.accuracy import check
 from tests.kernels.eager import array, eager

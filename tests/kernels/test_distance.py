@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+
 from tests.kernels.accuracy import check
-from tests.op_harness import OpError, Out, run
 from tests.kernels.samples_distance import NORMS, SAMPLES
+from tests.op_harness import OpError, Out, run
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from tests.kernels.eager import INTEGRAL, eager
+
 from tests.judge import assert_equal
+from tests.kernels.eager import INTEGRAL, eager
 from tests.op_harness import Out, run
 
 

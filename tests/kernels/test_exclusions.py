@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kernels import test_special_values
 import torch
-from tests.kernels.accuracy import ALL_FLOATS, OPEN_ZEROS, ROWS, has_open_zeros
+
 from tests.judge import assert_equal
+from tests.kernels import test_special_values
+from tests.kernels.accuracy import ALL_FLOATS, OPEN_ZEROS, ROWS, has_open_zeros
 
 COUNT = 67  # elements: some vectors, and a remainder
 BOTH = [(0.0, -0.0), (-0.0, 0.0)]

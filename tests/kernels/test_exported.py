@@ -11,13 +11,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.kernels import eager
 import numpy as np
 import pytest
-from tests.kernels import rows
-from tests.kernels import sweep
 import torch
+
 from executorch_c import Error, Runtime, operators
+from tests.kernels import eager, rows, sweep
 
 # Rows that the flow does not emit for their own functional form, with the reason.
 ELSEWHERE = {

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tests.kernels.accuracy import check
 from tests.kernels.eager import eager
-from tests.op_harness import OpError, Out, run
 from tests.kernels.samples_fft import SAMPLES
+from tests.op_harness import OpError, Out, run
 
 LONG = (127, 211, 256, 400, 1000, 1009, 1024, 2018, 4096, 4489, 5040)
 

@@ -8,13 +8,14 @@ import pathlib
 import re
 from typing import Any
 
-from tests.kernels import llm_forms
 import numpy as np
 import pytest
+
+from tests.kernels import llm_forms
 from tests.kernels.eager import DType, eager
+from tests.kernels.samples_llm import CHANGED
 from tests.op_harness import DTYPES, OpError, Out, Ret, Value, _Call, dtype_id, invoke, np_dtype
 from tests.op_harness import schemas
-from tests.kernels.samples_llm import CHANGED
 
 CALLS = 25
 GUARD = 1 << 14

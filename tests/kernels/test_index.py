@@ -5,14 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.kernels.accuracy import check, compare
-from tests.kernels.eager import ALL, COMPLEX, FLOATING, WIDE_UNSIGNED, array, eager, orders
+from torch.nn.functional import embedding_bag
+
 from executorch_c import Runtime
 from tests.exports import export
 from tests.judge import Limit, assert_right
-from tests.op_harness import OpError, Out, assert_rejected, run
+from tests.kernels.accuracy import check, compare
+from tests.kernels.eager import ALL, COMPLEX, FLOATING, WIDE_UNSIGNED, array, eager, orders
 from tests.kernels.samples_index import SAMPLES, bools, ints
-from torch.nn.functional import embedding_bag
+from tests.op_harness import OpError, Out, assert_rejected, run
 
 # Copied without interpretation, so eager's kernels of the signed dtype of that width apply.
 NO_EAGER = set(

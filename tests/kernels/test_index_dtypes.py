@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tests.kernels.accuracy import check
 from tests.kernels.eager import ALL
-from tests.op_harness import OpError, Out, run
 from tests.kernels.rows import REFUSALS, eager
+from tests.op_harness import OpError, Out, run
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 IMAGE = X.reshape(1, 1, 3, 4)

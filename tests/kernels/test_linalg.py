@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from tests.kernels.accuracy import check
 from tests.kernels.eager import COMPLEX, FLOATING, INTS, array
 from tests.op_harness import Out, assert_rejected

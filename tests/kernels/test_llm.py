@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from tests.kernels import llm_forms
 import numpy as np
 import pytest
+
+from tests.kernels import llm_forms
 from tests.kernels.accuracy import compare
 from tests.kernels.eager import HALVES, eager
-from tests.op_harness import OpError, Out, run
 from tests.kernels.samples_llm import CHANGED, LAST, SAMPLES, inputs
+from tests.op_harness import OpError, Out, run
 
 DTYPES = {name: ["float32", *HALVES] for name in SAMPLES}
 for name_ in ("gated_delta_rule", "channelwise_gated_delta_rule", "quantized_moe_ffn"):

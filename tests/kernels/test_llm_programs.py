@@ -7,6 +7,7 @@ import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (torch.ops.
 import numpy as np
 import pytest
 import torch
+
 from executorch_c import Program, Runtime
 from tests.exports import export
 from tests.llm.small_llm import recurrent

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from tests.kernels.eager import called, to_torch
+from executorch_c.inspect.families import unsuffixed
 from executorch_c.noise import ties
 from executorch_c.noise.rounding import RandomRounding
 from executorch_c.noise.sums import EXACT, TABLE
-from executorch_c.inspect.families import unsuffixed
+from tests.kernels.eager import called, to_torch
 from tests.kernels.rows import REFUSALS, pick, tables
 
 

@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
+
 from tests.kernels.accuracy import check
 from tests.kernels.eager import FLOATING, HALVES, array, channels_last, to_numpy, to_torch
-from tests.op_harness import Out, np_dtype, assert_rejected, run
+from tests.op_harness import Out, assert_rejected, np_dtype, run
 
 F = np.float32
 SOFTMAX = ["aten::_softmax.out", "aten::_log_softmax.out"]

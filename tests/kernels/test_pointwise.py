@@ -7,12 +7,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
+
+from tests.judge import assert_equal
 from tests.kernels.accuracy import check, compare
 from tests.kernels.eager import ALL, COMPLEX, HALVES, WIDE_UNSIGNED, array, eager, orders, to_numpy
 from tests.kernels.eager import to_torch
-from tests.judge import assert_equal
-from tests.op_harness import OpError, Out, library, run
 from tests.kernels.samples_pointwise import SAMPLES
+from tests.op_harness import OpError, Out, library, run
 
 TWO_OUTPUTS = ("aten::frexp.Tensor_out",)  # test_rows.py
 

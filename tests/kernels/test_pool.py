@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from tests.kernels.accuracy import check
 from tests.kernels.eager import FLOATING, INTS, array, channels_last, eager
 from tests.op_harness import OpError, Out, assert_rejected, run

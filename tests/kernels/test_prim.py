@@ -7,11 +7,12 @@ import operator
 import numpy as np
 import pytest
 import torch
-from tests.kernels.eager import ALL, COMPLEX, array, to_torch
+
 from tests.judge import assert_equal
-from tests.op_harness import OpError, Out, Ret, _Call, library, run
+from tests.kernels.eager import ALL, COMPLEX, array, to_torch
 from tests.kernels.rows import PYTHON
 from tests.kernels.samples_prim import PRIM
+from tests.op_harness import OpError, Out, Ret, _Call, library, run
 
 SCALARS = [n for n in PRIM if n.endswith((".Scalar", ".int")) and n.startswith("executorch")]
 

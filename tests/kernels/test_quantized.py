@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tests.kernels import rows
 from tests.kernels.eager import ALL, eager, ours
-from tests.op_harness import OpError, Out, run
 from tests.kernels.samples_quantized import SAMPLES
+from tests.op_harness import OpError, Out, run
 
 DTYPES = [d for d in ALL if d != "complex128"]
 

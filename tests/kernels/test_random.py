@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.kernels import rows
+
 from executorch_c import Runtime
-from tests.op_harness import Out, OpError, np_dtype, run
-from tests.single_op import Out as Output
-from tests.single_op import SingleOps
+from tests.kernels import rows
+from tests.op_harness import OpError, Out, np_dtype, run
+from tests.single_op import Out as Output, SingleOps
 
 N = 40_000
 FLOATS = ["float64", "float32", "float16", "bfloat16"]

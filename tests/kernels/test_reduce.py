@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+
 from tests.kernels.accuracy import check
 from tests.kernels.eager import ALL, FLOATING, REALB, WIDE_UNSIGNED, DType, array, np_dtype, orders
-from tests.op_harness import Out, dtype_id, assert_rejected, run
 from tests.kernels.samples_reduce import SAMPLES
+from tests.op_harness import Out, assert_rejected, dtype_id, run
 
 EXTREMES = [
     n for n in SAMPLES if n.split("::")[1][:4] in ("amax", "amin", "max.", "min.", "argm", "cumm")

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+
 from tests.kernels import rows
 from tests.kernels.accuracy import check
 from tests.kernels.eager import FLOATING, array, channels_last
-from tests.op_harness import OpError, Out, assert_rejected, run
 from tests.kernels.samples_resize import SAMPLES
+from tests.op_harness import OpError, Out, assert_rejected, run
 
 NEAREST, BILINEAR = "aten::upsample_nearest2d.vec_out", "aten::upsample_bilinear2d.vec_out"
 F = np.float32

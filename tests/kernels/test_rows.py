@@ -4,9 +4,10 @@ import importlib
 
 import numpy as np
 import pytest
-from tests.kernels import rows
 import torch
+
 from executorch_c import Error, Runtime, operators
+from tests.kernels import rows
 
 SCHEMAS = {row["name"]: row["schema"] for row in operators() if row["origin"] == "builtin"}
 TORCH_HAS_NO = ("executorch_prim::", "dim_order_ops::", "et_copy::")  # or others of that name

@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 import torch
+
 from tests.kernels.accuracy import check
 from tests.kernels.eager import FLOATING, INTEGRAL, REALB, WIDE_UNSIGNED, array, eager, to_torch
-from tests.op_harness import OpError, Out, run
 from tests.kernels.rows import LISTS, wanted
 from tests.kernels.samples_sort import SAMPLES, ties, with_nan
+from tests.op_harness import OpError, Out, run
 
 WITHOUT_BOOL = ("kthvalue", "median", "nanmedian", "searchsorted", "bucketize", "bincount")
 

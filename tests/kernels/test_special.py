@@ -5,11 +5,12 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+
+from tests.judge import Limit, changes, describe, wrong
 from tests.kernels.accuracy import check
 from tests.kernels.eager import eager
-from tests.judge import Limit, changes, describe, wrong
-from tests.op_harness import OpError, Out, run
 from tests.kernels.samples_special import POLYNOMIALS, SAMPLES
+from tests.op_harness import OpError, Out, run
 
 HALVES = tuple(
     (

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 import ml_dtypes
 import numpy as np
 import pytest
+
+from tests.judge import EXACT, is_inexact, ulp
 from tests.kernels.accuracy import row_of
 from tests.kernels.eager import COMPLEX, FLOATING, HALVES, INTS, eager, np_dtype
-from tests.judge import EXACT, is_inexact, ulp
-from tests.op_harness import OpError, Out, run, schemas
 from tests.kernels.samples_pointwise import SAMPLES
+from tests.op_harness import OpError, Out, run, schemas
 
 REFUSALS = (RuntimeError, TypeError, ZeroDivisionError, NotImplementedError)
 # Tensor arguments by the schema of the row.

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+
 from tests.kernels.accuracy import check
 from tests.kernels.eager import ALL, WIDE_UNSIGNED, array, orders
-from tests.op_harness import OpError, Out, assert_rejected, run
 from tests.kernels.samples_view import SAMPLES
+from tests.op_harness import OpError, Out, assert_rejected, run
 
 LISTS = {
     "aten::split_copy.Tensor_out",

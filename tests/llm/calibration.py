@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from executorch_c.llm import TextRunner
 from executorch_c.llm.agreement import Agreement, LogitTolerance, measure
 from tests.llm.exported_llm import CONTEXT, VOCABULARY, load

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests import kept
-from tests.llm import static_caches
 import torch
 import transformers
+
+from tests import kept
 from tests.backends import xnnpack_flow
+from tests.llm import static_caches
 from tests.llm.static_caches import Caches, Layer
 
 CONTEXT, VOCABULARY, LENGTH, MELS, FRAMES = 12, 96, 9, 8, 24

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (torch.ops.llama)
-from tests import kept
 import numpy as np
 import torch
+
+from tests import kept
 
 VOCABULARY, DIM, HEADS, KV_HEADS, HIDDEN = 256, 64, 4, 2, 96
 LONGEST, CONTEXT = 16, 48  # max_seq_length: a call takes one token less; max_context_length

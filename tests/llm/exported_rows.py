@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from tests.llm.exported_llm import CACHED, Row, config_of, load, models_of
 
 XNNPACK = {**CACHED, "backend.xnnpack.enabled": True, "backend.xnnpack.extended_ops": True}

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (torch.ops.llama)
-from tests import kept
 import numpy as np
 import torch
+
+from tests import kept
 from tests.exports import manager
 
 VOCABULARY, DIM, HEADS, KV_HEADS = 320, 32, 4, 2

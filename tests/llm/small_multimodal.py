@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from tests import kept
 import numpy as np
-from tests.llm import small_llm
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+from tests import kept
+from tests.llm import small_llm
 from tests.llm.small_llm import CONTEXT, DIM, LONGEST, Decoder, constants
 
 SIDE, PATCHES, FRAMES, MELS = 8, 4, 12, 6

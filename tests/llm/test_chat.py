@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.llm import small_llm
+
 from executorch_c.llm import Chat, TextRunner
 from executorch_c.llm.chat import render, template_of
+from tests.llm import small_llm
 from tests.llm.small_llm import program
 
 pytest.importorskip("tokenizers")

@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.llm import calibration
 import numpy as np
 import pytest
-from tests.llm import ring_llm
-from tests.llm import small_llm
 import torch
+
 from executorch_c.llm import LLMReport, TextRunner, check_llm
 from executorch_c.llm.check import CASES
+from tests.llm import calibration, ring_llm, small_llm
 from tests.llm.exported_llm import load
 from tests.llm.exported_rows import BY_NAME, model_of
 from tests.llm.small_llm import CONTEXT, KINDS, VOCABULARY, Decoder, eager, ids, program

@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.llm import encoder_decoders
 import numpy as np
 import pytest
-from tests.llm import small_llm
 import torch
-from tests.backends import xnnpack_flow
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
 from executorch_c import cli
 from executorch_c.llm import EncoderDecoder, LLMReport, check_llm
+from tests.backends import xnnpack_flow
+from tests.llm import encoder_decoders, small_llm
 from tests.llm.small_multimodal import FRAMES, MELS, eager_speech, lower, modules, program
 
 FEATURES = np.random.default_rng(3).standard_normal((1, MELS, FRAMES)).astype(np.float32)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from executorch_c.check import official
 from executorch_c.llm import LLMReport, check_llm
 from tests.exports import manager

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.llm import small_llm
+
 from executorch_c.check import official
 from executorch_c.llm import EncoderDecoder, LLMReport, TextRunner, check_llm
+from tests.llm import small_llm
 from tests.llm.small_llm import CONTEXT, Decoder
 from tests.llm.small_multimodal import modules, program
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.llm import small_llm
+
 from executorch_c import cli
 from executorch_c.llm import TextRunner, perplexity
 from executorch_c.llm.losses import interval, windows_of
+from tests.llm import small_llm
 from tests.llm.small_llm import CONTEXT, KINDS, eager, ids, program
 
 

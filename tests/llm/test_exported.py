@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.llm import official_trace
 import pytest
+
 from executorch_c import Runtime
 from executorch_c.llm import TextRunner
+from tests.llm import official_trace
 from tests.llm.exported_llm import Made, Row, load
 from tests.llm.exported_rows import BY_NAME, ROWS, differences
 

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
+
 from executorch_c.llm import quantization_cost
 from executorch_c.llm.agreement import LogitTolerance, measure
 from executorch_c.llm.layer_costs import quantized_layers

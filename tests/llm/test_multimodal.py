@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.llm import small_llm
-from tests.at_once import run_each
+
 from executorch_c.llm import EncoderDecoder, MultimodalRunner, TextRunner
 from executorch_c.llm.features import log_mel, mel_filters
+from tests.at_once import run_each
+from tests.llm import small_llm
 from tests.llm.small_llm import CONTEXT, ids
 from tests.llm.small_multimodal import FRAMES, MELS, PATCHES, SIDE, eager_image, eager_speech
 from tests.llm.small_multimodal import program

@@ -9,22 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.llm import small_llm
 import torch
-from executorch_c.llm.official import (
-    GenerationConfig,
-    MultimodalRunner,
-    Stats,
-    TextLLMRunner,
-    generate_hf,
-    generate_text_hf,
-    make_image_input,
-    make_raw_audio_input,
-    make_token_input,
-)
+
+from executorch_c.llm.official import GenerationConfig, MultimodalRunner, Stats, TextLLMRunner
+from executorch_c.llm.official import generate_hf, generate_text_hf, make_image_input
+from executorch_c.llm.official import make_raw_audio_input, make_token_input
+from tests.llm import small_llm
 from tests.llm.small_llm import CONTEXT, program
-from tests.llm.small_multimodal import SIDE
-from tests.llm.small_multimodal import program as multimodal
+from tests.llm.small_multimodal import SIDE, program as multimodal
 
 PROMPTS = ["The quick brown", " fox jumps"]
 SPECIAL = ("<unk>", "<s>", "</s>", "<|eot|>")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 if transformers.__version__ != "5.0.0rc1":
     pytest.skip("optimum-executorch 1.1 needs transformers 5.0.0rc1", allow_module_level=True)
@@ -18,10 +18,11 @@ sys.modules.setdefault("torchvision", None)  # type: ignore[arg-type]  # may be 
 pytest.importorskip("optimum.exporters.executorch")
 
 import optimum.exporters.executorch.convert  # noqa: F401  (registers custom_sdpa)
-from executorch_c import load
-from executorch_c.llm import TextRunner
 from optimum.exporters.executorch.integrations import CausalLMExportableModule
 from optimum.exporters.executorch.recipes.portable import export_to_executorch_with_portable
+
+from executorch_c import load
+from executorch_c.llm import TextRunner
 
 CONTEXT, VOCABULARY = 64, 256
 IDS = np.random.default_rng(0).integers(3, VOCABULARY, 37).tolist()

@@ -6,15 +6,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.llm import small_llm
+
+import executorch_c
+from executorch_c.llm import TextRunner
 from tests.alone import alone
 from tests.at_once import run_each
-from executorch_c.llm import TextRunner
-from tests.plans import Plan, build
+from tests.llm import small_llm
 from tests.llm.small_llm import CONTEXT, EOS, KINDS, LONGEST, RING, VOCABULARY, eager, ids, program
+from tests.plans import Plan, build
 
 LIMIT = 1e-5  # logits are about 3
 VARIANTS = [

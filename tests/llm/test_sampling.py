@@ -4,14 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from executorch_c.llm.sampling import (
-    DefaultSampler,
-    OfficialSampler,
-    Sampling,
-    distribution,
-    log_softmax,
-    penalised,
-)
+
+from executorch_c.llm.sampling import DefaultSampler, OfficialSampler, Sampling, distribution
+from executorch_c.llm.sampling import log_softmax, penalised
 
 RNG = np.random.default_rng(0)
 LOGITS = (RNG.standard_normal(50) * 3).astype(np.float32)

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.llm import small_llm
+
 from executorch_c import _extras
 from executorch_c.llm import TextRunner, open_tokenizer
-from executorch_c.llm.detokenize import Detokenizer, StopTexts
 from executorch_c.llm._byte_tokenizer import ByteTokenizer
+from executorch_c.llm.detokenize import Detokenizer, StopTexts
 from executorch_c.llm.tokenizers import Tokenizer
+from tests.llm import small_llm
 
 TEXTS = ["Hello world", "süß Größe", "日本語 🙂🙃 x", " two  spaces\n\ttab", "", "a", "don't 1234"]
 PACKAGES = ("tokenizers", "sentencepiece", "tiktoken")

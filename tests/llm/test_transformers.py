@@ -7,11 +7,12 @@ another version of transformers than the other tests.
 
 from typing import Any
 
-from tests import kept
 import numpy as np
 import pytest
 import torch
+
 from executorch_c.llm import TextRunner, check_llm
+from tests import kept
 
 transformers = pytest.importorskip("transformers")
 

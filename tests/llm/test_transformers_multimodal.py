@@ -3,11 +3,12 @@ signatures of Optimum: every logit as in eager PyTorch, without caches."""
 
 from typing import Any
 
-from tests import kept
 import numpy as np
 import pytest
 import torch
+
 from executorch_c.llm import EncoderDecoder, MultimodalRunner
+from tests import kept
 
 transformers = pytest.importorskip("transformers")
 

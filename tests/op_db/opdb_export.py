@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests import kept
-from tests.op_db import opdb_samples
 import torch
-from tests import variation
-from tests.kernels.eager import to_numpy
-from tests.op_db.opdb_samples import UNFILLED, Entry, Sample, plain, spread
 from torch.utils import _pytree as pytree
+
+from tests import kept, variation
+from tests.kernels.eager import to_numpy
+from tests.op_db import opdb_samples
+from tests.op_db.opdb_samples import UNFILLED, Entry, Sample, plain, spread
 
 WIDER = {
     torch.float16: torch.float64,

@@ -9,9 +9,9 @@ are right if a factor of magnitude 1 turns each into eager's.
 
 from typing import Any
 
-from tests import judge
 import numpy as np
-from tests import variation
+
+from tests import judge, variation
 from tests.judge import Limit
 
 # Functions whose positions among equal values are undefined in torch.

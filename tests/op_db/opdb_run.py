@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tests.kernels.official_worker import Official
 import torch
+
+from tests.kernels.official_worker import Official
 from tests.op_db.opdb_export import Record, arrays, by_eager, reason, records
 from tests.op_db.opdb_judge import OPEN_ORDER, OPEN_PHASE, difference, point_alike, turned
 from tests.op_db.opdb_samples import entries

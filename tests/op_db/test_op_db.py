@@ -5,10 +5,9 @@ The report of many samples in all dtypes is `python -m tests.op_db`.
 
 import re
 
-from tests.op_db import opdb_export
-from tests.op_db import opdb_run
-from tests.op_db import opdb_samples
 import pytest
+
+from tests.op_db import opdb_export, opdb_run, opdb_samples
 
 NAMES = list(opdb_samples.entries())
 # Functions whose sample is not run, with the reason: eager lacks the dtype on CPU, ...

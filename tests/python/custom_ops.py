@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
+
+import executorch_c
 from executorch_c import Runtime, register_operator, unregister_operator
 from tests.single_op import Out, SingleOps
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
+
+import executorch_c
 from executorch_c import Runtime, unregister_backend
 from tests.plans import Plan, build, schema
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from executorch.exir import schema
 from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
+
 from executorch_c import Method, Runtime
 from tests.single_op import BOUNDED, Arg, Out, SingleOps
 

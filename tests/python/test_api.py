@@ -8,25 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.python import small_programs
-from executorch_c import (
-    InvalidStateError,
-    Method,
-    MethodMeta,
-    Program,
-    Runtime,
-    TensorInfo,
-    Verification,
-)
-from executorch_c._inputs import names as names_of_inputs
 from numpy.testing import assert_array_equal
+
+import executorch_c
+from executorch_c import InvalidStateError, Method, MethodMeta, Program, Runtime, TensorInfo
+from executorch_c import Verification
+from executorch_c._inputs import names as names_of_inputs
+from tests.python import small_programs
 from tests.python.small_programs import CHANNELS_LAST
 
 executorch_runtime = pytest.importorskip("executorch.runtime")
-torch = pytest.importorskip("torch")
+import torch
 
 X = np.arange(4, dtype=np.float32).reshape(2, 2)
 

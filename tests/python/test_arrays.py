@@ -8,12 +8,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.python import small_programs
-from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
+
+import executorch_c
+from executorch_c import InvalidArgumentError, Method
+from tests.python import small_programs
 from tests.python.small_programs import CHANNELS_LAST, DTYPES, IMAGE, channels_last, clone, values
 
 ml_dtypes = pytest.importorskip("ml_dtypes")

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import executorch_c
 import pytest
+
+import executorch_c
 from tests.plans import Plan, build
 
 CODE = """

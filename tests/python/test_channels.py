@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from executorch_c.compare.channels import wrong_channels
 
 SHAPES = [((16, 32), 1), ((2, 8, 6, 6), 1), ((2, 5, 24), 2)]

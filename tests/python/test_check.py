@@ -9,23 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import torch
+from executorch.exir import ExecutorchBackendConfig, to_edge
+from torch import Tensor, nn
+from torch.export import Dim
 
 import executorch_c
-from executorch.exir import ExecutorchBackendConfig, to_edge
 from executorch_c import Runtime, testing
+from executorch_c.bundled import BundledProgram
 from executorch_c.check.flows import FLOWS
 from executorch_c.check.judge import Judge
 from executorch_c.check.reference import Eager
 from executorch_c.check.report import worst_elements
-from executorch_c.bundled import BundledProgram
 from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.testing import CheckError, CheckResult, check_model, compare
 from tests.exports import Decaying, Fn, export, flow_params, manager
-from torch import Tensor, nn
-from torch.export import Dim
 
 
 class Net(nn.Module):

@@ -7,11 +7,10 @@ from collections import deque
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from executorch_c.check.copies import Copies  # noqa: E402
-from executorch_c.check.reference import Eager  # noqa: E402
+from executorch_c.check.copies import Copies
+from executorch_c.check.reference import Eager
 
 
 class Net(torch.nn.Module):

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.exir")
 from executorch.exir import to_edge_transform_and_lower
+
 from executorch_c.cli import main
 from executorch_c.inspect.structure import View
 from executorch_c.testing import check_model

@@ -1,15 +1,13 @@
 """Inputs that check_model draws and derives: like the example, at the edges, in range."""
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-from tests.exports import Fn, export, manager
+import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
 from executorch_c.check import inputs, roles
 from executorch_c.testing import check_model
+from tests.exports import Fn, export, manager
 
 
 def drawn(example: Tensor, seed: int = 0) -> Tensor:

@@ -7,17 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import torch
+from torch import Tensor, nn
 
 from executorch_c import Runtime
 from executorch_c.check import flows
-from executorch_c.noise.rounding import RandomRounding
 from executorch_c.check.reference import Eager
+from executorch_c.noise.rounding import RandomRounding
 from executorch_c.testing import CheckResult, check_model
 from tests.exports import Decaying, flow_params, manager
-from torch import Tensor, nn
 
 QUANTISED = [flow.name for flow in flows.FLOWS.values() if flow.quantizer is not None]
 LAYERS = {"stem", "hidden", "last"}

@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
+import torch
 from executorch.exir import to_edge
+from torch import Tensor, nn
+from torch.nn import functional as F
+
 from executorch_c.check import inputs
 from executorch_c.check.roles import InputRole, roles_of
 from executorch_c.testing import CheckResult, check_model
 from tests.exports import Fn, export
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 
 def role_of(model: Any, *example: Any, index: int = 0) -> InputRole:

@@ -5,16 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
+from torch import nn
+
 from executorch_c.check.judge import Judge
 from executorch_c.check.reference import Eager
 from executorch_c.compare import tolerance, verdicts
-from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.compare.limits import FIRST_RUNS
-from torch import nn
+from executorch_c.compare.tolerance import CallerTolerances
 
 
 def runs_of(net: Any, x: Any) -> tuple[Any, list[int], Callable[[float, int], Any]]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import torch
+from torch import Tensor, nn
 
 from executorch_c.check import sensitivity
 from executorch_c.check.cases import CallSequence
@@ -25,7 +24,6 @@ from executorch_c.compare.arrays import Comparison, joined
 from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.testing import check_model
 from tests.exports import Fn, export
-from torch import Tensor, nn
 
 SLICES = 12
 """Number of slices that are planted in each model."""

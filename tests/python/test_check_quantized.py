@@ -9,28 +9,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
 pytest.importorskip("torchao")
 
 import executorch.kernels.quantized  # noqa: F401  the out variants of quantize and dequantize
-import executorch_c
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
 from executorch.exir import to_edge_transform_and_lower
-from executorch_c import cli
-from executorch_c.debug._graphs.quantized import is_quantized_model
-from executorch_c.devtools import explain
-from executorch_c.inspect.quantized import quantization_of
-from executorch_c.inspect.structure import view_of
-from executorch_c.testing import check_model
 from torch import Tensor, nn
 from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 from torchao.utils import unwrap_tensor_subclass
+
+import executorch_c
+from executorch_c import cli
+from executorch_c.debug._graphs.quantized import is_quantized_model
+from executorch_c.devtools import explain
+from executorch_c.inspect.quantized import quantization_of
+from executorch_c.inspect.structure import view_of
+from executorch_c.testing import check_model
 
 Inputs = tuple[Tensor, ...]
 

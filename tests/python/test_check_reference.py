@@ -3,12 +3,10 @@
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
-from executorch_c.check.reference import Eager
 from torch import nn
+
+from executorch_c.check.reference import Eager
 
 RUNS = list[int]()
 

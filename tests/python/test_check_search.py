@@ -5,9 +5,8 @@ from itertools import islice
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import torch
+from torch import Tensor, nn
 
 from executorch_c.check.cases import CallSequence
 from executorch_c.check.power import ranges
@@ -17,8 +16,6 @@ from executorch_c.check.search import SECONDS, InputSearch, seconds_of
 from executorch_c.check.watch import Reached, Watch, boundaries, toward, treats_non_finite
 from executorch_c.testing import CheckResult, check_model
 from tests.exports import Fn, export
-from torch import Tensor, nn
-
 from tests.verdicts import hidden
 
 SAMPLE = (

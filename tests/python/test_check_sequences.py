@@ -1,18 +1,16 @@
 """Calls in a row in check_model: positions advance, and the state is compared by what reads it."""
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
+import torch
 from executorch.exir import ExecutorchBackendConfig, to_edge
 from executorch.exir.capture._capture import patch_forward
+from torch import Tensor, nn
+
 from executorch_c import testing
 from executorch_c.check.roles import roles_of
 from executorch_c.check.sequences import MAX_CALLS, starts
 from executorch_c.testing import check_model
 from tests.exports import Decaying, export
-from torch import Tensor, nn
 
 
 class Decoder(nn.Module):

@@ -4,15 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import torch
+from torch import nn
 
 from executorch_c import cli
 from executorch_c.check.stages import notes_of, stage_of
 from executorch_c.testing import check_model
 from tests.exports import manager
-from torch import nn
 
 X = torch.linspace(-1, 1, 12).reshape(4, 3)
 

@@ -5,17 +5,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import torch
 
 from executorch_c.check import sets
+from executorch_c.check.judge import Judge
+from executorch_c.check.reference import Eager
+from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.noise import ties
 from executorch_c.noise.rounding import RandomRounding
-from executorch_c.check.reference import Eager
-from executorch_c.check.judge import Judge
-from executorch_c.compare.tolerance import CallerTolerances
 from tests.exports import Fn
 
 X = torch.tensor([[3.0, 1.0, 3.0, 2.0, 3.0, 1.0, 0.0]])

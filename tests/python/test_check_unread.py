@@ -3,13 +3,11 @@
 import inspect
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import torch
+from torch import Tensor, nn
 
 from executorch_c.check.unread import reason
 from executorch_c.testing import check_model
-from torch import Tensor, nn
 
 
 class State(nn.Module):

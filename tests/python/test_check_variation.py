@@ -3,14 +3,12 @@
 from collections.abc import Callable
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
+import torch
+from torch import Tensor, nn
 
 from executorch_c.check.variation import input_names
 from executorch_c.testing import check_model
 from tests.exports import Fn, export
-from torch import Tensor, nn
 
 
 class Scores(nn.Module):

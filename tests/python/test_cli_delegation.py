@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from tests.exports import export
 from tests.python.test_cli import DIGITS, Capture, command, options
 

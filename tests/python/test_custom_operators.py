@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
-from tests.python.custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
+from numpy.testing import assert_array_equal
+
+import executorch_c
 from executorch_c import Runtime, register_operator
 from tests.exports import export
-from numpy.testing import assert_array_equal
-from tests.single_op import BOUNDED, UNBOUND, Arg, Optionals, Out, SingleOps, dtype_id
+from tests.python.custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
 from tests.python.small_programs import serialize
+from tests.single_op import BOUNDED, UNBOUND, Arg, Optionals, Out, SingleOps, dtype_id
 
 __all__ = ["nothing_stays"]  # autouse fixture
 

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
+
+import executorch_c
+from executorch_c import Runtime, register_operator, unregister_operator
 from tests import zoo
 from tests.at_once import run_each
 from tests.python.custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
-from executorch_c import Runtime, register_operator, unregister_operator
-from numpy.testing import assert_array_equal
 from tests.single_op import Out
 
 __all__ = ["nothing_stays"]  # autouse fixture

@@ -6,6 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+
 from executorch_c import _entry_points
 from executorch_c._entry_points import EntryPoint, entry_points
 

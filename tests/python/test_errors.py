@@ -5,12 +5,12 @@ import pickle
 import re
 from pathlib import Path
 
-import executorch_c
 import numpy as np
 import pytest
+
+import executorch_c
+from executorch_c import Error, Runtime, _core
 from tests.python import small_programs
-from executorch_c import Error, Runtime
-from executorch_c import _core
 
 STATUS_DEF = Path(__file__).parents[2] / "csrc/core/status.def"
 ROWS = re.findall(

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import fbs
 from executorch_c import Runtime, _core, _flatbuffers
+from tests import fbs
 
 OFFICIAL = {
     "pte": ("executorch.exir._serialize", "program.fbs"),

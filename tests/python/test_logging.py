@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+import executorch_c
 from executorch_c import Runtime, _backends
 from executorch_c._entry_points import EntryPoint
 from tests.exports import export

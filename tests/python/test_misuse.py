@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
+
+import executorch_c
 from executorch_c import Runtime
 from tests.plans import Plan, build
 

@@ -4,8 +4,9 @@ import ast
 from collections.abc import Callable
 from pathlib import Path
 
-import executorch_c
 import pytest
+
+import executorch_c
 from executorch_c import cli, devtools, testing
 
 PACKAGE = Path(executorch_c.__file__).parent

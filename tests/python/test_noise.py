@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
-from executorch_c.noise import rounding, sums
-from executorch_c.noise.rounding import RandomRounding
-from executorch_c.inspect.families import unsuffixed
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from executorch_c.inspect.families import unsuffixed
+from executorch_c.noise import rounding, sums
+from executorch_c.noise.rounding import RandomRounding
 
 BAND = 0.5, 8.0
 """Limits of the RMS noise, in units of the RMS of the true error."""

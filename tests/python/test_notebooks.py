@@ -5,13 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import pytest
+
+import executorch_c
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("torch")
-pytest.importorskip("executorch")
 
 FOLDER = Path(executorch_c.__file__).parent / "examples"
 FOUND = {  # the result that each notebook demonstrates

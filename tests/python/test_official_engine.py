@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("executorch.extension.pybindings")
+
+from torch import Tensor, nn
 
 from executorch_c import Runtime, cli
 from executorch_c.check import engines, official
@@ -21,7 +23,6 @@ from executorch_c.check.engines import Official, engines_of
 from executorch_c.check.official_child import packed, unpacked
 from executorch_c.testing import CheckError, CheckResult, check_model
 from tests.exports import Decaying, Fn, export
-from torch import Tensor, nn
 
 X = torch.tensor([[-1.5, 0.25, 2.0], [3.0, -0.5, 1.0]])
 

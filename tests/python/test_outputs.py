@@ -7,17 +7,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import executorch_c
 import ml_dtypes
 import numpy as np
-from tests import plans
 import pytest
-from tests.python import small_programs
-from tests.alone import alone
-from executorch_c import InvalidArgumentError, Method
 from numpy.testing import assert_array_equal
-from tests.single_op import Out, SingleOps
+
+import executorch_c
+from executorch_c import InvalidArgumentError, Method
+from tests import plans
+from tests.alone import alone
+from tests.python import small_programs
 from tests.python.small_programs import CHANNELS_LAST, IMAGE, channels_last, clone, values
+from tests.single_op import Out, SingleOps
 
 BF16 = ml_dtypes.bfloat16
 KINDS = [3, 2.5, True, "hi", None]

@@ -4,13 +4,13 @@ from typing import Any
 
 import ml_dtypes  # noqa: F401  (bfloat16 outputs)
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
 official = pytest.importorskip("executorch.extension.pybindings.portable_lib")
 
-import executorch_c  # noqa: E402
-from executorch_c import portable_lib as ours  # noqa: E402
-from executorch_c.bundled import BundledProgram  # noqa: E402
+import executorch_c
+from executorch_c import portable_lib as ours
+from executorch_c.bundled import BundledProgram
 
 
 class Mixed(torch.nn.Module):  # type: ignore[misc]

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
+
+import executorch_c
 from executorch_c import cli, devtools
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import assert_matches, check_model

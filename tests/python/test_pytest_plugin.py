@@ -6,8 +6,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from xml.etree import ElementTree
 
-import executorch_c
 import pytest
+
+import executorch_c
 
 # The fixture `pytester` unloads modules that a test imported; torch does not survive a second
 # import.

@@ -4,13 +4,14 @@ import gc
 import sys
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
-from executorch_c import BackendCall, register_backend
-from tests.python.npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
 from numpy.testing import assert_array_equal
+
+import executorch_c
+from executorch_c import BackendCall, register_backend
 from tests.plans import BOUNDED, Constants, Plan, build, program, schema
+from tests.python.npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
 
 __all__ = ["nothing_stays"]  # autouse fixture
 

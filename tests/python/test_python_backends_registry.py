@@ -9,13 +9,14 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
-from executorch_c import Runtime, register_backend, unregister_backend
-from tests.python.npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
 from numpy.testing import assert_array_equal
+
+import executorch_c
+from executorch_c import Runtime, register_backend, unregister_backend
 from tests.plans import Plan, build, schema
+from tests.python.npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
 
 __all__ = ["nothing_stays"]  # autouse fixture
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from executorch_c import cli
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()

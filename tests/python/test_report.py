@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
+
+import executorch_c
 from executorch_c import Error, devtools
 from executorch_c._render.html import Markup, page, table, tag
 from executorch_c.bundled import BundledProgram

@@ -9,8 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import executorch_c
 import pytest
+
+import executorch_c
 from executorch_c import _core
 
 PACKAGE = Path(executorch_c.__file__).parent

@@ -6,12 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.python import small_programs
-from tests.at_once import run_all
 from numpy.testing import assert_array_equal
+
+import executorch_c
+from tests.at_once import run_all
+from tests.python import small_programs
 
 
 def long_running(seconds: float = 0.3) -> tuple[executorch_c.Method, np.ndarray]:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
+
+import executorch_c
 from executorch_c import Runtime, _inputs
 from tests.plans import BOUNDED, Plan, build, schema
 

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
+
+import executorch_c
 
 FOLDER, HOW = Path(sys.argv[1]), sys.argv[2]
 PACKAGE = Path(executorch_c.__file__).parent

@@ -6,9 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
 from executorch_c import Error, Method, Runtime
 from tests.plans import PLANNED, Plan, V, build
 

@@ -4,12 +4,13 @@ exp() of logits of magnitude 100 turns each unit in the last place of a logit in
 of 1e-5, so only the errors of many samples characterise a kernel.
 """
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
-from tests.exports import export
 from torch.nn import functional as F
+
+import executorch_c
+from tests.exports import export
 
 DRAWS = 300
 

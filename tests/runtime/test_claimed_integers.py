@@ -3,9 +3,14 @@ nodes of integers."""
 
 from typing import Any
 
+import executorch.kernels.quantized  # noqa: F401  (out forms of quantized_decomposed)
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from executorch_c import Method, Runtime
 from executorch_c.check.flows import FLOWS, _quantize
 from executorch_c.devtools import compare_programs, explain
 from executorch_c.testing import check_model
@@ -13,13 +18,8 @@ from tests.exports import export
 from tests.plans import reference
 from tests.runtime.quantized_layers import CONV, DEEP, GROUPED, LINEAR, OPS, ROW, UP, UP_BY_GROUPS
 from tests.runtime.quantized_layers import Attention, Joined, Mobile, Model, Weights, back, fake
-from tests.runtime.quantized_layers import figure, layer
-from tests.runtime.quantized_layers import load, program, quantized, random, step_of, there
-from torch import Tensor, nn
-from torch.nn import functional as F
-
-import executorch.kernels.quantized  # noqa: F401  (out forms of quantized_decomposed)
-from executorch_c import Method, Runtime
+from tests.runtime.quantized_layers import figure, layer, load, program, quantized, random, step_of
+from tests.runtime.quantized_layers import there
 
 
 # ---- networks ----------------------------------------------------------------------------------

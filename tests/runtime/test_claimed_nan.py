@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.exports import export
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from executorch_c import Method, Runtime
+from tests.exports import export
 
 
 def load(pte: bytes, **options: Any) -> Method:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.exports import export
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from executorch_c import Error, Method, Runtime
+from tests.exports import export
 from tests.plans import Plan, build
 
 

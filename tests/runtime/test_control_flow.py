@@ -3,16 +3,17 @@
 import math
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
-from tests import zoo
+from torch import Tensor
+
+import executorch_c
 from executorch_c import InvalidProgramError, Runtime
+from tests import zoo
 from tests.exports import export
 from tests.plans import Constants, Plan, both, build, load, reference
 from tests.single_op import Arg, Out, SingleOps, Slot
-from torch import Tensor
 
 ONES = np.ones(4, np.float32)
 

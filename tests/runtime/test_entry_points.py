@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tests.runtime import entry_points
 import pytest
-from tests.runtime.entry_points import BAD, GOOD, Call, failing
+
 from executorch_c import Method, MethodMeta, Program, Runtime
 from tests.resident import resident_bytes
+from tests.runtime import entry_points
+from tests.runtime.entry_points import BAD, GOOD, Call, failing
 
 CALLS = int(os.environ.get("EXECUTORCH_C_CALLS", "3000"))
 SECONDS = float("inf") if CALLS > 3000 else 0.4

@@ -6,10 +6,11 @@ often crashes. Its failures are asserted, too, so that a fixed version is notice
 
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
+
+import executorch_c
 from executorch_c import InvalidArgumentError, InvalidProgramError, NotFoundError, Runtime
 from tests.exports import export
 from tests.plans import BOUNDED, Constants, Plan, V, adding, build, edited, load, reference, schema

@@ -5,11 +5,12 @@ import resource
 import time
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.alone import alone
+
+import executorch_c
 from executorch_c import MemoryAllocationFailedError, OutOfResourcesError, Runtime
+from tests.alone import alone
 from tests.backends.fake_backend import Fake
 from tests.plans import Constants, Plan, V, adding, build, load, schema
 

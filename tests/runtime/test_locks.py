@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.alone import alone
-from tests.python.custom_ops import nothing_stays  # noqa: F401  a fixture
+
+import executorch_c
 from executorch_c import InvalidStateError, Runtime, _backends
+from tests.alone import alone
 from tests.plans import Plan, build, load, schema
+from tests.python.custom_ops import nothing_stays  # noqa: F401  a fixture
 
 SLOW = "locks::slow.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
 ONES = np.ones(4, np.float32)

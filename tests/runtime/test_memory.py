@@ -5,17 +5,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
 from executorch.exir import schema
 from executorch.exir._serialize._program import deserialize_pte_binary
+from torch import Tensor
+
+import executorch_c
 from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
 from executorch_c.testing import compare
 from tests.exports import Fn, export
 from tests.plans import BOUNDED, UNBOUND, Constants, Plan, build, edited, load, reference
-from torch import Tensor
 
 ONES = np.ones(4, np.float32)
 

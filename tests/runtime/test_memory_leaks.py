@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.at_once import run_all
+
+import executorch_c
 from executorch_c import Runtime
+from tests.at_once import run_all
 from tests.plans import BOUNDED, UNBOUND, Constants, Plan, V, adding, build, load, schema
 from tests.resident import resident_bytes
 

@@ -6,12 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
 from executorch_c import Runtime
-from tests.plans import PLANNED, Plan, V, build, schema
 from tests.backends.xnnpack_graphs import Graph
+from tests.plans import PLANNED, Plan, V, build, schema
 
 SIZES = (512, 1024)
 COPIES = (

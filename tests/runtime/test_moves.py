@@ -1,10 +1,11 @@
 """Moves: copies into memory, aliases of tensors without memory, numbers that change kind."""
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.alone import alone
+
+import executorch_c
 from executorch_c import NotSupportedError
+from tests.alone import alone
 from tests.plans import Plan, V, both, build, load
 
 ONES = np.ones(4, np.float32)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge
+from torch import nn
+
 from executorch_c import Method, Runtime
 from executorch_c.testing import compare
-from torch import nn
 
 
 def exported(model: nn.Module, inputs: tuple[torch.Tensor, ...], dynamic: bool = False) -> bytes:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (torch.ops.llama)
-import executorch_c
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F
+
+import executorch_c
 from executorch_c.testing import compare
 from tests.exports import export
-from torch.nn import functional as F
 
 EXAMPLE = Path(executorch_c.__file__).parent / "examples" / "digits.pte"
 runtime = executorch_c.Runtime.get()

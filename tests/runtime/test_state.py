@@ -10,19 +10,20 @@ import resource
 from functools import partial
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
+from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+from torch import Tensor
+
+import executorch_c
+from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
+from executorch_c.testing import compare
 from tests import zoo
 from tests.alone import alone
 from tests.at_once import run_all
-from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
-from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
-from executorch_c.testing import compare
 from tests.exports import export
 from tests.plans import BOUNDED, Constants, Plan, V, build, load, reference
-from torch import Tensor
 
 ONES = np.ones(4, np.float32)
 

@@ -1,23 +1,24 @@
 """Traces of calls: events, values, the memory limit, the table, files for Chrome."""
 
-import tracemalloc
 import gc
 import json
 import re
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-import executorch_c
 import numpy as np
 import pytest
-from tests.plans import Plan, build
 import torch
-from tests.at_once import run_all
+
+import executorch_c
 from executorch_c import Method
 from executorch_c.trace import Trace
+from tests.at_once import run_all
 from tests.exports import export
+from tests.plans import Plan, build
 from tests.resident import resident_bytes
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)

@@ -10,13 +10,14 @@ import time
 import weakref
 from typing import Any
 
-import executorch_c
 import numpy as np
 import pytest
 import torch
-from tests.at_once import run_each
+
+import executorch_c
 from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
 from executorch_c.testing import compare
+from tests.at_once import run_each
 from tests.exports import export
 from tests.plans import Plan, adding, build, load, reference
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tests.plans import BOUNDED, UNBOUND, Constants, Plan, build, schema
 
 ROOT = Path(__file__).resolve().parents[2]

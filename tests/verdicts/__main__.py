@@ -15,13 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from executorch_c.check import flows
 from tests import exporter_speed
 from tests.verdicts import more_nets  # noqa: F401  registers them
-from tests.verdicts import nets
-from tests.verdicts import proof
-from tests.verdicts import quantized
-from tests.verdicts import rates
-from executorch_c.check import flows
+from tests.verdicts import nets, proof, quantized, rates
 
 ORDER = (*proof.FLOWS, *quantized.FLOWS)
 FIRST = ("mlp", "cancelling", "ties", "long_sequence", "deep", "gpt_masked_logit", "autoencoder")

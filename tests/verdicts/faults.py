@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from executorch_c._arrays import as_array
-from executorch_c.debug._graphs.reference import module_of
 from torch import nn
 from torch.utils._pytree import tree_leaves
+
+from executorch_c._arrays import as_array
+from executorch_c.debug._graphs.reference import module_of
 
 Arrays = list[Any]
 

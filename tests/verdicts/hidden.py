@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
-from executorch_c.testing import CheckResult, check_model
 from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional as F
+
+from executorch_c.testing import CheckResult, check_model
 
 Function = Callable[[Tensor], Tensor]
 

@@ -1,10 +1,11 @@
 """Small architectures on which right programs are hard to judge: deep, long, with cancellation and
 ties. They join those of `nets.py`."""
 
-from tests.verdicts import nets
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from tests.verdicts import nets
 
 
 class Deep(nn.Module):

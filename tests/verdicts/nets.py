@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from tests.verdicts.blocks import BasicBlock, Classifier, ConvNextBlock, DenseBlock, EncoderLayer
-from tests.verdicts.blocks import Gpt, KvCache, Llama
-from tests.verdicts.blocks import MBConv, Recurrent, RmsNorm, ShuffleUnit, UNet, Vit, conv_bn
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from tests.verdicts.blocks import BasicBlock, Classifier, ConvNextBlock, DenseBlock, EncoderLayer
+from tests.verdicts.blocks import Gpt, KvCache, Llama, MBConv, Recurrent, RmsNorm, ShuffleUnit, UNet
+from tests.verdicts.blocks import Vit, conv_bn
 
 Inputs = tuple[Any, ...]
 Build = Callable[[], "tuple[nn.Module, Inputs]"]

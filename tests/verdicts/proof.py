@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tests.verdicts import faults
-from tests.verdicts import nets
 import numpy as np
-from tests.backends import xnnpack_flow
 from executorch.exir import EdgeCompileConfig, to_edge
+
 from executorch_c import Runtime
 from executorch_c._arrays import as_array
 from executorch_c.check import flows
 from executorch_c.check.inputs import draw
 from executorch_c.check.judge import Judge
-from executorch_c.noise.rounding import RandomRounding
 from executorch_c.check.reference import Eager
 from executorch_c.compare import tolerance
-from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.compare.scale import scale_of
+from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.devtools import explain
+from executorch_c.noise.rounding import RandomRounding
+from tests.backends import xnnpack_flow
+from tests.verdicts import faults, nets
 
 FLOWS = tuple(name for name, flow in flows.FLOWS.items() if flow.quantizer is None)
 HALVES = tuple(nets.HALVES)

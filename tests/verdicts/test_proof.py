@@ -3,18 +3,13 @@ fault, named layers; the proof itself can fail."""
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("executorch")
-
-from tests.verdicts import more_nets  # noqa: F401  registers them
-import numpy as np
-from tests.verdicts import proof
-from tests.verdicts import quantized
-from tests.verdicts import rates
 from executorch_c.check import flows
 from executorch_c.compare import tolerance
+from tests.verdicts import more_nets  # noqa: F401  registers them
+from tests.verdicts import proof, quantized, rates
 
 FLOWS = ("portable", "xnnpack")
 DELEGATED = ("vulkan", "coreml", "openvino", "tosa", "vgf", "native")
