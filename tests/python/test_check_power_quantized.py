@@ -9,24 +9,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("executorch")
 pytest.importorskip("torchao")
 
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
 from executorch.exir import to_edge_transform_and_lower
-from executorch_c.check import sensitivity
-from executorch_c.check.constants import Constant, constants_of, other, wrong
-from executorch_c.check.search import InputSearch
-from executorch_c.testing import CheckResult, check_model
 from torch import Tensor, nn
 from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 from torchao.utils import unwrap_tensor_subclass
+
+from executorch_c.check import sensitivity
+from executorch_c.check.constants import Constant, constants_of, other, wrong
+from executorch_c.check.search import InputSearch
+from executorch_c.testing import CheckResult, check_model
 
 IDLE = (
     "rows 12..29 of emb never read",

@@ -10,21 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from tests.verdicts import faults
-from tests.verdicts import nets
 import numpy as np
-from tests.verdicts import proof
 import torch
+
 from executorch_c import Error, Runtime
 from executorch_c.check import flows
 from executorch_c.check.cases import CallSequence
-from executorch_c.noise.rounding import RandomRounding
-from executorch_c.check.reference import Eager
 from executorch_c.check.engines import Official
+from executorch_c.check.reference import Eager
 from executorch_c.check.run import Check, CheckOptions
 from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked
 from executorch_c.debug._graphs.reference import module_of
+from executorch_c.noise.rounding import RandomRounding
+from tests.verdicts import faults, nets, proof
 
 FLOWS = tuple(name for name, flow in flows.FLOWS.items() if flow.quantizer is not None)
 OPTIONS = CheckOptions(
