@@ -50,6 +50,9 @@ class OperatorRow(TypedDict):
     dtypes: tuple[str, ...]
     family: str
     origin: str
+    numbers: Literal["same", "moves", "picks", "exact", "rounds", "sums", "random"]
+    terms: str | None
+    joins: bool
 
 
 class Requirements(TypedDict):

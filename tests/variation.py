@@ -17,22 +17,14 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from executorch_c.noise.sums import EXACT
 from tests import judge
 
 STEP = 2.0**-28  # far above the last places of float64
 DRAWS = 8
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
-# Operators that only move or compare numbers.
-MOVES = frozenset(
-    """
-    _to_copy arange argmax argmin as_strided bitwise_and bitwise_not bitwise_or cat clamp clone
-    constant_pad_nd copy copy_ detach embedding empty eq expand fill flip full full_like gather ge
-    gt hardtanh index index_put index_select le lift_fresh logical_and logical_not logical_or lt
-    masked_fill max_pool2d_with_indices ne neg ones ones_like pad permute reflection_pad2d relu
-    repeat reshape roll scalar_tensor scatter select slice sort split split_with_sizes squeeze
-    stack t topk transpose unsqueeze view where zeros zeros_like
-""".split()
-)
+MOVES = EXACT | {name.removesuffix("_copy") for name in EXACT} | {"lift_fresh", "pad", "reshape"}
+"""Operators that only move or compare numbers, by the names of eager models, too."""
 
 
 class Noise(TorchDispatchMode):

@@ -23,6 +23,31 @@ typedef enum ec_arg_type {
 /* The cost class of a family of kernels (families.def). */
 typedef enum ec_op_work { EC_OP_NEITHER, EC_OP_LINEAR, EC_OP_PRODUCT } ec_op_work;
 
+/* What becomes of the numbers of an operator's arguments: ops.def. */
+typedef enum ec_op_numbers {
+  EC_NUMBERS_ROUNDS, /* of a registered operator, too */
+  EC_NUMBERS_SAME,
+  EC_NUMBERS_MOVES,
+  EC_NUMBERS_PICKS,
+  EC_NUMBERS_EXACT,
+  EC_NUMBERS_SUMS,
+  EC_NUMBERS_RANDOM
+} ec_op_numbers;
+
+/* The loop of a pointwise kernel: ops.def. The last ones are what a loop of float32 computes, from
+ * its first operand and the others, if chains can. */
+typedef enum ec_op_loop {
+  EC_LOOP_NONE,
+  EC_LOOP_LOOP,
+  EC_LOOP_POWER,  /* none if the exponent is 0 or 1 */
+  EC_LOOP_ADD,    /* with v[0].d of the parameters as a factor of the second operand */
+  EC_LOOP_SUB,    /* the same */
+  EC_LOOP_SUB_OF, /* the second operand minus the first: the factor is that of the first */
+  EC_LOOP_MUL,
+  EC_LOOP_DIV,
+  EC_LOOP_CLAMP   /* between two bounds; of one bound, v[0].i says if it is the lower one */
+} ec_op_loop;
+
 enum { EC_MAX_OP_ARGS = 32 };
 
 typedef struct ec_arg_spec {
@@ -42,6 +67,10 @@ typedef struct ec_op {
   const char *schema;  /* complete, as in ops.def */
   const char *family;  /* folder of kernels/, or "custom" */
   ec_op_work work;     /* its family's; EC_OP_NEITHER for a registered operator */
+  uint8_t numbers;     /* an ec_op_numbers */
+  uint8_t loop;        /* an ec_op_loop */
+  const char *terms;   /* of its sums, as in ops.def; "NONE": no sums. NULL in small builds, and for
+                          a registered operator */
   const char *origin;  /* "builtin", "python", or the name of a plug-in */
   ec_kernel_fn fn;
   ec_dtype_set dtypes; /* of its main argument */

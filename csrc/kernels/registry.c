@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/small.h"
 #include "kernels/schema.h"
 
 /* A selective build has fewer rows (`executorch-c selective`). */
@@ -10,7 +11,7 @@
 #endif
 
 /* The prototypes of all rows: a kernel with another signature does not compile. */
-#define EC_OP(fn, schema, dtypes, family) ec_status fn(struct ec_call *call);
+#define EC_OP(fn, schema, dtypes, family, numbers, terms, loop) ec_status fn(struct ec_call *call);
 #include EC_OPS_DEF
 #undef EC_OP
 
@@ -25,12 +26,14 @@ typedef struct op_row {
   ec_kernel_fn fn;
   const char *schema, *family;
   ec_dtype_set dtypes;
-  ec_op_work work;
+  uint8_t work, numbers, loop;
+  const char *terms;
 } op_row;
 
 static const op_row rows[] = {
-#define EC_OP(fn, schema, dtypes, family) \
-  {fn, schema, #family, EC_SET_##dtypes, (ec_op_work)WORK_##family},
+#define EC_OP(fn, schema, dtypes, family, numbers, terms, loop)                               \
+  {fn, schema, #family, EC_SET_##dtypes, WORK_##family, EC_NUMBERS_##numbers, EC_LOOP_##loop, \
+   EC_IS_SMALL ? NULL : #terms},
 #include EC_OPS_DEF
 #undef EC_OP
 };
@@ -38,7 +41,7 @@ static const op_row rows[] = {
 enum {
   ROWS = sizeof rows / sizeof rows[0],
   NAMES = 0
-#define EC_OP(fn, schema, dtypes, family) + sizeof(schema)
+#define EC_OP(fn, schema, dtypes, family, numbers, terms, loop) + sizeof(schema)
 #include EC_OPS_DEF
 #undef EC_OP
 };
@@ -59,7 +62,10 @@ ec_status ec_ops_init(ec_error *err) {
     op->origin = "builtin";
     op->makes_view = strcmp(op->name, "executorch_prim::et_view.default") == 0;
     op->family = rows[i].family;
-    op->work = rows[i].work;
+    op->work = (ec_op_work)rows[i].work;
+    op->numbers = rows[i].numbers;
+    op->terms = rows[i].terms;
+    op->loop = rows[i].loop;
     if (i && strcmp(ops[i - 1].name, op->name) >= 0)
       return ec_fail(err, EC_INTERNAL, "ops.def: '%s' is not sorted", op->name);
   }

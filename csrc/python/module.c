@@ -55,8 +55,13 @@ PyDoc_STRVAR(operators_doc,
              "operators($module, /)\n--\n\n"
              "Return all operators available to programs, sorted by name.\n\n"
              "A list of dictionaries with `name` (\"aten::add.out\"), `schema`, `dtypes` (a tuple\n"
-             "of NumPy's names: the dtypes of the main argument), `family` and `origin`:\n"
-             "\"builtin\", \"python\" (register_operator), or the name of a plug-in.");
+             "of NumPy's names: the dtypes of the main argument), `family`, `origin` (builtin,\n"
+             "python (register_operator), or the name of a plug-in), `numbers` (what becomes of\n"
+             "the numbers of its arguments; same: the first one's bytes in their order; moves:\n"
+             "the first one's numbers, at other places; picks: numbers of arguments, which\n"
+             "values may choose; exact: no rounding; rounds; sums; random), `terms` (the formula\n"
+             "for the number of terms of its sums, or None) and `joins` (True if its loop may\n"
+             "run block by block with others).");
 
 static PyObject *module_operators(PyObject *module, PyObject *Py_UNUSED(args)) {
   return ecpy_operator_rows(PyModule_GetState(module));

@@ -180,15 +180,28 @@ static PyObject *dtype_names(ec_dtype_set set) {
   return tuple;
 }
 
+static const char *const numbers[] = {
+    [EC_NUMBERS_ROUNDS] = "rounds", [EC_NUMBERS_SAME] = "same",   [EC_NUMBERS_MOVES] = "moves",
+    [EC_NUMBERS_PICKS] = "picks",   [EC_NUMBERS_EXACT] = "exact", [EC_NUMBERS_SUMS] = "sums",
+    [EC_NUMBERS_RANDOM] = "random",
+};
+
+/* Returns the formula for the terms of an operator's sums, or NULL. */
+static const char *terms_of(const ec_op *op) {
+  return op->numbers == EC_NUMBERS_SUMS ? op->terms : NULL;
+}
+
 PyObject *ecpy_operator_rows(ecpy_state *state) {
   ec_op_list list;
   if (ecpy_operator_list(state, &list)) return NULL;
   PyObject *rows = PyList_New(0);
   for (size_t i = 0; rows && i < list.count; i++) {
     const ec_op *op = list.items[i];
-    ecpy_append(&rows, Py_BuildValue("{s:s, s:s, s:N, s:s, s:s}", "name", op->name, "schema",
-                                     op->schema, "dtypes", dtype_names(op->dtypes), "family",
-                                     op->family, "origin", op->origin));
+    ecpy_append(&rows, Py_BuildValue("{s:s, s:s, s:N, s:s, s:s, s:s, s:z, s:O}", "name", op->name,
+                                     "schema", op->schema, "dtypes", dtype_names(op->dtypes),
+                                     "family", op->family, "origin", op->origin, "numbers",
+                                     numbers[op->numbers], "terms", terms_of(op), "joins",
+                                     op->loop == EC_LOOP_NONE ? Py_False : Py_True));
   }
   ec_op_list_deinit(&list);
   return rows;

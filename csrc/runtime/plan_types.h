@@ -36,7 +36,6 @@ struct ec_attention_parts;
 typedef struct ec_step {
   uint8_t kind;          /* an ec_step_kind */
   uint8_t pass;          /* the ec_pass_id that made it; EC_NO_PASS: an instruction */
-  uint8_t joined_kind;   /* Joined: what the call computes (ec_joined_kind) */
   uint8_t readers;       /* Joined: how many calls later the result is read last, if nothing else
                             reads it; 0: others may */
   bool zero_rows;        /* ec_call.zero_rows */

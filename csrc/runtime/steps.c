@@ -52,7 +52,7 @@ ec_status ec_execute_joined(ec_method *m, const ec_step *step, size_t *next, ec_
     if (call->kind != EC_STEP_Joined) break;
     const size_t before = joined->count;
     joined->place = n;
-    joined->kind = (ec_joined_kind)call->joined_kind;
+    joined->kind = (ec_op_loop)call->run->op->loop;
     joined->readers = call->readers ? n + call->readers : 0;
     const ec_status status = ec_run_kernel(m, call, joined, err);
     if (status != EC_OK || joined->count == before) break;

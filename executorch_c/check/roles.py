@@ -18,38 +18,13 @@ from executorch_c.check.copies import Copies
 from executorch_c.check.flows import Call
 from executorch_c.inspect.families import MOVES, unsuffixed
 
-PASSED_THROUGH = MOVES | {
-    "_reshape_alias",
-    "_to_copy",
-    "_unsafe_view",
-    "alias",
-    "cat",
-    "clone",
-    "contiguous",
-    "detach",
-    "expand",
-    "flatten",
-    "flip",
-    "lift_fresh",
-    "masked_fill",
-    "permute",
-    "repeat",
-    "reshape",
-    "roll",
-    "select",
-    "slice",
-    "split",
-    "squeeze",
-    "stack",
-    "t",
-    "to",
-    "transpose",
-    "unfold",
-    "unsqueeze",
-    "view",
-    "where",
+PASSED_THROUGH = {
+    *MOVES,
+    *(name.removesuffix("_copy") for name in MOVES),
+    *"_to_copy _unsafe_view cat contiguous flatten masked_fill reshape stack to where".split(),
 }
-"""Operators whose results have only numbers of their arguments."""
+"""Operators whose results have only numbers of their arguments, by the names of eager models,
+too."""
 
 INDEXING = {
     "embedding": (0, 0, 1),

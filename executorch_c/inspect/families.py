@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from executorch_c._core import operators
+
 COLOURS = {
     "input": "#8fa3b8",
     "state": "#5b6b7c",
@@ -51,8 +53,6 @@ TINT = 0xAA
 
 @cache
 def _operators() -> dict[str, str]:
-    from executorch_c._core import operators
-
     return {row["name"]: row["family"] for row in operators()}
 
 
@@ -85,3 +85,18 @@ def unsuffixed(operator: str) -> str:
     """Return the name without the underscore of in-place variants: "relu" of "aten::relu_"."""
     name = short(operator)
     return name.rstrip("_") or name
+
+
+@cache
+def with_numbers(*kinds: str) -> frozenset[str]:
+    """Return the names, without namespace and overload, of ATen's operators that treat numbers in
+    one of these ways: `numbers` of `executorch_c.operators()`."""
+    return frozenset(
+        short(row["name"])
+        for row in operators()
+        if row["numbers"] in kinds and row["name"].startswith(("aten::", "dim_order_ops::"))
+    )
+
+
+MOVES = with_numbers("same", "moves") | {"et_view"}
+"""Operators that move the numbers of their first argument and compute none."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from executorch_c._types import DelegateInside
     from executorch_c.inspect.structure import Instruction
 
-KERNELS = MOVES | {"et_view", "_clone_dim_order"}
-"""Kernels that copy the values of their first argument."""
 INNER_MOVES = {"StaticTranspose", "StaticReshape", "Copy", "StaticSlice"}
 """XnnpackBackend's nodes that copy the values of their input."""
 _SCALE = re.compile(r"^scale ([-+0-9.e]+), zero point")
@@ -49,7 +47,7 @@ def _scale_of(view: View, slot: int) -> float | None:
         if name == "dequantize_per_tensor" and "scale" in arguments:
             value = view.values[arguments["scale"]].get("value")
             return float(value) if isinstance(value, (int, float)) else None
-        if name not in KERNELS or not step.reads:
+        if name not in MOVES or not step.reads:
             return None
         slot = step.reads[0]
     return None

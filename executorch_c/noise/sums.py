@@ -1,7 +1,8 @@
 """Sums that ATen's operators compute: how many terms they have, and which arguments hold them.
 
-The rounding error of a sum grows with its number of terms. `TABLE` has that number for each
-operator that sums, by its definition. tests/python/test_noise.py measures each row against float64.
+The rounding error of a sum grows with its number of terms. `FORMULAS` has that number by the
+definitions of operators, of which csrc/kernels/ops.def names one for each operator that sums.
+tests/python/test_noise.py measures each row against float64.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from executorch_c._core import operators
+from executorch_c.inspect.families import unsuffixed, with_numbers
 
 HALVES = (torch.float16, torch.bfloat16)
 WIDE_EPSILON = 2.0**-23
@@ -190,234 +194,91 @@ def _at_indices(zeros: Any, args: Arguments) -> Any:
 
 # ---- the table --------------------------------------------------------------------------------
 
-PRODUCTS = {
-    **dict.fromkeys(
-        ("mm", "bmm", "mv", "dot", "vdot", "matmul", "linear", "inner"), Sum(_width(0))
-    ),
-    **dict.fromkeys(("addmm", "baddbmm", "addmv", "_addmm_activation"), Sum(_width(1), (1,))),
-    "addbmm": Sum(_batches, (1,)),
-    **dict.fromkeys(("convolution", "_convolution", "convolution_overrideable"), Sum(_kernel)),
-    **dict.fromkeys(
-        (
-            "_scaled_dot_product_flash_attention_for_cpu",
-            "scaled_dot_product_attention",
-            "_scaled_dot_product_attention_math",
-        ),
-        Sum(_attended),
-    ),
-    "_trilinear": Sum(_products, (1,)),
-    "mkldnn_rnn_layer": Sum(_gates, (1, 2)),
-    **dict.fromkeys(
-        (
-            "linalg_inv_ex",
-            "_linalg_solve_ex",
-            "linalg_cholesky_ex",
-            "_linalg_det",
-            "linalg_lu_factor_ex",
-            "linalg_solve_triangular",
-            "linalg_qr",
-            "inverse",
-        ),
-        Sum(_width(0)),
-    ),
+FORMULAS = {
+    "ROW": Sum(_width(0)),
+    "SECOND_ROW": Sum(_width(1), (1,)),
+    "BATCHES": Sum(_batches, (1,)),
+    "WINDOW_OF_WEIGHT": Sum(_kernel),
+    "ATTENTION": Sum(_attended),
+    "BILINEAR": Sum(_products, (1,)),
+    "GATES": Sum(_gates, (1, 2)),
+    "REDUCED": Sum(_reduced),
+    "LOSS": Sum(_reduced, ()),
+    "DIAGONAL": Sum(_diagonal),
+    "EXPONENTIALS": Sum(_reduced, (), is_logarithm=True),
+    "FACTORS": Sum(_factors, (), in_float32=False),
+    "ALONG": Sum(_along(1)),
+    "FACTORS_ALONG": Sum(_along(1), ()),
+    "EXPONENTIALS_ALONG": Sum(_along(1), (), is_logarithm=True),
+    "SOFTMAX": Sum(_along(1), ()),
+    "LOG_SOFTMAX": Sum(_along(1), (), is_logarithm=True),
+    "DISTANCE": Sum(_width(0), ()),
+    "FOURIER": Sum(_transformed),
+    "WINDOW_1D": Sum(_window(1)),
+    "WINDOW_2D": Sum(_window(2)),
+    "WINDOW_3D": Sum(_window(3)),
+    "ADAPTIVE": Sum(_adaptive),
+    "ADAPTIVE_STEPS": Sum(_adaptive, in_float32=False),
+    "BAGS": Sum(_bags),
+    "OVERLAPS": Sum(_reduced, in_float32=False),
+    "LAYER": Sum(_normalized, (), is_root=True),
+    "GROUP": Sum(_group, (), is_root=True),
+    "BATCH": Sum(_batch(5), (), is_root=True),
+    "ROWS_ADDED": Sum(_written(_at_rows), (3,)),
+    "ROWS_REDUCED": Sum(_written(_at_rows), (3,), in_float32=False),
+    "ELEMENTS_ADDED": Sum(_written(_at_elements), (3,)),
+    "ELEMENTS_REDUCED": Sum(_written(_at_elements), (3,), lambda args: args[4] != "prod"),
+    "INDICES_ADDED": Sum(_written(_at_indices), (2,), in_float32=False),
 }
-"""Sums of products."""
+"""The formulas that `terms` of `executorch_c.operators()` names (csrc/kernels/ops.def).
+`absolute.py` has the error of the means of norms: LAYER, GROUP, BATCH."""
 
-REDUCTIONS = {
-    **dict.fromkeys(("sum", "nansum", "mean", "var", "std", "var_mean", "std_mean"), Sum(_reduced)),
-    **dict.fromkeys(
-        (
-            "norm",
-            "linalg_vector_norm",
-            "mse_loss",
-            "smooth_l1_loss",
-            "huber_loss",
-            "binary_cross_entropy",
-        ),
-        Sum(_reduced, ()),
-    ),
-    "trace": Sum(_diagonal),
-    "logsumexp": Sum(_reduced, (), is_logarithm=True),
-    "prod": Sum(_factors, (), in_float32=False),
-    "cumsum": Sum(_along(1)),
-    "cumprod": Sum(_along(1), ()),
-    "logcumsumexp": Sum(_along(1), (), is_logarithm=True),
-    **dict.fromkeys(("softmax", "_softmax", "_safe_softmax"), Sum(_along(1), ())),
-    **dict.fromkeys(("log_softmax", "_log_softmax"), Sum(_along(1), (), is_logarithm=True)),
-    **dict.fromkeys(("_cdist_forward", "_pdist_forward"), Sum(_width(0), ())),
-    **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"), Sum(_transformed)),
-    "avg_pool1d": Sum(_window(1)),
-    "avg_pool2d": Sum(_window(2)),
-    "avg_pool3d": Sum(_window(3)),
-    **dict.fromkeys(
-        (
-            "_adaptive_avg_pool2d",
-            "adaptive_avg_pool1d",
-            "adaptive_avg_pool2d",
-            "_upsample_bilinear2d_aa",
-            "_upsample_bicubic2d_aa",
-        ),
-        Sum(_adaptive),
-    ),
-    "_adaptive_avg_pool3d": Sum(_adaptive, in_float32=False),
-    **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only"), Sum(_bags)),
-    "col2im": Sum(_reduced, in_float32=False),
+EAGER = {
+    "ROW": "dot inner inverse matmul mv vdot",
+    "SECOND_ROW": "_addmm_activation baddbmm",
+    "WINDOW_OF_WEIGHT": "_convolution convolution_overrideable",
+    "ATTENTION": "_scaled_dot_product_attention_math _scaled_dot_product_flash_attention_for_cpu "
+    "scaled_dot_product_attention",
+    "GATES": "mkldnn_rnn_layer",
+    "REDUCED": "nansum std std_mean",
+    "LOSS": "binary_cross_entropy huber_loss linalg_vector_norm mse_loss norm smooth_l1_loss",
+    "DIAGONAL": "trace",
+    "EXPONENTIALS": "logsumexp",
+    "SOFTMAX": "_safe_softmax softmax",
+    "LOG_SOFTMAX": "log_softmax",
+    "ADAPTIVE": "adaptive_avg_pool2d",
+    "LAYER": "_fused_rms_norm layer_norm rms_norm",
+    "BATCH": "_native_batch_norm_legit_functional native_batch_norm",
+    "ROWS_ADDED": "index_add",
 }
-"""Sums of the elements of an argument."""
+"""Operators of eager models that programs do not have, by formula."""
 
-NORMS = {
-    **dict.fromkeys(
-        ("native_layer_norm", "layer_norm", "rms_norm", "_fused_rms_norm"),
-        Sum(_normalized, (), is_root=True),
-    ),
-    "native_group_norm": Sum(_group, (), is_root=True),
-    **dict.fromkeys(
-        ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional"),
-        Sum(_batch(5), (), is_root=True),
-    ),
-}
-"""Norms: roots of the mean square. `absolute.py` has the error of their means."""
+EAGER_EXACT = """
+    alias as_strided channel_shuffle chunk clamp_max clamp_min detach diag_embed empty_like eye
+    hardshrink index_copy index_fill max_pool2d max_unpool2d max_unpool3d native_channel_shuffle
+    ones_like relu6 take threshold triu zeros_like
+"""
+"""Operators of eager models that programs do not have, and that do not round."""
 
-WRITES = {
-    "index_add": Sum(_written(_at_rows), (3,)),
-    "index_reduce": Sum(_written(_at_rows), (3,), in_float32=False),
-    "scatter_add": Sum(_written(_at_elements), (3,)),
-    "scatter_reduce": Sum(_written(_at_elements), (3,), lambda args: args[4] != "prod"),
-    "index_put": Sum(_written(_at_indices), (2,), in_float32=False),
-}
-"""Sums of what is written to the same place."""
 
-TABLE = {**PRODUCTS, **REDUCTIONS, **NORMS, **WRITES}
+def _formulas() -> dict[str, str]:
+    """Return the formula of each operator that sums, without namespace and overload."""
+    eager = {name: formula for formula, names in EAGER.items() for name in names.split()}
+    rows = (row for row in operators() if row["terms"] is not None)
+    return {**{unsuffixed(row["name"]): str(row["terms"]) for row in rows}, **eager}
 
-EXACT = {
-    "_clone_dim_order",
-    "_empty_dim_order",
-    "_to_copy",
-    "_to_dim_order_copy",
-    "_upsample_nearest_exact1d",
-    "_upsample_nearest_exact2d",
-    "_upsample_nearest_exact3d",
-    "abs",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-    "alias",
-    "alias_copy",
-    "amax",
-    "amin",
-    "arange",
-    "as_strided",
-    "as_strided_copy",
-    "as_strided_scatter",
-    "cat",
-    "ceil",
-    "channel_shuffle",
-    "chunk",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clone",
-    "constant_pad_nd",
-    "copy",
-    "copysign",
-    "cummax",
-    "cummin",
-    "detach",
-    "detach_copy",
-    "diag_embed",
-    "diagonal_copy",
-    "diagonal_scatter",
-    "embedding",
-    "empty",
-    "empty_like",
-    "expand_copy",
-    "eye",
-    "fill",
-    "flip",
-    "floor",
-    "fmax",
-    "fmin",
-    "fractional_max_pool2d",
-    "fractional_max_pool3d",
-    "full",
-    "full_like",
-    "gather",
-    "hardshrink",
-    "hardtanh",
-    "im2col",
-    "index",
-    "index_copy",
-    "index_fill",
-    "index_put",
-    "index_select",
-    "kthvalue",
-    "lift_fresh_copy",
-    "masked_fill",
-    "masked_scatter",
-    "masked_select",
-    "max",
-    "max_pool2d",
-    "max_pool2d_with_indices",
-    "max_pool3d_with_indices",
-    "max_unpool2d",
-    "max_unpool3d",
-    "maximum",
-    "median",
-    "min",
-    "minimum",
-    "mode",
-    "nanmedian",
-    "narrow_copy",
-    "native_channel_shuffle",
-    "neg",
-    "ones",
-    "ones_like",
-    "permute_copy",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "reflection_pad1d",
-    "reflection_pad2d",
-    "reflection_pad3d",
-    "relu",
-    "relu6",
-    "repeat",
-    "replication_pad1d",
-    "replication_pad2d",
-    "replication_pad3d",
-    "roll",
-    "round",
-    "scalar_tensor",
-    "scatter",
-    "select_copy",
-    "select_scatter",
-    "sign",
-    "slice_copy",
-    "slice_scatter",
-    "sort",
-    "split_copy",
-    "split_with_sizes_copy",
-    "squeeze_copy",
-    "stack",
-    "t_copy",
-    "take",
-    "threshold",
-    "topk",
-    "transpose_copy",
-    "tril",
-    "triu",
-    "trunc",
-    "unbind_copy",
-    "unfold_copy",
-    "unique_consecutive",
-    "unsqueeze_copy",
-    "upsample_nearest1d",
-    "upsample_nearest2d",
-    "upsample_nearest3d",
-    "view_copy",
-    "where",
-    "zeros",
-    "zeros_like",
-}
-"""Operators that do not round: they move, select or clamp numbers."""
+
+FORMULA = _formulas()
+
+TABLE = {name: FORMULAS[formula] for name, formula in FORMULA.items()}
+"""The sums of each operator."""
+
+OF_PRODUCTS = set("ROW SECOND_ROW BATCHES WINDOW_OF_WEIGHT ATTENTION BILINEAR GATES".split())
+PRODUCTS = {name for name, formula in FORMULA.items() if formula in OF_PRODUCTS}
+"""Operators that sum products."""
+
+EXACT = {*with_numbers("same", "moves", "picks", "exact"), "index_put", *EAGER_EXACT.split()}
+"""Operators that do not round: they move, select or clamp numbers. `index_put` may sum, too."""
 
 
 def positional(schema: Any, args: Arguments, kwargs: dict[str, Any]) -> list[Any]:

@@ -178,6 +178,7 @@ GOOD: dict[str, Call] = {
     "Method.num_threads": lambda: METHOD.num_threads,
     "Method.backend_report": lambda: METHOD.backend_report(),
     "Method.undelegated": lambda: METHOD.undelegated(),
+    "Method.passes": lambda: METHOD.passes(),
     "Method.tracing": traced,
     "Method.repr": lambda: repr(METHOD),
     "operators": lambda: executorch_c.operators(),

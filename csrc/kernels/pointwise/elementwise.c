@@ -208,7 +208,7 @@ static void join_walk(const walk *w, const ec_iter *it) {
   l->it = *it;
   bool is_float = p->compute == EC_FLOAT32;
   for (size_t k = 0; k < p->inputs; k++) is_float = is_float && p->in[k].compute == EC_FLOAT32;
-  l->kind = is_float ? p->joined->kind : EC_JOINED_NONE;
+  l->kind = is_float ? p->joined->kind : EC_LOOP_LOOP;
   for (size_t k = 0; k < it->operands; k++) {
     l->item[k] = ec_dtype_size(k ? p->in[k - 1].compute : p->compute);
     if (is_mine[k]) continue;

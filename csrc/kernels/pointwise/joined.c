@@ -171,8 +171,8 @@ static float number_of(const ec_joined_loop *l, size_t k) {
  * `before`: the loop before; NULL: this one is the first. Bounds are numbers. */
 static size_t find_link(const ec_joined_loop *before, const ec_joined_loop *l) {
   size_t link = 0;
-  const bool is_clamp = l->kind == EC_JOINED_CLAMP;
-  if (l->kind == EC_JOINED_NONE || l->it.rank != 1) return 0;
+  const bool is_clamp = l->kind == EC_LOOP_CLAMP;
+  if (l->kind < EC_LOOP_ADD || l->it.rank != 1) return 0;
   for (size_t k = l->it.operands - 1; k; k--) {
     const bool is_number = l->it.step[k] == 0;
     if (!is_number && l->it.step[k] != (int64_t)sizeof(float)) return 0;
@@ -183,8 +183,8 @@ static size_t find_link(const ec_joined_loop *before, const ec_joined_loop *l) {
     if (is_clamp && (k > 1) != is_number) return 0;
     if (is_clamp && is_number && number_of(l, k) != number_of(l, k)) return 0; /* NaN */
   }
-  const bool has_factor = l->kind == EC_JOINED_ADD || l->kind == EC_JOINED_SUB ||
-                          l->kind == EC_JOINED_SUB_OF;
+  const bool has_factor = l->kind == EC_LOOP_ADD || l->kind == EC_LOOP_SUB ||
+                          l->kind == EC_LOOP_SUB_OF;
   return has_factor && fabs(l->params.v[0].d) != 1 ? 0 : link;
 }
 
@@ -207,15 +207,15 @@ static void find_chains(ec_joined *j) {
 static ec_chain_form form_of(const ec_joined_loop *l) {
   const bool first = l->link == 1;
   switch (l->kind) {
-  case EC_JOINED_ADD:
-  case EC_JOINED_SUB:
+  case EC_LOOP_ADD:
+  case EC_LOOP_SUB:
     if (l->params.v[0].d > 0) return EC_CHAIN_ADD;
     return first ? EC_CHAIN_SUB : EC_CHAIN_SUB_OF;
-  case EC_JOINED_SUB_OF:
+  case EC_LOOP_SUB_OF:
     if (l->params.v[0].d > 0) return EC_CHAIN_ADD;
     return first ? EC_CHAIN_SUB_OF : EC_CHAIN_SUB;
-  case EC_JOINED_DIV: return first ? EC_CHAIN_DIV : EC_CHAIN_DIV_OF;
-  case EC_JOINED_CLAMP: return l->params.v[0].i ? EC_CHAIN_LOW : EC_CHAIN_HIGH;
+  case EC_LOOP_DIV: return first ? EC_CHAIN_DIV : EC_CHAIN_DIV_OF;
+  case EC_LOOP_CLAMP: return l->params.v[0].i ? EC_CHAIN_LOW : EC_CHAIN_HIGH;
   default: return EC_CHAIN_MUL;
   }
 }

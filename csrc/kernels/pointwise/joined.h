@@ -20,24 +20,13 @@
 
 enum { EC_JOINED_LOOPS = 16, EC_JOINED_OPERANDS = EC_ELEMENTWISE_INPUTS + 1 };
 
-/* What a loop of float32 computes, if chains can: from its first operand and the others. */
-typedef enum ec_joined_kind {
-  EC_JOINED_NONE,
-  EC_JOINED_ADD, /* with v[0].d of the parameters as a factor of the second operand */
-  EC_JOINED_SUB, /* the same */
-  EC_JOINED_SUB_OF, /* the second operand minus the first: the factor is that of the first */
-  EC_JOINED_MUL,
-  EC_JOINED_DIV,
-  EC_JOINED_CLAMP /* between two bounds; of one bound, v[0].i says if it is the lower one */
-} ec_joined_kind;
-
 typedef struct ec_joined_loop {
   ec_elementwise_loop loop;
   ec_params params;
   ec_iter it; /* started */
   size_t item[EC_JOINED_OPERANDS];         /* bytes of an element */
   uint64_t numbers[EC_JOINED_OPERANDS][2]; /* operands that are no tensors of the call */
-  ec_joined_kind kind;
+  ec_op_loop kind;
   size_t chain;   /* loops from this one on that are one chain; 1: none */
   size_t link;    /* the operand that a chain's loop takes from the one before */
   size_t place;   /* of the call in the run */
@@ -48,7 +37,7 @@ typedef struct ec_joined_loop {
 typedef struct ec_joined {
   size_t count;
   size_t place, readers; /* of the next loop */
-  ec_joined_kind kind;
+  ec_op_loop kind;
   int64_t least;   /* elements of a loop that is taken */
   ec_tensor shape; /* of the outputs */
   ec_joined_loop loops[EC_JOINED_LOOPS];

@@ -12,35 +12,35 @@ enum {
   MIN_SCORES = 1 << 17  /* smaller ones stay in the cache between calls */
 };
 
-/* The operators of a chain, and their `out` arguments. */
-static const struct {
-  const char *op;
-  ec_attention_role role;
-  size_t out;
-} rows[] = {
-    {"aten::expand_copy.out", EC_CHAIN_COPY, 3},
-    {"aten::view_copy.out", EC_CHAIN_COPY, 2},
-    {"aten::clone.out", EC_CHAIN_COPY, 2},
-    {"dim_order_ops::_clone_dim_order.out", EC_CHAIN_COPY, 3},
-    {"executorch_prim::et_view.default", EC_CHAIN_COPY, 2},
-    {"aten::add.out", EC_CHAIN_SUM, 3},
-    {"aten::mul.out", EC_CHAIN_FACTOR, 2},
-    {"aten::mul.Scalar_out", EC_CHAIN_FACTOR, 2},
-    {"aten::div.out", EC_CHAIN_DIVISOR, 2},
-    {"aten::div.Scalar_out", EC_CHAIN_DIVISOR, 2},
-    {"aten::_softmax.out", EC_CHAIN_SOFTMAX, 3},
-    {"aten::where.self_out", EC_CHAIN_WHERE, 3},
-    {"aten::bmm.out", EC_CHAIN_PRODUCT, 2},
-};
+/* True for a copy whose result has the shape of its operand, or that of an argument `size`. */
+static bool is_copy(const ec_op *op) {
+  return (op->numbers == EC_NUMBERS_SAME || op->makes_view) && op->nargs > 1 &&
+         (op->args[1].keyword || strcmp(op->args[1].name, "size") == 0);
+}
+
+static bool has_terms(const ec_op *op, const char *terms) {
+  return op->terms && strcmp(op->terms, terms) == 0;
+}
+
+/* True for mm and bmm. */
+static bool is_product(const ec_op *op) {
+  return op->work == EC_OP_PRODUCT && has_terms(op, "ROW") && op->nargs == 3;
+}
 
 ec_attention_role ec_attention_role_of(const ec_method *m, const ec_instr *in, size_t *out) {
-  if (!in->op || in->op->custom || ec_is_folded(m, in)) return EC_CHAIN_OTHER;
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    if (strcmp(rows[i].op, in->op->name) != 0) continue;
-    *out = rows[i].out;
-    return rows[i].role;
+  const ec_op *op = in->op;
+  if (!op || op->custom || ec_is_folded(m, in)) return EC_CHAIN_OTHER;
+  *out = op->nargs - 1;
+  if (is_copy(op)) return EC_CHAIN_COPY;
+  if (is_product(op)) return EC_CHAIN_PRODUCT;
+  if (has_terms(op, "SOFTMAX")) return EC_CHAIN_SOFTMAX;
+  if (op->nargs && strcmp(op->args[0].name, "condition") == 0) return EC_CHAIN_WHERE;
+  switch ((ec_op_loop)op->loop) {
+  case EC_LOOP_ADD: return op->args[1].type == EC_ARG_TENSOR ? EC_CHAIN_SUM : EC_CHAIN_OTHER;
+  case EC_LOOP_MUL: return EC_CHAIN_FACTOR;
+  case EC_LOOP_DIV: return EC_CHAIN_DIVISOR;
+  default: return EC_CHAIN_OTHER;
   }
-  return EC_CHAIN_OTHER;
 }
 
 bool ec_attention_is_plain(const ec_value *v) {
@@ -112,11 +112,10 @@ static bool resize_copy(ec_method *m, const ec_instr *in, size_t out) {
   ec_ints sizes;
   int64_t numel;
   if (in->op->makes_view) return from->data && in->op->fn(&call) == EC_OK;
-  if (in->args[1]->kind != EC_KIND_INT_LIST || strstr(in->op->name, "clone"))
-    return resize_like(in->args[out], in->args[0]);
+  if (in->op->args[1].keyword) return resize_like(in->args[out], in->args[0]);
   return ec_arg_ints(&call, 1, &sizes) == EC_OK && sizes.n <= EC_MAX_RANK &&
          ec_numel(sizes.v, sizes.n, &numel) && numel == from->numel &&
-         (!strstr(in->op->name, "expand") || ec_tensor_has_sizes(from, sizes.n, sizes.v)) &&
+         (in->op->args[2].is_out || ec_tensor_has_sizes(from, sizes.n, sizes.v)) && /* expansion */
          resize(in->args[out], sizes.n, sizes.v);
 }
 

@@ -1,39 +1,15 @@
 /* Runs of pointwise calls on large tensors, which run block by block.
  *
- * Here are the operators, and the proof that a result is read by calls of its run only. Shapes,
- * addresses and dtypes are those of each call: kernels/pointwise/joined.h. */
+ * The operators are those with a `loop` in kernels/ops.def. Here is the proof that a result is read
+ * by calls of its run only. Shapes, addresses and dtypes are those of each call:
+ * kernels/pointwise/joined.h. */
 #include "runtime/passes/join.h"
-
-#include <string.h>
 
 enum { MIN_ELEMENTS = 1 << 14 }; /* of a result: smaller ones stay in the cache between calls */
 
-/* Operators that end with one loop, without reading what others have computed before it. Sorted. */
-static const struct row {
-  const char *name;
-  ec_joined_kind kind;
-} rows[] = {
-#define EC_JOINED(name, kind) {name, EC_JOINED_##kind},
-#include "runtime/passes/joined.def"
-#undef EC_JOINED
-};
-
-/* Returns the operator's row, or NULL. */
-static const struct row *find_row(const char *name) {
-  size_t low = 0, high = sizeof rows / sizeof rows[0];
-  while (low < high) {
-    const size_t middle = (low + high) / 2;
-    const int order = strcmp(name, rows[middle].name);
-    if (order == 0) return &rows[middle];
-    if (order < 0) high = middle;
-    else low = middle + 1;
-  }
-  return NULL;
-}
-
-/* True if the exponent is neither 0 nor 1, which need no loop. */
+/* True if the kernel ends with a loop for these arguments. */
 static bool has_loop(const ec_uses *uses, const ec_instr *in) {
-  if (strcmp(in->op->name, "aten::pow.Tensor_Scalar_out") != 0) return true;
+  if (in->op->loop != EC_LOOP_POWER) return in->op->loop != EC_LOOP_NONE;
   const double exponent = ec_scalar_double(ec_value_scalar(in->args[1]));
   return ec_is_fixed(uses, in->args[1]) && exponent != 0 && exponent != 1;
 }
@@ -46,7 +22,7 @@ static bool is_in_place(const ec_method *m, size_t at) {
 static bool is_joinable(const ec_uses *uses, size_t at) {
   const ec_instr *in = &uses->m->instrs[at];
   if (!in->op || in->op->custom || !is_in_place(uses->m, at)) return false;
-  if (!find_row(in->op->name) || in->write_count != 1) return false;
+  if (in->op->loop == EC_LOOP_NONE || in->write_count != 1) return false;
   return in->writes[0]->as.tensor->numel_bound >= MIN_ELEMENTS && has_loop(uses, in);
 }
 
@@ -84,7 +60,6 @@ static ec_status join_run(const ec_uses *uses, size_t from, size_t to, ec_error 
     if (ec_plan_is(m, i, EC_PASS_fold)) continue;
     const ec_step step = {.kind = EC_STEP_Joined, .pass = EC_PASS_join, .first = (uint32_t)i,
                           .count = (uint32_t)count, .run = &m->instrs[i],
-                          .joined_kind = (uint8_t)find_row(m->instrs[i].op->name)->kind,
                           .readers = count_readers(uses, i, i + count - 1)};
     EC_TRY(ec_plan_add(m, step, true, err));
     m->plan.changed[EC_PASS_join]++;

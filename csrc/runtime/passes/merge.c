@@ -6,8 +6,6 @@
  * observe that the memory that the planner gave them is not written any more. */
 #include "runtime/passes/merge.h"
 
-#include <string.h>
-
 #include "core/alloc.h"
 #include "core/checked.h"
 #include "runtime/memory/planned.h"
@@ -16,17 +14,6 @@
 enum {
   MIN_BYTES = 1024, /* of a copy: smaller ones take as long as calls that do nothing */
   MAX_BLOCKS = 16
-};
-
-/* Operators whose result has the elements of their first argument in the same order, if it has as
- * many. */
-static const char *const names[] = {
-    "aten::alias_copy.out",        "aten::clone.out",
-    "aten::detach_copy.out",       "aten::expand_copy.out",
-    "aten::lift_fresh_copy.out",   "aten::select_copy.int_out",
-    "aten::slice_copy.Tensor_out", "aten::squeeze_copy.dim_out",
-    "aten::squeeze_copy.dims_out", "aten::unsqueeze_copy.out",
-    "aten::view_copy.out",         "dim_order_ops::_clone_dim_order.out",
 };
 
 /* Memory that copies use one after the other. */
@@ -55,12 +42,6 @@ typedef struct merging {
 
 /* ---- which copies ------------------------------------------------------------------------ */
 
-static bool is_in_table(const char *name) {
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-    if (strcmp(name, names[i]) == 0) return true;
-  return false;
-}
-
 static bool is_row_major(const ec_value *v) {
   return v->kind == EC_KIND_TENSOR && v->as.tensor->dynamism == EC_STATIC &&
          ec_tensor_is_contiguous(v->as.tensor);
@@ -68,8 +49,8 @@ static bool is_row_major(const ec_value *v) {
 
 static bool is_copy_of_bytes(const ec_method *m, const ec_instr *in) {
   if (!in->op || in->op->custom || ec_is_folded(m, in) || in->write_count != 1) return false;
-  if (!is_in_table(in->op->name) || !is_row_major(in->args[0]) || !is_row_major(in->writes[0]))
-    return false;
+  if (in->op->numbers != EC_NUMBERS_SAME) return false;
+  if (!is_row_major(in->args[0]) || !is_row_major(in->writes[0])) return false;
   const ec_tensor *from = in->args[0]->as.tensor, *to = in->writes[0]->as.tensor;
   return from != to && from->dtype == to->dtype && from->numel == to->numel &&
          ec_tensor_nbytes(to) >= MIN_BYTES;

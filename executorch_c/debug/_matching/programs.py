@@ -21,6 +21,7 @@ import numpy as np
 from executorch_c._arrays import Array
 from executorch_c.debug._graphs.layouts import distance, sample, without_ones
 from executorch_c.debug._graphs.names import kind
+from executorch_c.inspect.families import MOVES
 
 NEAR = 48
 """Maximum number of candidates after a value's sources, in the baseline's order."""
@@ -31,8 +32,8 @@ SIMILAR = 0.35
 INPUT = -1
 """The class of the method's inputs."""
 
-MOVING = {"clone", "permute", "view"}
-"""Kinds of operators that leave all numbers as they are."""
+MOVING = {kind(f"::{name}") for name in MOVES}
+"""Kinds of operators that move numbers; of these, the ones that leave all of them count."""
 
 CLOSEST = 3.0
 """Ratio to the nearest distance within which values are equally near."""

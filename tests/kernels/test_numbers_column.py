@@ -1,0 +1,66 @@
+"""The column of ops.def that says what becomes of numbers, on the samples of each operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from executorch_c import operators
+from tests.kernels.eager import called, to_torch
+from tests.kernels.rows import REFUSALS, pick, tables
+from tests.kernels.test_noise_of_moves import floats
+
+ROWS = {row["name"]: row for row in operators() if "float32" in row["dtypes"]}
+MOVING = [
+    name
+    for name in sorted(ROWS.keys() & tables().keys())
+    if ROWS[name]["numbers"] in ("same", "moves", "picks") and name.startswith("aten::")
+]
+DEFAULTS = {
+    "aten::constant_pad_nd.out": {0.0},
+    "aten::clamp.out": {float("nan")},
+    "aten::hardtanh.out": {-1.0, 1.0},
+}
+"""Numbers that an operator has without an argument."""
+
+
+def numbers(args: Any) -> set[float]:
+    """Return all numbers of tensors, lists and scalars."""
+    if isinstance(args, torch.Tensor):
+        return set(args.double().flatten().tolist()) if not args.is_complex() else set()
+    if isinstance(args, (list, tuple)):
+        return set().union(*map(numbers, args))
+    return {float(np.float32(args))} if isinstance(args, (int, float)) else set()
+
+
+@pytest.mark.parametrize("name", MOVING)
+@torch.no_grad()
+def test_results_have_numbers_of_arguments(name: str) -> None:
+    kind, ran = ROWS[name]["numbers"], 0
+    for sample in pick(name, "float32"):
+        args = [to_torch(arg) for arg in sample]
+        try:
+            results = floats(called(name, args))
+        except REFUSALS:
+            continue
+        first = next(arg for arg in args if isinstance(arg, (torch.Tensor, list)))
+        allowed = numbers(args if kind == "picks" else first) | DEFAULTS.get(name, set())
+        for result in results:
+            found = result.astype(float).ravel()
+            assert {x for x in found.tolist() if x == x} <= allowed
+            if kind == "same" and isinstance(first, torch.Tensor) and first.numel() == found.size:
+                np.testing.assert_array_equal(result.ravel(), first.numpy().ravel())
+        ran += bool(results)
+    assert ran
+
+
+def test_operators_of_no_family_that_computes_have_the_other_words() -> None:
+    words = {row["numbers"] for row in operators()}
+    assert words == {"same", "moves", "picks", "exact", "rounds", "sums", "random"}
+    assert all((row["terms"] is None) == (row["numbers"] != "sums") for row in operators())
+    assert {row["family"] for row in operators() if row["numbers"] == "random"} == {"random"}
+    assert {row["family"] for row in operators() if row["joins"]} == {"pointwise"}
