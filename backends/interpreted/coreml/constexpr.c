@@ -6,28 +6,13 @@
 
 #include "core/half.h"
 
-enum { ATTRIBUTES = 5, MOST_WIDTH = 64 };
+enum { MOST_WIDTH = 64 };
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-static uint32_t find_parameter(ecm_node *n, const char *name, ecm_value *out, bool *found) {
-  ecm_bytes message;
-  ecm_value *v = NULL;
-  *found = true;
-  if (ecm_wire_entry(n->message, ATTRIBUTES, name, &message))
-    return ecm_read_constant(n->m, message, out);
-  EC_BACKEND_TRY(ecm_argument(n, name, &v));
-  *found = v != NULL;
-  if (v && (!v->is_constant || v->mil == ECM_STRING))
-    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s: %s is not constant", n->what,
-                           name);
-  if (v) *out = *v;
-  return EC_BACKEND_OK;
-}
-
 static uint32_t read_parameter(ecm_node *n, const char *name, ecm_value *out) {
   bool found = false;
-  EC_BACKEND_TRY(find_parameter(n, name, out, &found));
+  EC_BACKEND_TRY(ecm_constant(n, name, out, &found));
   return found
              ? (uint32_t)EC_BACKEND_OK
              : EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s has no %s", n->what, name);
@@ -161,7 +146,7 @@ static uint32_t blockwise(ecm_node *n, ecm_value *out) {
   bool has_offset = false;
   EC_BACKEND_TRY(read_parameter(n, "data", &data));
   EC_BACKEND_TRY(read_parameter(n, "scale", &scale));
-  EC_BACKEND_TRY(find_parameter(n, "offset", &offset, &has_offset));
+  EC_BACKEND_TRY(ecm_constant(n, "offset", &offset, &has_offset));
   return scale_blocks(n, &data, &scale, has_offset ? &offset : NULL, out);
 }
 
@@ -208,7 +193,7 @@ static uint32_t open_palette(ecm_node *n, const ecm_value *indices, const ecm_va
   p->width = (size_t)lut->type.sizes[lut->type.rank - 1];
   if (!p->width || p->width > MOST_WIDTH || !p->entries || !has_blocks(&indices->type, &p->tables))
     return ecm_refuse(n, "the lut does not divide the indices into blocks");
-  EC_BACKEND_TRY(find_parameter(n, "vector_axis", &axis, &has_axis));
+  EC_BACKEND_TRY(ecm_constant(n, "vector_axis", &axis, &has_axis));
   if (!has_axis)
     return p->width == 1 ? (uint32_t)EC_BACKEND_OK : ecm_refuse(n, "vectors without vector_axis");
   double at = ecm_elements(&axis) == 1 ? ecm_number_at(&axis, 0) : -1;
@@ -352,7 +337,7 @@ static uint32_t scale_sparse(ecm_node *n, const ecm_value *mask, ecm_value *out)
   bool has_zero = false;
   EC_BACKEND_TRY(read_parameter(n, "nonzero_data", &data));
   EC_BACKEND_TRY(read_parameter(n, "scale", &scale));
-  EC_BACKEND_TRY(find_parameter(n, "offset", &zero, &has_zero));
+  EC_BACKEND_TRY(ecm_constant(n, "offset", &zero, &has_zero));
   EC_BACKEND_TRY(check_float(n, out));
   const ecm_value *offset = has_zero ? &zero : NULL;
   EC_BACKEND_TRY(check_blocks(n, &mask->type, &scale, offset));

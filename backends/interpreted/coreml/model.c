@@ -12,18 +12,19 @@ enum { STATE = 5 }; /* of ValueType */
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-static int32_t scalar_type(int32_t mil) {
-  switch (mil) {
-  case ECM_BOOL: return EC_DTYPE_BOOL;
-  case ECM_FLOAT16: return EC_DTYPE_FLOAT16;
-  case ECM_FLOAT32: return EC_DTYPE_FLOAT32;
-  case ECM_INT8: return EC_DTYPE_INT8;
-  case ECM_INT16: return EC_DTYPE_INT16;
-  case ECM_INT32: return EC_DTYPE_INT32;
-  case ECM_UINT8: return EC_DTYPE_UINT8;
-  default: return -1;
-  }
-}
+static const struct {
+  const char *text; /* NULL: unknown */
+  int32_t scalar_type;
+  uint8_t bits;
+} dtypes[ECM_DTYPES] = {
+#define ECM_DTYPE(number, name, text, scalar_type, bits) [number] = {text, scalar_type, bits},
+#include "dtypes.def"
+#undef ECM_DTYPE
+};
+
+static bool is_known(int32_t mil) { return mil >= 0 && mil < ECM_DTYPES && dtypes[mil].text; }
+
+const char *ecm_dtype_name(int32_t mil) { return is_known(mil) ? dtypes[mil].text : "unknown"; }
 
 static uint32_t read_dimension(ecm_model *m, ecm_bytes dimension, ecm_value *out) {
   ecm_field constant, size;
@@ -65,7 +66,7 @@ uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out) {
     if (field.number == 1) out->mil = (int32_t)(field.value & INT32_MAX);
     if (field.number == 3) EC_BACKEND_TRY(read_dimension(m, field.bytes, out));
   }
-  out->type.dtype = scalar_type(out->mil);
+  out->type.dtype = is_known(out->mil) ? dtypes[out->mil].scalar_type : -1;
   return EC_BACKEND_OK;
 }
 
@@ -118,13 +119,6 @@ static uint32_t read_blob(ecm_model *m, ecm_bytes blob, ecm_bytes *out) {
   return EC_BACKEND_OK;
 }
 
-/* Integers of fewer than 8 bits. */
-static const struct {
-  int32_t mil;
-  uint8_t bits, is_signed;
-} packed[] = {{ECM_UINT1, 1, 0}, {ECM_UINT2, 2, 0}, {ECM_UINT3, 3, 0}, {ECM_UINT4, 4, 0},
-              {ECM_UINT6, 6, 0}, {ECM_INT4, 4, 1}};
-
 unsigned ecm_bits_at(ecm_bytes bytes, size_t i, unsigned bits) {
   const size_t at = i * bits / 8;
   unsigned both = bytes.data[at];
@@ -133,7 +127,9 @@ unsigned ecm_bits_at(ecm_bytes bytes, size_t i, unsigned bits) {
 }
 
 /* Decodes a stream of n bits each, the lowest first, to int8 or uint8. */
-static uint32_t unpack(ecm_model *m, unsigned bits, bool is_signed, ecm_value *v) {
+static uint32_t unpack(ecm_model *m, ecm_value *v) {
+  const unsigned bits = dtypes[v->mil].bits;
+  const bool is_signed = v->mil == ECM_INT4;
   const ecm_bytes from = v->data;
   size_t count = 1;
   for (uint32_t d = 0; d < v->type.rank; d++)
@@ -152,7 +148,7 @@ static uint32_t unpack(ecm_model *m, unsigned bits, bool is_signed, ecm_value *v
   }
   v->data = (ecm_bytes){items, count};
   v->mil = is_signed ? ECM_INT8 : ECM_UINT8;
-  v->type.dtype = scalar_type(v->mil);
+  v->type.dtype = dtypes[v->mil].scalar_type;
   return EC_BACKEND_OK;
 }
 
@@ -181,9 +177,7 @@ uint32_t ecm_read_constant(ecm_model *m, ecm_bytes message, ecm_value *out) {
   else if (ecm_wire_find(message, 5, &content))
     EC_BACKEND_TRY(read_blob(m, content.bytes, &out->data));
   if (out->mil == ECM_STRING) return EC_BACKEND_OK;
-  for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
-    if (packed[i].mil == out->mil)
-      return unpack(m, packed[i].bits, packed[i].is_signed, out);
+  if (is_known(out->mil) && dtypes[out->mil].bits) return unpack(m, out);
   if (out->type.dtype < 0)
     return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "constants of MIL dtype %d",
                            (int)out->mil);

@@ -8,15 +8,18 @@
 #include "wire.h"
 
 /* MIL.DataType */
-enum { ECM_BOOL = 1, ECM_STRING = 2, ECM_FLOAT16 = 10, ECM_FLOAT32 = 11, ECM_INT8 = 21,
-       ECM_INT16 = 22, ECM_INT32 = 23, ECM_INT4 = 25, ECM_UINT8 = 31, ECM_UINT4 = 35,
-       ECM_UINT2 = 36, ECM_UINT1 = 37, ECM_UINT6 = 38, ECM_UINT3 = 39 };
+typedef enum ecm_dtype {
+#define ECM_DTYPE(number, name, text, scalar_type, bits) ECM_##name = (number),
+#include "dtypes.def"
+#undef ECM_DTYPE
+  ECM_DTYPES = 40
+} ecm_dtype;
 
 enum { ECM_NAME_BYTES = 128 };
 
 typedef struct ecm_value {
   int64_t id;      /* in the program; ECT_NO_VALUE: a constant that no call has used */
-  int32_t mil;     /* a MIL.DataType */
+  int32_t mil; /* an ecm_dtype, or an unknown one */
   ect_tensor type; /* its dtype is -1 if the runtime has none */
   uint32_t unknown; /* dimensions without a size in the type */
   ecm_bytes data;  /* of a constant: elements, or the text of a string */
@@ -40,6 +43,7 @@ void ecm_model_close(void *graph);
 
 /* Returns memory until the model is closed; NULL without memory. */
 void *ecm_own(ecm_model *m, size_t size);
+const char *ecm_dtype_name(int32_t mil);
 uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out);
 /* Reads a Value message, a constant. */
 uint32_t ecm_read_constant(ecm_model *m, ecm_bytes message, ecm_value *out);

@@ -6,7 +6,7 @@
 #include "../pack.h"
 #include "core/half.h"
 
-enum { INPUTS = 2, OUTPUTS = 3 };
+enum { INPUTS = 2, OUTPUTS = 3, ATTRIBUTES = 5 };
 
 uint32_t ecm_refuse(ecm_node *n, const char *why) {
   return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_NOT_SUPPORTED, "%s: %s", n->what, why);
@@ -41,6 +41,31 @@ uint32_t ecm_argument(ecm_node *n, const char *name, ecm_value **out) {
   if (!ecm_wire_entry(n->message, INPUTS, name, &argument)) return EC_BACKEND_OK;
   if (!ecm_wire_find(argument, 1, &binding)) return ecm_refuse(n, "an argument has no value");
   return find_binding(n, name, binding, out);
+}
+
+bool ecm_find_inline(ecm_bytes operation, const char *name, ecm_bytes *message) {
+  ecm_bytes argument;
+  ecm_field binding, content;
+  if (ecm_wire_entry(operation, ATTRIBUTES, name, message)) return true;
+  if (!ecm_wire_entry(operation, INPUTS, name, &argument) ||
+      !ecm_wire_find(argument, 1, &binding) || !ecm_wire_find(binding.bytes, 2, &content))
+    return false;
+  *message = content.bytes;
+  return true;
+}
+
+uint32_t ecm_constant(ecm_node *n, const char *name, ecm_value *out, bool *found) {
+  ecm_bytes message;
+  ecm_value *v = NULL;
+  *found = ecm_find_inline(n->message, name, &message);
+  if (*found) EC_BACKEND_TRY(ecm_read_constant(n->m, message, out));
+  else EC_BACKEND_TRY(ecm_argument(n, name, &v));
+  if (v) *out = *v;
+  *found |= v != NULL;
+  if (*found && (!out->is_constant || out->mil == ECM_STRING))
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_INVALID_PROGRAM, "%s: %s is not constant", n->what,
+                           name);
+  return EC_BACKEND_OK;
 }
 
 uint32_t ecm_input(ecm_node *n, const char *name, int64_t *out) {

@@ -28,6 +28,10 @@ bool ecm_text_is(ecm_node *n, const char *name, const char *text, bool otherwise
 static inline int64_t ecm_to_int(double number) {
   return number > -9e18 && number < 9e18 ? (int64_t)number : 0;
 }
+/* Finds the message of a constant inside an operation: an attribute, or an input by value. */
+bool ecm_find_inline(ecm_bytes operation, const char *name, ecm_bytes *message);
+/* Reads numbers that have to be constant: an attribute or an argument. *found is false without. */
+uint32_t ecm_constant(ecm_node *n, const char *name, ecm_value *out, bool *found);
 uint32_t ecm_refuse(ecm_node *n, const char *why);
 /* Returns an element of a constant whose dtype is not string. */
 double ecm_number_at(const ecm_value *v, size_t i);

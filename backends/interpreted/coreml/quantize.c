@@ -1,16 +1,6 @@
 /* quantize and dequantize: one scale, or one for each channel. */
 #include "special.h"
 
-static uint32_t find_constant(ecm_node *n, const char *name, ecm_value *out, bool *found) {
-  ecm_value *v = NULL;
-  EC_BACKEND_TRY(ecm_argument(n, name, &v));
-  *found = v != NULL;
-  if (v && (!v->is_constant || v->mil == ECM_STRING))
-    return ecm_refuse(n, "scale or zero_point is not constant");
-  if (v) *out = *v;
-  return EC_BACKEND_OK;
-}
-
 /* Adds scales as float32 and zero points as int64, one for each channel. */
 static uint32_t add_channels(ecm_node *n, const ecm_value *scale, const ecm_value *zero,
                              int64_t *args) {
@@ -36,8 +26,8 @@ static uint32_t read_scheme(ecm_node *n, const ect_tensor *x, int32_t quantised,
   ecm_value scale, zero;
   bool has_scale = false, has_zero = false;
   int64_t axis = 0;
-  EC_BACKEND_TRY(find_constant(n, "scale", &scale, &has_scale));
-  EC_BACKEND_TRY(find_constant(n, "zero_point", &zero, &has_zero));
+  EC_BACKEND_TRY(ecm_constant(n, "scale", &scale, &has_scale));
+  EC_BACKEND_TRY(ecm_constant(n, "zero_point", &zero, &has_zero));
   if (!has_scale) return ecm_refuse(n, "no scale");
   const size_t channels = ecm_elements(&scale), zeros = has_zero ? ecm_elements(&zero) : 1;
   *by_channel = scale.type.rank == 1;

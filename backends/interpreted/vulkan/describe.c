@@ -2,35 +2,17 @@
  * translated. */
 #include "describe.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "../note.h"
+#include "../show.h"
 #include "call.h"
 #include "fields.h"
 
-enum { MOST_RANK = 16, MOST_SHOWN = 64 };
+enum { MAX_RANK = 16 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static const char *dtype_name(uint8_t datatype) {
-  static const char *const names[] = {"bool", "uint8", "int8", "int32", "fp16", "fp32", "fp64",
-                                      "int64"};
-  return datatype < sizeof names / sizeof names[0] ? names[datatype] : "unknown";
-}
-
-/* The dtype of a tensor that is computed: its integers of 8 bits are quantised values. */
-static const char *computed_name(uint8_t datatype) {
-  return ecv_scalar_type(datatype) == EC_DTYPE_INT8 ? "qint8" : dtype_name(datatype);
-}
-
-/* Position among the delegate's arguments; UINT32_MAX: none. */
-static uint32_t argument_of(const ecv_payload *p, uint32_t id) {
-  for (uint32_t i = 0; i < p->inputs.count && i < MOST_SHOWN; i++)
-    if (ec_fb_vec_i32(p->inputs, i) == (int32_t)id) return i;
-  for (uint32_t i = 0; i < p->outputs.count && i < MOST_SHOWN; i++)
-    if (ec_fb_vec_i32(p->outputs, i) == (int32_t)id) return p->inputs.count + i;
-  return UINT32_MAX;
+/* Integers of 8 bits that are computed are quantised values. */
+static const char *dtype_name(int32_t dtype, bool is_computed) {
+  return is_computed && dtype == EC_DTYPE_INT8 ? "qint8" : ect_show_dtype(dtype);
 }
 
 /* Storage and layout on the device, which do not change a value. */
@@ -46,61 +28,51 @@ static void add_storage(ect_note *t, ec_fb_table table) {
   if (layout < sizeof layouts / sizeof layouts[0]) ect_note_add(t, "%s", layouts[layout]);
 }
 
-static void show_tensor(const ecv_graph *g, uint32_t id, ec_fb_table table,
-                        const ec_backend_visitor *visitor) {
-  int64_t sizes[MOST_RANK];
-  ect_note note = {{0}, 0};
+static void show_tensor(const ecv_graph *g, uint32_t id, ec_fb_table table, ect_show *s) {
+  int64_t sizes[MAX_RANK];
   const ec_fb_vec dims = ec_fb_vector(table, ECV_VkTensor_dims);
-  const uint8_t datatype = ec_fb_u8(table, ECV_VkTensor_datatype);
+  const int32_t dtype = ecv_scalar_type(ec_fb_u8(table, ECV_VkTensor_datatype));
   const ecv_payload *p = &g->payload;
   const bool prepacked = g->sources[id] >= 0;
   const int32_t constant =
       ec_fb_i32(prepacked ? ecv_value_table(p, g->sources[id]) : table, ECV_VkTensor_constant_id);
-  size_t bytes = ec_backend_dtype_size(ecv_scalar_type(datatype));
-  for (uint32_t d = 0; d < dims.count && d < MOST_RANK; d++) {
+  size_t bytes = ec_backend_dtype_size(dtype);
+  for (uint32_t d = 0; d < dims.count && d < MAX_RANK; d++) {
     sizes[d] = (uint32_t)ec_fb_vec_i32(dims, d);
     if (__builtin_mul_overflow(bytes, (size_t)sizes[d], &bytes)) bytes = 0;
   }
   if (constant >= 0 && (uint32_t)constant < p->constants.count) {
     const char *key = ec_fb_string(ec_fb_vec_table(p->constants, (uint32_t)constant),
                                    ECV_VkBytes_named_key);
-    if (key && *key) ect_note_add(&note, "named data %.80s", key);
+    if (key && *key) ect_note_add(&s->note, "named data %.80s", key);
   }
-  if (prepacked && g->written[id]) ect_note_add(&note, "state");
-  add_storage(&note, table);
+  if (prepacked && g->written[id]) ect_note_add(&s->note, "state");
+  add_storage(&s->note, table);
   const bool is_constant = constant >= 0 && !g->written[id];
-  const ec_backend_inner_value shown = {
-      .id = id, .argument = argument_of(p, id), .constant = is_constant,
-      .dtype = is_constant ? dtype_name(datatype) : computed_name(datatype),
-      .note = note.used ? note.at : NULL,
-      .rank = dims.count < MOST_RANK ? dims.count : MOST_RANK, .nbytes = bytes, .sizes = sizes};
-  visitor->value(visitor->user, &shown);
+  ect_show_tensor(s,
+                  &(ec_backend_inner_value){.id = id,
+                                            .constant = is_constant,
+                                            .dtype = dtype_name(dtype, !is_constant),
+                                            .rank = dims.count < MAX_RANK ? dims.count : MAX_RANK,
+                                            .nbytes = bytes,
+                                            .sizes = sizes});
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-typedef struct operands {
-  uint32_t ids[MOST_SHOWN];
-  size_t count;
-} operands;
-
-static void add_operand(operands *o, int32_t id) {
-  if (o->count < MOST_SHOWN) o->ids[o->count++] = (uint32_t)id;
-}
-
-static void add_tensors(const ecv_payload *p, int32_t id, operands *o) {
+static void add_tensors(const ecv_payload *p, int32_t id, ect_operands *o) {
   const uint8_t type = ecv_value_type(p, id);
-  if (type == ECV_TENSOR) add_operand(o, id);
+  if (type == ECV_TENSOR) ect_show_operand(o, (uint32_t)id);
   if (type != ECV_VALUE_LIST) return;
   const ec_fb_vec items = ec_fb_vector(ecv_value_table(p, id), ECV_ValueList_items);
-  for (uint32_t i = 0; i < items.count && i < MOST_SHOWN; i++)
+  for (uint32_t i = 0; i < items.count && i < ECT_MAX_SHOWN; i++)
     if (ecv_value_type(p, ec_fb_vec_i32(items, i)) == ECV_TENSOR)
-      add_operand(o, ec_fb_vec_i32(items, i));
+      ect_show_operand(o, (uint32_t)ec_fb_vec_i32(items, i));
 }
 
 static void add_ints(ect_note *t, ec_fb_vec items) {
-  int64_t numbers[MOST_SHOWN];
-  const uint32_t count = items.count < MOST_SHOWN ? items.count : MOST_SHOWN;
+  int64_t numbers[ECT_MAX_SHOWN];
+  const uint32_t count = items.count < ECT_MAX_SHOWN ? items.count : ECT_MAX_SHOWN;
   for (uint32_t i = 0; i < count; i++) numbers[i] = ec_fb_vec_i64(items, i);
   ect_note_list(t, "", numbers, count);
 }
@@ -126,31 +98,32 @@ static void add_parameter(const ecv_payload *p, int32_t id, ect_note *t) {
   }
 }
 
-static void show_call(const ecv_payload *p, const ecv_node *node,
-                      const ec_backend_visitor *visitor) {
-  operands in = {.count = 0}, out = {.count = 0};
-  ect_note note = {{0}, 0};
-  for (uint32_t i = 0; i + 1 < node->args.count && i < MOST_SHOWN; i++) {
-    add_tensors(p, ec_fb_vec_i32(node->args, i), &in);
-    add_parameter(p, ec_fb_vec_i32(node->args, i), &note);
+static void show_call(const ecv_payload *p, const ecv_node *node, ect_show *s) {
+  for (uint32_t i = 0; i + 1 < node->args.count && i < ECT_MAX_SHOWN; i++) {
+    add_tensors(p, ec_fb_vec_i32(node->args, i), &s->inputs);
+    add_parameter(p, ec_fb_vec_i32(node->args, i), &s->note);
   }
-  if (node->args.count) add_tensors(p, ec_fb_vec_i32(node->args, node->args.count - 1), &out);
-  const ec_backend_inner_node shown = {
-      .debug_handle = node->number, .name = node->name ? node->name : "",
-      .note = note.used ? note.at : NULL, .inputs = in.ids, .outputs = out.ids,
-      .input_count = in.count, .output_count = out.count};
-  visitor->node(visitor->user, &shown);
+  if (node->args.count)
+    add_tensors(p, ec_fb_vec_i32(node->args, node->args.count - 1), &s->outputs);
+  ect_show_node(s, node->number, node->name ? node->name : "");
 }
 
 uint32_t ecv_describe(void *graph, const ec_backend_visitor *visitor) {
   ecv_graph *g = graph;
   const ecv_payload *p = &g->payload;
+  ect_show s;
   EC_BACKEND_TRY(ecv_find_state(g));
+  EC_BACKEND_TRY(ect_show_open(&s, &g->c, visitor, p->values.count));
+  for (uint32_t i = 0; i < p->inputs.count; i++)
+    ect_show_argument(&s, (uint32_t)ec_fb_vec_i32(p->inputs, i), i);
+  for (uint32_t i = 0; i < p->outputs.count; i++)
+    ect_show_argument(&s, (uint32_t)ec_fb_vec_i32(p->outputs, i), p->inputs.count + i);
   for (uint32_t i = 0; i < p->values.count; i++)
-    if (ecv_value_type(p, i) == ECV_TENSOR) show_tensor(g, i, ecv_value_table(p, i), visitor);
+    if (ecv_value_type(p, i) == ECV_TENSOR) show_tensor(g, i, ecv_value_table(p, i), &s);
   for (uint32_t i = 0; i < p->chain.count; i++) {
     const ecv_node node = ecv_node_at(p, i);
-    if (ecv_is_run(g, &node)) show_call(p, &node, visitor);
+    if (ecv_is_run(g, &node)) show_call(p, &node, &s);
   }
+  ect_show_close(&s);
   return EC_BACKEND_OK;
 }
