@@ -15,8 +15,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-from tests import in_place
+from tests import ROOT
 from tests.fuzz.driver import build, with_xnnpack
 from tests.fuzz.seeds import PROGRAM, TARGETS, kept_files, write_seeds
 
@@ -157,7 +156,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     lines: Lines = defaultdict(dict)
-    in_place.hide_sources()
+
     with tempfile.TemporaryDirectory() as work:
         folder = (options.build or Path(work)).resolve()
         run_core(folder, not options.no_seeds, options.mutations)

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-from tests import test_architecture as architecture
+from tests import ROOT, test_architecture as architecture
 
 C = ("*.c", "*.h", "*.def")
 CODE = (*C, "*.py", "*.pyi")

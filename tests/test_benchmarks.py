@@ -1,12 +1,11 @@
 """The tables of `python -m benchmarks compare`, from planted results."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests import build_core, kept
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests import ROOT, build_core, kept
 
 
 def install(prefix: Path) -> None:

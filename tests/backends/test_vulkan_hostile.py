@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from executorch_c import Error, Runtime
-from tests import build_core, kept
+from tests import ROOT, build_core, kept
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "csrc"))
 import ninja_build
 

@@ -12,9 +12,8 @@ import sysconfig
 from pathlib import Path
 
 import get_xnnpack
-from tests import build_core, kept
+from tests import ROOT, build_core, kept
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "csrc"))
 import ninja_build
 

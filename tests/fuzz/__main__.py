@@ -12,7 +12,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests import in_place
 from tests.fuzz import guided
 from tests.fuzz.driver import REGRESSION, kept_build, run
 from tests.fuzz.make_programs import write_all
@@ -46,7 +45,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    in_place.hide_sources()
     options = parse()
     if options.coverage_guided:
         return guided.run(options)

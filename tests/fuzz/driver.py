@@ -7,8 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-from tests import build_core, kept
+from tests import ROOT, build_core, kept
 
 REGRESSION = ROOT / "tests/regression"
 QUICK_TO_BUILD, QUICK_TO_RUN = "-O0 -g1", "-O1 -g"

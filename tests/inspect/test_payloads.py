@@ -12,9 +12,9 @@ import executorch_c
 from executorch_c import Runtime, cli
 from executorch_c.devtools import dump
 from executorch_c.inspect import payloads
+from tests import ROOT
 from tests.plans import Plan, build, schema
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "backends" / "programs"
 ROWS = dict(
     re.findall(

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from executorch_c import operators
 from executorch_c.inspect.families import unsuffixed
 from executorch_c.noise import ties
 from executorch_c.noise.rounding import RandomRounding
-from executorch_c import operators
 from executorch_c.noise.sums import EXACT, TABLE
 from tests.kernels.eager import called, to_torch
 from tests.kernels.rows import REFUSALS, pick, tables

@@ -14,8 +14,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests import IN_PLACE, ROOT
+
 HERE = Path(__file__).resolve().parent
-from tests import in_place
 
 RUNTIME = {
     "extension/pybindings/test/test_pybindings.py": 41,
@@ -57,7 +58,7 @@ def command(names: list[str]) -> list[str]:
 
 def environment() -> dict[str, str]:
     """Return the environment of this process, with the plugin and the in-tree build on the path."""
-    built = [str(in_place.ROOT)] if in_place.IN_PLACE else []
+    built = [str(ROOT)] if IN_PLACE else []
     paths = [str(HERE), *built, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 

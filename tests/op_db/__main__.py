@@ -17,10 +17,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests import in_place
-
-in_place.hide_sources()
-
 import executorch_c._core  # noqa: F401  (not there: an error here, not in every sample)
 from tests.op_db.opdb_run import RUNTIMES, Outcome, outcome
 from tests.op_db.opdb_samples import DTYPES, entries

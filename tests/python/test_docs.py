@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests import ROOT
+
 DOCS = ROOT / "executorch_c" / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)

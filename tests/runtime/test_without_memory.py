@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import ROOT
 from tests.plans import BOUNDED, UNBOUND, Constants, Plan, build, schema
 
-ROOT = Path(__file__).resolve().parents[2]
 SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#"
 
 
