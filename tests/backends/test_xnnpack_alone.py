@@ -1,5 +1,5 @@
 """Steps that the caller of a delegate computes alone, and larger ones that threads share
-(third_party/speed): the same bits for any number of threads, and eager's values."""
+(third_party/kernels/speed/alone.c): the same bits for any number of threads, and eager's values."""
 
 from __future__ import annotations
 

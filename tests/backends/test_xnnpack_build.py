@@ -375,7 +375,7 @@ def test_the_source_distribution_has_them(monkeypatch: pytest.MonkeyPatch) -> No
     files = FileList()
     for line in (root / "MANIFEST.in").read_text().splitlines():
         files.process_template_line(line)
-    needed = [*series.patches(), *series.kernels(), series.THIRD_PARTY / "pin.json"]
+    needed = [*series.patches(), *series.sources(), series.THIRD_PARTY / "pin.json"]
     assert {str(path.resolve().relative_to(root)) for path in needed} <= set(files.files)
 
 
@@ -385,4 +385,4 @@ def test_corrections_are_another_prefix(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("EXECUTORCH_C_XNNPACK", "corrections")
     assert recipe.cached() != whole
     assert series.patches() == [p for p in patches if p.parent.name == "corrections"] != patches
-    assert series.kernels() == []
+    assert not any("speed" in path.parts for path in series.sources())

@@ -1,5 +1,5 @@
-"""Weights of linear layers that the third product packs (third_party/speed): each call has the
-bits of weights packed at load, which those without a cache are."""
+"""Weights of linear layers that the third product packs (third_party/kernels/speed/deferred.h):
+each call has the bits of weights packed at load, which those without a cache are."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Weights of linear layers that all threads pack in parts (third_party/speed): the same bits for
-any number of threads, and eager's values."""
+"""Weights of linear layers that all threads pack in parts (third_party/kernels/speed/parts.c): the
+same bits for any number of threads, and eager's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""XNNPACK's reciprocal square root by its plain kernel (third_party/corrections)."""
+"""XNNPACK's reciprocal square root by its plain kernel (kernels/corrections/rsqrt.c)."""
 
 from __future__ import annotations
 

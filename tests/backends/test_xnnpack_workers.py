@@ -1,4 +1,4 @@
-"""Pool threads (third_party/kernels/workers.c): they sleep when idle, and results do not depend on
+"""Pool threads (third_party/workers.c): they sleep when idle, and results do not depend on
 scheduling."""
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 import get_xnnpack
@@ -19,34 +20,29 @@ import ninja_build
 
 FOLDER = ROOT / "backends" / "xnnpack"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-FLAGS = ["-O0", "-g1", *SANITIZE]  # quick to build
+FLAGS = ["-O0", "-g1"]  # quick to build
 NAME = f"_backend_xnnpack{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
-def build() -> Path:
-    """The extension, in the cache."""
-    root = get_xnnpack.find().root
-    key = kept.digest(FLAGS, str(root), sysconfig.get_path("include"))
-    name = f"sanitized-{build_core.fingerprint(ROOT / 'backends')}-{key}"
-    return kept.file(name, compile_into) / NAME
-
-
-def compile_into(folder: Path) -> None:
+def build(sanitize: Sequence[str] = SANITIZE) -> Path:
+    """Return the extension with these arguments of the compiler, in the cache."""
     library = get_xnnpack.find()
+    key = kept.digest(FLAGS, sanitize, str(library.root), sysconfig.get_path("include"))
+    name = f"sanitized-{build_core.fingerprint(ROOT / 'backends')}-{key}"
+    return kept.file(name, lambda folder: compile_into(folder, library, sanitize)) / NAME
+
+
+def compile_into(folder: Path, library: get_xnnpack.Library, sanitize: Sequence[str]) -> None:
     folder.mkdir()
     for name, path in library.shared.items():
         shutil.copy(path, folder / name)
     target = folder / NAME
-    flags = [
-        *ninja_build.language(),
-        *FLAGS,
-        *ninja_build.includes(),
-        *ninja_build.includes(FOLDER),
-    ]
+    flags = [*ninja_build.language(), *FLAGS, *sanitize]
+    flags += [*ninja_build.includes(), *ninja_build.includes(FOLDER)]
     flags += [f"-I{sysconfig.get_path('include')}", *library.compile_args]
     sources = ninja_build.backend_sources(FOLDER)
     objects = ninja_build.Objects("xnnpack", sources, flags)
-    link_args = [*SANITIZE, *library.link_args]
+    link_args = [*sanitize, *library.link_args]
     ninja_build.build([ninja_build.SharedObject(target, [objects], link_args)], folder / "objects")
     shutil.rmtree(folder / "objects")
 

@@ -60,7 +60,7 @@ def cached() -> Path:
     except OSError:
         version = ""
     flags = [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS")]
-    texts = [path.read_text() for path in (*series.patches(), *series.kernels())]
+    texts = [path.read_text() for path in (*series.patches(), *series.sources())]
     options = (COMMON, PTHREADPOOL, XNNPACK, texts, CPUINFO)
     recipe = (PACKAGES, *options, os.uname().machine, version, flags)
     digest = hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]
@@ -103,10 +103,7 @@ def build(prefix: Path, log: Log) -> None:
             log.run(*base, *options, "-S", source[name], "-B", work / f"b-{name}", cwd=work)
             log.run(ninja, "-C", work / f"b-{name}", "-j", jobs, "install", cwd=work)
 
-        for kernel in series.kernels():
-            shutil.copy(kernel, source["pthreadpool"] / "src" / "pthreads.c")
-        for patch in series.patches():
-            series.apply(patch, source["xnnpack"])
+        series.prepare(source["xnnpack"], source["pthreadpool"])
         compile_in("pthreadpool", *PTHREADPOOL, f"-DFXDIV_SOURCE_DIR={source['fxdiv']}")
         compile_in("xnnpack", *XNNPACK, *places(stage))
         settle(stage, prefix)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,20 +19,35 @@ THIRD_PARTY = Path(__file__).parents[1] / "third_party"
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
-def is_fast() -> bool:
-    """Return False if only corrections are built."""
-    return os.environ.get("EXECUTORCH_C_XNNPACK") != "corrections"
+def names() -> tuple[str, ...]:
+    """Return the names of the series that are built."""
+    is_fast = os.environ.get("EXECUTORCH_C_XNNPACK") != "corrections"
+    return ("corrections", "speed") if is_fast else ("corrections",)
 
 
 def patches() -> list[Path]:
     """Return the patches in their order."""
-    folders = ("corrections", "speed")[: 1 + is_fast()]
-    return [path for folder in folders for path in sorted((THIRD_PARTY / folder).glob("*.patch"))]
+    return [path for name in names() for path in sorted((THIRD_PARTY / name).glob("*.patch"))]
 
 
-def kernels() -> list[Path]:
+def sources() -> list[Path]:
     """Return the sources of our own."""
-    return sorted((THIRD_PARTY / "kernels").glob("*.c")) if is_fast() else []
+    kernels = [THIRD_PARTY / "kernels" / name for name in names()]
+    paths = [path for folder in kernels for path in sorted(folder.iterdir())]
+    return [THIRD_PARTY / "workers.c", *paths]
+
+
+def prepare(xnnpack: Path, pthreadpool: Path) -> None:
+    """Patch the sources, and add those of our own."""
+    for patch in patches():
+        apply(patch, xnnpack)
+    for path in sources():
+        if path.parent == THIRD_PARTY:
+            shutil.copy(path, pthreadpool / "src" / "pthreads.c")
+        else:
+            folder = xnnpack / "src" / "executorch_c" / path.parent.name
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder)
 
 
 def hunks(lines: list[str]) -> Iterator[tuple[str, int, list[str], list[str]]]:

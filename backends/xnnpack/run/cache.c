@@ -12,9 +12,9 @@
  * calls no function of the host that checks for interrupts.
  *
  * Large float32 weights of linear layers are packed by the third product that reads them
- * (third_party/speed): a block has the state of that, and memory in slabs of their own, whose
- * pages are not populated before. Their source has to be data of the program's files, which live
- * as long as the blocks. */
+ * (third_party/kernels/speed/deferred.h): a block has the state of that, and memory in slabs of
+ * their own, whose pages are not populated before. Their source has to be data of the program's
+ * files, which live as long as the blocks. */
 #include "run/cache.h"
 
 #include <pthread.h>

@@ -212,7 +212,7 @@ void *ecx_slab_reserve(ecx_slab **slabs, size_t size) {
   char *block = p->at + p->used;
   p->used += size;
   p->blocks++;
-  return block; /* XNNPACK populates its pages: third_party/speed */
+  return block; /* XNNPACK populates its pages: third_party/kernels/speed/populate.c */
 }
 
 void *ecx_slab_alloc(ecx_slab **slabs, size_t size) {
