@@ -5,7 +5,7 @@ An entry point names an extension module, or an object of one: a capsule (named
 a function that returns either. A module is asked for its attribute `backends` or `operators`.
 
 Most programs need XNNPACK alone, so the other plug-ins of this package are loaded when a program
-names what is still missing, or when a list is wanted (csrc/python/method_type.c). They claim no
+names what is still missing, or when a list is wanted (csrc/python/method_type.c). They take no
 kernel calls, and no other plug-in waits.
 """
 

@@ -143,11 +143,11 @@ def method_of(
     found = opened(source)
     if delegate_at_load and found.method is not None:
         raise ValueError(
-            "delegate_at_load is of no effect on a Method: load it with the option, "
+            "`delegate_at_load` has no effect on a Method: load it with the option, "
             "or pass its program"
         )
     if delegate_at_load and kernels == "reference":
-        raise ValueError("delegate_at_load is of no effect with kernels='reference'")
+        raise ValueError("`delegate_at_load` has no effect with kernels='reference'")
     if found.method is not None:
         return found.method
     return found.program.load_method(name, kernels=kernels, delegate_at_load=delegate_at_load)

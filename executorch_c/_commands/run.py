@@ -48,7 +48,9 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_json(parser)
 
 
-def lines(names: Sequence[str], values: Sequence[Any], few: int = _text.FEW) -> list[list[object]]:
+def lines(
+    names: Sequence[str], values: Sequence[Any], few: int = _text.MAX_PRINTED_ELEMENTS
+) -> list[list[object]]:
     """Return a row for each value: index, name, dtype, shape, first elements."""
     return [_text.value_line(i, name, v, few) for i, (name, v) in enumerate(zip(names, values))]
 
@@ -56,7 +58,7 @@ def lines(names: Sequence[str], values: Sequence[Any], few: int = _text.FEW) -> 
 def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None:
     """Print inputs or outputs, with as many of their first elements as a line has room for."""
     table = ""
-    for few in range(_text.FEW, 0, -1):
+    for few in range(_text.MAX_PRINTED_ELEMENTS, 0, -1):
         table = _text.table(lines(names, values, few))
         if max(map(len, table.splitlines()), default=0) <= _text.width():
             break

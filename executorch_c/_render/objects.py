@@ -93,12 +93,14 @@ def _signature(values: list[ValueInfo]) -> str:
         f"{value['dtype']} {_shape(value['shape'], value['dynamism'] != 'static')}"
         if value["kind"] == "Tensor"
         else value["kind"]
-        for value in values[:MOST]
+        for value in values[:MAX_LISTED]
     ]
-    return "\n".join([*texts, *([f"... {len(values) - MOST} more"] if len(values) > MOST else [])])
+    return "\n".join(
+        [*texts, *([f"... {len(values) - MAX_LISTED} more"] if len(values) > MAX_LISTED else [])]
+    )
 
 
-MOST = 4
+MAX_LISTED = 4
 """Maximum number of listed inputs, outputs and missing operators."""
 
 
@@ -117,8 +119,8 @@ def _verdict(needs: Requirements) -> Markup:
         ("backend", needs["missing_backends"]),
     ):
         if names:
-            more = f", ... {len(names) - MOST} more" if len(names) > MOST else ""
-            listed = ", ".join(names[:MOST]) + more
+            more = f", ... {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+            listed = ", ".join(names[:MAX_LISTED]) + more
             parts.append(f"{noun}{'s' if len(names) > 1 else ''} {listed}")
     if not parts:
         return Markup("can run here")

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 Draw: TypeAlias = "Callable[[Sequence[Sequence[str]], Sequence[str], int], str]"
 """Draws a table: lines of cells of equal widths, names of columns, indent (`terminal.py`)."""
 
-NARROWEST = 40
+MIN_WIDTH = 40
 """Minimum width in columns; narrower terminals wrap lines."""
-LEAST, READABLE = 6, 16
+MIN_CELL, READABLE_CELL = 6, 16
 """Minimum width of a truncated cell, and while optional columns remain."""
-FEW = 6
+MAX_PRINTED_ELEMENTS = 6
 """Maximum number of printed elements of an array."""
-LEAST_DRAWN = 80
+MIN_DRAWN_WIDTH = 80
 """Columns of a drawn table on a narrower terminal."""
 
 _draw: ContextVar[Draw | None] = ContextVar("draw", default=None)
@@ -39,12 +39,12 @@ def drawn_by(draw: Draw | None) -> Iterator[None]:
 
 def width() -> int:
     """Return the width of the terminal in columns (or COLUMNS); 80 without a terminal."""
-    return max(shutil.get_terminal_size((80, 24)).columns, NARROWEST)
+    return max(shutil.get_terminal_size((80, 24)).columns, MIN_WIDTH)
 
 
 def terminal_width() -> int:
     """Return the columns of drawn tables."""
-    return max(width(), LEAST_DRAWN)
+    return max(width(), MIN_DRAWN_WIDTH)
 
 
 def visible(text: str) -> str:
@@ -130,11 +130,11 @@ def _widths(
     if room is None:
         return widths
     fixed = {c for c in widths if _is_numeric(row[c] for row in body)}
-    fitted = _fit(widths, fixed, room, READABLE)
+    fitted = _fit(widths, fixed, room, READABLE_CELL)
     while _span(fitted) > room and left_out:
         widths.pop(left_out.pop(0), None)
-        fitted = _fit(widths, fixed, room, READABLE)
-    return _fit(fitted, fixed, room, LEAST)
+        fitted = _fit(widths, fixed, room, READABLE_CELL)
+    return _fit(fitted, fixed, room, MIN_CELL)
 
 
 def _aligned(text: str, size: int, to_the_right: bool) -> str:
@@ -173,7 +173,7 @@ def scalar(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, (float, complex)) else str(value)
 
 
-def brief(array: np.ndarray, few: int = FEW) -> str:
+def brief(array: np.ndarray, few: int = MAX_PRINTED_ELEMENTS) -> str:
     """Return the first `few` elements of an array, and its range if it has more."""
     flat = array.reshape(-1)
     numeric = flat.astype("float32") if array.dtype.kind == "V" else flat
@@ -198,7 +198,9 @@ def shape(dims: Sequence[int], dynamism: str = "static") -> str:
     return {"static": text, "bound": f"up to {text}"}.get(dynamism, f"any, for example {text}")
 
 
-def value_line(index: int, name: str, value: object, few: int = FEW) -> list[object]:
+def value_line(
+    index: int, name: str, value: object, few: int = MAX_PRINTED_ELEMENTS
+) -> list[object]:
     """Return a table row for an input or output of a call: index, name, type, shape, values."""
     import numpy as np
 

@@ -48,7 +48,7 @@ def as_call(inputs: Any) -> Call:
     if isinstance(inputs, (tuple, list)):
         return tuple(_pytree.tree_map(tensor, value) for value in inputs), {}
     raise TypeError(
-        f"inputs are a {type(inputs).__name__}, expected a tuple of positional arguments, a dict "
+        f"`inputs` is a {type(inputs).__name__}, expected a tuple of positional arguments, a dict "
         "of keyword arguments, or a tensor"
     )
 
@@ -96,7 +96,7 @@ def like(call: Call, example: Call, index: int) -> Call:
     found, wanted = (_pytree.tree_structure(x) for x in ((args, kwargs), example))
     if found != wanted:
         raise ValueError(
-            f"real_inputs[{index}] has {_arguments((args, kwargs))}, the example has "
+            f"`real_inputs[{index}]` has {_arguments((args, kwargs))}, the example has "
             f"{_arguments(example)}"
         )
     return args, kwargs

@@ -21,7 +21,7 @@ GENERATED = re.compile(r"_(frozen_param|scale_|zero_point_)\d+|.*\.parametrizati
 """Names of the constants of a quantised graph that say nothing to a user."""
 UNUSED = ("num_batches_tracked",)
 """Buffers of torch's modules that no inference reads, and no program has."""
-FURTHER = 1.0
+CHANGE_MEDIANS = 1.0
 """Change of each float by `other`, in units of the median of the tensor's."""
 
 
@@ -172,7 +172,7 @@ def other(value: Any, mask: Array, seed: int = 0) -> Any:
         return rows * (1 - random / 4) + torch.where(random < 0.5, -shift, shift)
 
     if value.is_floating_point() or value.is_complex():
-        shift = value.detach().abs().double().median() * FURTHER
+        shift = value.detach().abs().double().median() * CHANGE_MEDIANS
         return _changed(value, mask, of_floats)
     return _changed(value, mask, lambda rows: _toward_the_middle(rows, value, _random(rows, seed)))
 

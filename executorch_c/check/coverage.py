@@ -53,6 +53,6 @@ class Coverage:
         first = next(iter(self.left.values()))
         yield (
             f"{len(self.left):,} of {_text.plural(self.count, 'instruction')} ran in no case, "
-            f"{first.title} (instruction {first.number}) first: nothing is known of a branch that "
-            "these inputs do not take; give real_inputs that take it"
+            f"{first.title} (instruction {first.number}) first: branches not taken were not "
+            "tested; add `real_inputs` that take them"
         )

@@ -32,7 +32,7 @@ EngineName = Literal["here", "official"]
 ENGINES: tuple[EngineName, ...] = ("here", "official")
 OFFICIAL_SECONDS = 20.0
 """Default time limit of a case in the official runtime."""
-SEVERAL = 3
+MAX_NAMED_CASES = 3
 """Maximum number of cases that a sentence names."""
 MAX_CRASHES = 3
 """Cases that may end the official runtime's process, before a check leaves out the others."""
@@ -54,7 +54,7 @@ def engines_of(given: str | Sequence[str] | None) -> tuple[EngineName, ...]:
     unknown = [name for name in names if name not in ENGINES]
     if unknown or "here" not in names:
         raise ValueError(
-            f"engines is {given!r}, expected ('here', 'official') or ('here',): "
+            f"`engines` is {given!r}, expected ('here', 'official') or ('here',): "
             + (f"'{unknown[0]}' is unknown" if unknown else "'here' is missing")
         )
     return tuple(name for name in ENGINES if name in names)
@@ -482,7 +482,8 @@ def _better(cases: Sequence[Ran]) -> Iterator[str]:
     """Yield a sentence if this runtime alone is wrong."""
     names = [case.name for case, _ in _runs(cases, "match") if not case.ok_here]
     if names:
-        yield f"{name()} computes {', '.join(names[:SEVERAL])} rightly: wrong in this runtime only"
+        listed = ", ".join(names[:MAX_NAMED_CASES])
+        yield f"{name()} computes {listed} rightly: wrong in this runtime only"
 
 
 def _not_run(cases: Sequence[Ran]) -> Iterator[str]:

@@ -29,8 +29,8 @@ def notes_of(
     dynamic = any(limit is not None for limit in check.limits())
     if dynamic and not source.symbols.ranges:
         yield (
-            "inputs of the program may change their shapes: give dynamic_shapes, and edge "
-            "shapes are tried"
+            "inputs of the program may change their shapes; pass `dynamic_shapes` to try edge "
+            "shapes"
         )
     program = check.subject.program
     if check.subject.label.startswith("xnnpack") and isinstance(program, Program):
@@ -49,7 +49,7 @@ def notes_of(
             "writes such values only with InitializedMutableBufferPass"
         )
     if check.subject.quantizes and not source.real:
-        yield "calibrated on the example only: real_inputs make a better choice of scales"
+        yield "calibrated on the example only; add `real_inputs` for a better choice of scales"
 
 
 def _on_other_engines(program: Program | Method) -> Iterator[str]:

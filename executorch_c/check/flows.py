@@ -292,7 +292,7 @@ FLOWS = {
     flow.name: flow
     for flow in (
         Flow("portable", "no delegate", _portable),
-        Flow("xnnpack", "delegated to XNNPACK, as it is", _xnnpack),
+        Flow("xnnpack", "delegated to XNNPACK, in floats", _xnnpack),
         Flow(
             "xnnpack-int8",
             "PT2E: int8 by channel, calibrated on the example and real inputs",
@@ -306,7 +306,7 @@ FLOWS = {
             _symmetric(dynamic=True),
             min_sqnr_db=FLOAT_RANGE_MIN_SQNR_DB,
         ),
-        Flow("vulkan", "delegated to Vulkan, as it is; interpreted on the CPU", _vulkan),
+        Flow("vulkan", "delegated to Vulkan, in floats; interpreted on the CPU", _vulkan),
         Flow(
             "vulkan-int8",
             "PT2E: as xnnpack-int8, delegated to Vulkan",
@@ -322,7 +322,7 @@ FLOWS = {
         ),
         Flow(
             "openvino",
-            "delegated to OpenVINO, as it is, on its engine",
+            "delegated to OpenVINO, in floats, on its engine",
             _openvino,
             packages=("openvino", "nncf"),
         ),
@@ -475,7 +475,7 @@ def _from_flow(
 ) -> Subject:
     source, graph = exported, None
     if flow.is_static and exported.range_constraints:
-        raise ValueError(f"flow '{flow.name}' lowers static shapes alone: give no dynamic_shapes")
+        raise ValueError(f"`dynamic_shapes`: the flow '{flow.name}' lowers static shapes only")
     if flow.quantizer is not None:
         graph = _quantize(flow, exported, samples)
         shapes = dynamic_shapes if dynamic_shapes is not None else _shapes_of(exported)
@@ -494,8 +494,8 @@ def _shapes_of(exported: Any) -> Any:
     if not exported.range_constraints:
         return None
     raise ValueError(
-        "a quantised flow of an ExportedProgram with dynamic shapes: give the model itself (an "
-        "nn.Module) and dynamic_shapes, with which the quantised graph is exported again"
+        "`model` is an ExportedProgram with dynamic shapes: pass the nn.Module and "
+        "`dynamic_shapes`, with which a quantised flow exports the quantised graph"
     )
 
 
@@ -551,12 +551,12 @@ def subject(
         say(f"exporting ({flow})")
         return _from_flow(FLOWS[flow], exporter(), dynamic_shapes, samples, method)
     if isinstance(flow, str):
-        hint = ": a file goes by program=" if os.path.exists(flow) else ""
-        raise ValueError(f"flow is '{flow}', expected one of {', '.join(FLOWS)}{hint}")
+        hint = "; pass a file as `program`" if os.path.exists(flow) else ""
+        raise ValueError(f"`flow` is '{flow}', expected one of {', '.join(FLOWS)}{hint}")
     if not callable(flow) or isinstance(flow, (Program, Method)):
         raise TypeError(
-            f"flow is a {type(flow).__name__}, expected a name or a function: a ready "
-            "program goes by program="
+            f"`flow` is a {type(flow).__name__}, expected a name or a function; pass a ready "
+            "program as `program`"
         )
     label = getattr(flow, "__name__", type(flow).__name__)
     say(f"exporting ({label})")

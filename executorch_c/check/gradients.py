@@ -39,9 +39,9 @@ BATCH_NORMS = {
     torch.ops.aten._native_batch_norm_legit_no_training.default: (*_NORM, "momentum", "eps"),
 }
 """Arguments of the operators whose running mean and variance have no gradient."""
-SPREAD = 0.5
+SIGN_SPREAD = 0.5
 """Range of the sizes of random signs."""
-FEW_ROWS = 4
+FIRST_ROWS = 4
 """Rows of a gradient that are looked at before all."""
 
 
@@ -119,7 +119,7 @@ class Slices:
 
     def _see_columns(self, gradient: Any) -> None:
         """Mark the slices of the second axis that have a gradient."""
-        for count in (FEW_ROWS, len(self.sizes)):  # a few show most columns
+        for count in (FIRST_ROWS, len(self.sizes)):  # a few show most columns
             if not self.is_column_touched.all():
                 left = np.flatnonzero(~self.is_column_touched)
                 some = _columns(gradient[:count])[:, left].nan_to_num()
@@ -380,8 +380,8 @@ def _signs(value: Any, rule: Tolerance | float, generator: Any) -> Any:
     """Return random signs in units of the limits, times a number around 1: equal elements, as of
     equal rows, do not cancel. 0 where an element has no limit."""
     signs = torch.randint(0, 2, value.shape, generator=generator).double() * 2 - 1
-    signs *= 1 + SPREAD * torch.rand(value.shape, generator=generator, dtype=torch.float64)
-    signs /= (1 + SPREAD + SPREAD**2 / 3) ** 0.5  # of mean square 1
+    signs *= 1 + SIGN_SPREAD * torch.rand(value.shape, generator=generator, dtype=torch.float64)
+    signs /= (1 + SIGN_SPREAD + SIGN_SPREAD**2 / 3) ** 0.5  # of mean square 1
     units = rule.units() if isinstance(rule, Tolerance) else rule
     limits = torch.from_numpy(np.array(np.broadcast_to(units, tuple(value.shape)), np.float64))
     usable = limits.isfinite() & (limits > 0) & value.detach().isfinite()

@@ -10,19 +10,19 @@ from executorch_c.check.flows import Call
 if TYPE_CHECKING:
     from executorch_c.check.roles import InputRole
 
-FEW_VALUES = 4
+MAX_FLAG_VALUES = 4
 """Maximum number of different floats in an example of flags or a mask."""
 MASKED = -1e4
 """Largest number of an additive mask that is taken for "masked", and the one of new masks."""
-HOLES = 0.35
+HOLE_SHARE = 0.35
 """Share of masked elements in a mask with holes."""
-SPECIAL = 0.15
+COMPARED_SHARE = 0.15
 """Share of integers that are numbers which the model compares the input with."""
-SMALL_RANGE = 8
+MIN_INTEGER_RANGE = 8
 """Integers of a smaller range are drawn from a wider one."""
 TIME_STEPS = 1000
 """Number of time steps, of an input that is named so."""
-PATTERNS = 3
+MASK_PATTERNS = 3
 """Number of patterns of masks: prefixes, holes, and all or suffixes."""
 
 
@@ -33,7 +33,7 @@ def _floats(example: Any, shape: Sequence[int], generator: Any) -> Any:
 
     values = example.double().flatten()
     few = torch.unique(values[:4096])
-    if len(values) > FEW_VALUES >= len(few) > 1:
+    if len(values) > MAX_FLAG_VALUES >= len(few) > 1:
         at = torch.randint(len(few), tuple(shape), generator=generator)
         return few[at]
     low, high = values.min().item(), values.max().item()
@@ -43,7 +43,7 @@ def _floats(example: Any, shape: Sequence[int], generator: Any) -> Any:
     deviation = values.std(correction=0).item() or abs(mean)
     drawn = torch.randn(tuple(shape), generator=generator, dtype=torch.float64)
     drawn = drawn * deviation + mean
-    if low >= 0 or high <= 0:  # folding keeps more of the spread than clipping
+    if low >= 0 or high <= 0:  # mirroring keeps more of the spread than clipping
         drawn = drawn.abs() if low >= 0 else -drawn.abs()
     return drawn
 
@@ -94,13 +94,13 @@ def _pattern(shape: Sequence[int], number: int, suffixes: bool, generator: Any) 
     import torch
 
     shape = tuple(shape)
-    if number % PATTERNS == 1:
-        return torch.rand(shape, generator=generator) < HOLES
-    if number % PATTERNS == 2 and not suffixes:
+    if number % MASK_PATTERNS == 1:
+        return torch.rand(shape, generator=generator) < HOLE_SHARE
+    if number % MASK_PATTERNS == 2 and not suffixes:
         return torch.zeros(shape, dtype=torch.bool)
     lengths = torch.randint(1, max(shape[-1], 2), (*shape[:-1], 1), generator=generator)
     at = torch.arange(shape[-1]).expand(shape)
-    return at >= lengths if number % PATTERNS == 0 else at < shape[-1] - lengths
+    return at >= lengths if number % MASK_PATTERNS == 0 else at < shape[-1] - lengths
 
 
 def _mask(example: Any, shape: Sequence[int], number: int, role: InputRole, generator: Any) -> Any:
@@ -125,7 +125,7 @@ def _mask(example: Any, shape: Sequence[int], number: int, role: InputRole, gene
     suffixes = is_additive or not bool(is_masked.any())
     masked = _pattern(shape, number, suffixes, generator)
     masked &= ~_kept(_repeated(is_masked, shape))
-    if number % PATTERNS == 1 and not masked.any():  # a small mask without holes
+    if number % MASK_PATTERNS == 1 and not masked.any():  # a small mask without holes
         masked |= ~_kept(_repeated(is_masked, shape))
     return base.masked_fill(masked, off)
 
@@ -164,8 +164,8 @@ def _range(example: Any, role: InputRole) -> tuple[int, int]:
         return int(limits.min), int(limits.max)
     if role.is_time:
         return min(low, 0), max(high, TIME_STEPS - 1)
-    if high - low < SMALL_RANGE:
-        low, high = min(0, 2 * low), max(2 * high, SMALL_RANGE - 1)
+    if high - low < MIN_INTEGER_RANGE:
+        low, high = min(0, 2 * low), max(2 * high, MIN_INTEGER_RANGE - 1)
     return max(low, int(limits.min)), min(high, int(limits.max))
 
 
@@ -181,7 +181,7 @@ def _integers(example: Any, shape: Sequence[int], role: InputRole, generator: An
     special = torch.tensor(sorted(n for n in role.compared if low <= n <= high) or [low])
     if role.compared and example.numel() > 1:
         at = torch.randint(len(special), shape, generator=generator)
-        rare = torch.rand(shape, generator=generator) < SPECIAL
+        rare = torch.rand(shape, generator=generator) < COMPARED_SHARE
         drawn = torch.where(rare, special[at], drawn)
     return drawn
 

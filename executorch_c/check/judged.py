@@ -18,7 +18,7 @@ from executorch_c.compare.arrays import OutputComparison
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.noise.rounding import samples
 
-FEW_RUNS = 2
+FIRST_NOISE_RUNS = 2
 """Runs with random rounding that measure the limits of a wrong output."""
 
 
@@ -172,7 +172,7 @@ def _measured_factors(eager: Eager, first: Judged) -> Iterator[tuple[float, bool
 def _noisy(eager: Eager, first: Judged) -> dict[int, list[Array]]:
     """Return the outputs of the first call of a case in runs with random rounding, by output;
     without those of other shapes."""
-    runs = samples(lambda mode: eager(first.case.calls, mode), range(FEW_RUNS)) or []
+    runs = samples(lambda mode: eager(first.case.calls, mode), range(FIRST_NOISE_RUNS)) or []
     found = {
         i: [as_array(_some(run[0])[i]) for run in runs]
         for i in range(len(_some(first.expected[0])))

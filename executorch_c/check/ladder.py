@@ -237,7 +237,9 @@ def compare_steps(
     import torch
 
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"the steps begin with an nn.Module, not a {type(model).__name__}")
+        raise TypeError(
+            f"`model` is no nn.Module, with which the steps begin, but a {type(model).__name__}"
+        )
     climb = _Climb(model, calls, min_sqnr_db)
     with torch.no_grad():
         steps = tuple(_steps(climb, program, model, method, quantized, source))

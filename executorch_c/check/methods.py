@@ -51,6 +51,6 @@ def reference(model: Any, method: str) -> tuple[Any, Any, str | None]:
 
         return Function(), None, None
     raise TypeError(
-        f"model is a {type(model).__name__}, expected a torch.nn.Module, an ExportedProgram or a "
+        f"`model` is a {type(model).__name__}, expected a torch.nn.Module, an ExportedProgram or a "
         "function"
     )

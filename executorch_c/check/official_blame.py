@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Key = tuple[int, int, int, int]
 """A result: number of the call, chain, instruction, number among its results."""
 
-SHARE = 0.1
+MIN_ERROR_SHARE = 0.1
 """Share of the output's error that the result of the first wrong instruction has at least."""
 MAX_BUFFER_BYTES = 1 << 29
 """Maximum size of the values of all instructions."""
@@ -58,7 +58,7 @@ def find(
     if dump is None:
         return ""
     theirs = dict(_results(_read(dump[0]), dump[1]))
-    limit, known = SHARE * min(error, 1.0), False
+    limit, known = MIN_ERROR_SHARE * min(error, 1.0), False
     for key, event, ours in _numbered(trace):
         other = theirs.get(key)
         if other is None or other.shape != ours.shape:

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from executorch_c.check.quantized import Sides
     from executorch_c.check.reference import Eager
 
-MOST_RUNS = 4096
+MAX_RUNS = 4096
 """Maximum number of runs of the reference."""
-MOST_CASES = 16
+MAX_CASES = 16
 """Number of cases in which parts are tried one by one; in the others, all together."""
-FOR_COLUMNS = 0.25
+COLUMNS_SHARE = 0.25
 """Share of the time that is left for slices of the second axis."""
-FEW_CASES = 4
+MAX_ERROR_CASES = 4
 """Maximum number of cases in which an error of 1 % is looked for."""
 
 
@@ -62,11 +62,11 @@ class Perturbing:
     @property
     def is_over(self) -> bool:
         """True if no further run is to start."""
-        return time.thread_time() > self.end or self.trials.count > MOST_RUNS
+        return time.thread_time() > self.end or self.trials.count > MAX_RUNS
 
     def run(self) -> None:
         """Decide about all constants, their rows first."""
-        last, self.end = self.end, self.end - FOR_COLUMNS * (self.end - time.thread_time())
+        last, self.end = self.end, self.end - COLUMNS_SHARE * (self.end - time.thread_time())
         self._run_rows()
         self.end = last
         self._run_columns()
@@ -109,7 +109,7 @@ class Perturbing:
     def _run_further(self) -> None:
         """Decide about what changes no output of the first cases in each of the others: all of it
         together, then each constant, then its parts."""
-        for number in self.trials.numbers[MOST_CASES:]:
+        for number in self.trials.numbers[MAX_CASES:]:
             places = {
                 name: one.untested_places
                 for name, one in self.weights.items()
@@ -164,7 +164,8 @@ class Perturbing:
                 return
             self.inputs[i] = one = Slices.of(self._leaf(i), whole=True)
             one.is_found = WHOLE & any(
-                self.trials.effect(number, {}, [i])[1] for number in self.trials.numbers[:FEW_CASES]
+                self.trials.effect(number, {}, [i])[1]
+                for number in self.trials.numbers[:MAX_ERROR_CASES]
             )
             one.is_touched = WHOLE & (one.is_found or not [*self.trials.idle_inputs([i])])
 
@@ -197,7 +198,7 @@ class Perturbing:
     def _is_wrong(self, name: str, at: int) -> tuple[bool, bool]:
         """Return whether an error of 1 % in a slice changes an output, and whether it is found."""
         mask, touched = _only(self.weights[name], np.array([at])), False
-        for number in self.trials.numbers[:FEW_CASES]:
+        for number in self.trials.numbers[:MAX_ERROR_CASES]:
             try:
                 changes, found = self.trials.effect(number, {name: mask})
             except Exception:  # an index out of range, for example: the number is read
@@ -211,7 +212,7 @@ class Perturbing:
         """Return whether other numbers in a part change an output of the first cases."""
         return any(
             self.trials.is_read(number, {name: mask}, other)
-            for number in self.trials.numbers[:MOST_CASES]
+            for number in self.trials.numbers[:MAX_CASES]
         )
 
 
@@ -259,7 +260,7 @@ def _guess(floats: Eager | None, cases: Sequence[Judged], seconds: float) -> dic
     end = time.thread_time() + seconds
     try:
         model = Differentiable(floats, floats.changed_buffers(cases[0].case.calls[0]), True, False)
-        for number, one in enumerate(cases[:MOST_CASES]):
+        for number, one in enumerate(cases[:MAX_CASES]):
             ones = [[None if rule is None else 1.0 for rule in call] for call in one.limits]
             with warnings.catch_warnings():  # operators that quantise have no gradient
                 warnings.simplefilter("ignore")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 HEAD = ("weight", "shape", "would be found", "change / limit")
 TEXT_COLUMNS = 2
-SHOWN = 4
+MAX_PRINTED_PARTS = 4
 """Maximum number of untested parts that str() prints; all are in `untested` and in the page."""
 
 
@@ -69,9 +69,10 @@ class Power:
     def lines(self) -> Iterator[str]:
         """Yield the summary, and the first parts that were not tested."""
         yield from filter(None, [self.summary()])
-        yield from (f"not tested: {one}" for one in self.untested[:SHOWN])
-        if len(self.untested) > SHOWN:
-            yield f"not tested: {len(self.untested) - SHOWN} more, in result.power.untested"
+        yield from (f"not tested: {one}" for one in self.untested[:MAX_PRINTED_PARTS])
+        if len(self.untested) > MAX_PRINTED_PARTS:
+            more = len(self.untested) - MAX_PRINTED_PARTS
+            yield f"not tested: {more} more, in result.power.untested"
 
     def as_dict(self) -> dict[str, Any]:
         """Return {"share", "reason", "is_least", "untested", "weights": [...], "inputs": [...]}."""
@@ -111,8 +112,8 @@ def ranges(numbers: Sequence[int]) -> str:
         else:
             runs.append([number, number])
     texts = [f"{low}" if low == high else f"{low}..{high}" for low, high in runs]
-    more = [f"{len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
-    return ", ".join(texts[:SHOWN] + more)
+    more = [f"{len(texts) - MAX_PRINTED_PARTS} more"] if len(texts) > MAX_PRINTED_PARTS else []
+    return ", ".join(texts[:MAX_PRINTED_PARTS] + more)
 
 
 for _public in (TestedWeight, Power):

@@ -71,7 +71,7 @@ class Sides:
             rules.check_has_effect(
                 min_sqnr_db,
                 "the model is quantised itself, and the program is compared with it; "
-                "give the float model for an SQNR",
+                "pass the float model for an SQNR",
             )
         elif limits.cover_all:
             rules.check_has_effect(min_sqnr_db, "rtol and atol decide")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from executorch_c.noise.rounding import RandomRounding
 
 
-MOST_ALONE = 16
+MAX_SEPARATE_BUFFERS = 16
 """Maximum number of buffers that are examined one by one, by a run each; more are examined
 together."""
 
@@ -149,7 +149,7 @@ class Eager:
         of a later call depends on: eager with other numbers in them has the same outputs."""
         import torch
 
-        groups = [[name] for name in names] if len(names) <= MOST_ALONE else [list(names)]
+        groups = [[name] for name in names] if len(names) <= MAX_SEPARATE_BUFFERS else [list(names)]
         right, found = list(self._disturbed(calls, ())), []
         for group in groups:
             try:  # stops at the first call that reads

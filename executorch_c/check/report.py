@@ -73,7 +73,7 @@ def _order(case: CheckedCase) -> bool:
 
 
 def _case(case: CheckedCase, is_open: bool) -> Markup:
-    """Return a case, open or folded."""
+    """Return a case, open or closed."""
     inside = [tag("p", problem) for problem in case.problems()]
     inside.append(table("Inputs", ("", "name", "dtype", "shape", "values"), _inputs(case), 5))
     if case.comparison is not None:

@@ -244,7 +244,7 @@ class CheckResult(Report):
         """Return the next step for the user; empty if all cases match."""
         if self.verdict == "inconclusive" and not (self.is_undefined or self.constant):
             return (
-                "Add real_inputs: calls on data that the model is made for, whose outputs "
+                "Add `real_inputs`: calls on data that the model is made for, whose outputs "
                 "differ by more than rounding"
             )
         if self.ok or all(case.ok_here for case in self.cases):
@@ -439,7 +439,7 @@ class CheckResult(Report):
         bad = [case for case in self.failures if not case.ok_here]
         case = case or next(iter([one for one in bad if one.error is None] or bad), None)
         if case is None:
-            raise ValueError("every case matches in this runtime: say which one to explain")
+            raise ValueError("every case matches in this runtime; pass the case to explain")
         return case
 
 

@@ -407,7 +407,9 @@ def _example(given: Any, exported: Any) -> Call:
         args, kwargs = exported.example_inputs
         return tuple(args), dict(kwargs)
     if given is None:
-        raise ValueError("example_inputs are needed: only an ExportedProgram brings its own")
+        raise ValueError(
+            "`inputs` is missing: pass example inputs, which only an ExportedProgram has"
+        )
     return making.as_call(given)
 
 
@@ -433,7 +435,7 @@ def check_model(
     start = time.perf_counter()
     module, exported, remark = methods.reference(model, method)
     if exported is not None and dynamic_shapes is not None:
-        raise ValueError("an ExportedProgram has its dynamic shapes: dynamic_shapes is for modules")
+        raise ValueError("`dynamic_shapes` is for modules: an ExportedProgram has its own")
     example = _example(inputs, exported)
     real = making.real_cases(real_inputs, example)
     eager = Eager(module)
@@ -498,7 +500,9 @@ def _power(check: Check) -> Power:
         frozen=check.changed,
         names=check.variation.names,
         unvaried=tuple(check.variation.unvaried()),
-        seconds=max(sensitivity.SECONDS, sensitivity.SHARE * (time.thread_time() - check.start)),
+        seconds=max(
+            sensitivity.MIN_SECONDS, sensitivity.TIME_SHARE * (time.thread_time() - check.start)
+        ),
     )
     if check.sides.is_graph:
         return perturbing.measure(check.sides, checked)

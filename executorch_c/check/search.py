@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from executorch_c.check.run import Check
     from executorch_c.check.watch import Reached
 
-SECONDS = 30.0
+SEARCH_SECONDS = 30.0
 """Time limit of search=True."""
 MAX_KEPT = 8
 """Maximum number of matching cases that are in the result."""
@@ -32,11 +32,11 @@ SHAPES = ("normal", "positive", "negative", "ties", "spikes", "half", "equal", "
 """Distributions of floats."""
 FACTORS = (1.0, 1.0, 0.5, 2.0, 0.25, -1.0)
 """Factors of the numbers at which a graph's results change, for what is computed from inputs."""
-LARGEST = 2**53
+MAX_INTEGER = 2**53
 """Largest integer."""
-RARE = 8
+RARE_PERIOD = 8
 """One of this many elements is not finite, or at the bound of its range."""
-WITHOUT_NEWS = 4
+OLD_PERIOD = 4
 """One of this many inputs that reach nothing new is compared, too."""
 
 
@@ -44,9 +44,9 @@ def seconds_of(search: bool | float) -> float:
     """Return the time limit of an argument `search`; 0 for none. Raises ValueError for a negative
     one."""
     if isinstance(search, bool):
-        return SECONDS if search else 0.0
+        return SEARCH_SECONDS if search else 0.0
     if not search >= 0:
-        raise ValueError(f"search is {search}, expected True or a number of seconds")
+        raise ValueError(f"`search` is {search}, expected True or a number of seconds")
     return float(search)
 
 
@@ -197,7 +197,7 @@ class InputSearch:
         kind = self._number(len(kinds) + 1)
         kinds = kinds[kind : kind + 1] if kind < len(kinds) else kinds
         at = torch.randint(len(kinds), x.shape, generator=self.generator)
-        return torch.where(self._some(x, RARE), kinds[at], x)
+        return torch.where(self._some(x, RARE_PERIOD), kinds[at], x)
 
     def _of_integers(self, leaf: Any, shape: str, scale: float, role: InputRole | None) -> Any:
         """Return integers of another distribution, within the range of indices; masks, positions
@@ -209,8 +209,8 @@ class InputSearch:
         if role.is_scalar or leaf.dtype == torch.bool or leaf.is_complex():
             return leaf
         limits, is_index = torch.iinfo(leaf.dtype), role.high is not None
-        low = max(-LARGEST if role.low is None else role.low, limits.min)
-        high = min(LARGEST if role.high is None else role.high, limits.max)
+        low = max(-MAX_INTEGER if role.low is None else role.low, limits.min)
+        high = min(MAX_INTEGER if role.high is None else role.high, limits.max)
         if shape == "boundaries":
             x = self._at_boundaries(leaf.double())
         elif shape == "equal":
@@ -220,7 +220,11 @@ class InputSearch:
             x = leaf.flatten()[at]
         elif is_index:
             ends = torch.randint(2, leaf.shape, generator=self.generator) * (high - low) + low
-            x = torch.where(self._some(leaf, RARE), ends, leaf) if shape == "spikes" else leaf
+            x = (
+                torch.where(self._some(leaf, RARE_PERIOD), ends, leaf)
+                if shape == "spikes"
+                else leaf
+            )
         else:
             x = self._distributed(leaf.double(), shape, scale, None)
         return x.round().clamp(low, high).to(leaf.dtype)
@@ -295,7 +299,7 @@ class InputSearch:
             self.tried += 1
             say(f"search {self.tried}: {name}")
             call, new = self._useful(candidate)
-            if new is None or not (new or self.tried % WITHOUT_NEWS == 0):
+            if new is None or not (new or self.tried % OLD_PERIOD == 0):
                 continue
             case = self.check.run(CallSequence("search", name, (call,)))
             if not case.ok:

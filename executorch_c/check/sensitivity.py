@@ -31,22 +31,22 @@ from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
 from executorch_c.check.trials import Trials, equal
 
-PASSES = 4
+MIN_PASSES = 4
 """Least number of backward passes, over the first cases of each kind: the other cases have one each
 if there is time and something left to find."""
-SHARE = 0.2
+TIME_SHARE = 0.2
 """Share of a check's processor time after which no further pass or trial starts,"""
-FOR_PASSES = 0.75
+PASSES_SHARE = 0.75
 """Share of that time for more than the first passes."""
 CERTAIN_CASES = 16
 """Number of cases that are sampled, if they read what no other does, whatever the time."""
-TOO_LATE = 2.0
+LATE_SHARE = 2.0
 """Share of that time after which not even weights are told apart."""
-SECONDS = 1.0
+MIN_SECONDS = 1.0
 """and the least time: the thread's, which other load on the machine does not change."""
 CLOSURE = "forward calls modules of a closure, which a copy of the model does not change"
 """Reason of a model whose weights cannot be varied."""
-MOST_TRIALS = 8
+MAX_TRIALS = 8
 """Maximum number of trials of slices that are neither certainly found nor lost."""
 
 
@@ -110,14 +110,14 @@ class Measurement:
     def _sample_all(self) -> None:
         """Sample all cases, the first ones before others, while something is left to find: more
         cases find no less."""
-        for turn in range(1, max(PASSES, len(self.cases))):
+        for turn in range(1, max(MIN_PASSES, len(self.cases))):
             if not self.sampled or (turn > 1 and self.is_late()):
                 return
-            if turn == PASSES:
+            if turn == MIN_PASSES:
                 self._try_undecided()
-            if turn >= PASSES:
+            if turn >= MIN_PASSES:
                 self._decided()
-                if self.is_late(FOR_PASSES) or not self._is_left():
+                if self.is_late(PASSES_SHARE) or not self._is_left():
                     return
             self._sample(turn % len(self.cases), turn)
 
@@ -172,7 +172,7 @@ class Measurement:
 
     def _leave(self, number: int, weights: Mapping[str, Array], inputs: Sequence[int]) -> None:
         """Mark the weights that a case reads, of whose slices there is no time to tell which."""
-        for name in self.trials.read(number, weights, lambda: self.is_late(TOO_LATE)):
+        for name in self.trials.read(number, weights, lambda: self.is_late(LATE_SHARE)):
             one = self.model.weights[name]
             one.is_column_touched[:] = True
             one.leave(one.untested)
@@ -192,7 +192,7 @@ class Measurement:
         for turn, name in enumerate(sorted(sizes, key=lambda one: -sizes[one])):
             one = self.model.weights[name]
             one.is_column_touched[:] = True
-            if turn >= MOST_TRIALS or (turn and self.is_late()):
+            if turn >= MAX_TRIALS or (turn and self.is_late()):
                 one.leave(masks[name])
             elif masks[name].any():
                 self._try_slices(name, masks[name], numbers)
@@ -202,7 +202,7 @@ class Measurement:
         them together are found, and where the few together change an output; the others are like
         the nearest. Slices that change nothing together are untested."""
         one, slices = self.model.weights[name], np.flatnonzero(mask)
-        parts = np.array_split(slices, min(len(slices), MOST_TRIALS))
+        parts = np.array_split(slices, min(len(slices), MAX_TRIALS))
         few = np.isin(np.arange(len(mask)), [part[len(part) // 2] for part in parts])
 
         @cache
@@ -211,7 +211,7 @@ class Measurement:
 
         @cache
         def is_likely(number: int) -> bool:
-            if len(slices) < 2 * MOST_TRIALS:  # a norm may hide a factor of most slices
+            if len(slices) < 2 * MAX_TRIALS:  # a norm may hide a factor of most slices
                 return together(number)[1]
             return together(number)[1] and not self.trials.is_idle(number, {name: few})
 
@@ -255,7 +255,7 @@ class Measurement:
             for name, mask in left.items()
             if mask.any()
         }
-        for name in sorted(sizes, key=lambda one: -sizes[one])[:MOST_TRIALS]:
+        for name in sorted(sizes, key=lambda one: -sizes[one])[:MAX_TRIALS]:
             if self.is_late():
                 return
             one, mask = self.model.weights[name], left[name]

@@ -8,7 +8,7 @@ from typing import Any
 from executorch_c.check.cases import leaves
 from executorch_c.check.flows import Call
 
-MOST_EDGES = 16
+MAX_EDGES = 16
 """Maximum number of edge shapes."""
 
 
@@ -96,7 +96,7 @@ class Symbols:
         seen = {tuple(self.here.values())}
         for sizes in self._assignments():
             key = tuple(sizes[symbol] for symbol in self.here)
-            if key in seen or not self._allowed(sizes) or len(seen) > MOST_EDGES:
+            if key in seen or not self._allowed(sizes) or len(seen) > MAX_EDGES:
                 continue
             seen.add(key)
             shapes = [shape and [_size(d, sizes) for d in shape] for shape in self.shapes]

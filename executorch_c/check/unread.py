@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from executorch_c.check.case_source import CaseSource
     from executorch_c.check.run import Check
 
-WITHOUT_NUMBERS = {
+NUMBERLESS = {
     "copy",
     "fill",
     "zero",
@@ -34,7 +34,7 @@ WITHOUT_NUMBERS = {
     "sym_size",
 }
 """Operators that read no number of their first argument."""
-LIMITS = {"clamp", "clamp_min", "clamp_max", "minimum", "maximum", "hardtanh"}
+LIMITING = {"clamp", "clamp_min", "clamp_max", "minimum", "maximum", "hardtanh"}
 """Operators whose result may stay the same where an argument changes."""
 
 
@@ -86,7 +86,7 @@ def reason(exported: Any, name: str) -> str:
             else (" (only its own next value is computed from it)")
         )
     for node in before:
-        if operator_of(node) in LIMITS:
+        if operator_of(node) in LIMITING:
             at = os.path.basename(source_of(node) or "")
             return f" ({operator_of(node)}{f' in {at}' if at else ''} limits it before it is read)"
     return ""
@@ -95,7 +95,7 @@ def reason(exported: Any, name: str) -> str:
 def _reads(user: Node, value: Node) -> bool:
     """Return True if a node reads numbers of a value."""
     is_first_alone = bool(user.args) and user.args[0] is value and value not in user.args[1:]
-    return not (is_first_alone and operator_of(user) in WITHOUT_NUMBERS)
+    return not (is_first_alone and operator_of(user) in NUMBERLESS)
 
 
 def _before(place: Node) -> list[Node]:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from executorch_c.check.power import SHOWN, Power, percent, ranges
+from executorch_c.check.power import MAX_PRINTED_PARTS, Power, percent, ranges
 from executorch_c.compare.limits import TESTED_ERROR
 
 if TYPE_CHECKING:
     from executorch_c.check.gradients import Slices
     from executorch_c.check.trials import Trials
 
-LEAST_SHARE = 0.01
+MIN_TOLD_SHARE = 0.01
 """Minimum share of the weights that is worth a sentence."""
 PARTS = ("scale", "zero_point")
 """Constants beside the codes of a quantised weight."""
-MOST_WEIGHTS = 1 << 29
+MAX_WEIGHTS = 1 << 29
 """Maximum number of weights of a model whose power is measured: wrong ones take memory."""
 REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError)
 """Exceptions of a reference that cannot be measured."""
@@ -45,8 +45,8 @@ def _refusal(cases: Sized, tensors: Collection[Any]) -> str | None:
     if not len(cases):
         return "no case matches"
     return (
-        f"over {MOST_WEIGHTS:,} weights"
-        if sum(one.numel() for one in tensors) > MOST_WEIGHTS
+        f"over {MAX_WEIGHTS:,} weights"
+        if sum(one.numel() for one in tensors) > MAX_WEIGHTS
         else None
     )
 
@@ -118,7 +118,7 @@ def within_limits(weights: Mapping[str, Slices]) -> Iterator[str]:
         if one.is_measured and small.any():
             names.append(name)
             size += int(one.sizes[small].sum())
-    if size >= LEAST_SHARE * total and names:
+    if size >= MIN_TOLD_SHARE * total and names:
         share = percent(size / total)
         yield (
             f"errors of {percent(TESTED_ERROR)} in {share} of the weights stay within the limits: "
@@ -223,4 +223,4 @@ def zeros(weights: Mapping[str, Slices], near: Collection[str]) -> list[str]:
         for name, one in weights.items()
         if len(one.sizes) and not one.sizes.any() and not name.endswith("bias")
     ]
-    return sorted(found, key=distance)[:SHOWN]
+    return sorted(found, key=distance)[:MAX_PRINTED_PARTS]

@@ -123,7 +123,7 @@ class Variation:
             return ""
         return (
             f"the outputs have the same values, up to rounding, in all {self.calls} calls, "
-            "although their inputs differ: give real_inputs that change them"
+            "although their inputs differ: add `real_inputs` that change them"
         )
 
     def notes(self) -> Iterator[str]:

@@ -51,21 +51,21 @@ OF_NON_FINITE = {
     "nansum",
 }
 """Operators for numbers that are not finite."""
-MOST_NUMBERS = 64
+MAX_BOUNDARIES = 64
 """Maximum number of elements of a constant whose numbers are boundaries,"""
-LARGEST = 1e6
+MAX_BOUNDARY = 1e6
 """and the largest one."""
 EDGES = (-88.0, -20.0, -10.0, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0, 10.0, 20.0, 88.0)
 """Bounds of the ranges of an activation's argument that are told apart."""
-LARGE = 8.0
+LARGE_ARGUMENT = 8.0
 """Large argument of an activation, a target for each unit,"""
-BEYOND = 1.25
+CLAMP_FACTOR = 1.25
 """or of a clamp, in units of its bounds."""
 MAX_UNITS = 512
 """Maximum number of units, or indices, of a node that are told apart."""
-STEPS = 12
+MAX_TARGET_STEPS = 12
 """Maximum number of steps toward a target."""
-PACE = 0.5
+FIRST_STEP_SHARE = 0.5
 """First step toward a target, relative to the norm of the input."""
 
 
@@ -92,7 +92,7 @@ def boundaries(module: Any) -> list[float]:
     for node in module.graph.nodes:
         for leaf in [*node.args, *node.kwargs.values()] if _name(node) in BOUNDARIES else ():
             found.update(_numbers(module, leaf))
-    return sorted(one for one in found if abs(one) <= LARGEST)  # NaN is not
+    return sorted(one for one in found if abs(one) <= MAX_BOUNDARY)  # NaN is not
 
 
 def _numbers(module: Any, leaf: Any) -> list[float]:
@@ -106,7 +106,7 @@ def _numbers(module: Any, leaf: Any) -> list[float]:
     value: Any = module
     for part in str(leaf.target).split("."):
         value = getattr(value, part)
-    is_small = isinstance(value, torch.Tensor) and 0 < value.numel() <= MOST_NUMBERS
+    is_small = isinstance(value, torch.Tensor) and 0 < value.numel() <= MAX_BOUNDARIES
     is_real = is_small and value.dtype != torch.bool and not value.is_complex()
     return [float(one) for one in value.detach().flatten().tolist()] if is_real else []
 
@@ -230,8 +230,12 @@ def _far(node: Node) -> tuple[float, float]:
     """Return a negative and a positive number that are large for an activation: beyond the bounds
     of a clamp."""
     bounds = [*node.args[1:], *node.kwargs.values()] if _name(node) in BOUNDED else []
-    ends = [BEYOND * one for one in bounds if isinstance(one, (int, float)) and abs(one) < LARGEST]
-    return min([-LARGE, *ends]), max([LARGE, *ends])
+    ends = [
+        CLAMP_FACTOR * one
+        for one in bounds
+        if isinstance(one, (int, float)) and abs(one) < MAX_BOUNDARY
+    ]
+    return min([-LARGE_ARGUMENT, *ends]), max([LARGE_ARGUMENT, *ends])
 
 
 def _size_of_last(node: Node) -> int:
@@ -342,10 +346,14 @@ def _is_float(leaf: Any) -> bool:
 
 
 def toward(
-    module: Any, leaves: Sequence[Any], target: Target, generator: Any, steps: int = STEPS
+    module: Any,
+    leaves: Sequence[Any],
+    target: Target,
+    generator: Any,
+    steps: int = MAX_TARGET_STEPS,
 ) -> list[Any]:
     """Return inputs that have moved toward a target, by up to `steps` steps that grow."""
-    found, pace = list(leaves), PACE
+    found, pace = list(leaves), FIRST_STEP_SHARE
     for _ in range(steps):
         new = _step(module, found, target, pace, generator)
         if new is None:

@@ -59,4 +59,4 @@ def rule_by_program(
 def check_has_effect(min_sqnr_db: float | None, reason: str) -> None:
     """Raise ValueError for a minimum SQNR that is set though, for a reason, nothing reads it."""
     if min_sqnr_db is not None:
-        raise ValueError(f"min_sqnr_db has no effect here: {reason}")
+        raise ValueError(f"`min_sqnr_db` has no effect: {reason}")

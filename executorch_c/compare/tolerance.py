@@ -111,7 +111,7 @@ def check_not_negative(**values: float | None) -> None:
     """Raise ValueError for a negative tolerance or count; None is allowed."""
     for name, value in values.items():
         if value is not None and not value >= 0:
-            raise ValueError(f"{name} is {value}, expected 0 or more")
+            raise ValueError(f"`{name}` is {value}, expected 0 or more")
 
 
 # ---- the caller's ----------------------------------------------------------------------------

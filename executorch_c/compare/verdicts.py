@@ -186,7 +186,7 @@ def uninformative(expected: Array) -> str:
 def uninformative_all(expected: Iterable[Array]) -> str:
     """Return the reason why none of several references can show an error, or an empty text."""
     if all(uninformative(one) for one in expected):
-        return "every compared value is empty, constant, all zero or NaN: give other inputs"
+        return "every compared value is empty, constant, all zero or NaN; pass other inputs"
     return ""
 
 
@@ -194,7 +194,7 @@ def uninformative_ends(outputs: Sequence[Array]) -> str:
     """Return the reason why no output of a program can show an error, whatever its values between
     can, or an empty text."""
     if outputs and all(map(_is_nan, outputs)):
-        return "every output is NaN everywhere: give other inputs, or see check_nan"
+        return "every output is NaN everywhere; pass other inputs, or see check_nan"
     return ""
 
 

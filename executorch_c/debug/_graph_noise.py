@@ -14,7 +14,7 @@ from executorch_c.compare.limits import NOISE_RUNS
 from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import attribute, call
-from executorch_c.debug._graphs.names import grid_of, is_quantizer, unrounded_node
+from executorch_c.debug._graphs.names import grid_of, is_quantizer, node_before_rounding
 from executorch_c.debug._limits import limited
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from executorch_c.debug._graphs.reference import ReferenceGraph
 
 
-FEW = 256
+MAX_DRAWN_ELEMENTS = 256
 """Maximum number of elements of a value whose roundings to its grid are drawn,"""
-DRAWS = 32
+GRID_DRAWS = 32
 """and how often."""
 
 
@@ -42,7 +42,7 @@ class GraphNoise:
 
         ends = [place for place in graph.outputs if isinstance(place, Node)]
         self.before = {
-            n: before for n in (*nodes, *ends) if (before := unrounded_node(n)) is not None
+            n: before for n in (*nodes, *ends) if (before := node_before_rounding(n)) is not None
         }
         """Nodes that round to a grid, and those whose value they round."""
         self.graph, self.arguments = graph, arguments
@@ -85,13 +85,13 @@ class GraphNoise:
         next to a tie goes to its other side."""
         before = self.before.get(node)
         grid = None if before is None else grid_of(node)
-        if before is None or grid is None or not 0 < math.prod(shape) <= FEW:
+        if before is None or grid is None or not 0 < math.prod(shape) <= MAX_DRAWN_ELEMENTS:
             return
         scale, zero, low, high = grid
         values = np.stack([kept[before] for kept, _ in self.runs]).astype(np.float64)
         mean, rng = values.mean(0), np.random.default_rng(0)
         errors = ((values - mean) * math.sqrt(len(values) / (len(values) - 1))).ravel()
-        for _ in range(DRAWS):
+        for _ in range(GRID_DRAWS):
             drawn = mean + rng.choice(errors, mean.shape)
             steps = np.clip(np.rint(drawn / scale) + zero, low, high) - zero
             yield (steps * scale).reshape(shape)

@@ -16,7 +16,7 @@ from executorch_c.debug._graphs.names import dequantizes, grid_of, operator_of, 
 if TYPE_CHECKING:
     from torch.fx import Node
 
-STRIDE = 128
+TABLE_STRIDE = 128
 """Integers between two entries of a table."""
 
 TABLES = {
@@ -82,13 +82,13 @@ def by_table(node: Node, argument: Callable[[Node], Any]) -> Any:
         return result
     scale, zero, *_ = grid
     integers = argument(before) / scale + zero
-    entry, step = torch.floor(integers / STRIDE), _step_of(node)
+    entry, step = torch.floor(integers / TABLE_STRIDE), _step_of(node)
 
     def value(at: Any) -> Any:
-        x = ((at * STRIDE - zero) * scale).to(result.dtype)
+        x = ((at * TABLE_STRIDE - zero) * scale).to(result.dtype)
         exact = call(node, lambda n: x if n is before else argument(n))
         return torch.round(exact / step) * step if step else exact
 
     left, right = value(entry), value(entry + 1)
-    between = left + (right - left) * (integers / STRIDE - entry)
+    between = left + (right - left) * (integers / TABLE_STRIDE - entry)
     return torch.where(between.isfinite(), between, result)

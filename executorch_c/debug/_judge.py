@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from executorch_c.debug._matching.parting import Parting
 
-LAST = 1 << 62
+RESULTS_PLACE = 1 << 62
 """Place of the method's results in the order of a trace."""
 
 
@@ -366,7 +366,9 @@ class Walk:
                 continue
             known = {place, *(place.all_input_nodes if place.target is getitem else ())}
             if seen.isdisjoint(known) or not self._is_value(place, output):
-                self._judge(Match(LAST, f"output {i}", "result", False, [output], [place], place))
+                self._judge(
+                    Match(RESULTS_PLACE, f"output {i}", "result", False, [output], [place], place)
+                )
             eager = self.runs.eager[place].value
             self.misfits += _misfit(i, output, place, eager)
             self.ends += _end(i, output, eager)
@@ -412,7 +414,7 @@ class Walk:
                     None,
                     "unexplained",
                 )
-                yield _Row(LAST, error, self.graph.nodes[-1], actual, eager)
+                yield _Row(RESULTS_PLACE, error, self.graph.nodes[-1], actual, eager)
 
 
 def _end(number: int, output: Any, eager: Any) -> list[tuple[int, Array, Array]]:
@@ -450,7 +452,7 @@ def _misfit_row(
         expected_shape=shape,
         problem=problem,
     )
-    return _Row(LAST, error, place, output, output)
+    return _Row(RESULTS_PLACE, error, place, output, output)
 
 
 def _misshapen_row(match: Match) -> _Row:

@@ -168,7 +168,7 @@ def rules_of(
         yield tolerance.measured(actual, expected, [*runs, *[exact] * max(len(runs), 1)])
 
 
-def unrounded(fed: NodeValue) -> NodeValue | None:
+def value_before_rounding(fed: NodeValue) -> NodeValue | None:
     """Return the value before quantisation, of a (de)quantising node."""
     value: NodeValue | None = fed
     if value is not None and value.node is not None and dequantizes(value.node):
@@ -210,7 +210,7 @@ def bias_rounding(before: NodeValue) -> Array | float:
 
 def _requantized(actual: Array, expected: Array, fed: NodeValue) -> ErrorSize | None:
     """Return the error of integers beyond what rounding of the reference explains."""
-    before = unrounded(fed)
+    before = value_before_rounding(fed)
     if before is None or before.node is None:
         return None
     coarse = is_int16(fed.node)
@@ -235,7 +235,7 @@ def quantized_error(
     """
     node = fed.node
     grid = None if node is None else grid_of(node)
-    before = unrounded(fed)
+    before = value_before_rounding(fed)
     if grid is None or before is None or node is None:
         return None
     scale, zero, low, high = grid

@@ -57,7 +57,7 @@ WRITERS = {
 }
 """Operators, and nodes of delegates, that write numbers of the program into their results."""
 
-LARGEST = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
+LARGEST_FINITE = {"float16": 65504.0, "bfloat16": 3.3895e38, "float32": 3.4028e38}
 """Largest finite numbers by dtype."""
 
 
@@ -108,8 +108,8 @@ class Source:
         if bad:
             return f"NaN out of infinities: {taken}"
         text = f"of finite {taken}" if taken else "of finite numbers"
-        if not self.range.nan and self.dtype in LARGEST:
-            text += f"; {self.dtype} ends at {LARGEST[self.dtype]:g}"
+        if not self.range.nan and self.dtype in LARGEST_FINITE:
+            text += f"; {self.dtype} ends at {LARGEST_FINITE[self.dtype]:g}"
         return text
 
     def fate(self) -> str:
@@ -497,7 +497,7 @@ def check_nan(
     if trace.dropped_events or trace.dropped_values:
         notes.append(
             f"{trace.dropped_events:,} events and {trace.dropped_values:,} values did not "
-            "fit: give a larger max_bytes"
+            "fit; pass a larger `max_bytes`"
         )
     report = NonFiniteReport(
         loaded.metadata.name(), tuple(watch.sources), outputs, watch.watched, tuple(notes)

@@ -31,7 +31,7 @@ from executorch_c.compare.metrics import ErrorSize, measure_size
 from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._limits import NodeLimits
 from executorch_c.debug._matching.programs import Computed, match, sources_between
-from executorch_c.debug._recorded import Recorded, noise_of, recorded
+from executorch_c.debug._traced import TracedRun, noise_of, traced_run
 from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 from executorch_c.progress import Progress
 
@@ -87,7 +87,7 @@ def _problem(where: str, text: str) -> NodeError:
     return NodeError(0, where, f"result: {text}", (), "", error, None, "first")
 
 
-def _outputs(a: Recorded, b: Recorded, limits: NodeLimits) -> Iterator[NodeError]:
+def _outputs(a: TracedRun, b: TracedRun, limits: NodeLimits) -> Iterator[NodeError]:
     """Yield a row for each output, tensor or number; another number of outputs, dtype, shape or
     kind is a difference."""
     if len(a.outputs) != len(b.outputs):
@@ -120,7 +120,7 @@ def _outputs(a: Recorded, b: Recorded, limits: NodeLimits) -> Iterator[NodeError
         yield _row(others, ours, error)
 
 
-def _end_noise(run: Recorded) -> dict[str, Array]:
+def _end_noise(run: TracedRun) -> dict[str, Array]:
     """Return the noise of outputs that are values of the program."""
     found = {}
     for where, numbers in run.ends.items():
@@ -145,7 +145,7 @@ def _judged(row: NodeError, before: Sequence[NodeError], finest: float) -> NodeE
 
 
 def _with_verdicts(
-    rows: Sequence[NodeError], pairs: Sequence[tuple[int, int]], a: Recorded, b: Recorded
+    rows: Sequence[NodeError], pairs: Sequence[tuple[int, int]], a: TracedRun, b: TracedRun
 ) -> Iterator[NodeError]:
     """Yield rows, those of `pairs` first, then those of outputs, judged by the inputs of b's
     nodes."""
@@ -160,7 +160,7 @@ def _with_verdicts(
 
 
 def _compare(
-    a: Recorded, b: Recorded, limits: NodeLimits
+    a: TracedRun, b: TracedRun, limits: NodeLimits
 ) -> tuple[list[NodeError], list[str], str, str]:
     """Return rows, notes, the reason why nothing can be compared, and why no place can be named."""
     same = a.keys == b.keys
@@ -200,8 +200,8 @@ def _without_mispaired(
     pairs: list[tuple[int, int]],
     ends: Sequence[NodeError],
     notes: list[str],
-    a: Recorded,
-    b: Recorded,
+    a: TracedRun,
+    b: TracedRun,
 ) -> tuple[list[NodeError], list[tuple[int, int]]]:
     """Return rows and pairs without those that differ while every result after them agrees: such
     values do not correspond."""
@@ -237,14 +237,14 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
     return f"errors before it are {most}, there {after:.1e}: it is that node{between}"
 
 
-def _report(a: Recorded, b: Recorded, limits: NodeLimits) -> ErrorReport:
+def _report(a: TracedRun, b: TracedRun, limits: NodeLimits) -> ErrorReport:
     rows, notes, reason, unlocated = _compare(a, b, limits)
     rows = [replace(row, index=i) for i, row in enumerate(rows)]
     growth = _growth(rows)
     if growth and len(rows) > len(b.outputs):
         notes.insert(0, growth)
     if a.dropped + b.dropped:
-        notes.append(f"{a.dropped + b.dropped:,} values did not fit: give a larger max_bytes")
+        notes.append(f"{a.dropped + b.dropped:,} values did not fit; pass a larger `max_bytes`")
     title = f"{b.title} compared with {a.title}, method '{a.method}'"
     return ErrorReport(title, tuple(rows), tuple(notes), reason, unlocated)
 
@@ -303,8 +303,8 @@ def compare_programs(
         sources = opened(baseline), opened(candidate)
         method = name_in(sources[0], method)
 
-        def run(values: Sequence[object], number: int = 0) -> Recorded:
-            return recorded(
+        def run(values: Sequence[object], number: int = 0) -> TracedRun:
+            return traced_run(
                 sources[number],
                 method,
                 values,
@@ -346,8 +346,8 @@ def compare_kernels(
     source = opened(program)
     method = name_in(source, method)
 
-    def run(values: Sequence[object]) -> Recorded:
-        return recorded(
+    def run(values: Sequence[object]) -> TracedRun:
+        return traced_run(
             source,
             method,
             values,
@@ -360,7 +360,7 @@ def compare_kernels(
     if not limits.given and not plain.is_quantized:
         plain.noise = noise_of(plain, run, inputs)
     title = "operators delegated at load" if delegate_at_load else "default kernels"
-    fast = recorded(
+    fast = traced_run(
         source,
         method,
         inputs,

@@ -2,10 +2,10 @@
 
 from executorch_c.devtools import quantization_error
 
-budget = quantization_error("quantized.pte", float_model, [x])
-print(budget)         # layers, the most expensive first, and the one to keep in float
-budget[0].module      # "features.3"
-budget[0].gain_db     # 6.2: what the outputs gain without its errors
+report = quantization_error(float_model, [x], program="quantized.pte")
+print(report)         # layers, the most expensive first, and the one to keep in float
+report[0].module      # "features.3"
+report[0].gain_db     # 6.2: what the outputs gain without its errors
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from executorch_c.debug._graphs import names
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.debug._graphs.run import MAX_BYTES, run_with_graph
 from executorch_c.debug._matching.order import ALIGNED
-from executorch_c.debug.report import PLACE, SHOWN, Column, ErrorReport, NodeError
+from executorch_c.debug.report import PLACE, MAX_PRINTED_ROWS, Column, ErrorReport, NodeError
 from executorch_c.inspect.quantized import quantization_of
 from executorch_c.progress import Progress
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch.fx import Node
 
-DRAWN = 40
+MAX_DRAWN_LAYERS = 40
 """Maximum number of layers in the figure."""
 
-FEW = 3
+MAX_NAMED_LAYERS = 3
 """Maximum number of named layers that are not in the program."""
 
 
@@ -120,7 +120,7 @@ class QuantizationReport(ErrorReport):
         sizes = [size for row in self.rows if (size := added(row)) < math.inf]
         return max(sizes, default=0.0) or 1.0
 
-    def shown(self, count: int = SHOWN) -> list[NodeError]:
+    def shown(self, count: int = MAX_PRINTED_ROWS) -> list[NodeError]:
         """Return the most expensive layers."""
         return list(self.rows[:count])
 
@@ -151,7 +151,7 @@ class QuantizationReport(ErrorReport):
 
         Returns a matplotlib Figure, which a notebook shows. Raises ImportError without matplotlib.
         """
-        rows, top = self.rows[:DRAWN], self._largest()
+        rows, top = self.rows[:MAX_DRAWN_LAYERS], self._largest()
         height = 1.2 + 0.25 * max(len(rows), 1)
         figure = _figures.figure(figsize=(8, height), layout="constrained")
         axes = figure.add_subplot()
@@ -202,8 +202,8 @@ def _missing(graph: ReferenceGraph, known: set[Node]) -> list[str]:
     if not lost:
         return []
     said = [f"{names.operator_of(node)} of '{module_of(node) or 'the model'}'" for node in lost]
-    more = f", ... {len(said) - FEW} more" if len(said) > FEW else ""
-    return [f"not found in the program: {', '.join(said[:FEW])}{more}"]
+    more = f", ... {len(said) - MAX_NAMED_LAYERS} more" if len(said) > MAX_NAMED_LAYERS else ""
+    return [f"not found in the program: {', '.join(said[:MAX_NAMED_LAYERS])}{more}"]
 
 
 def _layer(row: NodeError) -> LayerError:

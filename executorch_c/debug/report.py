@@ -36,7 +36,7 @@ Against another program, which cannot run node by node on other inputs:
 EXPORT = "export"
 """Place of a row about the export: its graph computes another result than the model."""
 
-SHOWN = 12
+MAX_PRINTED_ROWS = 12
 """Number of rows of `print(report)`."""
 
 
@@ -244,7 +244,7 @@ class ErrorReport(Report):
     def __iter__(self) -> Iterator[NodeError]:
         return iter(self.rows)
 
-    def worst(self, count: int = SHOWN) -> list[NodeError]:
+    def worst(self, count: int = MAX_PRINTED_ROWS) -> list[NodeError]:
         """Return the rows with the largest errors (local ones, where known), largest first."""
 
         def size(row: NodeError) -> tuple[float, float]:
@@ -331,7 +331,7 @@ class ErrorReport(Report):
         head = [column.name for column in columns]
         return _html.table(caption, *_html.without_empty(head, cells, left))
 
-    def shown(self, count: int = SHOWN) -> list[NodeError]:
+    def shown(self, count: int = MAX_PRINTED_ROWS) -> list[NodeError]:
         """Return the first row that is off, the one before it, and the worst ones, in order."""
         keep = {row.index for row in self.worst(count)}
         if self.first is not None:
@@ -339,7 +339,9 @@ class ErrorReport(Report):
             keep = near | set(sorted(keep - near)[: max(count - len(near), 0)])
         return [row for row in self.rows if row.index in keep]
 
-    def table(self, top: int | None = SHOWN, sort: Literal["order", "error"] = "order") -> str:
+    def table(
+        self, top: int | None = MAX_PRINTED_ROWS, sort: Literal["order", "error"] = "order"
+    ) -> str:
         """Return rows as a table of text.
 
         Args:
@@ -361,7 +363,9 @@ class ErrorReport(Report):
     def _lines(self) -> list[str]:
         return [self.title, self.summary(), *self.notes]
 
-    def text(self, top: int | None = SHOWN, sort: Literal["order", "error"] = "order") -> str:
+    def text(
+        self, top: int | None = MAX_PRINTED_ROWS, sort: Literal["order", "error"] = "order"
+    ) -> str:
         """Return the report as text: title, finding, `table(top, sort)`, notes."""
         lines = [self.title, _text.wrapped(self.summary()), self.table(top, sort)]
         return "\n".join([*filter(None, lines), *map(_text.wrapped, self.notes)])

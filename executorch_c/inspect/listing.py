@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _KEY = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 """Hashes that name data of XNNPACK; the text has their first 8 digits."""
 
-LONGEST_NAME = 120
+MAX_NAME_CHARACTERS = 120
 """Maximum number of characters of a name or string in an instruction: many can repeat it."""
 
 
@@ -247,7 +247,7 @@ def _constant(view: View, index: int) -> str:
     if index in view.computed:
         return f"%{index}"
     if value["kind"] not in structure.LISTS:
-        return _text.shortened(repr(value["value"]), LONGEST_NAME)
+        return _text.shortened(repr(value["value"]), MAX_NAME_CHARACTERS)
     items = value["value"]
     assert isinstance(items, list)
     texts = ["None" if item is None else _argument(view, int(item)) for item in items]
@@ -259,7 +259,7 @@ def _argument(view: View, index: int) -> str:
     if value["kind"] != "Tensor":
         return _constant(view, index)
     if value["where"] in ("constant", "external"):
-        name = " " + _text.shortened(value["name"], LONGEST_NAME) if value["name"] else ""
+        name = " " + _text.shortened(value["name"], MAX_NAME_CHARACTERS) if value["name"] else ""
         return f"%{index} const{name} {structure.shape(value['shape'])}"
     base = view.bases.get(index)
     return f"%{index}" if base is None else f"%{index} (is %{base})"
@@ -298,7 +298,7 @@ def _step(view: View, step: Instruction, opened: set[int]) -> Iterator[str]:
     if step.row["stack"]:
         file, line, function, context = structure.frame(step)
         parts = [file or "", function or "", context or ""]
-        file, function, context = (_text.shortened(part, LONGEST_NAME) for part in parts)
+        file, function, context = (_text.shortened(part, MAX_NAME_CHARACTERS) for part in parts)
         source = f": {context.strip()}" if context else ""
         yield "           # " + _text.visible(f"{file}:{line} in {function}{source}")
     delegate = step.row["delegate"]

@@ -14,13 +14,13 @@ from executorch_c._render import text as _text
 
 Facts = Iterator[tuple[str, str]]
 
-MOST = 32
+MAX_FACTS = 32
 """Maximum number of facts of one payload."""
-LONGEST = 120
+MAX_TEXT = 120
 """Maximum number of characters of a text from a payload."""
-LONGEST_SPEC = 40
+MAX_SPEC_BYTES = 40
 """Maximum number of bytes of a compile spec in text."""
-LONGEST_INDEX = 1 << 20
+MAX_INDEX_BYTES = 1 << 20
 """Maximum number of bytes of the index of a Core ML payload."""
 
 
@@ -30,8 +30,8 @@ def facts(backend: str, payload: bytes) -> list[tuple[str, str]]:
     found = []
     try:
         for name, text in reader(payload) if reader else ():
-            found.append((name, text[:LONGEST]))
-            if len(found) == MOST:
+            found.append((name, text[:MAX_TEXT]))
+            if len(found) == MAX_FACTS:
                 break
     except (struct.error, AttributeError, IndexError, RecursionError, TypeError, ValueError):
         found.append(("damaged", "the payload ends early, or is not in its format"))
@@ -45,7 +45,7 @@ def is_text(value: bytes) -> bool:
 def spec_text(value: bytes) -> str:
     """Return a compile spec as text, or as hexadecimal digits, with its size."""
     text = value.decode() if is_text(value) else value.hex()
-    cut = text if len(text) <= LONGEST_SPEC else text[:LONGEST_SPEC] + "..."
+    cut = text if len(text) <= MAX_SPEC_BYTES else text[:MAX_SPEC_BYTES] + "..."
     return f"{cut!r} ({_text.plural(len(value), 'byte')})"
 
 
@@ -65,7 +65,7 @@ def flatbuffer(name: str, magic: bytes) -> Callable[[bytes], Facts]:
 
 def core_ml(payload: bytes) -> Facts:
     """A directory of files, with an index in JSON that is written backwards from the end."""
-    text = payload[: -LONGEST_INDEX - 1 : -1]
+    text = payload[: -MAX_INDEX_BYTES - 1 : -1]
     if text[:1] != b"{":
         return
     index, _ = json.JSONDecoder().raw_decode(text.decode("utf-8", "replace"))

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 LISTS = ("IntList", "TensorList", "OptionalTensorList")
 """Kinds of values that hold indices of values."""
 
-DEEPEST = 8
+MAX_DEPTH = 8
 """Maximum nesting depth of programs in payloads."""
-MOST_ROWS = 2_000_000
+MAX_ROWS = 2_000_000
 """Maximum number of values, instructions, items of lists and nodes that a tool reads. A small file
 can use one list in each instruction, and one program as the payload of many delegates."""
 
@@ -37,14 +37,14 @@ class Budget:
     """The rows that a tool may still read, over all methods of a program."""
 
     def __init__(self) -> None:
-        self.left = MOST_ROWS
+        self.left = MAX_ROWS
 
     def take(self, rows: int) -> None:
         """Take rows. Raises OutOfResourcesError if fewer are left."""
         self.left -= rows
         if self.left < 0:
             raise OutOfResourcesError(
-                f"the program repeats its lists, delegates or payloads: more than {MOST_ROWS:,} "
+                f"the program repeats its lists, delegates or payloads: more than {MAX_ROWS:,} "
                 "values, instructions and nodes"
             )
 
@@ -204,7 +204,7 @@ class View:
     def _read_nested(self, delegate: int) -> list[View]:
         payload = self.program._payload(self.method, delegate)
         self.budget.take(ROWS_OF_PROGRAM + len(payload) // BYTES_OF_ROW)
-        if payload[4:8] != b"ET12" or self.depth >= DEEPEST:
+        if payload[4:8] != b"ET12" or self.depth >= MAX_DEPTH:
             return []
         try:
             program = Runtime.get().load_program(payload)

@@ -18,7 +18,7 @@ BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 FIRST_BYTE = 3
 """Id of <0x00>: after <unk>, <s> and </s>."""
 HEADERS = (16, 4)
-MOST_TOKENS = 1 << 24
+MAX_TOKENS = 1 << 24
 
 
 def _follows(data: bytes, at: int, size: int) -> bool:
@@ -59,7 +59,7 @@ class Llama2c(ByteTokenizer):
         start = header_of(data, len(data))
         if start is None:
             raise ValueError(f"{path}: not a tokenizer of llama2.c")
-        count, bos, eos = struct.unpack_from("<3i", data) if start == 16 else (MOST_TOKENS, 1, 2)
+        count, bos, eos = struct.unpack_from("<3i", data) if start == 16 else (MAX_TOKENS, 1, 2)
         pieces: list[bytes] = []
         scores: list[float] = []
         at = start

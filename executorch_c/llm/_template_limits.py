@@ -17,12 +17,12 @@ from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-MOST_STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 """Loop iterations, calls, filters, operators."""
-MOST_SIZE = 1 << 24
+MAX_SIZE = 1 << 24
 """Characters of all texts, elements of a list, bits of an integer."""
-MOST_SECONDS = 10.0
-ELEMENT = 16
+MAX_SECONDS = 10.0
+ELEMENT_CHARACTERS = 16
 """Characters that an element of a list counts for."""
 GLOBALS = ("range", "dict", "namespace", "cycler", "joiner")
 TEXTS = frozenset(
@@ -46,13 +46,13 @@ def _fail(what: str, most: float) -> None:
     raise SecurityError(f"more than {most:,.0f} {what}")
 
 
-def weight(value: object, most: int = MOST_SIZE) -> int:
+def weight(value: object, most: int = MAX_SIZE) -> int:
     """Return the number of characters of a value with all that it contains, or more than `most`
     without looking at the rest."""
     found, rest = 0, [value]
     while rest and found <= most:
         one = rest.pop()
-        found += len(one) if isinstance(one, (str, bytes)) else ELEMENT
+        found += len(one) if isinstance(one, (str, bytes)) else ELEMENT_CHARACTERS
         if isinstance(one, Mapping):
             rest += [*one.keys(), *one.values()]
         elif isinstance(one, (list, tuple, set, frozenset)):
@@ -89,7 +89,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
     def __init__(self, filters: Mapping[str, Callable[..., Any]], **options: Any) -> None:
         super().__init__(finalize=self._printed, **options)
         self.steps, self.characters = 0, 0
-        self.end = time.monotonic() + MOST_SECONDS
+        self.end = time.monotonic() + MAX_SECONDS
         self.globals = {name: self.globals[name] for name in GLOBALS}
         self.filters |= filters
         for name, function in self.filters.items():
@@ -106,10 +106,10 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
     def count(self, steps: int = 1) -> None:
         """Count steps, and look at the time."""
         self.steps += steps
-        if self.steps > MOST_STEPS:
-            _fail("steps", MOST_STEPS)
+        if self.steps > MAX_STEPS:
+            _fail("steps", MAX_STEPS)
         if time.monotonic() > self.end:
-            _fail("seconds", MOST_SECONDS)
+            _fail("seconds", MAX_SECONDS)
 
     def counted(self, values: Iterable[Any]) -> Iterator[Any]:
         """Yield values, and count them."""
@@ -120,8 +120,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
     def _spend(self, size: int) -> None:
         self.characters += size
-        if self.characters > MOST_SIZE:
-            _fail("characters", MOST_SIZE)
+        if self.characters > MAX_SIZE:
+            _fail("characters", MAX_SIZE)
 
     def _printed(self, value: Any) -> Any:
         self._spend(weight(value))
@@ -148,8 +148,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         elif len(counts) == 2 and operator in ("*", "**"):
             bits = [v.bit_length() for v in counts]
             many = bits[0] * abs(counts[1]) if operator == "**" else sum(bits)
-            if many > MOST_SIZE >> 8:  # time grows faster than size
-                _fail("bits of an integer", MOST_SIZE >> 8)
+            if many > MAX_SIZE >> 8:  # time grows faster than size
+                _fail("bits of an integer", MAX_SIZE >> 8)
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:

@@ -30,7 +30,7 @@ LLAMA3_SPECIAL = (
     "<|eot_id|>",
     "<|python_tag|>",
 )
-MOST_TOKENS = 1 << 22
+MAX_TOKENS = 1 << 22
 """Upper bound of ids: a table has an entry for each."""
 LLAMA3_EOS = ("<|end_of_text|>", "<|eot_id|>", "<|eom_id|>")
 
@@ -208,9 +208,9 @@ class Tiktoken(ByteTokenizer):
         self.offset = offset
         ids = [*(rank + offset for rank in ranks.values()), *special.values()]
         size = max(ids, default=-1) + 1
-        if size > MOST_TOKENS or min(ids, default=0) < 0:
-            wrong = next(id for id in ids if not 0 <= id < MOST_TOKENS)
-            raise ValueError(f"token id {wrong}, expected 0 to {MOST_TOKENS - 1:,}")
+        if size > MAX_TOKENS or min(ids, default=0) < 0:
+            wrong = next(id for id in ids if not 0 <= id < MAX_TOKENS)
+            raise ValueError(f"token id {wrong}, expected 0 to {MAX_TOKENS - 1:,}")
         pieces = [b""] * size
         for piece, rank in ranks.items():
             pieces[rank + offset] = piece

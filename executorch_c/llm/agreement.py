@@ -20,7 +20,7 @@ from executorch_c.llm.sampling import log_softmax
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
 
-TOP = 5
+TOP_TOKENS = 5
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def measure(actual: Array, expected: Array, limit: LogitTolerance) -> Agreement:
         whole = power.mean() < np.mean(error**2) * 10 ** (limit.sqnr_db / 10)
         bad = sqnr < limit.sqnr_db - (0 if whole else limit.position_db)
     bad = bad | ~np.isfinite(errors)
-    count = min(TOP, a.shape[-1])
+    count = min(TOP_TOKENS, a.shape[-1])
     ours, theirs = _top(np.nan_to_num(a, nan=-np.inf), count), _top(e, count)
     top5 = (ours[:, :, None] == theirs[:, None, :]).any(-1).mean(-1)
     return Agreement(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c.llm.runner import TextRunner
 
-TAIL, TURN = 3, 5
+TAIL_STEPS, TURN_TOKENS = 3, 5
 """Steps after a prefill; tokens that are generated between two turns."""
 
 
@@ -46,7 +46,7 @@ class Cases:
     def again(self) -> tuple[Action, ...]:
         """Return calls that show the state before them: the first tokens one by one."""
         ids = self.prompts[0]
-        return (*steps(ids[:TAIL]), *parts(ids[TAIL:], [self.runner.signature.longest]))
+        return (*steps(ids[:TAIL_STEPS]), *parts(ids[TAIL_STEPS:], [self.runner.signature.longest]))
 
     def scripts(self) -> list[Script]:
         """Return all ways to run the prompts, in the order of cases."""
@@ -70,9 +70,9 @@ class Cases:
         longest = self.runner.signature.longest
         found = []
         for i, ids in enumerate(self.prompts):
-            size = min(longest, max(len(ids) - TAIL, 1))
+            size = min(longest, max(len(ids) - TAIL_STEPS, 1))
             whole = Action("feed", tuple(ids[:size]), keep=True)
-            tail = steps(ids[size : size + TAIL])
+            tail = steps(ids[size : size + TAIL_STEPS])
             short = parts(ids[: min(2, len(ids))], [2])
             found.append(
                 Script("prefill", i, (*self.begin(i), *short, Action("reset"), whole, *tail))
@@ -93,7 +93,7 @@ class Cases:
             for action in self.begin(0):
                 perform(action, runner)
             logits = runner.prefill(first)
-            for _ in range(min(TURN, room)):
+            for _ in range(min(TURN_TOKENS, room)):
                 between.append(int(np.nan_to_num(logits).argmax()))
                 logits = runner.step(between[-1])
         actions = [*parts(first, [longest]), *steps(between), *parts(second, [longest])]

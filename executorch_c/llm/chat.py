@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 """{"role": "user", "content": "..."}"""
 
-LONGEST_TEMPLATE = 1 << 20
+MAX_TEMPLATE_CHARACTERS = 1 << 20
 
 
 def template_of(tokenizer: object, name: str = "default") -> str:
@@ -69,9 +69,10 @@ def render(
     `llm`).
     """
     jinja2 = _extras.load("a chat template", "jinja2")
-    if len(template) > LONGEST_TEMPLATE:
+    if len(template) > MAX_TEMPLATE_CHARACTERS:
         raise ValueError(
-            f"chat template: {len(template):,} characters, at most {LONGEST_TEMPLATE:,} are read"
+            f"chat template: {len(template):,} characters, at most {MAX_TEMPLATE_CHARACTERS:,} are "
+            "read"
         )
     from executorch_c.llm._template_limits import LimitedEnvironment
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 Expected: TypeAlias = "tuple[Array, str, LogitTolerance]"
 """Logits, their source, and the limit."""
 CASES: tuple[Case, ...] = get_args(Case)
-LONGEST_CONTEXT = 1024
+MAX_CONTEXT = 1024
 """Default limit of the tokens of the cases "context" and "chunks"."""
 RANDOM_TOKENS = 24
 ITSELF = "its own steps"
@@ -342,7 +342,7 @@ def _prompts(given: Sequence[Any] | None, runner: TextRunner, seed: int) -> list
             )
         found.append(ids)
     if not found:
-        raise ValueError("check_llm needs at least 1 prompt")
+        raise ValueError("`prompts` is empty: pass at least 1")
     return found
 
 
@@ -418,7 +418,7 @@ def check_llm(
     """
     wrong = [case for case in cases if case not in CASES]
     if wrong:
-        raise ValueError(f"unknown case {wrong[0]!r}, expected some of {', '.join(CASES)}")
+        raise ValueError(f"`cases`: {wrong[0]!r} is unknown, expected some of {', '.join(CASES)}")
     check_not_negative(official_seconds=official_seconds)
     official = OfficialScripts("official" in engines_of(engines), official_seconds)
     official.start()
@@ -434,12 +434,12 @@ def check_llm(
             known = make_encoder_reference(reference, runner.signature, ids, inputs, tokenizer)
         elif encoder_inputs is not None:
             raise ValueError(
-                "encoder_inputs: the program has no methods 'encoder' and 'text_decoder'"
+                "`encoder_inputs`: the program has no methods 'encoder' and 'text_decoder'"
             )
         else:
             known = make_reference(reference, runner.signature, ids, tokenizer)
         limits = _limits(runner, known, relative, min_sqnr_db)
-        most = min(runner.context, LONGEST_CONTEXT if length is None else length)
+        most = min(runner.context, MAX_CONTEXT if length is None else length)
         ways = Cases(runner, ids, most, inputs)
         of_encoder = limits[0]
         if inputs:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from executorch_c.llm.tokenizers import Tokenizer
 
 REPLACEMENT = "\ufffd"
-HELD = 3
+MAX_HELD_CHARACTERS = 3
 """Replacement characters at the end of a text that may be the first bytes of a character."""
-KEPT, MOST = 4, 12
+KEPT_TOKENS, MAX_PENDING_TOKENS = 4, 12
 """Tokens that are decoded again with the next one, and the number from which they are dropped."""
 
 
@@ -31,7 +31,7 @@ class Detokenizer:
     def __init__(self, tokenizer: Tokenizer, context: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
-        self._ids = list(context[-KEPT:])
+        self._ids = list(context[-KEPT_TOKENS:])
         self._shown = len(tokenizer.decode(self._ids)) if self._ids else 0
         """Characters of `_ids` that were passed on."""
 
@@ -42,10 +42,10 @@ class Detokenizer:
             return self._bytes.decode(data)
         self._ids.append(id)
         text = self._tokenizer.decode(self._ids)
-        waiting = min(len(text) - len(text.rstrip(REPLACEMENT)), HELD)
+        waiting = min(len(text) - len(text.rstrip(REPLACEMENT)), MAX_HELD_CHARACTERS)
         found = self._new(text, len(text) - waiting)
-        if not waiting and len(self._ids) > MOST:
-            self._ids = self._ids[-KEPT:]
+        if not waiting and len(self._ids) > MAX_PENDING_TOKENS:
+            self._ids = self._ids[-KEPT_TOKENS:]
             self._shown = len(self._tokenizer.decode(self._ids))
         return found
 
@@ -70,9 +70,9 @@ class StopTexts:
         self.texts = (stop,) if isinstance(stop, str) else tuple(stop)
         for text in self.texts:
             if not isinstance(text, str):
-                raise TypeError(f"stop: found {type(text).__name__}, expected str")
+                raise TypeError(f"`stop`: found {type(text).__name__}, expected str")
             if not text:
-                raise ValueError("stop: an empty text stops at once")
+                raise ValueError("`stop`: an empty text stops at once")
         self._held = ""
         self.found: str | None = None
         """The stop text that ended the stream."""

@@ -28,7 +28,7 @@ def encoder_inputs_of(
     info = runner._encoder.metadata.input_tensor_meta(0)
     if given is not None:
         if not len(given):
-            raise ValueError("check_llm needs at least 1 input of the encoder")
+            raise ValueError("`encoder_inputs` is empty: pass at least 1")
         return [_input(one, runner) for one in given]
     rng = np.random.default_rng(seed)
     if info.numpy_dtype.kind in "iu":

@@ -60,7 +60,7 @@ def log_mel(
     """
     if sample_rate != SAMPLE_RATE:
         raise ValueError(
-            f"sample_rate is {sample_rate}, expected {SAMPLE_RATE}: resample the audio"
+            f"`sample_rate` is {sample_rate}, expected {SAMPLE_RATE}: resample the audio"
         )
     wave = np.asarray(audio)
     if wave.ndim != 1 or wave.dtype.kind not in "fiu":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c.llm.runner import TextRunner
 
-MOST_LOGPROBS = 1000
+MAX_LOGPROBS = 1000
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class GenerationOptions:
             check_type("max_new_tokens", self.max_new_tokens)
         check_type("logprobs", self.logprobs)
         if self.max_new_tokens is not None and self.max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens is {self.max_new_tokens}, expected 1 or more")
-        if not 0 <= int(self.logprobs) <= MOST_LOGPROBS:
-            raise ValueError(f"logprobs is {self.logprobs}, expected at most {MOST_LOGPROBS}")
+            raise ValueError(f"`max_new_tokens` is {self.max_new_tokens}, expected 1 or more")
+        if not 0 <= int(self.logprobs) <= MAX_LOGPROBS:
+            raise ValueError(f"`logprobs` is {self.logprobs}, expected at most {MAX_LOGPROBS}")
 
 
 class Stream(Iterator[str]):

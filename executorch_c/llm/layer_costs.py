@@ -229,7 +229,7 @@ def quantization_cost(
         for one in prompts
     ]
     if not ids or min(map(len, ids)) < 2:
-        raise ValueError("quantization_cost needs prompts of at least 2 tokens")
+        raise ValueError("`prompts`: pass at least 2 tokens in one of them")
     measure = _Measure(ModelReference(model, runner.signature), ids)
     noise, both = measure.cost(ModelReference(quantized, runner.signature), ALL, "")
     with Progress("quantization_cost", progress) as say:

@@ -213,9 +213,9 @@ def _measured(
     size = runner.context if window is None else window
     step = max(size // 2, 1) if stride is None else stride
     if not 2 <= size <= runner.context:
-        raise ValueError(f"window is {size}, expected 2 to {runner.context} (the context)")
+        raise ValueError(f"`window` is {size}, expected 2 to {runner.context} (the context)")
     if not 1 <= step < size:
-        raise ValueError(f"stride is {step}, expected 1 to {size - 1}")
+        raise ValueError(f"`stride` is {step}, expected 1 to {size - 1}")
     if len(ids) < 2:
         raise ValueError(f"the text has {_text.plural(len(ids), 'token')}, expected 2 or more")
     started, losses = perf_counter(), []

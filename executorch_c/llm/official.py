@@ -169,7 +169,7 @@ def _as_runtime_error() -> Iterator[None]:
 def check_temperature(config: GenerationConfig) -> None:
     """Raise ValueError unless the temperature is between 0 and 1, as officially."""
     if not 0 <= config.temperature <= 1:
-        raise ValueError(f"temperature is {config.temperature}, expected 0 to 1")
+        raise ValueError(f"`temperature` is {config.temperature}, expected 0 to 1")
 
 
 class TextLLMRunner:

@@ -35,7 +35,7 @@ Step = tuple[str, list[Any], int]
 """A call: its method, its inputs, and how many rows of the output are compared; or, without a
 method, the return to the initial state."""
 
-TIMES = 20
+MIN_TIME_RATIO = 20
 """Minimum ratio of a script's time limit to the time that the script takes in this runtime."""
 ALL_ROWS = sys.maxsize
 
@@ -72,7 +72,7 @@ class OfficialScripts(OfficialProgram):
             return
         if (process := self.prepared()) is not None:
             if not self._is_given:
-                self._limit = max(self.seconds, TIMES * self._per_call * len(steps))
+                self._limit = max(self.seconds, MIN_TIME_RATIO * self._per_call * len(steps))
             process.replay(steps, self._limit)
 
     def _steps(self, script: Script) -> list[Step]:

@@ -60,7 +60,7 @@ class Sampling:
         )
         for name, is_right, expected in checks:
             if not is_right:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected {expected}")
+                raise ValueError(f"`{name}` is {getattr(self, name)}, expected {expected}")
 
 
 def log_softmax(logits: Array) -> Array:
@@ -154,7 +154,7 @@ class OfficialSampler:
         vocabulary: int | None = None,
     ) -> None:
         if not 0 <= temperature <= 1:
-            raise ValueError(f"temperature is {temperature}, expected 0 to 1 (official sampler)")
+            raise ValueError(f"`temperature` is {temperature}, expected 0 to 1 (official sampler)")
         self.state = (int(time.time()) if seed is None else seed) & MASK64
         self.temperature, self.top_p, self.top_k = temperature, np.float32(top_p), top_k
         self.vocabulary = vocabulary
@@ -216,7 +216,7 @@ def make_sampler(
     if sampler == "default":
         return DefaultSampler(rules)
     if sampler != "official":
-        raise ValueError(f"sampler is {sampler!r}, expected 'default', 'official' or a function")
+        raise ValueError(f"`sampler` is {sampler!r}, expected 'default', 'official' or a function")
     if rules.min_p or rules.repetition_penalty != 1:
         raise ValueError("the official sampler has no min_p and no repetition_penalty")
     top_p = rules.top_p if rules.top_p < 1 else OFFICIAL_TOP_P

@@ -26,7 +26,7 @@ Constants: TypeAlias = "Mapping[str, tuple[object, ...]]"
 """Outputs of the methods without inputs, by name: {"get_eos_ids": (2, 3)}."""
 
 CONSTANT_NAMES = ("get_", "use_", "enable_")
-MOST_BYTES = 1 << 20
+MAX_METADATA_BYTES = 1 << 20
 """Upper bound of one value of metadata; larger outputs are none."""
 OTHER_CONSTANTS = {
     "sliding_window",
@@ -94,7 +94,7 @@ class TextSignature:
 
 def _is_small(meta: MethodMeta) -> bool:
     tensors = [i for i, (kind, _) in enumerate(meta.outputs) if kind == "Tensor"]
-    return all(meta.output_tensor_meta(i).nbytes() <= MOST_BYTES for i in tensors)
+    return all(meta.output_tensor_meta(i).nbytes() <= MAX_METADATA_BYTES for i in tensors)
 
 
 def read_constants(program: Program) -> dict[str, tuple[object, ...]]:
@@ -112,8 +112,10 @@ def read_constants(program: Program) -> dict[str, tuple[object, ...]]:
 
 def _plain(value: object) -> object:
     if isinstance(value, np.ndarray):
-        if value.nbytes > MOST_BYTES:
-            raise ValueError(f"metadata of {value.nbytes:,} bytes, expected {MOST_BYTES:,} or less")
+        if value.nbytes > MAX_METADATA_BYTES:
+            raise ValueError(
+                f"metadata of {value.nbytes:,} bytes, expected {MAX_METADATA_BYTES:,} or less"
+            )
         return value.item() if value.size == 1 else value.tolist()
     return value
 

@@ -29,7 +29,7 @@ CONVERSIONS = {"_to_copy": 0, "_to_dim_order_copy": 0, "copy": 1}
 """Operators that round where the result's dtype is narrower than that of the argument at this
 position."""
 
-POOL = (1 << 20) + 7
+POOL_NUMBERS = (1 << 20) + 7
 """Random numbers that are drawn once; each tensor takes a stretch of them."""
 
 
@@ -37,7 +37,7 @@ POOL = (1 << 20) + 7
 def _pool() -> Any:
     """Return uniform numbers in [-1, 1], as float32."""
     generator = torch.Generator().manual_seed(0)
-    return torch.rand(POOL, generator=generator).mul_(2).sub_(1)
+    return torch.rand(POOL_NUMBERS, generator=generator).mul_(2).sub_(1)
 
 
 def _is_whole(leaf: Any) -> bool:
@@ -121,8 +121,8 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, seed: int, epsilon: float = 0.0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._pool, self._seed = _pool(), seed
-        self._at = seed * 104_729 % POOL
-        self._ties_at, self._side = seed // 2 * 15_485_863 % POOL, 1 - 2 * (seed % 2)
+        self._at = seed * 104_729 % POOL_NUMBERS
+        self._ties_at, self._side = seed // 2 * 15_485_863 % POOL_NUMBERS, 1 - 2 * (seed % 2)
         self._epsilon = epsilon
         self._was_fused: list[bool] = []
 
@@ -271,10 +271,10 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _random(self, count: int) -> Any:
         """Return uniform numbers in [-1, 1], as float32."""
-        if count > POOL:
-            return self._pool.repeat(-(-count // POOL))[:count]
-        if self._at + count > POOL:
-            self._at = (self._at * 31 + 7) % (POOL - count + 1)
+        if count > POOL_NUMBERS:
+            return self._pool.repeat(-(-count // POOL_NUMBERS))[:count]
+        if self._at + count > POOL_NUMBERS:
+            self._at = (self._at * 31 + 7) % (POOL_NUMBERS - count + 1)
         found = self._pool[self._at : self._at + count]
         self._at += count
         return found

@@ -321,7 +321,7 @@ def test_values_that_can_show_no_error(x: Tensor) -> None:
     scaled = Function(lambda x: x * 3)
     pte = export(scaled, x)
     report = explain(scaled, (x,), program=pte)
-    assert report.verdict == "inconclusive" and "give other inputs" in report.reason
+    assert report.verdict == "inconclusive" and "pass other inputs" in report.reason
     assert explain(scaled, (x,), program=pte, rtol=0, atol=0).verdict == "match"  # as given
     if x.numel():
         assert explain(scaled, (torch.randn(2, 4),), program=pte).verdict == "match"
@@ -364,7 +364,7 @@ def test_tolerances() -> None:
     assert not explain(model, IMAGE, program=pte)
     assert explain(model, IMAGE, program=pte, rtol=1e-2, atol=1e-2)
     assert not explain(model, IMAGE, program=lower(model, IMAGE, "portable"), rtol=0, atol=0)
-    with pytest.raises(ValueError, match="rtol is -1, expected 0 or more"):
+    with pytest.raises(ValueError, match="`rtol` is -1, expected 0 or more"):
         explain(model, IMAGE, program=pte, rtol=-1)
 
 
@@ -391,7 +391,7 @@ def test_bad_arguments() -> None:
 def test_values_that_do_not_fit() -> None:
     model = net()
     report = explain(model, IMAGE, program=lower(model, IMAGE, "portable"), max_bytes=20_000)
-    assert any("give a larger max_bytes" in note for note in report.notes)
+    assert any("pass a larger `max_bytes`" in note for note in report.notes)
 
 
 # ---- the command ------------------------------------------------------------------------------

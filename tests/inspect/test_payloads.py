@@ -140,8 +140,8 @@ def test_damaged_payloads(backend: str) -> None:
         for _ in range(pick.randrange(1, 6)):
             changed[pick.randrange(len(changed))] = pick.randrange(256)
         found = payloads.facts(backend, bytes(changed))
-        assert len(found) <= payloads.MOST + 1
-        assert all(len(text) <= payloads.LONGEST for _, text in found)
+        assert len(found) <= payloads.MAX_FACTS + 1
+        assert all(len(text) <= payloads.MAX_TEXT for _, text in found)
 
 
 def test_a_wrong_index_of_core_ml() -> None:

@@ -264,7 +264,7 @@ def test_without_a_reference_nothing_is_claimed() -> None:
 
 
 def test_arguments_are_checked() -> None:
-    with pytest.raises(ValueError, match="unknown case 'all'"):
+    with pytest.raises(ValueError, match="'all' is unknown"):
         check(program(), cases=["all"])
     with pytest.raises(ValueError, match=f"prompt 0 has {CONTEXT + 1} tokens"):
         check(program(), None, [ids(CONTEXT + 1)])

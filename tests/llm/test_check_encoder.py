@@ -139,7 +139,7 @@ def test_arguments_are_checked() -> None:
         check(path, encoder_inputs=["text"])
     with pytest.raises(ValueError, match="at least 1 input of the encoder"):
         check(path, encoder_inputs=[])
-    with pytest.raises(ValueError, match="encoder_inputs: the program has no methods"):
+    with pytest.raises(ValueError, match="`encoder_inputs`: the program has no methods"):
         check(small_llm.program(), encoder_inputs=[FEATURES])
 
 

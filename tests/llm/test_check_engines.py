@@ -68,5 +68,5 @@ def test_a_refusal_is_an_error() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(ValueError, match="'elsewhere' is unknown"):
         check("pad", engines="here,elsewhere")
-    with pytest.raises(ValueError, match="official_seconds is -1"):
+    with pytest.raises(ValueError, match="`official_seconds` is -1"):
         check("pad", official_seconds=-1)

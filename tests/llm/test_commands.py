@@ -113,7 +113,7 @@ def test_chats(
         (["generate", "{m}"], 2, "--prompt, --ids or --chat is needed"),
         (["generate", "{m}", "--chat", "--ids", "1"], 2, "--chat takes --prompt"),
         (["generate", "{m}", "--ids", "1,x"], 2, "not a list of token ids"),
-        (["generate", "{m}", "--ids", "1", "--temperature", "-1"], 1, "temperature is -1"),
+        (["generate", "{m}", "--ids", "1", "--temperature", "-1"], 1, "`temperature` is -1"),
         (["generate", "{m}", "--ids", "999"], 1, "token id 999 is not in the vocabulary"),
         (["generate", "{m}", "--prompt", "x", "--tokenizer", "none"], 1, "No such file"),
         (["generate", "none.pte", "--prompt", "x"], 1, "none.pte"),
@@ -122,7 +122,7 @@ def test_chats(
         (
             ["perplexity", "{m}", "--ids", "4 5", "--window", "99"],
             1,
-            "window is 99, expected 2 to 48",
+            "`window` is 99, expected 2 to 48",
         ),
     ],
 )

@@ -132,7 +132,7 @@ def test_features_are_checked() -> None:
     ):
         with pytest.raises(ValueError, match=match):
             log_mel(audio)
-    with pytest.raises(ValueError, match="sample_rate is 44100, expected 16000"):
+    with pytest.raises(ValueError, match="`sample_rate` is 44100, expected 16000"):
         log_mel(np.zeros(5), sample_rate=44100)
 
 

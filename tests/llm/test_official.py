@@ -187,8 +187,8 @@ def test_stop_from_a_callback(tokenizer: Path) -> None:
 @pytest.mark.parametrize(
     "config, prompt, match",
     [
-        (dict(temperature=1.5), "x", "temperature is 1.5"),
-        (dict(temperature=-0.1), "x", "temperature is -0.1"),
+        (dict(temperature=1.5), "x", "`temperature` is 1.5"),
+        (dict(temperature=-0.1), "x", "`temperature` is -0.1"),
         (dict(seq_len=1), "The fox", "no room for new tokens"),
         (dict(), "x" * 400, "no room for new tokens"),
         (dict(), "", "an empty prompt"),

@@ -74,7 +74,7 @@ STATIC = [name for name, flow in FLOWS.items() if flow.is_static]
 @pytest.mark.parametrize("flow", flow_params(STATIC))
 def test_flows_of_static_shapes(flow: str) -> None:
     model, x = net(), torch.randn(IMAGE)
-    with pytest.raises(ValueError, match=f"flow '{flow}' lowers static shapes alone"):
+    with pytest.raises(ValueError, match=f"the flow '{flow}' lowers static shapes only"):
         check_model(model, (x,), flow=flow, dynamic_shapes={"x": {0: Dim("n", max=7)}})
     assert check_model(model, (x,), flow=flow, n_random=1)
 
@@ -305,7 +305,7 @@ def test_swapped_channels_of_a_black_picture() -> None:
     made = bytes(manager(Fn(lambda x: scores(x.flip(2)).flip(0)), black).buffer)
     result = check_model(scores, (black,), program=made, n_random=0)
     assert not result and result.verdict == "inconclusive"
-    assert result.hint().startswith("Add real_inputs"), str(result)
+    assert result.hint().startswith("Add `real_inputs`"), str(result)
     result = check_model(scores, (black,), program=made)
     assert kinds(result, "differ") == {"random"} and len(result.failures) == 3
     result = check_model(scores, (black,), program=made, real_inputs=[(picture.numpy(),)])

@@ -111,19 +111,19 @@ def test_edges_of_tied_and_derived_sizes() -> None:
 
 def test_wrong_arguments() -> None:
     x = torch.randn(3)
-    with pytest.raises(ValueError, match="flow is 'portabel', expected one of portable, xnnpack"):
+    with pytest.raises(ValueError, match="`flow` is 'portabel', expected one of portable, xnnpack"):
         check_model(torch.tanh, (x,), flow="portabel")
     with pytest.raises(ValueError, match="differ between two equal calls"):
         check_model(nn.Dropout(), (x,))
-    with pytest.raises(ValueError, match=r"real_inputs\[0\] has 2 positional arguments"):
+    with pytest.raises(ValueError, match=r"`real_inputs\[0\]` has 2 positional arguments"):
         check_model(torch.tanh, (x,), real_inputs=[(x, x)])
     with pytest.raises(TypeError, match="expected a tuple of positional arguments"):
         check_model(torch.tanh, 3)
-    with pytest.raises(TypeError, match="model is a int"):
+    with pytest.raises(TypeError, match="`model` is a int"):
         check_model(3, (x,))
-    with pytest.raises(ValueError, match="example_inputs are needed"):
+    with pytest.raises(ValueError, match="`inputs` is missing"):
         check_model(torch.tanh)
-    with pytest.raises(ValueError, match="n_random is -1"):
+    with pytest.raises(ValueError, match="`n_random` is -1"):
         check_model(torch.tanh, (x,), n_random=-1)
     two = bytes(manager(Fn(torch.add), x, x).buffer)
     with pytest.raises(ValueError, match="takes 2 inputs, the example has 1"):

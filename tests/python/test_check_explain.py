@@ -157,7 +157,7 @@ def test_one_layer(plant: Callable[[str, str], None], flow: str, fault: str, lay
 def test_nothing_planted(flow: str) -> None:
     result = check_model(Net().eval(), IMAGE, flow=flow, n_random=1)
     assert result, str(result)
-    with pytest.raises(ValueError, match="every case matches in this runtime: say which one"):
+    with pytest.raises(ValueError, match="every case matches in this runtime; pass the case"):
         result.explain()
     report = result.explain(result.cases[1])
     assert report and "every one is within tolerance" in str(report), str(report)

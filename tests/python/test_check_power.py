@@ -393,7 +393,7 @@ def test_what_there_is_no_time_for_is_named(
 ) -> None:
     """The rows that the first 16 cases read are known; of the others, that some are read. The
     layer that no case takes stays untested."""
-    monkeypatch.setattr(sensitivity, "TOO_LATE", 1e12)
+    monkeypatch.setattr(sensitivity, "LATE_SHARE", 1e12)
     torch.manual_seed(0)
     found = measurement_of(Rows(), [torch.full((2,), i) for i in range(20)], seconds)
     lines = list(sensitivity._power(found, ["x"], ()).untested)

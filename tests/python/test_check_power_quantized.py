@@ -38,7 +38,7 @@ IDLE = (
 @pytest.fixture(autouse=True)
 def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of runs alone limits what is measured."""
-    monkeypatch.setattr(sensitivity, "SHARE", 1000.0)
+    monkeypatch.setattr(sensitivity, "TIME_SHARE", 1000.0)
 
 
 class Words(nn.Module):

@@ -365,11 +365,11 @@ def test_compressed_weights_of_core_ml(bits: str, name: str) -> None:
 
 def test_a_minimum_without_effect_is_an_error() -> None:
     one = case("mlp", "static")
-    with pytest.raises(ValueError, match="no effect here: the program has no quantised values"):
+    with pytest.raises(ValueError, match="no effect: the program has no quantised values"):
         check_model(one.floats, one.inputs, program=lower(*model("mlp")), min_sqnr_db=20)
-    with pytest.raises(ValueError, match="no effect here: the model is quantised itself"):
+    with pytest.raises(ValueError, match="no effect: the model is quantised itself"):
         check_model(one.quantized, one.inputs, program=one.pte, min_sqnr_db=20)
-    with pytest.raises(ValueError, match="no effect here: rtol and atol decide"):
+    with pytest.raises(ValueError, match="no effect: rtol and atol decide"):
         check_model(one.floats, one.inputs, program=one.pte, min_sqnr_db=20, atol=1.0)
     found = check_model(one.floats, one.inputs, program=one.pte, min_sqnr_db=60, n_random=0)
     assert found.verdict == "differ" and "at least 60 dB expected" in " ".join(str(found).split())

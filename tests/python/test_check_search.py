@@ -12,7 +12,7 @@ from executorch_c.check.cases import CallSequence
 from executorch_c.check.power import ranges
 from executorch_c.check.result import CheckedCase
 from executorch_c.check.run import Check
-from executorch_c.check.search import SECONDS, InputSearch, seconds_of
+from executorch_c.check.search import SEARCH_SECONDS, InputSearch, seconds_of
 from executorch_c.check.watch import Reached, Watch, boundaries, toward, treats_non_finite
 from executorch_c.testing import CheckResult, check_model
 from tests.exports import Fn, export
@@ -53,14 +53,14 @@ def test_right_programs_match_in_a_search(name: str) -> None:
 
 
 def test_the_search_has_a_limit_and_a_note() -> None:
-    assert [seconds_of(one) for one in (False, True, 0, 2)] == [0.0, SECONDS, 0.0, 2.0]
+    assert [seconds_of(one) for one in (False, True, 0, 2)] == [0.0, SEARCH_SECONDS, 0.0, 2.0]
     x = torch.randn(3, generator=torch.Generator().manual_seed(0))
     result = check_model(torch.tanh, x, search=0.5, n_random=0)
     assert result.ok and 0 < sum(case.kind == "search" for case in result) <= 8
     [note] = [one for one in result.notes if one.startswith("search: ")]
     assert " calls tried, " in note
     assert not [one for one in check_model(torch.tanh, x).notes if one.startswith("search")]
-    with pytest.raises(ValueError, match="search is -1"):
+    with pytest.raises(ValueError, match="`search` is -1"):
         check_model(torch.tanh, x, search=-1)
 
 

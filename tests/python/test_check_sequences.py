@@ -156,7 +156,7 @@ def test_calls_of_the_user_in_a_row() -> None:
 
 def test_wrong_calls_in_a_row() -> None:
     x = torch.ones(3)
-    with pytest.raises(ValueError, match=r"real_inputs\[1\] has 2 positional arguments"):
+    with pytest.raises(ValueError, match=r"`real_inputs\[1\]` has 2 positional arguments"):
         check_model(torch.tanh, x, real_inputs=[x, testing.calls((x,), (x, x))])
     with pytest.raises(ValueError, match="takes at least one call"):
         testing.calls()

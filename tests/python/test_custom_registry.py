@@ -396,5 +396,5 @@ def test_the_command_line_names_the_origin(capsys: pytest.CaptureFixture[str]) -
     from executorch_c.cli import main
 
     register_operator(UNARY, lambda x: x)
-    assert main(["ops"]) == 0
+    assert main(["operators"]) == 0
     assert "custom (python)" in capsys.readouterr().out

@@ -179,7 +179,7 @@ def test_models_by_ini_and_marker(pytester: pytest.Pytester, run) -> None:
             assert any(note.startswith("search: ") for note in result.notes)
 
         def test_flow_of_the_ini_file(pte_check):
-            with pytest.raises(ValueError, match="flow is 'nonsense', expected one of"):
+            with pytest.raises(ValueError, match="`flow` is 'nonsense', expected one of"):
                 pte_check(torch.tanh, torch.randn(3))
 
         @pytest.mark.pte(flow="portable")

@@ -166,7 +166,7 @@ def test_structures_are_read_in_order() -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="rtol is -1, expected 0 or more"):
+    with pytest.raises(ValueError, match="`rtol` is -1, expected 0 or more"):
         compare(1.0, 1.0, rtol=-1)
     with pytest.raises(TypeError, match="expected an array of numbers"):
         compare(np.array(["a"]), np.array(["a"]))
@@ -379,7 +379,7 @@ def test_outputs_have_names_and_tolerances_of_their_own() -> None:
     assert compare(actual, list(expected.values()), names=["a", "b", "c"], atol={"a": 0.1})
     with pytest.raises(ValueError, match="'logit'.*'cache.0'"):
         compare(actual, expected, atol={"logit": 0.1})
-    with pytest.raises(ValueError, match=r"atol\['logits'\] is -1"):
+    with pytest.raises(ValueError, match=r"`atol\['logits'\]` is -1"):
         compare(actual, expected, atol={"logits": -1})
 
 

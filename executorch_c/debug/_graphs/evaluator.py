@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch.fx import Node
 
-MOST = 1 << 28
+MAX_KEPT_BYTES = 1 << 28
 """Maximum bytes of computed values that are kept; all of them can be computed again."""
 
 
@@ -82,7 +82,7 @@ class Evaluator:
     def value(self, node: Node) -> Any:
         """Return the value of a node; NOTHING if its operator, or one before it, fails."""
         if not self._known(node):
-            if self.nbytes > MOST:
+            if self.nbytes > MAX_KEPT_BYTES:
                 self.made.clear()
                 self.nbytes = 0
             for one in self._missing(node):

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 Sample: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
-MOST_AXES = 4
+MAX_AXES = 4
 """Maximum number of axes, other than those of size 1, whose orders are tried."""
 
-SAMPLE = 4096
+MAX_SAMPLE_ELEMENTS = 4096
 """Maximum number of elements of a value that matching compares."""
 
 
@@ -74,9 +74,9 @@ def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
 
 def _reordered(value: Any, shape: tuple[int, ...]) -> list[Any]:
     """Return a tensor with its axes (but those of size 1) in each order that gives a shape, its own
-    order first; [] if none does, as where axes are merged, or there are more than MOST_AXES."""
+    order first; [] if none does, as where axes are merged, or there are more than MAX_AXES."""
     kept, wanted = value.squeeze(), without_ones(shape)
-    if kept.ndim > MOST_AXES:
+    if kept.ndim > MAX_AXES:
         return []
     orders = permutations(range(kept.ndim))
     return [
@@ -104,8 +104,8 @@ def in_either_order(value: Array, shape: tuple[int, ...]) -> Iterator[Array]:
 def sample(array: Array) -> Sample:
     """Return evenly spaced elements in C order as float64; NaN and infinity as 0."""
     flat = array.reshape(-1)
-    if flat.size > SAMPLE:
-        flat = flat[np.linspace(0, flat.size - 1, SAMPLE).astype(np.int64)]
+    if flat.size > MAX_SAMPLE_ELEMENTS:
+        flat = flat[np.linspace(0, flat.size - 1, MAX_SAMPLE_ELEMENTS).astype(np.int64)]
     wide: Sample = (np.abs(flat) if flat.dtype.kind == "c" else flat).astype(np.float64)
     finite = np.isfinite(wide)
     kept: Sample = wide if finite.all() else np.where(finite, wide, 0.0)

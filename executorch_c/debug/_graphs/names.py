@@ -177,7 +177,7 @@ def is_quantizer(node: Node) -> bool:
     return quantizes(node) or dequantizes(node)
 
 
-def unrounded_node(node: Node) -> Node | None:
+def node_before_rounding(node: Node) -> Node | None:
     """Return the node whose value a dequantising node has, rounded; None for any other."""
     if not dequantizes(node) or not quantizes(before := node.all_input_nodes[0]):
         return None

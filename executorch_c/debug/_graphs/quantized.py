@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from executorch_c.debug._graphs.names import is_quantizer, unrounded_node
+from executorch_c.debug._graphs.names import is_quantizer, node_before_rounding
 
 INTEGERS = ("torch.int8", "torch.uint8")
 """Dtypes of quantised weights that a module holds itself."""
@@ -48,7 +48,7 @@ def without_rounding(model: Any) -> Any:
     found = copy.deepcopy(model)
     for graph in _graphs(found):
         for node in list(graph.nodes):
-            if (before := unrounded_node(node)) is not None:
+            if (before := node_before_rounding(node)) is not None:
                 node.replace_all_uses_with(before)
         graph.eliminate_dead_code()
     found.recompile()

@@ -222,7 +222,7 @@ def _exported(program: Any, method: str) -> Any:
     if lowered:
         raise ValueError(
             f"method '{method}' of the reference has parts that were handed to a backend "
-            f"({lowered[0]}): give the model, what torch.export.export returned, or an ETRecord"
+            f"({lowered[0]}): pass the model, what torch.export.export returned, or an ETRecord"
         )
     return program if _is_edge(program) else to_edge(program)
 
@@ -262,7 +262,7 @@ def _etrecord(manager: Any) -> Any:
     except RuntimeError as error:
         raise ValueError(
             "this ExecutorchProgramManager has no ETRecord (to_edge(..., generate_etrecord="
-            "True) makes one): give the model or what torch.export.export returned"
+            "True) makes one): pass the model or what torch.export.export returned"
         ) from error
 
 

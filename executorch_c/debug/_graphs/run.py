@@ -72,7 +72,7 @@ class Run:
         at load."""
         yield from self.graph.notes
         if count := self.trace.dropped_values + self.trace.dropped_events:
-            yield f"{count} values did not fit: give a larger max_bytes"
+            yield f"{count} values did not fit; pass a larger `max_bytes`"
         yield from trace_notes(self.loaded)
 
 

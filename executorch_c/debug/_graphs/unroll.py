@@ -15,7 +15,7 @@ from executorch_c.debug._graphs.evaluator import attribute, call
 if TYPE_CHECKING:
     from torch.fx import Node
 
-MOST_ROUNDS = 10_000
+MAX_ROUNDS = 10_000
 """Maximum number of iterations of a loop."""
 
 
@@ -162,13 +162,13 @@ class _Unrolling:
         operands: Sequence[Any] = (),
     ) -> Any:
         carried: Sequence[Any] = list(first)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             goes_on = self.inline(self.values[condition], [*carried, *operands])
             goes_on = goes_on[0] if isinstance(goes_on, (list, tuple)) else goes_on
             if not bool(self.value(goes_on)):
                 return carried
             carried = self.inline(self.values[body], [*carried, *operands])
-        raise ValueError(f"a loop of the reference has more than {MOST_ROUNDS} rounds")
+        raise ValueError(f"a loop of the reference has more than {MAX_ROUNDS} rounds")
 
 
 def _is_item(node: Node) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._matching.parting import Parting
 
-NEAR = 64
+MAX_CANDIDATES = 64
 """Maximum number of candidates after a step's sources, in the graph's order."""
 
 PRODUCTS = {"linear", "convolution", "bmm"}
@@ -131,14 +131,14 @@ class Assignment:
     def around(self) -> set[Node]:
         """Return the inputs, and the nodes with values near the last one: possible sources of a
         step whose sources are unknown."""
-        near = self.nodes[max(self.last - NEAR, 0) : self.last + NEAR]
+        near = self.nodes[max(self.last - MAX_CANDIDATES, 0) : self.last + MAX_CANDIDATES]
         return {*self.inputs, *(node for node in near if node in self.values.given)}
 
     def near(
         self, start: Iterable[Node], step: Step, through: set[str], from_constants: bool
     ) -> Iterator[Node]:
         """Yield the nodes that follow from some nodes and constants alone, nearest first, at most
-        NEAR without a value; nodes with a value are yielded, but not followed.
+        MAX_CANDIDATES without a value; nodes with a value are yielded, but not followed.
 
         Args:
             through: Kinds of steps on the way that have no node.
@@ -149,7 +149,7 @@ class Assignment:
         if from_constants:
             following.push(self.constants)
         count = 0
-        while following.queue and count < NEAR:
+        while following.queue and count < MAX_CANDIDATES:
             node = following.pop()
             yield node
             if node not in self.taken:

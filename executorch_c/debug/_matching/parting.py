@@ -41,7 +41,7 @@ from executorch_c.debug._graphs.names import (
 )
 from executorch_c.debug._graphs.program import Step
 from executorch_c.debug._matching.candidates import Found
-from executorch_c.debug._matching.search import TIES, compare, limit_of, may_be
+from executorch_c.debug._matching.search import TIE_DISTANCE, compare, limit_of, may_be
 from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ MAX_TRIALS = 32
 MAX_FUSED = 4
 """Maximum number of operators after a product that one step of a delegate may compute."""
 
-LIMITED = 2
+MIN_LIMITED_ELEMENTS = 2
 """Minimum number of elements at the end of a range that show a limit: a single wrong element may be
 the largest of a result."""
 
@@ -176,7 +176,7 @@ class Partings:
         array = _array((step, 0))
         if array is None:
             return None
-        sources = _unrounded(step)
+        sources = _sources_before_rounding(step)
         rounded = sources != step.sources or dequantizes(node)
         inputs = [n for n in node.all_input_nodes if n not in self.state.constants]
         inputs = list(dict.fromkeys(map(_before_rounding, inputs))) if rounded else inputs
@@ -187,7 +187,9 @@ class Partings:
                 if not may_be(step, last, array):
                     continue
                 compared = compare(step, result)
-                if compared is None or compared[0] > (TIES if step.quantized else limit_of(step)):
+                if compared is None or compared[0] > (
+                    TIE_DISTANCE if step.quantized else limit_of(step)
+                ):
                     continue
                 partings = self._before(step, replaced)
                 if partings is None:
@@ -352,7 +354,7 @@ class Partings:
             beyond = limit_of(step) * max(abs(low), abs(high))
             theirs = sample(as_array(value))
             below, above = theirs < low - beyond, theirs > high + beyond
-            if max(np.count_nonzero(below), np.count_nonzero(above)) < LIMITED:
+            if max(np.count_nonzero(below), np.count_nonzero(above)) < MIN_LIMITED_ELEMENTS:
                 return 0, None
             return count, (low if below.any() else None, high if above.any() else None)
         return 0, None
@@ -403,7 +405,7 @@ def _array(source: StepSource) -> Array | None:
     return step.outputs[number]
 
 
-def _unrounded(step: Step) -> tuple[StepSource, ...]:
+def _sources_before_rounding(step: Step) -> tuple[StepSource, ...]:
     """Return the sources of a step, before conversions whose results are not known: those of
     activations that are quantised as they come."""
 

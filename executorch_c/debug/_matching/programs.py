@@ -23,10 +23,10 @@ from executorch_c.debug._graphs.layouts import distance, sample, without_ones
 from executorch_c.debug._graphs.names import kind
 from executorch_c.inspect.families import MOVES
 
-NEAR = 48
+MAX_CANDIDATES = 48
 """Maximum number of candidates after a value's sources, in the baseline's order."""
 
-SIMILAR = 0.35
+MAX_PAIR_DISTANCE = 0.35
 """Largest distance of a pair whose numbers differ."""
 
 INPUT = -1
@@ -35,7 +35,7 @@ INPUT = -1
 MOVING = {kind(f"::{name}") for name in MOVES}
 """Kinds of operators that move numbers; of these, the ones that leave all of them count."""
 
-CLOSEST = 3.0
+EQUAL_RATIO = 3.0
 """Ratio to the nearest distance within which values are equally near."""
 
 
@@ -141,7 +141,7 @@ class _DataFlow:
             push(one)
         if not inside:
             push(INPUT)
-        for _ in range(NEAR):
+        for _ in range(MAX_CANDIDATES):
             if not queue:
                 return
             number = heapq.heappop(queue)
@@ -217,7 +217,7 @@ class Matching:
             found = [pair for pair in found if self.a.values[pair[1]].kind == value.kind]
         near = [pair for pair in found if pair[0] <= self._limit(pair[1], value)]
         if near:
-            least = CLOSEST * max(min(near)[0], self._precision(min(near)[1], value))
+            least = EQUAL_RATIO * max(min(near)[0], self._precision(min(near)[1], value))
             return max(
                 (pair for pair in near if pair[0] <= least),
                 key=lambda pair: self._preference(pair, value, front),
@@ -269,8 +269,8 @@ class Matching:
             for e, one in found
             if one in front and one in self.taken and e < self.taken[one][1]
         )
-        best = best or least((e, one) for e, one in open_ if e <= SIMILAR / 4)
-        if best is None or best[0] > SIMILAR:
+        best = best or least((e, one) for e, one in open_ if e <= MAX_PAIR_DISTANCE / 4)
+        if best is None or best[0] > MAX_PAIR_DISTANCE:
             fused = self._fused(value, front, starts)
             best = least((e, one) for e, one in open_ if one in fused)
         return best

@@ -36,22 +36,22 @@ if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c.debug._graphs.program import Step
 
-OPTIONS = 8
+MAX_WRONG_NODES = 8
 """Maximum number of nodes that a wrong step is assumed to be."""
 
-CLOSER = 8
+BETTER_RATIO = 8
 """Ratio of distances at which another option of an assumption is better."""
 
-CLOSEST = 3
+EQUAL_RATIO = 3
 """Ratio to the nearest distance (or to rounding) within which nodes are equally near."""
 
-FINEST = 2.0**-23
+MIN_ROUNDING_DISTANCE = 2.0**-23
 """Distance of numbers around 1 that may round differently, at least: that of float32."""
 
-QUANTIZED = 2.0**-7
+INT8_EPSILON = 2.0**-7
 """Machine epsilon of 8-bit quantised values."""
 
-TIES = 2.0**-9
+TIE_DISTANCE = 2.0**-9
 """Distance of quantised integers that differ in rounding ties only."""
 
 
@@ -160,7 +160,7 @@ class Search:
             and _is_fused(step, found, front)
             and (not _holds_sums(step) or _is_integer(self._value(node), node))
         ]
-        close = CLOSER * min((found.distance for found in options), default=0.0)
+        close = BETTER_RATIO * min((found.distance for found in options), default=0.0)
         options.sort(
             key=lambda found: (
                 found.distance > close,
@@ -170,7 +170,7 @@ class Search:
                 found.distance,
             )
         )
-        return options[:OPTIONS]
+        return options[:MAX_WRONG_NODES]
 
     # ---- one candidate --------------------------------------------------------------------
 
@@ -294,19 +294,19 @@ def limit_of(step: Step, path: Sequence[Node] = ()) -> float:
     """Return the largest distance |a - b| / (|a| + |b|) of equal values."""
     coarsest = _rounding(step)
     if step.quantized or any(map(is_quantizer, path)):
-        coarsest = QUANTIZED
+        coarsest = INT8_EPSILON
     return math.sqrt(coarsest) / 2
 
 
 def _rounding(step: Step) -> float:
     """Return the machine epsilon of a step's coarsest result, that of float32 at least."""
     dtypes = [array.dtype for array in step.outputs if array is not None]
-    return max([FINEST, *map(epsilon_of, dtypes)])
+    return max([MIN_ROUNDING_DISTANCE, *map(epsilon_of, dtypes)])
 
 
 def is_tight(found: Found) -> bool:
     """Return True if a candidate has the step's numbers without the room of quantisation."""
-    return found.distance <= math.sqrt(FINEST) / 2
+    return found.distance <= math.sqrt(MIN_ROUNDING_DISTANCE) / 2
 
 
 def _nearest(step: Step, equal: Sequence[Found]) -> list[Found]:
@@ -314,8 +314,8 @@ def _nearest(step: Step, equal: Sequence[Found]) -> list[Found]:
     convolution alone, where batch norm that is nearly the identity is fused into it."""
     rounding = _rounding(step)
     if step.quantized or any(is_quantizer(n) for found in equal for n in found.path):
-        rounding = TIES
-    least = CLOSEST * max(min(found.distance for found in equal), rounding)
+        rounding = TIE_DISTANCE
+    least = EQUAL_RATIO * max(min(found.distance for found in equal), rounding)
     return [found for found in equal if found.distance <= least]
 
 

@@ -41,7 +41,7 @@ from executorch_c.debug._matching.candidates import Found, Front, Guess
 from executorch_c.debug._matching.matches import Match, Matches
 from executorch_c.debug._matching.parting import Direct, Parting, Partings
 from executorch_c.debug._matching.search import (
-    CLOSER,
+    BETTER_RATIO,
     Search,
     compare,
     is_tight,
@@ -52,7 +52,7 @@ from executorch_c.debug._matching.search import (
 if TYPE_CHECKING:
     from torch.fx import Node
 
-ENOUGH = 0.25
+MIN_COVERAGE = 0.25
 """Minimum share of matches without a warning."""
 
 
@@ -117,7 +117,7 @@ class Pairing:
         found = found or self.search.anywhere(step)
         direct = None if found is not None and is_tight(found) else self.partings.direct(step)
         if direct is not None and (
-            found is None or CLOSER * direct.found.distance < found.distance
+            found is None or BETTER_RATIO * direct.found.distance < found.distance
         ):
             self._part(step, direct)
         elif found is not None:
@@ -248,7 +248,7 @@ class Pairing:
             other = self.search.agreeing(step, self.state.front(step))
             if other is None or option.node not in other.used:
                 continue
-            if found is None or CLOSER * other.distance < found.distance:
+            if found is None or BETTER_RATIO * other.distance < found.distance:
                 best, found = at, other
         self._choose(guess, best)
         return found
@@ -365,6 +365,6 @@ def pair(
     )
     result.interrupted = pairing.interrupted
     result.misshapen = misshapen.find(pairing, steps.steps)
-    if len(done) < ENOUGH * len(counted):
+    if len(done) < MIN_COVERAGE * len(counted):
         result.notes.append("few values were matched: the fault may be before the reported node")
     return result

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 State: TypeAlias = "dict[int, Sources]"
 """Writers of each value."""
 
-LONGEST_VALUE = 1000
+MAX_VALUE_CHARACTERS = 1000
 """Maximum number of characters of a string or name among the attributes of a node."""
-PASSES = 3
+LOOP_PASSES = 3
 """Number of passes over the instructions, so that values computed in a loop reach its start."""
 
 
@@ -68,7 +68,7 @@ class Builder:
             node = self.node(f"input {number}", f"input {number}", "input", {"value": f"%{index}"})
             state[index] = self.source(node, 0, self.text(index))
         end: State = {}
-        for _ in range(PASSES if self._has_loops() else 1):
+        for _ in range(LOOP_PASSES if self._has_loops() else 1):
             end = self._pass(dict(state))
         return [self.find(end, index) for index in self.view.structure["outputs"]]
 
@@ -141,7 +141,7 @@ class Builder:
                 continue
             if value["kind"] == "Tensor":
                 if value["where"] in ("constant", "external"):
-                    name_ = _text.shortened(value["name"] or "", LONGEST_VALUE)
+                    name_ = _text.shortened(value["name"] or "", MAX_VALUE_CHARACTERS)
                     named = f" {name_}" if name_ else ""
                     found[name] = f"{structure.tensor(value)}{named}"
             elif value["kind"] in structure.LISTS:
@@ -149,7 +149,7 @@ class Builder:
                 if not any(item["kind"] == "Tensor" for item in items):
                     found[name] = str([item["value"] for item in items])
             else:
-                found[name] = _text.shortened(str(value["value"]), LONGEST_VALUE)
+                found[name] = _text.shortened(str(value["value"]), MAX_VALUE_CHARACTERS)
         if step.row["destination"] is not None:
             found["to"] = str(step.row["destination"])
         if step.row["stack"]:

@@ -201,7 +201,7 @@ class Graph(Report):
         """Return the text of one of FORMATS. Raises ValueError for another format."""
         makers = {"dot": self.dot, "svg": self.svg, "model-explorer": self.model_explorer}
         if format not in makers:
-            raise ValueError(f"format {format!r}, expected one of {', '.join(FORMATS)}")
+            raise ValueError(f"`format` is {format!r}, expected one of {', '.join(FORMATS)}")
         return makers[format]()
 
     def __repr__(self) -> str:

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from executorch_c._types import Output
     from executorch_c.trace import Event, Trace
 
-EIGHT_BITS = 2.0**-8
+INT8_STEP = 2.0**-8
 """The step of quantised numbers, relative to their range."""
 
-PERTURBED = 3
+PERTURBED_RUNS = 3
 """Number of runs with inputs changed by a rounding."""
 
 _QUANTIZED = re.compile(r"quantize|\bQ[SUDCP][0-9]|\bQ[SU]\d")
 
 
 @dataclass
-class Recorded:
+class TracedRun:
     """A program, its values and outputs of one call."""
 
     title: str
@@ -94,7 +94,7 @@ class _Result:
         )
 
 
-def recorded(
+def traced_run(
     source: Opened,
     method: str,
     inputs: Sequence[object],
@@ -103,7 +103,7 @@ def recorded(
     delegate_at_load: DelegateAtLoad = False,
     title: str,
     max_bytes: int,
-) -> Recorded:
+) -> TracedRun:
     """Call a method once, and return its values, each with its sources. With `delegate_at_load`,
     values are those of operators that are delegated separately, outputs those of runs of them."""
 
@@ -121,7 +121,7 @@ def recorded(
     integers = {step.order for step in steps.read(trace.events) if step.quantized}
     numbers = {(result.place, result.output): i for i, result in enumerate(results)}
     origins = Origins(steps.steps, numbers)
-    return Recorded(
+    return TracedRun(
         title,
         method,
         list(_computed(results, integers, origins)),
@@ -173,7 +173,7 @@ def _computed(
     for number, result in enumerate(results):
         name = result.event.name
         is_quantized = result.place in integers or bool(_QUANTIZED.search(name))
-        epsilon = EIGHT_BITS if is_quantized else tolerance.epsilon_of(result.data.dtype)
+        epsilon = INT8_STEP if is_quantized else tolerance.epsilon_of(result.data.dtype)
         if epsilon > coarsest:
             coarsest, quantized = epsilon, is_quantized
         sources = origins.of_value.get(number, frozenset())
@@ -184,7 +184,7 @@ def _computed(
 
 
 def noise_of(
-    run: Recorded, again: Callable[[Sequence[object]], Recorded], inputs: Sequence[object]
+    run: TracedRun, again: Callable[[Sequence[object]], TracedRun], inputs: Sequence[object]
 ) -> list[Array] | None:
     """Return the standard deviation of each value of a run where the inputs change by a rounding;
     None for inputs without floats, or where other instructions run.
@@ -194,7 +194,7 @@ def noise_of(
     """
     rng = np.random.default_rng(0)
     total: list[Array] | None = None
-    for _ in range(PERTURBED):
+    for _ in range(PERTURBED_RUNS):
         changed = [_rounded(value, rng) for value in inputs]
         if all(a is b for a, b in zip(changed, inputs)):
             return None
@@ -207,7 +207,7 @@ def noise_of(
                 for a, b in zip(run.values, other.values)
             ]
         total = squares if total is None else [x + y for x, y in zip(total, squares)]
-    return [np.sqrt(one / PERTURBED) for one in total or ()]
+    return [np.sqrt(one / PERTURBED_RUNS) for one in total or ()]
 
 
 def _rounded(value: object, rng: np.random.Generator) -> object:
