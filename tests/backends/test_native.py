@@ -230,7 +230,7 @@ def test_nodes_are_described() -> None:
 
 def test_names_of_operators() -> None:
     """Each functional operator is translated to the out variant that ExecuTorch pairs it with."""
-    rows = dict(re.findall(r'ECN_NAME\("(.*?)", "(.*?)"\)', OPERATORS.read_text()))
+    rows = dict(re.findall(r'ECT_OP\("aten\.(.*?)", "aten::(.*?)"', OPERATORS.read_text()))
     ours = {row["name"] for row in executorch_c.operators()}
     compared = 0
     for schema in torch._C._jit_get_all_schemas():

@@ -3,74 +3,55 @@
 #include <string.h>
 
 #include "../pack.h"
+#include "../rows.h"
 #include "constexpr.h"
 #include "special.h"
 #include "translate.h"
 
 enum { TYPE = 1, OUTPUTS = 3, ATTRIBUTES = 5, OPERATIONS = 3 };
 
-typedef struct row {
-  const char *name, *op, *args;
-  ecm_special *special;
-  bool several;
-} row;
-
-static const row rows[] = {
-#define ECM_OP(name, op, args) {name, op, args, NULL, false},
-#define ECM_SPECIAL(name, function) {name, NULL, NULL, function, false},
-#define ECM_SEVERAL(name, function) {name, NULL, NULL, function, true},
+static const ect_row rows[] = {
 #include "operators.def"
-#undef ECM_OP
-#undef ECM_SPECIAL
-#undef ECM_SEVERAL
 };
-
-static const row *find_row(ecm_bytes name) {
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-    if (ecm_bytes_equal(name, rows[i].name)) return &rows[i];
-  return NULL;
-}
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static uint32_t pack_one(ecm_node *n, char kind, const char *name, int64_t *out) {
+static uint32_t read_item(void *node, const ect_item *item, int64_t *out) {
+  ecm_node *n = node;
   ect_program *p = &n->m->program;
   int64_t items[ECT_MAX_RANK];
   double number = 0;
   size_t count = 0;
-  switch (kind) {
-  case 't': return ecm_input(n, name, out);
+  ecm_value *v;
+  switch (item->letter) {
+  case '=': return ecm_input(n, item->source, out);
+  case '?':
+    EC_BACKEND_TRY(ecm_argument(n, item->source, &v));
+    *out = ECT_NO_VALUE;
+    return v ? ecm_tensor(n->m, v, out) : (uint32_t)EC_BACKEND_OK;
   case 'l':
-    EC_BACKEND_TRY(ecm_numbers(n, name, items, ECT_MAX_RANK, &count));
+    EC_BACKEND_TRY(ecm_numbers(n, item->source, items, ECT_MAX_RANK, &count));
     *out = ect_add_ints(p, items, count);
     return EC_BACKEND_OK;
-  case '=': *out = *name == 'F' ? ect_add_bool(p, false) : ect_add_int(p, *name - '0'); break;
   default:
-    EC_BACKEND_TRY(ecm_number(n, name, kind == 'i' ? -1 : 0, &number));
-    *out = kind == 'f'   ? ect_add_double(p, number)
-           : kind == 'b' ? ect_add_bool(p, number != 0)
-                         : ect_add_int(p, ecm_to_int(number));
+    EC_BACKEND_TRY(ecm_number(n, item->source, item->letter == 'i' ? -1 : 0, &number));
+    *out = item->letter == 'f'   ? ect_add_double(p, number)
+           : item->letter == 'b' ? ect_add_bool(p, number != 0)
+                                 : ect_add_int(p, ecm_to_int(number));
   }
   return EC_BACKEND_OK;
 }
 
-static uint32_t call_row(ecm_node *n, const row *r) {
+static uint32_t call_row(ecm_node *n, const ect_row *r) {
   int64_t args[ECT_MAX_ARGS];
-  size_t count = 0;
-  for (const char *at = r->args; *at;) {
-    char name[32];
-    const size_t size = strcspn(at, " ");
-    snprintf(name, sizeof name, "%.*s", (int)size - 1, at + 1);
-    ecm_value *bias;
-    if (strcmp(name, "bias") == 0) {
-      EC_BACKEND_TRY(ecm_argument(n, name, &bias));
-      if (!bias) break;
-    }
-    EC_BACKEND_TRY(pack_one(n, *at, name, &args[count++]));
-    at += size + (at[size] == ' ');
-  }
-  return ect_pack_call(n->m->c.call, &n->m->program, r->op, args, count, &n->result, 1, &n->shown,
-                       n->what);
+  size_t count;
+  uint32_t taken;
+  EC_BACKEND_TRY(ect_read_items(&n->m->program, r->args, read_item, n, args, &count, &taken));
+  return ecm_finish(n, r->op, args, count);
+}
+
+static uint32_t call_special(ecm_node *n, const ect_row *r) {
+  return ((ecm_special *)r->special)(n);
 }
 
 static uint32_t read_const(ecm_node *n, ecm_value *out) {
@@ -81,7 +62,7 @@ static uint32_t read_const(ecm_node *n, ecm_value *out) {
 }
 
 /* Translates an operation with one result. */
-static uint32_t translate_result(ecm_node *n, const row *r, ecm_bytes output) {
+static uint32_t translate_result(ecm_node *n, const ect_row *r, ecm_bytes output) {
   ecm_field name, type;
   ecm_value *value = &n->type;
   if (!ecm_wire_find(output, 1, &name) || !ecm_wire_find(output, 2, &type))
@@ -93,7 +74,7 @@ static uint32_t translate_result(ecm_node *n, const row *r, ecm_bytes output) {
   else {
     EC_BACKEND_TRY(ecm_tensor(n->m, value, &n->result));
     n->shown = (ec_backend_node){ect_names_find(&n->m->handles, name.bytes), r->name, 0};
-    EC_BACKEND_TRY(r->special ? r->special(n) : call_row(n, r));
+    EC_BACKEND_TRY(r->special ? call_special(n, r) : call_row(n, r));
   }
   return ecm_define(n->m, name.bytes, value);
 }
@@ -111,10 +92,10 @@ static uint32_t translate_operation(ecm_model *m, ecm_bytes message) {
   snprintf(n.what, sizeof n.what, "%.*s (%.*s)",
            ecm_clip(name.bytes, 80), (const char *)name.bytes.data,
            ecm_clip(type.bytes, 40), (const char *)type.bytes.data);
-  const row *r = find_row(type.bytes);
-  if (r && r->several) {
+  const ect_row *r = ECT_FIND_ROW(rows, type.bytes);
+  if (r && r->kind == ECT_ROW_SEVERAL) {
     n.shown.name = r->name;
-    return r->special(&n);
+    return call_special(&n, r);
   }
   if (ecm_is_constexpr(type.bytes) && outputs == 2) return ecm_constexpr_sparse(&n);
   if (outputs != 1) return ecm_refuse(&n, outputs ? "more than one result" : "no result");

@@ -6,54 +6,14 @@
 #include <string.h>
 
 #include "../pack.h"
+#include "../rows.h"
 #include "control.h"
 #include "fields.h"
 #include "special.h"
 
-typedef struct row {
-  const char *name, *op;
-} row;
-
-static const row names[] = {
-#define ECN_NAME(functional, out) {functional, out},
-#define ECN_NUMBER(target, op)
-#define ECN_SPECIAL(functional, function)
+static const ect_row rows[] = {
 #include "operators.def"
-#undef ECN_NAME
-#undef ECN_NUMBER
-#undef ECN_SPECIAL
 };
-
-static const row numbers[] = {
-#define ECN_NAME(functional, out)
-#define ECN_NUMBER(target, op) {target, op},
-#define ECN_SPECIAL(functional, function)
-#include "operators.def"
-#undef ECN_NAME
-#undef ECN_NUMBER
-#undef ECN_SPECIAL
-};
-
-static const struct {
-  const char *name;
-  ecn_special *function;
-} specials[] = {
-#define ECN_NAME(functional, out)
-#define ECN_NUMBER(target, op)
-#define ECN_SPECIAL(functional, function) {functional, function},
-#include "operators.def"
-#undef ECN_NAME
-#undef ECN_NUMBER
-#undef ECN_SPECIAL
-};
-
-#define FIND(rows, text) find_row(rows, sizeof(rows) / sizeof((rows)[0]), text)
-
-static const char *find_row(const row *rows, size_t count, const char *name) {
-  for (size_t i = 0; i < count; i++)
-    if (strcmp(rows[i].name, name) == 0) return rows[i].op;
-  return NULL;
-}
 
 enum { NAME_BYTES = 200 };
 
@@ -62,8 +22,7 @@ typedef struct packing {
   ecn_graph *g;
   uint32_t index;
   ec_fb_vec inputs, outputs;
-  char target[NAME_BYTES]; /* functional: "linalg.inv.default" without the underscore of in-place */
-  char space[32];          /* "aten" */
+  char name[NAME_BYTES]; /* functional: "aten.relu.default" of "torch.ops.aten.relu_.default" */
   char op[NAME_BYTES];
   char what[NAME_BYTES];
   ect_schema schema;
@@ -76,21 +35,22 @@ typedef struct packing {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Splits "torch.ops.aten.relu_.default" into "aten" and "relu.default". */
-static uint32_t split_target(packing *k, const char *target) {
+static const ect_row *find_row(const char *name) {
+  return ECT_FIND_ROW(rows, ((ect_text){(const uint8_t *)name, strlen(name)}));
+}
+
+/* Finds the functional operator of the target. */
+static uint32_t find_name(packing *k, const char *target) {
   static const char start[] = "torch.ops.";
   const char *name = target + sizeof start - 1;
   if (strncmp(target, start, sizeof start - 1) != 0)
     return REFUSE(k, EC_BACKEND_NOT_SUPPORTED, "the operator is not known here");
   const char *dot = strchr(name, '.'), *last = strrchr(name, '.');
-  if (!dot || dot == last || (size_t)(dot - name) >= sizeof k->space ||
-      strlen(dot + 1) >= sizeof k->target)
+  if (!dot || dot == last || strlen(name) >= sizeof k->name)
     return REFUSE(k, EC_BACKEND_INVALID_PROGRAM,
                   "the target is not torch.ops.NAMESPACE.NAME.OVERLOAD");
   k->in_place = last[-1] == '_' && last[-2] != '_';
-  snprintf(k->space, sizeof k->space, "%.*s", (int)(dot - name), name);
-  snprintf(k->target, sizeof k->target, "%.*s%s", (int)(last - dot - 1 - k->in_place), dot + 1,
-           last);
+  snprintf(k->name, sizeof k->name, "%.*s%s", (int)(last - name - k->in_place), name, last);
   return EC_BACKEND_OK;
 }
 
@@ -98,16 +58,15 @@ static bool has_operator(packing *k) {
   return k->g->c.host->operator_schema(k->op, k->schema.text, sizeof k->schema.text) != 0;
 }
 
-/* Finds the out variant of the target. */
-static uint32_t find_operator(packing *k) {
-  const char *known = strcmp(k->space, "aten") == 0 ? FIND(names, k->target) : NULL;
-  const char *overload = strrchr(k->target, '.');
-  const int base = (int)(overload - k->target);
+/* Finds the out variant. */
+static uint32_t find_operator(packing *k, const ect_row *row) {
+  const char *dot = strchr(k->name, '.'), *overload = strrchr(k->name, '.');
+  const int space = (int)(dot - k->name), base = (int)(overload - dot - 1);
   const bool plain = strcmp(overload, ".default") == 0;
-  if (known) snprintf(k->op, sizeof k->op, "%s::%s", k->space, known);
-  else snprintf(k->op, sizeof k->op, "%s::%.*s%s_out", k->space, base, k->target, overload);
-  if (!known && (plain || !has_operator(k)))
-    snprintf(k->op, sizeof k->op, "%s::%.*s.out", k->space, base, k->target);
+  if (row) snprintf(k->op, sizeof k->op, "%s", row->op);
+  else snprintf(k->op, sizeof k->op, "%.*s::%.*s%s_out", space, k->name, base, dot + 1, overload);
+  if (!row && (plain || !has_operator(k)))
+    snprintf(k->op, sizeof k->op, "%.*s::%.*s.out", space, k->name, base, dot + 1);
   if (!has_operator(k))
     return REFUSE(k, EC_BACKEND_NOT_SUPPORTED, "the operator is not known here");
   return ect_schema_find(k->g->c.host, k->g->c.call, k->op, &k->schema);
@@ -311,13 +270,6 @@ static uint32_t call_special(packing *k, ecn_special *function, const ec_backend
   return function(&step);
 }
 
-static ecn_special *find_special(const packing *k) {
-  for (size_t i = 0; i < sizeof specials / sizeof specials[0]; i++)
-    if (!strcmp(k->space, "aten") && !strcmp(specials[i].name, k->target))
-      return specials[i].function;
-  return NULL;
-}
-
 uint32_t ecn_translate_node(ecn_graph *g, uint32_t index) {
   const ec_fb_table node = ec_fb_vec_table(g->payload.nodes, index);
   const ect_text name = ecn_text(node, ECN_Node_name), target = ecn_text(node, ECN_Node_target);
@@ -330,12 +282,13 @@ uint32_t ecn_translate_node(ecn_graph *g, uint32_t index) {
   ect_set_place(&g->program, "%s", k.what);
   if (ecn_text_is(target, "torch.ops.higher_order.cond"))
     return ecn_call_cond(g, node, k.what, &shown, ecn_translate_node);
-  const char *number = FIND(numbers, (const char *)target.data);
-  if (number) return call_number(&k, number, &shown);
-  EC_BACKEND_TRY(split_target(&k, (const char *)target.data));
-  ecn_special *const special = find_special(&k);
-  if (special) return call_special(&k, special, &shown);
-  EC_BACKEND_TRY(find_operator(&k));
+  const ect_row *row = find_row(ecn_operator_name(node));
+  if (row && row->kind == ECT_ROW_NUMBER) return call_number(&k, row->op, &shown);
+  EC_BACKEND_TRY(find_name(&k, (const char *)target.data));
+  row = find_row(k.name);
+  if (row && row->kind == ECT_ROW_SPECIAL)
+    return call_special(&k, (ecn_special *)row->special, &shown);
+  EC_BACKEND_TRY(find_operator(&k, row));
   EC_BACKEND_TRY(read_arguments(&k));
   EC_BACKEND_TRY(add_results(&k));
   EC_BACKEND_TRY(ect_pack_call(g->c.call, &g->program, k.op, k.args, k.arg_count, k.outs,

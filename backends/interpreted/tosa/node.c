@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../pack.h"
+#include "../rows.h"
 
 enum { WHAT = 160 };
 
@@ -147,11 +148,7 @@ uint32_t ets_result(ets_graph *g, const ets_node *n, const ets_value **out) {
 }
 
 int64_t ets_convert(ets_graph *g, int64_t tensor, uint32_t from, uint32_t to) {
-  if (from == to || g->program.failed) return tensor;
-  const int64_t out =
-      ect_add_like(&g->program, ect_tensor_at(&g->program, tensor), ets_scalar_type(to));
-  ect_add_copy(&g->program, tensor, out, NULL);
-  return out;
+  return from == to ? tensor : ect_convert(&g->program, tensor, ets_scalar_type(to));
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */

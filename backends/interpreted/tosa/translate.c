@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../pack.h"
+#include "../rows.h"
 #include "conv.h"
 #include "node.h"
 #include "pool.h"
@@ -38,37 +39,39 @@ static uint32_t add_inputs(ets_graph *g, const ets_node *n, int64_t *out) {
   return status;
 }
 
-/* Adds the argument of a letter; `k` is its number. */
-static uint32_t add_argument(ets_graph *g, const ets_node *n, char letter, uint32_t k,
-                             int64_t *out) {
-  ect_program *p = &g->program;
-  switch (letter) {
-  case 't': return ets_tensor(g, n, k, out);
-  case 's': return ets_shape(g, n, k, out);
-  case 'a': return add_inputs(g, n, out);
-  case 'i': *out = ect_add_int(p, ets_attribute_at(n, k, 0)); break;
-  case 'b': *out = ect_add_bool(p, ets_attribute_at(n, k, 0) != 0); break;
-  case 'l': *out = ets_list(g, n, k); break;
-  default: *out = ect_add_bool(p, letter == 'T');
+/* A node whose row is read. */
+typedef struct reading {
+  ets_graph *g;
+  const ets_node *n;
+  uint32_t used; /* inputs */
+} reading;
+
+static uint32_t read_item(void *user, const ect_item *item, int64_t *out) {
+  reading *r = user;
+  ect_program *p = &r->g->program;
+  const uint32_t k = (uint32_t)(item->source[0] - '0');
+  if ((item->letter == '=' || item->letter == 's') && k >= r->used) r->used = k + 1;
+  switch (item->letter) {
+  case '=': return ets_tensor(r->g, r->n, k, out);
+  case 's': return ets_shape(r->g, r->n, k, out);
+  case 'i': *out = ect_add_int(p, ets_attribute_at(r->n, k, 0)); break;
+  case 'b': *out = ect_add_bool(p, ets_attribute_at(r->n, k, 0) != 0); break;
+  case 'l': *out = ets_list(r->g, r->n, k); break;
+  default: r->used = r->n->input_count; return add_inputs(r->g, r->n, out);
   }
   return EC_BACKEND_OK;
 }
 
 static uint32_t call_row(ets_graph *g, const ets_node *n, const row *r) {
   int64_t args[ECT_MAX_ARGS];
-  size_t count = 0;
-  uint32_t used = 0;
+  size_t count;
+  uint32_t taken;
   const ets_value *first;
+  reading state = {g, n, 0};
   EC_BACKEND_TRY(ets_input(g, n, 0, &first));
-  for (const char *at = r->arguments; *at; count++) {
-    const char letter = *at++;
-    uint32_t k = 0;
-    if (*at >= '0' && *at <= '9') k = (uint32_t)(*at++ - '0');
-    if ((letter == 't' || letter == 's') && k >= used) used = k + 1;
-    if (letter == 'a') used = n->input_count;
-    EC_BACKEND_TRY(add_argument(g, n, letter, k, &args[count]));
-  }
-  if (used != n->input_count)
+  EC_BACKEND_TRY(
+      ect_read_items(&g->program, r->arguments, read_item, &state, args, &count, &taken));
+  if (state.used != n->input_count)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "more inputs than the operator has");
   const bool integers = r->integers && !ets_is_float(first->dtype);
   return ets_call_op(g, n, integers ? r->integers : r->floats, args, count);

@@ -5,36 +5,18 @@
 #include <string.h>
 
 #include "../pack.h"
+#include "../rows.h"
 #include "fields.h"
 #include "special.h"
 
 enum { TEXT = 200 };
 
-typedef enum kind { OPERATOR, NUMBER, SPECIAL, LATER } kind;
-
-typedef struct row {
-  const char *name;
-  uint8_t kind;
-  const char *op, *args, *results; /* of OPERATOR; op of NUMBER */
-  ecv_special special;
-} row;
-
-static const row rows[] = {
-#define ECV_OP(name, op, args, results) {name, OPERATOR, op, args, results, NULL},
-#define ECV_NUMBER(name, op) {name, NUMBER, op, NULL, NULL, NULL},
-#define ECV_SPECIAL(name, function) {name, SPECIAL, NULL, NULL, NULL, function},
-#define ECV_LATER(name) {name, LATER, NULL, NULL, NULL, NULL},
+static const ect_row rows[] = {
 #include "operators.def"
-#undef ECV_OP
-#undef ECV_NUMBER
-#undef ECV_SPECIAL
-#undef ECV_LATER
 };
 
-static const row *find_row(const char *name) {
-  for (size_t i = 0; name && i < sizeof rows / sizeof rows[0]; i++)
-    if (strcmp(rows[i].name, name) == 0) return &rows[i];
-  return NULL;
+static const ect_row *find_row(const char *name) {
+  return ECT_FIND_ROW(rows, ((ect_text){(const uint8_t *)name, strlen(name)}));
 }
 
 static int64_t result_of(const ecv_node *node) {
@@ -48,7 +30,8 @@ static void mark(const ecv_graph *g, uint8_t *marks, int64_t id) {
 }
 
 /* Marks the values that a call writes. */
-static void mark_results(const ecv_graph *g, uint8_t *marks, const ecv_node *node, const row *r) {
+static void mark_results(const ecv_graph *g, uint8_t *marks, const ecv_node *node,
+                         const ect_row *r) {
   const int64_t result = result_of(node);
   mark(g, marks, result);
   for (uint32_t i = 0; r && r->args && i + 1 < node->args.count && r->args[i]; i++)
@@ -77,18 +60,18 @@ uint32_t ecv_find_state(ecv_graph *g) {
     if (!node.name || node.args.count == 0)
       return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "call %u has no %s", (unsigned)i,
                              node.name ? "values" : "name");
-    const row *r = find_row(node.name);
-    if (r && r->special == ecv_call_prepack) mark_prepacked(g, &node);
+    const ect_row *r = find_row(node.name);
+    if (r && r->special == (ect_function *)ecv_call_prepack) mark_prepacked(g, &node);
     else mark_results(g, g->written, &node, r);
   }
   return EC_BACKEND_OK;
 }
 
 bool ecv_is_run(const ecv_graph *g, const ecv_node *node) {
-  const row *r = find_row(node->name);
-  if (!r || r->kind != SPECIAL) return true;
-  if (r->special == ecv_call_nothing) return false;
-  return r->special != ecv_call_prepack || node->args.count != 2 ||
+  const ect_row *r = find_row(node->name);
+  if (!r || r->kind != ECT_ROW_SPECIAL) return true;
+  if (r->special == (ect_function *)ecv_call_nothing) return false;
+  return r->special != (ect_function *)ecv_call_prepack || node->args.count != 2 ||
          ecv_value_type(&g->payload, ec_fb_vec_i32(node->args, 1)) != ECV_TENSOR ||
          g->sources[ec_fb_vec_i32(node->args, 1)] < 0;
 }
@@ -98,7 +81,7 @@ bool ecv_is_run(const ecv_graph *g, const ecv_node *node) {
 typedef struct packing {
   ecv_graph *g;
   const ecv_node *node;
-  const row *row;
+  const ect_row *row;
   char what[TEXT]; /* the node, for messages */
   int64_t args[ECT_MAX_ARGS], outs[ECT_MAX_ARGS];
   int64_t results[ECT_MAX_ARGS]; /* ids of `outs` */
@@ -107,41 +90,6 @@ typedef struct packing {
   size_t copy_count;
 } packing;
 
-/* The dtype that a letter asks for. */
-static int32_t wanted_dtype(char letter, int32_t dtype) {
-  switch (letter) {
-  case 'l': return EC_DTYPE_INT64;
-  case 'd': return EC_DTYPE_FLOAT64;
-  case 'f': return dtype == EC_DTYPE_FLOAT16 ? EC_DTYPE_FLOAT32 : dtype;
-  default: return dtype;
-  }
-}
-
-static int64_t convert_tensor(ecv_graph *g, int64_t value, char letter) {
-  const ect_tensor *t = ect_tensor_at(&g->program, value);
-  if (!t || wanted_dtype(letter, t->dtype) == t->dtype) return value;
-  const int64_t to = ect_add_like(&g->program, t, wanted_dtype(letter, t->dtype));
-  ect_add_copy(&g->program, value, to, NULL);
-  return to;
-}
-
-/* Converts the tensors of a list, which becomes one of optional tensors. */
-static uint32_t convert_list(packing *k, int64_t *value, char letter) {
-  int64_t items[ECV_MOST_ITEMS];
-  ect_program *p = &k->g->program;
-  const ect_value list = *ect_value_at(p, *value);
-  if (list.as.list.count > ECV_MOST_ITEMS)
-    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_NOT_SUPPORTED,
-                           "%s: a list of %zu tensors, at most %d", k->what, list.as.list.count,
-                           ECV_MOST_ITEMS);
-  for (size_t i = 0; i < list.as.list.count; i++) {
-    items[i] = p->items[list.as.list.first + i];
-    if (items[i] >= 0) items[i] = convert_tensor(k->g, items[i], letter);
-  }
-  *value = ect_add_list(p, ECT_OPTIONAL_TENSOR_LIST, items, list.as.list.count);
-  return EC_BACKEND_OK;
-}
-
 static int32_t dtype_of(ecv_graph *g, int64_t id) {
   const ec_fb_table table = ecv_value_table(&g->payload, id);
   return ecv_value_type(&g->payload, id) == ECV_TENSOR
@@ -149,43 +97,30 @@ static int32_t dtype_of(ecv_graph *g, int64_t id) {
              : -1;
 }
 
-static uint32_t read_argument(packing *k, char letter, int64_t id, int64_t *out) {
-  ecv_graph *g = k->g;
-  if (letter >= '0' && letter <= '9') *out = ect_add_int(&g->program, letter - '0');
-  else if (letter == 'N') *out = ect_add_none(&g->program);
-  else if (letter == 'o') *out = ect_add_int(&g->program, dtype_of(g, result_of(k->node)));
-  else if (letter == 'i')
-    *out = ect_add_int(&g->program, dtype_of(g, ec_fb_vec_i32(k->node->args, 0)));
-  else {
-    EC_BACKEND_TRY(ecv_value(g, id, out));
-    const uint8_t type = ect_value_at(&g->program, *out)->kind;
-    if (type == ECT_TENSOR) *out = convert_tensor(g, *out, letter);
-    const bool is_list = type == ECT_TENSOR_LIST || type == ECT_OPTIONAL_TENSOR_LIST;
-    if (is_list && strchr("ldf", letter)) return convert_list(k, out, letter);
-  }
+static uint32_t read_item(void *user, const ect_item *item, int64_t *out) {
+  packing *k = user;
+  const ec_fb_vec args = k->node->args;
+  *out = ECT_NO_VALUE;
+  if (item->index + 1 >= args.count) return EC_BACKEND_OK; /* refused below */
+  if (item->letter != 'O' && item->letter != 'I')
+    return ecv_value(k->g, ec_fb_vec_i32(args, item->index), out);
+  const int64_t id = item->letter == 'O' ? result_of(k->node) : ec_fb_vec_i32(args, 0);
+  *out = ect_add_int(&k->g->program, dtype_of(k->g, id));
   return EC_BACKEND_OK;
 }
 
 static uint32_t read_arguments(packing *k) {
+  char plain[ECT_MAX_ARGS + 1];
   const uint32_t given = k->node->args.count - 1;
-  const char *letters = k->row->args;
-  uint32_t i = 0;
-  for (; i < given; i++) {
-    const char letter = !letters ? '=' : letters[i];
-    if (!letter || letter == '+' || k->arg_count == ECT_MAX_ARGS) break;
-    if (letter == '.') continue;
-    EC_BACKEND_TRY(
-        read_argument(k, letter, ec_fb_vec_i32(k->node->args, i), &k->args[k->arg_count++]));
-  }
-  const size_t expected = letters ? strcspn(letters, "+") : given;
-  if (i < given || expected != given)
-    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
-                           "%s has %u arguments, expected %zu", k->what, (unsigned)given,
-                           letters ? expected : (size_t)ECT_MAX_ARGS);
-  const char *more = letters ? strchr(letters, '+') : NULL;
-  for (size_t m = 1; more && more[m] && k->arg_count < ECT_MAX_ARGS; m++)
-    EC_BACKEND_TRY(read_argument(k, more[m], 0, &k->args[k->arg_count++]));
-  return EC_BACKEND_OK;
+  uint32_t taken;
+  memset(plain, '=', sizeof plain);
+  plain[given < ECT_MAX_ARGS ? given : ECT_MAX_ARGS] = '\0';
+  EC_BACKEND_TRY(ect_read_items(&k->g->program, k->row->args ? k->row->args : plain, read_item, k,
+                                k->args, &k->arg_count, &taken));
+  return taken == given ? (uint32_t)EC_BACKEND_OK
+                        : EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
+                                          "%s has %u arguments, expected %u", k->what,
+                                          (unsigned)given, (unsigned)taken);
 }
 
 /* True if the value is an argument of the call, too: it is then computed into other memory. */
@@ -223,7 +158,7 @@ static uint32_t add_result(packing *k, int64_t id) {
   k->results[k->out_count] = id;
   const char *letters = k->row->results;
   const char letter = letters && strlen(letters) > k->out_count ? letters[k->out_count] : '=';
-  const int32_t dtype = t->dtype, wanted = wanted_dtype(letter, dtype);
+  const int32_t dtype = t->dtype, wanted = ect_letter_dtype(letter, dtype);
   const bool aliased = is_argument(k, id);
   if (wanted == dtype && !aliased) {
     k->outs[k->out_count++] = value;
@@ -276,15 +211,14 @@ static uint32_t call_number(packing *k) {
 }
 
 static uint32_t call_row(packing *k) {
-  switch ((kind)k->row->kind) {
-  case NUMBER: return call_number(k);
-  case SPECIAL: return k->row->special(k->g, k->node);
-  case LATER:
+  switch ((ect_row_kind)k->row->kind) {
+  case ECT_ROW_NUMBER: return call_number(k);
+  case ECT_ROW_OP: return call_operator(k);
+  case ECT_ROW_LATER:
     return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_NOT_SUPPORTED,
                            "%s: operators of training are not supported", k->what);
-  case OPERATOR: break;
+  default: return ((ecv_special *)k->row->special)(k->g, k->node);
   }
-  return call_operator(k);
 }
 
 uint32_t ecv_translate_call(ecv_graph *g, const ecv_node *node) {

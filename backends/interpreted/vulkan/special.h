@@ -5,12 +5,9 @@
 #include "graph.h"
 #include "node.h"
 
-typedef uint32_t (*ecv_special)(ecv_graph *g, const ecv_node *node);
+typedef uint32_t ecv_special(ecv_graph *g, const ecv_node *node);
 
-uint32_t ecv_call_nothing(ecv_graph *g, const ecv_node *node);
-uint32_t ecv_call_prepack(ecv_graph *g, const ecv_node *node);
-uint32_t ecv_call_select_number(ecv_graph *g, const ecv_node *node);
-uint32_t ecv_call_clamped_convolution(ecv_graph *g, const ecv_node *node);
-uint32_t ecv_call_max_pool(ecv_graph *g, const ecv_node *node);
+ecv_special ecv_call_nothing, ecv_call_prepack, ecv_call_select_number,
+    ecv_call_clamped_convolution, ecv_call_max_pool;
 
 #endif
