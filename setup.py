@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 
 import numpy
@@ -27,6 +28,9 @@ from get_xnnpack import Library, XnnpackError, find
 SANITIZE = os.environ.get("EXECUTORCH_C_SANITIZE", "")
 XNNPACK = os.environ.get("EXECUTORCH_C_XNNPACK", "1") != "0"
 """Whether XnnpackBackend is built; without it, the core does not need pthreadpool either."""
+STABLE = sys.version_info >= (3, 12) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+"""Whether extensions have the stable ABI of 3.12: one wheel for it and later versions. That of 3.11
+has no vectorcall, by which methods are called."""
 
 
 def flags() -> list[str]:
@@ -46,7 +50,11 @@ def extensions() -> list[Extension]:
         if (folder / "module.c").exists() and (XNNPACK or folder.name != "xnnpack"):
             sources[f"_backend_{folder.name}"] = ninja_build.backend_sources(folder)
     return [
-        Extension(f"executorch_c.{name}", [ninja_build.relative(file) for file in files])
+        Extension(
+            f"executorch_c.{name}",
+            [ninja_build.relative(file) for file in files],
+            py_limited_api=STABLE,
+        )
         for name, files in sources.items()
     ]
 
@@ -93,6 +101,8 @@ class BuildExt(build_ext):
         folders = [f"-I{folder}" for folder in self.compiler.include_dirs]
         # NumPy's headers are not ours to keep free of warnings.
         python_args = [*args, *folders, "-isystem", numpy.get_include()]
+        if STABLE:
+            python_args.append("-DPy_LIMITED_API=0x030C0000")
         files = [ROOT / source for source in extension.sources]
         target = Path(self.get_ext_fullpath(extension.name)).resolve()
         objects = (
@@ -124,4 +134,5 @@ setup(
     packages=[*find_packages(include=["executorch_c*"]), *HEADERS],
     ext_modules=extensions(),
     cmdclass={"build_py": BuildPy, "build_ext": BuildExt},
+    options={"bdist_wheel": {"py_limited_api": "cp312"}} if STABLE else {},
 )

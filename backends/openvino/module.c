@@ -10,7 +10,7 @@
 static void find_library(void) {
   PyObject *module = PyImport_ImportModule("executorch_c._openvino");
   PyObject *path = module ? PyObject_CallMethod(module, "library", NULL) : NULL;
-  const char *text = path && PyUnicode_Check(path) ? PyUnicode_AsUTF8(path) : NULL;
+  const char *text = path && PyUnicode_Check(path) ? PyUnicode_AsUTF8AndSize(path, NULL) : NULL;
   if (text && !eco_library_path()[0]) eco_library_set_path(text);
   Py_XDECREF(path);
   Py_XDECREF(module);

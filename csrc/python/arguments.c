@@ -9,7 +9,7 @@
 static PyObject *parse_number(const char *name, PyObject *object) {
   PyObject *number = PyNumber_Index(object);
   if (!number && PyErr_ExceptionMatches(PyExc_TypeError))
-    PyErr_Format(PyExc_TypeError, "%s must be an int, not %.200s", name, Py_TYPE(object)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s must be an int, not %.200s", name, ecpy_type_name(object));
   return number;
 }
 

@@ -24,7 +24,7 @@ void ecpy_tensor_layout(const ec_tensor *tensor, npy_intp *sizes, npy_intp *stri
 
 PyArrayObject *ecpy_new_array(PyArray_Descr *descr, size_t rank, const npy_intp *sizes,
                               const npy_intp *strides, bool row_major) {
-  Py_INCREF(descr);
+  Py_INCREF((PyObject *)descr);
   return (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, descr, (int)rank, sizes,
                                                row_major ? NULL : strides, NULL, 0, NULL);
 }
@@ -40,7 +40,7 @@ PyArrayObject *ecpy_array_like(ecpy_state *state, const ec_tensor *tensor) {
 PyArrayObject *ecpy_array_view(PyArray_Descr *descr, size_t rank, const npy_intp *sizes,
                                const npy_intp *strides, void *data, bool writable,
                                PyObject *base) {
-  Py_INCREF(descr);
+  Py_INCREF((PyObject *)descr);
   PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, (int)rank, sizes, strides, data,
                                          writable ? NPY_ARRAY_WRITEABLE : 0, NULL);
   if (array && base && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(base)))

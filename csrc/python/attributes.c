@@ -100,7 +100,7 @@ static int copy_into(ecpy_method *self, size_t index, PyArrayObject *source) {
                       PyArray_DESCR(target));
   if (found == OTHER_SHAPE)
     raise_other_shape(self, name, target, source);
-  Py_XDECREF(target);
+  Py_XDECREF((PyObject *)target);
   return found == SAME ? rc : -1;
 }
 

@@ -20,7 +20,7 @@ typedef struct backend_call {
 
 PyObject *ecpy_backend_call_new(ecpy_state *state, const ec_host *host, ec_host_call *call) {
   PyTypeObject *type = state->backend_call_type;
-  backend_call *self = (backend_call *)type->tp_alloc(type, 0);
+  backend_call *self = ecpy_new_object(type);
   if (!self) return NULL;
   self->state = state;
   self->host = host;
@@ -34,9 +34,7 @@ void ecpy_backend_call_end(PyObject *object) {
 }
 
 static void backend_call_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
-  type->tp_free(object);
-  Py_DECREF(type);
+  ecpy_free_object(object);
 }
 
 static int check_open(backend_call *self) {
@@ -63,7 +61,7 @@ static PyObject *backend_call_named_data(PyObject *object, PyObject *key) {
   const void *data;
   size_t size;
   if (!PyUnicode_Check(key))
-    return PyErr_Format(PyExc_TypeError, "key must be a str, not %.200s", Py_TYPE(key)->tp_name);
+    return PyErr_Format(PyExc_TypeError, "key must be a str, not %.200s", ecpy_type_name(key));
   const char *text = ecpy_utf8(key);
   if (!text || check_open(self)) return NULL;
   const uint32_t status = self->host->named_data(self->call, text, &data, &size);

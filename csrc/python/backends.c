@@ -11,7 +11,7 @@
 int ecpy_register_backend(ecpy_state *state, PyObject *capsule) {
   if (!PyCapsule_IsValid(capsule, EC_BACKEND_CAPSULE)) {
     PyErr_Format(PyExc_TypeError, "expected a capsule named \"%s\", got %.200s",
-                 EC_BACKEND_CAPSULE, Py_TYPE(capsule)->tp_name);
+                 EC_BACKEND_CAPSULE, ecpy_type_name(capsule));
     return -1;
   }
   const ec_backend *backend = PyCapsule_GetPointer(capsule, EC_BACKEND_CAPSULE);

@@ -23,7 +23,7 @@ static PyObject *explain_failure(ecpy_method *self, size_t index, PyObject *obje
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
   ecpy_input_error(self, index, "%.100s cannot be read through %s: %S",
-                   Py_TYPE(object)->tp_name, how, value);
+                   ecpy_type_name(object), how, value);
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(trace);
@@ -68,7 +68,7 @@ static int dtype_order(ec_dtype dtype) {
 /* True if a cast between integer arrays kept all values: casting back restores them. */
 static int integers_fit(PyArrayObject *from, PyObject *to) {
   PyArray_Descr *descr = PyArray_DESCR(from);
-  Py_INCREF(descr);
+  Py_INCREF((PyObject *)descr);
   PyObject *back = PyArray_CastToType((PyArrayObject *)to, descr, 0);
   if (!back) return -1;
   PyObject *same = PyObject_RichCompare(back, (PyObject *)from, Py_EQ);
@@ -90,7 +90,7 @@ static PyObject *round_to_bfloat16(ecpy_state *state, PyArrayObject *array) {
                                        NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST);
   if (!floats) return NULL;
   PyArrayObject *from = (PyArrayObject *)floats;
-  Py_INCREF(descr);
+  Py_INCREF((PyObject *)descr);
   PyObject *to = PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(from), PyArray_DIMS(from),
                                       NULL, NULL, 0, NULL);
   const float *source = PyArray_DATA(from);
@@ -109,7 +109,7 @@ static PyObject *cast_numbers(ecpy_method *self, size_t index, PyArrayObject *ar
   if (dtype == EC_BFLOAT16) return round_to_bfloat16(self->state, array);
   PyArray_Descr *descr = ecpy_descr(self->state, dtype);
   if (!descr) return NULL;
-  Py_INCREF(descr);
+  Py_INCREF((PyObject *)descr);
   PyObject *cast = PyArray_CastToType(array, descr, 0);
   int fit = cast && from == 1 && to == 1 ? integers_fit(array, cast) : 1;
   if (cast && fit < 1) Py_CLEAR(cast);
@@ -143,7 +143,7 @@ static PyObject *bytes_as_bfloat16(ecpy_method *self, size_t index, PyObject *ar
     return array;
   PyArray_Descr *descr = ecpy_descr(self->state, EC_BFLOAT16);
   if (!descr) return array;
-  Py_INCREF(descr);
+  Py_INCREF((PyObject *)descr);
   PyObject *view = PyArray_NewFromDescr(&PyArray_Type, descr, slot->rank, slot->sizes, NULL,
                                         PyArray_DATA(bytes), 0, NULL);
   if (!view) Py_DECREF(array);
@@ -171,7 +171,7 @@ static PyObject *from_protocols(ecpy_method *self, size_t index, PyObject *objec
     PyObject *array = PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
     return array ? array : explain_failure(self, index, object, "__array__");
   }
-  return ecpy_input_error(self, index, "found %.200s", Py_TYPE(object)->tp_name);
+  return ecpy_input_error(self, index, "found %.200s", ecpy_type_name(object));
 }
 
 PyObject *ecpy_to_array(ecpy_method *self, size_t index, PyObject *object) {

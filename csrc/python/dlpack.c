@@ -153,7 +153,7 @@ static PyObject *wrap_capsule(ecpy_state *state, PyObject *capsule) {
                         "\"dltensor\" (a capsule can be consumed only once)",
                         PyCapsule_GetName(capsule) ? PyCapsule_GetName(capsule) : "");
   return PyErr_Format(PyExc_TypeError, "__dlpack__ returned %.200s, not a capsule \"dltensor\"",
-                      Py_TYPE(capsule)->tp_name);
+                      ecpy_type_name(capsule));
 }
 
 /* Calls __dlpack__(max_version=(1, 0)). Libraries older than 1.0 do not accept the argument. */

@@ -13,10 +13,13 @@ PyDoc_STRVAR(error_doc,
 
 /* Returns the message. KeyError would return its repr. */
 static PyObject *error_str(PyObject *self) {
-  PyObject *args = ((PyBaseExceptionObject *)self)->args;
-  Py_ssize_t count = args ? PyTuple_GET_SIZE(args) : 0;
-  if (count == 0) return PyUnicode_FromString("");
-  return PyObject_Str(count == 1 ? PyTuple_GET_ITEM(args, 0) : args);
+  PyObject *args = PyObject_GetAttrString(self, "args");
+  if (!args) return NULL;
+  const Py_ssize_t count = PyTuple_GET_SIZE(args);
+  PyObject *text = count == 0 ? PyUnicode_FromString("")
+                              : PyObject_Str(count == 1 ? PyTuple_GET_ITEM(args, 0) : args);
+  Py_DECREF(args);
+  return text;
 }
 
 static PyType_Slot error_slots[] = {
@@ -101,11 +104,23 @@ static PyObject *class_of(ecpy_state *state, ec_status status) {
   return found ? found : state->error_type;
 }
 
+/* True for a character that str.isprintable accepts, or without memory. */
+static bool is_printable(Py_UCS4 c) {
+  if (c < 0x80) return c >= 0x20 && c < 0x7f;
+  PyObject *text = PyUnicode_FromOrdinal((int)c);
+  PyObject *answer = text ? PyObject_CallMethod(text, "isprintable", NULL) : NULL;
+  const bool is = answer != Py_False;
+  if (!answer) PyErr_Clear();
+  Py_XDECREF(answer);
+  Py_XDECREF(text);
+  return is;
+}
+
 /* Writes a character: printable ones and line breaks as they are, others as Python's escapes.
  * Returns the end. */
 static Py_UCS4 *write_visible(Py_UCS4 c, Py_UCS4 *out) {
   char text[16];
-  if (c == '\n' || Py_UNICODE_ISPRINTABLE(c)) {
+  if (c == '\n' || is_printable(c)) {
     *out = c;
     return out + 1;
   }
@@ -120,11 +135,11 @@ static Py_UCS4 *write_visible(Py_UCS4 c, Py_UCS4 *out) {
 static PyObject *make_visible(PyObject *sentence) {
   enum { LONGEST = 10 }; /* "\U0010ffff" */
   if (!sentence) return NULL;
-  const Py_ssize_t count = PyUnicode_GET_LENGTH(sentence);
+  const Py_ssize_t count = PyUnicode_GetLength(sentence);
   Py_UCS4 *text = PyMem_New(Py_UCS4, (size_t)count * LONGEST + 1), *end = text;
   for (Py_ssize_t i = 0; text && i < count; i++)
-    end = write_visible(PyUnicode_READ_CHAR(sentence, i), end);
-  PyObject *made = text ? PyUnicode_FromKindAndData(PyUnicode_4BYTE_KIND, text, end - text)
+    end = write_visible(PyUnicode_ReadChar(sentence, i), end);
+  PyObject *made = text ? PyUnicode_DecodeUTF32((const char *)text, (end - text) * 4, NULL, NULL)
                         : PyErr_NoMemory();
   PyMem_Free(text);
   Py_DECREF(sentence);
@@ -164,8 +179,8 @@ static const char *const hints[EC_HINTS] = {
  * `sentence`. */
 static PyObject *add_hint(PyObject *sentence, ec_hint hint) {
   if (!sentence || !hints[hint]) return sentence;
-  const Py_ssize_t length = PyUnicode_GET_LENGTH(sentence);
-  const bool open = length && PyUnicode_READ_CHAR(sentence, length - 1) == ')';
+  const Py_ssize_t length = PyUnicode_GetLength(sentence);
+  const bool open = length && PyUnicode_ReadChar(sentence, length - 1) == ')';
   PyObject *start = PyUnicode_Substring(sentence, 0, length - open);
   Py_SETREF(sentence, start ? PyUnicode_FromFormat(open ? "%U: %s)" : "%U (%s)", start, hints[hint])
                             : NULL);

@@ -17,7 +17,7 @@ PyArrayObject *ecpy_foreign_array(const ecpy_foreign *f, const char *name, PyObj
   if (!PyArray_Check(object) && PyObject_HasAttr(object, f->state->name_dlpack))
     return (PyArrayObject *)ecpy_from_dlpack(f->state, object);
   *status = ec_fail(f->err, EC_INVALID_TYPE, "%s returned %.100s for %s, expected an array",
-                    f->what, object == Py_None ? "None" : Py_TYPE(object)->tp_name, name);
+                    f->what, object == Py_None ? "None" : ecpy_type_name(object), name);
   return NULL;
 }
 
@@ -62,7 +62,7 @@ ec_status ecpy_foreign_raised(const ecpy_foreign *f) {
   PyErr_Clear();
   ec_status status = error ? status_of(f->state, error) : EC_INTERNAL;
   ec_fail(f->err, status, "%s raised %.200s: %.900s", f->what,
-          error ? Py_TYPE(error)->tp_name : "?", what ? what : "?");
+          error ? ecpy_type_name(error) : "?", what ? what : "?");
   Py_XDECREF(text);
   PyErr_Restore(type, error, trace);
   return status;

@@ -77,7 +77,7 @@ static int prepare_input(ecpy_method *self, size_t index, PyObject *object, ecpy
                       ec_kind_name((ec_kind)self->inputs[index].kind));
     return -1;
   }
-  ecpy_input_error(self, index, "found %.200s", Py_TYPE(object)->tp_name);
+  ecpy_input_error(self, index, "found %.200s", ecpy_type_name(object));
   return -1;
 }
 

@@ -50,7 +50,8 @@ int ecpy_slot_read(ecpy_state *state, const ec_value *value, bool fixed, ecpy_sl
   slot->row_major = ec_tensor_is_contiguous(tensor);
   slot->nbytes = ec_tensor_nbytes(tensor);
   ecpy_tensor_layout(tensor, slot->sizes, slot->strides);
-  slot->descr = (PyArray_Descr *)Py_XNewRef(ecpy_descr(state, ec_tensor_dtype(tensor)));
+  slot->descr = (PyArray_Descr *)Py_XNewRef(
+      (PyObject *)ecpy_descr(state, ec_tensor_dtype(tensor)));
   return slot->descr ? 0 : -1;
 }
 

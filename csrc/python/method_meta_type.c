@@ -23,7 +23,7 @@ const ec_method_info *ecpy_method_meta_info(PyObject *meta) {
 
 PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_program_ref *ref, size_t index) {
   PyTypeObject *type = state->method_meta_type;
-  ecpy_method_meta *self = (ecpy_method_meta *)type->tp_alloc(type, 0);
+  ecpy_method_meta *self = ecpy_new_object(type);
   if (!self) return NULL;
   if (ecpy_describe(state, ref, index, &self->info)) {
     Py_DECREF(self);
@@ -35,11 +35,9 @@ PyObject *ecpy_method_meta_new(ecpy_state *state, ecpy_program_ref *ref, size_t 
 
 static void method_meta_dealloc(PyObject *object) {
   ecpy_method_meta *self = (ecpy_method_meta *)object;
-  PyTypeObject *type = Py_TYPE(object);
   if (self->ref) ec_method_info_deinit(&self->info);
   ecpy_program_ref_release(self->ref);
-  type->tp_free(object);
-  Py_DECREF(type);
+  ecpy_free_object(object);
 }
 
 /* ---- documented methods ---- */

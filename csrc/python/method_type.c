@@ -73,7 +73,7 @@ PyObject *ecpy_method_new(ecpy_state *state, ecpy_program_ref *ref, const char *
                           const ec_method_options *options) {
   loading l = {.program = ref->program, .name = name, .options = *options};
   PyTypeObject *type = state->method_type;
-  ecpy_method *self = (ecpy_method *)type->tp_alloc(type, 0);
+  ecpy_method *self = ecpy_new_object(type);
   if (!self) return NULL;
   self->vectorcall = method_vectorcall;
   self->state = state;
@@ -97,7 +97,7 @@ PyObject *ecpy_method_new(ecpy_state *state, ecpy_program_ref *ref, const char *
 
 static int method_traverse(PyObject *object, visitproc visit, void *arg) {
   ecpy_method *self = (ecpy_method *)object;
-  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->meta);
   for (size_t i = 0; self->method && i < ec_method_operator_count(self->method); i++) {
     const ec_op *op = ec_method_operator(self->method, i);
@@ -113,7 +113,6 @@ static int method_traverse(PyObject *object, visitproc visit, void *arg) {
 
 static void method_dealloc(PyObject *object) {
   ecpy_method *self = (ecpy_method *)object;
-  PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   if (self->method) ecpy_without_gil(run_free, self->method);
   ec_trace_free(self->trace);
@@ -121,8 +120,7 @@ static void method_dealloc(PyObject *object) {
   ecpy_program_ref_release(self->ref);
   ecpy_method_free_slots(self);
   Py_CLEAR(self->meta);
-  type->tp_free(object);
-  Py_DECREF(type);
+  ecpy_free_object(object);
 }
 
 /* ---- calling ---- */
@@ -158,8 +156,6 @@ PyDoc_STRVAR(
     "process refuses a method that another thread was running during the fork\n"
     "(InvalidStateError).");
 
-enum { INLINE_ITEMS = 16 }; /* list items held without a tuple */
-
 /* True if an object, neither list nor tuple, is a single input instead of a sequence of inputs. */
 static bool is_single(ecpy_method *self, PyObject *object) {
   return PyArray_Check(object) || PyArray_CheckAnyScalar(object) || PyUnicode_Check(object) ||
@@ -169,13 +165,21 @@ static bool is_single(ecpy_method *self, PyObject *object) {
          PyObject_HasAttr(object, self->state->name_array);
 }
 
-/* Executes with a list. Its items are held, because foreign code may change the list. */
-static PyObject *execute_list(ecpy_method *self, PyObject *list, PyObject *out) {
-  PyObject *items[INLINE_ITEMS] = {NULL};
-  Py_ssize_t count = PyList_GET_SIZE(list);
-  for (Py_ssize_t i = 0; i < count; i++) items[i] = Py_NewRef(PyList_GET_ITEM(list, i));
-  PyObject *result = ecpy_method_run(self, items, (size_t)count, out, false);
+enum { FEW_ITEMS = 16 }; /* on the stack */
+
+/* Executes with the items of a list or tuple, which are held: foreign code may change the list. */
+static PyObject *execute_items(ecpy_method *self, PyObject *inputs, PyObject *out, bool mutating) {
+  PyObject *few[FEW_ITEMS], **items = few;
+  const bool is_list = PyList_Check(inputs);
+  const Py_ssize_t count = is_list ? PyList_GET_SIZE(inputs) : PyTuple_GET_SIZE(inputs);
+  if (count > FEW_ITEMS) items = PyMem_New(PyObject *, (size_t)count);
+  if (!items) return PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < count; i++)
+    items[i] = Py_NewRef(is_list ? PyList_GET_ITEM(inputs, i) : PyTuple_GET_ITEM(inputs, i));
+  PyObject *result = mutating ? ecpy_method_run_mutating(self, items, (size_t)count)
+                              : ecpy_method_run(self, items, (size_t)count, out, false);
   for (Py_ssize_t i = 0; i < count; i++) Py_DECREF(items[i]);
+  if (items != few) PyMem_Free(items);
   return result;
 }
 
@@ -191,17 +195,13 @@ static PyObject *execute_named(ecpy_method *self, PyObject *inputs, PyObject *ou
 }
 
 static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *out) {
-  if (PyList_Check(inputs) && PyList_GET_SIZE(inputs) <= INLINE_ITEMS)
-    return execute_list(self, inputs, out);
-  if (PyTuple_Check(inputs))
-    return ecpy_method_run(self, PySequence_Fast_ITEMS(inputs), (size_t)PyTuple_GET_SIZE(inputs),
-                           out, false);
-  if (!PyList_Check(inputs) && is_single(self, inputs))
-    return ecpy_method_run(self, &inputs, 1, out, false);
+  if (PyList_Check(inputs) || PyTuple_Check(inputs))
+    return execute_items(self, inputs, out, false);
+  if (is_single(self, inputs)) return ecpy_method_run(self, &inputs, 1, out, false);
   if (PyDict_Check(inputs)) return execute_named(self, inputs, out);
   if (PyAnySet_Check(inputs))
     return PyErr_Format(PyExc_TypeError, "inputs must be a sequence or a dict, not %.200s",
-                        Py_TYPE(inputs)->tp_name);
+                        ecpy_type_name(inputs));
   PyObject *tuple = PySequence_Tuple(inputs);
   PyObject *result = tuple ? execute_inputs(self, tuple, out) : NULL;
   Py_XDECREF(tuple);
@@ -262,8 +262,7 @@ PyDoc_STRVAR(mutating_doc, "_execute_mutating($self, inputs, /)\n--\n\n"
 
 static PyObject *method_mutating(PyObject *object, PyObject *inputs) {
   if (!PyTuple_Check(inputs)) return PyErr_Format(PyExc_TypeError, "inputs must be a tuple");
-  return ecpy_method_run_mutating((ecpy_method *)object, PySequence_Fast_ITEMS(inputs),
-                                  (size_t)PyTuple_GET_SIZE(inputs));
+  return execute_items((ecpy_method *)object, inputs, NULL, true);
 }
 
 static PyObject *method_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf,

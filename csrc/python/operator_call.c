@@ -29,12 +29,10 @@ static int operator_clear(PyObject *object) {
 }
 
 static void operator_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   Py_CLEAR(((ecpy_operator *)object)->fn);
   Py_CLEAR(((ecpy_operator *)object)->kwnames);
-  type->tp_free(object);
-  Py_DECREF(type);
+  ecpy_free_object(object);
 }
 
 static PyType_Slot slots[] = {
@@ -181,7 +179,7 @@ static ec_status store_argument(calling *run, size_t i, PyObject *object) {
       PySequence_Fast_GET_SIZE(object) != (Py_ssize_t)v->count)
     return ec_fail(run->c->err, EC_INVALID_TYPE,
                    "the function returned %.100s for '%s', expected a list of %u arrays",
-                   Py_TYPE(object)->tp_name, run->c->op->args[i].name, v->count);
+                   ecpy_type_name(object), run->c->op->args[i].name, v->count);
   for (uint32_t k = 0; k < v->count; k++) {
     if ((Py_ssize_t)k >= PySequence_Fast_GET_SIZE(object)) break; /* a list may change */
     PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(object, k));
@@ -210,11 +208,11 @@ static ec_status store_results(calling *run, PyObject *result) {
       (!PyTuple_Check(result) || PyTuple_GET_SIZE(result) != (Py_ssize_t)outs))
     return ec_fail(run->c->err, EC_INVALID_TYPE,
                    "the function returned %.100s%s, expected a tuple of %zu arrays",
-                   result == Py_None ? "None" : Py_TYPE(result)->tp_name,
+                   result == Py_None ? "None" : ecpy_type_name(result),
                    PyTuple_Check(result) ? " of another length" : "", outs);
   for (size_t i = 0; i < op->nargs; i++) {
     if (!op->args[i].is_out) continue;
-    EC_TRY(store_out(run, i, outs == 1 || none ? result : PyTuple_GET_ITEM(result, k)));
+    EC_TRY(store_out(run, i, outs == 1 || none ? result : PyTuple_GET_ITEM(result, (Py_ssize_t)k)));
     k++;
   }
   return EC_OK;
@@ -240,7 +238,7 @@ static ec_status run_function(calling *run) {
 static void run_with_gil(void *arg) {
   calling *run = arg;
   ec_budget *budget = ec_budget_suspend();
-  Py_INCREF(run->self);
+  Py_INCREF((PyObject *)run->self);
   run->status = run_function(run);
   for (size_t i = 0; i < run->c->op->nargs; i++) Py_XDECREF(run->given[i]);
   Py_DECREF(run->self);

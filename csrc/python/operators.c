@@ -74,7 +74,7 @@ PyObject *ecpy_parse_schema(ecpy_state *state, PyObject *schema) {
   parsed p;
   if (!PyUnicode_Check(schema))
     return PyErr_Format(PyExc_TypeError, "schema must be a str, not %.200s",
-                        Py_TYPE(schema)->tp_name);
+                        ecpy_type_name(schema));
   if (parse_schema_object(state, schema, &p)) return NULL;
   PyObject *result = Py_BuildValue("(s, N, N, N)", p.op.name, names_of(&p.op, POSITIONAL, false),
                                    names_of(&p.op, KEYWORD, false), names_of(&p.op, OUT, false));
@@ -89,7 +89,7 @@ static ecpy_operator *new_operator(ecpy_state *state, PyObject *fn, const ec_op 
   PyObject *kwnames = names_of(op, KEYWORD, takes_outs);
   if (!kwnames) return NULL;
   if (PyTuple_GET_SIZE(kwnames) == 0) Py_CLEAR(kwnames);
-  ecpy_operator *self = (ecpy_operator *)state->operator_type->tp_alloc(state->operator_type, 0);
+  ecpy_operator *self = ecpy_new_object(state->operator_type);
   if (!self) {
     Py_XDECREF(kwnames);
     return NULL;
@@ -126,7 +126,7 @@ int ecpy_unregister_operator(ecpy_state *state, PyObject *name) {
   ec_error err;
   ec_error_clear(&err);
   if (!PyUnicode_Check(name)) {
-    PyErr_Format(PyExc_TypeError, "name must be a str, not %.200s", Py_TYPE(name)->tp_name);
+    PyErr_Format(PyExc_TypeError, "name must be a str, not %.200s", ecpy_type_name(name));
     return -1;
   }
   const char *text = ecpy_utf8(name);
@@ -145,7 +145,7 @@ void ecpy_unregister_all(ecpy_state *state) {
 int ecpy_register_operators(ecpy_state *state, PyObject *capsule) {
   if (!PyCapsule_IsValid(capsule, EC_OPERATORS_CAPSULE)) {
     PyErr_Format(PyExc_TypeError, "expected a capsule named \"%s\", got %.200s",
-                 EC_OPERATORS_CAPSULE, Py_TYPE(capsule)->tp_name);
+                 EC_OPERATORS_CAPSULE, ecpy_type_name(capsule));
     return -1;
   }
   const ec_operators *operators = PyCapsule_GetPointer(capsule, EC_OPERATORS_CAPSULE);

@@ -42,7 +42,7 @@ int ecpy_option_parse(PyObject *key, PyObject *value, const char *where, ec_aren
                       ec_backend_option *out) {
   if (!PyUnicode_Check(key)) {
     PyErr_Format(PyExc_TypeError, "%s: the name of an option must be a str, not %.200s", where,
-                 Py_TYPE(key)->tp_name);
+                 ecpy_type_name(key));
     return -1;
   }
   if (copy_text(key, where, arena, &out->key)) return -1;
@@ -62,7 +62,7 @@ int ecpy_option_parse(PyObject *key, PyObject *value, const char *where, ec_aren
     return copy_text(value, where, arena, &out->as.string);
   }
   PyErr_Format(PyExc_TypeError, "%s: option %R must be a bool, int, float or str, not %.200s",
-               where, key, Py_TYPE(value)->tp_name);
+               where, key, ecpy_type_name(value));
   return -1;
 }
 
@@ -81,7 +81,7 @@ static PyObject *items_of(PyObject *mapping, const char *what) {
   if (PyDict_Check(mapping) || PyObject_HasAttrString(mapping, "items"))
     return PyMapping_Items(mapping);
   PyErr_Format(PyExc_TypeError, "%s must be a mapping, not %.200s", what,
-               Py_TYPE(mapping)->tp_name);
+               ecpy_type_name(mapping));
   return NULL;
 }
 
@@ -96,7 +96,7 @@ static int parse_backend(PyObject *id, PyObject *mapping, ec_arena *arena,
                          ec_backend_options *out) {
   if (!PyUnicode_Check(id)) {
     PyErr_Format(PyExc_TypeError, "backend_options: the name of a backend must be a str, not "
-                                  "%.200s", Py_TYPE(id)->tp_name);
+                                  "%.200s", ecpy_type_name(id));
     return -1;
   }
   if (copy_text(id, "backend_options", arena, &out->id)) return -1;

@@ -62,7 +62,7 @@ static int parse_out(ecpy_method *self, size_t index, PyObject *item, PyArrayObj
   ec_dtype dtype;
   if (item == Py_None) return 0;
   if (!PyArray_Check(item) || slot->kind != EC_KIND_TENSOR)
-    return out_error(self, index, PyUnicode_FromString(Py_TYPE(item)->tp_name));
+    return out_error(self, index, PyUnicode_FromString(ecpy_type_name(item)));
   PyArrayObject *array = (PyArrayObject *)item;
   if (!ecpy_dtype_of(self->state, PyArray_DESCR(array), (ec_dtype)slot->dtype, &dtype) ||
       dtype != (ec_dtype)slot->dtype)
@@ -86,7 +86,7 @@ int ecpy_outs_parse(ecpy_method *self, PyObject *out, PyArrayObject **outs) {
   if (!PyList_Check(out) && !PyTuple_Check(out)) {
     PyErr_Format(PyExc_TypeError, "out must be an array (of a method with one output), or a list "
                                   "or tuple of %zu, not %.200s",
-                 self->output_count, Py_TYPE(out)->tp_name);
+                 self->output_count, ecpy_type_name(out));
     return -1;
   }
   if ((size_t)PySequence_Fast_GET_SIZE(out) != self->output_count) {

@@ -7,7 +7,7 @@
 
 PyObject *ecpy_program_new(ecpy_state *state, ecpy_program_ref *ref, size_t record_data) {
   PyTypeObject *type = state->program_type;
-  ecpy_program *self = (ecpy_program *)type->tp_alloc(type, 0);
+  ecpy_program *self = ecpy_new_object(type);
   if (!self) return NULL;
   self->ref = ecpy_program_ref_retain(ref);
   self->methods = PyDict_New();

@@ -34,12 +34,10 @@ static int program_clear(PyObject *self) {
 }
 
 static void program_dealloc(PyObject *self) {
-  PyTypeObject *type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   program_clear(self); /* before the program, to which methods refer */
   ecpy_program_ref_release(((ecpy_program *)self)->ref);
-  type->tp_free(self);
-  Py_DECREF(type);
+  ecpy_free_object(self);
 }
 
 /* ---- documented methods ---- */
@@ -149,8 +147,9 @@ static PyObject *load_shared(ecpy_program *self, PyObject *name, const char *tex
   PyObject *method = ecpy_method_new(ecpy_state_of((PyObject *)self), self->ref, text, options);
   if (!method) return NULL;
   /* Another thread may have loaded it meanwhile: the first one is kept. */
-  found = PyDict_SetDefault(self->methods, name, method);
-  Py_XINCREF(found);
+  found = Py_XNewRef(PyDict_GetItemWithError(self->methods, name));
+  if (!found && !PyErr_Occurred() && PyDict_SetItem(self->methods, name, method) == 0)
+    return method;
   Py_DECREF(method);
   return found;
 }

@@ -395,7 +395,7 @@ PyObject *ecpy_backend_object(const ec_backend *backend, void *delegate) {
 
 static char *copy_raw(const char *text) {
   const size_t size = strlen(text) + 1;
-  char *copy = PyMem_RawMalloc(size);
+  char *copy = malloc(size);
   return copy ? memcpy(copy, text, size) : NULL;
 }
 
@@ -406,10 +406,10 @@ static slot *find_slot(const char *id) {
 }
 
 static slot *new_slot(const char *id) {
-  slot *s = PyMem_RawCalloc(1, sizeof *s);
+  slot *s = calloc(1, sizeof *s);
   char *copy = s ? copy_raw(id) : NULL;
   if (!copy) {
-    PyMem_RawFree(s);
+    free(s);
     ecpy_no_memory("a backend");
     return NULL;
   }
@@ -434,7 +434,7 @@ static bool same_keys(const char *const *keys, PyObject *names) {
 static int set_keys(slot *s, PyObject *names) {
   const Py_ssize_t count = PyTuple_GET_SIZE(names);
   if (same_keys(s->base.option_keys, names)) return 0;
-  const char **keys = PyMem_RawCalloc((size_t)count + 1, sizeof *keys);
+  const char **keys = calloc((size_t)count + 1, sizeof *keys);
   for (Py_ssize_t i = 0; keys && i < count; i++) {
     keys[i] = copy_raw(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i)));
     if (!keys[i]) keys = NULL;
@@ -482,7 +482,7 @@ static void unregister_slot(slot *s) {
 
 int ecpy_unregister_backend(ecpy_state *state, PyObject *id) {
   if (!PyUnicode_Check(id)) {
-    PyErr_Format(PyExc_TypeError, "id must be a str, not %.200s", Py_TYPE(id)->tp_name);
+    PyErr_Format(PyExc_TypeError, "id must be a str, not %.200s", ecpy_type_name(id));
     return -1;
   }
   const char *text = ecpy_utf8(id);

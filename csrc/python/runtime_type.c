@@ -22,7 +22,7 @@ typedef struct ecpy_runtime {
 
 /* ---- lifecycle ---- */
 
-static PyObject *new_empty(PyTypeObject *type) { return type->tp_alloc(type, 0); }
+static PyObject *new_empty(PyTypeObject *type) { return ecpy_new_object(type); }
 
 static PyObject *runtime_new(ecpy_state *state) {
   ecpy_runtime *self = (ecpy_runtime *)new_empty(state->runtime_type);
@@ -35,7 +35,7 @@ static PyObject *runtime_new(ecpy_state *state) {
 
 static int runtime_traverse(PyObject *object, visitproc visit, void *arg) {
   ecpy_runtime *self = (ecpy_runtime *)object;
-  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->backend_registry);
   Py_VISIT(self->operator_registry);
   return 0;
@@ -49,11 +49,9 @@ static int runtime_clear(PyObject *object) {
 }
 
 static void runtime_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   runtime_clear(object);
-  type->tp_free(object);
-  Py_DECREF(type);
+  ecpy_free_object(object);
 }
 
 /* ---- documented methods ---- */

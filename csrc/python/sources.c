@@ -58,9 +58,13 @@ static int lend_buffer(ecpy_state *state, PyObject *data, ec_source *out) {
   return -1;
 }
 
-/* Returns the owner of the memory of a view; NULL if unknown. */
+/* Returns the owner of the memory of a view, which keeps it alive; NULL if unknown. */
 static PyObject *owner_of(PyObject *data) {
-  while (data && PyMemoryView_Check(data)) data = PyMemoryView_GET_BASE(data);
+  while (data && PyMemoryView_Check(data)) {
+    data = PyObject_GetAttrString(data, "obj");
+    Py_XDECREF(data);
+  }
+  PyErr_Clear();
   return data;
 }
 
@@ -110,7 +114,7 @@ static int open_read(ecpy_state *state, PyObject *file, ec_source *out) {
   else
     PyErr_Format(PyExc_TypeError,
                  "Expected a binary file: read() returned %.200s, not bytes (use mode 'rb').",
-                 Py_TYPE(bytes)->tp_name);
+                 ecpy_type_name(bytes));
   Py_DECREF(bytes);
   return rc;
 }
@@ -123,6 +127,6 @@ int ecpy_source_open(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_sourc
   PyErr_Format(PyExc_TypeError,
                "Expected data to be bytes, bytearray, another buffer, a path to a file, or a "
                "file-like object, but got %.200s.",
-               Py_TYPE(data)->tp_name);
+               ecpy_type_name(data));
   return -1;
 }

@@ -14,6 +14,8 @@
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
 
+#include "python/stable.h"
+
 #include "core/dtype.h"
 #include "core/error.h"
 

@@ -18,7 +18,7 @@ static const ec_tensor_info *info_of(PyObject *self) { return ((ecpy_tensor_info
 
 PyObject *ecpy_tensor_info_new(ecpy_state *state, PyObject *meta, const ec_tensor_info *info) {
   PyTypeObject *type = state->tensor_info_type;
-  ecpy_tensor_info *self = (ecpy_tensor_info *)type->tp_alloc(type, 0);
+  ecpy_tensor_info *self = ecpy_new_object(type);
   if (!self) return NULL;
   self->meta = Py_NewRef(meta);
   self->info = info;
@@ -32,11 +32,9 @@ static int tensor_info_traverse(PyObject *self, visitproc visit, void *arg) {
 }
 
 static void tensor_info_dealloc(PyObject *self) {
-  PyTypeObject *type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   Py_CLEAR(((ecpy_tensor_info *)self)->meta);
-  type->tp_free(self);
-  Py_DECREF(type);
+  ecpy_free_object(self);
 }
 
 /* ---- documented methods ---- */

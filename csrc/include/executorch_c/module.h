@@ -30,7 +30,7 @@ static inline PyObject *ec_backend_capsules(const ec_backend *const *backends, s
   for (size_t i = 0; tuple && i < count; i++) {
     PyObject *capsule = PyCapsule_New((void *)(uintptr_t)backends[i], EC_BACKEND_CAPSULE, NULL);
     if (capsule) {
-      PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, capsule);
+      (void)PyTuple_SetItem(tuple, (Py_ssize_t)i, capsule);
     } else {
       Py_CLEAR(tuple);
     }
@@ -48,7 +48,7 @@ static inline PyObject *ec_operator_capsules(const ec_operators *const *librarie
   for (size_t i = 0; tuple && i < count; i++) {
     PyObject *capsule = ec_operator_capsule(libraries[i]);
     if (capsule) {
-      PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, capsule);
+      (void)PyTuple_SetItem(tuple, (Py_ssize_t)i, capsule);
     } else {
       Py_CLEAR(tuple);
     }
