@@ -20,7 +20,7 @@ UNSIGNED_AND_SIGNED = ("uint8", {"int8": "int16", "int16": "int16", "int32": "in
 
 
 @dataclass(frozen=True)
-class Needs:
+class SelectedOperators:
     """What programs use: operators, and dtypes closed under promotion."""
 
     operators: frozenset[str]
@@ -41,7 +41,7 @@ def promoted(dtypes: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def needs_of(programs: Iterable[Program]) -> Needs:
+def needs_of(programs: Iterable[Program]) -> SelectedOperators:
     """Return the operators, dtypes and backends of all methods of programs."""
     operators, dtypes, backends = set[str](), set[str](), set[str]()
     for program in programs:
@@ -51,7 +51,7 @@ def needs_of(programs: Iterable[Program]) -> Needs:
         for name in program.method_names:
             values = program._structure(name)["values"]
             dtypes |= {value["dtype"] for value in values if value["kind"] == "Tensor"}
-    return Needs(frozenset(operators), promoted(dtypes), frozenset(backends))
+    return SelectedOperators(frozenset(operators), promoted(dtypes), frozenset(backends))
 
 
 def source_tree(given: str | None) -> Path:
@@ -83,7 +83,7 @@ def ids_of(csrc: Path) -> dict[str, int]:
     }
 
 
-def write(folder: Path, csrc: Path, needs: Needs) -> None:
+def write(folder: Path, csrc: Path, needs: SelectedOperators) -> None:
     """Write the tables of a selective build: ops.def and dtypes.h."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = rows_of(csrc, needs.operators)

@@ -20,7 +20,7 @@ UNSAFE = re.compile(
 """Characters that a terminal obeys, but for line breaks, tabs and the codes of colours."""
 
 
-class Escaped:
+class EscapedFile:
     """A terminal's file that shows the control characters of its text as escapes: a program's file
     may hold any."""
 
@@ -41,7 +41,7 @@ def tables(file: TextIO) -> Iterator[None]:
     """Draw tables by rich where a file is a terminal and rich is installed. On a terminal, standard
     output shows control characters as escapes."""
     is_drawn = file.isatty() and _extras.is_installed("rich")
-    shown = redirect_stdout(cast(TextIO, Escaped(file))) if file.isatty() else nullcontext()
+    shown = redirect_stdout(cast(TextIO, EscapedFile(file))) if file.isatty() else nullcontext()
     with drawn_by(partial(_drawn, file) if is_drawn else None), shown:
         yield
 

@@ -372,7 +372,7 @@ def _without(missing: Sequence[str], known: frozenset[str]) -> OfficialRun:
 # ---- sentences ----------------------------------------------------------------------------------
 
 
-class Ran(Protocol):
+class EngineCase(Protocol):
     """A case of check_model or check_llm."""
 
     @property
@@ -385,7 +385,7 @@ class Ran(Protocol):
     def ok_here(self) -> bool: ...
 
 
-AnyCase = TypeVar("AnyCase", bound=Ran)
+AnyCase = TypeVar("AnyCase", bound=EngineCase)
 
 
 def _runs(cases: Iterable[AnyCase], verdict: str) -> list[tuple[AnyCase, OfficialRun]]:
@@ -396,7 +396,7 @@ def _runs(cases: Iterable[AnyCase], verdict: str) -> list[tuple[AnyCase, Officia
     ]
 
 
-def summary(cases: Sequence[Ran]) -> str:
+def summary(cases: Sequence[EngineCase]) -> str:
     """Return what the official runtime adds to a summary, if it is wrong: ", 3 differ in the
     official runtime 1.5.1"."""
     right = [case for case in cases if case.ok_here]
@@ -414,7 +414,7 @@ def remarks(cases: Sequence[CheckedCase]) -> list[str]:
     return [*_differences(cases), *remarks_on_runs(cases)]
 
 
-def remarks_on_runs(cases: Sequence[Ran]) -> list[str]:
+def remarks_on_runs(cases: Sequence[EngineCase]) -> list[str]:
     """Return sentences about the official runtime without its outputs by index: what it computes
     wrongly, refuses, computes rightly alone, or did not run."""
     return [*_wrong(cases), *_errors(cases), *_better(cases), *_not_run(cases)]
@@ -437,7 +437,7 @@ def beside_error(run: OfficialRun | None) -> str:
     return f"{name()} computes it{wrongly}"
 
 
-def _wrong(cases: Sequence[Ran]) -> Iterator[str]:
+def _wrong(cases: Sequence[EngineCase]) -> Iterator[str]:
     """Yield a sentence for each kind of result that is wrong there and right here: of its first
     case."""
     firsts: dict[str, str] = {}
@@ -467,9 +467,9 @@ def _differences(cases: Sequence[CheckedCase]) -> Iterator[str]:
             yield f"{name()}: {case.name}: {run.comparison.problem}"
 
 
-def _errors(cases: Sequence[Ran]) -> Iterator[str]:
+def _errors(cases: Sequence[EngineCase]) -> Iterator[str]:
     """Yield a sentence for each error: of its first case."""
-    firsts: dict[str, tuple[Ran, int]] = {}
+    firsts: dict[str, tuple[EngineCase, int]] = {}
     for case, run in _runs(cases, "error"):
         first, count = firsts.get(run.about, (case, 0))
         firsts[run.about] = first, count + 1
@@ -478,7 +478,7 @@ def _errors(cases: Sequence[Ran]) -> Iterator[str]:
         yield f"{name()} fails: {case.name}{many}: {about}"
 
 
-def _better(cases: Sequence[Ran]) -> Iterator[str]:
+def _better(cases: Sequence[EngineCase]) -> Iterator[str]:
     """Yield a sentence if this runtime alone is wrong."""
     names = [case.name for case, _ in _runs(cases, "match") if not case.ok_here]
     if names:
@@ -486,7 +486,7 @@ def _better(cases: Sequence[Ran]) -> Iterator[str]:
         yield f"{name()} computes {listed} rightly: wrong in this runtime only"
 
 
-def _not_run(cases: Sequence[Ran]) -> Iterator[str]:
+def _not_run(cases: Sequence[EngineCase]) -> Iterator[str]:
     """Yield a note for each reason of cases that were not run."""
     runs = _runs(cases, "not run")
     asked = sum(case.official is not None for case in cases)

@@ -134,7 +134,7 @@ class Ladder(Report):
         yield _html.table("steps", HEAD, [step.row() for step in self.steps], 2)
 
 
-class _Climb:
+class _StepRunner:
     """Runs the steps of one sequence of calls; the outputs of the last call are compared."""
 
     def __init__(self, model: Any, calls: Sequence[Call], min_sqnr_db: float) -> None:
@@ -240,14 +240,14 @@ def compare_steps(
         raise TypeError(
             f"`model` is no nn.Module, with which the steps begin, but a {type(model).__name__}"
         )
-    climb = _Climb(model, calls, min_sqnr_db)
+    climb = _StepRunner(model, calls, min_sqnr_db)
     with torch.no_grad():
         steps = tuple(_steps(climb, program, model, method, quantized, source))
     return Ladder(title or title_of(program, "program"), steps)
 
 
 def _steps(
-    climb: _Climb, program: Any, model: Any, method: str, quantized: Any, source: Any
+    climb: _StepRunner, program: Any, model: Any, method: str, quantized: Any, source: Any
 ) -> Iterator[LadderStep]:
     """Yield the steps in order."""
     yield LadderStep("eager", "reference", None, "")

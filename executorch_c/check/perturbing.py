@@ -40,7 +40,7 @@ MAX_ERROR_CASES = 4
 """Maximum number of cases in which an error of 1 % is looked for."""
 
 
-class Perturbing:
+class Perturbation:
     """The measurement of some constants and of the inputs of floats."""
 
     def __init__(
@@ -235,7 +235,7 @@ def measure(sides: Sides, checked: Checked) -> Power:
     def power() -> Power:
         limited = cases if sides.is_static else with_ties(sides.oracle, cases)
         guess = _guess(sides.floats, limited, checked.seconds / 4)
-        found = Perturbing(Trials(sides.oracle, limited, constants), constants, end, guess)
+        found = Perturbation(Trials(sides.oracle, limited, constants), constants, end, guess)
         found.run_inputs()
         found.run()
         looked_up = {name for name, one in constants.items() if one.is_looked_up}

@@ -25,7 +25,7 @@ together."""
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownCall:
     """A call that ran alone, from the model's own state."""
 
     call: Call
@@ -50,7 +50,7 @@ class Eager:
         """Buffers whose values after each call are outputs, too: the last ones."""
         self.completed: list[list[Any]] = []
         """Outputs of those of the last calls that did not raise."""
-        self._known: _Known | None = None
+        self._known: _KnownCall | None = None
 
     def __call__(
         self,
@@ -114,7 +114,7 @@ class Eager:
         module = self.copies.fresh()
         before = _buffers(module)
         [outputs] = self._outputs(module, [call])
-        self._known = _Known(call, outputs, self.names, tuple(_changed(before, module)))
+        self._known = _KnownCall(call, outputs, self.names, tuple(_changed(before, module)))
         return outputs
 
     def known(self, calls: Sequence[Call]) -> list[list[Any]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from executorch_c.check.result import CheckedCase
     from executorch_c.check.roles import InputRole
     from executorch_c.check.run import Check
-    from executorch_c.check.watch import Reached
+    from executorch_c.check.watch import Reach
 
 SEARCH_SECONDS = 30.0
 """Time limit of search=True."""
@@ -64,7 +64,7 @@ class InputSearch:
         self._finite: Any = None
         self._module: Any = None
         self._copies: Copies | None = None
-        self.reached: Reached | None = None
+        self.reached: Reach | None = None
         self.boundaries: list[float] = []
         self.shapes: tuple[str, ...] = SHAPES
         with suppress(Exception):  # without a graph, inputs are drawn without a guide
@@ -72,12 +72,12 @@ class InputSearch:
 
     def _watch(self, source: CaseSource) -> None:
         from executorch_c.check.copies import Copies
-        from executorch_c.check.watch import Reached, boundaries, treats_non_finite
+        from executorch_c.check.watch import Reach, boundaries, treats_non_finite
 
         exported = source.exported
         if exported is None:
             exported = flows.export(source.eager.model, source.example, None)
-        self._module, self.reached = exported.module(), Reached()
+        self._module, self.reached = exported.module(), Reach()
         self._copies = Copies(self._module)
         self.boundaries = boundaries(self._module)
         self.shapes += ("boundaries",) if self.boundaries else ()

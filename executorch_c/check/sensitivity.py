@@ -26,7 +26,7 @@ from executorch_c.check import untested
 from executorch_c.check.constants import UNUSED, alternately, tensors_of
 from executorch_c.check.gradients import Differentiable, Slices
 from executorch_c.check.judged import Checked, Judged, in_turn, limits_of, of_wrong_outputs
-from executorch_c.check.perturbing import Perturbing
+from executorch_c.check.perturbing import Perturbation
 from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
 from executorch_c.check.trials import Trials, equal
@@ -90,7 +90,7 @@ class Measurement:
         self.integers.run()
 
     @cached_property
-    def integers(self) -> Perturbing:
+    def integers(self) -> Perturbation:
         """The measurement of the constants of integers, but states."""
         names = [
             name
@@ -99,7 +99,7 @@ class Measurement:
             and name not in self.frozen
             and not name.endswith(UNUSED)
         ]
-        return Perturbing(self.trials, names, self.start + self.seconds)
+        return Perturbation(self.trials, names, self.start + self.seconds)
 
     @property
     def weights(self) -> dict[str, Slices]:

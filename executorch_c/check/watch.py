@@ -123,7 +123,7 @@ def by_unit(x: Any) -> Any:
     return x.reshape(-1, x.shape[-1] if x.ndim else 1)[:, :MAX_UNITS]
 
 
-class Reached:
+class Reach:
     """What calls have reached, by node."""
 
     def __init__(self) -> None:
@@ -136,9 +136,9 @@ class Reached:
         self.fresh = 0
         """Number of things that only the present call has reached."""
 
-    def copy(self) -> Reached:
+    def copy(self) -> Reach:
         """Return the same, which later calls do not change."""
-        found = Reached()
+        found = Reach()
         found._seen = {key: seen.clone() for key, seen in self._seen.items()}
         found.activations = dict(self.activations)
         found.picks = {node: found._seen[node.name, "index"] for node in self.picks}
@@ -246,7 +246,7 @@ def _size_of_last(node: Node) -> int:
 class Watch(Interpreter):
     """Runs a graph and marks what a call reaches."""
 
-    def __init__(self, module: Any, reached: Reached) -> None:
+    def __init__(self, module: Any, reached: Reach) -> None:
         super().__init__(module)
         self.reached = reached
 
@@ -263,7 +263,7 @@ class _ReachedError(Exception):
     """Ends a run at the target."""
 
 
-class _Toward(Interpreter):
+class _TargetInterpreter(Interpreter):
     """Runs a graph, with gradients, until a target."""
 
     def __init__(self, module: Any, target: Target) -> None:
@@ -301,7 +301,7 @@ def _step(
 ) -> list[Any] | None:
     """Return inputs that are nearer to a target; None without gradients."""
     moved = [leaf.detach().clone().requires_grad_() if _is_float(leaf) else leaf for leaf in leaves]
-    toward = _Toward(module, target)
+    toward = _TargetInterpreter(module, target)
     with torch.enable_grad():
         try:
             toward.run(*moved)

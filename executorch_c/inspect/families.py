@@ -34,19 +34,6 @@ COLOURS = {
 """Colour by family: the folder of csrc/kernels; "other" for nodes that are not operators."""
 
 
-MOVES = {
-    "clone",
-    "expand_copy",
-    "permute_copy",
-    "select_copy",
-    "slice_copy",
-    "split_with_sizes_copy",
-    "squeeze_copy",
-    "unsqueeze_copy",
-    "view_copy",
-}
-"""Operators that move the numbers of their first argument and compute none."""
-
 TINT = 0xAA
 """Opacity of boxes with text, of 255."""
 

@@ -120,7 +120,7 @@ class TextRunner:
         self.tokenizer = None if tokenizer is None else _open(tokenizer)
         self.special = choose_special(self.signature, self.tokenizer, bos_id, eos_ids)
         self._engine = _state.Engine(self.program, self.signature.methods, **self._options)
-        self._rewinding: _state.Rewinding | None = None
+        self._rewinding: _state.RewindRequirements | None = None
         self._start(_state.Session(self._engine))
         self.load_seconds = perf_counter() - started
         """Time to load program and tokenizer."""
@@ -344,7 +344,7 @@ class TextRunner:
 
     # ---- state --------------------------------------------------------------------------------
 
-    def _needs(self) -> _state.Rewinding:
+    def _needs(self) -> _state.RewindRequirements:
         if self._rewinding is None:
             self._rewinding = _state.rewinding(self.program, self.signature.methods)
         return self._rewinding

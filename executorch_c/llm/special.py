@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Special:
+class SpecialTokens:
     """Special tokens of a runner."""
 
     bos_id: int | None
@@ -47,7 +47,7 @@ def choose_special(
     tokenizer: Tokenizer | None,
     bos_id: int | None,
     eos_ids: Sequence[int] | None,
-) -> Special:
+) -> SpecialTokens:
     """Return BOS and EOS: the arguments, else the metadata's, else the tokenizer's.
 
     Raises ValueError for an id out of range, and for a tokenizer that is too large.
@@ -79,7 +79,7 @@ def choose_special(
                 f"{name}: {id} is not in the vocabulary of the program (0 to "
                 f"{signature.vocabulary - 1})"
             )
-    return Special(bos, chosen, tuple(filter(None, conflicts)))
+    return SpecialTokens(bos, chosen, tuple(filter(None, conflicts)))
 
 
 def _ids(ids: Sequence[int]) -> str:

@@ -154,7 +154,7 @@ def buffers_of(program: Program, method: str) -> list[StateBuffer]:
 
 
 @dataclass(frozen=True)
-class Rewinding:
+class RewindRequirements:
     """Requirements of a rewind to an earlier position."""
 
     recurrent: tuple[str, ...]
@@ -182,12 +182,12 @@ class Rewinding:
         return ""
 
 
-def rewinding(program: Program, methods: Sequence[str]) -> Rewinding:
+def rewinding(program: Program, methods: Sequence[str]) -> RewindRequirements:
     """Return the requirements of a rewind, over all methods of a text program."""
     found = [buffer for method in methods for buffer in buffers_of(program, method)]
     rings = [buffer.capacity for buffer in found if buffer.kind == "ring"]
     lost = [b.operator for b in found if b.kind == "recurrent" and not (rings and "int" in b.dtype)]
-    return Rewinding(tuple(dict.fromkeys(lost)), min(rings, default=None))
+    return RewindRequirements(tuple(dict.fromkeys(lost)), min(rings, default=None))
 
 
 class Engine:

@@ -13,7 +13,7 @@ from executorch_c.check.power import ranges
 from executorch_c.check.result import CheckedCase
 from executorch_c.check.run import Check
 from executorch_c.check.search import SEARCH_SECONDS, InputSearch, seconds_of
-from executorch_c.check.watch import Reached, Watch, boundaries, toward, treats_non_finite
+from executorch_c.check.watch import Reach, Watch, boundaries, toward, treats_non_finite
 from executorch_c.testing import CheckResult, check_model
 from tests.exports import Fn, export
 from tests.verdicts import hidden
@@ -99,7 +99,7 @@ def test_gradients_lead_to_dead_units_experts_and_ids() -> None:
     generator = torch.Generator().manual_seed(0)
     for function, call in ((floats, torch.randn(5, 8)), (indices, torch.randint(30, (5,)))):
         module = torch.export.export(Fn(function), (call,)).module()
-        reached = Reached()
+        reached = Reach()
         with torch.no_grad():
             Watch(module, reached).run(call)
         kinds = {(one.kind, one.unit, one.sign) for one in reached.targets()}
@@ -121,7 +121,7 @@ def test_units_are_targets_until_they_are_beyond_the_bounds_of_a_clamp() -> None
     def function(x: Tensor) -> Tensor:
         return x.clamp(-2, 40.0) + torch.tanh(x)
 
-    module, reached = torch.export.export(Fn(function), (torch.zeros(3),)).module(), Reached()
+    module, reached = torch.export.export(Fn(function), (torch.zeros(3),)).module(), Reach()
     with torch.no_grad():
         Watch(module, reached).run(torch.tensor([-9.0, 9.0, 51.0]))
         Watch(module, reached).run(torch.tensor([9.0, -9.0, -9.0]))

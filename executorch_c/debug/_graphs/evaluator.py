@@ -12,11 +12,11 @@ MAX_KEPT_BYTES = 1 << 28
 """Maximum bytes of computed values that are kept; all of them can be computed again."""
 
 
-class Nothing:
+class MissingValue:
     """The value of a node that cannot be run here."""
 
 
-NOTHING = Nothing()
+NOTHING = MissingValue()
 
 
 def call(node: Node, lookup: Callable[[Node], Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from executorch_c.debug._graphs.evaluator import Evaluator
 from executorch_c.debug._graphs.names import is_number, kind_of, twins
 from executorch_c.debug._graphs.program import Step
-from executorch_c.debug._matching.candidates import Found, Front, Guess
+from executorch_c.debug._matching.candidates import Candidate, StepSources, Hypothesis
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -45,14 +45,14 @@ class Assignment:
         """Nodes of each output of a matched step."""
         self.taken: dict[Node, Step] = {}
         """Steps of nodes."""
-        self.guesses: dict[Step, Guess] = {}
+        self.guesses: dict[Step, Hypothesis] = {}
         """Assumptions: steps of which `same` and `taken` may be withdrawn."""
         self.last = 0
         """Place of the last node that `put` has set."""
 
     # ---- changes --------------------------------------------------------------------------
 
-    def put(self, step: Step, found: Found) -> None:
+    def put(self, step: Step, found: Candidate) -> None:
         """Set the value of a node to the step's."""
         node = found.node
         self.taken[node] = step
@@ -84,7 +84,7 @@ class Assignment:
         self.values.set(parting.node, parting.value)
         self.last = self.place[parting.node]
 
-    def withdraw(self, guess: Guess) -> None:
+    def withdraw(self, guess: Hypothesis) -> None:
         """Undo `put` of an assumption, where no other step has taken the node."""
         node = guess.found.node
         if self.taken.get(node) is guess.step:
@@ -102,13 +102,13 @@ class Assignment:
         whole: Any = node.args[0] if node.target is getitem else node
         return self.taken.get(node) or self.taken.get(whole)
 
-    def front(self, step: Step, skipped: frozenset[Step] = frozenset()) -> Front:
+    def front(self, step: Step, skipped: frozenset[Step] = frozenset()) -> StepSources:
         """Return the nodes of a step's sources; for a source without a node, those of its sources.
 
         Args:
             skipped: Steps that count as steps without a node.
         """
-        front = Front([], is_open=step.is_open)
+        front = StepSources([], is_open=step.is_open)
         queue, seen = list(step.sources), set(step.sources)
         while queue:
             source, number = queue.pop()
@@ -145,7 +145,7 @@ class Assignment:
             from_constants: Begin at the operators on constants, too.
         """
         kinds = step.path_kinds | through
-        following = _Following(self, start, products=not kinds.isdisjoint(PRODUCTS | ANY))
+        following = _OperatorQueue(self, start, products=not kinds.isdisjoint(PRODUCTS | ANY))
         if from_constants:
             following.push(self.constants)
         count = 0
@@ -169,7 +169,7 @@ class Assignment:
         return sorted(path, key=self.place.__getitem__), used
 
 
-class _Following:
+class _OperatorQueue:
     """A queue of the operators whose inputs are known, in the graph's order."""
 
     def __init__(self, assignment: Assignment, start: Iterable[Node], products: bool) -> None:

@@ -15,7 +15,7 @@ Parts: TypeAlias = "list[Any]"
 
 
 @dataclass
-class Found:
+class Candidate:
     """A candidate for the match of a step."""
 
     node: Node
@@ -36,22 +36,22 @@ class Found:
 
 
 @dataclass
-class Guess:
+class Hypothesis:
     """An assumption: a step without an agreeing node, and its candidates."""
 
     step: Step
-    options: list[Found]
+    options: list[Candidate]
     at: int = 0
     is_sure: bool = True
     """True if the assumption holds without a later step that confirms it."""
 
     @property
-    def found(self) -> Found:
+    def found(self) -> Candidate:
         return self.options[self.at]
 
 
 @dataclass
-class Front:
+class StepSources:
     """Sources of a step, as nodes of the graph."""
 
     nodes: list[set[Node]]

@@ -10,7 +10,7 @@ from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
-    from executorch_c.debug._matching.parting import Direct, Parting
+    from executorch_c.debug._matching.parting import DirectComputation, Parting
     from torch.fx import Node
 
 
@@ -34,7 +34,7 @@ class Match:
     """Nodes that the operator computes, up to `nodes[-1]`; if unknown, the candidates."""
     parting: Parting | None = None
     """The value is the program's where it lacks an operator of the model."""
-    direct: Direct | None = None
+    direct: DirectComputation | None = None
     """The nodes read values that only the program has."""
 
 

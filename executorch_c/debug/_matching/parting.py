@@ -40,7 +40,7 @@ from executorch_c.debug._graphs.names import (
     operator_of,
 )
 from executorch_c.debug._graphs.program import Step
-from executorch_c.debug._matching.candidates import Found
+from executorch_c.debug._matching.candidates import Candidate
 from executorch_c.debug._matching.search import TIE_DISTANCE, compare, limit_of, may_be
 from executorch_c.inspect.families import MOVES
 
@@ -82,10 +82,10 @@ class Parting:
 
 
 @dataclass
-class Direct:
+class DirectComputation:
     """A step as a node that is computed from the step's direct sources."""
 
-    found: Found
+    found: Candidate
     partings: list[Parting] = field(default_factory=list)
 
     def added(self) -> Iterator[tuple[Node, Parting]]:
@@ -104,7 +104,7 @@ class Partings:
     def __init__(self, state: Assignment) -> None:
         self.state = state
 
-    def direct(self, step: Step) -> Direct | None:
+    def direct(self, step: Step) -> DirectComputation | None:
         """Return the node of a step that is right on its direct sources; None if there is none, or
         if they are the node's own."""
         if step.is_open or step.is_part or not step.sources:
@@ -136,7 +136,7 @@ class Partings:
         shaped = None if value is NOTHING or has_several(node) else closest(array, value)
         return None if shaped is None else self._replaced(source, node, shaped[1], step)
 
-    def of_wrong(self, step: Step, found: Found) -> Parting | None:
+    def of_wrong(self, step: Step, found: Candidate) -> Parting | None:
         """Return the parting inside a delegate's wrong step: the operators at the start of its path
         are right, and limited to a range by another activation than the one that follows, or by
         one too many."""
@@ -171,7 +171,7 @@ class Partings:
 
     # ---- a step as a node ------------------------------------------------------------------
 
-    def _as_node(self, step: Step, node: Node) -> Direct | None:
+    def _as_node(self, step: Step, node: Node) -> DirectComputation | None:
         """Return a step as a node, from the step's direct sources."""
         array = _array((step, 0))
         if array is None:
@@ -195,8 +195,8 @@ class Partings:
                 if partings is None:
                     continue
                 distance_of, parts = compared
-                found = Found(last, parts, distance_of, path, set(), 2, True, is_sure=True)
-                return Direct(found, partings)
+                found = Candidate(last, parts, distance_of, path, set(), 2, True, is_sure=True)
+                return DirectComputation(found, partings)
         return None
 
     def _inputs(

@@ -27,7 +27,7 @@ from executorch_c.debug._graphs.names import (
 )
 from executorch_c.debug._graphs.reference import handles_of
 from executorch_c.debug._matching.assignment import PRODUCTS, Assignment
-from executorch_c.debug._matching.candidates import Found, Front, Parts
+from executorch_c.debug._matching.candidates import Candidate, StepSources, Parts
 from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
@@ -63,10 +63,10 @@ class Search:
 
     # ---- nodes with the step's numbers ----------------------------------------------------
 
-    def agreeing(self, step: Step, front: Front) -> Found | None:
+    def agreeing(self, step: Step, front: StepSources) -> Candidate | None:
         """Return the best candidate with the step's numbers."""
         if front.is_open:
-            front = Front([front.all | self.state.around()], front.through, front.guesses)
+            front = StepSources([front.all | self.state.around()], front.through, front.guesses)
         equal = list(self._equal(step, front))
         if not equal:
             return None
@@ -83,12 +83,12 @@ class Search:
         ]
         return best
 
-    def anywhere(self, step: Step) -> Found | None:
+    def anywhere(self, step: Step) -> Candidate | None:
         """Return a node that the sources do not lead to, as where equal nodes have been made one:
         its numbers and its kind are the step's."""
         if step.is_open:
             return None
-        found = self.agreeing(step, Front([], is_open=True))
+        found = self.agreeing(step, StepSources([], is_open=True))
         return found if found is not None and found.is_sure and found.level == 2 else None
 
     def agrees(self, step: Step, node: Node) -> bool:
@@ -96,7 +96,7 @@ class Search:
         compared = compare(step, self.state.values.value(node))
         return compared is not None and compared[0] <= limit_of(step)
 
-    def _equal(self, step: Step, front: Front) -> Iterator[Found]:
+    def _equal(self, step: Step, front: StepSources) -> Iterator[Candidate]:
         """Yield the candidates with the step's numbers: sources, then nodes that follow from them.
 
         After the first that is credible, only nodes that read an equal one, a quantiser or a
@@ -118,7 +118,7 @@ class Search:
                 passed.add(node)
                 done |= found.level > 0 and found.is_sure
 
-    def _preference(self, step: Step, found: Found, sources: set[Node]) -> tuple[Any, ...]:
+    def _preference(self, step: Step, found: Candidate, sources: set[Node]) -> tuple[Any, ...]:
         """Return the key by which the best of equal candidates is the largest."""
         node = found.node
         is_old = node in self.state.taken or (node in sources and not found.level)
@@ -137,7 +137,7 @@ class Search:
             -self.state.place[node],
         )
 
-    def _is_credible(self, step: Step, found: Found, sources: set[Node]) -> bool:
+    def _is_credible(self, step: Step, found: Candidate, sources: set[Node]) -> bool:
         """Return True if equal numbers are enough: a new node of another kind needs numbers that
         vary and are equal without the room for quantisation on its path."""
         if found.level or found.node in sources or found.node in self.state.taken:
@@ -146,7 +146,7 @@ class Search:
 
     # ---- nodes that a wrong step may be ---------------------------------------------------
 
-    def options(self, step: Step, front: Front, sources: set[Node]) -> list[Found]:
+    def options(self, step: Step, front: StepSources, sources: set[Node]) -> list[Candidate]:
         """Return the nodes that a wrong step may be: of its kind, computed from all of its sources
         (and no nodes but `sources`), with nodes fused into them; the likeliest first."""
         near = self.state.near(sources, step, front.through, from_constants=not front.nodes)
@@ -175,8 +175,8 @@ class Search:
     # ---- one candidate --------------------------------------------------------------------
 
     def _candidate(
-        self, step: Step, node: Node, front: Front, others: Iterable[Node] = ()
-    ) -> Found | None:
+        self, step: Step, node: Node, front: StepSources, others: Iterable[Node] = ()
+    ) -> Candidate | None:
         """Return a node as the candidate of a step, from its sources (and other nodes); None where
         it cannot be compared."""
         array = _first(step)
@@ -197,13 +197,13 @@ class Search:
         if node in front.all and not exact:
             level = 0  # one of the sources, which another one has not changed much
         is_sure = array.size > 1 and float(np.ptp(sample(array))) > 0
-        return Found(node, parts, distance, path, used, level, exact, is_sure=is_sure)
+        return Candidate(node, parts, distance, path, used, level, exact, is_sure=is_sure)
 
-    def _is_exact(self, front: Front, used: set[Node]) -> bool:
+    def _is_exact(self, front: StepSources, used: set[Node]) -> bool:
         """Return True if all sources are used, or constants."""
         return all(not one.isdisjoint(used) or one <= self.state.constants for one in front.nodes)
 
-    def _firsts(self, front: Front) -> Front | None:
+    def _firsts(self, front: StepSources) -> StepSources | None:
         """Return a front without nodes that only repeat others; None if it has none.
 
         A path may end at a repetition that another source has led to: an activation that is
@@ -212,7 +212,7 @@ class Search:
         if all(len(one) == 1 for one in front.nodes):
             return None
         nodes = [{min(one, key=self.state.place.__getitem__)} for one in front.nodes]
-        return Front(nodes, front.through, front.guesses, front.is_open)
+        return StepSources(nodes, front.through, front.guesses, front.is_open)
 
     def _value(self, node: Node) -> Any:
         """Return the value of a node; of several results None for those that nothing reads."""
@@ -222,7 +222,7 @@ class Search:
         return [one if is_read(node, i) else None for i, one in enumerate(value)]
 
     def _origin(
-        self, node: Node, front: Front, others: Iterable[Node]
+        self, node: Node, front: StepSources, others: Iterable[Node]
     ) -> tuple[list[Node], set[Node]]:
         """Return the path from the sources to a node, and the used sources."""
         sources = front.all
@@ -231,7 +231,7 @@ class Search:
         return self.state.path(node, sources.union(others))
 
     def _level(self, step: Step, node: Node, path: Sequence[Node]) -> int:
-        """Return how far the kinds on a path are the step's (`Found.level`)."""
+        """Return how far the kinds on a path are the step's (`Candidate.level`)."""
         if node in self.state.taken:
             return 0
         kinds = step.node_kinds
@@ -304,12 +304,12 @@ def _rounding(step: Step) -> float:
     return max([MIN_ROUNDING_DISTANCE, *map(epsilon_of, dtypes)])
 
 
-def is_tight(found: Found) -> bool:
+def is_tight(found: Candidate) -> bool:
     """Return True if a candidate has the step's numbers without the room of quantisation."""
     return found.distance <= math.sqrt(MIN_ROUNDING_DISTANCE) / 2
 
 
-def _nearest(step: Step, equal: Sequence[Found]) -> list[Found]:
+def _nearest(step: Step, equal: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates without those that are further off than others by more than rounding: a
     convolution alone, where batch norm that is nearly the identity is fused into it."""
     rounding = _rounding(step)
@@ -333,7 +333,7 @@ def operator_on(step: Step, path: Sequence[Node]) -> Node:
     return next((node for node in path if kind_of(node) in step.node_kinds), path[-1])
 
 
-def _is_fused(step: Step, found: Found, front: Front) -> bool:
+def _is_fused(step: Step, found: Candidate, front: StepSources) -> bool:
     """Return True if a delegate fuses all nodes after the operator into one."""
     operator = operator_on(step, found.path)
     rounds = step.node_kind == "convert" and not PRODUCTS.isdisjoint(front.through)

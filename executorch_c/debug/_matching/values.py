@@ -37,9 +37,9 @@ from executorch_c.debug._graphs.program import Step, Steps
 from executorch_c.debug._graphs.reference import ReferenceGraph
 from executorch_c.debug._matching import misshapen
 from executorch_c.debug._matching.assignment import Assignment
-from executorch_c.debug._matching.candidates import Found, Front, Guess
+from executorch_c.debug._matching.candidates import Candidate, StepSources, Hypothesis
 from executorch_c.debug._matching.matches import Match, Matches
-from executorch_c.debug._matching.parting import Direct, Parting, Partings
+from executorch_c.debug._matching.parting import DirectComputation, Parting, Partings
 from executorch_c.debug._matching.search import (
     BETTER_RATIO,
     Search,
@@ -62,7 +62,7 @@ class Pairing:
     def __init__(self, graph: ReferenceGraph, arguments: Mapping[Node, Any]) -> None:
         self.state = Assignment(graph, arguments)
         self.search = Search(self.state)
-        self.found: dict[Step, Found] = {}
+        self.found: dict[Step, Candidate] = {}
         """Matches: steps with a node that no later step can change."""
         self.known: set[Step] = set()
         """Steps with a match, and copies of earlier values."""
@@ -75,7 +75,7 @@ class Pairing:
         self.partings = Partings(self.state)
         self.parted: list[Parting] = []
         """Places where only the program, or only the graph, has an operator."""
-        self.added: dict[Step, Direct] = {}
+        self.added: dict[Step, DirectComputation] = {}
         """Steps that read the result of an operator that only the program has."""
         self.interrupted = False
 
@@ -125,7 +125,7 @@ class Pairing:
         elif not front.is_open and not step.is_part:
             self._assume(step, front)
 
-    def _accept(self, step: Step, found: Found) -> None:
+    def _accept(self, step: Step, found: Candidate) -> None:
         """Take a candidate for the match of a step."""
         self.known.add(step)
         if self._is_old(step, found):
@@ -160,7 +160,7 @@ class Pairing:
             return True
         return False
 
-    def _is_old(self, step: Step, found: Found) -> bool:
+    def _is_old(self, step: Step, found: Candidate) -> bool:
         """Return True if the match is an earlier value, possibly in another layout."""
         node = found.node
         is_source = not found.level and node in self.state.front(step).all
@@ -177,7 +177,7 @@ class Pairing:
 
     # ---- operators that only one side has -------------------------------------------------
 
-    def _part(self, step: Step, direct: Direct) -> None:
+    def _part(self, step: Step, direct: DirectComputation) -> None:
         """Take the node of a step that is right on its direct sources, and part before it."""
         self._drop(step)
         for parting in direct.partings:
@@ -199,7 +199,7 @@ class Pairing:
             self.known.add(source)
             self.wrong.add(source)
 
-    def _match(self, step: Step, found: Found) -> Match:
+    def _match(self, step: Step, found: Candidate) -> Match:
         """Return the match of a step."""
         is_parted = any(found.node is parting.node for parting in self.parted)
         is_wrong = step in self.wrong and not is_parted
@@ -210,23 +210,25 @@ class Pairing:
 
     # ---- assumptions: steps without an agreeing node --------------------------------------
 
-    def _assume(self, step: Step, front: Front) -> None:
+    def _assume(self, step: Step, front: StepSources) -> None:
         """Assume that a step is wrong: computed from its node's values, or without one of them, as
         where a sum is missing, which holds only where a later step follows."""
         for sources in (front.all, front.all | self.state.around()):
             if options := self.search.options(step, front, sources):
-                guess = Guess(step, options, is_sure=sources == front.all)
+                guess = Hypothesis(step, options, is_sure=sources == front.all)
                 self.state.guesses[step] = guess
                 self._choose(guess, 0)
                 return
 
-    def _choose(self, guess: Guess, at: int) -> None:
+    def _choose(self, guess: Hypothesis, at: int) -> None:
         """Give the value of an assumption's step to another of its options."""
         self.state.withdraw(guess)
         guess.at = at
         self.state.put(guess.step, guess.found)
 
-    def _with_guesses(self, step: Step, front: Front, found: Found | None) -> Found | None:
+    def _with_guesses(
+        self, step: Step, front: StepSources, found: Candidate | None
+    ) -> Candidate | None:
         """Return the match of a step after trying other options of the assumptions before it."""
         skipped = frozenset(self.state.guesses)
         without = self.search.agreeing(step, self.state.front(step, skipped))
@@ -237,7 +239,9 @@ class Pairing:
             found = self._best_option(step, self.state.guesses[before], found)
         return found
 
-    def _best_option(self, step: Step, guess: Guess, found: Found | None) -> Found | None:
+    def _best_option(
+        self, step: Step, guess: Hypothesis, found: Candidate | None
+    ) -> Candidate | None:
         """Choose the option of an assumption with which a step agrees best, and return the match;
         `found` is the match with the present option."""
         best = guess.at
@@ -287,14 +291,14 @@ class Pairing:
                 else:
                     self.state.withdraw(guesses.pop(step))
 
-    def _is_the_only_one(self, guess: Guess) -> bool:
+    def _is_the_only_one(self, guess: Hypothesis) -> bool:
         """Return True if no other option is left, and the node has the step's kind."""
         taken = self.state.taken
         left = [one for one in guess.options if taken.get(one.node, guess.step) is guess.step]
         return len(left) == 1 and left[0] is guess.found and guess.found.level == 2
 
 
-def _match_of_parting(parting: Parting, found: Found | None = None) -> Match:
+def _match_of_parting(parting: Parting, found: Candidate | None = None) -> Match:
     """Return the match of the value that the program has where it lacks an operator; `found` is the
     node of a step that computes others, too."""
     value, step = as_array(parting.value), parting.instead[-1] if parting.instead else None
@@ -306,7 +310,7 @@ def _match_of_parting(parting: Parting, found: Found | None = None) -> Match:
     return Match(order, where, name, inside, [value], [parting.node], anchor, path, parting)
 
 
-def _match(step: Step, found: Found, direct: Direct | None) -> Match:
+def _match(step: Step, found: Candidate, direct: DirectComputation | None) -> Match:
     """Return the match of a step; its anchor is the node on the path that it is."""
     anchor = operator_on(step, found.path)
     if kind_of(found.node) in step.node_kinds and not is_quantizer(found.node):
