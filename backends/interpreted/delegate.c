@@ -107,9 +107,7 @@ static uint32_t show_number(const delegate *d, ec_host_call *call, size_t index,
     if (!number) return d->host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory");
     *number = arg->as.i;
     *arg = (ec_backend_arg){.kind = EC_BACKEND_TENSOR};
-    *t = (ec_backend_tensor){.data = number,
-                             .nbytes = sizeof *number,
-                             .capacity = sizeof *number,
+    *t = (ec_backend_tensor){.data = number, .nbytes = sizeof *number, .capacity = sizeof *number,
                              .dtype = EC_DTYPE_INT64};
     return EC_BACKEND_OK;
   }

@@ -132,12 +132,9 @@ static void add_io(const ec_method *m, ec_event *event) {
 ec_status ec_traced_call(ec_method *m, ec_status (*run)(ec_method *m, ec_error *err),
                          ec_error *err) {
   if (m->nodes) return run(m, err);
-  const ec_event head = {.kind = EC_EVENT_EXECUTE,
-                         .chain = EC_TRACE_NONE,
-                         .instruction = EC_TRACE_NONE,
-                         .delegate = EC_TRACE_NONE,
-                         .debug_handle = EC_TRACE_NONE,
-                         .name = m->name};
+  const ec_event head = {.kind = EC_EVENT_EXECUTE, .chain = EC_TRACE_NONE,
+                         .instruction = EC_TRACE_NONE, .delegate = EC_TRACE_NONE,
+                         .debug_handle = EC_TRACE_NONE, .name = m->name};
   ec_event *event = ec_trace_begin(m->trace, &head);
   ec_trace_start(event);
   ec_status status = run(m, err);

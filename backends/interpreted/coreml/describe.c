@@ -47,10 +47,8 @@ static void show_value(description *d, uint32_t id, ecm_bytes name, const ecm_va
                   &(ec_backend_inner_value){.id = id,
                                             .argument = ect_names_find(&d->arguments, name),
                                             .constant = v->is_constant,
-                                            .dtype = ecm_dtype_name(v->mil),
-                                            .rank = v->type.rank,
-                                            .nbytes = bytes,
-                                            .sizes = v->type.sizes});
+                                            .dtype = ecm_dtype_name(v->mil), .rank = v->type.rank,
+                                            .nbytes = bytes, .sizes = v->type.sizes});
   d->show.note = of_node;
 }
 

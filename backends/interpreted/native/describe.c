@@ -26,12 +26,9 @@ static void show_tensor(ect_show *s, uint32_t id, ect_text name, ec_fb_table met
                    (long long)ec_fb_i64(dim, ECN_Dim_min), (unsigned)d);
     if (__builtin_mul_overflow(bytes, (size_t)sizes[d], &bytes)) bytes = 0;
   }
-  ect_show_tensor(s, &(ec_backend_inner_value){.id = id,
-                                               .constant = key != NULL,
-                                               .dtype = ect_show_dtype(dtype),
-                                               .rank = rank,
-                                               .nbytes = bytes,
-                                               .sizes = sizes});
+  ect_show_tensor(s, &(ec_backend_inner_value){.id = id, .constant = key != NULL,
+                                               .dtype = ect_show_dtype(dtype), .rank = rank,
+                                               .nbytes = bytes, .sizes = sizes});
 }
 
 /* Finds the numbers of constants, which follow the tensors', and positions of arguments. */

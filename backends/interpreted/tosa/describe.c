@@ -18,12 +18,9 @@ static void show_value(const ets_graph *g, uint32_t number, ect_show *s) {
   size_t bytes;
   if (v->name) ect_note_add(&s->note, "%.80s", v->name);
   if (!ets_stored_bytes(v, &bytes)) bytes = 0;
-  ect_show_tensor(s, &(ec_backend_inner_value){.id = number,
-                                               .constant = v->data != NULL,
-                                               .dtype = dtype_of(v),
-                                               .rank = v->rank,
-                                               .nbytes = bytes,
-                                               .sizes = v->sizes});
+  ect_show_tensor(s, &(ec_backend_inner_value){.id = number, .constant = v->data != NULL,
+                                               .dtype = dtype_of(v), .rank = v->rank,
+                                               .nbytes = bytes, .sizes = v->sizes});
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */

@@ -50,12 +50,10 @@ static void show_tensor(const ecv_graph *g, uint32_t id, ec_fb_table table, ect_
   add_storage(&s->note, table);
   const bool is_constant = constant >= 0 && !g->written[id];
   ect_show_tensor(s,
-                  &(ec_backend_inner_value){.id = id,
-                                            .constant = is_constant,
+                  &(ec_backend_inner_value){.id = id, .constant = is_constant,
                                             .dtype = dtype_name(dtype, !is_constant),
                                             .rank = dims.count < MAX_RANK ? dims.count : MAX_RANK,
-                                            .nbytes = bytes,
-                                            .sizes = sizes});
+                                            .nbytes = bytes, .sizes = sizes});
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */

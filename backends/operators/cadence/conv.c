@@ -6,6 +6,8 @@
 
 enum { TILE = 32 /* channels that are stored at once */ };
 
+static const cad_places conv_steps = {.stride = 3, .padding = 4, .dilation = 5};
+
 typedef struct conv {
   cad_window w;
   const cad_tensor *in, *weight, *out;
@@ -96,18 +98,11 @@ static uint32_t conv_run(const cad_call *c, float zero, float weight_zero, int32
   return cad_window_each(c, &p->w, length, cost, conv_pixels, p, &p->patches);
 }
 
-/* Reads stride, padding and dilation, the arguments 3 to 5. */
-static uint32_t conv_steps(const cad_call *c, conv *p) {
-  EC_BACKEND_TRY(cad_window_ints(c, 3, "stride", 1, &p->w, p->w.stride));
-  EC_BACKEND_TRY(cad_window_ints(c, 4, "padding", 0, &p->w, p->w.padding));
-  return cad_window_ints(c, 5, "dilation", 1, &p->w, p->w.dilation);
-}
-
 /* Sets the kernel to the sizes of the weights from dimension `first` on; returns its taps. */
 static int64_t conv_kernel(size_t first, conv *p) {
   int64_t taps = 1;
   for (size_t d = 0; d < p->w.space; d++)
-    taps *= p->w.kernel[CAD_SPACE - p->w.space + d] = p->weight->sizes[first + d];
+    taps *= p->w.axes[CAD_SPACE - p->w.space + d].kernel = p->weight->sizes[first + d];
   return taps;
 }
 
@@ -162,9 +157,9 @@ static uint32_t quantized_run(const cad_call *c, bool last, bool depthwise) {
   if (depthwise && (groups < 2 || groups != p.w.channels))
     return EC_ARG_FAIL(c, "'groups' is %lld for %lld channels, expected a depthwise convolution",
                        (long long)groups, (long long)p.w.channels);
-  EC_BACKEND_TRY(conv_steps(c, &p));
+  EC_BACKEND_TRY(cad_window_read(c, conv_steps, p.w.space, &p.w));
   EC_BACKEND_TRY(quantized_finish(c, 7, &p, zeros));
-  EC_BACKEND_TRY(cad_window_size(c, false, &p.w));
+  EC_BACKEND_TRY(cad_window_size(c, false, NULL, &p.w));
   return conv_run(c, (float)zeros[0], (float)zeros[1], EC_DTYPE_INT32, &p);
 }
 
@@ -183,8 +178,8 @@ uint32_t cad_conv(const cad_call *c) {
   EC_BACKEND_TRY(cad_window_image(c, p.in, false, &p.w));
   EC_BACKEND_TRY(conv_weights(c, CAD_FLOAT, groups, &p, &in));
   EC_BACKEND_TRY(conv_groups(c, groups, in, &p));
-  EC_BACKEND_TRY(conv_steps(c, &p));
-  EC_BACKEND_TRY(cad_window_size(c, false, &p.w));
+  EC_BACKEND_TRY(cad_window_read(c, conv_steps, p.w.space, &p.w));
+  EC_BACKEND_TRY(cad_window_size(c, false, NULL, &p.w));
   return conv_run(c, 0, 0, EC_DTYPE_FLOAT32, &p);
 }
 
@@ -206,9 +201,9 @@ uint32_t cad_w8a32_conv(const cad_call *c) {
   EC_BACKEND_TRY(cad_window_image(c, p.in, true, &p.w));
   p.by_tap = sizes[1] * sizes[2], p.by_out = sizes[2], p.by_in = 1;
   p.w.out_channels = sizes[1];
-  p.w.kernel[CAD_SPACE - 1] = sizes[0];
+  p.w.axes[CAD_SPACE - 1].kernel = sizes[0];
   EC_BACKEND_TRY(conv_groups(c, 1, sizes[2], &p));
-  EC_BACKEND_TRY(cad_window_size(c, false, &p.w));
+  EC_BACKEND_TRY(cad_window_size(c, false, NULL, &p.w));
   EC_BACKEND_TRY(cad_vector(c, 3, "bias", CAD_SET(EC_DTYPE_INT8), sizes[1], &bias));
   EC_BACKEND_TRY(cad_floats(c, bias, 0, &p.bias));
   for (int64_t i = 0; i < sizes[1]; i++) p.bias[i] *= (float)scales[1];
@@ -230,13 +225,15 @@ static uint32_t transposed_read(const cad_call *c, uint32_t dtypes, bool last, c
   if (groups < 1 || __builtin_mul_overflow(p->w.out_channels, groups, &p->w.out_channels))
     return EC_ARG_FAIL(c, "'groups' is %lld, expected 1 or more", (long long)groups);
   EC_BACKEND_TRY(conv_groups(c, groups, in, p));
-  EC_BACKEND_TRY(conv_steps(c, p));
-  EC_BACKEND_TRY(cad_window_ints(c, 6, "output_padding", 0, &p->w, extra));
-  for (size_t d = 0; d < CAD_SPACE; d++)
-    if (extra[d] && extra[d] >= p->w.stride[d] && extra[d] >= p->w.dilation[d])
+  EC_BACKEND_TRY(cad_window_read(c, conv_steps, p->w.space, &p->w));
+  EC_BACKEND_TRY(cad_ints(c, 6, "output_padding", 0, p->w.space, extra + CAD_SPACE - p->w.space));
+  for (size_t d = 0; d < CAD_SPACE; d++) {
+    p->w.axes[d].transposed = true;
+    if (extra[d] && extra[d] >= p->w.axes[d].stride && extra[d] >= p->w.axes[d].dilation)
       return EC_ARG_FAIL(c, "'output_padding' is %lld, expected less than stride or dilation",
                          (long long)extra[d]);
-  return cad_window_transpose(c, extra, &p->w);
+  }
+  return cad_window_size(c, false, extra, &p->w);
 }
 
 uint32_t cad_transposed_conv(const cad_call *c) {

@@ -15,25 +15,18 @@ typedef struct pool {
   float low, high; /* of a rounded mean; low: the greatest of no elements */
 } pool;
 
-/* The pixels under a window in one dimension: those inside of the image, and the number of all,
- * padding included. */
-typedef struct span {
-  int64_t begin, end, all;
-} span;
-
-static span pool_span(const cad_window *w, size_t d, int64_t place) {
-  const int64_t first = place * w->stride[d] - w->padding[d], step = w->dilation[d];
-  const int64_t last = first + step * (w->kernel[d] - 1) + 1, edge = w->in[d] + w->padding[d];
-  const int64_t before = first < 0 ? (-first + step - 1) / step * step : 0;
-  return (span){first + before, last < w->in[d] ? last : w->in[d],
-                (last < edge ? last : edge) - first};
+/* Returns the pixels under a window in one dimension, padding included. */
+static int64_t pool_size(const ec_axis *a, int64_t place) {
+  const int64_t first = place * a->stride - a->before;
+  const int64_t last = first + a->dilation * (a->kernel - 1) + 1, edge = a->in + a->after;
+  return (last < edge ? last : edge) - first;
 }
 
 /* Returns the greatest element, or the sum. */
-static double pool_reduce(const pool *p, const float *x, const span at[2]) {
+static double pool_reduce(const pool *p, const float *x, const ec_span at[2]) {
   double result = p->averages ? 0 : (double)p->low;
-  for (int64_t h = at[0].begin; h < at[0].end; h += p->w.dilation[1])
-    for (int64_t w = at[1].begin; w < at[1].end; w += p->w.dilation[2]) {
+  for (int64_t h = at[0].begin; h < at[0].end; h += p->w.axes[1].dilation)
+    for (int64_t w = at[1].begin; w < at[1].end; w += p->w.axes[2].dilation) {
       const double value = (double)x[h * p->w.by_pixel[1] + w * p->w.by_pixel[2]];
       if (p->averages) result += value;
       else if (value > result || isnan(value)) result = value;
@@ -41,10 +34,9 @@ static double pool_reduce(const pool *p, const float *x, const span at[2]) {
   return result;
 }
 
-static float pool_mean(const pool *p, double sum, const span at[2]) {
+static float pool_mean(const pool *p, double sum, const ec_span at[2], int64_t all) {
   const int64_t height = at[0].end - at[0].begin, width = at[1].end - at[1].begin;
   const int64_t inside = height > 0 && width > 0 ? height * width : 0;
-  const int64_t all = at[0].all * at[1].all;
   const int64_t count = p->divisor ? p->divisor : p->counts_padding ? all : inside;
   const float total = (float)(sum + (double)p->fill * (double)(all - inside));
   const float mean = count ? total / (float)count : 0;
@@ -59,11 +51,13 @@ static void pool_pixels(void *user, size_t begin, size_t end) {
     int64_t place[CAD_SPACE], step;
     const int64_t image = cad_window_place(&p->w, pixel, place);
     const int64_t to = cad_window_at(&p->w, pixel, &step);
-    const span at[2] = {pool_span(&p->w, 1, place[1]), pool_span(&p->w, 2, place[2])};
+    const ec_axis *h = &p->w.axes[1], *w = &p->w.axes[2];
+    const ec_span at[2] = {ec_axis_span(h, place[1]), ec_axis_span(w, place[2])};
+    const int64_t all = pool_size(h, place[1]) * pool_size(w, place[2]);
     for (int64_t k = 0; k < p->w.channels; k++) {
       const float *x = p->w.x + image * p->w.by_image + k * p->w.by_channel;
       const double value = pool_reduce(p, x, at);
-      const float result = p->averages ? pool_mean(p, value, at) : (float)value;
+      const float result = p->averages ? pool_mean(p, value, at, all) : (float)value;
       cad_store(p->out, to + k * step, 1, 1, &result);
     }
   }
@@ -73,22 +67,20 @@ static void pool_pixels(void *user, size_t begin, size_t end) {
  * An empty stride is the kernel. */
 static uint32_t pool_read(const cad_call *c, bool last, size_t dilation, pool *p) {
   cad_window *w = &p->w;
+  const cad_places at = {1, c->args[2].as.list.count ? 2 : 1, 3, dilation};
   EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, 4, &p->in));
   EC_BACKEND_TRY(cad_window_image(c, p->in, last, w));
-  EC_BACKEND_TRY(cad_ints(c, 1, "kernel_size", 1, 2, w->kernel + 1));
-  EC_BACKEND_TRY(cad_ints(c, c->args[2].as.list.count ? 2 : 1, "stride", 1, 2, w->stride + 1));
-  EC_BACKEND_TRY(cad_ints(c, 3, "padding", 0, 2, w->padding + 1));
-  if (dilation) EC_BACKEND_TRY(cad_ints(c, dilation, "dilation", 1, 2, w->dilation + 1));
+  EC_BACKEND_TRY(cad_window_read(c, at, 2, w));
   for (size_t d = 1; d < CAD_SPACE; d++)
-    if (2 * w->padding[d] > w->kernel[d])
+    if (2 * w->axes[d].before > w->axes[d].kernel)
       return EC_ARG_FAIL(c, "a padding of %lld is more than half of the window's %lld",
-                         (long long)w->padding[d], (long long)w->kernel[d]);
+                         (long long)w->axes[d].before, (long long)w->axes[d].kernel);
   w->out_channels = w->channels;
   return EC_BACKEND_OK;
 }
 
 static uint32_t pool_run(const cad_call *c, bool ceil_mode, pool *p) {
-  EC_BACKEND_TRY(cad_window_size(c, ceil_mode, &p->w));
+  EC_BACKEND_TRY(cad_window_size(c, ceil_mode, NULL, &p->w));
   EC_BACKEND_TRY(cad_window_output(c, c->count - 1, CAD_SET(p->in->dtype), &p->w, &p->out));
   EC_BACKEND_TRY(cad_floats(c, p->in, 0, &p->w.x));
   const double cost = (double)p->w.channels * (double)p->w.taps;

@@ -14,7 +14,7 @@ typedef struct rows {
 
 static void rows_range(void *user, size_t begin, size_t end) {
   const rows *p = user;
-  const int64_t pixels = p->w.out[0] * p->w.out[1] * p->w.out[2];
+  const int64_t pixels = p->w.axes[0].out * p->w.axes[1].out * p->w.axes[2].out;
   cad_window w = p->w;
   for (int64_t i = (int64_t)begin; i < (int64_t)end; i++) {
     const int64_t pixel = p->patches.first + i;
@@ -66,17 +66,14 @@ static uint32_t rows_read(const cad_call *c, size_t channel_last, rows *p) {
   if (p->in->rank > 4)
     return EC_ARG_FAIL(c, "'input' has %u dimensions, expected 3 or 4", (unsigned)p->in->rank);
   EC_BACKEND_TRY(cad_window_image(c, p->in, c->args[channel_last].as.b, w));
-  EC_BACKEND_TRY(cad_ints(c, 1, "kernel_size", 1, 2, w->kernel + 1));
-  EC_BACKEND_TRY(cad_ints(c, 2, "dilation", 1, 2, w->dilation + 1));
-  EC_BACKEND_TRY(cad_ints(c, 3, "padding", 0, 2, w->padding + 1));
-  return cad_ints(c, 4, "stride", 1, 2, w->stride + 1);
+  return cad_window_read(c, (cad_places){1, 4, 3, 2}, 2, w);
 }
 
 static uint32_t rows_run(const cad_call *c, rows *p) {
   const cad_window *w = &p->w;
   int64_t length, pixels;
   if (__builtin_mul_overflow(w->taps, w->channels, &length) ||
-      __builtin_mul_overflow(w->out[1], w->out[2], &pixels))
+      __builtin_mul_overflow(w->axes[1].out, w->axes[2].out, &pixels))
     return EC_ARG_FAIL(c, "the rows are too large");
   const int64_t sizes[] = {w->images, pixels, length};
   EC_BACKEND_TRY(cad_output(c, c->count - 1, CAD_SET(p->in->dtype), 3, sizes, &p->out));
@@ -88,7 +85,7 @@ uint32_t cad_im2row(const cad_call *c) {
   rows p = {0};
   EC_BACKEND_TRY(rows_read(c, 6, &p));
   EC_BACKEND_TRY(rows_zeros(c, 5, &p));
-  EC_BACKEND_TRY(cad_window_size(c, false, &p.w));
+  EC_BACKEND_TRY(cad_window_size(c, false, NULL, &p.w));
   return rows_run(c, &p);
 }
 
@@ -99,6 +96,7 @@ uint32_t cad_transposed_im2row(const cad_call *c) {
   EC_BACKEND_TRY(cad_ints(c, 5, "output_padding", 0, 2, extra + 1));
   EC_BACKEND_TRY(rows_zeros(c, 6, &p));
   p.w.taps_first = p.w.last;
-  EC_BACKEND_TRY(cad_window_transpose(c, extra, &p.w));
+  for (size_t d = 0; d < CAD_SPACE; d++) p.w.axes[d].transposed = true;
+  EC_BACKEND_TRY(cad_window_size(c, false, extra, &p.w));
   return rows_run(c, &p);
 }

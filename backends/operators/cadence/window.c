@@ -17,69 +17,60 @@ uint32_t cad_window_image(const cad_call *c, const cad_tensor *t, bool last, cad
   for (size_t d = 0; d < CAD_SPACE; d++) {
     const bool real = d + w->space >= CAD_SPACE;
     const size_t from = first + d + w->space - CAD_SPACE;
-    w->in[d] = real ? t->sizes[from] : 1;
     w->by_pixel[d] = real ? t->strides[from] : 0;
-    w->kernel[d] = w->stride[d] = w->dilation[d] = w->up[d] = 1;
-    if (w->in[d] < 1 || w->in[d] > LARGEST)
+    w->axes[d] =
+        (ec_axis){.in = real ? t->sizes[from] : 1, .kernel = 1, .stride = 1, .dilation = 1};
+    if (w->axes[d].in < 1 || w->axes[d].in > LARGEST)
       return EC_ARG_FAIL(c, "'input' has %lld pixels in a dimension, expected 1 to %d",
-                         (long long)w->in[d], LARGEST);
+                         (long long)w->axes[d].in, LARGEST);
   }
   if (w->channels < 1) return EC_ARG_FAIL(c, "'input' has no channels, expected 1 or more");
   return EC_BACKEND_OK;
 }
 
-uint32_t cad_window_ints(const cad_call *c, size_t i, const char *name, int64_t least,
-                         const cad_window *w, int64_t out[CAD_SPACE]) {
-  return cad_ints(c, i, name, least, w->space, out + (CAD_SPACE - w->space));
+uint32_t cad_window_read(const cad_call *c, cad_places at, size_t space, cad_window *w) {
+  const struct {
+    size_t i;
+    const char *name;
+    int64_t least;
+    size_t member;
+  } rows[] = {{at.kernel, "kernel_size", 1, offsetof(ec_axis, kernel)},
+              {at.stride, "stride", 1, offsetof(ec_axis, stride)},
+              {at.padding, "padding", 0, offsetof(ec_axis, before)},
+              {at.padding, "padding", 0, offsetof(ec_axis, after)},
+              {at.dilation, "dilation", 1, offsetof(ec_axis, dilation)}};
+  int64_t items[CAD_SPACE];
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+    if (!rows[r].i) continue;
+    EC_BACKEND_TRY(cad_ints(c, rows[r].i, rows[r].name, rows[r].least, space, items));
+    for (size_t d = 0; d < space; d++)
+      memcpy((char *)&w->axes[CAD_SPACE - space + d] + rows[r].member, &items[d], sizeof *items);
+  }
+  return EC_BACKEND_OK;
 }
 
-/* Sets the number of taps. */
-static uint32_t window_taps(const cad_call *c, cad_window *w) {
+uint32_t cad_window_size(const cad_call *c, bool ceil_mode, const int64_t extra[CAD_SPACE],
+                         cad_window *w) {
   w->taps = 1;
   for (size_t d = 0; d < CAD_SPACE; d++) {
-    if (w->kernel[d] < 1 || w->kernel[d] > CAD_MOST)
+    const int64_t kernel = w->axes[d].kernel;
+    if (kernel < 1 || kernel > CAD_MOST)
       return EC_ARG_FAIL(c, "the kernel has %lld taps in a dimension, expected 1 to %d",
-                         (long long)w->kernel[d], CAD_MOST);
-    w->taps *= w->kernel[d]; /* at most 2^60 */
+                         (long long)kernel, CAD_MOST);
+    w->taps *= kernel; /* at most 2^60 */
+  }
+  for (size_t d = 0; d < CAD_SPACE; d++) {
+    ec_axis *a = &w->axes[d];
+    ec_axis_fit(a, ceil_mode, extra ? extra[d] : 0);
+    if (a->out < 1)
+      return EC_ARG_FAIL(c, "a kernel of %lld does not fit an input of %lld", (long long)a->kernel,
+                         (long long)a->in);
   }
   return EC_BACKEND_OK;
-}
-
-/* Checks that each dimension of the output has a pixel. */
-static uint32_t window_fits(const cad_call *c, const cad_window *w) {
-  for (size_t d = 0; d < CAD_SPACE; d++)
-    if (w->out[d] < 1)
-      return EC_ARG_FAIL(c, "a kernel of %lld does not fit an input of %lld",
-                         (long long)w->kernel[d], (long long)w->in[d]);
-  return EC_BACKEND_OK;
-}
-
-/* With `ceil_mode`, the last window begins inside the image or the padding before it (ATen). */
-uint32_t cad_window_size(const cad_call *c, bool ceil_mode, cad_window *w) {
-  EC_BACKEND_TRY(window_taps(c, w));
-  for (size_t d = 0; d < CAD_SPACE; d++) {
-    const int64_t room = w->in[d] + 2 * w->padding[d] - w->dilation[d] * (w->kernel[d] - 1) - 1;
-    const int64_t extra = ceil_mode ? w->stride[d] - 1 : 0;
-    w->out[d] = room < 0 ? 0 : (room + extra) / w->stride[d] + 1;
-    if (ceil_mode && (w->out[d] - 1) * w->stride[d] >= w->in[d] + w->padding[d]) w->out[d]--;
-  }
-  return window_fits(c, w);
-}
-
-uint32_t cad_window_transpose(const cad_call *c, const int64_t extra[CAD_SPACE], cad_window *w) {
-  EC_BACKEND_TRY(window_taps(c, w));
-  for (size_t d = 0; d < CAD_SPACE; d++) {
-    const int64_t reach = w->dilation[d] * (w->kernel[d] - 1);
-    w->up[d] = w->stride[d];
-    w->stride[d] = 1;
-    w->out[d] = (w->in[d] - 1) * w->up[d] - 2 * w->padding[d] + reach + extra[d] + 1;
-    w->padding[d] = reach - w->padding[d];
-  }
-  return window_fits(c, w);
 }
 
 int64_t cad_window_pixels(const cad_window *w) {
-  return w->images * w->out[0] * w->out[1] * w->out[2];
+  return w->images * w->axes[0].out * w->axes[1].out * w->axes[2].out;
 }
 
 uint32_t cad_window_output(const cad_call *c, size_t i, uint32_t dtypes, const cad_window *w,
@@ -87,19 +78,19 @@ uint32_t cad_window_output(const cad_call *c, size_t i, uint32_t dtypes, const c
   int64_t sizes[CAD_SPACE + 2] = {w->images};
   const size_t first = w->last ? 1 : 2, rank = w->space + 2;
   sizes[w->last ? rank - 1 : 1] = w->out_channels;
-  for (size_t d = 0; d < w->space; d++) sizes[first + d] = w->out[CAD_SPACE - w->space + d];
+  for (size_t d = 0; d < w->space; d++) sizes[first + d] = w->axes[CAD_SPACE - w->space + d].out;
   return cad_output(c, i, dtypes, rank, sizes, out);
 }
 
 int64_t cad_window_at(const cad_window *w, int64_t pixel, int64_t *step) {
-  const int64_t pixels = w->out[0] * w->out[1] * w->out[2];
+  const int64_t pixels = w->axes[0].out * w->axes[1].out * w->axes[2].out;
   *step = w->last ? 1 : pixels;
   if (w->last) return pixel * w->out_channels;
   return pixel / pixels * pixels * w->out_channels + pixel % pixels;
 }
 
 int64_t cad_window_place(const cad_window *w, int64_t pixel, int64_t place[CAD_SPACE]) {
-  for (size_t d = CAD_SPACE; d-- > 0; pixel /= w->out[d]) place[d] = pixel % w->out[d];
+  for (size_t d = CAD_SPACE; d-- > 0; pixel /= w->axes[d].out) place[d] = pixel % w->axes[d].out;
   return pixel;
 }
 
@@ -118,13 +109,15 @@ uint32_t cad_window_each(const cad_call *c, const cad_window *w, int64_t length,
   return EC_BACKEND_OK;
 }
 
-/* Sets the offset of a tap in one dimension; false outside of the image. */
+/* Sets the offset of a tap in one dimension; false outside of the image. The flow has turned the
+ * filters of transposed convolutions round. */
 static bool tap_offset(const cad_window *w, size_t d, int64_t place, int64_t tap,
                        int64_t *offset) {
-  const int64_t from = place * w->stride[d] - w->padding[d] + tap * w->dilation[d];
-  const int64_t pixel = w->up[d] == 1 ? from : from / w->up[d];
-  *offset = pixel * w->by_pixel[d];
-  return from >= 0 && pixel < w->in[d] && (w->up[d] == 1 || from % w->up[d] == 0);
+  const ec_axis *a = &w->axes[d];
+  int64_t pixel;
+  const bool inside = ec_axis_pixel(a, place, a->transposed ? a->kernel - 1 - tap : tap, &pixel);
+  *offset = inside ? pixel * w->by_pixel[d] : 0;
+  return inside;
 }
 
 /* Copies the channels under one tap. */
@@ -139,11 +132,11 @@ void cad_window_patch(const cad_window *w, int64_t pixel, int64_t group, float *
   int64_t place[CAD_SPACE], offsets[CAD_SPACE], tap = 0;
   const int64_t image = cad_window_place(w, pixel, place);
   const float *x = w->x + image * w->by_image + group * w->group_in * w->by_channel;
-  for (int64_t i = 0; i < w->kernel[0]; i++) {
+  for (int64_t i = 0; i < w->axes[0].kernel; i++) {
     const bool deep = tap_offset(w, 0, place[0], i, &offsets[0]);
-    for (int64_t k = 0; k < w->kernel[1]; k++) {
+    for (int64_t k = 0; k < w->axes[1].kernel; k++) {
       const bool high = deep && tap_offset(w, 1, place[1], k, &offsets[1]);
-      for (int64_t l = 0; l < w->kernel[2]; l++, tap++) {
+      for (int64_t l = 0; l < w->axes[2].kernel; l++, tap++) {
         const bool inside = high && tap_offset(w, 2, place[2], l, &offsets[2]);
         patch_tap(w, inside ? x + offsets[0] + offsets[1] + offsets[2] : NULL, tap, patch);
       }

@@ -2,6 +2,7 @@
 #ifndef CADENCE_WINDOW_H
 #define CADENCE_WINDOW_H
 
+#include "../window.h"
 #include "call.h"
 
 enum { CAD_SPACE = 3 };
@@ -9,9 +10,7 @@ enum { CAD_SPACE = 3 };
 typedef struct cad_window {
   float *x; /* the image */
   int64_t images, channels, out_channels; /* at least one channel */
-  int64_t in[CAD_SPACE], out[CAD_SPACE];
-  int64_t kernel[CAD_SPACE], stride[CAD_SPACE], padding[CAD_SPACE], dilation[CAD_SPACE];
-  int64_t up[CAD_SPACE]; /* distance of the image's pixels: the stride of a transposed one */
+  ec_axis axes[CAD_SPACE];
   int64_t by_image, by_channel, by_pixel[CAD_SPACE]; /* strides of the image, in elements */
   int64_t groups, group_in, taps; /* channels of a group; positions of a window */
   size_t space;   /* dimensions besides images and channels */
@@ -22,13 +21,16 @@ typedef struct cad_window {
 
 /* Sets the sizes and strides of tensor 0; all other sizes are 1. */
 uint32_t cad_window_image(const cad_call *c, const cad_tensor *t, bool last, cad_window *w);
-/* Reads the int[] argument `i` with an item for each dimension of space, of at least `least`. */
-uint32_t cad_window_ints(const cad_call *c, size_t i, const char *name, int64_t least,
-                         const cad_window *w, int64_t out[CAD_SPACE]);
-/* Checks the kernel, and sets its taps and the output's sizes. */
-uint32_t cad_window_size(const cad_call *c, bool ceil_mode, cad_window *w);
-/* The same for a transposed convolution, whose stride becomes `up`. */
-uint32_t cad_window_transpose(const cad_call *c, const int64_t extra[CAD_SPACE], cad_window *w);
+/* Numbers of int[] arguments with an item for each dimension; 0: there is none. */
+typedef struct cad_places {
+  size_t kernel, stride, padding, dilation;
+} cad_places;
+
+/* Reads them for the last `space` dimensions. */
+uint32_t cad_window_read(const cad_call *c, cad_places at, size_t space, cad_window *w);
+/* Checks the kernel, and sets its taps and the output's sizes; `extra` is of transposed ones. */
+uint32_t cad_window_size(const cad_call *c, bool ceil_mode, const int64_t extra[CAD_SPACE],
+                         cad_window *w);
 
 /* Returns the pixels of all outputs. */
 int64_t cad_window_pixels(const cad_window *w);

@@ -1,27 +1,18 @@
 /* Pooling of int8 images. The average is computed in float32, as in the flow's reference. */
 #include "pool.h"
 
+#include "../window.h"
 #include "requantize.h"
 
 #include <math.h>
 
 typedef struct pool {
   cm_image in, out;
-  int64_t kernel[2], stride[2], padding[2];
+  ec_axis axes[2]; /* height, width */
   int32_t zero, low, high;
   float scale;
   int8_t (*reduce)(const struct pool *p, const int8_t *from, int64_t height, int64_t width);
 } pool;
-
-/* The part of a window in one dimension that lies inside the image. */
-typedef struct span {
-  int64_t begin, end;
-} span;
-
-static span pool_span(const pool *p, int d, int64_t at, int64_t size) {
-  const int64_t first = at * p->stride[d] - p->padding[d], last = first + p->kernel[d];
-  return (span){first < 0 ? 0 : first, last > size ? size : last};
-}
 
 static int8_t pool_average(const pool *p, const int8_t *from, int64_t height, int64_t width) {
   float sum = 0;
@@ -47,11 +38,11 @@ static void pool_rows(void *user, size_t begin, size_t end) {
   const pool *p = user;
   for (int64_t row = (int64_t)begin; row < (int64_t)end; row++) {
     const int64_t n = row / p->out.h, y = row % p->out.h;
-    const span h = pool_span(p, 0, y, p->in.h);
+    const ec_span h = ec_axis_span(&p->axes[0], y);
     const int8_t *in = p->in.data + n * p->in.by_n + h.begin * p->in.by_h;
     int8_t *out = p->out.data + n * p->out.by_n + y * p->out.by_h;
     for (int64_t x = 0; x < p->out.w; x++) {
-      const span w = pool_span(p, 1, x, p->in.w);
+      const ec_span w = ec_axis_span(&p->axes[1], x);
       for (int64_t k = 0; k < p->out.c; k++)
         out[x * p->out.by_w + k * p->out.by_c] =
             p->reduce(p, in + w.begin * p->in.by_w + k * p->in.by_c, h.end - h.begin,
@@ -60,39 +51,34 @@ static void pool_rows(void *user, size_t begin, size_t end) {
   }
 }
 
-/* Returns the size of an output dimension as ATen does: with `ceil_mode` the last window begins
- * inside the image or the padding before it. */
-static int64_t pool_size(const pool *p, int d, int64_t size, bool ceil_mode) {
-  const int64_t room = size + 2 * p->padding[d] - p->kernel[d];
-  if (room < 0) return 0;
-  const int64_t count = (room + (ceil_mode ? p->stride[d] - 1 : 0)) / p->stride[d] + 1;
-  return count - (ceil_mode && (count - 1) * p->stride[d] >= size + p->padding[d]);
-}
-
 static uint32_t pool_read(const cm_call *c, bool nhwc, size_t ceil_mode, pool *p) {
+  int64_t kernel[2], stride[2], padding[2];
   EC_BACKEND_TRY(cm_check(c, 0, "input", EC_DTYPE_INT8, 4));
   p->in = cm_image_of(cm_tensor(c, 0), nhwc);
-  EC_BACKEND_TRY(cm_pair(c, 1, "kernel_size", 1, true, p->kernel));
-  EC_BACKEND_TRY(cm_pair(c, 2, "stride", 1, true, p->stride));
-  EC_BACKEND_TRY(cm_pair(c, 3, "padding", 0, true, p->padding));
-  const bool ceil = c->args[ceil_mode].as.b;
-  p->out = (cm_image){.n = p->in.n, .c = p->in.c, .h = pool_size(p, 0, p->in.h, ceil),
-                      .w = pool_size(p, 1, p->in.w, ceil)};
-  if (p->in.h < 1 || p->in.w < 1 || p->out.h < 1 || p->out.w < 1)
-    return EC_ARG_FAIL(c, "a window of %lld x %lld does not fit an input of %lld x %lld",
-                       (long long)p->kernel[0], (long long)p->kernel[1], (long long)p->in.h,
-                       (long long)p->in.w);
-  for (int d = 0; d < 2; d++)
-    if (2 * p->padding[d] > p->kernel[d])
+  EC_BACKEND_TRY(cm_pair(c, 1, "kernel_size", 1, true, kernel));
+  EC_BACKEND_TRY(cm_pair(c, 2, "stride", 1, true, stride));
+  EC_BACKEND_TRY(cm_pair(c, 3, "padding", 0, true, padding));
+  for (int d = 0; d < 2; d++) {
+    ec_axis *a = &p->axes[d];
+    *a = (ec_axis){.in = d ? p->in.w : p->in.h, .kernel = kernel[d], .stride = stride[d],
+                   .dilation = 1, .before = padding[d], .after = padding[d]};
+    ec_axis_fit(a, c->args[ceil_mode].as.b, 0);
+    if (a->in < 1 || a->out < 1)
+      return EC_ARG_FAIL(c, "a window of %lld x %lld does not fit an input of %lld x %lld",
+                         (long long)kernel[0], (long long)kernel[1], (long long)p->in.h,
+                         (long long)p->in.w);
+    if (2 * a->before > a->kernel)
       return EC_ARG_FAIL(c, "a padding of %lld is more than half of the window's %lld",
-                         (long long)p->padding[d], (long long)p->kernel[d]);
+                         (long long)a->before, (long long)a->kernel);
+  }
+  p->out = (cm_image){.n = p->in.n, .c = p->in.c, .h = p->axes[0].out, .w = p->axes[1].out};
   return EC_BACKEND_OK;
 }
 
 static uint32_t pool_run(const cm_call *c, bool nhwc, size_t out, pool *p) {
   EC_BACKEND_TRY(cm_resize_image(c, out, nhwc, &p->out));
-  const double cost = (double)p->out.w * (double)p->out.c * (double)p->kernel[0] *
-                      (double)p->kernel[1];
+  const double cost =
+      (double)p->out.w * (double)p->out.c * (double)p->axes[0].kernel * (double)p->axes[1].kernel;
   EC_ARG_PARALLEL(c, p->out.c ? p->out.n * p->out.h : 0, cost, pool_rows, p);
   return EC_BACKEND_OK;
 }

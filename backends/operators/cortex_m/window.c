@@ -2,6 +2,7 @@
  * [O, H, W, I], those of depthwise convolutions [1, H, W, O]. */
 #include "window.h"
 
+#include "../window.h"
 #include "dot.h"
 #include "requantize.h"
 
@@ -10,7 +11,7 @@ enum { BLOCK = 64 }; /* channels of a depthwise convolution whose sums are kept 
 typedef struct window {
   cm_image in, out;
   const int8_t *weight;
-  int64_t kernel[2], stride[2], padding[2], dilation[2]; /* height, width */
+  ec_axis axes[2]; /* height, width */
   int64_t by_o, by_kernel[2], by_i;                      /* strides of the weights */
   int64_t group_in, group_out;                           /* channels of a group */
   const int32_t *bias, *multipliers, *shifts;
@@ -47,17 +48,17 @@ static int32_t window_dot(const window *p, const int8_t *in, int64_t h, int64_t 
 
 /* ---- convolution ------------------------------------------------------------------------- */
 
-/* Returns the sum of one output channel at (y, x), the upper left corner of the window. */
+/* Returns the sum of one output channel at (y, x). A transposed convolution has one group. */
 static int32_t conv_sum(const window *p, const int8_t *image, int64_t y, int64_t x,
                         int64_t channel) {
   const int8_t *in = image + channel / p->group_out * p->group_in * p->in.by_c;
   int32_t sum = window_start(p, channel);
-  for (int64_t i = 0; i < p->kernel[0]; i++) {
-    const int64_t h = y + i * p->dilation[0];
-    if (h < 0 || h >= p->in.h) continue; /* the padding is the zero point, which adds nothing */
-    for (int64_t k = 0; k < p->kernel[1]; k++) {
-      const int64_t w = x + k * p->dilation[1];
-      if (w < 0 || w >= p->in.w) continue;
+  int64_t h, w;
+  for (int64_t i = 0; i < p->axes[0].kernel; i++) {
+    /* the padding is the zero point, which adds nothing */
+    if (!ec_axis_pixel(&p->axes[0], y, i, &h)) continue;
+    for (int64_t k = 0; k < p->axes[1].kernel; k++) {
+      if (!ec_axis_pixel(&p->axes[1], x, k, &w)) continue;
       sum = cm_add(sum, window_dot(p, in, h, w, channel, i, k));
     }
   }
@@ -68,12 +69,10 @@ static void conv_rows(void *user, size_t begin, size_t end) {
   const window *p = user;
   for (int64_t row = (int64_t)begin; row < (int64_t)end; row++) {
     const int8_t *image = p->in.data + row / p->out.h * p->in.by_n;
-    const int64_t y = row % p->out.h * p->stride[0] - p->padding[0];
     for (int64_t x = 0; x < p->out.w; x++) {
       int8_t *out = window_output(p, row, x);
       for (int64_t o = 0; o < p->out.c; o++)
-        out[o * p->out.by_c] = window_finish(
-            p, o, conv_sum(p, image, y, x * p->stride[1] - p->padding[1], o));
+        out[o * p->out.by_c] = window_finish(p, o, conv_sum(p, image, row % p->out.h, x, o));
     }
   }
 }
@@ -97,17 +96,16 @@ static void depthwise_add(const window *p, const int8_t *in, const int8_t *weigh
   }
 }
 
-/* Computes `count` channels from `first` of the window whose upper left corner is (y, x). */
+/* Computes `count` channels from `first` at (y, x). */
 static void depthwise_block(const window *p, const int8_t *image, int64_t y, int64_t x,
                             int64_t first, int64_t count, int8_t *out) {
   int32_t sums[BLOCK];
+  int64_t h, w;
   for (int64_t o = 0; o < count; o++) sums[o] = window_start(p, first + o);
-  for (int64_t i = 0; i < p->kernel[0]; i++) {
-    const int64_t h = y + i * p->dilation[0];
-    if (h < 0 || h >= p->in.h) continue;
-    for (int64_t k = 0; k < p->kernel[1]; k++) {
-      const int64_t w = x + k * p->dilation[1];
-      if (w < 0 || w >= p->in.w) continue;
+  for (int64_t i = 0; i < p->axes[0].kernel; i++) {
+    if (!ec_axis_pixel(&p->axes[0], y, i, &h)) continue;
+    for (int64_t k = 0; k < p->axes[1].kernel; k++) {
+      if (!ec_axis_pixel(&p->axes[1], x, k, &w)) continue;
       depthwise_add(p, image + h * p->in.by_h + w * p->in.by_w,
                     p->weight + i * p->by_kernel[0] + k * p->by_kernel[1], first, count, sums);
     }
@@ -120,49 +118,11 @@ static void depthwise_rows(void *user, size_t begin, size_t end) {
   const window *p = user;
   for (int64_t row = (int64_t)begin; row < (int64_t)end; row++) {
     const int8_t *image = p->in.data + row / p->out.h * p->in.by_n;
-    const int64_t y = row % p->out.h * p->stride[0] - p->padding[0];
     for (int64_t x = 0; x < p->out.w; x++)
       for (int64_t first = 0; first < p->out.c; first += BLOCK)
-        depthwise_block(p, image, y, x * p->stride[1] - p->padding[1], first,
+        depthwise_block(p, image, row % p->out.h, x, first,
                         p->out.c - first < BLOCK ? p->out.c - first : BLOCK,
                         window_output(p, row, x));
-  }
-}
-
-/* ---- transposed convolution -------------------------------------------------------------- */
-
-/* Sets the input position that reaches an output position through a tap; false if none does. */
-static bool transposed_source(const window *p, int d, int64_t at, int64_t tap, int64_t size,
-                              int64_t *source) {
-  const int64_t from = at + p->padding[d] - tap * p->dilation[d];
-  *source = from / p->stride[d];
-  return from >= 0 && from % p->stride[d] == 0 && *source < size;
-}
-
-static int32_t transposed_sum(const window *p, const int8_t *image, int64_t y, int64_t x,
-                              int64_t channel) {
-  int32_t sum = window_start(p, channel);
-  int64_t h, w;
-  for (int64_t i = 0; i < p->kernel[0]; i++) {
-    if (!transposed_source(p, 0, y, i, p->in.h, &h)) continue;
-    for (int64_t k = 0; k < p->kernel[1]; k++) {
-      if (!transposed_source(p, 1, x, k, p->in.w, &w)) continue;
-      sum = cm_add(sum, window_dot(p, image, h, w, channel, i, k));
-    }
-  }
-  return sum;
-}
-
-static void transposed_rows(void *user, size_t begin, size_t end) {
-  const window *p = user;
-  for (int64_t row = (int64_t)begin; row < (int64_t)end; row++) {
-    const int8_t *image = p->in.data + row / p->out.h * p->in.by_n;
-    for (int64_t x = 0; x < p->out.w; x++) {
-      int8_t *out = window_output(p, row, x);
-      for (int64_t o = 0; o < p->out.c; o++)
-        out[o * p->out.by_c] =
-            window_finish(p, o, transposed_sum(p, image, row % p->out.h, x, o));
-    }
   }
 }
 
@@ -173,17 +133,21 @@ static uint32_t window_read(const cm_call *c, bool nhwc, bool depthwise, const l
                             window *p) {
   EC_BACKEND_TRY(cm_check(c, 0, "input", EC_DTYPE_INT8, 4));
   EC_BACKEND_TRY(cm_check(c, 1, "weight", EC_DTYPE_INT8, 4));
+  int64_t stride[2], padding[2], dilation[2];
   const ec_backend_tensor *w = cm_tensor(c, 1);
   const size_t o = depthwise ? 3 : 0, i = depthwise ? 0 : 3;
-  *p = (window){.in = cm_image_of(cm_tensor(c, 0), nhwc), .weight = w->data,
-                .kernel = {w->sizes[1], w->sizes[2]}, .by_o = w->strides[o],
+  *p = (window){.in = cm_image_of(cm_tensor(c, 0), nhwc), .weight = w->data, .by_o = w->strides[o],
                 .by_kernel = {w->strides[1], w->strides[2]}, .by_i = w->strides[i],
                 .group_in = w->sizes[i]};
   p->out.n = p->in.n;
   p->out.c = w->sizes[o];
-  EC_BACKEND_TRY(cm_pair(c, at->stride, "stride", 1, false, p->stride));
-  EC_BACKEND_TRY(cm_pair(c, at->padding, "padding", 0, false, p->padding));
-  EC_BACKEND_TRY(cm_pair(c, at->dilation, "dilation", 1, false, p->dilation));
+  EC_BACKEND_TRY(cm_pair(c, at->stride, "stride", 1, false, stride));
+  EC_BACKEND_TRY(cm_pair(c, at->padding, "padding", 0, false, padding));
+  EC_BACKEND_TRY(cm_pair(c, at->dilation, "dilation", 1, false, dilation));
+  for (int d = 0; d < 2; d++)
+    p->axes[d] = (ec_axis){.in = d ? p->in.w : p->in.h, .kernel = w->sizes[1 + d],
+                           .stride = stride[d], .dilation = dilation[d], .before = padding[d],
+                           .after = padding[d]};
   EC_BACKEND_TRY(cm_int32(c, at->offset, "input_offset", &p->offset));
   EC_BACKEND_TRY(cm_int32(c, at->offset + 1, "output_offset", &p->out_offset));
   EC_BACKEND_TRY(cm_check_factors(c, at->factors, p->out.c));
@@ -207,21 +171,21 @@ static uint32_t window_set_groups(const cm_call *c, window *p) {
   return EC_BACKEND_OK;
 }
 
-/* Returns the size of an output dimension; less than 1 if the window does not fit. */
-static int64_t conv_size(const window *p, int d, int64_t size) {
-  const int64_t room = size + 2 * p->padding[d] - p->dilation[d] * (p->kernel[d] - 1) - 1;
-  return room < 0 ? 0 : room / p->stride[d] + 1;
-}
-
 /* Resizes the output and computes its rows. */
-static uint32_t window_run(const cm_call *c, bool nhwc, size_t out, window *p,
-                           void (*rows)(void *user, size_t begin, size_t end)) {
-  if (p->kernel[0] < 1 || p->kernel[1] < 1 || p->out.h < 1 || p->out.w < 1)
-    return EC_ARG_FAIL(c, "a kernel of %lld x %lld does not fit an input of %lld x %lld",
-                       (long long)p->kernel[0], (long long)p->kernel[1], (long long)p->in.h,
-                       (long long)p->in.w);
+static uint32_t window_run(const cm_call *c, bool nhwc, size_t out, const int64_t extra[2],
+                           window *p, void (*rows)(void *user, size_t begin, size_t end)) {
+  for (int d = 0; d < 2; d++) {
+    ec_axis *a = &p->axes[d];
+    ec_axis_fit(a, false, extra[d]);
+    if (a->kernel < 1 || (a->transposed && a->in < 1) || a->out < 1)
+      return EC_ARG_FAIL(c, "a kernel of %lld x %lld does not fit an input of %lld x %lld",
+                         (long long)p->axes[0].kernel, (long long)p->axes[1].kernel,
+                         (long long)p->in.h, (long long)p->in.w);
+  }
+  p->out.h = p->axes[0].out;
+  p->out.w = p->axes[1].out;
   EC_BACKEND_TRY(cm_resize_image(c, out, nhwc, &p->out));
-  const double taps = (double)p->kernel[0] * (double)p->kernel[1] * (double)p->group_in;
+  const double taps = (double)p->axes[0].kernel * (double)p->axes[1].kernel * (double)p->group_in;
   const double cost = (double)p->out.w * (double)p->out.c * (taps + 1);
   EC_ARG_PARALLEL(c, p->out.c ? p->out.n * p->out.h : 0, cost, rows, p);
   return EC_BACKEND_OK;
@@ -232,9 +196,7 @@ static uint32_t conv_run(const cm_call *c, bool nhwc) {
   window p;
   EC_BACKEND_TRY(window_read(c, nhwc, false, &at, &p));
   EC_BACKEND_TRY(window_set_groups(c, &p));
-  p.out.h = conv_size(&p, 0, p.in.h);
-  p.out.w = conv_size(&p, 1, p.in.w);
-  return window_run(c, nhwc, at.out, &p, conv_rows);
+  return window_run(c, nhwc, at.out, (int64_t[2]){0}, &p, conv_rows);
 }
 
 static uint32_t depthwise_run(const cm_call *c, bool nhwc) {
@@ -245,9 +207,7 @@ static uint32_t depthwise_run(const cm_call *c, bool nhwc) {
     return EC_ARG_FAIL(c, "'weight' has %lld elements in dimension 0, expected 1",
                        (long long)p.group_in);
   EC_BACKEND_TRY(window_set_groups(c, &p));
-  p.out.h = conv_size(&p, 0, p.in.h);
-  p.out.w = conv_size(&p, 1, p.in.w);
-  return window_run(c, nhwc, at.out, &p, depthwise_rows);
+  return window_run(c, nhwc, at.out, (int64_t[2]){0}, &p, depthwise_rows);
 }
 
 static uint32_t transposed_run(const cm_call *c, bool nhwc) {
@@ -259,15 +219,9 @@ static uint32_t transposed_run(const cm_call *c, bool nhwc) {
   if (p.group_in != p.in.c)
     return EC_ARG_FAIL(c, "'input' has %lld channels, 'weight' takes %lld", (long long)p.in.c,
                        (long long)p.group_in);
-  const int64_t sizes[] = {p.in.h, p.in.w};
-  int64_t out[2];
-  for (int d = 0; d < 2; d++)
-    out[d] = sizes[d] < 1 ? 0
-                          : (sizes[d] - 1) * p.stride[d] - 2 * p.padding[d] +
-                                p.dilation[d] * (p.kernel[d] - 1) + extra[d] + 1;
-  p.out.h = out[0];
-  p.out.w = out[1];
-  return window_run(c, nhwc, at.out, &p, transposed_rows);
+  p.group_out = p.out.c;
+  p.axes[0].transposed = p.axes[1].transposed = true;
+  return window_run(c, nhwc, at.out, extra, &p, conv_rows);
 }
 
 uint32_t cm_quantized_conv2d(const cm_call *c) { return conv_run(c, false); }

@@ -1,6 +1,5 @@
 /* Convolutions of int8 and int16: exact sums. A 2-D one is 3-D with a depth of 1. */
-#include <string.h>
-
+#include "../window.h"
 #include "dot.h"
 #include "operators.h"
 
@@ -10,32 +9,22 @@ typedef struct conv {
   const eto_tensor *input, *weight, *bias, *out;
   const int16_t *x, *w;
   int64_t batch, channels, out_channels, multiplier; /* multiplier: of depthwise */
-  int64_t in[DIMS], kernel[DIMS], to[DIMS];
-  int64_t stride[DIMS], before[DIMS], dilation[DIMS]; /* before: padding */
+  ec_axis axes[DIMS];
   int64_t bias_step, block;
-  bool transposed;
 } conv;
-
-/* Finds the input's index of a tap. False: in the padding, or between. */
-static bool find_input(const conv *k, int d, int64_t out, int64_t tap, int64_t *in) {
-  const int64_t at = k->transposed ? out - k->before[d] - tap
-                                   : out * k->stride[d] - k->before[d] + tap * k->dilation[d];
-  *in = k->transposed ? at / k->stride[d] : at;
-  return at >= 0 && *in < k->in[d] && (!k->transposed || at % k->stride[d] == 0);
-}
 
 /* Calls `add` for each tap whose position is within the input, with its pixel and its number. */
 static void visit_taps(const conv *k, int64_t batch, const int64_t at[DIMS],
                        void (*add)(const conv *k, int64_t pixel, int64_t tap, void *user),
                        void *user) {
   int64_t z, y, x, tap = 0;
-  for (int64_t i = 0; i < k->kernel[0]; i++) {
-    const bool in_z = find_input(k, 0, at[0], i, &z);
-    for (int64_t j = 0; j < k->kernel[1]; j++) {
-      const bool in_y = in_z && find_input(k, 1, at[1], j, &y);
-      for (int64_t l = 0; l < k->kernel[2]; l++, tap++)
-        if (in_y && find_input(k, 2, at[2], l, &x))
-          add(k, ((batch * k->in[0] + z) * k->in[1] + y) * k->in[2] + x, tap, user);
+  for (int64_t i = 0; i < k->axes[0].kernel; i++) {
+    const bool in_z = ec_axis_pixel(&k->axes[0], at[0], i, &z);
+    for (int64_t j = 0; j < k->axes[1].kernel; j++) {
+      const bool in_y = in_z && ec_axis_pixel(&k->axes[1], at[1], j, &y);
+      for (int64_t l = 0; l < k->axes[2].kernel; l++, tap++)
+        if (in_y && ec_axis_pixel(&k->axes[2], at[2], l, &x))
+          add(k, ((batch * k->axes[0].in + z) * k->axes[1].in + y) * k->axes[2].in + x, tap, user);
     }
   }
 }
@@ -48,7 +37,7 @@ typedef struct sums {
 
 static void add_dense(const conv *k, int64_t pixel, int64_t tap, void *user) {
   sums *s = user;
-  const int64_t taps = k->kernel[0] * k->kernel[1] * k->kernel[2];
+  const int64_t taps = k->axes[0].kernel * k->axes[1].kernel * k->axes[2].kernel;
   const int16_t *x = k->x + pixel * k->channels;
   for (int64_t i = 0; i < s->count; i++)
     s->total[i] += eto_dot(x, k->w + ((s->first + i) * taps + tap) * k->channels, k->channels,
@@ -66,7 +55,8 @@ static void add_depthwise(const conv *k, int64_t pixel, int64_t tap, void *user)
 }
 
 static void run_position(const conv *k, int64_t batch, const int64_t at[DIMS]) {
-  const int64_t position = ((batch * k->to[0] + at[0]) * k->to[1] + at[1]) * k->to[2] + at[2];
+  const int64_t position =
+      ((batch * k->axes[0].out + at[0]) * k->axes[1].out + at[1]) * k->axes[2].out + at[2];
   sums s;
   for (s.first = 0; s.first < k->out_channels; s.first += MOST_AT_ONCE) {
     const int64_t left = k->out_channels - s.first;
@@ -81,8 +71,9 @@ static void run_position(const conv *k, int64_t batch, const int64_t at[DIMS]) {
 static void run_lines(void *user, size_t begin, size_t end) {
   const conv *k = user;
   for (int64_t line = (int64_t)begin; line < (int64_t)end; line++) {
-    int64_t at[DIMS] = {line / k->to[1] % k->to[0], line % k->to[1], 0};
-    for (; at[2] < k->to[2]; at[2]++) run_position(k, line / k->to[1] / k->to[0], at);
+    int64_t at[DIMS] = {line / k->axes[1].out % k->axes[0].out, line % k->axes[1].out, 0};
+    for (; at[2] < k->axes[2].out; at[2]++)
+      run_position(k, line / k->axes[1].out / k->axes[0].out, at);
   }
 }
 
@@ -98,8 +89,8 @@ static uint32_t read_tensors(const eto_call *c, int dims, conv *k) {
   k->batch = k->input->sizes[0];
   k->channels = k->input->sizes[dims + 1];
   for (int d = 0; d < DIMS; d++)
-    k->in[d] = k->kernel[d] = k->to[d] = k->stride[d] = k->dilation[d] = 1;
-  memcpy(&k->in[DIMS - dims], k->input->sizes + 1, (size_t)dims * sizeof *k->in);
+    k->axes[d] = (ec_axis){.in = d < DIMS - dims ? 1 : k->input->sizes[d + 1 + dims - DIMS],
+                           .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
   k->block = eto_dot_block(k->input, k->weight);
   return EC_BACKEND_OK;
 }
@@ -108,7 +99,7 @@ static uint32_t read_tensors(const eto_call *c, int dims, conv *k) {
 static uint32_t read_weight(const eto_call *c, int dims, bool depthwise, conv *k) {
   const int64_t *sizes = k->weight->sizes;
   const int64_t channels = sizes[depthwise ? dims : dims + 1];
-  memcpy(&k->kernel[DIMS - dims], sizes + !depthwise, (size_t)dims * sizeof *k->kernel);
+  for (int i = 0; i < dims; i++) k->axes[DIMS - dims + i].kernel = sizes[i + !depthwise];
   k->multiplier = depthwise ? sizes[dims + 1] : 0;
   k->out_channels = depthwise ? channels * k->multiplier : sizes[0];
   k->bias_step = ec_arg_count(k->bias) > 1;
@@ -121,45 +112,46 @@ static uint32_t read_weight(const eto_call *c, int dims, bool depthwise, conv *k
   return EC_BACKEND_OK;
 }
 
-/* Sizes of a window's output: pads are [before, after] of each dimension. */
-static uint32_t find_sizes(const eto_call *c, int dims, const int64_t *pads, conv *k) {
+/* Sets the axes: pads are [before, after] of each dimension. */
+static uint32_t set_axes(const eto_call *c, int dims, const int64_t *pads, const int64_t *strides,
+                         const int64_t *dilations, conv *k) {
   for (int i = 0; i < dims; i++) {
-    const int d = DIMS - dims + i;
-    const int64_t window = (k->kernel[d] - 1) * k->dilation[d] + 1;
-    const int64_t moved = k->in[d] + pads[2 * i] + pads[2 * i + 1] - window;
-    k->before[d] = pads[2 * i];
-    k->to[d] = moved / k->stride[d] + 1;
-    if (k->transposed)
-      k->to[d] = (k->in[d] - 1) * k->stride[d] + pads[2 * i] + pads[2 * i + 1] + k->kernel[d];
-    if ((!k->transposed && moved < 0) || k->to[d] < 1)
+    ec_axis *a = &k->axes[DIMS - dims + i];
+    a->transposed = !dilations; /* it adds its padding to the output */
+    a->before = dilations ? pads[2 * i] : -pads[2 * i];
+    a->after = dilations ? pads[2 * i + 1] : -pads[2 * i + 1];
+    a->stride = strides[i];
+    if (dilations) a->dilation = dilations[i];
+    ec_axis_fit(a, false, 0);
+    if (a->out < 1)
       return EC_ARG_FAIL(c, "a kernel of %lld elements does not fit into dimension %d",
-                         (long long)window, i + 1);
+                         (long long)((a->kernel - 1) * a->dilation + 1), i + 1);
   }
   return EC_BACKEND_OK;
 }
 
 static uint32_t run_conv(const eto_call *c, int dims, size_t out, conv *k) {
   int64_t sizes[DIMS + 2] = {k->batch};
-  memcpy(sizes + 1, &k->to[DIMS - dims], (size_t)dims * sizeof *sizes);
+  for (int i = 0; i < dims; i++) sizes[1 + i] = k->axes[DIMS - dims + i].out;
   sizes[dims + 1] = k->out_channels;
   EC_BACKEND_TRY(eto_output(c, out, ETO_INTEGERS, (size_t)dims + 2, sizes, &k->out));
   EC_BACKEND_TRY(eto_check_sums(c, k->input, k->out));
   EC_BACKEND_TRY(eto_centre(c, k->input, 3, "input", &k->x));
   EC_BACKEND_TRY(eto_centre(c, k->weight, 4, "weight", &k->w));
-  const size_t lines = (size_t)(k->batch * k->to[0] * k->to[1]);
+  const size_t lines = (size_t)(k->batch * k->axes[0].out * k->axes[1].out);
   c->host->parallel_for(c->call, lines, 1, run_lines, k);
   return EC_BACKEND_OK;
 }
 
 static uint32_t apply_conv(const eto_call *c, int dims, bool depthwise) {
   conv k = {0};
-  int64_t pads[2 * DIMS];
+  int64_t pads[2 * DIMS], strides[DIMS], dilations[DIMS];
   EC_BACKEND_TRY(read_tensors(c, dims, &k));
   EC_BACKEND_TRY(read_weight(c, dims, depthwise, &k));
   EC_BACKEND_TRY(eto_ints(c, 5, "pad", 0, 2 * (size_t)dims, pads));
-  EC_BACKEND_TRY(eto_ints(c, 6, "stride", 1, (size_t)dims, &k.stride[DIMS - dims]));
-  EC_BACKEND_TRY(eto_ints(c, 7, "dilation", 1, (size_t)dims, &k.dilation[DIMS - dims]));
-  EC_BACKEND_TRY(find_sizes(c, dims, pads, &k));
+  EC_BACKEND_TRY(eto_ints(c, 6, "stride", 1, (size_t)dims, strides));
+  EC_BACKEND_TRY(eto_ints(c, 7, "dilation", 1, (size_t)dims, dilations));
+  EC_BACKEND_TRY(set_axes(c, dims, pads, strides, dilations, &k));
   return run_conv(c, dims, 8, &k);
 }
 
@@ -170,12 +162,12 @@ uint32_t eto_conv3d(const eto_call *c) { return apply_conv(c, 3, false); }
 uint32_t eto_depthwise_conv2d(const eto_call *c) { return apply_conv(c, 2, true); }
 
 uint32_t eto_transpose_conv2d(const eto_call *c) {
-  conv k = {.transposed = true};
-  int64_t pads[4];
+  conv k = {0};
+  int64_t pads[4], strides[2];
   EC_BACKEND_TRY(read_tensors(c, 2, &k));
   EC_BACKEND_TRY(read_weight(c, 2, false, &k));
   EC_BACKEND_TRY(eto_ints(c, 5, "out_pad", -ETO_MOST, 4, pads));
-  EC_BACKEND_TRY(eto_ints(c, 6, "stride", 1, 2, &k.stride[1]));
-  EC_BACKEND_TRY(find_sizes(c, 2, pads, &k));
+  EC_BACKEND_TRY(eto_ints(c, 6, "stride", 1, 2, strides));
+  EC_BACKEND_TRY(set_axes(c, 2, pads, strides, NULL, &k));
   return run_conv(c, 2, 7, &k);
 }

@@ -1,6 +1,7 @@
 /* Pools of NHWC images: integers, or float32. */
 #include <math.h>
 
+#include "../window.h"
 #include "operators.h"
 #include "scale.h"
 
@@ -9,35 +10,32 @@ enum { NAN_IGNORED = 2 };
 typedef struct pool pool;
 
 /* Computes `out[c]` of one position from the pixels of its window. */
-typedef void window_fn(const pool *p, int64_t n, const int64_t from[2], const int64_t to[2],
-                       int64_t position);
+typedef void window_fn(const pool *p, int64_t n, const ec_span at[2], int64_t position);
 
 struct pool {
   const eto_tensor *in, *out;
   window_fn *window;
-  int64_t height, width, channels, out_height, out_width;
-  int64_t kernel[2], stride[2], pad[4];
+  ec_axis axes[2]; /* height, width */
+  int64_t channels;
   int64_t input_zp, output_zp, nan_mode;
 };
 
 static void run_lines(void *user, size_t begin, size_t end) {
   const pool *p = user;
-  const int64_t size[] = {p->height, p->width};
+  const int64_t height = p->axes[0].out, width = p->axes[1].out;
   for (int64_t line = (int64_t)begin; line < (int64_t)end; line++)
-    for (int64_t x = 0; x < p->out_width; x++) {
-      const int64_t out[] = {line % p->out_height, x};
-      int64_t from[2], to[2];
-      for (int d = 0; d < 2; d++) {
-        const int64_t first = out[d] * p->stride[d] - p->pad[2 * d];
-        from[d] = eto_clip(first, 0, size[d]);
-        to[d] = eto_clip(first + p->kernel[d], from[d], size[d]);
-      }
-      p->window(p, line / p->out_height, from, to, line * p->out_width + x);
+    for (int64_t x = 0; x < width; x++) {
+      const ec_span at[] = {ec_axis_span(&p->axes[0], line % height), ec_axis_span(&p->axes[1], x)};
+      p->window(p, line / height, at, line * width + x);
     }
 }
 
 static int64_t pixel(const pool *p, int64_t n, int64_t y, int64_t x) {
-  return ((n * p->height + y) * p->width + x) * p->channels;
+  return ((n * p->axes[0].in + y) * p->axes[1].in + x) * p->channels;
+}
+
+static int64_t count_pixels(const ec_span at[2]) {
+  return (at[0].end - at[0].begin) * (at[1].end - at[1].begin);
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -49,13 +47,12 @@ static int64_t divide(int64_t sum, int64_t count) {
   return eto_scale(sum, (((INT64_C(1) << 30) + 1) << k) / count, 30 + k, ETO_SINGLE);
 }
 
-static void average_integers(const pool *p, int64_t n, const int64_t from[2], const int64_t to[2],
-                             int64_t position) {
-  const int64_t count = (to[0] - from[0]) * (to[1] - from[1]);
+static void average_integers(const pool *p, int64_t n, const ec_span at[2], int64_t position) {
+  const int64_t count = count_pixels(at);
   for (int64_t c = 0; c < p->channels; c++) {
     int64_t sum = 0, item;
-    for (int64_t y = from[0]; y < to[0]; y++)
-      for (int64_t x = from[1]; x < to[1]; x++) {
+    for (int64_t y = at[0].begin; y < at[0].end; y++)
+      for (int64_t x = at[1].begin; x < at[1].end; x++) {
         eto_load(p->in, pixel(p, n, y, x) + c, 1, false, &item);
         sum = eto_add(sum, eto_subtract(item, p->input_zp));
       }
@@ -65,24 +62,22 @@ static void average_integers(const pool *p, int64_t n, const int64_t from[2], co
   }
 }
 
-static void average_floats(const pool *p, int64_t n, const int64_t from[2], const int64_t to[2],
-                           int64_t position) {
+static void average_floats(const pool *p, int64_t n, const ec_span at[2], int64_t position) {
   const float *in = p->in->data;
-  const int64_t count = (to[0] - from[0]) * (to[1] - from[1]);
+  const int64_t count = count_pixels(at);
   for (int64_t c = 0; c < p->channels; c++) {
     float sum = 0;
-    for (int64_t y = from[0]; y < to[0]; y++)
-      for (int64_t x = from[1]; x < to[1]; x++) sum += in[pixel(p, n, y, x) + c];
+    for (int64_t y = at[0].begin; y < at[0].end; y++)
+      for (int64_t x = at[1].begin; x < at[1].end; x++) sum += in[pixel(p, n, y, x) + c];
     ((float *)p->out->data)[position * p->channels + c] = count ? sum / (float)count : 0;
   }
 }
 
-static void greatest_integers(const pool *p, int64_t n, const int64_t from[2],
-                              const int64_t to[2], int64_t position) {
+static void greatest_integers(const pool *p, int64_t n, const ec_span at[2], int64_t position) {
   for (int64_t c = 0; c < p->channels; c++) {
     int64_t most = eto_least(p->in->dtype), item;
-    for (int64_t y = from[0]; y < to[0]; y++)
-      for (int64_t x = from[1]; x < to[1]; x++) {
+    for (int64_t y = at[0].begin; y < at[0].end; y++)
+      for (int64_t x = at[1].begin; x < at[1].end; x++) {
         eto_load(p->in, pixel(p, n, y, x) + c, 1, false, &item);
         if (item > most) most = item;
       }
@@ -97,13 +92,13 @@ static float greater(const pool *p, float a, float b) {
   return a > b ? a : b;
 }
 
-static void greatest_floats(const pool *p, int64_t n, const int64_t from[2], const int64_t to[2],
-                            int64_t position) {
+static void greatest_floats(const pool *p, int64_t n, const ec_span at[2], int64_t position) {
   const float *in = p->in->data;
   for (int64_t c = 0; c < p->channels; c++) {
     float most = p->nan_mode == NAN_IGNORED ? (float)NAN : -(float)INFINITY;
-    for (int64_t y = from[0]; y < to[0]; y++)
-      for (int64_t x = from[1]; x < to[1]; x++) most = greater(p, most, in[pixel(p, n, y, x) + c]);
+    for (int64_t y = at[0].begin; y < at[0].end; y++)
+      for (int64_t x = at[1].begin; x < at[1].end; x++)
+        most = greater(p, most, in[pixel(p, n, y, x) + c]);
     ((float *)p->out->data)[position * p->channels + c] = most;
   }
 }
@@ -112,31 +107,31 @@ static void greatest_floats(const pool *p, int64_t n, const int64_t from[2], con
 
 /* Reads kernel, stride and pad from argument `at` on. */
 static uint32_t read_window(const eto_call *c, size_t at, pool *p) {
+  int64_t kernel[2], stride[2], pad[4];
   EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_NUMBERS, 4, &p->in));
-  EC_BACKEND_TRY(eto_ints(c, at, "kernel", 1, 2, p->kernel));
-  EC_BACKEND_TRY(eto_ints(c, at + 1, "stride", 1, 2, p->stride));
-  EC_BACKEND_TRY(eto_ints(c, at + 2, "pad", 0, 4, p->pad));
-  p->height = p->in->sizes[1];
-  p->width = p->in->sizes[2];
+  EC_BACKEND_TRY(eto_ints(c, at, "kernel", 1, 2, kernel));
+  EC_BACKEND_TRY(eto_ints(c, at + 1, "stride", 1, 2, stride));
+  EC_BACKEND_TRY(eto_ints(c, at + 2, "pad", 0, 4, pad));
   p->channels = p->in->sizes[3];
   for (int d = 0; d < 2; d++) {
-    const int64_t moved =
-        p->in->sizes[d + 1] + p->pad[2 * d] + p->pad[2 * d + 1] - p->kernel[d];
-    if (moved < 0 || p->pad[2 * d] >= p->kernel[d] || p->pad[2 * d + 1] >= p->kernel[d])
+    ec_axis *a = &p->axes[d];
+    *a = (ec_axis){.in = p->in->sizes[d + 1], .kernel = kernel[d], .stride = stride[d],
+                   .dilation = 1, .before = pad[2 * d], .after = pad[2 * d + 1]};
+    ec_axis_fit(a, false, 0);
+    if (a->out < 1 || a->before >= a->kernel || a->after >= a->kernel)
       return EC_ARG_FAIL(c, "a kernel of %lld and a padding of %lld and %lld do not fit to %lld",
-                         (long long)p->kernel[d], (long long)p->pad[2 * d],
-                         (long long)p->pad[2 * d + 1], (long long)p->in->sizes[d + 1]);
-    *(d ? &p->out_width : &p->out_height) = moved / p->stride[d] + 1;
+                         (long long)a->kernel, (long long)a->before, (long long)a->after,
+                         (long long)a->in);
   }
   return EC_BACKEND_OK;
 }
 
 static uint32_t run_pool(const eto_call *c, size_t out, pool *p) {
-  const int64_t sizes[] = {p->in->sizes[0], p->out_height, p->out_width, p->channels};
+  const int64_t sizes[] = {p->in->sizes[0], p->axes[0].out, p->axes[1].out, p->channels};
   EC_BACKEND_TRY(eto_output(c, out, ETO_NUMBERS, 4, sizes, &p->out));
   if (p->out->dtype != p->in->dtype)
     return EC_ARG_FAIL(c, "'out' has dtype %d, the input %d", p->out->dtype, p->in->dtype);
-  c->host->parallel_for(c->call, (size_t)(sizes[0] * p->out_height), 1, run_lines, p);
+  c->host->parallel_for(c->call, (size_t)(sizes[0] * sizes[1]), 1, run_lines, p);
   return EC_BACKEND_OK;
 }
 

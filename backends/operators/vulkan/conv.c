@@ -1,15 +1,15 @@
 /* Convolutions of int8: exact sums of integers, scaled once. */
 #include <string.h>
 
+#include "../window.h"
 #include "operators.h"
 #include "quantize.h"
 
 typedef struct conv {
   const evo_call *c;
   const int8_t *x, *weights;
-  int64_t batch, channels, height, width; /* of x */
-  int64_t out_channels, out_height, out_width;
-  int64_t kernel[2], stride[2], padding[2], dilation[2], groups;
+  int64_t batch, channels, out_channels, groups;
+  ec_axis axes[2]; /* height, width */
   int64_t row;             /* bytes of an output channel's weights; depthwise: of a position's */
   bool depthwise, transposed;
   const float *scales, *bias;
@@ -21,33 +21,21 @@ typedef struct conv {
 } conv;
 
 static int64_t weight_at(const conv *k, int64_t oc, int64_t i, int64_t j, int64_t ic) {
-  const int64_t position = i * k->kernel[1] + j;
+  const int64_t position = i * k->axes[1].kernel + j;
   if (k->depthwise) return position * k->row + oc;
   return oc * k->row + position * (k->channels / k->groups) + ic;
-}
-
-/* Finds the input's index for an output's and a kernel's. False: in the padding, or between. */
-static bool find_input(const conv *k, int dim, int64_t out, int64_t tap, int64_t size,
-                       int64_t *in) {
-  if (k->transposed) {
-    const int64_t at = out + k->padding[dim] - tap * k->dilation[dim];
-    *in = at / k->stride[dim];
-    return at >= 0 && at % k->stride[dim] == 0 && *in < size;
-  }
-  *in = out * k->stride[dim] - k->padding[dim] + tap * k->dilation[dim];
-  return *in >= 0 && *in < size;
 }
 
 static int64_t sum_position(const conv *k, int64_t b, int64_t oc, int64_t oy, int64_t ox) {
   const int64_t depth = k->depthwise ? 1 : k->channels / k->groups;
   const int64_t first = oc / (k->out_channels / k->groups) * (k->channels / k->groups);
-  const int64_t plane = k->height * k->width, zero = k->zero_point;
+  const int64_t plane = k->axes[0].in * k->axes[1].in, zero = k->zero_point;
   int64_t sum = 0, y, x;
-  for (int64_t i = 0; i < k->kernel[0]; i++) {
-    if (!find_input(k, 0, oy, i, k->height, &y)) continue;
-    for (int64_t j = 0; j < k->kernel[1]; j++) {
-      if (!find_input(k, 1, ox, j, k->width, &x)) continue;
-      const int8_t *from = k->x + (b * k->channels + first) * plane + y * k->width + x;
+  for (int64_t i = 0; i < k->axes[0].kernel; i++) {
+    if (!ec_axis_pixel(&k->axes[0], oy, i, &y)) continue;
+    for (int64_t j = 0; j < k->axes[1].kernel; j++) {
+      if (!ec_axis_pixel(&k->axes[1], ox, j, &x)) continue;
+      const int8_t *from = k->x + (b * k->channels + first) * plane + y * k->axes[1].in + x;
       const int8_t *w = k->weights + weight_at(k, oc, i, j, 0);
       for (int64_t ic = 0; ic < depth; ic++) sum += (from[ic * plane] - zero) * w[ic];
     }
@@ -60,9 +48,9 @@ static void run_planes(void *user, size_t begin, size_t end) {
   for (int64_t n = (int64_t)begin; n < (int64_t)end; n++) {
     const int64_t b = n / k->out_channels, oc = n % k->out_channels;
     const double scale = (double)k->in.scale * (double)k->scales[oc % k->scale_count];
-    int8_t *to = k->to + n * k->out_height * k->out_width;
-    for (int64_t oy = 0; oy < k->out_height; oy++)
-      for (int64_t ox = 0; ox < k->out_width; ox++) {
+    int8_t *to = k->to + n * k->axes[0].out * k->axes[1].out;
+    for (int64_t oy = 0; oy < k->axes[0].out; oy++)
+      for (int64_t ox = 0; ox < k->axes[1].out; ox++) {
         const double bias = k->bias ? (double)k->bias[oc] : 0.0;
         const float sum = (float)((double)sum_position(k, b, oc, oy, ox) * scale + bias);
         *to++ = evo_quantize(k->relu ? fmaxf(sum, 0.0f) : sum, &k->out);
@@ -74,20 +62,16 @@ static void run_planes(void *user, size_t begin, size_t end) {
 
 static uint32_t read_window(const evo_call *c, size_t at, bool transposed, conv *k) {
   const size_t dilation = transposed ? at + 4 : at + 3;
-  EC_BACKEND_TRY(EC_ARG_INTS(c, at, k->kernel, "kernel_size", 2, 1, INT32_MAX, true));
-  EC_BACKEND_TRY(EC_ARG_INTS(c, at + 1, k->stride, "stride", 2, 1, INT32_MAX, true));
-  EC_BACKEND_TRY(EC_ARG_INTS(c, at + 2, k->padding, "padding", 2, 0, INT32_MAX, true));
-  EC_BACKEND_TRY(EC_ARG_INTS(c, dilation, k->dilation, "dilation", 2, 1, INT32_MAX, true));
+  int64_t kernel[2], stride[2], padding[2], dilations[2];
+  EC_BACKEND_TRY(EC_ARG_INTS(c, at, kernel, "kernel_size", 2, 1, INT32_MAX, true));
+  EC_BACKEND_TRY(EC_ARG_INTS(c, at + 1, stride, "stride", 2, 1, INT32_MAX, true));
+  EC_BACKEND_TRY(EC_ARG_INTS(c, at + 2, padding, "padding", 2, 0, INT32_MAX, true));
+  EC_BACKEND_TRY(EC_ARG_INTS(c, dilation, dilations, "dilation", 2, 1, INT32_MAX, true));
+  for (int d = 0; d < 2; d++)
+    k->axes[d] = (ec_axis){.kernel = kernel[d], .stride = stride[d], .dilation = dilations[d],
+                           .before = padding[d], .after = padding[d], .transposed = transposed};
   k->groups = c->args[dilation + 1].as.i;
   return evo_activation(c, dilation + 2, &k->relu);
-}
-
-/* Returns the size of an output dimension; less than 0 for none. */
-static int64_t out_size(const conv *k, int dim, int64_t size, int64_t extra) {
-  const int64_t window = k->dilation[dim] * (k->kernel[dim] - 1) + 1;
-  if (k->transposed) return (size - 1) * k->stride[dim] - 2 * k->padding[dim] + window + extra;
-  const int64_t room = size + 2 * k->padding[dim] - window;
-  return room < 0 ? -1 : room / k->stride[dim] + 1;
 }
 
 static uint32_t read_tensors(const evo_call *c, conv *k) {
@@ -100,18 +84,18 @@ static uint32_t read_tensors(const evo_call *c, conv *k) {
   k->x = x->data;
   k->batch = x->sizes[0];
   k->channels = x->sizes[1];
-  k->height = x->sizes[2];
-  k->width = x->sizes[3];
+  for (int d = 0; d < 2; d++) k->axes[d].in = x->sizes[2 + d];
   k->weights = w->data;
   k->row = w->sizes[w->rank - 1];
   const ec_backend_tensor *out = &c->args[k->transposed ? 16 : 15].as.tensor;
   k->out_channels = !k->depthwise ? w->sizes[0] : out->rank == 4 ? out->sizes[1] : 0;
-  const int64_t taps = k->kernel[0] * k->kernel[1];
-  const bool fits = k->groups > 0 && k->channels > 0 && k->channels % k->groups == 0 &&
-                    k->out_channels % k->groups == 0 && k->out_channels > 0 &&
-                    (k->depthwise ? w->sizes[0] == k->kernel[0] && w->sizes[1] == k->kernel[1] &&
-                                        k->groups == k->channels && k->row >= k->out_channels
-                                  : k->row / taps >= k->channels / k->groups);
+  const int64_t taps = k->axes[0].kernel * k->axes[1].kernel;
+  const bool fits =
+      k->groups > 0 && k->channels > 0 && k->channels % k->groups == 0 &&
+      k->out_channels % k->groups == 0 && k->out_channels > 0 &&
+      (k->depthwise ? w->sizes[0] == k->axes[0].kernel && w->sizes[1] == k->axes[1].kernel &&
+                          k->groups == k->channels && k->row >= k->out_channels
+                    : k->row / taps >= k->channels / k->groups);
   if (fits) return EC_BACKEND_OK;
   return EC_ARG_FAIL(c,
                      "%lld channels in %lld groups do not fit weights with rows of %lld elements",
@@ -144,12 +128,13 @@ static uint32_t run_conv(const evo_call *c, conv *k) {
     return EC_ARG_FAIL(c, "zero point %lld of an int8 input, expected -128 to 127",
                        (long long)k->zero_point);
   k->out = evo_affine_of(c->args[6].as.d, c->args[7].as.i);
-  k->out_height = out_size(k, 0, k->height, extra[0]);
-  k->out_width = out_size(k, 1, k->width, extra[1]);
-  if (k->out_height < 0 || k->out_width < 0)
-    return EC_ARG_FAIL(c, "an input of %lld by %lld is smaller than the kernel",
-                       (long long)k->height, (long long)k->width);
-  const int64_t sizes[] = {k->batch, k->out_channels, k->out_height, k->out_width};
+  for (int d = 0; d < 2; d++) {
+    ec_axis_fit(&k->axes[d], false, extra[d]);
+    if (k->axes[d].out < !k->transposed)
+      return EC_ARG_FAIL(c, "an input of %lld by %lld is smaller than the kernel",
+                         (long long)k->axes[0].in, (long long)k->axes[1].in);
+  }
+  const int64_t sizes[] = {k->batch, k->out_channels, k->axes[0].out, k->axes[1].out};
   EC_BACKEND_TRY(evo_output(c, out, EC_DTYPE_INT8, 4, sizes, &k->to));
   c->host->parallel_for(c->call, (size_t)(k->batch * k->out_channels), 1, run_planes, k);
   return EC_BACKEND_OK;

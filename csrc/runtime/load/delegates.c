@@ -38,13 +38,9 @@ static ec_status find_delegate(ec_method *m, const ec_rows *rows, uint32_t index
   ec_delegate_row row;
   EC_TRY(ec_decode_delegate(rows, index, &m->arena, &row, err));
   EC_TRY(require_backend(&row, &d->backend, err));
-  d->init = (ec_backend_init){.method = m->name,
-                              .payload = row.payload.data,
-                              .payload_size = row.payload.size,
-                              .specs = row.specs,
-                              .spec_count = row.spec_count,
-                              .program = m->program,
-                              .instance = m};
+  d->init = (ec_backend_init){.method = m->name, .payload = row.payload.data,
+                              .payload_size = row.payload.size, .specs = row.specs,
+                              .spec_count = row.spec_count, .program = m->program, .instance = m};
   return ec_delegate_options(m, d, err);
 }
 

@@ -81,10 +81,8 @@ static ec_status make_call(ec_run_analysis *c, const ec_delegate_run *r, ec_inst
                            ec_error *err) {
   const size_t count = r->input_count + r->output_count;
   ec_arena *arena = &c->m->arena;
-  *call = (ec_instr){.kind = EC_INSTR_DelegateCall,
-                     .number = c->instrs[r->first].number,
-                     .count = count,
-                     .outputs_from = r->input_count};
+  *call = (ec_instr){.kind = EC_INSTR_DelegateCall, .number = c->instrs[r->first].number,
+                     .count = count, .outputs_from = r->input_count};
   EC_TRY(ec_arena_array(arena, count, sizeof *call->args, "arguments", &call->args, err));
   EC_TRY(ec_arena_array(arena, count, sizeof *call->views, "arguments", &call->views, err));
   EC_TRY(ec_arena_array(arena, count, 1, "arguments", &call->repeated, err));
@@ -102,14 +100,10 @@ static ec_status make_call(ec_run_analysis *c, const ec_delegate_run *r, ec_inst
 static ec_status compile_run(ec_run_analysis *c, const ec_delegate_run *r, ec_delegate *d,
                              ec_error *err) {
   ec_method *m = c->m;
-  const ec_backend_run run = {.struct_size = sizeof run,
-                              .calls = r->calls,
-                              .call_count = r->call_count,
-                              .inputs = r->values,
-                              .input_count = r->input_count,
-                              .outputs = r->values + r->input_count,
-                              .output_count = r->output_count,
-                              .value_count = r->value_count,
+  const ec_backend_run run = {.struct_size = sizeof run, .calls = r->calls,
+                              .call_count = r->call_count, .inputs = r->values,
+                              .input_count = r->input_count, .outputs = r->values + r->input_count,
+                              .output_count = r->output_count, .value_count = r->value_count,
                               .always = m->options.delegation >= EC_DELEGATE_ALWAYS,
                               .refused = r->refused};
   d->init = (ec_backend_init){.method = m->name, .payload = "", .program = m->program,
