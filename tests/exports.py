@@ -1,12 +1,13 @@
 """Small modules through the official export flow, for tests of a single option."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 import torch
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, ExecutorchProgramManager
-from executorch.exir import to_edge
+from executorch.exir import to_edge, to_edge_transform_and_lower
 from executorch.exir.passes import MemoryPlanningPass
 
 from executorch_c.check.flows import FLOWS
@@ -90,3 +91,48 @@ def manager(
 def export(*args: Any, **options: Any) -> bytes:
     """Return the bytes of the .pte; arguments as for `manager`."""
     return manager(*args, **options).buffer
+
+
+@torch.no_grad()
+def lowered(
+    source: Source | Mapping[str, Any],
+    *inputs: Any,
+    delegated: bool = False,
+    dynamic_shapes: Any = None,
+    **options: Any,
+) -> bytes:
+    """Return the .pte that `to_edge_transform_and_lower` makes of a module, or of exported programs
+    by name; `delegated`: with XNNPACK's partitioner."""
+    if isinstance(source, torch.nn.Module):
+        if not isinstance(source, torch.fx.GraphModule):
+            source = source.eval()
+        source = torch.export.export(source, inputs, dynamic_shapes=dynamic_shapes)
+    if delegated:
+        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+        options["partitioner"] = [XnnpackPartitioner()]
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        edge = to_edge_transform_and_lower(source, compile_config=config, **options)
+        return bytes(edge.to_executorch().buffer)
+
+
+@torch.no_grad()
+def quantized(
+    model: torch.nn.Module, inputs: tuple[Any, ...], quantizer: Any = None, **config: Any
+) -> torch.nn.Module:
+    """Return the graph that PT2E makes with a quantizer, calibrated on the inputs. The default is
+    XNNPACK's, with a symmetric configuration."""
+    from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    if quantizer is None:
+        scheme = xnnpack.get_symmetric_quantization_config(**config)
+        quantizer = xnnpack.XNNPACKQuantizer().set_global(scheme)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(model.eval(), inputs).module(check_guards=False)
+        graph = prepare_pt2e(exported, quantizer)
+        graph(*inputs)
+        return convert_pt2e(graph)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tests import kept, variation
+from tests.exports import quantized
 
 
 @dataclass(frozen=True)
@@ -96,18 +97,9 @@ class Tables(nn.Module):
 
 
 def pt2e(model: nn.Module, inputs: tuple[Tensor, ...], **config: bool) -> Quantized:
-    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
-        XNNPACKQuantizer,
-        get_symmetric_quantization_config,
-    )
     from executorch.exir import EdgeCompileConfig, to_edge
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    quantizer = XNNPACKQuantizer()
-    quantizer.set_global(get_symmetric_quantization_config(**config))
-    graph = prepare_pt2e(torch.export.export(model.eval(), inputs).module(), quantizer)
-    graph(*inputs)
-    graph = convert_pt2e(graph)
+    graph = quantized(model, inputs, **config)
     config_of_edge = EdgeCompileConfig(_check_ir_validity=False)
     edge = to_edge(torch.export.export(graph, inputs), compile_config=config_of_edge)
     return answered(bytes(edge.to_executorch().buffer), graph, inputs)

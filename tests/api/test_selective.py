@@ -10,7 +10,7 @@ import torch
 
 import executorch_c
 from executorch_c import _selective, cli
-from tests import kept
+from tests import exports, kept
 from tests.api import c_library
 from tests.plans import Plan, build, schema
 
@@ -42,8 +42,7 @@ def program(name: str, make: Any, *inputs: Any) -> Path:
 
     def export(path: Path) -> None:
         torch.manual_seed(0)
-        exported = torch.export.export(make().eval(), inputs)
-        path.write_bytes(exir.to_edge_transform_and_lower(exported).to_executorch().buffer)
+        path.write_bytes(exports.lowered(make(), *inputs))
 
     return kept.file(
         f"selective-{name}-{kept.digest(packages=('torch', 'executorch'))}.pte", export

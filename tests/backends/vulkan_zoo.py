@@ -4,7 +4,6 @@
 """
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests import kept
+from tests.exports import lowered, quantized
 
 FLOAT16 = {"force_fp16": True}
 
@@ -338,27 +338,18 @@ HALF_ROWS = [
 ROWS = [*FLOAT_ROWS, *QUANTIZED_ROWS, *HALF_ROWS]
 
 
-def _pt2e(module: Any, inputs: tuple[Any, ...], quantizer: Any) -> Any:
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-
-    graph = torch.export.export(module, inputs).module(check_guards=False)
-    prepared = prepare_pt2e(graph, quantizer)
-    prepared(*inputs)
-    return convert_pt2e(prepared)
-
-
 def _weights(module: Any, inputs: tuple[Any, ...], **config: Any) -> Any:
     from executorch.backends.vulkan.quantizer import vulkan_quantizer as vulkan
 
     settings = vulkan.get_symmetric_quantization_config(**config)
-    return _pt2e(module, inputs, vulkan.VulkanQuantizer().set_global(settings))
+    return quantized(module, inputs, vulkan.VulkanQuantizer().set_global(settings))
 
 
 def _static(module: Any, inputs: tuple[Any, ...]) -> Any:
     from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
 
     settings = xnnpack.get_symmetric_quantization_config(is_per_channel=True)
-    return _pt2e(module, inputs, xnnpack.XNNPACKQuantizer().set_global(settings))
+    return quantized(module, inputs, xnnpack.XNNPACKQuantizer().set_global(settings))
 
 
 def _torchao(module: Any, dynamic: bool) -> Any:
@@ -400,17 +391,9 @@ def lower(
 ) -> bytes:
     """Return the program of a module, lowered by VulkanPartitioner."""
     from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exported = torch.export.export(module, inputs, dynamic_shapes=dims)
-        edge = to_edge_transform_and_lower(
-            exported,
-            partitioner=[VulkanPartitioner(dict(options))],
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        )
-        return bytes(edge.to_executorch().buffer)
+    partitioner = [VulkanPartitioner(dict(options))]
+    return lowered(module, *inputs, dynamic_shapes=dims, partitioner=partitioner)
 
 
 def _arrays(values: Any) -> list[np.ndarray]:

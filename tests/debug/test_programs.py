@@ -2,7 +2,6 @@
 
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,20 +10,13 @@ import executorch.kernels.quantized  # noqa: F401  out variants of quantised ope
 import numpy as np
 import pytest
 import torch
-from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer
-from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
-    get_symmetric_quantization_config,
-)
-from executorch.exir import to_edge_transform_and_lower
 from torch import nn
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import executorch_c
 from executorch_c import cli
 from executorch_c.debug._graphs.names import kind
 from executorch_c.devtools import compare_kernels, compare_programs, explain
-from tests import kept
+from tests import exports, kept
 from tests.exports import export
 
 
@@ -113,18 +105,9 @@ def program(make: type[nn.Module], change: Change, delegated: bool) -> bytes:
 def lowered(make: type[nn.Module], change: Change, delegated: bool) -> bytes:
     model = make().eval()
     change(model)
-    exported = torch.export.export(model, (INPUTS[make],))
     if make is Quantized:
-        quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
-        prepared = prepare_pt2e(exported.module(), quantizer)
-        prepared(INPUTS[make])
-        exported = torch.export.export(convert_pt2e(prepared), (INPUTS[make],))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        edge = to_edge_transform_and_lower(
-            exported, partitioner=[XnnpackPartitioner()] if delegated else None
-        )
-    return bytes(edge.to_executorch().buffer)
+        model = exports.quantized(model, (INPUTS[make],))
+    return exports.lowered(model, INPUTS[make], delegated=delegated)
 
 
 @pytest.mark.sweep(2)

@@ -9,10 +9,10 @@ import pytest
 import torch
 from executorch.backends.xnnpack.quantizer import xnnpack_quantizer
 from torch import nn
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from executorch_c import cli
 from executorch_c.devtools import QuantizationReport, quantization_error
+from tests import exports
 from tests.backends import xnnpack_flow
 from tests.debug import deep
 from tests.debug.deep import FLOWS, lower
@@ -92,9 +92,7 @@ def test_an_outlier_channel() -> None:
         quantizer = xnnpack_quantizer.XNNPACKQuantizer()
         for name in {"0", "2", "4", "6", "8"}.difference(floats):
             quantizer.set_module_name(name, config)
-        graph = prepare_pt2e(torch.export.export(model.eval(), inputs).module(), quantizer)
-        graph(*inputs)
-        return convert_pt2e(graph)
+        return exports.quantized(model, inputs, quantizer)
 
     def sqnr_db(graph: nn.Module) -> float:
         expected = model(*inputs)

@@ -9,6 +9,7 @@ import transformers
 
 from tests import kept
 from tests.backends import xnnpack_flow
+from tests.exports import lowered
 from tests.llm import static_caches
 from tests.llm.static_caches import Caches, Layer
 
@@ -186,8 +187,6 @@ class Encoder(torch.nn.Module):
 
 
 def _write(name: str, kind: str, has_xnnpack: bool, scheme: str) -> bytes:
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
     model, one = model_of(name, scheme), torch.zeros(1, 1, dtype=torch.int64)
     is_text = name == "t5"
@@ -209,13 +208,7 @@ def _write(name: str, kind: str, has_xnnpack: bool, scheme: str) -> bytes:
             )
             for key, (module, inputs, shapes) in methods.items()
         }
-    edge = to_edge_transform_and_lower(
-        graphs,
-        partitioner=[XnnpackPartitioner()] if has_xnnpack else [],
-        constant_methods=METADATA,
-        compile_config=EdgeCompileConfig(_check_ir_validity=False),
-    )
-    return bytes(edge.to_executorch().buffer)
+    return lowered(graphs, delegated=has_xnnpack, constant_methods=METADATA)
 
 
 def program(name: str, kind: str = "plain", has_xnnpack: bool = False, scheme: str = "") -> bytes:

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-from tests import kept
+from tests import exports, kept
 from tests.llm import small_llm
 from tests.llm.small_llm import CONTEXT, DIM, LONGEST, Decoder, constants
 
@@ -93,13 +92,8 @@ def lower(kind: str, made: dict[str, torch.nn.Module], *partitioners: Any, **mor
             for name, module in made.items()
         }
     more |= dict(decoder_start_token_id=1) if kind == "speech" else dict(vision_token_id=9)
-    edge = to_edge_transform_and_lower(
-        programs,
-        partitioner=[*partitioners],
-        constant_methods=constants(**more),
-        compile_config=EdgeCompileConfig(_check_ir_validity=False),
-    )
-    return bytes(edge.to_executorch().buffer)
+    methods = constants(**more)
+    return exports.lowered(programs, partitioner=[*partitioners], constant_methods=methods)
 
 
 def program(kind: str) -> Path:

@@ -13,6 +13,7 @@ import torch
 
 from executorch_c.llm import TextRunner, check_llm
 from tests import kept
+from tests.exports import lowered
 
 transformers = pytest.importorskip("transformers")
 
@@ -74,19 +75,13 @@ def exported(name: str, is_static: bool) -> bytes:
     """Return the program of a model, for one token or up to LONGEST of them."""
 
     def make() -> bytes:
-        from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
-
         n = 1 if is_static else 5
         length = torch.export.Dim("length", min=1, max=LONGEST)
         shapes = None if is_static else ({1: length}, {0: length})
         inputs = (torch.zeros(1, n, dtype=torch.int64), torch.arange(n))
-        graph = torch.export.export(Cached(model_of(name)), inputs, dynamic_shapes=shapes)
-        edge = to_edge_transform_and_lower(
-            graph,
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
-            constant_methods={**METADATA, "enable_dynamic_shape": not is_static},
-        )
-        return bytes(edge.to_executorch().buffer)
+        constants = {**METADATA, "enable_dynamic_shape": not is_static}
+        model = Cached(model_of(name))
+        return lowered(model, *inputs, dynamic_shapes=shapes, constant_methods=constants)
 
     sources = (kept.Path(__file__), kept.Path(static_caches.__file__))
     key = kept.digest(*sources, packages=("torch", "executorch", "transformers"))

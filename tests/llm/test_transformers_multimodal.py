@@ -9,6 +9,7 @@ import torch
 
 from executorch_c.llm import EncoderDecoder, MultimodalRunner
 from tests import kept
+from tests.exports import lowered
 
 transformers = pytest.importorskip("transformers")
 
@@ -192,22 +193,13 @@ def exported(name: str, has_xnnpack: bool, **metadata: int) -> bytes:
     """Return a program, made once."""
 
     def make() -> bytes:
-        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-        from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
-
         methods = gemma_methods() if name == "gemma3" else whisper_methods()
         with torch.no_grad():
             graphs = {
                 key: torch.export.export(module.eval(), inputs, dynamic_shapes=shapes)
                 for key, (module, inputs, shapes) in methods.items()
             }
-        edge = to_edge_transform_and_lower(
-            graphs,
-            partitioner=[XnnpackPartitioner()] if has_xnnpack else [],
-            constant_methods=METADATA | metadata,
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        )
-        return bytes(edge.to_executorch().buffer)
+        return lowered(graphs, delegated=has_xnnpack, constant_methods=METADATA | metadata)
 
     sources = (kept.Path(__file__), kept.Path(static_caches.__file__))
     key = kept.digest(*sources, packages=("torch", "executorch", "transformers"))

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from tests import exports
+
 pytest.importorskip("executorch.exir")
-from executorch.exir import to_edge_transform_and_lower
 
 from executorch_c.cli import main
 from executorch_c.inspect.structure import View
@@ -67,8 +68,7 @@ def test_a_match_by_chance_is_inconclusive() -> None:
 
 def test_conditions_in_a_row_are_noted(tmp_path: Path, capsys: Any) -> None:
     x = torch.arange(1.0, 9.0)
-    exported = torch.export.export(Twice(), (x,))
-    pte = bytes(to_edge_transform_and_lower(exported).to_executorch().buffer)
+    pte = exports.lowered(Twice(), x)
     result = check_model(Twice(), (x,), program=pte, n_random=1, engines="here", progress=False)
     (note,) = [note for note in result.notes if "#21490" in note]
     assert result.ok and ADVICE in note

@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+from tests import exports
+
 pytest.importorskip("torchao")
 
-from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
-from executorch.exir import to_edge_transform_and_lower
 from torch import Tensor, nn
 from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 from torchao.utils import unwrap_tensor_subclass
 
@@ -57,13 +55,8 @@ class Words(nn.Module):
         return self.last(torch.cat([x, torch.zeros_like(x[..., :2])], -1))
 
 
-@torch.no_grad()
 def pt2e(model: nn.Module, inputs: tuple[Tensor, ...], **options: bool) -> nn.Module:
-    config = xnnpack.get_symmetric_quantization_config(is_per_channel=True, **options)
-    quantizer = xnnpack.XNNPACKQuantizer().set_global(config)
-    graph = prepare_pt2e(torch.export.export(model, inputs).module(), quantizer)
-    graph(*inputs)
-    return convert_pt2e(graph)
+    return exports.quantized(model, inputs, is_per_channel=True, **options)
 
 
 def torchao(model: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
@@ -79,9 +72,7 @@ LEAST = {"static": 0.9, "dynamic": 0.0, "8da4w": 0.1}
 
 
 def lower(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
-    exported = torch.export.export(module, inputs)
-    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
-    return bytes(edge.to_executorch().buffer)
+    return exports.lowered(module, *inputs, delegated=True)
 
 
 @dataclass(frozen=True)

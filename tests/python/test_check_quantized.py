@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from tests import exports
+
 pytest.importorskip("torchao")
 
 import executorch.kernels.quantized  # noqa: F401  the out variants of quantize and dequantize
-from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
-from executorch.exir import to_edge_transform_and_lower
 from torch import Tensor, nn
 from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 from torchao.utils import unwrap_tensor_subclass
 
@@ -66,14 +64,8 @@ def model(name: str) -> tuple[nn.Module, Inputs]:
     return nn.Sequential(*layers).eval(), (torch.randn(8, 64),)
 
 
-@torch.no_grad()
 def pt2e(name: str, **options: bool) -> nn.Module:
-    net, inputs = model(name)
-    config = xnnpack.get_symmetric_quantization_config(**options)
-    quantizer = xnnpack.XNNPACKQuantizer().set_global(config)
-    graph = prepare_pt2e(torch.export.export(net, inputs).module(), quantizer)
-    graph(*inputs)
-    return convert_pt2e(graph)
+    return exports.quantized(*model(name), **options)
 
 
 def torchao(name: str, dtype: torch.dtype = torch.int4) -> nn.Module:
@@ -95,10 +87,7 @@ SCHEMES: dict[str, Callable[[str], nn.Module]] = {
 
 
 def lower(module: nn.Module, inputs: Inputs, delegated: bool = True) -> bytes:
-    exported = torch.export.export(module, inputs)
-    partitioner = [XnnpackPartitioner()] if delegated else None
-    edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
-    return bytes(edge.to_executorch().buffer)
+    return exports.lowered(module, *inputs, delegated=delegated)
 
 
 @dataclass(frozen=True)
@@ -254,11 +243,7 @@ def test_a_noisy_layer_behind_good_outputs_is_inconclusive() -> None:
     with torch.no_grad():
         wrong.side.weight.neg_()
     for module, verdict in (net, "match"), (wrong, "inconclusive"):
-        config = xnnpack.get_symmetric_quantization_config(is_per_channel=True)
-        quantizer = xnnpack.XNNPACKQuantizer().set_global(config)
-        graph = prepare_pt2e(torch.export.export(module, (x,)).module(), quantizer)
-        graph(x)
-        pte = lower(convert_pt2e(graph), (x,))
+        pte = lower(exports.quantized(module, (x,), is_per_channel=True), (x,))
         found = check_model(net, (x,), program=pte, n_random=0)
         assert found.verdict == verdict, str(found)
         assert verdict == "match" or "of 'side'" in str(found)
@@ -342,10 +327,8 @@ def test_compressed_weights_of_core_ml(bits: str, name: str) -> None:
 
     def lowered(module: nn.Module) -> tuple[nn.Module, bytes]:
         quantize_(module, weights_of(bits))
-        exported = torch.export.export(module, inputs)
         partitioner = [CoreMLPartitioner(compile_specs=specs)]
-        edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
-        return module, bytes(edge.to_executorch().buffer)
+        return module, exports.lowered(module, *inputs, partitioner=partitioner)
 
     quantized, right = lowered(copy.deepcopy(net))
     swapped = copy.deepcopy(net)

@@ -1,18 +1,16 @@
 """Quantised layers and networks in eager, and their programs."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import executorch.kernels.quantized  # noqa: F401  (out forms of quantized_decomposed)
 import torch
-from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from executorch_c import Method, Runtime
 from executorch_c.check.flows import FLOWS
+from tests import exports
 
 OPS = torch.ops.quantized_decomposed
 
@@ -36,32 +34,14 @@ def quantized(
     model: nn.Module, inputs: tuple[Tensor, ...], flow: str = "xnnpack-int8", **config: Any
 ) -> nn.Module:
     """Return the graph that the official quantizer makes, calibrated on the inputs."""
-    from executorch.backends.xnnpack.quantizer import xnnpack_quantizer as xnnpack
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-
-    quantizer = FLOWS[flow].quantizer()  # type: ignore[misc]
-    if config:
-        scheme = xnnpack.get_symmetric_quantization_config(**config)
-        quantizer = xnnpack.XNNPACKQuantizer().set_global(scheme)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        graph = prepare_pt2e(torch.export.export(model.eval(), inputs).module(), quantizer)
-        graph(*inputs)
-        return convert_pt2e(graph)
+    return exports.quantized(model, inputs, None if config else FLOWS[flow].quantizer(), **config)
 
 
 def program(
     graph: nn.Module, *inputs: Tensor, delegated: bool = False, shapes: Any = None
 ) -> bytes:
     """Export a quantised graph."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        edge = to_edge_transform_and_lower(
-            torch.export.export(graph, inputs, dynamic_shapes=shapes),
-            partitioner=[XnnpackPartitioner()] if delegated else None,
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        )
-        return bytes(edge.to_executorch().buffer)
+    return exports.lowered(graph, *inputs, delegated=delegated, dynamic_shapes=shapes)
 
 
 class Mobile(nn.Module):

@@ -4,10 +4,9 @@ a call can observe."""
 import numpy as np
 import pytest
 import torch
-from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import to_edge_transform_and_lower
 
 from executorch_c import Error, Method, Runtime
+from tests.exports import lowered
 from tests.plans import Plan, V, build
 
 BYTES = 1024 * 4
@@ -171,10 +170,7 @@ class Heads(torch.nn.Module):
 def test_beside_delegates(threads: int) -> None:
     torch.manual_seed(0)
     model, x = Heads().eval(), torch.randn(2, 64, 32)
-    lowered = to_edge_transform_and_lower(
-        torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner()]
-    )
-    pte = bytes(lowered.to_executorch().buffer)
+    pte = lowered(model, x, delegated=True)
     assert b"expand_copy" in pte and merged_bytes(pte) > 0
     method, plain = load(pte, num_threads=threads), load(pte, kernels="reference")
     for k in range(3):
