@@ -1,5 +1,4 @@
-"""Depthwise convolutions by kernels of our own (depthwise.h, depthwise_vnni.h), compared with
-NumPy."""
+"""Depthwise convolutions by kernels of our own (kernels/speed/depthwise.c), compared with NumPy."""
 
 from __future__ import annotations
 

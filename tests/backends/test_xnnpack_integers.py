@@ -149,7 +149,7 @@ def test_groups_of_sixteen_channels(groups: int, window: int) -> None:
     ],
 )
 def test_tasks(images: int, side: int, inputs: int, count: int, groups: int, window: int) -> None:
-    """Products that two threads share: by rows, columns, images and groups (tiles.h)."""
+    """Products that two threads share: by rows, columns, images and groups (speed/tiles.c)."""
     convolution(numbers(images, side, side, inputs), count, window, 1, groups)
 
 
