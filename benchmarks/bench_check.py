@@ -48,7 +48,7 @@ def bert(length: int) -> Made:
     """Return a BERT of 12 layers."""
     from transformers import BertConfig, BertModel
 
-    from tests.zoo_models import Lambda
+    from tests.models.zoo_models import Lambda
 
     net = BertModel(
         BertConfig(

@@ -21,7 +21,7 @@ def model_row(name: str, budget: float) -> Row:
 
 
 def measure(quick: bool) -> Table:
-    from tests import zoo
+    from tests.models import zoo
 
     how = (
         "One call of a method on random weights, in turn, one process, torch at one thread; "

@@ -178,7 +178,7 @@ def to_torch(values: Sequence[Any]) -> list[Any]:
 def zoo_program(name: str) -> tuple[Path, str, list[Any]]:
     """Return a model of the zoo as a file, its first method, and the inputs of that method's first
     call."""
-    from tests import zoo
+    from tests.models import zoo
 
     CACHE.mkdir(exist_ok=True)
     exported = zoo.load(name)

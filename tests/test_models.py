@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 import executorch_c
-from tests import judge, variation, zoo
+from tests import judge, variation
+from tests.models import zoo
+from tests.models.zoo_models import MODELS, Lambda
 from tests.openers import Opener
-from tests.zoo_models import MODELS, Lambda
 
 OFFICIAL_CANNOT = {
     "channels_last": "its batch norm rejects non-contiguous dim orders",

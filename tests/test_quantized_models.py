@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("torchao")
 
 from executorch_c import Runtime
-from tests import judge, quantized_zoo
+from tests import judge
+from tests.models import quantized_zoo
 from tests.openers import Opener
 
 # Operators that must be in each model's program.

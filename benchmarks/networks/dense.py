@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.networks.vision import image
-from tests.zoo_models import MOBILENET_V2, Lambda, UNet, conv_bn, mb_net
+from tests.models.zoo_models import MOBILENET_V2, Lambda, UNet, conv_bn, mb_net
 
 Made = tuple[nn.Module, tuple[Tensor, ...]]
 

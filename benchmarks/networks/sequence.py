@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.zoo_models import Lambda
+from tests.models.zoo_models import Lambda
 
 Made = tuple[nn.Module, tuple[Tensor, ...]]
 

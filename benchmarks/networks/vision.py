@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from tests.zoo_models import EFFICIENTNET_B0, MOBILENET_V2, Lambda, Stage, conv_bn, mb_net
-from tests.zoo_models import resnet18 as zoo_resnet18
+from tests.models.zoo_models import EFFICIENTNET_B0, MOBILENET_V2, Lambda, Stage, conv_bn, mb_net
+from tests.models.zoo_models import resnet18 as zoo_resnet18
 
 Made = tuple[nn.Module, tuple[Tensor, ...]]
 

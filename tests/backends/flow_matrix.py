@@ -10,7 +10,6 @@ import functools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from executorch_c.check import flows
-from tests import kept
-from tests.backends import flow_models
+from tests import ROOT, kept
+from tests.models import flow_models
 
 Inputs = list[Tensor]
 
@@ -88,7 +87,7 @@ def _native(model: nn.Module, inputs: Inputs, **changes: Any) -> Made:
 
 def _native_torchao(scheme: str) -> Callable[[nn.Module, Inputs], Made]:
     def lower(model: nn.Module, inputs: Inputs) -> Made:
-        from tests.backends import vulkan_zoo
+        from tests.models import vulkan_zoo
 
         return _native(vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1])), inputs)
 
@@ -136,7 +135,7 @@ def _symmetric(**config: Any) -> Callable[[], Any]:
 
 def _vulkan(scheme: str, **options: Any) -> Callable[[nn.Module, Inputs], Made]:
     def lower(model: nn.Module, inputs: Inputs) -> Made:
-        from tests.backends import vulkan_zoo
+        from tests.models import vulkan_zoo
 
         graph = vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1]))
         made = Made(graph, vulkan_zoo.lower(graph, (inputs[0],), options))
@@ -153,7 +152,7 @@ def _vulkan_half(scheme: str, flow: str = "") -> Callable[[nn.Module, Inputs], M
 
     def lower(model: nn.Module, inputs: Inputs) -> Made:
         from tests.backends import vulkan_half
-        from tests.backends import vulkan_zoo
+        from tests.models import vulkan_zoo
 
         if flow:
             exported = flows.export(model, ((inputs[0],), {}), None)
@@ -226,7 +225,7 @@ def _coreml(
     """
 
     def lower(model: nn.Module, inputs: Inputs) -> Made:
-        from tests.backends import coreml_zoo
+        from tests.models import coreml_zoo
 
         graph = copy.deepcopy(model) if quantize is None else quantize(model, inputs)
         with torch.no_grad():
@@ -313,7 +312,7 @@ class _Palettes:
     """Sixteen values for each tensor of weights."""
 
     def __iter__(self) -> Any:
-        from tests.backends import coreml_zoo
+        from tests.models import coreml_zoo
 
         return iter([coreml_zoo.palettize(mode="uniform", nbits=4)])
 
@@ -581,9 +580,9 @@ def _load(scheme: Scheme, model_name: str) -> Loaded:
 
 
 FILES = [
-    Path(__file__).with_name(f"{name}.py")
-    for name in "flow_models flow_matrix coreml_zoo cadence_flow cortex_m_flow openvino_ties "
-    "vulkan_half".split()
+    ROOT / "tests" / f"{name}.py"
+    for name in "models/flow_models models/coreml_zoo backends/flow_matrix backends/cadence_flow "
+    "backends/cortex_m_flow backends/openvino_ties backends/vulkan_half".split()
 ]
 
 NAMES = {"tosa_serializer": "tosa-tools", "model_converter": "ai-ml-sdk-model-converter"}

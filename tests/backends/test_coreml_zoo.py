@@ -11,7 +11,7 @@ import torch
 import executorch_c
 
 ct = pytest.importorskip("coremltools")
-from tests.backends import coreml_zoo as zoo
+from tests.models import coreml_zoo as zoo
 
 pytestmark = pytest.mark.heavy
 

@@ -11,7 +11,8 @@ import pytest
 
 from executorch_c import Error, Runtime
 from executorch_c.check import flows
-from tests.backends import flow_matrix as matrix, flow_models
+from tests.backends import flow_matrix as matrix
+from tests.models import flow_models
 
 ROWS = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.models]
 SLOW = [(scheme, name) for scheme in matrix.SCHEMES for name in scheme.slow]

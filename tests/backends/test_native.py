@@ -15,8 +15,9 @@ import executorch_c
 from executorch_c import Method, Runtime
 from executorch_c.devtools import explain
 from executorch_c.testing import check_model
-from tests.backends import native_flow, vulkan_zoo
+from tests.backends import native_flow
 from tests.backends.recorded import Recorded
+from tests.models import vulkan_zoo
 
 PROGRAMS = Recorded(Path(__file__).with_name("native_programs"))
 MODELS = native_flow.models()

@@ -14,8 +14,8 @@ if not all(importlib.util.find_spec(name) for name in ("openvino", "nncf")):
 from executorch_c import Runtime
 from executorch_c.check import flows
 from executorch_c.testing import check_model
-from tests.backends import flow_matrix as matrix, flow_models as models, openvino_blob
-from tests.backends import openvino_ties
+from tests.backends import flow_matrix as matrix, openvino_blob, openvino_ties
+from tests.models import flow_models as models
 
 pytestmark = pytest.mark.heavy  # an export needs some seconds
 

@@ -11,7 +11,7 @@ pytest.importorskip("tosa_serializer")
 from executorch_c.check import flows
 from executorch_c.devtools import explain
 from executorch_c.testing import check_model
-from tests.backends import flow_models as models
+from tests.models import flow_models as models
 
 pytestmark = pytest.mark.heavy  # an export needs five seconds
 

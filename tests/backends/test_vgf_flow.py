@@ -12,8 +12,8 @@ pytest.importorskip("tosa_serializer")
 pytest.importorskip("model_converter")
 from executorch_c.devtools import explain
 from executorch_c.testing import check_model
-from tests.backends import flow_models as models
 from tests.backends.test_tosa_flow import lower
+from tests.models import flow_models as models
 
 pytestmark = pytest.mark.heavy  # an export needs five seconds
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.backends import vulkan_zoo as zoo
 from tests.backends.flow_faults import sources, vulkan_constant
+from tests.models import vulkan_zoo as zoo
 
 
 def swap_nibbles(data: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from executorch_c import Error, Runtime
-from tests.backends import vulkan_zoo as zoo
+from tests.models import vulkan_zoo as zoo
 
 
 def close(row: zoo.Row, actual: np.ndarray, expected: np.ndarray) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests import zoo_models
 from tests.backends import xnnpack_flow
 from tests.backends.xnnpack_flow import Lowered, Row, Rows, normal
+from tests.models import zoo_models
 
 TABLE = Rows(__file__, delegates=None)
 

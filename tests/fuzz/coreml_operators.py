@@ -40,7 +40,7 @@ class _Model(torch.nn.Module):
 
 def programs() -> Iterator[tuple[str, bytes]]:
     """Yield name and bytes of each program."""
-    from tests.backends import coreml_zoo
+    from tests.models import coreml_zoo
 
     for name, compute in MODELS.items():
         exported = torch.export.export(_Model(compute).eval(), (torch.randn(3, 4),))

@@ -25,7 +25,7 @@ def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
     from tests.fuzz import random_plans
     from tests.fuzz import sample_calls
     from tests.fuzz.hostile import CASES, hostile, random_damage
-    from tests.zoo import export
+    from tests.models.zoo import export
 
     folder.mkdir(parents=True, exist_ok=True)
     files = {f"model_{name}": export(name) for name in MODELS}

@@ -74,7 +74,7 @@ def bpte(folder: Path) -> None:
 
     from executorch_c.bundled import BundledProgram
     from tests.fuzz.make_programs import MODELS
-    from tests.zoo import load
+    from tests.models.zoo import load
 
     for name in MODELS:
         model = load(name)
@@ -98,7 +98,7 @@ def xnnpack(folder: Path) -> None:
 
 def vulkan(folder: Path) -> None:
     """Write programs of VulkanBackend: the recorded ones, and each row that is exported."""
-    from tests.backends import vulkan_zoo
+    from tests.models import vulkan_zoo
 
     copy_recorded("vulkan", folder)
     for row in vulkan_zoo.ROWS:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.hostile import CASES, hostile
 from tests.fuzz.make_programs import BASE
-from tests.zoo import load
+from tests.models.zoo import load
 
 executorch_c = pytest.importorskip("executorch_c")
 

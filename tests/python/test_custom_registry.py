@@ -15,8 +15,8 @@ from numpy.testing import assert_array_equal
 
 import executorch_c
 from executorch_c import Runtime, register_operator, unregister_operator
-from tests import zoo
 from tests.at_once import run_each
+from tests.models import zoo
 from tests.python.custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
 from tests.single_op import Out
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 import executorch_c
 from executorch_c import InvalidProgramError, Runtime
-from tests import zoo
 from tests.exports import export
+from tests.models import zoo
 from tests.plans import Constants, Plan, both, build, load, reference
 from tests.single_op import Arg, Out, SingleOps, Slot
 

@@ -19,10 +19,10 @@ from torch import Tensor
 import executorch_c
 from executorch_c import InvalidArgumentError, InvalidStateError, NotFoundError, Runtime
 from executorch_c.testing import compare
-from tests import zoo
 from tests.alone import alone
 from tests.at_once import run_all
 from tests.exports import export
+from tests.models import zoo
 from tests.plans import BOUNDED, Constants, Plan, V, build, load, reference
 
 ONES = np.ones(4, np.float32)

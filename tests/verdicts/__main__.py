@@ -17,8 +17,9 @@ from pathlib import Path
 
 from executorch_c.check import flows
 from tests import exporter_speed
-from tests.verdicts import more_nets  # noqa: F401  registers them
-from tests.verdicts import nets, proof, quantized, rates
+from tests.models import more_nets  # noqa: F401  registers them
+from tests.models import nets
+from tests.verdicts import proof, quantized, rates
 
 ORDER = (*proof.FLOWS, *quantized.FLOWS)
 FIRST = ("mlp", "cancelling", "ties", "long_sequence", "deep", "gpt_masked_logit", "autoencoder")

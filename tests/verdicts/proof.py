@@ -29,7 +29,8 @@ from executorch_c.debug._graphs.reference import module_of
 from executorch_c.devtools import explain
 from executorch_c.noise.rounding import RandomRounding
 from tests.backends import xnnpack_flow
-from tests.verdicts import faults, nets
+from tests.models import nets
+from tests.verdicts import faults
 
 FLOWS = tuple(name for name, flow in flows.FLOWS.items() if flow.quantizer is None)
 HALVES = tuple(nets.HALVES)

@@ -23,7 +23,8 @@ from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.noise.rounding import RandomRounding
-from tests.verdicts import faults, nets, proof
+from tests.models import nets
+from tests.verdicts import faults, proof
 
 FLOWS = tuple(name for name, flow in flows.FLOWS.items() if flow.quantizer is not None)
 OPTIONS = CheckOptions(

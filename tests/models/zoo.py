@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests import judge, kept, variation, zoo_models
-from tests.zoo_models import MODELS, Zoo
+from tests import judge, kept, variation
+from tests.models import zoo_models
+from tests.models.zoo_models import MODELS, Zoo
 
 FLOWS = ("edge", "lower")
 """edge: to_edge; lower: to_edge_transform_and_lower without a partitioner, keeping aten.linear."""

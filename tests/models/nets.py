@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.verdicts.blocks import BasicBlock, Classifier, ConvNextBlock, DenseBlock, EncoderLayer
-from tests.verdicts.blocks import Gpt, KvCache, Llama, MBConv, Recurrent, RmsNorm, ShuffleUnit, UNet
-from tests.verdicts.blocks import Vit, conv_bn
+from tests.models.blocks import BasicBlock, Classifier, ConvNextBlock, DenseBlock, EncoderLayer, Gpt
+from tests.models.blocks import KvCache, Llama, MBConv, Recurrent, RmsNorm, ShuffleUnit, UNet, Vit
+from tests.models.blocks import conv_bn
 
 Inputs = tuple[Any, ...]
 Build = Callable[[], "tuple[nn.Module, Inputs]"]

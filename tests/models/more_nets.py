@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.verdicts import nets
+from tests.models import nets
 
 
 class Deep(nn.Module):
