@@ -56,20 +56,22 @@ static const char *next_item(const char *at, uint32_t *index, ect_item *out) {
   if (has_name) size = strcspn(++at, ")");
   else if (has_digit) size = 1;
   memcpy(out->source, at, size < sizeof out->source ? size : 0);
-  *index += !size && !strchr("#NTF", out->letter);
+  *index += !size && !strchr("#$NTF", out->letter);
   return at + size + has_name;
 }
 
-uint32_t ect_read_items(ect_program *p, const char *items, ect_read_fn *read, void *node,
-                        int64_t *args, size_t *count, uint32_t *taken) {
+uint32_t ect_read_items(ect_program *p, const char *items, const int64_t *results,
+                        ect_read_fn *read, void *node, int64_t *args, size_t *count,
+                        uint32_t *taken) {
   *count = *taken = 0;
-  while (*items && *count < ECT_MAX_ARGS) {
+  while (*items && *items != ';' && *count < ECT_MAX_ARGS) {
     ect_item item;
     int64_t *arg = &args[*count];
     items = next_item(items, taken, &item);
     switch (item.letter) {
     case '.': continue;
     case '#': *arg = ect_add_int(p, item.source[0] - '0'); break;
+    case '$': *arg = results[item.source[0] - '0']; break;
     case 'N': *arg = ect_add_none(p); break;
     case 'T':
     case 'F': *arg = ect_add_bool(p, item.letter == 'T'); break;

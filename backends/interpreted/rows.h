@@ -7,10 +7,13 @@
  * argument:
  *   =  as it is         q  as int64    d  as float64    h  float16 as float32
  *   #k  the number k    N  None        T, F  true, false
- *   .  dropped: no argument
+ *   .  dropped: no argument    $k  the result of step k
  * Other letters are the format's. Results: a letter for each, = q d or h as above, or another of
  * the format's. NULL: = everywhere.
  *
+ *   ECT_STEPS(name, steps)        several calls, "operator arguments; operator arguments": the last
+ *                                 one has the node's result; earlier results have its dtype and
+ *                                 sizes, after < those of their first argument
  *   ECT_NUMBER(name, operator)    on numbers; the result is its last argument
  *   ECT_SPECIAL(name, function)   a function of the format
  *   ECT_SEVERAL(name, function)   likewise; it has several results, or none
@@ -22,7 +25,12 @@
 #include "values.h"
 
 typedef enum ect_row_kind {
-  ECT_ROW_OP, ECT_ROW_NUMBER, ECT_ROW_SPECIAL, ECT_ROW_SEVERAL, ECT_ROW_LATER
+  ECT_ROW_OP,
+  ECT_ROW_STEPS,
+  ECT_ROW_NUMBER,
+  ECT_ROW_SPECIAL,
+  ECT_ROW_SEVERAL,
+  ECT_ROW_LATER
 } ect_row_kind;
 
 typedef void ect_function(void); /* converted to the format's type before a call */
@@ -35,6 +43,7 @@ typedef struct ect_row {
 } ect_row;
 
 #define ECT_OP(name, op, args, results) {name, ECT_ROW_OP, op, args, results, NULL},
+#define ECT_STEPS(name, steps) {name, ECT_ROW_STEPS, NULL, steps, NULL, NULL},
 #define ECT_NUMBER(name, op) {name, ECT_ROW_NUMBER, op, NULL, NULL, NULL},
 #define ECT_SPECIAL(name, function)                                                                \
   {name, ECT_ROW_SPECIAL, NULL, NULL, NULL, (ect_function *)(function)},
@@ -56,10 +65,12 @@ typedef struct ect_item {
 /* Reads the value of an item that the payload has. */
 typedef uint32_t ect_read_fn(void *node, const ect_item *item, int64_t *out);
 
-/* Fills the arguments of a row, at most ECT_MAX_ARGS. Returns the first status of `read` that is
- * not EC_BACKEND_OK. `*taken` is the number of arguments of the node without sources. */
-uint32_t ect_read_items(ect_program *p, const char *items, ect_read_fn *read, void *node,
-                        int64_t *args, size_t *count, uint32_t *taken);
+/* Fills the arguments of a row, at most ECT_MAX_ARGS, up to a semicolon; `results` are those of
+ * earlier steps. Returns the first status of `read` that is not EC_BACKEND_OK. `*taken` is the
+ * number of arguments of the node without sources. */
+uint32_t ect_read_items(ect_program *p, const char *items, const int64_t *results,
+                        ect_read_fn *read, void *node, int64_t *args, size_t *count,
+                        uint32_t *taken);
 
 /* Returns the dtype that a letter converts to. */
 int32_t ect_letter_dtype(char letter, int32_t dtype);

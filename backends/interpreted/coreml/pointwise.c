@@ -8,13 +8,6 @@ static uint32_t apply(ecm_node *n, const char *op, const double *number, int64_t
   return ecm_step(n, op, args, number ? 2 : 1, NULL, id);
 }
 
-/* Reads x and the numbers alpha and beta. */
-static uint32_t read_numbers(ecm_node *n, int64_t *x, double *alpha, double *beta) {
-  EC_BACKEND_TRY(ecm_input(n, "x", x));
-  EC_BACKEND_TRY(ecm_number(n, "alpha", *alpha, alpha));
-  return ecm_number(n, "beta", *beta, beta);
-}
-
 /* ---- functions of x + epsilon ---------------------------------------------------------------- */
 
 static uint32_t apply_shifted(ecm_node *n, double epsilon, const char *op) {
@@ -57,96 +50,21 @@ uint32_t ecm_call_gelu(ecm_node *n) {
   return ecm_finish(n, "aten::gelu.out", args, 2);
 }
 
-uint32_t ecm_call_sigmoid_hard(ecm_node *n) {
-  ect_program *p = &n->m->program;
-  int64_t x = 0;
-  double alpha = 0.2, beta = 0.5;
-  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &beta));
-  EC_BACKEND_TRY(apply(n, "aten::mul.Scalar_out", &alpha, &x));
-  EC_BACKEND_TRY(apply(n, "aten::add.Scalar_out", &beta, &x));
-  const int64_t args[] = {x, ect_add_double(p, 0), ect_add_double(p, 1)};
-  return ecm_finish(n, "aten::clamp.out", args, 3);
-}
-
-/* alpha * x + beta */
-uint32_t ecm_call_linear_activation(ecm_node *n) {
-  int64_t x = 0;
-  double alpha = 1, beta = 0;
-  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &beta));
-  EC_BACKEND_TRY(apply(n, "aten::mul.Scalar_out", &alpha, &x));
-  const int64_t args[] = {x, ect_add_double(&n->m->program, beta)};
-  return ecm_finish(n, "aten::add.Scalar_out", args, 2);
-}
-
-/* alpha * tanh(beta * x) */
-uint32_t ecm_call_scaled_tanh(ecm_node *n) {
-  int64_t x = 0;
-  double alpha = 1, beta = 1;
-  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &beta));
-  EC_BACKEND_TRY(apply(n, "aten::mul.Scalar_out", &beta, &x));
-  EC_BACKEND_TRY(apply(n, "aten::tanh.out", NULL, &x));
-  const int64_t args[] = {x, ect_add_double(&n->m->program, alpha)};
-  return ecm_finish(n, "aten::mul.Scalar_out", args, 2);
-}
-
 /* x where it is at least alpha, else 0 */
 uint32_t ecm_call_thresholded_relu(ecm_node *n) {
   ect_program *p = &n->m->program;
   int64_t x = 0, args[3];
-  double alpha = 1, none = 0;
+  double alpha = 1;
   ect_tensor mask = n->type.type;
   const ect_tensor scalar = {.dtype = n->type.type.dtype};
   mask.dtype = EC_DTYPE_BOOL;
-  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &none));
+  EC_BACKEND_TRY(ecm_input(n, "x", &x));
+  EC_BACKEND_TRY(ecm_number(n, "alpha", 1, &alpha));
   const int64_t compare[] = {x, ect_add_double(p, alpha)}, zero = ect_add_double(p, 0);
   EC_BACKEND_TRY(ecm_step(n, "aten::ge.Scalar_out", compare, 2, &mask, &args[0]));
   args[1] = x;
   EC_BACKEND_TRY(ecm_step(n, "aten::scalar_tensor.out", &zero, 1, &scalar, &args[2]));
   return ecm_finish(n, "aten::where.self_out", args, 3);
-}
-
-/* max(x, alpha) */
-uint32_t ecm_call_threshold(ecm_node *n) {
-  int64_t x = 0;
-  double alpha = 1, none = 0;
-  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &none));
-  const int64_t args[] = {x, ect_add_double(&n->m->program, alpha)};
-  return ecm_finish(n, "aten::clamp.out", args, 2);
-}
-
-/* min(x >= 0 ? x : alpha * x, beta) */
-uint32_t ecm_call_clamped_relu(ecm_node *n) {
-  ect_program *p = &n->m->program;
-  int64_t x = 0;
-  double alpha = 1, beta = 1;
-  EC_BACKEND_TRY(read_numbers(n, &x, &alpha, &beta));
-  EC_BACKEND_TRY(apply(n, "aten::leaky_relu.out", &alpha, &x));
-  const int64_t args[] = {x, ect_add_none(p), ect_add_double(p, beta)};
-  return ecm_finish(n, "aten::clamp.out", args, 3);
-}
-
-/* log(1 + exp(x)), as max(x, 0) + log(1 + exp(-|x|)) */
-uint32_t ecm_call_softplus(ecm_node *n) {
-  static const char *const ops[] = {"aten::abs.out", "aten::neg.out", "aten::exp.out",
-                                    "aten::log1p.out"};
-  int64_t args[2];
-  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
-  args[1] = args[0];
-  EC_BACKEND_TRY(apply(n, "aten::relu.out", NULL, &args[0]));
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    EC_BACKEND_TRY(apply(n, ops[i], NULL, &args[1]));
-  return ecm_finish(n, "aten::add.out", args, 2);
-}
-
-/* x / (1 + |x|) */
-uint32_t ecm_call_softsign(ecm_node *n) {
-  static const double one = 1;
-  int64_t args[2];
-  EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
-  args[1] = args[0];
-  EC_BACKEND_TRY(apply(n, "aten::abs.out", NULL, &args[1]));
-  EC_BACKEND_TRY(apply(n, "aten::add.Scalar_out", &one, &args[1]));
-  return ecm_finish(n, "aten::div.out", args, 2);
 }
 
 /* max(x, 0) + alpha * min(x, 0), alpha by channel */
@@ -171,15 +89,6 @@ uint32_t ecm_call_prelu(ecm_node *n) {
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */
-
-uint32_t ecm_call_fill_like(ecm_node *n) {
-  int64_t args[2];
-  double value = 0;
-  EC_BACKEND_TRY(ecm_input(n, "ref_tensor", &args[0]));
-  EC_BACKEND_TRY(ecm_number(n, "value", 0, &value));
-  args[1] = ect_add_double(&n->m->program, value);
-  return ecm_finish(n, "aten::full_like.out", args, 2);
-}
 
 uint32_t ecm_call_fill(ecm_node *n) {
   ect_program *p = &n->m->program;

@@ -1,37 +1,5 @@
-/* Reductions that are several calls, or need more than a row. */
-#include <string.h>
-
+/* Reductions that need more than a row. */
 #include "special.h"
-
-/* Reduces x, or its square or absolute value; `after`, if any, is the last step. */
-static uint32_t reduce(ecm_node *n, const char *before, const char *op, const char *after) {
-  ect_program *p = &n->m->program;
-  int64_t args[3], axes[ECT_MAX_RANK];
-  ect_tensor x;
-  size_t count = 0;
-  double keep = 0;
-  EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
-  EC_BACKEND_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, &count));
-  EC_BACKEND_TRY(ecm_number(n, "keep_dims", 0, &keep));
-  const int64_t twice[] = {args[0], args[0]};
-  const size_t operands = before && strcmp(before, "aten::mul.out") == 0 ? 2 : 1;
-  if (before) EC_BACKEND_TRY(ecm_step(n, before, twice, operands, &x, &args[0]));
-  args[1] = ect_add_ints(p, axes, count);
-  args[2] = ect_add_bool(p, keep != 0);
-  if (!after) return ecm_finish(n, op, args, 3);
-  EC_BACKEND_TRY(ecm_step(n, op, args, 3, NULL, &args[0]));
-  return ecm_finish(n, after, args, 1);
-}
-
-static const char sum[] = "aten::sum.IntList_out";
-
-uint32_t ecm_call_l1_norm(ecm_node *n) { return reduce(n, "aten::abs.out", sum, NULL); }
-
-uint32_t ecm_call_l2_norm(ecm_node *n) { return reduce(n, "aten::mul.out", sum, "aten::sqrt.out"); }
-
-uint32_t ecm_call_sum_square(ecm_node *n) { return reduce(n, "aten::mul.out", sum, NULL); }
-
-uint32_t ecm_call_log_sum(ecm_node *n) { return reduce(n, NULL, sum, "aten::log.out"); }
 
 /* Reads the axes to reduce; without any, all of them. */
 static uint32_t read_axes(ecm_node *n, uint32_t rank, bool *reduced, size_t *count) {

@@ -1,5 +1,6 @@
 /* Operations: a row of operators.def for each. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../pack.h"
@@ -8,7 +9,7 @@
 #include "special.h"
 #include "translate.h"
 
-enum { TYPE = 1, OUTPUTS = 3, ATTRIBUTES = 5, OPERATIONS = 3 };
+enum { TYPE = 1, OUTPUTS = 3, ATTRIBUTES = 5, OPERATIONS = 3, MAX_STEPS = 8 };
 
 static const ect_row rows[] = {
 #include "operators.def"
@@ -18,6 +19,7 @@ static const ect_row rows[] = {
 
 static uint32_t read_item(void *node, const ect_item *item, int64_t *out) {
   ecm_node *n = node;
+  char name[sizeof item->source];
   ect_program *p = &n->m->program;
   int64_t items[ECT_MAX_RANK];
   double number = 0;
@@ -34,7 +36,9 @@ static uint32_t read_item(void *node, const ect_item *item, int64_t *out) {
     *out = ect_add_ints(p, items, count);
     return EC_BACKEND_OK;
   default:
-    EC_BACKEND_TRY(ecm_number(n, item->source, item->letter == 'i' ? -1 : 0, &number));
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(item->source, ":"), item->source);
+    number = item->source[strlen(name)] ? strtod(item->source + strlen(name) + 1, NULL) : 0;
+    if (*name) EC_BACKEND_TRY(ecm_number(n, name, number, &number));
     *out = item->letter == 'f'   ? ect_add_double(p, number)
            : item->letter == 'b' ? ect_add_bool(p, number != 0)
                                  : ect_add_int(p, ecm_to_int(number));
@@ -46,12 +50,35 @@ static uint32_t call_row(ecm_node *n, const ect_row *r) {
   int64_t args[ECT_MAX_ARGS];
   size_t count;
   uint32_t taken;
-  EC_BACKEND_TRY(ect_read_items(&n->m->program, r->args, read_item, n, args, &count, &taken));
+  EC_BACKEND_TRY(ect_read_items(&n->m->program, r->args, NULL, read_item, n, args, &count, &taken));
   return ecm_finish(n, r->op, args, count);
 }
 
-static uint32_t call_special(ecm_node *n, const ect_row *r) {
-  return ((ecm_special *)r->special)(n);
+static uint32_t call_steps(ecm_node *n, const ect_row *r) {
+  int64_t args[ECT_MAX_ARGS], results[MAX_STEPS];
+  const char *at = r->args;
+  for (size_t i = 0; i < MAX_STEPS; i++) {
+    char op[64];
+    size_t count;
+    uint32_t taken;
+    const bool as_argument = *at == '<';
+    const size_t size = strcspn(at, " ");
+    snprintf(op, sizeof op, "%.*s", (int)(size - as_argument), at + as_argument);
+    at += size + 1;
+    EC_BACKEND_TRY(ect_read_items(&n->m->program, at, results, read_item, n, args, &count, &taken));
+    at = strchr(at, ';');
+    if (!at) return ecm_finish(n, op, args, count);
+    at += 2;
+    const ect_tensor *first = as_argument ? ect_tensor_at(&n->m->program, args[0]) : NULL;
+    const ect_tensor like = first ? *first : n->type.type;
+    EC_BACKEND_TRY(ecm_step(n, op, args, count, &like, &results[i]));
+  }
+  return ecm_refuse(n, "too many steps");
+}
+
+static uint32_t call_operator(ecm_node *n, const ect_row *r) {
+  if (r->kind == ECT_ROW_STEPS) return call_steps(n, r);
+  return r->kind == ECT_ROW_OP ? call_row(n, r) : ((ecm_special *)r->special)(n);
 }
 
 static uint32_t read_const(ecm_node *n, ecm_value *out) {
@@ -74,7 +101,7 @@ static uint32_t translate_result(ecm_node *n, const ect_row *r, ecm_bytes output
   else {
     EC_BACKEND_TRY(ecm_tensor(n->m, value, &n->result));
     n->shown = (ec_backend_node){ect_names_find(&n->m->handles, name.bytes), r->name, 0};
-    EC_BACKEND_TRY(r->special ? call_special(n, r) : call_row(n, r));
+    EC_BACKEND_TRY(call_operator(n, r));
   }
   return ecm_define(n->m, name.bytes, value);
 }
@@ -95,7 +122,7 @@ static uint32_t translate_operation(ecm_model *m, ecm_bytes message) {
   const ect_row *r = ECT_FIND_ROW(rows, type.bytes);
   if (r && r->kind == ECT_ROW_SEVERAL) {
     n.shown.name = r->name;
-    return call_special(&n, r);
+    return call_operator(&n, r);
   }
   if (ecm_is_constexpr(type.bytes) && outputs == 2) return ecm_constexpr_sparse(&n);
   if (outputs != 1) return ecm_refuse(&n, outputs ? "more than one result" : "no result");

@@ -70,7 +70,7 @@ static uint32_t call_row(ets_graph *g, const ets_node *n, const row *r) {
   reading state = {g, n, 0};
   EC_BACKEND_TRY(ets_input(g, n, 0, &first));
   EC_BACKEND_TRY(
-      ect_read_items(&g->program, r->arguments, read_item, &state, args, &count, &taken));
+      ect_read_items(&g->program, r->arguments, NULL, read_item, &state, args, &count, &taken));
   if (state.used != n->input_count)
     return ets_refuse(g, n, EC_BACKEND_INVALID_PROGRAM, "more inputs than the operator has");
   const bool integers = r->integers && !ets_is_float(first->dtype);

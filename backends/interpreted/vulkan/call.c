@@ -115,8 +115,8 @@ static uint32_t read_arguments(packing *k) {
   uint32_t taken;
   memset(plain, '=', sizeof plain);
   plain[given < ECT_MAX_ARGS ? given : ECT_MAX_ARGS] = '\0';
-  EC_BACKEND_TRY(ect_read_items(&k->g->program, k->row->args ? k->row->args : plain, read_item, k,
-                                k->args, &k->arg_count, &taken));
+  EC_BACKEND_TRY(ect_read_items(&k->g->program, k->row->args ? k->row->args : plain, NULL,
+                                read_item, k, k->args, &k->arg_count, &taken));
   return taken == given ? (uint32_t)EC_BACKEND_OK
                         : EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
                                           "%s has %u arguments, expected %u", k->what,
