@@ -36,11 +36,11 @@ def program(model: str, flow: str) -> Path:
     return path
 
 
-def call(path: Path, arrays: list[Any], claim: bool = True) -> Callable[[], Any]:
+def call(path: Path, arrays: list[Any], delegation: bool = True) -> Callable[[], Any]:
     from executorch_c import Runtime
 
     program = Runtime.get().load_program(path)
-    method = program.load_method("forward", num_threads=1, delegate_at_load=claim)
+    method = program.load_method("forward", num_threads=1, delegate_at_load=delegation)
     return lambda: method.execute(arrays)
 
 
@@ -49,12 +49,12 @@ def row(model: str, flow: str, budget: float) -> Row:
     arrays = [x.numpy() for x in inputs]
     plain = program(model, "portable")
     calls = {
-        "kernels": call(plain, arrays, claim=False),
-        "claims": call(plain, arrays),
+        "kernels": call(plain, arrays, delegation=False),
+        "delegates": call(plain, arrays),
         "interpreted": call(program(model, flow), arrays),
     }
     found = alternate(calls, rounds_for(calls, budget, 3, 500))
-    best = min(found["kernels"], found["claims"])
+    best = min(found["kernels"], found["delegates"])
     return Row(
         f"{model}, {flow}",
         best,

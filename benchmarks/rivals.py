@@ -193,24 +193,26 @@ def signature(inputs: Arrays) -> dict[str, Any]:
 # ---- calls -----------------------------------------------------------------------------------
 
 
-CLAIM = "delegate_at_load"
+OPTION = "delegate_at_load"
 
 
-def can_claim() -> bool:
+def can_delegate() -> bool:
     from executorch_c import Program
 
-    return CLAIM in (Program.load_method.__doc__ or "")
+    return OPTION in (Program.load_method.__doc__ or "")
 
 
-def ours(claim: bool | None = None) -> Callable[[Path, Job, Arrays], Call]:
-    """Return a function that loads with `delegate_at_load=claim`, or with its default."""
+def ours(delegation: bool | None = None) -> Callable[[Path, Job, Arrays], Call]:
+    """Return a function that loads with `delegate_at_load=delegation`, or with its default."""
 
     def load(path: Path, job: Job, inputs: Arrays) -> Call:
         from executorch_c import Runtime
 
         assert "XnnpackBackend" in Runtime.get().backend_registry.registered_backend_names
         program = Runtime.get().load_program(path)
-        options: dict[str, Any] = {CLAIM: claim} if claim is not None and can_claim() else {}
+        options: dict[str, Any] = (
+            {OPTION: delegation} if delegation is not None and can_delegate() else {}
+        )
         method = program.load_method("forward", num_threads=job.threads, **options)
         return lambda: method.execute(inputs)
 
@@ -292,7 +294,7 @@ class Rival:
     load: Callable[[Path, Job, Arrays], Call]
     packages: tuple[str, ...] = ()
     schemes: tuple[str, ...] = ("fp32", "int8")
-    claims: bool = False
+    delegates: bool = False
     is_ours: bool = False
 
     @property
@@ -307,7 +309,7 @@ class Rival:
         """Return why the rival cannot be measured here, or an empty string."""
         if not self.python:
             return f"needs {', '.join(self.packages)}: pip install '.[bench]', or {PYTHON}"
-        return f"needs the option {CLAIM}=" if self.claims and not can_claim() else ""
+        return f"needs the option {OPTION}=" if self.delegates and not can_delegate() else ""
 
     def file(self, job: Job) -> Path:
         """Write the rival's file, in the Python that has its packages, and return its path."""
@@ -331,11 +333,11 @@ RIVALS = {
     for rival in (
         Rival("ours", "executorch_c, kernels", pte(False), ours(False), is_ours=True),
         Rival(
-            "ours_claimed",
+            "ours_delegated_at_load",
             "executorch_c, delegated at load",
             pte(False),
             ours(True),
-            claims=True,
+            delegates=True,
             is_ours=True,
         ),
         Rival("ours_delegated", "executorch_c, delegated", pte(True), ours(), is_ours=True),

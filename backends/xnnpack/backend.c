@@ -260,8 +260,8 @@ const ec_backend ecx_backend = {
   .option_keys = ecx_option_keys,
   .report = xnnpack_report,
   .describe = xnnpack_describe,
-  .can_claim = xnnpack_can_delegate,
-  .claim = xnnpack_delegate_run,
+  .refuse_call = xnnpack_can_delegate,
+  .init_run = xnnpack_delegate_run,
   .output_count = xnnpack_output_count,
   .repeat = xnnpack_repeat,
 };

@@ -40,7 +40,7 @@ def test_recorded_programs_equal_eager(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cnn_fp", "vgf_cnn_fp"])
-def test_floats_are_claimed(name: str) -> None:
+def test_floats_are_delegated(name: str) -> None:
     """All calls but REDUCE_SUM are operators of ATen that XNNPACK takes."""
     (row,) = method(name, delegate_at_load="always").backend_report()
     assert sum(row["nested_delegated_at_load"].values()) == 18

@@ -123,15 +123,15 @@ def inputs_of(tensors: int, start: int = 0) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("claim", [False, "always"])
+@pytest.mark.parametrize("delegation", [False, "always"])
 @pytest.mark.parametrize("rounds", [0, 1, 5])
 @pytest.mark.parametrize("name", BODIES)
-def test_a_loop_equals_the_reference_model(name: str, rounds: int, claim: bool | str) -> None:
+def test_a_loop_equals_the_reference_model(name: str, rounds: int, delegation: bool | str) -> None:
     body, step = BODIES[name]
     tensors = len(step([np.zeros(1), np.zeros(1)]))
     g, inputs = loop(body, rounds, tensors), inputs_of(tensors)
     program = Runtime.get().load_program(g.program())
-    method = program.load_method("forward", delegate_at_load=claim)
+    method = program.load_method("forward", delegate_at_load=delegation)
     expected = [x + 1 for x in inputs[1:]]
     for _ in range(rounds):
         expected = step(expected)

@@ -500,15 +500,15 @@ def test_an_operator_equals_the_reference_model(name: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["MAX_POOL2D", "AVG_POOL2D"])
-def test_a_window_that_aten_has_is_claimed(op: str) -> None:
-    claims = {}
+def test_a_window_that_aten_has_is_delegated(op: str) -> None:
+    delegates = {}
     for window in WINDOWS:
         g = Graph()
         CASES[f"{op} FP32{window}"](g, np.random.default_rng(0))
         program = Runtime.get().load_program(g.program())
         method = program.load_method("forward", delegate_at_load="always")
-        claims[window] = sum(method.backend_report()[0]["nested_delegated_at_load"].values())
-    assert claims == {"": 0, " of ATen": 3, " wide": 3, " padded": 0}  # with two permutations
+        delegates[window] = sum(method.backend_report()[0]["nested_delegated_at_load"].values())
+    assert delegates == {"": 0, " of ATen": 3, " wide": 3, " padded": 0}  # with two permutations
 
 
 def test_a_wrong_number_is_seen() -> None:

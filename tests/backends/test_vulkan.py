@@ -33,13 +33,13 @@ def test_all_recorded_programs_are_there() -> None:
     assert len(NAMES) == 12
 
 
-def test_an_unread_result_does_not_hinder_claims() -> None:
+def test_an_unread_result_does_not_hinder_delegates() -> None:
     """The payload has the indices of max pooling as int32, the operator as int64."""
     report = method("cnn", delegate_at_load="always").backend_report()
     inside = [
         row["nested_delegated_at_load"] for row in report if row["backend"] == "VulkanBackend"
     ]
-    assert [sum(claims.values()) for claims in inside] == [5, 1]  # all calls
+    assert [sum(delegates.values()) for delegates in inside] == [5, 1]  # all calls
 
 
 def test_results_do_not_depend_on_threads() -> None:

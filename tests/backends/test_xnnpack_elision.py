@@ -97,13 +97,13 @@ ELIDED = {
 }
 
 
-def load(name: str, claimed: bool) -> tuple[Method, list[np.ndarray], list[np.ndarray]]:
+def load(name: str, at_load: bool) -> tuple[Method, list[np.ndarray], list[np.ndarray]]:
     torch.manual_seed(0)
     model, shape = MODELS[name]
     for part in model.parameters():
         nn.init.normal_(part)
     x = torch.randn(shape)
-    pte = export(model.eval(), x, partitioner=None if claimed else XnnpackPartitioner())
+    pte = export(model.eval(), x, partitioner=None if at_load else XnnpackPartitioner())
     method = Runtime.get().load_program(pte).load_method("forward", delegate_at_load="always")
     outputs = model(x)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -122,10 +122,10 @@ def run_all_nodes(method: Method, inputs: list[np.ndarray]) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("claimed", [False, True], ids=["delegated", "claimed"])
+@pytest.mark.parametrize("at_load", [False, True], ids=["exported", "at load"])
 @pytest.mark.parametrize("name", MODELS)
-def test_equals_eager(name: str, claimed: bool) -> None:
-    method, inputs, expected = load(name, claimed)
+def test_equals_eager(name: str, at_load: bool) -> None:
+    method, inputs, expected = load(name, at_load)
     for _ in range(2):
         for found, y in zip(method.execute(inputs), expected, strict=True):
             np.testing.assert_allclose(found, y, rtol=1e-5, atol=1e-5)
@@ -133,7 +133,7 @@ def test_equals_eager(name: str, claimed: bool) -> None:
 
 @pytest.mark.parametrize("name", ELIDED)
 def test_moves_are_left_out(name: str) -> None:
-    method, inputs, _ = load(name, claimed=False)
+    method, inputs, _ = load(name, at_load=False)
     with method.tracing() as trace:
         method.execute(inputs)
     kinds = Counter(e.name.split()[0] for e in trace.events if e.kind == "node")
@@ -142,19 +142,19 @@ def test_moves_are_left_out(name: str) -> None:
 
 @pytest.mark.parametrize("name", ELIDED)
 def test_the_bits_are_those_of_all_nodes(name: str) -> None:
-    method, inputs, _ = load(name, claimed=False)
+    method, inputs, _ = load(name, at_load=False)
     outputs = method.execute(inputs)
     for found, y in zip(run_all_nodes(method, inputs), outputs, strict=True):
         np.testing.assert_array_equal(found.ravel(), y.ravel())
 
 
 def test_a_square_keeps_its_transpositions() -> None:
-    method, inputs, expected = load("a square transposed", claimed=False)
+    method, inputs, expected = load("a square transposed", at_load=False)
     np.testing.assert_allclose(method.execute(inputs)[0], expected[0], rtol=1e-5, atol=1e-5)
     assert not np.allclose(expected[0], expected[0].transpose(0, 2, 1))
 
 
-@pytest.mark.parametrize("partitioner", [XnnpackPartitioner(), None], ids=["delegated", "claimed"])
+@pytest.mark.parametrize("partitioner", [XnnpackPartitioner(), None], ids=["exported", "at load"])
 def test_changing_lengths(partitioner: object) -> None:
     """One of the lengths is 1, where more orders of dimensions are equal."""
     torch.manual_seed(0)

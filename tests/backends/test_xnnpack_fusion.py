@@ -37,7 +37,7 @@ def test_a_clamp_with_its_bounds_in_the_other_order(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("bounds", [(0.1, 1.0), (-1.0, -0.1), (-0.5, 0.5), (0.25, float("inf"))])
-@pytest.mark.parametrize("partitioner", [XnnpackPartitioner(), None], ids=["delegated", "claimed"])
+@pytest.mark.parametrize("partitioner", [XnnpackPartitioner(), None], ids=["exported", "at load"])
 @pytest.mark.parametrize("name", NODES)
 def test_a_clamp_after_a_node(name: str, partitioner: object, bounds: tuple[float, float]) -> None:
     torch.manual_seed(0)

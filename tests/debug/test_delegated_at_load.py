@@ -21,7 +21,7 @@ from executorch_c.cli import main
 from executorch_c.debug.programs import compare_kernels, compare_programs
 from executorch_c.devtools import check_nan, explain, quantization_error
 from executorch_c.testing import MismatchError, assert_matches, check_model
-from tests.backends.fake_claims import OPERATORS, Claims
+from tests.backends.fake_delegate import OPERATORS, FakeDelegate
 from tests.exports import export
 
 VARIABLE = "EXECUTORCH_C_DELEGATE_AT_LOAD"
@@ -58,12 +58,12 @@ def interpreted() -> bytes:
 
 
 @pytest.fixture(scope="session")  # registered once, however tests are shared out
-def backend() -> Iterator[Claims]:
+def backend() -> Iterator[FakeDelegate]:
     # XnnpackBackend is registered before it, so that this one is asked first.
     executorch_c.load(export(torch.sin, torch.ones(1))).load_method(
         "forward", delegate_at_load="always"
     )
-    yield Claims("FakeClaims")
+    yield FakeDelegate("FakeBackend")
 
 
 def load(pte: bytes) -> Method:
@@ -99,7 +99,7 @@ def test_programs_are_checked_as_written(
     check: str,
     kind: str,
     request: pytest.FixtureRequest,
-    backend: Claims,
+    backend: FakeDelegate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A wrong backend is no fault of the program, whatever the variable says; with the option it
@@ -114,7 +114,7 @@ def test_programs_are_checked_as_written(
         CHECKS[check](program, delegate_at_load="always")
 
 
-def test_other_tools(pte: bytes, backend: Claims) -> None:
+def test_other_tools(pte: bytes, backend: FakeDelegate) -> None:
     def infinite(x: np.ndarray) -> np.ndarray:
         return np.full_like(x, np.inf)
 
@@ -141,7 +141,7 @@ def make():
 """
 
 
-def test_commands(backend: Claims, tmp_path: Path) -> None:
+def test_commands(backend: FakeDelegate, tmp_path: Path) -> None:
     x = torch.linspace(-2, 2, 3600).reshape(600, 6)
     inputs, expected, path, model = (tmp_path / n for n in ("x.npy", "y.npy", "net.pte", "m.py"))
     np.save(inputs, x.numpy())
@@ -166,7 +166,7 @@ def test_commands(backend: Claims, tmp_path: Path) -> None:
 # ---- with the option -----------------------------------------------------------------------------
 
 
-def test_right_results_are_accepted(pte: bytes, backend: Claims) -> None:
+def test_right_results_are_accepted(pte: bytes, backend: FakeDelegate) -> None:
     with backend.active():
         rows = load(pte).backend_report()
         assert len(rows) > 1 and sum(len(row["delegated_at_load"]) for row in rows) > 3
@@ -174,7 +174,7 @@ def test_right_results_are_accepted(pte: bytes, backend: Claims) -> None:
         assert result.verdict == "match"
         report = explain(MODEL, [X], program=pte, delegate_at_load="always")
         for notes in (result.notes, report.notes):
-            [note] = [note for note in notes if "FakeClaims" in note]
+            [note] = [note for note in notes if "FakeBackend" in note]
             assert "7 operator calls delegated at load" in note
         assert report.ok
 
@@ -182,7 +182,7 @@ def test_right_results_are_accepted(pte: bytes, backend: Claims) -> None:
 @pytest.mark.parametrize("kind", ["pte", "interpreted"])
 @pytest.mark.parametrize("operator", WRONG)
 def test_a_wrong_operator_is_named(
-    operator: str, kind: str, request: pytest.FixtureRequest, backend: Claims
+    operator: str, kind: str, request: pytest.FixtureRequest, backend: FakeDelegate
 ) -> None:
     """In a payload by the name of its node."""
     program = request.getfixturevalue(kind)
@@ -199,7 +199,7 @@ def test_a_wrong_operator_is_named(
         assert compared.first is not None and not compared.ok
 
 
-def test_a_fault_of_several_calls_together(pte: bytes, backend: Claims) -> None:
+def test_a_fault_of_several_calls_together(pte: bytes, backend: FakeDelegate) -> None:
     """Each operator is right by itself: the outputs of an ordinary call are not, and `explain` says
     where to see them."""
 
@@ -216,7 +216,7 @@ def test_a_fault_of_several_calls_together(pte: bytes, backend: Claims) -> None:
 
 
 def test_an_option_without_effect_is_an_error(pte: bytes) -> None:
-    with pytest.raises(ValueError, match="of no effect on a Method"):
+    with pytest.raises(ValueError, match="no effect on a Method"):
         check_model(MODEL, (X,), program=load(pte), delegate_at_load=True)
     with pytest.raises(ValueError, match="kernels='reference'"):
         explain(MODEL, [X], program=pte, delegate_at_load=True, kernels="reference")
@@ -232,20 +232,20 @@ def test_xnnpack(pte: bytes) -> None:
 # ---- loaded methods ------------------------------------------------------------------------------
 
 
-def test_a_method_is_used_as_it_was_loaded(pte: bytes, backend: Claims) -> None:
+def test_a_method_is_used_as_it_was_loaded(pte: bytes, backend: FakeDelegate) -> None:
     """Where it runs; a report on its traced values examines what is written. Both say so."""
     with backend.active({"aten::relu.out": WRONG["aten::relu.out"]}):
         method = load(pte)
         result = check_model(MODEL, (X,), program=method)
         assert result.verdict == "differ"
-        assert any("FakeClaims computes 7 operator calls" in note for note in result.notes)
+        assert any("FakeBackend computes 7 operator calls" in note for note in result.notes)
         with pytest.raises(MismatchError):
             assert_matches(method, [X], EXPECTED)
         named = result.explain().first
         assert named is not None and named.name == "aten::relu.out"
         report = explain(MODEL, [X], program=method)
         assert report.ok
-        assert any("as written" in note and "FakeClaims" in note for note in report.notes)
+        assert any("as written" in note and "FakeBackend" in note for note in report.notes)
         assert any("as written" in note for note in check_nan(method, [X]).notes)
         separate = method._program.load_method("forward", delegate_at_load="each")
         first = explain(MODEL, [X], program=separate).first
@@ -253,7 +253,7 @@ def test_a_method_is_used_as_it_was_loaded(pte: bytes, backend: Claims) -> None:
         assert compare_kernels(method, [X.numpy()]).ok
 
 
-def test_nothing_is_said_where_nothing_was_delegated(pte: bytes, backend: Claims) -> None:
+def test_nothing_is_said_where_nothing_was_delegated(pte: bytes, backend: FakeDelegate) -> None:
     method = Runtime.get().load_program(pte).load_method("forward", delegate_at_load=False)
     for report in (
         check_model(MODEL, (X,), program=method),
@@ -264,7 +264,7 @@ def test_nothing_is_said_where_nothing_was_delegated(pte: bytes, backend: Claims
         assert "at load" not in json.dumps(report.as_dict())
 
 
-def test_state_goes_on_from_the_same_values(backend: Claims) -> None:
+def test_state_goes_on_from_the_same_values(backend: FakeDelegate) -> None:
     """An explanation starts from the method's state, and changes it once."""
 
     class Sum(nn.Module):
@@ -293,7 +293,7 @@ def test_operators_are_real() -> None:
 
 @pytest.mark.parametrize("options", [{"delegate_at_load": False}, {"kernels": "reference"}])
 def test_nothing_inside_a_payload(
-    options: dict[str, Any], interpreted: bytes, backend: Claims
+    options: dict[str, Any], interpreted: bytes, backend: FakeDelegate
 ) -> None:
     with backend.active({"aten::relu.out": WRONG["aten::relu.out"]}):
         method = Runtime.get().load_program(interpreted).load_method("forward", **options)

@@ -277,7 +277,7 @@ def test_outputs_that_cannot_be_measured() -> None:
 
 
 def test_values_that_cannot_be_paired() -> None:
-    """The outputs differ, and nothing leads there: no place is claimed, and what to run is."""
+    """The outputs differ, and nothing leads there: no place is delegated, and what to run is."""
 
     def chain(fns: Sequence[Callable[[torch.Tensor], torch.Tensor]]) -> Callable[..., torch.Tensor]:
         def fn(x: torch.Tensor) -> torch.Tensor:

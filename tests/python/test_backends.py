@@ -70,7 +70,7 @@ def test_a_broken_entry_point_is_a_warning(tmp_path: Path, value: str, match: st
 
 
 def test_plug_ins_are_loaded_when_needed(tmp_path: Path) -> None:
-    """A program whose calls may be claimed needs XNNPACK alone; a list needs all plug-ins."""
+    """A program whose calls may be delegated needs XNNPACK alone; a list needs all plug-ins."""
     plan = Plan()
     x, y = plan.input((256, 1024)), plan.output((256, 1024))
     plan.call("aten::add.out", x, x, 1, y)

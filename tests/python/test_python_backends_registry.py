@@ -315,7 +315,7 @@ except executorch_c.Error as error:
 
 
 def test_a_first_load_prepares_each_delegate_once(tmp_path: Path) -> None:
-    """Calls that may be claimed need plug-ins that are not registered yet; a class was before."""
+    """Calls that may be delegated need plug-ins that are not registered yet; a class was before."""
     plan = Plan()
     x, y, z = plan.input((64, 128)), plan.tensor((64, 128)), plan.output((64, 128))
     plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))

@@ -27,7 +27,7 @@ def is_fused(method: Method, inputs: list[np.ndarray]) -> bool:
 
 
 def check(program: Program, inputs: list[np.ndarray], want: np.ndarray, fused: bool) -> None:
-    """Compare all ways to run a program; `fused`: without claims."""
+    """Compare all ways to run a program; `fused`: without delegates."""
     one, two = (
         program.load_method("forward", delegate_at_load=False, num_threads=n) for n in (1, 2)
     )

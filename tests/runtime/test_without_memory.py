@@ -55,7 +55,7 @@ def stateful() -> bytes:
     return build(plan, constants=constants, payloads=[SINE])
 
 
-def claimed() -> bytes:
+def at_load() -> bytes:
     """Return a program whose operators are delegated when it is loaded."""
     constants, plan = Constants(), Plan()
     x, s = plan.input((64, 8), dynamism=BOUNDED), plan.input((1,))
@@ -111,11 +111,11 @@ def refuse(folder: Path, library: Path, how: str) -> list[int]:
 
 CASES = [
     (model, how)
-    for model in ("stateful", "delegated", "claimed")
+    for model in ("stateful", "delegated", "at_load")
     for how in ("c", "c-onwards", "python")
-    if (model, how) != ("claimed", "python")
+    if (model, how) != ("at_load", "python")
 ]
-"""Claims are made and run without Python."""
+"""FakeDelegate are made and run without Python."""
 
 
 @pytest.mark.parametrize(("model", "how"), CASES)
@@ -124,7 +124,7 @@ def test_each_allocation_is_refused(tmp_path: Path, library: Path, model: str, h
         two = np.full(1, 2, np.float32)
         rng = np.random.default_rng(0)
         small, large = ([rng.random((n, 8), np.float32), two] for n in (3, 64))
-        pte = stateful() if model == "stateful" else claimed()
+        pte = stateful() if model == "stateful" else at_load()
     else:
         pte, small, large = delegated()
     (tmp_path / "model.pte").write_bytes(pte)

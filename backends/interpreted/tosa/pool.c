@@ -1,5 +1,5 @@
-/* Pooling. ATen's operators, which backends claim, have equal paddings on both sides, of at most
- * half a window, and images with channels first. */
+/* Pooling. ATen's operators, which backends take at load, have equal paddings on both sides, of at
+ * most half a window, and images with channels first. */
 #include "pool.h"
 
 #include "special.h"
@@ -33,7 +33,7 @@ static bool read_window(const ets_node *n, window *out) {
   return true;
 }
 
-/* True for floats whose window ATen has: kernels compute the same, and claims know them. */
+/* True for floats whose window ATen has: kernels and delegates made at load compute the same. */
 static bool is_aten(const ets_value *x, const ets_value *result, const ets_node *n, window *out) {
   return x->dtype == ETS_FP32 && result->dtype == ETS_FP32 && x->rank == DIMS + 2 &&
          result->rank == DIMS + 2 && read_window(n, out);

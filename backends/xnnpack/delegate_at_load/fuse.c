@@ -43,8 +43,8 @@ uint32_t ecx_match_hardswish(const ecx_draft *d, uint32_t dividend, uint32_t div
   return ECX_NONE;
 }
 
-/* Measured (tests/runtime/test_claimed_nan.py). Depthwise convolutions of the usual square filters
- * and other convolutions keep NaN. */
+/* Measured (tests/runtime/test_delegated_nan.py). Depthwise convolutions of the usual square
+ * filters and other convolutions keep NaN. */
 bool ecx_loses_nan(const ecx_draft *d, uint32_t id) {
   if (d->failed || id == ECX_NONE || d->values[id].producer == ECX_NONE) return false;
   const ecx_draft_node *n = &d->nodes[d->values[id].producer];

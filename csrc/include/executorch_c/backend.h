@@ -327,7 +327,7 @@ typedef struct ec_backend_run {
   const ec_backend_value *const *inputs, *const *outputs;
   size_t call_count, input_count, output_count, value_count;
   bool always; /* take it also where it does not pay, for tests */
-  /* By call: claim may set it for calls that it cannot take among the others, when it returns
+  /* By call: init_run may set it for calls that it cannot take among the others, when it returns
    * NOT_SUPPORTED. Runs are then built again without them. */
   bool *refused;
 } ec_backend_run;
@@ -376,13 +376,13 @@ struct ec_backend {
                        const ec_backend_init *init, const ec_backend_visitor *visitor);
 
   /* Returns NULL if the backend can take the call, else the reason in a few words. */
-  const char *(*can_claim)(const ec_backend *self, const ec_backend_kernel_call *call);
+  const char *(*refuse_call)(const ec_backend *self, const ec_backend_kernel_call *call);
   /* Creates a delegate for a run of such calls, as init does for a payload (here empty). Returns
    * NOT_SUPPORTED if the calls are better left to the kernels. Its execute returns NOT_SUPPORTED or
    * INVALID_ARGUMENT, and changes nothing but outputs that overlap no input, if it cannot compute
    * with these values or shapes as the kernels do: then they run. */
-  uint32_t (*claim)(const ec_backend *self, const ec_host *host, ec_host_call *call,
-                    const ec_backend_init *init, const ec_backend_run *run, void **handle);
+  uint32_t (*init_run)(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                       const ec_backend_init *init, const ec_backend_run *run, void **handle);
 
   /* Returns why is_available returns false, in a sentence without a full stop that names what is
    * missing; NULL: it does not. */

@@ -110,8 +110,8 @@ static ec_status compile_run(ec_run_analysis *c, const ec_delegate_run *r, ec_de
                               .instance = m};
   if (!r->output_count || ec_delegate_options(m, d, err) != EC_OK) return EC_OK;
   ec_host_call call = ec_host_call_of(m, &c->work, err);
-  const ec_status status = (ec_status)d->backend->claim(d->backend, &ec_host_table, &call, &d->init,
-                                                        &run, &d->handle);
+  const ec_status status = (ec_status)d->backend->init_run(d->backend, &ec_host_table, &call,
+                                                           &d->init, &run, &d->handle);
   d->ready = status == EC_OK;
   if (status == EC_MEMORY_ALLOCATION_FAILED) return ec_fail_in(err, status, "%s", d->backend->id);
   return EC_OK;
@@ -171,7 +171,7 @@ static ec_status ask_backend(ec_run_analysis *c, const ec_backend *backend, size
   if (is_fused(c->m, at)) return note_undelegated(c->m, in->op->name, fused, err);
   const char *reason;
   EC_TRY(ec_view_call(c, in, &call, &reason, err));
-  if (!reason) reason = backend->can_claim(backend, &call);
+  if (!reason) reason = backend->refuse_call(backend, &call);
   c->wanted[at] = !reason;
   return reason ? note_undelegated(c->m, in->op->name, reason, err) : EC_OK;
 }
@@ -233,8 +233,8 @@ static ec_status find_runs(const ec_pass_context *p, ec_run_analysis *c,
 static const ec_backend *find_backend(void) {
   for (size_t i = ec_backend_count(); i-- > 0;) {
     const ec_backend *b = ec_backend_at(i);
-    if (EC_BACKEND_MEMBER(b, claim) && b->can_claim && (!b->is_available || b->is_available(b)))
-      return b;
+    const bool takes_calls = EC_BACKEND_MEMBER(b, init_run) && b->refuse_call;
+    if (takes_calls && (!b->is_available || b->is_available(b))) return b;
   }
   return NULL;
 }

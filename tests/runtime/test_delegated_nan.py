@@ -1,4 +1,4 @@
-"""NaN and infinity in a claim, in constants or arising between its operators from finite inputs:
+"""NaN and infinity in delegates made at load, in constants or between operators of finite inputs:
 results are the kernels', also where a kernel of XNNPACK loses NaN."""
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ PICTURE, ROWS = (1, 4, 9, 8), (5, 8)
 
 
 def pictures() -> dict[str, Callable[..., Any]]:
-    """Return functions of PICTURE, each an operator that is claimed."""
+    """Return functions of PICTURE, each an operator that is delegated."""
     found: dict[str, Callable[..., Any]] = {
         "max pooling": lambda x: F.max_pool2d(x, 2),
         "max pooling 3": lambda x: F.max_pool2d(x, 3, 2, 1),

@@ -57,8 +57,8 @@ class Run(Structure):
     ]
 
 
-CAN_CLAIM = CFUNCTYPE(c_void_p, c_void_p, POINTER(Call))
-CLAIM = CFUNCTYPE(
+REFUSE_CALL = CFUNCTYPE(c_void_p, c_void_p, POINTER(Call))
+INIT_RUN = CFUNCTYPE(
     c_uint32, c_void_p, c_void_p, c_void_p, POINTER(Init), POINTER(Run), POINTER(c_void_p)
 )
 AVAILABLE = CFUNCTYPE(c_bool, c_void_p)
@@ -70,8 +70,8 @@ class Backend(Structure):
         *(("version", c_char_p), ("user", c_void_p), ("is_available", AVAILABLE)),
         *(("init", INIT), ("execute", EXECUTE), ("destroy", c_void_p)),
         *(("set_option", c_void_p), ("get_option", c_void_p), ("option_keys", c_void_p)),
-        *(("report", c_void_p), ("describe", c_void_p), ("can_claim", CAN_CLAIM)),
-        ("claim", CLAIM),
+        *(("report", c_void_p), ("describe", c_void_p), ("refuse_call", REFUSE_CALL)),
+        ("init_run", INIT_RUN),
     ]
 
 
@@ -89,7 +89,7 @@ def number(arg: Arg) -> float:
     return float(struct.unpack("d" if arg.kind == DOUBLE else "q", bits)[0])
 
 
-class Claims:
+class FakeDelegate:
     """The backend; it must live as long as the process. It is available within `active`."""
 
     def __init__(self, name: str) -> None:
@@ -105,8 +105,8 @@ class Claims:
             is_available=AVAILABLE(lambda _self: bool(self.functions)),
             init=INIT(lambda *_: 1),
             execute=EXECUTE(self._execute),
-            can_claim=CAN_CLAIM(self._can_claim),
-            claim=CLAIM(self._claim),
+            refuse_call=REFUSE_CALL(self._refuse_call),
+            init_run=INIT_RUN(self._init_run),
         )
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
@@ -129,7 +129,7 @@ class Claims:
         finally:
             self.functions = {}
 
-    def _can_claim(self, _self: int, call: Any) -> int | None:
+    def _refuse_call(self, _self: int, call: Any) -> int | None:
         what = call.contents
         known = what.op.decode() in self.functions
         for i in range(what.count):
@@ -137,7 +137,7 @@ class Claims:
             known = known and (arg.kind != TENSOR or arg.tensor.dtype == FLOAT32)
         return None if known else ctypes.addressof(self.unavailable)
 
-    def _claim(
+    def _init_run(
         self, _self: int, _host: int, _call: int, _init: object, run: Any, handle: Any
     ) -> int:
         """Keep the calls: functions with what they read, as numbers of values or constants."""

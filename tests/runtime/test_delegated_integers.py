@@ -38,7 +38,7 @@ STEPS = 3
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name: str, scheme: str) -> None:
-    """Whole networks are claims of integers, as near to eager as the official delegate."""
+    """Whole networks are delegates of integers, as near to eager as the official delegate."""
     make, x = NETWORKS[name]
     graph = quantized(make(), (x,), **SCHEMES[scheme])
     pte, delegated = program(graph, x), program(graph, x, delegated=True)
@@ -221,7 +221,7 @@ def test_operators_by_themselves(name: str) -> None:
         assert np.mean(np.abs(y.astype(np.float64) - wanted) > 1e-5) < TIES
 
 
-# ---- what is not claimed, or not as integers ---------------------------------------------------
+# ---- what is not delegated, or not as integers ---------------------------------------------------
 
 
 def codes(x: Tensor, dtype: torch.dtype, low: int, high: int, zero: int = 0) -> Tensor:
@@ -287,7 +287,7 @@ def test_weights_out_of_the_usual_range() -> None:
 
 
 def test_scales_of_the_wrong_length() -> None:
-    """The kernel refuses them, claimed or not."""
+    """The kernel refuses them, delegated or not."""
     from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 
     x = random(*IMAGE)

@@ -22,7 +22,7 @@ def load(pte: bytes, **options: Any) -> Method:
     return Runtime.get().load_program(pte).load_method("forward", **options)
 
 
-def claimed(method: Method) -> list[int]:
+def delegated(method: Method) -> list[int]:
     """Return the number of calls that each delegate made at load replaces."""
     calls = [one["calls_delegated_at_load"] for one in method.backend_report()]
     return [count for count in calls if count]
@@ -167,7 +167,7 @@ SAMPLES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name.startswith("row")])
-def test_convolutions_of_rows_are_claimed(name: str) -> None:
+def test_convolutions_of_rows_are_delegated(name: str) -> None:
     fn, inputs = SAMPLES[name]
     rows = load(export(fn, *inputs), delegate_at_load="always").undelegated()
     assert "aten::convolution.out" not in {row["operator"] for row in rows}
@@ -178,7 +178,7 @@ def test_results(name: str) -> None:
     fn, inputs = SAMPLES[name]
     pte = export(fn, *inputs)
     method, plain = load(pte, delegate_at_load="always"), load(pte, delegate_at_load=False)
-    assert claimed(method) and not claimed(plain)
+    assert delegated(method) and not delegated(plain)
     arrays = [x.numpy() for x in inputs]
     results = fn(*inputs)
     for one in (method, method, plain):
@@ -187,35 +187,35 @@ def test_results(name: str) -> None:
             np.testing.assert_allclose(y, expected.detach().numpy(), rtol=2e-5, atol=2e-5)
 
 
-def test_powers_that_are_claimed() -> None:
-    for exponent, is_claimed in ((2, True), (3, True), (4, False), (0.5, False)):
+def test_powers_that_are_delegated() -> None:
+    for exponent, is_delegated in ((2, True), (3, True), (4, False), (0.5, False)):
         method = load(
             export(lambda x: (x + 1) ** exponent, random(9, 9)), delegate_at_load="always"
         )
         left = {row["operator"] for row in method.undelegated()}
-        assert ("aten::pow.Tensor_Scalar_out" in left) != is_claimed, exponent
+        assert ("aten::pow.Tensor_Scalar_out" in left) != is_delegated, exponent
 
 
-def test_a_whole_network_is_one_claim() -> None:
+def test_a_whole_network_is_one_delegation() -> None:
     fn, inputs = SAMPLES["net"]
-    assert len(claimed(load(export(fn, *inputs), delegate_at_load=True))) == 1
+    assert len(delegated(load(export(fn, *inputs), delegate_at_load=True))) == 1
 
 
 def test_small_programs_are_left_to_the_kernels() -> None:
     pte = export(lambda x, y: x + y, random(2, 2), random(2, 2))
-    assert claimed(load(pte, delegate_at_load=True)) == []
+    assert delegated(load(pte, delegate_at_load=True)) == []
 
 
 def test_off() -> None:
     fn, inputs = SAMPLES["net"]
     pte = export(fn, *inputs)
-    assert claimed(load(pte, delegate_at_load=False)) == []
-    assert claimed(load(pte, delegate_at_load=True, kernels="reference")) == []
+    assert delegated(load(pte, delegate_at_load=False)) == []
+    assert delegated(load(pte, delegate_at_load=True, kernels="reference")) == []
     with pytest.raises(ValueError, match="delegate_at_load must be"):
         load(pte, delegate_at_load="sometimes")
 
 
-def test_what_is_claimed_and_why_not_the_rest() -> None:
+def test_what_is_delegated_and_why_not_the_rest() -> None:
     pte = export(lambda x: torch.flip(F.relu(x) * 2 + x, [0]), random(4, 5))
     method = load(pte, delegate_at_load="always")
     [row] = method.backend_report()
@@ -320,11 +320,11 @@ def test_by_default(
 
 
 def test_each_operator_by_itself() -> None:
-    """Traced calls run the claims, under the operators' names."""
+    """Traced calls run the delegates, under the operators' names."""
     fn, inputs = SAMPLES["net"]
     pte = export(fn, *inputs)
     method, plain = load(pte, delegate_at_load="each"), load(pte, delegate_at_load=False)
-    assert method._delegate_at_load == "each" and set(claimed(method)) == {1}
+    assert method._delegate_at_load == "each" and set(delegated(method)) == {1}
     arrays, values = [x.numpy() for x in inputs], []
     for one in (method, plain):
         with one.tracing(values=True) as trace:
@@ -374,7 +374,7 @@ def test_dynamic_shapes() -> None:
     net, x = Net(), random(4, 3, 32, 32)
     shapes = ({0: torch.export.Dim("batch", max=4)},)
     method = load(export(net, x, dynamic_shapes=shapes), delegate_at_load="always")
-    assert sum(claimed(method)) > 20
+    assert sum(delegated(method)) > 20
     for batch in (4, 1, 3, 4, 2):
         (found,) = method.execute([x[:batch].numpy()])
         np.testing.assert_allclose(found, net(x[:batch]).detach().numpy(), rtol=2e-5, atol=2e-5)
@@ -398,7 +398,7 @@ def test_dynamic_shapes_with_a_view() -> None:
     shapes = ({0: torch.export.Dim("batch", max=4)},)
     method = load(export(net, x, dynamic_shapes=shapes), delegate_at_load="always")
     left = {row["operator"] for row in method.undelegated()}
-    assert "aten::convolution.out" not in left and max(claimed(method)) >= 6
+    assert "aten::convolution.out" not in left and max(delegated(method)) >= 6
     for batch in (4, 1, 3, 4, 2):
         (found,) = method.execute([x[:batch].numpy()])
         np.testing.assert_allclose(found, net(x[:batch]).detach().numpy(), rtol=2e-5, atol=2e-5)
@@ -411,7 +411,7 @@ X = np.array([1, 2, 3, 4], np.float32)
 
 def check(plan: Plan, expected: np.ndarray, calls: list[int], **options: Any) -> None:
     method = load(build(plan, **options), delegate_at_load="always")
-    assert claimed(method) == calls
+    assert delegated(method) == calls
     for _ in range(2):
         np.testing.assert_array_equal(method.execute([X])[0], expected)
     np.testing.assert_array_equal(load(build(plan, **options)).execute([X])[0], expected)
@@ -535,7 +535,7 @@ def test_unusual_values(name: str) -> None:
     """NaN and infinities are where eager has them, each of them alone in usual numbers."""
     fn = PLACES[name]
     method = load(export(fn, random(1, 2, 8, 8)), delegate_at_load="always")
-    assert claimed(method)
+    assert delegated(method)
     for value in UNUSUAL:
         x = random(1, 2, 8, 8)
         x[0, 1, 3, 5] = float(value)
@@ -554,7 +554,7 @@ def test_a_declined_call_leaves_the_inputs() -> None:
     plan.call("aten::add.out", u, x, 1, w)
     plan.call("aten::flip.out", w, [0], y)
     method = load(build(plan), delegate_at_load="always")
-    assert claimed(method) == [2]
+    assert delegated(method) == [2]
     for value in (1, np.inf, np.nan, 1e30, 2):
         array = np.array([1, value, 3, 4], np.float32)
         expected = torch.tensor(array).sigmoid() + torch.tensor(array)
