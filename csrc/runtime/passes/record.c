@@ -38,6 +38,7 @@ static ec_status record_call(ec_method *m, ec_step *call, ec_error *err) {
   EC_TRY(ec_arena_array(&m->arena, 1, sizeof *call->record, "a record", &call->record, err));
   call->record->memory = &m->recorded;
   recorded.kind = EC_STEP_Recorded;
+  recorded.pass = EC_PASS_record;
   recorded.record = call->record;
   return ec_plan_add(m, recorded, true, err);
 }
@@ -49,6 +50,7 @@ static bool is_repeatable(const ec_uses *uses, const ec_instr *in) {
 static ec_status repeat_call(ec_method *m, const ec_step *call, ec_error *err) {
   ec_step repeated = *call;
   repeated.kind = EC_STEP_Repeated;
+  repeated.pass = EC_PASS_record;
   return ec_plan_add(m, repeated, true, err);
 }
 
