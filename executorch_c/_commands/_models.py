@@ -72,7 +72,7 @@ def find(text: str) -> Callable[[], Any]:
     return function
 
 
-def made(text: str) -> tuple[Any, Sequence[Any] | Any | None, dict[str, Any]]:
+def model_and_inputs(text: str) -> tuple[Any, Sequence[Any] | Any | None, dict[str, Any]]:
     """Return the model, its example inputs (or None), and additional arguments of check_model.
 
     Raises ValueError if the function returns another type.

@@ -74,7 +74,7 @@ def check_text(args: argparse.Namespace) -> int:
     runner = _text_models.open_runner(args, args.checks_delegated, may_encode=True)
     reference = args.reference
     if args.make:
-        reference = _models.made(args.make)[0]
+        reference = _models.model_and_inputs(args.make)[0]
     prompts = [one for one in (args.prompt, args.ids) if one is not None]
     inputs = list(read_arrays(args.inputs).values()) if args.inputs else None
     report = check_llm(

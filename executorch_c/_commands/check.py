@@ -116,7 +116,7 @@ def main(args: argparse.Namespace) -> int:
         return _text_checks.check_text(args)
     program = _program(args)
     arrays = read_arrays(args.inputs) if args.inputs else {}
-    model, example, options = _models.made(args.make or args.model)
+    model, example, options = _models.model_and_inputs(args.make or args.model)
     if args.inputs:
         example = tuple(arguments_of(args.inputs, arrays, model))
     asked: dict[str, Any] = {

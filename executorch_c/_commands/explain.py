@@ -59,7 +59,7 @@ def opened(args: argparse.Namespace) -> tuple[Opened, object, list[object]]:
     inputs = inputs_of(program.program, args)
     reference: object = args.etrecord
     if args.make:
-        reference, example, _ = _models.made(args.make)
+        reference, example, _ = _models.model_and_inputs(args.make)
         inputs = list(example) if example is not None and not args.inputs else inputs
     return program, reference, inputs
 

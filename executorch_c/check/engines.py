@@ -118,8 +118,8 @@ def _is_same(ours: list[list[Any]] | None, theirs: list[list[Any]]) -> bool:
 
 
 def as_sent(value: Any, info: Any) -> Any:
-    """Return an input as it is sent: an array in the layout of the program's input. Raises
-    Unavailable for values that the official bindings do not take."""
+    """Return what is sent of an input: of an array, the bytes in the layout of the program's input.
+    Raises Unavailable for values that the official bindings do not take."""
     if isinstance(value, str):
         raise Unavailable("the official bindings take no text")
     if not isinstance(value, np.ndarray):

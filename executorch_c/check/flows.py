@@ -226,7 +226,7 @@ class Flow:
     folds_weights: bool = True
     """False: the backend quantises the weights itself, from the graph's float ones."""
     decompose: Callable[[Any], Any] | None = None
-    """Returns the exported program that the quantizer annotates; None: as it is."""
+    """Returns the exported program that the quantizer annotates; None: unchanged."""
     has_guards: bool = True
     """False: the quantizer needs a graph without the checks of the inputs' shapes."""
     is_static: bool = False

@@ -155,7 +155,7 @@ class _StepRunner:
         return Eager(module)(self.calls)[-1]
 
     def of_program(self, program: Any, method: str) -> list[Any]:
-        """Return the outputs of a program as it is written."""
+        """Return the outputs of a program as written."""
         from torch.utils._pytree import tree_leaves
 
         loaded = opened(program).program.load_method(method, delegate_at_load=False)

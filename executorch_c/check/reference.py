@@ -233,5 +233,5 @@ def _cloned(leaf: Any) -> Any:
 
 
 def array(value: Any) -> Any:
-    """Return a tensor as an array that shares nothing with it; anything else as it is."""
+    """Return a tensor as an array that shares nothing with it; anything else unchanged."""
     return np.copy(as_array(value), order="K") if hasattr(value, "detach") else value

@@ -1,6 +1,6 @@
 """The stages of a check: an error says in which it was raised, and the way on.
 
-The exception stays as it is; a note is added (PEP 678), which Python 3.11 prints below it, and the
+The exception is unchanged; a note is added (PEP 678), which Python 3.11 prints below it, and the
 command line on each version.
 """
 

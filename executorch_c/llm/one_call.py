@@ -1,4 +1,4 @@
-"""A model as it is at one call of a script, for explain: with the state of the calls before it."""
+"""The model at one call of a script, for explain: with the state of the calls before it."""
 
 from __future__ import annotations
 

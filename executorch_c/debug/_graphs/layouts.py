@@ -52,7 +52,7 @@ def as_tensor(array: Any) -> Any:
 
 
 def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
-    """Return a tensor in a node's shape: as it is, from channels-last, with its axes in another
+    """Return a tensor in a node's shape: unchanged, from channels-last, with its axes in another
     order, and with the heads of an attention apart, [N, rows, heads * size] as
     [N, heads, rows, size]; [] if none fits."""
     shape = tuple(shape)
@@ -92,7 +92,7 @@ def without_ones(shape: Iterable[int]) -> tuple[int, ...]:
 
 
 def in_either_order(value: Array, shape: tuple[int, ...]) -> Iterator[Array]:
-    """Yield an array in the shape of another: as it is, and with channels moved either way."""
+    """Yield an array in the shape of another: unchanged, and with channels moved either way."""
     views = [value]
     if value.ndim >= 3:
         views += [np.moveaxis(value, -1, 1), np.moveaxis(value, 1, -1)]

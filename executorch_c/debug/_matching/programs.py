@@ -55,7 +55,7 @@ class Computed:
 
     @cached_property
     def views(self) -> list[tuple[tuple[int, ...], Array]]:
-        """Shapes and samples: as it is, and channels-last as channels-first."""
+        """Shapes and samples: unchanged, and channels-last as channels-first."""
         found = [self.data]
         if self.data.ndim >= 3:
             found.append(np.moveaxis(self.data, -1, 1))
