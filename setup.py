@@ -2,7 +2,8 @@
 
 Environment: EXECUTORCH_C_WERROR=1 makes warnings errors, EXECUTORCH_C_SANITIZE=address,undefined
 adds sanitizers, EXECUTORCH_C_JOBS is the number of compilers at once, EXECUTORCH_C_XNNPACK=0 leaves
-XnnpackBackend out; XNNPACK_ROOT, EXECUTORCH_C_CACHE: backends/xnnpack/get_xnnpack. CC, CFLAGS, ...
+XnnpackBackend out, EXECUTORCH_C_XNNPACK=corrections what makes XNNPACK faster; XNNPACK_ROOT,
+EXECUTORCH_C_CACHE: backends/xnnpack/get_xnnpack. CC, CFLAGS, ...
 """
 
 from __future__ import annotations
