@@ -47,7 +47,7 @@ static void box_write(const float *box, int64_t count, const int64_t tiles[2], b
 
 uint32_t cad_roi_align_box(const cad_call *c) {
   const cad_tensor *in, *out;
-  EC_BACKEND_TRY(cad_input(c, 0, "rois", CAD_FLOAT, 2, &in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "rois", CAD_FLOAT, 2, &in));
   if (in->sizes[1] != BOX)
     return EC_ARG_FAIL(c, "'rois' has %lld columns, expected %d", (long long)in->sizes[1], BOX);
   int64_t tiles[2];
@@ -62,7 +62,7 @@ uint32_t cad_roi_align_box(const cad_call *c) {
   }
   const int64_t count = in->sizes[0], sizes[] = {count, BYTES};
   if (count > CAD_MOST) return EC_ARG_FAIL(c, "'rois' has %lld boxes", (long long)count);
-  EC_BACKEND_TRY(cad_output(c, 5, CAD_SET(EC_DTYPE_UINT8), 2, sizes, &out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 5, EC_ARG_SET(EC_DTYPE_UINT8), 2, sizes, &out));
   for (int64_t i = 0; i < count; i++)
     box_write((const float *)in->data + i * BOX, count, tiles, c->args[4].as.b,
               (uint8_t *)out->data + i * BYTES);

@@ -4,60 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Writes the names of a set, "int8 or uint8". */
-static void set_names(uint32_t dtypes, char *text, size_t size) {
-  size_t used = 0;
-  text[0] = 0;
-  for (int32_t dtype = 0; dtype < 32; dtype++) {
-    if (!(dtypes & CAD_SET(dtype)) || !ec_backend_dtype_size(dtype)) continue;
-    const char *parts[] = {used ? " or " : "", ec_backend_dtype_name(dtype)};
-    for (int k = 0; k < 2; k++)
-      for (const char *s = parts[k]; *s && used + 1 < size; s++) text[used++] = *s;
-    text[used] = 0;
-  }
-}
-
 bool cad_is_tensor(const cad_call *c, size_t i) { return c->args[i].kind == EC_BACKEND_TENSOR; }
-
-/* Dimensions of one element may be anywhere. */
-bool cad_is_row_major(const cad_tensor *t) {
-  int64_t stride = 1;
-  for (size_t d = t->rank; d-- > 0; stride *= t->sizes[d] ? t->sizes[d] : 1)
-    if (t->sizes[d] > 1 && t->strides[d] != stride) return false;
-  return true;
-}
-
-uint32_t cad_input(const cad_call *c, size_t i, const char *name, uint32_t dtypes, int rank,
-                   const cad_tensor **out) {
-  if (!cad_is_tensor(c, i)) return EC_ARG_FAIL(c, "'%s' is not a tensor", name);
-  const cad_tensor *t = *out = &c->args[i].as.tensor;
-  const bool known = ec_backend_dtype_size(t->dtype) != 0;
-  char names[96];
-  if (!known || !(dtypes & CAD_SET(t->dtype))) {
-    set_names(dtypes, names, sizeof names);
-    return EC_ARG_FAIL(c, "'%s' has %s (ScalarType %d), expected %s", name,
-                       ec_backend_dtype_name(t->dtype), t->dtype, names);
-  }
-  if (rank >= 0 && t->rank != rank)
-    return EC_ARG_FAIL(c, "'%s' has %u dimensions, expected %d", name, (unsigned)t->rank, rank);
-  if (!cad_is_row_major(t))
-    return EC_ARG_FAIL(c, "'%s' is not contiguous: its last dimension is not the innermost", name);
-  return EC_BACKEND_OK;
-}
 
 uint32_t cad_vector(const cad_call *c, size_t i, const char *name, uint32_t dtypes, int64_t count,
                     const cad_tensor **out) {
-  EC_BACKEND_TRY(cad_input(c, i, name, dtypes, -1, out));
-  if (ec_arg_count(*out) != count)
-    return EC_ARG_FAIL(c, "'%s' has %lld elements, expected %lld", name,
-                       (long long)ec_arg_count(*out), (long long)count);
-  return EC_BACKEND_OK;
-}
-
-uint32_t cad_output(const cad_call *c, size_t i, uint32_t dtypes, size_t rank,
-                    const int64_t *sizes, const cad_tensor **out) {
-  EC_BACKEND_TRY(c->host->resize(c->call, &c->args[i], rank, sizes));
-  return cad_input(c, i, "out", dtypes, (int)rank, out);
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, i, name, dtypes, -1, out));
+  return EC_ARG_COUNT(c, *out, name, count);
 }
 
 static int64_t integer_of(const cad_tensor *t) {
@@ -74,10 +26,10 @@ uint32_t cad_int(const cad_call *c, size_t i, const char *name, int32_t *out) {
   int64_t value = c->args[i].as.i;
   if (cad_is_tensor(c, i)) {
     const cad_tensor *t;
-    EC_BACKEND_TRY(cad_vector(
-        c, i, name,
-        CAD_BYTES | CAD_SET(EC_DTYPE_INT16) | CAD_SET(EC_DTYPE_INT32) | CAD_SET(EC_DTYPE_INT64), 1,
-        &t));
+    EC_BACKEND_TRY(cad_vector(c, i, name,
+                              CAD_BYTES | EC_ARG_SET(EC_DTYPE_INT16) | EC_ARG_SET(EC_DTYPE_INT32) |
+                                  EC_ARG_SET(EC_DTYPE_INT64),
+                              1, &t));
     value = integer_of(t);
   }
   if (value < INT32_MIN || value > INT32_MAX)

@@ -5,12 +5,11 @@
 #include "executorch_c/arguments.h"
 
 /* Sets of dtypes. */
-#define CAD_SET(dtype) (UINT32_C(1) << (dtype))
-#define CAD_BYTES (CAD_SET(EC_DTYPE_UINT8) | CAD_SET(EC_DTYPE_INT8))
-#define CAD_SHORTS (CAD_BYTES | CAD_SET(EC_DTYPE_INT16) | CAD_SET(EC_DTYPE_UINT16))
-#define CAD_QUANTIZED (CAD_SHORTS | CAD_SET(EC_DTYPE_INT32))
-#define CAD_FLOAT CAD_SET(EC_DTYPE_FLOAT32)
-#define CAD_ANY (~(CAD_SET(EC_DTYPE_COMPLEX64) | CAD_SET(EC_DTYPE_COMPLEX128)))
+#define CAD_BYTES (EC_ARG_SET(EC_DTYPE_UINT8) | EC_ARG_SET(EC_DTYPE_INT8))
+#define CAD_SHORTS (CAD_BYTES | EC_ARG_SET(EC_DTYPE_INT16) | EC_ARG_SET(EC_DTYPE_UINT16))
+#define CAD_QUANTIZED (CAD_SHORTS | EC_ARG_SET(EC_DTYPE_INT32))
+#define CAD_FLOAT EC_ARG_SET(EC_DTYPE_FLOAT32)
+#define CAD_ANY (~(EC_ARG_SET(EC_DTYPE_COMPLEX64) | EC_ARG_SET(EC_DTYPE_COMPLEX128)))
 
 enum {
   CAD_RANK = 16,      /* most dimensions of a tensor (backend.h) */
@@ -29,18 +28,10 @@ typedef struct cad_call {
 } cad_call;
 
 bool cad_is_tensor(const cad_call *c, size_t i);
-bool cad_is_row_major(const cad_tensor *t);
 
-/* Sets tensor argument `i`, which has one of `dtypes`, `rank` dimensions unless that is negative,
- * and its elements in order. */
-uint32_t cad_input(const cad_call *c, size_t i, const char *name, uint32_t dtypes, int rank,
-                   const cad_tensor **out);
-/* The same for `count` elements of any shape. */
+/* Sets tensor argument `i`, which has one of `dtypes` and `count` elements in order. */
 uint32_t cad_vector(const cad_call *c, size_t i, const char *name, uint32_t dtypes, int64_t count,
                     const cad_tensor **out);
-/* The same for an output, resized. */
-uint32_t cad_output(const cad_call *c, size_t i, uint32_t dtypes, size_t rank,
-                    const int64_t *sizes, const cad_tensor **out);
 
 /* Reads argument `i`: an int, or a tensor with one. */
 uint32_t cad_int(const cad_call *c, size_t i, const char *name, int32_t *out);

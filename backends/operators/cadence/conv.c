@@ -87,10 +87,10 @@ static uint32_t conv_run(const cad_call *c, float zero, float weight_zero, int32
                          conv *p) {
   const int64_t length = p->w.taps * p->w.group_in;
   const cad_tensor *bias;
-  EC_BACKEND_TRY(cad_window_output(c, c->count - 1, CAD_SET(p->in->dtype), &p->w, &p->out));
+  EC_BACKEND_TRY(cad_window_output(c, c->count - 1, EC_ARG_SET(p->in->dtype), &p->w, &p->out));
   EC_BACKEND_TRY(conv_filters(c, weight_zero, p));
   if (!p->bias) {
-    EC_BACKEND_TRY(cad_vector(c, 2, "bias", CAD_SET(dtype), p->w.out_channels, &bias));
+    EC_BACKEND_TRY(cad_vector(c, 2, "bias", EC_ARG_SET(dtype), p->w.out_channels, &bias));
     EC_BACKEND_TRY(cad_floats(c, bias, 0, &p->bias));
   }
   EC_BACKEND_TRY(cad_floats(c, p->in, zero, &p->w.x));
@@ -111,7 +111,7 @@ static int64_t conv_kernel(size_t first, conv *p) {
 static uint32_t conv_weights(const cad_call *c, uint32_t dtypes, int64_t groups, conv *p,
                              int64_t *in) {
   const size_t space = p->w.space;
-  EC_BACKEND_TRY(cad_input(c, 1, "weight", dtypes, -1, &p->weight));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "weight", dtypes, -1, &p->weight));
   const cad_tensor *w = p->weight;
   const bool last = p->w.last, flat = last && groups > 1 && groups == p->w.channels &&
                                w->rank == space + 1;
@@ -150,7 +150,7 @@ static uint32_t quantized_run(const cad_call *c, bool last, bool depthwise) {
   int32_t zeros[2];
   int64_t in;
   const int64_t groups = c->args[6].as.i;
-  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", c->dtypes, -1, &p.in));
   EC_BACKEND_TRY(cad_window_image(c, p.in, last, &p.w));
   EC_BACKEND_TRY(conv_weights(c, c->dtypes, groups, &p, &in));
   EC_BACKEND_TRY(conv_groups(c, groups, in, &p));
@@ -174,7 +174,7 @@ uint32_t cad_conv(const cad_call *c) {
   conv p = {0};
   int64_t in;
   const int64_t groups = c->args[6].as.i;
-  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", CAD_FLOAT, -1, &p.in));
   EC_BACKEND_TRY(cad_window_image(c, p.in, false, &p.w));
   EC_BACKEND_TRY(conv_weights(c, CAD_FLOAT, groups, &p, &in));
   EC_BACKEND_TRY(conv_groups(c, groups, in, &p));
@@ -188,8 +188,8 @@ uint32_t cad_w8a32_conv(const cad_call *c) {
   conv p = {0};
   const cad_tensor *bias;
   double scales[2];
-  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, 3, &p.in));
-  EC_BACKEND_TRY(cad_input(c, 1, "weight", CAD_SET(EC_DTYPE_INT8), 3, &p.weight));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", CAD_FLOAT, 3, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "weight", EC_ARG_SET(EC_DTYPE_INT8), 3, &p.weight));
   EC_BACKEND_TRY(cad_scale(c, 2, "w_scale", &scales[0]));
   EC_BACKEND_TRY(cad_scale(c, 4, "b_scale", &scales[1]));
   const int64_t *sizes = p.weight->sizes;
@@ -204,7 +204,7 @@ uint32_t cad_w8a32_conv(const cad_call *c) {
   p.w.axes[CAD_SPACE - 1].kernel = sizes[0];
   EC_BACKEND_TRY(conv_groups(c, 1, sizes[2], &p));
   EC_BACKEND_TRY(cad_window_size(c, false, NULL, &p.w));
-  EC_BACKEND_TRY(cad_vector(c, 3, "bias", CAD_SET(EC_DTYPE_INT8), sizes[1], &bias));
+  EC_BACKEND_TRY(cad_vector(c, 3, "bias", EC_ARG_SET(EC_DTYPE_INT8), sizes[1], &bias));
   EC_BACKEND_TRY(cad_floats(c, bias, 0, &p.bias));
   for (int64_t i = 0; i < sizes[1]; i++) p.bias[i] *= (float)scales[1];
   p.w.last = false; /* the output is [N, C, L] */
@@ -238,7 +238,7 @@ static uint32_t transposed_read(const cad_call *c, uint32_t dtypes, bool last, c
 
 uint32_t cad_transposed_conv(const cad_call *c) {
   conv p = {0};
-  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", CAD_FLOAT, -1, &p.in));
   EC_BACKEND_TRY(transposed_read(c, CAD_FLOAT, c->args[8].as.b, &p));
   return conv_run(c, 0, 0, EC_DTYPE_FLOAT32, &p);
 }
@@ -246,7 +246,7 @@ uint32_t cad_transposed_conv(const cad_call *c) {
 uint32_t cad_quantized_transposed_conv(const cad_call *c) {
   conv p = {0};
   int32_t zeros[2];
-  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", c->dtypes, -1, &p.in));
   EC_BACKEND_TRY(transposed_read(c, c->dtypes, c->args[15].as.b, &p));
   EC_BACKEND_TRY(quantized_finish(c, 8, &p, zeros));
   return conv_run(c, (float)zeros[0], (float)zeros[1], EC_DTYPE_INT32, &p);

@@ -9,7 +9,7 @@ enum { GATES = 3 };
 static uint32_t gru_weights(const cad_call *c, size_t i, const char *name, int64_t count,
                             double scale, float **out) {
   const cad_tensor *t;
-  EC_BACKEND_TRY(cad_vector(c, i, name, CAD_SET(EC_DTYPE_INT8), count, &t));
+  EC_BACKEND_TRY(cad_vector(c, i, name, EC_ARG_SET(EC_DTYPE_INT8), count, &t));
   EC_BACKEND_TRY(cad_floats(c, t, 0, out));
   for (int64_t k = 0; k < count; k++) (*out)[k] *= (float)scale;
   return EC_BACKEND_OK;
@@ -39,8 +39,8 @@ static float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 uint32_t cad_w8a32_gru(const cad_call *c) {
   const cad_tensor *x, *hidden, *out;
   float *in, *state, *values;
-  EC_BACKEND_TRY(cad_input(c, 0, "inputs", CAD_FLOAT, -1, &x));
-  EC_BACKEND_TRY(cad_input(c, 1, "hidden", CAD_FLOAT, -1, &hidden));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "inputs", CAD_FLOAT, -1, &x));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "hidden", CAD_FLOAT, -1, &hidden));
   const int64_t size = ec_arg_count(hidden);
   if (x->rank < 2 || x->rank > 3 || x->sizes[0] != 1 || (x->rank == 3 && x->sizes[1] != 1))
     return EC_ARG_FAIL(c, "'inputs' has %u dimensions, expected one row", (unsigned)x->rank);
@@ -48,7 +48,7 @@ uint32_t cad_w8a32_gru(const cad_call *c) {
     return EC_ARG_FAIL(c, "'hidden' has %lld elements, expected one row of a multiple of 4",
                        (long long)size);
   const int64_t sizes[] = {2, 1, x->sizes[1], size};
-  EC_BACKEND_TRY(cad_output(c, 9, CAD_FLOAT, 4, sizes, &out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 9, CAD_FLOAT, 4, sizes, &out));
   EC_BACKEND_TRY(gru_gates(c, 2, "weights_inputs", 6, x, size, &in));
   EC_BACKEND_TRY(gru_gates(c, 4, "weights_hidden", 8, hidden, size, &state));
   EC_BACKEND_TRY(EC_ARG_SCRATCH(c, size, sizeof(float), &values));

@@ -6,8 +6,8 @@
 
 uint32_t cad_copy(const cad_call *c) {
   const cad_tensor *in, *out;
-  EC_BACKEND_TRY(cad_input(c, 0, "src", CAD_ANY, -1, &in));
-  EC_BACKEND_TRY(cad_output(c, c->count - 1, CAD_SET(in->dtype), in->rank, in->sizes, &out));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "src", CAD_ANY, -1, &in));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, c->count - 1, EC_ARG_SET(in->dtype), in->rank, in->sizes, &out));
   if (in->nbytes) memmove(out->data, in->data, in->nbytes);
   return EC_BACKEND_OK;
 }
@@ -50,7 +50,7 @@ static uint32_t cat_add(const cad_call *c, size_t k, size_t dim, const cad_tenso
   const ec_backend_arg *item = &c->args[0].as.list.items[k];
   const cad_tensor *t = &item->as.tensor;
   bool same = item->kind == EC_BACKEND_TENSOR && t->dtype == first->dtype &&
-              t->rank == first->rank && cad_is_row_major(t);
+              t->rank == first->rank && ec_arg_is_row_major(t);
   for (size_t d = 0; same && d < first->rank; d++)
     same = d == dim || t->sizes[d] == first->sizes[d];
   if (!same || __builtin_add_overflow(*total, t->sizes[dim], total))
@@ -70,7 +70,7 @@ uint32_t cad_cat(const cad_call *c) {
   EC_BACKEND_TRY(cad_dim(c, 1, first->rank, &dim));
   for (size_t k = 0; k < count; k++) EC_BACKEND_TRY(cat_add(c, k, dim, first, &total));
   for (size_t d = 0; d < first->rank; d++) sizes[d] = d == dim ? total : first->sizes[d];
-  EC_BACKEND_TRY(cad_output(c, 2, CAD_SET(first->dtype), first->rank, sizes, &out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 2, EC_ARG_SET(first->dtype), first->rank, sizes, &out));
   for (size_t k = 0; k < count; k++) {
     const cad_tensor *t = &items[k].as.tensor;
     part p;
@@ -102,7 +102,7 @@ static uint32_t part_run(const cad_call *c, ec_backend_arg *arg, size_t dim, int
   const cad_tensor *out = &arg->as.tensor;
   if (out->dtype != in->dtype)
     return EC_ARG_FAIL(c, "'out' has ScalarType %d, the input %d", out->dtype, in->dtype);
-  if (!cad_is_row_major(out)) return EC_ARG_FAIL(c, "'out' is not contiguous");
+  if (!ec_arg_is_row_major(out)) return EC_ARG_FAIL(c, "'out' is not contiguous");
   if (!out->nbytes) return EC_BACKEND_OK;
   p.size = part_unit(in, dim, &p);
   p.by_from = p.size * in->sizes[dim];
@@ -120,7 +120,7 @@ static uint32_t part_run(const cad_call *c, ec_backend_arg *arg, size_t dim, int
 uint32_t cad_select(const cad_call *c) {
   const cad_tensor *in;
   size_t dim;
-  EC_BACKEND_TRY(cad_input(c, 0, "self", CAD_ANY, -1, &in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "self", CAD_ANY, -1, &in));
   EC_BACKEND_TRY(cad_dim(c, 1, in->rank, &dim));
   const int64_t size = in->sizes[dim], index = c->args[2].as.i;
   if (index < -size || index >= size)
@@ -138,7 +138,7 @@ static int64_t slice_bound(const ec_backend_arg *arg, int64_t size, int64_t othe
 uint32_t cad_slice(const cad_call *c) {
   const cad_tensor *in;
   size_t dim;
-  EC_BACKEND_TRY(cad_input(c, 0, "self", CAD_ANY, -1, &in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "self", CAD_ANY, -1, &in));
   EC_BACKEND_TRY(cad_dim(c, 1, in->rank, &dim));
   const int64_t size = in->sizes[dim], step = c->args[4].as.i;
   const int64_t start = slice_bound(&c->args[2], size, 0);
@@ -166,7 +166,7 @@ static uint32_t split_run(const cad_call *c, size_t dim, int64_t size, int64_t l
 /* Reads input, number of parts and dimension, the arguments 0 to 2. */
 static uint32_t split_read(const cad_call *c, int64_t *parts, size_t *dim) {
   const cad_tensor *in;
-  EC_BACKEND_TRY(cad_input(c, 0, "self", CAD_ANY, -1, &in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "self", CAD_ANY, -1, &in));
   EC_BACKEND_TRY(cad_dim(c, 2, in->rank, dim));
   *parts = c->args[1].as.i;
   if (*parts >= 1) return EC_BACKEND_OK;

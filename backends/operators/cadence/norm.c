@@ -34,7 +34,7 @@ static void norm_rows(void *user, size_t begin, size_t end) {
 static uint32_t norm_run(const cad_call *c, float zero, norm *p) {
   const int64_t step = p->length ? p->length : 1;
   EC_BACKEND_TRY(
-      cad_output(c, c->count - 1, CAD_SET(p->in->dtype), p->in->rank, p->in->sizes, &p->out));
+      EC_ARG_OUTPUT(c, c->count - 1, EC_ARG_SET(p->in->dtype), p->in->rank, p->in->sizes, &p->out));
   EC_BACKEND_TRY(cad_floats(c, p->in, zero, &p->x));
   EC_ARG_PARALLEL(c, ec_arg_count(p->in) / step, (double)p->length * 8, norm_rows, p);
   return EC_BACKEND_OK;
@@ -81,7 +81,7 @@ uint32_t cad_quantized_layer_norm(const cad_call *c) {
   const cad_tensor *weight, *bias;
   double scale, out_scale;
   int32_t zero, out_zero;
-  EC_BACKEND_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "X", c->dtypes, -1, &p.in));
   EC_BACKEND_TRY(cad_scale(c, 1, "X_scale", &scale));
   EC_BACKEND_TRY(cad_int(c, 2, "X_zero_point", &zero));
   EC_BACKEND_TRY(norm_shape(c, 3, &p));
@@ -99,7 +99,7 @@ uint32_t cad_quantized_layer_norm(const cad_call *c) {
 uint32_t cad_rms_norm(const cad_call *c) {
   norm p = {.row = rms_norm_row, .scale = 1, .eps = FLT_EPSILON};
   const cad_tensor *weight;
-  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", CAD_FLOAT, -1, &p.in));
   EC_BACKEND_TRY(norm_shape(c, 1, &p));
   if (cad_is_tensor(c, 2)) {
     EC_BACKEND_TRY(cad_vector(c, 2, "weight", CAD_FLOAT, p.length, &weight));
@@ -137,7 +137,7 @@ static uint32_t softmax_dim(const cad_call *c, size_t i, norm *p) {
 
 uint32_t cad_softmax(const cad_call *c) {
   norm p = {.row = softmax_row, .scale = 1};
-  EC_BACKEND_TRY(cad_input(c, 0, "self", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "self", CAD_FLOAT, -1, &p.in));
   EC_BACKEND_TRY(softmax_dim(c, 1, &p));
   if (c->args[2].kind == EC_BACKEND_BOOL && c->args[2].as.b)
     return EC_ARG_FAIL(c, "'half_to_float' is true, expected false for float32");
@@ -149,7 +149,7 @@ uint32_t cad_quantized_softmax(const cad_call *c) {
   norm p = {.row = softmax_row, .finish.quantizes = true};
   double scale, out_scale;
   int32_t zero, out_zero;
-  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", c->dtypes, -1, &p.in));
   EC_BACKEND_TRY(softmax_dim(c, 2, &p));
   if (c->args[3].as.i)
     return EC_ARG_FAIL(c, "'mask_type' is %lld, expected 0: no mask", (long long)c->args[3].as.i);

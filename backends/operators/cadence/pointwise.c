@@ -24,7 +24,7 @@ static void pointwise_blocks(void *user, size_t begin, size_t end) {
 
 /* Resizes output `i` to the shape of the input and computes it. */
 static uint32_t pointwise_run(const cad_call *c, size_t i, uint32_t dtypes, pointwise *p) {
-  EC_BACKEND_TRY(cad_output(c, i, dtypes, p->in->rank, p->in->sizes, &p->out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, i, dtypes, p->in->rank, p->in->sizes, &p->out));
   EC_ARG_PARALLEL(c, ec_arg_count(p->in), 1, pointwise_blocks, p);
   return EC_BACKEND_OK;
 }
@@ -85,10 +85,10 @@ uint32_t cad_quantize_per_tensor(const cad_call *c) {
   pointwise p = {.step = step_quantize};
   double scale;
   int32_t zero;
-  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", CAD_FLOAT, -1, &p.in));
   EC_BACKEND_TRY(cad_scale(c, 1, "scale", &scale));
   EC_BACKEND_TRY(cad_int(c, 2, "zero_point", &zero));
-  EC_BACKEND_TRY(cad_input(c, 6, "out", c->dtypes, -1, &p.out));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 6, "out", c->dtypes, -1, &p.out));
   EC_BACKEND_TRY(affine_dtype(c, p.out));
   p.q = cad_quantizer_of(1.0 / scale, zero, p.out->dtype);
   EC_BACKEND_TRY(affine_limits(c, &p.q));
@@ -99,7 +99,7 @@ uint32_t cad_dequantize_per_tensor(const cad_call *c) {
   pointwise p = {.step = step_scale};
   double scale;
   int32_t zero;
-  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", c->dtypes, -1, &p.in));
   EC_BACKEND_TRY(cad_scale(c, 1, "scale", &scale));
   EC_BACKEND_TRY(cad_int(c, 2, "zero_point", &zero));
   EC_BACKEND_TRY(affine_dtype(c, p.in));
@@ -114,12 +114,12 @@ uint32_t cad_requantize(const cad_call *c) {
   pointwise p = {.step = step_requantize};
   double in, out;
   int32_t zero, out_zero;
-  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", c->dtypes, -1, &p.in));
   EC_BACKEND_TRY(cad_scale(c, 1, "in_scale", &in));
   EC_BACKEND_TRY(cad_int(c, 2, "in_zero_point", &zero));
   EC_BACKEND_TRY(cad_scale(c, 3, "out_scale", &out));
   EC_BACKEND_TRY(cad_int(c, 4, "out_zero_point", &out_zero));
-  EC_BACKEND_TRY(cad_input(c, 6, "out", c->dtypes, -1, &p.out));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 6, "out", c->dtypes, -1, &p.out));
   EC_BACKEND_TRY(affine_dtype(c, p.out));
   p.zero = (float)zero;
   p.scale = (float)in;
@@ -133,13 +133,13 @@ uint32_t cad_quantized_relu(const cad_call *c) {
   pointwise p = {.step = step_relu};
   double factor;
   int32_t zero, out_zero;
-  EC_BACKEND_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "X", c->dtypes, -1, &p.in));
   EC_BACKEND_TRY(cad_int(c, 1, "X_zero_point", &zero));
   EC_BACKEND_TRY(cad_int(c, 2, "out_zero_point", &out_zero));
   EC_BACKEND_TRY(cad_read_factor(c, 3, &factor));
   p.zero = (float)zero;
   p.q = cad_quantizer_of(factor, out_zero, p.in->dtype);
-  return pointwise_run(c, 5, CAD_SET(p.in->dtype), &p);
+  return pointwise_run(c, 5, EC_ARG_SET(p.in->dtype), &p);
 }
 
 /* Reads the Scalar argument `i` as a float. */
@@ -154,7 +154,7 @@ static float scalar_of(const cad_call *c, size_t i) {
 static uint32_t scalar_run(const cad_call *c, pointwise *p) {
   double scale, out_scale;
   int32_t zero, out_zero;
-  EC_BACKEND_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p->in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "X", c->dtypes, -1, &p->in));
   EC_BACKEND_TRY(cad_scale(c, 1, "X_scale", &scale));
   EC_BACKEND_TRY(cad_int(c, 2, "X_zero_point", &zero));
   EC_BACKEND_TRY(cad_scale(c, 4, "out_scale", &out_scale));
@@ -163,7 +163,7 @@ static uint32_t scalar_run(const cad_call *c, pointwise *p) {
   p->scale = (float)scale;
   p->operand = scalar_of(c, 3);
   p->q = cad_quantizer_of(1.0 / out_scale, out_zero, p->in->dtype);
-  return pointwise_run(c, 6, CAD_SET(p->in->dtype), p);
+  return pointwise_run(c, 6, EC_ARG_SET(p->in->dtype), p);
 }
 
 uint32_t cad_quantized_add_scalar(const cad_call *c) {
@@ -179,6 +179,6 @@ uint32_t cad_quantized_mul_scalar(const cad_call *c) {
 uint32_t cad_where_scalar(const cad_call *c) {
   pointwise p = {.step = step_where, .operand = (float)c->args[1].as.d,
                  .other = (float)c->args[2].as.d};
-  EC_BACKEND_TRY(cad_input(c, 0, "condition", c->dtypes, -1, &p.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "condition", c->dtypes, -1, &p.in));
   return pointwise_run(c, 3, CAD_FLOAT, &p);
 }

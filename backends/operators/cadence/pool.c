@@ -68,7 +68,7 @@ static void pool_pixels(void *user, size_t begin, size_t end) {
 static uint32_t pool_read(const cad_call *c, bool last, size_t dilation, pool *p) {
   cad_window *w = &p->w;
   const cad_places at = {1, c->args[2].as.list.count ? 2 : 1, 3, dilation};
-  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, 4, &p->in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", c->dtypes, 4, &p->in));
   EC_BACKEND_TRY(cad_window_image(c, p->in, last, w));
   EC_BACKEND_TRY(cad_window_read(c, at, 2, w));
   for (size_t d = 1; d < CAD_SPACE; d++)
@@ -81,7 +81,7 @@ static uint32_t pool_read(const cad_call *c, bool last, size_t dilation, pool *p
 
 static uint32_t pool_run(const cad_call *c, bool ceil_mode, pool *p) {
   EC_BACKEND_TRY(cad_window_size(c, ceil_mode, NULL, &p->w));
-  EC_BACKEND_TRY(cad_window_output(c, c->count - 1, CAD_SET(p->in->dtype), &p->w, &p->out));
+  EC_BACKEND_TRY(cad_window_output(c, c->count - 1, EC_ARG_SET(p->in->dtype), &p->w, &p->out));
   EC_BACKEND_TRY(cad_floats(c, p->in, 0, &p->w.x));
   const double cost = (double)p->w.channels * (double)p->w.taps;
   EC_ARG_PARALLEL(c, cad_window_pixels(&p->w), cost, pool_pixels, p);
@@ -104,7 +104,7 @@ static uint32_t avg_pool_zero(const cad_call *c, pool *p) {
   int32_t zero;
   if (!cad_is_tensor(c, 7)) {
     const cad_tensor *t;
-    return cad_input(c, 0, "input", CAD_FLOAT, 4, &t);
+    return EC_ARG_TENSOR(c, 0, "input", CAD_FLOAT, 4, &t);
   }
   EC_BACKEND_TRY(cad_int(c, 7, "in_zero_point", &zero));
   const cad_quantizer q = cad_quantizer_of(1, 0, p->in->dtype);

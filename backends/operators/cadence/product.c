@@ -59,7 +59,7 @@ static void product_run(const cad_call *c, product *p) {
 static uint32_t linear_set(const cad_call *c, uint32_t weights, size_t out, product *p,
                            const cad_tensor **w) {
   int64_t sizes[CAD_RANK];
-  EC_BACKEND_TRY(cad_input(c, 1, "weight", weights, 2, w));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "weight", weights, 2, w));
   if (p->x->rank < 1) return EC_ARG_FAIL(c, "the input has no dimensions, expected 1 or more");
   p->inner = p->x->sizes[p->x->rank - 1];
   p->batches = p->rows = 1;
@@ -71,7 +71,7 @@ static uint32_t linear_set(const cad_call *c, uint32_t weights, size_t out, prod
     return EC_ARG_FAIL(c, "the input has %lld features, 'weight' takes %lld", (long long)p->inner,
                        (long long)(*w)->sizes[1]);
   sizes[p->x->rank - 1] = p->columns;
-  return cad_output(c, out, CAD_SET(p->x->dtype), p->x->rank, sizes, &p->out);
+  return EC_ARG_OUTPUT(c, out, EC_ARG_SET(p->x->dtype), p->x->rank, sizes, &p->out);
 }
 
 uint32_t cad_quantized_linear(const cad_call *c) {
@@ -79,14 +79,14 @@ uint32_t cad_quantized_linear(const cad_call *c) {
   const cad_tensor *w, *bias;
   double factor;
   int32_t zero, weight_zero, out_zero;
-  EC_BACKEND_TRY(cad_input(c, 0, "src", c->dtypes, -1, &p.x));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "src", c->dtypes, -1, &p.x));
   EC_BACKEND_TRY(cad_int(c, 3, "src_zero_point", &zero));
   EC_BACKEND_TRY(cad_int(c, 4, "weight_zero_point", &weight_zero));
   EC_BACKEND_TRY(cad_read_factor(c, 5, &factor));
   EC_BACKEND_TRY(cad_int(c, 7, "out_zero_point", &out_zero));
   p.finish.q = cad_quantizer_of(factor, out_zero, p.x->dtype);
   EC_BACKEND_TRY(linear_set(c, c->dtypes == CAD_QUANTIZED ? CAD_QUANTIZED : c->dtypes, 9, &p, &w));
-  EC_BACKEND_TRY(cad_vector(c, 2, "bias", CAD_SET(EC_DTYPE_INT32), p.columns, &bias));
+  EC_BACKEND_TRY(cad_vector(c, 2, "bias", EC_ARG_SET(EC_DTYPE_INT32), p.columns, &bias));
   EC_BACKEND_TRY(cad_floats(c, p.x, (float)zero, &p.a));
   EC_BACKEND_TRY(cad_floats(c, w, (float)weight_zero, &p.b));
   EC_BACKEND_TRY(cad_floats(c, bias, 0, &p.bias));
@@ -96,7 +96,7 @@ uint32_t cad_quantized_linear(const cad_call *c) {
 
 uint32_t cad_quantized_fully_connected(const cad_call *c) {
   const cad_tensor *x;
-  EC_BACKEND_TRY(cad_input(c, 0, "src", c->dtypes, -1, &x));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "src", c->dtypes, -1, &x));
   if (x->rank < 1 || x->sizes[0] != 1)
     return EC_ARG_FAIL(c, "'src' has %lld rows, expected 1", x->rank ? (long long)x->sizes[0] : 0);
   return cad_quantized_linear(c);
@@ -105,7 +105,7 @@ uint32_t cad_quantized_fully_connected(const cad_call *c) {
 uint32_t cad_fully_connected(const cad_call *c) {
   product p = {0};
   const cad_tensor *w, *bias;
-  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.x));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", CAD_FLOAT, -1, &p.x));
   EC_BACKEND_TRY(linear_set(c, CAD_FLOAT, 3, &p, &w));
   p.a = p.x->data;
   p.b = w->data;
@@ -124,10 +124,10 @@ uint32_t cad_w8a32_linear(const cad_call *c) {
   double scales[2];
   float *values[2];
   int64_t sizes[CAD_RANK];
-  EC_BACKEND_TRY(cad_input(c, 0, "input", CAD_FLOAT, -1, &p.x));
-  EC_BACKEND_TRY(cad_input(c, 1, "weight", CAD_SET(EC_DTYPE_INT8), 2, &w));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", CAD_FLOAT, -1, &p.x));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "weight", EC_ARG_SET(EC_DTYPE_INT8), 2, &w));
   EC_BACKEND_TRY(cad_scale(c, 2, "w_scale", &scales[0]));
-  EC_BACKEND_TRY(cad_vector(c, 3, "bias", CAD_SET(EC_DTYPE_INT8), w->sizes[1], &bias));
+  EC_BACKEND_TRY(cad_vector(c, 3, "bias", EC_ARG_SET(EC_DTYPE_INT8), w->sizes[1], &bias));
   EC_BACKEND_TRY(cad_scale(c, 4, "b_scale", &scales[1]));
   const size_t last = p.x->rank - 1u;
   if (p.x->rank < 1 || p.x->sizes[last] != w->sizes[0])
@@ -139,7 +139,7 @@ uint32_t cad_w8a32_linear(const cad_call *c) {
   sizes[last] = p.columns = p.by_inner = w->sizes[1];
   p.inner = w->sizes[0];
   p.by_column = 1;
-  EC_BACKEND_TRY(cad_output(c, 5, CAD_FLOAT, p.x->rank, sizes, &p.out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 5, CAD_FLOAT, p.x->rank, sizes, &p.out));
   EC_BACKEND_TRY(cad_floats(c, w, 0, &values[0]));
   EC_BACKEND_TRY(cad_floats(c, bias, 0, &values[1]));
   for (int64_t i = 0; i < ec_arg_count(w); i++) values[0][i] *= (float)scales[0];
@@ -180,7 +180,7 @@ static uint32_t matmul_bias(const cad_call *c) {
   const cad_tensor *bias;
   float value;
   if (!cad_is_tensor(c, 4)) return EC_BACKEND_OK;
-  EC_BACKEND_TRY(cad_input(c, 4, "bias", CAD_QUANTIZED | CAD_FLOAT, -1, &bias));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 4, "bias", CAD_QUANTIZED | CAD_FLOAT, -1, &bias));
   for (int64_t i = 0; i < ec_arg_count(bias); i++) {
     cad_load(bias, i, 1, 1, 0, &value);
     if (value != 0) return EC_ARG_FAIL(c, "'bias' is %g, expected 0 or None", (double)value);
@@ -192,15 +192,15 @@ uint32_t cad_quantized_matmul(const cad_call *c) {
   product p = {.finish = {.quantizes = true, .scale = 1}};
   double factor;
   int32_t x_zero, y_zero, zero;
-  EC_BACKEND_TRY(cad_input(c, 0, "X", c->dtypes, -1, &p.x));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "X", c->dtypes, -1, &p.x));
   EC_BACKEND_TRY(cad_int(c, 1, "X_zero_point", &x_zero));
-  EC_BACKEND_TRY(cad_input(c, 2, "Y", c->dtypes, -1, &p.y));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 2, "Y", c->dtypes, -1, &p.y));
   EC_BACKEND_TRY(cad_int(c, 3, "Y_zero_point", &y_zero));
   EC_BACKEND_TRY(matmul_bias(c));
   EC_BACKEND_TRY(cad_read_factor(c, 5, &factor));
   EC_BACKEND_TRY(cad_int(c, 7, "out_zero_point", &zero));
   EC_BACKEND_TRY(matmul_set(c, &p));
-  EC_BACKEND_TRY(cad_output(c, 9, CAD_SET(p.x->dtype), p.rank + 2, p.sizes, &p.out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 9, EC_ARG_SET(p.x->dtype), p.rank + 2, p.sizes, &p.out));
   EC_BACKEND_TRY(cad_floats(c, p.x, (float)x_zero, &p.a));
   EC_BACKEND_TRY(cad_floats(c, p.y, (float)y_zero, &p.b));
   p.finish.q = cad_quantizer_of(factor, zero, p.x->dtype);

@@ -49,7 +49,7 @@ static void rope_positions(void *user, size_t begin, size_t end) {
 static uint32_t rope_table(const cad_call *c, size_t i, const char *name, const rope *p,
                            const float **data) {
   const cad_tensor *t;
-  EC_BACKEND_TRY(cad_input(c, i, name, CAD_FLOAT, 2, &t));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, i, name, CAD_FLOAT, 2, &t));
   if (t->sizes[1] != p->half || t->sizes[0] < p->positions)
     return EC_ARG_FAIL(c, "'%s' is %lld x %lld, expected %lld or more x %lld", name,
                        (long long)t->sizes[0], (long long)t->sizes[1], (long long)p->positions,
@@ -66,7 +66,7 @@ static uint32_t rope_pos(const cad_call *c, rope *p) {
                        (long long)cosines);
   p->rows = sines;
   if (!cad_is_tensor(c, 3)) return EC_BACKEND_OK;
-  EC_BACKEND_TRY(cad_vector(c, 3, "pos", CAD_SET(EC_DTYPE_INT32) | CAD_SET(EC_DTYPE_INT64),
+  EC_BACKEND_TRY(cad_vector(c, 3, "pos", EC_ARG_SET(EC_DTYPE_INT32) | EC_ARG_SET(EC_DTYPE_INT64),
                             p->positions, &p->pos));
   for (int64_t i = 0; i < p->positions; i++) {
     const int64_t row = rope_row(p, i);
@@ -79,7 +79,7 @@ static uint32_t rope_pos(const cad_call *c, rope *p) {
 
 /* Reads the input and the tables; `halves`: a pair are the elements i and half + i. */
 static uint32_t rope_read(const cad_call *c, bool halves, rope *p) {
-  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p->in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", c->dtypes, -1, &p->in));
   const int64_t *sizes = p->in->sizes;
   if ((p->in->rank != 4 && p->in->rank != 5) || sizes[0] != 1)
     return EC_ARG_FAIL(c, "'input' has %u dimensions and a batch of %lld, expected 4 or 5 and 1",
@@ -100,7 +100,7 @@ static uint32_t rope_read(const cad_call *c, bool halves, rope *p) {
 
 static uint32_t rope_run(const cad_call *c, float zero, rope *p) {
   EC_BACKEND_TRY(
-      cad_output(c, c->count - 1, CAD_SET(p->in->dtype), p->in->rank, p->in->sizes, &p->out));
+      EC_ARG_OUTPUT(c, c->count - 1, EC_ARG_SET(p->in->dtype), p->in->rank, p->in->sizes, &p->out));
   if (!ec_arg_count(p->in)) return EC_BACKEND_OK;
   EC_BACKEND_TRY(cad_floats(c, p->in, zero, &p->x));
   EC_ARG_PARALLEL(c, p->positions, (double)p->heads * (double)p->half * 4, rope_positions, p);

@@ -41,7 +41,7 @@ static uint32_t rows_zeros(const cad_call *c, size_t i, rows *p) {
   p->shares = true;
   EC_BACKEND_TRY(EC_ARG_SCRATCH(c, 1, sizeof(float), &p->zeros));
   if (cad_is_tensor(c, i)) {
-    EC_BACKEND_TRY(cad_input(c, i, "in_zero_point", CAD_SET(EC_DTYPE_INT32), -1, &t));
+    EC_BACKEND_TRY(EC_ARG_TENSOR(c, i, "in_zero_point", EC_ARG_SET(EC_DTYPE_INT32), -1, &t));
     p->shares = ec_arg_count(t) == 1;
     if (!p->shares && (t->rank != 1 || t->sizes[0] != p->w.images))
       return EC_ARG_FAIL(c,
@@ -62,7 +62,7 @@ static uint32_t rows_zeros(const cad_call *c, size_t i, rows *p) {
  * height has the height 1. */
 static uint32_t rows_read(const cad_call *c, size_t channel_last, rows *p) {
   cad_window *w = &p->w;
-  EC_BACKEND_TRY(cad_input(c, 0, "input", c->dtypes, -1, &p->in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", c->dtypes, -1, &p->in));
   if (p->in->rank > 4)
     return EC_ARG_FAIL(c, "'input' has %u dimensions, expected 3 or 4", (unsigned)p->in->rank);
   EC_BACKEND_TRY(cad_window_image(c, p->in, c->args[channel_last].as.b, w));
@@ -76,7 +76,7 @@ static uint32_t rows_run(const cad_call *c, rows *p) {
       __builtin_mul_overflow(w->axes[1].out, w->axes[2].out, &pixels))
     return EC_ARG_FAIL(c, "the rows are too large");
   const int64_t sizes[] = {w->images, pixels, length};
-  EC_BACKEND_TRY(cad_output(c, c->count - 1, CAD_SET(p->in->dtype), 3, sizes, &p->out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, c->count - 1, EC_ARG_SET(p->in->dtype), 3, sizes, &p->out));
   EC_BACKEND_TRY(cad_floats(c, p->in, 0, &p->w.x));
   return cad_window_each(c, w, length, (double)length, rows_range, p, &p->patches);
 }

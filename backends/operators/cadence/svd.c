@@ -162,12 +162,12 @@ static uint32_t svd_outputs(const cad_call *c, svd_task *p) {
   int64_t sizes[CAD_RANK];
   for (size_t d = 0; d < rank; d++) sizes[d] = p->a->sizes[d];
   sizes[rank - 1] = full ? m : k;
-  EC_BACKEND_TRY(cad_output(c, 4, CAD_FLOAT, rank, sizes, &p->u));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 4, CAD_FLOAT, rank, sizes, &p->u));
   sizes[rank - 2] = k;
-  EC_BACKEND_TRY(cad_output(c, 5, CAD_FLOAT, rank - 1, sizes, &p->s));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 5, CAD_FLOAT, rank - 1, sizes, &p->s));
   sizes[rank - 2] = full ? n : k;
   sizes[rank - 1] = n;
-  EC_BACKEND_TRY(cad_output(c, 6, CAD_FLOAT, rank, sizes, &p->vh));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 6, CAD_FLOAT, rank, sizes, &p->vh));
   p->shape.rows = m < n ? n : m;
   p->shape.columns = k;
   p->shape.basis = full ? p->shape.rows : k;
@@ -177,7 +177,7 @@ static uint32_t svd_outputs(const cad_call *c, svd_task *p) {
 /* The argument `compute_uv` is True in programs of the flow, as its reference demands. */
 uint32_t cad_linalg_svd(const cad_call *c) {
   svd_task p = {.infinite = false};
-  EC_BACKEND_TRY(cad_input(c, 0, "A", CAD_FLOAT, -1, &p.a));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "A", CAD_FLOAT, -1, &p.a));
   if (p.a->rank < 2)
     return EC_ARG_FAIL(c, "'A' has %u dimensions, expected 2", (unsigned)p.a->rank);
   if (!c->args[2].as.b) return EC_ARG_FAIL(c, "'compute_uv' is False, expected True");

@@ -30,7 +30,7 @@ static void embedding_rows(void *user, size_t begin, size_t end) {
 /* Reads scales and zero points, [rows] or [rows, groups]. */
 static uint32_t embedding_scales(const cad_call *c, embedding *p) {
   const cad_tensor *scales;
-  EC_BACKEND_TRY(cad_input(c, 1, "weight_scales", CAD_FLOAT, -1, &scales));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "weight_scales", CAD_FLOAT, -1, &scales));
   p->groups = scales->rank == 2 ? scales->sizes[1] : 1;
   p->scales = scales->data;
   if (scales->rank < 1 || scales->rank > 2 || scales->sizes[0] != p->weight->sizes[0] ||
@@ -46,9 +46,9 @@ static uint32_t embedding_scales(const cad_call *c, embedding *p) {
 uint32_t cad_quantized_embedding_byte(const cad_call *c) {
   embedding p = {0};
   int64_t sizes[CAD_RANK + 1];
-  EC_BACKEND_TRY(cad_input(c, 0, "weight", c->dtypes, 2, &p.weight));
-  EC_BACKEND_TRY(cad_input(c, 3, "indices", CAD_SET(EC_DTYPE_INT32) | CAD_SET(EC_DTYPE_INT64), -1,
-                           &p.indices));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "weight", c->dtypes, 2, &p.weight));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(
+      c, 3, "indices", EC_ARG_SET(EC_DTYPE_INT32) | EC_ARG_SET(EC_DTYPE_INT64), -1, &p.indices));
   p.columns = p.weight->sizes[1];
   EC_BACKEND_TRY(embedding_scales(c, &p));
   if (c->args[4].as.b) return EC_ARG_FAIL(c, "'pruned_weights' is true, expected false");
@@ -60,7 +60,7 @@ uint32_t cad_quantized_embedding_byte(const cad_call *c) {
                          (long long)p.weight->sizes[0]);
   for (size_t d = 0; d < p.indices->rank; d++) sizes[d] = p.indices->sizes[d];
   sizes[p.indices->rank] = p.columns;
-  EC_BACKEND_TRY(cad_output(c, 5, CAD_FLOAT, p.indices->rank + 1u, sizes, &p.out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 5, CAD_FLOAT, p.indices->rank + 1u, sizes, &p.out));
   EC_ARG_PARALLEL(c, count, (double)p.columns, embedding_rows, &p);
   return EC_BACKEND_OK;
 }
@@ -72,14 +72,14 @@ uint32_t cad_bitwise_mask(const cad_call *c) {
   const cad_tensor *in, *out;
   int64_t sizes[CAD_RANK];
   const float threshold = (float)c->args[1].as.d;
-  EC_BACKEND_TRY(cad_input(c, 0, "mask", c->dtypes, -1, &in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "mask", c->dtypes, -1, &in));
   if (in->rank < 1 || in->sizes[in->rank - 1] % BITS)
     return EC_ARG_FAIL(c,
                        "'mask' has %lld elements in its last dimension, expected a multiple of 8",
                        in->rank ? (long long)in->sizes[in->rank - 1] : 0);
   for (size_t d = 0; d < in->rank; d++) sizes[d] = in->sizes[d];
   sizes[in->rank - 1] /= BITS;
-  EC_BACKEND_TRY(cad_output(c, 2, CAD_SET(EC_DTYPE_UINT8), in->rank, sizes, &out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 2, EC_ARG_SET(EC_DTYPE_UINT8), in->rank, sizes, &out));
   for (int64_t i = 0; i < ec_arg_count(out); i++) {
     float values[BITS];
     unsigned byte = 0;

@@ -79,7 +79,7 @@ uint32_t cad_window_output(const cad_call *c, size_t i, uint32_t dtypes, const c
   const size_t first = w->last ? 1 : 2, rank = w->space + 2;
   sizes[w->last ? rank - 1 : 1] = w->out_channels;
   for (size_t d = 0; d < w->space; d++) sizes[first + d] = w->axes[CAD_SPACE - w->space + d].out;
-  return cad_output(c, i, dtypes, rank, sizes, out);
+  return EC_ARG_OUTPUT(c, i, dtypes, rank, sizes, out);
 }
 
 int64_t cad_window_at(const cad_window *w, int64_t pixel, int64_t *step) {

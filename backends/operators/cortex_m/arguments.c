@@ -3,24 +3,10 @@
 
 enum { MOST = 1 << 20 /* of a kernel size, stride, padding or dilation */ };
 
-uint32_t cm_check(const cm_call *c, size_t i, const char *name, int32_t dtype, int rank) {
-  const ec_backend_tensor *t = cm_tensor(c, i);
-  if (t->dtype != dtype)
-    return EC_ARG_FAIL(c, "'%s' has %s (ScalarType %d), expected %s", name,
-                       ec_backend_dtype_name(t->dtype), t->dtype, ec_backend_dtype_name(dtype));
-  if (rank >= 0 && t->rank != rank)
-    return EC_ARG_FAIL(c, "'%s' has %u dimensions, expected %d", name, (unsigned)t->rank, rank);
-  return EC_BACKEND_OK;
-}
-
 uint32_t cm_check_vector(const cm_call *c, size_t i, const char *name, int32_t dtype,
                          int64_t count) {
   EC_BACKEND_TRY(cm_check(c, i, name, dtype, -1));
-  const ec_backend_tensor *t = cm_tensor(c, i);
-  if (ec_arg_count(t) != count)
-    return EC_ARG_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(t),
-                       (long long)count);
-  return EC_BACKEND_OK;
+  return EC_ARG_COUNT(c, cm_tensor(c, i), name, count);
 }
 
 uint32_t cm_int32(const cm_call *c, size_t i, const char *name, int32_t *out) {

@@ -18,7 +18,10 @@ static inline const ec_backend_tensor *cm_tensor(const cm_call *c, size_t i) {
 }
 
 /* Checks the dtype of argument `i`, and its rank unless `rank` is negative. */
-uint32_t cm_check(const cm_call *c, size_t i, const char *name, int32_t dtype, int rank);
+static inline uint32_t cm_check(const cm_call *c, size_t i, const char *name, int32_t dtype,
+                                int rank) {
+  return EC_ARG_CHECK(c, i, name, EC_ARG_SET(dtype), rank);
+}
 
 /* Checks that argument `i` has `count` elements of a dtype, one after another in memory. */
 uint32_t cm_check_vector(const cm_call *c, size_t i, const char *name, int32_t dtype,

@@ -3,46 +3,12 @@
 
 #include <string.h>
 
-static bool is_of_kind(int32_t dtype, eto_kind kind) {
-  const bool integer =
-      (dtype >= EC_DTYPE_UINT8 && dtype <= EC_DTYPE_INT64) || dtype == EC_DTYPE_BOOL;
-  if (kind == ETO_ANY) return ec_backend_dtype_size(dtype) != 0;
-  return integer || (kind == ETO_NUMBERS && dtype == EC_DTYPE_FLOAT32);
-}
-
-static uint32_t check_tensor(const eto_call *c, const eto_tensor *t, const char *name,
-                             eto_kind kind) {
-  if (!is_of_kind(t->dtype, kind))
-    return EC_ARG_FAIL(c, "'%s' has dtype %d, expected %s", name, t->dtype,
-                       kind == ETO_INTEGERS ? "integers" : "integers or float32");
-  for (uint16_t d = 0; d < t->rank; d++)
-    if (t->dim_order[d] != d) return EC_ARG_FAIL(c, "'%s' is not contiguous", name);
-  return EC_BACKEND_OK;
-}
-
-uint32_t eto_input(const eto_call *c, size_t i, const char *name, eto_kind kind, int rank,
-                   const eto_tensor **out) {
-  *out = &c->args[i].as.tensor;
-  EC_BACKEND_TRY(check_tensor(c, *out, name, kind));
-  if (rank >= 0 && (*out)->rank != rank)
-    return EC_ARG_FAIL(c, "'%s' has %u dimensions, expected %d", name, (unsigned)(*out)->rank,
-                       rank);
-  return EC_BACKEND_OK;
-}
-
-uint32_t eto_output(const eto_call *c, size_t i, eto_kind kind, size_t rank, const int64_t *sizes,
-                    const eto_tensor **out) {
-  EC_BACKEND_TRY(c->host->resize(c->call, &c->args[i], rank, sizes));
-  return eto_input(c, i, "out", kind, (int)rank, out);
-}
-
 uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out) {
   const eto_tensor *t;
-  EC_BACKEND_TRY(eto_input(c, i, name, ETO_ANY, -1, &t));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, i, name, ETO_ANY, -1, &t));
   *out = 0;
-  if (ec_arg_count(t) != 1)
-    return EC_ARG_FAIL(c, "'%s' has %lld elements, expected 1", name, (long long)ec_arg_count(t));
-  if (is_of_kind(t->dtype, ETO_INTEGERS)) eto_load(t, 0, 1, false, out);
+  EC_BACKEND_TRY(EC_ARG_COUNT(c, t, name, 1));
+  if (ETO_INTEGERS & EC_ARG_SET(t->dtype)) eto_load(t, 0, 1, false, out);
   return EC_BACKEND_OK;
 }
 

@@ -14,15 +14,13 @@ typedef struct eto_call {
   ec_backend_arg *args;
 } eto_call;
 
-/* Kinds of dtypes that an argument may have. */
-typedef enum eto_kind { ETO_INTEGERS, ETO_NUMBERS /* and float32 */, ETO_ANY } eto_kind;
+/* Sets of dtypes. */
+#define ETO_INTEGERS                                                                               \
+  (EC_ARG_SET(EC_DTYPE_UINT8) | EC_ARG_SET(EC_DTYPE_INT8) | EC_ARG_SET(EC_DTYPE_INT16) |           \
+   EC_ARG_SET(EC_DTYPE_INT32) | EC_ARG_SET(EC_DTYPE_INT64) | EC_ARG_SET(EC_DTYPE_BOOL))
+#define ETO_NUMBERS (ETO_INTEGERS | EC_ARG_SET(EC_DTYPE_FLOAT32))
+#define ETO_ANY UINT32_MAX
 
-/* Checks that tensor argument `i` is row-major, of such a dtype, of `rank` unless negative. */
-uint32_t eto_input(const eto_call *c, size_t i, const char *name, eto_kind kind, int rank,
-                   const eto_tensor **out);
-/* The same for an output, resized. */
-uint32_t eto_output(const eto_call *c, size_t i, eto_kind kind, size_t rank, const int64_t *sizes,
-                    const eto_tensor **out);
 /* Reads the element of a tensor of integers; 0 of a float one. */
 uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out);
 /* Reads an int[] argument of `count` items in [least, ETO_MOST]. */

@@ -81,9 +81,9 @@ static void run_lines(void *user, size_t begin, size_t end) {
 
 /* Reads x, weight and bias, of `dims` spatial dimensions; the last ones of DIMS. */
 static uint32_t read_tensors(const eto_call *c, int dims, conv *k) {
-  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_INTEGERS, dims + 2, &k->input));
-  EC_BACKEND_TRY(eto_input(c, 1, "weight", ETO_INTEGERS, dims + 2, &k->weight));
-  EC_BACKEND_TRY(eto_input(c, 2, "bias", ETO_INTEGERS, 1, &k->bias));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", ETO_INTEGERS, dims + 2, &k->input));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "weight", ETO_INTEGERS, dims + 2, &k->weight));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 2, "bias", ETO_INTEGERS, 1, &k->bias));
   if (!ec_arg_count(k->input) || !ec_arg_count(k->weight) || !ec_arg_count(k->bias))
     return EC_ARG_FAIL(c, "an input of a convolution has no elements");
   k->batch = k->input->sizes[0];
@@ -134,7 +134,7 @@ static uint32_t run_conv(const eto_call *c, int dims, size_t out, conv *k) {
   int64_t sizes[DIMS + 2] = {k->batch};
   for (int i = 0; i < dims; i++) sizes[1 + i] = k->axes[DIMS - dims + i].out;
   sizes[dims + 1] = k->out_channels;
-  EC_BACKEND_TRY(eto_output(c, out, ETO_INTEGERS, (size_t)dims + 2, sizes, &k->out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, out, ETO_INTEGERS, (size_t)dims + 2, sizes, &k->out));
   EC_BACKEND_TRY(eto_check_sums(c, k->input, k->out));
   EC_BACKEND_TRY(eto_centre(c, k->input, 3, "input", &k->x));
   EC_BACKEND_TRY(eto_centre(c, k->weight, 4, "weight", &k->w));

@@ -59,7 +59,7 @@ static void run_planes(void *user, size_t begin, size_t end) {
 
 static uint32_t read_floats(const eto_call *c, size_t i, const char *name,
                             const eto_tensor **out) {
-  EC_BACKEND_TRY(eto_input(c, i, name, ETO_NUMBERS, 3, out));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, i, name, ETO_NUMBERS, 3, out));
   return (*out)->dtype == EC_DTYPE_FLOAT32
              ? EC_BACKEND_OK
              : EC_ARG_FAIL(c, "'%s' has dtype %d, expected float32", name, (*out)->dtype);
@@ -73,7 +73,7 @@ static uint32_t run_fft(const eto_call *c, const eto_tensor *x, size_t out, fft 
     return EC_ARG_FAIL(c, "an image of %lld by %lld, expected at most %d", (long long)x->sizes[1],
                        (long long)x->sizes[2], MOST_SIZE);
   for (size_t i = 0; i < 2; i++) {
-    EC_BACKEND_TRY(eto_output(c, out + i, ETO_NUMBERS, 3, sizes, &outs[i]));
+    EC_BACKEND_TRY(EC_ARG_OUTPUT(c, out + i, ETO_NUMBERS, 3, sizes, &outs[i]));
     if (outs[i]->dtype != EC_DTYPE_FLOAT32)
       return EC_ARG_FAIL(c, "'out' has dtype %d, expected float32", outs[i]->dtype);
   }

@@ -31,8 +31,8 @@ static void run_product(void *user, size_t begin, size_t end) {
 uint32_t eto_matmul(const eto_call *c) {
   const eto_tensor *a, *b;
   product p = {0};
-  EC_BACKEND_TRY(eto_input(c, 0, "a", ETO_INTEGERS, 3, &a));
-  EC_BACKEND_TRY(eto_input(c, 1, "b", ETO_INTEGERS, 3, &b));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "a", ETO_INTEGERS, 3, &a));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "b", ETO_INTEGERS, 3, &b));
   if (a->sizes[0] != b->sizes[0] || a->sizes[2] != b->sizes[1])
     return EC_ARG_FAIL(c, "'a' is [%lld, ?, %lld], 'b' [%lld, %lld, ?]", (long long)a->sizes[0],
                        (long long)a->sizes[2], (long long)b->sizes[0], (long long)b->sizes[1]);
@@ -42,7 +42,7 @@ uint32_t eto_matmul(const eto_call *c) {
   p.columns = b->sizes[2];
   p.block = eto_dot_block(a, b);
   const int64_t sizes[] = {batch, p.rows, p.columns};
-  EC_BACKEND_TRY(eto_output(c, 4, ETO_INTEGERS, 3, sizes, &p.out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 4, ETO_INTEGERS, 3, sizes, &p.out));
   EC_BACKEND_TRY(eto_check_sums(c, a, p.out));
   if (!ec_arg_count(p.out)) return EC_BACKEND_OK;
   EC_BACKEND_TRY(eto_centre(c, a, 2, "a", &p.a));

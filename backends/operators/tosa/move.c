@@ -11,8 +11,8 @@ typedef struct rows {
 } rows;
 
 static uint32_t read_rows(const eto_call *c, const char *name, rows *r) {
-  EC_BACKEND_TRY(eto_input(c, 0, name, ETO_ANY, 3, &r->values));
-  EC_BACKEND_TRY(eto_input(c, 1, "indices", ETO_INTEGERS, 2, &r->indices));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, name, ETO_ANY, 3, &r->values));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "indices", ETO_INTEGERS, 2, &r->indices));
   r->batch = r->values->sizes[0];
   r->count = r->values->sizes[1];
   r->picked = r->indices->sizes[1];
@@ -45,7 +45,7 @@ uint32_t eto_gather(const eto_call *c) {
   size_t row = 0;
   EC_BACKEND_TRY(read_rows(c, "values", &r));
   const int64_t sizes[] = {r.batch, r.picked, r.values->sizes[2]};
-  EC_BACKEND_TRY(eto_output(c, 2, ETO_ANY, 3, sizes, &out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 2, ETO_ANY, 3, sizes, &out));
   EC_BACKEND_TRY(check_out(c, &r, out));
   for (int64_t i = 0; i < r.batch * r.picked; i++) {
     EC_BACKEND_TRY(find_row(c, &r, i, &row));
@@ -61,8 +61,8 @@ uint32_t eto_scatter(const eto_call *c) {
   const eto_tensor *out, *input;
   size_t row = 0;
   EC_BACKEND_TRY(read_rows(c, "values_in", &r));
-  EC_BACKEND_TRY(eto_input(c, 2, "input", ETO_ANY, 3, &input));
-  EC_BACKEND_TRY(eto_output(c, 3, ETO_ANY, 3, r.values->sizes, &out));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 2, "input", ETO_ANY, 3, &input));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 3, ETO_ANY, 3, r.values->sizes, &out));
   EC_BACKEND_TRY(check_out(c, &r, out));
   EC_BACKEND_TRY(check_out(c, &r, input));
   if (input->sizes[0] != r.batch || input->sizes[1] != r.picked ||

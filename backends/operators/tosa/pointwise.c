@@ -35,8 +35,8 @@ static void run_unary(void *user, size_t begin, size_t end) {
 }
 
 static uint32_t apply_unary(const eto_call *c, size_t out, pointwise *p) {
-  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_INTEGERS, -1, &p->a));
-  EC_BACKEND_TRY(eto_output(c, out, ETO_INTEGERS, p->a->rank, p->a->sizes, &p->out));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", ETO_INTEGERS, -1, &p->a));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, out, ETO_INTEGERS, p->a->rank, p->a->sizes, &p->out));
   c->host->parallel_for(c->call, (size_t)ec_arg_count(p->a), GRAIN, run_unary, p);
   return EC_BACKEND_OK;
 }
@@ -98,7 +98,7 @@ uint32_t eto_table(const eto_call *c) {
   p.fn = dtype == EC_DTYPE_INT16 ? table16_block : table8_block;
   if (dtype != EC_DTYPE_INT8 && dtype != EC_DTYPE_INT16)
     return EC_ARG_FAIL(c, "'input' has dtype %d, expected int8 or int16", dtype);
-  EC_BACKEND_TRY(eto_input(c, 1, "table", ETO_INTEGERS, -1, &table));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "table", ETO_INTEGERS, -1, &table));
   if (ec_arg_count(table) != needed || ec_backend_dtype_size(table->dtype) > 2)
     return EC_ARG_FAIL(c, "'table' has %lld entries of dtype %d, expected %lld of int8 or int16",
                        (long long)ec_arg_count(table), table->dtype, (long long)needed);
@@ -124,10 +124,10 @@ static void run_cast(void *user, size_t begin, size_t end) {
 
 uint32_t eto_cast(const eto_call *c) {
   pointwise p = {0};
-  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_NUMBERS, -1, &p.a));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", ETO_NUMBERS, -1, &p.a));
   if (p.a->dtype != EC_DTYPE_FLOAT32)
     return EC_ARG_FAIL(c, "'input' has dtype %d, expected float32", p.a->dtype);
-  EC_BACKEND_TRY(eto_output(c, 1, ETO_INTEGERS, p.a->rank, p.a->sizes, &p.out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 1, ETO_INTEGERS, p.a->rank, p.a->sizes, &p.out));
   p.parameters[0] = eto_least(p.out->dtype);
   p.parameters[1] = eto_most(p.out->dtype);
   c->host->parallel_for(c->call, (size_t)ec_arg_count(p.a), GRAIN, run_cast, &p);
@@ -190,10 +190,10 @@ static uint32_t broadcast(const eto_call *c, const eto_tensor *a, const eto_tens
 
 static uint32_t apply_binary(const eto_call *c, size_t out, pointwise *p) {
   int64_t sizes[ETO_RANK];
-  EC_BACKEND_TRY(eto_input(c, 0, "input1", ETO_INTEGERS, -1, &p->a));
-  EC_BACKEND_TRY(eto_input(c, 1, "input2", ETO_INTEGERS, -1, &p->b));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input1", ETO_INTEGERS, -1, &p->a));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "input2", ETO_INTEGERS, -1, &p->b));
   EC_BACKEND_TRY(broadcast(c, p->a, p->b, sizes));
-  EC_BACKEND_TRY(eto_output(c, out, ETO_INTEGERS, p->a->rank, sizes, &p->out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, out, ETO_INTEGERS, p->a->rank, sizes, &p->out));
   const int64_t count = ec_arg_count(p->out);
   if (!count) return EC_BACKEND_OK;
   if (!p->out->rank) {

@@ -108,7 +108,7 @@ static void greatest_floats(const pool *p, int64_t n, const ec_span at[2], int64
 /* Reads kernel, stride and pad from argument `at` on. */
 static uint32_t read_window(const eto_call *c, size_t at, pool *p) {
   int64_t kernel[2], stride[2], pad[4];
-  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_NUMBERS, 4, &p->in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", ETO_NUMBERS, 4, &p->in));
   EC_BACKEND_TRY(eto_ints(c, at, "kernel", 1, 2, kernel));
   EC_BACKEND_TRY(eto_ints(c, at + 1, "stride", 1, 2, stride));
   EC_BACKEND_TRY(eto_ints(c, at + 2, "pad", 0, 4, pad));
@@ -128,7 +128,7 @@ static uint32_t read_window(const eto_call *c, size_t at, pool *p) {
 
 static uint32_t run_pool(const eto_call *c, size_t out, pool *p) {
   const int64_t sizes[] = {p->in->sizes[0], p->axes[0].out, p->axes[1].out, p->channels};
-  EC_BACKEND_TRY(eto_output(c, out, ETO_NUMBERS, 4, sizes, &p->out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, out, ETO_NUMBERS, 4, sizes, &p->out));
   if (p->out->dtype != p->in->dtype)
     return EC_ARG_FAIL(c, "'out' has dtype %d, the input %d", p->out->dtype, p->in->dtype);
   c->host->parallel_for(c->call, (size_t)(sizes[0] * sizes[1]), 1, run_lines, p);

@@ -36,7 +36,7 @@ static uint32_t read_factors(const eto_call *c, size_t i, const char *name, int6
                              const int64_t **out) {
   const eto_tensor *t;
   int64_t *numbers;
-  EC_BACKEND_TRY(eto_input(c, i, name, ETO_INTEGERS, -1, &t));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, i, name, ETO_INTEGERS, -1, &t));
   if (ec_arg_count(t) != count)
     return EC_ARG_FAIL(c, "'%s' has %lld elements, expected %lld", name, (long long)ec_arg_count(t),
                        (long long)count);
@@ -79,12 +79,12 @@ uint32_t eto_rescale(const eto_call *c) {
   const bool output_unsigned = a[9].as.b;
   if (a[6].as.i < ETO_SINGLE || a[6].as.i > ETO_DOUBLE)
     return EC_ARG_FAIL(c, "'rounding_mode' is %lld, expected 1 to 3", (long long)a[6].as.i);
-  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_INTEGERS, -1, &r.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", ETO_INTEGERS, -1, &r.in));
   r.channels = a[7].as.b && r.in->rank ? r.in->sizes[r.in->rank - 1u] : 1;
   EC_BACKEND_TRY(read_factors(c, 1, "multiplier", r.channels, &r.multipliers));
   EC_BACKEND_TRY(read_factors(c, 2, "shift", r.channels, &r.shifts));
   EC_BACKEND_TRY(check_factors(c, &r));
-  EC_BACKEND_TRY(eto_output(c, 10, ETO_INTEGERS, r.in->rank, r.in->sizes, &r.out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 10, ETO_INTEGERS, r.in->rank, r.in->sizes, &r.out));
   EC_BACKEND_TRY(read_zero(c, 3, "input_zp", r.input_unsigned, r.in, &r.input_zp));
   EC_BACKEND_TRY(read_zero(c, 4, "output_zp", output_unsigned, r.out, &r.output_zp));
   r.least = output_unsigned ? 0 : eto_least(r.out->dtype);

@@ -100,7 +100,7 @@ static uint32_t find_sizes(const eto_call *c, const int64_t border[2], resize *r
 uint32_t eto_resize(const eto_call *c) {
   resize r = {.nearest = c->args[4].as.i == NEAREST};
   int64_t border[2];
-  EC_BACKEND_TRY(eto_input(c, 0, "input", ETO_NUMBERS, 4, &r.in));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", ETO_NUMBERS, 4, &r.in));
   EC_BACKEND_TRY(eto_ints(c, 1, "scale", 1, 4, r.scale));
   EC_BACKEND_TRY(eto_ints(c, 2, "offset", -ETO_MOST, 2, r.offset));
   EC_BACKEND_TRY(eto_ints(c, 3, "border", -ETO_MOST, 2, border));
@@ -110,7 +110,7 @@ uint32_t eto_resize(const eto_call *c) {
   EC_BACKEND_TRY(find_sizes(c, border, &r));
   r.channels = r.in->sizes[3];
   const int64_t sizes[] = {r.in->sizes[0], r.to[Y], r.to[X], r.channels};
-  EC_BACKEND_TRY(eto_output(c, 5, ETO_NUMBERS, 4, sizes, &r.out));
+  EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 5, ETO_NUMBERS, 4, sizes, &r.out));
   if ((r.in->dtype == EC_DTYPE_FLOAT32) != (r.out->dtype == EC_DTYPE_FLOAT32))
     return EC_ARG_FAIL(c, "'out' has dtype %d, the input %d", r.out->dtype, r.in->dtype);
   c->host->parallel_for(c->call, (size_t)(sizes[0] * r.to[Y]), 1, run_lines, &r);
