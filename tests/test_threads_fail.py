@@ -1,10 +1,11 @@
 """An uncaught exception fails its test, in a thread or in a finalizer, too."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import process
 
 CONFIG = Path(__file__).resolve().parents[1] / "pyproject.toml"
 THREAD = """
@@ -40,8 +41,6 @@ def test_an_uncaught_exception_fails_the_test(tmp_path: Path, code: str) -> None
     file = tmp_path / "test_planted.py"
     file.write_text(code)
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "-c", str(CONFIG), str(file)], capture_output=True, text=True, check=False
-    )
+    done = process.run(*command, "-c", CONFIG, file, ok=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "ValueError: planted" in done.stdout and "1 failed" in done.stdout

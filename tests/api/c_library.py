@@ -4,21 +4,16 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests import ROOT, build_core, kept
+from tests import ROOT, build_core, kept, process
 
 
 def install(prefix: Path) -> None:
     """Install with `make install`. Paths in the files are those of the kept folder."""
     final = prefix.parent.parent / prefix.name
     work = prefix.parent / "objects"
-    subprocess.run(
-        [
-            *("make", "-C", str(ROOT / "csrc"), f"-j{os.cpu_count() or 1}", "WERROR=1"),
-            *(f"BUILD={work}", f"DESTDIR={prefix}.part", f"PREFIX={final}", "install"),
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
+    process.run(
+        *("make", "-C", str(ROOT / "csrc"), f"-j{os.cpu_count() or 1}", "WERROR=1"),
+        *(f"BUILD={work}", f"DESTDIR={prefix}.part", f"PREFIX={final}", "install"),
     )
     Path(f"{prefix}.part{final}").replace(prefix)
 
@@ -30,9 +25,4 @@ def prefix() -> Path:
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run ec-run."""
-    return subprocess.run(
-        [str(prefix() / "bin/ec-run"), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return process.run(str(prefix() / "bin/ec-run"), *map(str, arguments), timeout=60, ok=False)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import executorch_c
+from tests import process
 from tests.api import c_library
 
 pytestmark = pytest.mark.heavy
@@ -35,11 +36,10 @@ def model() -> Path:
 def flags(*options: str) -> list[str]:
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not installed")
-    found = subprocess.run(
-        ["pkg-config", *options, "executorch_c"],
-        check=True,
-        capture_output=True,
-        text=True,
+    found = process.run(
+        "pkg-config",
+        *options,
+        "executorch_c",
         env={"PKG_CONFIG_PATH": str(c_library.prefix() / "lib/pkgconfig"), "PATH": "/usr/bin"},
     )
     return found.stdout.split()
@@ -61,10 +61,10 @@ def test_the_example_runs(static: bool, model: Path, tmp_path: Path) -> None:
         check=True,
     )
     environment = {"LD_LIBRARY_PATH": str(prefix / "lib")}
-    found = subprocess.run([program, model], capture_output=True, text=True, env=environment)
+    found = process.run(program, model, env=environment, ok=False)
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout == first_output(model)
-    wrong = subprocess.run([program, "none.pte"], capture_output=True, text=True, env=environment)
+    wrong = process.run(program, "none.pte", env=environment, ok=False)
     assert wrong.returncode == 1 and wrong.stderr.startswith("error 0x22: ")
 
 
@@ -83,15 +83,13 @@ def test_cmake_finds_the_package(model: Path, tmp_path: Path) -> None:
     ):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     for kind in ("executorch_c", "static"):
-        found = subprocess.run([tmp_path / "b" / kind, model], capture_output=True, text=True)
+        found = process.run(tmp_path / "b" / kind, model, ok=False)
         assert found.stdout == first_output(model), found.stderr
 
 
 def test_only_the_interface_is_exported() -> None:
     library = c_library.prefix() / "lib/libexecutorch_c.so"
-    names = subprocess.run(
-        ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
-    ).stdout.split()[2::3]
+    names = process.run("nm", "-D", "--defined-only", library).stdout.split()[2::3]
     assert len(names) > 15 and all(name.startswith("ecr_") for name in names), names
 
 

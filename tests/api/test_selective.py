@@ -10,7 +10,7 @@ import torch
 
 import executorch_c
 from executorch_c import _selective, cli
-from tests import exports, kept
+from tests import exports, kept, process
 from tests.api import c_library
 from tests.plans import Plan, build, schema
 
@@ -63,9 +63,7 @@ def small(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(small: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(small / "ec-run"), *map(str, arguments)], capture_output=True, text=True
-    )
+    return process.run(str(small / "ec-run"), *map(str, arguments), ok=False)
 
 
 def test_the_library_computes_what_the_package_computes(
@@ -84,7 +82,7 @@ def test_it_is_small(small: Path) -> None:
     assert 10_000 < rows["core"][0] <= CORE, rows
     assert sum(rows["all"][:2]) <= DIGITS, rows
     library = small / "libexecutorch_c.so"
-    text = subprocess.run(["size", library], check=True, capture_output=True, text=True).stdout
+    text = process.run("size", library).stdout
     assert int(text.split()[6]) <= DIGITS, text
 
 

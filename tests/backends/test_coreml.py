@@ -2,7 +2,6 @@
 
 import json
 import struct
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import executorch_c
 from executorch_c import Error, Runtime
+from tests import process
 from tests.backends.recorded import Recorded
 
 RECORDED = Recorded(Path(__file__).parent / "coreml_programs")
@@ -128,7 +128,7 @@ def test_a_wrong_scale_changes_the_result() -> None:
 
 def test_info_says_where_it_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "executorch_c", "info", str(PROGRAMS / "mlp_fp32.pte")]
-    info = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True).stdout
+    info = process.run(*command, cwd=tmp_path).stdout
     assert "CoreMLBackend" in info and "interpreted on the CPU" in info
 
 

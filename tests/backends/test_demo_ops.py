@@ -2,8 +2,6 @@
 
 import ctypes
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from numpy.testing import assert_array_equal
 
 import executorch_c
 from executorch_c import Runtime, register_operator, unregister_operator
+from tests import process
 from tests.python.custom_ops import UNARY, X, load, nothing_stays, pte
 from tests.single_op import BOUNDED, Out
 
@@ -261,11 +260,5 @@ def test_entry_points_are_searched_on_first_use(tmp_path: Path, how: str) -> Non
     path.write_bytes(pte("demo::scale.out", X, 3, Out((2, 3))))
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(root)])}
-    done = subprocess.run(
-        [sys.executable, "-c", DISCOVER.format(how=how), str(path)],
-        env=env,
-        capture_output=True,
-        text=True,
-        cwd=root,
-    )
+    done = process.python("-c", DISCOVER.format(how=how), path, env=env, cwd=root, ok=False)
     assert (done.returncode, done.stdout) == (0, "18.0\n"), done.stderr

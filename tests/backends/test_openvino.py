@@ -2,8 +2,6 @@
 
 import importlib.util
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 import executorch_c
 from executorch_c import Runtime
 from executorch_c.devtools import dump
+from tests import process
 from tests.backends import openvino_blob
 from tests.backends.openvino_blob import ID, NAMES, cases, program, pte, unpack
 
@@ -266,14 +265,9 @@ def isolated(code: str, tmp_path: Path, *args: str, **env: str) -> list[str]:
     paths = os.pathsep.join(folders)
     # The official runtime's import sets OPENVINO_LIB_PATH for the process.
     inherited = {k: v for k, v in os.environ.items() if k != "OPENVINO_LIB_PATH"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *args],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**inherited, "PYTHONPATH": paths, **env},
+    done = process.python(
+        "-c", code, *args, cwd=tmp_path, env={**inherited, "PYTHONPATH": paths, **env}
     )
-    assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 

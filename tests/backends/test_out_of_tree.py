@@ -4,13 +4,12 @@ checkout with the installed header alone, found through its entry point."""
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import executorch_c
+from tests import process
 from tests.plans import Plan, build, schema
 
 DEMO = Path(__file__).resolve().parents[2] / "backends" / "demo"
@@ -23,14 +22,7 @@ print(method(numpy.ones(2, "f4")).tolist())
 
 
 def run(folder: Path, *command: str, **env: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **env},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = process.python(*command, cwd=folder, env={**os.environ, **env})
     return done.stdout
 
 

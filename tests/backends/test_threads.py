@@ -1,8 +1,6 @@
 """Threads of methods: their number, start on first use, sharing, and fork."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 import torch
 
 import executorch_c
+from tests import process
 from tests.at_once import run_each
 from tests.backends.demo_programs import lowered, seeded
 
@@ -173,12 +172,5 @@ def test_in_a_process(mm_pte: bytes, tmp_path: Path, code: str) -> None:
     file.write_bytes(mm_pte)
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", HEAD % (SHAPES,) + code, file],
-        env=env,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    code = HEAD % (SHAPES,) + code
+    process.python("-W", "ignore", "-c", code, file, env=env, cwd=tmp_path, timeout=120)

@@ -1,6 +1,5 @@
 """VulkanBackend: programs of each scheme equal eager; state, shapes, traces, descriptions."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 
 import executorch_c
 from executorch_c import Error
+from tests import process
 from tests.backends.recorded import Recorded
 
 RECORDED = Recorded(Path(__file__).parent / "vulkan_programs")
@@ -67,21 +67,9 @@ def test_a_trace_has_the_names_of_the_payload() -> None:
 
 def test_description_and_info(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "executorch_c"]
-    info = subprocess.run(
-        [*command, "info", str(PROGRAMS / "mlp.pte")],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-    ).stdout
+    info = process.run(*command, "info", PROGRAMS / "mlp.pte", cwd=tmp_path).stdout
     assert "VulkanBackend" in info and "interpreted on the CPU" in info
-    dump = subprocess.run(
-        [*command, "dump", str(PROGRAMS / "mlp.pte")],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-    ).stdout
+    dump = process.run(*command, "dump", PROGRAMS / "mlp.pte", cwd=tmp_path).stdout
     assert "aten._softmax.default" in dump and "named data" in dump
 
 

@@ -2,7 +2,6 @@
 
 import os
 import struct
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 from executorch_c import Error, Runtime
-from tests import ROOT, build_core, kept
+from tests import ROOT, build_core, kept, process
 
 sys.path.insert(0, str(ROOT / "csrc"))
 import ninja_build
@@ -54,10 +53,7 @@ def compile_into(folder: Path) -> None:
 def run(cases: int, *extensions: str, env: dict[str, str] | None = None) -> None:
     worker = Path(__file__).with_name("xnnpack_mutate.py")
     command = [sys.executable, str(worker), str(programs()), str(cases), str(SEED), *extensions]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=900, check=False, env=env, cwd=programs()
-    )
-    assert done.returncode == 0, f"{done.stdout[-300:]}{done.stderr[-4000:]}"
+    done = process.run(*command, timeout=900, env=env, cwd=programs())
     loaded, ran = map(int, done.stdout.split()[-2:])
     assert cases / 50 < ran <= loaded < cases
 

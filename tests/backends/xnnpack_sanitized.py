@@ -6,14 +6,13 @@ instrumented. `build` compiles the backend, `environment` returns the environmen
 
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
 import get_xnnpack
-from tests import ROOT, build_core, kept
+from tests import ROOT, build_core, kept, process
 
 sys.path.insert(0, str(ROOT / "csrc"))
 import ninja_build
@@ -50,9 +49,7 @@ def compile_into(folder: Path, library: get_xnnpack.Library, sanitize: Sequence[
 def environment() -> dict[str, str]:
     """Return an environment that preloads the sanitizers' runtime."""
     runtimes = [
-        subprocess.run(
-            ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
-        ).stdout.strip()
+        process.run("gcc", f"-print-file-name={name}").stdout.strip()
         for name in ("libasan.so", "libstdc++.so.6")  # for exceptions of torch and NumPy
     ]
     options = "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2000"

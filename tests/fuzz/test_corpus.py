@@ -4,11 +4,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import process
 from tests.fuzz import guided
 from tests.fuzz.driver import ROOT, SANITIZERS, build, count
 from tests.fuzz.seeds import CORPUS, PROGRAM, TARGETS, kept_files
@@ -21,12 +21,8 @@ pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="builds the C c
 
 
 def run(replay: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(replay), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        env={**os.environ, **SANITIZERS},
+    return process.run(
+        replay, *map(str, arguments), timeout=1200, env={**os.environ, **SANITIZERS}, ok=False
     )
 
 
@@ -112,12 +108,7 @@ def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXECUTORCH_C_CLANG", "no-such-clang")
     with pytest.raises(guided.NoClang, match="libclang-rt"):
         guided.find_clang()
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "--coverage-guided"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = process.python("-m", "tests.fuzz", "--coverage-guided", cwd=ROOT, ok=False)
     assert done.returncode == 2
     assert "EXECUTORCH_C_CLANG" in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,13 +1,12 @@
 """Imports of `executorch_c.llm`: modules are loaded at the first use of their names."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import executorch_c.llm
+from tests import process
 
 Loaded = Callable[[str], "set[str]"]
 
@@ -21,10 +20,7 @@ def loaded_by(tmp_path: Path) -> Loaded:
 
     def loaded(statement: str) -> set[str]:
         code = f"import sys\n{statement}\nprint(*sys.modules)"
-        run = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert run.returncode == 0, run.stderr
+        run = process.python("-c", code, cwd=tmp_path)
         names = run.stdout.split()
         return {name for name in names if name.split(".")[0] in ("numpy", "executorch_c")}
 

@@ -3,8 +3,6 @@
 import inspect
 import io
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import executorch_c
 from executorch_c import InvalidStateError, Method, MethodMeta, Program, Runtime, TensorInfo
 from executorch_c import Verification
 from executorch_c._inputs import names as names_of_inputs
+from tests import process
 from tests.python import small_programs
 from tests.python.small_programs import CHANNELS_LAST
 
@@ -391,13 +390,8 @@ def test_import_loads_little_but_numpy() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     root = os.path.dirname(os.path.dirname(executorch_c.__file__))
-    out = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": root},
-        cwd=root,
-        check=True,
-        capture_output=True,
-        text=True,
+    out = process.python(
+        "-c", code, env={**os.environ, "PYTHONPATH": root}, cwd=root
     ).stdout.split()
     assert set(out) <= {"__future__", "executorch_c", "executorch_c._core"}
 

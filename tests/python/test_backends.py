@@ -2,13 +2,12 @@
 
 import ast
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import executorch_c
+from tests import process
 from tests.plans import Plan, build
 
 CODE = """
@@ -28,10 +27,7 @@ print([str(one.message) for one in caught])
 def run(site: Path) -> list[str]:
     root = Path(executorch_c.__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(root)])}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE], env=env, cwd=root, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    done = process.python("-c", CODE, env=env, cwd=root)
     return done.stdout.splitlines()
 
 
@@ -85,7 +81,6 @@ def test_plug_ins_are_loaded_when_needed(tmp_path: Path) -> None:
         "executorch_c.Runtime.get().backend_registry.registered_backend_names\n"
         "loaded()\n"
     )
-    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run = process.python("-c", code, cwd=tmp_path)
     first, everything = (set(line.split()) for line in run.stdout.splitlines())
     assert first <= {"xnnpack"} < everything and "operators" in everything

@@ -14,6 +14,7 @@ import executorch_c
 from executorch_c import cli
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import compare
+from tests import process
 
 Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path(executorch_c.__file__).parent / "examples"
@@ -82,7 +83,7 @@ def misused(capsys: Capture, *args: str) -> str:
 
 def python(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run a new interpreter in a folder where nothing shadows the installed package."""
-    return subprocess.run([sys.executable, *args], capture_output=True, text=True, cwd=folder)
+    return process.python(*args, cwd=folder, ok=False)
 
 
 def test_as_a_module(tmp_path: Path) -> None:

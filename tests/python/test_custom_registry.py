@@ -1,7 +1,6 @@
 """Operators written in Python: registration, lifetimes, threads, interpreter exit."""
 
 import gc
-import subprocess
 import sys
 import threading
 import weakref
@@ -15,6 +14,7 @@ from numpy.testing import assert_array_equal
 
 import executorch_c
 from executorch_c import Runtime, register_operator, unregister_operator
+from tests import process
 from tests.at_once import run_each
 from tests.models import zoo
 from tests.python.custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
@@ -382,13 +382,7 @@ def test_the_end_of_the_interpreter(tmp_path: Path, more: str) -> None:
     path = tmp_path / "f.pte"
     path.write_bytes(pte("t::f.out", X, Out((2, 3))))
     code = AT_EXIT.format(schema=UNARY, more=more)
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        cwd=Path(executorch_c.__file__).parents[1],
-    )
-    assert done.returncode == 0, done.stderr
+    done = process.python("-c", code, path, cwd=Path(executorch_c.__file__).parents[1])
     assert done.stdout.splitlines()[0] == "6.0"
 
 

@@ -1,8 +1,6 @@
 """Records for Python's logging; no logging without it."""
 
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 import executorch_c
 from executorch_c import Runtime, _backends
 from executorch_c._entry_points import EntryPoint
+from tests import process
 from tests.exports import export
 from tests.python.small_programs import add_pte
 
@@ -123,10 +122,7 @@ def test_a_filter_that_raises(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def run(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=PATH.parent, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+    done = process.python("-c", code, cwd=PATH.parent, timeout=60)
     return done.stdout + done.stderr
 
 

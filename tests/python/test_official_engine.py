@@ -4,7 +4,6 @@ numbers, refusals, crashes, hangs; programs that are right in both; why a progra
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+
+from tests import process
 
 pytest.importorskip("executorch.extension.pybindings")
 
@@ -319,9 +320,7 @@ if sys.argv[1] == "kill":
 
 @pytest.mark.parametrize("end", ["exit", "kill"])
 def test_the_process_ends_with_its_parent(end: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, end], capture_output=True, text=True, timeout=300
-    )
+    done = process.python("-c", SCRIPT, end, timeout=300, ok=False)
     assert done.stdout, done.stderr
     pid = int(done.stdout)
     for _ in range(100):

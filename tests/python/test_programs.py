@@ -1,7 +1,6 @@
 """The program argument: every function accepts all sources, and errors name the file."""
 
 import io
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import executorch_c
 from executorch_c import cli, devtools
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import assert_matches, check_model
+from tests import process
 
 EXAMPLES = Path(executorch_c.__file__).parent / "examples"
 DIGITS = EXAMPLES / "digits.pte"
@@ -114,12 +114,6 @@ def test_load_imports_no_reports(tmp_path: Path) -> None:
         "import sys, executorch_c; executorch_c.load(sys.argv[1]);"
         "print(*sorted(name for name in sys.modules if name.startswith('executorch_c')))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(DIGITS)],
-        cwd=tmp_path,  # not the checkout, whose sources may hide the package that is installed
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = process.python("-c", code, DIGITS, cwd=tmp_path)
     loaded = set(done.stdout.split())
     assert loaded == {"executorch_c", "executorch_c._core", "executorch_c._programs"}

@@ -2,8 +2,6 @@
 
 import gc
 import os
-import subprocess
-import sys
 import threading
 import weakref
 from pathlib import Path
@@ -15,6 +13,7 @@ from numpy.testing import assert_array_equal
 
 import executorch_c
 from executorch_c import Runtime, register_backend, unregister_backend
+from tests import process
 from tests.plans import Plan, build, schema
 from tests.python.npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
 
@@ -256,13 +255,7 @@ method = program.load_method("forward")
 def test_the_end_of_the_interpreter(more: str, tmp_path: Path) -> None:
     path = tmp_path / "x.pte"
     path.write_bytes(pte())
-    done = subprocess.run(
-        [sys.executable, "-c", EXIT.format(more=more), path],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = process.python("-c", EXIT.format(more=more), path, cwd=tmp_path)
     assert done.stdout in ("", "destroyed\n") and not done.stderr
 
 
@@ -284,10 +277,7 @@ def test_an_entry_point_may_be_a_class(tmp_path: Path) -> None:
     )
     root = str(Path(executorch_c.__file__).parents[1])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), root])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    done = process.python("-c", code, cwd=tmp_path, env=env)
     assert done.stdout.split() == "[[2. 2. 2.] [2. 2. 2.]]".split()
 
 
@@ -309,8 +299,7 @@ try:
 except executorch_c.Error as error:
     print(error)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
-    assert run.returncode == 0, run.stderr
+    run = process.python("-c", code, cwd=folder)
     return run.stdout.splitlines()
 
 

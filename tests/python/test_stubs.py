@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import executorch_c
 from executorch_c import _core
+from tests import process
 
 PACKAGE = Path(executorch_c.__file__).parent
 INSTALLED = PACKAGE.parent.name == "site-packages"
@@ -24,10 +23,7 @@ def check(folder: Path, *command: str) -> None:
     is not in site-packages, where mypy ignores errors: its callers pass CONFIG."""
     pytest.importorskip("mypy")
     env = os.environ if INSTALLED else {**os.environ, "MYPYPATH": str(PACKAGE.parent)}
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=folder, env=env, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    process.python("-m", *command, cwd=folder, env=env)
 
 
 def test_stubtest(tmp_path: Path) -> None:

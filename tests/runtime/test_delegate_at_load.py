@@ -1,8 +1,6 @@
 """Load-time delegation: runs of kernel calls handed to XNNPACK when a method is loaded."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from executorch_c import Error, Method, Runtime
+from tests import process
 from tests.exports import export
 from tests.plans import Plan, build
 
@@ -246,13 +245,7 @@ print(method.undelegated(), method.backend_report())
 def test_without_a_backend_every_operator_has_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "net.pte"
     path.write_bytes(export(lambda x: F.relu(x) + x, random(4, 5)))
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_BACKENDS, str(path)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = process.python("-c", WITHOUT_BACKENDS, path, cwd=tmp_path)
     assert done.stdout.count("no backend that takes calls at load is registered") == 2
     assert done.stdout.endswith("[]\n")
 
@@ -269,13 +262,7 @@ print(row["backend"], *row["nested_delegated_at_load"])
 def test_payloads_do_not_depend_on_what_was_loaded_before() -> None:
     """A process that has registered no other backend yet."""
     path = Path(__file__).parents[1] / "backends/vulkan_programs/mlp.pte"
-    done = subprocess.run(
-        [sys.executable, "-c", INSIDE, str(path)],
-        cwd=path.parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = process.python("-c", INSIDE, path, cwd=path.parent)
     assert done.stdout == "VulkanBackend XnnpackBackend\n"
 
 
@@ -308,14 +295,9 @@ def test_by_default(
     path.write_bytes(export(nn.Sequential(nn.Linear(size, size), nn.ReLU()), random(4, size)))
     environment = {**os.environ}
     environment.pop("EXECUTORCH_C_DELEGATE_AT_LOAD", None)
-    done = subprocess.run(
-        [sys.executable, "-c", BY_DEFAULT, str(path), repr(options), str(discovers)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment,
+    done = process.python(
+        "-c", BY_DEFAULT, path, repr(options), discovers, cwd=tmp_path, env=environment
     )
-    assert done.returncode == 0, done.stderr
     assert int(done.stdout) == calls
 
 

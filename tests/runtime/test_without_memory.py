@@ -6,13 +6,12 @@ XNNPACK's allocator among others, in separate processes (refuse_allocations.py).
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests import ROOT
+from tests import ROOT, process
 from tests.plans import BOUNDED, UNBOUND, Constants, Plan, build, schema
 
 SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#"
@@ -97,15 +96,7 @@ def refuse(folder: Path, library: Path, how: str) -> list[int]:
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONPATH": "",
     }
-    done = subprocess.run(
-        [sys.executable, script, folder, how],
-        env=env,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    done = process.python(script, folder, how, env=env, cwd=folder, timeout=500)
     return [int(number) for number in done.stdout.split()]
 
 
