@@ -47,7 +47,7 @@ LIBC = set(
 PUBLIC = {f"executorch_c/{name}.h" for name in ("arguments", "backend", "module", "operator")}
 """Headers that plug-ins may include, in addition to the C library."""
 
-LINKERS = {f"csrc/tools/{file}" for file in ("plugins.c", "etdump.c")} | {
+LINKERS = {"csrc/tools/plugins.c"} | {
     f"csrc/testing/{file}" for file in ("fuzz_openvino.c", "fuzz_run.c", "fuzz_target.c")
 }
 """Files that link backends, or parts of them, into a program: they include their headers."""

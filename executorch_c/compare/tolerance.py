@@ -40,6 +40,7 @@ from executorch_c.compare.limits import (
     MAX_GRID_STEPS,
     MIN_SQNR_DB,
     NOISE_RUNS,
+    POSITION_DB,
     RMS_CHANCE,
     RMS_SIGMAS,
     ROUNDING_EPSILONS,
@@ -95,6 +96,27 @@ class Tolerance:
             )
         scale = " * scale" if self.kind == "dtype" and self.atol else ""
         return f"atol {self.atol:g}{scale} + rtol {self.rtol:g} * |expected|"
+
+
+@dataclass(frozen=True)
+class LogitTolerance:
+    """The largest error of the logits of a language model that counts as agreement."""
+
+    relative: float
+    """Of each token's largest error, relative to the RMS of all logits."""
+    sqnr_db: float | None = None
+    """Minimum ratio of logits to their error, over all positions, in place of `relative`."""
+    position_db: float = POSITION_DB
+
+    def about(self) -> str:
+        """Return the limit in words."""
+        if self.sqnr_db is not None:
+            each = self.sqnr_db - self.position_db
+            return (
+                f"error at least {self.sqnr_db:.3g} dB below the logits, {each:.3g} dB at each "
+                "position (quantised)"
+            )
+        return f"largest error at most {self.relative:g} of the logits' RMS"
 
 
 def _coarsest(dtypes: Iterable[np.dtype[Any]], table: dict[str, tuple[float, float]]) -> Any:

@@ -12,36 +12,15 @@ import numpy as np
 from executorch_c.compare.limits import (
     LOGIT_MIN_SQNR_DB,
     ONE_LAYER_SQNR_DB,
-    POSITION_DB,
     ROUNDING_POSITION_DB,
 )
+from executorch_c.compare.tolerance import LogitTolerance
 from executorch_c.llm.sampling import log_softmax
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
 
 TOP_TOKENS = 5
-
-
-@dataclass(frozen=True)
-class LogitTolerance:
-    """The largest error that counts as agreement."""
-
-    relative: float
-    """Of each token's largest error, relative to the RMS of all logits."""
-    sqnr_db: float | None = None
-    """Minimum ratio of logits to their error, over all positions, in place of `relative`."""
-    position_db: float = POSITION_DB
-
-    def about(self) -> str:
-        """Return the limit in words."""
-        if self.sqnr_db is not None:
-            each = self.sqnr_db - self.position_db
-            return (
-                f"error at least {self.sqnr_db:.3g} dB below the logits, {each:.3g} dB at each "
-                "position (quantised)"
-            )
-        return f"largest error at most {self.relative:g} of the logits' RMS"
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,10 @@ from executorch_c.check.case_run import run_case
 from executorch_c.check.engines import engines_of, remarks_on_runs
 from executorch_c.check.stages import stage, stage_of
 from executorch_c.compare.limits import LOGIT_ERRORS, LOGIT_MIN_SQNR_DB, SELF_SQNR_DB
-from executorch_c.compare.tolerance import check_not_negative
+from executorch_c.compare.tolerance import LogitTolerance, check_not_negative
 from executorch_c.debug._graphs.quantized import is_quantized_model
 from executorch_c.inspect.quantized import quantization_of
 from executorch_c.llm import agreement as _agreement
-from executorch_c.llm.agreement import LogitTolerance
 from executorch_c.llm.cases import Cases
 from executorch_c.llm.check_report import Case, LLMReport, Row, finding, perplexities
 from executorch_c.llm.depth import layers_of

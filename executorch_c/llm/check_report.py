@@ -18,9 +18,10 @@ from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c.check.engines import OfficialRun
+    from executorch_c.compare.tolerance import LogitTolerance
     from executorch_c.compare.verdicts import Verdict
     from executorch_c.debug.report import ErrorReport
-    from executorch_c.llm.agreement import Agreement, LogitTolerance
+    from executorch_c.llm.agreement import Agreement
 
 Case: TypeAlias = Literal[
     "encoder", "steps", "prefill", "chunks", "turns", "rewind", "reset", "official reset", "context"

@@ -22,8 +22,8 @@ from executorch_c._programs import title_of
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.compare import costs as _costs
+from executorch_c.compare.tolerance import LogitTolerance
 from executorch_c.llm import agreement as _agreement
-from executorch_c.llm.agreement import LogitTolerance
 from executorch_c.llm.reference import ModelReference
 from executorch_c.llm.runner import TextRunner, as_ids
 from executorch_c.progress import Progress

@@ -268,7 +268,7 @@ def test_arguments_are_checked() -> None:
         check(program(), cases=["all"])
     with pytest.raises(ValueError, match=f"prompt 0 has {CONTEXT + 1} tokens"):
         check(program(), None, [ids(CONTEXT + 1)])
-    with pytest.raises(ValueError, match="at least 1 prompt"):
+    with pytest.raises(ValueError, match="`prompts` is empty"):
         check(program(), None, [])
     with pytest.raises(ValueError, match="1 arrays of logits for 2 prompts"):
         check(program(), [eager("position", PROMPTS[0])])

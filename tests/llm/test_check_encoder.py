@@ -137,7 +137,7 @@ def test_arguments_are_checked() -> None:
         check(path, {"encoder": torch.nn.Linear(2, 2)})
     with pytest.raises(TypeError, match="takes features of float32, not text"):
         check(path, encoder_inputs=["text"])
-    with pytest.raises(ValueError, match="at least 1 input of the encoder"):
+    with pytest.raises(ValueError, match="`encoder_inputs` is empty"):
         check(path, encoder_inputs=[])
     with pytest.raises(ValueError, match="`encoder_inputs`: the program has no methods"):
         check(small_llm.program(), encoder_inputs=[FEATURES])
