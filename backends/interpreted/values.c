@@ -72,6 +72,18 @@ int64_t ect_add_tensor(ect_program *p, const ect_tensor *tensor) {
   return add_value(p, &(ect_value){.kind = ECT_TENSOR, .as.tensor = p->tensor_count++});
 }
 
+void *ect_add_owned(ect_program *p, const ect_tensor *type, ect_role role, int64_t *out) {
+  ect_tensor t = *type;
+  size_t bytes;
+  void *data = ect_tensor_bytes(&t, &bytes) ? ect_own(p, bytes) : NULL;
+  if (!data) return NULL;
+  t.is_dynamic = false;
+  t.role = (uint8_t)role;
+  t.constant = ect_add_constant(p, data, bytes);
+  *out = ect_add_tensor(p, &t);
+  return data;
+}
+
 int64_t ect_add_like(ect_program *p, const ect_tensor *like, int32_t dtype) {
   ect_tensor t = *like;
   t.dtype = dtype;

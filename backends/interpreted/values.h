@@ -108,6 +108,9 @@ int64_t ect_add_bool(ect_program *p, bool truth);
 /* The text must outlive the writing of the program. */
 int64_t ect_add_string(ect_program *p, const char *text, size_t size);
 int64_t ect_add_tensor(ect_program *p, const ect_tensor *tensor);
+/* Adds a constant or state whose zeros the caller overwrites. Returns its bytes, at least one; NULL
+ * without memory, or if they overflow. */
+void *ect_add_owned(ect_program *p, const ect_tensor *type, ect_role role, int64_t *out);
 /* Adds a computed tensor with the bounds of another and a dtype. */
 int64_t ect_add_like(ect_program *p, const ect_tensor *like, int32_t dtype);
 /* A list: numbers of values (ints and tensors; ECT_NO_VALUE: an absent one), bits of doubles, or

@@ -104,8 +104,9 @@ static uint32_t add_mask(ecm_node *n, const ect_tensor *scores, int64_t *id) {
   const bool is_half = scores->dtype == EC_DTYPE_FLOAT16;
   const ect_tensor scalar = {.dtype = scores->dtype};
   int64_t args[] = {mask_id, *id, 0};
-  if (!ecm_add_constant(n, &scalar, is_half ? (const void *)&half : &low, &args[2]))
-    return ecm_refuse(n, "no memory for a mask");
+  void *item = ect_add_owned(p, &scalar, ECT_CONSTANT, &args[2]);
+  if (!item) return ecm_refuse(n, "no memory for a mask");
+  memcpy(item, is_half ? (const void *)&half : &low, is_half ? sizeof half : sizeof low);
   return ecm_step(n, "aten::where.self_out", args, 3, scores, id);
 }
 

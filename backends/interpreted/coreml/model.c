@@ -193,14 +193,9 @@ uint32_t ecm_add_state(ecm_model *m, ecm_value *v) {
   if (v->type.dtype < 0 || v->unknown || !ect_tensor_bytes(&v->type, &bytes))
     return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED,
                            "state of MIL dtype %d, or of unknown shape", (int)v->mil);
-  void *zeros = ecm_own(m, bytes);
-  if (!zeros) return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for state");
-  ect_tensor t = v->type;
-  t.is_dynamic = false;
-  t.role = ECT_STATE;
-  t.constant = ect_add_constant(&m->program, zeros, bytes);
-  v->id = ect_add_tensor(&m->program, &t);
-  return EC_BACKEND_OK;
+  return ect_add_owned(&m->program, &v->type, ECT_STATE, &v->id)
+             ? (uint32_t)EC_BACKEND_OK
+             : EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for state");
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

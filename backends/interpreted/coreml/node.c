@@ -129,20 +129,6 @@ int64_t ecm_add_like(ecm_node *n, const ect_tensor *like, int32_t dtype) {
   return ect_add_like(&n->m->program, like, dtype);
 }
 
-bool ecm_add_constant(ecm_node *n, const ect_tensor *type, const void *items, int64_t *out) {
-  ect_tensor t = *type;
-  size_t bytes;
-  if (!ect_tensor_bytes(&t, &bytes)) return false;
-  void *copy = ecm_own(n->m, bytes);
-  if (!copy) return false;
-  memcpy(copy, items, bytes);
-  t.is_dynamic = false;
-  t.role = ECT_CONSTANT;
-  t.constant = ect_add_constant(&n->m->program, copy, bytes);
-  *out = ect_add_tensor(&n->m->program, &t);
-  return true;
-}
-
 uint32_t ecm_typed(ecm_node *n, const char *name, int64_t *id, ect_tensor *out) {
   *out = (ect_tensor){0};
   EC_BACKEND_TRY(ecm_input(n, name, id));

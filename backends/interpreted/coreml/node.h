@@ -37,8 +37,6 @@ uint32_t ecm_refuse(ecm_node *n, const char *why);
 double ecm_number_at(const ecm_value *v, size_t i);
 /* Adds a computed tensor. */
 int64_t ecm_add_like(ecm_node *n, const ect_tensor *like, int32_t dtype);
-/* Adds a constant of `count` elements, which the model owns; false without memory. */
-bool ecm_add_constant(ecm_node *n, const ect_tensor *type, const void *items, int64_t *out);
 /* Finds an argument with its type. */
 uint32_t ecm_typed(ecm_node *n, const char *name, int64_t *id, ect_tensor *out);
 /* Reads a list of ints, constant or computed, as values of the program; 0 without the argument. */

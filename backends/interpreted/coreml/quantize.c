@@ -4,19 +4,19 @@
 /* Adds scales as float32 and zero points as int64, one for each channel. */
 static uint32_t add_channels(ecm_node *n, const ecm_value *scale, const ecm_value *zero,
                              int64_t *args) {
+  ect_program *p = &n->m->program;
   const size_t channels = ecm_elements(scale);
   ect_tensor t = {.dtype = EC_DTYPE_FLOAT32, .rank = 1, .sizes = {(int64_t)channels}};
-  float *scales = channels < SIZE_MAX / 16 ? ecm_own(n->m, channels * sizeof *scales) : NULL;
-  int64_t *zeros = scales ? ecm_own(n->m, channels * sizeof *zeros) : NULL;
-  for (size_t i = 0; zeros && i < channels; i++) {
+  float *scales = ect_add_owned(p, &t, ECT_CONSTANT, &args[1]);
+  t.dtype = EC_DTYPE_INT64;
+  int64_t *zeros = ect_add_owned(p, &t, ECT_CONSTANT, &args[2]);
+  if (!scales || !zeros)
+    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for scales");
+  for (size_t i = 0; i < channels; i++) {
     scales[i] = (float)ecm_number_at(scale, i);
     zeros[i] = zero ? ecm_to_int(ecm_number_at(zero, ecm_elements(zero) > 1 ? i : 0)) : 0;
   }
-  bool added = zeros && ecm_add_constant(n, &t, scales, &args[1]);
-  t.dtype = EC_DTYPE_INT64;
-  added = added && ecm_add_constant(n, &t, zeros, &args[2]);
-  return added ? (uint32_t)EC_BACKEND_OK
-               : EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for scales");
+  return EC_BACKEND_OK;
 }
 
 /* Reads scale and zero points into arguments from the second one. */

@@ -84,26 +84,17 @@ uint32_t ecn_call_matmul(const ecn_step *s) {
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Adds a float32 constant with `count` elements, which the caller fills. */
-static float *add_floats(const ecn_step *s, const ect_tensor *shape, int64_t *value) {
-  ect_program *p = &s->g->program;
-  ect_tensor t = *shape;
-  size_t bytes;
-  t.dtype = EC_DTYPE_FLOAT32;
-  t.role = ECT_CONSTANT;
-  t.is_dynamic = false;
-  float *data = ect_tensor_bytes(&t, &bytes) ? ect_own(p, bytes + sizeof *data) : NULL;
-  if (!data) return NULL;
-  t.constant = ect_add_constant(p, data, bytes);
-  *value = ect_add_tensor(p, &t);
-  return data;
+/* Adds a float32 constant, which the caller fills. */
+static float *add_floats(const ecn_step *s, ect_tensor shape, int64_t *value) {
+  shape.dtype = EC_DTYPE_FLOAT32;
+  return ect_add_owned(&s->g->program, &shape, ECT_CONSTANT, value);
 }
 
 /* The mask of a causal attention: query i sees the keys 0 to i. */
 static uint32_t causal_mask(const ecn_step *s, int64_t queries, int64_t keys, int64_t *mask) {
   enum { MOST = 1 << 13 };
   if (queries > MOST || keys > MOST) return REFUSE(s, "a causal mask of more than 8192 positions");
-  float *data = add_floats(s, &(ect_tensor){.rank = 2, .sizes = {queries, keys}}, mask);
+  float *data = add_floats(s, (ect_tensor){.rank = 2, .sizes = {queries, keys}}, mask);
   if (!data) return EC_BACKEND_FAIL(&s->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a mask");
   for (int64_t i = 0; i < queries; i++)
     for (int64_t k = i + 1; k < keys; k++) data[i * keys + k] = -INFINITY;
@@ -116,8 +107,8 @@ static uint32_t additive_mask(const ecn_step *s, int64_t *mask) {
   int64_t args[] = {*mask, 0, 0};
   if (!found || found->dtype != EC_DTYPE_BOOL) return EC_BACKEND_OK;
   ect_tensor t = *found;
-  float *zero = add_floats(s, &(ect_tensor){0}, &args[1]);
-  float *hidden = add_floats(s, &(ect_tensor){0}, &args[2]);
+  float *zero = add_floats(s, (ect_tensor){0}, &args[1]);
+  float *hidden = add_floats(s, (ect_tensor){0}, &args[2]);
   if (!zero || !hidden) return EC_BACKEND_FAIL(&s->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory");
   *hidden = -INFINITY;
   t.dtype = EC_DTYPE_FLOAT32;

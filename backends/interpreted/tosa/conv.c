@@ -49,17 +49,15 @@ static void permute_bytes(const ets_value *v, size_t width, const int64_t *order
 /* Adds a constant with permuted dimensions. */
 static uint32_t permute_constant(const conv *k, const ets_value *v, const int64_t *order,
                                  const int64_t *sizes, int64_t *out) {
-  ect_program *p = &k->g->program;
-  ect_tensor t = {.dtype = ets_scalar_type(v->dtype), .rank = v->rank, .role = ECT_CONSTANT};
+  ect_tensor t = {.dtype = ets_scalar_type(v->dtype), .rank = v->rank};
   size_t bytes;
   memcpy(t.sizes, sizes, v->rank * sizeof *sizes);
   if (!ect_tensor_bytes(&t, &bytes) || bytes > v->data_size)
     return ets_refuse(k->g, k->n, EC_BACKEND_INVALID_PROGRAM, "the weight has too few bytes");
-  uint8_t *items = ect_own(p, bytes);
+  uint8_t *items = ect_add_owned(&k->g->program, &t, ECT_CONSTANT, out);
   if (!items) return ets_refuse(k->g, k->n, EC_BACKEND_ALLOCATION_FAILED, "no memory");
   if (bytes) permute_bytes(v, ec_backend_dtype_size(t.dtype), order, items);
-  t.constant = ect_add_constant(p, items, bytes);
-  *out = ets_convert(k->g, ect_add_tensor(p, &t), v->dtype, k->dtype);
+  *out = ets_convert(k->g, *out, v->dtype, k->dtype);
   return EC_BACKEND_OK;
 }
 
