@@ -120,7 +120,7 @@ uint32_t ect_add_constant(ect_program *p, const void *data, size_t size) {
   return (uint32_t)p->constant_count++;
 }
 
-/* Returns the number of an operator, added if it is new. Tables of translators bound the count. */
+/* Returns the number of an operator, added if it is new. Tables of operators bound the count. */
 static uint32_t find_op(ect_program *p, const char *op) {
   for (size_t i = 0; i < p->op_count; i++)
     if (strcmp(p->ops[i], op) == 0) return (uint32_t)i;
