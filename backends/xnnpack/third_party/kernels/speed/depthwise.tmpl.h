@@ -67,9 +67,31 @@ ECX_INLINE ECX_SET(floats) ECX_SET(clamped)(ECX_SET(floats) x, float low, float 
                             (~over & (ECX_SET(ints)) x));
 }
 
-/* Computes `vectors` vectors of channels for `pixels` adjacent pixels, so that each vector of
- * weights is fetched once for all of them. */
-ECX_INLINE void ECX_SET(float_block)(size_t pixels, size_t vectors, size_t taps,
+/* Loads and stores `count` floats: a vector, or with AVX-512 a part of one. */
+ECX_INLINE ECX_SET(floats) ECX_SET(load_floats)(const float* from, size_t count) {
+#if ECX_LANES == 16
+  if (count < ECX_LANES) return _mm512_maskz_loadu_ps((__mmask16) ((1u << count) - 1), from);
+#else
+  (void) count;
+#endif
+  return *(const ECX_SET(floats)*) from;
+}
+
+ECX_INLINE void ECX_SET(store_floats)(float* to, ECX_SET(floats) x, size_t count) {
+#if ECX_LANES == 16
+  if (count < ECX_LANES) {
+    _mm512_mask_storeu_ps(to, (__mmask16) ((1u << count) - 1), x);
+    return;
+  }
+#else
+  (void) count;
+#endif
+  *(ECX_SET(floats)*) to = x;
+}
+
+/* Computes `vectors` vectors of channels, `rest` of them in the last one, for `pixels` adjacent
+ * pixels, so that each vector of weights is fetched once for all of them. */
+ECX_INLINE void ECX_SET(float_block)(size_t pixels, size_t vectors, size_t rest, size_t taps,
                                      const void* const* at, size_t step, size_t c, const float* w,
                                      void* output, size_t pitch, float low, float high) {
   const size_t half = ECX_LANES, tile = 2 * half;
@@ -84,15 +106,17 @@ ECX_INLINE void ECX_SET(float_block)(size_t pixels, size_t vectors, size_t taps,
     for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll 2
       for (size_t v = 0; v < vectors; v++)
-        sum[p][v] += *(const ECX_SET(floats)*) ((const float*) at[p * step + k] + c + v * half) *
+        sum[p][v] += ECX_SET(load_floats)((const float*) at[p * step + k] + c + v * half,
+                                          v + 1 < vectors ? half : rest) *
                      *(const ECX_SET(floats)*) (w + v * half);
   }
 #pragma GCC unroll 4
   for (size_t p = 0; p < pixels; p++)
 #pragma GCC unroll 2
     for (size_t v = 0; v < vectors; v++)
-      *(ECX_SET(floats)*) ((float*) ((uintptr_t) output + p * pitch) + c + v * half) =
-          ECX_SET(clamped)(sum[p][v], low, high);
+      ECX_SET(store_floats)((float*) ((uintptr_t) output + p * pitch) + c + v * half,
+                            ECX_SET(clamped)(sum[p][v], low, high),
+                            v + 1 < vectors ? half : rest);
 }
 
 ECX_INLINE void ECX_SET(float_pixels)(size_t pixels, size_t taps, size_t channels,
@@ -102,11 +126,19 @@ ECX_INLINE void ECX_SET(float_pixels)(size_t pixels, size_t taps, size_t channel
   const float high = ((const union xnn_f32_minmax_params*) params)->scalar.max;
   const size_t half = ECX_LANES, tile = 2 * half;
   const float* w = weights;
-  size_t c = 0, n = 0;
+  size_t c = 0;
   for (; c + tile <= channels; c += tile, w += (taps + 1) * tile)
-    ECX_SET(float_block)(pixels, 2, taps, at, step, c, w, output, pitch, low, high);
+    ECX_SET(float_block)(pixels, 2, half, taps, at, step, c, w, output, pitch, low, high);
+#if ECX_LANES == 16
+  const size_t rest = channels - c;
+  if (rest > half)
+    ECX_SET(float_block)(pixels, 2, rest - half, taps, at, step, c, w, output, pitch, low, high);
+  else if (rest)
+    ECX_SET(float_block)(pixels, 1, rest, taps, at, step, c, w, output, pitch, low, high);
+#else
+  size_t n = 0;
   if (c + half <= channels) {
-    ECX_SET(float_block)(pixels, 1, taps, at, step, c, w, output, pitch, low, high);
+    ECX_SET(float_block)(pixels, 1, half, taps, at, step, c, w, output, pitch, low, high);
     c += half;
     n = half;
   }
@@ -118,6 +150,7 @@ ECX_INLINE void ECX_SET(float_pixels)(size_t pixels, size_t taps, size_t channel
       sum = sum < low ? low : sum;
       ((float*) ((uintptr_t) output + p * pitch))[c] = sum > high ? high : sum;
     }
+#endif
 }
 
 #ifdef ECX_WIDE
