@@ -12,8 +12,6 @@ from executorch_c.check import inputs
 from executorch_c.check.cases import CallSequence, leaves
 from executorch_c.check.flows import Call
 from executorch_c.check.reference import Eager, array
-from executorch_c.check.roles import roles_of
-from executorch_c.check.sequences import aligned, state_calls
 from executorch_c.check.shapes import Symbols
 
 if TYPE_CHECKING:
@@ -36,6 +34,8 @@ class CaseSource:
     def __init__(
         self, check: Check, real: Sequence[Sequence[Call]], n_random: int, seed: int
     ) -> None:
+        from executorch_c.check.roles import roles_of
+
         self.check = check
         self.example, self.real, self.n_random, self.seed = check.example, real, n_random, seed
         self.exported, self.eager = check.subject.exported, check.eager
@@ -48,6 +48,8 @@ class CaseSource:
 
     def draw(self, number: int, shapes: Any = None) -> Call:
         """Return a random call: of any numbers that the inputs' roles and the export allow."""
+        from executorch_c.check.sequences import aligned
+
         call = inputs.draw(self.example, shapes, self.roles.inputs, self._seed(number))
         if shapes is None:
             call = aligned(self.example, call, self.roles)
@@ -119,6 +121,7 @@ class CaseSource:
 
     def state(self) -> CallSequence:
         """Return several calls in a row: each starts from the buffers of the one before."""
+        from executorch_c.check.sequences import state_calls
 
         def calls(draw: Callable[[int], Call]) -> tuple[Call, ...]:
             return tuple(state_calls(self.example, self.real, self.roles, lambda i: draw(500 + i)))

@@ -116,4 +116,9 @@ def test_load_imports_no_reports(tmp_path: Path) -> None:
     )
     done = process.python("-c", code, DIGITS, cwd=tmp_path)
     loaded = set(done.stdout.split())
-    assert loaded == {"executorch_c", "executorch_c._core", "executorch_c._programs"}
+    assert loaded == {
+        "executorch_c",
+        "executorch_c._core",
+        "executorch_c._files",
+        "executorch_c._programs",
+    }
