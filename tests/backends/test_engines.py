@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from executorch_c import Runtime, _engines, cli
-from executorch_c.check import run
+from executorch_c.check import facts
 from tests.single_op import Out, SingleOps
 
 HERE = Path(__file__).parent
@@ -34,7 +34,7 @@ def cortex_m() -> bytes:
 def check_hints(name: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Check that `info`, and the notes of checks, have the engine and the hint."""
     program = Runtime.get().load_program(path.read_bytes())
-    (note,) = run._on_other_engines(program)
+    (note,) = facts._on_other_engines(program)
     assert note.startswith(f"{name}: ") and ABOUT[name] in note, note
     engines = {use["engine"] for m in program.info()["methods"] for use in m["delegates"]}
     assert all(engine and engine in note for engine in engines), note
