@@ -82,6 +82,23 @@ def test_links_of_all_pages_lead_somewhere() -> None:
     assert not broken
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ +(.+)$", BLOCK.sub("", page.read_text()), re.M)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def test_anchors_of_readmes_are_headings() -> None:
+    broken = []
+    for page in sorted(p for p in ROOT.rglob("README.md") if "build" not in p.parts):
+        for link, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", page.read_text()):
+            target = page.parent / link if link else page
+            if anchor not in anchors(target):
+                broken.append(f"{page.relative_to(ROOT)}: {link}#{anchor}")
+    assert not broken
+
+
 def test_every_public_module_is_in_the_reference() -> None:
     """Public modules are those without an underscore, except for the inner ones."""
     text = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))

@@ -46,8 +46,11 @@ static ec_access access_of(const ec_instr *in, size_t i) {
     if (!in->op->args[i].written || is_et_view(in)) return EC_READS;
     /* copy_ keeps the elements it skips */
     return in->op->args[i].is_out ? EC_OVERWRITES : EC_WRITES_SOME;
-  default: return EC_READS;
+  case EC_INSTR_JumpFalseCall:
+  case EC_INSTR_FreeCall:
+  case EC_INSTR_KINDS: break;
   }
+  return EC_READS;
 }
 
 void ec_visit_accesses(const ec_instr *in,
