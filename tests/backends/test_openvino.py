@@ -261,8 +261,7 @@ def isolated(code: str, tmp_path: Path, *args: str, **env: str) -> list[str]:
     if not env.pop("real", ""):
         (tmp_path / "openvino").mkdir()
         (tmp_path / "openvino" / "__init__.py").write_text("")
-    folders = [str(tmp_path), str(Path(__file__).parent), str(Path(__file__).parents[1])]
-    paths = os.pathsep.join(folders)
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     # The official runtime's import sets OPENVINO_LIB_PATH for the process.
     inherited = {k: v for k, v in os.environ.items() if k != "OPENVINO_LIB_PATH"}
     done = process.python(
@@ -364,29 +363,32 @@ def test_max_bytes() -> None:
 
 FORK = """
 import os, sys
-from openvino_blob import cases, pte
+import numpy as np
 import executorch_c
-method = executorch_c.load(pte("mlp")).load_method("forward")
-method.execute(cases("mlp")[0])
+inputs = list(np.load(sys.argv[2]).values())
+method = executorch_c.load(sys.argv[1]).load_method("forward")
+method.execute(inputs)
 pid = os.fork()
 if not pid:
     said = []
-    for call in (lambda: method.execute(cases("mlp")[0]),
-                 lambda: executorch_c.load(pte("mlp")).load_method("forward")):
+    for call in (lambda: method.execute(inputs),
+                 lambda: executorch_c.load(sys.argv[1]).load_method("forward")):
         try:
             call()
         except executorch_c.InvalidStateError as error:
             said.append("threads are lost" in str(error))
     os._exit(0 if said == [True, True] else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-method.execute(cases("mlp")[0])
+method.execute(inputs)
 """
 
 
 @engine
 def test_a_forked_process_is_refused(tmp_path: Path) -> None:
     """The engine's threads do not exist there: a call would wait for them forever."""
-    assert isolated(FORK, tmp_path, real="1") == ["0"]
+    (tmp_path / "mlp.pte").write_bytes(pte("mlp"))
+    np.savez(tmp_path / "x.npz", *cases("mlp")[0])
+    assert isolated(FORK, tmp_path, "mlp.pte", "x.npz", real="1") == ["0"]
 
 
 # ---- damaged payloads --------------------------------------------------------------------------

@@ -74,6 +74,9 @@ def test_every_step(row: Row) -> None:
 
 CLOSE = 2e-6
 """Of values up to 4."""
+GAIN = 8
+"""How much larger than its inputs' differences those of a layer's result can be without a tie: sums
+of a few products (rotations) have 6; a tie of integers makes them thousands of times as large."""
 
 
 def integers_of(x: np.ndarray) -> np.ndarray:
@@ -136,13 +139,15 @@ def test_differences_begin_at_ties(name: str, tmp_path: Path) -> None:
     everything = [array for arrays in by_instruction.values() for array in arrays]
     for instruction, inputs, ours in traced(runner, calls[-1]):
         theirs = nearest(ours, by_instruction.get(instruction, []))
-        if theirs is None or np.abs(ours - theirs).max() <= limit_of(theirs):
-            continue
         pairs = [(x, nearest(x, everything)) for x in inputs if x.ndim > 1]
+        passed_on = max((np.abs(x - y).max() for x, y in pairs if y is not None), default=0)
+        if theirs is None or np.abs(ours - theirs).max() <= limit_of(theirs) + GAIN * passed_on:
+            continue
         same = np.ones(ours.reshape(-1, ours.shape[-1]).shape[0], bool)
         for x, y in pairs:
             assert y is not None and np.abs(x - y).max() <= limit_of(y), "not the first one"
-            same &= (integers_of(x) == integers_of(y)).all(-1)
+            rows = (integers_of(x) == integers_of(y)).all(-1)
+            same &= rows if len(rows) == len(same) else rows.all()
         errors = np.abs(ours - theirs).reshape(len(same), -1).max(-1)
         assert not same.all() and errors[same].max(initial=0) <= limit_of(theirs)
         return

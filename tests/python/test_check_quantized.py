@@ -392,7 +392,7 @@ def test_validate_refuses_a_minimum_without_effect(
         *("--expect", str(tmp_path / "y.npy"), "--min-sqnr", "20"),
     ]
     assert cli.main(arguments) == 1
-    assert "no effect here" in capsys.readouterr().err
+    assert "`min_sqnr_db` has no effect" in capsys.readouterr().err
 
 
 def test_classes_of_a_quantised_program_are_undecided_where_many_differ() -> None:
