@@ -85,8 +85,8 @@ def test_parameters_that_do_not_fit() -> None:
     wrong: list[tuple[Callable[..., Any], str]] = [
         (lambda x: x, "(x) cannot be called with the arguments of t::g.out, (x, n, *, b): too"),
         (lambda x, n: x, "got an unexpected keyword argument 'b'"),
-        (lambda x, n, m, *, b: x, "missing a required argument: 'm'"),
-        (lambda x, n, *, c, b: x, "missing a required argument: 'c'"),
+        (lambda x, n, m, *, b: x, "argument: 'm'"),
+        (lambda x, n, *, c, b: x, "argument: 'c'"),
     ]
     for fn, says in wrong:
         with pytest.raises(TypeError) as caught:
