@@ -1,5 +1,5 @@
-/* What the stable ABI (Py_LIMITED_API, from Python 3.12 on: setup.py) lacks, in its terms. Included
- * by state.h. */
+/* Replacements for what the stable ABI (Py_LIMITED_API, from Python 3.12 on: setup.py) lacks.
+ * Included by state.h. */
 #ifndef EC_PYTHON_STABLE_H
 #define EC_PYTHON_STABLE_H
 

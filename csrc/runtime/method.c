@@ -307,8 +307,6 @@ size_t ec_method_delegate_count(const ec_method *m) {
 
 /* ---- passes ------------------------------------------------------------------------------ */
 
-const char *ec_pass_name(size_t index, const char **purpose) { return ec_pass_at(index, purpose); }
-
 bool ec_method_pass(const ec_method *m, size_t index, size_t *calls) {
   *calls = m->plan.changed[EC_NO_PASS + 1 + index];
   return ec_pass_applies(m, index);

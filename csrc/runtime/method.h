@@ -107,9 +107,6 @@ bool ec_method_undelegated(const ec_method *method, size_t index, const char **o
                          const char **reason, size_t *calls);
 ec_delegation ec_method_delegation(const ec_method *method);
 
-/* Returns the name and purpose of pass `index`; NULL after the last one, of which a small build has
- * none. ec_method_options.skipped_passes has a bit for each. */
-const char *ec_pass_name(size_t index, const char **purpose);
 /* Returns whether a pass ran over the method, and the instructions that it changed. */
 bool ec_method_pass(const ec_method *method, size_t index, size_t *calls);
 

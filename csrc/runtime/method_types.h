@@ -38,6 +38,10 @@ typedef struct ec_method_options {
   const ec_interrupt *interrupt; /* called while the method is loaded; NULL: none */
 } ec_method_options;
 
+/* Returns the name and purpose of pass `index`, a bit of ec_method_options.skipped_passes; NULL
+ * after the last one. A small build has none. */
+const char *ec_pass_name(size_t index, const char **purpose);
+
 /* An array of the caller's. It must stay valid until unlock. */
 typedef struct ec_array {
   void *data; /* of element (0, 0, ...) */

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from executorch_c._core import operators
 
 COLOURS = {
@@ -38,17 +36,16 @@ TINT = 0xAA
 """Opacity of boxes with text, of 255."""
 
 
-@cache
-def _operators() -> dict[str, str]:
-    return {row["name"]: row["family"] for row in operators()}
+OPERATORS = {row["name"]: row for row in operators()}
+"""The operators when this module was imported, by name: making their rows takes milliseconds."""
 
 
 def family(operator: str) -> str:
     """Return the family of an operator; "other" for an unknown operator. Moves are copies."""
     if operator == "move":
         return "copy"
-    name = _operators().get(operator, "other")
-    return name if name in COLOURS else "other"
+    row = OPERATORS.get(operator)
+    return row["family"] if row is not None and row["family"] in COLOURS else "other"
 
 
 def colour(name: str) -> str:
@@ -74,14 +71,13 @@ def unsuffixed(operator: str) -> str:
     return name.rstrip("_") or name
 
 
-@cache
 def with_numbers(*kinds: str) -> frozenset[str]:
     """Return the names, without namespace and overload, of ATen's operators that treat numbers in
     one of these ways: `numbers` of `executorch_c.operators()`."""
     return frozenset(
-        short(row["name"])
-        for row in operators()
-        if row["numbers"] in kinds and row["name"].startswith(("aten::", "dim_order_ops::"))
+        short(name)
+        for name, row in OPERATORS.items()
+        if row["numbers"] in kinds and name.startswith(("aten::", "dim_order_ops::"))
     )
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from executorch_c._core import operators
-from executorch_c.inspect.families import unsuffixed, with_numbers
+from executorch_c.inspect.families import OPERATORS, unsuffixed, with_numbers
 
 HALVES = (torch.float16, torch.bfloat16)
 WIDE_EPSILON = 2.0**-23
@@ -264,8 +263,8 @@ EAGER_EXACT = """
 def _formulas() -> dict[str, str]:
     """Return the formula of each operator that sums, without namespace and overload."""
     eager = {name: formula for formula, names in EAGER.items() for name in names.split()}
-    rows = (row for row in operators() if row["terms"] is not None)
-    return {**{unsuffixed(row["name"]): str(row["terms"]) for row in rows}, **eager}
+    ours = {unsuffixed(name): row["terms"] for name, row in OPERATORS.items() if row["terms"]}
+    return {**ours, **eager}
 
 
 FORMULA = _formulas()

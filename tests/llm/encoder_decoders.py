@@ -24,6 +24,27 @@ METADATA = {
 }
 
 
+def whisper_config(targets: int) -> Any:
+    """Return the configuration of a small Whisper with at most `targets` tokens."""
+    return transformers.WhisperConfig(
+        vocab_size=VOCABULARY,
+        num_mel_bins=MELS,
+        encoder_layers=2,
+        decoder_layers=2,
+        d_model=32,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_source_positions=FRAMES // 2,
+        max_target_positions=targets,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
+
+
 def model_of(name: str, scheme: str = "", plant: Callable[[Any], None] | None = None) -> Any:
     """Return "t5" or "whisper", always with the same weights, quantised by a scheme of the XNNPACK
     flow's. `plant`: changes it in place, after quantising."""
@@ -41,23 +62,7 @@ def model_of(name: str, scheme: str = "", plant: Callable[[Any], None] | None = 
         )
         model = transformers.T5ForConditionalGeneration(config)
     else:
-        config = transformers.WhisperConfig(
-            vocab_size=VOCABULARY,
-            num_mel_bins=MELS,
-            encoder_layers=2,
-            decoder_layers=2,
-            d_model=32,
-            encoder_attention_heads=4,
-            decoder_attention_heads=4,
-            encoder_ffn_dim=48,
-            decoder_ffn_dim=48,
-            max_source_positions=FRAMES // 2,
-            max_target_positions=CONTEXT + 1,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-            decoder_start_token_id=1,
-        )
+        config = whisper_config(CONTEXT + 1)
         model = transformers.WhisperForConditionalGeneration(config)
     for key, value in model.named_parameters():
         if "norm" not in key and value.dim() > 1:

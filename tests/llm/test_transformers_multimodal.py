@@ -14,10 +14,10 @@ from tests.exports import lowered
 transformers = pytest.importorskip("transformers")
 
 from tests.llm import static_caches
+from tests.llm.encoder_decoders import FRAMES, MELS, whisper_config
 from tests.llm.static_caches import Caches
 
 CONTEXT, LONGEST, VOCABULARY, WINDOW, SIDE, IMAGE_TOKENS = 32, 12, 96, 8, 16, 4
-MELS, FRAMES = 8, 24
 METADATA = {
     "get_max_seq_len": CONTEXT,
     "get_bos_id": 1,
@@ -121,23 +121,7 @@ def gemma_methods() -> dict[str, tuple[torch.nn.Module, Any, Any]]:
 
 def whisper() -> Any:
     torch.manual_seed(0)
-    config = transformers.WhisperConfig(
-        vocab_size=VOCABULARY,
-        num_mel_bins=MELS,
-        encoder_layers=2,
-        decoder_layers=2,
-        d_model=32,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        max_source_positions=FRAMES // 2,
-        max_target_positions=CONTEXT,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=1,
-    )
+    config = whisper_config(CONTEXT)
     return transformers.WhisperForConditionalGeneration(config).eval().requires_grad_(False)
 
 

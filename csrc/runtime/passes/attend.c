@@ -39,7 +39,7 @@ typedef struct chain {
 /* ---- calls ------------------------------------------------------------------------------- */
 
 static bool is_folded(const chain *c, size_t at) {
-  return ec_plan_is(c->uses->m, at, EC_PASS_fold);
+  return ec_is_folded(c->uses->m, &c->instrs[at]);
 }
 
 /* True for the call of a softmax that is fused already. */
@@ -344,16 +344,16 @@ static ec_status make_step(const chain *c, ec_step *step, ec_error *err) {
   return EC_OK;
 }
 
-/* Adds the step of a chain that no backend takes; keeps that of another one for later. */
+/* Adds the step of a chain that no backend takes, or keeps it until calls are delegated. */
 static ec_status add_chain(ec_pass_context *p, const chain *c, ec_error *err) {
   ec_step step;
-  ec_found_attention *kept;
+  ec_pending_attention *pending;
   EC_TRY(make_step(c, &step, err));
   if (c->parts.is_safe || c->parts.is_dynamic)
     return ec_plan_replace(p->m, step, c->parts.is_dynamic, err);
-  EC_TRY(ec_arena_array(p->work, 1, sizeof *kept, "an attention", &kept, err));
-  *kept = (ec_found_attention){p->attentions, step};
-  p->attentions = kept;
+  EC_TRY(ec_arena_array(p->work, 1, sizeof *pending, "an attention", &pending, err));
+  *pending = (ec_pending_attention){p->attentions, step};
+  p->attentions = pending;
   return EC_OK;
 }
 
@@ -370,7 +370,7 @@ ec_status ec_find_attention(ec_pass_context *p, ec_error *err) {
 }
 
 ec_status ec_add_attention(ec_pass_context *p, ec_error *err) {
-  for (const ec_found_attention *a = p->attentions; a; a = a->next) {
+  for (const ec_pending_attention *a = p->attentions; a; a = a->next) {
     bool is_delegated = false;
     for (size_t i = a->step.first; i < (size_t)a->step.first + a->step.count; i++)
       is_delegated = is_delegated || ec_plan_is(p->m, i, EC_PASS_delegate);

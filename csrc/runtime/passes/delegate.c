@@ -12,6 +12,7 @@
 
 #include "backend/registry.h"
 #include "runtime/passes/delegate_run.h"
+#include "runtime/passes/fold.h"
 #include "runtime/host_call.h"
 #include "runtime/load/options.h"
 
@@ -49,12 +50,10 @@ static bool is_fused(const ec_method *m, size_t at) {
   return ec_plan_is(m, at, EC_PASS_fuse) || ec_plan_is(m, at, EC_PASS_attend);
 }
 
-static bool is_folded(const ec_method *m, size_t at) { return ec_plan_is(m, at, EC_PASS_fold); }
-
 /* Notes one reason for all kernel calls of a method. */
 static ec_status note_all(ec_method *m, const char *reason, ec_error *err) {
   for (size_t i = 0; i < m->instr_count; i++)
-    if (m->instrs[i].op && !is_folded(m, i))
+    if (m->instrs[i].op && !ec_is_folded(m, &m->instrs[i]))
       EC_TRY(note_undelegated(m, m->instrs[i].op->name, is_fused(m, i) ? fused : reason, err));
   return EC_OK;
 }
@@ -65,7 +64,7 @@ static ec_status note_refused(const ec_run_analysis *c, const ec_delegate_run *r
   if (r->output_count) snprintf(reason, sizeof reason, "%s", err ? err->message : "refused");
   ec_error_clear(err);
   for (size_t i = r->first; i < r->end; i++)
-    if (!is_folded(c->m, i))
+    if (!ec_is_folded(c->m, &c->instrs[i]))
       EC_TRY(note_undelegated(c->m, c->instrs[i].op->name, reason, err));
   return EC_OK;
 }
@@ -125,7 +124,7 @@ static ec_status leave_refused(ec_run_analysis *c, const ec_delegate_run *r, boo
   *any = false;
   snprintf(reason, sizeof reason, "%s", err ? err->message : "refused");
   for (size_t i = r->first; i < r->end; i++) {
-    if (is_folded(c->m, i) || !r->refused[call++]) continue;
+    if (ec_is_folded(c->m, &c->instrs[i]) || !r->refused[call++]) continue;
     ec_error_clear(err);
     c->wanted[i] = false;
     *any = true;
@@ -167,7 +166,7 @@ static ec_status ask_backend(ec_run_analysis *c, const ec_backend *backend, size
                              ec_error *err) {
   ec_backend_kernel_call call;
   const ec_instr *in = &c->instrs[at];
-  if (!in->op || is_folded(c->m, at)) return EC_OK;
+  if (!in->op || ec_is_folded(c->m, in)) return EC_OK;
   if (is_fused(c->m, at)) return note_undelegated(c->m, in->op->name, fused, err);
   const char *reason;
   EC_TRY(ec_view_call(c, in, &call, &reason, err));
@@ -180,13 +179,13 @@ static ec_status ask_backend(ec_run_analysis *c, const ec_backend *backend, size
 static bool moves_nothing(const ec_run_analysis *c, const ec_delegate_run *r) {
   bool nothing = c->m->options.delegation == EC_DELEGATE_WHERE_IT_PAYS;
   for (size_t i = r->first; i < r->end; i++)
-    nothing = nothing && (is_folded(c->m, i) || (c->merged && c->merged[i]));
+    nothing = nothing && (ec_is_folded(c->m, &c->instrs[i]) || (c->merged && c->merged[i]));
   return nothing;
 }
 
 static ec_status leave_copies(const ec_run_analysis *c, const ec_delegate_run *r, ec_error *err) {
   for (size_t i = r->first; i < r->end; i++)
-    if (!is_folded(c->m, i))
+    if (!ec_is_folded(c->m, &c->instrs[i]))
       EC_TRY(note_undelegated(c->m, c->instrs[i].op->name, "a copy that shares memory", err));
   return EC_OK;
 }
@@ -198,12 +197,14 @@ static ec_status delegate_runs(ec_run_analysis *c, const ec_backend *backend, ec
   while (i < c->count && c->room) {
     ec_delegate_run r;
     bool again = false;
-    if (is_folded(c->m, i) || !c->wanted[i]) {
+    if (ec_is_folded(c->m, &c->instrs[i]) || !c->wanted[i]) {
       i++;
       continue;
     }
     if (end <= i) end = i + 1;
-    while (!each && end < c->count && (is_folded(c->m, end) || c->wanted[end])) end++;
+    while (!each && end < c->count &&
+           (ec_is_folded(c->m, &c->instrs[end]) || c->wanted[end]))
+      end++;
     EC_TRY(ec_budget_work(ec_budget_now(), EC_STEP, err));
     EC_TRY(ec_build_run(c, i, end, &r, err));
     if (r.call_count && moves_nothing(c, &r)) EC_TRY(leave_copies(c, &r, err));

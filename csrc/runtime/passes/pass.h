@@ -1,4 +1,4 @@
-/* What the passes over one method share. */
+/* The state that the passes over a method share. */
 #ifndef EC_RUNTIME_PASSES_PASS_H
 #define EC_RUNTIME_PASSES_PASS_H
 
@@ -6,10 +6,10 @@
 #include "runtime/plan.h"
 
 /* An attention that runs unless a backend takes calls of its chain. */
-typedef struct ec_found_attention {
-  struct ec_found_attention *next;
+typedef struct ec_pending_attention {
+  struct ec_pending_attention *next;
   ec_step step;
-} ec_found_attention;
+} ec_pending_attention;
 
 typedef struct ec_pass_context {
   ec_method *m;
@@ -17,7 +17,7 @@ typedef struct ec_pass_context {
   ec_arena *work;      /* memory until all passes have run */
   size_t *merged;      /* by instruction: 1 + the offset in the method's `merged` of a copy whose
                           operand and result can share memory; 0: none. NULL: none */
-  ec_found_attention *attentions;
+  ec_pending_attention *attentions;
 } ec_pass_context;
 
 #endif

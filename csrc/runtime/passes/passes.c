@@ -37,7 +37,7 @@ static const row rows[] = {
 
 enum { COUNT = sizeof rows / sizeof rows[0] };
 
-const char *ec_pass_at(size_t index, const char **purpose) {
+const char *ec_pass_name(size_t index, const char **purpose) {
   if (EC_IS_SMALL || index >= COUNT) return NULL;
   *purpose = rows[index].purpose;
   return rows[index].name;

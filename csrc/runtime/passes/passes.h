@@ -8,9 +8,6 @@
  * state has its initial value. */
 ec_status ec_run_passes(ec_method *m, const ec_uses *uses, ec_arena *work, ec_error *err);
 
-/* Returns the name and purpose of pass `index`; NULL after the last one. */
-const char *ec_pass_at(size_t index, const char **purpose);
-
 /* True if the method meets the conditions of pass `index`, and its options do not skip it. */
 bool ec_pass_applies(const ec_method *m, size_t index);
 
