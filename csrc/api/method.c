@@ -25,10 +25,10 @@ ec_method *ecr_method_inside(ecr_method *m) { return m->method; }
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-static ec_method_options options_of(const ecr_method_options *given) {
+static ec_method_options options_of(const ecr_method_options *options) {
   ecr_method_options all = {.struct_size = sizeof all};
-  if (given && given->struct_size)
-    memcpy(&all, given, given->struct_size < sizeof all ? given->struct_size : sizeof all);
+  if (options && options->struct_size)
+    memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
   return (ec_method_options){.threads = all.threads, .max_bytes = all.max_bytes,
                              .max_steps = all.max_steps, .delegation = EC_DELEGATE_WHERE_IT_PAYS};
 }

@@ -69,9 +69,9 @@ void ec_backend_unregister(const ec_backend *backend) {
 
 const ec_backend *ec_backend_find(const char *id) {
   ec_mutex_lock(EC_MUTEX_BACKENDS);
-  const ec_backend *found = find_locked(id);
+  const ec_backend *backend = find_locked(id);
   ec_mutex_unlock(EC_MUTEX_BACKENDS);
-  return found;
+  return backend;
 }
 
 size_t ec_backend_count(void) {

@@ -22,9 +22,9 @@ static bool read_words(const char *folder, const char *group, const char *name, 
   FILE *file = length > 0 && length < LONGEST ? fopen(path, "re") : NULL;
   if (!file) return false;
   word[1][0] = 0;
-  const int found = fscanf(file, "%31s %31s", word[0], word[1]);
+  const int words = fscanf(file, "%31s %31s", word[0], word[1]);
   fclose(file);
-  return found >= 1;
+  return words >= 1;
 }
 
 /* Returns a positive number, or 0. */
@@ -56,13 +56,13 @@ static size_t quota_up(const char *mounted, const char *below, char *group, bool
   char folder[LONGEST];
   const int length = snprintf(folder, sizeof folder, "%s%s", mounted, below);
   if (length < 0 || length >= LONGEST) return 0;
-  size_t found = 0;
+  size_t quota = 0;
   if (strstr(group, "/..")) group[0] = 0;
   for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
     *end = 0;
-    found = least(found, quota_of(folder, group, is_first_version));
+    quota = least(quota, quota_of(folder, group, is_first_version));
   }
-  return found;
+  return quota;
 }
 
 static bool names_cpu(const char *controllers) {
@@ -76,7 +76,7 @@ static bool names_cpu(const char *controllers) {
 size_t ec_cpus_quota(const char *groups, const char *mounted) {
   FILE *file = fopen(groups, "re");
   char line[LONGEST];
-  size_t found = 0;
+  size_t quota = 0;
   if (!file) return 0;
   while (fgets(line, sizeof line, file)) { /* number:controllers:/group */
     char *rest = line;
@@ -84,11 +84,11 @@ size_t ec_cpus_quota(const char *groups, const char *mounted) {
     const char *version = strsep(&rest, ":"), *controllers = rest ? strsep(&rest, ":") : NULL;
     if (!rest) continue;
     if (!strcmp(version, "0") && !controllers[0])
-      found = least(found, quota_up(mounted, "", rest, false));
-    else if (names_cpu(controllers)) found = least(found, quota_up(mounted, "/cpu", rest, true));
+      quota = least(quota, quota_up(mounted, "", rest, false));
+    else if (names_cpu(controllers)) quota = least(quota, quota_up(mounted, "/cpu", rest, true));
   }
   fclose(file);
-  return found;
+  return quota;
 }
 
 /* ---- CPUs ------------------------------------------------------------------------------------ */

@@ -41,12 +41,12 @@ ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, co
     return ec_fail_hint(err, status, kind->hint, "this is not %s but %s", expected, kind->what);
   if (size < 8)
     return ec_fail(err, status, "this is not %s: %zu bytes are too few", expected, size);
-  char found[5] = {0};
+  char actual[5] = {0};
   for (size_t i = 0; i < 4; i++) {
     int c = data[4 + i];
     if (!isprint(c))
       return ec_fail(err, status, "this is not %s: its identifier is unknown", expected);
-    found[i] = (char)c;
+    actual[i] = (char)c;
   }
-  return ec_fail(err, status, "this is not %s: found identifier '%s'", expected, found);
+  return ec_fail(err, status, "this is not %s: found identifier '%s'", expected, actual);
 }

@@ -60,18 +60,18 @@ ec_status ec_call_fail(ec_call *c, size_t i, const char *fmt, ...) {
 }
 
 ec_status ec_call_check_dtype(ec_call *c, size_t i, ec_dtype_set expected) {
-  ec_dtype found = ec_tensor_dtype(ec_arg_tensor(c, i));
-  if (ec_dtype_in(found, expected)) return EC_OK;
+  ec_dtype actual = ec_tensor_dtype(ec_arg_tensor(c, i));
+  if (ec_dtype_in(actual, expected)) return EC_OK;
   char names[256];
-  return ec_call_fail(c, i, "dtype %s, expected one of %s", ec_dtype_name(found),
+  return ec_call_fail(c, i, "dtype %s, expected one of %s", ec_dtype_name(actual),
                       ec_dtype_set_names(expected, names, sizeof names));
 }
 
 ec_status ec_call_check_same_dtype(ec_call *c, size_t i, size_t as) {
-  ec_dtype found = ec_tensor_dtype(ec_arg_tensor(c, i));
+  ec_dtype actual = ec_tensor_dtype(ec_arg_tensor(c, i));
   ec_dtype expected = ec_tensor_dtype(ec_arg_tensor(c, as));
-  if (found == expected) return EC_OK;
-  return ec_call_fail(c, i, "dtype %s, expected %s as in '%s'", ec_dtype_name(found),
+  if (actual == expected) return EC_OK;
+  return ec_call_fail(c, i, "dtype %s, expected %s as in '%s'", ec_dtype_name(actual),
                       ec_dtype_name(expected), c->op->args[as].name);
 }
 

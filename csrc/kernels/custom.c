@@ -173,12 +173,12 @@ void ec_op_unregister_all(ec_kernel_fn fn, bool (*matches)(void *user, void *arg
 /* ---- lookup ------------------------------------------------------------------------------ */
 
 bool ec_op_is_registered(ec_kernel_fn fn, const void *user) {
-  bool found = false;
+  bool is_used = false;
   ec_mutex_lock(EC_MUTEX_OPERATORS);
   for (custom *c = newest; c; c = c->older)
-    found = found || (c->op.fn == fn && c->op.user == user);
+    is_used = is_used || (c->op.fn == fn && c->op.user == user);
   ec_mutex_unlock(EC_MUTEX_OPERATORS);
-  return found;
+  return is_used;
 }
 
 _Static_assert(EC_MAX_OP_ARGS <= 32, "one bit per argument");
@@ -199,9 +199,9 @@ uint32_t ec_op_outs(const char *name) {
 
 bool ec_op_exists(const char *name) {
   ec_mutex_lock(EC_MUTEX_OPERATORS);
-  bool found = find_locked(name) != NULL;
+  bool is_known = find_locked(name) != NULL;
   ec_mutex_unlock(EC_MUTEX_OPERATORS);
-  return found || ec_op_find(name);
+  return is_known || ec_op_find(name);
 }
 
 const ec_op *ec_op_acquire(const char *name) {

@@ -94,8 +94,8 @@ ec_status ec_call_promote(ec_call *c, size_t i, size_t j, ec_dtype *out) {
 }
 
 ec_status ec_call_check_cast(ec_call *c, size_t i, ec_dtype result) {
-  ec_dtype found = ec_tensor_dtype(ec_arg_tensor(c, i));
-  if (ec_can_cast(result, found)) return EC_OK;
-  return ec_call_fail(c, i, "dtype %s cannot hold a result of dtype %s", ec_dtype_name(found),
+  ec_dtype actual = ec_tensor_dtype(ec_arg_tensor(c, i));
+  if (ec_can_cast(result, actual)) return EC_OK;
+  return ec_call_fail(c, i, "dtype %s cannot hold a result of dtype %s", ec_dtype_name(actual),
                       ec_dtype_name(result));
 }

@@ -69,39 +69,39 @@ PyObject *ecpy_attribute_get(ecpy_method *self, const char *name) {
 typedef enum difference { SAME, OTHER_DTYPE, OTHER_SHAPE } difference;
 
 /* Copies an array of the same dtype and shape; -1 with an exception. */
-static int copy_if_same(PyArrayObject *target, PyArrayObject *source, difference *found) {
-  *found = !PyArray_EquivTypes(PyArray_DESCR(source), PyArray_DESCR(target)) ? OTHER_DTYPE
+static int copy_if_same(PyArrayObject *target, PyArrayObject *source, difference *actual) {
+  *actual = !PyArray_EquivTypes(PyArray_DESCR(source), PyArray_DESCR(target)) ? OTHER_DTYPE
            : !PyArray_SAMESHAPE(source, target)                              ? OTHER_SHAPE
                                                                              : SAME;
-  return *found == SAME ? PyArray_CopyInto(target, source) : 0;
+  return *actual == SAME ? PyArray_CopyInto(target, source) : 0;
 }
 
 static void raise_other_shape(const ecpy_method *self, const char *name, PyArrayObject *target,
                               PyArrayObject *source) {
   PyObject *expected = PyObject_GetAttrString((PyObject *)target, "shape");
-  PyObject *found = PyObject_GetAttrString((PyObject *)source, "shape");
-  if (expected && found)
+  PyObject *actual = PyObject_GetAttrString((PyObject *)source, "shape");
+  if (expected && actual)
     ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
-                      "attribute '%s': found shape %S, expected %S", name, found, expected);
+                      "attribute '%s': found shape %S, expected %S", name, actual, expected);
   Py_XDECREF(expected);
-  Py_XDECREF(found);
+  Py_XDECREF(actual);
 }
 
 static int copy_into(ecpy_method *self, size_t index, PyArrayObject *source) {
-  difference found = SAME;
+  difference actual = SAME;
   if (ecpy_method_lock(self)) return -1;
   PyArrayObject *target = attribute_array(self, index, true);
-  int rc = target ? copy_if_same(target, source, &found) : -1;
+  int rc = target ? copy_if_same(target, source, &actual) : -1;
   ecpy_method_unlock(self);
   const char *name = ec_method_attribute_name(self->method, index);
-  if (found == OTHER_DTYPE)
+  if (actual == OTHER_DTYPE)
     ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
                       "attribute '%s': found dtype %S, expected %S", name, PyArray_DESCR(source),
                       PyArray_DESCR(target));
-  if (found == OTHER_SHAPE)
+  if (actual == OTHER_SHAPE)
     raise_other_shape(self, name, target, source);
   Py_XDECREF((PyObject *)target);
-  return found == SAME ? rc : -1;
+  return actual == SAME ? rc : -1;
 }
 
 int ecpy_attribute_set(ecpy_method *self, const char *name, PyObject *source) {

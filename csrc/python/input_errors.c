@@ -90,19 +90,19 @@ void *ecpy_input_error(ecpy_method *self, size_t index, const char *format, ...)
   return NULL;
 }
 
-/* Formats at most MOST inputs: "expected 2 inputs (a float32 array of shape (2, 2), the int 3), got
- * 1". */
+/* Formats at most MAX_INPUTS inputs:
+ * "expected 2 inputs (a float32 array of shape (2, 2), the int 3), got 1". */
 void ecpy_input_count_error(ecpy_method *self, size_t count) {
-  enum { MOST = 16 };
+  enum { MAX_INPUTS = 16 };
   const ec_method_info *info = meta_info(self);
   PyObject *list = info ? PyUnicode_FromString("") : NULL;
-  for (size_t i = 0; list && i < info->input_count && i < MOST; i++) {
+  for (size_t i = 0; list && i < info->input_count && i < MAX_INPUTS; i++) {
     PyObject *one = expected_text(&info->inputs[i]);
     Py_SETREF(list, one ? PyUnicode_FromFormat("%U%s%U", list, i ? ", " : "", one) : NULL);
     Py_XDECREF(one);
   }
-  if (list && info->input_count > MOST)
-    Py_SETREF(list, PyUnicode_FromFormat("%U and %zu more", list, info->input_count - MOST));
+  if (list && info->input_count > MAX_INPUTS)
+    Py_SETREF(list, PyUnicode_FromFormat("%U and %zu more", list, info->input_count - MAX_INPUTS));
   if (!list) return;
   size_t n = self->input_count;
   ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,

@@ -165,14 +165,14 @@ static bool is_single(ecpy_method *self, PyObject *object) {
          PyObject_HasAttr(object, self->state->name_array);
 }
 
-enum { FEW_ITEMS = 16 }; /* on the stack */
+enum { STACK_ITEMS = 16 };
 
 /* Executes with the items of a list or tuple, which are held: foreign code may change the list. */
 static PyObject *execute_items(ecpy_method *self, PyObject *inputs, PyObject *out, bool mutating) {
-  PyObject *few[FEW_ITEMS], **items = few;
+  PyObject *few[STACK_ITEMS], **items = few;
   const bool is_list = PyList_Check(inputs);
   const Py_ssize_t count = is_list ? PyList_GET_SIZE(inputs) : PyTuple_GET_SIZE(inputs);
-  if (count > FEW_ITEMS) items = PyMem_New(PyObject *, (size_t)count);
+  if (count > STACK_ITEMS) items = PyMem_New(PyObject *, (size_t)count);
   if (!items) return PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < count; i++)
     items[i] = Py_NewRef(is_list ? PyList_GET_ITEM(inputs, i) : PyTuple_GET_ITEM(inputs, i));

@@ -31,13 +31,13 @@ static int out_error(ecpy_method *self, size_t index, PyObject *sentence) {
 
 static int shape_error(ecpy_method *self, size_t index, PyArrayObject *out, int rank,
                        const npy_intp *sizes) {
-  PyObject *found = PyArray_IntTupleFromIntp(PyArray_NDIM(out), PyArray_DIMS(out));
+  PyObject *actual = PyArray_IntTupleFromIntp(PyArray_NDIM(out), PyArray_DIMS(out));
   PyObject *expected = PyArray_IntTupleFromIntp(rank, sizes);
-  if (found && expected)
+  if (actual && expected)
     ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
                       "method '%s', out %zu: found shape %R; the output has shape %R",
-                      ec_method_name(self->method), index, found, expected);
-  Py_XDECREF(found);
+                      ec_method_name(self->method), index, actual, expected);
+  Py_XDECREF(actual);
   Py_XDECREF(expected);
   return -1;
 }

@@ -142,16 +142,16 @@ static int parse_delegation(PyObject *value, ec_delegation *out) {
 /* Returns the shared method of this name, loaded once with default arguments. */
 static PyObject *load_shared(ecpy_program *self, PyObject *name, const char *text,
                              const ec_method_options *options) {
-  PyObject *found = PyDict_GetItemWithError(self->methods, name);
-  if (found || PyErr_Occurred()) return Py_XNewRef(found);
+  PyObject *shared = PyDict_GetItemWithError(self->methods, name);
+  if (shared || PyErr_Occurred()) return Py_XNewRef(shared);
   PyObject *method = ecpy_method_new(ecpy_state_of((PyObject *)self), self->ref, text, options);
   if (!method) return NULL;
   /* Another thread may have loaded it meanwhile: the first one is kept. */
-  found = Py_XNewRef(PyDict_GetItemWithError(self->methods, name));
-  if (!found && !PyErr_Occurred() && PyDict_SetItem(self->methods, name, method) == 0)
+  shared = Py_XNewRef(PyDict_GetItemWithError(self->methods, name));
+  if (!shared && !PyErr_Occurred() && PyDict_SetItem(self->methods, name, method) == 0)
     return method;
   Py_DECREF(method);
-  return found;
+  return shared;
 }
 
 /* Takes a method and returns it, recorded if the program's methods are. */

@@ -202,10 +202,10 @@ static ec_status store_output(const calling *c, const ecpy_foreign *f, size_t i,
 /* Stores the results, a tuple. */
 static ec_status store_outputs(const calling *c, const ecpy_foreign *f, PyObject *result,
                                size_t outputs) {
-  const Py_ssize_t found = PyTuple_Check(result) ? PyTuple_GET_SIZE(result) : -1;
-  if (found != (Py_ssize_t)outputs)
+  const Py_ssize_t count = PyTuple_Check(result) ? PyTuple_GET_SIZE(result) : -1;
+  if (count != (Py_ssize_t)outputs)
     return ec_fail(f->err, EC_INVALID_TYPE, "%s returned %zd arrays, but the delegate has %zu "
-                   "outputs", f->what, found, outputs);
+                   "outputs", f->what, count, outputs);
   for (size_t i = 0; i < outputs; i++)
     EC_TRY(store_output(c, f, i, PyTuple_GET_ITEM(result, (Py_ssize_t)i),
                         &c->args[c->count - outputs + i]));
@@ -336,26 +336,25 @@ static void backend_report(const ec_backend *self, void *delegate,
 static ec_status access_option(calling *c, PyObject *value) {
   slot *self = c->self;
   PyErr_Clear();
-  PyObject *found = value ? PyObject_CallMethod(self->adapter, "set_option", "sO", c->option->key,
-                                                value)
-                          : PyObject_CallMethod(self->adapter, "get_option", "s", c->option->key);
-  if (!found) return fail_raised(c, self->state, self->name, "options");
-  ec_status status = found == Py_None ? EC_NOT_FOUND : EC_OK;
+  const char *key = c->option->key;
+  PyObject *option = value ? PyObject_CallMethod(self->adapter, "set_option", "sO", key, value)
+                           : PyObject_CallMethod(self->adapter, "get_option", "s", key);
+  if (!option) return fail_raised(c, self->state, self->name, "options");
+  ec_status status = option == Py_None ? EC_NOT_FOUND : EC_OK;
   if (status == EC_OK && !value) {
     ec_arena arena = {0};
-    const char *key = c->option->key;
     PyObject *name = PyUnicode_FromString(key);
-    if (!name || ecpy_option_parse(name, found, key, &arena, c->option))
+    if (!name || ecpy_option_parse(name, option, key, &arena, c->option))
       status = fail_raised(c, self->state, self->name, "options");
     Py_XDECREF(name);
     c->option->key = key;
     if (status == EC_OK && c->option->kind == EC_BACKEND_STRING) {
-      Py_XSETREF(self->text, Py_NewRef(found));
-      c->option->as.string = PyUnicode_AsUTF8(found);
+      Py_XSETREF(self->text, Py_NewRef(option));
+      c->option->as.string = PyUnicode_AsUTF8(option);
     }
     ec_arena_deinit(&arena);
   }
-  Py_DECREF(found);
+  Py_DECREF(option);
   return status;
 }
 

@@ -95,10 +95,10 @@ void ec_program_free(ec_program *p) {
 }
 
 const ec_named_data *ec_program_data(const ec_program *program, const char *key) {
-  const ec_named_data *found = NULL;
-  for (; program && !found; program = program->outer)
-    found = ec_named_map_find(&program->named, key);
-  return found;
+  const ec_named_data *data = NULL;
+  for (; program && !data; program = program->outer)
+    data = ec_named_map_find(&program->named, key);
+  return data;
 }
 
 void ec_program_release_pages(const ec_program *program, const void *data, size_t size) {

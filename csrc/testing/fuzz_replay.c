@@ -12,7 +12,7 @@
 
 #include "testing/fuzz_guided.h"
 
-enum { SECONDS = 10, ROW = 16, ROOM = 1 << 18 };
+enum { SECONDS = 10, ROW = 16, MAX_BYTES = 1 << 18 };
 
 static void on_alarm(int signal_number) {
   (void)signal_number;
@@ -32,12 +32,12 @@ static void run_input(const uint8_t *data, size_t size) {
 }
 
 static void mutate(ec_bytes file, size_t times, uint64_t seed) {
-  static uint8_t copy[ROOM];
+  static uint8_t copy[MAX_BYTES];
   size_t size = 0;
   ec_random r = ec_random_seed(seed, file.size);
-  for (size_t i = 0; i < times && file.size <= ROOM; i++) {
+  for (size_t i = 0; i < times && file.size <= MAX_BYTES; i++) {
     if (i % ROW == 0) memcpy(copy, file.data, size = file.size);
-    size = LLVMFuzzerCustomMutator(copy, size, ROOM, (unsigned)ec_random_next(&r));
+    size = LLVMFuzzerCustomMutator(copy, size, MAX_BYTES, (unsigned)ec_random_next(&r));
     run_input(copy, size);
   }
 }

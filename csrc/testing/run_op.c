@@ -18,16 +18,16 @@ EC_TEST_API int ec_testing_fast(const char *name, const char *isa, int64_t n, fl
 
 /* ---- records: each test of a kernel is a test of its record --------------------------------- */
 
-enum { MOST_TENSORS = 64 };
+enum { MAX_TENSORS = 64 };
 
 typedef struct tensors {
-  ec_tensor *items[MOST_TENSORS];
+  ec_tensor *items[MAX_TENSORS];
   size_t n;
   size_t bytes;
 } tensors;
 
 static void add_tensors(tensors *all, const ec_value *v) {
-  if (v->kind == EC_KIND_TENSOR && all->n < MOST_TENSORS) {
+  if (v->kind == EC_KIND_TENSOR && all->n < MAX_TENSORS) {
     all->items[all->n++] = v->as.tensor;
     all->bytes += ec_tensor_nbytes(v->as.tensor);
   }

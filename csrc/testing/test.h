@@ -23,7 +23,7 @@ void ec_test_fail(ec_test *t, const char *file, int line, const char *fmt, ...) 
 #define EC_CHECK_FAILS(t, call, err, expected, text)                                               \
   ec_test_expect(t, __FILE__, __LINE__, (call), (err), (expected), (text))
 #define EC_CHECK_OK(t, call, err) ec_test_expect(t, __FILE__, __LINE__, (call), (err), EC_OK, "")
-void ec_test_expect(ec_test *t, const char *file, int line, ec_status found, const ec_error *err,
+void ec_test_expect(ec_test *t, const char *file, int line, ec_status actual, const ec_error *err,
                     ec_status expected, const char *text);
 
 #define EC_TEST(name) void ec_test_##name(ec_test *t);

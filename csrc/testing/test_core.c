@@ -76,14 +76,14 @@ void ec_test_alloc_clear(ec_test *t) {
 
 /* Returns the number of pages of a block in memory. */
 static size_t count_resident(char *block, size_t size) {
-  enum { PAGE = 4096, MOST = 1 << 16 };
-  static unsigned char present[MOST];
+  enum { PAGE = 4096, MAX_PAGES = 1 << 16 };
+  static unsigned char present[MAX_PAGES];
   char *first = block + (~(uintptr_t)block + 1) % PAGE;
   const size_t count = (size - (size_t)(first - block)) / PAGE;
-  size_t found = 0;
-  if (count > MOST || mincore(first, count * PAGE, present) != 0) return SIZE_MAX;
-  for (size_t i = 0; i < count; i++) found += present[i] & 1;
-  return found;
+  size_t pages = 0;
+  if (count > MAX_PAGES || mincore(first, count * PAGE, present) != 0) return SIZE_MAX;
+  for (size_t i = 0; i < count; i++) pages += present[i] & 1;
+  return pages;
 }
 
 /* Touched pages stay, untouched ones stay untouched; of a huge block most are returned. */

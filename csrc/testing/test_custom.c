@@ -195,13 +195,13 @@ void ec_test_custom_overrides(ec_test *t) {
   ec_op_list list;
   EC_CHECK_OK(t, ec_op_list_init(&list, &err), &err);
   EC_CHECK(t, list.count == ec_op_count());
-  const ec_op *found = NULL;
+  const ec_op *op = NULL;
   for (size_t i = 0; i < list.count; i++)
-    if (!strcmp(list.items[i]->name, "aten::relu.out")) found = list.items[i];
+    if (!strcmp(list.items[i]->name, "aten::relu.out")) op = list.items[i];
   ec_op_unregister_all(other_kernel, is_user, &user);
-  EC_CHECK(t, found && found->custom && user == 100);
+  EC_CHECK(t, op && op->custom && user == 100);
   ec_op_unregister_all(kernel, is_user, &user);
-  EC_CHECK(t, user == 100 && found->nargs == 2); /* held by the list */
+  EC_CHECK(t, user == 100 && op->nargs == 2); /* held by the list */
   ec_op_list_deinit(&list);
   EC_CHECK(t, user == 0 && ec_op_acquire("aten::relu.out") == builtin);
   ec_op_release(builtin);

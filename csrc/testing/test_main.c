@@ -28,15 +28,15 @@ void ec_test_fail(ec_test *t, const char *file, int line, const char *fmt, ...) 
   putchar('\n');
 }
 
-void ec_test_expect(ec_test *t, const char *file, int line, ec_status found, const ec_error *err,
+void ec_test_expect(ec_test *t, const char *file, int line, ec_status actual, const ec_error *err,
                     ec_status expected, const char *text) {
-  const char *message = found == EC_OK ? "" : err->message;
-  if (found != expected)
-    ec_test_fail(t, file, line, "status %#x (%s), expected %#x", (unsigned)found, message,
+  const char *message = actual == EC_OK ? "" : err->message;
+  if (actual != expected)
+    ec_test_fail(t, file, line, "status %#x (%s), expected %#x", (unsigned)actual, message,
                  (unsigned)expected);
   else if (!strstr(message, text))
     ec_test_fail(t, file, line, "'%s' does not contain '%s'", message, text);
-  else if (found != EC_OK && err->status != found)
+  else if (actual != EC_OK && err->status != actual)
     ec_test_fail(t, file, line, "the error holds status %#x", (unsigned)err->status);
 }
 

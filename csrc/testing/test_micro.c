@@ -9,7 +9,7 @@
 #include "kernels/linalg/micro.h"
 #include "testing/test.h"
 
-enum { DEPTH = 7, ROOM = EC_MICRO_LANES * EC_MICRO_LANES };
+enum { DEPTH = 7, MAX_SUMS = EC_MICRO_LANES * EC_MICRO_LANES };
 
 /* Small integers: all types and orders of additions have equal results. */
 static double number(size_t i) { return (double)((i * 37 + 11) % 19) - 9; }
@@ -50,7 +50,7 @@ static void expect(const ec_micro *m, ec_micro_type type, size_t r, size_t c, bo
 static void check_step(ec_test *t, const ec_micro *m, ec_micro_type type, size_t step,
                        const void *a, const void *b) {
   size_t rows = m->rows * (step + 1) / EC_MICRO_STEPS, stride = m->cols + 3;
-  char *sums = calloc(ROOM, m->size), wanted[16];
+  char *sums = calloc(MAX_SUMS, m->size), wanted[16];
   if (!sums) abort();
   for (int twice = 0; twice < 2; twice++) {
     m->fn[step](DEPTH, a, b, m->cols, sums, stride, twice);
@@ -96,7 +96,7 @@ static void check_taps(ec_test *t, const ec_micro *m, const float *a) {
   ec_micro_taps taps = {.next = CHANNEL, .first = FIRST, .count = TAPS};
   const uint64_t inside[TAPS] = {UINT64_MAX, 0x7ffefffe, 0xffff0003};
   float *data = calloc(DEPTH * CHANNEL, sizeof *data), b[DEPTH * EC_MICRO_LANES] = {0};
-  float *sums = calloc(2 * ROOM, sizeof *sums);
+  float *sums = calloc(2 * MAX_SUMS, sizeof *sums);
   if (!data || !sums) abort();
   taps.data = data;
   for (size_t i = 0; i < DEPTH * CHANNEL; i++) data[i] = NAN;
@@ -118,12 +118,12 @@ static void check_taps(ec_test *t, const ec_micro *m, const float *a) {
       EC_CHECK(t, packed[i] == (lane < lanes ? b[k * m->cols + lane] : 0));
     }
   }
-  const size_t stride = m->cols + 3, bytes = ROOM * sizeof *sums;
+  const size_t stride = m->cols + 3, bytes = MAX_SUMS * sizeof *sums;
   for (int twice = 0; twice < 2; twice++)
     for (size_t step = 0; step < EC_MICRO_STEPS; step++) {
       m->fn[step](DEPTH, a, b, m->cols, sums, stride, twice);
-      ec_micro_find_taps(m)[step](DEPTH, a, &taps, sums + ROOM, stride, twice);
-      EC_CHECK(t, memcmp(sums, sums + ROOM, bytes) == 0);
+      ec_micro_find_taps(m)[step](DEPTH, a, &taps, sums + MAX_SUMS, stride, twice);
+      EC_CHECK(t, memcmp(sums, sums + MAX_SUMS, bytes) == 0);
     }
   free(data);
   free(sums);

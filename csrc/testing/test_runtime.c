@@ -45,14 +45,14 @@ static ec_status load_and_run(ec_trace *trace, float *result, ec_error *err) {
 
 /* ---- each allocation refused in turn ------------------------------------------------------- */
 
-enum { FEW = 2, MANY = 5 };
+enum { SMALL = 2, LARGE = 5 };
 
 /* A program, from opening the file to freeing it. */
 typedef struct session {
   ec_program *program;
   ec_method *method;
   ec_trace *trace;
-  float few[FEW * DIGITS], many[MANY * DIGITS];
+  float few[SMALL * DIGITS], many[LARGE * DIGITS];
 } session;
 
 static ec_status open_program(session *s, ec_error *err) {
@@ -79,23 +79,23 @@ static ec_status load_method(session *s, ec_error *err) {
 
 /* Images with adjacent columns, which must be copied. */
 static ec_status call(session *s, int64_t rows, float *result, ec_error *err) {
-  float images[MANY * PIXELS];
+  float images[LARGE * PIXELS];
   const int64_t sizes[] = {rows, 1, 8, 8}, strides[] = {256, 256, 4, 32};
   const ec_array array = {images, EC_FLOAT32, 4, sizes, strides};
-  for (int i = 0; i < MANY * PIXELS; i++) images[i] = (float)(i % 17) / 16;
+  for (int i = 0; i < LARGE * PIXELS; i++) images[i] = (float)(i % 17) / 16;
   EC_TRY(ec_method_lock(s->method, NULL, err));
   ec_status status = ec_method_bind_input(s->method, 0, &array, err);
   if (status == EC_OK) status = ec_method_execute(s->method, err);
   if (status == EC_OK) {
-    const ec_tensor *found = ec_method_output(s->method, 0)->as.tensor;
-    memcpy(result, found->data, ec_tensor_nbytes(found));
+    const ec_tensor *output = ec_method_output(s->method, 0)->as.tensor;
+    memcpy(result, output->data, ec_tensor_nbytes(output));
   }
   ec_method_unlock(s->method);
   return status;
 }
 
-static ec_status call_few(session *s, ec_error *err) { return call(s, FEW, s->few, err); }
-static ec_status call_many(session *s, ec_error *err) { return call(s, MANY, s->many, err); }
+static ec_status call_few(session *s, ec_error *err) { return call(s, SMALL, s->few, err); }
+static ec_status call_many(session *s, ec_error *err) { return call(s, LARGE, s->many, err); }
 
 static ec_status reset(session *s, ec_error *err) {
   EC_TRY(ec_method_lock(s->method, NULL, err));
@@ -183,7 +183,7 @@ static void *load_and_call(void *user) {
   ec_error err = {0};
   for (int i = 0; i < TURNS; i++) {
     w->failures += w->own && load_method(&w->s, &err) != EC_OK;
-    w->failures += call(&w->s, i % 2 ? FEW : MANY, i % 2 ? w->s.few : w->s.many, &err) != EC_OK;
+    w->failures += call(&w->s, i % 2 ? SMALL : LARGE, i % 2 ? w->s.few : w->s.many, &err) != EC_OK;
     if (w->own) ec_method_free(w->s.method);
   }
   return NULL;

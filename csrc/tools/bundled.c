@@ -36,12 +36,12 @@ bool bundled_program(const void *data, size_t size, const void **program, size_t
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-enum { MOST_VALUES = 256 };
+enum { MAX_VALUES = 256 };
 
 typedef struct values {
-  ec_bpte_tensor tensors[MOST_VALUES];
-  int64_t strides[MOST_VALUES][EC_MAX_RANK];
-  ecr_value items[MOST_VALUES];
+  ec_bpte_tensor tensors[MAX_VALUES];
+  int64_t strides[MAX_VALUES][EC_MAX_RANK];
+  ecr_value items[MAX_VALUES];
   size_t count;
 } values;
 
@@ -73,9 +73,9 @@ static ec_status read_value(ec_fb_table value, values *v, size_t i, ec_error *er
 }
 
 static ec_status read_values(ec_fb_vec from, values *v, ec_error *err) {
-  if (from.count > MOST_VALUES)
+  if (from.count > MAX_VALUES)
     return ec_fail(err, EC_NOT_SUPPORTED, "a test case has %u values, at most %d are supported",
-                   (unsigned)from.count, MOST_VALUES);
+                   (unsigned)from.count, MAX_VALUES);
   for (v->count = 0; v->count < from.count; v->count++)
     EC_TRY(read_value(ec_fb_vec_table(from, (uint32_t)v->count), v, v->count, err));
   return EC_OK;
@@ -106,10 +106,10 @@ typedef struct limits {
   double rtol, atol, worst;
 } limits;
 
-static bool is_close(limits *l, double found, double expected) {
-  if (isnan(found) || isnan(expected)) return isnan(found) && isnan(expected);
-  if (isinf(found) || isinf(expected)) return found == expected;
-  const double error = fabs(found - expected);
+static bool is_close(limits *l, double actual, double expected) {
+  if (isnan(actual) || isnan(expected)) return isnan(actual) && isnan(expected);
+  if (isinf(actual) || isinf(expected)) return actual == expected;
+  const double error = fabs(actual - expected);
   if (error > l->worst) l->worst = error;
   return error <= l->atol + l->rtol * fabs(expected);
 }
@@ -151,7 +151,7 @@ static bool compare(limits *l, const ecr_value *a, const ecr_value *b) {
 typedef struct session {
   ecr_method *method;
   values inputs, expected;
-  ecr_value outputs[MOST_VALUES];
+  ecr_value outputs[MAX_VALUES];
   double rtol, atol;
   int differ;
 } session;
@@ -166,7 +166,7 @@ static bool run_case(session *s, ec_fb_table one, uint32_t number, ecr_error *er
     return fail(error, &err);
   const size_t count = ecr_method_output_count(s->method);
   if (ecr_method_run(s->method, s->inputs.items, s->inputs.count,
-                     count <= MOST_VALUES ? s->outputs : NULL, MOST_VALUES, error))
+                     count <= MAX_VALUES ? s->outputs : NULL, MAX_VALUES, error))
     return false;
   bool equal = count == s->expected.count;
   for (size_t i = 0; equal && i < count; i++)

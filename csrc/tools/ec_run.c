@@ -15,7 +15,7 @@
 #include "tools/npy.h"
 #include "tools/plugins.h"
 
-enum { MOST_FILES = 64, MOST_VALUES = 256, EXIT_USAGE = 2, EXIT_DIFFER = 3 };
+enum { MAX_FILES = 64, MAX_VALUES = 256, EXIT_USAGE = 2, EXIT_DIFFER = 3 };
 
 static const char help[] =
     "usage: ec-run [options] MODEL.pte|MODEL.bpte\n"
@@ -46,16 +46,16 @@ typedef struct mapped {
 
 typedef struct options {
   const char *model, *method, *output, *etdump;
-  const char *inputs[MOST_FILES], *data[MOST_FILES];
+  const char *inputs[MAX_FILES], *data[MAX_FILES];
   size_t input_count, data_count, iterations, threads;
   double rtol, atol;
   bool list;
 } options;
 
 typedef struct arguments {
-  ecr_value values[MOST_VALUES];
-  npy_array arrays[MOST_VALUES]; /* storage of sizes */
-  void *ones[MOST_VALUES];
+  ecr_value values[MAX_VALUES];
+  npy_array arrays[MAX_VALUES]; /* storage of sizes */
+  void *ones[MAX_VALUES];
   size_t count;
 } arguments;
 
@@ -167,14 +167,14 @@ static bool ends_with(const char *text, const char *suffix) {
 static const char *read_input(const char *path, mapped file, const ecr_method *m, arguments *a) {
   const char *wrong = NULL;
   ecr_value wanted = ecr_method_input(m, a->count);
-  if (a->count == MOST_VALUES) return "more than 256 inputs";
+  if (a->count == MAX_VALUES) return "more than 256 inputs";
   if (ends_with(path, ".npy")) {
     wrong = npy_read(file.data, file.size, &a->arrays[a->count]);
     if (!wrong) use_array(a, &wanted);
     return wrong;
   }
   if (!ends_with(path, ".npz")) return read_raw(a, file, &wanted);
-  for (size_t at = 0; a->count < MOST_VALUES; use_array(a, &wanted)) {
+  for (size_t at = 0; a->count < MAX_VALUES; use_array(a, &wanted)) {
     wanted = ecr_method_input(m, a->count);
     wrong = npz_next(file.data, file.size, &at, &a->arrays[a->count]);
     if (wrong || !a->arrays[a->count].data) return wrong;
@@ -211,7 +211,7 @@ static int read_inputs(const options *o, const ecr_method *m, arguments *a) {
     if (wrong) return complain(o->inputs[i], wrong);
   }
   if (o->input_count) return EXIT_SUCCESS;
-  for (; a->count < ecr_method_input_count(m) && a->count < MOST_VALUES; a->count++) {
+  for (; a->count < ecr_method_input_count(m) && a->count < MAX_VALUES; a->count++) {
     ecr_value *v = &a->values[a->count];
     *v = ecr_method_input(m, a->count);
     if (v->kind == ECR_TENSOR && !fill_ones(a, v)) return complain(o->model, "no memory for ones");
@@ -241,7 +241,7 @@ static int run_method(const options *o, ecr_method *m, const arguments *a, ecr_v
   double least = 0, total = 0;
   for (size_t i = 0; i < o->iterations; i++) {
     const double begin = now();
-    if (ecr_method_run(m, a->values, a->count, outputs, MOST_VALUES, &error))
+    if (ecr_method_run(m, a->values, a->count, outputs, MAX_VALUES, &error))
       return complain(o->model, error.message);
     const double took = now() - begin;
     total += took;
@@ -277,10 +277,10 @@ static int run_cases(const options *o, mapped file, ecr_method *m, const char *n
 
 static int run_inputs(const options *o, ecr_method *m) {
   static arguments a;
-  static ecr_value outputs[MOST_VALUES];
+  static ecr_value outputs[MAX_VALUES];
   int code = read_inputs(o, m, &a);
   if (code == EXIT_SUCCESS) code = run_method(o, m, &a, outputs);
-  for (size_t i = 0; i < MOST_VALUES; i++) free(a.ones[i]);
+  for (size_t i = 0; i < MAX_VALUES; i++) free(a.ones[i]);
   return code;
 }
 
@@ -355,11 +355,11 @@ enum { RTOL = 256, ATOL, ETDUMP };
 static int read_option(int option, options *o) {
   switch (option) {
   case 'i':
-    if (o->input_count == MOST_FILES) return refuse("--input", "more than 64");
+    if (o->input_count == MAX_FILES) return refuse("--input", "more than 64");
     o->inputs[o->input_count++] = optarg;
     return 0;
   case 'd':
-    if (o->data_count == MOST_FILES) return refuse("--data", "more than 64");
+    if (o->data_count == MAX_FILES) return refuse("--data", "more than 64");
     o->data[o->data_count++] = optarg;
     return 0;
   case 'o': o->output = optarg; return 0;

@@ -25,7 +25,7 @@ bool etdump_end(etdump *dump, const char *path) {
 #include "core/alloc.h"
 #include "format/fb_write.h"
 
-enum { MOST_BYTES = 1 << 28, TEXT = 200 };
+enum { MAX_BYTES = 1 << 28, TEXT = 200 };
 
 struct etdump {
   ecr_method *method;
@@ -42,7 +42,7 @@ static bool set_trace(ecr_method *method, ec_trace *trace) {
 
 etdump *etdump_begin(ecr_method *method, ecr_error *error) {
   etdump *dump = ec_alloc_zeroed(sizeof *dump);
-  if (dump) *dump = (etdump){method, ec_trace_new(0, MOST_BYTES)};
+  if (dump) *dump = (etdump){method, ec_trace_new(0, MAX_BYTES)};
   if (dump && dump->trace && set_trace(method, dump->trace)) return dump;
   if (dump) ec_trace_free(dump->trace);
   ec_free(dump);

@@ -77,15 +77,15 @@ static bool set_layout(npy_array *out, bool is_fortran) {
 }
 
 const char *npy_read(const uint8_t *data, size_t size, npy_array *out) {
-  enum { MOST_HEADER = 4096 };
-  char header[MOST_HEADER + 1];
+  enum { MAX_HEADER = 4096 };
+  char header[MAX_HEADER + 1];
   if (size < 12 || memcmp(data, "\x93NUMPY", 6) != 0) return "it is not a .npy file";
   const bool is_long = data[6] >= 2;
   const size_t begin = is_long ? 12 : 10;
   size_t length = (size_t)data[8] | (size_t)data[9] << 8;
   if (is_long) length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
   if (length > size - begin) return "its header is cut off";
-  if (length > MOST_HEADER) return "its header is longer than 4096 bytes";
+  if (length > MAX_HEADER) return "its header is longer than 4096 bytes";
   memcpy(header, data + begin, length);
   header[length] = '\0';
   const char *order = find_key(header, "'fortran_order'");

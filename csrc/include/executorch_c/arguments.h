@@ -133,13 +133,13 @@ typedef struct ec_arg_list {
 static inline uint32_t ec_arg_ints(const ec_host *host, ec_host_call *call,
                                    const ec_backend_arg *arg, const ec_arg_list *expected,
                                    int64_t *out) {
-  const size_t given = arg->as.list.count, count = expected->count;
-  const bool fills = expected->single && given && (given == 1 || count == 1);
-  if (given != count && !fills)
+  const size_t length = arg->as.list.count, count = expected->count;
+  const bool fills = expected->single && length && (length == 1 || count == 1);
+  if (length != count && !fills)
     return host->fail(call, EC_BACKEND_INVALID_ARGUMENT, "'%s' has %zu items, expected %zu",
-                      expected->name, given, count);
+                      expected->name, length, count);
   for (size_t d = 0; d < count; d++) {
-    out[d] = arg->as.list.items[given == count ? d : given - 1].as.i;
+    out[d] = arg->as.list.items[length == count ? d : length - 1].as.i;
     if (out[d] < expected->least || out[d] > expected->most)
       return host->fail(call, EC_BACKEND_INVALID_ARGUMENT,
                         "'%s' has the item %lld, expected %lld to %lld", expected->name,

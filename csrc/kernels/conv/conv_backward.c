@@ -99,10 +99,10 @@ static ec_status check_gradient(ec_call *c, const ec_conv *conv) {
   EC_TRY(ec_call_check_same_dtype(c, GRAD, INPUT));
   bool same = grad->rank == rank;
   for (size_t d = 0; same && d < rank; d++) same = grad->sizes[d] == sizes[d];
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   if (same) return EC_OK;
   return ec_call_fail(c, GRAD, "shape %s, expected %s, the convolution's output",
-                      ec_shape_text(grad->sizes, grad->rank, found, sizeof found),
+                      ec_shape_text(grad->sizes, grad->rank, actual, sizeof actual),
                       ec_shape_text(sizes, rank, expected, sizeof expected));
 }
 

@@ -5,7 +5,7 @@
 #include "core/simd.h"
 #include "kernels/conv/conv.h"
 
-enum { LANES = 8, WIDE = 4 /* vectors of a block of columns */, MOST_TAPS = 64 };
+enum { LANES = 8, WIDE = 4 /* vectors of a block of columns */, MAX_TAPS = 64 };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float))));
 
@@ -13,9 +13,9 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(s
 typedef struct taps {
   bool all;
   size_t count;
-  float weight[MOST_TAPS];
-  int64_t offset[MOST_TAPS]; /* elements from the input of a tap without shifts */
-  int64_t shift[MOST_TAPS];  /* columns from it */
+  float weight[MAX_TAPS];
+  int64_t offset[MAX_TAPS]; /* elements from the input of a tap without shifts */
+  int64_t shift[MAX_TAPS];  /* columns from it */
 } taps;
 
 static inline __attribute__((always_inline)) void run_block(const taps *t, const float *in,
@@ -128,7 +128,7 @@ ec_conv_depthwise ec_conv_rows_f32(const ec_conv *conv) {
   const ec_conv_axis *a = conv->axis, *width = &a[2];
   int64_t taps_count;
   const bool few = ec_mul_i64(a[0].kernel, a[1].kernel, &taps_count) &&
-                   ec_mul_i64(taps_count, width->kernel, &taps_count) && taps_count <= MOST_TAPS;
+                   ec_mul_i64(taps_count, width->kernel, &taps_count) && taps_count <= MAX_TAPS;
   if (conv->dtype != EC_FLOAT32 || conv->transposed || width->stride != 1 || !few ||
       width->in_stride != 1 || width->out_stride != 1)
     return NULL;

@@ -124,12 +124,12 @@ static bool EC_FN(has_nonfinite)(const ec_conv *conv) {
   const EC_T *weight = conv->weight;
   const size_t count = (size_t)(conv->groups * conv->in_channels * conv->out_channels *
                                 (conv->in_channels ? a[0].kernel * a[1].kernel * a[2].kernel : 0));
-  uint32_t found = 0;
+  uint32_t nonfinite = 0;
   for (size_t i = 0; i < count; i++) {
     const EC_G x = EC_FN(get)(weight[i]);
-    found |= (uint32_t)(x - x != 0);
+    nonfinite |= (uint32_t)(x - x != 0);
   }
-  return found;
+  return nonfinite;
 }
 
 /* Returns the input position that output `o` reads with kernel element `k`, or a negative

@@ -98,7 +98,7 @@ static void choose_product(const ec_call *c, const ec_conv *conv, ec_conv_phase 
   enum {
     PACKING = 4,  /* as many output channels take as long as the packing of positions */
     SHARING = 48, /* the same, where other threads read what one has packed */
-    MOST = 384    /* positions of one product, whose parts stay in a second-level cache */
+    MAX_POSITIONS = 384 /* positions of one product, whose parts stay in a second-level cache */
   };
   const ec_micro *micro = ec_micro_find(EC_MICRO_FLOAT);
   const int64_t n = count_positions(p), m = conv->out_channels, width = (int64_t)micro->cols;
@@ -107,8 +107,8 @@ static void choose_product(const ec_call *c, const ec_conv *conv, ec_conv_phase 
   int64_t stride;
   if (!ec_micro_find_taps(micro) || conv->transposed || c->reference) return;
   if (p->adjacent < step || n <= step || m <= step) return;
-  const bool many = n <= MOST && one_stride(p->line, false, &stride);
-  const int64_t products = many ? (conv->batch - 1) / (MOST / n) + 1 : conv->batch;
+  const bool many = n <= MAX_POSITIONS && one_stride(p->line, false, &stride);
+  const int64_t products = many ? (conv->batch - 1) / (MAX_POSITIONS / n) + 1 : conv->batch;
   const int64_t images = (conv->batch - 1) / products + 1;
   const int64_t plain = round_up(n, width * threads) * round_up(m, step) * images;
   const int64_t packing = threads > 1 ? SHARING : PACKING;

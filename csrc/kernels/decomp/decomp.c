@@ -29,9 +29,9 @@ ec_status ec_dec_batch(ec_dec *d, size_t i, size_t rank) {
 }
 
 ec_status ec_dec_input(ec_dec *d, size_t i, size_t rank) {
-  ec_dtype found = ec_tensor_dtype(ec_arg_tensor(d->c, i));
-  if (found != d->dtype)
-    return ec_call_fail(d->c, i, "dtype %s, expected %s", ec_dtype_name(found),
+  ec_dtype actual = ec_tensor_dtype(ec_arg_tensor(d->c, i));
+  if (actual != d->dtype)
+    return ec_call_fail(d->c, i, "dtype %s, expected %s", ec_dtype_name(actual),
                         ec_dtype_name(d->dtype));
   return ec_dec_batch(d, i, rank);
 }
@@ -44,8 +44,8 @@ ec_status ec_dec_square(ec_dec *d, size_t i) {
 
 ec_status ec_dec_expect(ec_dec *d, size_t i, size_t rank, int64_t rows, int64_t cols) {
   const ec_tensor *t = ec_arg_tensor(d->c, i);
-  const int64_t *found = t->sizes + (t->rank - rank);
-  if (found[0] == rows && (rank == 1 || found[1] == cols)) return EC_OK;
+  const int64_t *sizes = t->sizes + (t->rank - rank);
+  if (sizes[0] == rows && (rank == 1 || sizes[1] == cols)) return EC_OK;
   char text[EC_SHAPE_TEXT], wanted[EC_SHAPE_TEXT];
   return ec_call_fail(d->c, i, "shape %s, expected %s at its end",
                       ec_shape_text(t->sizes, t->rank, text, sizeof text),

@@ -50,13 +50,13 @@ ec_status ec_op_linalg_svd_U(ec_call *c) {
 /* Operands 4 and 5: the tolerances, of any real dtype; None is 0. */
 static ec_status add_tolerances(ec_dec *d) {
   for (size_t i = 1; i < 3; i++) {
-    bool given = !ec_arg_is_none(d->c, i);
-    if (given) {
+    bool is_wanted = !ec_arg_is_none(d->c, i);
+    if (is_wanted) {
       EC_TRY(ec_call_check_dtype(d->c, i, EC_SET_REALB));
       EC_TRY(ec_dec_batch(d, i, 0));
     }
-    d->flag[i] = !given;
-    EC_TRY(ec_dec_add(d, (ec_dec_operand){given ? (int)i : EC_DEC_NONE, EC_DEC_NONE, 0, 1, 1,
+    d->flag[i] = !is_wanted;
+    EC_TRY(ec_dec_add(d, (ec_dec_operand){is_wanted ? (int)i : EC_DEC_NONE, EC_DEC_NONE, 0, 1, 1,
                                           EC_FLOAT64, 0}));
   }
   return EC_OK;

@@ -32,7 +32,7 @@ static ec_status new_index(ec_call *c, picks *p, size_t rank, const int64_t *siz
 
 /* Adds a mask as positions of its ones. A mask covers as many dimensions as it has. */
 static ec_status add_mask(ec_call *c, picks *p, const ec_tensor *mask) {
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   const int64_t *sizes = p->self.sizes + p->dims;
   size_t rank = mask->rank;
   int64_t count, *at[EC_MAX_RANK], position[EC_MAX_RANK] = {0}, n = 0;
@@ -41,7 +41,7 @@ static ec_status add_mask(ec_call *c, picks *p, const ec_tensor *mask) {
   if (rank == 0) return EC_OK; /* no dimension: eager PyTorch ignores its value */
   if (!fits || memcmp(sizes, mask->sizes, rank * sizeof *sizes) != 0)
     return ec_call_fail(c, 1, "a mask of shape %s at dimension %zu of a tensor of shape %s",
-                        ec_shape_text(mask->sizes, rank, found, sizeof found), p->dims,
+                        ec_shape_text(mask->sizes, rank, actual, sizeof actual), p->dims,
                         ec_shape_text(p->self.sizes, p->self.rank, expected, sizeof expected));
   int64_t shape[EC_MAX_RANK], numel = mask->numel;
   memcpy(shape, sizes, rank * sizeof *shape);
@@ -206,11 +206,11 @@ static ec_status read_number(ec_call *c, ec_dtype dtype, void *element) {
 /* Writes argument 2, broadcast, to the indexed elements of `target`. */
 static ec_status put_values(ec_call *c, picks *p, const ec_tensor *target) {
   const ec_tensor *values = ec_arg_tensor(c, 2);
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   int64_t strides[EC_MAX_RANK] = {0};
   if (!ec_broadcasts_to(values->rank, values->sizes, p->rank, p->sizes))
     return ec_call_fail(c, 2, "shape %s does not broadcast to the indexed part's shape %s",
-                        ec_shape_text(values->sizes, values->rank, found, sizeof found),
+                        ec_shape_text(values->sizes, values->rank, actual, sizeof actual),
                         ec_shape_text(p->sizes, p->rank, expected, sizeof expected));
   for (size_t d = 0, added = p->rank - values->rank; d < values->rank; d++)
     strides[d + added] = values->sizes[d] == 1 ? 0 : values->strides[d];

@@ -53,15 +53,15 @@ typedef struct bags {
 
 static ec_status read_offsets(ec_call *c, bags *b, bool with_last) {
   const ec_tensor *offsets = ec_arg_tensor(c, 2);
-  int64_t *at, given = offsets->numel;
+  int64_t *at, count = offsets->numel;
   EC_TRY(ec_call_check_rank(c, 2, 1, 1));
   EC_TRY(ec_index_numbers(c, offsets, &at));
-  if (with_last && given == 0) return ec_call_fail(c, 2, "empty, expected the last offset");
-  b->bags = given - with_last;
+  if (with_last && count == 0) return ec_call_fail(c, 2, "empty, expected the last offset");
+  b->bags = count - with_last;
   EC_TRY(ec_call_scratch(c, (size_t)b->bags + 1, sizeof *at, &b->offsets));
-  if (given) memcpy(b->offsets, at, (size_t)(with_last ? given : b->bags) * sizeof *at);
+  if (count) memcpy(b->offsets, at, (size_t)(with_last ? count : b->bags) * sizeof *at);
   if (!with_last) b->offsets[b->bags] = b->n;
-  if (given && at[0] != 0) return ec_call_fail(c, 2, "begins with %" PRId64 ", expected 0", at[0]);
+  if (count && at[0] != 0) return ec_call_fail(c, 2, "begins with %" PRId64 ", expected 0", at[0]);
   for (int64_t i = 0; i < b->bags; i++)
     if (b->offsets[i] < 0 || b->offsets[i] > b->offsets[i + 1] || b->offsets[i + 1] > b->n)
       return ec_call_fail(c, 2, "bag %" PRId64 " is [%" PRId64 ", %" PRId64 ") of %" PRId64
@@ -220,8 +220,8 @@ typedef struct segments {
 static ec_status read_bounds(ec_call *c, segments *s, size_t arg, bool all) {
   const ec_tensor *t = ec_arg_tensor(c, arg);
   bool lengths = arg == 2;
-  int64_t *given, *b;
-  EC_TRY(ec_index_copy(c, arg, t, &given));
+  int64_t *bounds, *b;
+  EC_TRY(ec_index_copy(c, arg, t, &bounds));
   EC_TRY(ec_call_scratch(c, (size_t)t->numel + (size_t)s->outer + 1, sizeof *b, &b));
   s->bounds = b;
   for (int64_t o = 0, at = 0; o < s->outer; o++, b += s->count + 1) {
@@ -229,11 +229,12 @@ static ec_status read_bounds(ec_call *c, segments *s, size_t arg, bool all) {
       int64_t from = i ? b[i - 1] : 0;
       if (lengths && i == 0) b[0] = 0;
       if (lengths) from = b[i];
-      if (lengths ? given[at] < 0 || given[at] > s->n - from : given[at] < from || given[at] > s->n)
+      const int64_t bound = bounds[at];
+      if (lengths ? bound < 0 || bound > s->n - from : bound < from || bound > s->n)
         return ec_call_fail(c, arg, "%" PRId64 " at position %" PRId64 ", but there are %" PRId64
-                            " rows", given[at], at, s->n);
-      if (lengths) b[i + 1] = from + given[at];
-      else b[i] = given[at];
+                            " rows", bound, at, s->n);
+      if (lengths) b[i + 1] = from + bound;
+      else b[i] = bound;
     }
     if (lengths && all && b[s->count] != s->n)
       return ec_call_fail(c, arg, "the sum is %" PRId64 ", expected %" PRId64, b[s->count], s->n);

@@ -23,13 +23,13 @@ static ec_tensor at_least_1d(const ec_tensor *t) {
 /* Checks that the index tensor is at most as large as another one, except in dimension `except`. */
 static ec_status check_fits(ec_call *c, size_t arg, const ec_tensor *index, const ec_tensor *other,
                             size_t except) {
-  char found[EC_SHAPE_TEXT], limit[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], limit[EC_SHAPE_TEXT];
   bool fits = index->rank == other->rank;
   for (size_t d = 0; fits && d < index->rank; d++)
     fits = d == except || index->sizes[d] <= other->sizes[d];
   if (fits) return EC_OK;
   return ec_call_fail(c, arg, "shape %s is larger than shape %s",
-                      ec_shape_text(index->sizes, index->rank, found, sizeof found),
+                      ec_shape_text(index->sizes, index->rank, actual, sizeof actual),
                       ec_shape_text(other->sizes, other->rank, limit, sizeof limit));
 }
 

@@ -122,20 +122,20 @@ static const ec_kept_side *keep_side(const block *w, const ec_gemm_side *side, i
   if (!side->kept) return NULL;
   const ec_kept_key key = {side->pack, side->data, side->lane,  side->k,  side->variant,
                            lanes,      g->k,       block_lanes, g->depth, width};
-  const ec_kept_side *found = ec_kept_find(side->kept, &key);
-  if (found) return found;
-  found = ec_kept_add(side->kept, &key, g->micro->size);
+  const ec_kept_side *packed = ec_kept_find(side->kept, &key);
+  if (packed) return packed;
+  packed = ec_kept_add(side->kept, &key, g->micro->size);
   block part = *w;
-  for (int64_t first = 0; found && first < lanes; first += block_lanes) {
+  for (int64_t first = 0; packed && first < lanes; first += block_lanes) {
     int64_t count = ec_min_i64(block_lanes, lanes - first);
     for (part.k = 0; part.k < g->k; part.k += part.depth) {
       part.depth = ec_min_i64(g->depth, g->k - part.k);
       int64_t at = first * g->k + round_up(count, width) * part.k;
-      pack_side(&part, side, first, count, width, packed_at(found->panels, at, g->micro));
+      pack_side(&part, side, first, count, width, packed_at(packed->panels, at, g->micro));
     }
   }
-  if (found) ec_kept_packed(side->kept, side->data, (size_t)(lanes * g->k), g->dtype);
-  return found;
+  if (packed) ec_kept_packed(side->kept, side->data, (size_t)(lanes * g->k), g->dtype);
+  return packed;
 }
 
 /* Returns the packed block of a side at w->k, from the kept side or packed into scratch memory. */
@@ -296,12 +296,12 @@ static ec_row_panels *add_panels(const ec_gemm *g, const ec_gemm_side *b) {
 
 /* Returns the panels of a recorded product; NULL: it has none. */
 static ec_row_panels *find_panels(const ec_gemm *g, const ec_gemm_side *b, bool is_axpy) {
-  enum { NEAR = 64 }; /* weights that are looked at */
+  enum { MAX_WEIGHTS_SEARCHED = 64 };
   if (!is_axpy || !b->kept || g->dtype != EC_FLOAT32) return NULL;
   const int64_t columns = ec_gemm_panel_columns(g);
   if (!columns) return NULL;
   ec_row_panels *p = g->record->memory->panels;
-  for (size_t i = 0; p && i < NEAR; i++, p = p->next) {
+  for (size_t i = 0; p && i < MAX_WEIGHTS_SEARCHED; i++, p = p->next) {
     if (p->data != b->data || p->n != g->n || p->k != g->k || p->stride != b->k) continue;
     if (p->panels) return p;
     p->panels = ec_record_alloc(g->record->memory, (size_t)(columns * g->k) * sizeof *p->panels);
@@ -337,9 +337,9 @@ static bool run_vector_step(const ec_recorded_loop *step) {
 }
 
 static void record_row(const vector_call *v) {
-  enum { MOST_COLUMNS = 8192 };
+  enum { MAX_COLUMNS = 8192 };
   const ec_gemm *g = v->g;
-  if (g->n > MOST_COLUMNS) return;
+  if (g->n > MAX_COLUMNS) return;
   vector_step *s = ec_record_add(g->record, run_vector_step,
                                  sizeof *s + (size_t)g->n * g->micro->size, g->n);
   if (!s) return;

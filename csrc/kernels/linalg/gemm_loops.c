@@ -17,8 +17,8 @@
 enum {
   LANES = 16,
   VECTORS = 4,
-  FAR_ELEMENTS = 1 << 12, /* as many stay in a first-level cache */
-  NEAR_ELEMENTS = 1 << 16
+  L1_ELEMENTS = 1 << 12, /* as many stay in a first-level cache */
+  L2_ELEMENTS = 1 << 16
 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
@@ -73,13 +73,13 @@ static void sum_rest(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side
 
 static void axpy_near(const ec_gemm *g, const ec_gemm_side *a, const ec_gemm_side *b, int64_t row,
                       void *out) {
-  const int64_t done = g->n * g->k <= NEAR_ELEMENTS ? sum_blocks(g, a, b, row, out) : 0;
+  const int64_t done = g->n * g->k <= L2_ELEMENTS ? sum_blocks(g, a, b, row, out) : 0;
   sum_rest(g, a, b, row, done, out);
 }
 
 int64_t ec_gemm_panel_columns(const ec_gemm *g) {
   const int64_t elements = g->n * g->k;
-  return elements < FAR_ELEMENTS || elements > NEAR_ELEMENTS ? 0
+  return elements < L1_ELEMENTS || elements > L2_ELEMENTS ? 0
                                                              : g->n - g->n % (VECTORS * LANES);
 }
 

@@ -5,7 +5,7 @@
 #include "core/budget.h"
 #include "core/checked.h"
 
-enum { MOST_SIDES = 64 }; /* of an instruction */
+enum { MAX_SIDES = 64 }; /* of an instruction */
 
 ec_kept *ec_kept_of(const ec_call *c, size_t i) {
   return c->kept && c->kept->constants >> i & 1u ? c->kept : NULL;
@@ -33,7 +33,7 @@ static bool is_allowed(const ec_kept_memory *memory, size_t bytes) {
 const ec_kept_side *ec_kept_add(ec_kept *kept, const ec_kept_key *key, size_t size) {
   ec_kept_memory *memory = kept->memory;
   size_t lanes = ((size_t)key->lanes + key->width - 1) / key->width, bytes;
-  if (kept->count >= MOST_SIDES || !ec_mul_size(lanes, key->width * size, &bytes) ||
+  if (kept->count >= MAX_SIDES || !ec_mul_size(lanes, key->width * size, &bytes) ||
       !ec_mul_size(bytes, (size_t)key->depth, &bytes) || !is_allowed(memory, bytes))
     return NULL;
   ec_kept_side *side = ec_alloc_zeroed(sizeof *side);

@@ -10,7 +10,7 @@
 
 enum {
   PIECE_PRODUCTS = 1 << 17, /* minimum multiplied by one thread */
-  PIECE_FEW = 1 << 14, /* likewise of few rows, which wait for the memory: some 5 us */
+  PIECE_OF_FEW_ROWS = 1 << 14, /* likewise of few rows, which wait for the memory: some 5 us */
   PIECES = 4                /* for each thread: pieces of a causal attention differ in size */
 };
 
@@ -86,7 +86,7 @@ static int64_t count_pieces(const ec_call *c, const split_attention *p) {
                           (double)(a->batches * a->kv_heads);
   const size_t threads = c->threads ? ec_threads_count(c->threads) : 1;
   const int64_t most = threads == 1 ? 1 : (int64_t)threads * (p->few ? 1 : PIECES);
-  const double enough = products / (p->few ? PIECE_FEW : PIECE_PRODUCTS);
+  const double enough = products / (p->few ? PIECE_OF_FEW_ROWS : PIECE_PRODUCTS);
   const int64_t pieces_ = enough < (double)most ? (int64_t)enough : most;
   return ec_max_i64(1, ec_min_i64(pieces_, p->tasks));
 }

@@ -13,13 +13,13 @@ enum { RANK = 4 };
 
 ec_status ec_cache_check(ec_call *c, size_t value, size_t cache) {
   const ec_tensor *from = ec_arg_tensor(c, value), *to = ec_arg_tensor(c, cache);
-  const ec_dtype found = ec_tensor_dtype(from), expected = ec_tensor_dtype(to);
+  const ec_dtype actual = ec_tensor_dtype(from), expected = ec_tensor_dtype(to);
   char a[EC_SHAPE_TEXT], b[EC_SHAPE_TEXT];
   EC_TRY(ec_call_check_rank(c, value, RANK, RANK));
   EC_TRY(ec_call_check_rank(c, cache, RANK, RANK));
-  if (ec_dtype_size(found) != ec_dtype_size(expected))
+  if (ec_dtype_size(actual) != ec_dtype_size(expected))
     return ec_call_fail(c, value, "dtype %s, expected elements of %zu bytes as in '%s' (%s)",
-                        ec_dtype_name(found), ec_dtype_size(expected), c->op->args[cache].name,
+                        ec_dtype_name(actual), ec_dtype_size(expected), c->op->args[cache].name,
                         ec_dtype_name(expected));
   for (size_t d = 0; d < RANK; d++)
     if (d != 1 && from->sizes[d] != to->sizes[d])
@@ -56,12 +56,12 @@ ec_status ec_op_update_cache_out(ec_call *c) {
 
 static ec_status check_indices(ec_call *c) {
   const ec_tensor *value = ec_arg_tensor(c, VALUE), *indices = ec_arg_tensor(c, INDICES);
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   EC_TRY(ec_call_check_dtype(c, INDICES, EC_BIT(EC_INT64)));
   EC_TRY(ec_call_check_rank(c, INDICES, 2, 2));
   if (ec_tensor_has_sizes(indices, 2, value->sizes)) return EC_OK;
   return ec_call_fail(c, INDICES, "shape %s, expected %s, the first dimensions of '%s'",
-                      ec_shape_text(indices->sizes, 2, found, sizeof found),
+                      ec_shape_text(indices->sizes, 2, actual, sizeof actual),
                       ec_shape_text(value->sizes, 2, expected, sizeof expected),
                       c->op->args[VALUE].name);
 }

@@ -72,10 +72,10 @@ static void run_heads(void *user, size_t begin, size_t end) {
 
 static ec_status check_sizes(ec_call *c, size_t i, size_t rank, const int64_t *sizes) {
   const ec_tensor *t = ec_arg_tensor(c, i);
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   if (t->rank == rank && ec_tensor_has_sizes(t, rank, sizes)) return EC_OK;
   return ec_call_fail(c, i, "shape %s, expected %s",
-                      ec_shape_text(t->sizes, t->rank, found, sizeof found),
+                      ec_shape_text(t->sizes, t->rank, actual, sizeof actual),
                       ec_shape_text(sizes, rank, expected, sizeof expected));
 }
 

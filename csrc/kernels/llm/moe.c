@@ -166,12 +166,12 @@ static ec_status check_shape(ec_call *c, size_t i, ec_dtype dtype, size_t rank, 
                              int64_t second) {
   const ec_tensor *t = ec_arg_tensor(c, i);
   const int64_t sizes[] = {first < 0 ? t->sizes[0] : first, second < 0 ? t->sizes[1] : second};
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   EC_TRY(ec_call_check_dtype(c, i, EC_BIT(dtype)));
   EC_TRY(ec_call_check_rank(c, i, rank, rank));
   if (ec_tensor_has_sizes(t, rank, sizes)) return EC_OK;
   return ec_call_fail(c, i, "shape %s, expected %s",
-                      ec_shape_text(t->sizes, rank, found, sizeof found),
+                      ec_shape_text(t->sizes, rank, actual, sizeof actual),
                       ec_shape_text(sizes, rank, expected, sizeof expected));
 }
 

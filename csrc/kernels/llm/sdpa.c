@@ -21,22 +21,22 @@ static const sdpa_args with_cache = {0, 3, 4, 5, 7, 9, 10, 11, 2, 1, false};
 /* Checks that k or v fits q. */
 static ec_status check_heads(ec_call *c, const sdpa_args *p, size_t i) {
   const ec_tensor *q = ec_arg_tensor(c, p->q), *t = ec_arg_tensor(c, i);
-  char found[EC_SHAPE_TEXT], shape[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], shape[EC_SHAPE_TEXT];
   EC_TRY(ec_call_check_same_dtype(c, i, p->q));
   EC_TRY(ec_call_check_rank(c, i, RANK, RANK));
   const int64_t heads = t->sizes[p->head];
   if (t->sizes[0] != q->sizes[0] || t->sizes[3] != q->sizes[3])
     return ec_call_fail(c, i, "shape %s, expected the first and last dimension of '%s', %s",
-                        ec_shape_text(t->sizes, RANK, found, sizeof found),
+                        ec_shape_text(t->sizes, RANK, actual, sizeof actual),
                         c->op->args[p->q].name,
                         ec_shape_text(q->sizes, RANK, shape, sizeof shape));
   if (heads < 1 || q->sizes[p->head] % heads)
     return ec_call_fail(c, i, "shape %s has %" PRId64 " heads, expected a divisor of the %" PRId64
-                        " of '%s'", ec_shape_text(t->sizes, RANK, found, sizeof found), heads,
+                        " of '%s'", ec_shape_text(t->sizes, RANK, actual, sizeof actual), heads,
                         q->sizes[p->head], c->op->args[p->q].name);
   if (i == p->v && !ec_tensor_same_sizes(t, ec_arg_tensor(c, p->k)))
     return ec_call_fail(c, i, "shape %s, expected that of '%s', %s",
-                        ec_shape_text(t->sizes, RANK, found, sizeof found),
+                        ec_shape_text(t->sizes, RANK, actual, sizeof actual),
                         c->op->args[p->k].name,
                         ec_shape_text(ec_arg_tensor(c, p->k)->sizes, RANK, shape, sizeof shape));
   return EC_OK;
@@ -53,7 +53,7 @@ static ec_status check_keys(ec_call *c, const sdpa_args *p) {
   const int64_t keys = ec_arg_tensor(c, p->k)->sizes[p->seq], start = ec_arg_int(c, p->start);
   const int64_t queries = ec_arg_tensor(c, p->q)->sizes[p->seq], sizes[] = {queries, keys};
   const ec_tensor *mask = find_mask(c, p);
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   if (mask) {
     EC_TRY(ec_call_check_dtype(c, p->mask, EC_BIT(EC_FLOAT32)));
     EC_TRY(ec_call_check_rank(c, p->mask, 2, 2));
@@ -61,7 +61,7 @@ static ec_status check_keys(ec_call *c, const sdpa_args *p) {
       return ec_call_fail(c, p->causal, "true, expected false with a mask");
     if (ec_tensor_has_sizes(mask, 2, sizes)) return EC_OK;
     return ec_call_fail(c, p->mask, "shape %s, expected %s: queries by keys",
-                        ec_shape_text(mask->sizes, 2, found, sizeof found),
+                        ec_shape_text(mask->sizes, 2, actual, sizeof actual),
                         ec_shape_text(sizes, 2, expected, sizeof expected));
   }
   if (start >= 0 && start <= keys && queries <= keys - start) return EC_OK;
@@ -96,13 +96,13 @@ static ec_status read_parameters(ec_call *c, const ec_tensor *t, size_t i, ec_ro
   const ec_dtype dtypes[] = {EC_INT8, EC_FLOAT32};
   void *data[2];
   for (size_t k = 0; k < 2; k++) {
-    char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+    char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
     const ec_tensor *parameter = ec_arg_opt_tensor(c, i + k);
     if (!parameter) return ec_call_fail(c, i + k, "None, expected a tensor for int8 arguments");
     EC_TRY(ec_call_check_dtype(c, i + k, EC_BIT(dtypes[k])));
     if (parameter->rank != RANK || !ec_tensor_has_sizes(parameter, RANK, sizes))
       return ec_call_fail(c, i + k, "shape %s, expected %s: one number for each row",
-                          ec_shape_text(parameter->sizes, parameter->rank, found, sizeof found),
+                          ec_shape_text(parameter->sizes, parameter->rank, actual, sizeof actual),
                           ec_shape_text(sizes, RANK, expected, sizeof expected));
     EC_TRY(ec_call_packed(c, parameter, dtypes[k], &data[k]));
   }

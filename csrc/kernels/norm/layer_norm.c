@@ -72,10 +72,10 @@ ec_status ec_norm_check_shape(ec_call *c, size_t i, ec_ints shape) {
   if (!t) return EC_OK;
   bool same = t->rank == shape.n;
   for (size_t d = 0; same && d < shape.n; d++) same = t->sizes[d] == shape.v[d];
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   if (same) return EC_OK;
   return ec_call_fail(c, i, "shape %s, expected %s as in 'normalized_shape'",
-                      ec_shape_text(t->sizes, t->rank, found, sizeof found),
+                      ec_shape_text(t->sizes, t->rank, actual, sizeof actual),
                       ec_shape_text(shape.v, shape.n, expected, sizeof expected));
 }
 
@@ -84,10 +84,10 @@ ec_status ec_norm_check_layer(ec_call *c, size_t i, ec_ints shape, const ec_tens
   bool same = shape.n >= 1 && shape.n <= input->rank;
   *lead = same ? input->rank - shape.n : 0;
   for (size_t d = 0; same && d < shape.n; d++) same = shape.v[d] == input->sizes[*lead + d];
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   if (same) return EC_OK;
   return ec_call_fail(c, i, "found %s, expected the last sizes of 'input', which is %s",
-                      ec_shape_text(shape.v, shape.n, found, sizeof found),
+                      ec_shape_text(shape.v, shape.n, actual, sizeof actual),
                       ec_shape_text(input->sizes, input->rank, expected, sizeof expected));
 }
 
@@ -133,13 +133,13 @@ static ec_status check_vector(ec_call *c, size_t i, int64_t channels) {
 
 ec_status ec_norm_check_group(ec_call *c, size_t input, size_t weight, size_t n) {
   int64_t sizes[3] = {ec_arg_int(c, n), ec_arg_int(c, n + 1), ec_arg_int(c, n + 2)};
-  int64_t groups = ec_arg_int(c, n + 3), found = ec_arg_tensor(c, input)->numel, numel;
+  int64_t groups = ec_arg_int(c, n + 3), actual = ec_arg_tensor(c, input)->numel, numel;
   if (groups <= 0 || sizes[1] < 0 || sizes[1] % groups)
     return ec_call_fail(c, n + 3, "%" PRId64 ", expected a positive divisor of the %" PRId64
                         " channels", groups, sizes[1]);
-  if (!ec_numel(sizes, 3, &numel) || numel != found)
+  if (!ec_numel(sizes, 3, &numel) || numel != actual)
     return ec_call_fail(c, input, "%" PRId64 " elements, expected N x C x HxW = %" PRId64
-                        " x %" PRId64 " x %" PRId64, found, sizes[0], sizes[1], sizes[2]);
+                        " x %" PRId64 " x %" PRId64, actual, sizes[0], sizes[1], sizes[2]);
   return check_vector(c, weight, sizes[1]);
 }
 

@@ -92,12 +92,12 @@ ec_status ec_norm_parameter(ec_call *c, const ec_tensor *t, ec_dtype dtype, cons
   return copy_packed(c, t, computed, data);
 }
 
-ec_status ec_norm_check_parameter(ec_call *c, size_t i, size_t *found) {
+ec_status ec_norm_check_parameter(ec_call *c, size_t i, size_t *first) {
   if (ec_arg_is_none(c, i)) return EC_OK;
   ec_dtype input = ec_tensor_dtype(ec_arg_tensor(c, 0));
   ec_dtype dtype = ec_tensor_dtype(ec_arg_tensor(c, i));
-  if (*found) return ec_call_check_same_dtype(c, i, *found - 1);
-  *found = i + 1;
+  if (*first) return ec_call_check_same_dtype(c, i, *first - 1);
+  *first = i + 1;
   if (dtype == input || (dtype == EC_FLOAT32 && ec_dtype_in(input, EC_SET_HALF))) return EC_OK;
   return ec_call_check_same_dtype(c, i, 0);
 }

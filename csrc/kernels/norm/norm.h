@@ -25,7 +25,7 @@ ec_status ec_norm_parameter(ec_call *c, const ec_tensor *t, ec_dtype dtype, cons
 /* Checks that argument `i` (None allowed) has the dtype of argument 0, or float32 if that is
  * float16 or bfloat16. All parameters of a call must agree; `*found` is the first one (argument +
  * 1). */
-ec_status ec_norm_check_parameter(ec_call *c, size_t i, size_t *found);
+ec_status ec_norm_check_parameter(ec_call *c, size_t i, size_t *first);
 
 /* Checks that argument `i`, the normalised shape, matches the input's last dimensions, after
  * `*lead` others; and that a parameter (None allowed) has this shape. */

@@ -118,7 +118,7 @@ static void run_piece(void *user, ec_iter *it, size_t piece) {
 
 /* ---- records ----------------------------------------------------------------------------- */
 
-enum { MOST_STEPS = 16 }; /* of a call: inner loops */
+enum { MAX_INNER_LOOPS = 16 }; /* of a call */
 
 typedef struct point_step {
   ec_recorded_loop step;
@@ -180,8 +180,8 @@ static bool find_operands(const walk *w, const ec_iter *it, bool *is_mine) {
 static bool is_recordable(const walk *w, const ec_iter *it) {
   bool is_mine[OPERANDS];
   int64_t loops = 1;
-  for (size_t d = 1; d < it->rank && loops <= MOST_STEPS; d++) loops *= it->sizes[d];
-  return loops <= MOST_STEPS && find_operands(w, it, is_mine);
+  for (size_t d = 1; d < it->rank && loops <= MAX_INNER_LOOPS; d++) loops *= it->sizes[d];
+  return loops <= MAX_INNER_LOOPS && find_operands(w, it, is_mine);
 }
 
 /* Records the loops of a started walk in one piece. */

@@ -11,11 +11,11 @@ static ec_pool_axis *first_axis(ec_pool *p) { return &p->axis[EC_POOL_AXES - p->
 
 /* Reads one number for all axes, or one per axis. An empty list sets `*given` to false. */
 static ec_status read_list(ec_call *c, size_t i, size_t axes, int64_t least, int64_t *values,
-                           bool *given) {
+                           bool *is_set) {
   ec_ints list;
   EC_TRY(ec_arg_ints(c, i, &list));
-  *given = list.n > 0;
-  if (!*given) return EC_OK;
+  *is_set = list.n > 0;
+  if (!*is_set) return EC_OK;
   if (list.n != 1 && list.n != axes)
     return ec_call_fail(c, i, "%zu numbers, expected 1%s", list.n,
                         axes == 1 ? "" : axes == 2 ? " or 2" : " or 3");
@@ -97,17 +97,17 @@ ec_status ec_pool_read(ec_call *c, const ec_pool_args *args, ec_pool *p) {
   size_t n = args->axes;
   int64_t kernel[EC_POOL_AXES], stride[EC_POOL_AXES], padding[EC_POOL_AXES] = {0, 0, 0},
       dilation[EC_POOL_AXES] = {1, 1, 1};
-  bool given;
-  EC_TRY(read_list(c, args->kernel, n, 1, kernel, &given));
-  if (!given) return ec_call_fail(c, args->kernel, "found (), expected 1 to %zu numbers", n);
-  EC_TRY(read_list(c, args->stride, n, 1, stride, &given));
+  bool is_set;
+  EC_TRY(read_list(c, args->kernel, n, 1, kernel, &is_set));
+  if (!is_set) return ec_call_fail(c, args->kernel, "found (), expected 1 to %zu numbers", n);
+  EC_TRY(read_list(c, args->stride, n, 1, stride, &is_set));
   EC_TRY(read_list(c, args->padding, n, 0, padding, &(bool){false}));
   if (args->dilation) EC_TRY(read_list(c, args->dilation, n, 1, dilation, &(bool){false}));
   bool ceil_mode = ec_arg_bool(c, args->ceil_mode);
   for (size_t d = 0; d < n; d++) {
     ec_pool_axis *a = &first_axis(p)[d];
     a->kernel = kernel[d];
-    a->stride = given ? stride[d] : kernel[d];
+    a->stride = is_set ? stride[d] : kernel[d];
     a->padding = padding[d];
     a->dilation = dilation[d];
     if (count_windows(a, ceil_mode)) continue;

@@ -37,10 +37,10 @@ static ec_status check_pooled(ec_call *c, const ec_pool_args *args, const ec_poo
   size_t rank = ec_pool_sizes(c, args, p, sizes);
   bool same = t->rank == rank;
   for (size_t d = 0; same && d < rank; d++) same = t->sizes[d] == sizes[d];
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   if (same) return EC_OK;
   return ec_call_fail(c, i, "shape %s, expected %s",
-                      ec_shape_text(t->sizes, t->rank, found, sizeof found),
+                      ec_shape_text(t->sizes, t->rank, actual, sizeof actual),
                       ec_shape_text(sizes, rank, expected, sizeof expected));
 }
 

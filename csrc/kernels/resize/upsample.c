@@ -8,9 +8,9 @@
 static ec_axis *axis_of(ec_resize *r, size_t i) { return &r->axis[EC_RESIZE_RANK - r->axes + i]; }
 
 /* Checks that argument `arg` has one number per axis. */
-static ec_status check_count(ec_call *c, size_t arg, size_t found, const ec_resize *r) {
-  if (found == r->axes) return EC_OK;
-  return ec_call_fail(c, arg, "%zu numbers, expected %zu", found, r->axes);
+static ec_status check_count(ec_call *c, size_t arg, size_t actual, const ec_resize *r) {
+  if (actual == r->axes) return EC_OK;
+  return ec_call_fail(c, arg, "%zu numbers, expected %zu", actual, r->axes);
 }
 
 static ec_status set_sizes(ec_call *c, size_t arg, ec_resize *r) {

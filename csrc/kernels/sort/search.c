@@ -31,13 +31,13 @@ typedef struct arguments {
 /* Checks that bounds have one row for all values, or one per row of the values. */
 static ec_status check_shapes(ec_call *c, const arguments *a, const ec_tensor *bounds,
                               const ec_tensor *values) {
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   bool fits = bounds->rank == values->rank && bounds->rank > 0;
   for (size_t d = 0; fits && d + 1 < bounds->rank; d++)
     fits = bounds->sizes[d] == values->sizes[d];
   if (fits || bounds->rank == 1) return EC_OK;
   return ec_call_fail(c, a->bounds, "rows of shape %s do not fit to values of shape %s",
-                      ec_shape_text(bounds->sizes, bounds->rank, found, sizeof found),
+                      ec_shape_text(bounds->sizes, bounds->rank, actual, sizeof actual),
                       ec_shape_text(values->sizes, values->rank, expected, sizeof expected));
 }
 
@@ -62,7 +62,7 @@ static void init_number(ec_scalar s, ec_tensor *t, void *element) {
 static ec_status find_bounds(ec_call *c, const arguments *a, const ec_tensor *values,
                              ec_dtype dtype) {
   const ec_tensor *bounds = ec_arg_tensor(c, a->bounds);
-  ec_tensor *out = ec_arg_tensor(c, a->out), found;
+  ec_tensor *out = ec_arg_tensor(c, a->out), indices;
   int64_t *sorter, n = values->numel;
   void *b, *v;
   search_row r = {.right = a->right, .step = 1};
@@ -70,8 +70,8 @@ static ec_status find_bounds(ec_call *c, const arguments *a, const ec_tensor *va
   EC_TRY(read_sorter(c, a, bounds, &sorter));
   EC_TRY(ec_call_packed(c, bounds, dtype, &b));
   EC_TRY(ec_call_packed(c, values, dtype, &v));
-  EC_TRY(ec_tensor_init(&found, EC_INT64, values->rank, values->sizes, NULL, c->err));
-  EC_TRY(ec_call_scratch(c, (size_t)n, sizeof *r.out, &found.data));
+  EC_TRY(ec_tensor_init(&indices, EC_INT64, values->rank, values->sizes, NULL, c->err));
+  EC_TRY(ec_call_scratch(c, (size_t)n, sizeof *r.out, &indices.data));
   EC_TRY(ec_call_resize(c, a->out, values->rank, values->sizes));
   r.size = bounds->sizes[bounds->rank - 1];
   r.n = bounds->rank == 1 ? n : values->sizes[values->rank - 1];
@@ -80,10 +80,10 @@ static ec_status find_bounds(ec_call *c, const arguments *a, const ec_tensor *va
     r.bounds = (const char *)b + (size_t)(row * r.size) * item;
     r.sorter = sorter ? sorter + row * r.size : NULL;
     r.values = (const char *)v + (size_t)at * item;
-    r.out = (int64_t *)found.data + at;
+    r.out = (int64_t *)indices.data + at;
     searches[dtype](&r);
   }
-  ec_copy_cast(c, out, &found);
+  ec_copy_cast(c, out, &indices);
   return EC_OK;
 }
 

@@ -11,7 +11,7 @@ static inline int64_t EC_FN(degree)(EC_C n) {
 }
 
 /* Recurrences with more steps return NaN, to bound the time of a hostile degree. */
-#define MOST_STEPS (1 << 16)
+#define MAX_STEPS (1 << 16)
 
 /* The value at x = 1 (`above`) or -1. */
 static EC_C EC_FN(at_end)(polynomial_kind kind, bool above, int64_t n) {
@@ -35,7 +35,7 @@ static EC_C EC_FN(chebyshev)(polynomial_kind kind, EC_C x, EC_C degree, int64_t 
     return cos(half) != 1 ? sin(m * a) / sin(half) : EC_FN(at_end)(kind, x > 0, n);
   }
   if (n == 0) return 1;
-  if (n > MOST_STEPS) return K(NAN);
+  if (n > MAX_STEPS) return K(NAN);
   EC_C p = 1, q = kind == KIND_T ? x : x + x;
   if (kind >= KIND_V) q += kind == KIND_V ? -1 : 1;
   for (int64_t k = 2; k <= n && !isnan(q); k++) {
@@ -65,7 +65,7 @@ static EC_C EC_FN(laguerre_of)(EC_C x, EC_C degree) {
   const int64_t n = EC_FN(degree)(degree);
   if (n <= 0) return n == 0;
   if (x == 0) return 1;
-  if (n > MOST_STEPS) return K(NAN);
+  if (n > MAX_STEPS) return K(NAN);
   EC_C p = 1, q = 1 - x;
   for (int64_t k = 1; k < n && !isnan(q); k++) {
     const EC_C r = fma(K(k + k) + (1 - x), q, -(K(k) * p)) / K(k + 1);
@@ -79,7 +79,7 @@ static EC_C EC_FN(legendre_of)(EC_C x, EC_C degree) {
   const int64_t n = EC_FN(degree)(degree);
   if (n <= 0) return n == 0;
   if (fabs(x) == 1) return x > 0 || n % 2 == 0 ? 1 : -1;
-  if (n > MOST_STEPS) return K(NAN);
+  if (n > MAX_STEPS) return K(NAN);
   EC_C p = 1, q = x;
   for (int64_t k = 1; k < n && !isnan(q); k++) {
     const EC_C r = fma(K(k + k + 1) * x, q, -(K(k) * p)) / K(k + 1);
@@ -126,4 +126,4 @@ static EC_C EC_FN(legendre_of)(EC_C x, EC_C degree) {
 #define EC_EXPR(x, n) EC_FN(legendre_of)(x, n)
 #include "kernels/pointwise/loop2.h"
 #undef K
-#undef MOST_STEPS
+#undef MAX_STEPS

@@ -236,10 +236,10 @@ static ec_status check_unfolded(ec_call *c, ec_ints sizes, size_t dim, int64_t *
   expected[sizes.n] = size;
   bool same = grad->rank == sizes.n + 1;
   for (size_t d = 0; same && d <= sizes.n; d++) same = grad->sizes[d] == expected[d];
-  char found[EC_SHAPE_TEXT], text[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], text[EC_SHAPE_TEXT];
   if (same) return EC_OK;
   return ec_call_fail(c, U_GRAD, "shape %s, expected %s",
-                      ec_shape_text(grad->sizes, grad->rank, found, sizeof found),
+                      ec_shape_text(grad->sizes, grad->rank, actual, sizeof actual),
                       ec_shape_text(expected, sizes.n + 1, text, sizeof text));
 }
 

@@ -46,9 +46,9 @@ ec_status ec_op_narrow_copy_out(ec_call *c) {
 }
 
 static ec_status check_items(ec_call *c, size_t out, size_t expected) {
-  size_t found = ec_arg_tensors(c, out).n;
-  if (found == expected) return EC_OK;
-  return ec_call_fail(c, out, "%zu tensors, expected %zu", found, expected);
+  size_t actual = ec_arg_tensors(c, out).n;
+  if (actual == expected) return EC_OK;
+  return ec_call_fail(c, out, "%zu tensors, expected %zu", actual, expected);
 }
 
 ec_status ec_op_split_copy_Tensor_out(ec_call *c) {

@@ -9,12 +9,12 @@
 /* Checks that argument 1 has the sizes of the part that it replaces. */
 static ec_status check_part(ec_call *c, const ec_region *part) {
   ec_region inner = ec_region_of(ec_arg_tensor(c, 1));
-  char found[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], expected[EC_SHAPE_TEXT];
   bool same = inner.rank == part->rank &&
               memcmp(inner.sizes, part->sizes, inner.rank * sizeof *inner.sizes) == 0;
   if (same) return EC_OK;
   return ec_call_fail(c, 1, "shape %s, expected the shape of the part, %s",
-                      ec_shape_text(inner.sizes, inner.rank, found, sizeof found),
+                      ec_shape_text(inner.sizes, inner.rank, actual, sizeof actual),
                       ec_shape_text(part->sizes, part->rank, expected, sizeof expected));
 }
 

@@ -16,10 +16,10 @@ static ec_status find_input(ec_method *m, size_t index, ec_input_slot **out, ec_
   return EC_OK;
 }
 
-static ec_status fail_kind(const ec_method *m, size_t index, const char *found, ec_error *err) {
+static ec_status fail_kind(const ec_method *m, size_t index, const char *actual, ec_error *err) {
   const ec_value *v = m->inputs[index].value;
   return ec_fail(err, EC_INVALID_ARGUMENT, "method '%s', input %zu: found %s, expected %s%s%s",
-                 m->name, index, found, ec_kind_name((ec_kind)v->kind),
+                 m->name, index, actual, ec_kind_name((ec_kind)v->kind),
                  v->kind == EC_KIND_TENSOR ? " of " : "",
                  v->kind == EC_KIND_TENSOR ? ec_dtype_name(ec_tensor_dtype(v->as.tensor)) : "");
 }

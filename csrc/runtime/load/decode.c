@@ -40,11 +40,11 @@ static bool is_value_index(const ec_rows *rows, int32_t index) {
 
 ec_status ec_decode_io(const ec_rows *rows, ec_fb_vec indices, uint32_t index, const char *what,
                        uint32_t *value, ec_error *err) {
-  const int32_t found = ec_fb_vec_i32(indices, index);
-  if (!is_value_index(rows, found))
-    return ec_fail(err, EC_INVALID_PROGRAM, "%s %u is value %d of %u", what, index, found,
+  const int32_t actual = ec_fb_vec_i32(indices, index);
+  if (!is_value_index(rows, actual))
+    return ec_fail(err, EC_INVALID_PROGRAM, "%s %u is value %d of %u", what, index, actual,
                    rows->values.count);
-  *value = (uint32_t)found;
+  *value = (uint32_t)actual;
   return EC_OK;
 }
 

@@ -11,11 +11,11 @@
 
 /* Returns the length of a text that can be shown; 0: it cannot. */
 static int shown_length(const ec_backend_spec *spec) {
-  enum { MOST = 80 };
+  enum { MAX_NAME = 80 };
   const char *text = spec->value;
   for (size_t i = 0; i < spec->size; i++)
     if (text[i] < ' ' || text[i] > '~') return 0;
-  return spec->size > MOST ? 0 : (int)spec->size;
+  return spec->size > MAX_NAME ? 0 : (int)spec->size;
 }
 
 /* Looks the backend up. Messages have the TOSA specification of a delegate for Arm's NPUs, with

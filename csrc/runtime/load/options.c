@@ -7,14 +7,14 @@
 
 static bool has_delegate(ec_fb_vec delegates, const char *id) {
   for (uint32_t i = 0; i < delegates.count; i++) {
-    const char *found = ec_fb_string(ec_fb_vec_table(delegates, i), EC_PTE_BackendDelegate_id);
-    if (found && strcmp(found, id) == 0) return true;
+    const char *name = ec_fb_string(ec_fb_vec_table(delegates, i), EC_PTE_BackendDelegate_id);
+    if (name && strcmp(name, id) == 0) return true;
   }
   return false;
 }
 
 static ec_status check_used(ec_fb_vec delegates, const char *id, ec_error *err) {
-  enum { MOST = 32 }; /* listed backends; bounds a quadratic search for duplicates */
+  enum { MAX_BACKENDS = 32 }; /* bounds a quadratic search for duplicates */
   if (has_delegate(delegates, id)) return EC_OK;
   if (EC_IS_SMALL)
     return ec_fail(err, EC_INVALID_ARGUMENT, "options, but no delegate, of backend '%s'", id);
@@ -23,12 +23,12 @@ static ec_status check_used(ec_fb_vec delegates, const char *id, ec_error *err) 
                    "options for backend '%s', but the method has no delegates", id);
   ec_fail(err, EC_INVALID_ARGUMENT, "options for backend '%s', but the method's delegates are of ",
           id);
-  for (uint32_t i = 0, named = 0; i < delegates.count && named < MOST; i++) {
-    const char *found = ec_fb_string(ec_fb_vec_table(delegates, i), EC_PTE_BackendDelegate_id);
+  for (uint32_t i = 0, named = 0; i < delegates.count && named < MAX_BACKENDS; i++) {
+    const char *name = ec_fb_string(ec_fb_vec_table(delegates, i), EC_PTE_BackendDelegate_id);
     ec_fb_vec before = delegates;
     before.count = i;
-    if (found && !has_delegate(before, found))
-      ec_error_append(err, "%s'%s'", named++ ? ", " : "", found);
+    if (name && !has_delegate(before, name))
+      ec_error_append(err, "%s'%s'", named++ ? ", " : "", name);
   }
   return EC_INVALID_ARGUMENT;
 }

@@ -129,24 +129,24 @@ static ec_status read_initials(const new_blocks blocks, const ec_rows *rows, ec_
 /* ---- blocks ------------------------------------------------------------------------------ */
 
 static ec_status find_blocks(ec_method *m, const state_ids *ids, ec_state_blocks *blocks,
-                             new_blocks made, bool *missing, ec_error *err) {
+                             new_blocks added, bool *missing, ec_error *err) {
   for (uint32_t id = 2; id < m->planned_count; id++) {
     const size_t size = m->planned_sizes[id];
     if (!size || !ids->has[id]) continue;
     m->uses_shared_state = true;
     m->shared_blocks[id] = ec_state_blocks_find(blocks, id, size);
     if (m->shared_blocks[id]) continue;
-    EC_TRY(ec_state_block_new(id, size, &made[id], err));
+    EC_TRY(ec_state_block_new(id, size, &added[id], err));
     *missing = true;
   }
   return EC_OK;
 }
 
-static ec_status fill_blocks(const ec_program *program, const new_blocks made, ec_error *err) {
+static ec_status fill_blocks(const ec_program *program, const new_blocks added, ec_error *err) {
   ec_rows rows;
   for (uint32_t i = 0; i < program->plans.count; i++) {
     ec_rows_init(&rows, program, i);
-    EC_TRY(read_initials(made, &rows, err));
+    EC_TRY(read_initials(added, &rows, err));
   }
   return EC_OK;
 }
@@ -154,19 +154,19 @@ static ec_status fill_blocks(const ec_program *program, const new_blocks made, e
 ec_status ec_share_state(ec_method *m, const ec_rows *rows, ec_error *err) {
   ec_program *program = (ec_program *)(uintptr_t)m->program; /* the list of blocks may grow */
   state_ids ids;
-  new_blocks made = {NULL};
+  new_blocks added = {NULL};
   ec_status status = EC_OK;
   bool missing = false;
   EC_TRY(find_state(rows, &ids, err));
-  EC_GOTO(status, find_blocks(m, &ids, &program->state, made, &missing, err));
-  if (missing) EC_GOTO(status, fill_blocks(program, made, err));
+  EC_GOTO(status, find_blocks(m, &ids, &program->state, added, &missing, err));
+  if (missing) EC_GOTO(status, fill_blocks(program, added, err));
   for (uint32_t id = 2; id < m->planned_count; id++) {
-    if (!made[id]) continue;
-    ec_state_block_reset(made[id]);
-    m->shared_blocks[id] = ec_state_blocks_add(&program->state, made[id]);
-    made[id] = NULL;
+    if (!added[id]) continue;
+    ec_state_block_reset(added[id]);
+    m->shared_blocks[id] = ec_state_blocks_add(&program->state, added[id]);
+    added[id] = NULL;
   }
 fail:
-  for (uint32_t id = 2; id < EC_MAX_ARENAS; id++) ec_state_block_free(made[id]);
+  for (uint32_t id = 2; id < EC_MAX_ARENAS; id++) ec_state_block_free(added[id]);
   return status;
 }

@@ -45,10 +45,10 @@ const ec_state_block *ec_state_blocks_find(ec_state_blocks *blocks, uint32_t id,
 const ec_state_block *ec_state_blocks_add(ec_state_blocks *blocks, ec_state_block *block) {
   ec_state_block *first = atomic_load(&blocks->first);
   for (;;) {
-    ec_state_block *found = find_block(first, block->id, block->size);
-    if (found) {
+    ec_state_block *existing = find_block(first, block->id, block->size);
+    if (existing) {
       ec_state_block_free(block);
-      return found;
+      return existing;
     }
     block->next = first;
     if (atomic_compare_exchange_strong(&blocks->first, &first, block)) return block;

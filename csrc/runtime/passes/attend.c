@@ -120,8 +120,8 @@ static ec_attention_role role_at(const chain *c, size_t at, size_t *out) {
 /* Finds the softmax whose result the call at `at` is; `scores` becomes what it reads. */
 static bool match_softmax(chain *c, size_t at, place *scores) {
   size_t out = 0;
-  const ec_attention_role found = role_at(c, at, &out);
-  if (found == EC_CHAIN_WHERE && at + 1 >= EC_SAFE_CALLS) {
+  const ec_attention_role role = role_at(c, at, &out);
+  if (role == EC_CHAIN_WHERE && at + 1 >= EC_SAFE_CALLS) {
     const size_t begin = at + 1 - EC_SAFE_CALLS;
     const ec_step *safe = c->uses->m->plan.steps[begin];
     if (safe->pass != EC_PASS_fuse || safe->run->args[3] != c->instrs[at].args[out]) return false;
@@ -129,7 +129,7 @@ static bool match_softmax(chain *c, size_t at, place *scores) {
     for (size_t i = begin; i <= at; i++) add_member(c, i);
     c->parts.is_safe = true;
     at = begin;
-  } else if (found != EC_CHAIN_SOFTMAX || is_fused(c, at)) {
+  } else if (role != EC_CHAIN_SOFTMAX || is_fused(c, at)) {
     return false;
   }
   add_member(c, at);
@@ -190,17 +190,17 @@ static bool match_scores(chain *c, place *scores) {
     size_t out = 0;
     const int64_t count = scores->value->as.tensor->numel;
     const size_t at = follow_copies(c, scores, 0);
-    const ec_attention_role found = role_at(c, at, &out);
+    const ec_attention_role role = role_at(c, at, &out);
     const ec_instr *in = &c->instrs[at];
-    if (found == EC_CHAIN_OTHER || !ec_attention_is_plain(in->args[out])) return false;
+    if (role == EC_CHAIN_OTHER || !ec_attention_is_plain(in->args[out])) return false;
     add_member(c, at);
     c->first = scores->at = at;
-    if (found == EC_CHAIN_PRODUCT) return true;
-    if (found == EC_CHAIN_SUM && !match_mask(c, in, at, scores)) return false;
-    if ((found == EC_CHAIN_FACTOR || found == EC_CHAIN_DIVISOR) &&
-        !match_factor(c, in, found == EC_CHAIN_DIVISOR, scores))
+    if (role == EC_CHAIN_PRODUCT) return true;
+    if (role == EC_CHAIN_SUM && !match_mask(c, in, at, scores)) return false;
+    if ((role == EC_CHAIN_FACTOR || role == EC_CHAIN_DIVISOR) &&
+        !match_factor(c, in, role == EC_CHAIN_DIVISOR, scores))
       return false;
-    if (found == EC_CHAIN_SOFTMAX || found == EC_CHAIN_WHERE || found == EC_CHAIN_COPY)
+    if (role == EC_CHAIN_SOFTMAX || role == EC_CHAIN_WHERE || role == EC_CHAIN_COPY)
       return false;
     if (!ec_attention_is_plain(scores->value) || scores->value->as.tensor->numel != count ||
         !ec_attention_broadcasts(scores->value->as.tensor, in->args[out]->as.tensor))

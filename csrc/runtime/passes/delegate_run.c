@@ -16,8 +16,8 @@
 
 enum {
   NO_WRITE = -1,
-  MOST_ITEMS = 64, /* of a list: many calls may share one */
-  MOST_FOLDED = 4, /* calls in a row that computed a constant, as a backend sees them */
+  MAX_ITEMS = 64, /* of a list: many calls may share one */
+  MAX_FOLDED = 4, /* calls in a row that computed a constant, as a backend sees them */
   COMPARISONS = 100 * 1000 * 1000
 };
 
@@ -89,7 +89,7 @@ static const char *check_arg(const ec_run_analysis *c, const ec_arg_spec *spec,
   const char *reason = NULL;
   if (spec->written && !spec->is_out) return "writes in place";
   if (v->kind == EC_KIND_TENSOR) return spec->written ? check_write(c, v) : check_read(c, v);
-  if (v->kind > EC_KIND_BOOL && v->count > MOST_ITEMS) return "a long list";
+  if (v->kind > EC_KIND_BOOL && v->count > MAX_ITEMS) return "a long list";
   for (uint32_t i = 0; ec_is_tensor_list(v) && i < v->count && !reason; i++) {
     const ec_value *item = v->as.items[i];
     if (item->kind != EC_KIND_TENSOR) reason = "a list with None";
@@ -114,10 +114,10 @@ static const char *check_call(const ec_run_analysis *c, const ec_instr *in) {
 static bool is_in_files(const ec_method *m, const void *data) {
   const ec_program *p = m->program;
   const uintptr_t at = (uintptr_t)data;
-  bool found = at - (uintptr_t)p->file.data < p->file.size;
+  bool is_inside = at - (uintptr_t)p->file.data < p->file.size;
   for (size_t i = 0; i < p->data_count; i++)
-    found = found || at - (uintptr_t)p->data[i].data < p->data[i].size;
-  return found;
+    is_inside = is_inside || at - (uintptr_t)p->data[i].data < p->data[i].size;
+  return is_inside;
 }
 
 /* True for a result that no instruction reads, by its own name or another: indices of a pooling. */
@@ -157,7 +157,7 @@ static ec_status view_call(ec_run_analysis *c, const ec_instr *in, ec_backend_ke
 /* Sets `from` of a constant, and of what that call reads first. */
 static ec_status show_folding(ec_run_analysis *c, ec_value *v, ec_backend_value *value,
                               size_t *number, ec_error *err) {
-  for (size_t i = 0; i < MOST_FOLDED && value; i++) {
+  for (size_t i = 0; i < MAX_FOLDED && value; i++) {
     const ec_instr *in = c->folding[ec_use_index(c->uses, v)];
     ec_backend_value *first = NULL;
     ec_backend_kernel_call *call;

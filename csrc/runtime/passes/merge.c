@@ -104,9 +104,9 @@ static void place_copy(merging *g, size_t at) {
   if (result->first != at || !is_movable(g, to)) return;
   if (!p->block) {
     if (operand->first >= at || !is_movable(g, from)) return;
-    const uint32_t found = find_block(g, ec_tensor_nbytes(in->args[0]->as.tensor), operand->first);
-    if (!found) return;
-    *p = (place){found, ++g->blocks[found - 1].copies};
+    const uint32_t number = find_block(g, ec_tensor_nbytes(in->args[0]->as.tensor), operand->first);
+    if (!number) return;
+    *p = (place){number, ++g->blocks[number - 1].copies};
   }
   block *b = &g->blocks[p->block - 1];
   if (p->copy != b->copies) return;

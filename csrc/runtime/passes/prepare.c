@@ -13,12 +13,12 @@ static bool is_product(const ec_instr *in) { return in->op && in->op->work == EC
 
 /* Returns the tensor arguments that never change: bit i for argument i. */
 static uint32_t list_constants(const ec_method *m, const ec_instr *in) {
-  uint32_t found = 0;
+  uint32_t sides = 0;
   for (size_t i = 0; i < in->op->nargs; i++)
     if (in->args[i]->kind == EC_KIND_TENSOR && !in->op->args[i].written &&
         ec_is_constant_tensor(m, in->args[i]->as.tensor))
-      found |= UINT32_C(1) << i;
-  return found;
+      sides |= UINT32_C(1) << i;
+  return sides;
 }
 
 ec_status ec_prepare_products(ec_pass_context *p, ec_error *err) {
