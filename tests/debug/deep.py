@@ -11,6 +11,7 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.exir import EdgeCompileConfig, to_edge, to_edge_transform_and_lower
 from torch import Tensor, nn
 
+from executorch_c.devtools import ErrorReport, explain
 from tests.backends import xnnpack_flow
 
 FLOWS = ["portable", "xnnpack"]
@@ -31,6 +32,14 @@ def lower(model: nn.Module, inputs: Sequence[Tensor], flow: str, **options: Any)
     return to_edge_transform_and_lower(
         exported, partitioner=[XnnpackPartitioner()], compile_config=config, **options
     ).to_executorch()
+
+
+def explained(
+    good: Any, bad: nn.Module, x: Sequence[Tensor], flow: str = "portable", **options: Any
+) -> ErrorReport:
+    """Return the report on the program of one model, compared with another model."""
+    pte = lower(bad, x, flow).buffer
+    return explain(good, x, program=pte, progress=False, **options)
 
 
 @cache

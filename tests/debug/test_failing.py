@@ -1,15 +1,18 @@
-"""explain of programs that fail in the middle, and of exports that differ from eager."""
+"""explain of programs that fail in the middle, and of exports that differ from eager; the steps
+from a model to its program, of which the first that loses is named."""
 
-from typing import Any
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from executorch_c import cli
+from executorch_c.check.ladder import compare_steps, Ladder
 from executorch_c.devtools import ErrorReport, explain
 from executorch_c.testing import check_model
-from tests.debug.deep import lower
-from tests.exports import manager
+from tests.debug.deep import explained, lower
+from tests.exports import Fn, export
 
 
 def text_of(report: ErrorReport) -> str:
@@ -36,8 +39,7 @@ X = (torch.linspace(0, 0.9, 6).reshape(2, 3),)
 
 def test_the_place_of_a_failure() -> None:
     """The program has a table of three rows, the model of ten: an index is out of range."""
-    pte = manager(Gather(3), *X).buffer
-    report = explain(Gather(10).eval(), X, program=pte, progress=False)
+    report = explain(Gather(10).eval(), X, program=export(Gather(3), *X), progress=False)
     row = report[len(report) - 1]
     assert report.verdict == "differ" and report.first is row and len(report) > 1, str(report)
     assert row.name == "aten::embedding.out" and row.module == "table", str(row)
@@ -61,7 +63,7 @@ def test_a_failing_delegate() -> None:
 
 
 def test_inputs_that_the_program_refuses() -> None:
-    pte = manager(Gather(10), *X).buffer
+    pte = export(Gather(10), *X)
     with pytest.raises(Exception, match=r"shape|\[1, 3\]"):
         explain(Gather(10).eval(), (X[0][:1],), program=pte, progress=False)
 
@@ -70,56 +72,51 @@ def test_inputs_that_the_program_refuses() -> None:
 
 
 class Resize(nn.Module):
-    """A resize whose decomposition differs from eager for some factors, between two layers."""
+    """A linear layer, a resize whose decomposition differs from eager for some factors, and an
+    activation."""
 
-    def __init__(self, factor: float) -> None:
+    def __init__(self, factor: float = 2.0, bias: float = 0.0) -> None:
         super().__init__()
         torch.manual_seed(0)
         self.a, self.factor = nn.Linear(13, 13), factor
+        self.a.bias.data += bias
 
     def forward(self, x: Tensor) -> Tensor:
         y = nn.functional.interpolate(self.a(x), scale_factor=self.factor, mode="linear")
         return torch.tanh(y)
 
 
-class Only(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.interpolate(x, scale_factor=1.04, mode="linear")
+SIGNAL = (torch.linspace(-2, 2, 52).sin().reshape(2, 2, 13),)
 
 
-SIGNAL = (torch.linspace(-2, 2, 26).sin().reshape(1, 2, 13),)
-
-
-def test_a_decomposition_that_differs() -> None:
+@pytest.mark.parametrize("is_exported", [False, True])
+def test_a_decomposition_that_differs(is_exported: bool) -> None:
     model = Resize(1.04).eval()
-    reference: Any
-    for reference in (model, torch.export.export(model, SIGNAL)):
-        report = explain(
-            reference, SIGNAL, program=lower(model, SIGNAL, "portable").buffer, progress=False
-        )
-        assert report.verdict == "differ" and report.first is report[0]
-        row = report[0]
-        assert row.where == "export" and row.name == "upsample_linear1d", str(report)
-        assert row.line.startswith("test_failing.py:")
-        assert report.summary().startswith("the export changed it: upsample_linear1d (test_failing")
-        assert all(one.ok for one in list(report)[1:]), str(report)
+    pte = lower(model, SIGNAL, "portable").buffer
+    reference = torch.export.export(model, SIGNAL) if is_exported else model
+    report = explain(reference, SIGNAL, program=pte, progress=False)
+    assert report.verdict == "differ" and report.first is report[0]
+    row = report[0]
+    assert row.where == "export" and row.name == "upsample_linear1d", str(report)
+    assert row.line.startswith("test_failing.py:")
+    assert report.summary().startswith("the export changed it: upsample_linear1d (test_failing")
+    assert all(one.ok for one in list(report)[1:]), str(report)
 
 
 def test_a_decomposition_that_is_the_result() -> None:
     """Eager returns the input itself, which is a value of the decomposed graph, too."""
-    model = Only().eval()
-    report = explain(model, SIGNAL, program=lower(model, SIGNAL, "portable").buffer, progress=False)
+    only = Fn(lambda x: nn.functional.interpolate(x, scale_factor=1.04, mode="linear"))
+    report = explained(only, only, SIGNAL)
     assert report.first is not None and report.first.name == "upsample_linear1d", str(report)
 
 
 def test_an_export_that_is_right() -> None:
     """A right decomposition is no difference; a wrong program is not the export's fault."""
-    model = Resize(2.0).eval()
-    report = explain(model, SIGNAL, program=lower(model, SIGNAL, "portable").buffer, progress=False)
+    report = explained(Resize(2.0), Resize(2.0), SIGNAL)
     assert report, str(report)
-    wrong = Resize(1.04).eval()
+    wrong = Resize(1.04)
     wrong.a.weight.data[:3] *= 1.5
-    report = explain(Resize(1.04).eval(), SIGNAL, program=lower(wrong, SIGNAL, "portable").buffer)
+    report = explained(Resize(1.04), wrong, SIGNAL)
     assert report.first is not None and report.first.module == "a", str(report)
 
 
@@ -140,3 +137,67 @@ def test_an_export_of_a_number_that_changes() -> None:
     report = explain(Draw(), X, program=pte, progress=False)
     assert report.first is not None and report.first.where == "export", str(report)
     assert report.summary().startswith("the export changed it: the graph, export: ")
+
+
+# ---- the steps from a model to its program ------------------------------------------------------
+
+STEPS = {"eager": "reference", "exported": "match", "decomposed": "match"}
+
+
+def verdicts(steps: Ladder) -> dict[str, str]:
+    return {step.name: step.verdict for step in steps}
+
+
+def test_no_step_loses() -> None:
+    steps = check_model(Resize().eval(), SIGNAL, flow="xnnpack", n_random=0).ladder()
+    assert steps and steps.first is None, str(steps)
+    assert verdicts(steps) == STEPS | {
+        "quantised": "none",
+        "lowered": "match",
+        "delegated": "match",
+    }
+    assert all(step.sqnr_db is None or step.sqnr_db > 100 for step in steps)
+    assert "no step that is known loses" in str(steps)
+    assert max(map(len, str(steps).splitlines())) <= 80
+    assert [row["step"] for row in steps.rows_as_dicts()][0] == "eager"
+    assert "<table" in steps.to_html()
+
+
+def test_a_step_that_differs() -> None:
+    steps = check_model(Resize(1.04).eval(), SIGNAL, n_random=0).ladder()
+    assert steps.first is not None and steps.first.name == "decomposed", str(steps)
+    assert verdicts(steps)["exported"] == "match" and verdicts(steps)["delegated"] == "none"
+    assert "the first step that loses is 'decomposed'" in steps.summary()
+
+
+def test_a_quantised_flow() -> None:
+    result = check_model(Resize().eval(), SIGNAL, flow="xnnpack-int8", n_random=0)
+    steps = result.ladder()
+    assert verdicts(steps)["quantised"] == "match" and steps, str(steps)
+    sqnr = {step.name: step.sqnr_db or 0 for step in steps}
+    assert 10 < sqnr["quantised"] < 80 < sqnr["decomposed"]
+
+
+def test_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a wrong program only the file is known: its own step loses."""
+    pte = tmp_path / "m.pte"
+    pte.write_bytes(lower(Resize(bias=0.5).eval(), SIGNAL, "xnnpack").buffer)
+    steps = compare_steps(pte, Resize().eval(), [(SIGNAL, {})])
+    assert verdicts(steps) == STEPS | {
+        "quantised": "not known",
+        "lowered": "not known",
+        "delegated": "differ",
+    }
+    with pytest.raises(TypeError, match="nn.Module"):
+        compare_steps(pte, "etrecord.bin", [(SIGNAL, {})])
+    (tmp_path / "make.py").write_text(
+        "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.a = torch.nn.Linear(13, 13)\n\n"
+        "    def forward(self, x):\n        return torch.tanh(self.a(x))\n\n\n"
+        "def make():\n    return Net().eval(), (torch.randn(2, 13),)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", "make.py:make", "--ladder", "--random", "0"]) == 0
+    assert "no step that is known loses" in " ".join(capsys.readouterr().out.split())
