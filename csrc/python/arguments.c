@@ -9,7 +9,7 @@
 static PyObject *parse_number(const char *name, PyObject *object) {
   PyObject *number = PyNumber_Index(object);
   if (!number && PyErr_ExceptionMatches(PyExc_TypeError))
-    PyErr_Format(PyExc_TypeError, "%s must be an int, not %.200s", name, ecpy_type_name(object));
+    PyErr_Format(PyExc_TypeError, "`%s` must be an int, not %.200s", name, ecpy_type_name(object));
   return number;
 }
 
@@ -31,13 +31,13 @@ int ecpy_parse_seed(PyObject *object, uint64_t *seed) {
 int ecpy_parse_threads(PyObject *object, size_t *threads) {
   const bool is_bool = PyBool_Check(object);
   PyObject *number = is_bool ? NULL : parse_number("num_threads", object);
-  if (is_bool) PyErr_SetString(PyExc_TypeError, "num_threads must be an int, not bool");
+  if (is_bool) PyErr_SetString(PyExc_TypeError, "`num_threads` must be an int, not bool");
   int overflow = 0;
   long value = number ? PyLong_AsLongAndOverflow(number, &overflow) : -1;
   Py_XDECREF(number);
   if (PyErr_Occurred()) return -1;
   if (overflow || value < 1 || value > EC_MAX_THREADS) {
-    PyErr_Format(PyExc_ValueError, "num_threads must be between 1 and %d, not %S", EC_MAX_THREADS,
+    PyErr_Format(PyExc_ValueError, "`num_threads` must be between 1 and %d, not %S", EC_MAX_THREADS,
                  object);
     return -1;
   }
@@ -49,13 +49,13 @@ int ecpy_parse_limit(const char *name, PyObject *object, uint64_t *limit) {
   if (object == Py_None) return 0;
   const bool is_bool = PyBool_Check(object);
   PyObject *number = is_bool ? NULL : parse_number(name, object);
-  if (is_bool) PyErr_Format(PyExc_TypeError, "%s must be an int, not bool", name);
+  if (is_bool) PyErr_Format(PyExc_TypeError, "`%s` must be an int, not bool", name);
   int overflow = 0;
   const long long value = number ? PyLong_AsLongLongAndOverflow(number, &overflow) : -1;
   Py_XDECREF(number);
   if (PyErr_Occurred()) return -1;
   if (overflow < 0 || (!overflow && value < 1)) {
-    PyErr_Format(PyExc_ValueError, "%s must be at least 1, not %S", name, object);
+    PyErr_Format(PyExc_ValueError, "`%s` must be at least 1, not %S", name, object);
     return -1;
   }
   *limit = overflow ? INT64_MAX : (uint64_t)value;

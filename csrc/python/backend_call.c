@@ -61,7 +61,7 @@ static PyObject *backend_call_named_data(PyObject *object, PyObject *key) {
   const void *data;
   size_t size;
   if (!PyUnicode_Check(key))
-    return PyErr_Format(PyExc_TypeError, "key must be a str, not %.200s", ecpy_type_name(key));
+    return PyErr_Format(PyExc_TypeError, "`key` must be a str, not %.200s", ecpy_type_name(key));
   const char *text = ecpy_utf8(key);
   if (!text || check_open(self)) return NULL;
   const uint32_t status = self->host->named_data(self->call, text, &data, &size);
@@ -82,7 +82,7 @@ static int trace_array(backend_call *self, uint32_t handle, PyObject *value) {
   const int rank = PyArray_NDIM(array);
   if (rank > EC_MAX_RANK ||
       !ecpy_dtype_of(self->state, PyArray_DESCR(array), EC_UINT16, &dtype)) {
-    PyErr_Format(PyExc_TypeError, "value: an array of NumPy dtype %R cannot be traced",
+    PyErr_Format(PyExc_TypeError, "`value`: an array of NumPy dtype %R cannot be traced",
                  (PyObject *)PyArray_DESCR(array));
     Py_DECREF(array);
     return -1;

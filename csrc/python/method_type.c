@@ -200,7 +200,7 @@ static PyObject *execute_inputs(ecpy_method *self, PyObject *inputs, PyObject *o
   if (is_single(self, inputs)) return ecpy_method_run(self, &inputs, 1, out, false);
   if (PyDict_Check(inputs)) return execute_named(self, inputs, out);
   if (PyAnySet_Check(inputs))
-    return PyErr_Format(PyExc_TypeError, "inputs must be a sequence or a dict, not %.200s",
+    return PyErr_Format(PyExc_TypeError, "`inputs` must be a sequence or a dict, not %.200s",
                         ecpy_type_name(inputs));
   PyObject *tuple = PySequence_Tuple(inputs);
   PyObject *result = tuple ? execute_inputs(self, tuple, out) : NULL;
@@ -261,7 +261,7 @@ PyDoc_STRVAR(mutating_doc, "_execute_mutating($self, inputs, /)\n--\n\n"
                            "in place. Used by executorch_c.portable_lib.");
 
 static PyObject *method_mutating(PyObject *object, PyObject *inputs) {
-  if (!PyTuple_Check(inputs)) return PyErr_Format(PyExc_TypeError, "inputs must be a tuple");
+  if (!PyTuple_Check(inputs)) return PyErr_Format(PyExc_TypeError, "`inputs` must be a tuple");
   return execute_items((ecpy_method *)object, inputs, NULL, true);
 }
 
@@ -462,7 +462,7 @@ static PyObject *method_tracing(PyObject *self, PyObject *args, PyObject *kwargs
       (most && ecpy_parse_size("max_bytes", most, &max_bytes)))
     return NULL;
   if (max_bytes < 0)
-    return PyErr_Format(PyExc_ValueError, "max_bytes is negative: %zd", max_bytes);
+    return PyErr_Format(PyExc_ValueError, "`max_bytes` is negative: %zd", max_bytes);
   PyObject *what = Py_BuildValue("OOOn", self, values ? Py_True : Py_False,
                                  ranges ? Py_True : Py_False, max_bytes);
   PyObject *made = what ? ecpy_call_python("executorch_c.trace", "_tracing", what) : NULL;

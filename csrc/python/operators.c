@@ -73,7 +73,7 @@ static PyObject *names_of(const ec_op *op, group which, bool outs) {
 PyObject *ecpy_parse_schema(ecpy_state *state, PyObject *schema) {
   parsed p;
   if (!PyUnicode_Check(schema))
-    return PyErr_Format(PyExc_TypeError, "schema must be a str, not %.200s",
+    return PyErr_Format(PyExc_TypeError, "`schema` must be a str, not %.200s",
                         ecpy_type_name(schema));
   if (parse_schema_object(state, schema, &p)) return NULL;
   PyObject *result = Py_BuildValue("(s, N, N, N)", p.op.name, names_of(&p.op, POSITIONAL, false),
@@ -126,7 +126,7 @@ int ecpy_unregister_operator(ecpy_state *state, PyObject *name) {
   ec_error err;
   ec_error_clear(&err);
   if (!PyUnicode_Check(name)) {
-    PyErr_Format(PyExc_TypeError, "name must be a str, not %.200s", ecpy_type_name(name));
+    PyErr_Format(PyExc_TypeError, "`name` must be a str, not %.200s", ecpy_type_name(name));
     return -1;
   }
   const char *text = ecpy_utf8(name);

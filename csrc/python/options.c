@@ -80,7 +80,7 @@ PyObject *ecpy_option_value(const ec_backend_option *option) {
 static PyObject *items_of(PyObject *mapping, const char *what) {
   if (PyDict_Check(mapping) || PyObject_HasAttrString(mapping, "items"))
     return PyMapping_Items(mapping);
-  PyErr_Format(PyExc_TypeError, "%s must be a mapping, not %.200s", what,
+  PyErr_Format(PyExc_TypeError, "`%s` must be a mapping, not %.200s", what,
                ecpy_type_name(mapping));
   return NULL;
 }
@@ -88,14 +88,14 @@ static PyObject *items_of(PyObject *mapping, const char *what) {
 static PyObject *pair_item(PyObject *items, Py_ssize_t i, Py_ssize_t which) {
   PyObject *pair = PyList_GET_ITEM(items, i);
   if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2) return PyTuple_GET_ITEM(pair, which);
-  PyErr_SetString(PyExc_TypeError, "backend_options: items() does not return pairs");
+  PyErr_SetString(PyExc_TypeError, "`backend_options`: items() does not return pairs");
   return NULL;
 }
 
 static int parse_backend(PyObject *id, PyObject *mapping, ec_arena *arena,
                          ec_backend_options *out) {
   if (!PyUnicode_Check(id)) {
-    PyErr_Format(PyExc_TypeError, "backend_options: the name of a backend must be a str, not "
+    PyErr_Format(PyExc_TypeError, "`backend_options`: the name of a backend must be a str, not "
                                   "%.200s", ecpy_type_name(id));
     return -1;
   }

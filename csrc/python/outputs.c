@@ -84,7 +84,7 @@ int ecpy_outs_parse(ecpy_method *self, PyObject *out, PyArrayObject **outs) {
   for (size_t i = 0; i < self->output_count; i++) outs[i] = NULL;
   if (PyArray_Check(out) && self->output_count == 1) return parse_out(self, 0, out, &outs[0]);
   if (!PyList_Check(out) && !PyTuple_Check(out)) {
-    PyErr_Format(PyExc_TypeError, "out must be an array (of a method with one output), or a list "
+    PyErr_Format(PyExc_TypeError, "`out` must be an array (of a method with one output), or a list "
                                   "or tuple of %zu, not %.200s",
                  self->output_count, ecpy_type_name(out));
     return -1;

@@ -23,7 +23,7 @@ static uint32_t find_pass(PyObject *name) {
     ecpy_append(&list, PyUnicode_FromString(known));
   PyObject *comma = list ? PyUnicode_FromString(", ") : NULL;
   PyObject *text = comma ? PyUnicode_Join(comma, list) : NULL;
-  if (text) PyErr_Format(PyExc_ValueError, "passes has %R, expected names among %U", name, text);
+  if (text) PyErr_Format(PyExc_ValueError, "`passes` has %R, expected names among %U", name, text);
   Py_XDECREF(list);
   Py_XDECREF(comma);
   Py_XDECREF(text);
@@ -61,7 +61,7 @@ int ecpy_parse_passes(PyObject *names, uint32_t *skipped) {
   *skipped = 0;
   if (names == Py_None && !text) return 0;
   if (PyUnicode_Check(names)) {
-    PyErr_SetString(PyExc_TypeError, "passes is a str, expected a list of names");
+    PyErr_SetString(PyExc_TypeError, "`passes` is a str, expected a list of names");
     return -1;
   }
   if (names != Py_None) return parse_names(names, skipped);

@@ -110,7 +110,7 @@ PyDoc_STRVAR(
 static int parse_kernels(const char *kernels, bool *reference) {
   *reference = strcmp(kernels, "reference") == 0;
   if (*reference || strcmp(kernels, "default") == 0) return 0;
-  PyErr_Format(PyExc_ValueError, "kernels must be 'default' or 'reference', not '%s'", kernels);
+  PyErr_Format(PyExc_ValueError, "`kernels` must be 'default' or 'reference', not '%s'", kernels);
   return -1;
 }
 
@@ -133,7 +133,7 @@ static int parse_delegation(PyObject *value, ec_delegation *out) {
     *out = EC_DELEGATE_EACH;
   } else if (value != Py_None) {
     PyErr_Format(PyExc_ValueError,
-                 "delegate_at_load must be True, False, 'always', 'each' or None, not %R", value);
+                 "`delegate_at_load` must be True, False, 'always', 'each' or None, not %R", value);
     return -1;
   }
   return 0;

@@ -481,7 +481,7 @@ static void unregister_slot(slot *s) {
 
 int ecpy_unregister_backend(ecpy_state *state, PyObject *id) {
   if (!PyUnicode_Check(id)) {
-    PyErr_Format(PyExc_TypeError, "id must be a str, not %.200s", ecpy_type_name(id));
+    PyErr_Format(PyExc_TypeError, "`id` must be a str, not %.200s", ecpy_type_name(id));
     return -1;
   }
   const char *text = ecpy_utf8(id);

@@ -120,7 +120,7 @@ static int parse_mlock(PyObject *value, ec_mlock *mlock) {
     return 0;
   }
   if (!PyBool_Check(value)) {
-    PyErr_Format(PyExc_TypeError, "mlock must be True, False or 'try', not %R", value);
+    PyErr_Format(PyExc_TypeError, "`mlock` must be True, False or 'try', not %R", value);
     return -1;
   }
   *mlock = value == Py_True ? EC_MLOCK_REQUIRE : EC_MLOCK_NONE;
@@ -131,7 +131,7 @@ static int parse_verification(PyObject *value, ec_verification *level) {
   Py_ssize_t number = EC_VERIFY_INTERNAL_CONSISTENCY;
   if (value && ecpy_parse_size("verification", value, &number)) return -1;
   if (number != EC_VERIFY_MINIMAL && number != EC_VERIFY_INTERNAL_CONSISTENCY) {
-    PyErr_Format(PyExc_ValueError, "verification must be a Verification, not %R", value);
+    PyErr_Format(PyExc_ValueError, "`verification` must be a Verification, not %R", value);
     return -1;
   }
   *level = (ec_verification)number;
@@ -150,7 +150,7 @@ static int open_data_files(ecpy_state *state, PyObject *paths, ec_mlock mlock, p
   int rc = 0;
   for (Py_ssize_t i = 0; rc == 0 && i < PyTuple_GET_SIZE(items); i++) {
     if (load->data_count == MAX_DATA_FILES) {
-      PyErr_Format(PyExc_ValueError, "data_path has more than %d files", MAX_DATA_FILES);
+      PyErr_Format(PyExc_ValueError, "`data_path` has more than %d files", MAX_DATA_FILES);
       rc = -1;
       break;
     }
@@ -205,7 +205,8 @@ static PyObject *runtime_load_program(PyObject *self, PyObject *args, PyObject *
   ec_verification level;
   if (parse_mlock(mlock_value, &mlock) || parse_verification(verification, &level)) return NULL;
   if (debug_buffer_size < 0)
-    return PyErr_Format(PyExc_ValueError, "debug_buffer_size is negative: %zd", debug_buffer_size);
+    return PyErr_Format(PyExc_ValueError, "`debug_buffer_size` is negative: %zd",
+                        debug_buffer_size);
   program_load *load = PyMem_Calloc(1, sizeof *load);
   if (!load) return ecpy_no_memory("a program");
   load->options = (ec_program_options){.verification = level, .share_mutable_buffers = share != 0};

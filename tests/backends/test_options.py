@@ -113,7 +113,7 @@ BAD = [
     ({COMPILER: {1: 1}}, TypeError, "must be a str, not int"),
     ({1: {}}, TypeError, "must be a str, not int"),
     ({COMPILER: 3}, TypeError, "must be a mapping, not int"),
-    ([COMPILER], TypeError, "backend_options must be a mapping, not list"),
+    ([COMPILER], TypeError, "`backend_options` must be a mapping, not list"),
     ({COMPILER: {"sine_terms": 2**63}}, ValueError, "expected an int of 64 bits"),
     ({COMPILER: {"a\0b": 1}}, ValueError, "null character"),
 ]

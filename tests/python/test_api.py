@@ -196,7 +196,7 @@ def test_options_of_load_program() -> None:
     load = Runtime.get().load_program
     load(pte, enable_etdump=False, debug_buffer_size=1000, data_path=None, mlock=False)
     load(pte, share_mutable_buffers=True, data_path=[])
-    with pytest.raises(ValueError, match="debug_buffer_size is negative"):
+    with pytest.raises(ValueError, match="`debug_buffer_size` is negative"):
         load(pte, debug_buffer_size=-1)
     with pytest.raises(InvalidStateError, match="without enable_etdump=True"):
         load(pte).write_etdump_result_to_file("a", "b")
@@ -236,7 +236,7 @@ def test_methods_are_cached() -> None:
     assert reference is not method and program.load_method("forward") is method
     method([1, 1])
     assert reference([1, 1]).tolist() == [1, 1]
-    with pytest.raises(ValueError, match="kernels must be"):
+    with pytest.raises(ValueError, match="`kernels` must be"):
         program.load_method("forward", kernels="fast")  # type: ignore[arg-type]
 
 

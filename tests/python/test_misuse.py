@@ -41,7 +41,7 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("value", ["x", b"x", 1.5, [], {}, np.float32(1), np.zeros(3), object()])
 def test_numbers_of_another_type(name: str, value: Any) -> None:
-    with pytest.raises(TypeError, match=f"^{name.strip()} must be an int, not "):
+    with pytest.raises(TypeError, match=f"^`{name.strip()}` must be an int, not "):
         NUMBERS[name](value)
 
 

@@ -184,7 +184,7 @@ def test_out_that_cannot_be_written(add: Method, kinds: Method) -> None:
         with pytest.raises(InvalidArgumentError) as error:
             add(x, x, out=out)
         assert text in str(error.value)
-    with pytest.raises(TypeError, match="out must be"):
+    with pytest.raises(TypeError, match="`out` must be"):
         add(x, x, out=3)  # type: ignore[arg-type]
     outs: list[Any] = [None] * 11
     outs[2] = x

@@ -205,7 +205,7 @@ def test_named_data_and_threads() -> None:
             assert call.num_threads == 1 and not call.tracing
             with pytest.raises(executorch_c.NotFoundError, match="no data named 'nothing'"):
                 call.named_data("nothing")
-            with pytest.raises(TypeError, match="key must be a str"):
+            with pytest.raises(TypeError, match="`key` must be a str"):
                 call.named_data(1)  # type: ignore[arg-type]
 
     register_backend(Named)

@@ -103,7 +103,7 @@ def test_unregistering() -> None:
     for name in (ID, "XnnpackBackend", "nothing"):
         with pytest.raises(executorch_c.NotFoundError, match="no backend written in Python"):
             unregister_backend(name)
-    with pytest.raises(TypeError, match="id must be a str"):
+    with pytest.raises(TypeError, match="`id` must be a str"):
         unregister_backend(1)  # type: ignore[arg-type]
     register_backend(Twice)
     assert_array_equal(load()(X), X * 2)

@@ -210,7 +210,7 @@ def test_off() -> None:
     pte = export(fn, *inputs)
     assert delegated(load(pte, delegate_at_load=False)) == []
     assert delegated(load(pte, delegate_at_load=True, kernels="reference")) == []
-    with pytest.raises(ValueError, match="delegate_at_load must be"):
+    with pytest.raises(ValueError, match="`delegate_at_load` must be"):
         load(pte, delegate_at_load="sometimes")
 
 

@@ -382,7 +382,7 @@ def test_functions_of_operators_are_not_limited() -> None:
 def test_limits_are_ints(name: str) -> None:
     pte = build(adding()[0])
     for value in (0, -1, -(1 << 70)):
-        with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+        with pytest.raises(ValueError, match=f"`{name}` must be at least 1"):
             limited(pte, **{name: value})
     for wrong in (True, 1.5, "1"):
         with pytest.raises(TypeError):
