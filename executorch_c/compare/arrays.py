@@ -98,9 +98,6 @@ class OutputComparison:
     empty."""
     call: int = 0
     """Number of the call, from 1, of several in a row; 0 of a single one."""
-    not_judged: int = 0
-    """Elements that differ and that rounding, ties or quantising decide: the verdict ignores
-    them."""
 
     @property
     def ok(self) -> bool:
@@ -138,7 +135,7 @@ class OutputComparison:
             return [*head, cell, *[""] * (FIGURES - 1)]
         argmax = "" if metrics.argmax is None else f"{metrics.argmax:.2%}"
         limit = "" if self.tolerance is None else shown.limit_of(self.tolerance, metrics)
-        mismatched = f"{metrics.mismatched:,}{shown.mark(self.not_judged, metrics.elements)}"
+        mismatched = f"{metrics.mismatched:,}{shown.mark(metrics.not_judged, metrics.elements)}"
         numbers = [metrics.max_rel, metrics.max_ulp, metrics.cosine, metrics.snr_db]
         return [*head, mismatched, number(metrics.max_abs), limit, *map(number, numbers), argmax]
 
@@ -146,9 +143,10 @@ class OutputComparison:
 def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
     """Return the difference, with its place and size, as a sentence."""
     actual, expected = differing(metrics.actual_at_worst, metrics.expected_at_worst)
+    count = metrics.mismatched or 0
     text = (
-        f"{metrics.mismatched:,} of {_text.plural(metrics.elements, 'element')} "
-        f"({metrics.mismatched / max(metrics.elements, 1):.2%}) differ by more than "
+        f"{count:,} of {_text.plural(metrics.elements, 'element')} "
+        f"({count / max(metrics.elements, 1):.2%}) differ by more than "
         f"{limits.about()}; worst at {_at(metrics.worst)}: {actual}, expected {expected}; "
         f"first at {_at(metrics.first)}"
     )
@@ -395,11 +393,10 @@ def compare_output(
         verdict,
         found.reason,
         limits,
-        found.metrics,
+        shown.limited(found.metrics, limits, a, e),
         problem,
         name,
         note,
-        not_judged=shown.not_judged(limits, a, e),
     )
 
 

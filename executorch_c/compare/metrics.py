@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,50 +20,53 @@ Index = tuple[int, ...]
 class ErrorMetrics:
     """Error of `actual` against `expected`, over all elements where both are finite.
 
-    Ratios are NaN if undefined (all of `expected` is zero, or no element is finite).
+    `measure_size` leaves the fields from `max_rel` on at their defaults: they are too expensive for
+    every value of a program. `shown.limited` sets `limit` and `not_judged`. Ratios are NaN if
+    undefined (all of `expected` is zero, or no element is finite).
     """
 
     elements: int
-    mismatched: int
+    mismatched: int | None
     """Elements whose error exceeds their limit, and elements that are NaN or infinite in one array
-    only (or infinite with another sign)."""
+    only (or infinite with another sign); None without a limit."""
     max_abs: float
     """Largest |actual - expected|."""
-    max_rel: float
-    """Largest |actual - expected| / |expected| where expected is not zero."""
-    max_ulp: float
-    """Largest number of representable values of the coarser dtype between the two; the difference
-    for integers; NaN for complex numbers."""
-    cosine: float
-    """Cosine similarity of the two as vectors, without mask values (such as -1e9)."""
-    snr_db: float
-    """Signal-to-noise ratio, 20 log10(|expected| / |actual - expected|) over all elements but mask
-    values, in decibel; inf if they are equal, -inf if expected is zero and actual is not."""
-    argmax: float | None
-    """Share of rows (all axes but the last) with the same argmax; None where the last axis is
-    shorter than 2."""
-    first: Index | None
-    """Index of the first mismatched element, in C order."""
-    worst: Index | None
-    """Index of the element that exceeds its limit most, or has the largest error where none
-    does."""
-    actual_at_worst: float | complex | None
-    expected_at_worst: float | complex | None
+    relative: float
+    """|actual - expected| / |expected| of the two as vectors (noise to signal, dimensionless): 0 if
+    they are equal; infinite if NaN or infinities differ, or expected is all zero and actual is
+    not."""
     nan: tuple[int, int]
     """Count of NaN in actual and in expected."""
     inf: tuple[int, int]
     """Count of infinities in actual and in expected."""
-
-    @property
-    def relative(self) -> float:
-        """Return |actual - expected| / |expected| of the two as vectors (noise to signal,
-        dimensionless).
-
-        0 if they are equal; infinite if only one of them is finite, or expected is all zero.
-        """
-        if self.nan[0] != self.nan[1] or self.inf[0] != self.inf[1]:
-            return math.inf
-        return 0.0 if math.isnan(self.snr_db) else float(10.0 ** (-self.snr_db / 20))
+    limit: float | None = None
+    """Largest `relative` within tolerance; None if there is none, or none was needed."""
+    not_judged: int = 0
+    """Elements that differ and that rounding, ties or quantising decide: the verdict ignores
+    them."""
+    is_integer: bool = False
+    """True for integers (or what they stand for) that must be the nearest ones: no error is
+    allowed but another neighbour next to a tie."""
+    max_rel: float = math.nan
+    """Largest |actual - expected| / |expected| where expected is not zero."""
+    max_ulp: float = math.nan
+    """Largest number of representable values of the coarser dtype between the two; the difference
+    for integers; NaN for complex numbers."""
+    cosine: float = math.nan
+    """Cosine similarity of the two as vectors, without mask values (such as -1e9)."""
+    snr_db: float = math.nan
+    """Signal-to-noise ratio, 20 log10(|expected| / |actual - expected|) over all elements but mask
+    values, in decibel; inf if they are equal, -inf if expected is zero and actual is not."""
+    argmax: float | None = None
+    """Share of rows (all axes but the last) with the same argmax; None where the last axis is
+    shorter than 2."""
+    first: Index | None = None
+    """Index of the first mismatched element, in C order."""
+    worst: Index | None = None
+    """Index of the element that exceeds its limit most, or has the largest error where none
+    does."""
+    actual_at_worst: float | complex | None = None
+    expected_at_worst: float | complex | None = None
 
 
 def rms(values: Array) -> float:
@@ -179,15 +181,18 @@ def measure(
         relative = error[both & (size > 0)] / size[both & (size > 0)]
         compared = both & unmasked(expected)
         cosine, snr = _direction(a[compared], e[compared])
-        ulp = _ulp(actual, expected, both)
     count = int(np.count_nonzero(outside))
     worst = _largest(excess if count else error)
+    nan, inf = _special(a, e)
     return ErrorMetrics(
         elements=a.size,
         mismatched=count,
         max_abs=float(error[both].max()) if both.any() else 0.0 if not a.size else math.nan,
+        relative=_relative(snr, nan, inf),
+        nan=nan,
+        inf=inf,
         max_rel=float(relative.max()) if relative.size else math.nan,
-        max_ulp=ulp,
+        max_ulp=_ulp(actual, expected, both),
         cosine=cosine,
         snr_db=snr,
         argmax=argmax_agreement(a, e),
@@ -195,47 +200,32 @@ def measure(
         worst=worst,
         actual_at_worst=None if worst is None else a[worst].item(),
         expected_at_worst=None if worst is None else e[worst].item(),
-        nan=(int(np.isnan(a).sum()), int(np.isnan(e).sum())),
-        inf=(int(np.isinf(a).sum()), int(np.isinf(e).sum())),
     )
 
 
-def as_dict(metrics: ErrorMetrics) -> dict[str, Any]:
-    """Return the fields of metrics, and "relative"."""
-    from dataclasses import asdict
-
-    return {**asdict(metrics), "relative": metrics.relative}
-
-
-@dataclass(frozen=True)
-class ErrorSize:
-    """Error of a value inside a program: the metrics that are cheap enough for every value."""
-
-    elements: int
-    mismatched: int | None
-    """Elements out of tolerance; None without a tolerance."""
-    max_abs: float
-    """Largest |actual - expected| of elements that are finite in both."""
-    relative: float
-    """|actual - expected| / |expected| of the two as vectors; infinite where NaN or infinities
-    differ, or expected is all zero and actual is not."""
-    nan: tuple[int, int]
-    """Count of NaN in actual and in expected."""
-    inf: tuple[int, int]
-    """Count of infinities in actual and in expected."""
-    limit: float | None = None
-    """Largest relative error within tolerance; None if there is none, or none was needed."""
-    not_judged: int = 0
-    """Elements that differ and that rounding or ties decide: the verdict ignores them."""
-    is_integer: bool = False
-    """True for integers (or what they stand for) that must be the nearest ones: no error is
-    allowed but another neighbour next to a tie."""
+def _special(a: Array, e: Array) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the counts of NaN in both arrays, and of infinities."""
+    nan, inf = ((int(f(a).sum()), int(f(e).sum())) for f in (np.isnan, np.isinf))
+    return nan, inf
 
 
-def measure_size(actual: Array, expected: Array, mismatched: int | None = None) -> ErrorSize:
+def _relative(snr_db: float, nan: tuple[int, int], inf: tuple[int, int]) -> float:
+    """Return the relative error of a signal-to-noise ratio; infinite if only one array has NaN, or
+    infinities."""
+    if nan[0] != nan[1] or inf[0] != inf[1]:
+        return math.inf
+    return 0.0 if math.isnan(snr_db) else float(10.0 ** (-snr_db / 20))
+
+
+def incomparable(elements: int) -> ErrorMetrics:
+    """Return the error of an output that cannot be compared: all of it is wrong."""
+    return ErrorMetrics(elements, max(elements, 1), math.nan, math.inf, (0, 0), (0, 0))
+
+
+def measure_size(actual: Array, expected: Array, mismatched: int | None = None) -> ErrorMetrics:
     """Return the size of the error of two arrays of one shape."""
     if mismatched == 0 and np.array_equal(actual, expected):
-        return ErrorSize(actual.size, 0, 0.0, 0.0, (0, 0), (0, 0))
+        return ErrorMetrics(actual.size, 0, 0.0, 0.0, (0, 0), (0, 0))
     a, e = (x if x.dtype in (np.float32, np.float64) else widened(x) for x in (actual, expected))
     with np.errstate(all="ignore"):
         error = (a - e).reshape(-1)
@@ -243,12 +233,11 @@ def measure_size(actual: Array, expected: Array, mismatched: int | None = None) 
     nan = inf = (0, 0)
     if not math.isfinite(noise):
         both = np.isfinite(a) & np.isfinite(e)
-        nan = int(np.isnan(a).sum()), int(np.isnan(e).sum())
-        inf = int(np.isinf(a).sum()), int(np.isinf(e).sum())
+        nan, inf = _special(a, e)
         same = bool(((a == e) | (np.isnan(a) & np.isnan(e)) | both).all())
         error = error[both.reshape(-1)]
         signal = rms(np.where(both, e, 0)) * math.sqrt(a.size / max(error.size, 1))
         noise = rms(error) if same else math.inf
     most = float(np.abs(error).max()) if error.size else math.nan if a.size else 0.0
     relative = noise / signal if signal else (0.0 if not noise else math.inf)
-    return ErrorSize(a.size, mismatched, most, relative, nan, inf)
+    return ErrorMetrics(a.size, mismatched, most, relative, nan, inf)

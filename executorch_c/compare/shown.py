@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,6 +42,15 @@ def not_judged(limits: Tolerance, actual: Array, expected: Array) -> int:
     if limits.undecided is None:
         return 0
     return int(np.count_nonzero(limits.undecided & (actual != expected)))
+
+
+def limited(metrics: ErrorMetrics, rule: Tolerance, actual: Array, expected: Array) -> ErrorMetrics:
+    """Return metrics with the limit, and the number of elements that have none."""
+    return replace(
+        metrics,
+        limit=relative_limit(rule, expected),
+        not_judged=not_judged(rule, actual, expected),
+    )
 
 
 def exempted(limits: Tolerance, actual: Array, expected: Array) -> str:

@@ -6,6 +6,6 @@ return an ErrorReport of `report`.
 
 `_graphs` runs a program and the graph of its model, `_matching` pairs their values
 (docs/explanation/matching.md has an example), `_judge` walks the graph and gets the verdicts: its
-values are those of `_runs`, its errors those of `_local`, its limits those of `_limits` and
+values are those of `_runs`, its errors those of `_local`, its limits those of `compare.nodes` and
 `_graph_noise`. Torch is imported by these modules only, when a function is called.
 """

@@ -17,7 +17,7 @@ from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._judge import Walk
 
 if TYPE_CHECKING:
-    from executorch_c.compare.metrics import ErrorSize
+    from executorch_c.compare.metrics import ErrorMetrics
     from executorch_c.debug._graphs.reference import ReferenceGraph
     from executorch_c.debug._judge import _Candidate
     from executorch_c.debug._matching.matches import Match
@@ -36,7 +36,7 @@ class MeasuredWalk(Walk):
         self.errors: dict[Node, Sequence[Any]] = {}
 
     def _error(
-        self, match: Match, best: _Candidate, accumulated: ErrorSize, verdict: NodeVerdict
+        self, match: Match, best: _Candidate, accumulated: ErrorMetrics, verdict: NodeVerdict
     ) -> NodeError:
         value = self.runs.fed[best.node].value
         several = value if isinstance(value, (list, tuple)) else [value]

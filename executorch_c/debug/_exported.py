@@ -16,7 +16,7 @@ from executorch_c._arrays import as_array
 from executorch_c._modules import fresh
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import MAX_DECOMPOSITION_DISTANCE
-from executorch_c.compare.metrics import ErrorSize, measure_size
+from executorch_c.compare.metrics import ErrorMetrics, measure_size
 from executorch_c.debug._graph_noise import GraphNoise
 from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._graphs.layouts import distance, elements, sample
@@ -93,7 +93,7 @@ def _eager(model: Any, inputs: Sequence[Any]) -> dict[int, Array] | None:
 
 def _difference(
     graph: ReferenceGraph, inputs: Sequence[Any], ours: dict[int, Array], theirs: dict[int, Array]
-) -> ErrorSize | None:
+) -> ErrorMetrics | None:
     """Return the error of the first output beyond rounding noise; None if there is none."""
     pairs = [
         (i, ours[i], theirs[i])
@@ -173,7 +173,7 @@ def _decomposed(node: Node, nodes: Sequence[Node]) -> Node:
     return node
 
 
-def _row(node: Node | None, size: ErrorSize) -> NodeError:
+def _row(node: Node | None, size: ErrorMetrics) -> NodeError:
     """Return the row of an operator that the export changes; None: of the whole graph."""
     name = "the graph" if node is None else operator_of(node) or str(node.target)
     return NodeError(

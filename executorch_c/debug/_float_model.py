@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from executorch_c.compare.limits import MIN_SQNR_DB
 from executorch_c.compare.quantized import least_sqnr_db
 from executorch_c.debug._graphs import names
-from executorch_c.debug._limits import NodeLimits, SqnrLimits
+from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._matching.order import Sequences
 from executorch_c.inspect.quantized import Quantization, quantization_of
 
@@ -29,9 +29,9 @@ def quantization_against_float(run: Run) -> Quantization | None:
     return quantization_of(run.view.program, [run.method])
 
 
-def limits_of(found: Quantization, limits: NodeLimits) -> NodeLimits:
+def limits_of(found: Quantization, limits: NodeTolerances) -> NodeTolerances:
     """Return the limits of a quantised program against its float model: the caller's, if any."""
-    return limits if limits.given else SqnrLimits(None, None, least_sqnr_db(found, None))
+    return replace(limits, min_sqnr_db=least_sqnr_db(found, None))
 
 
 def about(found: Quantization) -> str:

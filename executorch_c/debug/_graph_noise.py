@@ -11,11 +11,11 @@ import numpy as np
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import NOISE_RUNS
-from executorch_c.compare.metrics import ErrorSize, measure_size
+from executorch_c.compare.metrics import ErrorMetrics, measure_size
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._graphs.names import grid_of, is_quantizer, node_before_rounding
-from executorch_c.debug._limits import limited
+from executorch_c.compare.shown import limited
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -54,7 +54,7 @@ class GraphNoise:
         )
         """Values of nodes, and outputs, of each run; empty if random rounding is impossible."""
 
-    def error(self, node: Node, actual: Array, eager: Array) -> ErrorSize:
+    def error(self, node: Node, actual: Array, eager: Array) -> ErrorMetrics:
         """Return the error of a node's value; elements outside of its noise are mismatched."""
         runs = [kept[node] for kept, _ in self.runs]
         rule = self._rule(node, actual, eager, runs)

@@ -17,7 +17,6 @@ inputs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -30,7 +29,7 @@ from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import count_problem
 from executorch_c.compare.limits import CANCELLATION_RATIO, MISMATCH_RATIO
-from executorch_c.compare.metrics import ErrorSize, measure_size
+from executorch_c.compare.metrics import ErrorMetrics, incomparable, measure_size
 from executorch_c.compare.scale import widened
 from executorch_c.debug import unmatched
 from executorch_c.debug._graph_noise import GraphNoise
@@ -44,7 +43,7 @@ from executorch_c.debug._graphs.names import (
     shape_of,
 )
 from executorch_c.debug._graphs.reference import ReferenceGraph, module_of, source_of
-from executorch_c.debug._limits import NodeLimits, SqnrLimits
+from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._local import local_error, picked
 from executorch_c.debug._matching.matches import Match, Matches
 from executorch_c.debug._runs import Runs, causes_of
@@ -66,7 +65,7 @@ class _Candidate:
     node: Node
     ours: list[Any]
     """Tensors of the program in the node's shapes; None for other tensors."""
-    local: ErrorSize
+    local: ErrorMetrics
     actual: Array
     eager: Array
     dtype: str
@@ -102,7 +101,7 @@ class Walk:
         self,
         graph: ReferenceGraph,
         matches: Matches,
-        limits: NodeLimits | None,
+        limits: NodeTolerances | None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Without limits, errors are measured and nothing is judged. `progress` is called with the
@@ -138,7 +137,7 @@ class Walk:
         text."""
         rows = [row.eager for row in self.rows if not self.varying or row.node in self.varying]
         ends = [eager for _, _, eager in self.ends]
-        if self.limits is None or self.limits.given:
+        if self.limits is None or self.limits.cover_all:
             return ""
         reason = verdicts.uninformative_ends(ends)
         return reason or verdicts.uninformative_all(chain(rows, ends))
@@ -217,9 +216,11 @@ class Walk:
             return rows
         if self.misfits:
             return [*rows, *self.misfits]
-        if isinstance(self.limits, SqnrLimits):
+        if self.limits.cover_all:
+            return rows
+        if self.limits.min_sqnr_db is not None:
             return [*rows, *self._results(self.limits)]
-        return rows if self.limits.given else self._unexplained(rows, arguments)
+        return self._unexplained(rows, arguments)
 
     # ---- one match ------------------------------------------------------------------------
 
@@ -279,7 +280,7 @@ class Walk:
                 worst = one
         return worst
 
-    def _verdict(self, match: Match, best: _Candidate) -> tuple[NodeVerdict, ErrorSize]:
+    def _verdict(self, match: Match, best: _Candidate) -> tuple[NodeVerdict, ErrorMetrics]:
         """Return the verdict on a value, and its accumulated error; taint the nodes of a wrong
         one."""
         is_tainted = not self.tainted.isdisjoint(match.nodes)
@@ -298,7 +299,7 @@ class Walk:
             self.retracted |= causes_of(self.runs.fed[best.node])
         return "ok", accumulated
 
-    def _cancelled(self, best: _Candidate, accumulated: ErrorSize) -> frozenset[int]:
+    def _cancelled(self, best: _Candidate, accumulated: ErrorMetrics) -> frozenset[int]:
         """Return the rows whose errors cancel each other in a value that is computed from them:
         several, all of them far larger than the value's own error; else none."""
         causes = causes_of(self.runs.fed[best.node])
@@ -310,7 +311,7 @@ class Walk:
         return causes if is_less else frozenset()
 
     def _error(
-        self, match: Match, best: _Candidate, accumulated: ErrorSize, verdict: NodeVerdict
+        self, match: Match, best: _Candidate, accumulated: ErrorMetrics, verdict: NodeVerdict
     ) -> NodeError:
         """Return the row of a match: all operators, layers and parameters on its path."""
         path = match.path or match.nodes[: match.nodes.index(best.node) + 1]
@@ -398,11 +399,11 @@ class Walk:
                 return [*rows[:i], replace(row, error=error), *rows[i + 1 :]]
         return rows
 
-    def _results(self, limits: SqnrLimits) -> Iterator[_Row]:
+    def _results(self, limits: NodeTolerances) -> Iterator[_Row]:
         """Yield a row for each output that is further from the float model's than quantising
         explains."""
         for i, actual, eager in self.ends:
-            size = limits.of_output(actual, eager)
+            size = limits.error(actual, eager, (), is_output=True)
             if size.mismatched:
                 error = NodeError(
                     0,
@@ -439,7 +440,7 @@ def _misfit_row(
     where: str, output: Array, place: Node, shape: tuple[int, ...] | None = None, problem: str = ""
 ) -> _Row:
     """Return the row of outputs that cannot be compared."""
-    size = ErrorSize(output.size, output.size, math.nan, math.inf, (0, 0), (0, 0))
+    size = incomparable(output.size)
     error = NodeError(
         0,
         where,
@@ -459,7 +460,7 @@ def _misshapen_row(match: Match) -> _Row:
     """Return the row of a value whose shape is not that of its node: all of it is wrong."""
     node = match.nodes[0]
     actual = next(as_array(array) for array in match.outputs if array is not None)
-    size = ErrorSize(actual.size, actual.size, math.nan, math.inf, (0, 0), (0, 0))
+    size = incomparable(actual.size)
     layer = layer_of(node)
     error = NodeError(
         0,

@@ -17,7 +17,7 @@ import numpy as np
 from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import INT16_FACTOR_ERROR, NOISE_RUNS, TIE_STEPS
-from executorch_c.compare.metrics import ErrorSize, measure_size
+from executorch_c.compare.metrics import ErrorMetrics, measure_size
 from executorch_c.compare.scale import widened
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import call
@@ -37,7 +37,7 @@ from executorch_c.inspect.families import MOVES
 if TYPE_CHECKING:
     from torch.fx import Node
 
-    from executorch_c.debug._limits import NodeLimits
+    from executorch_c.compare.nodes import NodeTolerances
 
 
 class NodeValue:
@@ -110,8 +110,8 @@ def _exactly(value: NodeValue, known: dict[int, Any]) -> Any:
 
 
 def local_error(
-    actual: Array, fed: NodeValue, output: int | None, limits: NodeLimits | None
-) -> ErrorSize:
+    actual: Array, fed: NodeValue, output: int | None, limits: NodeTolerances | None
+) -> ErrorMetrics:
     """Return the local error of a value.
 
     Args:
@@ -122,7 +122,7 @@ def local_error(
     expected = picked(fed.value, output)
     if limits is None:
         return measure_size(actual, expected)
-    if not limits.given and output is None:
+    if not limits.cover_all and output is None:
         found = quantized_error(actual, expected, fed)
         if found is not None and found.mismatched:
             found = _requantized(actual, expected, fed) or found
@@ -208,7 +208,7 @@ def bias_rounding(before: NodeValue) -> Array | float:
     return grid[0] / 2 * steps.astype(np.float64).reshape(shape)
 
 
-def _requantized(actual: Array, expected: Array, fed: NodeValue) -> ErrorSize | None:
+def _requantized(actual: Array, expected: Array, fed: NodeValue) -> ErrorMetrics | None:
     """Return the error of integers beyond what rounding of the reference explains."""
     before = value_before_rounding(fed)
     if before is None or before.node is None:
@@ -226,7 +226,7 @@ def _requantized(actual: Array, expected: Array, fed: NodeValue) -> ErrorSize | 
 
 def quantized_error(
     actual: Array, expected: Array, fed: NodeValue, noise: Array | float = 0.0
-) -> ErrorSize | None:
+) -> ErrorMetrics | None:
     """Return the error of integers (or the numbers that they stand for) against the number before
     rounding; None for a node that does not round to a grid of the graph.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from executorch_c._render import text as _text
-from executorch_c.compare.metrics import ErrorSize
+from executorch_c.compare.metrics import incomparable
 from executorch_c.debug._graphs.names import kind, kind_of, shape_of
 from executorch_c.debug._graphs.reference import module_of, source_of
 from executorch_c.debug.report import NodeError
@@ -58,7 +57,7 @@ def failed_row(
         name,
         shapes[0] if shapes else (),
         "",
-        ErrorSize(0, 1, math.nan, math.inf, (0, 0), (0, 0)),
+        incomparable(0),
         None,
         "source",
         None if node is None else module_of(node),

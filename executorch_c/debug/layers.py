@@ -24,7 +24,7 @@ from executorch_c.debug._exported import changed_row
 from executorch_c.debug._float_model import about, limits_of, matches_of, quantization_against_float
 from executorch_c.debug._graphs.run import MAX_BYTES, Run, as_tensors, run_with_graph
 from executorch_c.debug._judge import Walk
-from executorch_c.debug._limits import NodeLimits
+from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._matching.matches import Matches
 from executorch_c.debug._matching.values import pair
 from executorch_c.debug.failing import failed_row
@@ -87,7 +87,7 @@ def explain(
     be used.
     """
     _extras.require("explain", "torch", "executorch")
-    limits = NodeLimits(rtol, atol)
+    limits = NodeTolerances(rtol, atol)
     with Progress("explain", progress) as say:
         say("exporting the model, running the program")
         run = run_with_graph(program, model, inputs, method, kernels, delegate_at_load, max_bytes)

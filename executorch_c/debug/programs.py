@@ -27,9 +27,9 @@ from executorch_c._programs import ProgramSource, name_in, opened, title_of
 from executorch_c._render import text as _text
 from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.limits import MAX_GRADUAL_RATIO, MIN_PAIRED_SHARE
-from executorch_c.compare.metrics import ErrorSize, measure_size
+from executorch_c.compare.metrics import ErrorMetrics, incomparable, measure_size
 from executorch_c.debug._graphs.layouts import in_either_order
-from executorch_c.debug._limits import NodeLimits
+from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._matching.programs import Computed, match, sources_between
 from executorch_c.debug._traced import TracedRun, noise_of, traced_run
 from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
@@ -43,16 +43,20 @@ MAX_BYTES = 1 << 30
 
 
 def _error(
-    limits: NodeLimits, actual: Array, expected: Array, quantized: int, noise: Array | None = None
-) -> ErrorSize:
+    limits: NodeTolerances,
+    actual: Array,
+    expected: Array,
+    quantized: int,
+    noise: Array | None = None,
+) -> ErrorMetrics:
     """Return the error of a value; arguments as for `tolerance.between`."""
-    rules = [] if limits.given else [tolerance.between(actual, expected, quantized, noise)]
+    rules = [] if limits.cover_all else [tolerance.between(actual, expected, quantized, noise)]
     return limits.error(actual, expected, rules)
 
 
 def _error_of_value(
-    limits: NodeLimits, actual: Computed, expected: Computed, noise: Array | None
-) -> ErrorSize:
+    limits: NodeTolerances, actual: Computed, expected: Computed, noise: Array | None
+) -> ErrorMetrics:
     """Return the error of a value in the layout that fits best."""
     views = list(in_either_order(actual.data, expected.data.shape))
     sizes = [measure_size(view, expected.data).relative for view in views]
@@ -67,7 +71,7 @@ def _both(a: str, b: str) -> str:
     return a if a == b else f"{a} / {b}"
 
 
-def _row(a: Computed, b: Computed, error: ErrorSize) -> NodeError:
+def _row(a: Computed, b: Computed, error: ErrorMetrics) -> NodeError:
     verdict: NodeVerdict = "first" if error.mismatched else "ok"
     return NodeError(
         0,
@@ -83,11 +87,11 @@ def _row(a: Computed, b: Computed, error: ErrorSize) -> NodeError:
 
 def _problem(where: str, text: str) -> NodeError:
     """Return the row of an output that cannot be measured."""
-    error = ErrorSize(0, 1, math.nan, math.inf, (0, 0), (0, 0))
+    error = incomparable(0)
     return NodeError(0, where, f"result: {text}", (), "", error, None, "first")
 
 
-def _outputs(a: TracedRun, b: TracedRun, limits: NodeLimits) -> Iterator[NodeError]:
+def _outputs(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> Iterator[NodeError]:
     """Yield a row for each output, tensor or number; another number of outputs, dtype, shape or
     kind is a difference."""
     if len(a.outputs) != len(b.outputs):
@@ -160,7 +164,7 @@ def _with_verdicts(
 
 
 def _compare(
-    a: TracedRun, b: TracedRun, limits: NodeLimits
+    a: TracedRun, b: TracedRun, limits: NodeTolerances
 ) -> tuple[list[NodeError], list[str], str, str]:
     """Return rows, notes, the reason why nothing can be compared, and why no place can be named."""
     same = a.keys == b.keys
@@ -192,7 +196,7 @@ def _compare(
     inner = (value for value in values if value.size > 1)  # no factors and other numbers
     reason = verdicts.uninformative_ends(outputs)
     reason = reason or verdicts.uninformative_all(chain(inner, outputs))
-    return judged, notes, "" if limits.given else reason, unlocated
+    return judged, notes, "" if limits.cover_all else reason, unlocated
 
 
 def _without_mispaired(
@@ -237,7 +241,7 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
     return f"errors before it are {most}, there {after:.1e}: it is that node{between}"
 
 
-def _report(a: TracedRun, b: TracedRun, limits: NodeLimits) -> ErrorReport:
+def _report(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> ErrorReport:
     rows, notes, reason, unlocated = _compare(a, b, limits)
     rows = [replace(row, index=i) for i, row in enumerate(rows)]
     growth = _growth(rows)
@@ -295,7 +299,7 @@ def compare_programs(
     enough matches it has no place; where no value can show an error (inputs of zeros), it is
     "inconclusive". Raises exceptions of loading and running.
     """
-    limits = NodeLimits(rtol, atol)
+    limits = NodeTolerances(rtol, atol)
     names = title_of(baseline, "baseline"), title_of(candidate, "candidate")
     names = ("baseline", "candidate") if names[0] == names[1] else names
     with Progress("compare", progress) as say:
@@ -317,7 +321,7 @@ def compare_programs(
         first = run(inputs)
         say(f"running {names[1]}")
         second = run(inputs, 1)
-        if not limits.given and first.is_quantized + second.is_quantized == 0:
+        if not limits.cover_all and first.is_quantized + second.is_quantized == 0:
             say(f"running {names[0]} with rounded inputs")
             first.noise = noise_of(first, run, inputs)
         say("comparing values")
@@ -342,7 +346,7 @@ def compare_kernels(
     both. With `delegate_at_load`, what XNNPACK computes of the other operators is compared with
     plain loops.
     """
-    limits = NodeLimits(rtol, atol)
+    limits = NodeTolerances(rtol, atol)
     source = opened(program)
     method = name_in(source, method)
 
@@ -357,7 +361,7 @@ def compare_kernels(
         )
 
     plain = run(inputs)
-    if not limits.given and not plain.is_quantized:
+    if not limits.cover_all and not plain.is_quantized:
         plain.noise = noise_of(plain, run, inputs)
     title = "operators delegated at load" if delegate_at_load else "default kernels"
     fast = traced_run(

@@ -24,7 +24,7 @@ from executorch_c._render import text as _text
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c.compare import costs as _costs
 from executorch_c.compare.costs import Costs, costs_of
-from executorch_c.compare.metrics import ErrorSize
+from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.debug._costs import FloatModel, MeasuredWalk
 from executorch_c.debug._float_model import matches_of
 from executorch_c.debug._graphs import names
@@ -84,7 +84,7 @@ class QuantizationReport(ErrorReport):
     `index` is their rank. The local error of a row is the error that the layer adds.
     """
 
-    arrives: ErrorSize | None = None
+    arrives: ErrorMetrics | None = None
     """Error of the last value against the float model: of all layers together."""
     whole_db: float = math.nan
     """Signal-to-quantisation-noise ratio of the outputs, with the errors of all layers."""
@@ -179,7 +179,7 @@ class QuantizationReport(ErrorReport):
     def as_dict(self) -> dict[str, Any]:
         """Return {"title", "summary", "advice", "whole_db", "notes", "arrives", "rows": [...]}.
 
-        A row has the fields of LayerError without a verdict, errors those of ErrorSize.
+        A row has the fields of LayerError without a verdict, errors those of ErrorMetrics.
         """
         found = super().as_dict()
         rows: Any = found["rows"]

@@ -12,7 +12,7 @@ from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.compare import shown, verdicts
-from executorch_c.compare.metrics import ErrorSize
+from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class NodeError:
     """Name of the operator, or the backend's name of the node."""
     shape: tuple[int, ...]
     dtype: str
-    accumulated: ErrorSize
+    accumulated: ErrorMetrics
     """Error against the reference's result: of this node and of all before it."""
-    local: ErrorSize | None
+    local: ErrorMetrics | None
     """Error against the reference's result on this node's own inputs: the error that the node adds.
     None if the reference is a program, which cannot run node by node."""
     verdict: NodeVerdict
@@ -89,7 +89,7 @@ class NodeError:
         return self.verdict == "ok"
 
     @property
-    def judged(self) -> ErrorSize:
+    def judged(self) -> ErrorMetrics:
         """The error that the verdict is about: the local one, where known, but for errors that came
         with the inputs or have added up."""
         inherited = self.verdict in ("propagated", "unexplained")
@@ -111,7 +111,7 @@ class NodeError:
         return f"{name}{layer}{line}, {self.where}"
 
 
-def _figure(error: ErrorSize | None) -> str:
+def _figure(error: ErrorMetrics | None) -> str:
     if error is None:
         return "-"
     return f"{error.relative:.1e}" if error.relative else "0"
@@ -400,7 +400,7 @@ class ErrorReport(Report):
         low, high = min(finite, default=1e-8) / 3, max(finite, default=1.0) * 3
         at = [row.index for row in self.rows]
 
-        def line(errors: Sequence[ErrorSize | None], style: str, label: str) -> None:
+        def line(errors: Sequence[ErrorMetrics | None], style: str, label: str) -> None:
             sizes = [
                 math.nan if error is None else min(max(error.relative, low), high)
                 for error in errors
@@ -472,7 +472,7 @@ class ErrorReport(Report):
     def as_dict(self) -> dict[str, Any]:
         """Return all figures: {"title", "verdict", "ok", "summary", "notes", "first", "rows"}.
 
-        A row has the fields of NodeError, errors those of ErrorSize; "first" is the index of a
+        A row has the fields of NodeError, errors those of ErrorMetrics; "first" is the index of a
         row.
         """
         first = self.first

@@ -13,7 +13,7 @@ from executorch_c.debug._graphs.reference import module_of
 from executorch_c.debug.report import NodeError
 
 if TYPE_CHECKING:
-    from executorch_c.debug._limits import NodeLimits
+    from executorch_c.compare.nodes import NodeTolerances
     from executorch_c.debug._matching.parting import Parting
 
 
@@ -40,7 +40,7 @@ def _range(low: float | None, high: float | None) -> str:
     return "at " + " and at ".join(sides)
 
 
-def added(parting: Parting, fed: Any, eager: Any, limits: NodeLimits | None) -> NodeError:
+def added(parting: Parting, fed: Any, eager: Any, limits: NodeTolerances | None) -> NodeError:
     """Return the row of an operator that only the program has.
 
     Args:

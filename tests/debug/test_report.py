@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("executorch.exir")
 
 from executorch_c.compare import tolerance
-from executorch_c.compare.metrics import ErrorSize, measure, measure_size
-from executorch_c.debug._limits import NodeLimits
+from executorch_c.compare.metrics import ErrorMetrics, measure, measure_size
+from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._matching import search
 from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 from executorch_c.devtools import explain
@@ -25,7 +25,7 @@ EXPECTED = np.linspace(0, 1, 50, dtype=np.float32)
 
 
 def row(index: int, verdict: NodeVerdict, accumulated: float, local: float | None) -> NodeError:
-    def error(by: float) -> ErrorSize:
+    def error(by: float) -> ErrorMetrics:
         return measure_size(EXPECTED + np.float32(by), EXPECTED, mismatched=50 if by else 0)
 
     return NodeError(
@@ -124,7 +124,7 @@ def test_files_and_pictures(tmp_path: Path) -> None:
 def test_limits_beside_errors() -> None:
     """The limit is that of the error that the verdict is about; exempt elements are marked."""
     noisy = EXPECTED + np.float32(1e-4)
-    local = NodeLimits(atol=1e-3, rtol=0).error(noisy, EXPECTED, ())
+    local = NodeTolerances(atol=1e-3, rtol=0).error(noisy, EXPECTED, ())
     assert local.limit == pytest.approx(1e-3 / np.sqrt(np.mean(EXPECTED**2)), rel=1e-3)
     found = report("ok")
     found = replace(found, rows=(replace(found[0], accumulated=local, local=local),))
@@ -133,11 +133,11 @@ def test_limits_beside_errors() -> None:
 
     indices = np.array([3, 1, 2])
     rule = tolerance.measured(indices, indices, [np.array([1, 3, 2])])
-    error = NodeLimits().error(indices[[1, 0, 2]], indices, [rule])
+    error = NodeTolerances().error(indices[[1, 0, 2]], indices, [rule])
     assert (error.mismatched, error.not_judged, error.limit) == (0, 2, 0)
     found = replace(found, rows=(replace(found[0], accumulated=error, local=error),))
     assert "ok (2 not judged)" in str(found)
-    wrong = NodeLimits().error(indices[[1, 2, 0]], indices, [rule])
+    wrong = NodeTolerances().error(indices[[1, 2, 0]], indices, [rule])
     assert wrong.mismatched == 1
 
 

@@ -100,4 +100,4 @@ def test_sets() -> None:
         found = judged(best, [[[3, 5, 4]], [[index, 4, 2]]], last)
         assert found, str(found)
     found = judged(lambda x: x.topk(3, sorted=False)[1].flip(-1) * 2, [[[0, 4, 8]]], x)
-    assert found[0].not_judged == 2 and "0 (2 not judged)" in str(found)  # the order's
+    assert found[0].metrics.not_judged == 2 and "0 (2 not judged)" in str(found)  # the order's

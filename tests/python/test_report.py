@@ -16,7 +16,7 @@ import executorch_c
 from executorch_c import Error, devtools
 from executorch_c._render.html import Markup, page, table, tag
 from executorch_c.bundled import BundledProgram
-from executorch_c.compare.metrics import ErrorSize
+from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.debug.quantization import LayerError
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.report import Report
@@ -80,7 +80,7 @@ def costs() -> Report:
 
 
 def node(name: str, error: float, kind: type[NodeError] = NodeError) -> NodeError:
-    size = ErrorSize(8, int(error > 0), error, error, (0, 0), (0, 0))
+    size = ErrorMetrics(8, int(error > 0), error, error, (0, 0), (0, 0))
     verdict: Any = "source" if error else "ok"
     return kind(0, "instruction 0", name, (8,), "float32", size, size, verdict)
 

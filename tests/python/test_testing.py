@@ -360,7 +360,7 @@ def test_what_is_not_judged_is_marked() -> None:
     found = compare_flat(
         [other], [classes], lambda _, a, e: tolerance.against_float(a, e, 10.0), check_dtype=False
     )
-    assert found and found[0].not_judged == 1
+    assert found and found[0].metrics.not_judged == 1
     assert "0 (1 not judged)" in str(found) and "quantising may change them" in str(found)
     assert "not judged" not in str(
         compare_flat([classes], [classes], lambda _, a, e: tolerance.against_float(a, e, 10.0))
