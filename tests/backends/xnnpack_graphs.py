@@ -6,7 +6,8 @@
     pte = graph.program()
 
 Values have XNNPACK's order of dimensions (images: batch, height, width, channels). Quantisation:
-`Tensor(scale, zero_point)`, `Channel(scales, dim)`, `Token(dims)` or `Group(scales, size)`.
+`Tensor(scale, zero_point)`, `Channel(scales, dim)`, `Token(dims)` or `Group(scales, size)`; bytes
+have that of `BYTES` by default.
 """
 
 import struct
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from executorch_c import Method, Runtime
 from tests import plans
 from tests.backends.xnnpack_payload import BACKEND, Payload, datatypes
 
@@ -62,6 +64,18 @@ class Group:
 
 
 Quantisation = Tensor | Channel | Token | Group | None
+BYTES = {"qint8": Tensor(0.5, 3), "quint8": Tensor(0.25, 100)}
+
+
+def sides(name: str, sizes: Shape) -> dict[str, int]:
+    """Return the two fields of a node that are a height and a width."""
+    return {f"{name}_height": sizes[0], f"{name}_width": sizes[1]}
+
+
+def paddings(sizes: Shape) -> dict[str, int]:
+    """Return the fields of a node that are paddings: top, right, bottom, left."""
+    names = ("padding_top", "padding_right", "padding_bottom", "padding_left")
+    return dict(zip(names, sizes, strict=True))
 
 
 def bfloat16(numbers: Sequence[float]) -> bytes:
@@ -95,7 +109,7 @@ class Graph:
         self, dims: Shape, dtype: str = "fp32", how: Quantisation = None, **fields: Any
     ) -> int:
         """Add a value that a node computes."""
-        index = len(self.values)
+        index, how = len(self.values), how or BYTES.get(dtype)
         tensor = {
             "datatype": datatypes().index(dtype),
             "num_dims": len(dims),
@@ -130,8 +144,11 @@ class Graph:
 
     def tensor(self, index: int) -> dict[str, Any]:
         union = self.values[index]["xvalue_union"]
-        found: dict[str, Any] = union.get("tensor_value", union)
-        return found
+        tensor: dict[str, Any] = union.get("tensor_value", union)
+        return tensor
+
+    def dims(self, index: int) -> tuple[int, ...]:
+        return tuple(self.tensor(index)["dims"])
 
     def input(self, dims: Shape, dtype: str = "fp32", how: Quantisation = None) -> int:
         self.inputs.append(self.value(dims, dtype, how, flags=1))
@@ -172,14 +189,35 @@ class Graph:
     def binary(self, kind: str, a: int, b: int, y: int, **fields: Any) -> None:
         self.node(kind, input1_id=a, input2_id=b, output_id=y, **fields)
 
+    def step(
+        self,
+        kind: str,
+        *operands: int,
+        dims: Shape | None = None,
+        dtype: str = "fp32",
+        how: Quantisation = None,
+        **fields: Any,
+    ) -> int:
+        """Add a node of one or two operands and the value that it computes, of the shape of the
+        first one by default."""
+        y = self.value(self.dims(operands[0]) if dims is None else dims, dtype, how)
+        add = self.unary if len(operands) == 1 else self.binary
+        add(kind, *operands, y, **fields)
+        return y
+
+    def show(self, index: int) -> int:
+        """Make a value an output."""
+        self.tensor(index)["flags"] = 2
+        self.outputs.append(index)
+        return index
+
     def concatenate(self, parts: Sequence[int], y: int, axis: int) -> None:
         ids = {f"input{i + 1}_id": part for i, part in enumerate(parts)}
         self.node(f"Concatenate{len(parts)}", axis=axis, output_id=y, **ids)
 
     def linear(self, x: int, weight: int, bias: int, y: int, **fields: Any) -> None:
-        self.node(
-            "FullyConnected", input1_id=x, filter_id=weight, bias_id=bias, output_id=y, **fields
-        )
+        ends = {"input1_id": x, "filter_id": weight, "bias_id": bias, "output_id": y}
+        self.node("FullyConnected", **ends, **fields)
 
     def pool(
         self,
@@ -193,19 +231,9 @@ class Graph:
         **fields: Any,
     ) -> None:
         """Add a pooling; padding is top, right, bottom, left."""
-        self.node(
-            kind,
-            input_id=x,
-            output_id=y,
-            pooling_height=window[0],
-            pooling_width=window[1],
-            stride_height=stride[0],
-            stride_width=stride[1],
-            dilation_height=dilation[0],
-            dilation_width=dilation[1],
-            **dict(zip(PADDINGS, padding, strict=True)),
-            **fields,
-        )
+        sizes = {**sides("pooling", window), **sides("stride", stride)}
+        sizes |= {**sides("dilation", dilation), **paddings(padding)}
+        self.unary(kind, x, y, **sizes, **fields)
 
     def conv(
         self,
@@ -215,36 +243,21 @@ class Graph:
         bias: int,
         y: int,
         *,
-        window: Shape,
-        channels: tuple[int, int],
         groups: int = 1,
         stride: Shape = (1, 1),
         padding: Shape = (0, 0, 0, 0),
         dilation: Shape = (1, 1),
-        adjustment: Shape = (0, 0),
         **fields: Any,
     ) -> None:
-        """Add a convolution; `channels` are those of a group, in and out."""
-        self.node(
-            kind,
-            input1_id=x,
-            filter_id=weight,
-            bias_id=bias,
-            output_id=y,
-            kernel_height=window[0],
-            kernel_width=window[1],
-            subsampling_height=stride[0],
-            subsampling_width=stride[1],
-            dilation_height=dilation[0],
-            dilation_width=dilation[1],
-            groups=groups,
-            group_input_channels=channels[0],
-            group_output_channels=channels[1],
-            adjustment_height=adjustment[0],
-            adjustment_width=adjustment[1],
-            **dict(zip(PADDINGS, padding, strict=True)),
-            **fields,
-        )
+        """Add a convolution with the window and the channels of its filter."""
+        count, height, width, inputs = self.dims(weight)
+        if kind == "DepthwiseConv2d":
+            count, inputs = inputs, 1
+        sizes = {**sides("kernel", (height, width)), **sides("subsampling", stride)}
+        sizes |= {**sides("dilation", dilation), **sides("adjustment", (0, 0)), **paddings(padding)}
+        sizes |= {"groups": groups, "group_input_channels": inputs}
+        ends = {"input1_id": x, "filter_id": weight, "bias_id": bias, "output_id": y}
+        self.node(kind, **ends, **sizes, group_output_channels=count // groups, **fields)
 
     # ---- bytes ----
 
@@ -280,5 +293,12 @@ class Graph:
         plan.append(plans.schema.DelegateCall(plan.delegate(BACKEND, 0), args))
         return plans.build(plan, payloads=[self.payload()])
 
+    # ---- calls ----
 
-PADDINGS = ("padding_top", "padding_right", "padding_bottom", "padding_left")
+    def load(self, bounds: Mapping[int, Shape] | None = None, **options: Any) -> Method:
+        program = Runtime.get().load_program(self.program(bounds))
+        return program.load_method("forward", **options)
+
+    def run(self, *inputs: np.ndarray, **options: Any) -> list[Any]:
+        """Return the outputs of one call of a method that is loaded with options."""
+        return self.load(**options).execute(inputs)

@@ -4,12 +4,10 @@
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from tests.backends.xnnpack_graphs import ABSENT, Channel, Graph, Group, Shape, Tensor, Token
-
 
 Maker = Callable[[Shape], Graph]
 KINDS: dict[str, tuple[Maker, list[Shape]]] = {}
@@ -30,7 +28,10 @@ POOLED: list[Shape] = [
     (8, 32, 32, 64),
 ]
 """Results grow while the temporary memory of a pooling shrinks, and the reverse."""
-BYTES = {"qint8": Tensor(0.5, 3), "quint8": Tensor(0.25, 100)}
+BLOCKS: list[Shape] = [(2, 4, 8, 5), (64, 4, 8, 5), (1, 12, 12, 7), (9, 8, 4, 5), (9, 12, 12, 7)]
+MATRICES: list[Shape] = [(2, 3, 5), (9, 3, 5), (1, 30, 5), (2, 2, 40), (4, 1, 17), (9, 30, 40)]
+SAME_INNER: list[Shape] = [(2, 3, 5), (9, 3, 5), (1, 30, 5), (4, 1, 5), (9, 30, 5), (2, 3, 5)]
+FLOATS, BYTES = ("fp32", "fp16"), ("qint8", "quint8")
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -41,24 +42,21 @@ def integers(*shape: int, low: int = -100, high: int = 100) -> np.ndarray:
     return np.random.default_rng(1).integers(low, high, shape)
 
 
-def how(dtype: str) -> Any:
-    return BYTES.get(dtype)
+def add(name: str, shapes: list[Shape], make: Maker) -> None:
+    assert name not in KINDS
+    KINDS[name] = (make, shapes)
 
 
-def add(name: str, shapes: list[Shape]) -> Callable[[Maker], Maker]:
-    def register(make: Maker) -> Maker:
-        assert name not in KINDS
-        KINDS[name] = (make, shapes)
-        return make
-
-    return register
+def same(shape: Shape) -> Shape:
+    return shape
 
 
-def unary(kind: str, dtype: str, **fields: Any) -> Maker:
+def unary(kind: str, dtype: str, out: Callable[[Shape], Shape] = same, **fields: object) -> Maker:
+    """Return a graph of one node, with the shape of its output."""
+
     def make(shape: Shape) -> Graph:
         graph = Graph()
-        x, y = graph.input(shape, dtype, how(dtype)), graph.output(shape, dtype, how(dtype))
-        graph.unary(kind, x, y, **fields)
+        graph.unary(kind, graph.input(shape, dtype), graph.output(out(shape), dtype), **fields)
         return graph
 
     return make
@@ -66,19 +64,17 @@ def unary(kind: str, dtype: str, **fields: Any) -> Maker:
 
 # ---- element by element --------------------------------------------------------------------------
 
-SIMPLE = tuple(
-    (
-        "Abs Ceiling Clamp Cos Exp Floor Gelu Hardswish Log Negate ReciprocalSquareRoot "
-        "Sigmoid Sin Square SquareRoot Tanh Copy"
-    ).split()
+SIMPLE = (
+    "Abs Ceiling Clamp Cos Exp Floor Gelu Hardswish Log Negate ReciprocalSquareRoot "
+    "Sigmoid Sin Square SquareRoot Tanh Copy"
 )
-for kind in SIMPLE:
+for kind in SIMPLE.split():
     for dtype in ("fp32", "fp16", "qint8"):
-        add(f"{kind}-{dtype}", CHANNELS)(unary(kind, dtype))
-for dtype in ("fp32", "fp16"):
-    add(f"Softmax-{dtype}", CHANNELS)(unary("Softmax", dtype))
-    add(f"LeakyReLU-{dtype}", CHANNELS)(unary("LeakyReLU", dtype, negative_slope=0.25))
-    add(f"ELU-{dtype}", CHANNELS)(unary("ELU", dtype, alpha=0.5))
+        add(f"{kind}-{dtype}", CHANNELS, unary(kind, dtype))
+for dtype in FLOATS:
+    add(f"Softmax-{dtype}", CHANNELS, unary("Softmax", dtype))
+    add(f"LeakyReLU-{dtype}", CHANNELS, unary("LeakyReLU", dtype, negative_slope=0.25))
+    add(f"ELU-{dtype}", CHANNELS, unary("ELU", dtype, alpha=0.5))
 
 
 def chain(kinds: tuple[str, ...], other: Callable[[Shape], Shape]) -> Maker:
@@ -87,30 +83,27 @@ def chain(kinds: tuple[str, ...], other: Callable[[Shape], Shape]) -> Maker:
 
     def make(shape: Shape) -> Graph:
         graph = Graph()
-        x, small = graph.input(shape), graph.input(other(shape))
-        a, b = graph.value(shape), graph.value(other(shape))
-        graph.unary("Abs", x, a)
-        graph.unary("Negate", small, b)
+        a = graph.input(shape)
+        b = graph.input(other(shape))
+        a, b = graph.step("Abs", a), graph.step("Negate", b)
         for kind in kinds:
-            c = graph.value(shape)
-            graph.binary(kind, b, a, c)
-            a = graph.value(shape)
-            graph.unary("Sigmoid", c, a)
-            b2 = graph.value(other(shape))
-            graph.unary("Abs", b, b2)
-            b = b2
-        y = graph.output(shape)
-        graph.binary("Add", a, b, y)
+            a = graph.step("Sigmoid", graph.step(kind, b, a, dims=shape))
+            b = graph.step("Abs", b)
+        graph.binary("Add", a, b, graph.output(shape))
         return graph
 
     return make
 
 
-add("broadcast_rows", [(4, 6), (1, 6), (9, 6), (1, 6), (4, 1), (1, 1), (9, 6), (2, 50), (9, 6)])(
-    chain(("Add", "Multiply", "Subtract"), lambda s: (1, s[1]))
+add(
+    "broadcast_rows",
+    [(4, 6), (1, 6), (9, 6), (1, 6), (4, 1), (1, 1), (9, 6), (2, 50), (9, 6)],
+    chain(("Add", "Multiply", "Subtract"), lambda s: (1, s[1])),
 )
-add("broadcast_columns", [(4, 6), (4, 1), (9, 6), (50, 1), (1, 1), (9, 6), (50, 2), (9, 6)])(
-    chain(("Maximum", "Minimum", "Add"), lambda s: (s[0], 1))
+add(
+    "broadcast_columns",
+    [(4, 6), (4, 1), (9, 6), (50, 1), (1, 1), (9, 6), (50, 2), (9, 6)],
+    chain(("Maximum", "Minimum", "Add"), lambda s: (s[0], 1)),
 )
 
 
@@ -129,33 +122,25 @@ def pool(
         height = slid(shape[1], window[0], stride[0], top + bottom, dilation[0])
         width = slid(shape[2], window[1], stride[1], left + right, dilation[1])
         graph = Graph()
-        x = graph.input(shape, dtype, how(dtype))
-        y = graph.output((shape[0], height, width, shape[3]), dtype, how(dtype))
+        x = graph.input(shape, dtype)
+        y = graph.output((shape[0], height, width, shape[3]), dtype)
         graph.pool(kind, x, y, window, stride, padding, dilation)
         return graph
 
     return make
 
 
-for dtype in ("fp32", "fp16", "qint8", "quint8"):
-    add(f"MaxPooling2d-{dtype}", CHANNELS)(
-        pool("MaxPooling2d", dtype, (3, 2), (1, 2), (1, 1, 1, 1))
-    )
-    add(f"MaxPooling2d-dilated-{dtype}", CHANNELS)(
-        pool("MaxPooling2d", dtype, (2, 2), (1, 1), (1, 2, 1, 2), (2, 3))
-    )
-    add(f"MaxPooling2d-large-{dtype}", CHANNELS)(
-        pool("MaxPooling2d", dtype, (5, 5), (2, 3), (2, 2, 2, 2))
-    )
-for dtype in ("fp32", "fp16"):
-    for name, window, stride, padding in (
-        ("small", (2, 2), (1, 2), (1, 1, 1, 1)),
-        ("large", (6, 5), (2, 1), (3, 2, 3, 2)),
-        ("bare", (1, 2), (1, 1), (0, 1, 0, 1)),
-    ):
-        add(f"AvgPooling2d-{name}-{dtype}", CHANNELS)(
-            pool("AvgPooling2d", dtype, window, stride, padding)
-        )
+for name, geometry in {
+    "MaxPooling2d": ((3, 2), (1, 2), (1, 1, 1, 1)),
+    "MaxPooling2d-dilated": ((2, 2), (1, 1), (1, 2, 1, 2), (2, 3)),
+    "MaxPooling2d-large": ((5, 5), (2, 3), (2, 2, 2, 2)),
+    "AvgPooling2d-small": ((2, 2), (1, 2), (1, 1, 1, 1)),
+    "AvgPooling2d-large": ((6, 5), (2, 1), (3, 2, 3, 2)),
+    "AvgPooling2d-bare": ((1, 2), (1, 1), (0, 1, 0, 1)),
+}.items():
+    kind = name.partition("-")[0]
+    for dtype in FLOATS + BYTES if kind == "MaxPooling2d" else FLOATS:
+        add(f"{name}-{dtype}", CHANNELS, pool(kind, dtype, *geometry))
 
 
 def argmax(window: int, read_indices: bool) -> Maker:
@@ -164,65 +149,25 @@ def argmax(window: int, read_indices: bool) -> Maker:
         graph = Graph()
         x, y = graph.input(shape), graph.output(out)
         indices = graph.output(out, "int32") if read_indices else graph.value(out, "int32")
-        graph.node(
-            "ArgMaxPooling2d",
-            input_id=x,
-            output_value_id=y,
-            output_index_id=indices,
-            pooling_height=window,
-            pooling_width=window,
-        )
+        ends = {"input_id": x, "output_value_id": y, "output_index_id": indices}
+        graph.node("ArgMaxPooling2d", **ends, pooling_height=window, pooling_width=window)
         return graph
 
     return make
 
 
-BLOCKS: list[Shape] = [(2, 4, 8, 5), (64, 4, 8, 5), (1, 12, 12, 7), (9, 8, 4, 5), (9, 12, 12, 7)]
 for window in (2, 4):
     for read in (True, False):
         name = f"ArgMaxPooling2d-{window}-{'read' if read else 'unread'}"
-        add(name, BLOCKS)(argmax(window, read))
-
-
-def global_pool(dtype: str, keep: bool) -> Maker:
-    def make(shape: Shape) -> Graph:
-        out = (shape[0], 1, 1, shape[3]) if keep else (shape[0], shape[3])
-        graph = Graph()
-        x, y = graph.input(shape, dtype, how(dtype)), graph.output(out, dtype, how(dtype))
-        graph.unary("GlobalAvgPooling2d", x, y, flags=64 if keep else 0)
-        return graph
-
-    return make
-
-
-for dtype in ("fp32", "fp16", "qint8", "quint8"):
-    for keep in (True, False):
-        add(f"GlobalAvgPooling2d-{dtype}{'-keep' if keep else ''}", POOLED)(
-            global_pool(dtype, keep)
-        )
-
-
-def resize(dtype: str, flags: int) -> Maker:
-    def make(shape: Shape) -> Graph:
-        graph = Graph()
-        x = graph.input(shape, dtype, how(dtype))
-        y = graph.output((shape[0], 7, 5, shape[3]), dtype, how(dtype))
-        graph.node(
-            "StaticResizeBilinear2D",
-            new_height=7,
-            new_width=5,
-            input_id=x,
-            output_id=y,
-            flags=flags,
-        )
-        return graph
-
-    return make
-
-
-for dtype in ("fp32", "fp16", "qint8", "quint8"):
+        add(name, BLOCKS, argmax(window, read))
+for dtype in FLOATS + BYTES:
+    kind = "GlobalAvgPooling2d"
+    add(f"{kind}-{dtype}-keep", POOLED, unary(kind, dtype, lambda s: (s[0], 1, 1, s[3]), flags=64))
+    add(f"{kind}-{dtype}", POOLED, unary(kind, dtype, lambda s: (s[0], s[3]), flags=0))
     for flags, name in ((0, "halves"), (8, "corners")):
-        add(f"StaticResizeBilinear2D-{dtype}-{name}", CHANNELS)(resize(dtype, flags))
+        kind, size = "StaticResizeBilinear2D", {"new_height": 7, "new_width": 5, "flags": flags}
+        make = unary(kind, dtype, lambda s: (s[0], 7, 5, s[3]), **size)
+        add(f"{kind}-{dtype}-{name}", CHANNELS, make)
 
 
 # ---- layers with weights -------------------------------------------------------------------------
@@ -231,7 +176,7 @@ for dtype in ("fp32", "fp16", "qint8", "quint8"):
 def weights(graph: Graph, scheme: str, shape: Shape, channel: int, count: int) -> tuple[int, int]:
     """Return a filter and a bias of `count` elements under a scheme."""
     scales = [0.01 + 0.001 * i for i in range(count)]
-    if scheme in ("fp32", "fp16"):
+    if scheme in FLOATS:
         return graph.constant(numbers(*shape)), graph.constant(numbers(count, seed=2))
     if scheme == "qdint8":
         weight = graph.constant(integers(*shape), "qcint8", Channel(scales, channel))
@@ -244,19 +189,15 @@ def weights(graph: Graph, scheme: str, shape: Shape, channel: int, count: int) -
     return weight, graph.constant(bias, "qint32", Tensor(0.25 * 0.02))
 
 
-def fed(graph: Graph, shape: Shape, scheme: str, dims: int) -> int:
+def source(graph: Graph, shape: Shape, scheme: str, dims: int) -> int:
     """Return the input of a layer, dynamically quantised if the scheme requires it."""
     if scheme != "qdint8":
-        return graph.input(shape, scheme, how(scheme))
-    x = graph.input(shape)
-    quantised = graph.value(shape, "qdint8", Token(dims))
-    graph.unary("Convert", x, quantised)
-    return quantised
+        return graph.input(shape, scheme)
+    return graph.step("Convert", graph.input(shape), dtype="qdint8", how=Token(dims))
 
 
 def result(graph: Graph, shape: Shape, scheme: str) -> int:
-    dtype = "fp32" if scheme == "qdint8" else scheme
-    return graph.output(shape, dtype, how(dtype))
+    return graph.output(shape, "fp32" if scheme == "qdint8" else scheme)
 
 
 def conv(
@@ -273,97 +214,74 @@ def conv(
         top, right, bottom, left = padding
         count = groups * channels[1]
         graph = Graph()
-        x = fed(graph, shape, scheme, 3)
+        x = source(graph, shape, scheme, 3)
         sizes = []
         for size, k, s, p, d in zip(
             shape[1:3], window, stride, (top + bottom, left + right), dilation, strict=True
         ):
             back = (size - 1) * s + (k - 1) * d + 1 - p
             sizes.append(back if kind == "ConvTranspose2d" else slid(size, k, s, p, d))
-        filter_shape: Shape = (count, *window, channels[0])
-        if kind == "DepthwiseConv2d":
-            filter_shape = (1, *window, count)
-        weight, bias = weights(
-            graph, scheme, filter_shape, 3 if kind == "DepthwiseConv2d" else 0, count
-        )
+        is_depthwise = kind == "DepthwiseConv2d"
+        dims = (1, *window, count) if is_depthwise else (count, *window, channels[0])
+        ends = weights(graph, scheme, dims, 3 if is_depthwise else 0, count)
         y = result(graph, (shape[0], *sizes, count), scheme)
-        graph.conv(
-            kind,
-            x,
-            weight,
-            bias,
-            y,
-            window=window,
-            channels=channels,
-            groups=groups,
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-        )
+        sides = {"stride": stride, "padding": padding, "dilation": dilation}
+        graph.conv(kind, x, *ends, y, groups=groups, **sides)
         return graph
 
     return make
 
 
-for scheme in ("fp32", "fp16", "qint8", "quint8", "qdint8"):
-    add(f"Conv2d-{scheme}", IMAGES)(conv("Conv2d", scheme, (3, 2), (1, 2), (1, 1, 1, 0)))
-    add(f"Conv2d-bare-{scheme}", IMAGES)(conv("Conv2d", scheme, (1, 1), (1, 1), (0, 0, 0, 0)))
-    add(f"Conv2d-grouped-{scheme}", IMAGES)(
-        conv("Conv2d", scheme, (2, 3), (2, 1), (0, 1, 1, 1), 2, (4, 3), (2, 1))
-    )
-    if scheme != "qdint8":
-        add(f"DepthwiseConv2d-{scheme}", IMAGES)(
-            conv("DepthwiseConv2d", scheme, (3, 3), (1, 2), (1, 1, 1, 1), 8, (1, 1))
-        )
-        add(f"DepthwiseConv2d-large-{scheme}", IMAGES)(
-            conv("DepthwiseConv2d", scheme, (7, 6), (2, 1), (3, 3, 3, 3), 8, (1, 1))
-        )
-        add(f"DepthwiseConv2d-49-{scheme}", IMAGES)(
-            conv("DepthwiseConv2d", scheme, (7, 7), (2, 1), (3, 3, 3, 3), 8, (1, 1))
-        )
-    for name, window, stride, padding in (
-        ("strided", (3, 4), (2, 3), (1, 0, 0, 1)),
-        ("plain", (3, 3), (1, 1), (1, 1, 1, 1)),
-        ("apart", (2, 2), (2, 2), (0, 0, 0, 0)),
-        ("wide", (2, 2), (3, 3), (0, 0, 0, 0)),
-    ):
-        add(f"ConvTranspose2d-{name}-{scheme}", IMAGES)(
-            conv("ConvTranspose2d", scheme, window, stride, padding)
-        )
+GEOMETRIES: dict[str, tuple] = {
+    "Conv2d": ((3, 2), (1, 2), (1, 1, 1, 0)),
+    "Conv2d-bare": ((1, 1), (1, 1), (0, 0, 0, 0)),
+    "Conv2d-grouped": ((2, 3), (2, 1), (0, 1, 1, 1), 2, (4, 3), (2, 1)),
+    "DepthwiseConv2d": ((3, 3), (1, 2), (1, 1, 1, 1), 8, (1, 1)),
+    "DepthwiseConv2d-large": ((7, 6), (2, 1), (3, 3, 3, 3), 8, (1, 1)),
+    "DepthwiseConv2d-49": ((7, 7), (2, 1), (3, 3, 3, 3), 8, (1, 1)),
+    "ConvTranspose2d-strided": ((3, 4), (2, 3), (1, 0, 0, 1)),
+    "ConvTranspose2d-plain": ((3, 3), (1, 1), (1, 1, 1, 1)),
+    "ConvTranspose2d-apart": ((2, 2), (2, 2), (0, 0, 0, 0)),
+    "ConvTranspose2d-wide": ((2, 2), (3, 3), (0, 0, 0, 0)),
+}
+"""Window, stride, padding, groups, channels of a group in and out, dilation."""
+for scheme in (*FLOATS, *BYTES, "qdint8"):
+    for name, geometry in GEOMETRIES.items():
+        kind = name.partition("-")[0]
+        if (kind, scheme) != ("DepthwiseConv2d", "qdint8"):
+            add(f"{name}-{scheme}", IMAGES, conv(kind, scheme, *geometry))
 
 
-def linear(scheme: str, weight_bits: int = 8, transposed: bool = False) -> Maker:
+def linear(scheme: str, filter_dtype: str = "", transposed: bool = False) -> Maker:
+    """Return a layer whose filter has the scheme's dtype, or one of 4 bits."""
+
     def make(shape: Shape) -> Graph:
         graph = Graph()
-        x = fed(graph, shape, scheme, 1)
+        x = source(graph, shape, scheme, 1)
         y = result(graph, (*shape[:-1], 6), scheme)
-        if weight_bits == 4:
+        if filter_dtype:
             packed = np.random.default_rng(3).integers(0, 256, (6, 16))
-            scales = [0.01 * (i + 1) for i in range(6)]
-            weight = graph.constant(packed, "qcint4", Channel(scales), dims=(6, 32))
-            bias = graph.constant(numbers(6, seed=2))
-        elif weight_bits == 32:  # groups
-            packed = np.random.default_rng(3).integers(0, 256, (6, 16))
-            weight = graph.constant(packed, "qbint4", Group([0.0625] * 6, 32), dims=(6, 32))
+            how = Channel([0.01 * (i + 1) for i in range(6)])
+            if filter_dtype == "qbint4":
+                how = Group([0.0625] * 6, 32)
+            weight = graph.constant(packed, filter_dtype, how, dims=(6, 32))
             bias = graph.constant(numbers(6, seed=2))
         else:
             dims = (32, 6) if transposed else (6, 32)
-            weight, bias = weights(graph, scheme, dims, 1 if transposed else 0, 6)
-        graph.linear(x, weight, bias, y, flags=1 if transposed else 0)
+            weight, bias = weights(graph, scheme, dims, int(transposed), 6)
+        graph.linear(x, weight, bias, y, flags=int(transposed))
         return graph
 
     return make
 
 
-for scheme in ("fp32", "fp16", "qint8", "quint8", "qdint8"):
-    add(f"FullyConnected-{scheme}", ROWS)(linear(scheme))
-    add(f"FullyConnected-transposed-{scheme}", ROWS)(linear(scheme, transposed=True))
-add("FullyConnected-qdint8-qcint4", ROWS)(linear("qdint8", 4))
-add("FullyConnected-fp32-qcint4", ROWS)(linear("fp32", 4))
-add("FullyConnected-qdint8-qbint4", ROWS)(linear("qdint8", 32))
+for scheme in (*FLOATS, *BYTES, "qdint8"):
+    add(f"FullyConnected-{scheme}", ROWS, linear(scheme))
+    add(f"FullyConnected-transposed-{scheme}", ROWS, linear(scheme, transposed=True))
+for scheme, dtype in (("qdint8", "qcint4"), ("fp32", "qcint4"), ("qdint8", "qbint4")):
+    add(f"FullyConnected-{scheme}-{dtype}", ROWS, linear(scheme, dtype))
 
 
-@add("FullyConnected-computed", [(3, 5), (17, 5), (1, 9), (40, 2), (3, 30), (40, 30)])
 def computed_linear(shape: Shape) -> Graph:
     """Build a fully connected node with a computed filter."""
     graph = Graph()
@@ -378,29 +296,17 @@ def matmul(dtype: str, transposed: bool) -> Maker:
         graph = Graph()
         right = (*batch, 7, inner) if transposed else (*batch, inner, 7)
         a, b = graph.input(shape, dtype), graph.input(right, dtype)
-        graph.binary(
-            "BatchMatrixMultiply",
-            a,
-            b,
-            graph.output((*batch, rows, 7), dtype),
-            flags=1 if transposed else 0,
-        )
+        y = graph.output((*batch, rows, 7), dtype)
+        graph.binary("BatchMatrixMultiply", a, b, y, flags=int(transposed))
         return graph
 
     return make
 
 
-MATRICES: list[Shape] = [(2, 3, 5), (9, 3, 5), (1, 30, 5), (2, 2, 40), (4, 1, 17), (9, 30, 40)]
-for dtype in ("fp32", "fp16"):
-    for transposed in (False, True):
-        name = f"BatchMatrixMultiply-{dtype}{'-transposed' if transposed else ''}"
-        add(name, MATRICES)(matmul(dtype, transposed))
-
-
 def constant_matmul(scheme: str) -> Maker:
     def make(shape: Shape) -> Graph:
         graph = Graph()
-        x = fed(graph, shape, scheme, 1)
+        x = source(graph, shape, scheme, 1)
         if scheme == "fp32":
             right = graph.constant(numbers(1, 5, 7))
         else:
@@ -411,127 +317,84 @@ def constant_matmul(scheme: str) -> Maker:
     return make
 
 
-SAME_INNER: list[Shape] = [(2, 3, 5), (9, 3, 5), (1, 30, 5), (4, 1, 5), (9, 30, 5), (2, 3, 5)]
-for scheme in ("fp32", "qdint8"):
-    add(f"BatchMatrixMultiply-constant-{scheme}", SAME_INNER)(constant_matmul(scheme))
-
-
-@add("ScaledDotProductAttention", [(2, 3, 8), (2, 9, 8), (5, 3, 8), (1, 1, 8), (5, 9, 8)])
-def attention(shape: Shape) -> Graph:
+def attention(shape: Shape, keys: int | None = None, values: int | None = None) -> Graph:
+    """Build an attention; by default, of a sequence to itself."""
     batch, tokens, channels = shape
+    keys, values = keys or tokens, values or channels
     graph = Graph()
-    q, k, v = (graph.input(shape) for _ in range(3))
-    scale, mask = graph.input((channels,)), graph.input((tokens, tokens))
-    graph.node(
-        "ScaledDotProductAttention",
-        query_id=q,
-        key_id=k,
-        value_id=v,
-        scale_id=scale,
-        mask_id=mask,
-        output_id=graph.output(shape),
-    )
+    ends = {
+        "query_id": graph.input(shape),
+        "key_id": graph.input((batch, keys, channels)),
+        "value_id": graph.input((batch, keys, values)),
+        "scale_id": graph.input((channels,)),
+        "mask_id": graph.input((tokens, keys)),
+    }
+    output = graph.output((batch, tokens, values))
+    graph.node("ScaledDotProductAttention", **ends, output_id=output)
     return graph
 
 
+add(
+    "FullyConnected-computed",
+    [(3, 5), (17, 5), (1, 9), (40, 2), (3, 30), (40, 30)],
+    computed_linear,
+)
+for dtype in FLOATS:
+    for transposed in (False, True):
+        name = f"BatchMatrixMultiply-{dtype}{'-transposed' if transposed else ''}"
+        add(name, MATRICES, matmul(dtype, transposed))
+for scheme in ("fp32", "qdint8"):
+    add(f"BatchMatrixMultiply-constant-{scheme}", SAME_INNER, constant_matmul(scheme))
+add("ScaledDotProductAttention", [(2, 3, 8), (2, 9, 8), (5, 3, 8), (1, 1, 8), (5, 9, 8)], attention)
+
 # ---- moves ---------------------------------------------------------------------------------------
 
-for dtype in ("fp32", "fp16", "qint8"):
 
-    def transposed_graph(shape: Shape, dtype: str = dtype) -> Graph:
+def joined(dtype: str) -> Maker:
+    def make(shape: Shape) -> Graph:
         graph = Graph()
-        x = graph.input(shape, dtype, how(dtype))
-        perm = (2, 0, 3, 1)
-        y = graph.output([shape[i] for i in perm], dtype, how(dtype))
-        graph.node("StaticTranspose", num_dims=4, perm=list(perm), input_id=x, output_id=y)
-        return graph
-
-    def padded_graph(shape: Shape, dtype: str = dtype) -> Graph:
-        graph = Graph()
-        x = graph.input(shape, dtype, how(dtype))
-        before, after = (1, 0, 2, 0), (0, 3, 0, 1)
-        out = [b + s + a for b, s, a in zip(before, shape, after, strict=True)]
-        graph.node(
-            "StaticConstantPad",
-            pre_paddings=before,
-            post_paddings=after,
-            padding_value=1.5,
-            input_id=x,
-            output_id=graph.output(out, dtype, how(dtype)),
-        )
-        return graph
-
-    def sliced_graph(shape: Shape, dtype: str = dtype) -> Graph:
-        graph = Graph()
-        x = graph.input(shape, dtype, how(dtype))
-        y = graph.output((shape[0], 1, shape[2], shape[3]), dtype, how(dtype))
-        graph.node(
-            "StaticSlice",
-            num_dims=4,
-            offsets=[0, 0, 0, 0],
-            sizes=[0, 1, 0, 0],
-            input_id=x,
-            output_id=y,
-        )
-        return graph
-
-    def reshaped_graph(shape: Shape, dtype: str = dtype) -> Graph:
-        graph = Graph()
-        x = graph.input(shape, dtype, how(dtype))
-        y = graph.output((int(np.prod(shape)), 1), dtype, how(dtype))
-        graph.node("StaticReshape", num_dims=2, new_shape=[0, 1], input_id=x, output_id=y)
-        return graph
-
-    def joined_graph(shape: Shape, dtype: str = dtype) -> Graph:
-        graph = Graph()
-        x = graph.input(shape, dtype, how(dtype))
-        y = graph.input((shape[0], 2, *shape[2:]), dtype, how(dtype))
-        parts = [x, y, x, y]
+        x, y = graph.input(shape, dtype), graph.input((shape[0], 2, *shape[2:]), dtype)
         out = (shape[0], 2 * shape[1] + 4, *shape[2:])
-        graph.concatenate(parts, graph.output(out, dtype, how(dtype)), 1)
+        graph.concatenate([x, y, x, y], graph.output(out, dtype), 1)
         return graph
 
-    add(f"StaticTranspose-{dtype}", CHANNELS)(transposed_graph)
-    add(f"StaticConstantPad-{dtype}", CHANNELS)(padded_graph)
-    add(f"StaticSlice-{dtype}", CHANNELS)(sliced_graph)
-    add(f"StaticReshape-{dtype}", CHANNELS)(reshaped_graph)
-    add(f"Concatenate4-{dtype}", CHANNELS)(joined_graph)
+    return make
+
+
+AROUND = {"pre_paddings": (1, 0, 2, 0), "post_paddings": (0, 3, 0, 1), "padding_value": 1.5}
+PART = {"num_dims": 4, "offsets": [0, 0, 0, 0], "sizes": [0, 1, 0, 0]}
+for kind, out, fields in (
+    ("StaticTranspose", lambda s: (s[2], s[0], s[3], s[1]), {"num_dims": 4, "perm": [2, 0, 3, 1]}),
+    ("StaticConstantPad", lambda s: (s[0] + 1, s[1] + 3, s[2] + 2, s[3] + 1), AROUND),
+    ("StaticSlice", lambda s: (s[0], 1, *s[2:]), PART),
+    ("StaticReshape", lambda s: (int(np.prod(s)), 1), {"num_dims": 2, "new_shape": [0, 1]}),
+):
+    for dtype in ("fp32", "fp16", "qint8"):
+        add(f"{kind}-{dtype}", CHANNELS, unary(kind, dtype, out, **fields))
+for dtype in ("fp32", "fp16", "qint8"):
+    add(f"Concatenate4-{dtype}", CHANNELS, joined(dtype))
 
 
 # ---- several -------------------------------------------------------------------------------------
 
 
-@add("convs_and_pools-qdint8", IMAGES)
 def several(shape: Shape) -> Graph:
     """Build intermediate results: dynamic quantisation twice, and a float16 pooling."""
     batch, height, width, _ = shape
+    size = (batch, 2 * height + 1, 2 * width + 1, 8)
     graph = Graph()
-    x = fed(graph, shape, "qdint8", 3)
-    weight, bias = weights(graph, "qdint8", (8, 3, 3, 8), 0, 8)
-    first = graph.value(shape)
-    square: dict[str, Any] = {"window": (3, 3), "channels": (8, 8), "padding": (1, 1, 1, 1)}
-    graph.conv("Conv2d", x, weight, bias, first, **square)
-    second = graph.value(shape, "qdint8", Token(3))
-    graph.unary("Convert", first, second)
-    third = graph.value((batch, 2 * height + 1, 2 * width + 1, 8))
-    graph.conv(
-        "ConvTranspose2d",
-        second,
-        weight,
-        bias,
-        third,
-        window=(3, 3),
-        channels=(8, 8),
-        stride=(2, 2),
-    )
-    halves = graph.value((batch, 2 * height + 1, 2 * width + 1, 8), "fp16")
-    graph.unary("Convert", third, halves)
-    means = graph.value((batch, 8), "fp16")
-    graph.unary("GlobalAvgPooling2d", halves, means)
-    wide = graph.value((batch, 8))
-    graph.unary("Convert", means, wide)
-    rows = graph.value((batch, 8), "qdint8", Token(1))
-    graph.unary("Convert", wide, rows)
-    weight, bias = weights(graph, "qdint8", (6, 8), 0, 6)
-    graph.linear(rows, weight, bias, graph.output((batch, 6)))
+    x = source(graph, shape, "qdint8", 3)
+    ends = weights(graph, "qdint8", (8, 3, 3, 8), 0, 8)
+    first, third = graph.value(shape), graph.value(size)
+    graph.conv("Conv2d", x, *ends, first, padding=(1, 1, 1, 1))
+    second = graph.step("Convert", first, dtype="qdint8", how=Token(3))
+    graph.conv("ConvTranspose2d", second, *ends, third, stride=(2, 2))
+    halves = graph.step("Convert", third, dtype="fp16")
+    means = graph.step("GlobalAvgPooling2d", halves, dims=(batch, 8), dtype="fp16")
+    rows = graph.step("Convert", graph.step("Convert", means), dtype="qdint8", how=Token(1))
+    ends = weights(graph, "qdint8", (6, 8), 0, 6)
+    graph.linear(rows, *ends, graph.output((batch, 6)))
     return graph
+
+
+add("convs_and_pools-qdint8", IMAGES, several)
