@@ -3,7 +3,8 @@
 #define ECT_DELEGATE_H
 
 #include "executorch_c/backend.h"
-#include "values.h"
+#include "describe.h"
+#include "translate.h"
 
 /* A format. `graph` is a payload under translation: a struct with a member `program`, zeroed before
  * `open`, which sets what it needs. `close` is called after failures, too. */
@@ -18,6 +19,10 @@ typedef struct ect_format {
 
 /* The initialiser of an ect_format, without the functions. */
 #define ECT_FORMAT(type) .graph_size = sizeof(type), .program_at = offsetof(type, program)
+/* The initialiser of one whose reader fills an ect_graph. */
+#define ECT_GRAPH_FORMAT(reader)                                                                   \
+  ECT_FORMAT(ect_graph), .open = (reader), .translate = ect_graph_translate,                       \
+  .describe = ect_graph_describe, .close = ect_graph_close
 
 uint32_t ect_init(const ec_backend *self, const ec_host *host, ec_host_call *call,
                   const ec_backend_init *what, void **handle);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "executorch_c/backend.h"
 
@@ -13,6 +14,18 @@ typedef struct ect_text {
   const uint8_t *data;
   size_t size;
 } ect_text;
+
+/* Returns a C string, or "" for NULL. */
+static inline ect_text ect_text_of(const char *text) {
+  return (ect_text){(const uint8_t *)(text ? text : ""), text ? strlen(text) : 0};
+}
+static inline bool ect_text_equal(ect_text a, ect_text b) {
+  return a.size == b.size && (!a.size || memcmp(a.data, b.data, a.size) == 0);
+}
+
+/* The arguments of "%.*s" that show at most `most` bytes of a text. */
+#define ECT_CLIP(text, most)                                                                       \
+  (int)((text).size < (most) ? (text).size : (most)), (const char *)(text).data
 
 typedef struct ect_name {
   ect_text name; /* data NULL: free */

@@ -1,17 +1,11 @@
 /* TOSABackend and VgfBackend: the graph of a payload as a program of the runtime, on the CPU. */
 #include "../backends.h"
 #include "../delegate.h"
-#include "describe.h"
 #include "payload.h"
-#include "translate.h"
 #include "vgf.h"
 
-static const ect_format tosa = {ECT_FORMAT(ets_graph), .open = ets_read_payload,
-                                .translate = ets_translate, .describe = ets_describe,
-                                .close = ets_graph_close};
-static const ect_format vgf = {ECT_FORMAT(ets_graph), .open = ets_read_vgf,
-                               .translate = ets_translate, .describe = ets_describe,
-                               .close = ets_graph_close};
+static const ect_format tosa = {ECT_GRAPH_FORMAT(ets_read_payload)};
+static const ect_format vgf = {ECT_GRAPH_FORMAT(ets_read_vgf)};
 
 const ec_backend ets_backend = ECT_BACKEND("TOSABackend", &tosa);
 const ec_backend ets_vgf_backend = ECT_BACKEND("VgfBackend", &vgf);

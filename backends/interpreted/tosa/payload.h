@@ -3,10 +3,10 @@
 #define ETS_PAYLOAD_H
 
 #include "format/fb.h"
-#include "graph.h"
+#include "dtypes.h"
 
-/* Returns the name of an attribute of an operator; NULL: there are fewer. */
-const char *ets_attribute_name(uint32_t op, size_t index);
+/* The attributes of an operator; NULL: TOSA has no such operator. */
+const ec_fb_schema *ets_attributes(uint32_t op);
 
 /* The schema of the FlatBuffer. */
 const ec_fb_schema *ets_payload_schema(void);

@@ -12,10 +12,10 @@ enum {
   TYPE_TENSOR = 4163, GRAPH_CONSTANT = 4181, GRAPH = 4183, GRAPH_INPUT = 4184, SET_OUTPUT = 4185
 };
 
-enum { MAGIC = 0x07230203, HEADER = 5, MOST_LIST = 1 << 20, NONE = -1 };
+enum { MAGIC = 0x07230203, HEADER = 5, MAX_ELEMENTS = 1 << 20, NONE = -1 };
 
 typedef struct reader {
-  ets_graph *g;
+  ect_graph *g;
   const uint8_t *words;
   size_t count;
   uint32_t bound;    /* of ids */
@@ -92,9 +92,9 @@ static bool is_number(const reader *r, uint32_t id) {
 }
 
 /* Sets the dtype and sizes of a tensor type. */
-static uint32_t read_tensor_type(const reader *r, uint32_t id, ets_value *out) {
+static uint32_t read_tensor_type(const reader *r, uint32_t id, ect_operand *out) {
   const instruction type = find(r, id), shape = find(r, operand(r, type, 4));
-  out->dtype = scalar_dtype(r, operand(r, type, 2));
+  ets_set_dtype(out, scalar_dtype(r, operand(r, type, 2)));
   out->rank = constant_number(r, operand(r, type, 3));
   if (type.opcode != TYPE_TENSOR || !out->dtype || out->rank > ECT_MAX_RANK ||
       !is_number(r, operand(r, type, 3)))
@@ -115,7 +115,7 @@ static uint32_t read_tensor_type(const reader *r, uint32_t id, ets_value *out) {
 /* Finds the elements' dtype and count of a constant: a scalar, an array or a tensor. */
 static uint32_t measure(const reader *r, uint32_t type_id, uint32_t *dtype, size_t *count) {
   const instruction type = find(r, type_id);
-  ets_value tensor = {0};
+  ect_operand tensor = ect_operand_new(ECT_TENSOR);
   *count = 1;
   *dtype = scalar_dtype(r, type_id);
   if (*dtype) return EC_BACKEND_OK;
@@ -128,7 +128,7 @@ static uint32_t measure(const reader *r, uint32_t type_id, uint32_t *dtype, size
     for (uint32_t d = 0; d < tensor.rank; d++)
       if (__builtin_mul_overflow(*count, (size_t)tensor.sizes[d], count)) *count = SIZE_MAX;
   }
-  if (!*dtype || *count > MOST_LIST) return refuse(r, "a constant is too large", type_id);
+  if (!*dtype || *count > MAX_ELEMENTS) return refuse(r, "a constant is too large", type_id);
   return EC_BACKEND_OK;
 }
 
@@ -204,26 +204,26 @@ static bool is_constant(instruction n) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static uint32_t add_value(reader *r, uint32_t id, ets_value *v) {
+static uint32_t add_value(reader *r, uint32_t id, ect_operand *v) {
   uint32_t number;
-  v->id = ECT_NO_VALUE;
-  EC_BACKEND_TRY(ets_add_value(r->g, v, &number));
+  EC_BACKEND_TRY(ect_add_operand(r->g, v, &number));
   r->values[id] = number;
   return EC_BACKEND_OK;
 }
 
 static uint32_t add_constant(reader *r, uint32_t id, instruction n) {
-  ets_value v = {.is_defined = true};
+  ect_operand v = ect_operand_new(ECT_TENSOR);
   uint32_t dtype;
   size_t count;
   uint8_t *bytes;
   EC_BACKEND_TRY(read_tensor_type(r, operand(r, n, 1), &v));
+  v.is_defined = true;
   if (n.opcode == GRAPH_CONSTANT) {
     EC_BACKEND_TRY(r->constant(r->user, operand(r, n, 3), &v.data, &v.data_size));
     return add_value(r, id, &v);
   }
   EC_BACKEND_TRY(read_constant(r, id, &dtype, &count, &bytes));
-  if (dtype == ETS_INT4) v.dtype = ETS_INT8; /* one byte each, here */
+  if (dtype == ETS_INT4) ets_set_dtype(&v, ETS_INT8); /* one byte each, here */
   v.data = bytes;
   v.data_size = count * width_of(dtype);
   return add_value(r, id, &v);
@@ -236,18 +236,20 @@ static uint32_t add_input(reader *r, uint32_t id) {
   if (r->values[id] == NONE && (is_constant(n) || n.opcode == GRAPH_CONSTANT))
     EC_BACKEND_TRY(add_constant(r, id, n));
   if (r->values[id] == NONE) return refuse(r, "an input is not a tensor of the graph", id);
-  return ets_add_operand(r->g, (uint32_t)r->values[id]);
+  return ect_add_link(r->g, (ect_text){0}, (uint32_t)r->values[id]);
 }
 
 /* Adds the numbers of a constant as a shape. */
 static uint32_t add_shape(reader *r, uint32_t id) {
-  ets_value v = {.dtype = ETS_SHAPE, .is_defined = true, .id = ECT_NO_VALUE};
+  ect_operand v = ect_operand_new(ECT_TENSOR);
   uint32_t dtype, number;
   size_t count;
   uint8_t *bytes;
   if (!is_constant(find(r, id))) return refuse(r, "a shape is not constant", id);
   EC_BACKEND_TRY(read_constant(r, id, &dtype, &count, &bytes));
   if (count > ECT_MAX_RANK) return refuse(r, "a shape has more than 16 numbers", id);
+  ets_set_dtype(&v, ETS_SHAPE);
+  v.is_defined = true;
   v.rank = (uint32_t)count;
   for (size_t i = 0; i < count; i++) {
     int32_t item = 0;
@@ -255,8 +257,10 @@ static uint32_t add_shape(reader *r, uint32_t id) {
     v.sizes[i] = item;
   }
   v.data = bytes;
-  EC_BACKEND_TRY(ets_add_value(r->g, &v, &number));
-  return ets_add_operand(r->g, number);
+  v.data_size = count * width_of(dtype);
+  v.width = width_of(dtype);
+  EC_BACKEND_TRY(ect_add_operand(r->g, &v, &number));
+  return ect_add_link(r->g, (ect_text){0}, number);
 }
 
 /* ---- operators ------------------------------------------------------------------------------- */
@@ -273,43 +277,45 @@ static bool is_shape(uint32_t op, uint32_t i) {
   }
 }
 
-static uint32_t read_attribute(reader *r, uint32_t id, ets_attribute *out) {
-  uint32_t dtype;
+static uint32_t add_attribute(reader *r, uint32_t id, const char *name) {
+  uint32_t dtype, number;
   size_t count;
   uint8_t *bytes;
   if (!is_constant(find(r, id))) return refuse(r, "an attribute is not constant", id);
   EC_BACKEND_TRY(read_constant(r, id, &dtype, &count, &bytes));
-  *out = (ets_attribute){bytes, (uint32_t)count, width_of(dtype)};
-  return EC_BACKEND_OK;
+  ect_operand o = ect_list_new(ECT_INT_LIST, bytes, count, width_of(dtype));
+  EC_BACKEND_TRY(ect_add_operand(r->g, &o, &number));
+  return ect_add_link(r->g, ect_text_of(name), number);
 }
 
 /* OpExtInst: type, result, set, number, attributes, inputs. */
 static uint32_t read_operator(reader *r, instruction n) {
   enum { RESULT = 2, NUMBER = 4, FIRST = 5 };
   const uint32_t id = operand(r, n, RESULT);
-  ets_node node = {.op = operand(r, n, NUMBER) + 1, .number = (uint32_t)r->g->node_count};
-  uint32_t at = FIRST;
-  ets_value v = {0};
-  if (!node.op || node.op >= ETS_OPERATORS || id >= r->bound)
+  ect_node node = {.kind = operand(r, n, NUMBER) + 1, .number = (uint32_t)r->g->node_count,
+                   .first = (uint32_t)r->g->link_count, .output_count = 1};
+  ect_operand v = ect_operand_new(ECT_TENSOR);
+  if (!node.kind || node.kind >= ETS_OPERATORS || id >= r->bound)
     return refuse(r, "an operator that TOSA does not have", id);
-  for (size_t i = 0; ets_attribute_name(node.op, i); i++, at++)
-    EC_BACKEND_TRY(read_attribute(r, operand(r, n, at), &node.attributes[i]));
-  node.first = (uint32_t)r->g->operand_count;
-  for (; at < n.length; at++, node.input_count++)
-    EC_BACKEND_TRY(is_shape(node.op, node.input_count) ? add_shape(r, operand(r, n, at))
-                                                       : add_input(r, operand(r, n, at)));
+  const ec_fb_schema *schema = ets_attributes(node.kind);
+  ets_name_node(&node);
+  node.attribute_count = schema ? (uint32_t)schema->field_count : 0;
+  for (uint32_t at = FIRST + node.attribute_count; at < n.length; at++, node.input_count++)
+    EC_BACKEND_TRY(is_shape(node.kind, node.input_count) ? add_shape(r, operand(r, n, at))
+                                                         : add_input(r, operand(r, n, at)));
   EC_BACKEND_TRY(read_tensor_type(r, operand(r, n, 1), &v));
   EC_BACKEND_TRY(add_value(r, id, &v));
-  EC_BACKEND_TRY(ets_add_operand(r->g, (uint32_t)r->values[id]));
-  node.output_count = 1;
-  return ets_add_node(r->g, &node);
+  EC_BACKEND_TRY(ect_add_link(r->g, (ect_text){0}, (uint32_t)r->values[id]));
+  for (uint32_t i = 0; i < node.attribute_count; i++)
+    EC_BACKEND_TRY(add_attribute(r, operand(r, n, FIRST + i), schema->fields[i].name));
+  return ect_add_node(r->g, 0, &node);
 }
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
 static uint32_t read_input(reader *r, instruction n) {
   const uint32_t id = operand(r, n, 2);
-  ets_value v = {0};
+  ect_operand v = ect_operand_new(ECT_TENSOR);
   if (id >= r->bound || constant_number(r, operand(r, n, 3)) != r->input_count)
     return refuse(r, "inputs of the graph are not in order", id);
   EC_BACKEND_TRY(read_tensor_type(r, operand(r, n, 1), &v));
@@ -374,19 +380,24 @@ static uint32_t read_instructions(reader *r) {
   return EC_BACKEND_OK;
 }
 
-static uint32_t add_block(reader *r) {
-  const ets_block b = {.name = "graph", .node_count = (uint32_t)r->g->node_count,
-                       .first = (uint32_t)r->g->operand_count,
-                       .input_count = (uint32_t)r->input_count,
-                       .output_count = (uint32_t)r->output_count};
-  for (size_t i = 0; i < r->input_count; i++) EC_BACKEND_TRY(ets_add_operand(r->g, r->inputs[i]));
-  for (size_t i = 0; i < r->output_count; i++) EC_BACKEND_TRY(ets_add_operand(r->g, r->outputs[i]));
-  return ets_add_block(r->g, &b);
+/* Sets the inputs and outputs of the graph. */
+static uint32_t finish_block(reader *r) {
+  ect_block *b = &r->g->blocks[0];
+  b->first_input = (uint32_t)r->g->link_count;
+  b->input_count = (uint32_t)r->input_count;
+  b->first_output = b->first_input + b->input_count;
+  b->output_count = (uint32_t)r->output_count;
+  for (size_t i = 0; i < r->input_count; i++)
+    EC_BACKEND_TRY(ect_add_link(r->g, (ect_text){0}, r->inputs[i]));
+  for (size_t i = 0; i < r->output_count; i++)
+    EC_BACKEND_TRY(ect_add_link(r->g, (ect_text){0}, r->outputs[i]));
+  return EC_BACKEND_OK;
 }
 
-uint32_t ets_read_spirv(ets_graph *g, const uint8_t *words, size_t count,
+uint32_t ets_read_spirv(ect_graph *g, const uint8_t *words, size_t count,
                         ets_constant_fn *constant, void *user) {
   const ec_host *host = g->c.host;
+  uint32_t block;
   reader r = {.g = g, .words = words, .count = count, .constant = constant, .user = user};
   if (count < HEADER || word(&r, 0) != MAGIC || word(&r, 3) > count || count > UINT32_MAX)
     return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "%zu words are not a SPIR-V module",
@@ -401,8 +412,9 @@ uint32_t ets_read_spirv(ets_graph *g, const uint8_t *words, size_t count,
     status =
         EC_BACKEND_FAIL(&g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the SPIR-V module");
   for (uint32_t i = 0; status == EC_BACKEND_OK && i < r.bound; i++) r.values[i] = NONE;
+  if (status == EC_BACKEND_OK) status = ect_add_block(g, &(ect_block){.name = {0}}, &block);
   if (status == EC_BACKEND_OK) status = read_instructions(&r);
-  if (status == EC_BACKEND_OK) status = add_block(&r);
+  if (status == EC_BACKEND_OK) status = finish_block(&r);
   host->free(r.defined);
   host->free(r.values);
   host->free(r.inputs);

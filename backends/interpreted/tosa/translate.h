@@ -1,10 +1,9 @@
-/* Blocks of a graph as calls of a program. */
+/* Nodes as calls of a program. */
 #ifndef ETS_TRANSLATE_H
 #define ETS_TRANSLATE_H
 
-#include "graph.h"
+#include "dtypes.h"
 
-/* Translates the first block of an ets_graph. */
-uint32_t ets_translate(void *graph);
+extern const ect_rules ets_rules;
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "spirv.h"
+#include "translate.h"
 /* Last, because it redefines the macros of vgf.def. */
 #include "format/schema.h"
 
@@ -19,15 +20,15 @@ static const ec_fb_schema *const union_Code[SPIRV_CODE + 1] = {[SPIRV_CODE] = &s
 /* Field numbers of vgf.def. */
 enum { MODULES = 0, CODE = 4, WORDS = 0, SEGMENTS = 0, TYPE = 0, MODULE_INDEX = 2, CONSTANTS = 6 };
 
-enum { SECTIONS_AT = 16, SECTIONS = 4, HEADER = 128, ROWS_AT = 16, ROW = 24, SMALLEST = 8 };
+enum { SECTIONS_AT = 16, SECTIONS = 4, HEADER = 128, ROWS_AT = 16, ROW = 24, MIN_BYTES = 8 };
 
 typedef struct container {
-  ets_graph *g;
+  ect_graph *g;
   ec_bytes sections[SECTIONS];
   ec_fb_vec constants; /* of the segment: rows of the section of constants */
 } container;
 
-static uint32_t read_header(ets_graph *g, const uint8_t *data, size_t size, container *out) {
+static uint32_t read_header(ect_graph *g, const uint8_t *data, size_t size, container *out) {
   *out = (container){.g = g};
   if (size < HEADER || memcmp(data, "VGF1", 4) != 0)
     return EC_BACKEND_FAIL(
@@ -49,7 +50,7 @@ static uint32_t open_table(const container *k, size_t section, const ec_fb_schem
   const ec_bytes bytes = k->sections[section];
   ec_error err = {0};
   *out = NULL;
-  if (bytes.size < SMALLEST)
+  if (bytes.size < MIN_BYTES)
     return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM, "%s: %zu bytes", what, bytes.size);
   const ec_status status = ec_fb_verify(bytes.data, bytes.size, schema, what, &err);
   if (status != EC_OK) return EC_BACKEND_FAIL(&k->g->c, (uint32_t)status, "%s", err.message);
@@ -84,10 +85,11 @@ static uint32_t find_constant(void *user, uint32_t index, const uint8_t **data, 
 }
 
 uint32_t ets_read_vgf(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
-  ets_graph *g = graph;
+  ect_graph *g = graph;
   container k;
   ec_fb_table modules, sequence;
   g->c = *c;
+  g->rules = &ets_rules;
   EC_BACKEND_TRY(read_header(g, what->payload, what->payload_size, &k));
   EC_BACKEND_TRY(open_table(&k, 0, &schema_ModuleTable, "modules", &modules));
   EC_BACKEND_TRY(open_table(&k, 1, &schema_SequenceTable, "model sequence", &sequence));

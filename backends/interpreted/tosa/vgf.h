@@ -2,7 +2,7 @@
 #ifndef ETS_VGF_H
 #define ETS_VGF_H
 
-#include "graph.h"
+#include "dtypes.h"
 
 /* Verifies the payload and appends its block to an empty graph. */
 uint32_t ets_read_vgf(void *graph, const ec_backend_call *c, const ec_backend_init *what);
