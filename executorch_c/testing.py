@@ -4,7 +4,7 @@
 
     def test_model():
         expected = model(x)  # PyTorch eager, or saved arrays
-        assert_matches("model.pte", [x], expected)
+        assert_matches([x], expected, program="model.pte")
 
 Needs NumPy only; torch tensors are accepted, too. With torch and executorch installed,
 `check_model` exports a model and checks the program on several inputs:
@@ -50,11 +50,12 @@ __all__ = [
 ]
 
 
+@model_first
 def assert_matches(
-    program: ProgramSource,
     inputs: Sequence[object],
     expected: object,
     *,
+    program: ProgramSource,
     method: str = "forward",
     rtol: PerOutput = None,
     atol: PerOutput = None,
@@ -66,11 +67,11 @@ def assert_matches(
     """Run a program and assert that its outputs match the expected ones.
 
     Args:
+        inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
+        expected: Expected outputs, as for `compare`.
         program: A path, bytes or file of a .pte or .bpte, a Program, a Method (with its current
             state, and operators that were delegated when it was loaded), a BundledProgram, or a
             manager of the official flow.
-        inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
-        expected: Expected outputs, as for `compare`.
         method: Name of the method, unless `program` is a Method.
         rtol, atol, equal_nan, check_dtype: As for `compare`.
         kernels: As for `Program.load_method`.
@@ -87,7 +88,7 @@ def assert_matches(
     if not comparison:
         __tracebackhide__ = True  # pytest shows the line of the test
         raise MismatchError(comparison, outputs, expected)
-    comparison.warn(stacklevel=3)
+    comparison.warn(stacklevel=4)
     return comparison
 
 

@@ -72,15 +72,15 @@ def check_text(args: argparse.Namespace) -> int:
     _check_options(args)
     args.threads = None
     runner = _text_models.open_runner(args, args.checks_delegated, may_encode=True)
-    reference = args.reference
+    model = args.reference
     if args.make:
-        reference = _models.model_and_inputs(args.make)[0]
+        model = _models.model_and_inputs(args.make)[0]
     prompts = [one for one in (args.prompt, args.ids) if one is not None]
     inputs = list(read_arrays(args.inputs).values()) if args.inputs else None
     report = check_llm(
-        runner,
-        reference,
+        model,
         prompts or None,
+        program=runner,
         length=args.length,
         encoder_inputs=inputs,
         engines=args.engines,

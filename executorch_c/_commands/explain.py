@@ -89,5 +89,5 @@ def main(args: argparse.Namespace) -> int:
 
         call = as_tensors(inputs), dict[str, object]()
         name = os.path.basename(args.model)
-        print(compare_steps(program, model, [call], method=args.method, title=name))
+        print(compare_steps(model, [call], program=program, method=args.method, title=name))
     return _arguments.EXIT_CODES[report.verdict]

@@ -87,9 +87,9 @@ def ladder(result: CheckResult, case: CheckedCase) -> Ladder:
     calls = [_call(result.structure, inputs) for inputs in case.inputs]
     quantized = None if result.reference is result.model else result.reference
     return compare_steps(
-        opened(result.program).program,
         result.model,
         calls,
+        program=opened(result.program).program,
         method=result.method,
         quantized=quantized,
         source=result.exported,

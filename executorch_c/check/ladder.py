@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from executorch_c import _extras
 from executorch_c._arrays import as_array
+from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource, opened, title_of
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
@@ -207,11 +208,12 @@ def _sqnr(actual: Sequence[Any], floats: Sequence[Any]) -> float | None:
     )
 
 
+@model_first
 def compare_steps(
-    program: ProgramSource,
     model: Any,
     calls: Sequence[Call],
     *,
+    program: ProgramSource,
     method: str = "forward",
     quantized: Any = None,
     source: Any = None,
@@ -221,9 +223,9 @@ def compare_steps(
     """Return the steps from a model to its program, each compared with eager.
 
     Args:
-        program: As for `explain`.
         model: The float model, an nn.Module.
         calls: (args, kwargs) of calls in a row; the outputs of the last are compared.
+        program: As for `explain`.
         method: Name of the program's method.
         quantized: The converted graph of a quantised flow.
         source: The ExportedProgram that was lowered. Without it, the steps "quantised" and

@@ -111,6 +111,7 @@ def _apart(a: Array, e: Array) -> Array:
     return apart
 
 
+@np.errstate(all="ignore")
 def _ulp(actual: Array, expected: Array, both: Array) -> float:
     """Return the largest distance in representable values of the coarser dtype."""
     if actual.dtype.kind == "c" or expected.dtype.kind == "c" or not both.any():

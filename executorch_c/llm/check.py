@@ -2,7 +2,7 @@
 
     from executorch_c.llm import check_llm
 
-    report = check_llm("model.pte", model, ["The quick brown fox"], tokenizer="tokenizer.json")
+    report = check_llm(model, ["A fox"], program="model.pte", tokenizer="tokenizer.json")
     print(report)
 
 Logits are compared at every position, token by token and in calls of many tokens, over second
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 import numpy as np
 
 from executorch_c._delegation import run_notes
+from executorch_c._order import model_first
 from executorch_c._programs import title_of
 from executorch_c.check.case_run import run_case
 from executorch_c.check.engines import engines_of, remarks_on_runs
@@ -354,11 +355,12 @@ def _in_pairs(inputs: list[Array], prompts: list[list[int]]) -> tuple[list[Array
     )
 
 
+@model_first
 def check_llm(
-    program: ProgramSource | TextRunner,
-    reference: Any = None,
+    model: Any = None,
     prompts: Sequence[Any] | None = None,
     *,
+    program: ProgramSource | TextRunner,
     encoder_inputs: Sequence[Any] | None = None,
     tokenizer: FilePath | Tokenizer | None = None,
     data_path: Data | Sequence[Data] | None = None,
@@ -373,18 +375,18 @@ def check_llm(
     seed: int = 0,
     progress: bool | None = None,
 ) -> LLMReport:
-    """Return how a text program agrees with a reference, and with itself.
+    """Return how a text program agrees with a model, and with itself.
 
     Args:
-        program: As for `TextRunner`, or a TextRunner (which is reset). A program runs as written;
-            a note says if operators of a TextRunner were delegated when it was loaded.
-        reference: A torch.nn.Module in eval mode (of Hugging Face, of export_llm, or with the
+        model: A torch.nn.Module in eval mode (of Hugging Face, of export_llm, or with the
             program's own inputs); a function from ids to logits [n, V]; an array of logits [n, V]
             for each prompt; another program (a path, a Program, a TextRunner): a float program for
             a quantised one. None: only the program's own ways to run are compared. For a program
             with an encoder: an encoder-decoder of Hugging Face; a mapping of modules, {"encoder":
             ..., "text_decoder": ...}; a function from encoder input and ids to logits.
         prompts: Texts (which need a tokenizer) or sequences of ids. Default: two random ones.
+        program: As for `TextRunner`, or a TextRunner (which is reset). A program runs as written;
+            a note says if operators of a TextRunner were delegated when it was loaded.
         encoder_inputs: Inputs of a program with methods "encoder" and "text_decoder", one for each
             prompt: arrays of features, mono audio, ids or texts. Default: two random ones.
         tokenizer, data_path, method: As for `TextRunner`.
@@ -394,12 +396,12 @@ def check_llm(
         relative: Largest error, relative to the RMS of the logits. Default: by dtype, 1e-4 for
             float32.
         min_sqnr_db: Minimum ratio of logits to error in place of that. Default of quantised
-            programs: 6; if the reference is a model with quantised weights, 31.5 for one layer,
-            28.5 for two, 20.7 for 12.
+            programs: 6; if `model` has quantised weights, 31.5 for one layer, 28.5 for two, 20.7
+            for 12.
         engines: ("here", "official"), or ("here",): this runtime only. Default: both.
         official_seconds: Time limit of a case in the official runtime. Default: 20, or 20 times
             the time that it takes in this runtime, if that is longer.
-        explain: Look for the layer of the first difference. Default: if the reference is a
+        explain: Look for the layer of the first difference. Default: if `model` is a
             torch.nn.Module.
         seed: Of random prompts.
         progress: Show progress on stderr. Default: on a terminal.
@@ -412,8 +414,8 @@ def check_llm(
 
     Returns an `LLMReport`: verdict, rows, perplexities, the first token that differs, whether file
     or runtime is at fault, the layer; a case in which the program raises is a row with the error.
-    Raises ValueError for unknown cases, prompts that do not fit,
-    references of another shape; TypeError and exceptions of loading as `TextRunner`.
+    Raises ValueError for unknown cases, prompts that do not fit, logits of another shape;
+    TypeError and exceptions of loading as `TextRunner`.
     """
     wrong = [case for case in cases if case not in CASES]
     if wrong:
@@ -430,13 +432,13 @@ def check_llm(
         ids, inputs = _prompts(prompts, runner, seed), list[Any]()
         if isinstance(runner, EncoderDecoder):
             inputs, ids = _in_pairs(encoder_inputs_of(encoder_inputs, runner, seed), ids)
-            known = make_encoder_reference(reference, runner.signature, ids, inputs, tokenizer)
+            known = make_encoder_reference(model, runner.signature, ids, inputs, tokenizer)
         elif encoder_inputs is not None:
             raise ValueError(
                 "`encoder_inputs`: the program has no methods 'encoder' and 'text_decoder'"
             )
         else:
-            known = make_reference(reference, runner.signature, ids, tokenizer)
+            known = make_reference(model, runner.signature, ids, tokenizer)
         limits = _limits(runner, known, relative, min_sqnr_db)
         most = min(runner.context, MAX_CONTEXT if length is None else length)
         ways = Cases(runner, ids, most, inputs)

@@ -83,7 +83,7 @@ class MethodsReference(ModelReference):
         missing = [name for name in (ENCODER, decoder) if name not in modules]
         if missing:
             raise ValueError(
-                f"`reference`: found modules {', '.join(modules) or 'none'}, expected "
+                f"`model`: found modules {', '.join(modules) or 'none'}, expected "
                 f"'{ENCODER}' and '{decoder}'"
             )
         super().__init__(modules[decoder], signature)
@@ -177,7 +177,7 @@ def make_encoder_reference(
     if hasattr(given, "named_buffers"):
         if not hasattr(given, "get_encoder"):
             raise TypeError(
-                f"`reference`: {type(given).__name__} has no get_encoder(); pass "
+                f"`model`: {type(given).__name__} has no get_encoder(); pass "
                 f"{{'{ENCODER}': module, '{DECODER}': module}} with the inputs of the "
                 "program's methods"
             )

@@ -2,7 +2,7 @@
 
     from executorch_c.llm import quantization_cost
 
-    print(quantization_cost("model.pte", float_model, quantized_model, prompts))
+    print(quantization_cost(model, prompts, quantized=quantized, program="model.pte"))
 
 Each quantised layer takes the place of its float layer in the float model, one at a time. The cost
 is the noise of the logits, as in `quantization_error`.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c import _extras
+from executorch_c._order import model_first
 from executorch_c._programs import title_of
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
@@ -31,7 +32,8 @@ from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
-    from executorch_c._programs import ProgramSource
+    from executorch_c._order import model_first
+from executorch_c._programs import ProgramSource
 
 HEAD = ("layer", "type", "cost dB", "gain dB", "perplexity", "change", "KL", "top 1")
 ALL, PROGRAM = "all layers", "the program"
@@ -196,22 +198,23 @@ def _replace(model: Any, name: str, module: Any) -> Any:
     return old
 
 
+@model_first
 def quantization_cost(
-    program: ProgramSource | TextRunner,
     model: Any,
-    quantized: Any,
     prompts: Sequence[Any],
     *,
+    quantized: Any,
+    program: ProgramSource | TextRunner,
     tokenizer: Any = None,
     progress: bool | None = None,
 ) -> CostReport:
     """Return what each quantised layer costs, alone in the float model.
 
     Args:
-        program: The quantised program, as for `TextRunner`, or a TextRunner.
         model: The float torch.nn.Module; it is the same after the call.
-        quantized: A copy of the model with quantised layers of the same names.
         prompts: Texts, or sequences of ids, of at least 2 tokens each.
+        quantized: A copy of the model with quantised layers of the same names.
+        program: The quantised program, as for `TextRunner`, or a TextRunner.
         tokenizer: As for `TextRunner`.
         progress: Show progress on stderr. Default: on a terminal.
 

@@ -80,7 +80,7 @@ WRONG = {
 
 CHECKS: dict[str, Callable[..., object]] = {
     "check_model": lambda pte, **o: check_model(MODEL, (X,), program=pte, **o).raise_if_wrong(),
-    "assert_matches": lambda pte, **o: assert_matches(pte, [X], EXPECTED, **o),
+    "assert_matches": lambda pte, **o: assert_matches([X], EXPECTED, program=pte, **o),
     "explain": lambda pte, **o: _require(explain(MODEL, [X], program=pte, **o)),
     "compare_kernels": lambda pte, **o: _require(compare_kernels(pte, [X.numpy()], **o)),
     "bundled": lambda pte, **o: _require(
@@ -240,7 +240,7 @@ def test_a_method_is_used_as_it_was_loaded(pte: bytes, backend: FakeDelegate) ->
         assert result.verdict == "differ"
         assert any("FakeBackend computes 7 operator calls" in note for note in result.notes)
         with pytest.raises(MismatchError):
-            assert_matches(method, [X], EXPECTED)
+            assert_matches([X], EXPECTED, program=method)
         named = result.explain().first
         assert named is not None and named.name == "aten::relu.out"
         report = explain(MODEL, [X], program=method)

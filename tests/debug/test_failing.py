@@ -184,14 +184,14 @@ def test_a_file(
     """Of a wrong program only the file is known: its own step loses."""
     pte = tmp_path / "m.pte"
     pte.write_bytes(lower(Resize(bias=0.5).eval(), SIGNAL, "xnnpack").buffer)
-    steps = compare_steps(pte, Resize().eval(), [(SIGNAL, {})])
+    steps = compare_steps(Resize().eval(), [(SIGNAL, {})], program=pte)
     assert verdicts(steps) == STEPS | {
         "quantised": "not known",
         "lowered": "not known",
         "delegated": "differ",
     }
     with pytest.raises(TypeError, match="nn.Module"):
-        compare_steps(pte, "etrecord.bin", [(SIGNAL, {})])
+        compare_steps("etrecord.bin", [(SIGNAL, {})], program=pte)
     (tmp_path / "make.py").write_text(
         "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n"
         "        super().__init__()\n        self.a = torch.nn.Linear(13, 13)\n\n"

@@ -20,7 +20,7 @@ SHORT = [[i % 250 + 4 for i in prompt] for prompt in PROMPTS]  # a smaller vocab
 
 
 def check(path: Any, reference: Any = None, prompts: Any = PROMPTS, **options: Any) -> LLMReport:
-    return check_llm(path, reference, prompts, progress=False, **options)
+    return check_llm(reference, prompts, program=path, progress=False, **options)
 
 
 def model(kind: str = "position", **options: Any) -> Decoder:
@@ -279,5 +279,7 @@ def test_arguments_are_checked() -> None:
 
 
 def test_random_prompts() -> None:
-    first, second = (check_llm(program(), model(), progress=False, seed=seed) for seed in (0, 1))
+    first, second = (
+        check_llm(model(), program=program(), progress=False, seed=seed) for seed in (0, 1)
+    )
     assert first.ok and second.ok and first.rows[0].ids != second.rows[0].ids

@@ -20,7 +20,7 @@ FEATURES = np.random.default_rng(3).standard_normal((1, MELS, FRAMES)).astype(np
 
 def check(source: Any, reference: Any = None, prompts: Any = None, **options: Any) -> LLMReport:
     options.setdefault("engines", "here")
-    return check_llm(source, reference, prompts, progress=False, **options)
+    return check_llm(reference, prompts, program=source, progress=False, **options)
 
 
 def differing(report: LLMReport) -> set[str]:

@@ -39,7 +39,7 @@ def check(operator: str, **options: Any) -> LLMReport:
         dynamic_shapes=({1: length},),
         constants={},
     ).buffer
-    return check_llm(program, model, PROMPTS, progress=False, **options)
+    return check_llm(model, PROMPTS, program=program, progress=False, **options)
 
 
 def test_wrong_logits_differ() -> None:

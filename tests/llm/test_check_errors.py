@@ -14,7 +14,7 @@ from tests.llm.small_multimodal import modules, program
 
 def check(source: Any, reference: Any, **options: Any) -> LLMReport:
     options.setdefault("engines", "here")
-    return check_llm(source, reference, progress=False, **options)
+    return check_llm(reference, program=source, progress=False, **options)
 
 
 def test_a_program_that_raises_at_a_position() -> None:

@@ -30,7 +30,9 @@ def quantized(coarse: str, others: tuple[str, ...] = ("up", "head")) -> Decoder:
 def test_a_coarse_layer_is_first(coarse: str) -> None:
     model = Decoder().eval()
     before = copy.deepcopy(model.state_dict())
-    report = quantization_cost(program(), model, quantized(coarse), PROMPTS, progress=False)
+    report = quantization_cost(
+        model, PROMPTS, quantized=quantized(coarse), program=program(), progress=False
+    )
     assert [row.layer for row in report][0] == coarse and len(report) == 3
     assert report.rows[0].divergence > 10 * report.rows[1].divergence > 0
     whole, exported = report.whole
@@ -58,10 +60,12 @@ def test_layers_that_differ() -> None:
     assert quantized_layers(model, other) == ["down"]
     other.layers[0].q = torch.nn.Identity()
     assert quantized_layers(model, other) == ["layers.0.q", "down"]
-    report = quantization_cost(program(), model.eval(), Decoder().eval(), PROMPTS, progress=False)
+    report = quantization_cost(
+        model.eval(), PROMPTS, quantized=Decoder().eval(), program=program(), progress=False
+    )
     assert len(report) == 0 and "no layer is quantised" in report.summary()
     with pytest.raises(ValueError, match="at least 2 tokens"):
-        quantization_cost(program(), model, other, [[5]])
+        quantization_cost(model, [[5]], quantized=other, program=program())
 
 
 def test_the_limit_of_quantised_logits() -> None:

@@ -114,7 +114,9 @@ def test_every_logit(name: str) -> None:
 
 def test_checks_pass_and_see_a_fault() -> None:
     program = exported("llama", False)
-    assert check_llm(program, lambda ids: eager("llama", ids), [IDS[:20]], progress=False).ok
+    assert check_llm(
+        lambda ids: eager("llama", ids), [IDS[:20]], program=program, progress=False
+    ).ok
     wrong = model_of("llama")
     wrong.model.layers[1].mlp.down_proj.weight.data[3] *= 1.5
 
@@ -123,18 +125,18 @@ def test_checks_pass_and_see_a_fault() -> None:
             found: np.ndarray = wrong(torch.tensor([ids]), use_cache=False).logits[0].numpy()
         return found
 
-    assert not check_llm(program, logits, [IDS[:20]], progress=False).ok
+    assert not check_llm(logits, [IDS[:20]], program=program, progress=False).ok
 
 
 def test_a_model_of_transformers_is_the_reference() -> None:
     """It has no cache here, and gets whole sequences: calls of the program in parts match, too."""
     program, prompts = exported("llama", False), [IDS[:20]]
-    report = check_llm(program, model_of("llama"), prompts, progress=False)
+    report = check_llm(model_of("llama"), prompts, program=program, progress=False)
     assert report.ok, str(report)
     assert len(report["context"].positions) == CONTEXT > LONGEST
     wrong = model_of("llama")
     wrong.model.layers[1].mlp.down_proj.weight.data[3] *= 1.5
-    report = check_llm(program, wrong, prompts, progress=False)
+    report = check_llm(wrong, prompts, program=program, progress=False)
     assert {row.case for row in report if row.verdict == "differ"} >= {"steps", "chunks", "context"}
     assert report.explanation is not None, report.notes
     assert report.explanation.first is not None

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import executorch_c
-from executorch_c import cli, devtools, testing
+from executorch_c import cli, devtools, llm, testing
+from executorch_c.check.ladder import compare_steps
 
 PACKAGE = Path(executorch_c.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -43,10 +44,24 @@ def test_no_function_is_called_as_its_module(path: Path) -> None:
     assert not names & set(made)
 
 
-@pytest.mark.parametrize("function", [testing.check_model, devtools.explain])
-def test_the_model_is_first(function: Callable[..., object]) -> None:
-    with pytest.raises(TypeError, match=r"the model first: \w+\(model, inputs, program=program\)"):
+MODEL_FIRST = (
+    testing.check_model,
+    devtools.explain,
+    testing.assert_matches,
+    llm.check_llm,
+    llm.quantization_cost,
+    compare_steps,
+)
+
+
+@pytest.mark.parametrize("function", MODEL_FIRST)
+def test_the_program_is_last(function: Callable[..., object]) -> None:
+    message = rf"`program` by its name: {function.__name__}\(\w+, \w+, program=program\)"
+    with pytest.raises(TypeError, match=message):
         function("model.pte", abs, [1.0])
+    if function is not testing.check_model:  # whose program may come from a flow
+        with pytest.raises(TypeError, match=message):
+            function("model.pte", abs)
 
 
 @pytest.mark.parametrize("name", cli.ALIASES)

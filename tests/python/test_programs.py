@@ -71,7 +71,7 @@ def test_every_function_takes_every_source(kind: str, tmp_path: Path) -> None:
     assert devtools.check_nan(source(), inputs)
     assert devtools.compare_programs(source(), DIGITS, inputs)
     assert devtools.compare_kernels(source(), inputs)
-    assert assert_matches(source(), inputs, expected)
+    assert assert_matches(inputs, expected, program=source())
 
 
 @pytest.mark.parametrize("make", [bpte, lambda folder: DIGITS], ids=["bpte", "pte"])

@@ -146,7 +146,7 @@ def test_asserts_without_fixtures_have_reports_too(pytester: pytest.Pytester, ru
                 images, expected = data["inputs"], data["expected"].copy()
             expected[3, 7] += 1
             try:
-                assert_matches(folder / "digits.pte", [images], expected, atol=1e-4)
+                assert_matches([images], expected, program=folder / "digits.pte", atol=1e-4)
             except AssertionError as error:
                 raise RuntimeError("the classifier") from error
 

@@ -56,7 +56,7 @@ def checked_llm() -> Report:
     from executorch_c.llm import check_llm
     from tests.llm.small_llm import Decoder, ids, program
 
-    return check_llm(program(), Decoder().eval(), [ids(5)], cases=["steps"], progress=False)
+    return check_llm(Decoder().eval(), [ids(5)], program=program(), cases=["steps"], progress=False)
 
 
 def lost() -> Report:
@@ -76,7 +76,7 @@ def costs() -> Report:
     model, other = Decoder().eval(), Decoder().eval()
     with torch.no_grad():
         other.down.weight.mul_(1.01)
-    return quantization_cost(program(), model, other, [ids(5)], progress=False)
+    return quantization_cost(model, [ids(5)], quantized=other, program=program(), progress=False)
 
 
 def node(name: str, error: float, kind: type[NodeError] = NodeError) -> NodeError:

@@ -177,7 +177,7 @@ def test_a_program_matches() -> None:
         images, expected = data["inputs"], data["expected"]
     program = executorch_c.Runtime.get().load_program(DIGITS)
     for source in (DIGITS, DIGITS.read_bytes(), program, program.load_method("forward")):
-        comparison = assert_matches(source, [images], expected, atol=1e-4)
+        comparison = assert_matches([images], expected, program=source, atol=1e-4)
         assert comparison[0].metrics is not None and comparison[0].metrics.argmax == 1.0
 
 
@@ -186,7 +186,7 @@ def test_a_wrong_answer_is_an_assertion_error() -> None:
         images, expected = data["inputs"], data["expected"].copy()
     expected[3, 7] += 1
     with pytest.raises(MismatchError, match=r"(?s)output 0: 1 of .* worst at\s+\(3, 7\)") as caught:
-        assert_matches(DIGITS, [images], [expected], atol=1e-4)
+        assert_matches([images], [expected], program=DIGITS, atol=1e-4)
     assert isinstance(caught.value, AssertionError)
     assert caught.value.comparison[0].metrics.mismatched == 1  # type: ignore[union-attr]
 
