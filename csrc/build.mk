@@ -10,7 +10,7 @@ LANGUAGE = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off -f
 WARNINGS = -Wall -Wextra -Wshadow -Wconversion
 
 # Sources of the core that are compiled into a backend, which links to none of our libraries.
-SHARED_xnnpack = core/error.c format/fb.c
+SHARED_xnnpack = core/error.c format/fb.c format/fb_write.c
 SHARED_interpreted = core/error.c format/fb.c format/fb_write.c
 
 # Entry points of testing/ for ctypes (tests/op_harness.py).

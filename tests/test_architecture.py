@@ -56,7 +56,8 @@ BACKEND_HEADERS = {
     "openvino": {"dlfcn.h", "pthread.h", "unistd.h"},
     "xnnpack": set(
         (
-            "format/fb.h format/schema.h core/checked.h xnnpack.h pthread.h sys/mman.h unistd.h"
+            "format/fb.h format/fb_write.h format/schema.h core/checked.h core/half.h xnnpack.h "
+            "pthread.h sys/mman.h unistd.h"
         ).split()
     ),
     "interpreted": {

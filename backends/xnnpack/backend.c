@@ -76,9 +76,9 @@ static uint32_t open_delegate(const ecx_call *c, const ec_backend_init *what,
   ECX_TRY(ecx_workspace_open(c, options->sharing, what, &d->workspace));
   if (options->cache) ECX_TRY(ecx_cache_open(c, &d->graph, what->program, &d->cache));
   ECX_TRY(ecx_workspace_enter(c, d->workspace));
-  uint32_t made = ecx_engine_build(c, d, ECX_PLAIN_RUN);
+  uint32_t status = ecx_engine_build(c, d, ECX_PLAIN_RUN);
   ecx_workspace_leave(d->workspace);
-  return made;
+  return status;
 }
 
 static uint32_t open_payload(const ecx_call *c, const ec_backend_init *what, const void *unused,
@@ -108,9 +108,10 @@ static uint32_t check_run(const ecx_call *c, const ec_backend_run *run, const ec
   if (!run->always && !is_worth_a_call(&d->graph))
     return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "too little work for a delegate");
   for (uint32_t i = 0; i < d->graph.value_count; i++) {
-    const ecx_shape *stated = &d->draft.values[i].shape, *found = &d->graph.values[i].shape;
-    bool same = stated->rank == found->rank;
-    for (size_t k = 0; same && k < found->rank; k++) same = stated->dims[k] == found->dims[k];
+    const ecx_shape *stated = &d->draft.values[i].shape, *inferred = &d->graph.values[i].shape;
+    bool same = stated->rank == inferred->rank;
+    for (size_t k = 0; same && k < inferred->rank; k++)
+      same = stated->dims[k] == inferred->dims[k];
     if (!same) return ecx_fail(c, EC_BACKEND_NOT_SUPPORTED, "a result of another shape");
   }
   return EC_BACKEND_OK;
@@ -247,11 +248,20 @@ static uint32_t xnnpack_describe(const ec_backend *self, const ec_host *host, ec
   return ecx_describe(&c, what, visitor);
 }
 
+/* The patches of third_party that the linked XNNPACK has (../README.md). */
+#if defined EXECUTORCH_C_TABLES
+#define SERIES ""
+#elif defined EXECUTORCH_C_CORRECTIONS
+#define SERIES ", corrections alone"
+#else
+#define SERIES ", unpatched"
+#endif
+
 const ec_backend ecx_backend = {
   .abi_version = EC_BACKEND_ABI_VERSION,
   .struct_size = sizeof(ec_backend),
   .id = "XnnpackBackend",
-  .version = "XNNPACK 2024-11-08",
+  .version = "XNNPACK 2024-11-08" SERIES,
   .init = xnnpack_init,
   .execute = xnnpack_execute,
   .destroy = xnnpack_destroy,

@@ -34,11 +34,11 @@ static uint32_t read_one(const ecx_call *c, const ec_backend_option *option, int
   for (*which = 0; *which < OPTIONS; ++*which)
     if (strcmp(option->key, ecx_option_keys[*which]) == 0) break;
   if (*which == OPTIONS) return refuse_key(c, option->key);
-  int64_t found = option->kind == EC_BACKEND_BOOL ? option->as.b : option->as.i;
-  if (option->kind != kinds[*which] || found < 0 || found > highest[*which])
+  int64_t number = option->kind == EC_BACKEND_BOOL ? option->as.b : option->as.i;
+  if (option->kind != kinds[*which] || number < 0 || number > highest[*which])
     return ecx_fail(c, EC_BACKEND_INVALID_ARGUMENT, "option '%s': expected %s", option->key,
                     expected[*which]);
-  *value = (int)found;
+  *value = (int)number;
   return EC_BACKEND_OK;
 }
 

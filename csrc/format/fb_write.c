@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MIN_CAPACITY = 4096, FIELDS = 16, OFFSET_BYTES = 4 };
+enum { MIN_CAPACITY = 4096, FIELDS = 32, OFFSET_BYTES = 4 };
 
 /* Makes room for `size` more bytes after `at`. */
 static bool reserve(ec_fb_writer *w, size_t at, size_t size) {

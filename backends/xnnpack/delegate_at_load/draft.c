@@ -1,10 +1,11 @@
-/* Values and nodes of a draft, written as a FlatBuffer. Tables precede what they refer to: an
- * offset is filled in when its target is written. */
+/* Values and nodes of a draft, written as a FlatBuffer. */
 #include "delegate_at_load/draft.h"
 
 #include <string.h>
 
 #include "call.h"
+#include "core/half.h"
+#include "format/fb_write.h"
 #include "nodes/kinds.h"
 #include "payload/schema.h"
 
@@ -88,9 +89,7 @@ void ecx_draft_set(ecx_draft_node *n, unsigned field, uint32_t value) {
 }
 
 void ecx_draft_set_float(ecx_draft_node *n, unsigned field, float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  ecx_draft_set(n, field, bits);
+  ecx_draft_set(n, field, ec_float_bits(value));
 }
 
 void ecx_draft_set_vector(ecx_draft_node *n, unsigned field, const size_t *items, size_t count) {
@@ -155,96 +154,55 @@ void ecx_draft_remove_producer(ecx_draft *d, uint32_t id) {
 
 /* ---- the FlatBuffer -------------------------------------------------------------------------- */
 
+/* A field; narrower ones have 4 bytes, too. */
+#define FIELD(table, name, number) {ECX_##table##_##name, 4, number, 0}
+#define COUNT(fields) (sizeof(fields) / sizeof *(fields))
+
 typedef struct writer {
-  ecx_draft *d;
-  uint8_t *at;
-  size_t used, room;
+  const ecx_draft *d;
+  ec_fb_writer fb;
 } writer;
 
-static void put_bytes(writer *w, const void *bytes, size_t size) {
-  while (!w->d->failed && w->room - w->used < size)
-    w->at = grow(w->d, w->at, w->room, &w->room, 1);
-  if (w->d->failed) return;
-  memcpy(w->at + w->used, bytes, size);
-  w->used += size;
+/* Writes a table and points the offset at `slot` to it. */
+static void put_table(writer *w, size_t slot, ec_fb_slot *fields, size_t count) {
+  ec_fb_link(&w->fb, slot, ec_fb_put_table(&w->fb, fields, count));
 }
 
-static void put_u32(writer *w, size_t value) {
-  const uint32_t narrow = (uint32_t)value;
-  put_bytes(w, &narrow, sizeof narrow);
+/* The same of a vector of 4-byte items. Returns the position of the first one. */
+static size_t put_vector(writer *w, size_t slot, const void *items, size_t count) {
+  const size_t at = ec_fb_put_vector(&w->fb, items, count, 4);
+  ec_fb_link(&w->fb, slot, at);
+  return at + 4;
 }
-
-/* Makes the offset at `slot` point to what is written next. */
-static void point_here(writer *w, size_t slot) {
-  const uint32_t offset = (uint32_t)(w->used - slot);
-  if (!w->d->failed) memcpy(w->at + slot, &offset, sizeof offset);
-}
-
-/* Writes a vtable and a table of fields with 4 bytes each. Field `i` is present if bit i of
- * `present` is set. Returns the position of the first one. */
-static size_t put_table(writer *w, uint32_t present, size_t slot) {
-  uint16_t vtable[2 + 32] = {0}, bytes = 4;
-  size_t count = 0;
-  for (unsigned i = 0; i < 32; i++) {
-    if (!(present >> i & 1)) continue;
-    vtable[2 + i] = bytes;
-    bytes = (uint16_t)(bytes + 4);
-    count = i + 1;
-  }
-  vtable[0] = (uint16_t)(4 + 2 * count);
-  vtable[1] = bytes;
-  put_bytes(w, vtable, vtable[0]);
-  point_here(w, slot);
-  put_u32(w, vtable[0]);
-  return w->used;
-}
-
-static size_t put_vector(writer *w, size_t slot, size_t count) {
-  point_here(w, slot);
-  put_u32(w, count);
-  return w->used;
-}
-
-static size_t put_offsets(writer *w, size_t slot, size_t count) {
-  const size_t at = put_vector(w, slot, count);
-  for (size_t i = 0; i < count; i++) put_u32(w, 0);
-  return at;
-}
-
-#define BIT(field) (UINT32_C(1) << (field))
 
 static void put_tensor(writer *w, size_t slot, uint32_t id) {
   const ecx_draft_value *v = &w->d->values[id];
   const uint32_t external = v->external == ECX_NONE ? 0
                             : v->is_output          ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT
                                                     : XNN_VALUE_FLAG_EXTERNAL_INPUT;
-  const size_t at = put_table(w, BIT(ECX_Tensor_dynamic_datatype) - 1u, slot);
-  put_u32(w, v->coding.dtype);
-  put_u32(w, v->shape.rank);
-  put_u32(w, 0);
-  put_u32(w, v->constant);
-  put_u32(w, v->external == ECX_NONE ? 0 : v->external);
-  put_u32(w, external);
-  put_u32(w, id);
-  put_vector(w, at + 4 * ECX_Tensor_dims, v->shape.rank);
-  for (size_t i = 0; i < v->shape.rank; i++) put_u32(w, v->shape.dims[i]);
+  ec_fb_slot fields[] = {FIELD(Tensor, dims, 0),
+                         FIELD(Tensor, datatype, v->coding.dtype),
+                         FIELD(Tensor, num_dims, v->shape.rank),
+                         FIELD(Tensor, buffer, v->constant),
+                         FIELD(Tensor, external_id, external ? v->external : 0),
+                         FIELD(Tensor, flags, external),
+                         FIELD(Tensor, id, id)};
+  uint32_t dims[XNN_MAX_TENSOR_DIMS];
+  for (size_t i = 0; i < v->shape.rank; i++) dims[i] = (uint32_t)v->shape.dims[i];
+  put_table(w, slot, fields, COUNT(fields));
+  put_vector(w, fields[0].at, dims, v->shape.rank);
 }
 
 /* Writes the scales of a value. */
-static void put_coding(writer *w, size_t slot, const ecx_draft_value *v) {
-  const ecx_coding *q = &v->coding;
-  if (q->scales) {
-    put_table(w, BIT(ECX_PerChannel_channel_dim) | BIT(ECX_PerChannel_scale_buffer), slot);
-    put_u32(w, q->channel_dim);
-    put_u32(w, q->scales);
-  } else if (q->dtype == ECX_qdint8) {
-    put_table(w, BIT(ECX_PerToken_nonbatch_dims), slot);
-    put_u32(w, 1);
-  } else {
-    put_table(w, BIT(ECX_PerTensor_scale) | BIT(ECX_PerTensor_zero_point), slot);
-    put_bytes(w, &q->scale, sizeof q->scale);
-    put_bytes(w, &q->zero_point, sizeof q->zero_point);
-  }
+static void put_coding(writer *w, size_t slot, const ecx_coding *q) {
+  ec_fb_slot per_channel[] = {FIELD(PerChannel, channel_dim, q->channel_dim),
+                              FIELD(PerChannel, scale_buffer, q->scales)};
+  ec_fb_slot per_token[] = {FIELD(PerToken, nonbatch_dims, 1)};
+  ec_fb_slot per_tensor[] = {FIELD(PerTensor, scale, ec_float_bits(q->scale)),
+                             FIELD(PerTensor, zero_point, (uint32_t)q->zero_point)};
+  if (q->scales) put_table(w, slot, per_channel, COUNT(per_channel));
+  else if (q->dtype == ECX_qdint8) put_table(w, slot, per_token, COUNT(per_token));
+  else put_table(w, slot, per_tensor, COUNT(per_tensor));
 }
 
 static uint32_t type_of_coding(const ecx_coding *q) {
@@ -253,84 +211,74 @@ static uint32_t type_of_coding(const ecx_coding *q) {
 }
 
 static void put_value(writer *w, size_t slot, uint32_t id) {
-  const ecx_draft_value *v = &w->d->values[id];
-  const bool is_plain = v->coding.dtype == ECX_fp32;
-  size_t at = put_table(w, BIT(ECX_Value_value_type) | BIT(ECX_Value_value), slot);
-  put_u32(w, is_plain ? ECX_VALUE_PLAIN : ECX_VALUE_QUANTIZED);
-  put_u32(w, 0);
-  if (!is_plain) {
-    at = put_table(w, BIT(ECX_QuantizedTensor_tensor) | BIT(ECX_QuantizedTensor_quantization_type) |
-                          BIT(ECX_QuantizedTensor_quantization), at + 4);
-    put_u32(w, 0);
-    put_u32(w, type_of_coding(&v->coding));
-    put_u32(w, 0);
-    put_coding(w, at + 8, v);
+  const ecx_coding *q = &w->d->values[id].coding;
+  const bool is_plain = q->dtype == ECX_fp32;
+  ec_fb_slot value[] = {
+    FIELD(Value, value, 0),
+    FIELD(Value, value_type, is_plain ? ECX_VALUE_PLAIN : ECX_VALUE_QUANTIZED)};
+  put_table(w, slot, value, COUNT(value));
+  if (is_plain) {
+    put_tensor(w, value[0].at, id);
+    return;
   }
-  put_tensor(w, is_plain ? at + 4 : at, id);
+  ec_fb_slot fields[] = {FIELD(QuantizedTensor, tensor, 0),
+                         FIELD(QuantizedTensor, quantization, 0),
+                         FIELD(QuantizedTensor, quantization_type, type_of_coding(q))};
+  put_table(w, value[0].at, fields, COUNT(fields));
+  put_tensor(w, fields[0].at, id);
+  put_coding(w, fields[1].at, q);
 }
 
-/* Writes the parameters of a node: numbers, then offsets of vectors. */
+/* Writes the parameters of a node: vectors, then numbers. */
 static void put_parameters(writer *w, size_t slot, const ecx_draft_node *n) {
-  uint32_t present = n->scalars;
-  size_t slots[ECX_MOST_VECTORS] = {0};
-  for (unsigned v = 0; v < n->vector_count; v++) present |= BIT(n->vectors[v].field);
-  put_table(w, present, slot);
-  for (unsigned i = 0; i < ECX_MOST_FIELDS; i++) {
-    for (unsigned v = 0; v < n->vector_count; v++)
-      if (n->vectors[v].field == i) slots[v] = w->used;
-    if (present >> i & 1) put_u32(w, n->scalars >> i & 1 ? n->fields[i] : 0);
-  }
-  for (unsigned v = 0; v < n->vector_count; v++) {
-    put_vector(w, slots[v], n->vectors[v].count);
-    put_bytes(w, n->vectors[v].items, n->vectors[v].count * sizeof(int32_t));
-  }
+  ec_fb_slot fields[ECX_MAX_FIELDS + ECX_MAX_VECTORS];
+  size_t count = n->vector_count;
+  for (unsigned v = 0; v < n->vector_count; v++)
+    fields[v] = (ec_fb_slot){n->vectors[v].field, 4, 0, 0};
+  for (unsigned i = 0; i < ECX_MAX_FIELDS; i++)
+    if (n->scalars >> i & 1) fields[count++] = (ec_fb_slot){i, 4, n->fields[i], 0};
+  put_table(w, slot, fields, count);
+  for (unsigned v = 0; v < n->vector_count; v++)
+    put_vector(w, fields[v].at, n->vectors[v].items, n->vectors[v].count);
 }
 
 static void put_node(writer *w, size_t slot, const ecx_draft_node *n) {
-  uint32_t present = BIT(ECX_Node_node_type) | BIT(ECX_Node_node);
-  if (n->has_bounds) present |= BIT(ECX_Node_min_max);
-  const size_t at = put_table(w, present, slot);
-  put_u32(w, n->kind);
-  put_u32(w, 0);
-  if (n->has_bounds) put_u32(w, 0);
-  put_parameters(w, at + 4, n);
-  if (!n->has_bounds) return;
-  put_table(w, BIT(ECX_MinMax_min) | BIT(ECX_MinMax_max), at + 8);
-  put_bytes(w, &n->min, sizeof n->min);
-  put_bytes(w, &n->max, sizeof n->max);
+  ec_fb_slot fields[] = {FIELD(Node, node, 0), FIELD(Node, node_type, n->kind),
+                         FIELD(Node, min_max, 0)};
+  ec_fb_slot bounds[] = {FIELD(MinMax, min, ec_float_bits(n->min)),
+                         FIELD(MinMax, max, ec_float_bits(n->max))};
+  put_table(w, slot, fields, n->has_bounds ? 3 : 2);
+  put_parameters(w, fields[0].at, n);
+  if (n->has_bounds) put_table(w, fields[2].at, bounds, COUNT(bounds));
 }
 
 static void put_graph(writer *w) {
   const ecx_draft *d = w->d;
-  put_u32(w, 0);
-  put_bytes(w, "XN01", 4);
-  const size_t at = put_table(w, BIT(ECX_Graph_nodes) | BIT(ECX_Graph_values) |
-                                     BIT(ECX_Graph_num_externs), 0);
-  put_u32(w, 0);
-  put_u32(w, 0);
-  put_u32(w, d->extern_count);
+  ec_fb_slot fields[] = {FIELD(Graph, nodes, 0), FIELD(Graph, values, 0),
+                         FIELD(Graph, num_externs, d->extern_count)};
+  ec_fb_put(&w->fb, "\0\0\0\0XN01", 8, 4);
+  put_table(w, 0, fields, COUNT(fields));
   size_t nodes = 0;
   for (size_t i = 0; i < d->node_count; i++) nodes += !d->nodes[i].is_replaced;
-  size_t slots = put_offsets(w, at, nodes);
+  size_t slot = put_vector(w, fields[0].at, NULL, nodes);
   for (size_t i = 0; i < d->node_count; i++) {
     if (d->nodes[i].is_replaced) continue;
-    put_node(w, slots, &d->nodes[i]);
-    slots += 4;
+    put_node(w, slot, &d->nodes[i]);
+    slot += 4;
   }
-  slots = put_offsets(w, at + 4, d->value_count);
-  for (size_t i = 0; i < d->value_count; i++) put_value(w, slots + 4 * i, (uint32_t)i);
+  slot = put_vector(w, fields[1].at, NULL, d->value_count);
+  for (size_t i = 0; i < d->value_count; i++) put_value(w, slot + 4 * i, (uint32_t)i);
 }
 
 uint32_t ecx_draft_write(ecx_draft *d, void **bytes, ecx_payload *out) {
-  writer w = {.d = d};
-  *bytes = NULL;
+  writer w = {d, {.failed = d->failed, .alloc = d->c->host->alloc, .free = d->c->host->free}};
   if (!d->failed) put_graph(&w);
-  *bytes = w.at;
-  if (d->failed || w.used > INT32_MAX)
+  *bytes = w.fb.data;
+  if (w.fb.failed)
     return ecx_fail(d->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a graph of %zu nodes",
                     d->node_count);
-  ECX_TRY(ecx_payload_open(d->c, w.at, w.used, out));
-  out->given = d->data;
-  out->given_count = (uint32_t)d->data_count;
+  ECX_TRY(ecx_payload_open(d->c, w.fb.data, w.fb.size, out));
+  out->memory = d->data;
+  out->memory_count = (uint32_t)d->data_count;
   return EC_BACKEND_OK;
 }

@@ -7,16 +7,16 @@
 #include "payload/payload.h"
 #include "payload/values.h"
 
-enum { ECX_MOST_FIELDS = 20, ECX_MOST_VECTORS = 2 };
+enum { ECX_MAX_FIELDS = 20, ECX_MAX_VECTORS = 2 };
 
 typedef struct ecx_draft_node {
   uint8_t kind;
   uint32_t scalars; /* bit i: field i is set */
-  uint32_t fields[ECX_MOST_FIELDS];
+  uint32_t fields[ECX_MAX_FIELDS];
   struct {
     uint8_t field, count;
     int32_t items[XNN_MAX_TENSOR_DIMS];
-  } vectors[ECX_MOST_VECTORS];
+  } vectors[ECX_MAX_VECTORS];
   uint8_t vector_count;
   bool has_bounds;
   bool is_replaced; /* by another node: not written */

@@ -14,10 +14,10 @@ static const ecx_draft_node *producer_of(const ecx_draft *d, uint32_t id, uint8_
 static bool is_number(const ecx_draft *d, uint32_t id, float expected) {
   if (id == ECX_NONE || !d->values[id].constant) return false;
   const ecx_data *data = &d->data[d->values[id].constant];
-  float found;
-  if (data->size != sizeof found) return false;
-  memcpy(&found, data->at, sizeof found);
-  return found == expected;
+  float number;
+  if (data->size != sizeof number) return false;
+  memcpy(&number, data->at, sizeof number);
+  return number == expected;
 }
 
 /* Returns the value to which a node adds 3; ECX_NONE: it does not. */

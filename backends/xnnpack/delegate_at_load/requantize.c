@@ -80,7 +80,7 @@ static float scale_of(const ecx_draft *d, uint32_t id) { return d->values[id].co
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-enum { MOST_PRODUCTS = 65536, MOST_BIAS = 1 << 30 }; /* so that sums fit into 32 bits */
+enum { MAX_PRODUCTS = 65536, MAX_BIAS = 1 << 30 }; /* so that sums fit into 32 bits */
 
 static bool fits_layer(const ecx_draft *d, const ecx_draft_node *n, float from, float to) {
   const ecx_draft_value *filter = &d->values[operand(n, 1)];
@@ -89,7 +89,7 @@ static bool fits_layer(const ecx_draft *d, const ecx_draft_node *n, float from, 
   const size_t channels = filter->shape.dims[filter->coding.channel_dim];
   for (size_t c = 0; c < channels; c++)
     if (!fits(LAYER, from * scales[c] / to)) return false;
-  return d->data[filter->constant].size / channels <= MOST_PRODUCTS;
+  return d->data[filter->constant].size / channels <= MAX_PRODUCTS;
 }
 
 /* Returns the name of a constant that depends on others with names; NULL: one has none. */
@@ -112,7 +112,7 @@ static uint32_t add_bias(ecx_draft *d, const ecx_draft_node *n, float from) {
   for (size_t i = 0; codes && products && i < count; i++) {
     products[i] = from * ((const float *)scales.at)[i];
     const double code = nearbyint((double)((const float *)bias.at)[i] / (double)products[i]);
-    if (!(fabs(code) < MOST_BIAS) || !isnormal(products[i])) return ECX_NONE;
+    if (!(fabs(code) < MAX_BIAS) || !isnormal(products[i])) return ECX_NONE;
     codes[i] = (int32_t)code;
   }
   char *key = name_bias(d, &bias, &scales, from);
@@ -237,7 +237,7 @@ static uint32_t replace(ecx_delegation *b, uint32_t id, const ecx_coding *coding
 
 /* ---- conversions ----------------------------------------------------------------------------- */
 
-enum { MOST_STEPS = 3 };
+enum { MAX_STEPS = 3 };
 
 /* True if a value cannot be infinite or NaN, with the usual scales: computed of integers in a few
  * steps of such nodes. */
@@ -248,7 +248,7 @@ static bool is_tame(const ecx_draft *d, uint32_t id, unsigned steps) {
   const uint32_t integers = ecx_integers_of(d, id);
   if (integers != ECX_NONE) return scale_of(d, integers) < most;
   if (v->constant) return d->data[v->constant].size == sizeof(float);
-  if (v->producer == ECX_NONE || steps == MOST_STEPS) return false;
+  if (v->producer == ECX_NONE || steps == MAX_STEPS) return false;
   const ecx_draft_node *n = &d->nodes[v->producer];
   const ecx_rule rule = (ecx_rule)rules[n->kind];
   if (rule == KEEPS_FLOATS || rule == LAYER) return false;

@@ -14,7 +14,7 @@
 #include "nodes/kinds.h"
 #include "payload/schema.h"
 
-enum { INT8 = 1, INT32 = 3, INT64 = 4, FLOAT32 = 6, FLOAT64 = 7, KEY = 128, MOST_MOVES = 4 };
+enum { INT8 = 1, INT32 = 3, INT64 = 4, FLOAT32 = 6, FLOAT64 = 7, KEY = 128, MAX_MOVES = 4 };
 
 /* ---- where they come from -------------------------------------------------------------------- */
 
@@ -96,7 +96,7 @@ bool ecx_find_weights(const ec_backend_value *v, ecx_weights *out) {
   const ec_backend_kernel_call *call = v->from;
   if (!ecx_is_constant(v) || v->tensor.dtype != FLOAT32 || rank > XNN_MAX_TENSOR_DIMS) return false;
   for (size_t d = 0; d < rank; d++) at[d] = d;
-  for (; call && moves < MOST_MOVES && undo_move(call, rank, at); moves++)
+  for (; call && moves < MAX_MOVES && undo_move(call, rank, at); moves++)
     call = ecx_arg_value(call, 0)->from;
   if (!call || !ecx_arg_value(call, 0)) return false;
   *out = (ecx_weights){.codes = ecx_arg_value(call, 0), .axis = rank};

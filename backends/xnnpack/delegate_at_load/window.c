@@ -73,10 +73,10 @@ static uint32_t copy_filter(ecx_delegation *b, const convolution *k, const ecx_s
 /* Finds the integers of the filter, with scales of its outputs. */
 static void find_codes(convolution *k) {
   const size_t rank = k->w->tensor.rank, axis = k->transposed ? 1 : 0;
-  const bool found = ecx_find_weights(k->w, &k->codes) &&
+  const bool are_codes = ecx_find_weights(k->w, &k->codes) &&
                      (k->codes.axis == axis || k->codes.axis == rank);
-  if (!found) k->codes.codes = NULL;
-  k->strides = found ? k->codes.strides : k->w->tensor.strides;
+  if (!are_codes) k->codes.codes = NULL;
+  k->strides = are_codes ? k->codes.strides : k->w->tensor.strides;
   k->steps[0] = rank == 4 ? k->strides[2] : 0;
   k->steps[1] = k->strides[rank - 1];
 }

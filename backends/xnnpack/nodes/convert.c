@@ -70,9 +70,9 @@ static uint32_t find_lost_output(const ecx_graph *g) {
     if (v->is_output) outputs++;
     else if (v->external >= behind_inputs) behind_inputs = v->external + 1;
   }
-  uint32_t found;
+  uint32_t unused;
   const bool is_only = g->extern_count == behind_inputs + outputs + 1;
-  return is_only && ecx_count_unused_results(g, &found) == 1 ? found : ECX_NONE;
+  return is_only && ecx_count_unused_results(g, &unused) == 1 ? unused : ECX_NONE;
 }
 
 /* ---- conversions ----------------------------------------------------------------------------- */

@@ -64,11 +64,12 @@ static void show_value(const ecx_value *v, const ec_backend_visitor *visitor) {
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool is_operand(const ecx_kind *kind, uint16_t field) {
-  bool found = field == kind->layout->flags;
-  for (unsigned i = 0; i < kind->inputs; i++) found = found || kind->layout->in[i] == field;
+  bool is_operand = field == kind->layout->flags;
+  for (unsigned i = 0; i < kind->inputs; i++)
+    is_operand = is_operand || kind->layout->in[i] == field;
   for (unsigned i = 0; i < kind->layout->outputs; i++)
-    found = found || kind->layout->out[i] == field;
-  return found;
+    is_operand = is_operand || kind->layout->out[i] == field;
+  return is_operand;
 }
 
 /* The display of a field of a node's table: a number or list, float32 bits, or hidden. */

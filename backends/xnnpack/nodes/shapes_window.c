@@ -18,9 +18,9 @@ enum {
   PACKED_CHANNELS = 64, /* maximum multiple to which input channels are packed */
   PACKED_ELEMENT = 4    /* maximum bytes */
 };
-#define MOST_PACKED ((size_t)1 << 31)
+#define MAX_PACKED_BYTES ((size_t)1 << 31)
 /* Elements under all positions of a window: XNNPACK stores an address for each. */
-#define MOST_POSITIONS ((size_t)1 << 29)
+#define MAX_POSITIONS ((size_t)1 << 29)
 
 /* A window along height or width. */
 typedef struct window {
@@ -73,10 +73,10 @@ static uint32_t slide(const ecx_call *c, const ecx_node *n, const window *w, siz
 
 /* XNNPACK refuses padding to the same size with a stride larger than the window. */
 static bool skips(const ecx_node *n, const window w[2]) {
-  bool found = false;
+  bool skips = false;
   for (unsigned d = 0; d < 2; d++)
-    found = found || w[d].stride > extent_of(&w[d]);
-  return found && n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING;
+    skips = skips || w[d].stride > extent_of(&w[d]);
+  return skips && n->flags & XNN_FLAG_TENSORFLOW_SAME_PADDING;
 }
 
 /* Computes the padding of windows over `in` that XNNPACK refuses to pad to the same size. Returns
@@ -97,7 +97,7 @@ static uint32_t check_positions(const ecx_call *c, const ecx_node *n, const wind
                                 const ecx_shape *out) {
   size_t positions;
   if (ec_mul_size(out->dims[1], out->dims[2], &positions) &&
-      ec_mul_size(positions, w[0].size * w[1].size, &positions) && positions <= MOST_POSITIONS)
+      ec_mul_size(positions, w[0].size * w[1].size, &positions) && positions <= MAX_POSITIONS)
     return EC_BACKEND_OK;
   return REFUSE(c, n, "a window of %zu x %zu at %zu x %zu places", w[0].size, w[1].size,
                 out->dims[1], out->dims[2]);
@@ -141,7 +141,7 @@ static uint32_t check_parameters(const ecx_call *c, const ecx_graph *g, const ec
   const size_t height = ECX_PARAM(n, Conv, kernel_height), width = ECX_PARAM(n, Conv, kernel_width);
   size_t packed = (channels + PACKED_CHANNELS - 1) / PACKED_CHANNELS * PACKED_CHANNELS;
   if (!ec_mul_size(packed, height, &packed) || !ec_mul_size(packed, width, &packed) ||
-      packed > MOST_PACKED / PACKED_ELEMENT)
+      packed > MAX_PACKED_BYTES / PACKED_ELEMENT)
     return REFUSE(c, n, "a filter of %zu x %zu x %zu for each result", height, width, channels);
   return ecx_check_per_token(c, n, ecx_in(g, n, 0), 3);
 }

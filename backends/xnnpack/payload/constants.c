@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "core/half.h"
 #include "core/checked.h"
 #include "payload/payload.h"
 
@@ -62,8 +63,8 @@ static uint32_t find_entry(const ecx_call *c, const ecx_payload *payload, ec_fb_
 uint32_t ecx_constant(const ecx_call *c, const ecx_payload *payload, uint32_t index,
                       const char *what, ecx_data *out) {
   bool old = !payload->constants;
-  if (payload->given && index < payload->given_count) {
-    *out = payload->given[index];
+  if (payload->memory && index < payload->memory_count) {
+    *out = payload->memory[index];
     out->copy = NULL;
     return make_readable(c, out);
   }
@@ -95,17 +96,6 @@ void ecx_data_close(const ec_host *host, ecx_data *data) {
   *data = (ecx_data){.key = data->key};
 }
 
-/* Returns the bits of a float16 value as float32. */
-static uint32_t widened_half(uint16_t half) {
-  const uint32_t sign = (uint32_t)(half >> 15) << 31, rest = half & 0x7fffu;
-  if (rest >= 0x7c00u) return sign | 0x7f800000u | (rest & 0x3ffu) << 13; /* infinity, NaN */
-  uint32_t bits = (rest << 13) + (112u << 23);
-  if (rest >= 0x400u) return sign | bits;
-  const float value = (float)rest * 0x1p-24f; /* denormal */
-  memcpy(&bits, &value, sizeof bits);
-  return sign | bits;
-}
-
 uint32_t ecx_widen(const ecx_call *c, ecx_data *data, bool is_float16) {
   size_t count = data->size / 2;
   float *wide = count <= SIZE_MAX / 8 ? c->host->alloc(count * sizeof *wide + ECX_EXTRA) : NULL;
@@ -114,8 +104,7 @@ uint32_t ecx_widen(const ecx_call *c, ecx_data *data, bool is_float16) {
   for (size_t i = 0; i < count; i++) {
     uint16_t narrow;
     memcpy(&narrow, (const uint8_t *)data->at + i * 2, 2);
-    uint32_t bits = is_float16 ? widened_half(narrow) : (uint32_t)narrow << 16;
-    memcpy(&wide[i], &bits, sizeof bits);
+    wide[i] = is_float16 ? ec_f16_to_f32(narrow) : ec_bf16_to_f32(narrow);
   }
   if (data->copy) c->host->free(data->copy);
   data->at = data->copy = wide;

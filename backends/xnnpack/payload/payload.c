@@ -57,7 +57,7 @@ typedef struct flatbuffer {
   size_t size;
 } flatbuffer;
 
-static uint32_t read_header(const ecx_call *c, const uint8_t *data, size_t size, flatbuffer *found,
+static uint32_t read_header(const ecx_call *c, const uint8_t *data, size_t size, flatbuffer *body,
                             ecx_payload *out) {
   uint32_t at = ec_read_u32(data + FLATBUFFER_OFFSET_AT);
   uint32_t bytes = ec_read_u32(data + FLATBUFFER_SIZE_AT);
@@ -74,20 +74,20 @@ static uint32_t read_header(const ecx_call *c, const uint8_t *data, size_t size,
                     "payload of %zu bytes whose FlatBuffer ends at %llu",
                     (unsigned long long)constants_size, (unsigned)constants, size,
                     (unsigned long long)at + bytes);
-  *found = (flatbuffer){data + at, bytes};
+  *body = (flatbuffer){data + at, bytes};
   out->constants = data + constants;
   out->constants_size = (size_t)constants_size;
   return EC_BACKEND_OK;
 }
 
 static uint32_t check_identifier(const ecx_call *c, const flatbuffer *p) {
-  const char *found = (const char *)p->data + IDENTIFIER_AT;
+  const char *identifier = (const char *)p->data + IDENTIFIER_AT;
   if (p->size >= SMALLEST_FLATBUFFER &&
-      (memcmp(found, "XN00", 4) == 0 || memcmp(found, "XN01", 4) == 0))
+      (memcmp(identifier, "XN00", 4) == 0 || memcmp(identifier, "XN01", 4) == 0))
     return EC_BACKEND_OK;
-  if (p->size >= SMALLEST_FLATBUFFER && memcmp(found, "XN", 2) == 0)
+  if (p->size >= SMALLEST_FLATBUFFER && memcmp(identifier, "XN", 2) == 0)
     return ecx_fail(c, EC_BACKEND_INCOMPATIBLE,
-                    "payload: format '%.4s', this backend reads XN00 and XN01", found);
+                    "payload: format '%.4s', this backend reads XN00 and XN01", identifier);
   return ecx_fail(c, EC_BACKEND_INCOMPATIBLE,
                   "payload: not an XNNPACK delegate: found neither the header 'XH00' nor the "
                   "identifier XN00 or XN01 of a FlatBuffer (%zu bytes)",
@@ -95,20 +95,20 @@ static uint32_t check_identifier(const ecx_call *c, const flatbuffer *p) {
 }
 
 uint32_t ecx_payload_open(const ecx_call *c, const void *data, size_t size, ecx_payload *out) {
-  flatbuffer found = {data, size};
+  flatbuffer body = {data, size};
   *out = (ecx_payload){0};
   if (size >= MAGIC_AT + 4 && memcmp((const char *)data + MAGIC_AT, "XH00", 4) == 0) {
     if (size < HEADER_BYTES)
       return ecx_fail(c, EC_BACKEND_INVALID_ARGUMENT,
                       "payload: %zu bytes, its header alone has %d: it was cut off", size,
                       HEADER_BYTES);
-    ECX_TRY(read_header(c, data, size, &found, out));
+    ECX_TRY(read_header(c, data, size, &body, out));
   }
-  ECX_TRY(check_identifier(c, &found));
+  ECX_TRY(check_identifier(c, &body));
   ec_error err;
   ec_error_clear(&err);
-  if (ec_fb_verify(found.data, found.size, &schema_Graph, "payload", &err))
+  if (ec_fb_verify(body.data, body.size, &schema_Graph, "payload", &err))
     return ecx_fail(c, EC_BACKEND_INVALID_PROGRAM, "%s", err.message);
-  out->root = ec_fb_root(found.data);
+  out->root = ec_fb_root(body.data);
   return EC_BACKEND_OK;
 }

@@ -20,8 +20,8 @@ typedef struct ecx_payload {
   ec_fb_table root;
   const uint8_t *constants; /* after the FlatBuffer; NULL: a bare FlatBuffer */
   size_t constants_size;
-  const ecx_data *given; /* constants in memory, by index: of a draft; or NULL */
-  uint32_t given_count;
+  const ecx_data *memory; /* constants in memory, by index: of a draft; or NULL */
+  uint32_t memory_count;
 } ecx_payload;
 
 uint32_t ecx_payload_open(const ecx_call *c, const void *data, size_t size, ecx_payload *out);

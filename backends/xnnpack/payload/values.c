@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "core/half.h"
 #include "core/checked.h"
 #include "payload/constants.h"
 #include "payload/payload.h"
@@ -214,17 +215,7 @@ static uint32_t read_per_channel(const reader *r, ec_fb_table table) {
 
 /* Rounds up to the nearest bfloat16, as the exporter does for its own list. */
 static uint16_t round_up_to_bf16(float scale) {
-  uint32_t bits;
-  float nearest = scale * 1.00389105f;
-  memcpy(&bits, &nearest, sizeof bits);
-  return (uint16_t)(bits >> 16);
-}
-
-static double widen_bf16(uint16_t scale) {
-  const uint32_t bits = (uint32_t)scale << 16;
-  float wide;
-  memcpy(&wide, &bits, sizeof wide);
-  return (double)wide;
+  return (uint16_t)(ec_float_bits(scale * 1.00389105f) >> 16);
 }
 
 /* Returns whether all are positive and normal. There are millions of them: no call for each. */
@@ -275,7 +266,7 @@ static uint32_t read_per_group(const reader *r, ec_fb_table table) {
   size_t wrong = 0;
   while (are_bf16_scales(scales + wrong, 1)) wrong++;
   return fail_value(r, "scale %g of group %zu, expected a positive number",
-                    widen_bf16(scales[wrong]), wrong);
+                    (double)ec_bf16_to_f32(scales[wrong]), wrong);
 }
 
 static uint32_t read_per_token(const reader *r, ec_fb_table table) {

@@ -31,7 +31,7 @@
 enum {
   TEXT = 1024,
   GAP = 1 << 12,   /* maximum bytes between filters that are released together */
-  ENOUGH = 1 << 20, /* bytes of packed filters that are released at once */
+  RELEASE_BYTES = 1 << 20, /* bytes of packed filters that are released at once */
   PIECE = 1 << 21, /* addresses whose pages one thread releases: those of a table of pages */
   LEAST_HUGE = 1 << 24, /* bytes of packed weights that exceed the processor's list of pages */
   SHARE = 8 /* of the time of calls, one part is spent on huge pages */
@@ -294,7 +294,7 @@ static void release_data(ecx_cache *cache, const char *filter, size_t bytes) {
     cache->done = filter;
     cache->done_bytes = bytes;
   }
-  if (cache->done_bytes >= ENOUGH) release_done(cache);
+  if (cache->done_bytes >= RELEASE_BYTES) release_done(cache);
 }
 
 /* Releases a packed filter, and its scales of groups. */

@@ -109,11 +109,11 @@ void ecx_engine_close(const ec_host *host, ecx_delegate *d, ecx_role role) {
 /* Checks that XNNPACK's output shapes match the memory. */
 static uint32_t check_outputs(const ecx_call *c, const ecx_delegate *d, const ecx_engine *e) {
   for (uint32_t i = d->input_count; i < d->external_count; i++) {
-    ecx_shape found = {0};
+    ecx_shape size = {0};
     size_t expected, count;
     enum xnn_status status = xnn_get_external_value_shape(e->runtime, e->pointers[i].id,
-                                                          &found.rank, found.dims);
-    if (status != xnn_status_success || !ecx_shape_count(&found, &count) ||
+                                                          &size.rank, size.dims);
+    if (status != xnn_status_success || !ecx_shape_count(&size, &count) ||
         !ecx_shape_count(&value_of(d, i)->shape, &expected) || count != expected)
       return ecx_fail(c, EC_BACKEND_INTERNAL,
                       "XNNPACK computes an output of another shape than expected for argument %u",

@@ -47,18 +47,19 @@ static bool scan_part(const uint32_t *bits, size_t count) { return scan_any(bits
 
 typedef struct search {
   const uint32_t *bits;
-  atomic_bool found;
+  atomic_bool is_special;
 } search;
 
 static void run_part(void *user, size_t from, size_t count) {
   search *s = user;
-  if (!atomic_load_explicit(&s->found, memory_order_relaxed) && scan_part(s->bits + from, count))
-    atomic_store_explicit(&s->found, true, memory_order_relaxed);
+  if (!atomic_load_explicit(&s->is_special, memory_order_relaxed) &&
+      scan_part(s->bits + from, count))
+    atomic_store_explicit(&s->is_special, true, memory_order_relaxed);
 }
 
 bool ecx_has_nonfinite(const void *floats, size_t count, void *pool) {
   if (!pool || count < SHARED) return scan_part(floats, count);
   search s = {.bits = floats};
   pthreadpool_parallelize_1d_tile_1d(pool, run_part, &s, count, PART, 0);
-  return atomic_load_explicit(&s.found, memory_order_relaxed);
+  return atomic_load_explicit(&s.is_special, memory_order_relaxed);
 }

@@ -18,13 +18,13 @@
 
 #ifdef EXECUTORCH_C_TABLES
 
-enum { RESULTS = 256, MOST_NODES = 16 };
+enum { RESULTS = 256, MAX_CHAIN_NODES = 16 };
 
 /* A chain: the nodes before the last conversion, in the order of the graph. */
 typedef struct chain {
   ecx_graph *g;
   ecx_node *last;
-  uint32_t nodes[MOST_NODES], count;
+  uint32_t nodes[MAX_CHAIN_NODES], count;
   uint32_t from; /* the value of integers that it reads, or ECX_NONE */
 } chain;
 
@@ -58,7 +58,7 @@ static bool add_node(chain *ch, uint32_t index) {
   uint32_t at = ch->count;
   for (uint32_t i = 0; i < ch->count; i++)
     if (ch->nodes[i] == index) return true;
-  if (ch->count == MOST_NODES) return false;
+  if (ch->count == MAX_CHAIN_NODES) return false;
   for (; at > 0 && ch->nodes[at - 1] > index; at--) ch->nodes[at] = ch->nodes[at - 1];
   ch->nodes[at] = index;
   ch->count++;

@@ -16,7 +16,7 @@
 enum {
   ALIGN = 64,
   LARGE = 1 << 16, /* minimum bytes for a system call */
-  MOST_AHEAD = 1 << 24, /* maximum bytes of a slab beyond the request */
+  MAX_AHEAD_BYTES = 1 << 24, /* maximum bytes of a slab beyond the request */
   HUGE_BYTES = 1 << 21, /* of a huge page */
   LEAST_ASKING = 1 << 24, /* bytes of a slab whose load is not much longer by a slow huge page */
   PROBED = 1 << 25, /* bytes that get huge pages if the first of them is fast */
@@ -177,8 +177,8 @@ bool ecx_slabs_collapse(ecx_slab *slabs, uint64_t *credit) {
 /* Adds a slab as large as all previous ones, so that there are few; unused pages stay untouched. */
 static ecx_slab *add_slab(ecx_slab **slabs, size_t least) {
   size_t size = 0;
-  for (const ecx_slab *p = *slabs; p && size < MOST_AHEAD; p = p->next) size += p->size;
-  if (size > MOST_AHEAD) size = MOST_AHEAD;
+  for (const ecx_slab *p = *slabs; p && size < MAX_AHEAD_BYTES; p = p->next) size += p->size;
+  if (size > MAX_AHEAD_BYTES) size = MAX_AHEAD_BYTES;
   if (size < least) size = least;
   ecx_slab *slab = calloc(1, sizeof *slab);
   char *at = slab ? alloc_aligned(size < HUGE_BYTES ? ALIGN : HUGE_BYTES, size) : NULL;
