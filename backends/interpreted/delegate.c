@@ -52,6 +52,7 @@ static uint32_t with_graph(const ect_format *format, const ec_backend_call *c,
   if (!graph) return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a graph");
   ect_program *p = program_of(format, graph);
   p->host = c->host;
+  if (format->rules) ((ect_graph *)graph)->rules = format->rules;
   uint32_t status = format->open(graph, c, what);
   if (status == EC_BACKEND_OK && visitor) status = format->describe(graph, visitor);
   else if (status == EC_BACKEND_OK) status = format->translate(graph);

@@ -14,15 +14,16 @@ typedef struct ect_format {
   uint32_t (*translate)(void *graph); /* adds calls, inputs and outputs to the program */
   uint32_t (*describe)(void *graph, const ec_backend_visitor *visitor);
   void (*close)(void *graph); /* except for the program */
+  const ect_rules *rules; /* of an ect_graph; or NULL */
   const char *lost_outputs; /* why a program may pass fewer outputs than the payload has; or NULL */
 } ect_format;
 
 /* The initialiser of an ect_format, without the functions. */
 #define ECT_FORMAT(type) .graph_size = sizeof(type), .program_at = offsetof(type, program)
 /* The initialiser of one whose reader fills an ect_graph. */
-#define ECT_GRAPH_FORMAT(reader)                                                                   \
+#define ECT_GRAPH_FORMAT(reader, its_rules)                                                        \
   ECT_FORMAT(ect_graph), .open = (reader), .translate = ect_graph_translate,                       \
-  .describe = ect_graph_describe, .close = ect_graph_close
+  .describe = ect_graph_describe, .close = ect_graph_close, .rules = (its_rules)
 
 uint32_t ect_init(const ec_backend *self, const ec_host *host, ec_host_call *call,
                   const ec_backend_init *what, void **handle);

@@ -49,6 +49,7 @@ void ect_set_fault(ect_graph *g, ect_operand *o, uint32_t status, const char *fm
   vsnprintf(fault, FAULT_BYTES, fmt, args);
   va_end(args);
   o->fault = fault;
+  o->is_defined = true;
   o->status = status;
 }
 

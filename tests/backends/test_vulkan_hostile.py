@@ -117,5 +117,5 @@ def test_missing_named_data() -> None:
         if bytes(pte[i : i + 64]).isalnum() and pte[i - 4 : i] == (64).to_bytes(4, "little")
     )
     pte[at] = ord("x")
-    with pytest.raises(Error, match="which neither the program nor a data file has"):
+    with pytest.raises(Error, match="is neither in the program nor in a data file"):
         Runtime.get().load_program(bytes(pte)).load_method("forward")

@@ -2,10 +2,11 @@
 #include "../backends.h"
 #include "../delegate.h"
 #include "payload.h"
+#include "translate.h"
 #include "vgf.h"
 
-static const ect_format tosa = {ECT_GRAPH_FORMAT(ets_read_payload)};
-static const ect_format vgf = {ECT_GRAPH_FORMAT(ets_read_vgf)};
+static const ect_format tosa = {ECT_GRAPH_FORMAT(ets_read_payload, &ets_rules)};
+static const ect_format vgf = {ECT_GRAPH_FORMAT(ets_read_vgf, &ets_rules)};
 
 const ec_backend ets_backend = ECT_BACKEND("TOSABackend", &tosa);
 const ec_backend ets_vgf_backend = ECT_BACKEND("VgfBackend", &vgf);

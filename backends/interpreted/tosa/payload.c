@@ -5,7 +5,6 @@
 
 #include "../fb_text.h"
 #include "fields.h"
-#include "translate.h"
 /* Last, because it redefines the macros of schema.def. */
 #include "format/schema.h"
 
@@ -213,7 +212,6 @@ uint32_t ets_read_payload(void *graph, const ec_backend_call *c, const ec_backen
   const size_t size = what->payload_size;
   ec_error err = {0};
   g->c = *c;
-  g->rules = &ets_rules;
   if (size < MIN_BYTES || memcmp((const char *)data + 4, "TOSA", 4) != 0)
     return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
                            "payload: %zu bytes without the identifier 'TOSA'", size);

@@ -5,7 +5,6 @@
 
 #include "core/checked.h"
 #include "spirv.h"
-#include "translate.h"
 /* Last, because it redefines the macros of vgf.def. */
 #include "format/schema.h"
 
@@ -89,7 +88,6 @@ uint32_t ets_read_vgf(void *graph, const ec_backend_call *c, const ec_backend_in
   container k;
   ec_fb_table modules, sequence;
   g->c = *c;
-  g->rules = &ets_rules;
   EC_BACKEND_TRY(read_header(g, what->payload, what->payload_size, &k));
   EC_BACKEND_TRY(open_table(&k, 0, &schema_ModuleTable, "modules", &modules));
   EC_BACKEND_TRY(open_table(&k, 1, &schema_SequenceTable, "model sequence", &sequence));

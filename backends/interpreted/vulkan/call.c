@@ -6,192 +6,161 @@
 
 #include "../pack.h"
 #include "../rows.h"
-#include "fields.h"
+#include "../translate.h"
 #include "special.h"
 
-enum { TEXT = 200 };
+enum { MAX_ITEMS = 64 /* of a list that is searched for a result */ };
 
 static const ect_row rows[] = {
 #include "operators.def"
 };
 
-static const ect_row *find_row(const char *name) {
-  return ECT_FIND_ROW(rows, ((ect_text){(const uint8_t *)name, strlen(name)}));
-}
-
-static int64_t result_of(const ecv_node *node) {
-  return ec_fb_vec_i32(node->args, node->args.count - 1);
+static uint32_t result_of(const ect_graph *g, const ect_node *n) {
+  return ect_outputs(g, n)[0].operand;
 }
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-static void mark(const ecv_graph *g, uint8_t *marks, int64_t id) {
-  if (ecv_value_type(&g->payload, id)) marks[id] = 1;
-}
-
 /* Marks the values that a call writes. */
-static void mark_results(const ecv_graph *g, uint8_t *marks, const ecv_node *node,
-                         const ect_row *r) {
-  const int64_t result = result_of(node);
-  mark(g, marks, result);
-  for (uint32_t i = 0; r && r->args && i + 1 < node->args.count && r->args[i]; i++)
-    if (r->args[i] == 'w') mark(g, marks, ec_fb_vec_i32(node->args, i));
-  if (ecv_value_type(&g->payload, result) != ECV_VALUE_LIST) return;
-  const ec_fb_vec items =
-      ec_fb_vector(ecv_value_table(&g->payload, result), ECV_ValueList_items);
-  for (uint32_t i = 0; i < items.count && i < ECV_MOST_ITEMS; i++)
-    mark(g, marks, ec_fb_vec_i32(items, i));
+static void mark_results(ect_graph *g, const ect_node *n, const ect_row *r) {
+  ect_operand *result = &g->operands[result_of(g, n)];
+  result->is_state = true;
+  for (uint32_t i = 0; r && r->args && i < n->input_count && r->args[i]; i++)
+    if (r->args[i] == 'w') g->operands[ect_inputs(g, n)[i].operand].is_state = true;
+  for (uint32_t i = 0; i < result->count && i < MAX_ITEMS; i++)
+    g->operands[g->items[result->first + i]].is_state = true;
 }
 
-/* Remembers the constant of a prepacked value. */
-static void mark_prepacked(ecv_graph *g, const ecv_node *node) {
-  if (node->args.count != 2) return;
-  const int64_t from = ec_fb_vec_i32(node->args, 0), to = ec_fb_vec_i32(node->args, 1);
-  const ec_fb_table table = ecv_value_table(&g->payload, from);
-  if (ecv_value_type(&g->payload, from) == ECV_TENSOR &&
-      ecv_value_type(&g->payload, to) == ECV_TENSOR &&
-      ec_fb_i32(table, ECV_VkTensor_constant_id) >= 0)
-    g->sources[to] = from;
+/* Gives a prepacked value its constant; the call is then none. */
+static void mark_prepacked(ect_graph *g, ect_node *n) {
+  if (n->input_count != 1) return;
+  const ect_operand *from = &g->operands[ect_inputs(g, n)[0].operand];
+  ect_operand *to = &g->operands[result_of(g, n)];
+  if (from->kind != ECT_TENSOR || to->kind != ECT_TENSOR || from->group == ECT_ABSENT) return;
+  if (to->group == ECT_ABSENT) to->group = from->group;
+  n->shown = NULL;
 }
 
-uint32_t ecv_find_state(ecv_graph *g) {
-  for (uint32_t i = 0; i < g->payload.chain.count; i++) {
-    const ecv_node node = ecv_node_at(&g->payload, i);
-    if (!node.name || node.args.count == 0)
-      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "call %u has no %s", (unsigned)i,
-                             node.name ? "values" : "name");
-    const ect_row *r = find_row(node.name);
-    if (r && r->special == (ect_function *)ecv_call_prepack) mark_prepacked(g, &node);
-    else mark_results(g, g->written, &node, r);
+void ecv_find_state(ect_graph *g) {
+  for (size_t i = 0; i < g->node_count; i++) {
+    ect_node *n = &g->nodes[i];
+    const ect_row *r = ECT_FIND_ROW(rows, n->op);
+    if (r && r->special == (ect_function *)ecv_call_prepack) mark_prepacked(g, n);
+    else mark_results(g, n, r);
+    if (r && r->special == (ect_function *)ecv_call_nothing) n->shown = NULL;
   }
-  return EC_BACKEND_OK;
-}
-
-bool ecv_is_run(const ecv_graph *g, const ecv_node *node) {
-  const ect_row *r = find_row(node->name);
-  if (!r || r->kind != ECT_ROW_SPECIAL) return true;
-  if (r->special == (ect_function *)ecv_call_nothing) return false;
-  return r->special != (ect_function *)ecv_call_prepack || node->args.count != 2 ||
-         ecv_value_type(&g->payload, ec_fb_vec_i32(node->args, 1)) != ECV_TENSOR ||
-         g->sources[ec_fb_vec_i32(node->args, 1)] < 0;
+  for (size_t i = 0; i < g->operand_count; i++) {
+    ect_operand *o = &g->operands[i];
+    o->is_state &= o->group != ECT_ABSENT;
+    /* Integers of 8 bits that are computed are quantised values. */
+    if (o->scalar_type == EC_DTYPE_INT8 && (o->is_state || o->group == ECT_ABSENT))
+      o->dtype_name = "qint8";
+  }
 }
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
 typedef struct packing {
-  ecv_graph *g;
-  const ecv_node *node;
+  ect_graph *g;
+  const ect_node *n;
   const ect_row *row;
-  char what[TEXT]; /* the node, for messages */
   int64_t args[ECT_MAX_ARGS], outs[ECT_MAX_ARGS];
-  int64_t results[ECT_MAX_ARGS]; /* ids of `outs` */
+  uint32_t results[ECT_MAX_ARGS]; /* operands of `outs` */
   size_t arg_count, out_count;
   int64_t copies[ECT_MAX_ARGS][2]; /* from, to: results that are converted */
   size_t copy_count;
 } packing;
 
-static int32_t dtype_of(ecv_graph *g, int64_t id) {
-  const ec_fb_table table = ecv_value_table(&g->payload, id);
-  return ecv_value_type(&g->payload, id) == ECV_TENSOR
-             ? ecv_scalar_type(ec_fb_u8(table, ECV_VkTensor_datatype))
-             : -1;
-}
-
 static uint32_t read_item(void *user, const ect_item *item, int64_t *out) {
-  packing *k = user;
-  const ec_fb_vec args = k->node->args;
+  const packing *k = user;
+  ect_graph *g = k->g;
   *out = ECT_NO_VALUE;
-  if (item->index + 1 >= args.count) return EC_BACKEND_OK; /* refused below */
+  if (item->index >= k->n->input_count) return EC_BACKEND_OK; /* refused below */
   if (item->letter != 'O' && item->letter != 'I')
-    return ecv_value(k->g, ec_fb_vec_i32(args, item->index), out);
-  const int64_t id = item->letter == 'O' ? result_of(k->node) : ec_fb_vec_i32(args, 0);
-  *out = ect_add_int(&k->g->program, dtype_of(k->g, id));
+    return ect_use(g, ect_inputs(g, k->n)[item->index].operand, out);
+  const uint32_t of = item->letter == 'O' ? result_of(g, k->n) : ect_inputs(g, k->n)[0].operand;
+  *out = ect_add_int(&g->program, g->operands[of].scalar_type);
   return EC_BACKEND_OK;
 }
 
 static uint32_t read_arguments(packing *k) {
   char plain[ECT_MAX_ARGS + 1];
-  const uint32_t given = k->node->args.count - 1;
+  const uint32_t count = k->n->input_count;
   uint32_t taken;
   memset(plain, '=', sizeof plain);
-  plain[given < ECT_MAX_ARGS ? given : ECT_MAX_ARGS] = '\0';
+  plain[count < ECT_MAX_ARGS ? count : ECT_MAX_ARGS] = '\0';
   EC_BACKEND_TRY(ect_read_items(&k->g->program, k->row->args ? k->row->args : plain, NULL,
                                 read_item, k, k->args, &k->arg_count, &taken));
-  return taken == given ? (uint32_t)EC_BACKEND_OK
-                        : EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM,
-                                          "%s has %u arguments, expected %u", k->what,
-                                          (unsigned)given, (unsigned)taken);
+  return taken == count ? (uint32_t)EC_BACKEND_OK
+                        : ect_refuse_as(k->g, EC_BACKEND_INVALID_PROGRAM,
+                                        " has %u arguments, expected %u", (unsigned)count,
+                                        (unsigned)taken);
 }
 
-/* True if the value is an argument of the call, too: it is then computed into other memory. */
-static bool is_argument(const packing *k, int64_t id) {
-  for (uint32_t i = 0; i + 1 < k->node->args.count; i++) {
-    const int64_t arg = ec_fb_vec_i32(k->node->args, i);
-    if (arg == id) return true;
-    if (ecv_value_type(&k->g->payload, arg) != ECV_VALUE_LIST) continue;
-    const ec_fb_vec items =
-        ec_fb_vector(ecv_value_table(&k->g->payload, arg), ECV_ValueList_items);
-    for (uint32_t n = 0; n < items.count && n < ECV_MOST_ITEMS; n++)
-      if (ec_fb_vec_i32(items, n) == id) return true;
+/* True if the operand is an argument of the call, too: it is then computed into other memory. */
+static bool is_argument(const packing *k, uint32_t operand) {
+  const ect_graph *g = k->g;
+  for (uint32_t i = 0; i < k->n->input_count; i++) {
+    const ect_operand *o = &g->operands[ect_inputs(g, k->n)[i].operand];
+    if (ect_inputs(g, k->n)[i].operand == operand) return true;
+    for (uint32_t item = 0; item < o->count && item < MAX_ITEMS; item++)
+      if (g->items[o->first + item] == operand) return true;
   }
   return false;
 }
 
-static bool is_written_argument(const packing *k, int64_t id) {
-  for (uint32_t i = 0; k->row->args && i + 1 < k->node->args.count && k->row->args[i]; i++)
-    if (k->row->args[i] == 'w' && ec_fb_vec_i32(k->node->args, i) == id) return true;
+static bool is_written_argument(const packing *k, uint32_t operand) {
+  for (uint32_t i = 0; k->row->args && i < k->n->input_count && k->row->args[i]; i++)
+    if (k->row->args[i] == 'w' && ect_inputs(k->g, k->n)[i].operand == operand) return true;
   return false;
 }
 
-static uint32_t add_result(packing *k, int64_t id) {
+static uint32_t add_result(packing *k, uint32_t operand) {
   int64_t value;
-  const ect_tensor *t;
-  ecv_graph *g = k->g;
+  ect_tensor t;
+  ect_graph *g = k->g;
   if (k->out_count == ECT_MAX_ARGS)
-    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s has more than %d results", k->what,
-                           ECT_MAX_ARGS);
-  EC_BACKEND_TRY(ecv_tensor(g, id, &value, &t));
+    return ect_refuse_as(g, EC_BACKEND_NOT_SUPPORTED, " has more than %d results", ECT_MAX_ARGS);
+  EC_BACKEND_TRY(ect_use_tensor(g, operand, &value, &t));
   for (size_t i = 0; i < k->out_count; i++)
-    if (k->results[i] == id)
-      return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
-                             "%s: value %d is two of its results", k->what, (int)id);
-  k->results[k->out_count] = id;
+    if (k->results[i] == operand)
+      return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM, "value %u is two of its results",
+                        (unsigned)operand);
+  k->results[k->out_count] = operand;
   const char *letters = k->row->results;
   const char letter = letters && strlen(letters) > k->out_count ? letters[k->out_count] : '=';
-  const int32_t dtype = t->dtype, wanted = ect_letter_dtype(letter, dtype);
-  const bool aliased = is_argument(k, id);
-  if (wanted == dtype && !aliased) {
+  const int32_t wanted = ect_letter_dtype(letter, t.dtype);
+  if (wanted == t.dtype && !is_argument(k, operand)) {
     k->outs[k->out_count++] = value;
     return EC_BACKEND_OK;
   }
-  const int64_t computed = ect_add_like(&g->program, t, wanted);
+  const int64_t computed = ect_add_like(&g->program, &t, wanted);
   k->outs[k->out_count++] = computed;
-  if (is_written_argument(k, id)) return EC_BACKEND_OK; /* it has its new value already */
+  if (is_written_argument(k, operand)) return EC_BACKEND_OK; /* it has its new value already */
   k->copies[k->copy_count][0] = computed;
   k->copies[k->copy_count++][1] = value;
   return EC_BACKEND_OK;
 }
 
 static uint32_t add_results(packing *k) {
-  const int64_t result = result_of(k->node);
-  const uint8_t type = ecv_value_type(&k->g->payload, result);
+  const uint32_t result = result_of(k->g, k->n);
+  const ect_operand *o = &k->g->operands[result];
   if (k->row->results && k->row->results[0] == 'L') {
     k->out_count = 1;
-    return ecv_value(k->g, result, &k->outs[0]);
+    return ect_use(k->g, result, &k->outs[0]);
   }
-  if (type != ECV_VALUE_LIST) return add_result(k, result);
-  const ec_fb_vec items =
-      ec_fb_vector(ecv_value_table(&k->g->payload, result), ECV_ValueList_items);
-  for (uint32_t i = 0; i < items.count; i++) EC_BACKEND_TRY(add_result(k, ec_fb_vec_i32(items, i)));
+  if (o->kind == ECT_TENSOR || !o->source) return add_result(k, result);
+  for (uint32_t i = 0; i < o->count; i++)
+    EC_BACKEND_TRY(add_result(k, k->g->items[o->first + i]));
   return EC_BACKEND_OK;
 }
 
 static uint32_t call_operator(packing *k) {
-  const ec_backend_node name = {k->node->number, k->node->name, 0};
+  ec_backend_node node;
   EC_BACKEND_TRY(read_arguments(k));
   EC_BACKEND_TRY(add_results(k));
-  EC_BACKEND_TRY(ect_pack_call(k->g->c.call, &k->g->program, k->row->op, k->args, k->arg_count,
-                               k->outs, k->out_count, &name, k->what));
+  EC_BACKEND_TRY(ect_call_op(k->g, k->row->op, k->args, k->arg_count, k->outs, k->out_count,
+                             ect_shown(k->g, k->n, &node)));
   for (size_t i = 0; i < k->copy_count; i++)
     ect_add_copy(&k->g->program, k->copies[i][0], k->copies[i][1], NULL);
   return EC_BACKEND_OK;
@@ -199,38 +168,25 @@ static uint32_t call_operator(packing *k) {
 
 /* An operator on numbers: its result is the last argument. */
 static uint32_t call_number(packing *k) {
-  const ec_backend_node name = {k->node->number, k->node->name, 0};
-  const size_t count = k->node->args.count;
-  if (count != 3)
-    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_INVALID_PROGRAM, "%s has %zu values, expected 3",
-                           k->what, count);
-  for (uint32_t i = 0; i < count; i++)
-    EC_BACKEND_TRY(ecv_value(k->g, ec_fb_vec_i32(k->node->args, i), &k->args[i]));
-  ect_add_call(&k->g->program, k->row->op, k->args, count, &name);
+  ec_backend_node node;
+  EC_BACKEND_TRY(ecv_use_all(k->g, k->n, 3, k->args));
+  ect_add_call(&k->g->program, k->row->op, k->args, 3, ect_shown(k->g, k->n, &node));
   return EC_BACKEND_OK;
 }
 
-static uint32_t call_row(packing *k) {
-  switch ((ect_row_kind)k->row->kind) {
-  case ECT_ROW_NUMBER: return call_number(k);
-  case ECT_ROW_OP: return call_operator(k);
+uint32_t ecv_translate(ect_graph *g, const ect_node *n) {
+  packing k = {.g = g, .n = n, .row = ECT_FIND_ROW(rows, n->op)};
+  if (!k.row) return ect_refuse(g, EC_BACKEND_NOT_SUPPORTED, "the operator is not known here");
+  switch ((ect_row_kind)k.row->kind) {
+  case ECT_ROW_NUMBER: return call_number(&k);
+  case ECT_ROW_OP: return call_operator(&k);
   case ECT_ROW_LATER:
-    return EC_BACKEND_FAIL(&k->g->c, EC_BACKEND_NOT_SUPPORTED,
-                           "%s: operators of training are not supported", k->what);
-  default: return ((ecv_special *)k->row->special)(k->g, k->node);
+    return ect_refuse(g, EC_BACKEND_NOT_SUPPORTED, "operators of training are not supported");
+  default: return ((ecv_special *)k.row->special)(g, n);
   }
 }
 
-uint32_t ecv_translate_call(ecv_graph *g, const ecv_node *node) {
-  packing k = {.g = g, .node = node, .row = find_row(node->name)};
-  snprintf(k.what, sizeof k.what, "node %u (%.120s)", (unsigned)node->number, node->name);
-  ect_set_place(&g->program, "%s", k.what);
-  if (!k.row)
-    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "%s: the operator is not known here",
-                           k.what);
-  for (uint32_t i = 0; i + 1 < node->args.count; i++)
-    EC_BACKEND_TRY(ecv_check_computed(g, ec_fb_vec_i32(node->args, i)));
-  EC_BACKEND_TRY(call_row(&k));
-  mark_results(g, g->computed, node, k.row);
-  return EC_BACKEND_OK;
+void ecv_name_node(const ect_graph *g, const ect_node *n, char *out, size_t size) {
+  (void)g;
+  snprintf(out, size, "node %u (%.*s)", (unsigned)n->number, ECT_CLIP(n->op, 120));
 }

@@ -2,13 +2,13 @@
 #ifndef ECV_CALL_H
 #define ECV_CALL_H
 
-#include "graph.h"
-#include "node.h"
+#include "../graph.h"
 
-/* Finds prepacked constants, and the values that calls write. Before any value is translated. */
-uint32_t ecv_find_state(ecv_graph *g);
-/* False for prepacked constants and assertions, which the program does not call. */
-bool ecv_is_run(const ecv_graph *g, const ecv_node *node);
-uint32_t ecv_translate_call(ecv_graph *g, const ecv_node *node);
+/* Finds prepacked constants, and constants that calls write: state. */
+void ecv_find_state(ect_graph *g);
+
+/* Functions of ect_rules. */
+uint32_t ecv_translate(ect_graph *g, const ect_node *n);
+void ecv_name_node(const ect_graph *g, const ect_node *n, char *out, size_t size);
 
 #endif

@@ -18,7 +18,4 @@ enum {
   ECV_BOOL_LIST, ECV_VALUE_LIST, ECV_STRING, ECV_SYM_INT, ECV_TYPES
 };
 
-/* VkDataType of a value that does not state one. */
-enum { ECV_UNSET = 127 };
-
 #endif
