@@ -21,9 +21,9 @@ from tests.backends import xnnpack_quantized_zoo
 from tests.backends import xnnpack_sanitized
 from tests.backends import xnnpack_zoo
 from tests.backends.xnnpack_judge import assert_close
+from tests.backends.xnnpack_series import needs_speed
 
-WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK", "1") != "1"
-pytestmark = pytest.mark.skipif(WITHOUT, reason="the package is built without the whole series")
+pytestmark = needs_speed
 ROWS = [*xnnpack_zoo.TABLE.rows, *xnnpack_quantized_zoo.TABLE.rows]
 DIFFERENT = {
     f"{name}-float32"
@@ -48,12 +48,12 @@ def same_bits(a: Any, b: Any) -> bool:
     return all(x.dtype == y.dtype and x.tobytes() == y.tobytes() for x, y in zip(a, b))
 
 
-@pytest.mark.heavy  # builds XNNPACK
+@pytest.mark.heavy  # builds XNNPACK; a step of .ci/run
 def test_results_do_not_depend_on_the_series_for_speed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     day = int(os.environ.get("EXECUTORCH_C_TEST_ROTATION", "0"))
-    rows = ROWS[day % 3 :: 3]
+    rows = ROWS[day % 5 :: 5]  # those of the day in test_xnnpack_nodes.py: exported once
     lowered = [xnnpack_flow.load(row) for row in rows]
     cases = [(one.pte, [call.inputs for call in one.calls]) for one in lowered]
     (tmp_path / "cases.pickle").write_bytes(pickle.dumps(cases))

@@ -3,7 +3,6 @@ their nodes, which run alone in two programs: up to the last conversion, and the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -15,9 +14,9 @@ pytest.importorskip("executorch")
 import executorch_c as et
 from executorch_c import Method
 from tests.backends.xnnpack_graphs import Graph, Shape, Tensor
+from tests.backends.xnnpack_series import needs_speed
 
-WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
-pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+pytestmark = needs_speed
 
 Chain = Callable[[Graph, int, Shape], int]
 BYTES = {"qint8": np.arange(-128, 128, dtype=np.int8), "quint8": np.arange(256, dtype=np.uint8)}

@@ -13,6 +13,7 @@ from tests.exports import export
 from tests.resident import resident_bytes
 from torch import nn
 from tests.backends.xnnpack_graphs import Graph
+from tests.backends.xnnpack_series import needs_speed
 
 NONE, PROGRAM, GLOBAL, METHOD = range(4)
 ID = "XnnpackBackend"
@@ -99,6 +100,7 @@ def test_delegates_of_a_method_need_the_memory_of_the_largest(made: Any) -> None
     assert sizes(together) == sizes(default) == [max(sizes(apart))] * 2
 
 
+@needs_speed
 def test_a_chain_needs_two_buffers() -> None:
     """A value may have the memory of any value that nobody reads any more, the first included."""
     net = nn.Sequential(*(nn.Linear(64, 64) for _ in range(9)))
@@ -133,6 +135,7 @@ def test_the_option_lists_the_expected_values(made: Any) -> None:
         load(program, 4)
 
 
+@needs_speed
 def test_a_short_prompt_needs_a_part_of_the_memory_of_the_bounds() -> None:
     """Two values of up to 32 MB; the first call has four rows of 4096."""
     graph = Graph()
