@@ -225,11 +225,14 @@ class _Call:
 
 
 def _result(out: Out) -> np.ndarray:
+    """Return a copy of the output's elements, which may be in the memory of an argument."""
     t: Tensor = out._tensor  # type: ignore[attr-defined]
     shape = tuple(t.sizes[: t.rank])
     order = list(t.dim_order[: t.rank])
-    flat = out._buffer[: int(np.prod(shape, dtype=np.int64))]  # type: ignore[attr-defined]
-    dense = flat.reshape([shape[d] for d in order])
+    dtype, count = np_dtype(out.dtype), int(np.prod(shape, dtype=np.int64))
+    memory = (C.c_char * max(count * dtype.itemsize, 1)).from_address(t.data)
+    flat = np.frombuffer(memory, dtype, count) if count else np.empty(0, dtype)
+    dense = flat.reshape([shape[d] for d in order]).copy()
     return dense.transpose(np.argsort(order)) if order else dense
 
 

@@ -161,6 +161,29 @@ def eager(name: str, args: list) -> list[np.ndarray]:
     return [np.zeros(0, np.uint8) if t is None else to_numpy(t.resolve_conj()) for t in results]
 
 
+def spectrum(name: str, args: list[Any]) -> np.ndarray:
+    """Return the result of the transform, computed by NumPy in extended precision and rounded once:
+    eager's library loses 8 to 11 bits of float64 for lengths with factors like 67 and 73 on CPUs
+    with AVX-512."""
+    a, dims, normalization, last = args
+    if not a.size or not dims:
+        return eager(name, args)[0]
+    wide = a.astype(np.clongdouble if np.iscomplexobj(a) else np.longdouble)
+    sizes = [a.shape[dim] for dim in dims]
+    if name == "aten::_fft_c2r.out":
+        sizes[-1] = last
+        result = np.fft.irfftn(wide, s=sizes, axes=dims, norm="forward")
+    elif name == "aten::_fft_c2c.out" and not last:
+        result = np.fft.ifftn(wide, axes=dims, norm="forward")
+    else:
+        one_sided = name == "aten::_fft_r2c.out" and last
+        result = (np.fft.rfftn if one_sided else np.fft.fftn)(wide, axes=dims)
+    count = np.longdouble(np.prod(sizes))
+    result = result / [np.longdouble(1), np.sqrt(count), count][normalization]
+    is_complex = np.iscomplexobj(result)
+    return result.astype(np.result_type(a.dtype, np.complex64) if is_complex else a.real.dtype)
+
+
 def ours(args: list) -> list:
     return [dtype_id(a) if isinstance(a, DType) else a for a in args]
 

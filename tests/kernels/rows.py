@@ -2,7 +2,7 @@
 
 The tests of the families examine single operators; this module treats all operators alike, for
 tests of whole programs: one program per row, one method per sample, arrays as inputs of the method
-and numbers as constants of the file.
+and numbers as constants of the file; or calls of the kernel without a program (`called`).
 """
 
 import functools
@@ -12,17 +12,19 @@ import operator
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from tests import op_harness
 from tests.judge import assert_equal
 from tests.kernels import decomp_check, llm_forms
 from tests.kernels.accuracy import compare
-from tests.kernels.eager import ALL, COMPLEX, WIDE_UNSIGNED, DType, dtype_id, eager, np_dtype
-from tests.kernels.eager import to_numpy, to_torch
+from tests.kernels.eager import ALL, COMPLEX, FLOATING, INTS, WIDE_UNSIGNED, DType, dtype_id
+from tests.kernels.eager import eager, np_dtype, spectrum, to_numpy, to_torch
 from tests.kernels.samples_llm import CHANGED
 from tests.single_op import BOUNDED, Optionals, Out, SingleOps, Slot
 
@@ -130,10 +132,14 @@ def spread(items: list, count: int) -> list:
     return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
 
 
+def every_sample(name: str, dtype: str) -> list[list]:
+    return list(tables()[name][1](np.random.default_rng(0), dtype))
+
+
 def pick(name: str, dtype: str, count: int = 3, size_limit: int = SMALL) -> list[list]:
     """Return some small samples, contiguous and, if there are any, of other layouts; for operators
     on numbers, all samples."""
-    every = list(tables()[name][1](np.random.default_rng(0), dtype))
+    every = every_sample(name, dtype)
     if dtypes_of(name) != ALL:
         return every
     size = [max((a.size for a in arrays(args)), default=0) for args in every]
@@ -174,7 +180,8 @@ def in_wider(name: str, args: list) -> list[np.ndarray]:
     """Return eager's result in a dtype that it supports for every kind of convolution, cast
     back."""
     dtype = args[0].dtype.name
-    wide = {"float16": "float64", "bfloat16": "float64", "float32": "float64"}.get(dtype, dtype)
+    wide = dict.fromkeys(FLOATING, "float64") | dict.fromkeys(INTS, "int64")
+    wide = wide.get(dtype, dtype)
     results = eager(name, [a.astype(wide) if isinstance(a, np.ndarray) else a for a in args])
     return [r.astype(args[0].dtype) for r in results]
 
@@ -209,6 +216,8 @@ def computed(name: str, args: list, dtype: str) -> list[Any]:
         return eager("aten::clone.out", [args[0], None])
     if short == "convolution.out":
         return in_wider(name, args)
+    if short.startswith("_fft_") and dtype in ("float64", "complex128"):
+        return [spectrum(name, args)] if eager(name, args) else []
     llm_forms.check_dtypes(name, args)
     return eager(name, [a.copy("K") if isinstance(a, np.ndarray) else a for a in args])
 
@@ -246,6 +255,33 @@ def add(ops: SingleOps, name: str, args: list, outs: list[Any]) -> str:
     if name == "executorch_prim::et_view.default":
         return ops.add(name, *given, Out(outs[0].shape, outs[0].dtype, planned=False))
     return ops.add(name, *given, *([outs] if name in LISTS else outs))
+
+
+def order_of(a: np.ndarray) -> tuple[int, ...]:
+    return tuple(sorted(range(a.ndim), key=lambda d: (-a.strides[d], -a.shape[d], d)))
+
+
+def called(
+    name: str, args: list, outs: list[Any], reference: bool = False, orders: Any = ()
+) -> list[Any]:
+    """Return the results of the kernel, called without a program, with outputs in the `orders` of
+    dimensions that have their rank."""
+
+    def out_like(out: Any, order: Any = None) -> Any:
+        if isinstance(out, Slot):
+            return op_harness.Ret({bool: "bool", int: "int"}.get(type(out.value), "double"))
+        order = order if len(order or ()) == len(out.shape) else None
+        return op_harness.Out(tuple(out.shape), out.dtype, order)
+
+    values = [dtype_id(a) if isinstance(a, DType) else a for a in args]
+    places = (0,) if name in (*IN_PLACE, ROW) else CHANGED.get(name, ())
+    for i in places:
+        a = args[i]
+        values[i] = op_harness.Out(a.shape, a.dtype.name, order_of(a), initial=a)
+    rest = [out_like(out, order) for out, order in zip_longest(outs, orders[: len(outs)])]
+    rest = rest[len(places) :] or [op_harness.Out((1,), args[0].dtype.name)] * (name in CHANGED)
+    arguments = [*values, rest] if name in LISTS else [*values, *rest]
+    return op_harness.run(name, arguments, reference)[: len(outs)]
 
 
 def check_random(name: str, args: list, found: list[Any]) -> None:
@@ -358,18 +394,22 @@ def lacks_eager_kernel(args: list, dtype: str) -> bool:
     return bool(found & set(WIDE_UNSIGNED)) or ("float16" in found and bool(found & set(COMPLEX)))
 
 
-def rejected(name: str) -> tuple[SingleOps, list[MethodCase]]:
-    """Return samples that eager rejects, with outputs that fit everything but the sample."""
-    ops, cases = SingleOps(), []
+Samples = Callable[[str, str], list[list]]
+
+
+@functools.cache
+def supported(name: str, pick: Samples) -> list[list[list[Any] | None]]:
+    """Return the results of the samples in dtypes of which most operators support one."""
     kinds = ("float32", "int64", "complex64", "int8")
-    forms = {d: [wanted(name, a, d) for a in pick(name, d)] for d in kinds}
-    for dtype in dtypes_of(name):
-        for i, (args, results) in enumerate(samples(name, dtype, 3)):
-            if results is None and not lacks_eager_kernel(args, dtype):
-                outs = outs_like(name, args, dtype, [f[i] for f in forms.values() if i < len(f)])
-                if outs:  # rejected for every dtype: the family's own test covers it
-                    cases.append(MethodCase(name, dtype, args, None, add(ops, name, args, outs)))
-    return ops, cases
+    return [[wanted(name, args, d) for args in pick(name, d)] for d in kinds]
+
+
+def rejected(name: str, dtype: str, pick: Samples = pick) -> Iterator[tuple[list, list[Any]]]:
+    """Yield samples that eager rejects, and outputs that fit everything but the sample."""
+    for i, (args, results) in enumerate(expected(name, pick(name, dtype), dtype)):
+        if results is None and not lacks_eager_kernel(args, dtype):
+            forms = [form[i] for form in supported(name, pick) if i < len(form)]
+            yield args, outs_like(name, args, dtype, forms)
 
 
 def outs_like(name: str, args: list, dtype: str, forms: list[list[Any] | None]) -> list[Any]:

@@ -8,19 +8,7 @@ import torch
 
 from tests.judge import assert_equal
 from tests.kernels.eager import ALL, COMPLEX, array, orders, to_numpy, to_torch
-from tests.kernels.samples_copy import COPIES
-from tests.op_harness import OpError, Out, np_dtype, run
-
-ONE_INPUT = [n for n in COPIES if n not in ("aten::copy.out", "aten::copy_")]
-
-
-@pytest.mark.parametrize("dtype", ALL)
-@pytest.mark.parametrize("name", ONE_INPUT)
-def test_copies_of_one_tensor(name: str, dtype: str, rng: np.random.Generator) -> None:
-    for args in COPIES[name](rng, dtype):
-        a = args[0]
-        for order in orders(a.ndim)[-2:]:
-            assert_equal(run(name, [*args, Out(a.shape, dtype, order)])[0], a, (name, order))
+from tests.op_harness import Out, np_dtype, run
 
 
 def in_range(rng: np.random.Generator, shape: tuple, dtype: str, order: tuple | None) -> np.ndarray:
@@ -85,51 +73,6 @@ def test_numbers_out_of_range(source: str, target: str) -> None:
         found = run("aten::_to_copy.out", [np.resize(a, count), False, None, Out((count,), target)])
         assert_equal(found[0], np.resize(wanted, count), (source, target))
     assert (converted(a, target) == wanted).all() == (target != "uint32")
-
-
-@pytest.mark.parametrize("dtype", ALL)
-def test_copy(dtype: str, rng: np.random.Generator) -> None:
-    for self, src, non_blocking in COPIES["aten::copy.out"](rng, dtype):
-        want = np.asarray(converted(np.broadcast_to(src, self.shape).copy(), dtype))
-        out = Out(self.shape, dtype)
-        found = run("aten::copy.out", [self, src, non_blocking, out])[0]
-        assert_equal(found, want, (dtype, self.shape, src.dtype, src.shape))
-        state = Out(self.shape, dtype)
-        found = run("aten::copy_", [state, src, non_blocking])[0]
-        assert_equal(found, want, (dtype, self.shape, src.dtype, src.shape))
-
-
-@pytest.mark.parametrize("item", ["uint8", "int16", "float32", "float64", "complex128"])
-def test_transposed_tiles(item: str, rng: np.random.Generator) -> None:
-    """Sizes around the tile, with dimensions before, between and after the transposed ones."""
-    for shape in ((15, 17), (16, 32), (3, 33, 50), (2, 33, 3, 18), (20, 2, 30, 5)):
-        a = array(rng, shape, item)
-        for order in orders(len(shape)):
-            found = run("aten::clone.out", [a, None, Out(shape, item, order)])[0]
-            assert_equal(found, a, (shape, order))
-            back = run("aten::clone.out", [found, None, Out(shape, item)])[0]
-            assert_equal(back, a, (shape, order))
-
-
-def test_refusals(rng: np.random.Generator) -> None:
-    a = array(rng, (3, 4), "float32")
-    with pytest.raises(OpError, match="'out': dtype int32, expected one of float32"):
-        run("aten::clone.out", [a, None, Out((3, 4), "int32")])
-    with pytest.raises(OpError, match=r"'src': shape \(4, 3\) does not broadcast to \(3, 4\)"):
-        run("aten::copy.out", [a, array(rng, (4, 3), "float32"), False, Out((3, 4))])
-    with pytest.raises(OpError, match=r"'src': shape \(2, 3, 4\)"):
-        run("aten::copy_", [Out((3, 4)), array(rng, (2, 3, 4), "float32"), False])
-    with pytest.raises(OpError, match="'out'.*rank"):
-        run("aten::clone.out", [a, None, Out((12,))])
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
-def test_short_rows(dtype: str, rng: np.random.Generator) -> None:
-    """Every row length that is moved without a call per row, and lengths around it."""
-    for width in range(1, 80):
-        a = array(rng, (2, 5, width + 3), dtype)
-        args = [a, 2, 2, 2 + width, 1, Out((2, 5, width), dtype)]
-        assert_equal(run("aten::slice_copy.Tensor_out", args)[0], a[:, :, 2 : 2 + width], width)
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 33, 1000])

@@ -2,7 +2,6 @@
 
 import ctypes
 import itertools
-import warnings
 
 import numpy as np
 import pytest
@@ -10,20 +9,9 @@ import torch
 
 from tests.judge import assert_equal
 from tests.kernels.accuracy import check, compare
-from tests.kernels.eager import ALL, COMPLEX, HALVES, WIDE_UNSIGNED, array, eager, orders, to_numpy
+from tests.kernels.eager import ALL, COMPLEX, HALVES, array, eager, to_numpy
 from tests.kernels.eager import to_torch
-from tests.kernels.samples_pointwise import SAMPLES
 from tests.op_harness import OpError, Out, library, run
-
-TWO_OUTPUTS = ("aten::frexp.Tensor_out",)  # test_rows.py
-
-
-def arrays(args: list) -> list[np.ndarray]:
-    return [a for a in args if isinstance(a, np.ndarray)]
-
-
-def dtypes(args: list) -> set[str]:
-    return {a.dtype.name for a in arrays(args)}
 
 
 def outcome(name: str, args: list) -> np.ndarray | None:
@@ -34,53 +22,8 @@ def outcome(name: str, args: list) -> np.ndarray | None:
         return None
 
 
-def lacks_eager_kernel(args: list) -> bool:
-    """Return True for dtypes without eager kernels: wide unsigned integers, and complex32, eager's
-    result for float16 with 0-d complex numbers (complex64 here)."""
-    found = dtypes(args)
-    return bool(found & set(WIDE_UNSIGNED)) or ("float16" in found and bool(found & set(COMPLEX)))
-
-
 def ours(name: str, args: list, want: np.ndarray, reference: bool = False) -> np.ndarray:
     return run(name, [*args, Out(want.shape, want.dtype.name)], reference)[0]
-
-
-@pytest.mark.parametrize("dtype", ALL)
-@pytest.mark.parametrize("name", [n for n in SAMPLES if n not in TWO_OUTPUTS])
-def test_samples(name: str, dtype: str, rng: np.random.Generator) -> None:
-    """Results agree, and arguments that eager rejects are rejected."""
-    judged = 0
-    for args in SAMPLES[name](rng, dtype):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            want = outcome(name, args)
-        where = (name, [(a.dtype.name, a.shape) if isinstance(a, np.ndarray) else a for a in args])
-        if want is not None:
-            judged += 1
-            for reference in (False, True):
-                compare(name, args, [ours(name, args, want, reference)], [want], where)
-        elif not lacks_eager_kernel(args):
-            judged += 1
-            shape = np.broadcast_shapes(*[a.shape for a in arrays(args)])
-            with pytest.raises(OpError):
-                run(name, [*args, Out(shape, "complex128")])
-                pytest.fail(f"eager rejects {where}")
-    assert judged or dtype in WIDE_UNSIGNED
-
-
-@pytest.mark.parametrize("order", orders(3))
-def test_output_dim_orders(order: tuple, rng: np.random.Generator) -> None:
-    for in_order in orders(3):
-        a, b = array(rng, (4, 20, 3), "float32", in_order), array(rng, (20, 3), "int32")
-        chosen = array(rng, (4, 20, 3), "bool")
-        for name, args in (
-            ("aten::sigmoid.out", [a]),
-            ("aten::add.out", [a, b, 2]),
-            ("aten::where.self_out", [chosen, a, b]),
-        ):
-            want = eager(name, args)[0]
-            found = run(name, [*args, Out(want.shape, "float32", order)])
-            compare(name, args, found, [want])
 
 
 @pytest.mark.parametrize("out", ALL)
@@ -150,61 +93,6 @@ def test_outputs_keep_their_bounds(rng: np.random.Generator) -> None:
         run("aten::mul.out", [a, b, Out((4, 4), "float32", dynamism=0)])
     with pytest.raises(OpError, match="'out'.*rank"):
         run("aten::mul.out", [a, b, Out((12,), "float32")])
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "message"),
-    [
-        (
-            "aten::add.out",
-            [np.ones((3, 4)), np.ones((4, 3)), 1],
-            r"'other': shape \(4, 3\) does not",
-        ),
-        (
-            "aten::add.out",
-            [np.ones(3, "int32"), np.ones(3, "int32"), 1.5],
-            "'alpha': floating point",
-        ),
-        ("aten::sub.out", [np.ones(3, bool), np.ones(3, bool), 1], "'self': is bool"),
-        ("aten::add.out", [np.ones(3, "uint16"), np.ones(3, "int32"), 1], "no common dtype"),
-        ("aten::div.out_mode", [np.ones(3), np.ones(3), "up"], "'rounding_mode': 'up', expected"),
-        ("aten::floor_divide.out", [np.ones(3, "int8"), np.zeros(3, "int8")], "division by zero"),
-        ("aten::remainder.Scalar_out", [np.ones(3, "int8"), 256], "division by zero"),
-        ("aten::gelu.out", [np.ones(3, "float32"), "erf"], "'approximate': 'erf', expected"),
-        ("aten::gelu.out", [np.ones(3, "int32"), "none"], "dtype int32, expected one of float16"),
-        (
-            "aten::bitwise_and.Tensor_out",
-            [np.ones(3), np.ones(3)],
-            "dtype float64, expected one of",
-        ),
-        (
-            "aten::pow.Tensor_Scalar_out",
-            [np.ones(3, "int32"), -1],
-            "'exponent': -1: integers have no",
-        ),
-        ("aten::clamp.out", [np.ones(3, "int8"), -300, 1], "'min': -300 does not fit dtype int8"),
-        ("aten::clamp.out", [np.ones(3, "int8"), None, None], "'min': None"),
-        ("aten::hardtanh.out", [np.ones(3, "uint8"), -1, 1], "'min_val': a negative limit"),
-        (
-            "aten::masked_fill.Scalar_out",
-            [np.ones(3, "int8"), np.ones(3, bool), 300],
-            "'value': 300 does not fit dtype int8",
-        ),
-        (
-            "aten::masked_fill.Scalar_out",
-            [np.ones(3), np.ones(3, "int32"), 1],
-            "'mask': dtype int32, expected one of bool",
-        ),
-        (
-            "aten::where.self_out",
-            [np.ones(3), np.ones(3), np.ones(3)],
-            "'condition': dtype float64",
-        ),
-    ],
-)
-def test_rejections_name_the_found_value(name: str, args: list, message: str) -> None:
-    with pytest.raises(OpError, match=message):
-        run(name, [*args, Out((3, 4) if args[0].ndim == 2 else (3,), "complex128")])
 
 
 def test_integers_wrap() -> None:
