@@ -2,9 +2,13 @@
 #ifndef ECN_CALL_H
 #define ECN_CALL_H
 
-#include "graph.h"
+#include "../graph.h"
 
-/* Translates node `index`; nothing for inputs and outputs of the graph. */
-uint32_t ecn_translate_node(ecn_graph *g, uint32_t index);
+/* True for torch's names of in-place operators, "torch.ops.aten.relu_.default". */
+bool ecn_is_in_place(ect_text target);
+
+/* Functions of ect_rules. */
+uint32_t ecn_translate(ect_graph *g, const ect_node *n);
+void ecn_name_node(const ect_graph *g, const ect_node *n, char *out, size_t size);
 
 #endif

@@ -3,16 +3,14 @@
 
 #include <math.h>
 
-#include "../pack.h"
+#include "../translate.h"
 
-#define REFUSE(s, text)                                                                            \
-  EC_BACKEND_FAIL(&(s)->g->c, EC_BACKEND_NOT_SUPPORTED, "%s: %s", (s)->what, text)
+#define REFUSE(s, text) ect_refuse((s)->g, EC_BACKEND_NOT_SUPPORTED, text)
 
 /* Adds a call with one result; only the last one of a node has its name. */
 static uint32_t add_call(const ecn_step *s, const char *op, const int64_t *args, size_t count,
                          int64_t out, bool last) {
-  return ect_pack_call(s->g->c.call, &s->g->program, op, args, count, &out, 1,
-                       last ? s->node : &(ec_backend_node){0}, s->what);
+  return ect_call_op(s->g, op, args, count, &out, 1, last ? s->shown : NULL);
 }
 
 /* Copies the bounds of a tensor argument; fails if it is none, of rank 1 or less. */
@@ -74,7 +72,7 @@ static uint32_t by_batches(const ecn_step *s, ect_tensor a, ect_tensor b) {
 }
 
 uint32_t ecn_call_matmul(const ecn_step *s) {
-  ect_tensor a, b;
+  ect_tensor a = {0}, b = {0};
   EC_BACKEND_TRY(read_tensor(s, 0, &a));
   EC_BACKEND_TRY(read_tensor(s, 1, &b));
   if (b.rank == 2) return by_matrix(s, b);
@@ -92,10 +90,11 @@ static float *add_floats(const ecn_step *s, ect_tensor shape, int64_t *value) {
 
 /* The mask of a causal attention: query i sees the keys 0 to i. */
 static uint32_t causal_mask(const ecn_step *s, int64_t queries, int64_t keys, int64_t *mask) {
-  enum { MOST = 1 << 13 };
-  if (queries > MOST || keys > MOST) return REFUSE(s, "a causal mask of more than 8192 positions");
+  enum { MAX_POSITIONS = 1 << 13 };
+  if (queries > MAX_POSITIONS || keys > MAX_POSITIONS)
+    return REFUSE(s, "a causal mask of more than 8192 positions");
   float *data = add_floats(s, (ect_tensor){.rank = 2, .sizes = {queries, keys}}, mask);
-  if (!data) return EC_BACKEND_FAIL(&s->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a mask");
+  if (!data) return ect_refuse(s->g, EC_BACKEND_ALLOCATION_FAILED, "no memory");
   for (int64_t i = 0; i < queries; i++)
     for (int64_t k = i + 1; k < keys; k++) data[i * keys + k] = -INFINITY;
   return EC_BACKEND_OK;
@@ -103,13 +102,13 @@ static uint32_t causal_mask(const ecn_step *s, int64_t queries, int64_t keys, in
 
 /* Turns a mask of bools, where True is seen, into one that is added. */
 static uint32_t additive_mask(const ecn_step *s, int64_t *mask) {
-  const ect_tensor *found = ect_tensor_at(&s->g->program, *mask);
+  const ect_tensor *bools = ect_tensor_at(&s->g->program, *mask);
   int64_t args[] = {*mask, 0, 0};
-  if (!found || found->dtype != EC_DTYPE_BOOL) return EC_BACKEND_OK;
-  ect_tensor t = *found;
+  if (!bools || bools->dtype != EC_DTYPE_BOOL) return EC_BACKEND_OK;
+  ect_tensor t = *bools;
   float *zero = add_floats(s, (ect_tensor){0}, &args[1]);
   float *hidden = add_floats(s, (ect_tensor){0}, &args[2]);
-  if (!zero || !hidden) return EC_BACKEND_FAIL(&s->g->c, EC_BACKEND_ALLOCATION_FAILED, "no memory");
+  if (!zero || !hidden) return ect_refuse(s->g, EC_BACKEND_ALLOCATION_FAILED, "no memory");
   *hidden = -INFINITY;
   t.dtype = EC_DTYPE_FLOAT32;
   *mask = add_computed(s, t);
@@ -119,7 +118,7 @@ static uint32_t additive_mask(const ecn_step *s, int64_t *mask) {
 /* Query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa. */
 uint32_t ecn_call_attention(const ecn_step *s) {
   ect_program *p = &s->g->program;
-  ect_tensor q, k;
+  ect_tensor q = {0}, k = {0};
   if (s->count != 8) return REFUSE(s, "expected 8 arguments");
   EC_BACKEND_TRY(read_tensor(s, 0, &q));
   EC_BACKEND_TRY(read_tensor(s, 1, &k));

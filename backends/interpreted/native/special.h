@@ -2,16 +2,15 @@
 #ifndef ECN_SPECIAL_H
 #define ECN_SPECIAL_H
 
-#include "graph.h"
+#include "../graph.h"
 
 /* A node with one result. */
 typedef struct ecn_step {
-  ecn_graph *g;
-  const char *what;    /* of messages */
+  ect_graph *g;
   const int64_t *args; /* values, in the order of torch's schema */
   size_t count;
   int64_t out;         /* a tensor */
-  const ec_backend_node *node;
+  const ec_backend_node *shown;
 } ecn_step;
 
 typedef uint32_t ecn_special(const ecn_step *s);
