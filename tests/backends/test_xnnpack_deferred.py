@@ -4,7 +4,6 @@ each call has the bits of weights packed at load, which those without a cache ar
 from __future__ import annotations
 
 import gc
-import os
 import platform
 import sys
 from itertools import chain, repeat
@@ -25,10 +24,9 @@ from tests.resident import mapping
 from torch import nn
 from torch.export import Dim
 from tests.backends.xnnpack_payload import BACKEND
-from tests.backends.xnnpack_series import HAS_SPEED
+from tests.backends.xnnpack_series import HAS_SPEED, needs_xnnpack
 
-WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
-pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+pytestmark = needs_xnnpack
 DEFERS = platform.machine() in ("x86_64", "AMD64") and HAS_SPEED
 MB, MOST = 1 << 20, 40
 WIDTH, HIDDEN, LAST = 1040, 2003, 300

@@ -7,7 +7,6 @@ rows of a product, groups, windows, tasks of threads, narrow results.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +16,9 @@ import torch
 
 from executorch_c import Runtime
 from tests.backends.xnnpack_graphs import Channel, Graph, Shape, Tensor
+from tests.backends.xnnpack_series import needs_xnnpack
 
-WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
-pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+pytestmark = needs_xnnpack
 
 ZERO_IN, ZERO_OUT, SCALE = 3, -4, 0.5
 """Quantisation of inputs and outputs: scales are powers of two, so that ties are exact."""

@@ -7,7 +7,6 @@ refuses some of them, which are computed here.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -19,11 +18,10 @@ import torch
 import executorch_c as et
 from tests.backends.xnnpack_graphs import ABSENT, BYTES, NUMPY, Graph, Shape, Tensor
 from tests.backends.xnnpack_kinds import argmax, numbers, unary
-from tests.backends.xnnpack_series import HAS_SPEED
+from tests.backends.xnnpack_series import HAS_SPEED, needs_xnnpack
 from tests.openers import Opener
 
-WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
-pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+pytestmark = needs_xnnpack
 
 # ---- windows ------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@ elide.c leaves out and lookup.c joins."""
 
 from __future__ import annotations
 
-import os
 
 import numpy as np
 import pytest
@@ -13,10 +12,10 @@ pytest.importorskip("executorch")
 
 import executorch_c as et
 from tests.backends.xnnpack_graphs import Graph, Tensor
+from tests.backends.xnnpack_series import needs_xnnpack
 from tests.backends.xnnpack_random import Random, Shuffled
 
-WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
-pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+pytestmark = needs_xnnpack
 
 
 def run(graph: Graph, inputs: list[np.ndarray]) -> list[np.ndarray]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,32 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("executorch")
-pytest.importorskip("torchao")
+import torch
 
 import executorch_c
-import torch
-from tests.backends import xnnpack_flow
-from tests.backends import xnnpack_payload
-from tests.backends import xnnpack_programs
-from tests.backends import xnnpack_zoo
-from tests.at_once import run_all
 from executorch_c import Method, Runtime
-from tests.resident import mapping, resident_bytes
-from tests.backends.xnnpack_flow import Lowered
+from tests.backends import xnnpack_flow, xnnpack_payload, xnnpack_programs
 from tests.backends.xnnpack_graphs import ABSENT, Graph, Group, Token
+from tests.backends.xnnpack_series import needs_xnnpack
 from tests.backends.xnnpack_judge import assert_close
-from tests.backends.xnnpack_payload import BACKEND, Payload
+from tests.backends.xnnpack_kinds import attention
+from tests.backends.xnnpack_payload import BACKEND
+from tests.backends.xnnpack_zoo import TABLE
+from tests.resident import mapping, resident_bytes
 
-WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
-pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+pytestmark = needs_xnnpack
 MODES = (0, 1, 2, 3)
-
-
-def row(name: str) -> Lowered:
-    [found] = [row for row in xnnpack_zoo.TABLE.rows if row.id == name]
-    return xnnpack_flow.load(found)
 
 
 def load(pte: bytes, name: str = "forward", **options: Any) -> Method:
@@ -92,7 +79,7 @@ def in_channels_last(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ["conv-float32", "channels_last-float32"])
 def test_arrays_in_either_order(name: str) -> None:
     """Any memory order of the program and of the arrays, for inputs and for given outputs."""
-    lowered = row(name)
+    lowered = TABLE.load(name)
     method = load(lowered.pte)
     call = lowered.calls[0]
     (x,) = call.inputs
@@ -105,7 +92,7 @@ def test_arrays_in_either_order(name: str) -> None:
 
 
 def test_outputs_go_into_given_arrays() -> None:
-    lowered = row("two_outputs-float32")
+    lowered = TABLE.load("two_outputs-float32")
     call = lowered.calls[0]
     outs = [np.full_like(x, np.nan) for x in call.outputs]
     found = load(lowered.pte).execute(call.inputs, out=outs)
@@ -123,7 +110,7 @@ def test_outputs_stay_when_the_method_is_called_again() -> None:
 
 
 def test_one_array_as_both_inputs_and_as_the_output() -> None:
-    lowered = row("add-float32")
+    lowered = TABLE.load("add-float32")
     method = load(lowered.pte)
     x = lowered.calls[0].inputs[0].copy()
     np.testing.assert_array_equal(method.execute([x, x])[0], x + x)
@@ -135,7 +122,7 @@ def test_one_array_as_both_inputs_and_as_the_output() -> None:
 
 def test_output_aliasing_an_input_that_is_read_late() -> None:
     """A product reads its whole input for each element: in place, it needs a copy."""
-    lowered = row("permute_6-float32")
+    lowered = TABLE.load("permute_6-float32")
     method, call = load(lowered.pte), lowered.calls[0]
     x = call.inputs[0].copy()
     out = x.reshape(call.outputs[0].shape)
@@ -180,43 +167,15 @@ def test_loading_does_not_grow_memory(mode: int) -> None:
 
 
 def test_loading_in_vain_does_not_grow_memory() -> None:
-    pte = xnnpack_payload.edited(row("linear-float32").pte, lambda p, named: p, drop_named=True)
+    pte = xnnpack_payload.edited(
+        TABLE.load("linear-float32").pte, lambda p, named: p, drop_named=True
+    )
 
     def once() -> None:
         with pytest.raises(executorch_c.Error):
             load(pte)
 
     assert_constant(once, 300)
-
-
-# ---- threads ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("shared", [True, False], ids=["one_program", "eight_programs"])
-def test_eight_threads_are_as_good_as_one(mode: int, shared: bool) -> None:
-    """Eight threads, with methods of one or two programs, give the results of one thread."""
-    lowered = xnnpack_programs.classifier()
-    wanted = [load(lowered.pte).execute(call.inputs)[0] for call in lowered.calls]
-    program = Runtime.get().load_program(lowered.pte)
-    options = {BACKEND: {"workspace_sharing_mode": mode}}
-
-    def work() -> None:
-        mine = program if shared else Runtime.get().load_program(lowered.pte)
-        method = mine.load_method("forward", backend_options=options)
-        for _ in range(20):
-            for call, each in zip(lowered.calls, wanted, strict=True):
-                np.testing.assert_array_equal(method.execute(call.inputs)[0], each)
-
-    run_all(*[work] * 8)
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_numbers_of_threads(threads: int) -> None:
-    lowered = xnnpack_programs.classifier()
-    method = Runtime.get().load_program(lowered.pte).load_method("forward", num_threads=threads)
-    for call in lowered.calls:
-        assert_close(method.execute(call.inputs), call.outputs)
 
 
 # ---- options and sharing ----------------------------------------------------------------------
@@ -288,7 +247,7 @@ def test_options_of_the_process() -> None:
         for mode in MODES:
             registry.set_option(BACKEND, "workspace_sharing_mode", mode)
             assert registry.get_option(BACKEND, "workspace_sharing_mode") == mode
-            lowered = row("linear-float32")
+            lowered = TABLE.load("linear-float32")
             call = lowered.calls[0]
             assert_close(load(lowered.pte).execute(call.inputs), call.outputs)
     finally:
@@ -307,7 +266,7 @@ def test_options_of_the_process() -> None:
 )
 def test_wrong_options(options: dict[str, Any], match: str) -> None:
     with pytest.raises(executorch_c.Error, match=match):
-        load(row("linear-float32").pte, **options)
+        load(TABLE.load("linear-float32").pte, **options)
 
 
 # ---- traces -----------------------------------------------------------------------------------
@@ -404,116 +363,11 @@ def test_scales_of_groups_leave_memory_when_they_are_packed(tmp_path: Path) -> N
     assert np.isfinite(y).all() and y.std() > 0
 
 
-def test_named_data_is_missing() -> None:
-    pte = xnnpack_payload.edited(row("linear-float32").pte, lambda p, named: p, drop_named=True)
-    with pytest.raises(executorch_c.Error, match="value .*named data '[0-9a-f]{64}'"):
-        load(pte)
-
-
-def test_named_data_is_too_short() -> None:
-    """A constant with fewer bytes than its shape requires."""
-
-    def change(payload: Payload, named: dict[str, bytes]) -> Payload:
-        [weights] = [
-            t for t in payload.tensors if len(t["dims"]) == 2 and t.get("constant_buffer_idx")
-        ]
-        weights["dims"] = [weights["dims"][0] * 1000, weights["dims"][1]]
-        return payload
-
-    with pytest.raises(executorch_c.Error, match="bytes"):
-        load(xnnpack_payload.edited(row("linear-float32").pte, change))
-
-
-# ---- damage -----------------------------------------------------------------------------------
-
-
-def test_truncated_payloads() -> None:
-    pte = row("conv-float32").pte
-    packed: list[bytes] = []
-
-    def keep(payload: Payload, named: dict[str, bytes]) -> bytes:
-        packed.append(payload.pack())
-        return packed[-1]
-
-    xnnpack_payload.edited(pte, keep)
-    for size in (0, 3, 8, 16, 29, 31, 40, len(packed[0]) // 2, len(packed[0]) - 17):
-        short = xnnpack_payload.edited(pte, lambda p, named: packed[0][:size])
-        with pytest.raises(executorch_c.Error, match=r"payload|FlatBuffer|XNNGraph|XNN"):
-            load(short)
-
-
-def node_changed(**fields: Any) -> Callable[[Payload, dict[str, bytes]], Payload]:
-    def change(payload: Payload, named: dict[str, bytes]) -> Payload:
-        nodes = [
-            n
-            for n, kind in zip(payload.nodes, payload.kinds, strict=True)
-            if kind != "XNNStaticTranspose" or len(payload.nodes) == 1
-        ]
-        nodes[0].update(fields)
-        return payload
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("name", "fields"),
-    [
-        ("conv-float32", {"filter_id": 99}),
-        ("conv-float32", {"groups": 0}),
-        ("conv-float32", {"group_input_channels": 7}),
-        ("conv-float32", {"group_output_channels": 1 << 30}),
-        ("conv-float32", {"kernel_height": 0}),
-        ("conv-float32", {"subsampling_width": 0}),
-        ("depthwise-float32", {"group_input_channels": 0}),
-        ("linear-float32", {"filter_id": 0}),
-        ("max_pool-float32", {"pooling_height": 0, "pooling_width": 0}),
-        ("avg_pool-float32", {"padding_left": 1 << 31}),
-        ("slice-float32", None),
-        ("permute-float32", {"perm": [0, 0, 1]}),
-        ("permute-float32", {"perm": [0, 1, 7]}),
-        ("reshape-float32", {"new_shape": [0, 0, 2]}),
-        ("cat_2-float32", {"axis": 9}),
-        ("add-float32", {"input1_id": 4294967295}),
-        ("pad-float32", {"pre_paddings": [4294967295] * 3}),
-        ("bmm-float32", {"input2_id": 0}),
-    ],
-)
-def test_hostile_nodes(name: str, fields: dict[str, Any] | None) -> None:
-    """Rejected with a message at load or at the first call, before XNNPACK reads them."""
-    lowered = row(name)
-    if fields is None:
-        pte = xnnpack_payload.edited(lowered.pte, far_slices)
-    else:
-        pte = xnnpack_payload.edited(lowered.pte, node_changed(**fields))
-    with pytest.raises(executorch_c.Error, match=r"XNN|node") as caught:
-        load(pte).execute(lowered.calls[0].inputs)
-    assert re.search(r"\d", str(caught.value))
-
-
-def far_slices(payload: Payload, named: dict[str, bytes]) -> Payload:
-    for node in payload.nodes:
-        node["offsets"] = [100] * len(node["sizes"])
-    return payload
-
-
-def test_another_dtype_than_the_delegate_has() -> None:
-    """The program declares int8, the delegate expects float32."""
-    from executorch.exir import schema
-    from executorch.exir._serialize._program import serialize_pte_binary
-
-    lowered = row("add-float32")
-    file = xnnpack_payload.parse_program(lowered.pte)
-    plan = file.program.execution_plan[0]
-    plan.values[plan.inputs[1]].val.scalar_type = schema.ScalarType.CHAR
-    method = load(bytes(serialize_pte_binary(file)))
-    x = lowered.calls[0].inputs[0]
-    with pytest.raises(executorch_c.Error, match="argument 1 .*dtype"):
-        method.execute([x, x.astype(np.int8)])
-
-
-@pytest.mark.parametrize("shape", [(1, 1, 4, 3), (5, 7, 8, 2)])
-def test_attention_that_no_exporter_writes(shape: tuple[int, int, int, int]) -> None:
-    pte, inputs, wanted = xnnpack_programs.attention(*shape)
-    [delegate] = xnnpack_payload.delegates(pte)
-    assert delegate.payload.kinds == ["XNNScaledDotProductAttention"]
-    assert_close(load(pte).execute(inputs), [wanted])
+@pytest.mark.parametrize("sizes", [(1, 1, 4, 3), (5, 7, 8, 2)])
+def test_attention_that_no_exporter_writes(sizes: tuple[int, int, int, int]) -> None:
+    tokens, keys, channels, values = sizes
+    graph = attention((2, tokens, channels), keys, values)
+    inputs = [torch.randn(graph.dims(index)) for index in graph.inputs]
+    q, k, v, scale, mask = inputs
+    expected = ((q * scale) @ k.transpose(1, 2) + mask).softmax(-1) @ v
+    assert_close(graph.run(*(x.numpy() for x in inputs)), [expected.numpy()])

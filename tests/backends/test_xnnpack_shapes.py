@@ -7,18 +7,17 @@ method built for each shape. Quantisation with fewer parameters than a node read
 
 from __future__ import annotations
 
-import os
 
 import numpy as np
 import pytest
 
 import executorch_c as et
 from tests.backends.xnnpack_graphs import ABSENT, NUMPY, Channel, Graph
+from tests.backends.xnnpack_series import needs_xnnpack
 from tests.backends.xnnpack_kinds import KINDS, integers, numbers, source
 from tests.backends.xnnpack_payload import datatypes
 
-WITHOUT = os.environ.get("EXECUTORCH_C_XNNPACK") == "0"
-pytestmark = pytest.mark.skipif(WITHOUT, reason="built without XNNPACK: EXECUTORCH_C_XNNPACK=0")
+pytestmark = needs_xnnpack
 
 
 def arguments(graph: Graph) -> list[np.ndarray]:

@@ -19,20 +19,12 @@ from torch import Tensor, nn
 
 from tests import kept, variation
 from tests.backends import xnnpack_payload
+from tests.backends.xnnpack_judge import assert_close
+from tests.exports import Fn
+from tests.openers import Runner
 
 Shape = tuple[int, ...]
 Inputs = tuple[Any, ...]
-
-
-class Net(nn.Module):
-    """A function or module with positional arguments, so that all rows are exported alike."""
-
-    def __init__(self, source: Callable[..., Any]) -> None:
-        super().__init__()
-        self.source = source
-
-    def forward(self, *args: Any) -> Any:
-        return self.source(*args)
 
 
 def normal(*shapes: Shape) -> Inputs:
@@ -46,25 +38,23 @@ def positive(*shapes: Shape) -> Inputs:
 @dataclass(frozen=True)
 class Row:
     """A row: `make` returns a function or module; `calls` are shapes of inputs, the first is
-    exported.
+    exported, and what is smaller in others is dynamic.
 
-    `kinds` and `datatypes` must all be in the delegates; `dims` are dynamic dimensions, by input:
-    their largest sizes. `scheme` is a name in SCHEMES; operators in `beside` may stay outside
-    delegates.
+    `kinds` and `datatypes` must all be in the delegates, whose number is `delegates`; all operators
+    must be, unless `is_whole` is False. `scheme` is a name in SCHEMES.
     """
 
     name: str
     make: Callable[[], Callable[..., Any]]
     calls: Sequence[Sequence[Shape]]
     kinds: tuple[str, ...]
-    datatypes: tuple[str, ...] = ()
-    scheme: str = "float32"
+    datatypes: tuple[str, ...]
+    scheme: str
+    file: str
     draw: Callable[..., Inputs] = normal
-    dims: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     partitioner: Mapping[str, Any] = field(default_factory=dict)
     delegates: int | None = 1
-    beside: frozenset[str] = frozenset()
-    file: str = ""
+    is_whole: bool = True
 
     @property
     def id(self) -> str:
@@ -84,21 +74,30 @@ class Rows:
         calls: Sequence[Any],
         *kinds: str,
         schemes: Iterable[str] = ("float32",),
+        datatypes: tuple[str, ...] = (),
         **options: Any,
     ) -> None:
-        """Add one row per scheme. `calls` may also be the shapes of the only call, or of its
-        input."""
+        """Add one row per scheme, with its datatypes. `calls` may also be the shapes of the only
+        call, or of its input."""
         if isinstance(calls, tuple):
             calls = [calls]
         if isinstance(calls[0], tuple):
             calls = [calls]
         for scheme in schemes:
-            given = {**self.defaults, **options, "scheme": scheme, "file": self.file}
-            self.rows.append(Row(name, make, calls, kinds, **given))
+            types = datatypes or datatypes_of(scheme, kinds, has_bias="no_bias" not in name)
+            places = {"scheme": scheme, "file": self.file, **self.defaults, **options}
+            nodes = tuple(f"XNN{kind}" for kind in kinds)
+            self.rows.append(Row(name, make, calls, nodes, types, **places))
 
     def ids(self) -> list[str]:
-        assert len({row.id for row in self.rows}) == len(self.rows)
-        return [row.id for row in self.rows]
+        ids = [row.id for row in self.rows]
+        assert len(set(ids)) == len(ids)
+        return ids
+
+    def load(self, name: str) -> "Lowered":
+        """Return the program of the row with this id."""
+        [row] = [row for row in self.rows if row.id == name]
+        return load(row)
 
 
 @dataclass(frozen=True)
@@ -169,13 +168,13 @@ def round_biases(graph: torch.fx.GraphModule) -> None:
     """Round biases to integers in the scale of the products, as payloads store them."""
     tensors = dict(graph.named_parameters()) | dict(graph.named_buffers())
     for node in graph.graph.nodes:
-        given = [a for a in node.args[:3] if isinstance(a, torch.fx.Node)]
-        if len(given) < 3 or not str(node.target).startswith(("aten.conv", "aten.linear")):
+        operands = [a for a in node.args[:3] if isinstance(a, torch.fx.Node)]
+        if len(operands) < 3 or not str(node.target).startswith(("aten.conv", "aten.linear")):
             continue
-        scales = [a.args[1] for a in given[:2] if "dequantize" in str(a.target)]
+        scales = [a.args[1] for a in operands[:2] if "dequantize" in str(a.target)]
         if len(scales) == 2:
             each = [tensors[x.target] if isinstance(x, torch.fx.Node) else x for x in scales]
-            bias, step = tensors[given[2].target], each[0] * torch.as_tensor(each[1])
+            bias, step = tensors[operands[2].target], each[0] * torch.as_tensor(each[1])
             with torch.no_grad():
                 bias.copy_(torch.round(bias / step) * step)
 
@@ -222,6 +221,28 @@ SCHEMES: dict[str, Any] = {
     "8da4w_32_half": torchao("int4", 32, torch.float16),
 }
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "8da4w_32_half": torch.float16}
+WEIGHTED = {"Conv2d", "DepthwiseConv2d", "ConvTranspose2d", "FullyConnected"}
+DATATYPES: dict[str, tuple[str, ...]] = {
+    "float16": ("fp16",),
+    "bfloat16": ("bf16",),
+    "static": ("qint8", "qint32"),
+    "static_channel": ("qint8", "qcint8", "qcint32"),
+    "dynamic_channel": ("qdint8", "qcint8"),
+    "dynamic_4bit": ("qdint8", "qcint4"),
+    "8da8w": ("qdint8", "qcint8"),
+    **dict.fromkeys(("8da4w", "8da4w_32", "8da4w_64"), ("qdint8", "qbint4")),
+    "8da4w_32_half": ("qdint8", "qbint4", "fp16"),
+}
+"""Datatypes in delegates by scheme: of activations, weights and biases."""
+
+
+def datatypes_of(scheme: str, kinds: Iterable[str], has_bias: bool) -> tuple[str, ...]:
+    types = DATATYPES.get(scheme, ())
+    if not WEIGHTED.intersection(kinds):
+        return types[:1]
+    return tuple(kind for kind in types if has_bias or "int32" not in kind)
+
+
 TOKENWISE = {"dynamic_channel", "dynamic_4bit"}
 """Eager quantises a whole activation with one scale, XNNPACK each row with its own: the results are
 equal for one row at a time."""
@@ -231,20 +252,17 @@ equal for one row at a time."""
 
 
 def dynamic_shapes(row: Row) -> Any:
-    """Return the dynamic shapes of `forward(*args)` for torch.export: equal maxima are one
-    dimension."""
-    if not row.dims:
-        return None
-    known = {
-        size: torch.export.Dim(f"n{size}", min=1, max=size)
-        for dims in row.dims.values()
-        for size in dims.values()
-    }
+    """Return the dynamic shapes of `forward(*args)` for torch.export: dimensions that differ in
+    calls; equal maxima are one dimension."""
     each = [
-        {at: known[size] for at, size in row.dims.get(i, {}).items()}
-        for i in range(len(row.calls[0]))
+        {
+            axis: torch.export.Dim(f"n{sizes[0]}", min=1, max=sizes[0])
+            for axis, sizes in enumerate(zip(*shapes, strict=True))
+            if len(set(sizes)) > 1
+        }
+        for shapes in zip(*row.calls, strict=True)
     ]
-    return (tuple(each),)
+    return (tuple(each),) if any(each) else None
 
 
 def lower(programs: Any, config: Any = None, transform: Any = (), **partitioner: Any) -> Any:
@@ -301,7 +319,7 @@ def export(row: Row) -> Lowered:
         tuple(x.to(dtype) if x.is_floating_point() else x for x in row.draw(*shapes))
         for shapes in row.calls
     ]
-    module = Net(row.make()).eval()
+    module = Fn(row.make()).eval()
     dims = dynamic_shapes(row)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -325,21 +343,27 @@ def cached(name: str, file: str, make: Callable[[], Any]) -> Any:
 
 
 def load(row: Row) -> Lowered:
-    found: Lowered = cached(row.id, row.file, lambda: export(row))
-    check_delegated(row, found.pte)
-    return found
+    lowered: Lowered = cached(row.id, row.file, lambda: export(row))
+    check_delegated(row, lowered.pte)
+    return lowered
 
 
 def check_delegated(row: Row, pte: bytes) -> None:
     """Assert that the row's nodes and datatypes are in delegates, and no other operators
     outside."""
-    found = [d.payload for d in xnnpack_payload.delegates(pte)]
-    kinds = {kind for payload in found for kind in payload.kinds}
-    types = {kind for payload in found for kind in payload.datatypes}
-    assert row.delegates is None or len(found) == row.delegates, f"{len(found)} delegates"
+    payloads = [d.payload for d in xnnpack_payload.delegates(pte)]
+    kinds = {kind for payload in payloads for kind in payload.kinds}
+    types = {kind for payload in payloads for kind in payload.datatypes}
+    assert row.delegates is None or len(payloads) == row.delegates, f"{len(payloads)} delegates"
     assert set(row.kinds) <= kinds, f"nodes {sorted(kinds)}"
     assert set(row.datatypes) <= types, f"datatypes {sorted(types)}"
-    assert xnnpack_payload.operators(pte) <= row.beside
+    assert not (row.is_whole and xnnpack_payload.operators(pte))
+
+
+def check(run: Runner, calls: Iterable[Call]) -> None:
+    """Assert that a program's outputs are within the limits of eager's."""
+    for call in calls:
+        assert_close(run("forward", call.inputs), call.outputs, call.rooms)
 
 
 if __name__ == "__main__":  # print a row: python -m tests.backends.xnnpack_flow FILE [NAME]
@@ -348,13 +372,9 @@ if __name__ == "__main__":  # print a row: python -m tests.backends.xnnpack_flow
     for one in importlib.import_module(f"tests.backends.{sys.argv[1]}").TABLE.rows:
         if one.id.startswith(tuple(sys.argv[2:]) or ("",)):
             try:
-                made = export(one)
-                payloads = [d.payload for d in xnnpack_payload.delegates(made.pte)]
-                print(
-                    one.id,
-                    [p.kinds for p in payloads],
-                    [p.datatypes for p in payloads],
-                    xnnpack_payload.operators(made.pte),
-                )
+                pte = export(one).pte
+                payloads = [d.payload for d in xnnpack_payload.delegates(pte)]
+                parts = [(payload.kinds, payload.datatypes) for payload in payloads]
+                print(one.id, *parts, xnnpack_payload.operators(pte))
             except Exception as error:
                 print(one.id, "FAILED", repr(error)[:300])

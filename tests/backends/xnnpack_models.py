@@ -1,7 +1,7 @@
 """Whole models through the official XNNPACK flow: those of the zoo, in float and quantised.
 
 Small configurations of the well-known families with seeded weights. Operators outside delegates
-run on the kernels; `python xnnpack_flow.py xnnpack_models` lists them.
+run on the kernels; `python -m tests.backends.xnnpack_flow xnnpack_models` lists them.
 """
 
 from typing import Any
@@ -9,22 +9,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.backends import xnnpack_flow
-from tests.backends.xnnpack_flow import Lowered, Row, Rows, normal
+from tests.backends.xnnpack_flow import Rows
 from tests.models import zoo_models
 
-TABLE = Rows(__file__, delegates=None)
+TABLE = Rows(__file__, delegates=None, is_whole=False)
 
 
-def of_zoo(name: str, *kinds: str, **options: Any) -> None:
-    """Add a row for a model of the zoo, with its inputs."""
+def of_zoo(name: str) -> tuple[Any, Any]:
+    """Return a model of the zoo, and its inputs, as functions."""
 
     def built() -> Any:
         return zoo_models.MODELS[name].build().methods["forward"]
 
-    TABLE.add(
-        name, lambda: built().module, [[()]], *kinds, draw=lambda _: built().calls[0], **options
-    )
+    return lambda: built().module, lambda _: built().calls[0]
 
 
 BLOCKS: list[zoo_models.Stage] = [(1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (4, 40, 1, 2, 5)]
@@ -60,52 +57,23 @@ class Mlp(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
 
 
-CONVS = ("XNNConv2d", "XNNDepthwiseConv2d", "XNNAdd", "XNNGlobalAvgPooling2d")
-IMAGE, LINEAR = (1, 3, 32, 32), "XNNFullyConnected"
+CONVS, FLOAT = ("Conv2d", "DepthwiseConv2d", "Add", "GlobalAvgPooling2d"), ("float32",)
+IMAGE, LINEAR = (1, 3, 32, 32), "FullyConnected"
 
-for name, make, kinds in (
-    ("mobilenet_v2", inverted(nn.ReLU6, False), CONVS),
-    ("mobilenet_v3", inverted(nn.Hardswish, True), (*CONVS, "XNNHardswish", "XNNSigmoid")),
-    ("efficientnet", inverted(nn.SiLU, True), (*CONVS, "XNNSigmoid", "XNNMultiply")),
-    ("resnet", resnet, ("XNNConv2d", "XNNMaxPooling2d", "XNNAdd")),
+for name, make, kinds, schemes in (
+    ("mobilenet_v2", inverted(nn.ReLU6, False), CONVS, ("float32", "static_channel", "float16")),
+    ("mobilenet_v3", inverted(nn.Hardswish, True), (*CONVS, "Hardswish", "Sigmoid"), FLOAT),
+    ("efficientnet", inverted(nn.SiLU, True), (*CONVS, "Sigmoid", "Multiply"), FLOAT),
+    ("resnet", resnet, ("Conv2d", "MaxPooling2d", "Add"), ("float32", "static")),
 ):
-    TABLE.add(name, make, IMAGE, *kinds, schemes=["float32"])
-TABLE.add(
-    "mobilenet_v2",
-    inverted(nn.ReLU6, False),
-    IMAGE,
-    *CONVS,
-    schemes=["static_channel"],
-    datatypes=("qint8", "qcint8", "qcint32"),
-)
-TABLE.add(
-    "mobilenet_v2",
-    inverted(nn.ReLU6, False),
-    IMAGE,
-    *CONVS,
-    schemes=["float16"],
-    datatypes=("fp16",),
-)
-TABLE.add("resnet", resnet, IMAGE, "XNNConv2d", schemes=["static"], datatypes=("qint8", "qint32"))
-of_zoo("unet", "XNNConvTranspose2d", "XNNConcatenate2", schemes=["float32"])
-for scheme, types in (("float32", ()), ("8da8w", ("qdint8", "qcint8"))):
-    of_zoo("vit", LINEAR, schemes=[scheme], datatypes=types)
-    of_zoo("bert", LINEAR, schemes=[scheme], datatypes=types)
-for scheme, types in (("float32", ()), ("8da4w_32", ("qdint8", "qbint4"))):
-    of_zoo("llama", LINEAR, schemes=[scheme], datatypes=types)
-of_zoo("lstm", LINEAR, "XNNTanh", "XNNSigmoid", schemes=["float32"])
-TABLE.add(
-    "mlp",
-    Mlp,
-    [[(5, 32)], [(1, 32)]],
-    LINEAR,
-    dims={0: {0: 5}},
-    draw=normal,
-    schemes=["dynamic_channel"],
-    datatypes=("qdint8", "qcint8"),
-)
-
-
-def load(row: Row) -> Lowered:
-    """Load a row as xnnpack_flow.load does, but permit operators outside delegates."""
-    return xnnpack_flow.cached("model-" + row.id, __file__, lambda: xnnpack_flow.export(row))
+    TABLE.add(name, make, IMAGE, *kinds, schemes=schemes)
+for name, kinds, schemes in (
+    ("unet", ("ConvTranspose2d", "Concatenate2"), FLOAT),
+    ("vit", (LINEAR,), ("float32", "8da8w")),
+    ("bert", (LINEAR,), ("float32", "8da8w")),
+    ("llama", (LINEAR,), ("float32", "8da4w_32")),
+    ("lstm", (LINEAR, "Tanh", "Sigmoid"), FLOAT),
+):
+    make, calls = of_zoo(name)
+    TABLE.add(name, make, [[()]], *kinds, schemes=schemes, draw=calls)
+TABLE.add("mlp", Mlp, [[(5, 32)], [(1, 32)]], LINEAR, schemes=["dynamic_channel"])

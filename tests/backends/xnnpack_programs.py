@@ -1,16 +1,34 @@
-"""Special programs with XNNPACK delegates, for test_xnnpack_runtime.py: methods that share weights,
-constants in a data file, nodes that no exporter writes."""
+"""Special programs with XNNPACK delegates: methods that share weights, constants in a data file.
 
+They are cached like the rows of the zoo."""
+
+import functools
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from executorch.exir.passes import external_constants_pass
 from torch import nn
 
 from tests.backends import xnnpack_flow
-from tests.backends.xnnpack_flow import Lowered, Net, Row
-from tests.backends.xnnpack_payload import Payload, edited
+from tests.backends.xnnpack_flow import Lowered, Rows
+from tests.exports import Fn
+
+T = TypeVar("T")
+
+
+def cached(make: Callable[..., T]) -> Callable[..., T]:
+    """Return the function with a cache of its result by its arguments, which are names."""
+
+    @functools.wraps(make)
+    def load(*names: str) -> T:
+        key = "-".join([make.__name__, *names])
+        program: T = xnnpack_flow.cached(key, __file__, torch.no_grad()(lambda: make(*names)))
+        return program
+
+    return load
 
 
 class Classifier(nn.Module):
@@ -25,29 +43,21 @@ class Classifier(nn.Module):
         return self.last(self.pool(self.convs(x)).flatten(1)).softmax(-1)
 
 
-CLASSIFIER = Row(
-    "classifier",
-    Classifier,
-    [[(n, 3, 6, 6)] for n in (8, 3, 3, 7, 1, 8)],
-    ("XNNConv2d", "XNNFullyConnected"),
-    dims={0: {0: 8}},
-    delegates=None,
-)
+TABLE = Rows(__file__, delegates=None, is_whole=False)
+BATCHES = [[(n, 3, 6, 6)] for n in (8, 3, 3, 7, 1, 8)]
+TABLE.add("classifier", Classifier, BATCHES, "Conv2d", "FullyConnected")
 
 
 def classifier() -> Lowered:
     """Return the program of the classifier, for 1 to 8 images; it has two delegates."""
-    found: Lowered = xnnpack_flow.cached(
-        "classifier", __file__, lambda: xnnpack_flow.export(CLASSIFIER)
-    )
-    return found
+    return TABLE.load("classifier-float32")
 
 
 def eager_classifier() -> Classifier:
     """Return the exported eager model: inputs are drawn before it is created."""
     torch.manual_seed(0)
-    for shapes in CLASSIFIER.calls:
-        CLASSIFIER.draw(*shapes)
+    for shapes in BATCHES:
+        xnnpack_flow.normal(*shapes)
     return Classifier().eval()
 
 
@@ -66,23 +76,16 @@ WEIGHTS = 2 * 256 * 512
 """Number of elements of the matrices of `Layers`."""
 
 
-@torch.no_grad()
-def _two_methods(scheme: str) -> tuple[bytes, dict[str, Any]]:
+@cached
+def two_methods(scheme: str = "float32") -> tuple[bytes, dict[str, Any]]:
+    """Return a program with methods prefill and decode that share weights, and an input and output
+    of each by name."""
     torch.manual_seed(0)
     inputs = {"prefill": torch.randn(6, 256), "decode": torch.randn(1, 256)}
     net = xnnpack_flow.SCHEMES[scheme](Layers().eval(), (inputs["prefill"],), None)
     programs = {name: torch.export.export(net, (x,)) for name, x in inputs.items()}
     pte = bytes(xnnpack_flow.lower(programs).buffer)
     return pte, {name: (x.numpy(), net(x).numpy()) for name, x in inputs.items()}
-
-
-def two_methods(scheme: str = "float32") -> tuple[bytes, dict[str, Any]]:
-    """Return a program with methods prefill and decode that share weights, and an input and output
-    of each by name."""
-    found: tuple[bytes, dict[str, Any]] = xnnpack_flow.cached(
-        f"methods-{scheme}", __file__, lambda: _two_methods(scheme)
-    )
-    return found
 
 
 class Tied(nn.Module):
@@ -98,87 +101,26 @@ class Tied(nn.Module):
         return self.plain(x), self.first(x), self.second(x)
 
 
-@torch.no_grad()
-def _tied(scheme: str) -> tuple[bytes, Any, list[Any]]:
-    torch.manual_seed(0)
-    x = torch.randn(3, 64)
-    net = xnnpack_flow.SCHEMES[scheme](Tied().eval(), (x,), None)
-    made = xnnpack_flow.lower(torch.export.export(net, (x,)))
-    return bytes(made.buffer), x.numpy(), [y.numpy() for y in net(x)]
-
-
+@cached
 def tied(scheme: str) -> tuple[bytes, Any, list[Any]]:
     """Return a program whose linear layers share weights and differ in biases, with input and
     outputs."""
-    found: tuple[bytes, Any, list[Any]] = xnnpack_flow.cached(
-        f"tied-{scheme}", __file__, lambda: _tied(scheme)
-    )
-    return found
-
-
-@torch.no_grad()
-def _with_data_file() -> tuple[bytes, bytes, Any, Any]:
-    from executorch.exir.passes.external_constants_pass import (
-        delegate_external_constants_pass_unlifted,
-    )
-
     torch.manual_seed(0)
-    net, x = Net(nn.Linear(8, 4)).eval(), torch.randn(3, 8)
-    graph = torch.export.export(net, (x,)).module()
-    delegate_external_constants_pass_unlifted(graph, lambda node: "weights")
-    made = xnnpack_flow.lower(torch.export.export(graph, (x,)))
-    with tempfile.TemporaryDirectory() as folder:
-        made.write_tensor_data_to_file(folder)
-        [file] = Path(folder).glob("*.ptd")
-        data = file.read_bytes()
-    return bytes(made.buffer), data, x.numpy(), net(x).numpy()
+    x = torch.randn(3, 64)
+    net = xnnpack_flow.SCHEMES[scheme](Tied().eval(), (x,), None)
+    program = xnnpack_flow.lower(torch.export.export(net, (x,)))
+    return bytes(program.buffer), x.numpy(), [y.numpy() for y in net(x)]
 
 
+@cached
 def with_data_file() -> tuple[bytes, bytes, Any, Any]:
     """Return a program, its .ptd, an input and its output."""
-    found: tuple[bytes, bytes, Any, Any] = xnnpack_flow.cached(
-        "data_file", __file__, _with_data_file
-    )
-    return found
-
-
-def attention(tokens: int, keys: int, channels: int, values: int) -> tuple[bytes, Any, Any]:
-    """Return a program with ScaledDotProductAttention, which no exporter writes, its inputs (query,
-    key, value, scale by channel, mask) and eager's output."""
-
-    def stand_in(q: Any, k: Any, v: Any, scale: Any, mask: Any) -> Any:
-        return (q * scale).bmm(k.transpose(1, 2)).add(mask).bmm(v)
-
     torch.manual_seed(0)
-    shapes = (
-        (2, tokens, channels),
-        (2, keys, channels),
-        (2, keys, values),
-        (channels,),
-        (tokens, keys),
-    )
-    inputs = tuple(torch.randn(shape) for shape in shapes)
-    q, k, v, scale, mask = inputs
-    wanted = ((q * scale) @ k.transpose(1, 2) + mask).softmax(-1) @ v
-
-    def change(payload: Payload, named: dict[str, bytes]) -> Payload:
-        graph = payload.graph
-        keep = [value for value in graph["xvalues"] if value["xvalue_union"].get("flags", 0)]
-        keep.sort(key=lambda value: value["xvalue_union"].get("external_id", 0))
-        for i, value in enumerate(keep):
-            value["xvalue_union"]["id_out"] = i
-        names = ("query_id", "scale_id", "key_id", "mask_id", "value_id", "output_id")
-        node = {name: i for i, name in enumerate(names)}
-        graph["xvalues"], graph["constant_data"] = keep, graph["constant_data"][:1]
-        graph["xnodes"] = [
-            {
-                "xnode_union_type": "XNNScaledDotProductAttention",
-                "xnode_union": node,
-                "debug_handle": 1,
-            }
-        ]
-        return payload
-
-    program = torch.export.export(Net(stand_in), inputs)
-    pte = edited(bytes(xnnpack_flow.lower(program).buffer), change)
-    return pte, [x.numpy() for x in inputs], wanted.numpy()
+    net, x = Fn(nn.Linear(8, 4)).eval(), torch.randn(3, 8)
+    graph = torch.export.export(net, (x,)).module()
+    external_constants_pass.delegate_external_constants_pass_unlifted(graph, lambda node: "weights")
+    program = xnnpack_flow.lower(torch.export.export(graph, (x,)))
+    with tempfile.TemporaryDirectory() as folder:
+        program.write_tensor_data_to_file(folder)
+        [file] = Path(folder).glob("*.ptd")
+        return bytes(program.buffer), file.read_bytes(), x.numpy(), net(x).numpy()

@@ -14,6 +14,8 @@ def engine() -> str:
     return method["delegates"][0]["engine"] or ""
 
 
-HAS_SPEED = bool(engine()) and "," not in engine()
+ENGINE = engine()
+HAS_SPEED = bool(ENGINE) and "," not in ENGINE
 """Whether it has all patches; others are named after a comma."""
+needs_xnnpack = pytest.mark.skipif(not ENGINE, reason="built without XNNPACK")
 needs_speed = pytest.mark.skipif(not HAS_SPEED, reason="XNNPACK without the series for speed")

@@ -86,11 +86,10 @@ def bpte(folder: Path) -> None:
 def xnnpack(folder: Path) -> None:
     """Write a program for each node of the delegate in each of its datatypes."""
     from tests.backends import xnnpack_flow
-    from tests.backends import xnnpack_quantized_zoo
     from tests.backends import xnnpack_random
     from tests.backends import xnnpack_zoo
 
-    for row in [*xnnpack_zoo.TABLE.rows, *xnnpack_quantized_zoo.TABLE.rows]:
+    for row in xnnpack_zoo.TABLE.rows:
         (folder / f"{row.id}.pte").write_bytes(xnnpack_flow.load(row).pte)
     for seed in range(20):  # moves that are elided, chains that become tables
         (folder / f"random_{seed}.pte").write_bytes(xnnpack_random.Random(seed).graph.program())
