@@ -80,8 +80,8 @@ def child(code: str, args: list[str], each: int) -> Report:
         env=environ,
     ) as process:
         assert process.stdin and process.stdout
-        said = process.stdout.readline()
-        assert said == "ready\n", said
+        line = process.stdout.readline()
+        assert line == "ready\n", line
         time.sleep(SETTLING)
         with busy(each * len(os.sched_getaffinity(0))):
             process.stdin.write("go\n")
@@ -96,21 +96,21 @@ def rivals(model: Any, each: int, rounds: int) -> dict[str, list[Report]]:
 
     path, _ = program(model)
     args = [str(path), str(path.with_suffix(".npz")), str(CALLS)]
-    found: dict[str, list[Report]] = {OFFICIAL: [], OURS: []}
+    reports: dict[str, list[Report]] = {OFFICIAL: [], OURS: []}
     for turn in range(rounds + 1):
         for name, code in CHILDREN.items():
             report = child(code, args, each)
             if turn:
-                found[name].append(report)
-    return found
+                reports[name].append(report)
+    return reports
 
 
 def rows(model: Any, each: int, rounds: int) -> list[Row]:
-    found = rivals(model, each, rounds)
+    reports = rivals(model, each, rounds)
     when = f"{each} busy processes a CPU" if each else "idle"
 
     def middle(name: str, key: str) -> float:
-        return statistics.median(report[key] for report in found[name])
+        return statistics.median(report[key] for report in reports[name])
 
     return [
         Row(f"{model.title}, {when}: {what}", middle(OFFICIAL, key), middle(OURS, key), seconds)

@@ -122,7 +122,7 @@ def _official_seconds() -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def child(name: str, size: str, made: str, calls: str, engines: str) -> None:
+def child(name: str, size: str, mode: str, calls: str, engines: str) -> None:
     """Print the times of some checks, after one of a small model, which imports everything."""
     from executorch_c.testing import check_model
 
@@ -133,22 +133,22 @@ def child(name: str, size: str, made: str, calls: str, engines: str) -> None:
     if not path.exists():
         CACHE.mkdir(exist_ok=True)
         exports.write(path, exports.program(net, inputs, "fp32"))
-    if made:
+    if mode:
         exports.program(net, inputs, "fp32")  # fills caches of torch
-    found = []
+    rows = []
     for _ in range(int(calls)):
         clock = Clock()
-        if made:
+        if mode:
             exports.program(net, inputs, "fp32")
         exporting, clock = clock(), Clock()
-        kind = {} if made else {"program": path.read_bytes()}
+        kind = {} if mode else {"program": path.read_bytes()}
         verdict = check_model(
-            net, inputs, *(["xnnpack"] if made else []), **kind, **options
+            net, inputs, *(["xnnpack"] if mode else []), **kind, **options
         ).verdict
         checked = clock()
         beyond = {key: checked[key] - exporting[key] for key in checked}
-        found.append(beyond | {"verdict": verdict})
-    print(json.dumps(found))
+        rows.append(beyond | {"verdict": verdict})
+    print(json.dumps(rows))
 
 
 # ---- both trees ------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def child(name: str, size: str, made: str, calls: str, engines: str) -> None:
 def run(tree: Path, *args: str) -> list[dict[str, Any]]:
     """Return what `child` prints in a process that imports executorch_c of a tree."""
     environ = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", CHILD.format(root=str(ROOT)), *args],
         env=environ,
         text=True,
@@ -165,31 +165,31 @@ def run(tree: Path, *args: str) -> list[dict[str, Any]]:
         cwd=tree,
         check=False,
     )
-    if done.returncode:
-        raise RuntimeError(done.stderr[-1000:])
-    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    if process.returncode:
+        raise RuntimeError(process.stderr[-1000:])
+    rows: list[dict[str, Any]] = json.loads(process.stdout.splitlines()[-1])
+    return rows
 
 
 def measure(name: str, size: int, before: Path, options: argparse.Namespace) -> None:
     """Print the row of a network: medians (and least) of all checks of all rounds."""
-    made = "made" if name in options.made else ""
-    found: dict[str, list[dict[str, Any]]] = {BEFORE: [], AFTER: []}
+    mode = "made" if name in options.made else ""
+    reports: dict[str, list[dict[str, Any]]] = {BEFORE: [], AFTER: []}
     for _ in range(options.rounds):
         for when, tree in ((BEFORE, before), (AFTER, ROOT)):
             engines = options.engines if when == AFTER else ""
-            found[when] += run(tree, name, str(size), made, str(options.calls), engines)
-    cells = [f"{name} {size}{', ' + made if made else ''}"]
+            reports[when] += run(tree, name, str(size), mode, str(options.calls), engines)
+    cells = [f"{name} {size}{', ' + mode if mode else ''}"]
     for key in ("here", "wall"):
-        pair = [[one[key] for one in found[when]] for when in (BEFORE, AFTER)]
-        middles, least = [statistics.median(one) for one in pair], [min(one) for one in pair]
+        pair = [[one[key] for one in reports[when]] for when in (BEFORE, AFTER)]
+        middles, minima = [statistics.median(one) for one in pair], [min(one) for one in pair]
         cells += [
             *map(seconds, middles),
             f"{middles[1] / middles[0]:.2f}",
-            f"{least[1] / least[0]:.2f}",
+            f"{minima[1] / minima[0]:.2f}",
         ]
-    cells += [seconds(statistics.median(one["official"] for one in found[AFTER]))]
-    cells += ["/".join(sorted({one["verdict"] for one in found[when]})) for when in found]
+    cells += [seconds(statistics.median(one["official"] for one in reports[AFTER]))]
+    cells += ["/".join(sorted({one["verdict"] for one in reports[when]})) for when in reports]
     print("| " + " | ".join(cells) + " |", flush=True)
 
 

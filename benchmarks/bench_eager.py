@@ -21,8 +21,8 @@ def floats(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
-def indices(most: int, *shape: int) -> Tensor:
-    return torch.randint(0, most, shape, generator=torch.Generator().manual_seed(0))
+def indices(limit: int, *shape: int) -> Tensor:
+    return torch.randint(0, limit, shape, generator=torch.Generator().manual_seed(0))
 
 
 IMAGE = floats(1, 64, 64, 64)

@@ -53,14 +53,14 @@ def row(model: str, flow: str, budget: float) -> Row:
         "delegates": call(plain, arrays),
         "interpreted": call(program(model, flow), arrays),
     }
-    found = alternate(calls, rounds_for(calls, budget, 3, 500))
-    best = min(found["kernels"], found["delegates"])
+    times = alternate(calls, rounds_for(calls, budget, 3, 500))
+    best = min(times["kernels"], times["delegates"])
     return Row(
         f"{model}, {flow}",
         best,
-        found["interpreted"],
+        times["interpreted"],
         seconds,
-        f"kernels {seconds(found['kernels'])}",
+        f"kernels {seconds(times['kernels'])}",
     )
 
 

@@ -62,12 +62,12 @@ def python_of(name: str) -> str | None:
 
 def prepared(names: Iterable[str] = RIVALS, schemes: Iterable[str] = SCHEMES) -> Prepared:
     """Write the files of all rivals that are installed."""
-    found = Prepared()
+    models = Prepared()
     for name in names:
         rival, python = RIVALS[name], python_of(name)
         writer = sys.executable if rival.kind == "pte" else python
         if python is None or writer is None:
-            found.missing.append(
+            models.missing.append(
                 f"{rival.title} is not measured: it is not installed (pip install "
                 f"{rival.install}, here or in the Python that {PYTHON} names)."
             )
@@ -76,10 +76,10 @@ def prepared(names: Iterable[str] = RIVALS, schemes: Iterable[str] = SCHEMES) ->
             for scheme in schemes:
                 prepare(rival.kind, scheme, writer)
         except RuntimeError as error:
-            found.missing.append(f"{rival.title} is not measured: {error}")
+            models.missing.append(f"{rival.title} is not measured: {error}")
             continue
-        found.pythons[name] = python
-    return found
+        models.pythons[name] = python
+    return models
 
 
 class Process:
@@ -105,8 +105,8 @@ class Process:
         assert self.child.stdout is not None
         for line in self.child.stdout:
             if line.startswith("{"):
-                found: Report = json.loads(line)
-                return found
+                report: Report = json.loads(line)
+                return report
         self.log.seek(0)
         raise RuntimeError(f"{' '.join(self.command)} failed: {self.log.read().strip()[-1000:]}")
 
@@ -120,8 +120,8 @@ class Process:
     def end(self) -> Report:
         """End the process and return its least figures, of memory the largest."""
         self.child.communicate()
-        found = best(self.reports)
-        return found | {"memory": max(report["memory"] for report in self.reports)}
+        fastest = best(self.reports)
+        return fastest | {"memory": max(report["memory"] for report in self.reports)}
 
 
 def run(pythons: dict[str, str], scheme: str, rounds: int) -> dict[str, Report]:
@@ -140,26 +140,26 @@ def best(reports: list[Report]) -> Report:
     return {key: min(report[key] for report in reports if key in report) for key in keys}
 
 
-def rows_of(scheme: str, found: dict[str, Report]) -> list[Row]:
+def rows_of(scheme: str, reports: dict[str, Report]) -> list[Row]:
     """Return the rows of a scheme: each figure, of each rival."""
     rows = []
     for key, (title, show) in FIGURES.items():
-        for name, report in found.items():
+        for name, report in reports.items():
             if name != "ours":
                 what = f"{SCHEMES[scheme]}, {title}: {RIVALS[name].title}"
-                rows.append(Row(what, report[key], found["ours"][key], show))
+                rows.append(Row(what, report[key], reports["ours"][key], show))
     return rows
 
 
-def summary(scheme: str, found: dict[str, Report]) -> str:
+def summary(scheme: str, reports: dict[str, Report]) -> str:
     """Return a sentence with the ratios to the best rival, and of the memory to the file."""
-    rivals = [report for name, report in found.items() if name != "ours"]
+    rivals = [report for name, report in reports.items() if name != "ours"]
     ratios = [
-        f"{title} {min(r[key] for r in rivals) / found['ours'][key]:.2f}"
+        f"{title} {min(r[key] for r in rivals) / reports['ours'][key]:.2f}"
         for key, (title, _) in FIGURES.items()
         if rivals
     ]
-    share = found["ours"]["memory"] / size_of("pte", scheme)
+    share = reports["ours"]["memory"] / size_of("pte", scheme)
     least = f"Compared with the best rival, {SCHEMES[scheme]}: {', '.join(ratios)}. "
     return (least if rivals else "") + f"Peak memory is {share:.2f} of the .pte."
 
@@ -176,9 +176,9 @@ def table_of(reports: Reports) -> Table:
     """Return the table of all processes that ran."""
     table = Table("Language models", HOW, columns=("rival", "executorch_c", "ratio"))
     for scheme, by_name in reports.items():
-        found = {name: best(each) for name, each in by_name.items()}
-        table.rows += rows_of(scheme, found)
-        table.notes.append(summary(scheme, found))
+        fastest = {name: best(each) for name, each in by_name.items()}
+        table.rows += rows_of(scheme, fastest)
+        table.notes.append(summary(scheme, fastest))
     return table
 
 

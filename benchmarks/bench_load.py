@@ -64,8 +64,8 @@ def open_both(path: Path) -> dict[str, Callable[[], Any]]:
 def load_row(what: str, path: Path, budget: float) -> Row:
     calls = open_both(path)
     rounds = rounds_for(calls, budget, 3, 300)
-    found = alternate(calls, rounds)
-    return Row(what, found[OFFICIAL], found[OURS], seconds)
+    times = alternate(calls, rounds)
+    return Row(what, times[OFFICIAL], times[OURS], seconds)
 
 
 def verify_share(path: Path, load: float) -> str:
@@ -99,7 +99,7 @@ def measure(quick: bool) -> Table:
     table.rows.append(load_row(what, large, 2 * budget))
     table.notes.append(verify_share(large, table.rows[-1].ours))
     codes = {who: RESIDENT + code for who, code in LOAD.items()}
-    found = alternate_children(codes, 1 if quick else 3, str(large))
-    growth = [max(found[who]["growth"], 4096) for who in (OFFICIAL, OURS)]
+    reports = alternate_children(codes, 1 if quick else 3, str(large))
+    growth = [max(reports[who]["growth"], 4096) for who in (OFFICIAL, OURS)]
     table.rows.append(Row(f"{what}: growth of resident memory by loading", *growth, megabytes))
     return table

@@ -15,9 +15,9 @@ def model_row(name: str, budget: float) -> Row:
     tensors = to_torch(inputs)
     calls = {OFFICIAL: lambda: official.execute(tensors), OURS: lambda: ours.execute(inputs)}
     rounds = rounds_for(calls, budget, 3, 500)
-    found = alternate(calls, rounds)
+    times = alternate(calls, rounds)
     what = name if method == "forward" else f"{name}, `{method}`"
-    return Row(what, found[OFFICIAL], found[OURS], seconds)
+    return Row(what, times[OFFICIAL], times[OURS], seconds)
 
 
 def measure(quick: bool) -> Table:

@@ -58,8 +58,8 @@ def schemas() -> dict[str, str]:
     from executorch_c import operators
 
     both = set(official_names())
-    found = {str(row["name"]): str(row["schema"]) for row in operators()}
-    return {n: s for n, s in sorted(found.items()) if n in both and not n.startswith(LEFT_OUT)}
+    schemas = {str(row["name"]): str(row["schema"]) for row in operators()}
+    return {n: s for n, s in sorted(schemas.items()) if n in both and not n.startswith(LEFT_OUT)}
 
 
 def has_dtype(args: list[Any], dtype: str) -> bool:
@@ -95,7 +95,7 @@ def program(
 
 def rows_of(
     workers: Workers,
-    wanted: dict[str, str],
+    schemas: dict[str, str],
     dtypes: tuple[str, ...],
     budget: float,
     small: bool = False,
@@ -104,16 +104,16 @@ def rows_of(
     """Yield a row for each operator, None without a comparison. Rows below DOUBTFUL are measured
     up to `repeat` more times; the minimum of each runtime counts."""
     CACHE.mkdir(exist_ok=True)
-    for name, schema in wanted.items():
-        made = program(name, schema, dtypes, small)
-        found = workers.time(*made, budget, 5) if made else None
+    for name, schema in schemas.items():
+        models = program(name, schema, dtypes, small)
+        times = workers.time(*models, budget, 5) if models else None
         for _ in range(repeat):
-            if not made or not found or found[OFFICIAL] / found[OURS] >= DOUBTFUL:
+            if not models or not times or times[OFFICIAL] / times[OURS] >= DOUBTFUL:
                 break
-            again = workers.time(*made, 2 * budget, 5)
-            found = {k: min(v, again[k]) for k, v in found.items()} if again else found
+            again = workers.time(*models, 2 * budget, 5)
+            times = {k: min(v, again[k]) for k, v in times.items()} if again else times
         label = f"`{name}`" + (f" {dtypes[0]}" if len(dtypes) == 1 else "")
-        yield name, Row(label, found[OFFICIAL], found[OURS], seconds) if found else None
+        yield name, Row(label, times[OFFICIAL], times[OURS], seconds) if times else None
 
 
 def summary(what: str, rows: list[Row]) -> str:

@@ -41,12 +41,12 @@ def measure(quick: bool) -> Table:
         "out": lambda: ours(x, y, out=[out]),
     }
     np.testing.assert_array_equal(calls[OURS]()[0], calls[OFFICIAL]()[0].numpy())
-    found = alternate(calls, rounds=5 if quick else 51, batch=2000)
+    times = alternate(calls, rounds=5 if quick else 51, batch=2000)
     how = "Median of batches of 2,000 calls, in turn, one process; float32, no delegate."
     note = "official: `execute`"
     rows = [
-        Row("`method.execute([x, y])`", found[OFFICIAL], found[OURS], seconds),
-        Row("`method(x, y)`", found[OFFICIAL], found["call"], seconds, note),
-        Row("`method(x, y, out=[z])`", found[OFFICIAL], found["out"], seconds, note),
+        Row("`method.execute([x, y])`", times[OFFICIAL], times[OURS], seconds),
+        Row("`method(x, y)`", times[OFFICIAL], times["call"], seconds, note),
+        Row("`method(x, y, out=[z])`", times[OFFICIAL], times["out"], seconds, note),
     ]
     return Table("Overhead of a call that adds two 2x2 arrays", how, rows)

@@ -123,10 +123,10 @@ def library() -> ctypes.CDLL:
     flags = ["-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC"]
     CACHE.mkdir(exist_ok=True)
     subprocess.run(["gcc", *flags, "-o", str(path), str(SOURCE)], check=True)
-    found = ctypes.CDLL(str(path))
+    library = ctypes.CDLL(str(path))
     for name in ("multiply_adds", "int8_multiply_adds", "copy"):
-        getattr(found, name).restype = ctypes.c_double
-    return found
+        getattr(library, name).restype = ctypes.c_double
+    return library
 
 
 def rate(call: Callable[[int], float], threads: int, rounds: int) -> float:
@@ -137,8 +137,8 @@ def rate(call: Callable[[int], float], threads: int, rounds: int) -> float:
         gate.wait()
         for _ in range(rounds):
             start = perf_counter()
-            done = call(i)  # releases the GIL
-            best[i] = max(best[i], done / (perf_counter() - start))
+            bytes_read = call(i)  # releases the GIL
+            best[i] = max(best[i], bytes_read / (perf_counter() - start))
 
     workers = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
     for worker in workers:

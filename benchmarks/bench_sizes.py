@@ -26,10 +26,10 @@ def flags() -> list[str]:
 
 def text_of(objects: Iterable[Path]) -> int:
     """Return the bytes of code and constants, which remain in a stripped library."""
-    found = subprocess.run(
+    table = subprocess.run(
         ["size", *map(str, objects)], check=True, capture_output=True, text=True
     ).stdout
-    return sum(int(line.split()[0]) for line in found.splitlines()[1:])
+    return sum(int(line.split()[0]) for line in table.splitlines()[1:])
 
 
 def compiled(layer: str, option: str) -> int:
@@ -66,10 +66,10 @@ def measure(quick: bool) -> Table:
         columns=(f"gcc {FAST}", f"gcc {SMALL}", "ratio"),
     )
     layers = LAYERS[:-1] if quick else LAYERS
-    found = {layer: (compiled(layer, FAST), compiled(layer, SMALL)) for layer in layers}
-    for layer, sizes in found.items():
+    builds = {layer: (compiled(layer, FAST), compiled(layer, SMALL)) for layer in layers}
+    for layer, sizes in builds.items():
         table.rows.append(Row(f"`{layer}/`", *sizes, kilobytes))
-    fast, small = (sum(found[layer][i] for layer in LAYERS[:-1]) for i in (0, 1))
+    fast, small = (sum(builds[layer][i] for layer in LAYERS[:-1]) for i in (0, 1))
     table.rows.append(Row("without kernels and Python", fast, small, kilobytes))
     table.notes.append(f"Installed package: {', '.join(package())}.")
     return table

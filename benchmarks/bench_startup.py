@@ -38,16 +38,21 @@ def first_output(name: str, rounds: int) -> list[Row]:
     path, _, inputs = zoo_program(name)
     shape = inputs[0].shape
     codes = {who: code.format(shape=shape) for who, code in FIRST_OUTPUT.items()}
-    found = alternate_children(codes, rounds, str(path))
+    reports = alternate_children(codes, rounds, str(path))
     what = f"{name}, input {'x'.join(map(str, shape))}"
     return [
         Row(
             f"{what}: process start to first output",
-            found[OFFICIAL]["wall"],
-            found[OURS]["wall"],
+            reports[OFFICIAL]["wall"],
+            reports[OURS]["wall"],
             seconds,
         ),
-        Row(f"{what}: peak resident memory", found[OFFICIAL]["rss"], found[OURS]["rss"], megabytes),
+        Row(
+            f"{what}: peak resident memory",
+            reports[OFFICIAL]["rss"],
+            reports[OURS]["rss"],
+            megabytes,
+        ),
     ]
 
 
@@ -58,23 +63,23 @@ def measure(quick: bool) -> Table:
     if not quick:
         table.rows += first_output("mobilenet_v2_224", 3)
     codes = {who: TIMED_IMPORT.format(code=code) for who, code in IMPORT.items()}
-    found = alternate_children(codes, 2 if quick else 9)
-    against_numpy = found[OURS]["import"] / found["numpy"]["import"]
+    reports = alternate_children(codes, 2 if quick else 9)
+    against_numpy = reports[OURS]["import"] / reports["numpy"]["import"]
     table.rows += [
         Row(
             "import",
-            found[OFFICIAL]["import"],
-            found[OURS]["import"],
+            reports[OFFICIAL]["import"],
+            reports[OURS]["import"],
             seconds,
-            f"`import numpy` alone {seconds(found['numpy']['import'])}: {against_numpy:.2f} of it",
+            f"{against_numpy:.2f} times `import numpy` ({seconds(reports['numpy']['import'])})",
         ),
         Row(
             "import: peak resident memory",
-            found[OFFICIAL]["rss"],
-            found[OURS]["rss"],
+            reports[OFFICIAL]["rss"],
+            reports[OURS]["rss"],
             megabytes,
-            f"`import numpy` alone {megabytes(found['numpy']['rss'])}, "
-            f"python alone {megabytes(found['python']['rss'])}",
+            f"`import numpy`: {megabytes(reports['numpy']['rss'])}, "
+            f"python alone {megabytes(reports['python']['rss'])}",
         ),
     ]
     return table

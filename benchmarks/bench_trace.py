@@ -61,13 +61,13 @@ def cost_when_off(path: Path, inputs: list[Any], quick: bool) -> str:
     }
     ratios: dict[str, list[float]] = {"also never": [], "ended": []}
     for _ in range(3 if quick else 15):
-        found = paired(calls, 10, 200)
+        times = paired(calls, 10, 200)
         for name, all_of_them in ratios.items():
-            all_of_them.append(found[name] / found["never"])
-    shown = {name: [*sorted(found)] for name, found in ratios.items()}
+            all_of_them.append(times[name] / times["never"])
+    shown = {name: [*sorted(times)] for name, times in ratios.items()}
     spans = {
-        name: f"{statistics.median(found):.3f} ({found[0]:.3f} to {found[-1]:.3f})"
-        for name, found in shown.items()
+        name: f"{statistics.median(times):.3f} ({times[0]:.3f} to {times[-1]:.3f})"
+        for name, times in shown.items()
     }
     return (
         f"Without a trace: a method whose trace has ended takes {spans['ended']} times as long as "
@@ -96,8 +96,8 @@ def measure(quick: bool) -> Table:
     }
     alternate(calls, 1)  # first calls
     with traced.tracing():
-        found = paired(calls, 5 if quick else 31, 50)
-    off, on = (found[OFFICIAL], found[OURS]), (found["official traced"], found["traced"])
+        ratios = paired(calls, 5 if quick else 31, 50)
+    off, on = (ratios[OFFICIAL], ratios[OURS]), (ratios["official traced"], ratios["traced"])
     adds = [(b - a) / INSTRUCTIONS for a, b in zip(off, on, strict=True)]
     return Table(
         f"A call of {INSTRUCTIONS} instructions on 2x2 arrays, with and without a trace",

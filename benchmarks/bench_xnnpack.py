@@ -76,8 +76,8 @@ def latency(model: Any, budget: float) -> Row:
     official, ours = open_official(path), open_ours(path)
     check(official.execute(tensors), ours.execute(inputs))
     calls = {OFFICIAL: lambda: official.execute(tensors), OURS: lambda: ours.execute(inputs)}
-    found = alternate(calls, rounds_for(calls, budget, 5, 1000))
-    return Row(f"{model.title}, 1 thread", found[OFFICIAL], found[OURS], seconds)
+    times = alternate(calls, rounds_for(calls, budget, 5, 1000))
+    return Row(f"{model.title}, 1 thread", times[OFFICIAL], times[OURS], seconds)
 
 
 def children(model: Any, threads: int, rounds: int, budget: float) -> dict[str, Report]:
@@ -92,14 +92,16 @@ def children(model: Any, threads: int, rounds: int, budget: float) -> dict[str, 
 def two_threads(model: Any, rounds: int, budget: float) -> Row:
     """Measure in separate processes: after a call, the pools of both runtimes spin for a while, so
     that in one process each would take the other's cores."""
-    found = children(model, 2, rounds, budget)
-    return Row(f"{model.title}, 2 threads", found[OFFICIAL]["call"], found[OURS]["call"], seconds)
+    reports = children(model, 2, rounds, budget)
+    return Row(
+        f"{model.title}, 2 threads", reports[OFFICIAL]["call"], reports[OURS]["call"], seconds
+    )
 
 
 def memory(model: Any, rounds: int) -> list[Row]:
-    found = children(model, 1, rounds, 0)
+    reports = children(model, 1, rounds, 0)
     return [
-        Row(f"{model.title}: {what}", found[OFFICIAL][key], found[OURS][key], show)
+        Row(f"{model.title}: {what}", reports[OFFICIAL][key], reports[OURS][key], show)
         for what, key, show in (
             ("load, in a new process", "load", seconds),
             ("growth of peak memory by loading and a call", "growth", megabytes),

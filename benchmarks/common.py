@@ -131,15 +131,15 @@ def alternate(calls: Calls, rounds: int, batch: int = 1) -> dict[str, float]:
                 times[name].append((perf_counter() - start) / batch)
     finally:
         gc.enable()
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
-def rounds_for(calls: Calls, budget: float, least: int, most: int) -> int:
+def rounds_for(calls: Calls, budget: float, minimum: int, maximum: int) -> int:
     """Return the number of rounds of all calls that fit into `budget` seconds."""
     start = perf_counter()
     for call in calls.values():
         call()
-    return max(least, min(most, int(budget / (perf_counter() - start))))
+    return max(minimum, min(maximum, int(budget / (perf_counter() - start))))
 
 
 # ---- both runtimes ---------------------------------------------------------------------------
@@ -198,8 +198,8 @@ def has_packages(python: str, packages: tuple[str, ...]) -> bool:
     code = (
         "import sys, importlib.util as u; sys.exit(any(not u.find_spec(n) for n in sys.argv[1:]))"
     )
-    done = subprocess.run([python, "-c", code, *packages], cwd=ROOT, capture_output=True)
-    return done.returncode == 0
+    process = subprocess.run([python, "-c", code, *packages], cwd=ROOT, capture_output=True)
+    return process.returncode == 0
 
 
 REPORT = """
@@ -219,7 +219,7 @@ def run_child(code: str, *args: str) -> Report:
     if IN_PLACE:
         environ["PYTHONPATH"] = str(ROOT)
     start = perf_counter()
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", source, *args],
         capture_output=True,
         text=True,
@@ -228,9 +228,9 @@ def run_child(code: str, *args: str) -> Report:
         check=False,
     )
     wall = perf_counter() - start
-    if done.returncode:
-        raise RuntimeError(f"child process failed: {done.stderr.strip()[-1000:]}")
-    return {"wall": wall, **json.loads(done.stdout.strip().splitlines()[-1])}
+    if process.returncode:
+        raise RuntimeError(f"child process failed: {process.stderr.strip()[-1000:]}")
+    return {"wall": wall, **json.loads(process.stdout.strip().splitlines()[-1])}
 
 
 def alternate_children(codes: dict[str, str], rounds: int, *args: str) -> dict[str, Report]:
@@ -243,6 +243,6 @@ def alternate_children(codes: dict[str, str], rounds: int, *args: str) -> dict[s
             if i:
                 reports[name].append(report)
     return {
-        name: {key: statistics.median(r[key] for r in found) for key in found[0]}
-        for name, found in reports.items()
+        name: {key: statistics.median(r[key] for r in each) for key in each[0]}
+        for name, each in reports.items()
     }

@@ -61,11 +61,11 @@ class Process:
             line = out.readline()
             if not line:
                 self.log.seek(0)
-                said = self.log.read().strip().splitlines()
-                raise RuntimeError(said[-1][:200] if said else "the process ended")
+                lines = self.log.read().strip().splitlines()
+                raise RuntimeError(lines[-1][:200] if lines else "the process ended")
             if line.startswith("{"):
-                found: Record = json.loads(line)
-                return found
+                record: Record = json.loads(line)
+                return record
         raise RuntimeError(f"more than {limit:g} s")
 
     def turn(self, budget: float) -> None:
@@ -117,11 +117,11 @@ def measure(job: Job, rivals: Sequence[Rival], rounds: int, budget: float) -> li
             why = rival.missing()
             if not why and job.scheme not in rival.schemes:
                 why = f"not measured in {job.scheme}"
-            found = why or start(rival, job)
-            if isinstance(found, str):
-                records.append({**asdict(job), "rival": rival.name, "why": found})
+            side = why or start(rival, job)
+            if isinstance(side, str):
+                records.append({**asdict(job), "rival": rival.name, "why": side})
             else:
-                running.append((rival, found))
+                running.append((rival, side))
         for _ in range(rounds):
             for _, process in running:
                 process.turn(budget)
@@ -139,20 +139,20 @@ def measure(job: Job, rivals: Sequence[Rival], rounds: int, budget: float) -> li
 def jobs(args: argparse.Namespace) -> list[Job]:
     from benchmarks.networks import NETWORKS
 
-    found = []
+    jobs = []
     for name in args.models or NETWORKS:
         if name not in NETWORKS:
             raise SystemExit(f"no network {name}: there are {', '.join(NETWORKS)}")
         network = NETWORKS[name]
         for size in args.sizes:
             number = {"small": network.small, "usual": network.usual}.get(size) or int(size)
-            found += [
+            jobs += [
                 Job(name, scheme, number, batch, threads)
                 for scheme in args.schemes
                 for batch in args.batch
                 for threads in args.threads
             ]
-    return found
+    return jobs
 
 
 def same(record: Record, job: Job, rival: Rival) -> bool:
@@ -162,8 +162,8 @@ def same(record: Record, job: Job, rival: Rival) -> bool:
 def show(job: Job, records: Sequence[Record]) -> None:
     print(f"{job.title}, {job.threads} threads", flush=True)
     for record in records:
-        found = f"{1e3 * record['best']:9.3f} ms" if "best" in record else record["why"]
-        print(f"    {RIVALS[record['rival']].title:34} {found}", flush=True)
+        figure = f"{1e3 * record['best']:9.3f} ms" if "best" in record else record["why"]
+        print(f"    {RIVALS[record['rival']].title:34} {figure}", flush=True)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -203,10 +203,10 @@ def main(argv: Sequence[str]) -> None:
             if not any(same(record, job, RIVALS[name]) for record in records)
         ]
         if missing:
-            found = measure(job, missing, rounds, budget)
-            records += found
-            measured += found
-            show(job, found)
+            new = measure(job, missing, rounds, budget)
+            records += new
+            measured += new
+            show(job, new)
         if args.save:
             args.save.write_text(json.dumps(results, indent=1) + "\n")
     print(compare_report.summary(measured or records))

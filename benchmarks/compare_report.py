@@ -17,10 +17,10 @@ CASE = ("network", "size", "batch", "scheme", "threads")
 
 def cases(records: Sequence[Record]) -> dict[tuple[Any, ...], dict[str, Record]]:
     """Return the rivals' records of each case."""
-    found: dict[tuple[Any, ...], dict[str, Record]] = {}
+    cases: dict[tuple[Any, ...], dict[str, Record]] = {}
     for record in records:
-        found.setdefault(tuple(record[key] for key in CASE), {})[record["rival"]] = record
-    return found
+        cases.setdefault(tuple(record[key] for key in CASE), {})[record["rival"]] = record
+    return cases
 
 
 def ratios(records: Sequence[Record], rival: str, ours: str) -> dict[str, float]:
@@ -41,12 +41,12 @@ def pairs(records: Sequence[Record]) -> list[str]:
     lines = ["| rival / ours | networks | geometric mean | least | |", "|---|--:|--:|--:|---|"]
     for ours in (name for name, rival in RIVALS.items() if rival.is_ours):
         for name, rival in RIVALS.items():
-            found = ratios(records, name, ours) if not rival.is_ours else {}
-            if found:
-                least = min(found, key=lambda title: found[title])
+            values = ratios(records, name, ours) if not rival.is_ours else {}
+            if values:
+                worst = min(values, key=lambda title: values[title])
                 lines.append(
-                    f"| {rival.title} / {RIVALS[ours].title} | {len(found)} "
-                    f"| {mean(list(found.values())):.2f} | {found[least]:.2f} | {least} |"
+                    f"| {rival.title} / {RIVALS[ours].title} | {len(values)} "
+                    f"| {mean(list(values.values())):.2f} | {values[worst]:.2f} | {worst} |"
                 )
     return lines
 
@@ -71,15 +71,15 @@ def latencies(records: Sequence[Record]) -> list[str]:
 
 def scaling(records: Sequence[Record]) -> list[str]:
     """Return rows: time with one thread / time with two."""
-    found = cases(records)
+    by_case = cases(records)
     lines = ["| | networks | 1 thread / 2 threads |", "|---|--:|--:|"]
     for name, rival in RIVALS.items():
         gains = [
-            by[name]["best"] / found[(*case[:4], 2)][name]["best"]
-            for case, by in found.items()
+            by[name]["best"] / by_case[(*case[:4], 2)][name]["best"]
+            for case, by in by_case.items()
             if case[4] == 1
             and "best" in by.get(name, {})
-            and "best" in found.get((*case[:4], 2), {}).get(name, {})
+            and "best" in by_case.get((*case[:4], 2), {}).get(name, {})
         ]
         if gains:
             lines.append(f"| {rival.title} | {len(gains)} | {mean(gains):.2f} |")
@@ -114,16 +114,16 @@ def growth(records: Sequence[Record], key: str) -> list[str]:
 
 def reasons(records: Sequence[Record]) -> list[str]:
     """Return lines that say why cases are missing, those for all networks once."""
-    found: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for record in records:
         if "why" in record and not record["why"].startswith(("not measured", "more")):
             text = f"{RIVALS[record['rival']].title}: {record['why']}"
-            names = found.setdefault(text, [])
+            names = reasons.setdefault(text, [])
             if record["network"] not in names:
                 names.append(record["network"])
     return [
         f"- {text}" + (f" ({', '.join(names)})" if len(names) < 20 else "")
-        for text, names in found.items()
+        for text, names in reasons.items()
     ]
 
 

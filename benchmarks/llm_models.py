@@ -242,10 +242,14 @@ FORMATS = {
 
 def environment() -> dict[str, str]:
     """Return the environment of processes that import this package."""
-    found = os.environ | {"PYTHONWARNINGS": "ignore", "TOKENIZERS_PARALLELISM": "false"}
-    found.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages are compiled, all rivals' too
-    found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split()])
-    return found
+    variables = os.environ | {"PYTHONWARNINGS": "ignore", "TOKENIZERS_PARALLELISM": "false"}
+    variables.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # installed packages are compiled, all rivals' too
+    variables["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT), *os.environ.get("PYTHONPATH", "").split()]
+    )
+    return variables
 
 
 def folder_of(kind: str, scheme: str) -> Path:
@@ -269,8 +273,8 @@ def prepare(kind: str, scheme: str, python: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     command = [python, "-m", "benchmarks.llm_models", kind, scheme]
     with (folder / "log").open("w") as log:
-        done = subprocess.run(command, stdout=log, stderr=log, env=environment(), check=False)
-    if done.returncode:
+        process = subprocess.run(command, stdout=log, stderr=log, env=environment(), check=False)
+    if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed: see {folder / 'log'}")
     (folder / MADE).touch()
 

@@ -64,11 +64,11 @@ def official(path: str, threads: int) -> Session:
     def run(prompt: list[int], new: int) -> Times:
         text = "".join(chr(33 + token % 94) for token in prompt)
         config = GenerationConfig(echo=False, max_new_tokens=new, temperature=0.0)
-        found: list[Any] = []
+        reply: list[Any] = []
         times = [time.perf_counter()]
         runner.reset()
-        runner.generate(text, config, lambda _: times.append(time.perf_counter()), found.append)
-        assert found[-1].num_prompt_tokens == len(prompt)
+        runner.generate(text, config, lambda _: times.append(time.perf_counter()), reply.append)
+        assert reply[-1].num_prompt_tokens == len(prompt)
         count = len(times) - 2
         return Times(times[1] - times[0], times[-1] - times[1], max(count, 1))
 
@@ -118,8 +118,8 @@ def llama_cpp(path: str, threads: int) -> Session:
             "ignore_eos": True,
             "cache_prompt": False,
         }
-        found = server.handle_completions(request)
-        times = (found if isinstance(found, dict) else json.loads(found))["timings"]
+        reply = server.handle_completions(request)
+        times = (reply if isinstance(reply, dict) else json.loads(reply))["timings"]
         assert times["prompt_n"] == len(prompt)
         return Times(times["prompt_ms"] / 1e3, times["predicted_ms"] / 1e3, times["predicted_n"])
 

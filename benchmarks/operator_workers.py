@@ -79,7 +79,7 @@ class Workers:
     ) -> dict[str, float] | None:
         """Return the minimum of several turns of each, in turn, in seconds per call; None if one
         rejects the arguments, or the official runtime ends its process."""
-        found = {OFFICIAL: float("inf"), OURS: float("inf")}
+        times = {OFFICIAL: float("inf"), OURS: float("inf")}
         for i in range(turns):
             for runtime in (OFFICIAL, OURS):
                 job = self._pool(runtime).submit(
@@ -94,9 +94,9 @@ class Workers:
                     return None
                 if took != took:
                     return None
-                found[runtime] = min(found[runtime], took)
+                times[runtime] = min(times[runtime], took)
                 sleep(REST)
-        return found
+        return times
 
     def close(self) -> None:
         for pool in self.pools.values():

@@ -74,8 +74,8 @@ class Job:
         if not path.exists():
             module, inputs = self.build()
             with torch.no_grad():
-                found = module(*inputs)
-            outputs = found if isinstance(found, tuple) else (found,)
+                results = module(*inputs)
+            outputs = results if isinstance(results, tuple) else (results,)
             arrays = {f"input{i:03}": x.numpy() for i, x in enumerate(inputs)}
             arrays |= {f"output{i:03}": x.numpy() for i, x in enumerate(outputs)}
             write_arrays(path, arrays)
@@ -178,9 +178,9 @@ def quantize_tflite(source: Path, target: Path, inputs: Arrays) -> None:
         tool.update_quantization_recipe(
             ".*", name, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
         )
-    found = tool.calibrate({"serving_default": [signature(inputs)]}, num_threads=1)
-    made = tool.quantize(found, enable_progress_bar=False, enable_progress_report=False)
-    made.export_model(str(target), overwrite=True)
+    calibration = tool.calibrate({"serving_default": [signature(inputs)]}, num_threads=1)
+    model = tool.quantize(calibration, enable_progress_bar=False, enable_progress_report=False)
+    model.export_model(str(target), overwrite=True)
 
 
 def signature(inputs: Arrays) -> dict[str, Any]:
@@ -242,8 +242,8 @@ def eager(path: Path, job: Job, inputs: Arrays, compiled: bool = False) -> Call:
     tensors = [torch.from_numpy(x) for x in inputs]
 
     def call() -> Arrays:
-        found = run(*tensors)
-        return found if isinstance(found, tuple) else (found,)
+        outputs = run(*tensors)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
 
     return call
 
@@ -275,8 +275,8 @@ def litert(path: Path, job: Job, inputs: Arrays) -> Call:
     feeds = signature(inputs)
 
     def call() -> Arrays:
-        found = runner(**feeds)
-        return [found[name] for name in sorted(found)]
+        outputs = runner(**feeds)
+        return [outputs[name] for name in sorted(outputs)]
 
     return call
 
@@ -316,16 +316,16 @@ class Rival:
         if self.python == sys.executable:
             return self.prepare(job)
         command = [self.python, "-m", "benchmarks.rivals", "prepare", self.name]
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, json.dumps(asdict(job))],
             capture_output=True,
             text=True,
             cwd=ROOT,
             check=False,
         )
-        if done.returncode:
-            raise RuntimeError((done.stderr.strip().splitlines() or ["the process ended"])[-1])
-        return Path(done.stdout.strip().splitlines()[-1])
+        if process.returncode:
+            raise RuntimeError((process.stderr.strip().splitlines() or ["the process ended"])[-1])
+        return Path(process.stdout.strip().splitlines()[-1])
 
 
 RIVALS = {
@@ -364,14 +364,14 @@ RIVALS = {
 
 def error(outputs: Arrays, expected: Arrays) -> float:
     """Return the largest of the outputs' relative errors (root mean squares)."""
-    found = []
+    errors = []
     for a, b in zip(outputs, expected, strict=True):
         if a.shape != b.shape:
             return math.inf
         right = np.asarray(b, np.float64)
         scale = max(1e-12, float(np.sqrt(np.mean(np.square(right)))))
-        found.append(float(np.sqrt(np.mean(np.square(a - right)))) / scale)
-    return float(np.max(found))  # NaN if any is
+        errors.append(float(np.sqrt(np.mean(np.square(a - right)))) / scale)
+    return float(np.max(errors))  # NaN if any is
 
 
 def turn(call: Call, budget: float) -> dict[str, float]:

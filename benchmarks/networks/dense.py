@@ -34,8 +34,8 @@ class DeepLab(nn.Module):
         size = x.shape[-2:]
         x = self.body(x)
         pooled = F.interpolate(self.pooled(x), x.shape[-2:], mode="nearest")
-        found = self.head(torch.cat([b(x).relu() for b in self.branches] + [pooled.relu()], 1))
-        return F.interpolate(found, size, mode="bilinear", align_corners=False)
+        logits = self.head(torch.cat([b(x).relu() for b in self.branches] + [pooled.relu()], 1))
+        return F.interpolate(logits, size, mode="bilinear", align_corners=False)
 
 
 def deeplab(size: int) -> Made:
