@@ -141,18 +141,61 @@ def add_command(
 def add_model(parser: argparse.ArgumentParser, text: str = "program, a .pte or .bpte") -> None:
     """Add MODEL.pte and --data."""
     parser.add_argument("model", metavar="MODEL.pte", help=text)
-    add_data(parser)
+    add(parser, "--data")
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add --data."""
-    parser.add_argument(
-        "--data",
-        action="append",
-        default=[],
-        metavar="X.ptd",
-        help="weights of the program; repeatable",
-    )
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--data": dict(
+        action="append", default=[], metavar="X.ptd", help="weights of the program; repeatable"
+    ),
+    "--seed": dict(
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of random inputs and random operators; default: 0",
+    ),
+    "--threads": dict(
+        type=positive, metavar="N", help="number of threads; default: CPUs of the process"
+    ),
+    "--repeat": dict(
+        type=positive, default=1, metavar="N", help="number of calls; default: %(default)s"
+    ),
+    "--ladder": dict(
+        action="store_true",
+        help="also show the steps (eager, exported, decomposed, quantised, lowered, delegated), "
+        "each with its verdict and SQNR, and the first that loses",
+    ),
+    "--rtol": dict(
+        type=tolerance,
+        metavar="R",
+        help="relative tolerance: an element matches if "
+        "|actual - expected| <= atol + rtol |expected|",
+    ),
+    "--atol": dict(
+        type=tolerance,
+        metavar="A",
+        help="absolute tolerance; default of both: by dtype, scale and rounding noise",
+    ),
+    "--min-sqnr": dict(
+        type=float,
+        metavar="DB",
+        help="minimum signal-to-quantisation-noise ratio (SQNR) of a quantised program against "
+        "float outputs, in dB; default: 10, with weights of 8 bits and float or dynamic "
+        "activations 15; an error where it has no effect",
+    ),
+    "--kernels": dict(
+        choices=("default", "reference"),
+        default="default",
+        help="kernels of operators; reference: plain loops only",
+    ),
+}
+"""Options that commands share, with the arguments of add_argument."""
+
+
+def add(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add shared options."""
+    for name in names:
+        parser.add_argument(name, **OPTIONS[name])
 
 
 def add_method(parser: argparse.ArgumentParser, default: str = "forward, or the only one") -> None:
@@ -165,49 +208,7 @@ def add_inputs(parser: argparse.ArgumentParser, otherwise: str = "random") -> No
     parser.add_argument(
         "--inputs", metavar="X.npz", help=f"inputs, an .npz or .npy file; default: {otherwise}"
     )
-    add_seed(parser)
-
-
-def add_seed(parser: argparse.ArgumentParser) -> None:
-    """Add --seed."""
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="seed of random inputs and random operators; default: 0",
-    )
-
-
-def add_threads(parser: argparse.ArgumentParser) -> None:
-    """Add --threads."""
-    parser.add_argument(
-        "--threads",
-        type=positive,
-        metavar="N",
-        help="number of threads; default: CPUs of the process",
-    )
-
-
-def add_repeat(parser: argparse.ArgumentParser) -> None:
-    """Add --repeat."""
-    parser.add_argument(
-        "--repeat",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="number of calls; default: %(default)s",
-    )
-
-
-def add_ladder(parser: argparse.ArgumentParser) -> None:
-    """Add --ladder."""
-    parser.add_argument(
-        "--ladder",
-        action="store_true",
-        help="also show the steps (eager, exported, decomposed, quantised, lowered, delegated), "
-        "each with its verdict and SQNR, and the first that loses",
-    )
+    add(parser, "--seed")
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
@@ -226,45 +227,6 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
         choices=("order", "error"),
         default="order",
         help="order of rows: by execution (default) or by error",
-    )
-
-
-def add_tolerances(parser: argparse.ArgumentParser) -> None:
-    """Add --rtol and --atol."""
-    parser.add_argument(
-        "--rtol",
-        type=tolerance,
-        metavar="R",
-        help="relative tolerance: an element matches if "
-        "|actual - expected| <= atol + rtol |expected|",
-    )
-    parser.add_argument(
-        "--atol",
-        type=tolerance,
-        metavar="A",
-        help="absolute tolerance; default of both: by dtype, scale and rounding noise",
-    )
-
-
-def add_min_sqnr(parser: argparse.ArgumentParser) -> None:
-    """Add --min-sqnr."""
-    parser.add_argument(
-        "--min-sqnr",
-        type=float,
-        metavar="DB",
-        help="minimum signal-to-quantisation-noise ratio (SQNR) of a quantised program against "
-        "float outputs, in dB; default: 10, with weights of 8 bits and float or dynamic "
-        "activations 15; an error where it has no effect",
-    )
-
-
-def add_kernels(parser: argparse.ArgumentParser) -> None:
-    """Add --kernels."""
-    parser.add_argument(
-        "--kernels",
-        choices=("default", "reference"),
-        default="default",
-        help="kernels of operators; reference: plain loops only",
     )
 
 
@@ -369,5 +331,5 @@ def method_of(program: Program, name: str | None) -> str:
     if name is not None:
         return name
     if len(names) > 1 and "forward" not in names:
-        raise ValueError(f"--method is needed: the program has {', '.join(names)}")
+        raise ValueError(f"pass --method: the program has {', '.join(names)}")
     return "forward" if "forward" in names else names[0]

@@ -75,13 +75,13 @@ def write_arrays(path: str, kind: str, values: Sequence[Any]) -> None:
         np.savez(file, **named)  # type: ignore[arg-type]
 
 
-def ordered(path: str, wanted: Sequence[ValueInfo], kind: str = "input") -> list[Array]:
+def ordered(path: str, infos: Sequence[ValueInfo], kind: str = "input") -> list[Array]:
     """Return the arrays of a file in the order of the program's values. Arrays match by name if the
     names are the program's or "input_0", "input_1", ...; otherwise by order, with a warning on
     stderr."""
-    names = [w.get("name") or "" for w in wanted]
-    numbers = [f"{kind}_{i}" for i in range(len(wanted))]
-    tensors = [i for i, w in enumerate(wanted) if w["kind"] == "Tensor"]
+    names = [w.get("name") or "" for w in infos]
+    numbers = [f"{kind}_{i}" for i in range(len(infos))]
+    tensors = [i for i, w in enumerate(infos) if w["kind"] == "Tensor"]
     orders = [names, [names[i] for i in tensors], numbers, [numbers[i] for i in tensors]]
     return in_order(path, read_arrays(path), orders, f"the program's {kind}s")
 
@@ -116,19 +116,19 @@ def arguments_of(path: str, arrays: Mapping[str, Array], model: Any) -> list[Arr
     return in_order(path, arrays, [*orders, numbers], "the model's parameters")
 
 
-def as_input(array: Array, wanted: ValueInfo) -> object:
+def as_input(array: Array, info: ValueInfo) -> object:
     """Return an array of a file as an input of the program."""
-    if wanted["kind"] != "Tensor":
+    if info["kind"] != "Tensor":
         return array.item() if array.ndim == 0 else array
-    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and wanted["dtype"] == "bfloat16":
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and info["dtype"] == "bfloat16":
         return array.view(dtype_of("bfloat16"))  # .npy files do not store the name of this dtype
     return array
 
 
-def random_array(wanted: ValueInfo, rng: np.random.Generator) -> Array:
+def random_array(info: ValueInfo, rng: np.random.Generator) -> Array:
     """Return a random array for a tensor input: normal for floats and complex numbers, else 0 and
     1."""
-    sizes, name = tuple(wanted["shape"]), wanted["dtype"]
+    sizes, name = tuple(info["shape"]), info["dtype"]
     dtype = dtype_of(name)
     if dtype.kind == "f" or name == "bfloat16":
         return rng.standard_normal(sizes).astype(dtype)
@@ -138,33 +138,33 @@ def random_array(wanted: ValueInfo, rng: np.random.Generator) -> Array:
     return rng.integers(0, 2, sizes).astype(dtype)
 
 
-def make_inputs(wanted: Sequence[ValueInfo], path: str | None, seed: int) -> list[object]:
+def make_inputs(infos: Sequence[ValueInfo], path: str | None, seed: int) -> list[object]:
     """Return the inputs of a call, from a file or random. Numbers and strings are the program's."""
     if path is None:
         rng = np.random.default_rng(seed)
-        return [random_array(w, rng) if w["kind"] == "Tensor" else w.get("value") for w in wanted]
-    arrays = ordered(path, wanted)
-    tensors = sum(w["kind"] == "Tensor" for w in wanted)
-    if len(arrays) == len(wanted):
-        return [as_input(array, w) for array, w in zip(arrays, wanted, strict=True)]
+        return [random_array(w, rng) if w["kind"] == "Tensor" else w.get("value") for w in infos]
+    arrays = ordered(path, infos)
+    tensors = sum(w["kind"] == "Tensor" for w in infos)
+    if len(arrays) == len(infos):
+        return [as_input(array, w) for array, w in zip(arrays, infos, strict=True)]
     if len(arrays) != tensors:
-        need = _text.plural(len(wanted), "input")
+        need = _text.plural(len(infos), "input")
         raise ValueError(
             f"{path}: contains {_text.plural(len(arrays), 'array')}, the method takes "
             f"{need} with {_text.plural(tensors, 'tensor')}"
         )
     rest = iter(arrays)
-    return [as_input(next(rest), w) if w["kind"] == "Tensor" else w.get("value") for w in wanted]
+    return [as_input(next(rest), w) if w["kind"] == "Tensor" else w.get("value") for w in infos]
 
 
 def find_method(program: Program, name: str) -> MethodInfo:
     """Return the description of a method from Program.info(). Raises ValueError."""
     methods = program.info()["methods"]
-    found = [m for m in methods if m["name"] == name]
-    if not found:
+    matches = [m for m in methods if m["name"] == name]
+    if not matches:
         names = ", ".join(m["name"] for m in methods)
         raise ValueError(f"no method '{name}' in this program, which has: {names}")
-    return found[0]
+    return matches[0]
 
 
 def inputs_of(program: Program, args: argparse.Namespace) -> list[object]:

@@ -65,10 +65,10 @@ def find(text: str) -> Callable[[], Any]:
             if error.name and place.startswith(error.name):
                 raise ValueError(f"no module named '{place}'") from None
             raise
-    found = getattr(module, name, None)
-    if not callable(found):
+    attribute = getattr(module, name, None)
+    if not callable(attribute):
         raise ValueError(f"{place} has no function '{name}'")
-    function: Callable[[], Any] = found
+    function: Callable[[], Any] = attribute
     return function
 
 
@@ -78,11 +78,11 @@ def model_and_inputs(text: str) -> tuple[Any, Sequence[Any] | Any | None, dict[s
     Raises ValueError if the function returns another type.
     """
     with stage("make"):
-        found = find(text)()
-    parts = found if isinstance(found, tuple) else (found,)
+        result = find(text)()
+    parts = result if isinstance(result, tuple) else (result,)
     if len(parts) not in (1, 2, 3) or parts[0] is None:
         raise ValueError(
-            f"{text} returns a {type(found).__name__}, expected (model, example_inputs), (model, "
+            f"{text} returns a {type(result).__name__}, expected (model, example_inputs), (model, "
             "example_inputs, arguments of check_model) or the model"
         )
     model, example, more = (*parts, None, None)[:3]

@@ -60,7 +60,7 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.kernels != "default":
         args.parser.error("--kernels is not an option of language models")
     if args.make and args.reference:
-        args.parser.error("--model and --reference: one reference is needed")
+        args.parser.error("pass --model or --reference, not both")
     if not os.path.isfile(args.model):
         args.parser.error(f"{args.model} is not a file: a language model is checked as a program")
 

@@ -29,7 +29,7 @@ def add_text_model(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the only method to call; default: forward, or prefill and decode",
     )
-    _arguments.add_threads(parser)
+    _arguments.add(parser, "--threads")
 
 
 def tokenizer_of(model: str) -> str | None:
@@ -37,9 +37,9 @@ def tokenizer_of(model: str) -> str | None:
     from executorch_c.llm.tokenizers import IN_FOLDERS
 
     folder = os.path.dirname(model) or "."
-    found = [os.path.join(folder, name) for name in IN_FOLDERS]
-    found = [path for path in found if os.path.isfile(path)]
-    return found[0] if found else None
+    paths = [os.path.join(folder, name) for name in IN_FOLDERS]
+    paths = [path for path in paths if os.path.isfile(path)]
+    return paths[0] if paths else None
 
 
 def open_runner(

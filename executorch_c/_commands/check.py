@@ -44,7 +44,7 @@ def add(commands: _arguments.Commands) -> None:
         "program, a .pte or .bpte",
     )
     _models.add_model_function(parser)
-    _arguments.add_data(parser)
+    _arguments.add(parser, "--data")
     parser.add_argument(
         "--flow", metavar="FLOW", help=f"flow of the export: {', '.join(FLOWS)}; default: portable"
     )
@@ -62,7 +62,7 @@ def add(commands: _arguments.Commands) -> None:
         "the seconds that are named: large numbers, ties, dead units, rare experts",
     )
     _arguments.add_method(parser, "forward")
-    _arguments.add_kernels(parser)
+    _arguments.add(parser, "--kernels")
     _arguments.add_checked_delegation(parser)
     parser.add_argument(
         "--engines",
@@ -76,10 +76,9 @@ def add(commands: _arguments.Commands) -> None:
         metavar="S",
         help="time limit of a case in the official runtime; default: 20",
     )
-    _arguments.add_tolerances(parser)
-    _arguments.add_min_sqnr(parser)
+    _arguments.add(parser, "--rtol", "--atol", "--min-sqnr")
     _arguments.add_results(parser)
-    _arguments.add_ladder(parser)
+    _arguments.add(parser, "--ladder")
     _text_checks.add_text_checks(parser)
     parser.set_defaults(seed=None)
 
@@ -106,7 +105,7 @@ def _program(args: argparse.Namespace) -> str | None:
         expected = ", ".join(FLOWS)
         args.parser.error(f"argument --flow: flow is '{args.flow}', expected one of {expected}")
     if os.path.isfile(args.model):
-        args.parser.error(f"{args.model} is a program: its PyTorch model is needed, --model M.py:F")
+        args.parser.error(f"{args.model} is a program: pass its PyTorch model, --model M.py:F")
     return None
 
 

@@ -31,9 +31,9 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("other", metavar="OTHER.pte", nargs="?", help="candidate")
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
-    _arguments.add_kernels(parser)
+    _arguments.add(parser, "--kernels")
     _arguments.add_checked_delegation(parser)
-    _arguments.add_tolerances(parser)
+    _arguments.add(parser, "--rtol", "--atol")
     _arguments.add_rows(parser)
     _arguments.add_results(parser, picture=True)
 

@@ -32,8 +32,7 @@ def add(commands: _arguments.Commands) -> None:
         commands, "explain", main, "find the first node that differs from the PyTorch model", HELP
     )
     add_reference(parser)
-    _arguments.add_tolerances(parser)
-    _arguments.add_ladder(parser)
+    _arguments.add(parser, "--rtol", "--atol", "--ladder")
 
 
 def add_reference(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +44,7 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
     _arguments.add_inputs(parser, "the model's example, or random")
     _arguments.add_method(parser)
     _arguments.add_rows(parser)
-    _arguments.add_kernels(parser)
+    _arguments.add(parser, "--kernels")
     _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser, picture=True)
 

@@ -103,8 +103,8 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
         "ignore_eos",
         "sampler",
     )
-    found = {name: getattr(args, name) for name in names}
-    return {**found, "logprobs": args.json}
+    options = {name: getattr(args, name) for name in names}
+    return {**options, "logprobs": args.json}
 
 
 def write(pieces: Iterator[str], quiet: bool) -> None:
@@ -162,7 +162,7 @@ def complete(runner: TextRunner, args: argparse.Namespace) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c generate`."""
     if args.prompt is None and args.ids is None and not args.chat:
-        args.parser.error("--prompt, --ids or --chat is needed")
+        args.parser.error("pass --prompt, --ids or --chat")
     if args.chat and args.ids is not None:
         args.parser.error("--chat takes --prompt, not --ids")
     if args.chat and args.prompt == "-":

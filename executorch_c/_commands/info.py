@@ -145,11 +145,11 @@ def show_remarks(program: Program, method: str) -> None:
     """Print what the reference runtime does otherwise, and reads of values that nothing writes."""
     from executorch_c.inspect import device
 
-    found = device.remarks(program, method)
-    for one in found[:LONGEST_LIST]:
+    remarks = device.remarks(program, method)
+    for one in remarks[:LONGEST_LIST]:
         print(_text.wrapped(f"  {_text.visible(one.text)}"))
-    if len(found) > LONGEST_LIST:
-        print(f"    ... and {len(found) - LONGEST_LIST:,} more (--json lists all)")
+    if len(remarks) > LONGEST_LIST:
+        print(f"    ... and {len(remarks) - LONGEST_LIST:,} more (--json lists all)")
 
 
 def remark_rows(program: Program, method: str) -> list[RemarkRow]:
@@ -173,26 +173,28 @@ def delegated_at_load(program: Program, name: str) -> DelegatedAtLoad:
     }
 
 
-def show_delegated(found: DelegatedAtLoad) -> None:
+def show_delegated(delegated: DelegatedAtLoad) -> None:
     """Print the operators by what became of them."""
-    if found["error"] is not None:
-        section("delegated at load", [["", f"cannot be loaded: {found['error']}"]])
+    if delegated["error"] is not None:
+        section("delegated at load", [["", f"cannot be loaded: {delegated['error']}"]])
         return
-    taken = Counter[tuple[str, str]]()
-    for one in found["delegates"]:
+    counts = Counter[tuple[str, str]]()
+    for one in delegated["delegates"]:
         for operator, calls in one["delegated_at_load"].items():
-            taken[operator, one["backend"]] += calls
-    rows = [[calls, operator, backend] for (operator, backend), calls in sorted(taken.items())]
-    left = sorted((one["operator"], one["reason"], one["calls"]) for one in found["undelegated"])
+            counts[operator, one["backend"]] += calls
+    rows = [[calls, operator, backend] for (operator, backend), calls in sorted(counts.items())]
+    left = sorted(
+        (one["operator"], one["reason"], one["calls"]) for one in delegated["undelegated"]
+    )
     section("delegated at load", rows, ("calls", "operator", "backend"))
     rows = [[calls, operator, reason] for operator, reason, calls in left]
     section("not delegated at load", rows, ("calls", "operator", "why not"))
-    done, rest = sum(taken.values()), sum(one["calls"] for one in found["undelegated"])
+    done, rest = sum(counts.values()), sum(one["calls"] for one in delegated["undelegated"])
     print(
-        f"  delegates made at load: {len(found['delegates']):,}, with {done:,} of "
+        f"  delegates made at load: {len(delegated['delegates']):,}, with {done:,} of "
         f"{_text.plural(done + rest, 'call')}"
     )
-    passes = [[one["calls"], one["name"], one["purpose"]] for one in found["passes"]]
+    passes = [[one["calls"], one["name"], one["purpose"]] for one in delegated["passes"]]
     section("passes", passes, ("calls", "pass", ""))
 
 

@@ -40,10 +40,9 @@ def add(commands: _arguments.Commands) -> None:
         "--save-inputs", metavar="X.npz", type=_arguments.output_file(), help="write the inputs"
     )
     _arguments.add_method(parser)
-    _arguments.add_kernels(parser)
+    _arguments.add(parser, "--kernels")
     _arguments.add_delegation(parser)
-    _arguments.add_repeat(parser)
-    _arguments.add_threads(parser)
+    _arguments.add(parser, "--repeat", "--threads")
     _arguments.add_output(parser, "write the last call's outputs, as .npz")
     _arguments.add_json(parser)
 
@@ -92,23 +91,23 @@ def main(args: argparse.Namespace) -> int:
         args.method, kernels=args.kernels, seed=args.seed, num_threads=args.threads
     )
     load_time += perf_counter() - start
-    wanted = find_method(program, args.method)
+    info = find_method(program, args.method)
     outputs, times = call_times(lambda: method.execute(inputs), args.repeat)
     if args.output:
         write_arrays(args.output, "output", outputs)
     sides = [
         ([w.get("name") or "" for w in rows], values)
-        for rows, values in ((wanted["inputs"], inputs), (wanted["outputs"], outputs))
+        for rows, values in ((info["inputs"], inputs), (info["outputs"], outputs))
     ]
-    is_random = args.inputs is None and any(w["kind"] == "Tensor" for w in wanted["inputs"])
+    is_random = args.inputs is None and any(w["kind"] == "Tensor" for w in info["inputs"])
     if args.json:
-        found = [as_json(*side) for side in sides]
+        texts = [as_json(*side) for side in sides]
         print(
             _json.dumps(
                 {
                     "method": args.method,
-                    "inputs": found[0],
-                    "outputs": found[1],
+                    "inputs": texts[0],
+                    "outputs": texts[1],
                     "random_inputs": is_random,
                     "seed": args.seed,
                     "load_seconds": load_time,

@@ -25,10 +25,9 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
-    _arguments.add_kernels(parser)
+    _arguments.add(parser, "--kernels")
     _arguments.add_delegation(parser)
-    _arguments.add_repeat(parser)
-    _arguments.add_threads(parser)
+    _arguments.add(parser, "--repeat", "--threads")
     _arguments.add_results(parser)
     for name, text in (
         ("--chrome", "write JSON for chrome://tracing and Perfetto"),

@@ -42,9 +42,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_inputs(parser, "from the .bpte; required with a .pte")
     parser.add_argument("--expect", metavar="Y.npz", help="expected outputs, an .npz or .npy file")
     _arguments.add_method(parser, "forward, or the only one; of a .bpte: all")
-    _arguments.add_tolerances(parser)
-    _arguments.add_min_sqnr(parser)
-    _arguments.add_kernels(parser)
+    _arguments.add(parser, "--rtol", "--atol", "--min-sqnr", "--kernels")
     _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser)
 
@@ -64,11 +62,11 @@ def write(args: argparse.Namespace, origin: Origin, *parts: Any) -> None:
 
 def validate_bundled(args: argparse.Namespace) -> int:
     """Run all test cases of a .bpte."""
-    given = [f"--{name}" for name in ("inputs", "expect", "data") if getattr(args, name)]
-    given += ["--kernels"] if args.kernels != "default" else []
-    if given:
+    options = [f"--{name}" for name in ("inputs", "expect", "data") if getattr(args, name)]
+    options += ["--kernels"] if args.kernels != "default" else []
+    if options:
         args.parser.error(
-            f"{args.model} is a bundled program: {', '.join(given)} cannot be used with one"
+            f"{args.model} is a bundled program: {', '.join(options)} cannot be used with one"
         )
     source = opened(args.model)
     assert source.bundled is not None
@@ -103,7 +101,7 @@ def main(args: argparse.Namespace) -> int:
         return validate_bundled(args)
     for name in ("inputs", "expect"):
         if not getattr(args, name):
-            args.parser.error(f"--{name} is needed: only a .bpte contains test cases")
+            args.parser.error(f"pass --{name}: only a .bpte contains test cases")
     source = _arguments.open_program(args)
     program = source.program
     inputs = inputs_of(program, args)
