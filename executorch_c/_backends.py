@@ -29,16 +29,16 @@ GROUPS: dict[str, Callable[[object], object]] = {
 """Functions that register plug-ins, by group: "executorch_c." and the name."""
 
 
-def capsules(found: object, name: str) -> Iterator[object]:
+def capsules(source: object, name: str) -> Iterator[object]:
     """Yield the capsules of the object that an entry point names."""
-    if isinstance(found, ModuleType):
-        found = getattr(found, name)
-    if callable(found) and not hasattr(found, "execute"):
-        found = found()
-    if isinstance(found, (list, tuple)):
-        yield from found
+    if isinstance(source, ModuleType):
+        source = getattr(source, name)
+    if callable(source) and not hasattr(source, "execute"):
+        source = source()
+    if isinstance(source, (list, tuple)):
+        yield from source
     else:
-        yield found
+        yield source
 
 
 def left_out(entry: EntryPoint, error: Exception) -> bool:
@@ -98,10 +98,10 @@ def discover_first() -> None:
         if _looked:
             return
         _looked.append("first")
-        found = entry_points(*(f"executorch_c.{name}" for name in GROUPS))
-        _waiting.update({n: [e for e in found[f"executorch_c.{n}"] if _waits(e)] for n in GROUPS})
+        entries = entry_points(*(f"executorch_c.{name}" for name in GROUPS))
+        _waiting.update({n: [e for e in entries[f"executorch_c.{n}"] if _waits(e)] for n in GROUPS})
         for name in GROUPS:
-            for entry in found[f"executorch_c.{name}"]:
+            for entry in entries[f"executorch_c.{name}"]:
                 if not _waits(entry):
                     _register(name, entry)
 

@@ -89,13 +89,13 @@ def entry_points(*groups: str) -> dict[str, list[EntryPoint]]:
 
         return {
             group: [
-                EntryPoint(found.name, found.value) for found in metadata.entry_points(group=group)
+                EntryPoint(point.name, point.value) for point in metadata.entry_points(group=group)
             ]
             for group in groups
         }
-    found: dict[str, list[EntryPoint]] = {group: [] for group in groups}
+    points: dict[str, list[EntryPoint]] = {group: [] for group in groups}
     for text in texts():
         for group in groups:
             if group in text:
-                found[group] += parse(text, group)
-    return found
+                points[group] += parse(text, group)
+    return points

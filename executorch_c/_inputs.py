@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 def names(method: Method) -> list[str]:
     """Return the names of a method's inputs; "input_0" for an input without a name."""
-    found = []
+    texts = []
     for index, (_, info) in enumerate(method.metadata.inputs):
         name = info.name if isinstance(info, TensorInfo) else None
-        found.append(name or f"input_{index}")
-    return found
+        texts.append(name or f"input_{index}")
+    return texts
 
 
 def by_name(what: tuple[Method, Mapping[str, object]]) -> list[object]:
@@ -25,16 +25,16 @@ def by_name(what: tuple[Method, Mapping[str, object]]) -> list[object]:
 
     Raises TypeError for an unknown name and for a missing tensor.
     """
-    method, given = what
+    method, values = what
     known = names(method)
-    said = ", ".join(map(repr, known)) or "none"
+    listed = ", ".join(map(repr, known)) or "none"
     where = f"method '{method.metadata.name()}'"
-    for name in given:
+    for name in values:
         if name not in known:
-            raise TypeError(f"{where} has no input {name!r}; its inputs: {said}")
+            raise TypeError(f"{where} has no input {name!r}; its inputs: {listed}")
     inputs: list[object] = []
     for name, (_, info) in zip(known, method.metadata.inputs):
-        if name not in given and isinstance(info, TensorInfo):
-            raise TypeError(f"{where}: input {name!r} is missing; its inputs: {said}")
-        inputs.append(given.get(name, info))
+        if name not in values and isinstance(info, TensorInfo):
+            raise TypeError(f"{where}: input {name!r} is missing; its inputs: {listed}")
+        inputs.append(values.get(name, info))
     return inputs

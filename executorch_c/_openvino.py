@@ -20,8 +20,8 @@ def library() -> str:
     except (ImportError, ValueError):  # a module openvino of somebody's without a spec
         return ""
     for folder in (spec and spec.submodule_search_locations) or ():
-        found = sorted(Path(folder, "libs").glob("libopenvino_c.so*"))
-        if found:
-            _log.debug("OpenVINO is %s", found[-1])
-            return str(found[-1])
+        paths = sorted(Path(folder, "libs").glob("libopenvino_c.so*"))
+        if paths:
+            _log.debug("OpenVINO is %s", paths[-1])
+            return str(paths[-1])
     return ""

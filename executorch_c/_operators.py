@@ -18,7 +18,7 @@ def register(schema: str, fn: F, *, override: bool) -> F:
     """Register a function whose parameters fit the schema, and return it."""
     parts = _core._parse_schema(schema)
     if not callable(fn):
-        raise TypeError(f"fn must be callable, not {type(fn).__name__}")
+        raise TypeError(f"`fn` must be callable, not {type(fn).__name__}")
     _core._register_operator(schema, fn, check_parameters(fn, *parts), override)
     name = getattr(fn, "__qualname__", repr(fn))
     if override:

@@ -80,9 +80,9 @@ def _executorch_manager(source: object) -> Any:
 
 def _load(source: Data, data_path: object, verification: int) -> Program:
     """Load a program and return it. Exception messages begin with the name of the file."""
-    given = cast("Data | Sequence[Data] | None", data_path or None)
+    data = cast("Data | Sequence[Data] | None", data_path or None)
     with named_after(source):
-        return Runtime.get().load_program(source, data_path=given, verification=verification)
+        return Runtime.get().load_program(source, data_path=data, verification=verification)
 
 
 def opened(source: ProgramSource, data_path: object = None, verification: int = 1) -> Opened:
@@ -140,22 +140,22 @@ def method_of(
 
     Raises ValueError if `delegate_at_load` could have no effect: for a Method, with plain loops.
     """
-    found = opened(source)
-    if delegate_at_load and found.method is not None:
+    file = opened(source)
+    if delegate_at_load and file.method is not None:
         raise ValueError(
             "`delegate_at_load` has no effect on a Method: load it with the option, "
             "or pass its program"
         )
     if delegate_at_load and kernels == "reference":
         raise ValueError("`delegate_at_load` has no effect with kernels='reference'")
-    if found.method is not None:
-        return found.method
-    return found.program.load_method(name, kernels=kernels, delegate_at_load=delegate_at_load)
+    if file.method is not None:
+        return file.method
+    return file.program.load_method(name, kernels=kernels, delegate_at_load=delegate_at_load)
 
 
-def name_in(found: Opened, name: str) -> str:
+def name_in(file: Opened, name: str) -> str:
     """Return the name of the method; of a Method, its own."""
-    return name if found.method is None else found.method.metadata.name()
+    return name if file.method is None else file.method.metadata.name()
 
 
 def title_of(program: object, otherwise: str) -> str:

@@ -31,20 +31,20 @@ def takes_call(function: Callable[..., object], *names: str) -> bool:
     """Return True if a function has a parameter `call`. Raises TypeError unless it can be called
     with positional arguments of these names."""
     try:
-        found = signature(function)
+        form = signature(function)
     except (TypeError, ValueError):  # some C functions have no signature
         return False
-    call = found.parameters.get("call")
+    call = form.parameters.get("call")
     has_call = call is not None and call.kind in (
         Parameter.POSITIONAL_OR_KEYWORD,
         Parameter.KEYWORD_ONLY,
     )
     try:
-        found.bind(*names, **({"call": None} if has_call else {}))
+        form.bind(*names, **({"call": None} if has_call else {}))
     except TypeError as error:
         title = getattr(function, "__qualname__", repr(function))
         raise TypeError(
-            f"{title}{found} cannot be called with ({', '.join(names)}): {error}"
+            f"{title}{form} cannot be called with ({', '.join(names)}): {error}"
         ) from None
     return has_call
 
@@ -95,12 +95,12 @@ class Adapter:
         call: _core.BackendCall,
     ) -> Delegate:
         """Return a new delegate."""
-        given = self.defaults | self.values
-        given |= {key: self.checked(key, value) for key, value in options}
+        settings = self.defaults | self.values
+        settings |= {key: self.checked(key, value) for key, value in options}
         one = self.backend() if self.is_class else self.backend
         more = {"call": call} if self.init_takes_call else {}
-        made = one.init(payload, {key: value or b"" for key, value in specs}, given, **more)
-        return Delegate(one if made is None else made)
+        delegate = one.init(payload, {key: value or b"" for key, value in specs}, settings, **more)
+        return Delegate(one if delegate is None else delegate)
 
     def checked(self, key: str, value: Option) -> Option:
         """Return the value of an option with the type of its default."""
@@ -143,10 +143,10 @@ class Delegate:
 
     def execute(self, inputs: list[object], call: _core.BackendCall) -> tuple[object, ...]:
         """Return the outputs as a tuple."""
-        found = self.one.execute(inputs, **({"call": call} if self.takes_call else {}))
-        if isinstance(found, (tuple, list)):
-            return tuple(found)
-        return () if found is None else (found,)
+        outputs = self.one.execute(inputs, **({"call": call} if self.takes_call else {}))
+        if isinstance(outputs, (tuple, list)):
+            return tuple(outputs)
+        return () if outputs is None else (outputs,)
 
     def destroy(self) -> None:
         """Free the delegate, unless the garbage collector has taken it apart."""

@@ -30,15 +30,15 @@ class SelectedOperators:
 
 def promoted(dtypes: Iterable[str]) -> frozenset[str]:
     """Return dtypes with those to which pairs of them are promoted."""
-    found = ALWAYS | set(dtypes)
+    names = ALWAYS | set(dtypes)
     unsigned, wider = UNSIGNED_AND_SIGNED
-    if unsigned in found:
-        found |= {wider[name] for name in found & set(wider)}
-    if "complex64" in found and "float64" in found:
-        found.add("complex128")
-    if "complex128" in found:
-        found.add("float64")
-    return frozenset(found)
+    if unsigned in names:
+        names |= {wider[name] for name in names & set(wider)}
+    if "complex64" in names and "float64" in names:
+        names.add("complex128")
+    if "complex128" in names:
+        names.add("float64")
+    return frozenset(names)
 
 
 def needs_of(programs: Iterable[Program]) -> SelectedOperators:
@@ -54,9 +54,9 @@ def needs_of(programs: Iterable[Program]) -> SelectedOperators:
     return SelectedOperators(frozenset(operators), promoted(dtypes), frozenset(backends))
 
 
-def source_tree(given: str | None) -> Path:
+def source_tree(folder: str | None) -> Path:
     """Return the folder of the C sources. Raises FileNotFoundError if there is none."""
-    root = Path(given) if given else Path(__file__).resolve().parent.parent
+    root = Path(folder) if folder else Path(__file__).resolve().parent.parent
     if not (root / "csrc/kernels/ops.def").is_file():
         raise FileNotFoundError(
             f"{root} has no csrc/kernels/ops.def; a selective build needs the source tree of "
@@ -108,9 +108,9 @@ def build(folder: Path, csrc: Path, jobs: int) -> None:
         f"BUILD={objects.absolute()}",
         "selective",
     ]
-    found = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if found.returncode:
-        raise RuntimeError("make failed: " + "\n".join(found.stderr.splitlines()[-5:]))
+    process = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if process.returncode:
+        raise RuntimeError("make failed: " + "\n".join(process.stderr.splitlines()[-5:]))
 
 
 SECTION = re.compile(
@@ -123,7 +123,7 @@ SECTION = re.compile(
 def sizes(folder: Path) -> dict[str, tuple[int, int, int]]:
     """Return bytes of code, constants and memory by part of the library, from the linker's map."""
     text = (folder / "objects/sizes.map").read_text()
-    found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    totals: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     text = re.sub(r"^( \.\S+)\n +", r"\1 ", text, flags=re.M)  # long names have their own line
     for match in SECTION.finditer(text[text.index("Linker script and memory map") :]):
         name = re.sub(r"^.*?objects/", "", match["file"])
@@ -131,8 +131,8 @@ def sizes(folder: Path) -> dict[str, tuple[int, int, int]]:
         inside = len(parts) > 2 and parts[0] == "kernels"
         part = "compiler" if name == match["file"] else "/".join(parts[: 2 if inside else 1])
         column = {"text": 0, "rodata": 1, "data.rel.ro": 1}.get(match["section"], 2)
-        found[part][column] += int(match["size"], 16)
-    return {part: (row[0], row[1], row[2]) for part, row in found.items() if any(row)}
+        totals[part][column] += int(match["size"], 16)
+    return {part: (row[0], row[1], row[2]) for part, row in totals.items() if any(row)}
 
 
 CORE = {"core", "format", "trace", "backend", "runtime", "api"}
@@ -156,9 +156,9 @@ def run_once(folder: Path, models: Sequence[str]) -> None:
     for model in models:
         for name in _method_names(model):
             command = [str(folder / "ec-run"), "--method", name, model]
-            found = subprocess.run(command, capture_output=True, text=True)
-            if found.returncode:
-                why = found.stderr.strip() or f"exit code {found.returncode}"
+            process = subprocess.run(command, capture_output=True, text=True)
+            if process.returncode:
+                why = process.stderr.strip() or f"exit code {process.returncode}"
                 raise RuntimeError(f"{model}, method {name!r}: {why}")
 
 

@@ -123,10 +123,10 @@ def lines(trace: Trace) -> list[Line]:
     return [*inner, rest, whole]
 
 
-def _table(trace: Trace, found: list[Line]) -> tuple[list[str], list[list[str]]]:
+def _table(trace: Trace, entries: list[Line]) -> tuple[list[str], list[list[str]]]:
     """Return head and rows, without the column `calls` if all counts are 1."""
     runs = max(trace.runs, 1)
-    total = found[-1].nanoseconds
+    total = entries[-1].nanoseconds
     rows = [
         [
             line.where,
@@ -137,7 +137,7 @@ def _table(trace: Trace, found: list[Line]) -> tuple[list[str], list[list[str]]]
             f"{line.nanoseconds / runs / 1e3:,.1f}",
             f"{100 * line.nanoseconds / total:.1f} %" if total else "",
         ]
-        for line in found
+        for line in entries
     ]
     kept = [c for c, name in enumerate(HEAD) if name != "calls" or any(row[c] for row in rows)]
     return [HEAD[c] for c in kept], [[row[c] for c in kept] for row in rows]
@@ -149,13 +149,13 @@ def notes(trace: Trace) -> list[str]:
         times += ", times are means of a call"
     if trace.load_ns:
         times += f"; loading took {_text.seconds(trace.load_ns / 1e9)}"
-    said = [times]
+    sentences = [times]
     if trace.dropped_events or trace.dropped_values:
-        said.append(
+        sentences.append(
             f"{trace.dropped_events} events and the data of {trace.dropped_values} values did "
             "not fit: pass a larger max_bytes to tracing()"
         )
-    return said
+    return sentences
 
 
 def table(trace: Trace) -> str:
@@ -186,11 +186,11 @@ def notebook(trace: Trace) -> Markup:
 # ---- a page -----------------------------------------------------------------------------------
 
 
-def _by_name(trace: Trace, found: list[Line]) -> list[list[str]]:
+def _by_name(trace: Trace, entries: list[Line]) -> list[list[str]]:
     """Return calls and time of each operator and backend, slowest first."""
-    runs, total = max(trace.runs, 1), found[-1].nanoseconds
+    runs, total = max(trace.runs, 1), entries[-1].nanoseconds
     sums: dict[str, list[int]] = {}
-    for line in found[:-2]:
+    for line in entries[:-2]:
         if not line.level:
             entry = sums.setdefault(line.name, [0, 0])
             entry[0] += line.calls
@@ -209,21 +209,21 @@ def _by_name(trace: Trace, found: list[Line]) -> list[list[str]]:
 def sections(trace: Trace) -> Iterator[Markup]:
     """Yield the parts of its page: instructions with bars of their start and duration, sums by
     operator."""
-    found = lines(trace)
-    call = max(found[-1].nanoseconds / max(trace.runs, 1), 1)
+    entries = lines(trace)
+    call = max(entries[-1].nanoseconds / max(trace.runs, 1), 1)
     bars = [
         bar(
             line.offsets_ns / line.runs / call,
             line.nanoseconds / line.calls / call,
             bool(line.level),
         )
-        for line in found[:-2]
+        for line in entries[:-2]
     ]
-    head, body = _unbroken(*_table(trace, found))
+    head, body = _unbroken(*_table(trace, entries))
     rows: list[list[object]] = [
         [*cells, bar] for cells, bar in zip(body, [*bars, "", ""], strict=True)
     ]
-    sums = _unbroken(["name", "calls", "us", "share"], _by_name(trace, found))
+    sums = _unbroken(["name", "calls", "us", "share"], _by_name(trace, entries))
     yield html_table(_caption(trace), [*head, "when"], rows, TEXT_COLUMNS)
     yield tag("h2", "By operator")
     yield html_table("delegates as a whole", *sums, 1)
@@ -249,6 +249,6 @@ def columns(trace: Trace) -> dict[str, list[object]]:
 
 def dataframe(trace: Trace) -> pandas.DataFrame:
     """Return the data frame of Trace.to_dataframe."""
-    found = _extras.data_frame(columns(trace))
+    frame = _extras.data_frame(columns(trace))
     numbers = ("chain", "instruction", "delegate", "debug_handle")
-    return found.astype(dict.fromkeys(numbers, "Int64"))  # pandas is optional
+    return frame.astype(dict.fromkeys(numbers, "Int64"))  # pandas is optional

@@ -147,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if not hasattr(args, "command"):
         names = ", ".join(map(name_of, COMMANDS))
-        top.error(f"a command is needed: {names} (see --help)")
+        top.error(f"pass a command: {names} (see --help)")
     try:
         with terminal.tables(sys.stdout), _arguments.delegation(args):
             code: int = args.command(args)

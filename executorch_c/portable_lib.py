@@ -105,11 +105,11 @@ class _Loaded:
         return self._program.metadata(method_name)
 
     def has_etdump(self) -> bool:
-        """Return True if calls are recorded as an ETDump."""
+        """Return True if calls are traced for an ETDump."""
         return self._program.has_etdump
 
     def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
-        """Write the recorded ETDump."""
+        """Write the ETDump."""
         self._program.write_etdump_result_to_file(path, debug_buffer_path)
 
 
@@ -359,11 +359,11 @@ def _is_available(backend_name: str) -> bool:
 
 
 def _create_profile_block(name: str) -> None:
-    """Ignore the request: the old profiler records nothing, as in the official wheel."""
+    """Ignore the request: the old profiler has nothing, as in the official wheel."""
 
 
 def _dump_profile_results() -> bytes:
-    """Return the records of the old profiler: none."""
+    """Return the rows of the old profiler: none."""
     return b""
 
 

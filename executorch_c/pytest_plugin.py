@@ -74,12 +74,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _options(request: pytest.FixtureRequest, names: Any = OPTIONS) -> dict[str, Any]:
     """Return the options of the ini file, overridden by markers from the module to the test."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name, (kind, _) in OPTIONS.items():
         text = request.config.getini(f"pte_{name}")
         if text not in (None, ""):
             try:
-                found[name] = kind(text)
+                options[name] = kind(text)
             except ValueError:
                 raise pytest.UsageError(
                     f"pte_{name} is {text!r}, expected {kind.__name__}"
@@ -89,8 +89,8 @@ def _options(request: pytest.FixtureRequest, names: Any = OPTIONS) -> dict[str, 
         if unknown or marker.args:
             what = ", ".join(unknown) or "positional arguments"
             raise pytest.UsageError(f"marker pte: {what} unknown, expected {', '.join(OPTIONS)}")
-        found.update(marker.kwargs)
-    return {name: value for name, value in found.items() if name in names}
+        options.update(marker.kwargs)
+    return {name: value for name, value in options.items() if name in names}
 
 
 class _Recorded:
@@ -99,7 +99,7 @@ class _Recorded:
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._request = request
 
-    def _record(self, figures: dict[str, Any]) -> None:
+    def _add(self, figures: dict[str, Any]) -> None:
         node = self._request.node
         number = node.stash.get(_CHECKS, 0)
         node.stash[_CHECKS] = number + 1
@@ -123,7 +123,7 @@ class PteCheck(_Recorded):
         merged = {**_options(self._request), **options}
         usual = merged.pop("flow", "portable")
         result = check_model(model, inputs, flow=usual if flow is None else flow, **merged)
-        self._record(result.figures())
+        self._add(result.figures())
         return result.raise_if_wrong()
 
 
@@ -139,7 +139,7 @@ class PteCompare(_Recorded):
         from executorch_c.testing import MismatchError, compare
 
         comparison = compare(actual, expected, **{**_options(self._request, SHARED), **options})
-        self._record(dict(comparison.figures()))
+        self._add(dict(comparison.figures()))
         if not comparison:
             raise MismatchError(comparison, actual, expected)
         comparison.warn(stacklevel=3)
@@ -225,10 +225,10 @@ class _Reports:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the metrics of a test; for tests of workers, in the main process."""
-        found = {name: value for name, value in report.user_properties if name.startswith("pte_")}
+        figures = {name: value for name, value in report.user_properties if name.startswith("pte_")}
         before = self.rows.get(report.nodeid, ("", {}))[0]
         outcome = before if before == "failed" or report.when == "teardown" else report.outcome
-        self.rows[report.nodeid] = (outcome, found)
+        self.rows[report.nodeid] = (outcome, figures)
 
     def pytest_sessionfinish(self) -> None:
         """Write the index."""
@@ -238,10 +238,10 @@ class _Reports:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the place of the reports."""
-        made = sum("pte_report" in found for _, found in self.rows.values())
-        if any(found for _, found in self.rows.values()):
+        pages = sum("pte_report" in figures for _, figures in self.rows.values())
+        if any(figures for _, figures in self.rows.values()):
             index = os.path.join(self.folder, "index.html")
-            terminalreporter.write_line(f"reports of {made} failing checks: {index}")
+            terminalreporter.write_line(f"reports of {pages} failing checks: {index}")
 
 
 def _index(rows: dict[str, tuple[str, dict[str, Any]]]) -> str:
@@ -252,11 +252,13 @@ def _index(rows: dict[str, tuple[str, dict[str, Any]]]) -> str:
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
     lines = []
-    for test, (outcome, found) in sorted(rows.items(), key=lambda row: row[1][0] != "failed"):
-        report = found.get("pte_report")
+    for test, (outcome, figures) in sorted(rows.items(), key=lambda row: row[1][0] != "failed"):
+        report = figures.get("pte_report")
         name = tag("a", test, href=report) if report else test
         colour = verdict("error" if outcome == "failed" else "ok", outcome)
-        lines.append([name, colour, *(text(found.get(f"pte_{figure}", "")) for figure in FIGURES)])
+        lines.append(
+            [name, colour, *(text(figures.get(f"pte_{figure}", "")) for figure in FIGURES)]
+        )
     failed = sum(outcome == "failed" for outcome, _ in rows.values())
     summary = verdict("error" if failed else "ok", f"{len(rows)} tests, {failed} failed")
     return page(

@@ -58,18 +58,18 @@ class Origin:
             return hashlib.sha256(self.source).hexdigest()
         if self.name is None:
             return None
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         try:
             with open(self.name, "rb") as file:
                 while block := file.read(1 << 20):
-                    found.update(block)
+                    digest.update(block)
         except OSError:
             return None
-        return found.hexdigest()
+        return digest.hexdigest()
 
     def facts(self) -> dict[str, str]:
         """Return file, hash, size, versions, host and date, as text."""
-        found = {
+        rows = {
             "file": self.name,
             "sha256": self.sha256,
             "size": f"{self.size:,} bytes",
@@ -77,7 +77,7 @@ class Origin:
             "host": host(),
             "date": self.date.isoformat(" ", "seconds"),
         }
-        return {name: text for name, text in found.items() if text}
+        return {name: text for name, text in rows.items() if text}
 
     def __deepcopy__(self, memo: object) -> Origin:
         return self

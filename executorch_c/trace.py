@@ -117,9 +117,9 @@ class Event:
 
 
 def _value(raw: RawValue) -> Value:
-    name, is_output, dtype, shape, dim_order, nbytes, data, slot, found = raw
+    name, is_output, dtype, shape, dim_order, nbytes, data, slot, extent = raw
     dtype = dtype or type(data).__name__
-    span = _range(found, shape, dim_order) if found else None
+    span = _range(extent, shape, dim_order) if extent else None
     return Value(name, is_output, dtype, shape, dim_order, nbytes, data, slot, span)
 
 
@@ -304,7 +304,7 @@ def _tracing(what: tuple[Method, bool, bool, int]) -> Tracing:
 
 
 def _write_recorded(what: tuple[Sequence[Method], FilePath, FilePath | None]) -> None:
-    """Write the recorded ETDump: C calls it for Program.write_etdump_result_to_file."""
+    """Write the ETDump: C calls it for Program.write_etdump_result_to_file."""
     from executorch_c.inspect import etdump
 
     methods, path, debug_path = what

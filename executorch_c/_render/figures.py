@@ -27,8 +27,8 @@ def figure(**options: Any) -> Figure:
         def _repr_html_(self) -> str:
             return image(self, "picture")
 
-    made: Figure = Shown(**options)
-    return made
+    drawing: Figure = Shown(**options)
+    return drawing
 
 
 def image(drawn: Figure, about: str, kind: str = "svg") -> Markup:

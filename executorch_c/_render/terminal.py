@@ -29,7 +29,7 @@ class EscapedFile:
 
     def write(self, text: str) -> int:
         """Write a text. Return the number of its characters."""
-        self._file.write(UNSAFE.sub(lambda found: repr(found[0])[1:-1], text))
+        self._file.write(UNSAFE.sub(lambda match: repr(match[0])[1:-1], text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

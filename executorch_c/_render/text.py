@@ -55,11 +55,11 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def shortened(text: str, most: int) -> str:
-    """Return a text of at most `most` characters, truncated in the middle."""
-    if len(text) <= most:
+def shortened(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, truncated in the middle."""
+    if len(text) <= limit:
         return text
-    kept = max(most - 2, 1)
+    kept = max(limit - 2, 1)
     return text[: (kept + 1) // 2] + ".." + text[len(text) - kept // 2 :]
 
 

@@ -78,8 +78,8 @@ def leaves(call: Call) -> list[Any]:
     """Return the inputs of the program: the leaves of arguments, in pytree order."""
     from torch.utils import _pytree
 
-    found: list[Any] = _pytree.tree_leaves(call)
-    return found
+    values: list[Any] = _pytree.tree_leaves(call)
+    return values
 
 
 def like(call: Call, example: Call, index: int) -> Call:
@@ -93,8 +93,8 @@ def like(call: Call, example: Call, index: int) -> Call:
     args, kwargs = call
     if set(kwargs) == set(example[1]):
         kwargs = {name: kwargs[name] for name in example[1]}
-    found, wanted = (_pytree.tree_structure(x) for x in ((args, kwargs), example))
-    if found != wanted:
+    structure, wanted = (_pytree.tree_structure(x) for x in ((args, kwargs), example))
+    if structure != wanted:
         raise ValueError(
             f"`real_inputs[{index}]` has {_arguments((args, kwargs))}, the example has "
             f"{_arguments(example)}"

@@ -71,16 +71,16 @@ def constants_of(model: Any) -> dict[str, Constant]:
         if isinstance(one, torch.nn.Embedding)
         for value in one.parameters()
     }
-    found = dict[str, Constant]()
+    constants = dict[str, Constant]()
     for raw, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if raw.endswith(UNUSED) or (known and raw not in known):
             continue
         name, is_looked_up = known.get(raw, (_of_module(model, raw), id(tensor) in tables))
-        name = raw if name in found else name
+        name = raw if name in constants else name
         for part, value in _parts(tensor):
             full = name if part in ("", "qdata") else f"{name}.{part}"
-            found[full] = Constant(full, value, tensor, part, is_looked_up)
-    return found
+            constants[full] = Constant(full, value, tensor, part, is_looked_up)
+    return constants
 
 
 def _parts(tensor: Any) -> Iterator[tuple[str, Any]]:
@@ -97,10 +97,10 @@ def _parts(tensor: Any) -> Iterator[tuple[str, Any]]:
 def _of_module(model: Any, raw: str) -> str:
     """Return the name of a part of torchao's tensor after `unwrap_tensor_subclass`; others as they
     are."""
-    found = re.fullmatch(r"(.*?)\.?parametrizations\.(\w+)\.original(\d+)", raw)
-    if found is None:
+    match = re.fullmatch(r"(.*?)\.?parametrizations\.(\w+)\.original(\d+)", raw)
+    if match is None:
         return raw
-    path, name, number = found.groups()
+    path, name, number = match.groups()
     place = ".".join(filter(None, [path, "parametrizations", name, "0"]))
     try:
         parts = model.get_submodule(place).rebuild_stack[-1][2]
@@ -113,7 +113,7 @@ def _of_module(model: Any, raw: str) -> str:
 
 def _names_in_graph(model: Any) -> dict[str, tuple[str, bool]]:
     """Return a name for each constant that a graph reads, and whether an embedding reads it."""
-    found = {}
+    names = {}
     for node in model.graph.nodes:
         if node.op != "get_attr" or not node.users:
             continue
@@ -128,8 +128,8 @@ def _names_in_graph(model: Any) -> dict[str, tuple[str, bool]]:
         name = raw
         if path and GENERATED.fullmatch(raw) and dequantizes(place) and at < len(PARTS):
             name = ".".join(filter(None, [path, "weight", PARTS[at]]))
-        found[raw] = name, "embedding" in operator
-    return found
+        names[raw] = name, "embedding" in operator
+    return names
 
 
 # ---- errors -----------------------------------------------------------------------------------
@@ -179,11 +179,11 @@ def other(value: Any, mask: Array, seed: int = 0) -> Any:
 
 def _changed(value: Any, mask: Array, change: Callable[[Any], Any]) -> Any:
     """Return a tensor with other numbers in some slices: of the first axis, or of the first two."""
-    found = value.detach().clone()
-    rows = found if value.ndim else found.reshape(1)
+    changed = value.detach().clone()
+    rows = changed if value.ndim else changed.reshape(1)
     at = torch.from_numpy(np.asarray(mask, bool))
     rows[at] = change(rows[at]).to(value.dtype)
-    return found
+    return changed
 
 
 def _random(rows: Any, seed: int) -> Any:
@@ -207,16 +207,16 @@ def _toward_the_middle(rows: Any, value: Any, random: Any) -> Any:
     if value.dtype == torch.bool:
         return ~rows
     middle = (value.min().double() + value.max().double()) / 2
-    found = (rows + (middle - rows) * (1 - random / 2)).round().to(value.dtype)
-    return torch.where(found == rows, _by_a_step(rows, value, random), found)
+    moved = (rows + (middle - rows) * (1 - random / 2)).round().to(value.dtype)
+    return torch.where(moved == rows, _by_a_step(rows, value, random), moved)
 
 
 def replacements(constants: Mapping[str, Constant], changed: Mapping[str, Any]) -> dict[int, Any]:
     """Return what replaces the owners of changed constants, by their ids; several parts of one
     owner in turn."""
-    found = dict[int, Any]()
+    tensors = dict[int, Any]()
     for name, value in changed.items():
         one = constants[name]
-        now = Constant(name, one.tensor, found.get(id(one.owner), one.owner), one.part)
-        found[id(one.owner)] = now.replacement(value)
-    return found
+        now = Constant(name, one.tensor, tensors.get(id(one.owner), one.owner), one.part)
+        tensors[id(one.owner)] = now.replacement(value)
+    return tensors

@@ -3,7 +3,7 @@ before each further run, which takes a hundredth of the time of a copy.
 
 A run may change whatever a copy does not share with the model: buffers and other tensors in place,
 attributes of modules and of objects that they refer to, elements of lists, dictionaries and sets.
-All of these are recorded when the copy is made. A model that refers to anything else that a copy
+All of these are listed when the copy is made. A model that refers to anything else that a copy
 does not share (an object of an extension, a class with a protocol of its own for copies) is copied
 for each run.
 """
@@ -165,15 +165,15 @@ class _Snapshot:
 
     def _places(self) -> dict[int, list[tuple[Any, Any]]]:
         """Return the containers that refer to each tensor, with the keys, by its id."""
-        found = defaultdict[int, list[tuple[Any, Any]]](list)
+        places = defaultdict[int, list[tuple[Any, Any]]](list)
         for container in self.containers:
             for key, value in container.items():
                 if isinstance(value, torch.Tensor):
-                    found[id(value)].append((container.place, key))
-        return dict(found)
+                    places[id(value)].append((container.place, key))
+        return dict(places)
 
     def _visit(self, value: Any) -> None:
-        """Record an object and what it refers to."""
+        """List an object and what it refers to."""
         if isinstance(value, CONSTANT) or value is None or id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -216,7 +216,7 @@ class _Snapshot:
         self._visit(vars(tensor))
 
     def _visit_object(self, value: Any) -> None:
-        """Record the attributes of an object of a class in Python."""
+        """List the attributes of an object of a class in Python."""
         kind = type(value)
         for base in kind.__mro__:
             if not base.__module__.startswith(TRUSTED) and not vars(base).keys().isdisjoint(
@@ -302,7 +302,7 @@ class Copies:
         return self._module
 
     def _copy(self) -> None:
-        """Copy the model, and record what a run may change."""
+        """Copy the model, and list what a run may change."""
         memo: dict[Any, Any] = {id(one): one for one in self.model.parameters()}
         try:
             self._module = copy.deepcopy(self.model, memo)

@@ -46,15 +46,17 @@ JudgeOutputs = Callable[[list[list[Any]]], Comparison]
 """Returns the comparison of the outputs of a case's calls with eager's."""
 
 
-def engines_of(given: str | Sequence[str] | None) -> tuple[EngineName, ...]:
+def engines_of(engines: str | Sequence[str] | None) -> tuple[EngineName, ...]:
     """Return the engines of an option: names, or "here,official"; None: all. Raises ValueError."""
-    if given is None:
+    if engines is None:
         return ENGINES
-    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+    names = (
+        [name.strip() for name in engines.split(",")] if isinstance(engines, str) else list(engines)
+    )
     unknown = [name for name in names if name not in ENGINES]
     if unknown or "here" not in names:
         raise ValueError(
-            f"`engines` is {given!r}, expected ('here', 'official') or ('here',): "
+            f"`engines` is {engines!r}, expected ('here', 'official') or ('here',): "
             + (f"'{unknown[0]}' is unknown" if unknown else "'here' is missing")
         )
     return tuple(name for name in ENGINES if name in names)
@@ -282,7 +284,7 @@ class Official(OfficialProgram):
             process.submit(name, self._packed, list(names), self.seconds)
 
     def end(
-        self, ours: list[list[Any]] | None, found: Comparison | None, judged: JudgeOutputs
+        self, ours: list[list[Any]] | None, own: Comparison | None, judged: JudgeOutputs
     ) -> OfficialRun | None:
         """Return the finding on the case that was begun; None if the engine was not asked for.
 
@@ -294,12 +296,12 @@ class Official(OfficialProgram):
         if not isinstance(reply, Reply):
             return reply
         theirs = [[array(unwired(value)) for value in outputs] for outputs in reply.outputs]
-        if found is not None and _is_same(ours, theirs):
-            comparison = found
+        if own is not None and _is_same(ours, theirs):
+            comparison = own
         else:
             comparison = judged(theirs)
         wrong = () if comparison.ok else tuple(value for outputs in theirs for value in outputs)
-        is_ours = found is not None and found.verdict == "differ"
+        is_ours = own is not None and own.verdict == "differ"
         where = self._located(comparison) if comparison.verdict == "differ" and not is_ours else ""
         return OfficialRun(comparison.verdict, "", comparison, wrong, where)
 

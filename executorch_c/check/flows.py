@@ -190,7 +190,7 @@ def _cadence() -> Any:
 
 def _decompose_cadence(exported: Any) -> Any:
     """Return the graph that the quantizer knows, as the flow's own trace makes it: it looks for
-    patterns of modules and functions, which strict export alone records."""
+    patterns of modules and functions, which only strict export keeps."""
     import torch
     from torch._decomp import remove_decompositions
 
@@ -481,11 +481,11 @@ def _from_flow(
         shapes = dynamic_shapes if dynamic_shapes is not None else _shapes_of(exported)
         source = export(graph, samples[0], shapes)
     lowered = _lower(source, flow, method)
-    made = _ready(flow.name, lowered, exported, method, None)
-    made.quantized, made.quantizes = graph, flow.quantizer is not None
-    made.min_sqnr_db = flow.min_sqnr_db
-    made.source = source
-    return made
+    result = _ready(flow.name, lowered, exported, method, None)
+    result.quantized, result.quantizes = graph, flow.quantizer is not None
+    result.min_sqnr_db = flow.min_sqnr_db
+    result.source = source
+    return result
 
 
 def _shapes_of(exported: Any) -> Any:
@@ -505,20 +505,20 @@ def _label(source: object) -> str:
 
 def _ready(label: str, source: Any, exported: Any, method: str, data_path: Any) -> Subject:
     """Return a ready program as a subject."""
-    found = opened(source, data_path)
-    if found.manager is not None and exported is None:
-        methods = getattr(found.manager, "methods", ())
+    file = opened(source, data_path)
+    if file.manager is not None and exported is None:
+        methods = getattr(file.manager, "methods", ())
         if methods and method not in methods:
             names = ", ".join(sorted(methods))
             raise KeyError(f"the program has no method '{method}'; its methods: {names}")
-        exported = found.manager.exported_program(method)
+        exported = file.manager.exported_program(method)
     return Subject(
         label,
-        found.method or found.program,
+        file.method or file.program,
         exported,
-        bundled=found.bundled,
-        origin=found.origin,
-        opened=found,
+        bundled=file.bundled,
+        origin=file.origin,
+        opened=file,
     )
 
 
@@ -561,6 +561,6 @@ def subject(
     label = getattr(flow, "__name__", type(flow).__name__)
     say(f"exporting ({label})")
     exported = exporter()
-    made = _ready(label, flow(exported), exported, method, data_path)
-    made.source = exported
-    return made
+    result = _ready(label, flow(exported), exported, method, data_path)
+    result.source = exported
+    return result

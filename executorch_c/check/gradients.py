@@ -127,7 +127,7 @@ class Slices:
                 self.is_column_touched[left] = is_touched.numpy()
 
     def add(self, changes: Array, count: int, number: int) -> None:
-        """Record the change by each slice in one pass, through the case of a number; the outputs
+        """Add the change by each slice in one pass, through the case of a number; the outputs
         have `count` elements."""
         self.is_sampled, squares = True, changes**2
         self.means += squares / count
@@ -148,14 +148,14 @@ class Slices:
     @property
     def untested(self) -> Array:
         """Slices with numbers but zeros, and no gradient in any pass."""
-        found: Array = ~self.is_touched & (self.sizes > 0)
-        return found
+        mask: Array = ~self.is_touched & (self.sizes > 0)
+        return mask
 
     @property
     def untested_columns(self) -> Array:
         """A mask of the untested slices of the second axis; none of a tensor that is untested."""
-        found: Array = ~self.is_column_touched & (self.columns > 0)
-        return found & (not self.is_untested)
+        mask: Array = ~self.is_column_touched & (self.columns > 0)
+        return mask & (not self.is_untested)
 
     @property
     def untested_places(self) -> Array:
@@ -172,8 +172,8 @@ class Slices:
     def changes(self) -> Array:
         """RMS change of the outputs by each slice, in units of the limit, over the passes in which
         it changes them."""
-        found: Array = np.sqrt(self.means / np.maximum(self.passes, 1))
-        return found
+        sizes: Array = np.sqrt(self.means / np.maximum(self.passes, 1))
+        return sizes
 
     @property
     def is_left(self) -> bool:
@@ -183,8 +183,8 @@ class Slices:
     def decide(self) -> Array:
         """Mark the slices that are certainly found, and return those that may be."""
         self.is_found |= self.changes >= CERTAIN_CHANGE
-        found: Array = self.is_touched & ~self.is_found & (self.best >= 1)
-        return found
+        mask: Array = self.is_touched & ~self.is_found & (self.best >= 1)
+        return mask
 
     def row(self, name: str) -> TestedWeight:
         """Return the row of the report."""
@@ -214,10 +214,10 @@ def _counts(value: Any, whole: bool) -> tuple[Array, Array]:
         if has_columns:
             columns = np.full(value.shape[1], size // value.shape[1])
         return np.full(count, size // count), columns
-    found = counted(value)
+    counts = counted(value)
     if has_columns:
-        columns = _columns(found).sum((0, 2)).numpy()
-    return _rows(found, whole).sum(1).numpy(), columns
+        columns = _columns(counts).sum((0, 2)).numpy()
+    return _rows(counts, whole).sum(1).numpy(), columns
 
 
 def _rows(value: Any, whole: bool) -> Any:
@@ -232,7 +232,7 @@ def _columns(value: Any) -> Any:
 
 class _Watch(TorchFunctionMode):
     """A mode that computes batch normalisation from its formula, with gradients of the running mean
-    and variance, and records the weights of embeddings."""
+    and variance, and lists the weights of embeddings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -244,9 +244,9 @@ class _Watch(TorchFunctionMode):
             first = args[0] if args[0].is_floating_point() else args[1]
             self.embeddings.add(id(first))
         if func in BATCH_NORMS:
-            found = _normalized(func, args, kwargs or {})
-            if found is not None:
-                return found
+            result = _normalized(func, args, kwargs or {})
+            if result is not None:
+                return result
         return func(*args, **(kwargs or {}))
 
 
@@ -260,9 +260,9 @@ def _normalized(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     scale = scale if values.get("weight") is None else scale * values["weight"]
     shift = -mean * scale if values.get("bias") is None else values["bias"] - mean * scale
     shape = (1, -1, *[1] * (x.ndim - 2))
-    found = torch.addcmul(shift.reshape(shape), x, scale.reshape(shape)).to(x.dtype)
+    result = torch.addcmul(shift.reshape(shape), x, scale.reshape(shape)).to(x.dtype)
     has_three = len(BATCH_NORMS[func]) == len(_NORM) + 2
-    return (found, x.new_empty(0), x.new_empty(0)) if has_three else found
+    return (result, x.new_empty(0), x.new_empty(0)) if has_three else result
 
 
 class Differentiable:
@@ -303,8 +303,8 @@ class Differentiable:
     def outputs(self, case: CallSequence) -> tuple[list[list[Any]], list[tuple[int, Any]]]:
         """Return the outputs of each call, with gradients, and the inputs with theirs."""
         states = {id(one): self._widened(one.detach().clone()) for one in self._states}
-        module, found = self.eager.copies.fresh(self._leaves | states), []
-        given = list[tuple[int, Any]]()
+        module, results = self.eager.copies.fresh(self._leaves | states), []
+        inputs = list[tuple[int, Any]]()
         with torch.enable_grad(), self.mode, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for call in case.calls:
@@ -314,18 +314,18 @@ class Differentiable:
                         continue
                     flat[i] = self._widened(leaf.detach().clone())
                     if flat[i].is_floating_point():
-                        given.append((i, flat[i].requires_grad_()))
+                        inputs.append((i, flat[i].requires_grad_()))
                         flat[i] = flat[i] * 1  # the model may write to it
-                found.append(self.eager.run(module, _pytree.tree_unflatten(flat, spec)))
+                results.append(self.eager.run(module, _pytree.tree_unflatten(flat, spec)))
                 _renew_state(module)
-        return found, given
+        return results, inputs
 
     def sample(
         self, number: int, case: CallSequence, limits: Sequence[Sequence[Any]], seed: int
     ) -> bool:
-        """Run one backward pass through the case of a number, and record the squared changes by
+        """Run one backward pass through the case of a number, and add the squared changes by
         each slice; False if no output has a gradient, or some gradient is no finite number."""
-        outputs, given = self.outputs(case)
+        outputs, inputs = self.outputs(case)
         ends, cotangents = _cotangents(outputs, limits, torch.Generator().manual_seed(seed))
         if not ends:
             return False
@@ -333,7 +333,7 @@ class Differentiable:
         cotangents = [(one / scale).to(end.dtype) for one, end in zip(cotangents, ends)]
         count = max(sum(end.numel() for end in ends), 1)
         named = [(one, one.tensor) for one in self.weights.values()]
-        for i, leaf in given:
+        for i, leaf in inputs:
             self.inputs.setdefault(i, Slices.of(leaf, whole=True))
             named.append((self.inputs[i], leaf))
         gradients = torch.autograd.grad(

@@ -59,12 +59,12 @@ class Judge:
         self.unordered: Callable[[], Mapping[int, int]] = dict
         """Returns the dims of outputs that are sets: results of topk(sorted=False), by number."""
 
-    def given(self, index: int) -> Rule | None:
+    def caller_rule(self, index: int) -> Rule | None:
         """Return the caller's rule for an output, or None."""
         name = self.names[index] if index < len(self.names) else None
-        return self._given_rule() if self.limits.are_given(index, name) else None
+        return self._caller_rules() if self.limits.cover(index, name) else None
 
-    def _given_rule(self) -> Rule:
+    def _caller_rules(self) -> Rule:
         return rule_of(self.limits, self.names)
 
     def compare(self, actual: Outputs, expected: Outputs, rule: Rule) -> Comparison:
@@ -80,9 +80,9 @@ class Judge:
 
     def __call__(self, actual: Outputs, expected: Outputs, noise: Noise) -> Comparison:
         """Return the outputs of one call compared with the reference's."""
-        found = self._by_noise(actual, expected, noise)
-        if found.verdict == "match" or not (dims := self.unordered()):
-            return found
+        comparison = self._by_noise(actual, expected, noise)
+        if comparison.verdict == "match" or not (dims := self.unordered()):
+            return comparison
         ours, theirs = sets.as_sets(actual, dims), sets.as_sets(expected, dims)
 
         def noise_of_sets(epsilon: float, count: int) -> list[list[Any]] | None:
@@ -95,8 +95,8 @@ class Judge:
         """Return outputs compared by the caller's tolerances, or the reference's rounding noise."""
 
         def rule(index: int, ours: Array, theirs: Array) -> Tolerance:
-            if (given := self.given(index)) is not None:
-                return given(index, ours, theirs)
+            if (by_caller := self.caller_rule(index)) is not None:
+                return by_caller(index, ours, theirs)
             few = tolerance.rounding(ours, theirs)
             if not tolerance.outside(ours, theirs, few):
                 return few
@@ -116,12 +116,12 @@ def _measured(index: int, ours: Array, theirs: Array, noise: Noise) -> Tolerance
         samples = [as_array(run[index]) for run in runs]
         if any(sample.shape != theirs.shape for sample in samples):
             break
-        found = tolerance.measured(ours, theirs, samples)
+        limits = tolerance.measured(ours, theirs, samples)
         if count == NOISE_RUNS:
-            return found
-        if tolerance.is_clear(ours, theirs, found, count):
+            return limits
+        if tolerance.is_clear(ours, theirs, limits, count):
             *_, ratio = FIRST_RUNS[count]
-            return found.scaled(ratio)
+            return limits.scaled(ratio)
     return tolerance.by_dtype(ours, theirs)
 
 
@@ -177,11 +177,11 @@ class QuantizedJudge(AuditingJudge):
         """Return the outputs of one call compared with the graph's and the float model's;
         `is_audited`: they are this runtime's, whose layers can be compared."""
         if self.limits.cover_all:
-            return self.compare(actual, expected, self._given_rule())
+            return self.compare(actual, expected, self._caller_rules())
 
         def measured(index: int, ours: Array, theirs: Array) -> Tolerance:
-            if (given := self.given(index)) is not None:
-                return given(index, ours, theirs)
+            if (by_caller := self.caller_rule(index)) is not None:
+                return by_caller(index, ours, theirs)
             few = tolerance.within_quantization(
                 ours, theirs, as_array(floats[index]), MAX_GRAPH_FACTOR
             )
@@ -193,13 +193,17 @@ class QuantizedJudge(AuditingJudge):
             ties = replace(tolerance.of_steps(theirs, samples), kind="measured")
             return few if tolerance.outside(ours, theirs, ties) else ties
 
-        found = self.compare(actual, expected, measured)
-        return self.audited(found, call, self._depends_on_audit) if is_audited else found
+        comparison = self.compare(actual, expected, measured)
+        return self.audited(comparison, call, self._depends_on_audit) if is_audited else comparison
 
     def _depends_on_audit(self, output: OutputComparison) -> bool:
         """Return True for an output that is neither equal to the graph's nor wrong already."""
         metrics = output.metrics
-        if self.given(output.index) is not None or output.verdict == "differ" or metrics is None:
+        if (
+            self.caller_rule(output.index) is not None
+            or output.verdict == "differ"
+            or metrics is None
+        ):
             return False
         return metrics.relative != 0 and not tolerance.is_rounding(metrics, output.dtype)
 
@@ -209,7 +213,7 @@ class QuantizedJudge(AuditingJudge):
         """Return a comparison with the verdict of the signal-to-quantisation-noise ratio."""
         rows = []
         for output, ours, theirs, graph in zip(comparison.outputs, actual, floats, expected):
-            judged = output.ok and self.given(output.index) is None
+            judged = output.ok and self.caller_rule(output.index) is None
             reason = self._too_noisy(ours, theirs, graph) if judged else ""
             rows.append(replace(output, verdict="differ", reason=reason) if reason else output)
         return replace(comparison, outputs=tuple(rows))
@@ -218,8 +222,8 @@ class QuantizedJudge(AuditingJudge):
         a, f = as_array(actual), as_array(floats)
         if f.dtype.kind not in "fV" or a.shape != f.shape or verdicts.uninformative(f):
             return ""
-        found = sqnr_db(a, f)
-        if not found < self.min_sqnr_db:
+        ratio = sqnr_db(a, f)
+        if not ratio < self.min_sqnr_db:
             return ""
         own = sqnr_db(as_array(graph), f)
         whose = (
@@ -228,7 +232,7 @@ class QuantizedJudge(AuditingJudge):
             else "the quantised graph has "
         )
         return (
-            f"SQNR {found:.1f} dB against the float model, at least {self.min_sqnr_db:g} dB "
+            f"SQNR {ratio:.1f} dB against the float model, at least {self.min_sqnr_db:g} dB "
             f"expected (min_sqnr_db); {whose}{own:.1f} dB"
         )
 
@@ -254,7 +258,7 @@ class SqnrJudge(AuditingJudge):
         """Return the outputs of one call compared with the float model's; without its noise."""
 
         def rule(index: int, ours: Array, theirs: Array) -> Tolerance:
-            return (self.given(index) or self.rule)(index, ours, theirs)
+            return (self.caller_rule(index) or self.rule)(index, ours, theirs)
 
         return self.compare(actual, expected, rule)
 
@@ -263,7 +267,9 @@ class SqnrJudge(AuditingJudge):
         audit: an SQNR of the outputs alone hides a wrong channel of a layer."""
         if self.limits.cover_all or comparison.verdict == "differ":
             return comparison
-        return self.audited(comparison, call, lambda one: one.ok and self.given(one.index) is None)
+        return self.audited(
+            comparison, call, lambda one: one.ok and self.caller_rule(one.index) is None
+        )
 
     def uncalibrated(self, comparison: Comparison) -> Comparison:
         """Return the comparison of inputs that a static program may not be calibrated for: a small

@@ -111,7 +111,7 @@ def _by_call(checked: CheckedCase, calls: int) -> list[Sequence[OutputComparison
 def _of_graph(one: OutputComparison, value: Any, is_static: bool) -> Tolerance | None:
     if one.metrics is None or not isinstance(value, np.ndarray):
         return None
-    if one.tolerance is not None and (one.tolerance.kind == "given" or not is_static):
+    if one.tolerance is not None and (one.tolerance.kind == "caller" or not is_static):
         return one.tolerance
     return tolerance.rounding(value, value)
 
@@ -173,13 +173,13 @@ def _noisy(eager: Eager, first: Judged) -> dict[int, list[Array]]:
     """Return the outputs of the first call of a case in runs with random rounding, by output;
     without those of other shapes."""
     runs = samples(lambda mode: eager(first.case.calls, mode), range(FIRST_NOISE_RUNS)) or []
-    found = {
+    limits = {
         i: [as_array(_some(run[0])[i]) for run in runs]
         for i in range(len(_some(first.expected[0])))
     }
     return {
         i: others
-        for i, others in found.items()
+        for i, others in limits.items()
         if others and all(one.shape == np.shape(_some(first.expected[0])[i]) for one in others)
     }
 

@@ -177,11 +177,11 @@ class _StepRunner:
         if name == "quantised":
             self.graph = outputs
             return self._quantised(name, outputs)
-        found: Comparison
+        comparison: Comparison
         if graph is None:
-            found = self.judge(outputs, floats, self.noise)
+            comparison = self.judge(outputs, floats, self.noise)
         else:
-            found = compare_flat(
+            comparison = compare_flat(
                 outputs,
                 graph,
                 lambda i, a, e: tolerance.within_quantization(
@@ -189,14 +189,14 @@ class _StepRunner:
                 ),
                 check_dtype=False,
             )
-        why = "; ".join(found.problems()) if found.verdict != "match" else ""
-        return LadderStep(name, found.verdict, _sqnr(outputs, floats), why)
+        why = "; ".join(comparison.problems()) if comparison.verdict != "match" else ""
+        return LadderStep(name, comparison.verdict, _sqnr(outputs, floats), why)
 
     def _quantised(self, name: str, outputs: list[Any]) -> LadderStep:
-        found = _sqnr(outputs, self.floats)
-        if found is None or found >= self.min_sqnr_db:
-            return LadderStep(name, "match", found, "")
-        return LadderStep(name, "differ", found, f"at least {self.min_sqnr_db:g} dB expected")
+        ratio = _sqnr(outputs, self.floats)
+        if ratio is None or ratio >= self.min_sqnr_db:
+            return LadderStep(name, "match", ratio, "")
+        return LadderStep(name, "differ", ratio, f"at least {self.min_sqnr_db:g} dB expected")
 
 
 def _sqnr(actual: Sequence[Any], floats: Sequence[Any]) -> float | None:

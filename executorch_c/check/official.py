@@ -159,12 +159,12 @@ class Process:
 
     def reply(self, seconds: float) -> Reply:
         """Return the outputs of the calls that were submitted, or how they failed."""
-        found = self._received(seconds)
-        if found is not None:
+        message = self._received(seconds)
+        if message is not None:
             self._is_busy = False
-            if found[0] == "ran":
-                return Reply("ran", found[1])
-            return Reply("refused", [], _refusal(found[2], self.log()))
+            if message[0] == "ran":
+                return Reply("ran", message[1])
+            return Reply("refused", [], _refusal(message[2], self.log()))
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(0.5)
         status, log = self._process.poll(), self.log()
@@ -181,12 +181,12 @@ class Process:
         self._is_busy = True
         with suppress(OSError):
             self._connection.send(("trace", method, calls, size, seconds))
-        found = self._received(seconds)
-        if found is None:
+        message = self._received(seconds)
+        if message is None:
             self.close()
             return None
         self._is_busy = False
-        return (found[1], found[2]) if found[0] == "traced" else None
+        return (message[1], message[2]) if message[0] == "traced" else None
 
     def log(self) -> str:
         """Return what the process has written to its log."""

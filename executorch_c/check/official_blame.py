@@ -11,6 +11,7 @@ import numpy as np
 
 from executorch_c import _core
 from executorch_c._arrays import Array, dtype_of
+from executorch_c.compare.limits import MIN_BLAMED_SHARE
 from executorch_c.compare.metrics import rms
 from executorch_c.inspect.structure import View
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 Key = tuple[int, int, int, int]
 """A result: number of the call, chain, instruction, number among its results."""
 
-MIN_ERROR_SHARE = 0.1
-"""Share of the output's error that the result of the first wrong instruction has at least."""
 MAX_BUFFER_BYTES = 1 << 29
 """Maximum size of the values of all instructions."""
 PER_VALUE_BYTES, SPARE_BYTES = 128, 1 << 20
@@ -58,7 +57,7 @@ def find(
     if dump is None:
         return ""
     theirs = dict(_results(_read(dump[0]), dump[1]))
-    limit, known = MIN_ERROR_SHARE * min(error, 1.0), False
+    limit, known = MIN_BLAMED_SHARE * min(error, 1.0), False
     for key, event, ours in _numbered(trace):
         other = theirs.get(key)
         if other is None or other.shape != ours.shape:
@@ -105,8 +104,8 @@ def _read(dump: bytes) -> dict[str, Any]:
     """Return an ETDump as a dictionary, by the official schema."""
     from executorch.devtools.etdump.serialize import _convert_from_flatcc
 
-    found: dict[str, Any] = json.loads(_convert_from_flatcc(dump))
-    return found
+    document: dict[str, Any] = json.loads(_convert_from_flatcc(dump))
+    return document
 
 
 def _results(dump: dict[str, Any], values: bytes) -> Iterator[tuple[Key, Array]]:

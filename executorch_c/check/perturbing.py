@@ -154,8 +154,8 @@ class Perturbation:
         guess = self._guess.get(name)
         if guess is None or len(guess.columns) != len(one.columns):
             return one.columns > 0
-        found: Array = (one.columns > 0) & ~guess.is_column_touched
-        return found
+        mask: Array = (one.columns > 0) & ~guess.is_column_touched
+        return mask
 
     def run_inputs(self) -> None:
         """Decide about the inputs of floats."""
@@ -190,9 +190,9 @@ class Perturbation:
         """Decide about a part of a constant; True if it changes an output."""
         one, middle = self.weights[name], part[len(part) // 2]
         one.is_measured = True
-        touched, found = self._is_wrong(name, middle)
+        touched, is_found = self._is_wrong(name, middle)
         touched = touched or self._is_read(name, _only(one, part))
-        one.is_found[part], one.is_touched[part] = found, touched
+        one.is_found[part], one.is_touched[part] = is_found, touched
         return touched
 
     def _is_wrong(self, name: str, at: int) -> tuple[bool, bool]:
@@ -200,10 +200,10 @@ class Perturbation:
         mask, touched = _only(self.weights[name], np.array([at])), False
         for number in self.trials.numbers[:MAX_ERROR_CASES]:
             try:
-                changes, found = self.trials.effect(number, {name: mask})
+                changes, is_found = self.trials.effect(number, {name: mask})
             except Exception:  # an index out of range, for example: the number is read
                 return True, False
-            if found:
+            if is_found:
                 return True, True
             touched = touched or changes
         return touched, False
@@ -218,9 +218,9 @@ class Perturbation:
 
 def _only(one: Slices, part: Array, axis: int = 0) -> Array:
     """Return a mask of some slices of the first axis, or of the second one."""
-    found = np.zeros((len(one.sizes), len(one.columns))[: axis + 1], bool)
-    found[..., part] = True
-    return found
+    mask = np.zeros((len(one.sizes), len(one.columns))[: axis + 1], bool)
+    mask[..., part] = True
+    return mask
 
 
 def measure(sides: Sides, checked: Checked) -> Power:
@@ -235,18 +235,18 @@ def measure(sides: Sides, checked: Checked) -> Power:
     def power() -> Power:
         limited = cases if sides.is_static else with_ties(sides.oracle, cases)
         guess = _guess(sides.floats, limited, checked.seconds / 4)
-        found = Perturbation(Trials(sides.oracle, limited, constants), constants, end, guess)
-        found.run_inputs()
-        found.run()
+        perturbation = Perturbation(Trials(sides.oracle, limited, constants), constants, end, guess)
+        perturbation.run_inputs()
+        perturbation.run()
         looked_up = {name for name, one in constants.items() if one.is_looked_up}
         base = model if sides.floats is None else sides.floats.model
-        names, inputs = checked.names, found.inputs
+        names, inputs = checked.names, perturbation.inputs
         lines = [
-            *untested.sentences(found.weights, base, looked_up),
-            *untested.of_inputs(inputs, found.trials, names),
+            *untested.sentences(perturbation.weights, base, looked_up),
+            *untested.of_inputs(inputs, perturbation.trials, names),
             *checked.unvaried,
         ]
-        return untested.power_of(found.weights, inputs, names, lines, not sides.is_static)
+        return untested.power_of(perturbation.weights, inputs, names, lines, not sides.is_static)
 
     tensors = [one.tensor for one in constants.values()]
     return untested.measured(cases, tensors, checked.unvaried, power)

@@ -90,9 +90,9 @@ class Power:
         rows = [one.row() for one in (*self.weights, *self.inputs)]
         if not rows and not self.untested and not self.reason:
             return Markup()
-        found = table("", HEAD, rows, TEXT_COLUMNS) if rows else ""
+        body = table("", HEAD, rows, TEXT_COLUMNS) if rows else ""
         lines = [tag("p", line) for line in [self.summary(), *self.untested] if line]
-        return together(tag("h2", "What the check would have found"), *lines, found)
+        return together(tag("h2", "What the check would have found"), *lines, body)
 
 
 def percent(share: float) -> str:

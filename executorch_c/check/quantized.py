@@ -76,8 +76,8 @@ class Sides:
         elif limits.cover_all:
             rules.check_has_effect(min_sqnr_db, "rtol and atol decide")
         if self.is_graph:
-            least = subject.min_sqnr_db if min_sqnr_db is None else min_sqnr_db
-            return QuantizedJudge(limits, min_sqnr_db=least, audit=audit, **options)
+            minimum = subject.min_sqnr_db if min_sqnr_db is None else min_sqnr_db
+            return QuantizedJudge(limits, min_sqnr_db=minimum, audit=audit, **options)
         if self.kind == "sqnr":
             assert self.program is not None
             rule = rules.quantized_rule(
@@ -147,13 +147,13 @@ def sides_of(
         view: The program's method, if it can be listed.
         exporter: Exports the model.
     """
-    found = quantization_of(program_of(subject.program), [method], view)
+    quantization = quantization_of(program_of(subject.program), [method], view)
     if subject.quantizes:
-        return Sides("flow", found, Eager(subject.quantized), eager)
-    if found is None:
+        return Sides("flow", quantization, Eager(subject.quantized), eager)
+    if quantization is None:
         return Sides("float", None, eager)
     if not is_quantized_model(eager.model):
-        return Sides("sqnr", found, eager)
+        return Sides("sqnr", quantization, eager)
     if subject.source is None:
         subject.source = exporter()
-    return Sides("graph", found, eager, Eager(without_rounding(subject.source.module())))
+    return Sides("graph", quantization, eager, Eager(without_rounding(subject.source.module())))

@@ -150,7 +150,7 @@ class Eager:
         import torch
 
         groups = [[name] for name in names] if len(names) <= MAX_SEPARATE_BUFFERS else [list(names)]
-        right, found = list(self._disturbed(calls, ())), []
+        right, unread_names = list(self._disturbed(calls, ())), []
         for group in groups:
             try:  # stops at the first call that reads
                 pairs = zip(right, self._disturbed(calls, group))
@@ -158,8 +158,8 @@ class Eager:
             except Exception:  # an index out of range, for example: the number is read
                 continue
             if not is_read:
-                found += group
-        return found
+                unread_names += group
+        return unread_names
 
     def _disturbed(self, calls: Sequence[Call], names: Sequence[str]) -> Iterator[list[Any]]:
         """Yield the tensors of the outputs of calls in a row; each changes the elements of some
@@ -203,13 +203,13 @@ def _changed(before: Mapping[str, Any], module: Any) -> dict[str, Any]:
     buffer that it has replaced by another shape, or removed, all."""
     import torch
 
-    after, found = dict(module.named_buffers()), {}
+    after, buffers = dict(module.named_buffers()), {}
     for name, value in before.items():
         new = after.get(name)
         if new is None or new.shape != value.shape or not torch.equal(value, new):
             same = new is not None and new.shape == value.shape
-            found[name] = value != new if same else torch.tensor(True)
-    return found
+            buffers[name] = value != new if same else torch.tensor(True)
+    return buffers
 
 
 def _held(function: FunctionType) -> Iterator[Any]:

@@ -56,9 +56,9 @@ Part = tuple[str, Comparison, Sequence[object], Sequence[object]]
 
 def comparisons_page(title: str, *parts: Part, origin: Origin | None = None) -> str:
     """Return a page of outputs compared with expected ones, call by call."""
-    found = verdicts.combined(comparison.verdict for _, comparison, _, _ in parts)
+    whole = verdicts.combined(comparison.verdict for _, comparison, _, _ in parts)
     about = [about_table("program", origin)] if origin is not None else []
-    return page(title, tag("p", verdict(found)), *map(_compared, parts), *about)
+    return page(title, tag("p", verdict(whole)), *map(_compared, parts), *about)
 
 
 def _compared(part: Part) -> Markup:
@@ -127,13 +127,13 @@ def where(output: OutputComparison, actual: Array, expected: Array) -> Markup:
         place = "first" if metrics and index == metrics.first and at == 0 else ""
         error = abs(ours - theirs)
         rows.append([place, str(index), *differing(ours, theirs), f"{error:.7g}"])
-    found = table(
+    body = table(
         f"Output {output.index}: the first difference and the largest ones",
         ("", "index", "program", "expected", "|difference|"),
         rows,
         2,
     )
-    return together(found, picture(output, actual, expected))
+    return together(body, picture(output, actual, expected))
 
 
 def worst_elements(
@@ -193,8 +193,8 @@ def _errors(actual: Array, expected: Array) -> Array:
     with np.errstate(all="ignore"):
         errors = np.abs(actual.astype("complex128") - expected.astype("complex128"))
     same = np.isnan(actual) & np.isnan(expected) if actual.dtype.kind in "fcV" else False
-    found: Array = np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
-    return found
+    sizes: Array = np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
+    return sizes
 
 
 def _blocks(rows: Array) -> Array:

@@ -26,22 +26,7 @@ if TYPE_CHECKING:
     from executorch_c.debug.report import ErrorReport
     from executorch_c.inspect.device import Remark
 
-HEAD = (
-    "case",
-    "",
-    "inputs",
-    "verdict",
-    "official",
-    "mismatched",
-    "max abs",
-    "limit",
-    "max rel",
-    "ulp",
-    "cosine",
-    "SNR dB",
-    "argmax",
-    "SQNR dB",
-)
+HEAD = ("case", "", "inputs", "verdict", "official", *FIGURES, "SQNR dB")
 OPTIONAL = ("ulp", "max rel", "inputs", "cosine", "argmax")
 """Columns that narrow tables omit, in this order."""
 
@@ -112,14 +97,14 @@ class CheckedCase:
 
     def shapes(self) -> str:
         """Return "(1, 3), (4,)": shapes of the first call."""
-        found = [getattr(value, "shape", None) for value in self.inputs[0]] if self.inputs else []
-        text = ", ".join(_text.shape(shape) for shape in found if shape is not None)
+        shapes = [getattr(value, "shape", None) for value in self.inputs[0]] if self.inputs else []
+        text = ", ".join(_text.shape(shape) for shape in shapes if shape is not None)
         return text + (f" x {len(self.inputs)} calls" if len(self.inputs) > 1 else "")
 
     def row(self) -> list[str]:
         """Return the cells of a row under HEAD: figures of the worst output."""
         worst = self.worst()
-        figures = worst.row()[-FIGURES:] if worst is not None else [""] * FIGURES
+        figures = worst.row()[-len(FIGURES) :] if worst is not None else [""] * len(FIGURES)
         known = [o.metrics.snr_db for o in _outputs(self.to_float) if o.metrics is not None]
         to_float = number(min(known)) if known else ""
         official = "" if self.official is None else self.official.verdict
@@ -302,12 +287,12 @@ class CheckResult(Report):
 
     def _unresolved(self) -> list[str]:
         """Return a note for each output with parts that were not compared: of its first case."""
-        found: dict[int, str] = {}
+        notes: dict[int, str] = {}
         for case in self.cases:
             for output in _outputs(case.comparison):
                 if output.note:
-                    found.setdefault(output.index, f"note: {case.name}: {output.remark()}")
-        return list(found.values())
+                    notes.setdefault(output.index, f"note: {case.name}: {output.remark()}")
+        return list(notes.values())
 
     def rows(self) -> list[list[str]]:
         """Return the cells of a row for each case; without the official runtime's verdicts, if it
@@ -397,12 +382,12 @@ class CheckResult(Report):
     def figures(self) -> dict[str, float | int | str]:
         """Return the worst figures of all cases, for JUnit and other logs: counts, largest absolute
         and relative difference, ULP, least SNR (dB) and cosine."""
-        found: dict[str, float | int | str] = {
+        figures: dict[str, float | int | str] = {
             "cases": len(self.cases),
             "failures": len(self.failures),
             "program": self.label,
         }
-        return found | joined(self._comparisons()).figures()
+        return figures | joined(self._comparisons()).figures()
 
     def _comparisons(self) -> list[Comparison]:
         return [case.comparison for case in self.cases if case.comparison is not None]
@@ -431,8 +416,8 @@ class CheckResult(Report):
         from executorch_c.check import finding
 
         wrong = any(not one.ok_here for one in self.cases)
-        found = self._case_of(case) if wrong else case or self.cases[0]
-        return finding.ladder(self, found)
+        selected = self._case_of(case) if wrong else case or self.cases[0]
+        return finding.ladder(self, selected)
 
     def _case_of(self, case: CheckedCase | None) -> CheckedCase:
         """Return a case, or the first that is wrong. Raises ValueError if none is."""

@@ -242,12 +242,12 @@ def roles_of(model: Any, call: Call, exported: Any = None, copies: Copies | None
     under a dispatch mode is followed in its ExportedProgram; without one, only names are known.
     """
     flat = leaves(call)
-    found = [
+    items = [
         InputRole(name) if isinstance(leaf, torch.Tensor) else None
         for leaf, name in zip(flat, _names(model, call))
     ]
-    known = [role if role and is_integer(leaf) else None for leaf, role in zip(flat, found)]
-    roles = Roles(list(found))
+    known = [role if role and is_integer(leaf) else None for leaf, role in zip(flat, items)]
+    roles = Roles(list(items))
     if not any(known) and not any(map(is_integer, model.buffers())):
         return roles
     try:

@@ -94,11 +94,11 @@ class Check:
         self.sides = quantized.sides_of(subject, eager, name, self.view, exporter)
         self.oracle = self.sides.oracle
         self.structure = structure_of(example)
-        found = len(leaves(example))
-        if self.meta.num_inputs() != found:
+        count = len(leaves(example))
+        if self.meta.num_inputs() != count:
             raise ValueError(
                 f"method '{self.meta.name()}' takes {self.meta.num_inputs()} inputs, the example "
-                f"has {found}"
+                f"has {count}"
             )
         tolerances = {"equal_nan": options.equal_nan, "check_dtype": options.check_dtype}
         self.judge = self.sides.judge(
@@ -139,12 +139,12 @@ class Check:
     def ours(self, calls: Sequence[Sequence[Any]], watched: Sequence[str] = ()) -> list[list[Any]]:
         """Return the program's outputs of each call, from a fresh state, then buffers by name."""
         self.loaded.reset()
-        found = []
+        results = []
         for inputs in calls:
             outputs = self.loaded.execute(list(inputs))
             state = [self.loaded.get_attribute(name).copy() for name in watched]
-            found.append([*outputs, *state])
-        return found
+            results.append([*outputs, *state])
+        return results
 
     def run(self, case: CallSequence) -> CheckedCase:
         """Run both sides of one case. Raises eager's exceptions on inputs of the user's."""
@@ -228,19 +228,19 @@ class Check:
         """Return a case with the comparison of all calls; `floats` are the outputs of the model
         without quantisation, if the reference is a quantised graph."""
         parts, to_float, ours, theirs = [], list[Comparison](), list[Any](), list[Any]()
-        for i, (found, wanted) in enumerate(zip(actual, expected)):
-            found, wanted, self.judge.names = _without_none(found, wanted, self.oracle.names)
+        for i, (outputs, wanted) in enumerate(zip(actual, expected)):
+            outputs, wanted, self.judge.names = _without_none(outputs, wanted, self.oracle.names)
             self.judge.limits.check_names(self.judge.names)
             noise_of_call = partial(_call_of, noise, i)
             if floats is None:
-                part = self._one(case, i, found, wanted, noise_of_call)
+                part = self._one(case, i, outputs, wanted, noise_of_call)
             else:
-                part = self._quantized(case, i, found, wanted, floats[i], noise_of_call)
+                part = self._quantized(case, i, outputs, wanted, floats[i], noise_of_call)
             parts.append(part if len(actual) == 1 else of_call(part, i + 1))
             if floats is not None and self.subject.quantizes:
-                to_float.append(compare(found, floats[i], check_dtype=False))
+                to_float.append(compare(outputs, floats[i], check_dtype=False))
             self.variation.see(inputs[i], wanted, parts[-1], exact=self.sides.kind != "float")
-            ours += found
+            ours += outputs
             theirs += wanted
         comparison = joined(parts)
         return CheckedCase(
@@ -261,12 +261,12 @@ class Check:
             return self.oracle.noise(case.calls, epsilon, [seed]) if case.calls else None
 
         def noise(epsilon: float, count: int) -> Any:
-            found = []
+            samples = []
             for seed in range(count):
                 if (runs := run(epsilon, seed)) is None:
                     return None
-                found += runs
-            return found
+                samples += runs
+            return samples
 
         return noise
 
@@ -280,13 +280,13 @@ class Check:
     ) -> Comparison:
         """Return the comparison of all calls of another engine."""
         parts = []
-        for i, (found, wanted) in enumerate(zip(actual, expected)):
-            found, wanted, self.judge.names = _without_none(found, wanted, self.oracle.names)
+        for i, (outputs, wanted) in enumerate(zip(actual, expected)):
+            outputs, wanted, self.judge.names = _without_none(outputs, wanted, self.oracle.names)
             runs = partial(_call_of, noise, i)
             parts.append(
-                self._one(case, i, found, wanted, runs, is_audited=False)
+                self._one(case, i, outputs, wanted, runs, is_audited=False)
                 if floats is None
-                else self._quantized(case, i, found, wanted, floats[i], runs, is_audited=False)
+                else self._quantized(case, i, outputs, wanted, floats[i], runs, is_audited=False)
             )
         return joined(parts)
 
@@ -320,10 +320,10 @@ class Check:
         """Return the comparison of one call with the quantised graph's, and of a flow's with the
         float model's."""
         assert isinstance(self.judge, QuantizedJudge)
-        found = self.judge.against_graph(actual, expected, floats, number, noise, is_audited)
+        comparison = self.judge.against_graph(actual, expected, floats, number, noise, is_audited)
         if case.kind in CALIBRATED and self.subject.quantizes:
-            found = self.judge.against_float(found, actual, floats, expected)
-        return found
+            comparison = self.judge.against_float(comparison, actual, floats, expected)
+        return comparison
 
     def _audit(self, call: int) -> Audit:
         """Return the finding of `explain` for a call of the present case: the program's layers
@@ -402,15 +402,15 @@ def _require_deterministic(eager: Eager, example: Call) -> None:
         )
 
 
-def _example(given: Any, exported: Any) -> Call:
-    if given is None and exported is not None and exported.example_inputs is not None:
+def _example(example: Any, exported: Any) -> Call:
+    if example is None and exported is not None and exported.example_inputs is not None:
         args, kwargs = exported.example_inputs
         return tuple(args), dict(kwargs)
-    if given is None:
+    if example is None:
         raise ValueError(
             "`inputs` is missing: pass example inputs, which only an ExportedProgram has"
         )
-    return making.as_call(given)
+    return making.as_call(example)
 
 
 def check_model(

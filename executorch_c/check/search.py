@@ -144,8 +144,8 @@ class InputSearch:
         while unknown:
             i = unknown.pop(self._number(len(unknown)))
             flat[i] = drawn[i]
-            found: Call = _pytree.tree_unflatten(flat, spec)
-            yield found
+            inputs: Call = _pytree.tree_unflatten(flat, spec)
+            yield inputs
 
     def _distributed(self, leaf: Any, shape: str, scale: float, role: InputRole | None) -> Any:
         """Return floats of another distribution; masks stay."""

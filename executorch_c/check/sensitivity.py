@@ -293,21 +293,21 @@ def measure(eager: Eager, checked: Checked) -> Power:
 
     def power() -> Power:
         limited = of_wrong_outputs(eager, cases)
-        found = Measurement(eager, limited, checked.frozen, checked.seconds)
-        found.run()
-        if found.is_bypassed():
+        measurement = Measurement(eager, limited, checked.frozen, checked.seconds)
+        measurement.run()
+        if measurement.is_bypassed():
             return Power(untested=checked.unvaried, reason=CLOSURE)
-        return _power(found, checked.names, checked.unvaried)
+        return _power(measurement, checked.names, checked.unvaried)
 
     return untested.measured(cases, tensors, checked.unvaried, power)
 
 
-def _power(found: Measurement, names: Sequence[str], unvaried: Sequence[str]) -> Power:
-    weights, model = found.weights, found.model
+def _power(measurement: Measurement, names: Sequence[str], unvaried: Sequence[str]) -> Power:
+    weights, model = measurement.weights, measurement.model
     looked_up = {
         name for name, one in model.weights.items() if id(one.tensor) in model.watch.embeddings
     }
-    lines = [f"{name} is 0" for name in found.zeros()]
+    lines = [f"{name} is 0" for name in measurement.zeros()]
     lines += untested.sentences(weights, model.eager.model, looked_up)
-    lines += untested.of_inputs(model.inputs, found.trials, names)
+    lines += untested.of_inputs(model.inputs, measurement.trials, names)
     return untested.power_of(weights, model.inputs, names, [*lines, *unvaried])

@@ -21,8 +21,8 @@ def _number(leaf: Any) -> int:
     return int(leaf.flatten()[0])
 
 
-def _fits(role: InputRole, least: int, most: int) -> bool:
-    return (role.low is None or role.low <= least) and (role.high is None or most <= role.high)
+def _fits(role: InputRole, minimum: int, maximum: int) -> bool:
+    return (role.low is None or role.low <= minimum) and (role.high is None or maximum <= role.high)
 
 
 def companions(example: Call, roles: Roles) -> list[int]:
@@ -55,8 +55,8 @@ def aligned(example: Call, call: Call, roles: Roles) -> Call:
     first = roles.positions[0]
     by = _number(flat[first]) - _number(own[first])
     for i in moving:
-        role, most = roles.inputs[i], int(own[i].max()) + by
-        if i != first and role is not None and _fits(role, int(own[i].min()) + by, most):
+        role, maximum = roles.inputs[i], int(own[i].max()) + by
+        if i != first and role is not None and _fits(role, int(own[i].min()) + by, maximum):
             flat[i] = own[i] + by
     whole: Call = _pytree.tree_unflatten(flat, spec)
     return whole
@@ -96,11 +96,11 @@ def state_calls(
             example,
             *(_at(draw(i), example, moving, start - origin) for i, start in enumerate(moved)),
         ]
-    given = [call for calls in real for call in calls][: MAX_CALLS - 1 - RANDOM_CALLS]
+    user_calls = [call for calls in real for call in calls][: MAX_CALLS - 1 - RANDOM_CALLS]
     count = RANDOM_CALLS
     if roles.capacity is not None:
-        count = max(min(roles.capacity + PAST_THE_END, MAX_CALLS) - 1 - len(given), count)
-    return [example, *given, *map(draw, range(count))]
+        count = max(min(roles.capacity + PAST_THE_END, MAX_CALLS) - 1 - len(user_calls), count)
+    return [example, *user_calls, *map(draw, range(count))]
 
 
 def _at(call: Call, example: Call, moving: Sequence[int], by: int) -> Call:

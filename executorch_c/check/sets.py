@@ -22,13 +22,13 @@ def unordered(eager: Eager, calls: Sequence[Call]) -> dict[int, int]:
 
     from executorch_c.noise.ties import Unsorted
 
-    found = dict[int, int]()
+    dims = dict[int, int]()
     module = eager.copies.fresh()
     try:
         for call in calls:
             with torch.no_grad(), Unsorted() as mode:
                 outputs = eager.run(module, call)
-            found |= {
+            dims |= {
                 number: dim
                 for number, output in enumerate(outputs)
                 for result, dim in mode.results
@@ -38,7 +38,7 @@ def unordered(eager: Eager, calls: Sequence[Call]) -> dict[int, int]:
             }
     except (RuntimeError, NotImplementedError, AssertionError, TypeError):
         torch._dynamo.reset()  # operators that no dispatch mode can see: noise.samples
-    return found
+    return dims
 
 
 def as_sets(outputs: Sequence[Any], dims: Mapping[int, int]) -> list[Any]:
@@ -49,7 +49,7 @@ def as_sets(outputs: Sequence[Any], dims: Mapping[int, int]) -> list[Any]:
     ]
 
 
-def with_remark(found: Comparison, dims: Mapping[int, int]) -> Comparison:
+def with_remark(comparison: Comparison, dims: Mapping[int, int]) -> Comparison:
     """Return a comparison whose outputs say which were compared as sets."""
 
     def remarked(output: OutputComparison) -> OutputComparison:
@@ -62,4 +62,4 @@ def with_remark(found: Comparison, dims: Mapping[int, int]) -> Comparison:
         more = output.note.removeprefix(": ")
         return replace(output, note=f"{why}; {more}" if more else why)
 
-    return replace(found, outputs=tuple(map(remarked, found.outputs)))
+    return replace(comparison, outputs=tuple(map(remarked, comparison.outputs)))

@@ -58,8 +58,8 @@ class Symbols:
         import sympy
 
         def solved(value: int) -> int:
-            found = sympy.solve(size - value, symbol)
-            return int(found[0]) if found else self.here.get(symbol, value)
+            solutions = sympy.solve(size - value, symbol)
+            return int(solutions[0]) if solutions else self.here.get(symbol, value)
 
         self.here.setdefault(symbol, solved(int(here)))
         known = self._constraints.get(symbol)

@@ -74,15 +74,15 @@ def training_note(model: Any) -> str:
     """Return what to do about modules in training mode that do something else there; or an empty
     text."""
     modules = model.named_modules() if hasattr(model, "named_modules") else ()
-    found = [
+    names = [
         f"{type(module).__name__} '{name}'" if name else type(module).__name__
         for name, module in modules
         if module.training and any(mode in type(module).__name__ for mode in MODES)
     ]
-    if not found:
+    if not names:
         return ""
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{found[0]}{more} in training mode: call model.eval() first"
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more} in training mode: call model.eval() first"
 
 
 def check_fit(meta: MethodMeta, leaves: Sequence[Any]) -> None:

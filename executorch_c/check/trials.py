@@ -117,8 +117,8 @@ class Trials:
         change: Change = wrong,
     ) -> bool:
         """Return True if changed weights and inputs change no output of a case."""
-        found = self.run(number, weights, inputs, change=change)
-        return equal(found, self.cases[number].expected)
+        outputs = self.run(number, weights, inputs, change=change)
+        return equal(outputs, self.cases[number].expected)
 
     def is_read(self, number: int, weights: Mapping[str, Array], change: Change = wrong) -> bool:
         """Return True if changed weights change an output of a case."""

@@ -100,10 +100,10 @@ def _reads(user: Node, value: Node) -> bool:
 
 def _before(place: Node) -> list[Node]:
     """Return the nodes that are computed from a value, in the graph's order."""
-    found = dict.fromkeys([place])
+    nodes = dict.fromkeys([place])
     for node in place.graph.nodes:
         if node.op == "call_function" and any(
-            one in found and _reads(node, one) for one in node.all_input_nodes
+            one in nodes and _reads(node, one) for one in node.all_input_nodes
         ):
-            found[node] = None
-    return [*found][1:]
+            nodes[node] = None
+    return [*nodes][1:]

@@ -97,7 +97,7 @@ class Variation:
         comparison: Comparison,
         exact: bool = False,
     ) -> None:
-        """Record one call; the outputs of a quantised graph are compared `exact` to a rounding."""
+        """Look at one call; the outputs of a quantised graph are compared `exact` to a rounding."""
         self.calls += 1
         for i, value in enumerate(inputs):
             if isinstance(value, np.ndarray):
@@ -149,6 +149,6 @@ def _limits(output: OutputComparison) -> Tolerance | None:
     """Return the limits that an output was conclusively judged by; None for the caller's, which
     decide without any other rule."""
     limits = output.tolerance
-    if output.verdict == "inconclusive" or limits is None or limits.kind == "given":
+    if output.verdict == "inconclusive" or limits is None or limits.kind == "caller":
         return None
     return limits

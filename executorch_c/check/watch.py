@@ -88,11 +88,11 @@ def _name(node: Node) -> str:
 def boundaries(module: Any) -> list[float]:
     """Return the numbers at which operators of a graph change their results: arguments of
     comparisons and clamps, and boundaries of buckets."""
-    found = set[float]()
+    numbers = set[float]()
     for node in module.graph.nodes:
         for leaf in [*node.args, *node.kwargs.values()] if _name(node) in BOUNDARIES else ():
-            found.update(_numbers(module, leaf))
-    return sorted(one for one in found if abs(one) <= MAX_BOUNDARY)  # NaN is not
+            numbers.update(_numbers(module, leaf))
+    return sorted(one for one in numbers if abs(one) <= MAX_BOUNDARY)  # NaN is not
 
 
 def _numbers(module: Any, leaf: Any) -> list[float]:
@@ -138,12 +138,12 @@ class Reach:
 
     def copy(self) -> Reach:
         """Return the same, which later calls do not change."""
-        found = Reach()
-        found._seen = {key: seen.clone() for key, seen in self._seen.items()}
-        found.activations = dict(self.activations)
-        found.picks = {node: found._seen[node.name, "index"] for node in self.picks}
-        found.comparisons = {node: set(sides) for node, sides in self.comparisons.items()}
-        return found
+        reach = Reach()
+        reach._seen = {key: seen.clone() for key, seen in self._seen.items()}
+        reach.activations = dict(self.activations)
+        reach.picks = {node: reach._seen[node.name, "index"] for node in self.picks}
+        reach.comparisons = {node: set(sides) for node, sides in self.comparisons.items()}
+        return reach
 
     def hit(self, node: Node, kind: str, at: Any, size: int) -> None:
         """Mark numbers below `size` as reached."""
@@ -203,7 +203,7 @@ class Reach:
     def targets(self) -> list[Target]:
         """Return what no call has reached, of units that no call has on a side of zero or of a
         large number, of indices, and of comparisons."""
-        found = []
+        targets = []
         for node, (low, high) in self.activations.items():
             least, largest = _far(node)
             for sign, dead in (
@@ -212,18 +212,22 @@ class Reach:
                 (1.0, high < largest),
                 (-1.0, low > least),
             ):
-                found += [Target(node, int(u), sign, "unit") for u in dead.nonzero().flatten()[:32]]
+                targets += [
+                    Target(node, int(u), sign, "unit") for u in dead.nonzero().flatten()[:32]
+                ]
         for node, seen in self.picks.items():
             sign = -1.0 if "min" in _name(node) else 1.0
             size = _size_of_last(node)
-            found += [
+            targets += [
                 Target(node, int(u), sign, "index") for u in (~seen[:size]).nonzero().flatten()
             ]
         for node, sides in self.comparisons.items():
             if len(sides) < 2:
                 up = _name(node) in ("gt", "ge")
-                found.append(Target(node, 0, 1.0 if up != (True in sides) else -1.0, "comparison"))
-        return found
+                targets.append(
+                    Target(node, 0, 1.0 if up != (True in sides) else -1.0, "comparison")
+                )
+        return targets
 
 
 def _far(node: Node) -> tuple[float, float]:
@@ -313,18 +317,18 @@ def _step(
         wanted = [*floats, *(row[2] for row in toward.rows)]
         grads = torch.autograd.grad(toward.loss, wanted, allow_unused=True)
     by_id = {id(leaf): grad for leaf, grad in zip(wanted, grads)}
-    found, any_moved = [], False
+    values, any_moved = [], False
     for old, leaf in zip(leaves, moved):
         grad = by_id.get(id(leaf))
         if grad is not None and bool(grad.isfinite().all()) and float(grad.norm()):
             size = max(float(leaf.detach().float().norm()), leaf.numel() ** 0.5)
-            found.append(leaf.detach() + (grad / grad.norm() * (pace * size)).to(leaf.dtype))
+            values.append(leaf.detach() + (grad / grad.norm() * (pace * size)).to(leaf.dtype))
             any_moved = True
             continue
         new = _better_rows(leaf, toward.rows, by_id, generator)
         any_moved = any_moved or new is not None
-        found.append(old if new is None else new)
-    return found if any_moved else None
+        values.append(old if new is None else new)
+    return values if any_moved else None
 
 
 def _better_rows(
@@ -353,10 +357,10 @@ def toward(
     steps: int = MAX_TARGET_STEPS,
 ) -> list[Any]:
     """Return inputs that have moved toward a target, by up to `steps` steps that grow."""
-    found, pace = list(leaves), FIRST_STEP_SHARE
+    values, pace = list(leaves), FIRST_STEP_SHARE
     for _ in range(steps):
-        new = _step(module, found, target, pace, generator)
+        new = _step(module, values, target, pace, generator)
         if new is None:
             break
-        found, pace = new, pace * 1.3
-    return found
+        values, pace = new, pace * 1.3
+    return values

@@ -20,21 +20,8 @@ from executorch_c.report import Report
 if TYPE_CHECKING:
     from executorch_c.compare.verdicts import Judgement
 
-HEAD = (
-    "output",
-    "dtype",
-    "shape",
-    "mismatched",
-    "max abs",
-    "limit",
-    "max rel",
-    "ulp",
-    "cosine",
-    "SNR dB",
-    "argmax",
-)
-FIGURES = len(HEAD) - 3
-"""Columns of figures, after name, dtype and shape."""
+FIGURES = ("mismatched", "max abs", "limit", "max rel", "ulp", "cosine", "SNR dB", "argmax")
+HEAD = ("output", "dtype", "shape", *FIGURES)
 TEXT_COLUMNS = 3
 OPTIONAL = ("ulp", "max rel", "argmax", "cosine")
 """Columns that narrow tables omit, in this order."""
@@ -132,7 +119,7 @@ class OutputComparison:
         metrics = self.metrics
         if metrics is None:
             cell = "equal" if self.problem is None else "see below"
-            return [*head, cell, *[""] * (FIGURES - 1)]
+            return [*head, cell, *[""] * (len(FIGURES) - 1)]
         argmax = "" if metrics.argmax is None else f"{metrics.argmax:.2%}"
         limit = "" if self.tolerance is None else shown.limit_of(self.tolerance, metrics)
         mismatched = f"{metrics.mismatched:,}{shown.mark(metrics.not_judged, metrics.elements)}"
@@ -202,12 +189,12 @@ class Comparison(Report):
         """Return the worst metrics over all outputs: max_abs, max_rel, max_ulp, snr_db, cosine;
         undefined metrics are omitted."""
         measured = [output.metrics for output in self.outputs if output.metrics is not None]
-        found = {}
+        figures = {}
         for name, worst in WORST.items():
             known = [value for one in measured if (value := getattr(one, name)) == value]
             if known:
-                found[name] = worst(known)
-        return found
+                figures[name] = worst(known)
+        return figures
 
     def problems(self) -> list[str]:
         """Return a sentence for each output that differs or is inconclusive: of several calls in
@@ -379,8 +366,8 @@ def compare_output(
     if check_dtype:
         problem = _dtype_problem(actual, expected, a, e)
     limits = rule(index, a, e)
-    found: Judgement = verdicts.judge(a, e, limits, equal_nan)
-    verdict: Verdict = "differ" if problem is not None else found.verdict
+    judgement: Judgement = verdicts.judge(a, e, limits, equal_nan)
+    verdict: Verdict = "differ" if problem is not None else judgement.verdict
     note = ""
     if verdict == "match":
         note = shown.exempted(limits, a, e)
@@ -391,9 +378,9 @@ def compare_output(
         a.dtype.name,
         a.shape,
         verdict,
-        found.reason,
+        judgement.reason,
         limits,
-        shown.limited(found.metrics, limits, a, e),
+        shown.limited(judgement.metrics, limits, a, e),
         problem,
         name,
         note,
@@ -425,9 +412,11 @@ def _compare_objects(
     )
 
 
-def count_problem(found: int, expected: int) -> str | None:
+def count_problem(actual: int, expected: int) -> str | None:
     """Return a sentence if the number of outputs is wrong, else None."""
-    return None if found == expected else f"{_text.plural(found, 'output')}, expected {expected:,}"
+    return (
+        None if actual == expected else f"{_text.plural(actual, 'output')}, expected {expected:,}"
+    )
 
 
 def names_of(values: object, path: str = "") -> list[str | None]:
@@ -463,7 +452,7 @@ def rule_of(limits: CallerTolerances, names: Sequence[str | None] = ()) -> Rule:
         mine = limits.of(index, names[index] if index < len(names) else None)
         if mine == (None, None):
             return tolerance.by_dtype(actual, expected)
-        return tolerance.given(actual, expected, *mine)
+        return tolerance.of_caller(actual, expected, *mine)
 
     return rule
 

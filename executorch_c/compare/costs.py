@@ -18,7 +18,7 @@ from executorch_c.compare.scale import unmasked, widened
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
 
-LEAST_GAIN_DB = 0.5
+MIN_GAIN_DB = 0.5
 """Gain of the outputs from which a layer is worth keeping in float."""
 
 
@@ -66,6 +66,6 @@ def costs_of(layers: Iterable[str], noise_of: Callable[[str], float], whole: flo
 
 def advice(name: str, gain_db: float, more: str = "") -> str:
     """Return which layer to keep in float, and what that gains; `more`: what is kept with it."""
-    if not gain_db >= LEAST_GAIN_DB:
-        return f"No layer gains {LEAST_GAIN_DB:g} dB in float: none costs much more than others"
+    if not gain_db >= MIN_GAIN_DB:
+        return f"No layer gains {MIN_GAIN_DB:g} dB in float: none costs much more than others"
     return f"Keep {name} in float{more}: {gain_db:+.1f} dB"

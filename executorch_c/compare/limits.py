@@ -43,6 +43,27 @@ MIN_UNRESOLVED_ERROR = 0.1
 """Error of a part of an output, relative to it, from which it counts as not compared: an SNR of
 20 dB."""
 
+# ---- scale of an element ------------------------------------------------------------------------
+
+MIN_SLICE_ELEMENTS = 16
+"""Minimum number of elements of a slice with a scale of its own."""
+MAX_CHANCE = 1e-8
+"""Largest probability (RMS of the slice / RMS of the whole) ** n of a smaller slice of n elements
+with a scale of its own: so many elements of the whole's scale are not all so small by chance."""
+MIN_SLICE_RATIO = 1e-5
+"""Smallest ratio of such a slice to the whole: below it, a slice may be what is left where large
+numbers cancel."""
+MIN_SLICE_SCALE = 0.01
+"""Minimum scale of a slice, relative to the scale of the whole array: large elements cause errors
+elsewhere."""
+MIN_FINE_SCALE = 1e-14
+"""Minimum scale of fine slices, likewise: a fraction of a rounding of the whole's roundings."""
+MIN_RUN_ELEMENTS = 4
+"""Minimum number of elements of a run of small slices."""
+MIN_MASK_RATIO, MIN_MASK_SIZE = 100.0, 1e4
+"""Mask values have a scale of their own. They are this many times larger than all other elements,
+and have at least this magnitude (or are negative and ten times this ratio)."""
+
 # ---- rounding noise ---------------------------------------------------------------------------
 
 NOISE_RUNS = 4
@@ -104,9 +125,13 @@ between those that are too large and too small, in units of the square root of t
 
 # ---- values inside programs -------------------------------------------------------------------
 
+INPUT_RUNS = 3
+"""Number of runs with inputs changed by a rounding."""
 INPUT_SIGMAS = 8.0
 """Limit of an error between two programs, in standard deviations of the change of the value when
 its inputs change by a rounding."""
+INT8_STEP = 2.0**-8
+"""The step of quantised numbers, relative to their range."""
 MAX_GRID_STEPS = 4
 """Limit of the difference between values of two quantised programs, in steps of 256 of their
 range."""
@@ -120,10 +145,26 @@ rewriting: Core ML scales the keys by 0.25 instead of queries and keys by 0.5.""
 MAX_DECOMPOSITION_DISTANCE = 1e-4
 """Largest distance |a - b| / (|a| + |b|) of an operator's result from its decomposition's."""
 MIN_MATCHED_SHARE = 0.25
-"""Share of matched nodes below which a report without a fault is inconclusive."""
+"""Share of matched nodes below which a report has a warning and, without a fault, is
+inconclusive."""
 MIN_PAIRED_SHARE = 0.3
 """Share of the values of the shorter of two programs that must be paired to name a first
 divergence."""
+
+# ---- matching values of programs ---------------------------------------------------------------
+
+EQUAL_RATIO = 3.0
+"""Ratio to the nearest distance (or to rounding) within which values are equally near."""
+BETTER_RATIO = 8
+"""Ratio of distances at which another option of an assumption is better."""
+MAX_PAIR_DISTANCE = 0.35
+"""Largest distance of a pair of values of two programs whose numbers differ."""
+INT8_EPSILON = 2.0**-7
+"""Machine epsilon of 8-bit quantised values."""
+TIE_DISTANCE = 2.0**-9
+"""Distance of quantised integers that differ in rounding ties only."""
+MIN_BLAMED_SHARE = 0.1
+"""Minimum error of the instruction to blame in the official runtime, as a share of the output's."""
 
 # ---- logits of language models ----------------------------------------------------------------
 

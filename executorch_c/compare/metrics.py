@@ -239,6 +239,6 @@ def measure_size(actual: Array, expected: Array, mismatched: int | None = None) 
         error = error[both.reshape(-1)]
         signal = rms(np.where(both, e, 0)) * math.sqrt(a.size / max(error.size, 1))
         noise = rms(error) if same else math.inf
-    most = float(np.abs(error).max()) if error.size else math.nan if a.size else 0.0
+    max_abs = float(np.abs(error).max()) if error.size else math.nan if a.size else 0.0
     relative = noise / signal if signal else (0.0 if not noise else math.inf)
-    return ErrorMetrics(a.size, mismatched, most, relative, nan, inf)
+    return ErrorMetrics(a.size, mismatched, max_abs, relative, nan, inf)

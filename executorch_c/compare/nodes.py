@@ -37,10 +37,10 @@ class NodeTolerances(CallerTolerances):
         if actual.dtype == expected.dtype and np.array_equal(actual, expected):
             return measure_size(actual, expected, mismatched=0)
         if self.cover_all:
-            rules = [tolerance.given(actual, expected, *self.of(0))]
+            rules = [tolerance.of_caller(actual, expected, *self.of(0))]
         elif self.min_sqnr_db is not None:
-            least = self.min_sqnr_db if is_output else MIN_SQNR_DB
-            rules = [tolerance.against_float(actual, expected, least)]
+            minimum = self.min_sqnr_db if is_output else MIN_SQNR_DB
+            rules = [tolerance.against_float(actual, expected, minimum)]
         count, rule = actual.size, None
         for rule in rules:
             count = min(count, tolerance.outside(actual, expected, rule))

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from executorch_c._core import Program
 
 
-def least_sqnr_db(found: Quantization, min_sqnr_db: float | None) -> float:
+def least_sqnr_db(quantization: Quantization, min_sqnr_db: float | None) -> float:
     """Return the minimum of a program's SQNR against its float model: the caller's, or the default
     for the way in which it is quantised."""
-    default = tolerance.least_sqnr_db(found.scheme == "static", found.bits)
+    default = tolerance.least_sqnr_db(quantization.scheme == "static", quantization.bits)
     return default if min_sqnr_db is None else min_sqnr_db
 
 
 def quantized_rule(
-    program: Program, method: str, found: Quantization, min_sqnr_db: float | None
+    program: Program, method: str, quantization: Quantization, min_sqnr_db: float | None
 ) -> Rule:
     """Return the rule of a quantised program's outputs against expected ones without a graph: in
     steps, if both are multiples of the output's scale, by SQNR otherwise."""
     scales = scales_of_outputs(program, method)
-    least = least_sqnr_db(found, min_sqnr_db)
+    minimum = least_sqnr_db(quantization, min_sqnr_db)
 
     def rule(index: int, actual: Array, expected: Array) -> Tolerance:
         scale = scales[index] if index < len(scales) else None
         if scale is None or expected.dtype.kind not in "fV":
-            return tolerance.against_float(actual, expected, least)
-        return tolerance.on_grid(expected, scale, least)
+            return tolerance.against_float(actual, expected, minimum)
+        return tolerance.on_grid(expected, scale, minimum)
 
     return rule
 
@@ -49,11 +49,11 @@ def rule_by_program(
     if rtol is not None or atol is not None:
         check_has_effect(min_sqnr_db, "rtol and atol decide")
         return default_rule(rtol, atol)
-    found = quantization_of(program, [method])
-    if found is None:
+    quantization = quantization_of(program, [method])
+    if quantization is None:
         check_has_effect(min_sqnr_db, "the program has no quantised values or operators")
         return default_rule(None, None)
-    return quantized_rule(program, method, found, min_sqnr_db)
+    return quantized_rule(program, method, quantization, min_sqnr_db)
 
 
 def check_has_effect(min_sqnr_db: float | None, reason: str) -> None:

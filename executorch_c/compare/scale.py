@@ -5,25 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from executorch_c._arrays import Array
-
-SLICE = 16
-"""Minimum number of elements of a slice with a scale of its own."""
-CHANCE = 1e-8
-"""Largest probability (RMS of the slice / RMS of the whole) ** n of a smaller slice of n elements
-with a scale of its own: so many elements of the whole's scale are not all so small by chance."""
-LEAST_RATIO = 1e-5
-"""Smallest ratio of such a slice to the whole: below it, a slice may be what is left where large
-numbers cancel."""
-SLICE_FLOOR = 0.01
-"""Minimum scale of a slice, relative to the scale of the whole array: large elements cause errors
-elsewhere."""
-FINE_FLOOR = 1e-14
-"""Minimum scale of fine slices, likewise: a fraction of a rounding of the whole's roundings."""
-RUN = 4
-"""Minimum number of elements of a run of small slices."""
-MASK_RATIO, MASK_SIZE = 100.0, 1e4
-"""Mask values have a scale of their own. They are this many times larger than all other elements,
-and have at least this magnitude (or are negative and ten times this ratio)."""
+from executorch_c.compare.limits import (
+    MIN_FINE_SCALE,
+    MIN_MASK_RATIO,
+    MIN_MASK_SIZE,
+    MAX_CHANCE,
+    MIN_SLICE_RATIO,
+    MIN_RUN_ELEMENTS,
+    MIN_SLICE_ELEMENTS,
+    MIN_SLICE_SCALE,
+)
 
 
 def widened(array: Array) -> Array:
@@ -44,16 +35,16 @@ def mask_values(values: Array) -> Array | None:
     """Return a mask of the mask values of an array (-1e9, finfo.min and the like); None without
     any.
 
-    A mask value is within a factor of 2 of the extreme value of its sign, and MASK_RATIO times
+    A mask value is within a factor of 2 of the extreme value of its sign, and MIN_MASK_RATIO times
     larger than all other elements.
     """
     if values.dtype.kind not in "fV" or values.size < 2:
         return None
     wide = widened(values)
     finite = np.isfinite(wide)
-    found: Array = np.zeros(wide.shape, bool)
+    mask: Array = np.zeros(wide.shape, bool)
     while True:
-        rest = finite & ~found
+        rest = finite & ~mask
         kept = wide[rest]
         if kept.size < 2:
             break
@@ -61,12 +52,12 @@ def mask_values(values: Array) -> Array | None:
         extreme = low if -low >= high else high
         top = rest & (wide <= low / 2 if extreme == low else wide >= high / 2)
         below = float(np.max(np.abs(wide), where=rest & ~top, initial=0.0))
-        ratio = MASK_RATIO if abs(extreme) >= MASK_SIZE else 10 * MASK_RATIO
+        ratio = MIN_MASK_RATIO if abs(extreme) >= MIN_MASK_SIZE else 10 * MIN_MASK_RATIO
         masks = below and abs(extreme) >= ratio * below
-        if not masks or not (extreme < 0 or abs(extreme) >= MASK_SIZE):
+        if not masks or not (extreme < 0 or abs(extreme) >= MIN_MASK_SIZE):
             break
-        found |= top
-    return found if found.any() else None
+        mask |= top
+    return mask if mask.any() else None
 
 
 def unmasked(values: Array) -> Array:
@@ -79,15 +70,15 @@ def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> 
     """Return the scale around each element: the magnitude that its error is relative to.
 
     The scale is the RMS of the elements of its slice (all elements with the same index on one
-    axis), in the slice where it is smallest; of fewer than SLICE elements, only slices count that
-    are too small for CHANCE. It is at least SLICE_FLOOR of the RMS of the whole. Mask values count
-    only for mask values.
+    axis), in the slice where it is smallest; of fewer than MIN_SLICE_ELEMENTS elements, only slices
+    count that are too small for MAX_CHANCE. It is at least MIN_SLICE_SCALE of the RMS of the whole.
+    Mask values count only for mask values.
 
     Args:
         magnitudes: Non-negative float64.
         masked: Result of `mask_values` of the output.
-        fine: For errors whose noise is measured: slices smaller than SLICE_FLOOR keep their own
-            scale (down to FINE_FLOOR), runs of such slices with few elements, too.
+        fine: For errors whose noise is measured: slices smaller than MIN_SLICE_SCALE keep their own
+            scale (down to MIN_FINE_SCALE), runs of such slices with few elements, too.
     """
     body = magnitudes if masked is None else np.where(masked, 0.0, magnitudes)
     count = body.size if masked is None else int(body.size - np.count_nonzero(masked))
@@ -103,17 +94,19 @@ def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> 
             if body.shape[axis] < 2 or (size < 2 and not fine):
                 continue
             sums, kept = by_slice(squares, axis), of_slices(masked, axis, size)
-            if size < SLICE and fine:
+            if size < MIN_SLICE_ELEMENTS and fine:
                 small = small_slices(sums, kept, whole)
                 sums, kept = by_run(sums, small), by_run(kept, small)
             means = sums / np.maximum(kept, 1)
-            counts = kept >= (RUN if size < SLICE and fine else SLICE)
+            counts = kept >= (
+                MIN_RUN_ELEMENTS if size < MIN_SLICE_ELEMENTS and fine else MIN_SLICE_ELEMENTS
+            )
             if not fine:
                 counts |= _not_by_chance(means / whole, kept)
             means = np.where(counts, means, whole)
             shape = [-1 if at == axis else 1 for at in range(body.ndim)]
             scale = np.minimum(scale, means.reshape(shape))
-        floor = FINE_FLOOR if fine else SLICE_FLOOR
+        floor = MIN_FINE_SCALE if fine else MIN_SLICE_SCALE
         scale = peak * np.sqrt(np.maximum(scale, floor**2 * whole))
     if masked is not None:
         scale = np.where(masked, magnitudes, scale)
@@ -121,19 +114,19 @@ def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> 
 
 
 def _not_by_chance(ratios: Array, kept: Array | int) -> Array:
-    """Return which slices are too small for CHANCE.
+    """Return which slices are too small for MAX_CHANCE.
 
     Args:
         ratios: Mean square of each slice, relative to the whole's.
         kept: Number of elements that count, of each slice.
     """
     with np.errstate(all="ignore"):
-        found: Array = (
+        mask: Array = (
             (np.asarray(kept) >= 2)
-            & (ratios >= LEAST_RATIO**2)
-            & (ratios ** (np.asarray(kept) / 2) <= CHANCE)
+            & (ratios >= MIN_SLICE_RATIO**2)
+            & (ratios ** (np.asarray(kept) / 2) <= MAX_CHANCE)
         )
-    return found
+    return mask
 
 
 def by_slice(values: Array, axis: int) -> Array:
@@ -148,14 +141,14 @@ def of_slices(masked: Array | None, axis: int, size: int) -> Array | int:
 
 
 def small_slices(sums: Array, kept: Array | int, whole: float) -> Array:
-    """Return which slices are small: their RMS is below SLICE_FLOOR times that of the whole array.
+    """Return which slices are small: their RMS is below MIN_SLICE_SCALE of that of the whole array.
 
     Args:
         sums: Sum of squares of each slice.
         kept: Number of elements that count, of each slice.
         whole: Mean square of the whole array.
     """
-    small: Array = (np.asarray(kept) > 0) & (sums < SLICE_FLOOR**2 * whole * kept)
+    small: Array = (np.asarray(kept) > 0) & (sums < MIN_SLICE_SCALE**2 * whole * kept)
     return small
 
 

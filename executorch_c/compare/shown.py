@@ -18,8 +18,10 @@ def limit_of(limits: Tolerance, metrics: ErrorMetrics) -> str:
     of the RMS error ("0.02 rms") or of the SQNR ("10 dB")."""
     if metrics.worst is None:
         return ""
-    found = limits.limit
-    limit = float(found[metrics.worst]) if isinstance(found, np.ndarray) and found.ndim else found
+    bounds = limits.limit
+    limit = (
+        float(bounds[metrics.worst]) if isinstance(bounds, np.ndarray) and bounds.ndim else bounds
+    )
     if math.isfinite(float(limit)):
         return f"{float(limit):.2g}"
     if limits.min_sqnr_db is not None:

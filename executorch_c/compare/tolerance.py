@@ -3,7 +3,7 @@
 Every comparison of the package (`compare`, `assert_matches`, `check_model`, `validate`, `explain`,
 `compare_programs`, the pytest plugin) gets its limits here, its verdict from `verdicts`. The rules:
 
-given      The caller's rtol and atol: an element matches if |actual - expected| <= atol +
+caller     The caller's rtol and atol: an element matches if |actual - expected| <= atol +
            rtol * |expected|, as in torch.testing.assert_close. No other rule applies.
 by dtype   Two arrays without a model: rtol by dtype, and atol proportional to the scale of the
            output around the element (`scale_of`), so that neither a single large element nor a
@@ -40,7 +40,6 @@ from executorch_c.compare.limits import (
     MAX_GRID_STEPS,
     MIN_SQNR_DB,
     NOISE_RUNS,
-    POSITION_DB,
     RMS_CHANCE,
     RMS_SIGMAS,
     ROUNDING_EPSILONS,
@@ -53,7 +52,7 @@ from executorch_c.compare.scale import magnitudes_of, mask_values, scale_of, unm
 class Tolerance:
     """The largest error of one output."""
 
-    kind: Literal["given", "dtype", "measured", "quantized", "grid"]
+    kind: Literal["caller", "dtype", "measured", "quantized", "grid"]
     limit: Array | float
     """Limit of each element; a scalar is for all elements."""
     rtol: float
@@ -96,27 +95,6 @@ class Tolerance:
             )
         scale = " * scale" if self.kind == "dtype" and self.atol else ""
         return f"atol {self.atol:g}{scale} + rtol {self.rtol:g} * |expected|"
-
-
-@dataclass(frozen=True)
-class LogitTolerance:
-    """The largest error of the logits of a language model that counts as agreement."""
-
-    relative: float
-    """Of each token's largest error, relative to the RMS of all logits."""
-    sqnr_db: float | None = None
-    """Minimum ratio of logits to their error, over all positions, in place of `relative`."""
-    position_db: float = POSITION_DB
-
-    def about(self) -> str:
-        """Return the limit in words."""
-        if self.sqnr_db is not None:
-            each = self.sqnr_db - self.position_db
-            return (
-                f"error at least {self.sqnr_db:.3g} dB below the logits, {each:.3g} dB at each "
-                "position (quantised)"
-            )
-        return f"largest error at most {self.relative:g} of the logits' RMS"
 
 
 def _coarsest(dtypes: Iterable[np.dtype[Any]], table: dict[str, tuple[float, float]]) -> Any:
@@ -167,26 +145,26 @@ class CallerTolerances:
         """Return rtol and atol of an output; None for a default."""
         return _of(self.rtol, index, name), _of(self.atol, index, name)
 
-    def are_given(self, index: int, name: str | None = None) -> bool:
+    def cover(self, index: int, name: str | None = None) -> bool:
         """Return True if the caller has set a tolerance of an output."""
         return self.of(index, name) != (None, None)
 
     @property
     def cover_all(self) -> bool:
         """True if all outputs have the caller's tolerance."""
-        given = [limit for limit in (self.rtol, self.atol) if limit is not None]
-        return any(not isinstance(limit, Mapping) for limit in given)
+        limits = [limit for limit in (self.rtol, self.atol) if limit is not None]
+        return any(not isinstance(limit, Mapping) for limit in limits)
 
     def check_names(self, names: Sequence[str | None]) -> None:
         """Raise ValueError for a tolerance of an unknown output."""
         known: set[object] = {*range(len(names)), *names}
-        for limit in (self.rtol, self.atol):
+        for name, limit in (("rtol", self.rtol), ("atol", self.atol)):
             for key in limit if isinstance(limit, Mapping) else ():
                 if key not in known:
-                    said = ", ".join(repr(name) for name in names if name is not None)
+                    listed = ", ".join(repr(one) for one in names if one is not None)
                     raise ValueError(
-                        f"tolerance for unknown output {key!r}; outputs are 0 to "
-                        f"{len(names) - 1}" + (f", with the names {said}" if said else "")
+                        f"`{name}[{key!r}]`: no such output; outputs are 0 to "
+                        f"{len(names) - 1}" + (f", with the names {listed}" if listed else "")
                     )
 
 
@@ -202,13 +180,13 @@ def about(limit: PerOutput, default: str) -> str:
 # ---- rules ------------------------------------------------------------------------------------
 
 
-def given(actual: Array, expected: Array, rtol: float | None, atol: float | None) -> Tolerance:
+def of_caller(actual: Array, expected: Array, rtol: float | None, atol: float | None) -> Tolerance:
     """Return the tolerance of explicit numbers; if one is None, it is assert_close's default."""
     default_rtol, default_atol = _coarsest((actual.dtype, expected.dtype), ASSERT_CLOSE)
     rtol = default_rtol if rtol is None else rtol
     atol = default_atol if atol is None else atol
     with np.errstate(all="ignore"):
-        return Tolerance("given", atol + rtol * magnitudes_of(expected), rtol, atol)
+        return Tolerance("caller", atol + rtol * magnitudes_of(expected), rtol, atol)
 
 
 def by_dtype(actual: Array, expected: Array) -> Tolerance:
@@ -285,17 +263,17 @@ def is_clear(actual: Array, expected: Array, first: Tolerance, count: int) -> bo
     """Return True if an output is within the tolerance of the first `count` samples, and stays so
     with all: further ones make the standard deviation smaller by at most the root of their share.
     False where noise decides: of integers, elements that are not finite in some sample."""
-    most, fewest, _ = FIRST_RUNS[count]
-    if first.undecided is not None or first.rtol > most or expected.size < fewest:
+    max_noise, fewest, _ = FIRST_RUNS[count]
+    if first.undecided is not None or first.rtol > max_noise or expected.size < fewest:
         return False
     return not outside(actual, expected, first.scaled(math.sqrt(count / NOISE_RUNS)))
 
 
-def _by_rms(expected: Array, most: float, rtol: float, atol: float) -> Tolerance:
-    """Return the tolerance of a quantised output: an RMS error of at most `most`, and no limit per
-    element except for mask values, which are copied. `rtol` and `atol` are for reports."""
-    least = max(most / RMS_SIGMAS, float(np.finfo(np.float64).tiny))
-    noise, masked = np.full(expected.shape, least), mask_values(expected)
+def _by_rms(expected: Array, max_rms: float, rtol: float, atol: float) -> Tolerance:
+    """Return the tolerance of a quantised output: an RMS error of at most `max_rms`, and no limit
+    per element except for mask values, which are copied. `rtol` and `atol` are for reports."""
+    floor = max(max_rms / RMS_SIGMAS, float(np.finfo(np.float64).tiny))
+    noise, masked = np.full(expected.shape, floor), mask_values(expected)
     if masked is None:
         return Tolerance("quantized", math.inf, rtol, atol, noise)
     rounded = ROUNDING_EPSILONS * EPSILON.get(expected.dtype.name, 0.0) * magnitudes_of(expected)
@@ -329,18 +307,18 @@ def within_quantization(actual: Array, expected: Array, floats: Array, times: fl
     signal = rms(magnitudes_of(expected)[body])
     if noise <= EPSILON.get(expected.dtype.name, 0.0) * signal:
         return rounded
-    most = times * noise
-    most = max(most, min(most * _by_chance(expected.size), signal / 2))
-    return _by_rms(expected, most, noise / signal if signal else 0.0, noise)
+    max_rms = times * noise
+    max_rms = max(max_rms, min(max_rms * _by_chance(expected.size), signal / 2))
+    return _by_rms(expected, max_rms, noise / signal if signal else 0.0, noise)
 
 
 def _decided_by_steps(actual: Array, expected: Array, floats: Array, times: float) -> Tolerance:
     """Return the tolerance of integers: a few differing elements are undecided."""
     wrong = actual != expected
-    most = (
+    limit = (
         times * np.count_nonzero(floats != expected) + math.sqrt(max(expected.size, 1)) / RMS_CHANCE
     )
-    undecided = wrong if np.count_nonzero(wrong) <= most else None
+    undecided = wrong if np.count_nonzero(wrong) <= limit else None
     return Tolerance("measured", 0.0, 0.0, 0.0, undecided=undecided)
 
 
@@ -373,12 +351,12 @@ def on_grid(expected: Array, step: float, min_sqnr_db: float | None) -> Toleranc
     An expected output that is a multiple of it, too, is the quantised model's: steps are counted.
     Any other is the float model's: the SQNR has a minimum (rtol of the tolerance).
     """
-    least = MIN_SQNR_DB if min_sqnr_db is None else min_sqnr_db
+    minimum = MIN_SQNR_DB if min_sqnr_db is None else min_sqnr_db
     with np.errstate(all="ignore"):
         steps = magnitudes_of(expected) / step
     if np.all(np.abs(steps - np.rint(steps)) <= MAX_GRID_ERROR * np.maximum(steps, 1)):
-        return Tolerance("grid", 1.01 * step, 10 ** (-least / 20), step, step=step)
-    return of_float_model(expected, least)
+        return Tolerance("grid", 1.01 * step, 10 ** (-minimum / 20), step, step=step)
+    return of_float_model(expected, minimum)
 
 
 def least_sqnr_db(is_static: bool, bits: int) -> float:
@@ -392,8 +370,8 @@ def of_float_model(expected: Array, min_sqnr_db: float) -> Tolerance:
     of at most that SQNR, without a limit per element except for mask values, which are copied."""
     share = 10 ** (-min_sqnr_db / 20)
     signal = rms(magnitudes_of(expected)[unmasked(expected)])
-    found = _by_rms(expected, share * signal, share, share * signal)
-    return replace(found, min_sqnr_db=min_sqnr_db)
+    rule = _by_rms(expected, share * signal, share, share * signal)
+    return replace(rule, min_sqnr_db=min_sqnr_db)
 
 
 def against_float(actual: Array, expected: Array, min_sqnr_db: float) -> Tolerance:
@@ -439,11 +417,11 @@ def between(
         return Tolerance(
             "dtype", MAX_GRID_STEPS * step + 1e-6 * magnitudes, 0.0, MAX_GRID_STEPS / 256
         )
-    found = by_dtype(actual, expected)
-    if noise is None or not found.rtol:
-        return found
+    rule = by_dtype(actual, expected)
+    if noise is None or not rule.rtol:
+        return rule
     around = scale_of(noise, mask_values(expected))
-    return replace(found, limit=found.limit + INPUT_SIGMAS * (noise + around))
+    return replace(rule, limit=rule.limit + INPUT_SIGMAS * (noise + around))
 
 
 def outside(actual: Array, expected: Array, tolerance: Tolerance, equal_nan: bool = True) -> int:

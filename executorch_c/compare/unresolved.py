@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from executorch_c._arrays import Array
-from executorch_c.compare.limits import MIN_UNRESOLVED_ERROR
+from executorch_c.compare.limits import (
+    MIN_RUN_ELEMENTS,
+    MIN_SLICE_ELEMENTS,
+    MIN_UNRESOLVED_ERROR,
+)
 from executorch_c.compare.scale import (
-    RUN,
-    SLICE,
     by_run,
     by_slice,
     mask_values,
@@ -22,7 +24,7 @@ def describe_unresolved(actual: Array, expected: Array) -> str:
     """Return a sentence about the parts of a matching output that tolerance alone lets match: small
     slices (or runs of them) along an axis, with an error of a tenth of their own RMS or more.
     Empty without any."""
-    if expected.dtype.kind not in "fcV" or expected.size < 2 * RUN:
+    if expected.dtype.kind not in "fcV" or expected.size < 2 * MIN_RUN_ELEMENTS:
         return ""
     wide, masked = widened(expected), mask_values(expected)
     with np.errstate(all="ignore"):
@@ -34,14 +36,14 @@ def describe_unresolved(actual: Array, expected: Array) -> str:
     squares, wrong = (_squares(values, peak, masked) for values in (sizes, errors))
     count = squares.size if masked is None else int(np.count_nonzero(~masked))
     whole = float(squares.sum()) / count
-    found = [
+    parts = [
         (axis, bad)
         for axis in range(wide.ndim)
         if (bad := _bad_slices(squares, wrong, masked, axis, whole)).any()
     ]
-    if not found:
+    if not parts:
         return ""
-    axis, bad = max(found, key=lambda pair: float(pair[1].mean()))
+    axis, bad = max(parts, key=lambda pair: float(pair[1].mean()))
     return _sentence(np.where(masked, 0, sizes) if masked is not None else sizes, errors, axis, bad)
 
 
@@ -51,14 +53,14 @@ def _or_not_finite(masked: Array | None, sizes: Array, errors: Array) -> Array |
         finite = np.isfinite(sizes) & np.isfinite(errors)
     if finite.all():
         return masked
-    found: Array = ~finite if masked is None else masked | ~finite
-    return found
+    mask: Array = ~finite if masked is None else masked | ~finite
+    return mask
 
 
 def _squares(values: Array, peak: float, masked: Array | None) -> Array:
     with np.errstate(all="ignore"):
-        found: Array = (values / peak) ** 2
-    return found if masked is None else np.where(masked, 0.0, found)
+        squares: Array = (values / peak) ** 2
+    return squares if masked is None else np.where(masked, 0.0, squares)
 
 
 def _bad_slices(
@@ -70,9 +72,11 @@ def _bad_slices(
     kept = of_slices(masked, axis, size)
     sums, errors = by_slice(squares, axis), by_slice(wrong, axis)
     small = small_slices(sums, kept, whole)
-    if size < SLICE:
+    if size < MIN_SLICE_ELEMENTS:
         sums, errors, kept = (by_run(values, small) for values in (sums, errors, kept))
-    bad: Array = small & (kept >= RUN) & (sums > 0) & (errors >= MIN_UNRESOLVED_ERROR**2 * sums)
+    bad: Array = (
+        small & (kept >= MIN_RUN_ELEMENTS) & (sums > 0) & (errors >= MIN_UNRESOLVED_ERROR**2 * sums)
+    )
     return bad
 
 

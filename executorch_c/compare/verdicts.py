@@ -45,7 +45,7 @@ def judge(
     metrics = measure(actual, expected, tolerance.limit, equal_nan, tolerance.undecided)
     if metrics.mismatched:
         return Judgement("differ", metrics, _flushed(actual, expected))
-    if tolerance.kind == "given":
+    if tolerance.kind == "caller":
         return Judgement("match", metrics)
     why = uninformative(expected)
     if why:
@@ -73,12 +73,12 @@ def _flushed(actual: Array, expected: Array) -> str:
     text for any other."""
     if expected.dtype.kind != "f" or expected.dtype != actual.dtype:
         return ""
-    least = float(np.finfo(expected.dtype).tiny)
+    tiny = float(np.finfo(expected.dtype).tiny)
     other = (actual != expected) & ~(np.isnan(actual) & np.isnan(expected))
-    if np.any(actual[other]) or not np.all(np.abs(expected[other]) < least):
+    if np.any(actual[other]) or not np.all(np.abs(expected[other]) < tiny):
         return ""
     return (
-        f"denormal numbers (below {least:.1e}) were flushed to zero, as delegates do: the "
+        f"denormal numbers (below {tiny:.1e}) were flushed to zero, as delegates do: the "
         "whole difference"
     )
 
@@ -211,5 +211,5 @@ def combined(verdicts: Iterable[Verdict]) -> Verdict:
     "differ" if one of them differs, otherwise "match" if one of them matches. No comparison, or
     none that is conclusive, is "inconclusive".
     """
-    found = set(verdicts)
-    return "differ" if "differ" in found else "match" if "match" in found else "inconclusive"
+    kinds = set(verdicts)
+    return "differ" if "differ" in kinds else "match" if "match" in kinds else "inconclusive"

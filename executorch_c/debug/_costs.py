@@ -38,7 +38,7 @@ class MeasuredWalk(Walk):
     def _error(
         self, match: Match, best: _Candidate, accumulated: ErrorMetrics, verdict: NodeVerdict
     ) -> NodeError:
-        value = self.runs.fed[best.node].value
+        value = self.runs.rerun[best.node].value
         several = value if isinstance(value, (list, tuple)) else [value]
         self.errors[best.node] = [
             None if mine is None else _difference(mine, one)
@@ -47,13 +47,13 @@ class MeasuredWalk(Walk):
         return super()._error(match, best, accumulated, verdict)
 
 
-def _difference(ours: Any, fed: Any) -> Any:
+def _difference(ours: Any, theirs: Any) -> Any:
     """Return the finite differences of floats; None for other numbers."""
     import torch
 
     if not ours.dtype.is_floating_point:
         return None
-    return torch.nan_to_num(ours - fed, nan=0.0, posinf=0.0, neginf=0.0)
+    return torch.nan_to_num(ours - theirs, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 class FloatModel:
@@ -88,8 +88,8 @@ class FloatModel:
                 for one in self.last.get(node, ()):
                     if one not in outputs:
                         values.pop(one)
-        found = [values[place] for place in outputs]
-        return [one for one in found if isinstance(one, torch.Tensor) and one.is_floating_point()]
+        results = [values[place] for place in outputs]
+        return [one for one in results if isinstance(one, torch.Tensor) and one.is_floating_point()]
 
     def noise(self, errors: Errors) -> float:
         """Return the power of the outputs' error relative to that of the outputs (of several, the

@@ -80,12 +80,12 @@ def _eager(model: Any, inputs: Sequence[Any]) -> dict[int, Array] | None:
     """Return the outputs of a module, if it changes no input."""
     from torch.utils import _pytree
 
-    given = _pytree.tree_map(
+    arguments = _pytree.tree_map(
         lambda leaf: leaf.clone() if hasattr(leaf, "clone") else leaf, tuple(inputs)
     )
-    before = [leaf._version for leaf in _pytree.tree_leaves(given) if hasattr(leaf, "_version")]
-    leaves = _pytree.tree_leaves(fresh(model)(*given))
-    after = [leaf._version for leaf in _pytree.tree_leaves(given) if hasattr(leaf, "_version")]
+    before = [leaf._version for leaf in _pytree.tree_leaves(arguments) if hasattr(leaf, "_version")]
+    leaves = _pytree.tree_leaves(fresh(model)(*arguments))
+    after = [leaf._version for leaf in _pytree.tree_leaves(arguments) if hasattr(leaf, "_version")]
     if before != after:
         return None
     return {i: as_array(leaf) for i, leaf in enumerate(leaves) if hasattr(leaf, "dtype")}

@@ -29,15 +29,15 @@ def quantization_against_float(run: Run) -> Quantization | None:
     return quantization_of(run.view.program, [run.method])
 
 
-def limits_of(found: Quantization, limits: NodeTolerances) -> NodeTolerances:
+def limits_of(quantization: Quantization, limits: NodeTolerances) -> NodeTolerances:
     """Return the limits of a quantised program against its float model: the caller's, if any."""
-    return replace(limits, min_sqnr_db=least_sqnr_db(found, None))
+    return replace(limits, min_sqnr_db=least_sqnr_db(quantization, None))
 
 
-def about(found: Quantization) -> str:
+def about(quantization: Quantization) -> str:
     """Return a note on these limits."""
     return (
-        f"the program is quantised ({found}), the model is float: layers with an SQNR of at "
+        f"the program is quantised ({quantization}), the model is float: layers with an SQNR of at "
         f"least {MIN_SQNR_DB:g} dB on their own inputs, and without channels that "
         "err far more than the others, are right as far as that can tell; quantization_error "
         "ranks their errors, the quantised module as the reference finds smaller "
@@ -48,10 +48,10 @@ def about(found: Quantization) -> str:
 def matches_of(run: Run) -> Matches:
     """Return the matches of a program's dequantised values, by operator and in order."""
     steps = run.steps(list(dequantised(run.trace.events)))
-    found = Sequences(run.graph.nodes).match(steps.steps)
+    matches = Sequences(run.graph.nodes).match(steps.steps)
     constants = constants_of(run.graph)
-    found.found = [match for match in found.found if match.nodes[-1] not in constants]
-    return found
+    matches.pairs = [match for match in matches.pairs if match.nodes[-1] not in constants]
+    return matches
 
 
 def dequantised(events: Sequence[Event]) -> Iterator[Event]:
@@ -63,9 +63,9 @@ def dequantised(events: Sequence[Event]) -> Iterator[Event]:
 
     def reader(i: int, begin: str) -> int | None:
         """Return the first event that reads a result, if the names of all begin so."""
-        found = readers.get(i, [])
-        fits = all(names.base(events[r].name).startswith(begin) for r in found)
-        return found[0] if found and fits else None
+        places = readers.get(i, [])
+        fits = all(names.base(events[r].name).startswith(begin) for r in places)
+        return places[0] if places and fits else None
 
     for i, event in enumerate(events):
         quantised = reader(i, "quantize_") if event.kind == "kernel" else None
@@ -105,7 +105,7 @@ def constants_of(graph: ReferenceGraph) -> set[Node]:
     signature = graph.program.graph_signature
     places = [node for node in graph.nodes if node.op == "placeholder"]
     changed = set(signature.buffers_to_mutate.values())
-    found: set[Node] = {
+    constants: set[Node] = {
         node
         for node, spec in zip(places, signature.input_specs)
         if spec.kind != InputKind.USER_INPUT and spec.target not in changed
@@ -113,7 +113,7 @@ def constants_of(graph: ReferenceGraph) -> set[Node]:
     for node in graph.nodes:
         before = node.all_input_nodes
         if node.op == "get_attr" or (
-            node.op == "call_function" and before and found.issuperset(before)
+            node.op == "call_function" and before and constants.issuperset(before)
         ):
-            found.add(node)
-    return found
+            constants.add(node)
+    return constants

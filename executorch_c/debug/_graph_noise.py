@@ -65,7 +65,7 @@ class GraphNoise:
 
     def outside_of_output(self, output: int, actual: Array, eager: Array) -> int:
         """Return the number of elements of an output that are outside of its noise."""
-        runs = [found for _, ends in self.runs if (found := ends[output]) is not None]
+        runs = [end for _, ends in self.runs if (end := ends[output]) is not None]
         rule = self._rule(self.graph.outputs[output], actual, eager, runs)
         return 0 if rule is None else tolerance.outside(actual, eager, rule)
 

@@ -108,11 +108,11 @@ class Walk:
         number of nodes done, and of all."""
         self.graph, self.limits, self.progress = graph, limits, progress
         self.misshapen = matches.misshapen
-        self.last = {match.nodes[-1]: match for match in matches.found}
+        self.last = {match.nodes[-1]: match for match in matches.pairs}
         """Matches by the node at which they are judged."""
         self.added: dict[Node, list[Parting]] = {}
         """Operators that only the program has, by the nodes that read their results."""
-        for direct in (match.direct for match in matches.found if match.direct is not None):
+        for direct in (match.direct for match in matches.pairs if match.direct is not None):
             for node, parting in direct.added():
                 self.added.setdefault(node, []).append(parting)
         self.causes_of_added: dict[object, frozenset[int]] = {}
@@ -237,7 +237,7 @@ class Walk:
         verdict, accumulated = self._verdict(match, best)
         causes: frozenset[int] = frozenset()
         if verdict == "propagated":
-            causes = causes_of(self.runs.fed[best.node])
+            causes = causes_of(self.runs.rerun[best.node])
         if verdict != "ok":
             causes |= {len(self.rows)}
         error = self._error(match, best, accumulated, verdict)
@@ -248,17 +248,17 @@ class Walk:
     def _best(self, match: Match) -> _Candidate | None:
         """Return the last agreeing node of those that a delegate may have fused; without one, the
         nearest."""
-        found = [c for c in (self._candidate(node, match) for node in match.nodes) if c]
-        good = [c for c in found if c.local.mismatched == 0]
-        if good or not found:
+        candidates = [c for c in (self._candidate(node, match) for node in match.nodes) if c]
+        good = [c for c in candidates if c.local.mismatched == 0]
+        if good or not candidates:
             return good[-1] if good else None
-        return min(reversed(found), key=lambda c: c.local.relative)
+        return min(reversed(candidates), key=lambda c: c.local.relative)
 
     def _candidate(self, node: Node, match: Match) -> _Candidate | None:
         """Return the program's value as the result of a node; the worst of several outputs."""
         import torch
 
-        eager, fed = self.runs.eager[node].value, self.runs.fed[node]
+        eager, rerun = self.runs.eager[node].value, self.runs.rerun[node]
         several = isinstance(eager, (list, tuple))
         results = list(eager) if several else [eager]
         ours: list[Any] = [None] * len(results)
@@ -267,14 +267,14 @@ class Walk:
             if array is None or not isinstance(result, torch.Tensor) or not is_read(node, i):
                 continue
             output = i if several else None
-            shaped = nearest(array, result, picked(fed.value, output))
+            shaped = nearest(array, result, picked(rerun.value, output))
             if shaped is None:
                 return None
             if quantizes(node) and shaped.dtype != result.dtype:
                 return None  # a delegate's own integers, of another scale: TOSA's operands of sums
             ours[i] = shaped.to(result.dtype)
             actual = as_array(shaped)
-            local = local_error(actual, fed, output, self.limits)
+            local = local_error(actual, rerun, output, self.limits)
             one = _Candidate(node, ours, local, actual, as_array(result), array.dtype.name)
             if worst is None or one.badness > worst.badness:
                 worst = one
@@ -296,13 +296,13 @@ class Walk:
             self.tainted.update(match.nodes[match.nodes.index(best.node) :])
             return "source" if best.local.mismatched else "propagated", accumulated
         if best.local.relative > MISMATCH_RATIO * accumulated.relative:
-            self.retracted |= causes_of(self.runs.fed[best.node])
+            self.retracted |= causes_of(self.runs.rerun[best.node])
         return "ok", accumulated
 
     def _cancelled(self, best: _Candidate, accumulated: ErrorMetrics) -> frozenset[int]:
         """Return the rows whose errors cancel each other in a value that is computed from them:
         several, all of them far larger than the value's own error; else none."""
-        causes = causes_of(self.runs.fed[best.node])
+        causes = causes_of(self.runs.rerun[best.node])
         rows = [self.rows[i].error for i in causes]
         errors = [
             row.local.relative for row in rows if row.verdict == "source" and row.local is not None
@@ -338,9 +338,9 @@ class Walk:
 
     def _read_added(self, reader: Node, parting: Parting) -> None:
         """Judge an operator that only the program has, and let a node read its result."""
-        fed, eager = self.runs.fed[parting.node], self.runs.eager[parting.node]
+        rerun, eager = self.runs.rerun[parting.node], self.runs.eager[parting.node]
         if parting.source not in self.causes_of_added:
-            error = unmatched.added(parting, fed.value, eager.value, self.limits)
+            error = unmatched.added(parting, rerun.value, eager.value, self.limits)
             self.causes_of_added[parting.source] = frozenset()
             if error.verdict != "ok":
                 self.causes_of_added[parting.source] = frozenset((len(self.rows),))
@@ -376,7 +376,7 @@ class Walk:
 
     def _is_value(self, place: Node, output: Array) -> bool:
         """Return True if an output equals the program's value of a node."""
-        value = self.runs.fed[place].value
+        value = self.runs.rerun[place].value
         shaped = nearest(output, value, as_array(value))
         return shaped is not None and np.array_equal(
             widened(as_array(shaped)), widened(as_array(value)), equal_nan=True
@@ -487,8 +487,8 @@ def layer_of(node: Node) -> str | None:
             for user in node.users:
                 if not is_quantizer(user):
                     return module_of(user)
-                if (found := next(iter(user.users), None)) is not None:
-                    return module_of(found)
+                if (reader := next(iter(user.users), None)) is not None:
+                    return module_of(reader)
             return None
         node = before
     return module_of(node)

@@ -72,17 +72,17 @@ def _double(value: Any) -> Any:
 def _again(
     value: NodeValue,
     known: dict[int, Any],
-    given: Callable[[Any], Any],
+    function: Callable[[Any], Any],
     compute: Callable[[Node, Callable[[Node], Any]], Any] = call,
 ) -> Any:
-    """Return a value computed again from the last values of the program before it; `given` changes
-    those."""
+    """Return a value computed again from the last values of the program before it, changed by a
+    function."""
     if id(value) not in known:
         if value.node is None:
-            known[id(value)] = given(value.value)
+            known[id(value)] = function(value.value)
         else:
             node, env = value.node, value.env
-            known[id(value)] = compute(node, lambda n: _again(env[n], known, given, compute))
+            known[id(value)] = compute(node, lambda n: _again(env[n], known, function, compute))
     return known[id(value)]
 
 
@@ -110,7 +110,7 @@ def _exactly(value: NodeValue, known: dict[int, Any]) -> Any:
 
 
 def local_error(
-    actual: Array, fed: NodeValue, output: int | None, limits: NodeTolerances | None
+    actual: Array, rerun: NodeValue, output: int | None, limits: NodeTolerances | None
 ) -> ErrorMetrics:
     """Return the local error of a value.
 
@@ -119,16 +119,16 @@ def local_error(
         output: Number of the result of a node with several.
         limits: None to measure without a verdict.
     """
-    expected = picked(fed.value, output)
+    expected = picked(rerun.value, output)
     if limits is None:
         return measure_size(actual, expected)
     if not limits.cover_all and output is None:
-        found = quantized_error(actual, expected, fed)
-        if found is not None and found.mismatched:
-            found = _requantized(actual, expected, fed) or found
-        if found is not None:
-            return found
-    return limits.error(actual, expected, rules_of(actual, expected, fed, output))
+        error = quantized_error(actual, expected, rerun)
+        if error is not None and error.mismatched:
+            error = _requantized(actual, expected, rerun) or error
+        if error is not None:
+            return error
+    return limits.error(actual, expected, rules_of(actual, expected, rerun, output))
 
 
 def picked(result: Any, output: int | None) -> Array:
@@ -156,21 +156,21 @@ def _exact(value: NodeValue, output: int | None) -> Array | None:
 
 
 def rules_of(
-    actual: Array, expected: Array, fed: NodeValue, output: int | None
+    actual: Array, expected: Array, rerun: NodeValue, output: int | None
 ) -> Iterator[Tolerance]:
     """Yield the tolerances of a value, from the cheapest to the most generous."""
     yield tolerance.rounding(actual, expected)
-    runs = random_roundings(fed, output, tolerance.epsilon_of(actual.dtype, expected.dtype))
+    runs = random_roundings(rerun, output, tolerance.epsilon_of(actual.dtype, expected.dtype))
     if runs:
         yield tolerance.measured(actual, expected, runs)
-    exact = _exact(fed, output)
+    exact = _exact(rerun, output)
     if exact is not None:
         yield tolerance.measured(actual, expected, [*runs, *[exact] * max(len(runs), 1)])
 
 
-def value_before_rounding(fed: NodeValue) -> NodeValue | None:
+def value_before_rounding(rerun: NodeValue) -> NodeValue | None:
     """Return the value before quantisation, of a (de)quantising node."""
-    value: NodeValue | None = fed
+    value: NodeValue | None = rerun
     if value is not None and value.node is not None and dequantizes(value.node):
         value = value.env.get(value.node.all_input_nodes[0])
     if value is None or value.node is None or not quantizes(value.node):
@@ -208,12 +208,12 @@ def bias_rounding(before: NodeValue) -> Array | float:
     return grid[0] / 2 * steps.astype(np.float64).reshape(shape)
 
 
-def _requantized(actual: Array, expected: Array, fed: NodeValue) -> ErrorMetrics | None:
+def _requantized(actual: Array, expected: Array, rerun: NodeValue) -> ErrorMetrics | None:
     """Return the error of integers beyond what rounding of the reference explains."""
-    before = value_before_rounding(fed)
+    before = value_before_rounding(rerun)
     if before is None or before.node is None:
         return None
-    coarse = is_int16(fed.node)
+    coarse = is_int16(rerun.node)
     runs = random_roundings(before, None, INT16_FACTOR_ERROR if coarse else 0.0)
     if not runs:
         return None
@@ -221,11 +221,11 @@ def _requantized(actual: Array, expected: Array, fed: NodeValue) -> ErrorMetrics
         runs += [as_array(_again(before, {}, lambda value: value, by_table))] * len(runs)
     exact = as_array(before.value)
     noise = tolerance.measured(exact, exact, runs).limit + bias_rounding(before)
-    return quantized_error(actual, expected, fed, noise)
+    return quantized_error(actual, expected, rerun, noise)
 
 
 def quantized_error(
-    actual: Array, expected: Array, fed: NodeValue, noise: Array | float = 0.0
+    actual: Array, expected: Array, rerun: NodeValue, noise: Array | float = 0.0
 ) -> ErrorMetrics | None:
     """Return the error of integers (or the numbers that they stand for) against the number before
     rounding; None for a node that does not round to a grid of the graph.
@@ -233,9 +233,9 @@ def quantized_error(
     Args:
         noise: Error that the number before rounding may have.
     """
-    node = fed.node
+    node = rerun.node
     grid = None if node is None else grid_of(node)
-    before = value_before_rounding(fed)
+    before = value_before_rounding(rerun)
     if grid is None or before is None or node is None:
         return None
     scale, zero, low, high = grid

@@ -28,7 +28,7 @@ class Runs:
         self.graph, self.arguments = graph, arguments
         self.eager: dict[Node, NodeValue] = {}
         """Values computed from the inputs."""
-        self.fed: dict[Node, NodeValue] = {}
+        self.rerun: dict[Node, NodeValue] = {}
         """Values computed from the program's values; the same objects if no value of the
         program precedes."""
         self._dequantised: dict[Node, NodeValue] = {}
@@ -43,15 +43,15 @@ class Runs:
     def compute(self, node: Node) -> None:
         """Compute both values of a node."""
         if node.op == "placeholder":
-            self.eager[node] = self.fed[node] = NodeValue(self.arguments[node])
+            self.eager[node] = self.rerun[node] = NodeValue(self.arguments[node])
         elif node.op == "get_attr":
-            self.eager[node] = self.fed[node] = NodeValue(attribute(self.graph.module, node))
+            self.eager[node] = self.rerun[node] = NodeValue(attribute(self.graph.module, node))
         else:
             result = run_node(node, self.eager)
-            self.eager[node] = self.fed[node] = result
-            if any(self.eager[n] is not self.fed[n] for n in node.all_input_nodes):
+            self.eager[node] = self.rerun[node] = result
+            if any(self.eager[n] is not self.rerun[n] for n in node.all_input_nodes):
                 self.eager[node] = NodeValue(result.value)  # lets go of its inputs
-                self.fed[node] = run_node(node, self.fed)
+                self.rerun[node] = run_node(node, self.rerun)
             self._take_copy(node)
 
     def _take_copy(self, node: Node) -> None:
@@ -59,8 +59,8 @@ class Runs:
         program does."""
         if dequantizes(node):
             known = self._dequantised.get(node.all_input_nodes[0])
-            if known is not None and known.value.dtype == self.fed[node].value.dtype:
-                self.fed[node] = known
+            if known is not None and known.value.dtype == self.rerun[node].value.dtype:
+                self.rerun[node] = known
 
     def release(self, nodes: Iterable[Node]) -> None:
         """Drop the values of nodes after one use of each, where it is the last."""
@@ -72,7 +72,7 @@ class Runs:
         """Drop the values of a node that nothing reads."""
         if not self._uses[node]:
             self.eager.pop(node, None)
-            self.fed.pop(node, None)
+            self.rerun.pop(node, None)
 
     # ---- values of the program ------------------------------------------------------------
 
@@ -86,14 +86,14 @@ class Runs:
             after: Nodes that are computed already, from the node.
             causes: Rows with a fault that the value carries.
         """
-        old = self.fed[node].value
+        old = self.rerun[node].value
         if isinstance(old, (list, tuple)):
             kept = [one if mine is None else mine for mine, one in zip(ours, old)]
             value = NodeValue(type(old)(kept))
         else:
             value = NodeValue(ours[0])
         value.causes = causes
-        self.fed[node] = value
+        self.rerun[node] = value
         if dequantizes(node):
             self._dequantised[node.all_input_nodes[0]] = value
         for one in after:
@@ -103,32 +103,32 @@ class Runs:
         """Compute the program's value of a node from another value of one of its inputs."""
         instead = NodeValue(value)
         instead.causes = causes
-        env = {n: self.fed[n] for n in reader.all_input_nodes}
-        env |= self.fed[reader].env if self.fed[reader] is not self.eager[reader] else {}
+        env = {n: self.rerun[n] for n in reader.all_input_nodes}
+        env |= self.rerun[reader].env if self.rerun[reader] is not self.eager[reader] else {}
         env[node] = instead
-        self.fed[reader] = NodeValue(call(reader, lambda n: env[n].value), reader, env)
+        self.rerun[reader] = NodeValue(call(reader, lambda n: env[n].value), reader, env)
 
     def _compute_again(self, node: Node) -> None:
-        before = self.fed[node]
-        env = {n: self.fed.get(n, value) for n, value in before.env.items()}
+        before = self.rerun[node]
+        env = {n: self.rerun.get(n, value) for n, value in before.env.items()}
         if before.node is not None:
-            self.fed[node] = NodeValue(call(node, lambda n: env[n].value), node, env)
+            self.rerun[node] = NodeValue(call(node, lambda n: env[n].value), node, env)
 
     def adopt(self, node: Node, array: Array) -> None:
         """Take the program's value for eager's, too: random numbers differ by nature."""
         value = self.eager[node].value
         if getattr(value, "shape", None) == array.shape:
-            taken = NodeValue(as_tensor(array).to(value.dtype))
-            self.eager[node] = self.fed[node] = taken
+            value_of_program = NodeValue(as_tensor(array).to(value.dtype))
+            self.eager[node] = self.rerun[node] = value_of_program
 
 
 def causes_of(value: NodeValue) -> frozenset[int]:
     """Return the rows with a fault among those that a value was computed from."""
-    seen, queue, found = {id(value)}, [value], set(value.causes)
+    seen, queue, causes = {id(value)}, [value], set(value.causes)
     while queue:
         value = queue.pop()
-        found |= value.causes
+        causes |= value.causes
         fresh = [before for before in value.env.values() if id(before) not in seen]
         seen.update(map(id, fresh))
         queue += fresh
-    return frozenset(found)
+    return frozenset(causes)

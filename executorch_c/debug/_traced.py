@@ -12,6 +12,7 @@ import numpy as np
 from executorch_c._arrays import Array, as_array
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c.compare import tolerance
+from executorch_c.compare.limits import INPUT_RUNS, INT8_STEP
 from executorch_c.debug._graphs.names import is_random_operator, kind
 from executorch_c.debug._graphs.program import Origins, Steps
 from executorch_c.debug._matching.programs import Computed
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     from executorch_c._programs import Opened
     from executorch_c._types import Output
     from executorch_c.trace import Event, Trace
-
-INT8_STEP = 2.0**-8
-"""The step of quantised numbers, relative to their range."""
-
-PERTURBED_RUNS = 3
-"""Number of runs with inputs changed by a rounding."""
 
 _QUANTIZED = re.compile(r"quantize|\bQ[SUDCP][0-9]|\bQ[SU]\d")
 
@@ -194,7 +189,7 @@ def noise_of(
     """
     rng = np.random.default_rng(0)
     total: list[Array] | None = None
-    for _ in range(PERTURBED_RUNS):
+    for _ in range(INPUT_RUNS):
         changed = [_rounded(value, rng) for value in inputs]
         if all(a is b for a, b in zip(changed, inputs)):
             return None
@@ -207,7 +202,7 @@ def noise_of(
                 for a, b in zip(run.values, other.values)
             ]
         total = squares if total is None else [x + y for x, y in zip(total, squares)]
-    return [np.sqrt(one / PERTURBED_RUNS) for one in total or ()]
+    return [np.sqrt(one / INPUT_RUNS) for one in total or ()]
 
 
 def _rounded(value: object, rng: np.random.Generator) -> object:
@@ -226,5 +221,5 @@ def _rounded(value: object, rng: np.random.Generator) -> object:
 
 def _as_float(array: Array) -> Array:
     """Return numbers as float64, complex ones as complex128."""
-    found: Array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-    return found
+    floats: Array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    return floats

@@ -42,9 +42,9 @@ def failed_row(
     name, where = event.name, f"instruction {event.instruction}"
     shapes = [value.shape for value in event.inputs]
     inside = view.inside(event.delegate) if event.delegate is not None else None
-    found = NODE.search(str(failure))
-    if found is not None and inside is not None and not isinstance(inside, str):
-        number, name = int(found[1]), found[2]
+    match = NODE.search(str(failure))
+    if match is not None and inside is not None and not isinstance(inside, str):
+        number, name = int(match[1]), match[2]
         where = f"delegate {event.delegate}, node {number}"
         values = {value["id"]: value for value in inside["values"]}
         row = inside["nodes"][number] if number < len(inside["nodes"]) else None
@@ -82,6 +82,6 @@ def _problem(
 
 def _node(graph: ReferenceGraph, matches: Matches, name: str) -> Node | None:
     """Return the first node of an operator's kind that is not matched."""
-    known = {node for match in matches.found for node in (*match.path, *match.nodes)}
+    known = {node for match in matches.pairs for node in (*match.path, *match.nodes)}
     wanted = {kind(name), "bmm"} if kind(name) == "linear" else {kind(name)}
     return next((n for n in graph.nodes if n not in known and kind_of(n) in wanted), None)

@@ -6,7 +6,7 @@
     print(report)
     report.first.name    # "aten::exp.out": the operator that overflowed
 
-The runtime records ranges during the run (`Method.tracing(ranges=True)`), without copies.
+The runtime traces ranges during the run (`Method.tracing(ranges=True)`), without copies.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ class Source:
         """Return its inputs and their ranges, in words."""
         if self.origin != "computed":
             return ""
-        taken = ", ".join(_taken(value) for value in self.inputs if value.range)
+        ranges = ", ".join(_taken(value) for value in self.inputs if value.range)
         bad = [value for value in self.inputs if value.range and not value.range.finite]
         if bad:
-            return f"NaN out of infinities: {taken}"
-        text = f"of finite {taken}" if taken else "of finite numbers"
+            return f"NaN out of infinities: {ranges}"
+        text = f"of finite {ranges}" if ranges else "of finite numbers"
         if not self.range.nan and self.dtype in LARGEST_FINITE:
             text += f"; {self.dtype} ends at {LARGEST_FINITE[self.dtype]:g}"
         return text
@@ -119,8 +119,8 @@ class Source:
         return "reaches no output" + (f", ends at {self.gone}" if self.gone else "")
 
 
-def _counts(found: Range) -> str:
-    parts = [(found.nan, "NaN"), (found.positive, "infinite"), (found.negative, "-infinite")]
+def _counts(extent: Range) -> str:
+    parts = [(extent.nan, "NaN"), (extent.positive, "infinite"), (extent.negative, "-infinite")]
     return " and ".join(f"{count:,} {text}" for count, text in parts if count)
 
 
@@ -275,8 +275,8 @@ Mark: TypeAlias = "tuple[int, int, int, str, str]"
 """Counts and range, by which a value without a slot is recognised."""
 
 
-def _mark(found: Range) -> Mark:
-    return found.nan, found.positive, found.negative, repr(found.low), repr(found.high)
+def _mark(extent: Range) -> Mark:
+    return extent.nan, extent.positive, extent.negative, repr(extent.low), repr(extent.high)
 
 
 @dataclass
@@ -397,7 +397,7 @@ class _Watch:
         """
         assert value.range is not None
         bad = [i for i, v in enumerate(inputs) if v.range and not v.range.finite]
-        nans = [i for i in bad if (found := inputs[i].range) and found.nan]
+        nans = [i for i in bad if (extent := inputs[i].range) and extent.nan]
         if bad and (not value.range.nan or nans or _writes(event)):
             only_nan = not value.range.positive + value.range.negative
             carried = _union(taken[i] for i in nans) if nans and only_nan else _union(taken)
@@ -425,7 +425,7 @@ class _Watch:
         while self.open and self.open[-1][0].depth >= depth:
             event, where, first, watched = self.open.pop()
             inner, outer = self.scopes.pop(), self.scopes[-1]
-            if self.watched == watched:  # the backend records no nodes
+            if self.watched == watched:  # the backend traces no nodes
                 self._step(outer, event, where, event.outputs)
                 continue
             every = _union([range(first, len(self.sources)), *inner.marks.values()])

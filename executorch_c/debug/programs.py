@@ -115,9 +115,9 @@ def _outputs(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> Iterator[Nod
                 f"{theirs.dtype.name} {_text.shape(theirs.shape)}",
             )
             continue
-        found = noise.get(where)
-        fits = found is not None and found.shape == theirs.shape
-        error = _error(limits, mine, theirs, quantized, found if fits else None)
+        deviation = noise.get(where)
+        fits = deviation is not None and deviation.shape == theirs.shape
+        error = _error(limits, mine, theirs, quantized, deviation if fits else None)
         ours, others = (
             Computed(where, "result", side, coarse, bool(quantized)) for side in (mine, theirs)
         )
@@ -126,11 +126,11 @@ def _outputs(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> Iterator[Nod
 
 def _end_noise(run: TracedRun) -> dict[str, Array]:
     """Return the noise of outputs that are values of the program."""
-    found = {}
+    deviations = {}
     for where, numbers in run.ends.items():
         if run.noise is not None and len(numbers) == 1:
-            found[where] = run.noise[next(iter(numbers))]
-    return found
+            deviations[where] = run.noise[next(iter(numbers))]
+    return deviations
 
 
 def _is_number(value: Any) -> bool:
@@ -140,12 +140,16 @@ def _is_number(value: Any) -> bool:
 def _judged(row: NodeError, before: Sequence[NodeError], finest: float) -> NodeError:
     """Return a row with its gain and verdict."""
     size = row.accumulated.relative
-    taken = max((one.accumulated.relative for one in before), default=0.0)
-    gain = 1.0 if math.isinf(taken) else size / max(taken, finest or sys.float_info.epsilon)
+    inputs_error = max((one.accumulated.relative for one in before), default=0.0)
+    gain = (
+        1.0
+        if math.isinf(inputs_error)
+        else size / max(inputs_error, finest or sys.float_info.epsilon)
+    )
     verdict = row.verdict
     if not row.ok and not all(one.ok for one in before):
         verdict = "amplified" if gain > MAX_GRADUAL_RATIO else "propagated"
-    return replace(row, verdict=verdict, inputs_error=taken, gain=gain)
+    return replace(row, verdict=verdict, inputs_error=inputs_error, gain=gain)
 
 
 def _with_verdicts(
@@ -237,8 +241,8 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
             "the way, look at the plot for where"
         )
     between = f", or what lies between it and {rows[bad - 1].where}" if bad else ""
-    most = f"at most {before:.1e}" if before else "0"
-    return f"errors before it are {most}, there {after:.1e}: it is that node{between}"
+    limit = f"at most {before:.1e}" if before else "0"
+    return f"errors before it are {limit}, there {after:.1e}: it is that node{between}"
 
 
 def _report(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> ErrorReport:

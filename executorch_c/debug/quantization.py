@@ -156,10 +156,10 @@ class QuantizationReport(ErrorReport):
         figure = _figures.figure(figsize=(8, height), layout="constrained")
         axes = figure.add_subplot()
         at = range(len(rows))
-        most = 1.1 * max(top, *(s for r in rows if (s := r.accumulated.relative) < math.inf), 0.0)
-        axes.barh(at, [100 * min(added(row), most) for row in rows], label="local")
+        limit = 1.1 * max(top, *(s for r in rows if (s := r.accumulated.relative) < math.inf), 0.0)
+        axes.barh(at, [100 * min(added(row), limit) for row in rows], label="local")
         axes.plot(
-            [100 * min(row.accumulated.relative, most) for row in rows],
+            [100 * min(row.accumulated.relative, limit) for row in rows],
             at,
             "|",
             color="tab:orange",
@@ -181,8 +181,8 @@ class QuantizationReport(ErrorReport):
 
         A row has the fields of LayerError without a verdict, errors those of ErrorMetrics.
         """
-        found = super().as_dict()
-        rows: Any = found["rows"]
+        figures = super().as_dict()
+        rows: Any = figures["rows"]
         for row in rows:
             del row["verdict"]
         return {
@@ -201,9 +201,9 @@ def _missing(graph: ReferenceGraph, known: set[Node]) -> list[str]:
     lost = [node for node in graph.nodes if names.kind_of(node) in ALIGNED and node not in known]
     if not lost:
         return []
-    said = [f"{names.operator_of(node)} of '{module_of(node) or 'the model'}'" for node in lost]
-    more = f", ... {len(said) - MAX_NAMED_LAYERS} more" if len(said) > MAX_NAMED_LAYERS else ""
-    return [f"not found in the program: {', '.join(said[:MAX_NAMED_LAYERS])}{more}"]
+    layers = [f"{names.operator_of(node)} of '{module_of(node) or 'the model'}'" for node in lost]
+    more = f", ... {len(layers) - MAX_NAMED_LAYERS} more" if len(layers) > MAX_NAMED_LAYERS else ""
+    return [f"not found in the program: {', '.join(layers[:MAX_NAMED_LAYERS])}{more}"]
 
 
 def _layer(row: NodeError) -> LayerError:
@@ -216,27 +216,27 @@ def _units(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
     """Return rows by their layer; an activation belongs to the layer whose result nothing else
     reads: its saturation undoes errors of that layer."""
     known = {row.node: row for row in rows}
-    found: dict[str, list[_Row]] = {}
+    units: dict[str, list[_Row]] = {}
     for row in rows:
         node = row.node
         while names.operator_of(node) in names.FUSED and len(node.all_input_nodes[0].users) == 1:
             node = node.all_input_nodes[0]
         error = known.get(node, row).error
-        found.setdefault(error.module or error.where, []).append(row)
-    return found
+        units.setdefault(error.module or error.where, []).append(row)
+    return units
 
 
 def _layers(units: Mapping[str, Sequence[_Row]], costs: Costs) -> list[LayerError]:
     """Return the row of each layer with the largest added error, the most expensive layer first;
     those of equal cost by that error."""
-    found = []
+    layers = []
     for name, rows in units.items():
-        most = max((row.error for row in reversed(rows)), key=added)
-        figures = {f.name: getattr(most, f.name) for f in fields(NodeError)}
+        worst = max((row.error for row in reversed(rows)), key=added)
+        figures = {f.name: getattr(worst, f.name) for f in fields(NodeError)}
         figures |= {"verdict": "ok", "module": rows[0].error.module}
-        found.append(LayerError(**figures, cost_db=costs.alone[name], gain_db=costs.gains[name]))
-    found.sort(key=lambda row: (math.isnan(row.cost_db), row.cost_db, -added(row)))
-    return [replace(row, index=i) for i, row in enumerate(found)]
+        layers.append(LayerError(**figures, cost_db=costs.alone[name], gain_db=costs.gains[name]))
+    layers.sort(key=lambda row: (math.isnan(row.cost_db), row.cost_db, -added(row)))
+    return [replace(row, index=i) for i, row in enumerate(layers)]
 
 
 @model_first
@@ -300,7 +300,7 @@ def _measured(
     matches = matches_of(run)
     walk = MeasuredWalk(graph, matches)
     arguments = graph.arguments(run.inputs)
-    found = walk.run(arguments, run.outputs)
+    errors = walk.run(arguments, run.outputs)
     units = _units(walk.rows)
     layers = {name: [row.node for row in rows] for name, rows in units.items()}
     floats, numbers, show = FloatModel(graph, arguments), count(), say.count("layers")
@@ -313,14 +313,14 @@ def _measured(
     rows = _layers(units, costs)
     head = f"{title or run.title}, method '{run.method}': quantization error"
     head += ", compared with the float model"
-    known = {node for match in matches.found for node in match.nodes}
+    known = {node for match in matches.pairs for node in match.nodes}
     notes = (f"compared {_text.plural(len(rows), 'layer')}", *_missing(graph, known), *run.notes())
     quantization = quantization_of(run.view.program, [run.method])
     report = QuantizationReport(
         head,
         tuple(rows),
         notes,
-        arrives=found[-1].accumulated if found else None,
+        arrives=errors[-1].accumulated if errors else None,
         whole_db=costs.whole,
         has_scales=quantization is not None and quantization.scheme == "static",
     )

@@ -40,14 +40,14 @@ def _range(low: float | None, high: float | None) -> str:
     return "at " + " and at ".join(sides)
 
 
-def added(parting: Parting, fed: Any, eager: Any, limits: NodeTolerances | None) -> NodeError:
+def added(parting: Parting, rerun: Any, eager: Any, limits: NodeTolerances | None) -> NodeError:
     """Return the row of an operator that only the program has.
 
     Args:
         fed: The program's value before the operator, which the model reads.
         eager: Eager's.
     """
-    actual, before, first = as_array(parting.value), as_array(fed), as_array(eager)
+    actual, before, first = as_array(parting.value), as_array(rerun), as_array(eager)
     step = parting.instead[-1]
     if limits is None:
         local, accumulated = measure_size(actual, before), measure_size(actual, first)

@@ -272,7 +272,7 @@ class _Assignment:
     def _views(self) -> dict[int, list[int]]:
         """Return tensors without a writer by each tensor whose memory contains theirs, or is
         contained: views that the exporter omitted."""
-        flow, found = self.flow, defaultdict[int, list[int]](list)
+        flow, views = self.flow, defaultdict[int, list[int]](list)
         open_ = [i for i in flow.readers if i not in flow.writers and i not in self.inputs]
         open_ += [i for _, i in flow.outputs if i not in flow.writers and i not in self.inputs]
         bases = sorted({*flow.writers, *self.inputs})
@@ -287,8 +287,8 @@ class _Assignment:
             for place, same in by_place.items():
                 if _contains(place, own) or _contains(own, place):
                     for base in same:
-                        found[base].append(index)
-        return found
+                        views[base].append(index)
+        return views
 
     def _bits(self, index: int) -> int:
         bits = 1 << index

@@ -96,12 +96,12 @@ def of_view(view: View) -> list[Remark]:
     return [*reads, *sorted(_of_operators(view), key=lambda one: not one.is_certain)]
 
 
-def notes(found: list[Remark]) -> Iterator[str]:
+def notes(remarks: list[Remark]) -> Iterator[str]:
     """Yield the sentences of the first remarks, and the number of the others."""
-    yield from (one.text for one in found[:MAX_NOTES])
-    if len(found) > MAX_NOTES:
+    yield from (one.text for one in remarks[:MAX_NOTES])
+    if len(remarks) > MAX_NOTES:
         yield (
-            f"{len(found) - MAX_NOTES} more differences of the official runtime: "
+            f"{len(remarks) - MAX_NOTES} more differences of the official runtime: "
             "`executorch-c info` lists them"
         )
 

@@ -6,7 +6,7 @@
 
     Inspector("run.etdp", debug_buffer_path="run.bin", etrecord="model.etrecord")
 
-A program that was loaded with `enable_etdump=True` records all calls of its methods until
+A program that was loaded with `enable_etdump=True` traces all calls of its methods until
 `program.write_etdump_result_to_file(...)`, except those inside a `tracing()` block.
 
 Files are written with the package `flatbuffers` (extra `devtools`). Names, numbers and the order
@@ -107,7 +107,7 @@ Entry: TypeAlias = "Array | bool | int | float | list[Array]"
 
 
 @dataclass
-class _Record:
+class _Row:
     """An event of the file: its duration and results."""
 
     names: tuple[str, ...]
@@ -138,10 +138,10 @@ class _Record:
 @dataclass
 class _Run:
     name: str
-    records: list[_Record]
+    rows: list[_Row]
 
 
-# ---- a trace as records -----------------------------------------------------------------------
+# ---- a trace as rows --------------------------------------------------------------------------
 
 
 def _readable(value: Value) -> Array | bool | int | float | None:
@@ -177,13 +177,13 @@ def _entries(event: Event) -> list[Entry]:
     return entries
 
 
-def _instruction(event: Event) -> _Record:
+def _instruction(event: Event) -> _Row:
     is_prim = PRIMS.match(event.name)
     names: tuple[str, ...] = (CALLS[event.kind],)
     if event.kind == "kernel" and not is_prim:
         names = ("native_call_" + event.name.rpartition("::")[2], *names)
     shown = event.kind in ("kernel", "delegate") and not is_prim
-    return _Record(
+    return _Row(
         names,
         event.start_ns,
         event.start_ns + event.duration_ns,
@@ -193,14 +193,14 @@ def _instruction(event: Event) -> _Record:
     )
 
 
-def _node(event: Event, backend: str, delegate: _Record, counts: Counter[str]) -> _Record:
-    """Return the record of an event inside a delegate, with the index of the delegate's
+def _node(event: Event, backend: str, delegate: _Row, counts: Counter[str]) -> _Row:
+    """Return the row of an event inside a delegate, with the index of the delegate's
     instruction."""
     identifier = None
     if event.name and (backend in NAMED_NODES or event.debug_handle is None):
         counts[event.name] += 1
         identifier = f"{event.name} #{counts[event.name]}"
-    return _Record(
+    return _Row(
         ("" if identifier else event.name,),
         event.start_ns,
         event.start_ns + event.duration_ns,
@@ -212,8 +212,8 @@ def _node(event: Event, backend: str, delegate: _Record, counts: Counter[str]) -
     )
 
 
-def _records(events: Sequence[Event]) -> Iterator[_Record]:
-    """Yield the records of a call, inner events first."""
+def _rows(events: Sequence[Event]) -> Iterator[_Row]:
+    """Yield the rows of a call, inner events first."""
     call = delegate = None
     backend = ""
     counts: Counter[str] = Counter()
@@ -225,23 +225,23 @@ def _records(events: Sequence[Event]) -> Iterator[_Record]:
         elif event.kind != "node" and not event.depth:
             if delegate:
                 yield delegate
-            record = _instruction(event)
-            delegate = record if event.kind == "delegate" else None
+            row = _instruction(event)
+            delegate = row if event.kind == "delegate" else None
             backend = event.name
             counts.clear()
             if not delegate:
-                yield record
+                yield row
     if delegate:
         yield delegate
     if call and not call.failed:
         times = call.start_ns, call.start_ns + call.duration_ns
-        yield _Record(("Method::execute",), *times)
-        yield _Record((), *times, entries=_entries(call), is_output=True)
+        yield _Row(("Method::execute",), *times)
+        yield _Row((), *times, entries=_entries(call), is_output=True)
 
 
-def _loading(trace: Trace) -> _Record:
+def _loading(trace: Trace) -> _Row:
     start = trace.load_start_ns or 0
-    return _Record(("Method::init", "Program::load_method"), start, start + trace.load_ns)
+    return _Row(("Method::init", "Program::load_method"), start, start + trace.load_ns)
 
 
 def _same(one: Entry, other: Entry) -> bool:
@@ -259,13 +259,13 @@ def _runs(traces: Sequence[Trace]) -> list[_Run]:
     known: dict[tuple[object, ...], list[_Run]] = {}
     runs = [_Run(LOADING, [_loading(trace)]) for trace in traces if trace.load_start_ns is not None]
     for events in sorted(calls.values(), key=lambda call: call[0].start_ns):
-        run = _Run(RUN, list(_records(events)))
-        if not run.records:
+        run = _Run(RUN, list(_rows(events)))
+        if not run.rows:
             continue
-        entries = [entry for record in run.records for entry in record.entries]
-        likes = known.setdefault(tuple(record.signature() for record in run.records), [])
+        entries = [entry for row in run.rows for entry in row.entries]
+        likes = known.setdefault(tuple(row.signature() for row in run.rows), [])
         for like in likes:
-            others = (entry for record in like.records for entry in record.entries)
+            others = (entry for row in like.rows for entry in row.entries)
             if all(map(_same, entries, others)):
                 run.name = like.name
                 break
@@ -276,7 +276,7 @@ def _runs(traces: Sequence[Trace]) -> list[_Run]:
     return runs
 
 
-# ---- records in a file ------------------------------------------------------------------------
+# ---- rows in a file ---------------------------------------------------------------------------
 
 
 def tables() -> dict[str, dict[str, str]]:
@@ -325,21 +325,21 @@ class _Writer:
         output = {"bool_val": True} if is_output else None
         return {"val": KINDS.index(kind), **fields, "output": output}
 
-    def events(self, record: _Record) -> Iterator[Table]:
-        """Return the debug events of a record's values, which precede its profile events."""
+    def events(self, row: _Row) -> Iterator[Table]:
+        """Return the debug events of a row's values, which precede its profile events."""
         metadata = None
-        if record.identifier and record.handle is not None:
-            metadata = [*json.dumps({"debug_handle": record.handle}).encode()]
+        if row.identifier and row.handle is not None:
+            metadata = [*json.dumps({"debug_handle": row.handle}).encode()]
         common = {
-            "chain_index": record.chain,
-            "instruction_id": record.instruction,
-            "delegate_debug_id_int": None if record.identifier else record.handle,
-            "delegate_debug_id_str": record.identifier,
+            "chain_index": row.chain,
+            "instruction_id": row.instruction,
+            "delegate_debug_id_int": None if row.identifier else row.handle,
+            "delegate_debug_id_str": row.identifier,
         }
-        for entry in record.entries if self.buffer else []:
-            yield {"debug_event": {**common, "debug_entry": self.value(entry, record.is_output)}}
-        for name in record.names:
-            times = {"start_time": record.start, "end_time": record.end}
+        for entry in row.entries if self.buffer else []:
+            yield {"debug_event": {**common, "debug_entry": self.value(entry, row.is_output)}}
+        for name in row.names:
+            times = {"start_time": row.start, "end_time": row.end}
             yield {
                 "profile_event": {
                     **common,
@@ -350,7 +350,7 @@ class _Writer:
             }
 
     def run(self, run: _Run) -> Table:
-        events = [event for record in run.records for event in self.events(record)]
+        events = [event for row in run.rows for event in self.events(row)]
         return {"name": run.name, "events": events}
 
     def finish(self, runs: Sequence[_Run]) -> bytes:

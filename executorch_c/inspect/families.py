@@ -31,6 +31,19 @@ COLOURS = {
 }
 """Colour by family: the folder of csrc/kernels; "other" for nodes that are not operators."""
 
+INNER = {
+    "Conv2d": "conv",
+    "DepthwiseConv2d": "conv",
+    "ConvTranspose2d": "conv",
+    "FullyConnected": "linalg",
+    "BatchMatrixMultiply": "linalg",
+    "Convert": "quantized",
+    "StaticTranspose": "view",
+    "StaticReshape": "view",
+    "StaticSlice": "view",
+    "Copy": "copy",
+}
+"""Families of some nodes of XnnpackBackend; the others have the colour of delegates."""
 
 TINT = 0xAA
 """Opacity of boxes with text, of 255."""

@@ -29,9 +29,9 @@ class Dump(str, Report):
     """A program as text: `print(dump)` prints it. A str, and a Report of its instructions."""
 
     def __new__(cls, text: str, whole: dict[str, Any], rows: list[dict[str, object]]) -> Dump:
-        found = super().__new__(cls, text)
-        found._whole, found._rows = whole, rows
-        return found
+        dump = super().__new__(cls, text)
+        dump._whole, dump._rows = whole, rows
+        return dump
 
     _whole: dict[str, Any]
     _rows: list[dict[str, object]]
@@ -47,19 +47,19 @@ class Dump(str, Report):
 
     def problems(self) -> list[str]:
         """Return a sentence for each missing operator and backend."""
-        found: dict[str, None] = {}
+        problems: dict[str, None] = {}
         for method in self._whole["methods"]:
-            found |= {
+            problems |= {
                 f"operator {one['name']} is missing": None
                 for one in method["operators"]
                 if not one["available"]
             }
-            found |= {
+            problems |= {
                 f"backend {one['id']} is missing": None
                 for one in method["delegates"]
                 if not one["available"]
             }
-        return list(found)
+        return list(problems)
 
     def table(self) -> str:
         """Return a row for each instruction as text."""
@@ -117,20 +117,20 @@ def dump(
     an unknown method, ValueError for another format.
     """
     if format not in ("text", "json"):
-        raise ValueError(f"format must be 'text' or 'json', not {format!r}")
-    found = opened(program)
-    if found.method is not None and method is None:
-        method = found.method.metadata.name()
-    views = structure.methods(found.program, method)
-    whole = {**found.program.info(), "method_structures": [_as_json(view) for view in views]}
+        raise ValueError(f"`format` is {format!r}, expected 'text' or 'json'")
+    file = opened(program)
+    if file.method is not None and method is None:
+        method = file.method.metadata.name()
+    views = structure.methods(file.program, method)
+    whole = {**file.program.info(), "method_structures": [_as_json(view) for view in views]}
     if format == "json":
         return _json.dumps(whole)
     with _text.drawn_by(None):  # the text may be written to a file
-        parts = ["\n".join(_header(found.program))]
+        parts = ["\n".join(_header(file.program))]
         parts += ["\n".join(_method(view)) for view in views]
     rows = [_row(view, step) for view in views for step in view.steps]
     text = Dump("\n\n".join(parts) + "\n", whole, rows)
-    text.set_origins(program=found.origin)
+    text.set_origins(program=file.origin)
     return text
 
 
@@ -278,15 +278,15 @@ def _results(view: View, step: Instruction) -> str:
 
 def _call(view: View, step: Instruction) -> str:
     row = step.row
-    given = [(name, index) for index, name, role in row["args"] if role in ("in", "inout")]
+    operands = [(name, index) for index, name, role in row["args"] if role in ("in", "inout")]
     if row["kind"] == "jump":
-        condition = f" if not {_argument(view, given[0][1])}" if view.goes_on(step) else ""
+        condition = f" if not {_argument(view, operands[0][1])}" if view.goes_on(step) else ""
         return f"jump to {row['destination']}{condition}"
     if row["kind"] == "move":
-        return f"move {_argument(view, given[0][1])}{_results(view, step)}"
+        return f"move {_argument(view, operands[0][1])}{_results(view, step)}"
     if row["kind"] == "free":
-        return f"free {_argument(view, given[0][1])}"
-    texts = [f"{name}={_argument(view, i)}" if name else _argument(view, i) for name, i in given]
+        return f"free {_argument(view, operands[0][1])}"
+    texts = [f"{name}={_argument(view, i)}" if name else _argument(view, i) for name, i in operands]
     number = "" if row["delegate"] is None else f"[{row['delegate']}]"
     note = "" if row["available"] else "  (no kernel here)"
     return f"{row['name']}{number}({', '.join(texts)}){_results(view, step)}{note}"
@@ -358,8 +358,8 @@ def _node(node: InnerNode, values: dict[int, InnerValue], outer: list[int]) -> s
         value = values.get(index)
         return f"{inner_name(value, outer)} {inner_tensor(value)}" if value else f"v{index}"
 
-    given = [read(index) for index in node["inputs"]]
-    given += [node["note"]] if node["note"] else []
+    operands = [read(index) for index in node["inputs"]]
+    operands += [node["note"]] if node["note"] else []
     results = ", ".join(written(index) for index in node["outputs"])
     handle = "" if node["debug_handle"] is None else f"  # debug handle {node['debug_handle']}"
-    return f"{node['name'] or '?'}({', '.join(given)}) -> {results}{handle}"
+    return f"{node['name'] or '?'}({', '.join(operands)}) -> {results}{handle}"

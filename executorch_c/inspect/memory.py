@@ -419,13 +419,13 @@ def memory_plan(program: ProgramSource, method: str = "forward") -> MemoryPlan:
     source = opened(program)
     method = name_in(source, method)
     view = View(source.program, method)
-    found = [a for a in _allocations(view) if a.nbytes]
-    found.sort(key=lambda a: (a.arena, a.first, a.offset, a.value))
+    allocations = [a for a in _allocations(view) if a.nbytes]
+    allocations.sort(key=lambda a: (a.arena, a.first, a.offset, a.value))
     arenas = []
     for index, nbytes in enumerate(view.structure["arenas"], 1):
-        live = _live([a for a in found if a.arena == index], len(view.steps))
+        live = _live([a for a in allocations if a.arena == index], len(view.steps))
         arenas.append(Arena(index, nbytes, max(live), live.index(max(live)) + START))
     titles = tuple(step.title for step in view.steps)
-    made = MemoryPlan(method, tuple(arenas), tuple(found), titles)
-    made.set_origins(program=source.origin)
-    return made
+    plan = MemoryPlan(method, tuple(arenas), tuple(allocations), titles)
+    plan.set_origins(program=source.origin)
+    return plan

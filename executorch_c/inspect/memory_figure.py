@@ -61,7 +61,7 @@ def draw(plan: MemoryPlan) -> Figure:
     return figure
 
 
-def _label_bytes(axes: Axes, top: int, most: int) -> None:
+def _label_bytes(axes: Axes, top: int, limit: int) -> None:
     """Label the byte axis with round numbers of a suitable unit."""
     unit, name = next(
         (u, n)
@@ -70,7 +70,7 @@ def _label_bytes(axes: Axes, top: int, most: int) -> None:
     )
     axes.yaxis.set_major_formatter(lambda value, _: f"{value / unit:g}")
     step = 1 / 4
-    while top / unit / step > most:
+    while top / unit / step > limit:
         step *= 2
     axes.set_yticks([i * step * unit for i in range(int(top / unit / step) + 1)])
     axes.set_ylabel(name, fontsize=8, color=INK)

@@ -27,15 +27,15 @@ MAX_INDEX_BYTES = 1 << 20
 def facts(backend: str, payload: bytes) -> list[tuple[str, str]]:
     """Return what a payload shows, as names and texts; empty for an unknown backend or format."""
     reader = READERS.get(backend)
-    found = []
+    rows = []
     try:
         for name, text in reader(payload) if reader else ():
-            found.append((name, text[:MAX_TEXT]))
-            if len(found) == MAX_FACTS:
+            rows.append((name, text[:MAX_TEXT]))
+            if len(rows) == MAX_FACTS:
                 break
     except (struct.error, AttributeError, IndexError, RecursionError, TypeError, ValueError):
-        found.append(("damaged", "the payload ends early, or is not in its format"))
-    return found
+        rows.append(("damaged", "the payload ends early, or is not in its format"))
+    return rows
 
 
 def is_text(value: bytes) -> bool:

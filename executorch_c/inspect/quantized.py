@@ -135,13 +135,13 @@ def _inside(inside: DelegateInside, place: str) -> Iterator[_Sign]:
     # A graph of TOSA in floats has small integers, too: shifts, conditions of branches.
     is_rescaled = any("rescale" in (node["name"] or "").lower() for node in inside["nodes"])
     for value in inside["values"] if is_rescaled or place not in RESCALED else ():
-        found = VALUE.match(value["dtype"] or "")
-        if found is not None:
+        match = VALUE.match(value["dtype"] or "")
+        if match is not None:
             is_dynamic = (value["dtype"] or "").startswith("qd")
             scheme: Scheme = "dynamic" if is_dynamic else "weights"
             if not value["constant"] and not is_dynamic:
                 scheme = "static"
-            yield _Sign(scheme, int(found[1]), place)
+            yield _Sign(scheme, int(match[1]), place)
         small = SMALL.match(value["dtype"] or "")
         if small is not None and value["constant"] and len(value["shape"] or ()) > 1:
             yield _Sign("weights", int(small[1]), place)

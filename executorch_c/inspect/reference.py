@@ -74,7 +74,7 @@ def table() -> dict[str, tuple[Behaviour, ...]]:
     rows: dict[str, list[Behaviour]] = {}
     for row in read(PATH.read_text(encoding="utf-8")):
         rows.setdefault(row.operator, []).append(row)
-    return {name: tuple(found) for name, found in rows.items()}
+    return {name: tuple(behaviours) for name, behaviours in rows.items()}
 
 
 def read(text: str) -> Iterator[Behaviour]:
@@ -152,8 +152,8 @@ def call_of(view: View, step: Instruction) -> OperatorCall:
 
 def layout(tensors: Collection[StructureValue]) -> str:
     """Return the layout of a call: of its tensors, the one that is not contiguous."""
-    found = {_layout(tensor["dim_order"]) for tensor in tensors}
-    return next((one for one in (OTHER_LAYOUT, CHANNELS_LAST) if one in found), CONTIGUOUS)
+    layouts = {_layout(tensor["dim_order"]) for tensor in tensors}
+    return next((one for one in (OTHER_LAYOUT, CHANNELS_LAST) if one in layouts), CONTIGUOUS)
 
 
 def _layout(order: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from executorch_c.inspect.families import MOVES, short
+from executorch_c.inspect.families import INNER, MOVES, short
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from executorch_c._types import DelegateInside
     from executorch_c.inspect.structure import Instruction
 
-INNER_MOVES = {"StaticTranspose", "StaticReshape", "Copy", "StaticSlice"}
-"""XnnpackBackend's nodes that copy the values of their input."""
 _SCALE = re.compile(r"^scale ([-+0-9.e]+), zero point")
 
 
@@ -59,8 +57,8 @@ def _delegate_scale(view: View, step: Instruction, slot: int) -> float | None:
     if inside is None or isinstance(inside, str):
         return None
     position = next(i for i, (index, _, _) in enumerate(step.row["args"]) if index == slot)
-    found = [value["id"] for value in inside["values"] if value["argument"] == position]
-    return _inner_scale(inside, found[0]) if len(found) == 1 else None
+    ids = [value["id"] for value in inside["values"] if value["argument"] == position]
+    return _inner_scale(inside, ids[0]) if len(ids) == 1 else None
 
 
 def _inner_scale(inside: DelegateInside, value: int) -> float | None:
@@ -74,7 +72,7 @@ def _inner_scale(inside: DelegateInside, value: int) -> float | None:
             text = _SCALE.match(values[source]["note"] or "")
             is_integer = (values[source]["dtype"] or "").startswith(("qint8", "quint8"))
             return float(text.group(1)) if text and is_integer else None
-        if writers[0]["name"] not in INNER_MOVES:
+        if INNER.get(writers[0]["name"] or "") not in ("view", "copy"):
             return None
         value = source
     return None

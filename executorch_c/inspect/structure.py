@@ -141,14 +141,14 @@ class View:
         tensor with one. Exporters omit the instructions that create such views."""
         here: dict[tuple[int, int], int] = {}
         known = set(self.structure["inputs"])
-        found: dict[int, int] = {}
+        bases: dict[int, int] = {}
         for index in self.structure["inputs"]:
             self._note_place(here, index)
         for step in self.steps:
             for index in step.reads:
                 place = self._place(index)
                 if index not in known and place in here and self.values[index]["nbytes"]:
-                    found[index] = here[place]
+                    bases[index] = here[place]
                 known.add(index)
             for index in step.writes:
                 known.add(index)
@@ -156,8 +156,8 @@ class View:
         for index in self.structure["outputs"]:
             for item in self.items(index):
                 if item not in known and (place := self._place(item)) in here:
-                    found[item] = here[place]
-        return found
+                    bases[item] = here[place]
+        return bases
 
     def _place(self, index: int) -> tuple[int, int]:
         value = self.values[index]
@@ -180,12 +180,12 @@ class View:
 
     def _read_inside(self, delegate: int) -> DelegateInside | str | None:
         try:
-            found = self.program._delegate(self.method, delegate)
+            inside = self.program._delegate(self.method, delegate)
         except Error as error:
             return str(error)
-        if found is not None:
-            self.budget.take(len(found["values"]) + len(found["nodes"]))
-        return found
+        if inside is not None:
+            self.budget.take(len(inside["values"]) + len(inside["nodes"]))
+        return inside
 
     def facts(self, delegate: int) -> list[tuple[str, str]]:
         """Return what the payload of a backend without an engine shows: names and texts."""

@@ -89,16 +89,16 @@ class Llama2c(ByteTokenizer):
     def _encode(self, text: str) -> list[int]:
         if not text:
             return []
-        found: list[int] = []
+        ids: list[int] = []
         for character in f" {text}":
             data = character.encode("utf-8", "replace")
             known = self.ids.get(data)
-            found += [known] if known is not None else [FIRST_BYTE + b for b in data]
-        if max(found) >= len(self.pieces):
+            ids += [known] if known is not None else [FIRST_BYTE + b for b in data]
+        if max(ids) >= len(self.pieces):
             raise ValueError(
                 f"the tokenizer has {len(self.pieces)} tokens, but none for some bytes of the text"
             )
-        return self._joined(found)
+        return self._joined(ids)
 
     def _joined(self, ids: list[int]) -> list[int]:
         """Join the pair with the best score, the first of equals, until no pair is a token."""

@@ -12,4 +12,4 @@ def check_type(name: str, value: object, types: tuple[type, ...] = WHOLE) -> Non
     """Raise TypeError with the argument's name unless a value has one of the types."""
     if not isinstance(value, types):
         kind = "an int" if types is WHOLE else "a number"
-        raise TypeError(f"{name} must be {kind}, not {type(value).__name__}")
+        raise TypeError(f"`{name}` must be {kind}, not {type(value).__name__}")

@@ -42,24 +42,24 @@ TEXTS = frozenset(
 """Filters whose text is as long as all that their argument contains."""
 
 
-def _fail(what: str, most: float) -> None:
-    raise SecurityError(f"more than {most:,.0f} {what}")
+def _fail(what: str, limit: float) -> None:
+    raise SecurityError(f"more than {limit:,.0f} {what}")
 
 
-def weight(value: object, most: int = MAX_SIZE) -> int:
-    """Return the number of characters of a value with all that it contains, or more than `most`
+def weight(value: object, limit: int = MAX_SIZE) -> int:
+    """Return the number of characters of a value with all that it contains, or more than `limit`
     without looking at the rest."""
-    found, rest = 0, [value]
-    while rest and found <= most:
+    total, rest = 0, [value]
+    while rest and total <= limit:
         one = rest.pop()
-        found += len(one) if isinstance(one, (str, bytes)) else ELEMENT_CHARACTERS
+        total += len(one) if isinstance(one, (str, bytes)) else ELEMENT_CHARACTERS
         if isinstance(one, Mapping):
             rest += [*one.keys(), *one.values()]
         elif isinstance(one, (list, tuple, set, frozenset)):
             rest += one
         elif isinstance(one, int):
-            found += one.bit_length() // 3
-    return found
+            total += one.bit_length() // 3
+    return total
 
 
 class _Countable(NodeTransformer):
@@ -164,9 +164,9 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
     def _spend_method(self, name: str, owner: Any, args: tuple[Any, ...], kwargs: Any) -> None:
         """Count the size of the result of a method of a text."""
-        given = [*args, *kwargs.values()]
-        numbers = sum(abs(v) for v in given if isinstance(v, int))
-        size = weight([owner, given]) + numbers
+        values = [*args, *kwargs.values()]
+        numbers = sum(abs(v) for v in values if isinstance(v, int))
+        size = weight([owner, values]) + numbers
         if name == "replace" and len(args) > 1 and isinstance(args[0], str):
             size = len(owner) + (owner.count(args[0]) + 1) * len(str(args[1]))
         elif name == "join" and args and hasattr(args[0], "__len__"):
@@ -176,22 +176,22 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         elif name == "translate":
             size *= 1 + max((len(str(v)) for v in getattr(args[0], "values", list)()), default=1)
         elif name in ("format", "format_map"):
-            size += _widths(str(owner)) + sum(_widths(v) for v in given if isinstance(v, str))
+            size += _widths(str(owner)) + sum(_widths(v) for v in values if isinstance(v, str))
         self._spend(size)
 
     def _limited(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def limited(*args: Any, **kwargs: Any) -> Any:
-            given = [v for v in (*args, *kwargs.values()) if not isinstance(v, Environment)]
-            self.count(1 + sum(len(v) for v in given if isinstance(v, (list, tuple, range))) // 16)
-            numbers = sum(abs(v) for v in given if isinstance(v, int))
-            texts = sum(len(v) for v in given if isinstance(v, str))
-            lines = max((v.count("\n") + 1 for v in given if isinstance(v, str)), default=1)
+            values = [v for v in (*args, *kwargs.values()) if not isinstance(v, Environment)]
+            self.count(1 + sum(len(v) for v in values if isinstance(v, (list, tuple, range))) // 16)
+            numbers = sum(abs(v) for v in values if isinstance(v, int))
+            texts = sum(len(v) for v in values if isinstance(v, str))
+            lines = max((v.count("\n") + 1 for v in values if isinstance(v, str)), default=1)
             if name in TEXTS:
-                texts += sum(weight(v) for v in given if isinstance(v, (list, tuple, dict)))
+                texts += sum(weight(v) for v in values if isinstance(v, (list, tuple, dict)))
             if name == "replace":
-                texts *= 1 + max((len(v) for v in given[-2:] if isinstance(v, str)), default=1)
-            widths = sum(_widths(v) for v in given[:1] if isinstance(v, str))
+                texts *= 1 + max((len(v) for v in values[-2:] if isinstance(v, str)), default=1)
+            widths = sum(_widths(v) for v in values[:1] if isinstance(v, str))
             self._spend(texts + numbers * lines + (widths if name == "format" else 0))
             return function(*args, **kwargs)
 

@@ -40,10 +40,10 @@ def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path}: not valid JSON: {error}") from error
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _content(token: object) -> str | None:
@@ -116,8 +116,8 @@ class HuggingFace:
         one of some words in its text."""
         text = _content(self.config.get(key))
         if text is not None:
-            found: int | None = self.inner.token_to_id(text)
-            return found
+            token: int | None = self.inner.token_to_id(text)
+            return token
         ids = [i for i, name in self.special.items() if any(part in name.lower() for part in parts)]
         if key == "bos_token":
             ids = ids or [i for i, name in self.special.items() if name == "<s>"]
@@ -126,12 +126,12 @@ class HuggingFace:
     def _find_eos(self) -> tuple[int, ...]:
         listed = self._generation.get("eos_token_id")
         named = self._named("eos_token", "eos", "end_of_text", "endoftext")
-        found = [named] if named is not None else []
+        ids = [named] if named is not None else []
         if isinstance(listed, (int, list)):
-            found = [*([listed] if isinstance(listed, int) else listed), *found]
-        if not found:
-            found = [i for i, name in self.special.items() if name == "</s>"]
-        return tuple(dict.fromkeys(found))
+            ids = [*([listed] if isinstance(listed, int) else listed), *ids]
+        if not ids:
+            ids = [i for i, name in self.special.items() if name == "</s>"]
+        return tuple(dict.fromkeys(ids))
 
     def encode(self, text: str, bos: bool | None = None) -> list[int]:
         """Return the ids of a text. `bos` None or True: with the special tokens that the file's
@@ -265,6 +265,6 @@ def read_tekken(path: Path) -> Tiktoken:
         {"rank": i, "token_str": name} for i, name in enumerate(("<unk>", "<s>", "</s>"))
     ]
     special = {row["token_str"]: int(row["rank"]) for row in listed}
-    found = Tiktoken(ranks, pattern, special, "<s>", ("</s>",), offset=reserved)
-    found.kind = "tekken"
-    return found
+    tokenizer = Tiktoken(ranks, pattern, special, "<s>", ("</s>",), offset=reserved)
+    tokenizer.kind = "tekken"
+    return tokenizer

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from executorch_c.compare.limits import (
-    LOGIT_MIN_SQNR_DB,
-    ONE_LAYER_SQNR_DB,
-    ROUNDING_POSITION_DB,
-)
-from executorch_c.compare.tolerance import LogitTolerance
+from executorch_c.compare.logits import LogitTolerance
 from executorch_c.llm.sampling import log_softmax
 
 if TYPE_CHECKING:
@@ -47,14 +42,8 @@ class Agreement:
     @property
     def first(self) -> int | None:
         """The first position out of the limit."""
-        found = np.flatnonzero(self.bad)
-        return int(found[0]) if found.size else None
-
-
-def quantised_limit(layers: int, relative: float) -> LogitTolerance:
-    """Return the limit for a program against the model after quantisation."""
-    least = max(ONE_LAYER_SQNR_DB - 10 * math.log10(max(layers, 1)), LOGIT_MIN_SQNR_DB)
-    return LogitTolerance(relative, least, ROUNDING_POSITION_DB)
+        positions = np.flatnonzero(self.bad)
+        return int(positions[0]) if positions.size else None
 
 
 def _top(values: Array, count: int) -> Array:
@@ -73,15 +62,12 @@ def measure(actual: Array, expected: Array, limit: LogitTolerance) -> Agreement:
     power = np.mean(np.where(finite, e, 0) ** 2, -1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         sqnr = 10 * np.log10(power / np.mean(error**2, -1))
+        whole = float(10 * np.log10(power.mean() / np.mean(error**2)))
         p, q = log_softmax(e), log_softmax(a)
         divergence = np.where(np.exp(p) > 0, np.exp(p) * (p - q), 0).sum(-1)
     sqnr = np.where(errors == 0, np.inf, sqnr)
     relative = errors / scale
-    bad = relative > limit.relative
-    if limit.sqnr_db is not None:
-        whole = power.mean() < np.mean(error**2) * 10 ** (limit.sqnr_db / 10)
-        bad = sqnr < limit.sqnr_db - (0 if whole else limit.position_db)
-    bad = bad | ~np.isfinite(errors)
+    bad = limit.outside(relative, sqnr, whole)
     count = min(TOP_TOKENS, a.shape[-1])
     ours, theirs = _top(np.nan_to_num(a, nan=-np.inf), count), _top(e, count)
     top5 = (ours[:, :, None] == theirs[:, None, :]).any(-1).mean(-1)

@@ -50,36 +50,36 @@ class Cases:
 
     def scripts(self) -> list[Script]:
         """Return all ways to run the prompts, in the order of cases."""
-        found = [
+        scripts = [
             Script("encoder", i, (Action("encode", keep=True, value=one),))
             for i, one in enumerate(self.inputs)
         ]
-        found += [
+        scripts += [
             Script("steps", i, (*self.begin(i), *steps(ids))) for i, ids in enumerate(self.prompts)
         ]
         if self.runner.signature.longest > 1:
-            found += self._in_one_call()
-        found += self._turns()
-        found += self._rewind()
-        found += self._resets()
-        found.append(Script("context", -1, (*self.begin(0), *steps(self.long))))
-        return found
+            scripts += self._in_one_call()
+        scripts += self._turns()
+        scripts += self._rewind()
+        scripts += self._resets()
+        scripts.append(Script("context", -1, (*self.begin(0), *steps(self.long))))
+        return scripts
 
     def _in_one_call(self) -> list[Script]:
         """Return scripts with several tokens in a call."""
         longest = self.runner.signature.longest
-        found = []
+        scripts = []
         for i, ids in enumerate(self.prompts):
             size = min(longest, max(len(ids) - TAIL_STEPS, 1))
             whole = Action("feed", tuple(ids[:size]), keep=True)
             tail = steps(ids[size : size + TAIL_STEPS])
             short = parts(ids[: min(2, len(ids))], [2])
-            found.append(
+            scripts.append(
                 Script("prefill", i, (*self.begin(i), *short, Action("reset"), whole, *tail))
             )
         sizes = [longest, 1, max(longest // 2, 1), 2, longest]
-        found.append(Script("chunks", -1, (*self.begin(0), *parts(self.long, sizes))))
-        return found
+        scripts.append(Script("chunks", -1, (*self.begin(0), *parts(self.long, sizes))))
+        return scripts
 
     def _turns(self) -> list[Script]:
         """Return a script with generated tokens between two prompts."""
@@ -116,8 +116,8 @@ class Cases:
             self.long[: self.runner.context // 2], [self.runner.signature.longest], keep=False
         )
         before = (*self.begin(len(self.inputs) - 1 if self.inputs else 0), *used)
-        found = [Script("reset", 0, (*before, *self.begin(0), *self.again()))]
+        scripts = [Script("reset", 0, (*before, *self.begin(0), *self.again()))]
         if self.runner.signature.has_cache:
             zero = (*self.encode(0), Action("zero"))
-            found.append(Script("official reset", 0, (*before, *zero, *self.again())))
-        return found
+            scripts.append(Script("official reset", 0, (*before, *zero, *self.again())))
+        return scripts

@@ -30,18 +30,18 @@ MAX_TEMPLATE_CHARACTERS = 1 << 20
 
 def template_of(tokenizer: object, name: str = "default") -> str:
     """Return the chat template of a tokenizer. Raises ValueError if it has none."""
-    found = getattr(tokenizer, "chat_template", None)
-    if isinstance(found, list):
-        named = {row.get("name"): row.get("template") for row in found if isinstance(row, dict)}
-        found = named.get(name) or next(iter(named.values()), None)
-    if isinstance(found, dict):
-        found = found.get(name) or next(iter(found.values()), None)
-    if not isinstance(found, str):
+    template = getattr(tokenizer, "chat_template", None)
+    if isinstance(template, list):
+        named = {row.get("name"): row.get("template") for row in template if isinstance(row, dict)}
+        template = named.get(name) or next(iter(named.values()), None)
+    if isinstance(template, dict):
+        template = template.get(name) or next(iter(template.values()), None)
+    if not isinstance(template, str):
         raise ValueError(
             "the tokenizer has no chat_template (tokenizer_config.json or "
-            "chat_template.jinja next to tokenizer.json); pass template="
+            "chat_template.jinja next to tokenizer.json): pass `template`"
         )
-    return found
+    return template
 
 
 def _to_json(value: object, **options: Any) -> str:
@@ -128,7 +128,9 @@ class Chat:
         **options: Any,
     ) -> None:
         if runner.tokenizer is None:
-            raise ValueError("a chat needs a tokenizer: TextRunner(model, tokenizer=...)")
+            raise ValueError(
+                "`runner` has no tokenizer: pass it one, TextRunner(program, tokenizer=...)"
+            )
         self.runner, self.options = runner, options
         self.template = template_of(runner.tokenizer) if template is None else template
         eos = runner.eos_ids[0] if runner.eos_ids else None

@@ -29,13 +29,14 @@ from executorch_c._programs import title_of
 from executorch_c.check.case_run import run_case
 from executorch_c.check.engines import engines_of, remarks_on_runs
 from executorch_c.check.stages import stage, stage_of
-from executorch_c.compare.limits import LOGIT_ERRORS, LOGIT_MIN_SQNR_DB, SELF_SQNR_DB
-from executorch_c.compare.tolerance import LogitTolerance, check_not_negative
+from executorch_c.compare.limits import LOGIT_MIN_SQNR_DB
+from executorch_c.compare.logits import LogitTolerance, against_model, between_runs
+from executorch_c.compare.tolerance import check_not_negative
 from executorch_c.debug._graphs.quantized import is_quantized_model
 from executorch_c.inspect.quantized import quantization_of
-from executorch_c.llm import agreement as _agreement
+from executorch_c.llm.agreement import mean_loss, measure
 from executorch_c.llm.cases import Cases
-from executorch_c.llm.check_report import Case, LLMReport, Row, finding, perplexities
+from executorch_c.llm.check_report import Case, LLMReport, Row, perplexities
 from executorch_c.llm.depth import layers_of
 from executorch_c.llm.encoder_decoder import ENCODER, EncoderDecoder, open_program
 from executorch_c.llm.encoder_inputs import encoder_inputs_of
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._programs import ProgramSource
     from executorch_c._types import Data, FilePath
-    from executorch_c.llm.agreement import Agreement
     from executorch_c.llm.tokenizers import Tokenizer
 
 Expected: TypeAlias = "tuple[Array, str, LogitTolerance]"
@@ -114,10 +114,10 @@ class _Check:
             for where, how, known, rows in self._known:
                 if (where, how) == (self.input, by_token) and known[: len(ids)] == ids:
                     return rows[: len(ids)], self.reference.title, self.limit
-            found = self.reference.logits(ids, by_token)
-            if found is not None:
-                self._known.append((self.input, by_token, ids, found))
-                return found, self.reference.title, self.limit
+            logits = self.reference.logits(ids, by_token)
+            if logits is not None:
+                self._known.append((self.input, by_token, ids, logits))
+                return logits, self.reference.title, self.limit
         return None
 
     def itself(self, ids: Sequence[int]) -> str:
@@ -128,12 +128,12 @@ class _Check:
         whole, steps_ = (self.expected(tuple(ids), case) for case in WAYS)
         if whole is None or steps_ is None:
             return ""
-        found = _agreement.measure(steps_[0], whole[0], self.own)
-        if found.first is None:
+        agreement = measure(steps_[0], whole[0], self.own)
+        if agreement.first is None:
             return ""
         return (
             f"{whole[1]} itself differs between one call and a call for each token: by "
-            f"{found.errors.max():.4g} from position {found.first} on; cases are compared "
+            f"{agreement.errors.max():.4g} from position {agreement.first} on; cases are compared "
             "with the reference called likewise"
         )
 
@@ -168,51 +168,26 @@ class _Check:
         begin = partial(self.official.begin, script)
         return run_case(begin, partial(follow, script, self.runner, show), judge, fail)
 
-    def _there(self, script: Script, rows: Array) -> tuple[Agreement | None, str]:
-        """Return how the official runtime's results of a script that raises here agree, and a
-        phrase about it; None without expected results."""
+    def _there(self, script: Script, rows: Array) -> Row | None:
+        """Return the row of the official runtime's results of a script that raises here; None
+        without expected results."""
         try:
-            found = self._expected(script, rows)
+            expected = self._expected(script, rows)
         except Exception as error:
             if stage_of(error) != "run":  # of the program's own steps
                 raise
-            found = None
-        if found is None:
-            return None, ""
-        theirs = _agreement.measure(rows, found[0], found[2])
-        row = Row(
-            script.case,
-            script.prompt,
-            script.ids,
-            _positions(script, rows),
-            found[1],
-            theirs,
-            found[2],
-        )
-        return theirs, "" if theirs.first is None else finding(row)
+            expected = None
+        return None if expected is None else _compared(script, rows, expected)
 
-    def _judged(self, script: Script, actual: Array, found: Expected) -> Row:
+    def _judged(self, script: Script, actual: Array, reference: Expected) -> Row:
         """Return the row of a script with its expected results, and the official runtime's."""
-        expected, against, limit = found
-        positions = _positions(script, expected)
-        agreement, losses = _agreement.measure(actual, expected, limit), None
-        by_token = script.case in ("steps", "context") and len(script.ids) > 1
-        if by_token and against != ITSELF:
-            losses = (
-                _agreement.mean_loss(actual, script.ids),
-                _agreement.mean_loss(expected, script.ids),
-            )
-        row = Row(
-            script.case, script.prompt, script.ids, positions, against, agreement, limit, "", losses
-        )
-        loose = self.own if script.case == "reset" else limit
-
-        def of_official(rows: Array) -> tuple[Agreement, str]:
-            theirs = _agreement.measure(rows, expected, loose)
-            other = replace(row, agreement=theirs)
-            return theirs, "" if theirs.first is None else finding(other)
-
-        return replace(row, official=self.official.end(script, row.verdict == "match", of_official))
+        expected, against, limit = reference
+        row = _compared(script, actual, reference)
+        if script.case in ("steps", "context") and len(script.ids) > 1 and against != ITSELF:
+            row = replace(row, losses=(mean_loss(actual, row.ids), mean_loss(expected, row.ids)))
+        loose = expected, against, self.own if script.case == "reset" else limit
+        there = partial(_compared, script, reference=loose)
+        return replace(row, official=self.official.end(script, row.verdict == "match", there))
 
     def _expected(self, script: Script, actual: Array) -> Expected | None:
         """Return what a script is compared with; None without a reference."""
@@ -222,10 +197,10 @@ class _Check:
             limit = LogitTolerance(0.0) if script.case == "reset" else self.own
             return self.fresh, "the first run after loading", limit
         kept = script.kept()
-        found = self._of_reference(script, kept)
-        if found is None and script.case in ("steps", "context"):
+        expected = self._of_reference(script, kept)
+        if expected is None and script.case in ("steps", "context"):
             return self._finite(actual, self.own)
-        return found or self._at(kept, self.own_steps)
+        return expected or self._at(kept, self.own_steps)
 
     def _finite(self, actual: Array, limit: LogitTolerance) -> Expected | None:
         """Return finite numbers in place of results that are not known, if some are NaN."""
@@ -273,6 +248,13 @@ class _Check:
         return np.stack(rows), whole[1], whole[2]
 
 
+def _compared(script: Script, actual: Array, reference: Expected) -> Row:
+    """Return the row of a script's results, compared with expected ones."""
+    expected, against, limit = reference
+    agreement, positions = measure(actual, expected, limit), _positions(script, expected)
+    return Row(script.case, script.prompt, script.ids, positions, against, agreement, limit)
+
+
 def _positions(script: Script, rows: Array) -> tuple[int, ...]:
     """Return the positions of the compared rows of a script."""
     if script.case == "encoder":
@@ -296,11 +278,11 @@ def _limits(
     quantized = _is_quantized(runner, methods)
     if isinstance(reference, ProgramReference):
         quantized = quantized or _is_quantized(reference.runner, methods)
-    own = LogitTolerance(LOGIT_ERRORS[kind], SELF_SQNR_DB if quantized else None)
-    limit = LogitTolerance(own.relative, LOGIT_MIN_SQNR_DB if quantized else None)
     module, blocks = _modules(reference, method)
+    layers = None
     if quantized and module is not None and is_quantized_model(module):
-        limit = _agreement.quantised_limit(layers_of(blocks, runner, name), own.relative)
+        layers = layers_of(blocks, runner, name)
+    own, limit = between_runs(kind, quantized), against_model(kind, quantized, layers)
     if min_sqnr_db is not None:
         limit = LogitTolerance(limit.relative, min_sqnr_db)
     if relative is not None:
@@ -323,27 +305,28 @@ def _modules(reference: Reference | None, method: str | None) -> tuple[Any, Any]
     return reference.model, reference.decoder
 
 
-def _prompts(given: Sequence[Any] | None, runner: TextRunner, seed: int) -> list[list[int]]:
+def _prompts(prompts: Sequence[Any] | None, runner: TextRunner, seed: int) -> list[list[int]]:
     """Return prompts as ids; random ones if none are given."""
-    if given is None:
+    if prompts is None:
         rng = np.random.default_rng(seed)
         size = max(min(RANDOM_TOKENS, runner.context // 3), 2)
         start = runner.start_ids if isinstance(runner, EncoderDecoder) else []
         return [
             [*start, *rng.integers(0, runner.vocabulary, size).tolist()][:size] for _ in range(2)
         ]
-    found = []
-    for i, one in enumerate(given):
+    rows = []
+    for i, one in enumerate(prompts):
         runner.reset()
         ids = runner.encode(one) if isinstance(one, str) else as_ids(one, runner.vocabulary)
         if not 1 <= len(ids) <= runner.context:
             raise ValueError(
-                f"prompt {i} has {len(ids)} tokens, expected 1 to {runner.context} (the context)"
+                f"`prompts[{i}]` has {len(ids)} tokens, expected 1 to {runner.context} "
+                "(the context)"
             )
-        found.append(ids)
-    if not found:
+        rows.append(ids)
+    if not rows:
         raise ValueError("`prompts` is empty: pass at least 1")
-    return found
+    return rows
 
 
 def _in_pairs(inputs: list[Array], prompts: list[list[int]]) -> tuple[list[Array], list[list[int]]]:
@@ -440,8 +423,8 @@ def check_llm(
         else:
             known = make_reference(model, runner.signature, ids, tokenizer)
         limits = _limits(runner, known, relative, min_sqnr_db)
-        most = min(runner.context, MAX_CONTEXT if length is None else length)
-        ways = Cases(runner, ids, most, inputs)
+        length_limit = min(runner.context, MAX_CONTEXT if length is None else length)
+        ways = Cases(runner, ids, length_limit, inputs)
         of_encoder = limits[0]
         if inputs:
             of_encoder = _limits(runner, known, relative, min_sqnr_db, ENCODER)[0]
@@ -449,24 +432,24 @@ def check_llm(
         scripts = [script for script in ways.scripts() if script.case in cases]
         rows = []
         for script in scripts:
-            done = iter(range(1, len(script.actions) + 1))
+            numbers = iter(range(1, len(script.actions) + 1))
             count = say.count(script.case)
-            rows.append(check.row(script, lambda: count(next(done), len(script.actions))))
+            rows.append(check.row(script, lambda: count(next(numbers), len(script.actions))))
         say("looking for the fault")
         pairs = list(zip(scripts, rows))
-        found = find_fault(pairs, runner, known, limits[1], explain)
-    return _report(runner, rows, found, limits, check.itself(ids[0]))
+        findings = find_fault(pairs, runner, known, limits[1], explain)
+    return _report(runner, rows, findings, limits, check.itself(ids[0]))
 
 
 def _report(
     runner: TextRunner,
     rows: list[Row],
-    found: Findings,
+    findings: Findings,
     limits: tuple[LogitTolerance, LogitTolerance],
     remark: str,
 ) -> LLMReport:
     runner.reset()
-    notes = [*remarks_on_runs(rows), perplexities(rows), remark, *found.notes]
+    notes = [*remarks_on_runs(rows), perplexities(rows), remark, *findings.notes]
     methods = [*runner._engine.methods.values()]
     if isinstance(runner, EncoderDecoder):
         methods.append(runner._encoder)
@@ -483,9 +466,9 @@ def _report(
         title_of(runner.source, "a program"),
         tuple(rows),
         tuple(filter(None, notes)),
-        found.fault,
-        found.token,
-        found.explanation,
+        findings.fault,
+        findings.token,
+        findings.explanation,
     )
     report.set_origins(program=runner.source.origin)
     return report

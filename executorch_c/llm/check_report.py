@@ -18,7 +18,7 @@ from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c.check.engines import OfficialRun
-    from executorch_c.compare.tolerance import LogitTolerance
+    from executorch_c.compare.logits import LogitTolerance
     from executorch_c.compare.verdicts import Verdict
     from executorch_c.debug.report import ErrorReport
     from executorch_c.llm.agreement import Agreement
@@ -125,7 +125,7 @@ class Row:
 
     def as_dict(self) -> dict[str, object]:
         """Return all figures, for JSON and data frames."""
-        found: dict[str, object] = {
+        figures: dict[str, object] = {
             "case": self.case,
             "prompt": self.prompt,
             "verdict": self.verdict,
@@ -139,25 +139,25 @@ class Row:
         }
         if self.agreement is not None:
             a = self.agreement
-            found |= {
+            figures |= {
                 "max_abs": float(a.errors.max()),
                 "max_relative": float(a.relative.max()),
                 "least_sqnr_db": float(a.sqnr_db.min()),
                 "nan": a.nan,
             }
         if self.agreement is not None and self.case != "encoder":
-            found |= {
+            figures |= {
                 "mean_kl": float(a.divergence.mean()),
                 "max_kl": float(a.divergence.max()),
                 "top1": float(a.same_top.mean()),
                 "top5": float(a.top5.mean()),
             }
         if self.losses is not None:
-            found |= {
+            figures |= {
                 "perplexity": _exp(self.losses[0]),
                 "reference_perplexity": _exp(self.losses[1]),
             }
-        return found
+        return figures
 
 
 def _exp(loss: float) -> float:
@@ -203,13 +203,13 @@ class LLMReport(Report):
     def verdict(self) -> Verdict | Literal["error"]:
         """The worst verdict of the rows that compared something, in any engine, "differ" if the
         program raised; "error" if only the official runtime fails, by refusing the program."""
-        found = [row.verdict for row in self.rows if row.agreement is not None]
+        verdicts = [row.verdict for row in self.rows if row.agreement is not None]
         theirs = [row.official.verdict for row in self.rows if row.official is not None]
         if not all(row.ok_here for row in self.rows) or "differ" in theirs:
             return "differ"
         if "error" in theirs:
             return "error"
-        return "match" if "match" in found else "inconclusive"
+        return "match" if "match" in verdicts else "inconclusive"
 
     @property
     def ok(self) -> bool:

@@ -20,8 +20,8 @@ MAX_LAYERS = 1000
 def layers_of(model: Any, runner: TextRunner, method: str) -> int:
     """Return the number of layers, at least 1: repeated blocks of the module that a method
     computes; for a module without any, what the metadata say, or the attentions of the method."""
-    found = _blocks(model) or integer(runner.signature.constants, "get_n_layers")
-    return min(max(found or _attentions(runner, method), 1), MAX_LAYERS)
+    count = _blocks(model) or integer(runner.signature.constants, "get_n_layers")
+    return min(max(count or _attentions(runner, method), 1), MAX_LAYERS)
 
 
 def _blocks(model: Any) -> int:

@@ -43,11 +43,11 @@ class Detokenizer:
         self._ids.append(id)
         text = self._tokenizer.decode(self._ids)
         waiting = min(len(text) - len(text.rstrip(REPLACEMENT)), MAX_HELD_CHARACTERS)
-        found = self._new(text, len(text) - waiting)
+        piece = self._new(text, len(text) - waiting)
         if not waiting and len(self._ids) > MAX_PENDING_TOKENS:
             self._ids = self._ids[-KEPT_TOKENS:]
             self._shown = len(self._tokenizer.decode(self._ids))
-        return found
+        return piece
 
     def end(self) -> str:
         """Return the rest: U+FFFD for an incomplete character."""
@@ -55,9 +55,9 @@ class Detokenizer:
         return self._bytes.decode(b"", final=True) + self._new(text, len(text))
 
     def _new(self, text: str, end: int) -> str:
-        found = text[self._shown : end]
+        piece = text[self._shown : end]
         self._shown = max(self._shown, end)
-        return found
+        return piece
 
 
 class StopTexts:
@@ -74,7 +74,7 @@ class StopTexts:
             if not text:
                 raise ValueError("`stop`: an empty text stops at once")
         self._held = ""
-        self.found: str | None = None
+        self.stop: str | None = None
         """The stop text that ended the stream."""
 
     def add(self, piece: str) -> str:
@@ -84,7 +84,7 @@ class StopTexts:
         self._held += piece
         places = [(at, t) for t in self.texts if (at := self._held.find(t)) >= 0]
         if places:
-            at, self.found = min(places)
+            at, self.stop = min(places)
             shown, self._held = self._held[:at], ""
             return shown
         kept = max(

@@ -63,16 +63,7 @@ class EncoderDecoder(TextRunner):
         self._encoder: Method = self.program.load_method(ENCODER, **self._options)
         self._hidden: Array | None = None
         self._encoded: Array | None = None
-        constants = _signature.read_constants(self.program)
-        integer, integers = _signature.integer, _signature.integers
-        return _signature.TextSignature(
-            call,
-            call,
-            _signature.context_of(call, constants),
-            integer(constants, "get_bos_id"),
-            integers(constants, "get_eos_ids", "get_eos_id"),
-            constants,
-        )
+        return _signature.signature_of(call, call, _signature.read_constants(self.program))
 
     @property
     def start_ids(self) -> list[int]:
@@ -86,34 +77,34 @@ class EncoderDecoder(TextRunner):
 
         Raises ValueError for another shape, TypeError for another dtype.
         """
-        given = self.as_encoder_input(array)
+        features = self.as_encoder_input(array)
         with self._session.lock:
             self.reset()
-            return self._encode(given)
+            return self._encode(features)
 
     def as_encoder_input(self, array: object) -> Array:
         """Return features or ids with the encoder's dtype and rank. Exceptions as for
         `encode_input`."""
         info = self._encoder.metadata.input_tensor_meta(0)
-        given = np.asarray(array)
-        given = given[None] if given.ndim == len(info.shape) - 1 else given
-        if given.dtype != info.numpy_dtype and given.dtype.kind == info.numpy_dtype.kind:
-            given = given.astype(info.numpy_dtype)
-        if given.dtype != info.numpy_dtype:
+        features = np.asarray(array)
+        features = features[None] if features.ndim == len(info.shape) - 1 else features
+        if features.dtype != info.numpy_dtype and features.dtype.kind == info.numpy_dtype.kind:
+            features = features.astype(info.numpy_dtype)
+        if features.dtype != info.numpy_dtype:
             raise TypeError(
-                f"method '{ENCODER}': found dtype {given.dtype}, expected {info.numpy_dtype}"
+                f"method '{ENCODER}': found dtype {features.dtype}, expected {info.numpy_dtype}"
             )
-        fits = given.ndim == len(info.shape)
-        if not fits or any(a > b for a, b in zip(given.shape, info.shape)):
+        fits = features.ndim == len(info.shape)
+        if not fits or any(a > b for a, b in zip(features.shape, info.shape)):
             raise ValueError(
-                f"method '{ENCODER}': found shape {given.shape}, expected {tuple(info.shape)}"
+                f"method '{ENCODER}': found shape {features.shape}, expected {tuple(info.shape)}"
             )
-        return given
+        return features
 
-    def _encode(self, given: Array) -> Array:
+    def _encode(self, features: Array) -> Array:
         """Encode an input and return the encoder's output; the decoder keeps its state."""
-        hidden: Array = self._encoder.execute([given])[0]
-        self._hidden, self._encoded = hidden, given
+        hidden: Array = self._encoder.execute([features])[0]
+        self._hidden, self._encoded = hidden, features
         return hidden
 
     def _inputs(self, call: _signature.MethodCall, ids: Sequence[int], start: int) -> list[Array]:

@@ -18,7 +18,7 @@ AUDIO_DIMENSIONS = 1
 
 
 def encoder_inputs_of(
-    given: Sequence[Any] | None, runner: EncoderDecoder, seed: int
+    inputs: Sequence[Any] | None, runner: EncoderDecoder, seed: int
 ) -> list[Array]:
     """Return inputs of a program's encoder from texts, ids, audio or features; two random ones if
     none are given.
@@ -26,10 +26,10 @@ def encoder_inputs_of(
     Raises ValueError and TypeError for inputs that the encoder does not take.
     """
     info = runner._encoder.metadata.input_tensor_meta(0)
-    if given is not None:
-        if not len(given):
+    if inputs is not None:
+        if not len(inputs):
             raise ValueError("`encoder_inputs` is empty: pass at least 1")
-        return [_input(one, runner) for one in given]
+        return [_input(one, runner) for one in inputs]
     rng = np.random.default_rng(seed)
     if info.numpy_dtype.kind in "iu":
         lengths = [
@@ -42,19 +42,19 @@ def encoder_inputs_of(
     return [rng.standard_normal(info.shape).astype(info.numpy_dtype) for _ in RANDOM_LENGTHS]
 
 
-def _input(given: Any, runner: EncoderDecoder) -> Array:
+def _input(value: Any, runner: EncoderDecoder) -> Array:
     """Return one input as an array."""
     info = runner._encoder.metadata.input_tensor_meta(0)
     takes_tokens = info.numpy_dtype.kind in "iu"
-    if isinstance(given, str):
+    if isinstance(value, str):
         if not takes_tokens:
             raise TypeError(
                 f"method '{runner._encoder.metadata.name()}' takes features of "
                 f"{info.numpy_dtype}, not text"
             )
         runner.reset()
-        return runner.as_encoder_input(np.asarray([runner.encode(given)]))
-    array = np.asarray(given)
+        return runner.as_encoder_input(np.asarray([runner.encode(value)]))
+    array = np.asarray(value)
     if not takes_tokens and array.ndim == AUDIO_DIMENSIONS < len(info.shape) - 1:
         array = runner.features(array)
     return runner.as_encoder_input(array)

@@ -69,10 +69,10 @@ class Seq2SeqReference(ModelReference):
         return {"decoder_input_ids": tokens, "encoder_outputs": (states,)}
 
 
-def states_of_encoder(found: Any) -> Any:
+def states_of_encoder(output: Any) -> Any:
     """Return the tensor of an encoder's output: the tensor itself, or of Hugging Face."""
-    found = getattr(found, "last_hidden_state", found)
-    return found[0] if isinstance(found, (tuple, list)) else found
+    output = getattr(output, "last_hidden_state", output)
+    return output[0] if isinstance(output, (tuple, list)) else output
 
 
 class MethodsReference(ModelReference):
@@ -156,7 +156,7 @@ class EncodedProgram(ProgramReference):
 
 
 def make_encoder_reference(
-    given: Any,
+    model: Any,
     signature: TextSignature,
     prompts: Sequence[Sequence[int]],
     inputs: Sequence[Array],
@@ -168,27 +168,27 @@ def make_encoder_reference(
     Raises TypeError for a module that is no encoder-decoder of Hugging Face, ValueError for
     modules of other methods.
     """
-    if given is None:
+    if model is None:
         return None
-    if isinstance(given, EncoderDecoder):
-        return EncodedProgram(given)
-    if isinstance(given, Mapping):
-        return MethodsReference(given, signature)
-    if hasattr(given, "named_buffers"):
-        if not hasattr(given, "get_encoder"):
+    if isinstance(model, EncoderDecoder):
+        return EncodedProgram(model)
+    if isinstance(model, Mapping):
+        return MethodsReference(model, signature)
+    if hasattr(model, "named_buffers"):
+        if not hasattr(model, "get_encoder"):
             raise TypeError(
-                f"`model`: {type(given).__name__} has no get_encoder(); pass "
+                f"`model`: {type(model).__name__} has no get_encoder(); pass "
                 f"{{'{ENCODER}': module, '{DECODER}': module}} with the inputs of the "
                 "program's methods"
             )
         _extras.require("a PyTorch reference", "torch")
-        return Seq2SeqReference(given, signature)
-    if isinstance(given, (list, tuple)):
-        return EncodedArrays(given, prompts, signature.vocabulary)
-    if isinstance(given, np.ndarray):
-        return EncodedArrays([given], prompts, signature.vocabulary)
+        return Seq2SeqReference(model, signature)
+    if isinstance(model, (list, tuple)):
+        return EncodedArrays(model, prompts, signature.vocabulary)
+    if isinstance(model, np.ndarray):
+        return EncodedArrays([model], prompts, signature.vocabulary)
     from executorch_c import Program
 
-    if isinstance(given, Program) or not callable(given):
-        return EncodedProgram(EncoderDecoder(given, tokenizer, delegate_at_load=False))
-    return EncodedFunction(given, inputs, signature.vocabulary)
+    if isinstance(model, Program) or not callable(model):
+        return EncodedProgram(EncoderDecoder(model, tokenizer, delegate_at_load=False))
+    return EncodedFunction(model, inputs, signature.vocabulary)

@@ -20,7 +20,7 @@ from executorch_c.llm.scripts import Script, calls_of, follow, perform
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
-    from executorch_c.compare.tolerance import LogitTolerance
+    from executorch_c.compare.logits import LogitTolerance
     from executorch_c.debug.report import ErrorReport
     from executorch_c.llm.check_report import Row
 

@@ -60,7 +60,7 @@ class Stream(Iterator[str]):
         self._sample = make_sampler(options.rules, options.sampler, size)
         self._stops = StopTexts(options.stop)
         if self._stops.texts and tokenizer is None:
-            raise ValueError("stop texts need a tokenizer")
+            raise ValueError("`stop` needs a tokenizer: TextRunner(program, tokenizer=...)")
         if options.logprobs:
             self.result.logprobs = []
         if options.logprobs and options.logprobs is not True:
@@ -98,13 +98,13 @@ class Stream(Iterator[str]):
                     result.text += piece
                     if piece:
                         yield piece
-                reason = "stop" if self._stops.found is not None else reason or self._asked()
+                reason = "stop" if self._stops.stop is not None else reason or self._asked()
                 if reason:
                     result.finish_reason = reason
                     break
                 with runner._session.lock:
                     token = self._choose(self._decode(token))
-            if detokenizer is not None and self._stops.found is None:
+            if detokenizer is not None and self._stops.stop is None:
                 rest = self._stops.add(detokenizer.end()) + self._stops.end()
                 result.text += rest
                 if rest:
@@ -169,8 +169,8 @@ class Stream(Iterator[str]):
         p = log_softmax(logits)
         result.logprobs.append(float(p[token]))
         if result.top_logprobs is not None:
-            most = np.argsort(-p, kind="stable")[: int(self._options.logprobs)]
-            result.top_logprobs.append([(int(i), float(p[i])) for i in most])
+            indices = np.argsort(-p, kind="stable")[: int(self._options.logprobs)]
+            result.top_logprobs.append([(int(i), float(p[i])) for i in indices])
 
     def _end_at(self, token: int) -> FinishReason:
         runner, options = self._runner, self._options

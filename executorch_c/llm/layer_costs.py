@@ -23,7 +23,7 @@ from executorch_c._programs import title_of
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.compare import costs as _costs
-from executorch_c.compare.tolerance import LogitTolerance
+from executorch_c.compare.logits import LogitTolerance
 from executorch_c.llm import agreement as _agreement
 from executorch_c.llm.reference import ModelReference
 from executorch_c.llm.runner import TextRunner, as_ids
@@ -167,12 +167,12 @@ class CostReport(Report):
 def quantized_layers(model: Any, quantized: Any) -> list[str]:
     """Return the names of the innermost modules that differ: another type, or other weights."""
     others = dict(quantized.named_modules())
-    found = [
+    names = [
         name
         for name, module in model.named_modules()
         if name and name in others and _differs(module, others[name])
     ]
-    return [n for n in found if not any(o.startswith(f"{n}.") for o in found)]
+    return [n for n in names if not any(o.startswith(f"{n}.") for o in names)]
 
 
 def _differs(a: Any, b: Any) -> bool:
@@ -253,9 +253,9 @@ class _Measure:
 
     @staticmethod
     def _logits(reference: ModelReference, ids: Sequence[int]) -> Array:
-        found = reference.logits(ids)
-        assert found is not None
-        return found
+        logits = reference.logits(ids)
+        assert logits is not None
+        return logits
 
     def _loss(self, logits: Sequence[Array]) -> float:
         counts = np.array([len(one) - 1 for one in self.ids])
@@ -278,10 +278,10 @@ class _Measure:
             module = quantized.get_submodule(name)
             old = _replace(model, name, module)
             try:
-                found, known[name] = self.cost(self.reference, name, type(module).__name__)
+                noise, known[name] = self.cost(self.reference, name, type(module).__name__)
             finally:
                 _replace(model, name, old)
-            return found
+            return noise
 
         gains = _costs.costs_of(names, noise_of, noise).gains
         rows = [replace(row, gain_db=gains[name]) for name, row in known.items()]
@@ -289,12 +289,12 @@ class _Measure:
 
     def program_cost(self, runner: TextRunner) -> LayerCost:
         """Return the cost of a program."""
-        found = []
+        rows = []
         for one in self.ids:
             runner.reset()
-            found.append(runner.all_logits(one))
+            rows.append(runner.all_logits(one))
         runner.reset()
-        return self._row(found, PROGRAM, "")[1]
+        return self._row(rows, PROGRAM, "")[1]
 
     def _row(self, logits: Sequence[Array], name: str, type_: str) -> tuple[float, LayerCost]:
         noise = _costs.relative_noise(np.concatenate(logits), np.concatenate(self.expected))

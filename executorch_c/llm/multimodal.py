@@ -31,16 +31,16 @@ def shaped(array: Array, wanted: Sequence[int], name: str) -> Array:
     A last dimension of channels (height, width, 3) is moved to the front if the program wants it
     there. Raises ValueError for another shape.
     """
-    found = array[None] if array.ndim == len(wanted) - 1 else array
-    if found.ndim == 4 and found.shape[-1] in (1, 3, 4) and found.shape[-1] == wanted[1]:
-        if found.shape[1] != wanted[1]:
-            found = np.ascontiguousarray(found.transpose(0, 3, 1, 2))
-    fits = found.ndim == len(wanted) and all(a <= b for a, b in zip(found.shape, wanted))
+    values = array[None] if array.ndim == len(wanted) - 1 else array
+    if values.ndim == 4 and values.shape[-1] in (1, 3, 4) and values.shape[-1] == wanted[1]:
+        if values.shape[1] != wanted[1]:
+            values = np.ascontiguousarray(values.transpose(0, 3, 1, 2))
+    fits = values.ndim == len(wanted) and all(a <= b for a, b in zip(values.shape, wanted))
     if not fits:
         raise ValueError(
             f"method '{name}': found an array of shape {array.shape}, expected {tuple(wanted)}"
         )
-    return found
+    return values
 
 
 class MultimodalRunner(TextRunner):
@@ -61,25 +61,17 @@ class MultimodalRunner(TextRunner):
             )
         self._embedding: Method = self.program.load_method(EMBEDDING)
         self._encoder: Method | None = None
-        integer, integers = _signature.integer, _signature.integers
-        return _signature.TextSignature(
-            call,
-            call,
-            _signature.context_of(call, constants),
-            integer(constants, "get_bos_id"),
-            integers(constants, "get_eos_ids", "get_eos_id"),
-            constants,
-        )
+        return _signature.signature_of(call, call, constants)
 
     def embed(self, ids: Sequence[int]) -> Array:
         """Return the embeddings of tokens, [1, len(ids), D], in the program's dtype."""
         info = self._embedding.metadata.input_tensor_meta(0)
-        most = info.shape[1]
-        parts = [list(ids[i : i + most]) for i in range(0, len(ids), most)]
-        found = [
+        limit = info.shape[1]
+        parts = [list(ids[i : i + limit]) for i in range(0, len(ids), limit)]
+        embeddings = [
             self._embedding.execute([np.asarray([part], info.numpy_dtype)])[0] for part in parts
         ]
-        whole: Array = np.concatenate(found, axis=1)
+        whole: Array = np.concatenate(embeddings, axis=1)
         return whole
 
     def encode_array(self, array: object) -> Array:
@@ -94,17 +86,17 @@ class MultimodalRunner(TextRunner):
         if self._encoder is None:
             self._encoder = self.program.load_method(name)
         info = self._encoder.metadata.input_tensor_meta(0)
-        given = np.asarray(array)
-        if given.dtype == np.float64 and info.numpy_dtype.kind == "f":
-            given = given.astype(info.numpy_dtype)
-        if given.dtype != info.numpy_dtype:
+        values = np.asarray(array)
+        if values.dtype == np.float64 and info.numpy_dtype.kind == "f":
+            values = values.astype(info.numpy_dtype)
+        if values.dtype != info.numpy_dtype:
             raise TypeError(
-                f"method '{name}': found dtype {given.dtype}, expected "
+                f"method '{name}': found dtype {values.dtype}, expected "
                 f"{info.numpy_dtype}; preprocess the image or audio as the model's "
                 "processor does"
             )
-        found: Array = self._encoder.execute([shaped(given, info.shape, name)])[0]
-        return found
+        states: Array = self._encoder.execute([shaped(values, info.shape, name)])[0]
+        return states
 
     def _inputs(self, call: _signature.MethodCall, ids: Sequence[int], start: int) -> list[Array]:
         return self._embedded(call, self.embed(ids), start)

@@ -113,12 +113,12 @@ class Stats:
         """Return the figures as JSON, with the official keys in their order."""
         prefill = self.prompt_eval_end_ms - self.inference_start_ms
         decode = self.inference_end_ms - self.prompt_eval_end_ms
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         if prefill > 0:
-            found["prefill_token_per_sec"] = self.num_prompt_tokens * UNITS / prefill
+            figures["prefill_token_per_sec"] = self.num_prompt_tokens * UNITS / prefill
         if decode > 0:
-            found["decode_token_per_sec"] = max(self.num_generated_tokens - 1, 0) * UNITS / decode
-        found |= {
+            figures["decode_token_per_sec"] = max(self.num_generated_tokens - 1, 0) * UNITS / decode
+        figures |= {
             "prompt_tokens": self.num_prompt_tokens,
             "generated_tokens": self.num_generated_tokens,
         }
@@ -135,7 +135,7 @@ class Stats:
             "aggregate_model_execution_time_ms",
             "SCALING_FACTOR_UNITS_PER_SECOND",
         )
-        return json.dumps(found | {name: getattr(self, name) for name in names})
+        return json.dumps(figures | {name: getattr(self, name) for name in names})
 
     def note(self, run: RunStats, ended: float) -> None:
         """Set the figures of a generation that ended at a time of the monotonic clock."""
@@ -259,14 +259,14 @@ class TextLLMRunner:
             runner = self._loaded()
             runner._pending = []  # the last sampled token never enters the cache
             ids = self._ids(prompt, config)
-            most = config.resolve_max_new_tokens(runner.context, runner.position + len(ids))
-            if most <= 0:
+            limit = config.resolve_max_new_tokens(runner.context, runner.position + len(ids))
+            if limit <= 0:
                 raise ValueError(
                     f"no room for new tokens: {runner.position + len(ids)} of "
                     f"{runner.context} tokens are used"
                 )
             self._sampler.temperature = config.temperature
-            stream = runner.stream(ids, max_new_tokens=most, sampler=self._choose)
+            stream = runner.stream(ids, max_new_tokens=limit, sampler=self._choose)
         if config.echo and prompt and token_callback is not None:
             token_callback(prompt)
         self._finish(runner, stream, token_callback, stats_callback)
@@ -450,13 +450,13 @@ class MultimodalRunner(TextLLMRunner):
             check_temperature(config)
             self.prefill(inputs, config)
             runner = self._loaded()
-            most = config.resolve_max_new_tokens(runner.context, runner.position)
-            if most <= 0:
+            limit = config.resolve_max_new_tokens(runner.context, runner.position)
+            if limit <= 0:
                 raise ValueError(
                     f"no room for new tokens: {runner.position} of {runner.context} tokens are used"
                 )
             self._sampler.temperature = config.temperature
-            stream = runner.stream([], max_new_tokens=most, sampler=self._choose)
+            stream = runner.stream([], max_new_tokens=limit, sampler=self._choose)
         if config.echo and token_callback is not None:
             for one in inputs:
                 if one.is_text():

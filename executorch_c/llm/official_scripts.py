@@ -20,6 +20,7 @@ from executorch_c.check.engines import (
 )
 from executorch_c.check.official import Process, Reply, Unavailable
 from executorch_c.check.official_child import unwired
+from executorch_c.llm.check_report import Row, finding
 from executorch_c.llm.encoder_decoder import ENCODER, EncoderDecoder
 from executorch_c.llm.runner import as_float32
 from executorch_c.llm.scripts import calls_of, states_of
@@ -27,7 +28,6 @@ from executorch_c.llm.scripts import calls_of, states_of
 if TYPE_CHECKING:
     from executorch_c import Method
     from executorch_c._arrays import Array
-    from executorch_c.llm.agreement import Agreement
     from executorch_c.llm.runner import TextRunner
     from executorch_c.llm.scripts import Script
 
@@ -46,7 +46,7 @@ class OfficialScripts(OfficialProgram):
     def __init__(self, asked: bool, seconds: float | None) -> None:
         """`seconds`: time limit of a script; None: 20 s, or more for a slow program."""
         super().__init__(asked, OFFICIAL_SECONDS if seconds is None else seconds)
-        self._is_given = seconds is not None
+        self._has_limit = seconds is not None
         self._has_kept = False
 
     def open(self, runner: TextRunner, seconds_of_call: float) -> None:
@@ -71,7 +71,7 @@ class OfficialScripts(OfficialProgram):
             self._pending = OfficialRun("not run", "this runtime's encoder raises")
             return
         if (process := self.prepared()) is not None:
-            if not self._is_given:
+            if not self._has_limit:
                 self._limit = max(self.seconds, MIN_TIME_RATIO * self._per_call * len(steps))
             process.replay(steps, self._limit)
 
@@ -91,50 +91,50 @@ class OfficialScripts(OfficialProgram):
     def _sent(self, method: str, inputs: Sequence[Array]) -> list[Any]:
         """Return the inputs of a call as they are sent."""
         infos = [info for _, info in self._runner.program.metadata(method).inputs]
-        found = []
+        values = []
         for value, info in zip(inputs, infos):
             is_half = isinstance(info, TensorInfo) and info.dtype() == BFLOAT16
             if id(value) not in self._known:  # states of an encoder are sent once
                 sent = as_sent(as_float32(value) if is_half else value, info)
                 self._known[id(value)] = value, sent
-            found.append(self._known[id(value)][1])
-        return found
+            values.append(self._known[id(value)][1])
+        return values
 
     def end(
-        self, script: Script, is_right: bool, judged: Callable[[Array], tuple[Agreement, str]]
+        self, script: Script, is_right: bool, judged: Callable[[Array], Row]
     ) -> OfficialRun | None:
         """Return the finding on the script that was begun; None if the engine was not asked for.
 
         Args:
             is_right: The script matches in this runtime.
-            judged: Returns how rows agree with the expected ones, and a phrase about it.
+            judged: Returns the row of results, compared with the expected ones.
         """
         reply = self.received(self._limit)
         if not isinstance(reply, Reply):
             return reply
         rows = _rows_of(reply)
-        agreement, about = judged(rows)
+        row = judged(rows)
         kept = () if is_right or self._has_kept else (rows,)  # for `find_fault`
         self._has_kept = self._has_kept or bool(kept)
-        if agreement.first is None:
+        if row.first is None:
             return OfficialRun("match", actual=kept)
         what = "the encoder's output" if script.case == "encoder" else "logits"
         where = ""
         if is_right:
-            where = self.located(lambda process: self._place(process, script, agreement))
-        return OfficialRun("differ", about, None, kept, where, what)
+            where = self.located(lambda process: self._place(process, script, row))
+        return OfficialRun("differ", finding(row), None, kept, where, what)
 
-    def failed(self, judged: Callable[[Array], tuple[Agreement | None, str]]) -> OfficialRun | None:
+    def failed(self, judged: Callable[[Array], Row | None]) -> OfficialRun | None:
         """Return the finding on the script that was begun, which raises in this runtime; None if
-        the engine was not asked for. `judged` as for `end`; without an agreement nothing is known
-        to compare rows with."""
+        the engine was not asked for. `judged` as for `end`; None if nothing is known to compare
+        results with."""
         reply = self.received(self._limit)
         if not isinstance(reply, Reply):
             return reply
-        agreement, about = judged(_rows_of(reply))
-        if agreement is None:
+        row = judged(_rows_of(reply))
+        if row is None:
             return OfficialRun("inconclusive", "nothing to compare with")
-        return OfficialRun("match" if agreement.first is None else "differ", about)
+        return OfficialRun("match") if row.first is None else OfficialRun("differ", finding(row))
 
     def drop(self) -> None:
         """Wait for the script that was begun, and leave its results."""
@@ -142,18 +142,18 @@ class OfficialScripts(OfficialProgram):
             self._process.reply(self._limit)
             self.forget_if_unusable()
 
-    def _place(self, process: Process, script: Script, agreement: Agreement) -> str:
+    def _place(self, process: Process, script: Script, row: Row) -> str:
         """Return the place of the first wrong instruction in the calls up to the first wrong row:
         those after the last reset, if they are of one method."""
         try:
-            return self._first_wrong(process, script, agreement)
+            return self._first_wrong(process, script, row)
         finally:
             self._runner.reset()
 
-    def _first_wrong(self, process: Process, script: Script, agreement: Agreement) -> str:
+    def _first_wrong(self, process: Process, script: Script, row: Row) -> str:
         calls: list[tuple[str, list[Array]]] = []
-        first, number = agreement.first, -1
-        assert first is not None
+        assert row.agreement is not None and row.agreement.first is not None
+        first, number = row.agreement.first, -1
         for action, method, inputs in calls_of(script, self._runner):
             number += action.keep and action.kind == "feed"
             is_counted = script.case == "encoder" or action.kind == "feed"
@@ -173,7 +173,7 @@ class OfficialScripts(OfficialProgram):
             [inputs for _, inputs in calls],
             sent,
             0,
-            float(agreement.relative[first]),
+            float(row.agreement.relative[first]),
             self._limit,
         )
 

@@ -96,8 +96,8 @@ def _past(reference: ModelReference, ids: Sequence[int]) -> list[tuple[Any, Any]
 
     with torch.no_grad():
         tokens = torch.tensor([list(ids)], dtype=torch.int64)
-        found = reference.model(**reference.keywords(tokens), use_cache=True)
-    cache = getattr(found, _name_of_cache(reference.model))
+        output = reference.model(**reference.keywords(tokens), use_cache=True)
+    cache = getattr(output, _name_of_cache(reference.model))
     cache = getattr(cache, "self_attention_cache", cache)
     return [(layer.keys, layer.values) for layer in cache.layers]
 
@@ -106,7 +106,7 @@ def _cache(past: Sequence[tuple[Any, Any]], keywords: dict[str, Any]) -> Any:
     """Return a cache with keys and values of each layer."""
     from transformers import DynamicCache, EncoderDecoderCache
 
-    found = DynamicCache()
+    cache = DynamicCache()
     for i, (keys, values) in enumerate(past):
-        found.update(keys, values, i)
-    return EncoderDecoderCache(found, DynamicCache()) if "encoder_outputs" in keywords else found
+        cache.update(keys, values, i)
+    return EncoderDecoderCache(cache, DynamicCache()) if "encoder_outputs" in keywords else cache

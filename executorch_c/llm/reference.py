@@ -80,7 +80,9 @@ class ArrayReference(SequenceReference):
         self, arrays: Sequence[object], prompts: Sequence[Sequence[int]], vocabulary: int
     ) -> None:
         if len(arrays) != len(prompts):
-            raise ValueError(f"{len(arrays)} arrays of logits for {len(prompts)} prompts")
+            raise ValueError(
+                f"`model` has {len(arrays)} arrays of logits for {len(prompts)} prompts"
+            )
         self.known = [
             (list(ids), rows_of(one, len(ids), vocabulary, f"prompt {i}"))
             for i, (one, ids) in enumerate(zip(arrays, prompts))
@@ -166,12 +168,12 @@ class ModelReference(WithoutEncoder):
         last = start + len(ids) if each else start + 1
         positions = torch.arange(start, last, dtype=torch.int64)
         if self.is_of_hugging_face:
-            found = self.of_sequence(tokens)
+            output = self.of_sequence(tokens)
         else:
-            found = self.model(*self.arguments(tokens, positions))
-        found = getattr(found, "logits", found)
-        found = found[0] if isinstance(found, (tuple, list)) else found
-        rows = as_float32(as_array(found))
+            output = self.model(*self.arguments(tokens, positions))
+        output = getattr(output, "logits", output)
+        output = output[0] if isinstance(output, (tuple, list)) else output
+        rows = as_float32(as_array(output))
         return rows.reshape(-1, rows.shape[-1])
 
     def of_sequence(self, tokens: Any) -> Any:
@@ -223,9 +225,9 @@ class ModelReference(WithoutEncoder):
         """Return eager's logits."""
         if by_token and self.takes_positions:
             return self._by_token(ids)
-        most = self.signature.longest if self.takes_positions else len(ids)
+        limit = self.signature.longest if self.takes_positions else len(ids)
         with self.kept_buffers():
-            rows = [self.call(ids[i : i + most], i) for i in range(0, len(ids), max(most, 1))]
+            rows = [self.call(ids[i : i + limit], i) for i in range(0, len(ids), max(limit, 1))]
         if sum(map(len, rows)) == len(ids):
             return np.concatenate([np.zeros((0, self.signature.vocabulary), np.float32), *rows])
         return self._by_token(ids)
@@ -269,28 +271,28 @@ class ModelReference(WithoutEncoder):
 
 
 def make_reference(
-    given: Any, signature: TextSignature, prompts: Sequence[Sequence[int]], tokenizer: Any = None
+    model: Any, signature: TextSignature, prompts: Sequence[Sequence[int]], tokenizer: Any = None
 ) -> Reference | None:
     """Return the reference of an argument of check_llm; None for None.
 
     Raises TypeError for an object that is none of the known references.
     """
     vocabulary = signature.vocabulary
-    if given is None:
+    if model is None:
         return None
-    if isinstance(given, TextRunner):
-        return ProgramReference(given)
-    if hasattr(given, "named_buffers"):
-        return ModelReference(given, signature)
-    if isinstance(given, (list, tuple)):
-        return ArrayReference(given, prompts, vocabulary)
-    if isinstance(given, np.ndarray):
-        return ArrayReference([given], prompts, vocabulary)
+    if isinstance(model, TextRunner):
+        return ProgramReference(model)
+    if hasattr(model, "named_buffers"):
+        return ModelReference(model, signature)
+    if isinstance(model, (list, tuple)):
+        return ArrayReference(model, prompts, vocabulary)
+    if isinstance(model, np.ndarray):
+        return ArrayReference([model], prompts, vocabulary)
     from executorch_c import Program
 
-    if isinstance(given, Program) or not callable(given):
-        return ProgramReference(TextRunner(given, tokenizer, delegate_at_load=False))
-    return FunctionReference(given, vocabulary)
+    if isinstance(model, Program) or not callable(model):
+        return ProgramReference(TextRunner(model, tokenizer, delegate_at_load=False))
+    return FunctionReference(model, vocabulary)
 
 
 def deep_copy(model: Any) -> Any:

@@ -84,7 +84,7 @@ class Generation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields, for JSON."""
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "text": self.text,
             "ids": self.ids,
             "prompt_ids": self.prompt_ids,
@@ -92,10 +92,10 @@ class Generation:
             "stats": self.stats.as_dict(),
         }
         if self.logprobs is not None:
-            found["logprobs"] = self.logprobs
+            figures["logprobs"] = self.logprobs
         if self.top_logprobs is not None:
-            found["top_logprobs"] = self.top_logprobs
-        return found
+            figures["top_logprobs"] = self.top_logprobs
+        return figures
 
     def __str__(self) -> str:
         return self.text

@@ -50,13 +50,13 @@ def as_ids(ids: object, vocabulary: int) -> list[int]:
         raise TypeError(
             f"expected token ids (ints, one sequence), found {array.dtype} of shape {array.shape}"
         )
-    found: list[int] = array.reshape(-1).tolist()
-    wrong = [i for i in found if not 0 <= i < vocabulary]
+    tokens: list[int] = array.reshape(-1).tolist()
+    wrong = [i for i in tokens if not 0 <= i < vocabulary]
     if wrong:
         raise ValueError(
             f"token id {wrong[0]} is not in the vocabulary of the program (0 to {vocabulary - 1})"
         )
-    return found
+    return tokens
 
 
 def as_float32(logits: Array) -> Array:
@@ -187,7 +187,7 @@ class TextRunner:
         """
         if self.tokenizer is None:
             raise ValueError(
-                "a text needs a tokenizer: TextRunner(model, tokenizer=...), or pass token ids"
+                "a text needs a tokenizer: TextRunner(program, tokenizer=...), or pass token ids"
             )
         if bos is None and self.position:
             bos = False
@@ -199,7 +199,7 @@ class TextRunner:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens. Raises ValueError without a tokenizer."""
         if self.tokenizer is None:
-            raise ValueError("text needs a tokenizer: TextRunner(model, tokenizer=...)")
+            raise ValueError("a text needs a tokenizer: TextRunner(program, tokenizer=...)")
         return self.tokenizer.decode(list(ids))
 
     def _ids_of(self, prompt: object, bos: bool | None = None) -> list[int]:
@@ -246,8 +246,8 @@ class TextRunner:
                 if self._needs().recurrent:
                     session.broken = f"a call failed ({type(error).__name__})"
                 raise
-        found: Array = as_float32(np.asarray(logits))
-        return found.reshape(-1, self.vocabulary)
+        rows: Array = as_float32(np.asarray(logits))
+        return rows.reshape(-1, self.vocabulary)
 
     def forward(self, ids: Sequence[int]) -> Array:
         """Run one call on tokens at the current position, and return its logits.

@@ -167,8 +167,8 @@ class OfficialSampler:
         s ^= s >> 27
         self.state = s
         high = ((s * 0x2545F4914F6CDD1D) & MASK64) >> 32
-        found: np.float32 = np.float32((high >> 8) / 16777216)  # exact: 24 bits
-        return found
+        number: np.float32 = np.float32((high >> 8) / 16777216)  # exact: 24 bits
+        return number
 
     def probabilities(self, logits: Array) -> Array:
         """Return softmax(logits / temperature) in float32."""
@@ -218,6 +218,8 @@ def make_sampler(
     if sampler != "official":
         raise ValueError(f"`sampler` is {sampler!r}, expected 'default', 'official' or a function")
     if rules.min_p or rules.repetition_penalty != 1:
-        raise ValueError("the official sampler has no min_p and no repetition_penalty")
+        raise ValueError(
+            "`min_p` and `repetition_penalty` have no effect with the official sampler"
+        )
     top_p = rules.top_p if rules.top_p < 1 else OFFICIAL_TOP_P
     return OfficialSampler(rules.seed, rules.temperature, top_p, rules.top_k, vocabulary)

@@ -49,15 +49,15 @@ class Script:
 
     def known(self) -> list[tuple[int, ...]]:
         """Return the tokens in the caches after each action."""
-        found: list[tuple[int, ...]] = []
+        prefixes: list[tuple[int, ...]] = []
         ids: tuple[int, ...] = ()
         for action in self.actions:
             if action.kind == "feed":
                 ids += action.tokens
             elif action.kind != "encode":
                 ids = ids[: action.position]
-            found.append(ids)
-        return found
+            prefixes.append(ids)
+        return prefixes
 
     def kept(self) -> list[tuple[int, ...]]:
         """Return the tokens up to each compared position."""
@@ -83,8 +83,8 @@ def perform(action: Action, runner: TextRunner) -> Array | None:
 
 def states_of(encoded: Array) -> Array:
     """Return an encoder's output as float32 [n, D]."""
-    found = as_float32(encoded)
-    return found.reshape(-1, found.shape[-1])
+    states = as_float32(encoded)
+    return states.reshape(-1, states.shape[-1])
 
 
 def follow(script: Script, runner: TextRunner, show: Callable[[], object] = lambda: None) -> Array:
@@ -94,10 +94,10 @@ def follow(script: Script, runner: TextRunner, show: Callable[[], object] = lamb
     """
     rows = []
     for action in script.actions:
-        found = perform(action, runner)
+        output = perform(action, runner)
         if action.keep:
-            assert found is not None
-            rows.append(found if action.kind == "encode" else found[-1:])
+            assert output is not None
+            rows.append(output if action.kind == "encode" else output[-1:])
         show()
     whole: Array = np.concatenate(rows)
     return whole
@@ -137,9 +137,9 @@ def steps(tokens: Sequence[int], keep: bool = True) -> list[Action]:
 
 def parts(tokens: Sequence[int], sizes: Sequence[int], keep: bool = True) -> list[Action]:
     """Return calls of some sizes, in turn, over tokens."""
-    found, at, i = [], 0, 0
+    actions, at, i = [], 0, 0
     while at < len(tokens):
         size = sizes[i % len(sizes)]
-        found.append(Action("feed", tuple(tokens[at : at + size]), keep=keep))
+        actions.append(Action("feed", tuple(tokens[at : at + size]), keep=keep))
         at, i = at + size, i + 1
-    return found
+    return actions

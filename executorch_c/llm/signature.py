@@ -99,15 +99,15 @@ def _is_small(meta: MethodMeta) -> bool:
 
 def read_constants(program: Program) -> dict[str, tuple[object, ...]]:
     """Return the outputs of all methods without inputs whose names are those of metadata."""
-    found = {}
+    constants = {}
     for name in sorted(program.method_names):
         if not name.startswith(CONSTANT_NAMES) and name not in OTHER_CONSTANTS:
             continue
         meta = program.metadata(name)
         if meta.num_inputs() == 0 and _is_small(meta):
             values = program.load_method(name).execute([])
-            found[name] = tuple(_plain(value) for value in values)
-    return found
+            constants[name] = tuple(_plain(value) for value in values)
+    return constants
 
 
 def _plain(value: object) -> object:
@@ -152,10 +152,10 @@ def tensor_of(meta: MethodMeta, index: int, what: str, ranks: Sequence[int]) -> 
         info = meta.input_tensor_meta(index)
         if len(info.shape) in ranks:
             return info
-    found = f"a tensor of shape {getattr(value, 'shape', ())}" if kind == "Tensor" else kind
+    actual = f"a tensor of shape {getattr(value, 'shape', ())}" if kind == "Tensor" else kind
     expected = " or ".join(map(str, ranks))
     raise ValueError(
-        f"method '{meta.name()}', input {index} ({what}): found {found}, expected a "
+        f"method '{meta.name()}', input {index} ({what}): found {actual}, expected a "
         f"tensor of rank {expected}"
     )
 
@@ -264,19 +264,19 @@ def find_methods(names: set[str], method: str | None = None) -> tuple[str, str]:
         raise ValueError(f"the program has a text_decoder: open it with executorch_c.llm.{other}")
     listed = ", ".join(sorted(names)) or "none"
     raise ValueError(
-        "expected a method 'forward', or 'prefill' and 'decode', or method=; the "
-        f"program has: {listed}"
+        "pass `method`: the program has no method 'forward', nor 'prefill' and 'decode', but: "
+        f"{listed}"
     )
 
 
 def context_of(call: MethodCall, constants: Constants) -> int:
     """Return the number of tokens that fit: the metadata's, or those of one call."""
-    found = integer(constants, "get_max_context_len", "get_max_seq_len")
-    if found is not None and found < 0:
-        raise ValueError(f"the program's metadata say that its context has {found} tokens")
+    context = integer(constants, "get_max_context_len", "get_max_seq_len")
+    if context is not None and context < 0:
+        raise ValueError(f"the program's metadata say that its context has {context} tokens")
     if call.positions == "none":
-        return min(found or call.longest, call.longest)
-    return found or call.longest
+        return min(context or call.longest, call.longest)
+    return context or call.longest
 
 
 def read(program: Program, method: str | None = None) -> TextSignature:
@@ -296,7 +296,11 @@ def read(program: Program, method: str | None = None) -> TextSignature:
             f"method '{decode.method}' takes exactly {decode.longest} tokens in each "
             "call, which cannot decode one token"
         )
-    constants = read_constants(program)
+    return signature_of(prefill, decode, read_constants(program))
+
+
+def signature_of(prefill: MethodCall, decode: MethodCall, constants: Constants) -> TextSignature:
+    """Return the signature of two calls, with the context and special tokens of the metadata."""
     return TextSignature(
         prefill,
         decode,

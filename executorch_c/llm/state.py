@@ -118,10 +118,10 @@ class _Reader:
             return any(self.place(arg) == here for arg in self._taken(step))
         if name in ("copy", "alias_copy", "et_view", "where", "clone", "_to_copy"):
             for arg in inputs:
-                made = self.maker.get(arg)
-                if arg not in seen and made is not None and made is not step:
+                maker = self.maker.get(arg)
+                if arg not in seen and maker is not None and maker is not step:
                     seen.add(arg)
-                    if self._is_placed(index, made, seen):
+                    if self._is_placed(index, maker, seen):
                         return True
         return False
 
@@ -130,9 +130,9 @@ class _Reader:
         for arg, _, role in step["args"][:1]:
             if role != "out":
                 yield arg
-            made = self.maker.get(arg)
-            if made is not None and _short(made) in ("alias_copy", "et_view", "clone", "where"):
-                yield from (a for a, _, r in made["args"] if r == "in")
+            maker = self.maker.get(arg)
+            if maker is not None and _short(maker) in ("alias_copy", "et_view", "clone", "where"):
+                yield from (a for a, _, r in maker["args"] if r == "in")
 
 
 def _name(step: StructureInstruction) -> str:
@@ -184,9 +184,11 @@ class RewindRequirements:
 
 def rewinding(program: Program, methods: Sequence[str]) -> RewindRequirements:
     """Return the requirements of a rewind, over all methods of a text program."""
-    found = [buffer for method in methods for buffer in buffers_of(program, method)]
-    rings = [buffer.capacity for buffer in found if buffer.kind == "ring"]
-    lost = [b.operator for b in found if b.kind == "recurrent" and not (rings and "int" in b.dtype)]
+    buffers = [buffer for method in methods for buffer in buffers_of(program, method)]
+    rings = [buffer.capacity for buffer in buffers if buffer.kind == "ring"]
+    lost = [
+        b.operator for b in buffers if b.kind == "recurrent" and not (rings and "int" in b.dtype)
+    ]
     return RewindRequirements(tuple(dict.fromkeys(lost)), min(rings, default=None))
 
 

@@ -58,9 +58,9 @@ def _file_in(folder: Path) -> Path:
     for name in IN_FOLDERS:
         if (folder / name).is_file():
             return folder / name
-    found = sorted(folder.glob("*.model")) + sorted(folder.glob("*.tiktoken"))
-    if len(found) == 1:
-        return found[0]
+    files = sorted(folder.glob("*.model")) + sorted(folder.glob("*.tiktoken"))
+    if len(files) == 1:
+        return files[0]
     raise ValueError(
         f"{folder}: no tokenizer in this folder, expected one of {', '.join(IN_FOLDERS)}"
     )

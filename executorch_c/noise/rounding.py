@@ -173,9 +173,9 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         growth = _growth_of(terms)
         if terms is None or growth <= 1:
             return None
-        found = self._of_wrong_terms(partial(func, **kwargs), args, terms, growth)
+        product = self._of_wrong_terms(partial(func, **kwargs), args, terms, growth)
         return _pytree.tree_map(
-            lambda leaf: self._result(leaf, leaf, growth, terms.in_float32), found
+            lambda leaf: self._result(leaf, leaf, growth, terms.in_float32), product
         )
 
     def _noisy(self, name: str, func: Any, args: Any, result: Any, terms: Terms | None) -> Any:
@@ -189,17 +189,17 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if terms is not None and terms.is_logarithm:
             growth = 1.0
         if isinstance(result, torch.Tensor):
-            found = self._result(exact, result, growth, in_float32)
+            noisy = self._result(exact, result, growth, in_float32)
         else:
-            found = _pytree.tree_map(
+            noisy = _pytree.tree_map(
                 lambda leaf, like: self._result(leaf, like, growth, in_float32), exact, result
             )
         for size, is_wide in errors:
-            leaf = found[0] if isinstance(found, tuple) else found
+            leaf = noisy[0] if isinstance(noisy, tuple) else noisy
             unit = self._unit(leaf.dtype, is_wide)
             moved = leaf + self._random(leaf.numel()).view(leaf.shape) * unit * size
             leaf.copy_(_finite(moved, leaf))
-        return found
+        return noisy
 
     def _of_wrong_terms(self, func: Any, args: Any, terms: Terms, growth: Any) -> Any:
         """Return the result of a call whose sums have terms with random errors; of halves, in
@@ -246,7 +246,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         step = float(scale if isinstance(scale, (int, float)) else scale.mean())
         return values + self._sides_of(values) * (TIE_STEPS * step), scale, *rest
 
-    def beside_ties(self, values: Any, most: Any) -> Any:
+    def beside_ties(self, values: Any, limit: Any) -> Any:
         """Return numbers of steps before they are rounded, each moved to one side by the roundings
         of its scale and its own, and by the next seed to the other side: one of two runs rounds a
         number that is this near a tie to the other neighbour.
@@ -255,7 +255,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
             most: The largest number (or those) that they are computed from, in steps.
         """
         room = 2 * ROUNDING_EPSILONS * float(torch.finfo(values.dtype).eps)
-        return values + self._sides_of(values).sign() * (room * most)
+        return values + self._sides_of(values).sign() * (room * limit)
 
     def _sides_of(self, values: Any) -> Any:
         """Return uniform numbers in [-1, 1] in the shape of values; the next seed has them with the
@@ -275,9 +275,9 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._pool.repeat(-(-count // POOL_NUMBERS))[:count]
         if self._at + count > POOL_NUMBERS:
             self._at = (self._at * 31 + 7) % (POOL_NUMBERS - count + 1)
-        found = self._pool[self._at : self._at + count]
+        values = self._pool[self._at : self._at + count]
         self._at += count
-        return found
+        return values
 
     def rounded(self, leaf: Any) -> Any:
         """Return a tensor with random relative errors of up to an epsilon; anything else
@@ -325,13 +325,13 @@ def samples(
     A model with operators that no dispatch mode can see (torch.cond and the like) raises under
     one; it has no measured noise.
     """
-    found = []
+    runs = []
     for seed in seeds:
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
-                found.append(run(RandomRounding(seed, epsilon)))
+                runs.append(run(RandomRounding(seed, epsilon)))
         except (RuntimeError, NotImplementedError, AssertionError, TypeError):
             torch._dynamo.reset()  # a failure of torch.cond's compiler stays for plain calls
             return None
-    return found
+    return runs

@@ -171,8 +171,8 @@ def _written(places: Callable[[Any, Arguments], Any]) -> Count:
 
     def count(args: Arguments, result: Any) -> Any:
         zeros = torch.zeros(args[0].shape, dtype=torch.float32)
-        found = places(zeros, args)
-        return None if found is None else torch.where(found > 0, found + 1, found)
+        counts = places(zeros, args)
+        return None if counts is None else torch.where(counts > 0, counts + 1, counts)
 
     return count
 

@@ -156,7 +156,7 @@ def test_one_method() -> None:
     assert "method decode" not in dump(program, method="encode")
     with pytest.raises(executorch_c.NotFoundError):
         dump(program, method="forward")
-    with pytest.raises(ValueError, match="'text' or 'json', not 'xml'"):
+    with pytest.raises(ValueError, match="is 'xml', expected 'text' or 'json'"):
         dump(program, "xml")  # type: ignore[arg-type]
 
 

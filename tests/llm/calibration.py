@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from executorch_c.compare.tolerance import LogitTolerance
+from executorch_c.compare.logits import LogitTolerance
 from executorch_c.llm import TextRunner
 from executorch_c.llm.agreement import Agreement, measure
 from tests.llm.exported_llm import CONTEXT, VOCABULARY, load

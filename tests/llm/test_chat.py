@@ -98,7 +98,7 @@ def test_templates_of_tokenizers(folder: Path) -> None:
     assert template_of(Named()) == "D" and template_of(Named(), "tool") == "T"
     with pytest.raises(ValueError, match="no chat_template"):
         template_of(object())
-    with pytest.raises(ValueError, match="a chat needs a tokenizer"):
+    with pytest.raises(ValueError, match="`runner` has no tokenizer"):
         Chat(TextRunner(program()))
     runner = TextRunner(program(), folder / "tokenizer.json")
     assert Chat(runner, template="{{ messages[0].content }}").prompt is not None

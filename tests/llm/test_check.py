@@ -266,11 +266,11 @@ def test_without_a_reference_nothing_is_claimed() -> None:
 def test_arguments_are_checked() -> None:
     with pytest.raises(ValueError, match="'all' is unknown"):
         check(program(), cases=["all"])
-    with pytest.raises(ValueError, match=f"prompt 0 has {CONTEXT + 1} tokens"):
+    with pytest.raises(ValueError, match=rf"`prompts\[0\]` has {CONTEXT + 1} tokens"):
         check(program(), None, [ids(CONTEXT + 1)])
     with pytest.raises(ValueError, match="`prompts` is empty"):
         check(program(), None, [])
-    with pytest.raises(ValueError, match="1 arrays of logits for 2 prompts"):
+    with pytest.raises(ValueError, match="`model` has 1 arrays of logits for 2 prompts"):
         check(program(), [eager("position", PROMPTS[0])])
     with pytest.raises(ValueError, match=r"found logits of shape \(3, 5\), expected \[12, 320\]"):
         check(program(), lambda tokens: np.zeros((3, 5)))

@@ -110,7 +110,7 @@ def test_chats(
 @pytest.mark.parametrize(
     "words, code, match",
     [
-        (["generate", "{m}"], 2, "--prompt, --ids or --chat is needed"),
+        (["generate", "{m}"], 2, "pass --prompt, --ids or --chat"),
         (["generate", "{m}", "--chat", "--ids", "1"], 2, "--chat takes --prompt"),
         (["generate", "{m}", "--ids", "1,x"], 2, "not a list of token ids"),
         (["generate", "{m}", "--ids", "1", "--temperature", "-1"], 1, "`temperature` is -1"),
@@ -265,7 +265,7 @@ def test_check_of_a_language_model(
     [
         (["--ids", "5,6", "--flow", "xnnpack"], "--flow is not an option of language models"),
         (["--llm", "--kernels", "reference"], "--kernels is not an option"),
-        (["--reference", "x.pte", "--model", "m.py:make"], "one reference is needed"),
+        (["--reference", "x.pte", "--model", "m.py:make"], "pass --model or --reference"),
         (["--ids", "5,x"], "not a list of token ids"),
     ],
 )

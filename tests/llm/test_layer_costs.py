@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from executorch_c.compare.tolerance import LogitTolerance
+from executorch_c.compare.logits import LogitTolerance
 from executorch_c.llm import quantization_cost
 from executorch_c.llm.agreement import measure
 from executorch_c.llm.layer_costs import quantized_layers

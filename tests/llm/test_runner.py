@@ -327,8 +327,8 @@ def test_tokens_are_checked_before_a_call() -> None:
         (dict(logprobs=-1), "`logprobs` is -1"),
         (dict(sampler="best"), "`sampler` is 'best'"),
         (dict(sampler="official", temperature=2), "`temperature` is 2"),
-        (dict(sampler="official", min_p=0.1), "no min_p"),
-        (dict(stop="x"), "stop texts need a tokenizer"),
+        (dict(sampler="official", min_p=0.1), "`min_p` and"),
+        (dict(stop="x"), "`stop` needs a tokenizer"),
         (dict(stop=""), "an empty text"),
     ],
 )
@@ -345,9 +345,9 @@ def test_options_are_checked(options: dict[str, Any], match: str) -> None:
 )
 def test_options_of_another_type(name: str) -> None:
     for value in ("1", [1], np.ones(2)):
-        with pytest.raises(TypeError, match=f"^{name} must be an? (int|number), not "):
+        with pytest.raises(TypeError, match=f"^`{name}` must be an? (int|number), not "):
             TextRunner(program()).generate([5], **{name: value})
-    with pytest.raises(TypeError, match="^bos_id must be an int, not str"):
+    with pytest.raises(TypeError, match="^`bos_id` must be an int, not str"):
         TextRunner(program(), bos_id="1")  # type: ignore[arg-type]
 
 

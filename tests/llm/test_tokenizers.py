@@ -294,8 +294,8 @@ def test_stop_texts() -> None:
         shown = []
         for piece in pieces:
             shown.append(stops.add(piece))
-            if stops.found is not None:
-                return shown, stops.found
+            if stops.stop is not None:
+                return shown, stops.stop
         return [*shown, stops.end()], None
 
     assert run("END", "a E", "N", "D b") == (["a ", "", ""], "END")

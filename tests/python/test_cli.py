@@ -468,7 +468,7 @@ def test_validate_a_bundled_program(tmp_path: Path, capsys: Capture) -> None:
     BundledProgram(pte, {"forward": [([images], [expected + 1])]}).save(model)
     code, out, _ = command(capsys, "validate", model, "--json")
     assert (code, json.loads(out)["forward[0]"]["ok"]) == (3, False)
-    assert "--inputs is needed" in misused(capsys, "validate", DIGITS)
+    assert "pass --inputs" in misused(capsys, "validate", DIGITS)
 
 
 def test_trace(tmp_path: Path, capsys: Capture) -> None:
@@ -587,5 +587,5 @@ def test_check_a_program_with_its_model(
     code, out, _ = command(capsys, *args, "--output", "found.json")
     assert code == 3 and "2 of 2 cases differ" in out
     assert json.loads((tmp_path / "found.json").read_text())["verdict"] == "differ"
-    assert "PyTorch model is needed" in misused(capsys, "check", "pair.pte")
+    assert "pass its PyTorch model" in misused(capsys, "check", "pair.pte")
     assert "--flow" in misused(capsys, *args, "--flow", "xnnpack")

@@ -74,7 +74,7 @@ def test_wrong_schemas(schema: str, says: str) -> None:
 def test_wrong_types() -> None:
     with pytest.raises(TypeError, match="`schema` must be a str, not bytes"):
         register_operator(UNARY.encode(), lambda x: x)  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="fn must be callable, not int"):
+    with pytest.raises(TypeError, match="`fn` must be callable, not int"):
         register_operator(UNARY, 1)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="`name` must be a str"):
         unregister_operator(None)  # type: ignore[arg-type]

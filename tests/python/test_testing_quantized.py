@@ -104,7 +104,7 @@ def test_not_finite_values_of_a_quantised_output(value: float, rng: np.random.Ge
         tolerance.within_quantization(actual, expected, floats, 2.0),
         tolerance.of_steps(expected, [floats] * 4),
         tolerance.between(actual, expected, 1),
-        tolerance.given(actual, expected, None, np.inf),
+        tolerance.of_caller(actual, expected, None, np.inf),
         tolerance.on_grid(expected, 0.1, None),
     )
     for rule in rules:

@@ -153,7 +153,7 @@ def test_the_proof_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = proof.Subject("mlp", "fresh")
 
     def generous(actual: Any, expected: Any, *rest: Any) -> tolerance.Tolerance:
-        return tolerance.given(actual, expected, 1.0, 1.0)
+        return tolerance.of_caller(actual, expected, 1.0, 1.0)
 
     monkeypatch.setattr(tolerance, "measured", generous)
     monkeypatch.setattr(tolerance, "rounding", generous)
@@ -163,7 +163,7 @@ def test_the_proof_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert last.startswith("| **all** |") and "| 0 |" not in last
 
     def strict(actual: Any, expected: Any, *rest: Any) -> tolerance.Tolerance:
-        return tolerance.given(actual, expected, 0.0, 0.0)
+        return tolerance.of_caller(actual, expected, 0.0, 0.0)
 
     monkeypatch.setattr(tolerance, "measured", strict)
     monkeypatch.setattr(tolerance, "rounding", strict)

@@ -54,65 +54,65 @@ class Evaluator:
         self, owner: object, arguments: Mapping[Node, Any], place: Mapping[Node, int]
     ) -> None:
         self.owner, self.arguments, self.place = owner, arguments, place
-        self.given: dict[Node, Any] = {}
-        self.made: dict[Node, Any] = {}
+        self.fixed: dict[Node, Any] = {}
+        self.computed: dict[Node, Any] = {}
         self.nbytes = 0
 
     def set(self, node: Node, value: Any) -> None:
         """Set the value of a node."""
-        self.given[node] = value
+        self.fixed[node] = value
         self._forget(node)
 
     def unset(self, node: Node) -> None:
         """Remove the value that was set: the node is computed again."""
-        del self.given[node]
+        del self.fixed[node]
         self._forget(node)
 
     def _forget(self, node: Node) -> None:
         queue = [node]
         while queue:
             for user in queue.pop().users:
-                if user in self.made:
-                    self.nbytes -= _nbytes(self.made.pop(user))
+                if user in self.computed:
+                    self.nbytes -= _nbytes(self.computed.pop(user))
                     queue.append(user)
 
     def _known(self, node: Node) -> bool:
-        return node in self.given or node in self.made
+        return node in self.fixed or node in self.computed
 
     def value(self, node: Node) -> Any:
         """Return the value of a node; NOTHING if its operator, or one before it, fails."""
         if not self._known(node):
             if self.nbytes > MAX_KEPT_BYTES:
-                self.made.clear()
+                self.computed.clear()
                 self.nbytes = 0
             for one in self._missing(node):
                 self._make(one)
-        return self.given[node] if node in self.given else self.made[node]
+        return self.fixed[node] if node in self.fixed else self.computed[node]
 
     def _missing(self, node: Node) -> Sequence[Node]:
         """Return the node and the nodes that it depends on, in order of execution."""
-        found, queue = {node}, [node]
+        missing, queue = {node}, [node]
         while queue:
             for before in queue.pop().all_input_nodes:
-                if before not in found and not self._known(before):
-                    found.add(before)
+                if before not in missing and not self._known(before):
+                    missing.add(before)
                     queue.append(before)
-        return sorted(found, key=self.place.__getitem__)
+        return sorted(missing, key=self.place.__getitem__)
 
     def _make(self, node: Node) -> None:
         def lookup(before: Node) -> Any:
-            return self.given[before] if before in self.given else self.made[before]
+            return self.fixed[before] if before in self.fixed else self.computed[before]
 
-        made: Any = NOTHING
+        value: Any = NOTHING
         if node.op == "placeholder":
-            made = self.arguments[node]
+            value = self.arguments[node]
         elif node.op == "get_attr":
-            made = attribute(self.owner, node)
+            value = attribute(self.owner, node)
         elif not any(lookup(before) is NOTHING for before in node.all_input_nodes):
             try:
-                made = call(node, lookup)
+                value = call(node, lookup)
             except Exception:
-                made = NOTHING  # values of a wrong program may be out of an operator's range
-        self.made[node] = made
+                value = NOTHING  # values of a wrong program may be out of an operator's range
+        self.computed[node] = value
         if node.op == "call_function":
-            self.nbytes += _nbytes(made)
+            self.nbytes += _nbytes(value)

@@ -58,18 +58,18 @@ def in_shape(value: Any, shape: Sequence[int]) -> list[Any]:
     shape = tuple(shape)
     if value.numel() != math.prod(shape):
         return []
-    found = []
+    views = []
     if tuple(value.shape) == shape:
-        found.append(value)
+        views.append(value)
     if value.ndim >= 3:
         first = value.movedim(-1, 1)
         if tuple(first.shape) == shape or value.ndim != len(shape):
-            found.append(first.reshape(shape))
+            views.append(first.reshape(shape))
     if len(shape) == 4 and tuple(value.shape) == (shape[0], shape[2], shape[1] * shape[3]):
-        found.append(value.unflatten(2, (shape[1], shape[3])).transpose(1, 2))
-    if not found or value.ndim != len(shape):
-        found += _reordered(value, shape) or [value.reshape(shape)]
-    return found
+        views.append(value.unflatten(2, (shape[1], shape[3])).transpose(1, 2))
+    if not views or value.ndim != len(shape):
+        views += _reordered(value, shape) or [value.reshape(shape)]
+    return views
 
 
 def _reordered(value: Any, shape: tuple[int, ...]) -> list[Any]:
@@ -135,11 +135,11 @@ def nearest(array: Array, like: Any, near: Array) -> Any:
     value = as_tensor(array)
     if value.dtype.is_floating_point != like.dtype.is_floating_point:
         return None
-    made = in_shape(value, like.shape)
-    if len(made) < 2:
-        return made[0] if made else None
+    views = in_shape(value, like.shape)
+    if len(views) < 2:
+        return views[0] if views else None
     wanted = sample(near)
-    return min(made, key=lambda one: mean_distance(sample(as_array(one)), wanted))
+    return min(views, key=lambda one: mean_distance(sample(as_array(one)), wanted))
 
 
 def closest(array: Array, expected: Any) -> tuple[float, Any] | None:

@@ -139,8 +139,8 @@ def kind(name: str) -> str:
         name = name.replace(".", "::", 1)
     text = short(name) if "::" in name else name.partition(" (")[0]
     text = text.lower().replace(" ", "").strip("_")
-    if (found := FIRMWARE.fullmatch(text)) is not None:
-        text = found["operator"].replace("fully_connected", "linear")
+    if (match := FIRMWARE.fullmatch(text)) is not None:
+        text = match["operator"].replace("fully_connected", "linear")
     return KINDS.get(text, text)
 
 

@@ -138,8 +138,8 @@ class Steps:
         if pending is not None:
             self._delegate(pending)
         slots = self.view.structure["outputs"] if self.view is not None else []
-        made = {number: self.source_of(slot) for number, slot in enumerate(slots)}
-        self.results = {number: source for number, source in made.items() if source is not None}
+        sources = {number: self.source_of(slot) for number, slot in enumerate(slots)}
+        self.results = {number: source for number, source in sources.items() if source is not None}
         return self.steps
 
     def source_of(self, slot: int | None) -> StepSource | None:
@@ -163,15 +163,15 @@ class Steps:
 
     def _sources(self, slots: Iterable[int | None]) -> tuple[tuple[StepSource, ...], bool]:
         """Return the known writers of some slots, and whether a writer is unknown."""
-        found: list[StepSource] = []
+        sources: list[StepSource] = []
         unknown = False
         for slot in slots:
             source = self.source_of(slot)
             if source is not None:
-                found.append(source)
+                sources.append(source)
             else:  # in a known program a value that nothing has written is a constant, or state
                 unknown |= self.view is None or slot is None
-        return tuple(dict.fromkeys(found)), unknown
+        return tuple(dict.fromkeys(sources)), unknown
 
     def _add(self, step: Step, slots: Sequence[int | None]) -> None:
         self.steps.append(step)
@@ -204,10 +204,10 @@ class Steps:
         self._add(step, [value.slot for value in event.outputs])
 
     def _move(self, event: Event) -> None:
-        for taken, given in zip(event.inputs, event.outputs):
-            source = self.source_of(taken.slot)
-            if source is not None and given.slot is not None:
-                self.written[given.slot] = source
+        for operand, result in zip(event.inputs, event.outputs):
+            source = self.source_of(operand.slot)
+            if source is not None and result.slot is not None:
+                self.written[result.slot] = source
 
     # ---- delegates ------------------------------------------------------------------------
 
@@ -215,9 +215,9 @@ class Steps:
         """Add the steps of a delegate's nodes, and set the writers of its outputs."""
         slots = [value.slot for value in call.event.values]
         sources, unknown = self._sources(value.slot for value in call.event.inputs)
-        given = {i for i, value in enumerate(call.event.values) if value.is_output}
+        results = {i for i, value in enumerate(call.event.values) if value.is_output}
         inner = self._nodes(call, slots, sources)
-        for position in sorted(given):
+        for position in sorted(results):
             slot, data = slots[position], call.event.values[position].data
             if position in inner and slot is not None:
                 self.written[slot] = inner[position]
@@ -253,14 +253,14 @@ class Steps:
             self._unknown(call, sources)
             return {}
         assert call.inside is not None
-        made: dict[int, StepSource] = {}
+        writers: dict[int, StepSource] = {}
         integers = {v["id"] for v in call.inside["values"] if (v["dtype"] or "").startswith("q")}
         parts = _without_bias(call.inside)
         for value in call.inside["values"]:
             at = value["argument"]
             source = self.source_of(slots[at]) if at is not None and at < len(slots) else None
             if source is not None:
-                made[value["id"]] = source
+                writers[value["id"]] = source
         for number, ((order, event), row) in enumerate(zip(events, rows)):
             step = self._node(
                 call,
@@ -268,17 +268,17 @@ class Steps:
                 order,
                 event,
                 row["name"] or event.name,
-                tuple(dict.fromkeys(made[i] for i in row["inputs"] if i in made)),
+                tuple(dict.fromkeys(writers[i] for i in row["inputs"] if i in writers)),
                 quantized=not integers.isdisjoint(row["outputs"]),
                 is_part=not parts.isdisjoint(row["outputs"]),
                 is_product=not parts.isdisjoint(row["inputs"]),
                 multiplies=(row["note"] or "").startswith(MATMUL),
             )
-            made.update((value, (step, o)) for o, value in enumerate(row["outputs"]))
+            writers.update((value, (step, o)) for o, value in enumerate(row["outputs"]))
         return {
-            v["argument"]: made[v["id"]]
+            v["argument"]: writers[v["id"]]
             for v in call.inside["values"]
-            if v["argument"] is not None and v["id"] in made
+            if v["argument"] is not None and v["id"] in writers
         }
 
     def _unknown(self, call: _Delegate, sources: tuple[StepSource, ...]) -> None:
@@ -321,7 +321,7 @@ class Steps:
 def _without_bias(inside: DelegateInside) -> set[int]:
     """Return the results of products without a bias that one addition of a constant reads."""
     constants = {value["id"] for value in inside["values"] if value["constant"]}
-    found = set()
+    ids = set()
     for row in inside["nodes"]:
         if any(name in (row["name"] or "") for name in WITHOUT_BIAS):
             readers = [
@@ -330,8 +330,8 @@ def _without_bias(inside: DelegateInside) -> set[int]:
                 if not set(row["outputs"]).isdisjoint(other["inputs"])
             ]
             if len(readers) == 1 and kind(readers[0]["name"] or "") == "add":
-                found |= set(row["outputs"] if constants.intersection(readers[0]["inputs"]) else ())
-    return found
+                ids |= set(row["outputs"] if constants.intersection(readers[0]["inputs"]) else ())
+    return ids
 
 
 def tensors(event: Event) -> Iterator[Array | None]:
@@ -359,17 +359,17 @@ class Origins:
         for step in steps:
             self._first[step] = seen[step.order]
             seen[step.order] += len(step.outputs)
-            made = frozenset[int]().union(*map(self.of, step.sources))
+            contents = frozenset[int]().union(*map(self.of, step.sources))
             own = {n for i in range(len(step.outputs)) if (n := self._number(step, i)) is not None}
             if step.inside and step.is_open:
                 here = step.where.partition(",")[0]
                 delegate, opened = here, opened if here == delegate else frozenset()
-                made |= opened
+                contents |= opened
                 opened |= own
             else:
                 delegate = ""
-            self._of_step[step] = made
-            self.of_value.update((number, made) for number in own)
+            self._of_step[step] = contents
+            self.of_value.update((number, contents) for number in own)
 
     def _number(self, step: Step, output: int) -> int | None:
         return self.numbers.get((step.order, self._first.get(step, 0) + output))

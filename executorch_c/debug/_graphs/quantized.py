@@ -45,11 +45,11 @@ def is_quantized_model(model: Any) -> bool:
 def without_rounding(model: Any) -> Any:
     """Return a copy of a GraphModule in which dequantising returns the number that was quantised:
     what the graph computes where activations stay floats. Quantised weights stay."""
-    found = copy.deepcopy(model)
-    for graph in _graphs(found):
+    plain = copy.deepcopy(model)
+    for graph in _graphs(plain):
         for node in list(graph.nodes):
             if (before := node_before_rounding(node)) is not None:
                 node.replace_all_uses_with(before)
         graph.eliminate_dead_code()
-    found.recompile()
-    return found
+    plain.recompile()
+    return plain

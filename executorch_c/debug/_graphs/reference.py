@@ -95,15 +95,15 @@ class ReferenceGraph:
 
     def parameters_of(self, path: Sequence[Node]) -> tuple[str, ...]:
         """Return the names of parameters that nodes read, as they are or moved."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         queue = [before for node in path for before in node.all_input_nodes]
         while queue:
             node = queue.pop(0)
             if node in self.parameters:
-                found[self.parameters[node]] = None
+                names[self.parameters[node]] = None
             elif node not in path and operator_of(node) in MOVES and len(node.all_input_nodes) == 1:
                 queue += node.all_input_nodes
-        return tuple(sorted(found))
+        return tuple(sorted(names))
 
     @property
     def inputs(self) -> list[Node]:
@@ -142,10 +142,10 @@ class ReferenceGraph:
 
 def handles_of(node: Node) -> frozenset[int]:
     """Return the debug handles of a node; a fused one may have several."""
-    found = node.meta.get("debug_handle")
-    if found is None:
+    handle = node.meta.get("debug_handle")
+    if handle is None:
         return frozenset()
-    return frozenset(found) if isinstance(found, (list, tuple)) else frozenset((int(found),))
+    return frozenset(handle) if isinstance(handle, (list, tuple)) else frozenset((int(handle),))
 
 
 def module_of(node: Node) -> str | None:
@@ -185,12 +185,12 @@ def _is_edge(program: Any) -> bool:
     return any("EdgeOpOverload" in type(node.target).__name__ for node in program.graph.nodes)
 
 
-def _numbers(found: object, method: str) -> HandleMap | None:
+def _numbers(table: object, method: str) -> HandleMap | None:
     """Return the handles of {"forward": {"0": 1, "1": [2, 3]}}; keys may be numbers, the method
     may be left out."""
-    if not isinstance(found, Mapping) or not found:
+    if not isinstance(table, Mapping) or not table:
         return None
-    inner = found.get(method, found)
+    inner = table.get(method, table)
     if not isinstance(inner, Mapping):
         return None
     return {
@@ -202,18 +202,18 @@ def _numbers(found: object, method: str) -> HandleMap | None:
 def handle_map(manager: object, method: str) -> HandleMap | None:
     """Return the handles of instructions of an ExecutorchProgramManager or ETRecord."""
     for name in ("debug_handle_map", "_debug_handle_map"):
-        if (found := getattr(manager, name, None)) is not None:
-            return _numbers(found, method)
+        if (table := getattr(manager, name, None)) is not None:
+            return _numbers(table, method)
     return None
 
 
-def _record(record: Any, method: str) -> ReferenceGraph:
-    program = record.edge_dialect_program
+def _of_etrecord(etrecord: Any, method: str) -> ReferenceGraph:
+    program = etrecord.edge_dialect_program
     if isinstance(program, Mapping):
         program = program.get(method)
     if program is None:
         raise ValueError(f"the ETRecord has no edge program of method '{method}'")
-    return ReferenceGraph(program, handle_map(record, method))
+    return ReferenceGraph(program, handle_map(etrecord, method))
 
 
 def _exported(program: Any, method: str) -> Any:
@@ -279,18 +279,18 @@ def reference_of(model: Any, inputs: Sequence[Any], method: str) -> ReferenceGra
     if isinstance(model, (str, os.PathLike)):
         from executorch.devtools.etrecord import parse_etrecord
 
-        return _record(parse_etrecord(os.fspath(model)), method)
+        return _of_etrecord(parse_etrecord(os.fspath(model)), method)
     if isinstance(model, torch.export.ExportedProgram):
         edge = _exported(model, method)
         return ReferenceGraph(edge, source=None if edge is model else model)
     if isinstance(model, torch.nn.Module):
         return _of_module(model, inputs)
     if hasattr(model, "edge_dialect_program"):
-        return _record(model, method)
+        return _of_etrecord(model, method)
     if hasattr(model, "to_executorch"):  # EdgeProgramManager
         return ReferenceGraph(_exported(model.exported_program(method), method))
     if hasattr(model, "get_etrecord"):  # ExecutorchProgramManager
-        return _record(_etrecord(model), method)
+        return _of_etrecord(_etrecord(model), method)
     raise TypeError(
         "expected an nn.Module, ExportedProgram, EdgeProgramManager, ExecutorchProgramManager, "
         f"ETRecord or the path of one, found {type(model).__name__}"

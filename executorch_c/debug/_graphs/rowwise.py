@@ -56,10 +56,10 @@ def _choose_qparams(axes: int) -> Callable[..., Any]:
         import torch
 
         over = list(range(axes % x.ndim, x.ndim))
-        least = x.amin(over, keepdim=True).clamp(max=0)
-        most = x.amax(over, keepdim=True).clamp(min=0)
-        inverse = torch.where(most == least, 1.0, (high - low) / (most - least))
-        from_least, from_most = least * inverse, most * inverse
+        minima = x.amin(over, keepdim=True).clamp(max=0)
+        maxima = x.amax(over, keepdim=True).clamp(min=0)
+        inverse = torch.where(maxima == minima, 1.0, (high - low) / (maxima - minima))
+        from_least, from_most = minima * inverse, maxima * inverse
         errors = (low + from_least) + (high + from_most)
         zero = torch.where(errors > 0, low - from_least, high - from_most)
         return 1 / inverse, _beside_ties(zero.clamp(low, high), high - low).round()

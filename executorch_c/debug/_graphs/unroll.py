@@ -1,4 +1,4 @@
-"""The reference's graph, unrolled for given inputs: executed branches and iterations in place of
+"""The reference's graph, unrolled for some inputs: executed branches and iterations in place of
 torch.cond, map, scan and while_loop.
 
 A program executes them by jumps, so its trace is a plain sequence, too.
@@ -80,10 +80,10 @@ class _Unrolling:
 
     # ---- graphs ---------------------------------------------------------------------------
 
-    def inline(self, module: Any, given: Sequence[Any]) -> Any:
-        """Append a copy of a graph, and return its results; `given` are its placeholders' nodes."""
+    def inline(self, module: Any, arguments: Sequence[Any]) -> Any:
+        """Append a copy of a graph, and return its results, of the nodes of its placeholders."""
         places: dict[Node, Any] = {}
-        rest = iter(given)
+        rest = iter(arguments)
         for node in module.graph.nodes:
             if node.op == "placeholder":
                 places[node] = next(rest)
@@ -192,12 +192,12 @@ def unrolled_graph(module: Any, arguments: Mapping[Node, Any]) -> Any:
     import torch
 
     flow = _Unrolling()
-    given = []
+    inputs = []
     for node in module.graph.nodes:
         if node.op == "placeholder":
             copy = flow.graph.node_copy(node)
             flow.values[copy] = arguments[node]
-            given.append(copy)
+            inputs.append(copy)
     with torch.no_grad():
-        flow.graph.output(tuple(flow.inline(module, given)))
+        flow.graph.output(tuple(flow.inline(module, inputs)))
     return torch.fx.GraphModule(flow.owner, flow.graph)

@@ -45,27 +45,27 @@ class Assignment:
         """Nodes of each output of a matched step."""
         self.taken: dict[Node, Step] = {}
         """Steps of nodes."""
-        self.guesses: dict[Step, Hypothesis] = {}
+        self.hypotheses: dict[Step, Hypothesis] = {}
         """Assumptions: steps of which `same` and `taken` may be withdrawn."""
         self.last = 0
         """Place of the last node that `put` has set."""
 
     # ---- changes --------------------------------------------------------------------------
 
-    def put(self, step: Step, found: Candidate) -> None:
+    def put(self, step: Step, candidate: Candidate) -> None:
         """Set the value of a node to the step's."""
-        node = found.node
+        node = candidate.node
         self.taken[node] = step
         old = self.values.value(node)
-        value = found.parts[0]
+        value = candidate.parts[0]
         if isinstance(old, (list, tuple)):
             value = type(old)(
-                [new if new is not None else one for new, one in zip(found.parts, old)]
+                [new if new is not None else one for new, one in zip(candidate.parts, old)]
             )
             for number in range(len(step.outputs)):
                 self.same[step, number] = _readers_of(node, number)
         else:
-            self.same[step, 0] = list(dict.fromkeys([*twins(node), *found.same]))
+            self.same[step, 0] = list(dict.fromkeys([*twins(node), *candidate.same]))
         for one in twins(node):
             self.values.set(one, value)
         self.last = self.place[node]
@@ -84,16 +84,16 @@ class Assignment:
         self.values.set(parting.node, parting.value)
         self.last = self.place[parting.node]
 
-    def withdraw(self, guess: Hypothesis) -> None:
+    def withdraw(self, hypothesis: Hypothesis) -> None:
         """Undo `put` of an assumption, where no other step has taken the node."""
-        node = guess.found.node
-        if self.taken.get(node) is guess.step:
+        node = hypothesis.candidate.node
+        if self.taken.get(node) is hypothesis.step:
             for one in twins(node):
-                if one in self.values.given:
+                if one in self.values.fixed:
                     self.values.unset(one)
             del self.taken[node]
-        for number in range(len(guess.step.outputs)):
-            self.same.pop((guess.step, number), None)
+        for number in range(len(hypothesis.step.outputs)):
+            self.same.pop((hypothesis.step, number), None)
 
     # ---- questions ------------------------------------------------------------------------
 
@@ -118,8 +118,8 @@ class Assignment:
             nodes = self.same.get((source, number))
             if nodes and source not in skipped:
                 front.nodes.append(set(nodes))
-                if source in self.guesses:
-                    front.guesses.append(source)
+                if source in self.hypotheses:
+                    front.hypotheses.append(source)
                 continue
             front.through |= source.path_kinds
             front.is_open |= source.is_open
@@ -132,7 +132,7 @@ class Assignment:
         """Return the inputs, and the nodes with values near the last one: possible sources of a
         step whose sources are unknown."""
         near = self.nodes[max(self.last - MAX_CANDIDATES, 0) : self.last + MAX_CANDIDATES]
-        return {*self.inputs, *(node for node in near if node in self.values.given)}
+        return {*self.inputs, *(node for node in near if node in self.values.fixed)}
 
     def near(
         self, start: Iterable[Node], step: Step, through: set[str], from_constants: bool
@@ -211,11 +211,11 @@ class _OperatorQueue:
 
 def _constants(nodes: Iterable[Node], inputs: set[Node]) -> set[Node]:
     """Return the nodes that depend on no user input."""
-    found: set[Node] = set()
+    constants: set[Node] = set()
     for node in nodes:
-        if node not in inputs and all(before in found for before in node.all_input_nodes):
-            found.add(node)
-    return found
+        if node not in inputs and all(before in constants for before in node.all_input_nodes):
+            constants.add(node)
+    return constants
 
 
 def _readers_of(node: Node, output: int) -> list[Node]:

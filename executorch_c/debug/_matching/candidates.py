@@ -46,7 +46,7 @@ class Hypothesis:
     """True if the assumption holds without a later step that confirms it."""
 
     @property
-    def found(self) -> Candidate:
+    def candidate(self) -> Candidate:
         return self.options[self.at]
 
 
@@ -58,7 +58,7 @@ class StepSources:
     """For each source its matched nodes."""
     through: set[str] = field(default_factory=set)
     """Kinds of steps on the path without a node."""
-    guesses: list[Step] = field(default_factory=list)
+    hypotheses: list[Step] = field(default_factory=list)
     """Sources that are assumptions."""
     is_open: bool = False
 

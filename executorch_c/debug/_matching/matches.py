@@ -42,7 +42,7 @@ class Match:
 class Matches:
     """All matches of a call, and the coverage."""
 
-    found: list[Match] = field(default_factory=list)
+    pairs: list[Match] = field(default_factory=list)
     instructions: int = 0
     nodes: int = 0
     matched: tuple[int, int] = (0, 0)

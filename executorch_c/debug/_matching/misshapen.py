@@ -40,17 +40,17 @@ def _node_of(pairing: Pairing, step: Step) -> Node | None:
     front = state.front(step)
     if array is None or not front.nodes or front.through:
         return None
-    found = []
+    nodes = []
     for node in state.near(front.all, step, front.through, from_constants=False):
         if node in state.taken or kind_of(node) not in step.node_kinds:
             continue
         path, used = state.path(node, front.all)
         alone = sum(kind_of(one) in step.node_kinds for one in path) == 1
         if alone and all(not one.isdisjoint(used) for one in front.nodes):
-            found.append(node)
-    marked = [node for node in found if not step.handles.isdisjoint(handles_of(node))]
-    found = marked if len(found) > 1 else found
-    return found[0] if len(found) == 1 and not may_fit(found[0], array) else None
+            nodes.append(node)
+    marked = [node for node in nodes if not step.handles.isdisjoint(handles_of(node))]
+    nodes = marked if len(nodes) > 1 else nodes
+    return nodes[0] if len(nodes) == 1 and not may_fit(nodes[0], array) else None
 
 
 def _is_followed(pairing: Pairing, step: Step, steps: Sequence[Step]) -> bool:

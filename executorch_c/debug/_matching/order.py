@@ -46,13 +46,13 @@ class Sequences:
         kernels = [step for step in steps if not step.inside and _shape(step) is not None]
         inside = [step for step in steps if step.inside]
         result = Matches(instructions=len(kernels), nodes=sum(step.counts for step in inside))
-        result.found += self._inside([step for step in inside if _shape(step) is not None])
+        result.pairs += self._inside([step for step in inside if _shape(step) is not None])
         if not inside:
-            result.found += self._instructions(kernels)
-        result.found.sort(key=lambda match: match.order)
+            result.pairs += self._instructions(kernels)
+        result.pairs.sort(key=lambda match: match.order)
         result.matched = (
-            len(result.found) - sum(m.inside for m in result.found),
-            sum(match.inside for match in result.found),
+            len(result.pairs) - sum(m.inside for m in result.pairs),
+            sum(match.inside for match in result.pairs),
         )
         return result
 
@@ -70,9 +70,9 @@ class Sequences:
         named = [step for step in steps if step.kind in ALIGNED]
         free = [n for n in self.nodes if kind_of(n) in ALIGNED]
         theirs = [(kind_of(n) or "", shape_of(n)) for n in free]
-        found = _align([(step.kind, _shape(step)) for step in named], theirs)
-        self.taken.update(free[j] for _, j in found)
-        for i, j in found:
+        pairs = _align([(step.kind, _shape(step)) for step in named], theirs)
+        self.taken.update(free[j] for _, j in pairs)
+        for i, j in pairs:
             step = named[i]
             chain = self._extend([free[j]])
             shape = _shape(step) or ()
@@ -126,15 +126,15 @@ def _align(ours: Sequence[Token], theirs: Sequence[Token]) -> list[tuple[int, in
         return token[0], tuple(_sizes(token[0], token[1] or ())) if static else ()
 
     a, b = [key(token) for token in ours], [key(token) for token in theirs]
-    found = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
-    return [(i + k, j + k) for i, j, size in found for k in range(size)]
+    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    return [(i + k, j + k) for i, j, size in blocks for k in range(size)]
 
 
 def _first_copies(chain: Sequence[Node]) -> list[Node]:
     """Return nodes without all but the first of those that dequantise one tensor."""
-    found: dict[object, Node] = {}
+    copies: dict[object, Node] = {}
     for node in chain:
         copy = dequantizes(node)
-        found.setdefault((copy, node.all_input_nodes[0] if copy else node), node)
-    kept = set(found.values())
+        copies.setdefault((copy, node.all_input_nodes[0] if copy else node), node)
+    kept = set(copies.values())
     return [node for node in chain if node in kept]

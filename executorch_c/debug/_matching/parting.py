@@ -41,7 +41,8 @@ from executorch_c.debug._graphs.names import (
 )
 from executorch_c.debug._graphs.program import Step
 from executorch_c.debug._matching.candidates import Candidate
-from executorch_c.debug._matching.search import TIE_DISTANCE, compare, limit_of, may_be
+from executorch_c.compare.limits import TIE_DISTANCE
+from executorch_c.debug._matching.search import compare, limit_of, may_be
 from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Parting:
 class DirectComputation:
     """A step as a node that is computed from the step's direct sources."""
 
-    found: Candidate
+    candidate: Candidate
     partings: list[Parting] = field(default_factory=list)
 
     def added(self) -> Iterator[tuple[Node, Parting]]:
@@ -93,7 +94,7 @@ class DirectComputation:
         their results."""
         for parting in self.partings:
             if not parting.missing:
-                for node in self.found.path:
+                for node in self.candidate.path:
                     if parting.node in node.all_input_nodes:
                         yield node, parting
 
@@ -112,7 +113,7 @@ class Partings:
         array = next((one for one in step.outputs if one is not None), None)
         if array is None or array.size < 2 or not float(np.ptp(sample(array))) > 0:
             return None
-        front = self.state.front(step, frozenset(self.state.guesses))
+        front = self.state.front(step, frozenset(self.state.hypotheses))
         if front.is_open or not front.nodes:
             return None
         start = front.all | self.state.front(step).all
@@ -130,22 +131,22 @@ class Partings:
         before, array = source[0], _array(source)
         if isinstance(before, int) or array is None or self._nodes(source) or before.quantized:
             return None
-        if before.is_open or before in self.state.guesses or not self._is_free(node):
+        if before.is_open or before in self.state.hypotheses or not self._is_free(node):
             return None
         value = self.state.values.value(node)
         shaped = None if value is NOTHING or has_several(node) else closest(array, value)
         return None if shaped is None else self._replaced(source, node, shaped[1], step)
 
-    def of_wrong(self, step: Step, found: Candidate) -> Parting | None:
+    def of_wrong(self, step: Step, candidate: Candidate) -> Parting | None:
         """Return the parting inside a delegate's wrong step: the operators at the start of its path
         are right, and limited to a range by another activation than the one that follows, or by
         one too many."""
-        count, limits = self._explained(step, found.path)
-        if limits is None or len(found.parts) != 1 or found.parts[0] is None:
+        count, limits = self._explained(step, candidate.path)
+        if limits is None or len(candidate.parts) != 1 or candidate.parts[0] is None:
             return None
-        path, value = list(found.path), found.parts[0]
+        path, value = list(candidate.path), candidate.parts[0]
         if count == len(path):
-            after, value = self._unchanged(found.node, value)
+            after, value = self._unchanged(candidate.node, value)
             path += after
         before = count
         while before and (kind_of(path[before - 1]) == "clamp" or not _computes(path[before - 1])):
@@ -164,9 +165,9 @@ class Partings:
             path.append(after)
             if operator_of(after) in MOVES:
                 continue
-            made = [value, *self._computed(path, {node: value})]
-            same = len(made) > len(path) and made[-1].equal(made[-2])
-            return (path, made[-1]) if same and operator_of(after) in FUSED else ([], value)
+            values = [value, *self._computed(path, {node: value})]
+            same = len(values) > len(path) and values[-1].equal(values[-2])
+            return (path, values[-1]) if same and operator_of(after) in FUSED else ([], value)
         return [], value
 
     # ---- a step as a node ------------------------------------------------------------------
@@ -195,8 +196,8 @@ class Partings:
                 if partings is None:
                     continue
                 distance_of, parts = compared
-                found = Candidate(last, parts, distance_of, path, set(), 2, True, is_sure=True)
-                return DirectComputation(found, partings)
+                candidate = Candidate(last, parts, distance_of, path, set(), 2, True, is_sure=True)
+                return DirectComputation(candidate, partings)
         return None
 
     def _inputs(
@@ -235,13 +236,13 @@ class Partings:
         return [one.to(expected.dtype) for one in in_shape(value, expected.shape)]
 
     def _results(
-        self, step: Step, first: Sequence[Node], given: Mapping[Node, Any]
+        self, step: Step, first: Sequence[Node], known: Mapping[Node, Any]
     ) -> Iterator[tuple[Node, list[Node], Any]]:
         """Yield a node, and those that a delegate may fuse into it, with the path to each and its
-        value; `first` are the nodes from the given ones to the node."""
+        value; `first` are the nodes from the known ones to the node."""
         path = list(first)
         for _ in range(MAX_FUSED):
-            values = self._computed(path, given)
+            values = self._computed(path, known)
             if len(values) < len(path):
                 return
             yield path[-1], list(path), values[-1]
@@ -291,7 +292,7 @@ class Partings:
         if (copied := self._copied(before)) is not None:
             return self._back(copied, node, value, reader)
         direct = self._as_node(before, node)
-        if direct is not None and direct.found.node is node:
+        if direct is not None and direct.candidate.node is node:
             return [*direct.partings]
         parting = self._replaced(source, node, value, reader)
         return None if parting is None else [parting]
@@ -359,10 +360,10 @@ class Partings:
             return count, (low if below.any() else None, high if above.any() else None)
         return 0, None
 
-    def _computed(self, path: Sequence[Node], given: Mapping[Node, Any] | None = None) -> list[Any]:
-        """Return the values of the nodes of a path, computed from those before it and the given
+    def _computed(self, path: Sequence[Node], known: Mapping[Node, Any] | None = None) -> list[Any]:
+        """Return the values of the nodes of a path, computed from those before it and the known
         ones, up to the first that fails."""
-        values = dict(given or {})
+        values = dict(known or {})
         for number, node in enumerate(path):
             try:
                 values[node] = call(
@@ -389,12 +390,12 @@ class Partings:
         step, number = source
         if isinstance(step, int):
             return [self.state.inputs[step]]
-        return [] if step in self.state.guesses else self.state.same.get((step, number), [])
+        return [] if step in self.state.hypotheses else self.state.same.get((step, number), [])
 
     def _is_free(self, node: Node) -> bool:
         """Return True if no step, but one that is an assumption, is matched to a node."""
         owner = self.state.owner(node)
-        return node.op == "call_function" and (owner is None or owner in self.state.guesses)
+        return node.op == "call_function" and (owner is None or owner in self.state.hypotheses)
 
 
 def _array(source: StepSource) -> Array | None:

@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from executorch_c._arrays import Array
+from executorch_c.compare.limits import EQUAL_RATIO, MAX_PAIR_DISTANCE
 from executorch_c.debug._graphs.layouts import distance, sample, without_ones
 from executorch_c.debug._graphs.names import kind
 from executorch_c.inspect.families import MOVES
@@ -26,17 +27,11 @@ from executorch_c.inspect.families import MOVES
 MAX_CANDIDATES = 48
 """Maximum number of candidates after a value's sources, in the baseline's order."""
 
-MAX_PAIR_DISTANCE = 0.35
-"""Largest distance of a pair whose numbers differ."""
-
 INPUT = -1
 """The class of the method's inputs."""
 
 MOVING = {kind(f"::{name}") for name in MOVES}
 """Kinds of operators that move numbers; of these, the ones that leave all of them count."""
-
-EQUAL_RATIO = 3.0
-"""Ratio to the nearest distance within which values are equally near."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +51,10 @@ class Computed:
     @cached_property
     def views(self) -> list[tuple[tuple[int, ...], Array]]:
         """Shapes and samples: unchanged, and channels-last as channels-first."""
-        found = [self.data]
+        arrays = [self.data]
         if self.data.ndim >= 3:
-            found.append(np.moveaxis(self.data, -1, 1))
-        return [(view.shape, sample(view)) for view in found]
+            arrays.append(np.moveaxis(self.data, -1, 1))
+        return [(view.shape, sample(view)) for view in arrays]
 
     @cached_property
     def kind(self) -> str:
@@ -69,8 +64,8 @@ class Computed:
     @cached_property
     def varies(self) -> bool:
         """True if its elements are not all equal, so that equal numbers identify it."""
-        taken = self.views[0][1]
-        return bool(taken.size > 1 and np.ptp(taken) > 0)
+        values = self.views[0][1]
+        return bool(values.size > 1 and np.ptp(values) > 0)
 
 
 def apart(a: Computed, b: Computed) -> float | None:
@@ -122,8 +117,8 @@ class _DataFlow:
                 return only
         if not value.varies:
             return number
-        taken = value.views[0][1]
-        return same.setdefault((sources, value.data.shape, taken.tobytes()), number)
+        values = value.views[0][1]
+        return same.setdefault((sources, value.data.shape, values.tobytes()), number)
 
     def near(self, start: frozenset[int]) -> Iterator[int]:
         """Yield values that follow from others alone, nearest first; with no others, from
@@ -154,16 +149,16 @@ def _ancestors(
     sources: Callable[[int], Iterable[int]], start: Iterable[int], known: Container[int]
 ) -> set[int]:
     """Return the nearest known values among some values and those that they are computed from."""
-    found, seen, queue = set[int](), set(start), list(start)
+    ancestors, seen, queue = set[int](), set(start), list(start)
     while queue:
         one = queue.pop()
         if one in known:
-            found.add(one)
+            ancestors.add(one)
             continue
         fresh = set(sources(one)) - seen
         seen |= fresh
         queue += fresh
-    return found
+    return ancestors
 
 
 class Matching:
@@ -179,10 +174,10 @@ class Matching:
     def run(self) -> list[tuple[int, int]]:
         """Return pairs (baseline, candidate), each value at most once, in the candidate's order."""
         for number in range(len(self.b.values)):
-            found = self._find(number)
-            if found is None:
+            match = self._find(number)
+            if match is None:
                 continue
-            error, one = found
+            error, one = match
             self.same[number] = one
             if one not in self.taken or self._is_better(one, number, error):
                 self.taken[one] = number, error
@@ -206,23 +201,23 @@ class Matching:
     def _find(self, number: int) -> tuple[float, int] | None:
         """Return the distance and number of the baseline's value that a candidate's value is."""
         value, front = self.b.values[number], self._front(number)
-        found: list[tuple[float, int]] = []
+        pairs: list[tuple[float, int]] = []
         for one in (*sorted(front), *self.a.near(front)):
             error = apart(self.a.values[one], value)
             if error is not None:
-                found.append((error, one))
-        if not found:
+                pairs.append((error, one))
+        if not pairs:
             return None
         if not value.varies:  # zeros equal zeros: only values of the same kind correspond
-            found = [pair for pair in found if self.a.values[pair[1]].kind == value.kind]
-        near = [pair for pair in found if pair[0] <= self._limit(pair[1], value)]
+            pairs = [pair for pair in pairs if self.a.values[pair[1]].kind == value.kind]
+        near = [pair for pair in pairs if pair[0] <= self._limit(pair[1], value)]
         if near:
-            least = EQUAL_RATIO * max(min(near)[0], self._precision(min(near)[1], value))
+            limit = EQUAL_RATIO * max(min(near)[0], self._precision(min(near)[1], value))
             return max(
-                (pair for pair in near if pair[0] <= least),
+                (pair for pair in near if pair[0] <= limit),
                 key=lambda pair: self._preference(pair, value, front),
             )
-        return self._nearest(found, value, front)
+        return self._nearest(pairs, value, front)
 
     def _precision(self, one: int, value: Computed) -> float:
         return max(self.a.values[one].precision, value.precision)
@@ -239,12 +234,12 @@ class Matching:
         return self.a.values[one].kind == value.kind, fresh, -round(error, 6), -one
 
     def _nearest(
-        self, found: list[tuple[float, int]], value: Computed, front: frozenset[int]
+        self, candidates: list[tuple[float, int]], value: Computed, front: frozenset[int]
     ) -> tuple[float, int] | None:
         """Return the pair of a value whose numbers differ: the nearest of the values of its kind
         and those that follow from one of them alone; or the one that this value's source was
         paired with, if nearer."""
-        open_ = [(e, one) for e, one in found if one not in self.taken and one not in front]
+        open_ = [(e, one) for e, one in candidates if one not in self.taken and one not in front]
         starts = {
             one
             for _, one in open_
@@ -266,7 +261,7 @@ class Matching:
         best = least((e, one) for e, one in open_ if one in starts)
         best = best or least(
             (e, one)
-            for e, one in found
+            for e, one in candidates
             if one in front and one in self.taken and e < self.taken[one][1]
         )
         best = best or least((e, one) for e, one in open_ if e <= MAX_PAIR_DISTANCE / 4)
@@ -279,16 +274,16 @@ class Matching:
         """Return the first value of a kind that is computed from a front and nothing else, and
         those that follow from it alone up to the next of the kind; numbers do not matter."""
         classes = {self.a.classes[one] for one in front} - {INPUT}
-        found = set[int]()
+        fused = set[int]()
         for one in sorted(starts):
             same = self.a.values[one].kind == value.kind
-            if same == bool(found):
+            if same == bool(fused):
                 if same:
                     break
                 continue
-            if found or self.a.sources[one] == classes:
-                found.add(one)
-        return found
+            if fused or self.a.sources[one] == classes:
+                fused.add(one)
+        return fused
 
     def _part_before(self, one: int, front: frozenset[int]) -> frozenset[int]:
         """Return the part of a front that a value of the baseline is computed from."""

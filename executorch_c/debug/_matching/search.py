@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from executorch_c.compare.limits import (
+    BETTER_RATIO,
+    EPSILON,
+    EQUAL_RATIO,
+    INT8_EPSILON,
+    TIE_DISTANCE,
+)
 from executorch_c.compare.tolerance import epsilon_of
 from executorch_c.debug._graphs.evaluator import NOTHING
 from executorch_c.debug._graphs.layouts import closest, may_fit, sample
@@ -39,21 +46,6 @@ if TYPE_CHECKING:
 MAX_WRONG_NODES = 8
 """Maximum number of nodes that a wrong step is assumed to be."""
 
-BETTER_RATIO = 8
-"""Ratio of distances at which another option of an assumption is better."""
-
-EQUAL_RATIO = 3
-"""Ratio to the nearest distance (or to rounding) within which nodes are equally near."""
-
-MIN_ROUNDING_DISTANCE = 2.0**-23
-"""Distance of numbers around 1 that may round differently, at least: that of float32."""
-
-INT8_EPSILON = 2.0**-7
-"""Machine epsilon of 8-bit quantised values."""
-
-TIE_DISTANCE = 2.0**-9
-"""Distance of quantised integers that differ in rounding ties only."""
-
 
 class Search:
     """Finds nodes that may be a step."""
@@ -66,20 +58,20 @@ class Search:
     def agreeing(self, step: Step, front: StepSources) -> Candidate | None:
         """Return the best candidate with the step's numbers."""
         if front.is_open:
-            front = StepSources([front.all | self.state.around()], front.through, front.guesses)
+            front = StepSources([front.all | self.state.around()], front.through, front.hypotheses)
         equal = list(self._equal(step, front))
         if not equal:
             return None
         sources = front.all
         nearest = _nearest(step, equal)
-        best = max(nearest, key=lambda found: self._preference(step, found, sources))
+        best = max(nearest, key=lambda candidate: self._preference(step, candidate, sources))
         if not self._is_credible(step, best, sources):
             return None
         best.same = [
-            found.node
-            for found in nearest
-            if not has_several(found.node)
-            and (is_quantizer(found.node) or not dequantizes(best.node))
+            candidate.node
+            for candidate in nearest
+            if not has_several(candidate.node)
+            and (is_quantizer(candidate.node) or not dequantizes(best.node))
         ]
         return best
 
@@ -88,8 +80,12 @@ class Search:
         its numbers and its kind are the step's."""
         if step.is_open:
             return None
-        found = self.agreeing(step, StepSources([], is_open=True))
-        return found if found is not None and found.is_sure and found.level == 2 else None
+        candidate = self.agreeing(step, StepSources([], is_open=True))
+        return (
+            candidate
+            if candidate is not None and candidate.is_sure and candidate.level == 2
+            else None
+        )
 
     def agrees(self, step: Step, node: Node) -> bool:
         """Return True if a node has the step's numbers."""
@@ -112,37 +108,37 @@ class Search:
                 continue
             if is_quantizer(node) or has_several(node):
                 passed.add(node)
-            found = self._candidate(step, node, front)
-            if found is not None and found.distance <= limit_of(step, found.path):
-                yield found
+            candidate = self._candidate(step, node, front)
+            if candidate is not None and candidate.distance <= limit_of(step, candidate.path):
+                yield candidate
                 passed.add(node)
-                done |= found.level > 0 and found.is_sure
+                done |= candidate.level > 0 and candidate.is_sure
 
-    def _preference(self, step: Step, found: Candidate, sources: set[Node]) -> tuple[Any, ...]:
+    def _preference(self, step: Step, candidate: Candidate, sources: set[Node]) -> tuple[Any, ...]:
         """Return the key by which the best of equal candidates is the largest."""
-        node = found.node
-        is_old = node in self.state.taken or (node in sources and not found.level)
-        tight = is_tight(found)
+        node = candidate.node
+        is_old = node in self.state.taken or (node in sources and not candidate.level)
+        tight = is_tight(candidate)
         rounds = step.quantized and dequantizes(node)
         known = not step.handles.isdisjoint(handles_of(node))
         return (
             rounds,
             tight,
-            0 if is_old else min(found.level, 1),
-            is_old != bool(found.level),
-            found.level,
-            found.exact,
+            0 if is_old else min(candidate.level, 1),
+            is_old != bool(candidate.level),
+            candidate.level,
+            candidate.exact,
             known,
-            0.0 if tight else -found.distance,
+            0.0 if tight else -candidate.distance,
             -self.state.place[node],
         )
 
-    def _is_credible(self, step: Step, found: Candidate, sources: set[Node]) -> bool:
+    def _is_credible(self, step: Step, candidate: Candidate, sources: set[Node]) -> bool:
         """Return True if equal numbers are enough: a new node of another kind needs numbers that
         vary and are equal without the room for quantisation on its path."""
-        if found.level or found.node in sources or found.node in self.state.taken:
+        if candidate.level or candidate.node in sources or candidate.node in self.state.taken:
             return True
-        return found.is_sure and found.distance <= limit_of(step)
+        return candidate.is_sure and candidate.distance <= limit_of(step)
 
     # ---- nodes that a wrong step may be ---------------------------------------------------
 
@@ -151,23 +147,23 @@ class Search:
         (and no nodes but `sources`), with nodes fused into them; the likeliest first."""
         near = self.state.near(sources, step, front.through, from_constants=not front.nodes)
         options = [
-            found
+            candidate
             for node in near
             if node not in self.state.taken
-            and (found := self._candidate(step, node, front, sources)) is not None
-            and found.level
-            and found.exact
-            and _is_fused(step, found, front)
+            and (candidate := self._candidate(step, node, front, sources)) is not None
+            and candidate.level
+            and candidate.exact
+            and _is_fused(step, candidate, front)
             and (not _holds_sums(step) or _is_integer(self._value(node), node))
         ]
-        close = BETTER_RATIO * min((found.distance for found in options), default=0.0)
+        close = BETTER_RATIO * min((candidate.distance for candidate in options), default=0.0)
         options.sort(
-            key=lambda found: (
-                found.distance > close,
-                -int(step.quantized and is_quantizer(found.node)),
-                -found.level,
-                step.handles.isdisjoint(handles_of(found.node)),
-                found.distance,
+            key=lambda candidate: (
+                candidate.distance > close,
+                -int(step.quantized and is_quantizer(candidate.node)),
+                -candidate.level,
+                step.handles.isdisjoint(handles_of(candidate.node)),
+                candidate.distance,
             )
         )
         return options[:MAX_WRONG_NODES]
@@ -212,7 +208,7 @@ class Search:
         if all(len(one) == 1 for one in front.nodes):
             return None
         nodes = [{min(one, key=self.state.place.__getitem__)} for one in front.nodes]
-        return StepSources(nodes, front.through, front.guesses, front.is_open)
+        return StepSources(nodes, front.through, front.hypotheses, front.is_open)
 
     def _value(self, node: Node) -> Any:
         """Return the value of a node; of several results None for those that nothing reads."""
@@ -301,22 +297,22 @@ def limit_of(step: Step, path: Sequence[Node] = ()) -> float:
 def _rounding(step: Step) -> float:
     """Return the machine epsilon of a step's coarsest result, that of float32 at least."""
     dtypes = [array.dtype for array in step.outputs if array is not None]
-    return max([MIN_ROUNDING_DISTANCE, *map(epsilon_of, dtypes)])
+    return max([EPSILON["float32"], *map(epsilon_of, dtypes)])
 
 
-def is_tight(found: Candidate) -> bool:
+def is_tight(candidate: Candidate) -> bool:
     """Return True if a candidate has the step's numbers without the room of quantisation."""
-    return found.distance <= math.sqrt(MIN_ROUNDING_DISTANCE) / 2
+    return candidate.distance <= math.sqrt(EPSILON["float32"]) / 2
 
 
 def _nearest(step: Step, equal: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates without those that are further off than others by more than rounding: a
     convolution alone, where batch norm that is nearly the identity is fused into it."""
     rounding = _rounding(step)
-    if step.quantized or any(is_quantizer(n) for found in equal for n in found.path):
+    if step.quantized or any(is_quantizer(n) for candidate in equal for n in candidate.path):
         rounding = TIE_DISTANCE
-    least = EQUAL_RATIO * max(min(found.distance for found in equal), rounding)
-    return [found for found in equal if found.distance <= least]
+    limit = EQUAL_RATIO * max(min(candidate.distance for candidate in equal), rounding)
+    return [candidate for candidate in equal if candidate.distance <= limit]
 
 
 def operator_on(step: Step, path: Sequence[Node]) -> Node:
@@ -333,13 +329,13 @@ def operator_on(step: Step, path: Sequence[Node]) -> Node:
     return next((node for node in path if kind_of(node) in step.node_kinds), path[-1])
 
 
-def _is_fused(step: Step, found: Candidate, front: StepSources) -> bool:
+def _is_fused(step: Step, candidate: Candidate, front: StepSources) -> bool:
     """Return True if a delegate fuses all nodes after the operator into one."""
-    operator = operator_on(step, found.path)
+    operator = operator_on(step, candidate.path)
     rounds = step.node_kind == "convert" and not PRODUCTS.isdisjoint(front.through)
     if rounds and kind_of(operator) not in PRODUCTS:
         return False  # no graph node has the value of the product
-    after = found.path[found.path.index(operator) + 1 :]
+    after = candidate.path[candidate.path.index(operator) + 1 :]
     sums = sum(kind_of(node) == "add" for node in after)
     return sums <= (step.node_kind in PRODUCTS) and all(
         is_quantizer(n)

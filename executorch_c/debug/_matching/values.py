@@ -13,7 +13,7 @@ bias. The functions of that example, in order:
     candidates and their distances     Assignment.near, Search.agreeing
     the match takes the step's value   Pairing._accept, Assignment.put
     no candidate agrees: it is assumed to be one of Search.options   Pairing._assume
-    the next step tries the options    Pairing._with_guesses
+    the next step tries the options    Pairing._with_hypotheses
       it agrees through one: it holds  Pairing._confirm
       it agrees without: no node       Pairing._drop
     no later step decides              Pairing._decide
@@ -37,11 +37,11 @@ from executorch_c.debug._graphs.program import Step, Steps
 from executorch_c.debug._graphs.reference import ReferenceGraph
 from executorch_c.debug._matching import misshapen
 from executorch_c.debug._matching.assignment import Assignment
+from executorch_c.compare.limits import BETTER_RATIO, MIN_MATCHED_SHARE
 from executorch_c.debug._matching.candidates import Candidate, StepSources, Hypothesis
 from executorch_c.debug._matching.matches import Match, Matches
 from executorch_c.debug._matching.parting import DirectComputation, Parting, Partings
 from executorch_c.debug._matching.search import (
-    BETTER_RATIO,
     Search,
     compare,
     is_tight,
@@ -52,9 +52,6 @@ from executorch_c.debug._matching.search import (
 if TYPE_CHECKING:
     from torch.fx import Node
 
-MIN_COVERAGE = 0.25
-"""Minimum share of matches without a warning."""
-
 
 class Pairing:
     """The matching of steps with nodes."""
@@ -62,7 +59,7 @@ class Pairing:
     def __init__(self, graph: ReferenceGraph, arguments: Mapping[Node, Any]) -> None:
         self.state = Assignment(graph, arguments)
         self.search = Search(self.state)
-        self.found: dict[Step, Candidate] = {}
+        self.candidates: dict[Step, Candidate] = {}
         """Matches: steps with a node that no later step can change."""
         self.known: set[Step] = set()
         """Steps with a match, and copies of earlier values."""
@@ -101,7 +98,7 @@ class Pairing:
         return [
             *self.halves.values(),
             *map(_match_of_parting, filter(lambda parting: parting.missing, self.parted)),
-            *(self._match(step, found) for step, found in self.found.items()),
+            *(self._match(step, candidate) for step, candidate in self.candidates.items()),
         ]
 
     # ---- one step -------------------------------------------------------------------------
@@ -111,31 +108,33 @@ class Pairing:
         if self._match_half(step):
             return
         front = self.state.front(step)
-        found = self.search.agreeing(step, front)
-        if front.guesses:
-            found = self._with_guesses(step, front, found)
-        found = found or self.search.anywhere(step)
-        direct = None if found is not None and is_tight(found) else self.partings.direct(step)
+        candidate = self.search.agreeing(step, front)
+        if front.hypotheses:
+            candidate = self._with_hypotheses(step, front, candidate)
+        candidate = candidate or self.search.anywhere(step)
+        direct = (
+            None if candidate is not None and is_tight(candidate) else self.partings.direct(step)
+        )
         if direct is not None and (
-            found is None or BETTER_RATIO * direct.found.distance < found.distance
+            candidate is None or BETTER_RATIO * direct.candidate.distance < candidate.distance
         ):
             self._part(step, direct)
-        elif found is not None:
-            self._accept(step, found)
+        elif candidate is not None:
+            self._accept(step, candidate)
         elif not front.is_open and not step.is_part:
             self._assume(step, front)
 
-    def _accept(self, step: Step, found: Candidate) -> None:
+    def _accept(self, step: Step, candidate: Candidate) -> None:
         """Take a candidate for the match of a step."""
         self.known.add(step)
-        if self._is_old(step, found):
-            if self.state.owner(found.node) not in self.state.guesses:
-                self.state.same[step, 0] = found.same  # an earlier value, in another layout
+        if self._is_old(step, candidate):
+            if self.state.owner(candidate.node) not in self.state.hypotheses:
+                self.state.same[step, 0] = candidate.same  # an earlier value, in another layout
             return  # a copy neither confirms nor drops an assumption
-        if found.is_sure or found.level:
-            self._confirm(found.used)
-        self.state.put(step, found)
-        self.found[step] = found
+        if candidate.is_sure or candidate.level:
+            self._confirm(candidate.used)
+        self.state.put(step, candidate)
+        self.candidates[step] = candidate
 
     def _match_half(self, step: Step) -> bool:
         """Match a state that a delegate keeps in half precision, where that changes its numbers, so
@@ -145,32 +144,32 @@ class Pairing:
             return False
         for node in self.kept - set(self.halves):
             value = self.state.values.value(node)
-            found = compare(step, value)
-            if found is None or not found[0] <= limit_of(step) or found[1][0].equal(value):
+            distance = compare(step, value)
+            if distance is None or not distance[0] <= limit_of(step) or distance[1][0].equal(value):
                 continue
             if epsilon_of(array.dtype) <= epsilon_of(as_array(value).dtype):
                 continue
             name = f"{step.name} ({array.dtype.name})"
             self.halves[node] = Match(
-                step.order, step.where, name, False, [as_array(found[1][0])], [node], node
+                step.order, step.where, name, False, [as_array(distance[1][0])], [node], node
             )
-            self.state.values.set(node, found[1][0])
+            self.state.values.set(node, distance[1][0])
             self.state.same[step, 0] = [node]
             self.known.add(step)
             return True
         return False
 
-    def _is_old(self, step: Step, found: Candidate) -> bool:
+    def _is_old(self, step: Step, candidate: Candidate) -> bool:
         """Return True if the match is an earlier value, possibly in another layout."""
-        node = found.node
-        is_source = not found.level and node in self.state.front(step).all
+        node = candidate.node
+        is_source = not candidate.level and node in self.state.front(step).all
         return is_source or node in self.state.taken or node.op != "call_function"
 
     def _result(self, node: Node, step: Step) -> None:
         """Confirm the assumptions that lead to a right result of the method."""
         if self.search.agrees(step, node):
             front = self.state.front(step)
-            _, used = self.state.path(node, front.all | set(self.state.values.given))
+            _, used = self.state.path(node, front.all | set(self.state.values.fixed))
             self._confirm(used)
         elif (parting := self.partings.at_result(step, node)) is not None:
             self._set_parted(parting)
@@ -185,8 +184,8 @@ class Pairing:
         if any(direct.added()):
             self.added[step] = direct
         self.known.add(step)
-        self.state.put(step, direct.found)
-        self.found[step] = direct.found
+        self.state.put(step, direct.candidate)
+        self.candidates[step] = direct.candidate
 
     def _set_parted(self, parting: Parting) -> None:
         """Give the node of a parting the program's value."""
@@ -199,14 +198,14 @@ class Pairing:
             self.known.add(source)
             self.wrong.add(source)
 
-    def _match(self, step: Step, found: Candidate) -> Match:
+    def _match(self, step: Step, candidate: Candidate) -> Match:
         """Return the match of a step."""
-        is_parted = any(found.node is parting.node for parting in self.parted)
+        is_parted = any(candidate.node is parting.node for parting in self.parted)
         is_wrong = step in self.wrong and not is_parted
-        parting = self.partings.of_wrong(step, found) if is_wrong else None
+        parting = self.partings.of_wrong(step, candidate) if is_wrong else None
         if parting is not None:
-            return _match_of_parting(parting, found)
-        return _match(step, found, self.added.get(step))
+            return _match_of_parting(parting, candidate)
+        return _match(step, candidate, self.added.get(step))
 
     # ---- assumptions: steps without an agreeing node --------------------------------------
 
@@ -215,58 +214,58 @@ class Pairing:
         where a sum is missing, which holds only where a later step follows."""
         for sources in (front.all, front.all | self.state.around()):
             if options := self.search.options(step, front, sources):
-                guess = Hypothesis(step, options, is_sure=sources == front.all)
-                self.state.guesses[step] = guess
-                self._choose(guess, 0)
+                hypothesis = Hypothesis(step, options, is_sure=sources == front.all)
+                self.state.hypotheses[step] = hypothesis
+                self._choose(hypothesis, 0)
                 return
 
-    def _choose(self, guess: Hypothesis, at: int) -> None:
+    def _choose(self, hypothesis: Hypothesis, at: int) -> None:
         """Give the value of an assumption's step to another of its options."""
-        self.state.withdraw(guess)
-        guess.at = at
-        self.state.put(guess.step, guess.found)
+        self.state.withdraw(hypothesis)
+        hypothesis.at = at
+        self.state.put(hypothesis.step, hypothesis.candidate)
 
-    def _with_guesses(
-        self, step: Step, front: StepSources, found: Candidate | None
+    def _with_hypotheses(
+        self, step: Step, front: StepSources, candidate: Candidate | None
     ) -> Candidate | None:
         """Return the match of a step after trying other options of the assumptions before it."""
-        skipped = frozenset(self.state.guesses)
+        skipped = frozenset(self.state.hypotheses)
         without = self.search.agreeing(step, self.state.front(step, skipped))
-        if without is not None and (found is None or without.distance < found.distance):
+        if without is not None and (candidate is None or without.distance < candidate.distance):
             self._drop(step)
             return without
-        for before in front.guesses:
-            found = self._best_option(step, self.state.guesses[before], found)
-        return found
+        for before in front.hypotheses:
+            candidate = self._best_option(step, self.state.hypotheses[before], candidate)
+        return candidate
 
     def _best_option(
-        self, step: Step, guess: Hypothesis, found: Candidate | None
+        self, step: Step, hypothesis: Hypothesis, candidate: Candidate | None
     ) -> Candidate | None:
         """Choose the option of an assumption with which a step agrees best, and return the match;
-        `found` is the match with the present option."""
-        best = guess.at
-        for at, option in enumerate(guess.options):
-            if at == guess.at or option.node in self.state.taken:
+        `candidate` is the match with the present option."""
+        best = hypothesis.at
+        for at, option in enumerate(hypothesis.options):
+            if at == hypothesis.at or option.node in self.state.taken:
                 continue
-            self._choose(guess, at)
+            self._choose(hypothesis, at)
             other = self.search.agreeing(step, self.state.front(step))
             if other is None or option.node not in other.used:
                 continue
-            if found is None or BETTER_RATIO * other.distance < found.distance:
-                best, found = at, other
-        self._choose(guess, best)
-        return found
+            if candidate is None or BETTER_RATIO * other.distance < candidate.distance:
+                best, candidate = at, other
+        self._choose(hypothesis, best)
+        return candidate
 
     def _confirm(self, nodes: Iterable[Node]) -> None:
         """Confirm the assumptions of some nodes, and of their sources: their steps are wrong."""
         for node in nodes:
             step = self.state.owner(node)
-            guess = self.state.guesses.pop(step, None) if step is not None else None
-            if step is not None and guess is not None:
+            hypothesis = self.state.hypotheses.pop(step, None) if step is not None else None
+            if step is not None and hypothesis is not None:
                 self.known.add(step)
                 self.wrong.add(step)
-                self.found[step] = guess.found
-                self._confirm(guess.found.used)
+                self.candidates[step] = hypothesis.candidate
+                self._confirm(hypothesis.candidate.used)
 
     def _drop(self, step: Step) -> None:
         """Withdraw all assumptions among the sources of a step."""
@@ -276,54 +275,60 @@ class Pairing:
                 if isinstance(source, int) or source in seen:
                     continue
                 seen.add(source)
-                if source in self.state.guesses:
-                    self.state.withdraw(self.state.guesses.pop(source))
+                if source in self.state.hypotheses:
+                    self.state.withdraw(self.state.hypotheses.pop(source))
                 if source not in self.known:
                     queue.append(source)
 
     def _decide(self) -> None:
         """Keep or withdraw the assumptions that no step has decided."""
-        guesses = self.state.guesses
-        for step, guess in list(guesses.items()):
-            if step in guesses:
-                if guess.is_sure and self._is_the_only_one(guess):
-                    self._confirm([guess.found.node])
+        hypotheses = self.state.hypotheses
+        for step, hypothesis in list(hypotheses.items()):
+            if step in hypotheses:
+                if hypothesis.is_sure and self._is_the_only_one(hypothesis):
+                    self._confirm([hypothesis.candidate.node])
                 else:
-                    self.state.withdraw(guesses.pop(step))
+                    self.state.withdraw(hypotheses.pop(step))
 
-    def _is_the_only_one(self, guess: Hypothesis) -> bool:
+    def _is_the_only_one(self, hypothesis: Hypothesis) -> bool:
         """Return True if no other option is left, and the node has the step's kind."""
         taken = self.state.taken
-        left = [one for one in guess.options if taken.get(one.node, guess.step) is guess.step]
-        return len(left) == 1 and left[0] is guess.found and guess.found.level == 2
+        left = [
+            one
+            for one in hypothesis.options
+            if taken.get(one.node, hypothesis.step) is hypothesis.step
+        ]
+        return (
+            len(left) == 1 and left[0] is hypothesis.candidate and hypothesis.candidate.level == 2
+        )
 
 
-def _match_of_parting(parting: Parting, found: Candidate | None = None) -> Match:
-    """Return the match of the value that the program has where it lacks an operator; `found` is the
-    node of a step that computes others, too."""
+def _match_of_parting(parting: Parting, candidate: Candidate | None = None) -> Match:
+    """Return the match of the value that the program has where it lacks an operator;
+    `candidate` is the node of a step that computes others, too."""
     value, step = as_array(parting.value), parting.instead[-1] if parting.instead else None
     reader = parting.reader
     order, where = (step.order, step.where) if step else (reader.order, f"before {reader.where}")
     name, inside = (step.name, step.inside) if step else ("(none)", False)
-    path = parting.missing if found is None else found.path
+    path = parting.missing if candidate is None else candidate.path
     anchor = (*parting.missing, parting.node)[0]
     return Match(order, where, name, inside, [value], [parting.node], anchor, path, parting)
 
 
-def _match(step: Step, found: Candidate, direct: DirectComputation | None) -> Match:
+def _match(step: Step, candidate: Candidate, direct: DirectComputation | None) -> Match:
     """Return the match of a step; its anchor is the node on the path that it is."""
-    anchor = operator_on(step, found.path)
-    if kind_of(found.node) in step.node_kinds and not is_quantizer(found.node):
-        anchor = found.node
+    anchor = operator_on(step, candidate.path)
+    if kind_of(candidate.node) in step.node_kinds and not is_quantizer(candidate.node):
+        anchor = candidate.node
     return Match(
         step.order,
         step.where,
         step.name,
         step.inside,
         list(step.outputs),
-        [found.node],
+        [candidate.node],
         anchor,
-        found.path,
+        candidate.path,
         direct=direct,
     )
 
@@ -357,18 +362,18 @@ def pair(
 
     pairing = Pairing(graph, arguments)
     with torch.no_grad():
-        found = pairing.run(steps.steps, list(_results(steps, graph, outputs)), progress)
+        matches = pairing.run(steps.steps, list(_results(steps, graph, outputs)), progress)
     counted = [s for s in steps.steps if s.counts and any(o is not None for o in s.outputs)]
     done = [step for step in counted if step in pairing.known]
     inside = sum(step.inside for step in done)
     result = Matches(
-        sorted(found, key=lambda match: match.order),
+        sorted(matches, key=lambda match: match.order),
         sum(not step.inside for step in counted),
         sum(step.counts for step in steps.steps if step.inside),
         (len(done) - inside, inside),
     )
     result.interrupted = pairing.interrupted
     result.misshapen = misshapen.find(pairing, steps.steps)
-    if len(done) < MIN_COVERAGE * len(counted):
+    if len(done) < MIN_MATCHED_SHARE * len(counted):
         result.notes.append("few values were matched: the fault may be before the reported node")
     return result

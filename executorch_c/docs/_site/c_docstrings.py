@@ -22,8 +22,8 @@ class CDocstrings(griffe.Extension):
             return
         from executorch_c import _core
 
-        found: Any = _core
+        target: Any = _core
         for name in obj.path[len(CORE) :].split("."):
-            found = getattr(found, name, None)
-        if text := inspect.getdoc(found):
+            target = getattr(target, name, None)
+        if text := inspect.getdoc(target):
             obj.docstring.value = text

@@ -57,13 +57,13 @@ class Builder:
         value = self.view.values[index]
         return structure.tensor(value) if value["kind"] == "Tensor" else value["kind"]
 
-    def run(self, given: list[Sources] | None) -> list[Sources]:
-        """Create all nodes and return the sources of the outputs. `given` are the sources of the
-        inputs, for a program in a payload."""
+    def run(self, arguments: list[Sources] | None) -> list[Sources]:
+        """Create all nodes and return the sources of the outputs. `arguments` are the sources of
+        the inputs, for a program in a payload."""
         state: State = {}
         for number, index in enumerate(self.view.structure["inputs"]):
-            if given is not None:
-                state[index] = given[number] if number < len(given) else frozenset()
+            if arguments is not None:
+                state[index] = arguments[number] if number < len(arguments) else frozenset()
                 continue
             node = self.node(f"input {number}", f"input {number}", "input", {"value": f"%{index}"})
             state[index] = self.source(node, 0, self.text(index))
@@ -134,7 +134,7 @@ class Builder:
 
     def _attributes(self, step: Instruction) -> dict[str, str]:
         """Return numbers and weights: values that no other instruction writes."""
-        found = {"instruction": f"{step.chain}:{step.number}", "name": step.title}
+        attributes = {"instruction": f"{step.chain}:{step.number}", "name": step.title}
         for index, name, role in step.row["args"]:
             value = self.view.values[index]
             if role != "in" or index in self.view.computed or not name:
@@ -143,19 +143,19 @@ class Builder:
                 if value["where"] in ("constant", "external"):
                     name_ = _text.shortened(value["name"] or "", MAX_VALUE_CHARACTERS)
                     named = f" {name_}" if name_ else ""
-                    found[name] = f"{structure.tensor(value)}{named}"
+                    attributes[name] = f"{structure.tensor(value)}{named}"
             elif value["kind"] in structure.LISTS:
                 items = [self.view.values[i] for i in self.view.items(index)]
                 if not any(item["kind"] == "Tensor" for item in items):
-                    found[name] = str([item["value"] for item in items])
+                    attributes[name] = str([item["value"] for item in items])
             else:
-                found[name] = _text.shortened(str(value["value"]), MAX_VALUE_CHARACTERS)
+                attributes[name] = _text.shortened(str(value["value"]), MAX_VALUE_CHARACTERS)
         if step.row["destination"] is not None:
-            found["to"] = str(step.row["destination"])
+            attributes["to"] = str(step.row["destination"])
         if step.row["stack"]:
             file, line, function, _ = structure.frame(step)
-            found["source"] = f"{file}:{line} in {function}"
-        return found
+            attributes["source"] = f"{file}:{line} in {function}"
+        return attributes
 
     # ---- delegates ----
 
@@ -165,7 +165,7 @@ class Builder:
         assert number is not None
         group = (*self.groups, f"{step.row['name']} {number}")
         prefix = f"{self.prefix}{step.chain}:{step.number}/"
-        given = [self.find(state, index) for index, _, role in step.row["args"] if role == "in"]
+        arguments = [self.find(state, index) for index, _, role in step.row["args"] if role == "in"]
         if number not in self.inside:
             inside = self.view.inside(number)
             self.inside[number] = None if isinstance(inside, str) else inside
@@ -173,9 +173,9 @@ class Builder:
             self.nested[number] = views[0] if views else None
         nested, inside = self.nested[number], self.inside[number]
         if nested is not None:
-            results = Builder(nested, self.nodes, prefix, group).run(given)
-            for index, found in zip(step.writes, results):
-                state[index] = found
+            results = Builder(nested, self.nodes, prefix, group).run(arguments)
+            for index, source in zip(step.writes, results):
+                state[index] = source
             return True
         if not inside or not inside["nodes"]:
             return False
@@ -201,14 +201,14 @@ class Builder:
         for number, row in enumerate(inside["nodes"]):
             id = f"{prefix}{number}"
             attributes = _inner_attributes(row["note"], row["debug_handle"])
-            family = _INNER.get(row["name"] or "", "delegate")
+            family = families.INNER.get(row["name"] or "", "delegate")
             node = self.nodes.setdefault(
                 id, Node(id, row["name"] or "?", family, group, attributes)
             )
             for at, index in enumerate(row["inputs"]):
-                found = values.get(index)
-                if found is not None and found["constant"]:
-                    node.attributes[f"input {at}"] = _inner_tensor(found)
+                operand = values.get(index)
+                if operand is not None and operand["constant"]:
+                    node.attributes[f"input {at}"] = _inner_tensor(operand)
                 node.read(known.get(index, frozenset()), f"input {at}")
             for at, index in enumerate(row["outputs"]):
                 text = _inner_tensor(values[index]) if index in values else ""
@@ -219,23 +219,9 @@ class Builder:
                 state[outer[at]] = known.get(value["id"], frozenset())
 
 
-_INNER = {
-    "Conv2d": "conv",
-    "DepthwiseConv2d": "conv",
-    "ConvTranspose2d": "conv",
-    "FullyConnected": "linalg",
-    "BatchMatrixMultiply": "linalg",
-    "Convert": "quantized",
-    "StaticTranspose": "view",
-    "StaticReshape": "view",
-    "Copy": "copy",
-}
-"""Families of some nodes of XnnpackBackend; the others have the colour of delegates."""
-
-
 def _inner_attributes(note: str | None, handle: int | None) -> dict[str, str]:
-    found = {"parameters": note} if note else {}
-    return {**found, **({} if handle is None else {"debug handle": str(handle)})}
+    attributes = {"parameters": note} if note else {}
+    return {**attributes, **({} if handle is None else {"debug handle": str(handle)})}
 
 
 def _inner_tensor(value: InnerValue) -> str:

@@ -184,8 +184,8 @@ class Graph(Report):
 
         Raises ValueError for another format, and the exceptions of svg().
         """
-        found = format or ENDINGS.get(Path(path).suffix.lower())
-        if found is None or found not in FORMATS:
+        ending = format or ENDINGS.get(Path(path).suffix.lower())
+        if ending is None or ending not in FORMATS:
             if format is not None:
                 self.render(format)  # the error lists the formats
             if Path(path).suffix.lower() not in (".html", ".csv", ".txt"):
@@ -195,7 +195,7 @@ class Graph(Report):
                 )
             super().save(path)
             return
-        Path(path).write_text(self.render(found), encoding="utf-8")
+        Path(path).write_text(self.render(ending), encoding="utf-8")
 
     def render(self, format: str) -> str:
         """Return the text of one of FORMATS. Raises ValueError for another format."""

@@ -39,13 +39,13 @@ def _runs(nodes: Mapping[str, Node]) -> Iterator[tuple[str, list[Node]]]:
     run: list[Node] = []
     layer: str | None = None
     for node in inner:
-        found = _layer(node)
-        is_other = found is not None and layer is not None and found != layer
-        is_full = found is None and layer is None and len(run) >= size
+        path = _layer(node)
+        is_other = path is not None and layer is not None and path != layer
+        is_full = path is None and layer is None and len(run) >= size
         if run and (run[-1].groups != node.groups or is_other or is_full):
             yield layer or "", run
             run, layer = [], None
-        layer = layer or found
+        layer = layer or path
         run.append(node)
     if run:
         yield layer or "", run
@@ -53,19 +53,19 @@ def _runs(nodes: Mapping[str, Node]) -> Iterator[tuple[str, list[Node]]]:
 
 def _label(layer: str, run: list[Node]) -> str:
     kinds = Counter(node.label for node in run).most_common()
-    said = [
+    lines = [
         f"{kind} \u00d7{count}" if count > 1 else kind
         for kind, count in kinds[:MAX_LABEL_OPERATORS]
     ]
     more = f", {len(kinds) - MAX_LABEL_OPERATORS} more" if len(kinds) > MAX_LABEL_OPERATORS else ""
     title = layer or (f"{len(run)} nodes" if len(run) > 1 else "")
-    return "\n".join(filter(None, [title, ", ".join(said) + more]))
+    return "\n".join(filter(None, [title, ", ".join(lines) + more]))
 
 
 def by_layer(nodes: Mapping[str, Node]) -> dict[str, Node]:
     """Return a graph's layers, and the nodes that are in none: inputs, outputs and state."""
     place = {node.id: node.id for node in nodes.values()}
-    made: dict[str, Node] = {}
+    groups: dict[str, Node] = {}
     layers = {}
     for layer, run in _runs(nodes):
         name = run[0].id
@@ -75,13 +75,13 @@ def by_layer(nodes: Mapping[str, Node]) -> dict[str, Node]:
         place.update((node.id, name) for node in run)
     for node in nodes.values():
         name = place[node.id]
-        if name not in made:
-            made[name] = layers.get(name) or Node(
+        if name not in groups:
+            groups[name] = layers.get(name) or Node(
                 name, node.label, node.family, node.groups, node.attributes, node.outputs
             )
     for node in nodes.values():
-        target = made[place[node.id]]
+        target = groups[place[node.id]]
         for source, _ in node.inputs:
             if place[source[0]] != target.id:
                 target.read({(place[source[0]], 0)}, "")
-    return made
+    return groups
