@@ -20,7 +20,7 @@ from tests import kept, plans, process
 from tests.backends.xnnpack_series import needs_xnnpack
 from tests.backends import xnnpack_flow as flow
 from tests.backends import xnnpack_sanitized
-from tests.backends.test_xnnpack_tables import BYTES, SCALES, joined
+from tests.backends.test_xnnpack_tables import BYTES, joined
 from tests.backends.xnnpack_payload import Payload, edited
 from tests.backends.xnnpack_zoo import TABLE
 
@@ -239,8 +239,8 @@ def write_programs(folder: Path) -> None:
         arrays = {f"x{i}": x for i, x in enumerate(lowered.calls[0].inputs)}
         np.savez(folder / name, pte=np.frombuffer(lowered.pte, np.uint8), **arrays)
     for name in ("silu", "decomposed"):  # chains that become tables
-        pte = joined(name, (4, 64), *SCALES[0]).program()
-        x = BYTES["qint8"].reshape(4, 64)
+        pte = joined(name, (4, 64)).program()
+        x = BYTES.reshape(4, 64)
         np.savez(folder / f"{name}_table", pte=np.frombuffer(pte, np.uint8), x0=x)
 
 
