@@ -24,8 +24,7 @@ METADATA = {
 }
 
 
-def whisper_config(targets: int) -> Any:
-    """Return the configuration of a small Whisper with at most `targets` tokens."""
+def whisper_config() -> Any:
     return transformers.WhisperConfig(
         vocab_size=VOCABULARY,
         num_mel_bins=MELS,
@@ -37,7 +36,7 @@ def whisper_config(targets: int) -> Any:
         encoder_ffn_dim=48,
         decoder_ffn_dim=48,
         max_source_positions=FRAMES // 2,
-        max_target_positions=targets,
+        max_target_positions=CONTEXT + 1,
         pad_token_id=0,
         bos_token_id=1,
         eos_token_id=2,
@@ -62,7 +61,7 @@ def model_of(name: str, scheme: str = "", plant: Callable[[Any], None] | None = 
         )
         model = transformers.T5ForConditionalGeneration(config)
     else:
-        config = whisper_config(CONTEXT + 1)
+        config = whisper_config()
         model = transformers.WhisperForConditionalGeneration(config)
     for key, value in model.named_parameters():
         if "norm" not in key and value.dim() > 1:
@@ -192,7 +191,6 @@ class Encoder(torch.nn.Module):
 
 
 def _write(name: str, kind: str, has_xnnpack: bool, scheme: str) -> bytes:
-
     model, one = model_of(name, scheme), torch.zeros(1, 1, dtype=torch.int64)
     is_text = name == "t5"
     value = torch.ones(1, LENGTH, dtype=torch.int64) if is_text else torch.zeros(1, MELS, FRAMES)

@@ -31,9 +31,9 @@ def recurrent(q: Any, k: Any, v: Any, buffer: torch.Tensor) -> torch.Tensor:
 class Attention(torch.nn.Module):
     """Attention of one layer.
 
-    `kind` is the cache: by position, by index in a ring, a recurrent state, or none. `fault`
-    "forgets" attends to the tokens of the call alone, as in a decoder whose export traced the path
-    of a first prompt.
+    `kind` is the cache: by position, of int8, by index in a ring, a recurrent state, or none.
+    `fault` "forgets" attends to the tokens of the call alone, as in a decoder whose export traced
+    the path of a first prompt.
     """
 
     def __init__(self, kind: str, fault: str) -> None:
@@ -42,9 +42,11 @@ class Attention(torch.nn.Module):
         self.q, self.out = torch.nn.Linear(DIM, DIM), torch.nn.Linear(DIM, DIM)
         self.k, self.v = (torch.nn.Linear(DIM, KV_HEADS * HEAD) for _ in range(2))
         size = RING if kind == "ring" else CONTEXT
-        if kind in ("position", "ring"):
-            for name in ("keys", "values"):
-                self.register_buffer(name, torch.zeros(1, size, KV_HEADS, HEAD))
+        for name in ("keys", "values") if kind in ("position", "ring", "int8") else ():
+            dtype = torch.int8 if kind == "int8" else torch.float32
+            self.register_buffer(name, torch.zeros(1, size, KV_HEADS, HEAD, dtype=dtype))
+            if kind == "int8":
+                self.register_buffer(f"{name}_scales", torch.ones(1, size, KV_HEADS, 1))
         if kind == "ring":
             self.register_buffer("ends", torch.zeros(size, dtype=torch.int64))
         if kind == "recurrent":
@@ -67,6 +69,22 @@ class Attention(torch.nn.Module):
         torch.ops.llama.update_cache(k, self.keys, start)
         torch.ops.llama.update_cache(v, self.values, start)
         return torch.ops.llama.custom_sdpa(q, self.keys, self.values, start, None, 0, True)
+
+    def by_int8(self, q: Any, k: Any, v: Any, start: Any) -> torch.Tensor:
+        parts = []
+        for t, name in ((q, ""), (k, "keys"), (v, "values")):
+            scales = t.abs().amax(-1, keepdim=True).clamp(min=1e-6) / 127
+            whole = (t / scales).round().to(torch.int8)
+            if name:
+                cache, kept_scales = getattr(self, name), getattr(self, f"{name}_scales")
+                torch.ops.llama.update_cache(whole, cache, start)
+                torch.ops.llama.update_cache(scales, kept_scales, start)
+                whole, scales = cache, kept_scales
+            parts.append((whole, torch.zeros_like(scales, dtype=torch.int8), scales))
+        parameters = [p for part in parts for p in part[1:]]
+        return torch.ops.llama.custom_quantized_sdpa(
+            *(p[0] for p in parts), start, None, 0.0, True, None, *parameters, False
+        )
 
     def by_ring(self, q: Any, k: Any, v: Any, start: Any) -> torch.Tensor:
         at = torch.arange(q.shape[1]) + start

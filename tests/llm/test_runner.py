@@ -21,6 +21,7 @@ LIMIT = 1e-5  # logits are about 3
 VARIANTS = [
     *[dict(kind=kind) for kind in KINDS],
     *[dict(kind=kind, every=True) for kind in KINDS],
+    dict(kind="int8", every=True),
     dict(kind="position", positions="each", every=True),
     dict(kind="position", static=True),
     dict(kind="position", positions="each", every=True, static=True),
@@ -50,6 +51,38 @@ def test_every_way_to_run_agrees_with_eager(variant: dict[str, Any]) -> None:
         np.testing.assert_allclose(found, expected[first - 1], atol=LIMIT)
         for at in range(first, min(first + 3, CONTEXT)):
             np.testing.assert_allclose(runner.step(tokens[at]), expected[at], atol=LIMIT)
+
+
+OPERATORS = {
+    "position": {"custom_sdpa", "update_cache"},
+    "int8": {"custom_quantized_sdpa", "update_cache"},
+    "ring": {"custom_sdpa", "update_cache_with_indices"},
+    "recurrent": {"gated_delta_rule"},
+}
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_plain_loops_agree_with_eager(kind: str) -> None:
+    loaded, tokens = executorch_c.load(program(kind, every=True)), ids(CONTEXT)
+    operators = set(loaded.requirements()["operators"])
+    assert {f"llama::{name}.out" for name in OPERATORS[kind]} <= operators
+    method, expected = loaded.load_method("forward", kernels="reference"), eager(kind, tokens)
+    for start, stop in itertools.pairwise((0, 5, 6, 7, 14, 16, 17, 18, 19, 34, 35, CONTEXT)):
+        (logits,) = method.execute([np.array([tokens[start:stop]]), np.array([start])])
+        np.testing.assert_allclose(logits[0], expected[start:stop], atol=LIMIT)
+
+
+def test_beyond_the_caches() -> None:
+    """A call that does not fit is an error, and leaves the caches as they are."""
+    method = executorch_c.load(program()).load_method("forward")
+    one, at = np.zeros((1, 1), np.int64), np.zeros(1, np.int64)
+    first = method.execute([one, at])[0].copy()
+    for start, n in ((CONTEXT, 1), (CONTEXT - 1, 2), (-1, 1), (2**62, 1)):
+        with pytest.raises(
+            executorch_c.Error, match=r"update_cache.*start_pos.*positions in \[0, 48"
+        ):
+            method.execute([np.zeros((1, n), np.int64), np.array([start])])
+    np.testing.assert_array_equal(method.execute([one, at])[0], first)
 
 
 def test_signatures() -> None:

@@ -13,8 +13,8 @@ from tests.exports import lowered
 
 transformers = pytest.importorskip("transformers")
 
-from tests.llm import static_caches
-from tests.llm.encoder_decoders import FRAMES, MELS, whisper_config
+from tests.llm import encoder_decoders, static_caches
+from tests.llm.encoder_decoders import FRAMES, MELS
 from tests.llm.static_caches import Caches
 
 CONTEXT, LONGEST, VOCABULARY, WINDOW, SIDE, IMAGE_TOKENS = 32, 12, 96, 8, 16, 4
@@ -26,6 +26,7 @@ METADATA = {
     "get_vocab_size": VOCABULARY,
     "get_n_layers": 3,
     "get_dtype": 6,
+    "vision_token_id": 9,
 }
 RNG = np.random.default_rng(0)
 
@@ -116,78 +117,24 @@ def gemma_methods() -> dict[str, tuple[torch.nn.Module, Any, Any]]:
     }
 
 
-# ---- Whisper ---------------------------------------------------------------------------------
-
-
-def whisper() -> Any:
-    torch.manual_seed(0)
-    config = whisper_config(CONTEXT)
-    return transformers.WhisperForConditionalGeneration(config).eval().requires_grad_(False)
-
-
-class Encoder(torch.nn.Module):
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.encoder = model.model.encoder
-
-    def forward(self, input_features: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.encoder(input_features).last_hidden_state
-        return found
-
-
-class WhisperDecoder(Caches):
-    def __init__(self, model: Any) -> None:
-        super().__init__(model.config, CONTEXT)
-        self.decoder, self.head = model.model.decoder, model.proj_out
-
-    def forward(
-        self,
-        decoder_input_ids: torch.Tensor,
-        encoder_hidden_states: torch.Tensor,
-        cache_position: torch.Tensor,
-    ) -> torch.Tensor:
-        both = transformers.EncoderDecoderCache(
-            self.cache(cache_position), transformers.DynamicCache()
-        )
-        states = self.decoder(
-            input_ids=decoder_input_ids,
-            encoder_hidden_states=encoder_hidden_states,
-            attention_mask=self.seen(cache_position),
-            position_ids=cache_position[None],
-            past_key_values=both,
-            use_cache=True,
-        )
-        found: torch.Tensor = self.head(states.last_hidden_state)
-        return found
-
-
-def whisper_methods() -> dict[str, tuple[torch.nn.Module, Any, Any]]:
-    model, one = whisper(), torch.zeros(1, 1, dtype=torch.int64)
-    states = torch.zeros(1, FRAMES // 2, 32)
-    return {
-        "encoder": (Encoder(model), (torch.zeros(1, MELS, FRAMES),), None),
-        "text_decoder": (WhisperDecoder(model), (one, states, one[0]), None),
-    }
-
-
 # ---- programs --------------------------------------------------------------------------------
 
 
-def exported(name: str, has_xnnpack: bool, **metadata: int) -> bytes:
-    """Return a program, made once."""
+def exported(has_xnnpack: bool) -> bytes:
+    """Return the program of Gemma 3, made once."""
 
     def make() -> bytes:
-        methods = gemma_methods() if name == "gemma3" else whisper_methods()
+        methods = gemma_methods()
         with torch.no_grad():
             graphs = {
                 key: torch.export.export(module.eval(), inputs, dynamic_shapes=shapes)
                 for key, (module, inputs, shapes) in methods.items()
             }
-        return lowered(graphs, delegated=has_xnnpack, constant_methods=METADATA | metadata)
+        return lowered(graphs, delegated=has_xnnpack, constant_methods=METADATA)
 
     sources = (kept.Path(__file__), kept.Path(static_caches.__file__))
     key = kept.digest(*sources, packages=("torch", "executorch", "transformers"))
-    return kept.data(f"llm/multimodal-{name}-{has_xnnpack}-{key}.pte", make)
+    return kept.data(f"llm/gemma3-{has_xnnpack}-{key}.pte", make)
 
 
 def image() -> np.ndarray:
@@ -207,7 +154,7 @@ def test_gemma_3_with_images(has_xnnpack: bool) -> None:
     The exporter's partitioner for XNNPACK drops the form of GELU, so that such a file, in the
     official runtime, too, computes the exact one: up to 1e-3 from the model's.
     """
-    runner = MultimodalRunner(exported("gemma3", has_xnnpack, vision_token_id=9))
+    runner = MultimodalRunner(exported(has_xnnpack))
     model = gemma("gelu" if has_xnnpack else "gelu_pytorch_tanh")
     parts: list[Any] = [ids(3), image(), ids(4), image(), *([one] for one in ids(8))]
     with torch.no_grad():
@@ -231,27 +178,22 @@ def test_gemma_3_with_images(has_xnnpack: bool) -> None:
 
 @pytest.mark.heavy
 def test_whisper() -> None:
-    runner = EncoderDecoder(exported("whisper", True, decoder_start_token_id=1))
-    features, tokens = RNG.standard_normal((1, MELS, FRAMES)).astype(np.float32), [1, *ids(20)]
-    model = whisper()
-    with torch.no_grad():
-        expected = (
-            model(
-                input_features=torch.from_numpy(features), decoder_input_ids=torch.tensor([tokens])
-            )
-            .logits[0]
-            .numpy()
-        )
+    """Every logit, and the tokens of a greedy generation."""
+    runner = EncoderDecoder(encoder_decoders.program("whisper", has_xnnpack=True))
+    features = RNG.standard_normal((1, MELS, FRAMES)).astype(np.float32)
+    model = encoder_decoders.model_of("whisper")
+
+    @torch.no_grad()
+    def logits(tokens: list[int]) -> np.ndarray:
+        numbers = {"decoder_input_ids": torch.tensor([tokens])}
+        return model(input_features=torch.from_numpy(features), **numbers).logits[0].numpy()
+
     runner.encode_input(features)
-    found = np.concatenate([runner.forward([token]) for token in tokens])
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    tokens = [1, *ids(encoder_decoders.CONTEXT - 1)]
+    rows = np.concatenate([runner.forward([token]) for token in tokens])
+    np.testing.assert_allclose(rows, logits(tokens), atol=1e-5)
     runner.encode_input(features)
-    greedy = runner.generate(runner.start_ids, max_new_tokens=6, ignore_eos=True).ids
     known = list(runner.start_ids)
-    for token in greedy:
-        with torch.no_grad():
-            logits = model(
-                input_features=torch.from_numpy(features), decoder_input_ids=torch.tensor([known])
-            ).logits
-        assert token == int(logits[0, -1].argmax())
+    for token in runner.generate(known, max_new_tokens=6, ignore_eos=True).ids:
+        assert token == int(logits(known)[-1].argmax())
         known.append(token)
