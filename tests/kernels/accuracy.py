@@ -55,8 +55,8 @@ def replaced(
 
 def widened(args: list, order: Any = "K") -> list:
     """Return arguments in float64 or complex128, and the corresponding dtypes."""
-    found = replaced(args, lambda a: a.astype(WIDER.get(a.dtype.name, a.dtype)), order=order)
-    return [DType(WIDER.get(a, a)) if isinstance(a, DType) else a for a in found]
+    result = replaced(args, lambda a: a.astype(WIDER.get(a.dtype.name, a.dtype)), order=order)
+    return [DType(WIDER.get(a, a)) if isinstance(a, DType) else a for a in result]
 
 
 # ---- magnitudes of terms ----------------------------------------------------------------------
@@ -65,11 +65,11 @@ def widened(args: list, order: Any = "K") -> list:
 def absolute(name: str, args: list) -> list[np.ndarray]:
     """Return the operator on absolute values of tensors, factors and divisors, not of
     dimensions."""
-    given = replaced(args, np.abs)
+    inputs = replaced(args, np.abs)
     for i, spec in enumerate(functional(name)._schema.arguments[: len(args)]):
         if str(spec.type) == "number" or spec.name == "divisor_override":
-            given[i] = given[i] and abs(given[i])
-    return eager(name, given)
+            inputs[i] = inputs[i] and abs(inputs[i])
+    return eager(name, inputs)
 
 
 def measured(name: str, args: list) -> list[np.ndarray | None]:
@@ -98,8 +98,8 @@ def exponentials(name: str, args: list) -> list[np.ndarray]:
 
 def attention(name: str, args: list) -> list[np.ndarray]:
     """Return the weighted terms of an attention, and of the exponents; the terms of sums."""
-    given = [to_torch(a) for a in args]
-    return [to_numpy(t) for t in llm_forms.results(name, given, terms=True)]
+    arguments = [to_torch(a) for a in args]
+    return [to_numpy(t) for t in llm_forms.results(name, arguments, terms=True)]
 
 
 def around(name: str, args: list) -> list[np.ndarray]:
@@ -272,17 +272,17 @@ def exactly(name: str, args: list, wanted: list) -> tuple[list, list]:
     """Return arguments and results in float64. Eager computes functions of integers and bools in
     float32, so these are widened even if results for wide fractions remain narrow. It rejects some
     layouts; then all arguments are made contiguous."""
-    given = widened(args)
+    values = widened(args)
     if name.startswith("aten::arange."):
-        return given, [torch.arange(*args, dtype=torch.float64).numpy()]
-    results = eager_results(eager, name, given)
+        return values, [torch.arange(*args, dtype=torch.float64).numpy()]
+    results = eager_results(eager, name, values)
     if results is None:
-        given = widened(args, "C")
-        results = eager_results(eager, name, given) or [None] * len(wanted)
+        values = widened(args, "C")
+        results = eager_results(eager, name, values) or [None] * len(wanted)
     if any(isinstance(r, np.ndarray) and r.dtype.name == "float32" for r in results):
-        given = replaced(given, lambda a: a.astype(np.float64), "iub")
-        results = eager_results(eager, name, given) or [None] * len(wanted)
-    return given, results
+        values = replaced(values, lambda a: a.astype(np.float64), "iub")
+        results = eager_results(eager, name, values) or [None] * len(wanted)
+    return values, results
 
 
 def is_reference(value: Any, wanted: np.ndarray) -> bool:
@@ -296,21 +296,21 @@ def is_reference(value: Any, wanted: np.ndarray) -> bool:
     )
 
 
-def compare(name: str, args: list, found: list, wanted: list, where: object = None) -> None:
+def compare(name: str, args: list, outputs: list, wanted: list, where: object = None) -> None:
     """Compare results of an operator with eager's."""
     where, row = (name, args) if where is None else where, row_of(name)
-    assert len(found) == len(wanted), where
+    assert len(outputs) == len(wanted), where
     if row is None:
-        for f, w in zip(found, wanted, strict=True):
+        for f, w in zip(outputs, wanted, strict=True):
             dtype = getattr(getattr(w, "dtype", None), "name", "")
             assert_equal(f, w, where, signs=not has_open_zeros(name, dtype))
         return
-    if all(difference(f, w, EXACT) is None for f, w in zip(found, wanted, strict=True)):
+    if all(difference(f, w, EXACT) is None for f, w in zip(outputs, wanted, strict=True)):
         return
-    given, exact = exactly(name, args, wanted)
-    terms = eager_results(row.terms, name, given) if row.terms else None
+    arguments, exact = exactly(name, args, wanted)
+    terms = eager_results(row.terms, name, arguments) if row.terms else None
     is_complex = any(isinstance(a, np.ndarray) and a.dtype.kind == "c" for a in args)
-    for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
+    for i, (f, w) in enumerate(zip(outputs, wanted, strict=True)):
         if not isinstance(w, np.ndarray) or not is_inexact(w.dtype.name):
             assert_equal(f, w, (where, f"output {i}"))
             continue
@@ -339,6 +339,6 @@ def check(
             Out(w.shape, w.dtype.name, order if w.ndim == len(order or ()) else None)
             for w, order in shaped
         ]
-        found = run(name, [*ours(args), *([outs] if list_out else outs)], reference)
-        compare(name, args, found, wanted, (name, args, "reference" if reference else "fast"))
+        arrays = run(name, [*ours(args), *([outs] if list_out else outs)], reference)
+        compare(name, args, arrays, wanted, (name, args, "reference" if reference else "fast"))
     return wanted

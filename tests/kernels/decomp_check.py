@@ -39,10 +39,10 @@ def assert_zero(a: np.ndarray, dtype: np.dtype, size: np.ndarray, what: str) -> 
     assert (np.abs(a) <= room).all(), (what, np.abs(a).max(), room)
 
 
-def assert_values(found: np.ndarray, exact: np.ndarray, size: np.ndarray, what: str) -> None:
+def assert_values(result: np.ndarray, exact: np.ndarray, size: np.ndarray, what: str) -> None:
     """Assert that eigenvalues or singular values, in order, are a single rounding of float64's."""
-    room = bound(exact, found.dtype.name, ROUNDED) + VALUES * EPSILON * size[..., None]
-    off = np.abs(wide(found) - exact)
+    room = bound(exact, result.dtype.name, ROUNDED) + VALUES * EPSILON * size[..., None]
+    off = np.abs(wide(result) - exact)
     assert (off <= room).all(), (what, off.max(), room)
 
 
@@ -52,32 +52,32 @@ def assert_orthogonal(q: np.ndarray, what: str) -> None:
     assert_zero(adjoint(w) @ w - np.eye(q.shape[-1]), q.dtype, np.ones(q.shape[:-2]), what)
 
 
-def check_shapes(found: list, results: list, what: str) -> None:
-    for f, r in zip(found, results, strict=True):
+def check_shapes(outputs: list, results: list, what: str) -> None:
+    for f, r in zip(outputs, results, strict=True):
         assert (f.shape, f.dtype) == (r.shape, r.dtype), what
 
 
-def check_eigh(args: list, found: list, results: list) -> None:
+def check_eigh(args: list, outputs: list, results: list) -> None:
     what = f"_linalg_eigh {args}"
-    check_shapes(found, results, what)
+    check_shapes(outputs, results, what)
     (a, *_), exact = exactly("aten::_linalg_eigh.eigenvalues", args, results)
     half = np.triu(a, 1) if args[1] in "Uu" else np.tril(a, -1)
     i = np.arange(a.shape[-1])
     whole = half + adjoint(half)
     whole[..., i, i] = a[..., i, i].real
     size = size_of(whole)
-    assert_values(found[0], exact[0], size, what)
+    assert_values(outputs[0], exact[0], size, what)
     if not args[2]:
         return
-    values, vectors = wide(found[0]), wide(found[1])
-    assert_orthogonal(found[1], what)
-    assert_zero(whole @ vectors - vectors * values[..., None, :], found[1].dtype, size, what)
+    values, vectors = wide(outputs[0]), wide(outputs[1])
+    assert_orthogonal(outputs[1], what)
+    assert_zero(whole @ vectors - vectors * values[..., None, :], outputs[1].dtype, size, what)
 
 
-def check_svd(args: list, found: list, results: list) -> None:
+def check_svd(args: list, outputs: list, results: list) -> None:
     what = f"_linalg_svd {args}"
-    check_shapes(found, results, what)
-    u, s, v = found
+    check_shapes(outputs, results, what)
+    u, s, v = outputs
     (a, *_), exact = exactly("aten::_linalg_svd.U", args, results)
     assert_values(s, exact[1], size_of(a), what)
     if not args[2]:
@@ -105,42 +105,42 @@ def series(a: np.ndarray) -> np.ndarray:
         return np.asarray(total.astype(np.complex128 if a.dtype.kind == "c" else np.float64))
 
 
-def check_exp(args: list, found: list, results: list) -> None:
+def check_exp(args: list, outputs: list, results: list) -> None:
     """Check against the series: eager's error is 4e-12 where it takes degree 8."""
     what, (a,) = f"matrix_exp {args}", args
-    check_shapes(found, results, what)
+    check_shapes(outputs, results, what)
     exact = series(a)
     with np.errstate(over="ignore"):
         rounded = exact.astype(a.dtype)
     terms = series(np.abs(a).astype(np.float64))
-    assert_right(found[0], rounded, what, Limit(1, 4), exact, terms)
+    assert_right(outputs[0], rounded, what, Limit(1, 4), exact, terms)
 
 
-def check_pinv(args: list, found: list, results: list) -> None:
+def check_pinv(args: list, outputs: list, results: list) -> None:
     """Check with an error proportional to the condition number."""
     what, name = f"pinv {args}", "aten::linalg_pinv.atol_rtol_tensor_out"
-    check_shapes(found, results, what)
+    check_shapes(outputs, results, what)
     (a, *_), exact = exactly(name, args, results)
     size = size_of(exact[0])
     condition = np.maximum(1.0, size * size_of(a))
-    room = bound(exact[0], found[0].dtype.name, ROUNDED)
+    room = bound(exact[0], outputs[0].dtype.name, ROUNDED)
     room = room + VALUES * EPSILON * (size * condition)[..., None, None]
-    off = np.abs(wide(found[0]) - exact[0])
+    off = np.abs(wide(outputs[0]) - exact[0])
     assert (off <= room).all(), (what, off.max(), room)
 
 
-def check_eig(args: list, found: list, results: list) -> None:
+def check_eig(args: list, outputs: list, results: list) -> None:
     """Check eigenvalues in any order; real matrices have conjugate pairs."""
     what = f"linalg_eig {args}"
-    check_shapes(found, results, what)
+    check_shapes(outputs, results, what)
     (a,), exact = exactly("aten::linalg_eig.out", args, results)
-    values, vectors = wide(found[0]), wide(found[1])
-    assert_zero(a @ vectors - vectors * values[..., None, :], found[1].dtype, size_of(a), what)
+    values, vectors = wide(outputs[0]), wide(outputs[1])
+    assert_zero(a @ vectors - vectors * values[..., None, :], outputs[1].dtype, size_of(a), what)
     lengths = np.linalg.norm(vectors, axis=-2)
-    assert (np.abs(lengths - 1) <= residual(found[1].dtype)).all(), what
+    assert (np.abs(lengths - 1) <= residual(outputs[1].dtype)).all(), what
     rows = (-1, max(1, values.shape[-1]))
     for k, (mine, theirs) in enumerate(
-        zip(found[0].reshape(rows), exact[0].reshape(rows), strict=True)
+        zip(outputs[0].reshape(rows), exact[0].reshape(rows), strict=True)
     ):
         left, ordered = list(theirs), []
         for value in mine:

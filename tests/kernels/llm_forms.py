@@ -83,8 +83,8 @@ def custom_sdpa(
 ) -> list[torch.Tensor]:
     need(q.dtype in SINGLE and q.dtype == k.dtype == v.dtype, "dtype", TypeError)
     turned = [t.transpose(1, 2) for t in (q, k, v)]
-    found = attend(*turned, start, mask, causal, scale, terms)
-    return [found.transpose(1, 2).contiguous().to(q.dtype)]
+    result = attend(*turned, start, mask, causal, scale, terms)
+    return [result.transpose(1, 2).contiguous().to(q.dtype)]
 
 
 def custom_quantized_sdpa(
@@ -118,8 +118,8 @@ def custom_quantized_sdpa(
         need(zeros.dtype == torch.int8, "zero points", TypeError)
         real = (t.to(scales.dtype) - zeros) * scales
         plain.append(real if heads_first else real.transpose(1, 2))
-    found = attend(*plain, start, mask, causal, scale, terms)
-    return [(found if heads_first else found.transpose(1, 2)).contiguous()]
+    rows = attend(*plain, start, mask, causal, scale, terms)
+    return [(rows if heads_first else rows.transpose(1, 2)).contiguous()]
 
 
 def positions(value: Any, cache: Any) -> Any:
@@ -178,14 +178,14 @@ def of_order_28() -> torch.Tensor:
         [torch.tensor([1.0 if c == "+" else -1.0 for c in first]) for first in row.split()]
         for row in rows
     ]
-    found = torch.cat(
+    result = torch.cat(
         [
             torch.cat([torch.stack([first.roll(i) for i in range(7)]) for first in row], 1)
             for row in blocks
         ]
     )
-    need(torch.equal(found @ found.T, 28 * torch.eye(28)), "not a Hadamard matrix")
-    return found
+    need(torch.equal(result @ result.T, 28 * torch.eye(28)), "not a Hadamard matrix")
+    return result
 
 
 def fast_hadamard_transform(x: Any, terms: bool = False) -> list[torch.Tensor]:
@@ -216,9 +216,9 @@ def tile_crop(x: Any, size: int) -> list[torch.Tensor]:
 
 
 def gated_delta_rule(q: Any, k: Any, v: Any, decay: Any, beta: Any, state: Any) -> list[Any]:
-    given = (q, k, v, decay, beta, state)
+    arguments = (q, k, v, decay, beta, state)
     need(q.dtype in (torch.float32, torch.float64), "dtype", TypeError)
-    need(all(t.dtype == q.dtype for t in given), "dtypes", TypeError)
+    need(all(t.dtype == q.dtype for t in arguments), "dtypes", TypeError)
     batch, heads, tokens, keys = k.shape
     values = v.shape[3]
     need(q.shape[1] % heads == 0 and q.shape == (batch, q.shape[1], tokens, keys), "query")
@@ -229,8 +229,8 @@ def gated_delta_rule(q: Any, k: Any, v: Any, decay: Any, beta: Any, state: Any) 
     decay = decay if decay.dim() == 4 else decay[..., None]
     for t in range(tokens):
         state = state * decay[:, :, t, :, None]
-        found = (state * k[:, :, t, :, None]).sum(-2)
-        change = beta[:, :, t, None] * (v[:, :, t] - found)
+        result = (state * k[:, :, t, :, None]).sum(-2)
+        change = beta[:, :, t, None] * (v[:, :, t] - result)
         state = state + k[:, :, t, :, None] * change[:, :, None]
         out[:, :, t] = (state.repeat_interleave(group, 1) * q[:, :, t, :, None]).sum(-2)
     return [out, state.clone()]
@@ -277,7 +277,7 @@ def quantized_moe_ffn(
     )
     need(score == "sigmoid" or (score == "softmax" and not bias.numel()), "score_func")
     need(0 < active <= count and bits in (4, 8), "numbers")
-    found = torch.zeros_like(x)
+    output = torch.zeros_like(x)
     scores = x @ gate.T
     scores = scores.sigmoid() if score == "sigmoid" else scores
     chosen = (scores + bias if bias.numel() else scores).topk(active).indices
@@ -291,8 +291,8 @@ def quantized_moe_ffn(
         second = unpacked(w2[e], dim, hidden, group, bits).to(x.dtype)
         a, b = (x @ first.T).chunk(2, 1)
         share = (weights * (chosen == e)).sum(1, keepdim=True)
-        found += share * ((torch.nn.functional.silu(a) * b) @ second.T)
-    return [found]
+        output += share * ((torch.nn.functional.silu(a) * b) @ second.T)
+    return [output]
 
 
 FORMS: dict[str, Callable[..., list[torch.Tensor]]] = {

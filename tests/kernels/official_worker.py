@@ -67,8 +67,8 @@ def call(program: Any, name: str, inputs: list[Any], log: BinaryIO) -> Answer:
 
 def failed_check(log: bytes) -> str:
     """Return the first check that failed, as the runtime logs it; empty without one."""
-    found = re.search(r"Check failed \((.*)\):", log.decode(errors="replace"))
-    return f"{found[1]}; " if found else ""
+    result = re.search(r"Check failed \((.*)\):", log.decode(errors="replace"))
+    return f"{result[1]}; " if result else ""
 
 
 def child(writer: int, pte: bytes, calls: list[tuple[str, list[Any]]]) -> None:
@@ -88,12 +88,12 @@ def child(writer: int, pte: bytes, calls: list[tuple[str, list[Any]]]) -> None:
 
 def answers(pipe: BinaryIO) -> list[Answer]:
     """Return the results that a child wrote before it ended."""
-    found = []
+    rows = []
     try:
         while True:
-            found.append(pickle.load(pipe))
+            rows.append(pickle.load(pipe))
     except (EOFError, pickle.UnpicklingError):
-        return found
+        return rows
 
 
 def run(pte: bytes, calls: list[tuple[str, list[Any]]]) -> list[Answer]:

@@ -44,7 +44,7 @@ COUNT, SIZE = 12, 2000
 PARTS = (reference.CONTIGUOUS, reference.CHANNELS_LAST)
 LAST_DTYPES = ("float32", "int64")
 """Dtypes of samples in channels-last, which kernels treat alike."""
-ENOUGH = 3
+MIN_SAMPLES = 3
 """Least number of samples from which all of a dtype or layout are concluded."""
 LAYOUTS_DIFFER = "tensors of different layouts"
 """A condition that one sample shows: kernels check it."""
@@ -88,14 +88,14 @@ def is_exported(args: list) -> bool:
 def picked(name: str, dtype: str, count: int, last: bool) -> list[list]:
     """Return contiguous samples; with `last`, those of four and five dimensions in
     channels-last."""
-    found = [args for args in rows.pick(name, dtype, count, SIZE) if is_exported(args)]
+    entries = [args for args in rows.pick(name, dtype, count, SIZE) if is_exported(args)]
     if name in reference_samples.MORE:
-        found += reference_samples.MORE[name](np.random.default_rng(1), dtype)
-    plain = [args for args in found if rows.is_contiguous(args)]
+        entries += reference_samples.MORE[name](np.random.default_rng(1), dtype)
+    plain = [args for args in entries if rows.is_contiguous(args)]
     if not last:
         return plain
-    given = [args for args in found if not rows.is_contiguous(args)]
-    return given + [
+    arguments = [args for args in entries if not rows.is_contiguous(args)]
+    return arguments + [
         in_channels_last(args)
         for args in plain
         if any(a.ndim in (4, 5) and a.size for a in rows.arrays(args))
@@ -116,9 +116,9 @@ def planned(name: str, args: list, results: list[Any]) -> list[Any]:
         mode = FakeTensorMode()
         values = [faked(mode, to_torch(a)) for a in args]
         with mode:
-            found = called(name, values)
-        if [getattr(t, "ndim", None) for t in found] == [r.ndim for r in results]:
-            return found
+            result = called(name, values)
+        if [getattr(t, "ndim", None) for t in result] == [r.ndim for r in results]:
+            return result
     return results
 
 
@@ -200,10 +200,10 @@ def did(case: rows.MethodCase, how: str, outputs: Any) -> str:
     return "crashes"
 
 
-def difference(case: rows.MethodCase, found: list[Any]) -> str:
+def difference(case: rows.MethodCase, outputs: list[Any]) -> str:
     """Return "rounds" for results of the same shapes and dtypes that are close to eager's."""
     wanted = case.results or []
-    close = len(found) == len(wanted) and all(map(is_rounding, found, wanted))
+    close = len(outputs) == len(wanted) and all(map(is_rounding, outputs, wanted))
     return "rounds" if close else "differs"
 
 
@@ -223,8 +223,8 @@ def is_rounding(f: Any, w: Any) -> bool:
 def own(program: Any, case: rows.MethodCase, inputs: list[Any]) -> str:
     """Return the difference of this runtime from eager; empty without one."""
     try:
-        found = program.load_method(case.method).execute(inputs)
-        rows.check(case.operator, case.args, found, case.results or [])
+        outputs = program.load_method(case.method).execute(inputs)
+        rows.check(case.operator, case.args, outputs, case.results or [])
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:300]}"
     return ""
@@ -258,21 +258,21 @@ def results(
     ]
     answers = official(pte, [(c.method, v) for c, v in zip(cases, inputs, strict=True)])
     loaded = Runtime.get().load_program(pte)
-    found, bugs = [], []
-    for case, given, (how, outputs) in zip(cases, inputs, answers, strict=True):
+    entries, bugs = [], []
+    for case, arrays, (how, outputs) in zip(cases, inputs, answers, strict=True):
         view = View(loaded, case.method)
-        wrong = own(loaded, case, given)
+        wrong = own(loaded, case, arrays)
         if wrong:
             bugs.append(f"{name}({described(case)}): {wrong}")
         why = f" -> {outputs.partition(';')[0]}" if how == "refused" and ";" in outputs else ""
-        found.append(
+        entries.append(
             (
                 reference.call_of(view, view.steps[0]),
                 did(case, how, outputs),
                 described(case) + why,
             )
         )
-    return found, bugs
+    return entries, bugs
 
 
 # ---- rows of results ---------------------------------------------------------------------------
@@ -286,7 +286,9 @@ def common(calls: list[Result], does: str) -> Iterator[tuple[str, list[Result]]]
     for size in (1, 2):
         while bad:
             counts = Counter(f for one in bad for f in combinations(sorted(one[0].features), size))
-            often = [f for f, n in counts.items() if n >= ENOUGH * size or f == (LAYOUTS_DIFFER,)]
+            often = [
+                f for f, n in counts.items() if n >= MIN_SAMPLES * size or f == (LAYOUTS_DIFFER,)
+            ]
             pure = [f for f in often if not any(set(f) <= features for features in good)]
             if not pure:
                 break
@@ -311,37 +313,37 @@ def preference(feature: str) -> int:
     return len(order) + (2 if what.endswith(("-d", "items")) else 1)
 
 
-def rows_of(name: str, found: list[Result]) -> Iterator[Behaviour]:
+def rows_of(name: str, outputs: list[Result]) -> Iterator[Behaviour]:
     """Yield the rows of an operator's results."""
-    if all(does == "lacks" for _, does, _ in found):
-        yield Behaviour(name, "lacks", samples=f"{len(found)}/{len(found)}")
+    if all(does == "lacks" for _, does, _ in outputs):
+        yield Behaviour(name, "lacks", samples=f"{len(outputs)}/{len(outputs)}")
         return
-    found, groups = telling(found), defaultdict(list)
-    for one in found:
+    outputs, groups = telling(outputs), defaultdict(list)
+    for one in outputs:
         groups[one[0].dtype, one[0].layout].append(one)
     agree = [key for key, calls in groups.items() if any(does == "agrees" for _, does, _ in calls)]
     if agree:
-        count = sum(does == "agrees" for _, does, _ in found)
-        yield joined(name, "agrees", agree, "", f"{count}/{len(found)}", "")
+        count = sum(does == "agrees" for _, does, _ in outputs)
+        yield joined(name, "agrees", agree, "", f"{count}/{len(outputs)}", "")
     for does in ("rounds", "differs", "rejects", "crashes"):
-        yield from rows_with(name, does, found, groups)
+        yield from rows_with(name, does, outputs, groups)
 
 
-def whole(does: str, found: list[Result], part: int) -> list[str]:
+def whole(does: str, outputs: list[Result], part: int) -> list[str]:
     """Return the dtypes (part 0) or layouts (part 1) whose calls all behave like this, if they are
     enough and those of others do not."""
     by = defaultdict(list)
-    for call, what, _ in found:
+    for call, what, _ in outputs:
         by[(call.dtype, call.layout)[part]].append(what)
-    same = [key for key, every in by.items() if set(every) == {does} and len(every) >= ENOUGH]
+    same = [key for key, every in by.items() if set(every) == {does} and len(every) >= MIN_SAMPLES]
     return same if len(same) < len(by) or part == 0 else []
 
 
-def rows_with(name: str, does: str, found: list[Result], groups: dict) -> Iterator[Behaviour]:
+def rows_with(name: str, does: str, outputs: list[Result], groups: dict) -> Iterator[Behaviour]:
     """Yield rows of one behaviour: dtypes and layouts that all behave like this, those with an
     argument in common, and the rest."""
-    left = {id(one): one for one in found if one[1] == does}
-    orders, kinds = whole(does, found, 1), whole(does, found, 0)
+    left = {id(one): one for one in outputs if one[1] == does}
+    orders, kinds = whole(does, outputs, 1), whole(does, outputs, 0)
     parts = [([k for k in groups if k[1] in orders], 1), ([k for k in groups if k[0] in kinds], 0)]
     for keys, part in parts:
         calls = [one for one in left.values() if (one[0].dtype, one[0].layout) in keys]
@@ -351,13 +353,15 @@ def rows_with(name: str, does: str, found: list[Result], groups: dict) -> Iterat
                 row, dtypes=() if part else row.dtypes, layouts=row.layouts if part else ()
             )
             left = {key: one for key, one in left.items() if not any(one is c for c in calls)}
-    refused = whole("rejects", found, 0)  # rows name dtypes: those that are refused tell nothing
+    refused = whole("rejects", outputs, 0)  # rows name dtypes: those that are refused tell nothing
     rest = [
-        one for one in found if id(one) in left or (one[1] != does and one[0].dtype not in refused)
+        one
+        for one in outputs
+        if id(one) in left or (one[1] != does and one[0].dtype not in refused)
     ]
     for feature, calls in common(rest, does):
         every = [key for key in groups if any((c[0].dtype, c[0].layout) == key for c in calls)]
-        yield joined(name, does, every, feature, f"{len(calls)}/{len(found)}", example(calls))
+        yield joined(name, does, every, feature, f"{len(calls)}/{len(outputs)}", example(calls))
         left = {key: one for key, one in left.items() if not any(one is c for c in calls)}
     yield from rows_of_rest(name, does, groups, left)
 
@@ -372,7 +376,7 @@ def rows_of_rest(
         if bad:
             agree = any(one[1] in {"agrees", "rounds"} - {does} for one in calls)
             (open_ if agree else certain).append((key, bad, calls))
-    if sum(len(bad) for _, bad, _ in certain) < ENOUGH:
+    if sum(len(bad) for _, bad, _ in certain) < MIN_SAMPLES:
         open_, certain = open_ + certain, []
     for condition, every in (("", certain), (reference.SOME, open_)):
         for layout in dict.fromkeys(key[1] for key, _, _ in every):
@@ -383,12 +387,12 @@ def rows_of_rest(
             yield joined(name, does, keys, condition, f"{len(bad)}/{of}", example(bad))
 
 
-def telling(found: list[Result]) -> list[Result]:
+def telling(outputs: list[Result]) -> list[Result]:
     """Return the results without empty tensors that agree, unless there are no others: nothing is
     computed, so that kernels accept them in any dtype."""
     empty = "empty tensors"
-    full = [one for one in found if one[1] != "agrees" or empty not in one[0].features]
-    return full or found
+    full = [one for one in outputs if one[1] != "agrees" or empty not in one[0].features]
+    return full or outputs
 
 
 def example(calls: list[Result]) -> str:
@@ -406,11 +410,11 @@ def joined(name: str, does: Any, keys: list, when: str, samples: str, example: s
 
 def families() -> dict[str, list[str]]:
     """Return the operators by family."""
-    found = defaultdict(list)
+    entries = defaultdict(list)
     for name, (family, _) in sorted(rows.tables().items()):
         if name not in PLANNED_BY_EXPORTER:
-            found[family].append(name)
-    return found
+            entries[family].append(name)
+    return entries
 
 
 @cache
@@ -434,7 +438,7 @@ def run_family(family: str, names: list[str], path: Path, count: int, last: bool
                 lines.append({"operator": name, "results": None})
                 continue
             dtypes = [d for d in rows.dtypes_of(name) if not last or d in LAST_DTYPES]
-            found, bugs = results(name, dtypes, official, count, last)
+            entries, bugs = results(name, dtypes, official, count, last)
             for bug in bugs:
                 print("HERE", bug, flush=True)
             lines.append(
@@ -442,11 +446,11 @@ def run_family(family: str, names: list[str], path: Path, count: int, last: bool
                     "operator": name,
                     "results": [
                         [c.dtype, c.layout, sorted(c.features), does, example]
-                        for c, does, example in found
+                        for c, does, example in entries
                     ],
                 }
             )
-            counts = Counter(does for _, does, _ in found)
+            counts = Counter(does for _, does, _ in entries)
             print(f"{family} {name} {dict(counts)} {time.time() - start:.1f} s", flush=True)
     finally:
         official.close()
@@ -502,15 +506,15 @@ def assembled(names: dict[str, list[str]]) -> str:
         for row in reference.read(reference.PATH.read_text()):
             kept[row.operator].append(row)
     for family in names:
-        found: dict[str, list[Result] | None] = {}
+        entries: dict[str, list[Result] | None] = {}
         for name, results_ in (pair for part in PARTS for pair in stored(part, family)):
             if results_ is None:
-                found[name] = None
+                entries[name] = None
             else:
-                found[name] = [*(found.get(name) or ()), *results_]
+                entries[name] = [*(entries.get(name) or ()), *results_]
         for name in set(names[family]) - official_names():
-            found[name] = None
-        for name, calls in found.items():
+            entries[name] = None
+        for name, calls in entries.items():
             kept[name] = [Behaviour(name, "lacks")] if calls is None else list(rows_of(name, calls))
     return written(row for name in sorted(kept) for row in kept[name])
 

@@ -108,8 +108,8 @@ def bags(at: list, starts: list) -> list:
 
 
 def segments(lengths: list | None, offsets: list | None) -> list:
-    given = [None if v is None else np.array(v, np.int64) for v in (lengths, None, offsets)]
-    return [np.zeros(4, F), "sum", *given, 0, False, None, Out((2,))]
+    arguments = [None if v is None else np.array(v, np.int64) for v in (lengths, None, offsets)]
+    return [np.zeros(4, F), "sum", *arguments, 0, False, None, Out((2,))]
 
 
 INDEXED: Rows = [

@@ -98,13 +98,13 @@ QUERIES: dict[str, Callable[..., Any]] = {
 @functools.cache
 def tables() -> dict[str, tuple[str, Callable[..., Iterator[list]]]]:
     """Return operator name -> family and samples(rng, dtype), from all samples_*.py."""
-    found = {}
+    results = {}
     for path in sorted(Path(__file__).parent.glob("samples_*.py")):
         for value in vars(importlib.import_module(f"tests.kernels.{path.stem}")).values():
             if isinstance(value, dict):
                 family = path.stem.removeprefix("samples_")
-                found |= {k: (family, v) for k, v in value.items() if "::" in str(k)}
-    return found
+                results |= {k: (family, v) for k, v in value.items() if "::" in str(k)}
+    return results
 
 
 def dtypes_of(name: str) -> list[str]:
@@ -115,10 +115,10 @@ def dtypes_of(name: str) -> list[str]:
 
 def arrays(args: list) -> list[np.ndarray]:
     """Return the arrays among the arguments and in their lists."""
-    found = []
+    results = []
     for a in args:
-        found += arrays(a) if isinstance(a, list) else [a] if isinstance(a, np.ndarray) else []
-    return found
+        results += arrays(a) if isinstance(a, list) else [a] if isinstance(a, np.ndarray) else []
+    return results
 
 
 def is_contiguous(args: list) -> bool:
@@ -238,23 +238,23 @@ def outs_of(results: list[Any]) -> list[Any]:
 
 def add(ops: SingleOps, name: str, args: list, outs: list[Any]) -> str:
     """Add a method that calls the operator on the arguments; return the method's name."""
-    given = [dtype_id(a) if isinstance(a, DType) else a for a in args]
-    if name.startswith("aten::index") and isinstance(given[1], list):
-        given[1] = Optionals(given[1])
+    values = [dtype_id(a) if isinstance(a, DType) else a for a in args]
+    if name.startswith("aten::index") and isinstance(values[1], list):
+        values[1] = Optionals(values[1])
     if name in IN_PLACE:
-        return ops.add(name, *given, returns=[0])
+        return ops.add(name, *values, returns=[0])
     if name in CHANGED:
-        changed, end = CHANGED[name], len(given)
-        given += outs[len(changed) :] or [Out((1,), args[0].dtype.name)]  # a placeholder
+        changed, end = CHANGED[name], len(values)
+        values += outs[len(changed) :] or [Out((1,), args[0].dtype.name)]  # a placeholder
         return ops.add(
-            name, *given, outputs=[*changed, *range(end, end + len(outs) - len(changed))]
+            name, *values, outputs=[*changed, *range(end, end + len(outs) - len(changed))]
         )
     if name == ROW:
         whole = Out(args[0].shape, args[0].dtype.name, dynamism=BOUNDED)
-        return ops.add(name, whole, *given[1:], returns=[])
+        return ops.add(name, whole, *values[1:], returns=[])
     if name == "executorch_prim::et_view.default":
-        return ops.add(name, *given, Out(outs[0].shape, outs[0].dtype, planned=False))
-    return ops.add(name, *given, *([outs] if name in LISTS else outs))
+        return ops.add(name, *values, Out(outs[0].shape, outs[0].dtype, planned=False))
+    return ops.add(name, *values, *([outs] if name in LISTS else outs))
 
 
 def order_of(a: np.ndarray) -> tuple[int, ...]:
@@ -284,20 +284,20 @@ def called(
     return op_harness.run(name, arguments, reference)[: len(outs)]
 
 
-def check_random(name: str, args: list, found: list[Any]) -> None:
+def check_random(name: str, args: list, outputs: list[Any]) -> None:
     """Check properties of every draw: its range, a permutation, dropout's scale."""
     short = name.split("::")[1].split(".")[0]
-    x = np.asarray(found[0])
+    x = np.asarray(outputs[0])
     x = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     if short == "native_dropout":
-        given, p, train = args[0], args[1], args[2] is not False and args[0].size
-        kept = np.where(found[1], given, np.zeros((), given.dtype))
+        operand, p, train = args[0], args[1], args[2] is not False and args[0].size
+        kept = np.where(outputs[1], operand, np.zeros((), operand.dtype))
         if train:  # rounded once
-            wide = np.result_type(given.dtype, np.float32)
+            wide = np.result_type(operand.dtype, np.float32)
             scale = wide.type(0 if p == 1 else 1 / (1 - p))
-            kept = (kept.astype(wide) * scale).astype(given.dtype)
-        np.testing.assert_array_equal(kept, np.asarray(found[0]))
-        assert train or np.all(found[1])
+            kept = (kept.astype(wide) * scale).astype(operand.dtype)
+        np.testing.assert_array_equal(kept, np.asarray(outputs[0]))
+        assert train or np.all(outputs[1])
         return
     assert np.all(np.isfinite(x)), (name, args)
     if short == "randperm":
@@ -325,27 +325,27 @@ def check_random(name: str, args: list, found: list[Any]) -> None:
         assert all(len(set(row)) == len(row) for row in rows)
 
 
-def check(name: str, args: list, found: list[Any], results: list[Any]) -> None:
+def check(name: str, args: list, outputs: list[Any], results: list[Any]) -> None:
     """Compare results with eager's (accuracy.py); for random operators, check properties of the
     draw."""
     family = tables()[name][0]
-    assert len(found) == len(results), (name, args)
+    assert len(outputs) == len(results), (name, args)
     if family == "random":
-        for f, r in zip(found, results, strict=True):
+        for f, r in zip(outputs, results, strict=True):
             assert (f.shape, f.dtype) == (r.shape, r.dtype), (name, args)
-        check_random(name, args, found)
+        check_random(name, args, outputs)
         return
     if name in decomp_check.CHECKS:
-        decomp_check.CHECKS[name](args, found, results)
+        decomp_check.CHECKS[name](args, outputs, results)
         return
     if name == ROW:
-        assert found[0].shape == (args[2] + 1, *args[0].shape[1:])
-        assert_equal(np.asarray(found[0][args[2]]), results[0], (name, args))
+        assert outputs[0].shape == (args[2] + 1, *args[0].shape[1:])
+        assert_equal(np.asarray(outputs[0][args[2]]), results[0], (name, args))
     elif name in UNFILLED:
-        for f, r in zip(found, results, strict=True):
+        for f, r in zip(outputs, results, strict=True):
             assert (f.shape, f.dtype) == (r.shape, r.dtype), (name, args)
     else:
-        compare(name, args, found, results)
+        compare(name, args, outputs, results)
 
 
 @dataclass
@@ -367,9 +367,9 @@ def samples(name: str, dtype: str, count: int) -> list[tuple[list, list[Any] | N
 
 def expected(name: str, picked: list[list], dtype: str) -> list[tuple[list, list[Any] | None]]:
     """Return `samples` of the given arguments."""
-    found = [(args, wanted(name, args, dtype)) for args in picked]
-    full = [(args, r) for args, r in found if all(a.size for a in arrays(args))]
-    return full if full and all(r is None for _, r in full) else found
+    results = [(args, wanted(name, args, dtype)) for args in picked]
+    full = [(args, r) for args, r in results if all(a.size for a in arrays(args))]
+    return full if full and all(r is None for _, r in full) else results
 
 
 def program(
@@ -390,8 +390,10 @@ def program(
 def lacks_eager_kernel(args: list, dtype: str) -> bool:
     """Return True for dtypes without eager kernels: wide unsigned integers, and complex32, eager's
     result for float16 with 0-d complex numbers (complex64 here)."""
-    found = {dtype, *(a.dtype.name for a in arrays(args))}
-    return bool(found & set(WIDE_UNSIGNED)) or ("float16" in found and bool(found & set(COMPLEX)))
+    dtypes = {dtype, *(a.dtype.name for a in arrays(args))}
+    return bool(dtypes & set(WIDE_UNSIGNED)) or (
+        "float16" in dtypes and bool(dtypes & set(COMPLEX))
+    )
 
 
 Samples = Callable[[str, str], list[list]]
@@ -428,10 +430,10 @@ def outs_like(name: str, args: list, dtype: str, forms: list[list[Any] | None]) 
     ]
 
 
-def agrees(case: MethodCase, found: list[Any]) -> bool:
+def agrees(case: MethodCase, outputs: list[Any]) -> bool:
     """Return True if results are those of eager."""
     try:
-        check(case.operator, case.args, found, case.results or [])
+        check(case.operator, case.args, outputs, case.results or [])
     except AssertionError:
         return False
     return True

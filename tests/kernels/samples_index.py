@@ -79,8 +79,8 @@ def picked_shape(shape: Sequence[int], picks: list) -> tuple[int, ...]:
     """Return the shape of x[picks], in torch's order of dimensions."""
     import torch
 
-    given = [None if p is None else torch.from_numpy(p) for p in picks]
-    return tuple(torch.ops.aten.index.Tensor(torch.empty(tuple(shape)), given).shape)
+    arguments = [None if p is None else torch.from_numpy(p) for p in picks]
+    return tuple(torch.ops.aten.index.Tensor(torch.empty(tuple(shape)), arguments).shape)
 
 
 def index_put(accumulate: bool) -> Samples:

@@ -216,13 +216,13 @@ def choose_qparams(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         x = array(rng, shape, dtype, order)
         for eps in (1.1920928955078125e-07, 0.3):
             yield [x, ranges[i % 6][0], ranges[i % 6][1], eps, DType(ranges[i % 6][2])]
-    for given in (
+    for numbers in (
         *([0, 0], [5, 5], [-3, -3], [7, 3], [-7, -1], [np.nan, 1], [np.inf, 1], [-np.inf, 1]),
         *([np.inf, -np.inf], [1e-20, 0], [6e4, -6e4], [3e38, -3e38]),
     ):
         if dtype in FLOATING:
             with np.errstate(over="ignore"):
-                x = np.array(given).astype(np_dtype(dtype))
+                x = np.array(numbers).astype(np_dtype(dtype))
             for low, high, to in ranges[:4]:
                 yield [x, low, high, 1e-7, DType(to)]
     x = array(rng, (3,), dtype)

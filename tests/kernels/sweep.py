@@ -41,9 +41,9 @@ class Call:
     results: list[Any] = field(repr=False)
 
     def __str__(self) -> str:
-        given = [f"{a.dtype.name}{a.shape}{a.strides}" for a in rows.arrays(self.args)]
+        arguments = [f"{a.dtype.name}{a.shape}{a.strides}" for a in rows.arrays(self.args)]
         rest = [a for a in self.args if not isinstance(a, np.ndarray | list)]
-        return f"{self.dtype} {self.kind}: {', '.join(given)} {rest}"
+        return f"{self.dtype} {self.kind}: {', '.join(arguments)} {rest}"
 
 
 def makes_dtype(name: str) -> bool:
@@ -53,22 +53,22 @@ def makes_dtype(name: str) -> bool:
 
 
 def kind_of(name: str, args: list) -> str:
-    given = rows.arrays(args)
-    if any(not a.size for a in given):
+    arguments = rows.arrays(args)
+    if any(not a.size for a in arguments):
         return "empty"
-    if given and not given[0].ndim and len({a.shape for a in given}) == 1:
+    if arguments and not arguments[0].ndim and len({a.shape for a in arguments}) == 1:
         return "0-d"
     if not rows.is_contiguous(args):
         last = [
             a.ndim > 3 and a.transpose(eager.channels_last(a.ndim)).flags.c_contiguous
-            for a in given
+            for a in arguments
             if not a.flags.c_contiguous
         ]
         return "channels-last" if all(last) else "transposed"
     if rows.tables()[name][0] == "pointwise":
-        if len({a.dtype.name for a in given} - {"bool"}) > 1:
+        if len({a.dtype.name for a in arguments} - {"bool"}) > 1:
             return "mixed"
-        if len({a.shape for a in given}) > 1:
+        if len({a.shape for a in arguments}) > 1:
             return "broadcast"
     return "contiguous"
 
@@ -89,10 +89,10 @@ def laid_out(value: Any, kind: str) -> Any:
 
 def small(every: list[list]) -> list[list]:
     """Return samples with few elements; the smallest of those with any."""
-    given = [[a.size for a in rows.arrays(args)] for args in every]
-    full = [max(sizes) for sizes in given if sizes and min(sizes)]
+    all_sizes = [[a.size for a in rows.arrays(args)] for args in every]
+    full = [max(sizes) for sizes in all_sizes if sizes and min(sizes)]
     limit = max(rows.SMALL, min(full, default=0))
-    return [args for args, n in zip(every, given, strict=True) if max(n, default=0) <= limit]
+    return [args for args, n in zip(every, all_sizes, strict=True) if max(n, default=0) <= limit]
 
 
 def accepted(name: str, dtype: str, candidates: list[list], count: int) -> Iterator[tuple]:
@@ -112,17 +112,17 @@ def cases_of_dtype(name: str, dtype: str) -> list[Call]:
     for args in every:
         by_kind[kind_of(name, args)].append(args)
     layouts = ("contiguous", "channels-last", "transposed")
-    given = [args for kind in (*layouts, "broadcast") for args in by_kind[kind]]
+    arguments = [args for kind in (*layouts, "broadcast") for args in by_kind[kind]]
     for kind in layouts:
-        made = [] if by_kind[kind] else [laid_out(args, kind) for args in given]
-        by_kind[kind] += [args for args in made if kind_of(name, args) == kind]
-    found = [
+        others = [] if by_kind[kind] else [laid_out(args, kind) for args in arguments]
+        by_kind[kind] += [args for args in others if kind_of(name, args) == kind]
+    entries = [
         Call(dtype, kind, args, results)
         for kind, count in KINDS.items()
         for args, results in accepted(name, dtype, by_kind[kind], count)
     ]
     # Eager ignores the dtype if there is nothing to compute.
-    return found if any(case.kind != "empty" for case in found) else []
+    return entries if any(case.kind != "empty" for case in entries) else []
 
 
 class Calls(torch.nn.Module):
@@ -247,9 +247,9 @@ def export(name: str, cases: list[Call], **config: Any) -> Exported:
     except Exception:
         reasons = rejected(name, dict(enumerate(cases)))
     left = {i: case for i, case in enumerate(cases) if i not in reasons}
-    found = lower(name, list(left.values()), **config) if left else Exported()
-    found.places, found.refused = list(left), reasons
-    return found
+    result = lower(name, list(left.values()), **config) if left else Exported()
+    result.places, result.refused = list(left), reasons
+    return result
 
 
 def exported(name: str, cases: list[Call], **config: Any) -> Exported:
@@ -262,7 +262,7 @@ def exported(name: str, cases: list[Call], **config: Any) -> Exported:
         Path(__file__),
         packages=("torch", "executorch", "numpy"),
     )
-    found: Exported = kept.pickled(
+    result: Exported = kept.pickled(
         f"op-{name.split('::')[1]}-{key}", lambda: export(name, cases, **config)
     )
-    return found
+    return result

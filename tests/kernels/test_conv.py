@@ -38,9 +38,9 @@ def test_weights_that_are_not_finite(rng, case, weight, dtype):
         args = convolution_of(rng, dtype, *case, transposed=True)
         args[1][place] = weight
         (right,) = convolve(args)
-        (found,) = run(NAME, [*args, Out(right.shape, dtype)])
+        (output,) = run(NAME, [*args, Out(right.shape, dtype)])
         for kind in (np.isnan, np.isposinf, np.isneginf):
-            np.testing.assert_array_equal(kind(found.astype(F)), kind(right.astype(F)))
+            np.testing.assert_array_equal(kind(output.astype(F)), kind(right.astype(F)))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -97,11 +97,11 @@ def test_lines_in_place(seed):
     whole = [np.rint(2 * a) if isinstance(a, np.ndarray) else a for a in args]
     wanted, axes = convolve(whole), args[0].ndim - 2
     check(NAME, whole, orders=[None], wanted=wanted)
-    (found,) = run(NAME, [*args, Out(wanted[0].shape)])
+    (output,) = run(NAME, [*args, Out(wanted[0].shape)])
     order = (0, *range(2, axes + 1), 1, axes + 1)
     args[0] = array_of(args[0], order)
     (packed,) = run(NAME, [*args, Out(wanted[0].shape)])
-    assert found.tobytes() == packed.tobytes()
+    assert output.tobytes() == packed.tobytes()
 
 
 def small_images(seed: int) -> list:
@@ -125,11 +125,11 @@ def test_small_images(seed):
     whole = [np.rint(2 * a) if isinstance(a, np.ndarray) else a for a in args]
     (wanted,) = convolve(whole)
     check(NAME, whole, orders=[None], wanted=[wanted])
-    (found,) = run(NAME, [*args, Out(wanted.shape)])
+    (output,) = run(NAME, [*args, Out(wanted.shape)])
     for order in ((0, 2, 1, 3), (1, 0, 2, 3), (0, 3, 1, 2)):
         other = [array_of(args[0], order), *args[1:]]
         (same,) = run(NAME, [*other, Out(wanted.shape)])
-        assert found.tobytes() == same.tobytes(), order
+        assert output.tobytes() == same.tobytes(), order
 
 
 def array_of(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:

@@ -31,8 +31,8 @@ def test_conversions(source: str, target: str, rng: np.random.Generator) -> None
         want = converted(a, target)
         for out_order in orders(len(shape))[-2:]:
             for name in ("aten::_to_copy.out", "dim_order_ops::_to_dim_order_copy.out"):
-                found = run(name, [a, False, None, Out(shape, target, out_order)])[0]
-                assert_equal(found, want, (source, target, shape, out_order))
+                output = run(name, [a, False, None, Out(shape, target, out_order)])[0]
+                assert_equal(output, want, (source, target, shape, out_order))
 
 
 @pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
@@ -44,11 +44,11 @@ def test_conversions_of_special_numbers(source: str, target: str) -> None:
     with np.errstate(over="ignore"):
         values = np.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, *tiny, *large, 2049, 2051])
         a = np.concatenate([values, -values]).astype(np_dtype(source))
-    found = run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0]
+    output = run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0]
     want = converted(a, target)
     nan = np.isnan(want.astype(np.float64))
-    assert np.array_equal(np.isnan(found.astype(np.float64)), nan)
-    assert found[~nan].tobytes() == want[~nan].tobytes()
+    assert np.array_equal(np.isnan(output.astype(np.float64)), nan)
+    assert output[~nan].tobytes() == want[~nan].tobytes()
 
 
 @pytest.mark.parametrize("source", ["float16", "float32", "float64"])
@@ -56,8 +56,8 @@ def test_conversions_of_special_numbers(source: str, target: str) -> None:
 def test_negative_numbers_to_integers(source: str, target: str) -> None:
     """Truncated; unsigned integers wrap as on x86."""
     a = np.asarray([-0.9, -1.0, -1.5, -100.7, 0.9, 99.99], source)
-    found = run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0]
-    assert_equal(found, converted(a, target), (source, target))
+    output = run("aten::_to_copy.out", [a, False, None, Out(a.shape, target)])[0]
+    assert_equal(output, converted(a, target), (source, target))
 
 
 OUT_OF_RANGE = [np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31, 2.0**63, 2.0**64, 5e9 + 77]
@@ -70,8 +70,10 @@ def test_numbers_out_of_range(source: str, target: str) -> None:
     a = np.asarray(OUT_OF_RANGE, source)
     wanted = np.concatenate([converted(a[i : i + 1], target) for i in range(a.size)])
     for count in (a.size, 9 * a.size):
-        found = run("aten::_to_copy.out", [np.resize(a, count), False, None, Out((count,), target)])
-        assert_equal(found[0], np.resize(wanted, count), (source, target))
+        outputs = run(
+            "aten::_to_copy.out", [np.resize(a, count), False, None, Out((count,), target)]
+        )
+        assert_equal(outputs[0], np.resize(wanted, count), (source, target))
     assert (converted(a, target) == wanted).all() == (target != "uint32")
 
 
@@ -83,5 +85,5 @@ def test_floats_to_int64_at_every_length(n: int, rng: np.random.Generator) -> No
     rng.shuffle(a)
     inside = (a >= -(2.0**63)) & (a < 2.0**63)
     want = np.where(inside, np.where(inside, a, 0).astype(np.int64), np.iinfo(np.int64).min)
-    (found,) = run("dim_order_ops::_to_dim_order_copy.out", [a, False, None, Out((n,), "int64")])
-    np.testing.assert_array_equal(found, want)
+    (output,) = run("dim_order_ops::_to_dim_order_copy.out", [a, False, None, Out((n,), "int64")])
+    np.testing.assert_array_equal(output, want)

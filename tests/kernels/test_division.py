@@ -63,8 +63,8 @@ def test_division_with_rest(name: str, dtype: str, limit: int, rng: np.random.Ge
         assert_equal(np.where(lost, want, vectors), want, name)
         assert not lost.any() or name[0] in "fr"
         for reference in (True, False):
-            found = run(f"aten::{name}", [*args, Out(a.shape, dtype)], reference)[0]
-            assert_equal(found, want, (name, reference))
+            output = run(f"aten::{name}", [*args, Out(a.shape, dtype)], reference)[0]
+            assert_equal(output, want, (name, reference))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
@@ -81,11 +81,11 @@ def test_integer_division_by_every_sign(dtype: str, rng: np.random.Generator) ->
         ("remainder.Tensor_out", torch.remainder),
     ):
         safe = (b != -1) | (a != low)  # undefined in C and in eager
-        found = run(f"aten::{name}", [a, b, Out(a.shape, dtype)])[0]
+        output = run(f"aten::{name}", [a, b, Out(a.shape, dtype)])[0]
         expected = want(torch.from_numpy(a[safe]), torch.from_numpy(b[safe])).numpy()
-        np.testing.assert_array_equal(found[safe], expected)
+        np.testing.assert_array_equal(output[safe], expected)
         wrapped = np.asarray(low if name.startswith("floor") else 0, dtype)
-        assert (found[~safe] == wrapped).all() and (~safe).any()
+        assert (output[~safe] == wrapped).all() and (~safe).any()
 
 
 @pytest.mark.parametrize("reference", [False, True])
@@ -111,5 +111,5 @@ def test_integer_division_near_multiples(
                 n = max(a.size, b.size)
                 a, b = (v[: n // 2 * 2] if v.size > 1 else v for v in (a, b))
                 expected = want(a, b)
-                found = run(f"aten::{name}", [a, b, Out(expected.shape, dtype)], reference)[0]
-                np.testing.assert_array_equal(found, expected, f"{name} {a.strides} {b.strides}")
+                output = run(f"aten::{name}", [a, b, Out(expected.shape, dtype)], reference)[0]
+                np.testing.assert_array_equal(output, expected, f"{name} {a.strides} {b.strides}")

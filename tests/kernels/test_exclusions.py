@@ -35,22 +35,22 @@ def larger(name: str) -> Callable[[str], set[bool]]:
     """Return a predicate of the dtype: the zero is the second operand's, in that dtype and in
     float32."""
 
-    def found(dtype: str) -> set[bool]:
+    def predicate(dtype: str) -> set[bool]:
         call = getattr(torch, name)
         pairs = [(filled(a, d), filled(b, d)) for d in (dtype, "float32") for a, b in BOTH]
         return {x == y for a, b in pairs for x, y in zip(signs(call(a, b)), signs(b), strict=True)}
 
-    return found
+    return predicate
 
 
 def ordered(call: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[str], set[bool]]:
     """Return a function of the dtype: the signs of zeros found among equal zeros in any order."""
 
-    def found(dtype: str) -> set[bool]:
+    def predicate(dtype: str) -> set[bool]:
         orders = (torch.tensor(zeros, dtype=getattr(torch, dtype)) for zeros in ZEROS)
         return {sign for zeros in orders for sign in signs(call(zeros))}
 
-    return found
+    return predicate
 
 
 EAGER: dict[str, Callable[[str], set[bool]]] = {

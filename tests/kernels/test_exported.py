@@ -170,23 +170,23 @@ FLOAT32_ONLY = tuple(f"quantized_decomposed::embedding_{n}bit.out" for n in (2, 
 Proof = Callable[[str, sweep.Call, list[Any], list[Any]], bool]
 
 
-def is_right(name: str, args: list, found: list[Any], wanted: list[Any]) -> bool:
+def is_right(name: str, args: list, outputs: list[Any], wanted: list[Any]) -> bool:
     try:
-        rows.check(name, args, found, wanted)
+        rows.check(name, args, outputs, wanted)
     except AssertionError:
         return False
     return True
 
 
-def of_the_graph(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
+def of_the_graph(name: str, case: sweep.Call, outputs: list[Any], graph: list[Any]) -> bool:
     """Prove that the flow has changed the function: eager's results for the graph differ from the
     operator's and equal ours."""
     return not is_right(name, case.args, graph, case.results) and is_right(
-        name, case.args, found, graph
+        name, case.args, outputs, graph
     )
 
 
-def as_planned(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
+def as_planned(name: str, case: sweep.Call, arrays: list[Any], graph: list[Any]) -> bool:
     """Prove that the flow plans other outputs than eager's, from meta tensors; the others are
     eager's."""
     with torch._subclasses.fake_tensor.FakeTensorMode() as mode:
@@ -198,22 +198,22 @@ def as_planned(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) 
     shapes = [(tuple(t.shape), str(t.dtype).split(".")[1]) for t in planned]
     own = [(r.shape, r.dtype.name) for r in case.results]
     other = [i for i, (a, b) in enumerate(zip(shapes, own, strict=True)) if a != b]
-    pairs = enumerate(zip(found, case.results, strict=True))
+    pairs = enumerate(zip(arrays, case.results, strict=True))
     agreed = [r if i in other else f for i, (f, r) in pairs]
     return (
         bool(other)
         and is_right(name, case.args, agreed, case.results)
-        and all((found[i].shape, found[i].dtype.name) == shapes[i] for i in other)
+        and all((arrays[i].shape, arrays[i].dtype.name) == shapes[i] for i in other)
     )
 
 
-def contiguous(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
+def contiguous(name: str, case: sweep.Call, outputs: list[Any], graph: list[Any]) -> bool:
     """Prove that eager ignores the layout of arguments: its results for contiguous ones are
     ours."""
     args = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in case.args]
     wanted = rows.wanted(name, args, case.dtype)
     assert wanted is not None
-    return not is_right(name, args, case.results, wanted) and is_right(name, args, found, wanted)
+    return not is_right(name, args, case.results, wanted) and is_right(name, args, outputs, wanted)
 
 
 def copied(name: str, case: sweep.Call) -> tuple[list[Any], list[Any]]:
@@ -225,14 +225,14 @@ def copied(name: str, case: sweep.Call) -> tuple[list[Any], list[Any]]:
     return split(name, [case], outputs)[0], split(name, [case], program.graph, changes=False)[0]
 
 
-def without_views(name: str, case: sweep.Call, found: list[Any], graph: list[Any]) -> bool:
+def without_views(name: str, case: sweep.Call, outputs: list[Any], graph: list[Any]) -> bool:
     """Prove that the flow lets a view share memory with another dim order, which is wrong in any
     runtime: with copies in place of views, the results are eager's."""
     return is_right(name, case.args, copied(name, case)[0], case.results)
 
 
 def of_the_graph_without_views(
-    name: str, case: sweep.Call, found: list[Any], graph: list[Any]
+    name: str, case: sweep.Call, outputs: list[Any], graph: list[Any]
 ) -> bool:
     """Prove both: a changed function, and views that share such memory."""
     return of_the_graph(name, case, *copied(name, case))
@@ -316,11 +316,11 @@ def split(
 def check_rejected(name: str, cases: list[sweep.Call]) -> None:
     """Check that each case is rejected with the message of its row, and that the number is
     exact."""
-    found = sweep.exported(name, cases)
+    result = sweep.exported(name, cases)
     for pattern, count, message in REFUSED.get(name, []):
         matching = [i for i, case in enumerate(cases) if re.match(pattern, str(case))]
         assert len(matching) == count, (name, pattern, len(matching))
-        said = {str(cases[i]): found.refused.get(i, "taken by now") for i in matching}
+        said = {str(cases[i]): result.refused.get(i, "taken by now") for i in matching}
         assert all(re.match(message, text, re.DOTALL) for text in said.values()), said
     if name in BROKEN:
         pattern, count, by_eager, message = BROKEN[name]
@@ -340,13 +340,13 @@ def check_cases(
 ) -> None:
     """Check that the results are eager's, or that a proof explains each known exception."""
     proved = dict.fromkeys((pattern for pattern, *_ in PROOFS.get(name, [])), 0)
-    for case, found, graph in zip(cases, outputs, graphs, strict=True):
+    for case, result, graph in zip(cases, outputs, graphs, strict=True):
         rows_of_case = [r for r in PROOFS.get(name, []) if re.match(r[0], str(case))]
         if not rows_of_case:
-            rows.check(name, case.args, found, case.results)
-        elif not is_right(name, case.args, found, case.results):
+            rows.check(name, case.args, result, case.results)
+        elif not is_right(name, case.args, result, case.results):
             ((pattern, _, proof),) = rows_of_case
-            assert proof(name, case, found, graph), (name, str(case), proof.__name__)
+            assert proof(name, case, result, graph), (name, str(case), proof.__name__)
             proved[pattern] += 1
     assert proved == {pattern: count for pattern, count, _ in PROOFS.get(name, [])}
 
@@ -361,15 +361,15 @@ def test_exported(name: str) -> None:
     if not cases:
         assert name in ELSEWHERE
         return
-    found = sweep.exported(name, cases)
-    assert not found.refused, {str(cases[i]): why for i, why in found.refused.items()}
-    assert not isinstance(found.graph, str), found.graph
+    result = sweep.exported(name, cases)
+    assert not result.refused, {str(cases[i]): why for i, why in result.refused.items()}
+    assert not isinstance(result.graph, str), result.graph
     if name == "aten::slice_copy.Tensor_out":  # the exporter removes a full slice
-        assert 0 < found.uses < len(cases)
+        assert 0 < result.uses < len(cases)
     else:
-        assert found.uses == (0 if name in ELSEWHERE else len(cases))
-    program = Runtime.get().load_program(found.pte)
-    graphs = split(name, cases, found.graph, changes=False)
+        assert result.uses == (0 if name in ELSEWHERE else len(cases))
+    program = Runtime.get().load_program(result.pte)
+    graphs = split(name, cases, result.graph, changes=False)
     for kernels in ("default", "reference"):
         outputs = list(program.load_method("forward", kernels=kernels).execute(inputs(cases)))
         check_cases(name, cases, split(name, cases, outputs), graphs)

@@ -19,10 +19,10 @@ def test_spectrum(name: str) -> None:
     """NumPy's transforms have the conventions of eager's."""
     dtype = "float32" if name == "aten::_fft_r2c.out" else "complex64"
     for args in SAMPLES[name](np.random.default_rng(1), dtype):
-        expected, found = eager(name, args)[0], spectrum(name, args)
-        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-        if found.size:
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+        expected, result = eager(name, args)[0], spectrum(name, args)
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+        if result.size:
+            np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("length", LONG)
@@ -42,14 +42,14 @@ def test_accuracy(length: int, dtype: str, epsilon: float) -> None:
     ]
     for name, args in calls:
         wanted = spectrum(name, args)
-        found = run(name, [*args, Out(wanted.shape, wanted.dtype.name)])[0]
+        output = run(name, [*args, Out(wanted.shape, wanted.dtype.name)])[0]
         scale = np.sqrt(np.mean(np.abs(wanted) ** 2))
-        assert np.abs(found - wanted).max() < 24 * epsilon * scale, name
+        assert np.abs(output - wanted).max() < 24 * epsilon * scale, name
 
 
 def test_nan_affects_only_its_row() -> None:
     a = np.random.default_rng(0).standard_normal((9, 67)).astype("float32")
     a[4, 3] = np.nan
-    found = run("aten::_fft_r2c.out", [a, [1], 0, True, Out((9, 34), "complex64")])[0]
-    assert np.isnan(found[4]).any()
-    assert np.isfinite(np.delete(found, 4, 0)).all()
+    output = run("aten::_fft_r2c.out", [a, [1], 0, True, Out((9, 34), "complex64")])[0]
+    assert np.isnan(output[4]).any()
+    assert np.isfinite(np.delete(output, 4, 0)).all()

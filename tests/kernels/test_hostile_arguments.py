@@ -151,10 +151,10 @@ def test_odd_arguments(name: str, rng: np.random.Generator) -> None:
 
 
 def samples() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for path in sorted(pathlib.Path(__file__).parent.glob("samples_*.py")):
-        found |= getattr(importlib.import_module(f"tests.kernels.{path.stem}"), "SAMPLES", {})
-    return found
+        results |= getattr(importlib.import_module(f"tests.kernels.{path.stem}"), "SAMPLES", {})
+    return results
 
 
 SAMPLES = samples()

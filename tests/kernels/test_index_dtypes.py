@@ -127,5 +127,5 @@ def test_masks_of_one_value() -> None:
     wanted = eager("aten::index_put.out", WITH_ONE_VALUE)[0]
     x, (mask,), value, _ = WITH_ONE_VALUE
     for dtype in ("bool", "uint8"):
-        found = run("aten::index_put.out", [x, [mask.astype(dtype)], value, False, Out((3, 4))])[0]
-        np.testing.assert_array_equal(found, wanted)
+        output = run("aten::index_put.out", [x, [mask.astype(dtype)], value, False, Out((3, 4))])[0]
+        np.testing.assert_array_equal(output, wanted)

@@ -85,8 +85,8 @@ def test_keys_after_the_last_are_not_read(queries: int) -> None:
     end = 33 + queries
     (clean,) = run(ATTENTION, [q, k, v, *rest, Out(q.shape)])
     k[:, end:], v[:, end:] = np.nan, np.inf
-    (found,) = run(ATTENTION, [q, k, v, *rest, Out(q.shape)])
-    np.testing.assert_array_equal(found, clean)
+    (output,) = run(ATTENTION, [q, k, v, *rest, Out(q.shape)])
+    np.testing.assert_array_equal(output, clean)
 
 
 @pytest.mark.parametrize("queries", [1, 40])
@@ -154,10 +154,10 @@ def test_faults_of_updates_are_seen() -> None:
         compare(name, [value, cache, 1], wrong, eager(name, [value, cache, 1]))
     name, at = "llama::update_cache_with_indices.out", np.array([[3, 3]])
     value = np.arange(4, dtype=np.float32).reshape(1, 2, 1, 2)
-    (found,) = run(name, [value, Out(cache.shape, initial=cache), 0, at, Out((1,))])[:1]
-    np.testing.assert_array_equal(found[0, 3, 0], [2, 3])
+    (output,) = run(name, [value, Out(cache.shape, initial=cache), 0, at, Out((1,))])[:1]
+    np.testing.assert_array_equal(output[0, 3, 0], [2, 3])
     with pytest.raises(AssertionError):
-        compare(name, [], [found], eager(name, [value[:, ::-1].copy(), cache, 0, at]))
+        compare(name, [], [output], eager(name, [value[:, ::-1].copy(), cache, 0, at]))
 
 
 def test_another_layout_of_experts() -> None:

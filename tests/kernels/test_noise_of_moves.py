@@ -50,13 +50,13 @@ def test_moves_have_no_noise(name: str) -> None:
     ran = 0
     for args in pick(name, "float32"):
         try:
-            found = run(name, args)
+            outputs = run(name, args)
         except REFUSALS:
             continue
         ran += 1
         for seed in range(1, 3):
             with RandomRounding(seed):
                 noisy = run(name, args)
-            for one, other in zip(found, noisy, strict=True):
+            for one, other in zip(outputs, noisy, strict=True):
                 np.testing.assert_array_equal(other, one)
     assert ran

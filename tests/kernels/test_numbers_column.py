@@ -49,9 +49,9 @@ def test_results_have_numbers_of_arguments(name: str) -> None:
         first = next(arg for arg in args if isinstance(arg, (torch.Tensor, list)))
         allowed = numbers(args if kind == "picks" else first) | DEFAULTS.get(name, set())
         for result in results:
-            found = result.astype(float).ravel()
-            assert {x for x in found.tolist() if x == x} <= allowed
-            if kind == "same" and isinstance(first, torch.Tensor) and first.numel() == found.size:
+            output = result.astype(float).ravel()
+            assert {x for x in output.tolist() if x == x} <= allowed
+            if kind == "same" and isinstance(first, torch.Tensor) and first.numel() == output.size:
                 np.testing.assert_array_equal(result.ravel(), first.numpy().ravel())
         ran += bool(results)
     assert ran

@@ -74,8 +74,8 @@ def test_family(family: str, official_run: Official) -> None:
     answers = official_run(pte, [(c.method, v) for c, v in zip(cases, inputs, strict=True)])
     program = Runtime.get().load_program(pte)
     wrong: dict[str, list[str]] = defaultdict(list)
-    for case, given, (how, outputs) in zip(cases, inputs, answers, strict=True):
-        ours = program.load_method(case.method).execute(given)
+    for case, arrays, (how, outputs) in zip(cases, inputs, answers, strict=True):
+        ours = program.load_method(case.method).execute(arrays)
         rows.check(case.operator, case.args, ours, case.results or [])
         view = View(program, case.method)
         known = reference.matching(reference.call_of(view, view.steps[0]))

@@ -18,8 +18,8 @@ def test_resize_larger(rng: np.random.Generator) -> None:
     a = array(rng, (3, 5), "int32", (1, 0))
     want = np.zeros(24, "int32")
     want[:15] = a.T.ravel()
-    found = run("aten::resize.out", [a, [4, 6], None, Out((4, 6), "int32")])[0]
-    assert_equal(found, want.reshape(4, 6), "resize")
+    output = run("aten::resize.out", [a, [4, 6], None, Out((4, 6), "int32")])[0]
+    assert_equal(output, want.reshape(4, 6), "resize")
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
@@ -34,8 +34,8 @@ def test_resize_in_place(order: tuple, rng: np.random.Generator) -> None:
 
 def test_fully_cat_to_a_wider_output(rng: np.random.Generator) -> None:
     a, b = array(rng, (2, 3), "float32"), array(rng, (1, 3), "float16")
-    found = run("aten::cat.out", [[a, b], 0, Out((3, 3), "float64")])[0]
-    assert np.array_equal(found, np.concatenate([a, b]).astype(np.float64))
+    output = run("aten::cat.out", [[a, b], 0, Out((3, 3), "float64")])[0]
+    assert np.array_equal(output, np.concatenate([a, b]).astype(np.float64))
 
 
 def test_sizes_grow_within_their_bound(rng: np.random.Generator) -> None:
@@ -60,9 +60,9 @@ def test_bags_with_a_last_offset(mode: str) -> None:
         return embedding_bag(i, w, o, mode=mode, include_last_offset=True)
 
     program = Runtime.get().load_program(export(bag, weight, at, starts))
-    (found,) = program.load_method("forward").execute([weight, at, starts])
+    (result,) = program.load_method("forward").execute([weight, at, starts])
     (absolute,) = (bag(t.abs(), at, starts).numpy() for t in (weight,))
-    assert_right(found, bag(weight, at, starts).numpy(), mode, Limit(0.5, 1), terms=absolute)
+    assert_right(result, bag(weight, at, starts).numpy(), mode, Limit(0.5, 1), terms=absolute)
 
 
 def view(a: np.ndarray, size: list[int], out: Out) -> np.ndarray:
@@ -84,8 +84,8 @@ def test_a_transposed_row(rng: np.random.Generator) -> None:
 def test_views_of_other_layouts(rng: np.random.Generator) -> None:
     """Dense memory in another dim order is viewed if the order permits it."""
     a = array(rng, (2, 3, 4, 5), "float32", (0, 2, 3, 1))
-    found = view(a, [2, 3, 20], Out((2, 3, 20), dim_order=(0, 2, 1)))
-    assert_equal(found, a.reshape(2, 3, 20), "view")
+    result = view(a, [2, 3, 20], Out((2, 3, 20), dim_order=(0, 2, 1)))
+    assert_equal(result, a.reshape(2, 3, 20), "view")
     thin = array(rng, (2, 3, 1, 1), "float32", (0, 2, 3, 1))
     assert_equal(view(thin, [6], Out((6,))), thin.reshape(6), "thin")
     for size, out in (
@@ -101,8 +101,8 @@ def test_views_of_other_layouts(rng: np.random.Generator) -> None:
 def test_sort_of_wide_unsigned(dtype: str, rng: np.random.Generator) -> None:
     """Eager lacks these kernels; NumPy is the reference."""
     a = rng.integers(0, np.iinfo(dtype).max, (3, 200), dtype)
-    found, at = run("aten::sort.values", [a, 1, False, Out(a.shape, dtype), Out(a.shape, "int64")])
-    assert np.array_equal(found, np.sort(a, 1))
+    output, at = run("aten::sort.values", [a, 1, False, Out(a.shape, dtype), Out(a.shape, "int64")])
+    assert np.array_equal(output, np.sort(a, 1))
     assert np.array_equal(at, np.argsort(a, 1, kind="stable"))
 
 
@@ -125,11 +125,11 @@ def test_mode_of_long_rows(rng: np.random.Generator) -> None:
 
 def test_a_million_elements(rng: np.random.Generator) -> None:
     for a in (rng.standard_normal(1 << 20), rng.integers(-(2**62), 2**62, 1 << 20)):
-        found, at = run(
+        output, at = run(
             "aten::sort.values", [a, 0, True, Out(a.shape, a.dtype.name), Out(a.shape, "int64")]
         )
         wanted, positions = torch.sort(to_torch(a), stable=True, descending=True)
-        assert np.array_equal(found, wanted.numpy()) and np.array_equal(at, positions.numpy())
+        assert np.array_equal(output, wanted.numpy()) and np.array_equal(at, positions.numpy())
 
 
 def test_unique_slices_with_nan() -> None:
@@ -149,8 +149,8 @@ def test_even_edges_are_those_of_eager(dtype: str, rng: np.random.Generator) -> 
         args = [x, bins, None, None, False]
         wanted = eager("aten::histogram.bin_ct_out", args)
         outs = [Out(w.shape, w.dtype.name) for w in wanted]
-        found = run("aten::histogram.bin_ct_out", [*args, *outs])
-        np.testing.assert_array_equal(found[1], wanted[1])
+        outputs = run("aten::histogram.bin_ct_out", [*args, *outs])
+        np.testing.assert_array_equal(outputs[1], wanted[1])
 
 
 def test_points_on_edges(rng: np.random.Generator) -> None:
@@ -158,7 +158,7 @@ def test_points_on_edges(rng: np.random.Generator) -> None:
     a, edges = np.array([0, 0.5, 1, 2, 2, 3], np.float32), np.array([0, 1, 2], np.float32)
     for bins, ends in ([edges], []), ([2], [[0.0, 2.0]]):
         overload = "bin_ct_out" if ends else "bins_tensor_out"
-        found = run(
+        outputs = run(
             f"aten::histogram.{overload}", [a, *bins, *ends, None, False, Out((2,)), Out((3,))]
         )
-        assert found[0].tolist() == [2, 3] and found[1].tolist() == edges.tolist()
+        assert outputs[0].tolist() == [2, 3] and outputs[1].tolist() == edges.tolist()

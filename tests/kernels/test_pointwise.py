@@ -76,11 +76,11 @@ def test_numbers_with_halves(
         rounded = b.astype(a.dtype)
         kept = b if name[:3] in ("mul", "div", "flo") else rounded
         sides = ([a, b], [a, kept]), ([b, a], [rounded, a])
-        for given, exact in (([*g, *tail], [*e, *tail]) for g, e in sides):
-            want = eager(f"aten::{name}", given)
+        for arguments, exact in (([*g, *tail], [*e, *tail]) for g, e in sides):
+            want = eager(f"aten::{name}", arguments)
             if want[0].dtype == a.dtype:
-                found = [ours(f"aten::{name}", given, want[0])]
-                compare(f"aten::{name}", exact, found, want, (name, given[0].shape))
+                results = [ours(f"aten::{name}", arguments, want[0])]
+                compare(f"aten::{name}", exact, results, want, (name, arguments[0].shape))
 
 
 def test_outputs_keep_their_bounds(rng: np.random.Generator) -> None:
@@ -109,8 +109,8 @@ def test_integers_wrap() -> None:
             ("div.out_mode", [a, b, "floor"], np.asarray([-128, 127, 1, -1], "int8")),
             ("remainder.Tensor_out", [a, b], np.asarray([0, 0, 0, 0], "int8")),
         ):
-            found = run(f"aten::{name}", [*args, Out((4,), "int8")])[0]
-            np.testing.assert_array_equal(found, want, err_msg=name)
+            output = run(f"aten::{name}", [*args, Out((4,), "int8")])[0]
+            np.testing.assert_array_equal(output, want, err_msg=name)
 
 
 FAST = tuple(
@@ -126,8 +126,8 @@ def run_for(isa: str, name: str, a: np.ndarray) -> np.ndarray | None:
     out = np.empty_like(a)
     room = [x.ctypes.data_as(ctypes.c_void_p) for x in (a, out)]
     count = ctypes.c_int64(a.size)
-    found = library().ec_testing_fast(name.upper().encode(), isa.encode(), count, *room)
-    return out if found else None
+    result = library().ec_testing_fast(name.upper().encode(), isa.encode(), count, *room)
+    return out if result else None
 
 
 def bit_patterns(rng: np.random.Generator) -> np.ndarray:
@@ -151,21 +151,21 @@ def test_float32_functions_to_the_last_places(
     a = bit_patterns(rng)
     full = f"aten::{name}.out"
     want = eager(full, [a])
-    found = run_for("generic", name, a) if plain else run(full, [a, Out(a.shape)])[0]
-    assert found is not None
-    compare(full, [a], [found], want, name)
+    output = run_for("generic", name, a) if plain else run(full, [a, Out(a.shape)])[0]
+    assert output is not None
+    compare(full, [a], [output], want, name)
     # Eager's sigmoid is 0 where exp(-x) overflows.
-    zero = (want[0] == 0) & (found == 0)
-    np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(want[0][zero]))
+    zero = (want[0] == 0) & (output == 0)
+    np.testing.assert_array_equal(np.signbit(output[zero]), np.signbit(want[0][zero]))
 
 
 @pytest.mark.parametrize("name", [*FAST, "reciprocal", "gelu", "gelu_tanh", "pow", "div"])
 def test_vector_extensions_give_equal_bits(name: str, rng: np.random.Generator) -> None:
     a = bit_patterns(rng)
-    found = [run_for(isa, name, a) for isa in ("avx2", "avx512")]
-    if any(x is None for x in found):
+    results = [run_for(isa, name, a) for isa in ("avx2", "avx512")]
+    if any(x is None for x in results):
         pytest.skip("this machine lacks AVX2 or AVX-512")
-    bits = [np.where(np.isnan(x), np.float32(np.nan), x).view(np.uint32) for x in found]
+    bits = [np.where(np.isnan(x), np.float32(np.nan), x).view(np.uint32) for x in results]
     np.testing.assert_array_equal(*bits)
 
 
@@ -174,12 +174,12 @@ def test_vector_extensions_give_equal_bits(name: str, rng: np.random.Generator) 
 )
 def test_quotients_by_a_number_are_rounded_once(divisor: float, rng: np.random.Generator) -> None:
     a, b = bit_patterns(rng), np.float32(divisor)
-    found = run("aten::div.out", [a, np.asarray(b), Out(a.shape)])[0]
+    output = run("aten::div.out", [a, np.asarray(b), Out(a.shape)])[0]
     with np.errstate(all="ignore"):
         want = a / b
     numbers = ~np.isnan(want)
-    np.testing.assert_array_equal(np.isnan(found), ~numbers)
-    np.testing.assert_array_equal(found[numbers].view("u4"), want[numbers].view("u4"))
+    np.testing.assert_array_equal(np.isnan(output), ~numbers)
+    np.testing.assert_array_equal(output[numbers].view("u4"), want[numbers].view("u4"))
 
 
 @pytest.mark.parametrize("exponent", [None, 1.7, -0.3, 3.0, 40.0])
@@ -191,23 +191,23 @@ def test_powers_are_rounded_once(
     a = bit_patterns(rng)
     b = a[::-1].copy() if exponent is None else np.full_like(a, exponent)
     if exponent is None and plain:
-        found = run_for("generic", "pow", a)
+        output = run_for("generic", "pow", a)
     else:
-        found = run("aten::pow.Tensor_Tensor_out", [a, b, Out(a.shape)])[0]
-    assert found is not None
+        output = run("aten::pow.Tensor_Tensor_out", [a, b, Out(a.shape)])[0]
+    assert output is not None
     with np.errstate(all="ignore"):
         exact = np.power(a.astype(np.float64), b.astype(np.float64))
         rounded = exact.astype(np.float32)
         unit = np.spacing(np.abs(rounded)).astype(np.float64)
-        near = np.abs(found - exact) <= 0.51 * unit
+        near = np.abs(output - exact) <= 0.51 * unit
         # subnormal results and powers of negative numbers are libm's, within a unit
         special = ~((a >= 2.0**-126) & (np.abs(rounded) > 2.0**-124) & np.isfinite(rounded))
-        near |= special & (np.abs(found - exact) <= 1.01 * unit)
-        near |= (found == rounded) | (np.isnan(found) & np.isnan(rounded))
+        near |= special & (np.abs(output - exact) <= 1.01 * unit)
+        near |= (output == rounded) | (np.isnan(output) & np.isnan(rounded))
     bad = np.flatnonzero(~near)
-    assert bad.size == 0, (a[bad][:5], b[bad][:5], found[bad][:5], exact[bad][:5])
+    assert bad.size == 0, (a[bad][:5], b[bad][:5], output[bad][:5], exact[bad][:5])
     ends = rounded == 0
-    np.testing.assert_array_equal(np.signbit(found[ends]), np.signbit(rounded[ends]))
+    np.testing.assert_array_equal(np.signbit(output[ends]), np.signbit(rounded[ends]))
 
 
 @pytest.mark.parametrize("number", ["base", "exponent", None])
@@ -225,8 +225,8 @@ def test_powers_of_any_length(number: str | None, rng: np.random.Generator) -> N
     for start, stop in [(i, n) for i in (0, 1, 6) for n in range(i + 1, 41)]:
         x, y = a[start:stop].copy(), b[start:stop].copy()
         x, y = (x[:1] if number == "base" else x), (y[:1] if number == "exponent" else y)
-        found = run(op, [x, y, Out((stop - start,))])[0]
-        np.testing.assert_array_equal(found, want[start:stop])
+        output = run(op, [x, y, Out((stop - start,))])[0]
+        np.testing.assert_array_equal(output, want[start:stop])
 
 
 def test_gelu_near_its_definition(rng: np.random.Generator) -> None:
@@ -235,12 +235,12 @@ def test_gelu_near_its_definition(rng: np.random.Generator) -> None:
     x = x.astype(np.float32)
     wide = torch.from_numpy(x.astype(np.float64))
     want = torch.nn.functional.gelu(wide).numpy()
-    found = run("aten::gelu.out", [x, "none", Out(x.shape)])[0]
+    output = run("aten::gelu.out", [x, "none", Out(x.shape)])[0]
     limit = 2.0**-24 * (1.1 * np.abs(want) + np.abs(x))
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
+    np.testing.assert_array_equal(np.isnan(output), np.isnan(want))
     with np.errstate(invalid="ignore"):
-        ok = (np.abs(found - want) <= limit) | (found == want) | np.isnan(want)
-    assert ok.all(), (x[~ok][:5], found[~ok][:5], want[~ok][:5])
+        ok = (np.abs(output - want) <= limit) | (output == want) | np.isnan(want)
+    assert ok.all(), (x[~ok][:5], output[~ok][:5], want[~ok][:5])
 
 
 def test_float32_atan2(rng: np.random.Generator) -> None:
@@ -251,10 +251,10 @@ def test_float32_atan2(rng: np.random.Generator) -> None:
     with np.errstate(all="ignore"):
         y, x = (np.concatenate([np.ravel(p[k]) for p in pairs]).astype(np.float32) for k in (0, 1))
         exact = np.arctan2(y.astype(np.float64), x.astype(np.float64))
-    found = run("aten::atan2.out", [y, x, Out(y.shape)])[0]
+    output = run("aten::atan2.out", [y, x, Out(y.shape)])[0]
     check("aten::atan2.out", [y, x])
     kept = ~np.isnan(exact)
-    np.testing.assert_array_equal(np.signbit(found)[kept], np.signbit(exact)[kept])
+    np.testing.assert_array_equal(np.signbit(output)[kept], np.signbit(exact)[kept])
 
 
 @pytest.mark.parametrize("form", ["none", "tanh"])
@@ -270,9 +270,9 @@ def test_float32_gelu(form: str, rng: np.random.Generator) -> None:
 def test_shifts_of_all_bytes(name: str, dtype: str) -> None:
     every = np.arange(256).astype(dtype)
     a, b = np.repeat(every, 256), np.tile(every, 256)
-    found = run(f"aten::{name}.Tensor_out", [a, b, Out(a.shape, dtype)])[0]
+    output = run(f"aten::{name}.Tensor_out", [a, b, Out(a.shape, dtype)])[0]
     expected = getattr(torch, name)(torch.from_numpy(a), torch.from_numpy(b)).numpy()
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(output, expected)
 
 
 def test_absolute_value_of_complex64() -> None:
@@ -283,9 +283,9 @@ def test_absolute_value_of_complex64() -> None:
     check("aten::abs.out", [a])
 
 
-def same_parts(found: np.ndarray, want: np.ndarray) -> None:
+def same_parts(result: np.ndarray, want: np.ndarray) -> None:
     """Assert bitwise equality, except for the payload of NaN."""
-    a, b = (np.stack([v.real, v.imag]) for v in (found, want))
+    a, b = (np.stack([v.real, v.imag]) for v in (result, want))
     np.testing.assert_array_equal(a, b)
     signs = ~np.isnan(b)
     np.testing.assert_array_equal(np.signbit(a[signs]), np.signbit(b[signs]))
@@ -306,17 +306,17 @@ def test_complex_sums_and_products_of_ends(dtype: str) -> None:
         b = torch.from_numpy(y) if isinstance(y, np.ndarray) else y
         for tail in [{}] if name == "mul" else [{"alpha": number} for number in numbers]:
             want = getattr(torch, name)(torch.from_numpy(x), b, **tail).numpy()
-            found = run(f"aten::{name}.{form}", [x, y, *tail.values(), Out(x.shape, dtype)])[0]
-            same_parts(found, want)
+            output = run(f"aten::{name}.{form}", [x, y, *tail.values(), Out(x.shape, dtype)])[0]
+            same_parts(output, want)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
 def test_powers_of_one_number(dtype: str) -> None:
     exponents = np.arange(120).astype(dtype)
     for base in (0, 1, 2, 3, 7, 10):
-        found = run("aten::pow.Scalar_out", [base, exponents, Out(exponents.shape, dtype)])[0]
+        output = run("aten::pow.Scalar_out", [base, exponents, Out(exponents.shape, dtype)])[0]
         expected = torch.pow(base, torch.from_numpy(exponents)).numpy()
-        np.testing.assert_array_equal(found, expected, err_msg=str(base))
+        np.testing.assert_array_equal(output, expected, err_msg=str(base))
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -47,10 +47,10 @@ def assert_close(name: str, args: list) -> None:
     """Assert that results are within some units in the last place, plus the effect of the
     arguments' last places (near a zero of the function), or as near to float64 as eager's."""
     wanted = eager(name, args)[0]
-    found = run(name, [*args, Out(wanted.shape, wanted.dtype.name)])[0]
+    output = run(name, [*args, Out(wanted.shape, wanted.dtype.name)])[0]
     wide = [a.astype(np.float64) if isinstance(a, np.ndarray) else a for a in args]
     exact = eager(name, wide)[0] if wanted.dtype == np.float32 else None
-    off = wrong(found, wanted, Limit(ulps=64), exact)
+    off = wrong(output, wanted, Limit(ulps=64), exact)
     if off.any():  # of the others nobody asks, and eager takes seconds for some of them
 
         def changed(change: Any) -> list:
@@ -59,11 +59,11 @@ def assert_close(name: str, args: list) -> None:
         with np.errstate(all="ignore"):
             terms = np.nan_to_num(changes(changed, draws=2)[0], nan=0.0, posinf=0.0)
         limit, nearest = Limit(ulps=64, units=64), None if exact is None else exact[off]
-        off[off] = wrong(found[off], wanted[off], limit, nearest, terms)
+        off[off] = wrong(output[off], wanted[off], limit, nearest, terms)
     for at in zip(*np.nonzero(off)) if name in EXACTLY else ():
         right = EXACTLY[name](*(float(a[at]) for a in wide))
-        off[at] = not abs(found[at] - right) <= 64 * np.finfo(found.dtype).eps * abs(right)
-    assert not off.any(), describe(found, wanted, off, exact)
+        off[at] = not abs(output[at] - right) <= 64 * np.finfo(output.dtype).eps * abs(right)
+    assert not off.any(), describe(output, wanted, off, exact)
 
 
 @pytest.mark.parametrize("dtype", WIDE)
@@ -130,5 +130,5 @@ def test_incomplete_gamma_functions_of_the_least_parameter() -> None:
 def test_the_sign_of_zero() -> None:
     """Bessel's J1 is odd."""
     x = np.array([-0.0, 0.0], np.float32)
-    (found,) = run("aten::special_bessel_j1.out", [x, Out(x.shape)])
-    assert np.signbit(found).tolist() == [True, False]
+    (output,) = run("aten::special_bessel_j1.out", [x, Out(x.shape)])
+    assert np.signbit(output).tolist() == [True, False]

@@ -90,17 +90,17 @@ def lossy(args: list) -> np.ndarray | bool:
 
 
 def alike(
-    operator: str, found: np.ndarray, wanted: np.ndarray, lossy: np.ndarray | bool = False
+    operator: str, result: np.ndarray, wanted: np.ndarray, lossy: np.ndarray | bool = False
 ) -> np.ndarray:
     """Return a mask of results of one kind that are close: within twice the operator's limit,
     because eager's results have errors, too, in units of the complex number, plus two of the
     smallest numbers. If `lossy`, and next to a subnormal part, a zero may have any sign."""
     name, row = wanted.dtype.name, row_of(operator)
     if not is_inexact(name):
-        return found == wanted
+        return result == wanted
     limit = row.limit(name, name in COMPLEX) if row else EXACT
     ulps = 1 if name in HALVES and row else 2 * limit.ulps
-    a, b = parts(found), parts(wanted)
+    a, b = parts(result), parts(wanted)
     info = ml_dtypes.finfo(wanted.real.dtype)
     known = np.isfinite(b)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -126,12 +126,12 @@ def check(name: str, args: list) -> None:
             pytest.fail(f"eager rejects {name} {args}")
         return
     for reference in (False, True):
-        found = run(name, [*args, Out((n,), wanted.dtype.name)], reference)[0]
-        for i in np.flatnonzero(~alike(name, found, wanted, lossy(args))):
+        output = run(name, [*args, Out((n,), wanted.dtype.name)], reference)[0]
+        for i in np.flatnonzero(~alike(name, output, wanted, lossy(args))):
             one = [a[i : i + 1] if isinstance(a, np.ndarray) else a for a in args]
             other = eager(name, one)[0]
-            right = alike(name, found[i : i + 1], other, lossy(one))
-            assert right, (one, found[i], wanted[i], other)
+            right = alike(name, output[i : i + 1], other, lossy(one))
+            assert right, (one, output[i], wanted[i], other)
 
 
 def calls(name: str, form: str, dtype: str) -> Iterator[list]:
@@ -196,9 +196,9 @@ def test_complex_reductions(name: str, several: bool, tail: list, dtype: str) ->
     for dim, reference in itertools.product((0, 1), (False, True)):
         a, out = (rows, wanted) if dim else (np.ascontiguousarray(rows.T), wanted.T)
         args = [a, [dim] if several else dim, *tail, Out(out.shape, out.dtype.name)]
-        found = run(f"aten::{name}", args, reference)[0]
-        off = ~alike(f"aten::{name}", found, out)
-        assert not off.any(), (np.nonzero(off), found[off][:5], out[off][:5])
+        output = run(f"aten::{name}", args, reference)[0]
+        off = ~alike(f"aten::{name}", output, out)
+        assert not off.any(), (np.nonzero(off), output[off][:5], out[off][:5])
 
 
 @pytest.mark.parametrize("dtype", COMPLEX)
@@ -215,6 +215,6 @@ def test_complex_products(dtype: str) -> None:
     ):
         wanted = eager(f"aten::{name}", args)[0]
         for reference in (False, True):
-            found = run(f"aten::{name}", [*args, Out(wanted.shape, dtype)], reference)[0]
-            off = ~alike(f"aten::{name}", found, wanted).ravel()
-            assert not off.any(), (name, args[-1], a[off][:5], b[off][:5], found[off][:5])
+            output = run(f"aten::{name}", [*args, Out(wanted.shape, dtype)], reference)[0]
+            off = ~alike(f"aten::{name}", output, wanted).ravel()
+            assert not off.any(), (name, args[-1], a[off][:5], b[off][:5], output[off][:5])

@@ -16,10 +16,10 @@ F = np.float32
 def test_softmax_small_results(rng):
     """Results down to subnormal numbers have the accuracy of e^x."""
     x = np.linspace(-103, 0, 4001, dtype=F)
-    (found,) = run("aten::_softmax.out", [x, 0, False, Out(x.shape)])
+    (output,) = run("aten::_softmax.out", [x, 0, False, Out(x.shape)])
     e = np.exp(x.astype(np.float64))
     wanted = e / e.sum()
-    np.testing.assert_allclose(found, wanted, 1e-6, 3e-45)
+    np.testing.assert_allclose(output, wanted, 1e-6, 3e-45)
 
 
 def test_layer_norm_far_from_zero(rng):
@@ -55,14 +55,14 @@ ADAPTIVE = "aten::_adaptive_avg_pool2d.out"
 
 def test_avg_pool_of_the_least_integer():
     x = np.full((1, 1, 1), -(2**63), np.int64)
-    (found,) = run(AVG, [x, [1], [], [0], False, True, -1, Out((1, 1, 1), "int64")])
-    assert found.item() == -(2**63)
+    (output,) = run(AVG, [x, [1], [], [0], False, True, -1, Out((1, 1, 1), "int64")])
+    assert output.item() == -(2**63)
 
 
 def test_adaptive_large_windows(rng):
     x = (array(rng, (1, 2, 300, 300), "float64") + 100).astype(F)
-    (found,) = run(ADAPTIVE, [x, [1, 1], Out((1, 2, 1, 1))])
-    np.testing.assert_allclose(found.ravel(), x.astype(float).mean((2, 3)).ravel(), 2e-7)
+    (output,) = run(ADAPTIVE, [x, [1, 1], Out((1, 2, 1, 1))])
+    np.testing.assert_allclose(output.ravel(), x.astype(float).mean((2, 3)).ravel(), 2e-7)
 
 
 def test_gradients_of_nothing():
@@ -71,10 +71,10 @@ def test_gradients_of_nothing():
     index = np.zeros((1, 2, 2, 2), np.int64)
     lists, out = [[2, 2], [2, 2], [0, 0], [1, 1], False], Out(x.shape)
     name = "aten::max_pool2d_with_indices_backward.grad_input"
-    (found,) = run(name, [grad, x, *lists, index - 1, out])
-    assert not found.any()
-    (found,) = run("aten::_adaptive_avg_pool2d_backward.out", [grad[:, :, :0], x, out])
-    assert not found.any()
+    (output,) = run(name, [grad, x, *lists, index - 1, out])
+    assert not output.any()
+    (output,) = run("aten::_adaptive_avg_pool2d_backward.out", [grad[:, :, :0], x, out])
+    assert not output.any()
 
 
 X = np.ones((1, 2, 5, 5), F)
@@ -87,13 +87,13 @@ def test_huge_windows(ceil_mode):
     for kernel, padding, dilation in ((2**40, 2**39, 1), (2, reach // 2, reach - 1)):
         args = [X, [kernel], [2**60], [padding], [dilation], ceil_mode]
         try:
-            found, index = run(MAX, [*args, Out((1, 2, 2, 2)), Out((1, 2, 2, 2), "int64")])
+            output, index = run(MAX, [*args, Out((1, 2, 2, 2)), Out((1, 2, 2, 2), "int64")])
         except OpError as error:
             assert "argument 'kernel_size'" in str(error)
         else:
-            assert found.shape == index.shape
-    (found,) = run(AVG, [X, [2**40], [2**40], [2**39], False, True, None, Out((1, 2, 1, 1))])
-    np.testing.assert_allclose(found.ravel(), 25 / 2.0**80, 1e-6)
+            assert output.shape == index.shape
+    (output,) = run(AVG, [X, [2**40], [2**40], [2**39], False, True, None, Out((1, 2, 1, 1))])
+    np.testing.assert_allclose(output.ravel(), 25 / 2.0**80, 1e-6)
 
 
 @pytest.mark.parametrize("name", [f"aten::_upsample_{name}2d_aa.out" for name in FILTERS])
@@ -103,8 +103,8 @@ def test_infinity_beside_an_axis_that_keeps_its_size(rng, name: str, size: list[
     x[0, 0, 1, 2] = np.inf
     args = [x, size, False, None, None]
     (right,) = rows.wanted(name, args, "float32")
-    (found,) = run(name, [*args, Out(right.shape)])
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(right))
+    (output,) = run(name, [*args, Out(right.shape)])
+    np.testing.assert_array_equal(np.isnan(output), np.isnan(right))
     assert np.isinf(right).any() and np.isfinite(right).any()
 
 
@@ -113,8 +113,8 @@ def test_extremes_of_wide_unsigned(dtype: str, rng: np.random.Generator) -> None
     """Eager lacks these kernels; NumPy is the reference."""
     a = array(rng, (5, 40), dtype)
     assert np.array_equal(run("aten::amax.out", [a, [1], False, Out((5,), dtype)])[0], a.max(1))
-    found = run("aten::argmin.out", [a, 0, False, Out((40,), "int64")])[0]
-    assert np.array_equal(found, a.argmin(0))
+    output = run("aten::argmin.out", [a, 0, False, Out((40,), "int64")])[0]
+    assert np.array_equal(output, a.argmin(0))
 
 
 @pytest.mark.parametrize(
@@ -138,26 +138,26 @@ def test_sums_in_the_dtype_of_the_output(out: str, source: str, rng: np.random.G
         wanted = torch.empty(shape, dtype=getattr(torch, out))
         packet, overload = name.split(".")
         getattr(getattr(torch.ops.aten, packet), overload)(torch.from_numpy(a), *theirs, out=wanted)
-        found = run("aten::" + name, [a, *ours, Out(shape, out)])[0]
+        output = run("aten::" + name, [a, *ours, Out(shape, out)])[0]
         rtol, atol = (2**-10, 2**-24) if out == "float16" else (1e-6, 0)
-        np.testing.assert_allclose(found, wanted.numpy(), rtol, atol)
+        np.testing.assert_allclose(output, wanted.numpy(), rtol, atol)
 
 
 def test_outputs_of_other_dtypes(rng: np.random.Generator) -> None:
     a = array(rng, (3, 20), "float32")
-    found = run("aten::max.unary_out", [a, Out((), "float64")])[0]
-    assert found.dtype == np.float64 and found == a.max().astype(np.float64)
-    found = run("aten::var.correction_out", [a, [1], 1, False, Out((3,), "float64")])[0]
-    np.testing.assert_allclose(found, a.astype(np.float64).var(1, ddof=1), rtol=1e-6)
-    found = run("aten::any.out", [a, 1, False, Out((3,), "uint8")])[0]
-    assert found.tolist() == [1, 1, 1]
+    output = run("aten::max.unary_out", [a, Out((), "float64")])[0]
+    assert output.dtype == np.float64 and output == a.max().astype(np.float64)
+    output = run("aten::var.correction_out", [a, [1], 1, False, Out((3,), "float64")])[0]
+    np.testing.assert_allclose(output, a.astype(np.float64).var(1, ddof=1), rtol=1e-6)
+    output = run("aten::any.out", [a, 1, False, Out((3,), "uint8")])[0]
+    assert output.tolist() == [1, 1, 1]
 
 
 def test_float32_sums_are_exact_to_the_last_bits() -> None:
     """A million times 0.1: a running float32 sum has an error of a percent."""
     a = np.full(1_000_000, 0.1, np.float32)
-    found = run("aten::sum.IntList_out", [a, None, False, None, Out((), "float32")])[0]
-    assert found == np.float32(a.astype(np.float64).sum())
+    output = run("aten::sum.IntList_out", [a, None, False, None, Out((), "float32")])[0]
+    assert output == np.float32(a.astype(np.float64).sum())
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_rows_beside_each_other(
     scans = name not in ("sum.IntList_out", "mean.out")
     a = rng.standard_normal(shape).astype("f4")
     out = shape if scans else shape[:1]
-    found = run(f"aten::{name}", [a, *tail, Out(out)])[0]
+    output = run(f"aten::{name}", [a, *tail, Out(out)])[0]
     for i, row in enumerate(a):
         alone = run(f"aten::{name}", [row[None], *tail, Out((1, *out[1:]))])[0]
-        np.testing.assert_array_equal(found[i].view("u4"), alone[0].view("u4"))
+        np.testing.assert_array_equal(output[i].view("u4"), alone[0].view("u4"))
 
 
 def test_not_finite_eigenvalues() -> None:

@@ -141,32 +141,32 @@ class Measured:
 def compared(
     row: str, fault: str, actual: np.ndarray, references: dict[str, Any]
 ) -> list[Measured]:
-    found = []
+    results = []
     for name, expected in references.items():
         one: Agreement = measure(actual, expected, LogitTolerance(np.inf))
         error = np.mean((actual - expected) ** 2)
         ratio = 10 * np.log10(np.mean(expected**2) / max(error, 1e-30))
-        found.append(
+        results.append(
             Measured(
                 row, fault, name, float(ratio), float(one.sqnr_db.min()), float(one.same_top.mean())
             )
         )
-    return found
+    return results
 
 
 def measured(name: str) -> list[Measured]:
     """Return all measurements of a row."""
-    row, made = BY_NAME[name], load(BY_NAME[name])
-    runner = TextRunner(made.program)
+    row, model = BY_NAME[name], load(BY_NAME[name])
+    runner = TextRunner(model.program)
     quantised = model_of(row, True)
     references = {"float": logits_of(model_of(row, False))}
     if "quantization.pt2e_quantize" not in row.options:  # it quantises the graph
         references["quantised"] = logits_of(quantised)
-    found = compared(name, "", runner.all_logits(IDS), references)
-    found += compared(name, "stale state", stale(runner), references)
+    results = compared(name, "", runner.all_logits(IDS), references)
+    results += compared(name, "stale state", stale(runner), references)
     for fault, wrong in faulty(quantised):
-        found += compared(name, fault, logits_of(wrong), references)
-    return found
+        results += compared(name, fault, logits_of(wrong), references)
+    return results
 
 
 def table(rows: list[Measured]) -> str:

@@ -174,8 +174,8 @@ class Decoder(Caches):
             self.full.fill_(1)
         last: torch.Tensor = states.last_hidden_state
         last = last if self.kind == "unscaled" else last * self.scale
-        found: torch.Tensor = self.head(last)
-        return found
+        result: torch.Tensor = self.head(last)
+        return result
 
 
 class Encoder(torch.nn.Module):
@@ -186,8 +186,8 @@ class Encoder(torch.nn.Module):
         self.encoder = model.get_encoder()
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.encoder(value).last_hidden_state
-        return found
+        result: torch.Tensor = self.encoder(value).last_hidden_state
+        return result
 
 
 def _write(name: str, kind: str, has_xnnpack: bool, scheme: str) -> bytes:

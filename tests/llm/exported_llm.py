@@ -70,7 +70,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Made:
+class ExportedRow:
     """An exported row."""
 
     program: Path
@@ -107,11 +107,11 @@ def checkpoint(params: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     torch.manual_seed(zlib.crc32(json.dumps(dict(params)).encode()))
     model = construct_transformer(ModelArgs(**params))
     offset = bool(params.get("rms_norm_add_unit_offset"))
-    found = dict(model.state_dict())
+    results = dict(model.state_dict())
     for name, value in model.named_parameters():
         if name.rpartition(".")[2] not in ("A_log", "dt_bias"):
-            found[name] = _weight(name, value, offset and "norm" in name)
-    return {name: value.detach().clone().contiguous() for name, value in found.items()}
+            results[name] = _weight(name, value, offset and "norm" in name)
+    return {name: value.detach().clone().contiguous() for name, value in results.items()}
 
 
 def adapter(path: Path, layers: int) -> None:
@@ -186,12 +186,12 @@ def models_of(row: Row, config: Any) -> dict[str, torch.nn.Module]:
     from executorch.examples.models.llama.export_llama_lib import _prepare_for_llama_export
 
     methods = {method.method_name: method.lora_config for method in config.multimethod.methods}
-    found = {}
+    results = {}
     for name, lora in (methods or {"forward": config.base.lora_config}).items():
         one = copy.deepcopy(config)
         one.multimethod.methods, one.base.lora_config = [], lora
-        found[name] = _prepare_for_llama_export(one).model.eval()
-    return found
+        results[name] = _prepare_for_llama_export(one).model.eval()
+    return results
 
 
 Caller = Callable[[list[int], int], Any]
@@ -229,9 +229,9 @@ def from_export_llm(row: Row, work: Path) -> dict[str, dict[str, Caller]]:
 
 
 def _rows(logits: Any) -> np.ndarray:
-    found = logits[0] if isinstance(logits, (tuple, list)) else logits
-    found = found.detach().reshape(-1, found.shape[-1])
-    return (found if found.dtype == torch.float64 else found.float()).numpy().copy()
+    result = logits[0] if isinstance(logits, (tuple, list)) else logits
+    result = result.detach().reshape(-1, result.shape[-1])
+    return (result if result.dtype == torch.float64 else result.float()).numpy().copy()
 
 
 def tokens_of(row: Row) -> list[list[int]]:
@@ -241,12 +241,12 @@ def tokens_of(row: Row) -> list[list[int]]:
 
 def run_eager(call: Caller, tokens: Sequence[list[int]], cached: bool) -> list[np.ndarray]:
     """Return the logits of each call."""
-    found, before = [], list[int]()
+    results, before = [], list[int]()
     with torch.no_grad():
         for ids in tokens:
-            found.append(_rows(call(ids if cached else before + ids, len(before))))
+            results.append(_rows(call(ids if cached else before + ids, len(before))))
             before = before + ids
-    return found
+    return results
 
 
 def run_official(path: Path, method: str, tokens: Sequence[list[int]]) -> list[np.ndarray]:
@@ -255,14 +255,14 @@ def run_official(path: Path, method: str, tokens: Sequence[list[int]]) -> list[n
     from executorch.runtime import Runtime
 
     loaded = Runtime.get().load_program(path).load_method(method)
-    found, at = [], 0
+    output, at = [], 0
     for ids in tokens:
         inputs = [torch.tensor([ids])]
         if loaded.metadata.num_inputs() > 1:
             inputs.append(torch.tensor([at]))
-        found.append(_rows(loaded.execute(inputs)[0].clone()))
+        output.append(_rows(loaded.execute(inputs)[0].clone()))
         at += len(ids)
-    return found
+    return output
 
 
 def _write(row: Row, folder: Path) -> None:
@@ -286,7 +286,7 @@ def _write(row: Row, folder: Path) -> None:
     np.savez(folder / "logits.npz", **arrays)
 
 
-def load(row: Row) -> Made:
+def load(row: Row) -> ExportedRow:
     """Return an exported row."""
     key = kept.digest(Path(__file__), row, packages=("torch", "executorch", "torchao"))
     folder = kept.file(f"llm/exported-{row.name}-{key}", lambda path: _write(row, path))
@@ -299,7 +299,7 @@ def load(row: Row) -> Made:
                 if f"{kind}_{method}_0" in arrays
             }
 
-        return Made(
+        return ExportedRow(
             folder / "program.pte",
             tuple(sorted(folder.glob("*.ptd"))),
             tuple(tokens_of(row)),

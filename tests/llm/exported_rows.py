@@ -170,22 +170,22 @@ def model_of(row: Row, quantised: bool = True) -> Any:
         return models_of(one, config_of(one, Path(work)))["forward"]
 
 
-def differences(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> list[float]:
+def differences(outputs: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> list[float]:
     """Return the largest difference of each call."""
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(outputs, wanted, strict=True):
         assert a.shape == b.shape and np.isfinite(b).all()
-    return [float(np.abs(a - b).max()) for a, b in zip(found, wanted)]
+    return [float(np.abs(a - b).max()) for a, b in zip(outputs, wanted)]
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         from executorch_c.llm import TextRunner
 
-        made = load(BY_NAME[name])
+        export = load(BY_NAME[name])
         for method in BY_NAME[name].methods:
-            runner = TextRunner(made.program, data_path=made.data or None, method=method)
-            ours = [runner.forward(ids) for ids in made.tokens]
-            for kind in (made.eager, made.official):
+            runner = TextRunner(export.program, data_path=export.data or None, method=method)
+            ours = [runner.forward(ids) for ids in export.tokens]
+            for kind in (export.eager, export.official):
                 if method in kind:
                     shown = [f"{x:.1e}" for x in differences(ours, kind[method])]
-                    print(name, method, "eager" if kind is made.eager else "official", *shown)
+                    print(name, method, "eager" if kind is export.eager else "official", *shown)

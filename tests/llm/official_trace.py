@@ -49,10 +49,10 @@ def trace(
         at += len(ids)
     dump, values = folder / "dump.etdp", folder / "values.bin"
     module.write_etdump_result_to_file(str(dump), str(values))
-    content, found = values.read_bytes(), []
+    content, results = values.read_bytes(), []
     for event in deserialize_from_etdump_flatcc(dump.read_bytes()).run_data[-1].events:
         debug = event.debug_event
         if debug is not None and debug.debug_entry is not None:
             arrays = list(_arrays(debug.debug_entry, content))
-            found.append((debug.instruction_id, debug.name or "", arrays))
-    return found
+            results.append((debug.instruction_id, debug.name or "", arrays))
+    return results

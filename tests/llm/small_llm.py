@@ -57,10 +57,10 @@ class Attention(torch.nn.Module):
         q = self.q(x).view(1, n, HEADS, HEAD)
         k, v = (layer(x).view(1, n, KV_HEADS, HEAD) for layer in (self.k, self.v))
         if self.fault == "forgets":
-            found = torch.ops.llama.custom_sdpa(q, k, v, 0, None, 0, True)
+            result = torch.ops.llama.custom_sdpa(q, k, v, 0, None, 0, True)
         else:
-            found = getattr(self, f"by_{self.kind}")(q, k, v, start)
-        return self.out(found.reshape(1, n, DIM))
+            result = getattr(self, f"by_{self.kind}")(q, k, v, start)
+        return self.out(result.reshape(1, n, DIM))
 
     def by_none(self, q: Any, k: Any, v: Any, start: Any) -> torch.Tensor:
         return torch.ops.llama.custom_sdpa(q, k, v, 0, None, 0, True)
@@ -136,7 +136,7 @@ class Decoder(torch.nn.Module):
 
 
 def constants(**more: Any) -> dict[str, Any]:
-    found = {
+    results = {
         "get_max_seq_len": LONGEST + 1,
         "get_max_context_len": CONTEXT,
         "get_bos_id": BOS,
@@ -145,7 +145,7 @@ def constants(**more: Any) -> dict[str, Any]:
         "use_kv_cache": True,
         "enable_dynamic_shape": True,
     }
-    return {name: value for name, value in {**found, **more}.items() if value is not None}
+    return {name: value for name, value in {**results, **more}.items() if value is not None}
 
 
 def _write(

@@ -73,7 +73,7 @@ def _write(kind: str, path: Path) -> None:
     path.write_bytes(lower(kind, modules(kind)))
 
 
-def lower(kind: str, made: dict[str, torch.nn.Module], *partitioners: Any, **more: Any) -> bytes:
+def lower(kind: str, model: dict[str, torch.nn.Module], *partitioners: Any, **more: Any) -> bytes:
     """Return the program of modules. `more`: further constants."""
     n = torch.export.Dim("n", min=1, max=LONGEST)
     ids, at = torch.zeros(1, 4, dtype=torch.int64), torch.arange(4)
@@ -89,7 +89,7 @@ def lower(kind: str, made: dict[str, torch.nn.Module], *partitioners: Any, **mor
     with torch.no_grad():
         programs = {
             name: torch.export.export(module, inputs[name][0], dynamic_shapes=inputs[name][1])
-            for name, module in made.items()
+            for name, module in model.items()
         }
     more |= dict(decoder_start_token_id=1) if kind == "speech" else dict(vision_token_id=9)
     methods = constants(**more)
@@ -106,16 +106,16 @@ def program(kind: str) -> Path:
 @torch.no_grad()
 def eager_image(parts: list[Any]) -> np.ndarray:
     """Return eager's logits after the last part: arrays are images, lists are ids."""
-    made = modules("image")
+    model = modules("image")
     embeds = [
-        made["vision_encoder"](torch.from_numpy(part))
+        model["vision_encoder"](torch.from_numpy(part))
         if isinstance(part, np.ndarray)
-        else made["token_embedding"](torch.tensor([part]))
+        else model["token_embedding"](torch.tensor([part]))
         for part in parts
     ]
     whole = torch.cat(embeds, 1)
     rows = [
-        made["text_decoder"](whole[:, i : i + 1], torch.tensor([i])) for i in range(whole.shape[1])
+        model["text_decoder"](whole[:, i : i + 1], torch.tensor([i])) for i in range(whole.shape[1])
     ]
     return rows[-1][0, -1].numpy()
 
@@ -123,10 +123,10 @@ def eager_image(parts: list[Any]) -> np.ndarray:
 @torch.no_grad()
 def eager_speech(features: np.ndarray, tokens: list[int]) -> np.ndarray:
     """Return eager's logits after the last token."""
-    made = modules("speech")
-    hidden = made["encoder"](torch.from_numpy(features))
+    model = modules("speech")
+    hidden = model["encoder"](torch.from_numpy(features))
     rows = [
-        made["text_decoder"](torch.tensor([[t]]), hidden, torch.tensor([i]))
+        model["text_decoder"](torch.tensor([[t]]), hidden, torch.tensor([i]))
         for i, t in enumerate(tokens)
     ]
     return rows[-1][0, -1].numpy()

@@ -165,5 +165,5 @@ def test_a_long_conversation_is_within_the_limits() -> None:
     messages = [
         {"role": ("user", "assistant")[i % 2], "content": "word " * 500} for i in range(2000)
     ]
-    found = render(TEMPLATE, messages)
-    assert found.count("word") == 1_000_000
+    result = render(TEMPLATE, messages)
+    assert result.count("word") == 1_000_000

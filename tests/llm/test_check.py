@@ -226,12 +226,12 @@ def test_quantised_programs(name: str) -> None:
     layers = row.params.get("n_layers", 2)
     limit = report["steps"].limit
     assert limit is not None and limit.sqnr_db == pytest.approx(31.5 - 10 * np.log10(layers))
-    found = {
+    results = {
         (fault, check(program, wrong, [calibration.IDS], cases=["steps"], explain=False).verdict)
         for fault, wrong in calibration.faulty(quantised, 2)
     }
-    assert {verdict for _, verdict in found} == {"differ"}, found
-    assert len(found) >= len(calibration.FAULTS)
+    assert {verdict for _, verdict in results} == {"differ"}, results
+    assert len(results) >= len(calibration.FAULTS)
     assert ("cannot go back" in report["rewind"].skipped) == bool(surviving)
     runner = TextRunner(program)
     stale = calibration.stale(runner)

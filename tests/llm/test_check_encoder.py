@@ -84,13 +84,13 @@ DECODER_LAYERS = (
 
 def quantized(methods: set[str], wrong: str = "") -> dict[str, Any]:
     """Return the modules, some of them quantised; `wrong`: a layer with a wrong row."""
-    made = modules("speech")
+    model = modules("speech")
     if wrong:
         name, _, layer = wrong.partition(".")
-        made[name].get_submodule(layer).weight.data[3] *= 3
+        model[name].get_submodule(layer).weight.data[3] *= 3
     for name in methods:
-        made[name] = xnnpack_flow.SCHEMES[SCHEMES[name]](made[name], (), None)
-    return made
+        model[name] = xnnpack_flow.SCHEMES[SCHEMES[name]](model[name], (), None)
+    return model
 
 
 @pytest.mark.parametrize("methods", [{"encoder"}, {"encoder", "text_decoder"}], ids=len)
@@ -246,10 +246,10 @@ def test_faults_of_programs(name: str, kind: str, cases: set[str]) -> None:
     """Keys and values of the encoder's states that are kept, lost, or those of the first input;
     positions that are off by one; logits without T5's factor, as optimum-executorch exports it."""
     report = check(encoder_decoders.program(name, kind), encoder_decoders.model_of(name))
-    found = differing(report)
-    assert found >= cases and "encoder" not in found, str(report)
+    result = differing(report)
+    assert result >= cases and "encoder" not in result, str(report)
     if not cases or kind == "stale":
-        assert found == cases, str(report)
+        assert result == cases, str(report)
     if kind == "lost":
         assert report["steps"].first == 1
     if kind == "unscaled":

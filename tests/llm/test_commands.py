@@ -45,10 +45,10 @@ def test_generate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.out == expected.text + "\n"
     assert "tokens/s" in shown.err and "length" in shown.err
     assert run("generate", program(), "--tokenizer", folder, *options, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["ids"] == expected.ids and found["text"] == expected.text
-    assert len(found["logprobs"]) == 6 and found["finish_reason"] == "length"
-    assert found["stats"]["generated_tokens"] == 6
+    result = json.loads(capsys.readouterr().out)
+    assert result["ids"] == expected.ids and result["text"] == expected.text
+    assert len(result["logprobs"]) == 6 and result["finish_reason"] == "length"
+    assert result["stats"]["generated_tokens"] == 6
 
 
 def test_generate_with_seeds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,8 +79,8 @@ def test_generate_ids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     path = tmp_path / "model.pte"
     path.write_bytes(program().read_bytes())
     assert run("generate", path, "--ids", "5,6,7", "--max-new-tokens", 3, "--ignore-eos") == 0
-    found = TextRunner(path).generate([5, 6, 7], max_new_tokens=3, ignore_eos=True)
-    assert capsys.readouterr().out == ",".join(map(str, found.ids)) + "\n"
+    result = TextRunner(path).generate([5, 6, 7], max_new_tokens=3, ignore_eos=True)
+    assert capsys.readouterr().out == ",".join(map(str, result.ids)) + "\n"
 
 
 def test_chats(
@@ -131,11 +131,11 @@ def test_errors(
 ) -> None:
     model = str(folder / "model.pte")
     try:
-        found = run(*[word.format(m=model) for word in words])
+        outputs = run(*[word.format(m=model) for word in words])
     except SystemExit as error:
-        found = int(error.code or 0)
+        outputs = int(error.code or 0)
     shown = capsys.readouterr().err
-    assert found == code and match in " ".join(shown.split())
+    assert outputs == code and match in " ".join(shown.split())
     assert "Traceback" not in shown
 
 
@@ -171,8 +171,8 @@ def test_perplexity_command(
     assert run(*args, "--html", page) == 0
     assert "perplexity" in capsys.readouterr().out and "bits_per_byte" in page.read_text()
     assert run(*args, "--json", "--window", 20, "--stride", 7) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["low"] < found["perplexity"] < found["high"] and found["window"] == 20
+    result = json.loads(capsys.readouterr().out)
+    assert result["low"] < result["perplexity"] < result["high"] and result["window"] == 20
 
 
 # ---- perplexity ------------------------------------------------------------------------------
@@ -252,8 +252,8 @@ def test_check_of_a_language_model(
     shown = capsys.readouterr().out
     assert "steps" in shown and "match" in shown
     assert run("check", pte, "--model", f"{model_py}:wrong", "--ids", "5,6,7,8", "--json") == 3
-    found = json.loads(capsys.readouterr().out)
-    assert found["verdict"] == "differ" and found["rows"]
+    result = json.loads(capsys.readouterr().out)
+    assert result["verdict"] == "differ" and result["rows"]
     assert run("check", pte, "--reference", pte, "--ids", "5,6,7,8") == 0
     page = folder / "report.html"
     assert run("check", pte, "--llm", "--length", 8, "--html", page) == 0

@@ -1,28 +1,30 @@
 """Programs of the official exporters: every logit of every call, as eager PyTorch in float32 and as
 the official runtime in the rest."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from executorch_c import Runtime
+from executorch_c import Error, Runtime, load as opened
 from executorch_c.llm import TextRunner
-from tests.llm import official_trace
-from tests.llm.exported_llm import Made, Row, load
+from tests.llm import official_trace, small_llm
+from tests.llm.exported_llm import ExportedRow, Row, load
 from tests.llm.exported_rows import BY_NAME, ROWS, differences
+from tests.llm.small_llm import CONTEXT, eager, program as decoder
 
 
-def runner_of(made: Made, method: str, **options: Any) -> TextRunner:
-    return TextRunner(made.program, data_path=made.data or None, method=method, **options)
+def runner_of(export: ExportedRow, method: str, **options: Any) -> TextRunner:
+    return TextRunner(export.program, data_path=export.data or None, method=method, **options)
 
 
-def logits(runner: TextRunner, made: Made) -> list[np.ndarray]:
-    return [runner.forward(ids) for ids in made.tokens]
+def logits(runner: TextRunner, export: ExportedRow) -> list[np.ndarray]:
+    return [runner.forward(ids) for ids in export.tokens]
 
 
-def assert_agree(row: Row, made: Made, method: str, found: list[np.ndarray]) -> None:
+def assert_agree(row: Row, export: ExportedRow, method: str, outputs: list[np.ndarray]) -> None:
     """Assert that logits are those of eager or, for `official` rows, of the official runtime.
 
     A row that eager computes in float64, too, is compared with that: at most three times as far
@@ -33,18 +35,18 @@ def assert_agree(row: Row, made: Made, method: str, found: list[np.ndarray]) -> 
     the limit, and none may be farther from the official runtime than eager is.
     """
     if row.in_float64:
-        exact = made.exact[method]
-        assert max(differences(found, exact)) <= 3 * max(differences(made.eager[method], exact))
+        exact = export.exact[method]
+        assert max(differences(outputs, exact)) <= 3 * max(differences(export.eager[method], exact))
         return
     if not row.official:
-        largest = max(float(np.abs(logits).max()) for logits in made.eager[method])
+        largest = max(float(np.abs(logits).max()) for logits in export.eager[method])
         limit = row.limit * max(1, largest / 10)
-        assert max(differences(found, made.eager[method])) <= limit
+        assert max(differences(outputs, export.eager[method])) <= limit
         return
-    expected = made.official[method]
-    apart = sorted(differences(found, expected))
+    expected = export.official[method]
+    apart = sorted(differences(outputs, expected))
     assert apart[len(apart) // 3] <= row.limit
-    assert apart[-1] <= max(row.limit, *differences(made.eager[method], expected))
+    assert apart[-1] <= max(row.limit, *differences(export.eager[method], expected))
 
 
 def rows() -> list[Any]:
@@ -56,17 +58,17 @@ def rows() -> list[Any]:
 
 @pytest.mark.parametrize("row", rows())
 def test_every_step(row: Row) -> None:
-    made = load(row)
-    program = Runtime.get().load_program(made.program, data_path=list(made.data) or None)
+    exported = load(row)
+    program = Runtime.get().load_program(exported.program, data_path=list(exported.data) or None)
     needs = program.requirements()
-    found = [*(name.partition(".")[0] for name in needs["operators"]), *needs["backends"]]
-    assert set(row.uses) <= set(found), "the export does not test what the row names"
+    results = [*(name.partition(".")[0] for name in needs["operators"]), *needs["backends"]]
+    assert set(row.uses) <= set(results), "the export does not test what the row names"
     for method in row.methods:
-        runner = runner_of(made, method)
-        first = logits(runner, made)
-        assert_agree(row, made, method, first)
+        runner = runner_of(exported, method)
+        first = logits(runner, exported)
+        assert_agree(row, exported, method, first)
         runner.reset()
-        for before, after in zip(first, logits(runner, made)):
+        for before, after in zip(first, logits(runner, exported)):
             np.testing.assert_array_equal(after, before)
 
 
@@ -93,7 +95,7 @@ def traced(runner: TextRunner, ids: list[int]) -> list[tuple[int, list[np.ndarra
     with method.tracing(values=True) as trace:
         runner.forward(ids)
     known: dict[int, np.ndarray] = {}
-    found = []
+    results = []
     for event in trace.events:
         if event.kind not in ("kernel", "delegate") or event.instruction is None:
             continue
@@ -101,8 +103,8 @@ def traced(runner: TextRunner, ids: list[int]) -> list[tuple[int, list[np.ndarra
         for value in event.outputs:
             if isinstance(value.data, np.ndarray) and value.data.dtype == np.float32:
                 known[value.slot] = value.data
-                found.append((event.instruction, inputs, value.data))
-    return found
+                results.append((event.instruction, inputs, value.data))
+    return results
 
 
 def nearest(x: np.ndarray, others: list[np.ndarray]) -> np.ndarray | None:
@@ -122,19 +124,19 @@ def test_differences_begin_at_ties(name: str, tmp_path: Path) -> None:
     is: rows with the same integers as there agree, some activations are other integers, because
     they are between two, and their sums (means, attention) end in other bits."""
     row = BY_NAME[name]
-    made = load(row)
-    runner = runner_of(made, "forward")
-    expected = made.official["forward"]
-    apart = differences(logits(runner, made), expected)
+    export = load(row)
+    runner = runner_of(export, "forward")
+    expected = export.official["forward"]
+    apart = differences(logits(runner, export), expected)
     far = [i for i, one in enumerate(apart) if one > limit_of(expected[i])]
     if not far:
         return
     runner.reset()
-    for ids in made.tokens[: far[0]]:
+    for ids in export.tokens[: far[0]]:
         runner.forward(ids)
-    calls = list(made.tokens[: far[0] + 1])
+    calls = list(export.tokens[: far[0] + 1])
     by_instruction: dict[int, list[np.ndarray]] = {}
-    for instruction, _, arrays in official_trace.trace(made.program, calls, tmp_path):
+    for instruction, _, arrays in official_trace.trace(export.program, calls, tmp_path):
         by_instruction.setdefault(instruction, []).extend(arrays)
     everything = [array for arrays in by_instruction.values() for array in arrays]
     for instruction, inputs, ours in traced(runner, calls[-1]):
@@ -164,14 +166,46 @@ HEAVY = [
 def test_a_lost_call_is_seen(name: str) -> None:
     """Planted fault: one call does not reach the caches."""
     row = BY_NAME[name]
-    made = load(row)
-    runner, found = runner_of(made, "forward"), []
-    for i, ids in enumerate(made.tokens):
+    export = load(row)
+    runner, results = runner_of(export, "forward"), []
+    for i, ids in enumerate(export.tokens):
         before = runner.snapshot()
-        found.append(runner.forward(ids))
+        results.append(runner.forward(ids))
         if i == 1:
             kept = list(runner._session.ids)
             runner.restore(before)
             runner._session.ids = kept
     with pytest.raises(AssertionError):
-        assert_agree(row, made, "forward", found)
+        assert_agree(row, export, "forward", results)
+
+
+# ---- small decoders -------------------------------------------------------------------------
+
+OPERATORS = {
+    "position": {"custom_sdpa", "update_cache"},
+    "int8": {"custom_quantized_sdpa", "update_cache"},
+    "ring": {"custom_sdpa", "update_cache_with_indices"},
+    "recurrent": {"gated_delta_rule"},
+}
+
+
+@pytest.mark.parametrize("kind", OPERATORS)
+def test_plain_loops_agree_with_eager(kind: str) -> None:
+    loaded, tokens = opened(decoder(kind, every=True)), small_llm.ids(CONTEXT)
+    operators = set(loaded.requirements()["operators"])
+    assert {f"llama::{name}.out" for name in OPERATORS[kind]} <= operators
+    method, expected = loaded.load_method("forward", kernels="reference"), eager(kind, tokens)
+    for start, stop in itertools.pairwise((0, 5, 6, 7, 14, 16, 17, 18, 19, 34, 35, CONTEXT)):
+        (logits,) = method.execute([np.array([tokens[start:stop]]), np.array([start])])
+        np.testing.assert_allclose(logits[0], expected[start:stop], atol=1e-5)
+
+
+def test_beyond_the_caches() -> None:
+    """A call that does not fit is an error, and leaves the caches as they are."""
+    method = opened(decoder()).load_method("forward")
+    one, at = np.zeros((1, 1), np.int64), np.zeros(1, np.int64)
+    first = method.execute([one, at])[0].copy()
+    for start, n in ((CONTEXT, 1), (CONTEXT - 1, 2), (-1, 1), (2**62, 1)):
+        with pytest.raises(Error, match=r"update_cache.*start_pos.*positions in \[0, 48"):
+            method.execute([np.zeros((1, n), np.int64), np.array([start])])
+    np.testing.assert_array_equal(method.execute([one, at])[0], first)

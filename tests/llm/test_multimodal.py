@@ -23,8 +23,8 @@ def test_images_and_text() -> None:
     runner = MultimodalRunner(program("image"))
     for parts in ([IMAGE, ids(5)], [ids(3), IMAGE, ids(4)], [ids(2), IMAGE, IMAGE]):
         runner.reset()
-        found = runner.prefill(parts)
-        np.testing.assert_allclose(found, eager_image(parts), atol=LIMIT)
+        result = runner.prefill(parts)
+        np.testing.assert_allclose(result, eager_image(parts), atol=LIMIT)
         assert runner.position == sum(
             PATCHES if isinstance(p, np.ndarray) else len(p) for p in parts
         )
@@ -154,8 +154,8 @@ def test_the_official_names(tmp_path: Path) -> None:
     runner.reset()
     assert text == "The" + runner.generate_text(inputs, config)
     ours = MultimodalRunner(program("image"), tokenizer)
-    found = ours.generate(["The", IMAGE, ids(3)], max_new_tokens=5)
-    assert text == "The" + found.text
+    result = ours.generate(["The", IMAGE, ids(3)], max_new_tokens=5)
+    assert text == "The" + result.text
     runner.prefill([official.make_audio_input(IMAGE)])
     with pytest.raises(RuntimeError, match="an empty prompt"):
         runner.generate([], config)

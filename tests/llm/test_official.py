@@ -52,7 +52,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def texts(pte: Path, tokenizer: Path, temperature: float, seed: int | None) -> list[list[str]]:
     runner = TextLLMRunner(pte, tokenizer, seed=seed)
-    found = []
+    results = []
     for prompt in PROMPTS:
         pieces: list[str] = []
         runner.generate(
@@ -60,8 +60,8 @@ def texts(pte: Path, tokenizer: Path, temperature: float, seed: int | None) -> l
             GenerationConfig(temperature=temperature, max_new_tokens=12, echo=False),
             pieces.append,
         )
-        found.append(pieces)
-    return found
+        results.append(pieces)
+    return results
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
@@ -214,14 +214,14 @@ def test_generate_hf(tokenizer: Path) -> None:
     parts = [make_token_input([5, 6]), make_image_input(IMAGE), make_token_input([7])]
     expected = runner.generate_text(parts, config)
     inputs = {"input_ids": np.array([[5, 6, 9, 9, 9, 7]]), "pixel_values": IMAGE}
-    for given in (
+    for arguments in (
         inputs,
         {**inputs, "pixel_values": IMAGE[0]},
         {name: torch.from_numpy(array) for name, array in inputs.items()},
         parts,
     ):
         runner.reset()
-        assert generate_text_hf(runner, given, config, 9) == expected
+        assert generate_text_hf(runner, arguments, config, 9) == expected
     runner.reset()
     pieces: list[str] = []
     generate_hf(runner, inputs, config, 9, pieces.append)

@@ -64,8 +64,8 @@ def test_every_logit(name: str) -> None:
         expected = make()(torch.tensor([IDS]), use_cache=False).logits[0].numpy()
     module = CausalLMExportableModule(make(), CONTEXT, cache, sdpa, is_static)
     program = load(bytes(export_to_executorch_with_portable(module)["model"].buffer))
-    found = {row["name"] for method in program.info()["methods"] for row in method["operators"]}
-    assert {operator for operator in found if operator.startswith("llama::")} == operators
+    results = {row["name"] for method in program.info()["methods"] for row in method["operators"]}
+    assert {operator for operator in results if operator.startswith("llama::")} == operators
     runner = TextRunner(program)
     assert runner.signature.prefill.is_static == is_static
     np.testing.assert_allclose(runner.all_logits(IDS), expected, atol=1e-5)

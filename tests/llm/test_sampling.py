@@ -51,8 +51,8 @@ def test_min_p() -> None:
 
 
 def test_repetition_penalty() -> None:
-    found = penalised(np.array([2.0, -2.0, 1.0], np.float32), [0, 1, 99], 2.0)
-    assert found.tolist() == [1.0, -4.0, 1.0]
+    result = penalised(np.array([2.0, -2.0, 1.0], np.float32), [0, 1, 99], 2.0)
+    assert result.tolist() == [1.0, -4.0, 1.0]
     sampler = DefaultSampler(Sampling(repetition_penalty=100.0))
     best = int(LOGITS.argmax())
     assert sampler(LOGITS, []) == best != sampler(LOGITS, [best])
@@ -61,9 +61,9 @@ def test_repetition_penalty() -> None:
 def test_frequencies() -> None:
     sampler = DefaultSampler(Sampling(temperature=1.0, seed=0))
     count = 20_000
-    found = np.bincount([sampler(LOGITS, []) for _ in range(count)], minlength=50) / count
+    result = np.bincount([sampler(LOGITS, []) for _ in range(count)], minlength=50) / count
     p = probabilities()
-    assert (np.abs(found - p) < 5 * np.sqrt(p / count) + 1e-4).all()
+    assert (np.abs(result - p) < 5 * np.sqrt(p / count) + 1e-4).all()
 
 
 def test_equal_logits_give_the_first() -> None:

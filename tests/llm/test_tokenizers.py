@@ -131,15 +131,15 @@ def test_chosen_by_content(kind: str, tmp_path: Path) -> None:
     for text in TEXTS:
         ids = tokenizer.encode(text, bos=False)
         assert all(0 <= i < tokenizer.vocab_size for i in ids)
-        found = tokenizer.decode(ids)
+        result = tokenizer.decode(ids)
         assert (
-            found == text
+            result == text
             or kind in ("sentencepiece", "llama2c")
-            and found.lstrip() == (text.lstrip() if kind == "llama2c" else " ".join(text.split()))
+            and result.lstrip() == (text.lstrip() if kind == "llama2c" else " ".join(text.split()))
         )
         with_bos = tokenizer.encode(text, bos=True)
         assert with_bos == [tokenizer.bos_id, *ids]
-        assert tokenizer.decode(with_bos).strip() == found.strip()
+        assert tokenizer.decode(with_bos).strip() == result.strip()
 
 
 @pytest.mark.parametrize("kind", KINDS)

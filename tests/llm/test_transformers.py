@@ -53,14 +53,14 @@ class Cached(Caches):
         self.model = model
 
     def forward(self, input_ids: torch.Tensor, cache_position: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.model(
+        result: torch.Tensor = self.model(
             input_ids,
             attention_mask=self.seen(cache_position),
             position_ids=cache_position[None],
             past_key_values=self.cache(cache_position),
             use_cache=True,
         ).logits
-        return found
+        return result
 
 
 def model_of(name: str) -> Any:
@@ -90,8 +90,8 @@ def exported(name: str, is_static: bool) -> bytes:
 
 def eager(name: str, ids: list[int]) -> np.ndarray:
     with torch.no_grad():
-        found: np.ndarray = model_of(name)(torch.tensor([ids]), use_cache=False).logits[0].numpy()
-    return found
+        result: np.ndarray = model_of(name)(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+    return result
 
 
 IDS = np.random.default_rng(0).integers(3, VOCABULARY, CONTEXT).tolist()
@@ -122,8 +122,8 @@ def test_checks_pass_and_see_a_fault() -> None:
 
     def logits(ids: list[int]) -> np.ndarray:
         with torch.no_grad():
-            found: np.ndarray = wrong(torch.tensor([ids]), use_cache=False).logits[0].numpy()
-        return found
+            result: np.ndarray = wrong(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+        return result
 
     assert not check_llm(logits, [IDS[:20]], program=program, progress=False).ok
 

@@ -76,8 +76,8 @@ class Vision(torch.nn.Module):
         self.model = model.model
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.model.get_image_features(pixel_values).pooler_output
-        return found
+        result: torch.Tensor = self.model.get_image_features(pixel_values).pooler_output
+        return result
 
 
 class TextDecoder(Caches):
@@ -99,8 +99,8 @@ class TextDecoder(Caches):
             position_ids=positions[None],
             use_cache=cache is not None,
         )
-        found: torch.Tensor = self.head(states.last_hidden_state)
-        return found
+        result: torch.Tensor = self.head(states.last_hidden_state)
+        return result
 
     def forward(self, inputs_embeds: torch.Tensor, cache_position: torch.Tensor) -> torch.Tensor:
         return self.run(inputs_embeds, cache_position, self.cache(cache_position))
@@ -142,8 +142,8 @@ def image() -> np.ndarray:
 
 
 def ids(count: int) -> list[int]:
-    found: list[int] = RNG.integers(3, VOCABULARY, count).tolist()
-    return found
+    outputs: list[int] = RNG.integers(3, VOCABULARY, count).tolist()
+    return outputs
 
 
 @pytest.mark.heavy
@@ -171,8 +171,8 @@ def test_gemma_3_with_images(has_xnnpack: bool) -> None:
         expected = decoder.run(embeds, torch.arange(embeds.shape[1]), None)[0].numpy()
     assert embeds.shape[1] == 23 > 2 * WINDOW
     for part in parts:
-        found = runner.prefill([part])
-        np.testing.assert_allclose(found, expected[runner.position - 1], atol=1e-5)
+        result = runner.prefill([part])
+        np.testing.assert_allclose(result, expected[runner.position - 1], atol=1e-5)
     assert runner.position == len(expected)
 
 

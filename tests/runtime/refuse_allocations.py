@@ -70,11 +70,11 @@ class Session:
         return [None if out is None else out.copy() for out in self.outs]
 
     def attributes(self) -> Any:
-        found = []
+        results = []
         for name in self.method.attribute_names:
             self.method.set_attribute(name, np.full_like(self.method.get_attribute(name), 3))
-            found.append(self.method.get_attribute(name).copy())
-        return found
+            results.append(self.method.get_attribute(name).copy())
+        return results
 
     def reset(self) -> Any:
         self.method.reset()
@@ -89,18 +89,18 @@ class Session:
 
     def trace(self) -> Any:
         with self.method.tracing(values=True, ranges=True) as trace:
-            found = self.method.execute(LARGE)
+            outputs = self.method.execute(LARGE)
         assert trace.dropped_events or trace.events
-        return found
+        return outputs
 
     def etdump(self) -> Any:
         program = executorch_c.Runtime.get().load_program(
             PTE, enable_etdump=True, debug_buffer_size=1 << 20
         )
-        found = program.load_method("forward", num_threads=1).execute(SMALL)
+        outputs = program.load_method("forward", num_threads=1).execute(SMALL)
         if HOW.startswith("c"):  # Python code and files: not for Python's allocators
             program.write_etdump_result_to_file(DUMP, None)
-        return found
+        return outputs
 
 
 STEPS = [
@@ -111,15 +111,15 @@ STEPS = [
 ]
 
 
-def equal(found: Any, wanted: Any) -> None:
+def equal(result: Any, wanted: Any) -> None:
     if isinstance(wanted, (list, tuple)):
-        assert type(found) is type(wanted) and len(found) == len(wanted)
-        for one, other in zip(found, wanted, strict=True):
+        assert type(result) is type(wanted) and len(result) == len(wanted)
+        for one, other in zip(result, wanted, strict=True):
             equal(one, other)
     elif isinstance(wanted, np.ndarray):
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(result, wanted)
     else:
-        assert found == wanted, (found, wanted)
+        assert result == wanted, (result, wanted)
 
 
 class Library:
@@ -179,10 +179,10 @@ def one_session(refuser: Library, n: int, wanted: list[Any]) -> tuple[bool, int]
     """Fail the n-th allocation of each step; return True if one failed, and the failed steps."""
     session, failed, refused = Session(), 0, False
     for number, step in enumerate(STEPS):
-        found, error = None, None
+        results, error = None, None
         refuser.arm(n)
         try:
-            found = step(session)
+            results = step(session)
         except MemoryError as raised:
             error = raised
         refused = refuser.disarm() or error is not None or refused
@@ -190,11 +190,11 @@ def one_session(refuser: Library, n: int, wanted: list[Any]) -> tuple[bool, int]
             failed += 1
             assert not refuser.says or len(str(error)) > 10, f"{step.__name__}: {error!r}"
             del error
-            found = step(session)
+            results = step(session)
         if number < len(wanted):
-            equal(found, wanted[number])
+            equal(results, wanted[number])
         else:
-            wanted.append(found)
+            wanted.append(results)
     return refused, failed
 
 

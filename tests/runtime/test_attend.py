@@ -20,10 +20,10 @@ Fn = Callable[..., torch.Tensor]
 
 
 def is_fused(method: Method, inputs: list[np.ndarray]) -> bool:
-    found = method.execute(inputs)[0]
+    output = method.execute(inputs)[0]
     with method.tracing():
         traced = method.execute(inputs)[0]
-    return not np.array_equal(found, traced, equal_nan=True)
+    return not np.array_equal(output, traced, equal_nan=True)
 
 
 def check(program: Program, inputs: list[np.ndarray], want: np.ndarray, fused: bool) -> None:
@@ -33,9 +33,9 @@ def check(program: Program, inputs: list[np.ndarray], want: np.ndarray, fused: b
     )
     assert is_fused(one, inputs) == fused
     for _ in range(2):
-        (found,), (also,) = one.execute(inputs), two.execute(inputs)
-        np.testing.assert_allclose(found, want, rtol=2e-6, atol=2e-6)
-        np.testing.assert_array_equal(found, also)
+        (output,), (also,) = one.execute(inputs), two.execute(inputs)
+        np.testing.assert_allclose(output, want, rtol=2e-6, atol=2e-6)
+        np.testing.assert_array_equal(output, also)
     plain = program.load_method("forward", kernels="reference")
     for method in (program.load_method("forward"), plain):
         np.testing.assert_allclose(method.execute(inputs)[0], want, rtol=2e-6, atol=2e-6)
@@ -220,9 +220,9 @@ def test_a_result_that_is_an_output(name: str) -> None:
     chain.calls()
     inputs = [np.full(x, 0.5, np.float32) for x in chain.shapes.values()]
     program = Runtime.get().load_program(build(chain.plan))
-    found = program.load_method("forward", delegate_at_load=False).execute(inputs)
+    outputs = program.load_method("forward", delegate_at_load=False).execute(inputs)
     want = program.load_method("forward", kernels="reference").execute(inputs)
-    for a, b in zip(found, want, strict=True):
+    for a, b in zip(outputs, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
 
 
@@ -430,13 +430,13 @@ def test_exported_with_a_dynamic_length(fn: Fn) -> None:
         exported = torch.export.export(model, (x,), dynamic_shapes=shapes, strict=False)
         program = Runtime.get().load_program(bytes(to_edge(exported).to_executorch().buffer))
         for n, fused in ((150, True), (20, False), (256, True), (2, False)):
-            found = x[:, :1].expand(1, n, 64) * torch.linspace(-1, 1, n)[None, :, None]
+            result = x[:, :1].expand(1, n, 64) * torch.linspace(-1, 1, n)[None, :, None]
             if fn is eager:
-                check(program, [found.numpy()], model(found).numpy(), fused)
+                check(program, [result.numpy()], model(result).numpy(), fused)
                 continue
             method = program.load_method("forward")  # its softmax is fused at any length
-            (got,) = method.execute([found.numpy()])
-            np.testing.assert_allclose(got, model(found).numpy(), rtol=2e-6, atol=2e-6)
+            (got,) = method.execute([result.numpy()])
+            np.testing.assert_allclose(got, model(result).numpy(), rtol=2e-6, atol=2e-6)
 
 
 class Dynamic(Chain):

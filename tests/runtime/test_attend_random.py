@@ -62,10 +62,10 @@ class Chain:
     def call(self, op: str, *args: Any, shape: tuple[int, ...] = SCORES) -> V:
         if shape == SCORES and self.rng.random() < 0.05:
             shape = [(1, *SCORES), (N, KEYS, ROWS), (N * ROWS, KEYS)][int(self.rng.integers(3))]
-        given = [self.argument(arg) for arg in args]
-        tensors = [arg for arg in given if isinstance(arg, V) and self.is_tensor(arg)]
+        arguments = [self.argument(arg) for arg in args]
+        tensors = [arg for arg in arguments if isinstance(arg, V) and self.is_tensor(arg)]
         out = self.tensor(shape, tensors)
-        self.plan.call(op, *given, out)
+        self.plan.call(op, *arguments, out)
         return out
 
     def operand(self, shape: tuple[int, ...]) -> V:
@@ -111,19 +111,19 @@ def compare(seed: int) -> str:
         )
     except Error:
         return "refused"
-    found = outcome(method, chain.inputs)
+    result = outcome(method, chain.inputs)
     with method.tracing():
         single = outcome(method, chain.inputs)
-    if isinstance(found, type) or isinstance(single, type):
-        assert found is single, f"seed {seed}"
+    if isinstance(result, type) or isinstance(single, type):
+        assert result is single, f"seed {seed}"
         return "failed"
-    np.testing.assert_allclose(found, single, rtol=2e-6, atol=2e-6, err_msg=f"seed {seed}")
-    return "single" if np.array_equal(found, single, equal_nan=True) else "fused"
+    np.testing.assert_allclose(result, single, rtol=2e-6, atol=2e-6, err_msg=f"seed {seed}")
+    return "single" if np.array_equal(result, single, equal_nan=True) else "fused"
 
 
 @pytest.mark.parametrize(
     "first, count", [(0, 60), pytest.param(10_000, 1500, marks=pytest.mark.heavy)]
 )
 def test_random_chains(first: int, count: int) -> None:
-    found = [compare(seed) for seed in range(first, first + count)]
-    assert {"refused", "failed", "fused"} <= {*found}, found
+    results = [compare(seed) for seed in range(first, first + count)]
+    assert {"refused", "failed", "fused"} <= {*results}, results

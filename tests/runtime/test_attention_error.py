@@ -33,8 +33,8 @@ def test_error_of_many_draws(queries: int, keys: int, width: int, kernels: str) 
     for _ in range(DRAWS):
         inputs = draw()
         exact = attention(*(x.double() for x in inputs))
-        found = torch.from_numpy(method(*(x.numpy() for x in inputs)))
-        ours.append(float((found - exact).abs().max()))
+        results = torch.from_numpy(method(*(x.numpy() for x in inputs)))
+        ours.append(float((results - exact).abs().max()))
         eager.append(float((attention(*inputs) - exact).abs().max()))
     rms = [float(np.sqrt(np.mean(np.square(errors)))) for errors in (ours, eager)]
     assert rms[0] <= 1.2 * rms[1], f"root mean square of errors {rms[0]:.2e}, eager {rms[1]:.2e}"

@@ -27,8 +27,8 @@ def test_exported_control_flow(name: str, kernels: Any) -> None:
     exported = zoo.load(name)
     method = Runtime.get().load_program(exported.pte).load_method("forward", kernels=kernels)
     for call in exported.calls["forward"] * 2:
-        for found, wanted in zip(method.execute(call.inputs), call.outputs, strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+        for output, wanted in zip(method.execute(call.inputs), call.outputs, strict=True):
+            np.testing.assert_allclose(output, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_the_reference_overwrites_a_result_of_the_first_cond() -> None:
@@ -178,8 +178,8 @@ def test_jump_over_the_writer_of_an_intermediate_output() -> None:
     plan.call("aten::add.out", y, x, 1, y)
     method = load(build(plan))
     for sign in (True, False, True):
-        found = method.execute([ONES, np.array(sign)])
-        np.testing.assert_array_equal(found, [ONES * (1 + sign), 2 * ONES])
+        outputs = method.execute([ONES, np.array(sign)])
+        np.testing.assert_array_equal(outputs, [ONES * (1 + sign), 2 * ONES])
 
 
 def test_jump_over_the_writer_of_a_state() -> None:
@@ -251,8 +251,8 @@ def test_all_prims() -> None:
     ops, names = prim_programs()
     program = Runtime.get().load_program(ops.build())
     for method, (name, args, wanted) in zip(names, PRIMS, strict=True):
-        (found,) = program.load_method(method).execute(list(args))
-        assert (type(found), found) == (type(wanted), wanted), (name, args)
+        (output,) = program.load_method(method).execute(list(args))
+        assert (type(output), output) == (type(wanted), wanted), (name, args)
     known = {
         name.removeprefix("executorch_prim::")
         for name in Runtime.get().operator_registry.operator_names
@@ -291,11 +291,11 @@ def test_numbers_of_infinite_size() -> None:
             plan.call(f"executorch_prim::{name}", value, result)
             plan.take(result)
             try:
-                (found,) = load(build(plan)).execute([])
+                (output,) = load(build(plan)).execute([])
             except executorch_c.Error as error:
                 assert name in str(error)
             else:
-                assert isinstance(found, int | float)
+                assert isinstance(output, int | float)
 
 
 def test_numbers_used_for_tensors() -> None:
@@ -313,8 +313,8 @@ def test_numbers_used_for_tensors() -> None:
     method = load(build(plan))
     for rows in (6, 2, 4):
         value = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2)
-        found, half_found, whole_found = method.execute([value])
-        np.testing.assert_array_equal(found, value.reshape(rows // 2, 4))
+        outputs, half_found, whole_found = method.execute([value])
+        np.testing.assert_array_equal(outputs, value.reshape(rows // 2, 4))
         assert (half_found, whole_found) == (rows / 2, rows // 2)
 
 
@@ -328,13 +328,13 @@ def test_views_of_inputs_and_constants() -> None:
     )
     program = Runtime.get().load_program(ops.build())
     kept = value.copy()
-    (found,) = program.load_method(name).execute([value])
-    np.testing.assert_array_equal(found, value.reshape(3, 2))
-    found[:] = -1
+    (output,) = program.load_method(name).execute([value])
+    np.testing.assert_array_equal(output, value.reshape(3, 2))
+    output[:] = -1
     np.testing.assert_array_equal(value, kept)
-    (found,) = program.load_method(constant).execute([])
-    np.testing.assert_array_equal(found, value.reshape(6))
-    found[:] = -1
+    (output,) = program.load_method(constant).execute([])
+    np.testing.assert_array_equal(output, value.reshape(6))
+    output[:] = -1
     np.testing.assert_array_equal(program.load_method(constant).execute([])[0], value.reshape(6))
 
 
@@ -349,9 +349,9 @@ def test_rows_are_collected() -> None:
             with pytest.raises(executorch_c.Error, match="upper bound is 12"):
                 method(np.arange(3, dtype=np.float32))
         else:
-            found = method(np.arange(3, dtype=np.float32))
-            assert found.shape == (wanted, 3)
-            np.testing.assert_array_equal(found[index], [0, 1, 2])
+            result = method(np.arange(3, dtype=np.float32))
+            assert result.shape == (wanted, 3)
+            np.testing.assert_array_equal(result[index], [0, 1, 2])
 
 
 LOWEST = -(2**63)
@@ -396,9 +396,9 @@ def test_integer_division_in_kernels(name: str) -> None:
     lowest = np.iinfo(np.int32).min
     with pytest.raises(executorch_c.Error, match="(?i)zero"):
         method(np.array([1, 2], np.int32), np.array([1, 0], np.int32))
-    found = method(np.array([7, lowest], np.int32), np.array([-2, -1], np.int32))
+    result = method(np.array([7, lowest], np.int32), np.array([-2, -1], np.int32))
     wanted = {"floor_divide": [-4, lowest], "remainder": [-1, 0], "fmod": [1, 0]}[name]
-    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(result, wanted)
 
 
 def test_endless_loop() -> None:

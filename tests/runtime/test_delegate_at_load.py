@@ -181,8 +181,8 @@ def test_results(name: str) -> None:
     arrays = [x.numpy() for x in inputs]
     results = fn(*inputs)
     for one in (method, method, plain):
-        found = one.execute(arrays)
-        for y, expected in zip(found, results if isinstance(results, tuple) else [results]):
+        outputs = one.execute(arrays)
+        for y, expected in zip(outputs, results if isinstance(results, tuple) else [results]):
             np.testing.assert_allclose(y, expected.detach().numpy(), rtol=2e-5, atol=2e-5)
 
 
@@ -358,8 +358,8 @@ def test_dynamic_shapes() -> None:
     method = load(export(net, x, dynamic_shapes=shapes), delegate_at_load="always")
     assert sum(delegated(method)) > 20
     for batch in (4, 1, 3, 4, 2):
-        (found,) = method.execute([x[:batch].numpy()])
-        np.testing.assert_allclose(found, net(x[:batch]).detach().numpy(), rtol=2e-5, atol=2e-5)
+        (output,) = method.execute([x[:batch].numpy()])
+        np.testing.assert_allclose(output, net(x[:batch]).detach().numpy(), rtol=2e-5, atol=2e-5)
 
 
 def test_dynamic_shapes_with_a_view() -> None:
@@ -382,8 +382,8 @@ def test_dynamic_shapes_with_a_view() -> None:
     left = {row["operator"] for row in method.undelegated()}
     assert "aten::convolution.out" not in left and max(delegated(method)) >= 6
     for batch in (4, 1, 3, 4, 2):
-        (found,) = method.execute([x[:batch].numpy()])
-        np.testing.assert_allclose(found, net(x[:batch]).detach().numpy(), rtol=2e-5, atol=2e-5)
+        (output,) = method.execute([x[:batch].numpy()])
+        np.testing.assert_allclose(output, net(x[:batch]).detach().numpy(), rtol=2e-5, atol=2e-5)
 
 
 # ---- programs of single instructions: memory that tensors share --------------------------------
@@ -467,16 +467,16 @@ def test_a_result_of_another_number_of_dimensions(op: str, rank: int) -> None:
     u, y = plan.tensor((1, 2, 4, 4)), plan.tensor(shape)
     indices = plan.tensor((1, 2, 4, 4), "int64")
     two, one = [2, 2], [1, 1]
-    given: dict[str, tuple[Any, ...]] = {
+    arguments: dict[str, tuple[Any, ...]] = {
         "pooling": ("aten::max_pool2d_with_indices.out", x, two, two, [0, 0], one, False),
         "average": ("aten::avg_pool2d.out", x, two, two, [0, 0], False, True, None),
         "relu": ("aten::relu.out", u),
         "sigmoid": ("aten::sigmoid.out", u),
         "mul": ("aten::mul.Scalar_out", u, 3.0),
     }
-    name, *args = given[op]
+    name, *args = arguments[op]
     if op in ("relu", "sigmoid", "mul"):
-        plan.call(given["average"][0], *given["average"][1:], u)
+        plan.call(arguments["average"][0], *arguments["average"][1:], u)
     if op == "pooling":
         pair = plan.value([y, indices])
         plan.call(name, *args, y, indices, returns=[pair])
@@ -523,8 +523,8 @@ def test_unusual_values(name: str) -> None:
         x[0, 1, 3, 5] = float(value)
         with torch.no_grad():
             expected = fn(x).numpy()
-        (found,) = method.execute([x.numpy()])
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+        (output,) = method.execute([x.numpy()])
+        np.testing.assert_allclose(output, expected, rtol=2e-5, atol=2e-5)
 
 
 def test_a_declined_call_leaves_the_inputs() -> None:
@@ -558,5 +558,5 @@ def test_quantised_values_are_checked(shape: Any, order: Any, reason: str) -> No
         method = load(build(plan), delegate_at_load=how)
         assert {reason in row["reason"] for row in method.undelegated()} == {True}
         inputs = np.linspace(-1, 1, np.prod(shape), dtype=np.float32).reshape(shape)
-        [found] = method.execute([inputs])
-        np.testing.assert_allclose(found, inputs, atol=0.051)
+        [result] = method.execute([inputs])
+        np.testing.assert_allclose(result, inputs, atol=0.051)

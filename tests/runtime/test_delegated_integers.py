@@ -53,11 +53,11 @@ def test_networks(name: str, scheme: str) -> None:
     for seed in range(3):
         y = random(*x.shape, seed=seed)
         expected = graph(y).numpy()
-        (found,), (kernels,) = method.execute([y.numpy()]), load(pte, False).execute([y.numpy()])
+        (output,), (kernels,) = method.execute([y.numpy()]), load(pte, False).execute([y.numpy()])
         official = reference(delegated, y.numpy()).outputs[0]
         for other in (expected, kernels, official):
-            np.testing.assert_allclose(found, other, rtol=0, atol=STEPS * step)
-            assert np.mean(np.abs(found - other) > step / 2) < 0.3
+            np.testing.assert_allclose(output, other, rtol=0, atol=STEPS * step)
+            assert np.mean(np.abs(output - other) > step / 2) < 0.3
         (exact,) = load(pte, True, kernels="reference").execute([y.numpy()])
         np.testing.assert_allclose(exact, kernels, rtol=0, atol=1.01 * step)
 
@@ -198,12 +198,12 @@ def test_operators(name: str) -> None:
     assert method.undelegated() == [] and figure(method, "integer_nodes") >= OPERATORS[name][2]
     assert OPERATORS[name][2] or figure(method, "integer_nodes") == (name == "also floats")
     for _ in range(2):
-        for found, wanted in zip(method.execute(inputs), expected):
-            assert found.shape == wanted.shape and found.dtype == wanted.dtype
-            both = np.concatenate([found, wanted]).astype(np.float64)
+        for output, wanted in zip(method.execute(inputs), expected):
+            assert output.shape == wanted.shape and output.dtype == wanted.dtype
+            both = np.concatenate([output, wanted]).astype(np.float64)
             steps = np.diff(np.unique(both))
             step = steps[steps > 1e-6].min() if OPERATORS[name][2] else np.inf
-            off = np.abs(found.astype(np.float64) - wanted)
+            off = np.abs(output.astype(np.float64) - wanted)
             assert off.max() <= 1.01 * step and np.mean(off > 1e-5) < TIES
 
 
@@ -212,12 +212,12 @@ def test_operators_by_themselves(name: str) -> None:
     inputs, expected, pte = arrays_of(name)
     method = load(pte, "each")
     with method.tracing(values=True) as trace:
-        found = method.execute(inputs)
+        outputs = method.execute(inputs)
     plain = load(pte, False)
     with plain.tracing(values=True) as kernels:
         plain.execute(inputs)
     assert [e.name for e in trace.events] == [e.name for e in kernels.events]
-    for y, wanted in zip(found, expected):
+    for y, wanted in zip(outputs, expected):
         assert np.mean(np.abs(y.astype(np.float64) - wanted) > 1e-5) < TIES
 
 
@@ -317,8 +317,10 @@ def test_unusual_values(name: str) -> None:
     for value in UNUSUAL:
         array = inputs[0].copy()
         array.reshape(-1)[5] = value
-        for found, wanted in zip(method.execute([array]), plain.execute([array])):
-            np.testing.assert_allclose(found, wanted, atol=1.01 * (wanted.dtype == np.int8 or 0.05))
+        for output, wanted in zip(method.execute([array]), plain.execute([array])):
+            np.testing.assert_allclose(
+                output, wanted, atol=1.01 * (wanted.dtype == np.int8 or 0.05)
+            )
 
 
 def test_nan_inside() -> None:
@@ -341,8 +343,8 @@ def test_dynamic_shapes() -> None:
     method, step = load(pte), step_of(graph)
     assert figure(method, "integer_nodes") > 8
     for size in (4, 1, 3, 4, 2):
-        (found,) = method.execute([batch[:size].numpy()])
-        np.testing.assert_allclose(found, graph(batch[:size]).numpy(), rtol=0, atol=STEPS * step)
+        (output,) = method.execute([batch[:size].numpy()])
+        np.testing.assert_allclose(output, graph(batch[:size]).numpy(), rtol=0, atol=STEPS * step)
 
 
 # ---- dynamic quantisation ----------------------------------------------------------------------
@@ -392,16 +394,16 @@ def test_dynamic(name: str) -> None:
     reasons = {row["reason"] for row in method.undelegated()}
     assert (layers > 0 and name != "one of two" and name != "scale returned") == (not reasons)
     results = fn(rows)
-    for found, wanted in zip(
+    for output, wanted in zip(
         method.execute([rows.numpy()]), results if isinstance(results, tuple) else [results]
     ):
         wanted = wanted.detach().numpy()
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
+        np.testing.assert_allclose(output, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
     same = rows[:1].expand(3, 12).contiguous()
-    for found, exact in zip(
+    for output, exact in zip(
         method.execute([same.numpy()]), load(pte, False).execute([same.numpy()])
     ):
-        np.testing.assert_allclose(found, exact, rtol=0, atol=0.02 * np.abs(exact).max())
+        np.testing.assert_allclose(output, exact, rtol=0, atol=0.02 * np.abs(exact).max())
 
 
 def test_dynamic_networks_are_those_of_the_exporter() -> None:
@@ -411,10 +413,10 @@ def test_dynamic_networks_are_those_of_the_exporter() -> None:
     assert figure(method, "integer_nodes") == 4
     for seed in range(3):
         y = random(*x.shape, seed=seed)
-        (found,), (other,) = method.execute([y.numpy()]), delegated.execute([y.numpy()])
+        (output,), (other,) = method.execute([y.numpy()]), delegated.execute([y.numpy()])
         scale = np.abs(other).max()
-        np.testing.assert_allclose(found, other, rtol=0, atol=0.01 * scale)
-        np.testing.assert_allclose(found, graph(y).detach().numpy(), rtol=0, atol=0.03 * scale)
+        np.testing.assert_allclose(output, other, rtol=0, atol=0.01 * scale)
+        np.testing.assert_allclose(output, graph(y).detach().numpy(), rtol=0, atol=0.03 * scale)
 
 
 def test_large_weights_stay_integers() -> None:
@@ -440,11 +442,11 @@ def test_dynamic_of_unusual_values() -> None:
     for value in UNUSUAL:
         x = random(3, 12).numpy()
         x[1, 4] = value
-        found, wanted = method.execute([x])[0], plain.execute([x])[0]
+        result, wanted = method.execute([x])[0], plain.execute([x])[0]
         if np.isfinite(value):
-            assert np.isfinite(found).all()
+            assert np.isfinite(result).all()
         else:
-            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(result, wanted)
 
 
 # ---- verdicts ----------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ PICTURE, ROWS = (1, 4, 9, 8), (5, 8)
 
 def pictures() -> dict[str, Callable[..., Any]]:
     """Return functions of PICTURE, each an operator that is delegated."""
-    found: dict[str, Callable[..., Any]] = {
+    results: dict[str, Callable[..., Any]] = {
         "max pooling": lambda x: F.max_pool2d(x, 2),
         "max pooling 3": lambda x: F.max_pool2d(x, 3, 2, 1),
         "max pooling 1x9": lambda x: F.max_pool2d(x, (1, 8)),
@@ -55,20 +55,20 @@ def pictures() -> dict[str, Callable[..., Any]]:
         "select": lambda x: torch.relu(x.select(1, 2)) + 1,
     }
     for outputs in (1, 2, 3, 4, 5, 8, 16):
-        found[f"pointwise {outputs}"] = nn.Conv2d(4, outputs, 1)
-        found[f"convolution {outputs}"] = nn.Conv2d(4, outputs, (2, 3))
+        results[f"pointwise {outputs}"] = nn.Conv2d(4, outputs, 1)
+        results[f"convolution {outputs}"] = nn.Conv2d(4, outputs, (2, 3))
     for size in (
         *((1, 1), (1, 2), (1, 3), (2, 2), (3, 3), (1, 5), (5, 1), (1, 7), (4, 4), (5, 5)),
         (7, 7),
     ):
-        found[f"depthwise {size[0]}x{size[1]}"] = nn.Conv2d(4, 4, size, groups=4)
-    return found
+        results[f"depthwise {size[0]}x{size[1]}"] = nn.Conv2d(4, 4, size, groups=4)
+    return results
 
 
 def rows() -> dict[str, Callable[..., Any]]:
     """Return functions of ROWS, likewise."""
     w = random(8, 3)
-    found: dict[str, Callable[..., Any]] = {
+    results: dict[str, Callable[..., Any]] = {
         "maximum": lambda x: torch.maximum(x, x * 2 + 1),
         "minimum": lambda x: torch.minimum(x, x * 2 + 1),
         "maximum of constant": lambda x: torch.maximum(x, torch.full((8,), 0.25)),
@@ -101,8 +101,8 @@ def rows() -> dict[str, Callable[..., Any]]:
         "expanded": lambda x: x.expand(5, 8) * 1,
     }
     for outputs in (*range(1, 10), 12, 16, 17, 33):
-        found[f"linear {outputs}"] = nn.Linear(8, outputs)
-    return found
+        results[f"linear {outputs}"] = nn.Linear(8, outputs)
+    return results
 
 
 FUNCTIONS = {
@@ -121,9 +121,9 @@ class Between(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         large = x * 1e30
-        made = x + (large - large) if self.nan else large * 1e-30
-        found: Tensor = self.then(self.function(made))
-        return found
+        numbers = x + (large - large) if self.nan else large * 1e-30
+        result: Tensor = self.then(self.function(numbers))
+        return result
 
 
 PLACES = (0, 3, -1)
@@ -144,17 +144,17 @@ def test_between_operators(name: str, nan: bool, then: str) -> None:
         for value in (1e20, -1e20):
             x = random(*shape).numpy()
             x.reshape(-1)[place] = value
-            found, expected = method(x), plain(x)
+            result, expected = method(x), plain(x)
             where = f"{value} at {place}"
-            np.testing.assert_array_equal(np.isnan(found), np.isnan(expected), where)
-            np.testing.assert_allclose(found, expected, 2e-5, 2e-5, err_msg=where)
+            np.testing.assert_array_equal(np.isnan(result), np.isnan(expected), where)
+            np.testing.assert_allclose(result, expected, 2e-5, 2e-5, err_msg=where)
 
 
 def modules_of(function: Callable[..., Any]) -> list[nn.Module]:
     """Return the module that a function is, or the modules among its defaults."""
     others = getattr(function, "__defaults__", None) or ()
-    found = [function] if isinstance(function, nn.Module) else others
-    return [one for one in found if isinstance(one, nn.Module)]
+    results = [function] if isinstance(function, nn.Module) else others
+    return [one for one in results if isinstance(one, nn.Module)]
 
 
 CONSTANTS = {
@@ -191,11 +191,11 @@ def test_constants(name: str, value: float, then: str) -> None:
     method, plain = (load(pte, delegate_at_load=how) for how in ("always", False))
     assert sum(row["calls_delegated_at_load"] for row in method.backend_report()) >= 1
     x = random(*shape).numpy()
-    found, expected = method(x), plain(x)
+    result, expected = method(x), plain(x)
     if then == "alone" and "running_var" not in name:  # divides by its root: infinity gives zero
         assert not np.isfinite(expected).all()
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
-    np.testing.assert_allclose(found, expected, 2e-5, 2e-5)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    np.testing.assert_allclose(result, expected, 2e-5, 2e-5)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -209,6 +209,6 @@ def test_every_place_of_a_large_input_is_looked_at(threads: int) -> None:
     for place in (0, 63, 64, 1023, 1024, 16383, 16384, 98303, 98304, 196607, 196608, 196610):
         for value in (np.nan, -np.nan, np.inf, -np.inf):
             kept, flat[place] = flat[place], value
-            for found in method.execute([x.numpy()]):
-                np.testing.assert_array_equal(found, np.maximum(x.numpy(), np.float32(0.25)))
+            for output in method.execute([x.numpy()]):
+                np.testing.assert_array_equal(output, np.maximum(x.numpy(), np.float32(0.25)))
             flat[place] = kept

@@ -37,10 +37,10 @@ def test_a_transposed_weight() -> None:
     plain = loaded(model, x, kernels="reference")
     assert plain.memory()["folded"] == 0
     for _ in range(2):
-        (found,) = method.execute([x.numpy()])
-        np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+        (output,) = method.execute([x.numpy()])
+        np.testing.assert_allclose(output, model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
     method.reset()
-    np.testing.assert_array_equal(method.execute([x.numpy()])[0], found)
+    np.testing.assert_array_equal(method.execute([x.numpy()])[0], output)
 
 
 def test_traces_have_all_events() -> None:
@@ -111,8 +111,8 @@ def test_equal_calls_share_a_result(weight: int, dims: tuple[int, int], shared: 
     expected = (ones + weights[0].T, 2 * weights[weight].transpose(dims))
     for traced in (False, True, False):
         with method.tracing() if traced else contextlib.nullcontext() as trace:
-            for found, one in zip(method.execute([ones]), expected, strict=True):
-                np.testing.assert_array_equal(found, one)
+            for result, one in zip(method.execute([ones]), expected, strict=True):
+                np.testing.assert_array_equal(result, one)
         names = [event.name for event in trace.events] if trace else []
         assert names.count("aten::permute_copy.out") == 2 * traced
 
@@ -260,8 +260,8 @@ def test_a_view_of_an_input() -> None:
     method = Runtime.get().load_program(build(plan, constants=constants)).load_method("forward")
     assert method.memory()["folded"] == 16
     for x in (X, -X):
-        (found,) = method.execute([x])
-        np.testing.assert_array_equal(found, (3 * x + 2 * C).reshape(2, 2))
+        (array,) = method.execute([x])
+        np.testing.assert_array_equal(array, (3 * x + 2 * C).reshape(2, 2))
 
 
 def test_a_view_of_an_input_that_is_read_later() -> None:

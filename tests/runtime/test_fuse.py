@@ -115,8 +115,8 @@ class Safe:
         assert is_fused(method) == fused, also
         for one in (method, program.load_method("forward", delegate_at_load=False)):
             for _ in range(2):
-                found, want = one.execute([x]), plain.execute([x])
-                for a, b in zip(found, want, strict=True):
+                result, want = one.execute([x]), plain.execute([x])
+                for a, b in zip(result, want, strict=True):
                     np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-7, equal_nan=True)
 
 

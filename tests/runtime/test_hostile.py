@@ -68,8 +68,8 @@ def test_kind_of_an_argument(case: str) -> None:
     plan, (x, _) = adding()
     plan.code[0].instr_args.args[position] = x if value is None else plan.put(value)
     pte = build(plan)
-    found, wanted = case.split(" for a ")
-    pattern = rf"aten::add.out: argument '\w+' is a {found}, expected {wanted.capitalize()}"
+    result, wanted = case.split(" for a ")
+    pattern = rf"aten::add.out: argument '\w+' is a {result}, expected {wanted.capitalize()}"
     with pytest.raises(InvalidProgramError, match=rf"(?i)instruction 0: {pattern}"):
         load(pte)
     assert reference(pte, ONES).outputs is None

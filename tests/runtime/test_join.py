@@ -134,15 +134,15 @@ def test_arithmetic(seed: int) -> None:
     method = load(chain.plan)
     want = separate(method, chain.inputs)
     for _ in range(2):
-        for found, expected in zip(method.execute(chain.inputs), want, strict=True):
-            assert_same_bits(found, expected)
+        for output, expected in zip(method.execute(chain.inputs), want, strict=True):
+            assert_same_bits(output, expected)
 
 
-def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
+def assert_same_bits(result: np.ndarray, expected: np.ndarray) -> None:
     """Compare bits, but for the payloads of NaNs."""
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
     numbers = ~np.isnan(expected)
-    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+    np.testing.assert_array_equal(np.signbit(result[numbers]), np.signbit(expected[numbers]))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -154,8 +154,8 @@ def test_random_chains(seed: int) -> None:
         method = load(chain.plan, num_threads=threads)
         want = separate(method, chain.inputs)
         for _ in range(2):
-            for found, expected in zip(method.execute(chain.inputs), want, strict=True):
-                np.testing.assert_array_equal(found.view(np.uint32), expected.view(np.uint32))
+            for output, expected in zip(method.execute(chain.inputs), want, strict=True):
+                np.testing.assert_array_equal(output.view(np.uint32), expected.view(np.uint32))
 
 
 def hardswish(shape: Sequence[int], dtype: str = "float32", **options: object) -> Plan:
@@ -175,8 +175,8 @@ def test_shapes_and_dtypes(shape: tuple[int, ...], dtype: str) -> None:
     method = load(hardswish(shape, dtype))
     x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
     (want,) = separate(method, [x])
-    (found,) = method.execute([x])
-    np.testing.assert_array_equal(found, want)
+    (output,) = method.execute([x])
+    np.testing.assert_array_equal(output, want)
 
 
 def test_shapes_that_change_between_calls() -> None:

@@ -101,14 +101,14 @@ def test_an_attribute_is_not_an_input_array_of_a_call() -> None:
         slow = Slow()
         method = load(build(slow_plan()))
         x = np.full(4, 5, np.float32)
-        found: list[np.ndarray] = []
+        outputs: list[np.ndarray] = []
         with Running(method, slow, x):
-            thread = threading.Thread(target=lambda: found.append(method.get_attribute("x")))
+            thread = threading.Thread(target=lambda: outputs.append(method.get_attribute("x")))
             thread.start()
             thread.join(0.2)
-            assert thread.is_alive() and not found
+            assert thread.is_alive() and not outputs
         thread.join(30)
-        return np.shares_memory(found[0], x)
+        return np.shares_memory(outputs[0], x)
 
     assert not alone(run)
 
@@ -117,13 +117,13 @@ def test_an_attribute_inside_of_a_call(slow: Slow) -> None:
     """An operator sees the method's own memory, even if the call rebinds the tensor."""
     method = load(build(slow_plan()))
     method.set_attribute("x", 3 * ONES)
-    found: list[np.ndarray] = []
-    slow.inside = lambda: found.append(method.get_attribute("x"))
+    outputs: list[np.ndarray] = []
+    slow.inside = lambda: outputs.append(method.get_attribute("x"))
     slow.may_return.set()
     x = ONES.copy()
     method(x)
-    assert not np.shares_memory(found[0], x)
-    assert np.shares_memory(found[0], method.get_attribute("x"))
+    assert not np.shares_memory(outputs[0], x)
+    assert np.shares_memory(outputs[0], method.get_attribute("x"))
 
 
 def test_setting_an_attribute_waits_for_the_address(slow: Slow) -> None:
@@ -155,9 +155,9 @@ def test_an_attribute_that_is_an_output_is_up_to_date() -> None:
     x, y = plan.input((4,)), plan.output((4,), name="y")
     plan.call("aten::add.out", x, x, 1, y)
     method = load(build(plan))
-    found = method(ONES)
+    result = method(ONES)
     np.testing.assert_array_equal(method.get_attribute("y"), 2 * ONES)
-    np.testing.assert_array_equal(found, 2 * ONES)
+    np.testing.assert_array_equal(result, 2 * ONES)
 
 
 # ---- forks -----------------------------------------------------------------------------------
@@ -228,10 +228,10 @@ def test_a_fork_inside_of_a_call(slow: Slow) -> None:
     slow.inside = fork
 
     def run() -> tuple[int, float]:
-        found = method(ONES)
+        output = method(ONES)
         if children[0] == 0:
-            os._exit(0 if (method(2 * found) == 2).all() else 1)
-        return os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]), float(found.sum())
+            os._exit(0 if (method(2 * output) == 2).all() else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]), float(output.sum())
 
     assert alone(run) == (0, 4.0)
 

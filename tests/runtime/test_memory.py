@@ -31,9 +31,9 @@ def check(source: Any, *inputs: Any, official: bool = True, **options: Any) -> e
     with torch.no_grad():
         wanted = torch.utils._pytree.tree_leaves(module(*inputs))
     for _ in range(2):
-        found = method.execute(arrays)
-        assert len(found) == len(wanted)
-        for a, b in zip(found, wanted, strict=True):
+        results = method.execute(arrays)
+        assert len(results) == len(wanted)
+        for a, b in zip(results, wanted, strict=True):
             if isinstance(b, Tensor):
                 assert a.shape == tuple(b.shape)
                 np.testing.assert_allclose(a, b.detach().numpy(), rtol=1e-5, atol=1e-6)
@@ -212,10 +212,10 @@ def test_kernel_whose_out_overlaps_its_input(offset: int) -> None:
     plan.call("aten::add.out", x, x, 1, plan.output((4,), at=offset))
     method = load(build(plan))
     value = ONES.copy()
-    found = method(value)
+    result = method(value)
     np.testing.assert_array_equal(value, ONES)
     if offset in (0, 16):
-        np.testing.assert_array_equal(found, 2 * ONES)
+        np.testing.assert_array_equal(result, 2 * ONES)
 
 
 # ---- dynamic shapes --------------------------------------------------------------------------
@@ -240,9 +240,9 @@ def dynamic_pte() -> bytes:
 def compare_sizes(method: executorch_c.Method, sizes: tuple[int, ...]) -> None:
     for n in sizes:
         x = torch.randn(n, 3)
-        for found, wanted in zip(method.execute([x.numpy()]), chain(x), strict=True):
-            assert found.shape == tuple(wanted.shape)
-            assert compare(found, wanted).verdict != "differ", compare(found, wanted)
+        for output, wanted in zip(method.execute([x.numpy()]), chain(x), strict=True):
+            assert output.shape == tuple(wanted.shape)
+            assert compare(output, wanted).verdict != "differ", compare(output, wanted)
 
 
 def test_bounded_shapes() -> None:
@@ -365,9 +365,9 @@ def test_empty_and_0d_tensors() -> None:
             plan.call("aten::add.out", x, x, 1, plan.output(shape, at=at and 64))
             pte = build(plan)
             value = np.full(shape, 3, np.float32)
-            found = load(pte)(value)
-            assert found.shape == shape
-            np.testing.assert_array_equal(found, 2 * value)
+            result = load(pte)(value)
+            assert result.shape == shape
+            np.testing.assert_array_equal(result, 2 * value)
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [0, 0], [0, 0, 0, 0]])

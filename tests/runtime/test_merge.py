@@ -30,11 +30,11 @@ def check(plan: Plan, expected: np.ndarray, merged: bool) -> None:
     for options in ({}, {"kernels": "reference"}, {"delegate_at_load": "always"}):
         method = load(pte, **options)
         for k in range(3):
-            (found,) = method.execute([X + k])
-            np.testing.assert_array_equal(found, expected if k == 0 else found)
+            (output,) = method.execute([X + k])
+            np.testing.assert_array_equal(output, expected if k == 0 else output)
         with method.tracing(values=True) as trace:
-            (found,) = method.execute([X])
-        np.testing.assert_array_equal(found, expected)
+            (output,) = method.execute([X])
+        np.testing.assert_array_equal(output, expected)
         assert len(trace.events) >= 3
 
 
@@ -174,6 +174,6 @@ def test_beside_delegates(threads: int) -> None:
     assert b"expand_copy" in pte and merged_bytes(pte) > 0
     method, plain = load(pte, num_threads=threads), load(pte, kernels="reference")
     for k in range(3):
-        (found,), (expected,) = method.execute([(x + k).numpy()]), plain.execute([(x + k).numpy()])
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(found, model(x + k).detach().numpy(), rtol=1e-4, atol=1e-4)
+        (output,), (expected,) = method.execute([(x + k).numpy()]), plain.execute([(x + k).numpy()])
+        np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(output, model(x + k).detach().numpy(), rtol=1e-4, atol=1e-4)

@@ -112,8 +112,8 @@ class Copies:
 
 def compare(seed: int) -> bool:
     """Compare the runs of a program, and return whether copies share memory in it."""
-    made = Copies(seed)
-    pte = build(made.plan, payloads=[negation(size) for size in SIZES])
+    copies = Copies(seed)
+    pte = build(copies.plan, payloads=[negation(size) for size in SIZES])
     program = Runtime.get().load_program(pte)
     plain = program.load_method("forward", kernels="reference")
     kinds: list[Any] = [False, "always"]

@@ -19,8 +19,8 @@ def test_move_copies_into_memory() -> None:
     plan.move(a, b)
     plan.call("aten::add.out", a, x, 1, a)  # the moved value stays
     plan.take(a)
-    found = load(build(plan)).execute([ONES])
-    np.testing.assert_array_equal(found, [2 * ONES, 3 * ONES])
+    outputs = load(build(plan)).execute([ONES])
+    np.testing.assert_array_equal(outputs, [2 * ONES, 3 * ONES])
 
 
 def test_move_into_a_placeholder() -> None:
@@ -42,9 +42,9 @@ def test_move_to_an_output_without_memory() -> None:
     plan.move(x, slot)
     method = load(build(plan))
     value = ONES.copy()
-    found = method(value)
-    np.testing.assert_array_equal(found, value)
-    assert not np.shares_memory(found, value)
+    result = method(value)
+    np.testing.assert_array_equal(result, value)
+    assert not np.shares_memory(result, value)
 
 
 def test_move_of_dynamic_shapes() -> None:
@@ -70,8 +70,8 @@ def test_a_move_does_not_make_an_output_an_input() -> None:
         plan.call("aten::full.out", [4], 9, bounds)
         plan.move(bounds, slot)
         plan.call("aten::searchsorted.Tensor_out", slot, values, True, False, None, None, bounds)
-        found = load(build(plan)).execute([np.full(count, 10, np.int64)])[0]
-        return int((found != 4).sum())
+        output = load(build(plan)).execute([np.full(count, 10, np.int64)])[0]
+        return int((output != 4).sum())
 
     assert alone(run) == 0
 
@@ -190,8 +190,8 @@ def test_moved_items_of_lists() -> None:
     plan.move(plan.value(2), size)
     plan.call("aten::view_copy.out", x, shape, plan.output((3, 2)))
     value = np.arange(6, dtype=np.float32).reshape(2, 3)
-    (found,) = both(build(plan), value)
-    np.testing.assert_array_equal(found, value.reshape(3, 2))
+    (result,) = both(build(plan), value)
+    np.testing.assert_array_equal(result, value.reshape(3, 2))
 
 
 def test_slots_start_from_the_file_in_every_call() -> None:

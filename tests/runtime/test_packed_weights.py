@@ -171,6 +171,6 @@ def test_threads_and_traces() -> None:
     method = load(pte, num_threads=3)
     for _ in range(2):
         with method.tracing(values=True) as trace:
-            (found,) = method.execute([x])
-        np.testing.assert_array_equal(found, one)
+            (output,) = method.execute([x])
+        np.testing.assert_array_equal(output, one)
         assert {"aten::linear.out", "aten::addmm.out"} & {event.name for event in trace.events}

@@ -13,18 +13,18 @@ from tests.resident import mapping
 
 ROWS, COUNT = 16384, 64
 """Rows of a table of 16 MB or more; look-ups of a call."""
-MOST = 12 << 10
+MAX_RESIDENT_KB = 12 << 10
 """KB that may be resident: huge pages of some rows."""
-Made = tuple[str, np.ndarray, list[Any], list[Any]]
+Lookup = tuple[str, np.ndarray, list[Any], list[Any]]
 
 
-def floats() -> Made:
+def floats() -> Lookup:
     """Return an operator, the rows that it looks up, and its arguments around the indices."""
     weight = np.random.default_rng(0).normal(size=(ROWS, 512)).astype(np.float32)
     return "aten::embedding.out", weight, [weight], [-1, False, False]
 
 
-def nibbles() -> Made:
+def nibbles() -> Lookup:
     packed = np.random.default_rng(1).integers(0, 256, (ROWS, 1024)).astype(np.uint8)
     scales = np.random.default_rng(2).normal(size=(ROWS, 64)).astype(np.float32)
     values = np.stack([packed >> 4, packed & 15], axis=-1).reshape(ROWS, 2048).astype(np.float32)
@@ -33,8 +33,8 @@ def nibbles() -> Made:
     return name, rows, [packed, scales, None, -8, 7], []
 
 
-def lookup(file: Path, made: Made, count: int) -> Method:
-    op, rows, before, after = made
+def lookup(file: Path, of: Lookup, count: int) -> Method:
+    op, rows, before, after = of
     plan, constants = Plan(), Constants()
     at = plan.input((count,), "int64", dynamism=BOUNDED)
     y = plan.output((count, rows.shape[1]), dynamism=BOUNDED)
@@ -46,23 +46,25 @@ def lookup(file: Path, made: Made, count: int) -> Method:
 
 @pytest.mark.parametrize("make", [floats, nibbles], ids=["float32", "4 bits"])
 @pytest.mark.parametrize("count", [1, COUNT], ids=["a token", "a prompt"])
-def test_rows_of_a_table_leave_memory(tmp_path: Path, make: Callable[[], Made], count: int) -> None:
-    made = make()
-    file, rows = tmp_path / "model.pte", made[1]
-    method = lookup(file, made, count)
+def test_rows_of_a_table_leave_memory(
+    tmp_path: Path, make: Callable[[], Lookup], count: int
+) -> None:
+    table = make()
+    file, rows = tmp_path / "model.pte", table[1]
+    method = lookup(file, table, count)
     most = 0
     for first in range(8 if count > 1 else 2000):
         at = (first * 7 + np.arange(count) * (ROWS // count)) % ROWS
         np.testing.assert_array_equal(method.execute([at])[0], rows[at])
         most = max(most, mapping(file)["Rss"]) if first % 8 == 7 else most
-    assert most < MOST
+    assert most < MAX_RESIDENT_KB
 
 
 def test_a_table_that_is_read_again_and_again_stays(tmp_path: Path) -> None:
     """Mapping the rows of an encoder's text takes longer than looking them up."""
-    made = floats()
-    file, rows = tmp_path / "model.pte", made[1]
-    method = lookup(file, made, COUNT)
+    table = floats()
+    file, rows = tmp_path / "model.pte", table[1]
+    method = lookup(file, table, COUNT)
     at = np.arange(COUNT) * (ROWS // COUNT)
     for _ in range(20):
         np.testing.assert_array_equal(method.execute([at])[0], rows[at])
@@ -71,4 +73,4 @@ def test_a_table_that_is_read_again_and_again_stays(tmp_path: Path) -> None:
     assert mapping(file)["Rss"] == kept >= COUNT * 4
     for row in range(0, ROWS, 32):  # rows of single tokens leave
         method.execute([np.array([row])])
-    assert mapping(file)["Rss"] < MOST // 4
+    assert mapping(file)["Rss"] < MAX_RESIDENT_KB // 4

@@ -159,11 +159,11 @@ CASES: dict[str, Case] = {
 
 def thread_count() -> int:
     """Return the number of threads; joined ones stay in /proc for a moment."""
-    found, again = -1, len(os.listdir("/proc/self/task"))
-    while found != again:
+    result, again = -1, len(os.listdir("/proc/self/task"))
+    while result != again:
         time.sleep(0.02)
-        found, again = again, len(os.listdir("/proc/self/task"))
-    return found
+        result, again = again, len(os.listdir("/proc/self/task"))
+    return result
 
 
 @pytest.mark.sweep(3)
@@ -195,8 +195,8 @@ def test_the_same_bits_delegated_at_load(name: str) -> None:
     alone, *others = [
         program.load_method("forward", num_threads=n, **options)(*arrays) for n in (1, 2, 3, 6)
     ]
-    for found in others:
-        np.testing.assert_array_equal(found, alone)
+    for result in others:
+        np.testing.assert_array_equal(result, alone)
 
 
 def test_small_loops_and_reference_kernels_stay_on_one() -> None:

@@ -51,10 +51,10 @@ def test_later_calls_compute_what_the_first_computes(threads: int) -> None:
     assert method.memory()["recorded"] == 0
     for round in range(4):
         x = GENERATOR.standard_normal((1, 8)).astype(np.float32)
-        (found,) = method.execute([x])
+        (output,) = method.execute([x])
         assert method.memory()["recorded"] > 0
         (first,) = method_of(plan, constants).execute([x])
-        np.testing.assert_array_equal(found, first, err_msg=f"call {round}")
+        np.testing.assert_array_equal(output, first, err_msg=f"call {round}")
 
 
 @pytest.mark.parametrize(("columns", "shared"), [(256, True), (200, True), (40, False)])
@@ -74,8 +74,8 @@ def test_products_with_one_weight_share_its_panels(columns: int, shared: bool) -
     for _ in range(4):
         row = GENERATOR.standard_normal((1, 128)).astype(np.float32)
         first = method_of(plan, constants, num_threads=1).execute([row])
-        for found, one in zip(method.execute([row]), first, strict=True):
-            np.testing.assert_array_equal(found, one)
+        for result, one in zip(method.execute([row]), first, strict=True):
+            np.testing.assert_array_equal(result, one)
     panels = 128 * (columns // 64 * 64) * 4
     assert (method.memory()["recorded"] > max(panels, 40_000)) == shared
 
@@ -98,8 +98,8 @@ def test_traces_between_calls() -> None:
         else:
             results.append(method.execute([x])[0])
     assert names[0] == names[1] and "aten::sigmoid.out" in names[1]
-    for found in results[1:]:
-        np.testing.assert_array_equal(found, results[0])
+    for rows in results[1:]:
+        np.testing.assert_array_equal(rows, results[0])
 
 
 def test_a_memory_limit_leaves_calls_unrecorded() -> None:
@@ -166,6 +166,6 @@ def test_state_and_branches(make: Callable[[], torch.nn.Module]) -> None:
     assert method.memory()["recorded"] > 0
     if make is Counter:
         method.reset()
-        (found,) = method.execute([inputs[0].numpy()])
+        (output,) = method.execute([inputs[0].numpy()])
         expected = make()(inputs[0]).numpy()
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)

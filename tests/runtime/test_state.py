@@ -110,9 +110,9 @@ def test_initial_values_of_several_dtypes() -> None:
     pte = export(module, x, passes=[InitializedMutableBufferPass(names)])
     method = load(pte)
     for _ in range(3):
-        for found, wanted in zip(method.execute([x.numpy()]), module(x), strict=True):
-            np.testing.assert_array_equal(found, wanted.numpy())
-            assert found.dtype == wanted.numpy().dtype
+        for output, wanted in zip(method.execute([x.numpy()]), module(x), strict=True):
+            np.testing.assert_array_equal(output, wanted.numpy())
+            assert output.dtype == wanted.numpy().dtype
 
 
 def test_initial_values_outside_the_segment() -> None:
@@ -422,15 +422,15 @@ def test_loading_methods_that_share_state_at_once() -> None:
     pte = two_states()
     for _ in range(20):
         loaded = Runtime.get().load_program(pte)
-        found: list[tuple[str, np.ndarray]] = []
+        outputs: list[tuple[str, np.ndarray]] = []
 
-        def run(name: str, loaded: Any = loaded, found: Any = found) -> None:
+        def run(name: str, loaded: Any = loaded, outputs: Any = outputs) -> None:
             method = loaded.load_method(name, seed=1)
-            found.append((name, method(0 * ONES)))
+            outputs.append((name, method(0 * ONES)))
 
         run_all(*(partial(run, name) for name in ("left", "right") * 4))
-        assert len(found) == 8
-        for name, value in found:
+        assert len(outputs) == 8
+        for name, value in outputs:
             np.testing.assert_array_equal(value, ONES if name == "left" else 2 * ONES)
 
 
@@ -554,8 +554,8 @@ def test_caches_after_reset(name: str) -> None:
     method = load(exported.pte)
     for _ in range(2):
         for call in exported.calls["forward"]:
-            (found,) = method.execute(call.inputs)
-            assert compare(found, call.outputs[0]), compare(found, call.outputs[0])
+            (output,) = method.execute(call.inputs)
+            assert compare(output, call.outputs[0]), compare(output, call.outputs[0])
         method.reset()
 
 

@@ -134,32 +134,32 @@ def test_ranges_are_those_of_the_values() -> None:
         with method.tracing(ranges=True) as trace:
             method(array)
         call, clone = trace.events
-        [taken], [given] = clone.inputs, clone.outputs
+        [taken], [arguments] = clone.inputs, clone.outputs
         numbers = array.astype(np.complex128) if array.dtype.kind == "c" else array.astype(float)
         parts = np.stack([numbers.real, numbers.imag]) if array.dtype.kind == "c" else numbers
         finite = parts[np.isfinite(parts)]
-        for value in (taken, given, *call.outputs):
-            found = value.range
-            assert found is not None and value.data is None
-            assert (found.low, found.high) == (finite.min(), finite.max())
+        for value in (taken, arguments, *call.outputs):
+            result = value.range
+            assert result is not None and value.data is None
+            assert (result.low, result.high) == (finite.min(), finite.max())
             counts = np.isnan(parts).sum(), np.isposinf(parts).sum(), np.isneginf(parts).sum()
-            assert (found.nan, found.positive, found.negative) == counts
-            assert found.finite is not bool(sum(counts))
+            assert (result.nan, result.positive, result.negative) == counts
+            assert result.finite is not bool(sum(counts))
         memory = np.isfinite(numbers.transpose(0, 2, 3, 1))
         if memory.all():
-            assert given.range.first is None
+            assert arguments.range.first is None
         else:
             n, h, w, c = np.unravel_index(np.argmin(memory), memory.shape)
-            assert given.range.first == (n, c, h, w)
-        assert call.inputs[0].slot == taken.slot and call.outputs[0].slot == given.slot
+            assert arguments.range.first == (n, c, h, w)
+        assert call.inputs[0].slot == taken.slot and call.outputs[0].slot == arguments.slot
 
 
 def test_ranges_of_empty_tensors() -> None:
     method = load(lambda x: torch.relu(x), torch.zeros(0, 3))
     with method.tracing(ranges=True) as trace:
         method(np.zeros((0, 3), np.float32))
-    found = trace.events[1].outputs[0].range
-    assert found is not None and found.finite and np.isnan(found.low) and np.isnan(found.high)
+    result = trace.events[1].outputs[0].range
+    assert result is not None and result.finite and np.isnan(result.low) and np.isnan(result.high)
     with method.tracing() as trace:
         method(np.zeros((0, 3), np.float32))
     assert {v.range for event in trace.events for v in event.values} == {None}

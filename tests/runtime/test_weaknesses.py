@@ -58,11 +58,11 @@ def test_layout_of_an_input(layout: str, traced: str, rank: int) -> None:
     plan.call("aten::mul.Scalar_out", x, 2.0, y)
     value = layouts(shape)[layout]
     before = value.copy()
-    found = load(build(plan))(value)
-    np.testing.assert_array_equal(found, 2 * value)
+    answer = load(build(plan))(value)
+    np.testing.assert_array_equal(answer, 2 * value)
     np.testing.assert_array_equal(value, before)
     dense = np.empty([shape[d] for d in order], np.float32).transpose(np.argsort(order))
-    assert found.strides == dense.strides
+    assert answer.strides == dense.strides
 
 
 def test_the_reference_misreads_a_layout() -> None:
@@ -171,9 +171,9 @@ def test_array_subclasses() -> None:
         pass
 
     method = load(build(adding()[0]))
-    found = method(ONES.view(Mine))
-    assert type(found) is np.ndarray
-    np.testing.assert_array_equal(found, 2 * ONES)
+    output = method(ONES.view(Mine))
+    assert type(output) is np.ndarray
+    np.testing.assert_array_equal(output, 2 * ONES)
     np.testing.assert_array_equal(method(torch.nn.Parameter(torch.ones(4)).detach()), 2 * ONES)
 
 

@@ -20,11 +20,11 @@ SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debu
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = ROOT / "csrc" / "testing" / "preload_alloc.c"
-    made = tmp_path_factory.mktemp("preload") / "preload_alloc.so"
+    path = tmp_path_factory.mktemp("preload") / "preload_alloc.so"
     flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-fPIC", "-shared"]
     compiler = os.environ.get("CC", "gcc")
-    subprocess.run([compiler, *flags, "-o", made, source, "-lpthread"], check=True)
-    return made
+    subprocess.run([compiler, *flags, "-o", path, source, "-lpthread"], check=True)
+    return path
 
 
 def stateful() -> bytes:

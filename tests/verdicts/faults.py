@@ -178,14 +178,14 @@ LAYOUTS = {
 
 def _folded(model: nn.Module) -> dict[str, torch.Tensor]:
     """Return the weights of convolutions folded with the following batch norm, by layer."""
-    found = {}
+    results = {}
     for path, module in model.named_modules():
         children = list(module.named_children())
         for (name, conv), (_, norm) in zip(children, children[1:]):
             if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
                 fused = torch.nn.utils.fuse_conv_bn_eval(copy.deepcopy(conv), norm)
-                found[f"{path}.{name}" if path else name] = fused.weight.detach()
-    return found
+                results[f"{path}.{name}" if path else name] = fused.weight.detach()
+    return results
 
 
 def placed(data: bytes, layer: str, weight: np.ndarray) -> Placed | None:
@@ -206,16 +206,16 @@ def weights_in(data: bytes, model: nn.Module, rng: np.random.Generator, count: i
         for name, module in model.named_modules()
         if isinstance(module, (nn.Linear, nn.Conv2d))
     ]
-    found: list[Placed] = []
+    outputs: list[Placed] = []
     for at in rng.permutation(len(layers)):
         name, module = layers[at]
         for weight in filter(lambda w: w is not None, (module.weight.detach(), folded.get(name))):
             if (place := placed(data, name, as_array(weight))) is not None:
-                found.append(place)
+                outputs.append(place)
                 break
-        if len(found) == count:
+        if len(outputs) == count:
             break
-    return found
+    return outputs
 
 
 def _largest(weight: np.ndarray) -> tuple[int, ...]:
@@ -408,10 +408,10 @@ def in_graph(exported: Any, name: str, rng: np.random.Generator) -> tuple[Any, A
     """Plant a fault in an exported program in place; return the program and the faulty node, or
     None without such an operator."""
     find, edit = IN_GRAPHS[name]
-    found = [node for node in exported.graph.nodes if node.op == "call_function" and find(node)]
-    if not found:
+    results = [node for node in exported.graph.nodes if node.op == "call_function" and find(node)]
+    if not results:
         return None
-    node = found[int(rng.integers(len(found)))]
+    node = results[int(rng.integers(len(results)))]
     edit(node, rng)
     exported.graph_module.graph.eliminate_dead_code()
     exported.graph_module.recompile()

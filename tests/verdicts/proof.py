@@ -68,10 +68,10 @@ class Variant:
         return [self._changed(v) if v.dtype in (np.float32, np.float64) else v for v in values]
 
     def _changed(self, array: np.ndarray) -> np.ndarray:
-        found = array * array.dtype.type(self.factor)
+        result = array * array.dtype.type(self.factor)
         if self.mask is not None:
-            found.flat[: None if self.every else 1 : self.every or 1] = self.mask
-        return found
+            result.flat[: None if self.every else 1 : self.every or 1] = self.mask
+        return result
 
 
 PLAIN = Variant("")
@@ -155,8 +155,8 @@ class Subject:
         """Return the right program."""
         key = f"verdicts-{self.net}-{self.weights}-{flow}"
         make = lambda: lowered(copy.deepcopy(self.exported), flow)  # noqa: E731
-        found: bytes = xnnpack_flow.cached(key, inspect.getfile(nets.NETS[self.net]), make)
-        return found
+        result: bytes = xnnpack_flow.cached(key, inspect.getfile(nets.NETS[self.net]), make)
+        return result
 
     def call(self, number: int) -> tuple[Any, ...]:
         """Return inputs: number 0 is the example."""
@@ -170,8 +170,8 @@ class Subject:
     @cache
     def noise(self, number: int, epsilon: float) -> Any:
         """Return the judge's samples of a call."""
-        found = self.eager.noise([(self.call(number), {})], epsilon)
-        return None if found is None else [run[0] for run in found]
+        result = self.eager.noise([(self.call(number), {})], epsilon)
+        return None if result is None else [run[0] for run in result]
 
     @cache
     def spread(self, number: int) -> list[Any]:
@@ -179,24 +179,24 @@ class Subject:
         of integers."""
         call = [(self.call(number), {})]
         runs = [self.eager(call, RandomRounding(100 + seed))[0] for seed in range(4)]
-        found = []
+        results = []
         for i, right in enumerate(self.expected(number)):
             wide = np.asarray(right, np.float64)
             errors = [(np.asarray(run[i], np.float64) - wide) ** 2 for run in runs]
-            found.append(np.sqrt(np.mean(errors, axis=0)) if faults.is_float(right) else None)
-        return found
+            results.append(np.sqrt(np.mean(errors, axis=0)) if faults.is_float(right) else None)
+        return results
 
     def size(self, actual: Sequence[Any], number: int, variant: Variant = PLAIN) -> float:
         """Return the largest error of outputs (of a variant) in units of rounding noise."""
         right, spread = variant(self.expected(number)), self.spread(number)
         if len(actual) != len(right):
             return np.inf
-        found = 0.0
+        result = 0.0
         for ours, theirs, noise in zip(actual, right, spread):
             if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
                 return np.inf
             if noise is None:
-                found = max(found, np.inf if not np.array_equal(ours, theirs) else 0.0)
+                result = max(result, np.inf if not np.array_equal(ours, theirs) else 0.0)
                 continue
             wide = theirs.astype(np.float64)
             error = np.abs(ours.astype(np.float64) - wide) / variant.factor
@@ -205,8 +205,8 @@ class Subject:
             epsilon = tolerance.epsilon_of(theirs.dtype)
             unit = noise + scale_of(noise, None) + epsilon * np.abs(wide / variant.factor)
             with np.errstate(divide="ignore", invalid="ignore"):
-                found = max(found, float(np.nanmax(np.where(error > 0, error / unit, 0.0))))
-        return found
+                result = max(result, float(np.nanmax(np.where(error > 0, error / unit, 0.0))))
+        return result
 
     def verdict(self, actual: Sequence[Any], number: int, variant: Variant = PLAIN) -> str:
         """Return the judge's verdict on outputs (of a variant)."""
@@ -221,10 +221,10 @@ class Subject:
 def run_program(data: bytes, *calls: Sequence[Any]) -> list[np.ndarray]:
     """Return the outputs of the last of several calls; the first starts from the initial state."""
     method = Runtime.get().load_program(data).load_method("forward")
-    found: Sequence[Any] = ()
+    results: Sequence[Any] = ()
     for inputs in calls:
-        found = method.execute([as_array(x) if hasattr(x, "numpy") else x for x in inputs])
-    return [np.array(v) for v in found]
+        results = method.execute([as_array(x) if hasattr(x, "numpy") else x for x in inputs])
+    return [np.array(v) for v in results]
 
 
 # ---- rows -------------------------------------------------------------------------------------
@@ -235,9 +235,9 @@ def right_programs(subject: Subject, flow: str, calls: int) -> Iterator[Row]:
     without."""
     data = subject.program(flow)
     for number in range(calls):
-        found = run_program(data, subject.call(number))
+        result = run_program(data, subject.call(number))
         for variant in subject.variants if number == 0 else (PLAIN,):
-            verdict = subject.verdict(variant(found), number, variant)
+            verdict = subject.verdict(variant(result), number, variant)
             yield Row(
                 subject.net, subject.weights, flow, "right", "", 0.0, verdict, variant=variant.name
             )
@@ -358,8 +358,8 @@ def table(rows: Sequence[Row]) -> str:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in wrong:
         groups.setdefault((row.kind, row.fault), []).append(row)
-    for (kind, name), found in sorted(groups.items()):
-        lines.append(f"| {kind}: {name} | " + " | ".join(_figures(found)) + " |")
+    for (kind, name), results in sorted(groups.items()):
+        lines.append(f"| {kind}: {name} | " + " | ".join(_figures(results)) + " |")
     lines.append("| **all** | " + " | ".join(_figures(wrong)) + " |")
     right = [row for row in rows if row.kind == "right"]
     alarms = sum(row.is_alarm for row in right)

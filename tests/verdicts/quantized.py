@@ -82,18 +82,18 @@ class Subject:
         call, oracle = [(self.inputs, {})], Eager(self.graph)
         right = oracle(call)[0]
         runs = [oracle(call, RandomRounding(100 + seed))[0] for seed in range(4)]
-        found = []
+        results = []
         for i, value in enumerate(right):
             wide = np.asarray(value, np.float64)
             noise = parts(np.stack([np.asarray(run[i], np.float64) - wide for run in runs]), value)
             body, masked = (max(a, EPSILON * b) for a, b in zip(noise, parts(wide, value)))
-            found.append((body, masked))
-        return found
+            results.append((body, masked))
+        return results
 
     def check(self, data: bytes, number: int = 0) -> tuple[str, float]:
         """Return the verdict on a program, and its error in units of rounding noise."""
         program = Runtime.get().load_program(data)
-        made = flows.Subject(
+        subject = flows.Subject(
             self.flow.name,
             program,
             self.exported,
@@ -103,7 +103,7 @@ class Subject:
         )
         try:
             official = Official(asked=False, seconds=0.0)
-            check = Check(made, self.eager, "forward", OPTIONS, (self.inputs, {}), official)
+            check = Check(subject, self.eager, "forward", OPTIONS, (self.inputs, {}), official)
         except Error:  # XNNPACK rejects pooling and similar operators that change a scale
             return "refused", np.inf
         case = check.run(CallSequence("random", str(number), ((self.call(number), {}),)))
@@ -129,16 +129,16 @@ PER_TENSOR, PER_CHANNEL = "dequantize_per_tensor", "dequantize_per_channel"
 
 def _around(node: Any) -> list[str]:
     """Return the layers that compute a value and those that read it."""
-    found, queue = [], [(node, step) for step in ("all_input_nodes", "users")]
+    results, queue = [], [(node, step) for step in ("all_input_nodes", "users")]
     while queue:
         at, step = queue.pop()
         for other in getattr(at, step):
             layer = module_of(other) if other.op == "call_function" else None
             if layer:
-                found.append(layer)
+                results.append(layer)
             else:
                 queue.append((other, step))
-    return found
+    return results
 
 
 def _pick(program: Any, rng: np.random.Generator, name: str) -> Any:
