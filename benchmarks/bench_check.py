@@ -48,7 +48,7 @@ def bert(length: int) -> Made:
     """Return a BERT of 12 layers."""
     from transformers import BertConfig, BertModel
 
-    from tests.models.zoo_models import Lambda
+    from tests.models.blocks import Fn
 
     net = BertModel(
         BertConfig(
@@ -60,7 +60,7 @@ def bert(length: int) -> Made:
         )
     )
     ids = torch.randint(0, 1000, (1, length))
-    return Lambda(lambda x, net: net(x, return_dict=False)[0], net=net), (ids,)
+    return Fn(lambda x, net: net(x, return_dict=False)[0], net=net), (ids,)
 
 
 SUBJECTS = (

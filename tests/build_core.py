@@ -38,9 +38,9 @@ def fingerprint(*folders: pathlib.Path) -> str:
 def link(target: pathlib.Path) -> None:
     """Compile in a temporary folder, and write the library to `target`."""
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
-        made = pathlib.Path(work, "libexecutorch_c.so")
-        ninja_build.build([library(made)], made.parent / "objects")
-        shutil.move(made, target)
+        result = pathlib.Path(work, "libexecutorch_c.so")
+        ninja_build.build([library(result)], result.parent / "objects")
+        shutil.move(result, target)
 
 
 def build() -> pathlib.Path:

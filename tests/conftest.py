@@ -1,10 +1,10 @@
-"""Fixtures of all tests: seeds, the official runtime as an oracle, comparison of outputs."""
+"""Fixtures of all tests: seeds, the official runtime as an oracle."""
 
 import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -167,26 +167,3 @@ def official() -> Opener:
         return run
 
     return open_program
-
-
-def assert_outputs(found: Outputs, wanted: Outputs, rtol: float, atol: float) -> None:
-    """Assert equal number, types, shapes and dtypes; floats within tolerance, everything else
-    equal."""
-    assert len(found) == len(wanted)
-    for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
-        assert type(a) is type(b), f"output {i}: {type(a).__name__}, not {type(b).__name__}"
-        if not isinstance(b, np.ndarray):
-            assert a == pytest.approx(b, rel=rtol) if isinstance(b, float) else a == b
-            continue
-        assert (a.shape, a.dtype) == (b.shape, b.dtype), f"output {i}"
-        if b.dtype.name == "bfloat16":
-            a, b = a.astype(np.float32), b.astype(np.float32)
-        exact = not np.issubdtype(b.dtype, np.inexact)
-        tolerances = (0.0, 0.0) if exact else (rtol, atol)
-        np.testing.assert_allclose(a, b, *tolerances, err_msg=f"output {i}")
-
-
-@pytest.fixture
-def compare() -> Callable[..., None]:
-    """Return `assert_outputs`, for test files that cannot import conftest."""
-    return assert_outputs

@@ -54,9 +54,9 @@ def run_core(folder: Path, seeds: bool, mutations: int) -> None:
             continue
         files = kept_files(target)
         if seeds:
-            made = folder / "seeds" / target
-            print(f"{target}: {write_seeds(target, made)} seeds", flush=True)
-            files = sorted(made.iterdir())
+            result = folder / "seeds" / target
+            print(f"{target}: {write_seeds(target, result)} seeds", flush=True)
+            files = sorted(result.iterdir())
         if files:
             replay(program, target, files, mutations)
 
@@ -99,16 +99,16 @@ def run_python(folder: Path, tests: list[str]) -> None:
 def read_lines(folder: Path, lines: Lines) -> None:
     """Add the counters in a folder."""
     for data in sorted(folder.rglob("*.gcda")):
-        made = subprocess.run(
+        outputs = subprocess.run(
             ["gcov", "--json-format", "--stdout", str(data)],
             cwd=ROOT / "csrc",
             capture_output=True,
             check=True,
         )
-        for document in made.stdout.splitlines():
-            found = json.loads(document)
-            for file in found["files"]:
-                path = Path(found["current_working_directory"], file["file"]).resolve()
+        for document in outputs.stdout.splitlines():
+            result = json.loads(document)
+            for file in result["files"]:
+                path = Path(result["current_working_directory"], file["file"]).resolve()
                 if path.is_relative_to(ROOT):
                     seen = lines[path.relative_to(ROOT).as_posix()]
                     for line in file["lines"]:

@@ -11,6 +11,7 @@ from executorch.exir import to_edge, to_edge_transform_and_lower
 from executorch.exir.passes import MemoryPlanningPass
 
 from executorch_c.check.flows import FLOWS
+from tests.models.blocks import Fn
 
 
 def flow_params(names: Iterable[str]) -> list[Any]:
@@ -24,17 +25,6 @@ def flow_params(names: Iterable[str]) -> list[Any]:
         )
         for name in names
     ]
-
-
-class Fn(torch.nn.Module):
-    """A module around a function, for torch.export."""
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def forward(self, *args: Any) -> Any:
-        return self.fn(*args)
 
 
 class Decaying(torch.nn.Module):

@@ -34,12 +34,12 @@ def tables(text: str) -> dict[str, dict[str, str]]:
         name: "|" + "|".join(re.findall(r"\w+", body))
         for name, body in re.findall(r"union (\w+) \{(.*?)\}", text, re.DOTALL)
     }
-    found: dict[str, dict[str, str]] = {}
+    entries: dict[str, dict[str, str]] = {}
     for table, body in re.findall(r"table (\w+) \{(.*?)\}", text, re.DOTALL):
-        fields = found.setdefault(table, {})
+        fields = entries.setdefault(table, {})
         for name, left, kind, right in re.findall(r"(\w+)\s*:\s*(\[?)([\w.]+)(\]?)", body):
             kind = kind.rpartition(".")[2]
             if kind in unions:
                 fields[f"{name}_type"] = "1"
             fields[name] = f"{left}{unions.get(kind, sizes.get(kind, kind))}{right}"
-    return found
+    return entries

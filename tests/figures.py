@@ -114,11 +114,11 @@ def count(pattern: str, *patterns: str) -> Callable[[Path], int]:
 
 def rows() -> list[tuple[str, Callable[[Path], int | str]]]:
     """Return title and function of each row."""
-    found: list[tuple[str, Callable[[Path], int | str]]] = [
+    match: list[tuple[str, Callable[[Path], int | str]]] = [
         (f"lines of {title}, {kind}", lambda t, f=folders, k=kind: lines(t, f, PATTERNS[k]))
         for title, kind, folders in ROOMS
     ]
-    found += [
+    match += [
         ("files of C, Python, Markdown", lambda t: len(architecture.files(*CODE, "*.md", under=t))),
         ("headers", lambda t: len(architecture.files("*.h", under=t))),
         ("headers of backends", lambda t: len(architecture.files("*.h", under=t / "backends"))),
@@ -127,8 +127,8 @@ def rows() -> list[tuple[str, Callable[[Path], int | str]]]:
         (f"functions over {LONG_FUNCTION_LINES} lines", long_functions),
         ("Markdown lines over 120 columns", wide_lines),
     ]
-    found += [(f"words: {title}", count(pattern, *CODE)) for title, pattern in WORDS]
-    return [*found, ("size of the extension modules", size)]
+    match += [(f"words: {title}", count(pattern, *CODE)) for title, pattern in WORDS]
+    return [*match, ("size of the extension modules", size)]
 
 
 def main() -> None:

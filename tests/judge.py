@@ -13,7 +13,7 @@ result is judged by its own last place. `test_judges.py` plants faults that the 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,9 +61,9 @@ def is_inexact(dtype: str) -> bool:
 
 def ulp(x: Any, dtype: str) -> np.ndarray:
     """Return the distance of the dtype's numbers around |x|; for subnormal numbers the smallest."""
-    found = info(dtype)
-    size = np.clip(np.abs(np.asarray(x)).astype(np.float64), float(found.tiny), float(found.max))
-    return np.asarray(np.ldexp(1.0, np.frexp(size)[1] - 1 - found.nmant))
+    result = info(dtype)
+    size = np.clip(np.abs(np.asarray(x)).astype(np.float64), float(result.tiny), float(result.max))
+    return np.asarray(np.ldexp(1.0, np.frexp(size)[1] - 1 - result.nmant))
 
 
 def wide(a: Any) -> np.ndarray:
@@ -92,25 +92,26 @@ def signs(rng: np.random.Generator, like: np.ndarray) -> np.ndarray:
     return rng.choice([1, -1, 1j, -1j] if like.dtype.kind == "c" else [1.0, -1.0], like.shape)
 
 
-def changes(
-    function: Callable[[Callable[[np.ndarray], np.ndarray]], list[Any]], draws: int = 12
-) -> list[np.ndarray | None]:
-    """Return the change of results relative to a relative change of the arguments: the terms of a
-    function. `function` receives the factors of its arguments, arrays of float64 or complex128, and
-    returns the results. None for results that are not such arrays; 0 at discontinuities."""
-    middle = function(lambda a: a)
-    wides = [isinstance(r, np.ndarray) and r.dtype in (np.float64, np.complex128) for r in middle]
-    most = [np.zeros(r.shape) if w else None for r, w in zip(middle, wides, strict=True)]
+def is_wide(value: Any) -> bool:
+    """Return True for an array of float64 or complex128."""
+    return isinstance(value, np.ndarray) and value.dtype in (np.float64, np.complex128)
+
+
+def slopes(
+    results: Sequence[Any], moved: Callable[[int, float], Sequence[Any]], draws: int
+) -> list[Any]:
+    """Return the change of results relative to a relative step: None for those that are not wide
+    arrays; 0 at discontinuities, where a smaller step gives another change. `moved` returns the
+    results by a seed and a step."""
+    most = [np.zeros(r.shape) if is_wide(r) else None for r in results]
     for seed in range(draws):
         gaps = []
         for step in (STEP, STEP / 16):
-            rng = np.random.default_rng(seed)
-            other = function(lambda a, rng=rng, step=step: a * (1 + step * signs(rng, a)))
             with np.errstate(all="ignore"):
                 gaps.append(
                     [
-                        np.abs(o - r) / step if w and o.shape == r.shape else None
-                        for o, r, w in zip(other, middle, wides, strict=True)
+                        np.abs(o - r) / step if is_wide(r) and np.shape(o) == r.shape else None
+                        for o, r in zip(moved(seed, step), results, strict=True)
                     ]
                 )
         for m, far, near in zip(most, *gaps, strict=True):
@@ -119,6 +120,20 @@ def changes(
                     smooth = np.abs(far - near) <= 0.5 * np.maximum(far, near)
                 np.maximum(m, np.where(smooth & np.isfinite(far), far, 0), out=m)
     return most
+
+
+def changes(
+    function: Callable[[Callable[[np.ndarray], np.ndarray]], list[Any]], draws: int = 12
+) -> list[np.ndarray | None]:
+    """Return the change of results relative to a relative change of the arguments: the terms of a
+    function. `function` receives the factors of its arguments, arrays of float64 or complex128, and
+    returns the results."""
+
+    def moved(seed: int, step: float) -> list[Any]:
+        rng = np.random.default_rng(seed)
+        return function(lambda a: a * (1 + step * signs(rng, a)))
+
+    return slopes(function(lambda a: a), moved, draws)
 
 
 def same(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:

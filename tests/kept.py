@@ -29,11 +29,11 @@ def folder() -> Path:
 def digest(*parts: object, packages: tuple[str, ...] = ()) -> str:
     """Return a digest of files (a Path: its content), of other objects (their `repr`) and of the
     versions of packages."""
-    found = hashlib.sha256(repr([version(name) for name in packages]).encode())
+    result = hashlib.sha256(repr([version(name) for name in packages]).encode())
     for part in parts:
         data = part.read_bytes() if isinstance(part, Path) else repr(part).encode()
-        found.update(hashlib.sha256(data).digest())
-    return found.hexdigest()[:12]
+        result.update(hashlib.sha256(data).digest())
+    return result.hexdigest()[:12]
 
 
 @contextlib.contextmanager

@@ -14,29 +14,12 @@ import ctypes as C
 import os
 from dataclasses import dataclass, field
 
-import ml_dtypes
 import numpy as np
 
 from tests import build_core
+from tests.dtypes import DTYPES, np_dtype
 
 MAX_RANK = 16
-DTYPES = {
-    "uint8": 0,
-    "int8": 1,
-    "int16": 2,
-    "int32": 3,
-    "int64": 4,
-    "float16": 5,
-    "float32": 6,
-    "float64": 7,
-    "complex64": 9,
-    "complex128": 10,
-    "bool": 11,
-    "bfloat16": 15,
-    "uint16": 27,
-    "uint32": 28,
-    "uint64": 29,
-}
 KINDS = {
     "none": 0,
     "tensor": 1,
@@ -105,14 +88,6 @@ class OpError(RuntimeError):
         self.code = code
 
 
-def dtype_id(name: str) -> int:
-    return DTYPES[name]
-
-
-def np_dtype(name: str) -> np.dtype:
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
-
-
 _lib = None
 
 
@@ -127,12 +102,12 @@ def library() -> C.CDLL:
 
 def schemas() -> dict[str, str]:
     """Return every operator's schema by name, from ops.def."""
-    found: dict[str, str] = {}
+    table: dict[str, str] = {}
     index = 0
     while (text := library().ec_testing_op_schema(index)) is not None:
-        found[text.decode().split("(")[0]] = text.decode()
+        table[text.decode().split("(")[0]] = text.decode()
         index += 1
-    return found
+    return table
 
 
 class _Call:
@@ -237,13 +212,13 @@ def _result(out: Out) -> np.ndarray:
 
 
 def _outs(args: list) -> list:
-    found: list = []
+    items: list = []
     for a in args:
         if isinstance(a, (Out, Ret)):
-            found.append(a)
+            items.append(a)
         elif isinstance(a, list):
-            found += _outs(a)
-    return found
+            items += _outs(a)
+    return items
 
 
 def invoke(call: _Call, name: str, args: list, reference: bool) -> None:

@@ -30,24 +30,9 @@ from executorch.exir._serialize._program import PTEFile, deserialize_pte_binary
 from executorch.exir._serialize._program import serialize_pte_binary
 
 import executorch_c
-from tests.single_op import BOUNDED, DTYPES, STATIC, UNBOUND, WIDTHS
+from tests.dtypes import DTYPES, WIDTHS
 
-__all__ = [
-    "BOUNDED",
-    "STATIC",
-    "UNBOUND",
-    "Constants",
-    "Outcome",
-    "Plan",
-    "V",
-    "adding",
-    "both",
-    "build",
-    "edited",
-    "load",
-    "reference",
-    "schema",
-]
+STATIC, BOUNDED, UNBOUND = schema.TensorShapeDynamism
 
 
 class V(int):
@@ -61,8 +46,9 @@ class Constants:
         self.buffers = [schema.Buffer(b"")]
         self.mutable = [schema.Buffer(b"")]
 
-    def add(self, array: np.ndarray) -> int:
-        self.buffers.append(schema.Buffer(np.ascontiguousarray(array).tobytes()))
+    def add(self, data: np.ndarray | bytes) -> int:
+        data = data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes()
+        self.buffers.append(schema.Buffer(data))
         return len(self.buffers) - 1
 
     def add_mutable(self, array: np.ndarray) -> int:
@@ -135,12 +121,14 @@ class Plan:
             schema.Tensor(
                 scalar_type=schema.ScalarType(number) if known else number,  # type: ignore
                 storage_offset=0,
-                sizes=list(shape),
+                sizes=[int(n) for n in shape],
                 dim_order=list(range(len(shape)) if order is None else order),
                 requires_grad=False,
                 layout=0,
                 data_buffer_idx=buffer,
-                allocation_info=self.place(int(np.prod(shape)) * WIDTHS[number], at),
+                allocation_info=self.place(
+                    int(np.prod(shape, dtype=np.int64)) * WIDTHS[number], at
+                ),
                 shape_dynamism=schema.TensorShapeDynamism(dynamism),
                 extra_tensor_info=extra,
             )
@@ -148,9 +136,9 @@ class Plan:
 
     def memory(self, tensor: V) -> tuple[int, int]:
         """Return the offsets of a planned tensor's first byte and of the byte after its last."""
-        made = self.plan.values[tensor].val
-        at = made.allocation_info.memory_offset_low
-        return at, at + WIDTHS[int(made.scalar_type)] * int(np.prod(made.sizes))
+        result = self.plan.values[tensor].val
+        at = result.allocation_info.memory_offset_low
+        return at, at + WIDTHS[int(result.scalar_type)] * int(np.prod(result.sizes))
 
     def input(self, shape: Sequence[int], dtype: str = "float32", **options: Any) -> V:
         index = self.tensor(shape, dtype, **options)
@@ -180,15 +168,15 @@ class Plan:
         raise TypeError(type(value).__name__)
 
     def _list(self, items: list[Any]) -> Any:
+        if any(item is None for item in items):
+            return schema.OptionalTensorList([-1 if v is None else int(v) for v in items])
         if items and all(isinstance(item, V) for item in items):
             return schema.TensorList([int(item) for item in items])
-        if any(isinstance(item, V) for item in items):
-            return schema.OptionalTensorList([-1 if v is None else int(v) for v in items])
         if items and all(isinstance(item, bool) for item in items):
             return schema.BoolList(items)
         if any(isinstance(item, float) for item in items):
-            return schema.DoubleList(items)
-        return schema.IntList([int(self.value(item)) for item in items])
+            return schema.DoubleList([float(item) for item in items])
+        return schema.IntList([int(self.value(int(item))) for item in items])
 
     def give(self, *values: Any) -> list[V]:
         """Make values inputs of the method."""
@@ -363,9 +351,9 @@ def reference(
 
 def both(pte: bytes, *inputs: Any) -> list[Any]:
     """Return our outputs, compared with the reference's."""
-    found = load(pte).execute(list(inputs))
+    outputs = load(pte).execute(list(inputs))
     wanted = reference(pte, *inputs).outputs
     assert wanted is not None
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(outputs, wanted, strict=True):
         np.testing.assert_array_equal(a, b)
-    return found
+    return outputs

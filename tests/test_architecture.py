@@ -75,14 +75,14 @@ def files(*patterns: str, under: Path = ROOT) -> list[Path]:
     """Return the files of the tree that match, without build and test artefacts."""
     top = [p for p in under.iterdir() if p.name not in SKIPPED and not p.name.startswith(".git")]
     top = [p for p in top if p.is_file() or not p.name.startswith(".") or p.name == ".ci"]
-    found = set()
+    names = set()
     for path in top:
         inner = [path] if path.is_file() else list(path.rglob("*"))
         for file in inner:
             parts = set(file.relative_to(under).parts)
             if file.is_file() and not parts & SKIPPED and not any("egg-info" in p for p in parts):
-                found |= {file for pattern in patterns if file.match(pattern)}
-    return sorted(found)
+                names |= {file for pattern in patterns if file.match(pattern)}
+    return sorted(names)
 
 
 def name(path: Path) -> str:
@@ -143,7 +143,7 @@ def module_of(path: Path, folder: Path) -> str:
 
 def modules(folder: Path, pattern: str = "*") -> dict[str, set[str]]:
     """Return the modules of a folder that each one includes; those below it, too, for `**/*`."""
-    found: dict[str, set[str]] = {}
+    table: dict[str, set[str]] = {}
     suffixes = (".c", ".h", ".def")
     for path in (p for suffix in suffixes for p in folder.glob(pattern + suffix)):
         places = (CSRC, CSRC / "include", *path.parents[:2])
@@ -151,8 +151,8 @@ def modules(folder: Path, pattern: str = "*") -> dict[str, set[str]]:
         below = [h for h in headers if h.is_file() and folder in h.parents]
         inside = {module_of(h, folder) for h in below if pattern != "*" or h.parent == folder}
         module = module_of(path, folder)
-        found.setdefault(module, set()).update(inside - {module})
-    return found
+        table.setdefault(module, set()).update(inside - {module})
+    return table
 
 
 LENT_FROM_ABOVE = {"ec_host_table"}
@@ -174,11 +174,11 @@ def used_modules(folder: Path, pattern: str = "*") -> dict[str, set[str]]:
         for match in defined.finditer(text)
         if match[0].endswith("{") and match[1] not in LENT_FROM_ABOVE
     }
-    found: dict[str, set[str]] = {}
+    table: dict[str, set[str]] = {}
     for module, text in texts:
         used = {home[word] for word in set(re.findall(r"\w+", text)) & set(home)}
-        found.setdefault(module, set()).update(used - {module})
-    return found
+        table.setdefault(module, set()).update(used - {module})
+    return table
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
@@ -194,7 +194,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 
 def python_imports(path: Path) -> set[str]:
     """Return the names that a module or a function of it imports when it runs."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(path.read_text())]
     while waiting:
         node = waiting.pop()
@@ -202,19 +202,19 @@ def python_imports(path: Path) -> set[str]:
             waiting += node.orelse
             continue
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         waiting += ast.iter_child_nodes(node)
-    return found
+    return names
 
 
 def python_modules() -> dict[str, set[str]]:
     """Return the modules that each module imports, without packages: they load names at their first
     use, or none."""
     folder = ROOT / "executorch_c"
-    found = {p.relative_to(folder).with_suffix(""): p for p in files("*.py", under=folder)}
-    paths = {".".join(at.parts): path for at, path in found.items() if at.stem != "__init__"}
+    table = {p.relative_to(folder).with_suffix(""): p for p in files("*.py", under=folder)}
+    paths = {".".join(at.parts): path for at, path in table.items() if at.stem != "__init__"}
     paths = {name: path for name, path in paths.items() if not name.startswith("docs.")}
     imports = {name: python_imports(path) for name, path in paths.items()}
     return {a: {b for b in paths if f"executorch_c.{b}" in imports[a]} - {a} for a in paths}
@@ -234,7 +234,7 @@ def test_python_modules_depend_one_way() -> None:
 
 
 def test_a_python_module_imports_only_earlier_layers() -> None:
-    imports = [(a, b) for a, found in python_modules().items() for b in found]
+    imports = [(a, b) for a, result in python_modules().items() for b in result]
     assert not sorted(f"{a}: {b}" for a, b in imports if python_layer(b) > python_layer(a))
 
 
@@ -259,8 +259,8 @@ def test_files_of_a_folder_depend_one_way(folder: str) -> None:
     """By includes and by uses together: a header of several files does not hide a circle."""
     pattern = "**/*" if folder == "csrc/runtime" else "*"
     includes_, uses = modules(ROOT / folder, pattern), used_modules(ROOT / folder, pattern)
-    found = circle({m: includes_[m] | uses.get(m, set()) for m in includes_})
-    assert not found
+    result = circle({m: includes_[m] | uses.get(m, set()) for m in includes_})
+    assert not result
 
 
 def test_runtime_follows_the_order_of_its_readme() -> None:
@@ -424,10 +424,10 @@ def c_functions(path: Path) -> Iterator[tuple[str, int]]:
             start = None  # a declaration over several lines
         elif line.startswith("}") and start is not None:
             text = " ".join(lines[start : i + 1])
-            found = re.match(r"[^({=]*?([A-Za-z_]\w*)(?:\([a-z0-9_]+\))?\(", text)
+            match = re.match(r"[^({=]*?([A-Za-z_]\w*)(?:\([a-z0-9_]+\))?\(", text)
             is_type = re.match(r"(typedef|enum|struct|union)\b[^(]*\{", text)
-            if found and not is_type and "=" not in text.split("{")[0]:
-                yield found[1], i - start + 1
+            if match and not is_type and "=" not in text.split("{")[0]:
+                yield match[1], i - start + 1
             start = None
 
 
@@ -439,10 +439,10 @@ def python_functions(path: Path) -> Iterator[tuple[str, int]]:
 
 def test_c_functions_are_seen() -> None:
     """The parser above finds these functions."""
-    found = dict(c_functions(CSRC / "kernels" / "call.c"))
+    table = dict(c_functions(CSRC / "kernels" / "call.c"))
     text = (CSRC / "kernels" / "call.c").read_text()
-    assert len(found) >= text.count("\n}") - text.count("\n};") - 2 > 3
-    assert max(found.values()) > 5
+    assert len(table) >= text.count("\n}") - text.count("\n};") - 2 > 3
+    assert max(table.values()) > 5
 
 
 def test_no_long_files() -> None:
@@ -458,9 +458,9 @@ def test_no_long_functions() -> None:
     long = {}
     for path in files("*.c", "*.h", "*.py"):
         functions = python_functions(path) if path.suffix == ".py" else c_functions(path)
-        found = {f"{name(path)}:{f}": lines for f, lines in functions if lines > LONGEST_FUNCTION}
-        if found and not has_reason(path):
-            long |= found
+        table = {f"{name(path)}:{f}": lines for f, lines in functions if lines > LONGEST_FUNCTION}
+        if table and not has_reason(path):
+            long |= table
     assert not long
 
 

@@ -14,9 +14,9 @@ def _path(monkeypatch):
 
 
 def record(network, rival, best=None, **other):
-    found = {"network": network, "size": 8, "batch": 1, "scheme": "fp32", "threads": 2}
-    found |= {"rival": rival} | ({"why": "no"} if best is None else {"best": best}) | other
-    return found
+    table = {"network": network, "size": 8, "batch": 1, "scheme": "fp32", "threads": 2}
+    table |= {"rival": rival} | ({"why": "no"} if best is None else {"best": best}) | other
+    return table
 
 
 RECORDS = [
@@ -34,8 +34,8 @@ def test_means_count_only_networks_that_both_ran():
     from benchmarks import compare_report
 
     two = compare_report.select(RECORDS, threads=2)
-    found = compare_report.ratios(two, "onnxruntime", "ours_delegated")
-    assert found == {"a fp32": 4.0, "b fp32": 1.0}
+    result = compare_report.ratios(two, "onnxruntime", "ours_delegated")
+    assert result == {"a fp32": 4.0, "b fp32": 1.0}
     lines = "\n".join(compare_report.pairs(two))
     assert "| ONNX Runtime / executorch_c, delegated | 2 | 2.00 | 1.00 | b fp32 |" in lines
 
@@ -107,10 +107,10 @@ def test_language_model_rivals_that_are_absent_are_named(monkeypatch):
     monkeypatch.setattr(bench_llm, "prepare", lambda *_: None)
     absent = llm_rivals.Rival("absent", "gguf", llm_rivals.llama_cpp, "no_such_package", "absent")
     monkeypatch.setattr(bench_llm, "RIVALS", {"ours": llm_rivals.RIVALS["ours"], "absent": absent})
-    found = bench_llm.prepared(bench_llm.RIVALS)
-    assert list(found.pythons) == ["ours"]
-    assert len(found.missing) == 1 and "absent is not measured" in found.missing[0]
-    assert "pip install absent" in found.missing[0]
+    result = bench_llm.prepared(bench_llm.RIVALS)
+    assert list(result.pythons) == ["ours"]
+    assert len(result.missing) == 1 and "absent is not measured" in result.missing[0]
+    assert "pip install absent" in result.missing[0]
 
 
 def test_language_models_are_compared_with_the_best_rival(monkeypatch):
@@ -122,10 +122,10 @@ def test_language_models_are_compared_with_the_best_rival(monkeypatch):
         return {"prefill": seconds, "decode": seconds, "first": 1.0, "memory": 150.0}
 
     turns = {"ours": [2.0, 1.0], "official": [3.0, 4.0], "llama_cpp": [1.5, 2.0]}
-    found = {name: bench_llm.best([report(x) for x in each]) for name, each in turns.items()}
-    text = bench_llm.summary("int4", found)
+    table = {name: bench_llm.best([report(x) for x in each]) for name, each in turns.items()}
+    text = bench_llm.summary("int4", table)
     assert "decode of 48 tokens 1.50" in text and "Peak memory is 1.50 of the .pte" in text
-    rows = bench_llm.rows_of("int4", found)
+    rows = bench_llm.rows_of("int4", table)
     assert [row.ratio for row in rows if "decode" in row.what] == [3.0, 1.5]
 
 
@@ -145,6 +145,6 @@ def test_positions_stay_integers_in_int8():
 
     torch.manual_seed(0)
     net, x = Positions().eval(), torch.randn(5, 4)
-    found = exports.static_int8(net, (x,))
-    assert any("quantize_per_tensor" in str(node.target) for node in found.graph.nodes)
-    assert (found(x) - net(x)).abs().max() < 0.1
+    program = exports.static_int8(net, (x,))
+    assert any("quantize_per_tensor" in str(node.target) for node in program.graph.nodes)
+    assert (program(x) - net(x)).abs().max() < 0.1

@@ -47,16 +47,16 @@ class Project:
         return {path.name for path, written in after.items() if before.get(path) != written}
 
     def times(self) -> dict[Path, int]:
-        found = [*self.folder.rglob("*.o"), *self.folder.glob("*.so")]
-        return {path: path.stat().st_mtime_ns for path in found}
+        items = [*self.folder.rglob("*.o"), *self.folder.glob("*.so")]
+        return {path: path.stat().st_mtime_ns for path in items}
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    made = Project(tmp_path)
-    assert made.build() == {"one.c.o", "two.c.o", "libsum$.so"}
-    assert ctypes.CDLL(str(made.target)).sum() == 3
-    return made
+    result = Project(tmp_path)
+    assert result.build() == {"one.c.o", "two.c.o", "libsum$.so"}
+    assert ctypes.CDLL(str(result.target)).sum() == 3
+    return result
 
 
 def test_nothing_is_built_twice(project: Project) -> None:

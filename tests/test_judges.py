@@ -61,20 +61,20 @@ def test_small_results_have_last_places(dtype: str, fault: int) -> None:
     wanted = numbers(dtype, 1e-4 if dtype == "float16" else 1e-9)
     assert difference(wanted.copy(), wanted) is None
     for at in (0, 250, 499):
-        found = wanted.copy()
-        found[at] = moved(wanted, fault)[at]
-        message = difference(found, wanted, exact=judge.wide(wanted))
+        result = wanted.copy()
+        result[at] = moved(wanted, fault)[at]
+        message = difference(result, wanted, exact=judge.wide(wanted))
         assert message and f"1 of 500 elements, worst at ({at},)" in message
-        found[at] = 0
-        assert difference(found, wanted, Limit(100)), "zero where there is a small number"
+        result[at] = 0
+        assert difference(result, wanted, Limit(100)), "zero where there is a small number"
 
 
 def test_all_elements_count() -> None:
     wanted = numbers("float32")
     for share in (1, 0.5, 0.02, 0.002):
-        found = np.where(np.arange(500) < 500 * share, moved(wanted, 3), wanted)
-        assert difference(found, wanted, Limit(2)), share
-        assert difference(found, wanted, Limit(3)) is None, share
+        values = np.where(np.arange(500) < 500 * share, moved(wanted, 3), wanted)
+        assert difference(values, wanted, Limit(2)), share
+        assert difference(values, wanted, Limit(3)) is None, share
 
 
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
@@ -135,8 +135,8 @@ def test_non_finite_values(dtype: str) -> None:
     for i, a in enumerate(kinds):
         for j, b in enumerate(kinds):
             for exact in (None, judge.wide(kinds[j : j + 1])):
-                found = difference(kinds[i : i + 1], kinds[j : j + 1], Limit(2), exact)
-                assert (found is None) == (i == j), (a, b)
+                result = difference(kinds[i : i + 1], kinds[j : j + 1], Limit(2), exact)
+                assert (result is None) == (i == j), (a, b)
     nan = difference(kinds[4:], kinds[1:2], exact=np.full(1, np.nan, judge.wide(kinds).dtype))
     assert nan, "eager has a number"
 
@@ -167,8 +167,8 @@ def test_shape_dtype_and_type() -> None:
     assert difference(a, a) is None
     for fault in (a.reshape(2, 3), a.astype(np.int32), a.astype(float), a + (a == 3), a[:5], 3):
         assert difference(fault, a, Limit(100)), fault
-    for found, wanted in ((1, True), (1.0, 1), (np.nan, 1.0), (1.0, np.nan), (2, 3), (a, 3)):
-        assert difference(found, wanted), (found, wanted)
+    for result, wanted in ((1, True), (1.0, 1), (np.nan, 1.0), (1.0, np.nan), (2, 3), (a, 3)):
+        assert difference(result, wanted), (result, wanted)
     assert difference(float("nan"), float("nan")) is None
 
 
@@ -196,15 +196,15 @@ OPERATORS = [
 
 def last_place(a: np.ndarray, at: tuple) -> np.ndarray:
     """Return a copy with one element off: the next integer, 2^-12 of a number, 2^-6 of a half."""
-    found, name = a.copy(), a.dtype.name
+    result, name = a.copy(), a.dtype.name
     if a.dtype == bool:
-        found[at] = ~found[at]
+        result[at] = ~result[at]
     elif not judge.is_inexact(name):
-        found[at] += a.dtype.type(1)
+        result[at] += a.dtype.type(1)
     else:
         more = 1 + 2.0 ** (-6 if name in judge.HALVES else -12)
-        found[at] = (judge.wide(a[at]) * more).astype(a.dtype)
-    return found
+        result[at] = (judge.wide(a[at]) * more).astype(a.dtype)
+    return result
 
 
 def largest(a: np.ndarray) -> tuple | None:
@@ -237,11 +237,11 @@ def unseen(name: str, dtype: str) -> set[int]:
     for args, results in rows.samples(name, dtype, 4):
         for i in set(range(len(results or []))) - seen:
             left.add(i)
-            found = planted(name, args, results, i)
-            if found is None:
+            result = planted(name, args, results, i)
+            if result is None:
                 continue
             try:
-                rows.check(name, args, found, results)
+                rows.check(name, args, result, results)
             except AssertionError:
                 seen.add(i)
     return left - seen if left else {-1}
@@ -281,7 +281,7 @@ def layers() -> tuple[torch.nn.Module, torch.Tensor, np.ndarray]:
 def faults(wanted: np.ndarray) -> dict[str, np.ndarray]:
     """Return wrong results with the dtype and shape of the right ones."""
     unit = judge.ulp(wanted, wanted.dtype.name)
-    found = {
+    table = {
         "zeros": wanted * 0,
         "1 % more": wanted * 1.01,
         "negative": -wanted,
@@ -292,9 +292,9 @@ def faults(wanted: np.ndarray) -> dict[str, np.ndarray]:
         "in half precision": wanted.astype(np.float16),
     }
     for at in (wanted.argmin(), np.abs(wanted).argmin(), wanted.argmax()):
-        found[f"element {at}"] = wanted.copy()
-        found[f"element {at}"].flat[at] += 1e-5
-    return {name: fault.astype(wanted.dtype) for name, fault in found.items()}
+        table[f"element {at}"] = wanted.copy()
+        table[f"element {at}"].flat[at] += 1e-5
+    return {name: fault.astype(wanted.dtype) for name, fault in table.items()}
 
 
 def test_models_may_round_as_eager_does(layers: Any) -> None:
@@ -304,11 +304,11 @@ def test_models_may_round_as_eager_does(layers: Any) -> None:
         fine.append(net.double()(x.double()).float().numpy())
         net.float()
         fine.append(np.stack([net(row).numpy() for row in x]))
-    for found in fine:
-        variation.assert_eager([found], net, x)
-    for fault, found in faults(wanted).items():
+    for result in fine:
+        variation.assert_eager([result], net, x)
+    for fault, result in faults(wanted).items():
         with pytest.raises(AssertionError, match="units in the last place"):
-            variation.assert_eager([found], net, x)
+            variation.assert_eager([result], net, x)
             pytest.fail(f"{fault} is not seen")
 
 
@@ -317,10 +317,10 @@ def test_rooms_are_of_each_element(layers: Any) -> None:
     (room,) = variation.rooms(lambda: [net(x).numpy()], variation.LAST_PLACES["float32"])
     assert room.max() < 1e-5 * np.abs(wanted).max() and np.median(room) < 1e-6
     xnnpack_judge.assert_close([np.nextafter(wanted, F(9))], [wanted], [room])
-    for fault, found in faults(wanted).items():
+    for fault, result in faults(wanted).items():
         for rooms in ([room], []):
             with pytest.raises(AssertionError, match="units in the last place"):
-                xnnpack_judge.assert_close([found], [wanted], rooms)
+                xnnpack_judge.assert_close([result], [wanted], rooms)
                 pytest.fail(f"{fault} is not seen")
 
 
@@ -337,10 +337,10 @@ def test_integers_have_no_room() -> None:
 def test_functions_compared_with_their_terms(layers: Any) -> None:
     net, x, wanted = layers
     exact, terms = judge.wide(wanted), np.abs(judge.wide(wanted)) + 1e-3
-    for given in ({}, {"exact": exact}, {"exact": exact, "terms": terms}):
-        assert opdb_judge.difference(wanted.copy(), wanted, **given) is None
-        for fault, found in faults(wanted).items():
-            assert opdb_judge.difference(found, wanted, **given), fault
+    for result in ({}, {"exact": exact}, {"exact": exact, "terms": terms}):
+        assert opdb_judge.difference(wanted.copy(), wanted, **result) is None
+        for fault, value in faults(wanted).items():
+            assert opdb_judge.difference(value, wanted, **result), fault
     assert opdb_judge.difference(wanted.astype(np.float64), wanted)
     assert opdb_judge.difference(wanted * 2, wanted, filled=False) is None
     assert opdb_judge.difference(wanted[1:], wanted, filled=False)

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 import executorch_c
 from tests import judge, variation
 from tests.models import zoo
-from tests.models.zoo_models import MODELS, Lambda
+from tests.models.blocks import Fn
+from tests.models.zoo_models import MODELS
 from tests.openers import Opener
 
 OFFICIAL_CANNOT = {
@@ -43,7 +44,7 @@ def each_model(test: Any) -> Any:
 
 def test_a_copy_of_a_model_has_its_own_weights() -> None:
     inner = nn.Linear(2, 2)
-    again = copy.deepcopy(Lambda(lambda x, inner: inner(x), inner=inner))
+    again = copy.deepcopy(Fn(lambda x, inner: inner(x), inner=inner))
     with torch.no_grad():
         for one in again.parameters():
             one.zero_()
@@ -141,7 +142,7 @@ def test_encoder_feeds_decoder(ours: Opener) -> None:
     token, state, _ = zoo_pair.methods["decode"].calls[0]
     run = ours(zoo.export("encoder_decoder"))
     (memory,) = run("encode", [sentence.numpy()])
-    found = run("decode", [token.numpy(), state.numpy(), memory])
+    outputs = run("decode", [token.numpy(), state.numpy(), memory])
     pair = torch.nn.ModuleList(spec.module for spec in zoo_pair.methods.values())
 
     class Both(torch.nn.Module):
@@ -152,16 +153,16 @@ def test_encoder_feeds_decoder(ours: Opener) -> None:
         def forward(self, sentence: Tensor, token: Tensor, state: Tensor) -> Any:
             return self.decode(token, state, self.encode(sentence))
 
-    variation.assert_eager(found, Both(), sentence, token, state)
+    variation.assert_eager(outputs, Both(), sentence, token, state)
 
 
 def test_shipped_digits_example(ours: Opener) -> None:
     """Logits around 10 from some hundred products in float32."""
     run, limit = ours((EXAMPLES / "digits.pte").read_bytes()), judge.Limit(0, 16)
     with np.load(EXAMPLES / "digits.npz") as data:
-        (found,) = run("forward", [data["inputs"]])
+        (outputs,) = run("forward", [data["inputs"]])
         terms = np.abs(data["expected"]).max(-1, keepdims=True) * np.ones(10)
-        judge.assert_right(found, data["expected"], "digits", limit, terms=terms)
-        assert (found.argmax(-1) == data["labels"]).mean() > 0.95
+        judge.assert_right(outputs, data["expected"], "digits", limit, terms=terms)
+        assert (outputs.argmax(-1) == data["labels"]).mean() > 0.95
         (few,) = run("forward", [data["inputs"][:3]])
         judge.assert_right(few, data["expected"][:3], "three digits", limit, terms=terms[:3])

@@ -57,9 +57,9 @@ def faults(model: quantized_zoo.Quantized) -> Iterator[tuple[str, np.ndarray]]:
 def test_faults_are_seen(name: str) -> None:
     model = quantized_zoo.load(name)
     check(model.wanted.copy(), model)
-    for fault, found in faults(model):
+    for fault, result in faults(model):
         with pytest.raises(AssertionError, match="units in the last place"):
-            check(found.astype(np.float32), model)
+            check(result.astype(np.float32), model)
             pytest.fail(f"{fault} is not seen")
 
 
@@ -70,8 +70,8 @@ def test_matches_eager(name: str, kernels: Any) -> None:
     program = Runtime.get().load_program(model.pte)
     used = program.requirements()["operators"]
     assert {f"quantized_decomposed::{op}" for op in USES[name]} <= set(used)
-    (found,) = program.load_method("forward", kernels=kernels).execute(model.inputs)
-    check(found, model)
+    (outputs,) = program.load_method("forward", kernels=kernels).execute(model.inputs)
+    check(outputs, model)
 
 
 @each_model
@@ -79,5 +79,5 @@ def test_matches_official(name: str, official: Opener) -> None:
     from tests.kernels import quantized_forms  # noqa: F401  (registers the official kernels)
 
     model = quantized_zoo.load(name)
-    (found,) = official(model.pte)("forward", model.inputs)
-    check(found, model)
+    (outputs,) = official(model.pte)("forward", model.inputs)
+    check(outputs, model)

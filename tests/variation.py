@@ -20,7 +20,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from executorch_c.noise.sums import EXACT
 from tests import judge
 
-STEP = 2.0**-28  # far above the last places of float64
 DRAWS = 8
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
 MOVES = EXACT | {name.removesuffix("_copy") for name in EXACT} | {"lift_fresh", "pad", "reshape"}
@@ -79,10 +78,6 @@ def arrays(outputs: Any) -> list[Any]:
     ]
 
 
-def is_wide(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype in (np.float64, np.complex128)
-
-
 def exactly(run: Callable[[], Any], step: float = 0.0, seed: int = 0) -> Any:
     """Return the results of a run in float64, without the model's conversions to float32."""
     with torch.no_grad(), torch.compiler.set_stance("force_eager"), Noise(step, seed, wide=True):
@@ -91,26 +86,8 @@ def exactly(run: Callable[[], Any], step: float = 0.0, seed: int = 0) -> Any:
 
 @torch.no_grad()
 def terms(run: Callable[[], Any], exact: list[Any], draws: int = DRAWS) -> list[Any]:
-    """Return the change of the results of a run in float64, relative to the step: None for
-    integers, 0 at discontinuities (where a smaller step gives another change)."""
-    most = [np.zeros(x.shape) if is_wide(x) else None for x in exact]
-    for seed in range(draws):
-        gaps = []
-        for step in (STEP, STEP / 16):
-            outputs = arrays(exactly(run, step, seed))
-            with np.errstate(all="ignore"):
-                gaps.append(
-                    [
-                        np.abs(o - x) / step if is_wide(x) and np.shape(o) == x.shape else None
-                        for o, x in zip(outputs, exact, strict=True)
-                    ]
-                )
-        for m, far, near in zip(most, *gaps, strict=True):
-            if m is not None and far is not None and near is not None:
-                with np.errstate(invalid="ignore"):
-                    smooth = np.isfinite(far) & (np.abs(far - near) <= 0.5 * np.maximum(far, near))
-                np.maximum(m, np.where(smooth, far, 0), out=m)
-    return most
+    """Return the change of the results of a run in float64, relative to the step (judge.slopes)."""
+    return judge.slopes(exact, lambda seed, step: arrays(exactly(run, step, seed)), draws)
 
 
 LAST_PLACES = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
@@ -123,17 +100,17 @@ def rooms(
     """Return the allowed errors of a run's array results: twice the change when each operator is
     off by a step, and units in the last place. None for integers."""
     wanted = run()
-    found = [np.zeros(w.shape) if judge.is_inexact(w.dtype.name) else None for w in wanted]
+    items = [np.zeros(w.shape) if judge.is_inexact(w.dtype.name) else None for w in wanted]
     for seed in range(draws):
         with Noise(step, seed):
             others = run()
-        for room, other, w in zip(found, others, wanted, strict=True):
+        for room, other, w in zip(items, others, wanted, strict=True):
             if room is not None:
                 gap = judge.distance(other, w, w.dtype.name)
                 np.maximum(room, np.where(np.isfinite(gap), 2 * gap, 0), out=room)
     return [
         None if room is None else room + ulps * judge.ulp(w, w.dtype.name)
-        for room, w in zip(found, wanted, strict=True)
+        for room, w in zip(items, wanted, strict=True)
     ]
 
 

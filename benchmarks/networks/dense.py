@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.networks.vision import image
-from tests.models.zoo_models import MOBILENET_V2, Lambda, UNet, conv_bn, mb_net
+from tests.models.blocks import MOBILENET_V2, Fn, UNet, conv_bn, inverted
 
 Made = tuple[nn.Module, tuple[Tensor, ...]]
 
@@ -22,7 +22,7 @@ class DeepLab(nn.Module):
 
     def __init__(self, channels: int, classes: int = 21) -> None:
         super().__init__()
-        self.body = nn.Sequential(*list(mb_net(MOBILENET_V2[:5], 1.0, 10, nn.ReLU6, False))[:-5])
+        self.body = inverted(MOBILENET_V2[:5], 1.0, 10, nn.ReLU6, False).features[:-1]
         self.branches = nn.ModuleList(
             [nn.Conv2d(channels, 128, 1)]
             + [nn.Conv2d(channels, 128, 3, padding=r, dilation=r) for r in (6, 12, 18)]
@@ -151,7 +151,7 @@ def pointnet(points: int) -> Made:
 
     net = nn.Sequential(
         *shared(3, 64, 64, 64, 128, 1024),
-        Lambda(lambda x: x.amax(2)),
+        Fn(lambda x: x.amax(2)),
         nn.Linear(1024, 512),
         nn.ReLU(),
         nn.Linear(512, 256),

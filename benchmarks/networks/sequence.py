@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.models.zoo_models import Lambda
+from tests.models.blocks import Fn
 
 Made = tuple[nn.Module, tuple[Tensor, ...]]
 
@@ -32,7 +32,7 @@ def bert(length: int = 128) -> Made:
         )
     )
     ids, mask = torch.randint(0, 30000, (1, length)), torch.ones(1, length, dtype=torch.int64)
-    return Lambda(lambda x, m, net: net(x, m, return_dict=False)[0], net=net), (ids, mask)
+    return Fn(lambda x, m, net: net(x, m, return_dict=False)[0], net=net), (ids, mask)
 
 
 def gpt2(length: int) -> Made:
@@ -41,7 +41,7 @@ def gpt2(length: int) -> Made:
     net = GPT2LMHeadModel(
         GPT2Config(vocab_size=8192, n_positions=256, n_embd=256, n_layer=6, n_head=4)
     )
-    wrapped = Lambda(lambda x, net: net(x, use_cache=False).logits, net=net)
+    wrapped = Fn(lambda x, net: net(x, use_cache=False).logits, net=net)
     return wrapped, (torch.randint(0, 8192, (1, length)),)
 
 
@@ -59,7 +59,7 @@ def llama(length: int) -> Made:
             max_position_embeddings=256,
         )
     )
-    return Lambda(lambda x, net: net(x, use_cache=False).logits, net=net), (
+    return Fn(lambda x, net: net(x, use_cache=False).logits, net=net), (
         torch.randint(0, 4096, (1, length)),
     )
 
@@ -70,7 +70,7 @@ def t5_encoder(length: int) -> Made:
     net = T5EncoderModel(
         T5Config(vocab_size=8192, d_model=256, d_kv=32, d_ff=1024, num_layers=4, num_heads=8)
     )
-    return Lambda(lambda x, net: net(x).last_hidden_state, net=net), (
+    return Fn(lambda x, net: net(x).last_hidden_state, net=net), (
         torch.randint(0, 8192, (1, length)),
     )
 
@@ -88,7 +88,7 @@ def whisper_encoder(frames: int) -> Made:
             max_source_positions=frames // 2,
         )
     )
-    return Lambda(lambda x, net: net(x).last_hidden_state, net=net), (torch.randn(1, 80, frames),)
+    return Fn(lambda x, net: net(x).last_hidden_state, net=net), (torch.randn(1, 80, frames),)
 
 
 def wav2vec2(samples: int) -> Made:
@@ -106,7 +106,7 @@ def wav2vec2(samples: int) -> Made:
         )
     )
     nn.utils.parametrize.remove_parametrizations(net.encoder.pos_conv_embed.conv, "weight")
-    return Lambda(lambda x, net: net(x).last_hidden_state, net=net), (torch.randn(1, samples),)
+    return Fn(lambda x, net: net(x).last_hidden_state, net=net), (torch.randn(1, samples),)
 
 
 class ConformerBlock(nn.Module):
@@ -153,7 +153,7 @@ def conformer(frames: int) -> Made:
 
 def recurrent(cell: type[nn.LSTM] | type[nn.GRU], length: int = 16) -> Made:
     net = cell(32, 64, batch_first=True)
-    return Lambda(lambda x, net: net(x)[0], net=net), (torch.randn(1, length, 32),)
+    return Fn(lambda x, net: net(x)[0], net=net), (torch.randn(1, length, 32),)
 
 
 def lstm(length: int) -> Made:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from tests.models.zoo_models import EFFICIENTNET_B0, MOBILENET_V2, Lambda, Stage, conv_bn, mb_net
-from tests.models.zoo_models import resnet18 as zoo_resnet18
+from tests.models.blocks import EFFICIENTNET_B0, MOBILENET_V2, Fn, Stage, conv_bn, inverted, resnet
 
 Made = tuple[nn.Module, tuple[Tensor, ...]]
 
@@ -126,15 +125,15 @@ MOBILENET_V3: list[Stage] = [
 
 
 def mobilenet_v2(size: int = 224) -> Made:
-    return mb_net(MOBILENET_V2, 1.0, 1000, nn.ReLU6, squeeze=False), image(size)
+    return inverted(MOBILENET_V2, 1.0, 1000, nn.ReLU6, squeeze=False), image(size)
 
 
 def mobilenet_v3(size: int = 224) -> Made:
-    return mb_net(MOBILENET_V3, 1.0, 1000, nn.Hardswish, squeeze=True), image(size)
+    return inverted(MOBILENET_V3, 1.0, 1000, nn.Hardswish, squeeze=True), image(size)
 
 
 def efficientnet(size: int = 224) -> Made:
-    return mb_net(EFFICIENTNET_B0, 1.0, 1000, nn.SiLU, squeeze=True), image(size)
+    return inverted(EFFICIENTNET_B0, 1.0, 1000, nn.SiLU, squeeze=True), image(size)
 
 
 class Gate(nn.Module):
@@ -215,7 +214,7 @@ def shufflenet(size: int) -> Made:
 
 
 def resnet18(size: int = 224) -> Made:
-    return zoo_resnet18(size, 64, 1000).module, image(size)
+    return resnet(64, 1000), image(size)
 
 
 class Bottleneck(nn.Module):
@@ -306,7 +305,7 @@ def convnext(size: int) -> Made:
     from transformers import ConvNextConfig, ConvNextModel
 
     net = ConvNextModel(ConvNextConfig(layer_scale_init_value=0.5))
-    return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
+    return Fn(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 
 class Scale(nn.Module):
@@ -431,7 +430,7 @@ def mobilevit(size: int) -> Made:
             expand_ratio=2.0,
         )
     )
-    return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
+    return Fn(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 
 def deit_tiny(size: int = 224) -> Made:
@@ -446,14 +445,14 @@ def deit_tiny(size: int = 224) -> Made:
             image_size=size,
         )
     )
-    return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
+    return Fn(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 
 def swin(size: int) -> Made:
     from transformers import SwinConfig, SwinModel
 
     net = SwinModel(SwinConfig(image_size=size, window_size=4 if size % 224 else 7))
-    return Lambda(lambda x, net: net(x).pooler_output, net=net), image(size)
+    return Fn(lambda x, net: net(x).pooler_output, net=net), image(size)
 
 
 def mlp_mixer(size: int) -> Made:
@@ -462,12 +461,12 @@ def mlp_mixer(size: int) -> Made:
     def mlp(n: int, hidden: int) -> list[nn.Module]:
         return [nn.Linear(n, hidden), nn.GELU(), nn.Linear(hidden, n)]
 
-    transpose: Callable[[], nn.Module] = lambda: Lambda(lambda x: x.transpose(1, 2))  # noqa: E731
+    transpose: Callable[[], nn.Module] = lambda: Fn(lambda x: x.transpose(1, 2))  # noqa: E731
     layers: list[nn.Module] = [nn.Conv2d(3, width, 16, 16), nn.Flatten(2), transpose()]
     for _ in range(8):
         layers += [
             Residual(nn.LayerNorm(width), transpose(), *mlp(tokens, 128), transpose()),
             Residual(nn.LayerNorm(width), *mlp(width, 1024)),
         ]
-    mean = Lambda(lambda x: x.mean(1))
+    mean = Fn(lambda x: x.mean(1))
     return nn.Sequential(*layers, nn.LayerNorm(width), mean, nn.Linear(width, 1000)), image(size)

@@ -43,19 +43,6 @@ class Residual(nn.Module):
         return self.line(nn.functional.avg_pool2d(x, 2, 2).flatten(2))
 
 
-class Attention(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(16)
-        self.queries, self.keys, self.values = (nn.Linear(16, 16) for _ in range(3))
-        self.last = nn.Linear(16, 6)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.norm(x)
-        scores = self.queries(y) @ self.keys(y).transpose(-1, -2)
-        return self.last(x + (scores * 0.25).softmax(-1) @ self.values(y)).softmax(-1)
-
-
 def export(
     model: nn.Module, inputs: list[torch.Tensor], quantizer: str | None
 ) -> tuple[Any, bytes]:
@@ -74,5 +61,5 @@ def export(
             eager = copy.deepcopy(quantized)  # the passes below change it
             program = torch.export.export(quantized, (inputs[0],), strict=True)
             program = compiler.apply_pre_edge_transform_passes(program, chosen)
-        made = compiler._lower_ep_to_cadence_gen_etrecord(program)
-    return eager, bytes(made.buffer)
+        result = compiler._lower_ep_to_cadence_gen_etrecord(program)
+    return eager, bytes(result.buffer)

@@ -63,6 +63,13 @@ class Backend(Structure):
     ]
 
 
+def capsule(struct: Structure, name: bytes = b"executorch_c.backend") -> object:
+    """Return a capsule of a struct, which must live as long."""
+    new = pythonapi.PyCapsule_New
+    new.restype, new.argtypes = py_object, [c_void_p, c_char_p, c_void_p]
+    return new(ctypes.addressof(struct), name, None)
+
+
 WITHOUT_OPTIONS: int = Backend.set_option.offset
 """struct_size of a backend without optional members."""
 
@@ -87,11 +94,7 @@ class Fake:
         )
         if size:  # out of bounds for the backend: nothing may read it
             ctypes.memset(ctypes.addressof(self.struct) + size, 0x5A, ctypes.sizeof(Backend) - size)
-        pythonapi.PyCapsule_New.restype = py_object
-        pythonapi.PyCapsule_New.argtypes = [c_void_p, c_char_p, c_void_p]
-        self.capsule = pythonapi.PyCapsule_New(
-            ctypes.addressof(self.struct), b"executorch_c.backend", None
-        )
+        self.capsule = capsule(self.struct)
         kept.append((self, keys))
 
     def _init(self, _self: int, _host: int, _call: int, init: object, _handle: object) -> int:
@@ -100,20 +103,20 @@ class Fake:
         return OK
 
     def _set(self, _self: int, _host: int, _call: int, option: object) -> int:
-        found = option.contents  # type: ignore[attr-defined]
-        if found.key not in self.values:
+        item = option.contents  # type: ignore[attr-defined]
+        if item.key not in self.values:
             return NOT_FOUND
-        if found.key == b"fixed":
+        if item.key == b"fixed":
             return NOT_SUPPORTED
-        self.values[found.key] = found.read()
-        self.strings.append(self.values[found.key])
+        self.values[item.key] = item.read()
+        self.strings.append(self.values[item.key])
         return OK
 
     def _get(self, _self: int, _host: int, _call: int, option: object) -> int:
-        found = option.contents  # type: ignore[attr-defined]
-        if found.key not in self.values:
+        item = option.contents  # type: ignore[attr-defined]
+        if item.key not in self.values:
             return NOT_FOUND
-        found.write(self.values[found.key])
+        item.write(self.values[item.key])
         return OK
 
     def _report(self, _self: int, _handle: int, add: Callable[..., None], user: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import executorch_c
-from tests.backends.fake_backend import EXECUTE, INIT, OK, Init, Tensor, kept
+from tests.backends.fake_backend import EXECUTE, INIT, OK, Backend, Init, Tensor, capsule, kept
 
 Function = Callable[..., np.ndarray]
 
@@ -64,15 +64,8 @@ INIT_RUN = CFUNCTYPE(
 AVAILABLE = CFUNCTYPE(c_bool, c_void_p)
 
 
-class Backend(Structure):
-    _fields_ = [
-        *(("abi_version", c_uint32), ("struct_size", c_size_t), ("id", c_char_p)),
-        *(("version", c_char_p), ("user", c_void_p), ("is_available", AVAILABLE)),
-        *(("init", INIT), ("execute", EXECUTE), ("destroy", c_void_p)),
-        *(("set_option", c_void_p), ("get_option", c_void_p), ("option_keys", c_void_p)),
-        *(("report", c_void_p), ("describe", c_void_p), ("refuse_call", REFUSE_CALL)),
-        ("init_run", INIT_RUN),
-    ]
+class Delegate(Backend):
+    _fields_ = [("describe", c_void_p), ("refuse_call", REFUSE_CALL), ("init_run", INIT_RUN)]
 
 
 def array(tensor: Tensor) -> np.ndarray:
@@ -98,21 +91,18 @@ class FakeDelegate:
         self.fault: Callable[[int, np.ndarray], np.ndarray] | None = None
         """Changes each result of a run, given the number of its calls."""
         self.unavailable = ctypes.create_string_buffer(b"not in its table")
-        self.struct = Backend(
+        self.is_available = AVAILABLE(lambda _self: bool(self.functions))
+        self.struct = Delegate(
             abi_version=1,
-            struct_size=ctypes.sizeof(Backend),
+            struct_size=ctypes.sizeof(Delegate),
             id=name.encode(),
-            is_available=AVAILABLE(lambda _self: bool(self.functions)),
+            is_available=cast(self.is_available, c_void_p),
             init=INIT(lambda *_: 1),
             execute=EXECUTE(self._execute),
             refuse_call=REFUSE_CALL(self._refuse_call),
             init_run=INIT_RUN(self._init_run),
         )
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
-        executorch_c.register_backend(
-            new(ctypes.addressof(self.struct), b"executorch_c.backend", None)
-        )
+        executorch_c.register_backend(capsule(self.struct))
         kept.append(self)
 
     @contextmanager

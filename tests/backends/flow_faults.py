@@ -37,12 +37,12 @@ def vulkan_constant(pte: bytes, shape: tuple[int, ...]) -> slice:
 
 def coreml_record(pte: bytes, size: int) -> slice:
     """Return the place of the only record of a size in Core ML's weight.bin."""
-    found, at = [], pte.find(RECORD)
+    items, at = [], pte.find(RECORD)
     while at >= 0:
         if int.from_bytes(pte[at + 8 : at + 16], "little") == size:
-            found.append(at + 64)
+            items.append(at + 64)
         at = pte.find(RECORD, at + 1)
-    (place,) = found
+    (place,) = items
     return slice(place, place + size)
 
 
@@ -112,12 +112,12 @@ def _layouts(weight: np.ndarray) -> Iterator[bytes]:
 
 def place_of(pte: bytes, weight: np.ndarray) -> slice:
     """Return the place of a weight's elements, in whatever order of dimensions they are stored."""
-    found = {}
+    table = {}
     for data in _layouts(weight):
         if pte.count(data) == 1:
-            found[pte.index(data)] = len(data)
-    assert len(found) == 1, found
-    ((at, size),) = found.items()
+            table[pte.index(data)] = len(data)
+    assert len(table) == 1, table
+    ((at, size),) = table.items()
     return slice(at, at + size)
 
 

@@ -24,7 +24,7 @@ Inputs = list[Tensor]
 
 
 @dataclass
-class Made:
+class Lowered:
     """A program and the modules that it must equal."""
 
     graph: Any
@@ -42,7 +42,7 @@ class Scheme:
 
     flow: str
     name: str
-    lower: Callable[[nn.Module, Inputs], Made]
+    lower: Callable[[nn.Module, Inputs], Lowered]
     backend: str
     """The id of the delegate, or the namespace of the flow's operators."""
     limit: float = 1e-5
@@ -64,8 +64,8 @@ class Scheme:
 # ---- the package's own flows, also with other quantizers ---------------------------------------
 
 
-def _by_flow(name: str, **changes: Any) -> Callable[[nn.Module, Inputs], Made]:
-    def lower(model: nn.Module, inputs: Inputs) -> Made:
+def _by_flow(name: str, **changes: Any) -> Callable[[nn.Module, Inputs], Lowered]:
+    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         row = dataclasses.replace(flows.FLOWS[name], **changes)
         exported = flows.export(model, ((inputs[0],), {}), None)
         graph: Any = model
@@ -73,20 +73,20 @@ def _by_flow(name: str, **changes: Any) -> Callable[[nn.Module, Inputs], Made]:
             graph = flows._quantize(row, exported, [((x,), {}) for x in inputs])
             exported = flows.export(graph, ((inputs[0],), {}), None)
         kept_graph = copy.deepcopy(graph)  # some flows' passes change it
-        return Made(kept_graph, bytes(flows._lower(exported, row, "forward").buffer))
+        return Lowered(kept_graph, bytes(flows._lower(exported, row, "forward").buffer))
 
     return lower
 
 
-def _native(model: nn.Module, inputs: Inputs, **changes: Any) -> Made:
+def _native(model: nn.Module, inputs: Inputs, **changes: Any) -> Lowered:
     """Lower a quantised model: quantize_... and dequantize_... are not delegated."""
     import executorch.kernels.quantized  # noqa: F401  their out variants
 
     return _by_flow("native", **changes)(model, inputs)
 
 
-def _native_torchao(scheme: str) -> Callable[[nn.Module, Inputs], Made]:
-    def lower(model: nn.Module, inputs: Inputs) -> Made:
+def _native_torchao(scheme: str) -> Callable[[nn.Module, Inputs], Lowered]:
+    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         from tests.models import vulkan_zoo
 
         return _native(vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1])), inputs)
@@ -94,28 +94,28 @@ def _native_torchao(scheme: str) -> Callable[[nn.Module, Inputs], Made]:
     return lower
 
 
-def _half(model: nn.Module, inputs: Inputs) -> Made:
+def _half(model: nn.Module, inputs: Inputs) -> Lowered:
     """Lower a model of float16 parameters: its eager results are of float16, too."""
     return _by_flow("native")(copy.deepcopy(model).half(), [x.half() for x in inputs])
 
 
-def _openvino(mode: str, **options: Any) -> Callable[[nn.Module, Inputs], Made]:
+def _openvino(mode: str, **options: Any) -> Callable[[nn.Module, Inputs], Lowered]:
     def quantizer() -> Any:
         from executorch.backends.openvino.quantizer import quantizer as openvino
 
         chosen = getattr(openvino.QuantizationMode, mode)
         return openvino.OpenVINOQuantizer(mode=chosen, **options)
 
-    def lower(model: nn.Module, inputs: Inputs) -> Made:
-        made = _by_flow("openvino-int8", quantizer=quantizer)(model, inputs)
-        for layer in made.graph.modules():  # NNCF's module decompresses in float16
+    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
+        result = _by_flow("openvino-int8", quantizer=quantizer)(model, inputs)
+        for layer in result.graph.modules():  # NNCF's module decompresses in float16
             if getattr(layer, "_scale", None) is not None and layer._scale.dtype == torch.float16:
                 layer._scale = layer._scale.float()
         if "WO" not in mode:
             from tests.backends import openvino_ties
 
-            made.chosen = openvino_ties.computed(made.graph, inputs[0], made.pte)
-        return made
+            result.chosen = openvino_ties.computed(result.graph, inputs[0], result.pte)
+        return result
 
     return lower
 
@@ -133,24 +133,24 @@ def _symmetric(**config: Any) -> Callable[[], Any]:
 # ---- Vulkan ------------------------------------------------------------------------------------
 
 
-def _vulkan(scheme: str, **options: Any) -> Callable[[nn.Module, Inputs], Made]:
-    def lower(model: nn.Module, inputs: Inputs) -> Made:
+def _vulkan(scheme: str, **options: Any) -> Callable[[nn.Module, Inputs], Lowered]:
+    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         from tests.models import vulkan_zoo
 
         graph = vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1]))
-        made = Made(graph, vulkan_zoo.lower(graph, (inputs[0],), options))
+        program = Lowered(graph, vulkan_zoo.lower(graph, (inputs[0],), options))
         if scheme == "8da8w":
-            made.graph = without_activations(graph)
-        return made
+            program.graph = without_activations(graph)
+        return program
 
     return lower
 
 
-def _vulkan_half(scheme: str, flow: str = "") -> Callable[[nn.Module, Inputs], Made]:
+def _vulkan_half(scheme: str, flow: str = "") -> Callable[[nn.Module, Inputs], Lowered]:
     """Lower with `force_fp16`. The results are those of the module with float16 where the payload
     has it: the scales of activations, too, whose integers are then others than in float32."""
 
-    def lower(model: nn.Module, inputs: Inputs) -> Made:
+    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         from tests.backends import vulkan_half
         from tests.models import vulkan_zoo
 
@@ -160,8 +160,8 @@ def _vulkan_half(scheme: str, flow: str = "") -> Callable[[nn.Module, Inputs], M
         else:
             graph = vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1]))
         chosen = vulkan_half.Half(graph, inputs[0])
-        made = vulkan_zoo.lower(graph, (inputs[0],), {"force_fp16": True})
-        return Made(graph, made, chosen=chosen)
+        program = vulkan_zoo.lower(graph, (inputs[0],), {"force_fp16": True})
+        return Lowered(graph, program, chosen=chosen)
 
     return lower
 
@@ -183,11 +183,11 @@ def without_activations(graph: Any) -> Any:
 # ---- XNNPACK -----------------------------------------------------------------------------------
 
 
-def _xnnpack(group: int | None) -> Callable[[nn.Module, Inputs], Made]:
+def _xnnpack(group: int | None) -> Callable[[nn.Module, Inputs], Lowered]:
     """Lower layers with weights of 4 bits, by channel or by group, where a row is whole groups: the
     partitioner refuses others."""
 
-    def lower(model: nn.Module, inputs: Inputs) -> Made:
+    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
         from torchao.quantization.granularity import PerAxis, PerGroup
 
@@ -215,7 +215,7 @@ def _xnnpack(group: int | None) -> Callable[[nn.Module, Inputs], Made]:
 
 def _coreml(
     ios: int = 17, half: bool = False, weights: Any = None, quantize: Any = None, steps: Any = ()
-) -> Callable[[nn.Module, Inputs], Made]:
+) -> Callable[[nn.Module, Inputs], Lowered]:
     """Lower for a version of iOS.
 
     Args:
@@ -224,19 +224,19 @@ def _coreml(
         steps: Functions of coremltools that compress weights.
     """
 
-    def lower(model: nn.Module, inputs: Inputs) -> Made:
+    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         from tests.models import coreml_zoo
 
         graph = copy.deepcopy(model) if quantize is None else quantize(model, inputs)
         with torch.no_grad():
             exported = torch.export.export(graph, (inputs[0],))
         with coreml_zoo.converting(steps(model) if callable(steps) else steps):
-            made = Made(graph, coreml_zoo.lower(exported, ios, half, weights))
+            program = Lowered(graph, coreml_zoo.lower(exported, ios, half, weights))
         if weights is None and not steps:
-            return made
+            return program
         with coreml_zoo.converting([*steps, coreml_zoo.decompress]):
-            made.exact = coreml_zoo.lower(exported, ios, half, weights)
-        return made
+            program.exact = coreml_zoo.lower(exported, ios, half, weights)
+        return program
 
     return lower
 
@@ -323,20 +323,20 @@ INT4 = {**INT8, "dtype": "int4", "granularity": "per_block", "block_size": 8}
 # ---- operators of libraries --------------------------------------------------------------------
 
 
-def _cadence(quantizer: str | None) -> Callable[[nn.Module, Inputs], Made]:
-    def lower(model: nn.Module, inputs: Inputs) -> Made:
+def _cadence(quantizer: str | None) -> Callable[[nn.Module, Inputs], Lowered]:
+    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         from tests.backends import cadence_flow
 
-        return Made(*cadence_flow.export(copy.deepcopy(model), inputs, quantizer))
+        return Lowered(*cadence_flow.export(copy.deepcopy(model), inputs, quantizer))
 
     return lower
 
 
-def _cortex_m(core: str) -> Callable[[nn.Module, Inputs], Made]:
-    def lower(model: nn.Module, inputs: Inputs) -> Made:
+def _cortex_m(core: str) -> Callable[[nn.Module, Inputs], Lowered]:
+    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         from tests.backends import cortex_m_flow
 
-        return Made(*cortex_m_flow.export(copy.deepcopy(model), inputs, core))
+        return Lowered(*cortex_m_flow.export(copy.deepcopy(model), inputs, core))
 
     return lower
 
@@ -549,34 +549,34 @@ def _quantized(graph: Any) -> int:
     return sum(map(_is_quantizing, graph.graph.nodes))
 
 
-def export(scheme: Scheme, model_name: str) -> tuple[Made, Inputs]:
+def export(scheme: Scheme, model_name: str) -> tuple[Lowered, Inputs]:
     """Lower a model; raises as the flow does."""
     logging.getLogger().setLevel(logging.ERROR)
     model, inputs = flow_models.make(model_name)
     torch.manual_seed(0)
-    made = scheme.lower(model, inputs)
+    program = scheme.lower(model, inputs)
     if scheme.name == "fp16" and scheme.flow == "native":
         inputs = [x.half() for x in inputs]
-    return made, inputs
+    return program, inputs
 
 
 def _load(scheme: Scheme, model_name: str) -> Loaded:
     try:
-        made, inputs = export(scheme, model_name)
+        program, inputs = export(scheme, model_name)
     except Exception as error:
         return Loaded(error=f"{type(error).__name__}: {error}")
-    graph, found = made.chosen or made.graph, Loaded(made.pte)
+    graph, result = program.chosen or program.graph, Loaded(program.pte)
     with torch.no_grad():
         for x in inputs[: flow_models.CALLS]:
-            found.inputs.append(x.numpy())
-            found.eager.append(graph(x).numpy())
-        if callable(made.exact):
-            found.exact = [made.exact(x).numpy() for x in inputs[: flow_models.CALLS]]
+            result.inputs.append(x.numpy())
+            result.eager.append(graph(x).numpy())
+        if callable(program.exact):
+            result.exact = [program.exact(x).numpy() for x in inputs[: flow_models.CALLS]]
         else:
-            found.exact = made.exact
-    found.step = _step(graph) if hasattr(graph, "graph") else 0.0
-    found.quantized = _quantized(graph)
-    return found
+            result.exact = program.exact
+    result.step = _step(graph) if hasattr(graph, "graph") else 0.0
+    result.quantized = _quantized(graph)
+    return result
 
 
 FILES = [

@@ -21,8 +21,8 @@ NATIVE = Format(
 
 
 def method(graph: Graph) -> Graph:
-    found: Graph = graph["methods"][0]
-    return found
+    result: Graph = graph["methods"][0]
+    return result
 
 
 def native_node(graph: Graph, name: str) -> Graph:
@@ -34,8 +34,10 @@ def native_arg(target: str, arg: str | int, kind: str = "", /, **changes: Any) -
 
     def change(graph: Graph) -> None:
         inputs = native_node(graph, target)["inputs"]
-        found = inputs[arg] if isinstance(arg, int) else next(i for i in inputs if i["name"] == arg)
-        old = found["arg"]["value"]
+        result = (
+            inputs[arg] if isinstance(arg, int) else next(i for i in inputs if i["name"] == arg)
+        )
+        old = result["arg"]["value"]
         old[:] = [f"{kind}Arg", changes] if kind else [old[0], {**old[1], **changes}]
 
     return change
@@ -58,16 +60,16 @@ def meta(tensor_name: str, /, *sizes: int, **changes: Any) -> Change:
 
     def change(graph: Graph) -> None:
         every = method(graph)["graph"]["tensor_values"] + method(graph)["constants"]
-        found = next(t for t in every if t["name"] == tensor_name)["meta"]
-        found.update({"sizes": [{"min": n, "max": n} for n in sizes]} if sizes else {})
-        found.update(changes)
+        result = next(t for t in every if t["name"] == tensor_name)["meta"]
+        result.update({"sizes": [{"min": n, "max": n} for n in sizes]} if sizes else {})
+        result.update(changes)
 
     return change
 
 
 def branch(graph: Graph, at: int = 1) -> Graph:
-    found: Graph = native_node(graph, "cond")["inputs"][at]["arg"]["value"][1]["graph"]
-    return found
+    result: Graph = native_node(graph, "cond")["inputs"][at]["arg"]["value"][1]["graph"]
+    return result
 
 
 WEIGHT = "p_first_weight"

@@ -27,8 +27,8 @@ TOSA = Format(Path(__file__).parent / "tosa_programs", tosa_tables(), "TosaGraph
 
 
 def block(graph: Graph) -> Graph:
-    found: Graph = graph["regions"][0]["blocks"][0]
-    return found
+    result: Graph = graph["regions"][0]["blocks"][0]
+    return result
 
 
 def node(graph: Graph, op: str) -> Graph:
@@ -43,9 +43,9 @@ def operands(op: str, **changes: Any) -> Change:
     """Replace the names of inputs or outputs; a function gets the list."""
 
     def change(graph: Graph) -> None:
-        found = node(graph, op)
+        result = node(graph, op)
         for key, new in changes.items():
-            found[key] = new(found[key]) if callable(new) else new
+            result[key] = new(result[key]) if callable(new) else new
 
     return change
 
@@ -54,8 +54,8 @@ def tensor(op: str, at: int, /, **changes: Any) -> Change:
     """Change input `at` of an operator, or its result: -1."""
 
     def change(graph: Graph) -> None:
-        found = node(graph, op)
-        name = found["outputs"][0] if at < 0 else found["inputs"][at]
+        result = node(graph, op)
+        name = result["outputs"][0] if at < 0 else result["inputs"][at]
         every = block(graph)["tensors"] + block(graph).get("shapes", [])
         next(t for t in every if t["name"] == name).update(changes)
 
@@ -245,8 +245,8 @@ def instruction(data: bytes | bytearray, opcode: int, which: int = 0) -> int:
     """Return the place of an instruction of the module."""
     at = data.index(SPIRV) + 20
     while True:
-        found, length = struct.unpack_from("<HH", data, at)
-        if found == opcode:
+        result, length = struct.unpack_from("<HH", data, at)
+        if result == opcode:
             which -= 1
         if which < 0:
             return at

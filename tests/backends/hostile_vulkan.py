@@ -50,8 +50,8 @@ def args(name: str, at: int, *ids: int) -> Change:
     """Replace arguments of a call from one on; without values, remove the rest."""
 
     def change(graph: Graph) -> None:
-        found = call(graph, name)["args"]
-        found[at : at + len(ids) if ids else None] = ids
+        result = call(graph, name)["args"]
+        result[at : at + len(ids) if ids else None] = ids
 
     return change
 
@@ -60,8 +60,8 @@ def value(name: str, at: int, kind: str = "", /, **fields: Any) -> Change:
     """Change fields of a call's argument, or replace it by a value of another kind."""
 
     def change(graph: Graph) -> None:
-        found = graph["values"][call(graph, name)["args"][at]]["value"]
-        found[:] = [kind, fields] if kind else [found[0], {**found[1], **fields}]
+        result = graph["values"][call(graph, name)["args"][at]]["value"]
+        result[:] = [kind, fields] if kind else [result[0], {**result[1], **fields}]
 
     return change
 

@@ -11,6 +11,8 @@ from executorch.backends.native.passes import get_default_passes
 from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 
+from tests.models.blocks import EncoderLayer, MBConv, Recurrent, UNet
+
 
 def lower(
     model: nn.Module, inputs: tuple[Any, ...], *, tag: str | None = None, dynamic_shapes: Any = None
@@ -58,9 +60,9 @@ def export_whole(model: nn.Module, inputs: tuple[Any, ...]) -> bytes:
 
 def write(folder: Path, model: nn.Module, inputs: tuple[Any, ...]) -> None:
     """Write a program and its data file, native_weights.ptd."""
-    made = lower(model, inputs, tag="native_weights")
-    (folder / "model.pte").write_bytes(bytes(made.buffer))
-    made.write_tensor_data_to_file(str(folder))
+    program = lower(model, inputs, tag="native_weights")
+    (folder / "model.pte").write_bytes(bytes(program.buffer))
+    program.write_tensor_data_to_file(str(folder))
 
 
 class Convolutions(nn.Module):
@@ -75,57 +77,6 @@ class Convolutions(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = nn.functional.max_pool2d(self.norm(self.first(x)).relu(), 2)
         return self.last(nn.functional.gelu(self.depthwise(x)).mean((2, 3))).softmax(-1)
-
-
-class UNet(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.down, self.inner = nn.Conv2d(2, 6, 3, padding=1), nn.Conv2d(6, 8, 3, padding=1)
-        self.up, self.last = nn.ConvTranspose2d(8, 6, 2, stride=2), nn.Conv2d(12, 1, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        a = self.down(x).relu()
-        b = self.inner(nn.functional.avg_pool2d(a, 2)).sigmoid()
-        return self.last(torch.cat([a, self.up(b)], 1))
-
-
-class Mobile(nn.Module):
-    """An inverted residual."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wide, self.narrow = nn.Conv2d(4, 12, 1, bias=False), nn.Conv2d(12, 4, 1, bias=False)
-        self.depthwise = nn.Conv2d(12, 12, 3, padding=1, groups=12, bias=False)
-        self.norms = nn.ModuleList(map(nn.BatchNorm2d, (12, 12, 4)))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = nn.functional.relu6(self.norms[0](self.wide(x)))
-        y = nn.functional.hardswish(self.norms[1](self.depthwise(y)))
-        return x + self.norms[2](self.narrow(y))
-
-
-class Attention(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.table, self.norm = nn.Embedding(30, 16), nn.LayerNorm(16)
-        self.qkv, self.last = nn.Linear(16, 48), nn.Linear(16, 30)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.table(tokens)
-        parts = self.qkv(self.norm(x)).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
-        q, k, v = parts.unbind(0)
-        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.last(x + y.transpose(1, 2).flatten(2))
-
-
-class Recurrent(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.last = nn.LSTM(6, 8, batch_first=True), nn.Linear(8, 3)
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        y, (h, _) = self.inner(x)
-        return self.last(y), h
 
 
 class Mixed(nn.Module):
@@ -203,10 +154,13 @@ def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     return {
         "mlp": (nn.Sequential(*layers), (torch.randn(4, 20),)),
         "cnn": (Convolutions(), (torch.randn(2, 3, 12, 12),)),
-        "mobile": (Mobile(), (torch.randn(1, 4, 8, 8),)),
-        "unet": (UNet(), (torch.randn(1, 2, 8, 8),)),
-        "attention": (Attention(), (torch.randint(0, 30, (2, 7)),)),
-        "lstm": (Recurrent(), (torch.randn(1, 4, 6),)),
+        "mobile": (MBConv(4, 4, 1, 3, 3, nn.ReLU6, squeeze=True), (torch.randn(1, 4, 8, 8),)),
+        "unet": (UNet(), (torch.randn(1, 3, 8, 8),)),
+        "attention": (
+            nn.Sequential(nn.Embedding(30, 16), EncoderLayer(16, 2, -1e9)),
+            (torch.randint(0, 30, (2, 7)),),
+        ),
+        "lstm": (Recurrent(nn.LSTM, 6, 8, 3), (torch.randn(1, 4, 6),)),
         "mixed": (Mixed(), (torch.randn(4, 6), torch.randn(3, 5))),
         "counter": (Counter(), (torch.randn(3), torch.tensor([1]))),
     }

@@ -91,13 +91,13 @@ class Layers:
             (e.get("to-layer"), e.get("to-port")): int(e.get("from-layer", ""))
             for e in root.iterfind("edges/edge")
         }
-        given = {}
+        table = {}
         for number, region in enumerate(root.iterfind("layers/layer[@type='Subgraph']"), 1):
             self._add(region.find("body"), number)
             for row in region.iterfind("port_map/input"):
                 source = ends[region.get("id"), row.get("external_port_id")]
-                given[number, int(row.get("internal_layer_id", ""))] = (0, source)
-        self.edges = [(given.get(before, before), after) for before, after in self.edges]
+                table[number, int(row.get("internal_layer_id", ""))] = (0, source)
+        self.edges = [(table.get(before, before), after) for before, after in self.edges]
 
     def _add(self, part: Any, scope: int) -> None:
         for layer in part.iterfind("layers/layer"):
@@ -125,13 +125,13 @@ def _decompressions(
         before = sources.get(layer, [])
         return kinds.get(layer) == "Const" or bool(before) and all(map(is_constant, before))
 
-    found, waiting = set[Place](), list(own)
+    names, waiting = set[Place](), list(own)
     while waiting:
         for layer in sources[waiting.pop()]:
-            if kinds.get(layer) != "Const" and layer not in found | own and is_constant(layer):
-                found.add(layer)
+            if kinds.get(layer) != "Const" and layer not in names | own and is_constant(layer):
+                names.add(layer)
                 waiting.append(layer)
-    return found
+    return names
 
 
 def constants_of(data: bytes, payload: bytes, node: str) -> list[Constant]:
@@ -145,7 +145,7 @@ def constants_of(data: bytes, payload: bytes, node: str) -> list[Constant]:
     own = {i for i, layer in layers.of.items() if layer.get("name", "").startswith(f"{node}/")}
     own |= {b for a, b in edges if a in own and kinds[b] == "Multiply"}
     own |= _decompressions(edges, kinds, own)
-    start, found = data.index(blob.constants), []
+    start, result = data.index(blob.constants), []
     for before, after in edges:
         if after not in own or kinds.get(before) != "Const":
             continue
@@ -153,8 +153,8 @@ def constants_of(data: bytes, payload: bytes, node: str) -> list[Constant]:
         if values is not None:
             at = start + int(values.get("offset", ""))
             place = slice(at, at + int(values.get("size", "")))
-            found.append(Constant(place, kinds[after], values.get("element_type", "")))
-    return found
+            result.append(Constant(place, kinds[after], values.get("element_type", "")))
+    return result
 
 
 def program(

@@ -27,13 +27,13 @@ DTYPES = {"i8": "i1", "f32": "<f4"}
 def constants(pte: bytes) -> list[np.ndarray]:
     """Return the constants of int8 and float32 of the model."""
     blob = openvino_blob.unpack(Runtime.get().load_program(pte)._payload("forward", 0))
-    found = []
+    items = []
     for data in ElementTree.fromstring(blob.model).iterfind("layers/layer/data"):
         dtype, at, size = (data.get(key, "") for key in ("element_type", "offset", "size"))
         if dtype in DTYPES and at:
             part = blob.constants[int(at) : int(at) + int(size)]
-            found.append(np.frombuffer(part, DTYPES[dtype]))
-    return found
+            items.append(np.frombuffer(part, DTYPES[dtype]))
+    return items
 
 
 class _Values(torch.fx.Interpreter):

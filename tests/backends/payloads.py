@@ -16,7 +16,7 @@ from typing import Any
 from executorch_c import _flatbuffers
 
 BACKENDS = Path(__file__).resolve().parents[2] / "backends" / "interpreted"
-ROOM = 1 << 15
+SPARE_BYTES = 1 << 15
 """Bytes after a payload in the programs that `Format.program` fills."""
 
 Graph = dict[str, Any]
@@ -57,18 +57,18 @@ class Reader:
 
     def table(self, name: str, at: int) -> Graph:
         vtable = at - self.number("i", at)
-        size, found = self.number("H", vtable), Graph()
+        size, entries = self.number("H", vtable), Graph()
         for slot, (field, kind) in enumerate(self.tables[name].items()):
             entry = 4 + 2 * slot
             where = self.number("H", vtable + entry) if entry < size else 0
             if not where:
                 continue
             if kind.startswith("|"):
-                member = kind.split("|")[found.pop(f"{field}_type")]
-                found[field] = [member, self.table(member, self.target(at + where))]
+                member = kind.split("|")[entries.pop(f"{field}_type")]
+                entries[field] = [member, self.table(member, self.target(at + where))]
             else:
-                found[field] = self.value(kind, at + where)
-        return found
+                entries[field] = self.value(kind, at + where)
+        return entries
 
     def value(self, kind: str, at: int) -> Any:
         if kind.isdigit():
@@ -120,7 +120,7 @@ def roomy(path: Path) -> tuple[bytes, int, bytes]:
 
     file = deserialize_pte_binary(path.read_bytes())
     payload = file.program.backend_delegate_data[0].data
-    marker = bytes(range(256)) * (1 + (len(payload) + ROOM) // 256)
+    marker = bytes(range(256)) * (1 + (len(payload) + SPARE_BYTES) // 256)
     file.program.backend_delegate_data[0].data = marker
     pte = bytes(serialize_pte_binary(file, extract_delegate_segments=True))
     at = pte.index(marker)

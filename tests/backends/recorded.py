@@ -40,11 +40,11 @@ class Recorded:
     def error(self, source: str | bytes, name: str) -> float:
         """Return the largest difference from the outputs of `name`."""
         inputs, outputs = self.arrays(name)
-        found = self.method(source).execute(inputs)
-        assert [a.shape for a in found] == [a.shape for a in outputs]
+        results = self.method(source).execute(inputs)
+        assert [a.shape for a in results] == [a.shape for a in outputs]
         return max(
             float(np.abs(a.astype(np.float64) - b).max())
-            for a, b in zip(found, outputs, strict=True)
+            for a, b in zip(results, outputs, strict=True)
         )
 
     def damaged(self, name: str, begin: int, end: int, cases: int) -> Iterator[bytes]:

@@ -51,9 +51,9 @@ def test_dtypes_of_the_program(backend: str, side: str, dtype: str) -> None:
         inputs[0] = (2 * inputs[0]).astype(other)  # with zeros and ones, or more integers
         outputs = plain.execute([inputs[0].astype(np.float32), *inputs[1:]])
     if side == "inputs" or dtype == "DOUBLE":
-        found = method.execute(inputs)[0]
-        assert found.dtype == (other if side == "outputs" else np.float32)
-        np.testing.assert_allclose(found, outputs[0], rtol=1e-5, atol=1e-5)
+        results = method.execute(inputs)[0]
+        assert results.dtype == (other if side == "outputs" else np.float32)
+        np.testing.assert_allclose(results, outputs[0], rtol=1e-5, atol=1e-5)
         return
     name = np.dtype(other).name
     says = f"output 0 is {name} in the program and float32 in the payload, which changes"

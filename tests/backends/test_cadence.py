@@ -11,22 +11,10 @@ from numpy.testing import assert_array_equal
 
 import executorch_c
 from tests.backends import cadence_flow
-from tests.backends.cadence_calls import FACTOR, INT16, INT32, INT8, RANDOM, SCALES, UINT16, UINT8
-from tests.backends.cadence_calls import bias, method_of, one, out_name, real, whole, zero_points
+from tests.backends.op_calls import FACTOR, INT16, INT32, INT8, RANDOM, SCALES, UINT16, UINT8
+from tests.backends.op_calls import bias, check, method_of, one, operators_of, out_name, real, whole
+from tests.backends.op_calls import zero_points
 from tests.single_op import Out
-
-
-def check(
-    name: str, args: Sequence[Any], want: torch.Tensor, steps: float = 0, varied: bool = True
-) -> None:
-    """Run an operator and compare it: `steps` is the largest difference allowed."""
-    method, inputs = method_of(name, args, Out(tuple(want.shape), str(want.dtype)[6:]))
-    got = np.asarray(method(*inputs))
-    assert got.dtype == want.numpy().dtype and got.shape == tuple(want.shape)
-    if varied and got.size > 8:
-        assert len(np.unique(got)) > (3 if got.size > 30 else 1)  # a result that says something
-    difference = np.abs(got.astype(np.float64) - want.numpy().astype(np.float64))
-    assert difference.max(initial=0) <= steps
 
 
 def compare(
@@ -39,13 +27,6 @@ def compare(
         call = cadence_flow.with_sign(name, args)
     reference = getattr(getattr(torch.ops.cadence, packet), overload or "default")
     check(f"cadence::{out_name(name)}", args, reference(*(call or args)), steps, varied)
-
-
-def rows() -> set[str]:
-    """Return the schemas of the plug-in."""
-    with pytest.raises(executorch_c.Error):  # the first unknown operator loads plug-ins
-        method_of("cadence::unknown.out", [], Out((1,)))
-    return {row["schema"] for row in executorch_c.operators() if row["origin"] == "Cadence"}
 
 
 ATEN = {
@@ -65,10 +46,13 @@ def test_every_operator_of_the_flow_is_a_row() -> None:
         ours = schema.name.startswith("cadence::") and any(a.is_out for a in schema.arguments)
         if ours or name in {f"aten::{rest}" for rest in ATEN}:
             declared[name] = str(schema).replace(" ", "")
-    found = {row.split("(")[0]: row.replace(" ", "") for row in rows()}
+    table = {
+        row.split("(")[0]: row.replace(" ", "")
+        for row in operators_of("Cadence", "cadence::unknown.out")
+    }
     assert len(declared) == 99
-    assert set(declared) == set(found)
-    for name, schema in found.items():
+    assert set(declared) == set(table)
+    for name, schema in table.items():
         assert schema.replace("SymInt", "int") == declared[name].replace("SymInt", "int")
 
 

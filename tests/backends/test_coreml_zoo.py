@@ -1,5 +1,5 @@
 """Programs that coremltools emits, exported at test time: they equal eager, and the weights that it
-compresses equal its own decompression; `explain` names a wrong layer."""
+compresses equal its own decompression. Planted faults are in test_flow_faults.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +12,7 @@ import executorch_c
 
 ct = pytest.importorskip("coremltools")
 from tests.models import coreml_zoo as zoo
+from tests.models.blocks import Fn
 
 pytestmark = pytest.mark.heavy
 
@@ -25,27 +26,16 @@ def test_a_model_equals_eager(row: zoo.Row) -> None:
     limit = 3e-3 if row.half else 1e-5
     for _ in range(2):  # state changes
         with method.tracing() as trace:
-            found = method.execute([x.numpy() for x in inputs])
+            outputs = method.execute([x.numpy() for x in inputs])
         with torch.no_grad():
             expected = torch.utils._pytree.tree_leaves(model(*inputs))
-        for a, b in zip(found, expected, strict=True):
+        for a, b in zip(outputs, expected, strict=True):
             np.testing.assert_allclose(
                 a, b.numpy(), rtol=limit, atol=limit * max(1, abs(b.float()).max())
             )
     inside: Any = program._delegate("forward", 0)
     nodes = [(e.name, e.debug_handle) for e in trace.events if e.kind == "node"]
     assert [(n["name"], n["debug_handle"]) for n in inside["nodes"]] == nodes
-
-
-def test_state_lasts_as_long_as_the_method() -> None:
-    row = next(row for row in zoo.ROWS if row.make is zoo.Accumulator)
-    inputs = row.inputs()
-    pte = zoo.lower(torch.export.export(row.make(), inputs), row.ios)
-    x = inputs[0].numpy()
-    for _ in range(2):
-        method = executorch_c.load(pte).load_method("forward")
-        found = [method.execute([x])[0] for _ in range(3)]
-        np.testing.assert_array_equal(found, [2 * x, 4 * x, 6 * x])
 
 
 def test_methods_share_a_model() -> None:
@@ -56,8 +46,8 @@ def test_methods_share_a_model() -> None:
     program = executorch_c.load(zoo.lower(programs, 18, shared=True))
     assert bytes(program._payload("one", 0)).startswith(b"CMJR")
     for name, x in inputs.items():
-        (found,) = program.load_method(name).execute([x.numpy()])
-        np.testing.assert_allclose(found, model(x).detach().numpy(), atol=1e-5)
+        (outputs,) = program.load_method(name).execute([x.numpy()])
+        np.testing.assert_allclose(outputs, model(x).detach().numpy(), atol=1e-5)
         inside: Any = program._delegate(name, 0)
         assert [node["name"] for node in inside["nodes"]] == ["linear", "relu", "linear"]
 
@@ -80,8 +70,8 @@ def test_enumerated_shapes() -> None:
     method = executorch_c.load(zoo.lower(exported, 18, more=[spec])).load_method("forward")
     for shape in shapes:
         x = torch.randn(*shape)
-        (found,) = method.execute([x.numpy()])
-        np.testing.assert_allclose(found, model(x).detach().numpy(), atol=1e-5)
+        (outputs,) = method.execute([x.numpy()])
+        np.testing.assert_allclose(outputs, model(x).detach().numpy(), atol=1e-5)
 
 
 def whole_loop(x: torch.Tensor) -> Any:
@@ -103,11 +93,7 @@ FLOW: dict[str, Callable[[torch.Tensor], Any]] = {
 def test_control_flow_is_not_lowered(name: str) -> None:
     """CoreMLPartitioner asks coremltools, which has no such operator of torch.export."""
 
-    class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> Any:
-            return FLOW[name](x)
-
-    exported = torch.export.export(Model(), (torch.ones(3),))
+    exported = torch.export.export(Fn(FLOW[name]), (torch.ones(3),))
     (node,) = (n for n in exported.graph.nodes if str(n.target) == name)
     assert not ct.converters.mil.frontend.torch.is_torch_fx_node_supported(node)
 
@@ -120,8 +106,8 @@ def test_recurrent_layers_are_unrolled(make: Any) -> None:
     program = executorch_c.load(zoo.lower(torch.export.export(layer, (x,)), 18))
     inside: Any = program._delegate("forward", 0)
     assert {"lstm", "gru", "rnn", "while_loop"}.isdisjoint(n["name"] for n in inside["nodes"])
-    found = program.load_method("forward").execute([x.numpy()])[0]
-    np.testing.assert_allclose(found, layer(x)[0].detach().numpy(), atol=1e-5)
+    outputs = program.load_method("forward").execute([x.numpy()])[0]
+    np.testing.assert_allclose(outputs, layer(x)[0].detach().numpy(), atol=1e-5)
 
 
 # ---- compressed weights ----------------------------------------------------------------------
@@ -173,7 +159,7 @@ SCHEMES: dict[str, tuple[int, str, list[zoo.Step]]] = {
 def test_compressed_weights_equal_coremltools_own_decompression(name: str, half: bool) -> None:
     ios, operator, steps = SCHEMES[name]
     x = torch.linspace(-2, 2, 64).reshape(2, 32)
-    found = []
+    items = []
     for more in ([], [zoo.decompress]):
         torch.manual_seed(0)
         model = torch.nn.Sequential(
@@ -182,96 +168,5 @@ def test_compressed_weights_equal_coremltools_own_decompression(name: str, half:
         with zoo.converting([*steps, *more]):
             pte = zoo.lower(torch.export.export(model.eval(), (x,)), ios, half)
         assert (f"constexpr_{operator}".encode() in pte) == (not more)
-        found.append(executorch_c.load(pte).load_method("forward").execute([x.numpy()])[0])
-    np.testing.assert_array_equal(found[0], found[1])
-
-
-# ---- planted faults --------------------------------------------------------------------------
-
-
-def exact(bits: int) -> Any:
-    """Return a model whose weights quantise exactly: multiples of 1/256, with the largest one in
-    each block."""
-    torch.manual_seed(0)
-    most = 2 ** (bits - 1) - 1
-    layers = [
-        torch.nn.Linear(32, 64),
-        torch.nn.Tanh(),
-        torch.nn.Linear(64, 48),
-        torch.nn.Tanh(),
-        torch.nn.Linear(48, 12),
-    ]
-    with torch.no_grad():
-        for layer in layers[::2]:
-            drawn = torch.randint(-most, most + 1, layer.weight.shape).float()
-            drawn[:, ::8] = most
-            layer.weight.copy_(drawn / (256 if bits == 8 else 16))
-    return torch.nn.Sequential(*layers).eval()
-
-
-def packed(weight: np.ndarray) -> np.ndarray:
-    q = np.round(weight * 16).astype(np.int8).ravel().view(np.uint8) & 15
-    return q[::2] | q[1::2] << 4
-
-
-def find(pte: bytes, part: np.ndarray) -> slice:
-    data = part.tobytes()
-    assert pte.count(data) == 1
-    at = pte.index(data)
-    return slice(at, at + len(data))
-
-
-def wrong_weight(pte: bytearray, weight: np.ndarray) -> None:
-    place = find(pte, weight)
-    pte[place.start + 23] ^= 64  # the exponent of an element
-
-
-def wrong_int8(pte: bytearray, weight: np.ndarray) -> None:
-    place = find(pte, np.round(weight * 256).astype(np.int8))
-    pte[place.start + 23] ^= 64
-
-
-def swapped_nibbles(pte: bytearray, weight: np.ndarray) -> None:
-    data = packed(weight)
-    pte[find(pte, data)] = (data << 4 | data >> 4).tobytes()
-
-
-def wrong_scale(pte: bytearray, weight: np.ndarray) -> None:
-    """The record of scales follows that of the weights."""
-    place = find(pte, packed(weight))
-    scales = np.full(weight.shape[0] * weight.shape[1] // 8, 1 / 16, np.float32).tobytes()
-    at = pte.index(scales, place.stop)
-    pte[at + 40 : at + 44] = np.float32(0.25).tobytes()
-
-
-FAULTS: dict[str, tuple[int, Any, Callable[[bytearray, np.ndarray], None]]] = {
-    "weight": (8, None, wrong_weight),
-    "int8 weight": (
-        8,
-        {"mode": "linear_symmetric", "dtype": "int8", "weight_threshold": 0},
-        wrong_int8,
-    ),
-    "nibbles": (4, {**INT4, "weight_threshold": 0}, swapped_nibbles),
-    "scale": (4, {**INT4, "weight_threshold": 0}, wrong_scale),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_explain_names_the_layer(name: str) -> None:
-    """The weights quantise exactly: tolerances apply, not the rule of quantised programs."""
-    from executorch_c.devtools import explain
-
-    given = {"rtol": 1e-3, "atol": 1e-3}
-    bits, weights, damage = FAULTS[name]
-    model = exact(bits)
-    x = torch.randn(4, 32)
-    pte = bytearray(zoo.lower(torch.export.export(exact(bits), (x,)), 18, weights=weights))
-    right = explain(model, (x,), program=bytes(pte), **given)
-    assert right and right.first is None, str(right)
-    damage(pte, model[2].weight.detach().numpy())
-    report = explain(model, (x,), program=bytes(pte), **given)
-    assert report.verdict == "differ" and report.first is not None, str(report)
-    assert report.first.where == "delegate 0, node 2", str(report)
-    verdicts = [line.verdict for line in report]
-    at = verdicts.index("source")
-    assert at and verdicts[:at] == ["ok"] * at and verdicts.count("source") == 1, str(report)
+        items.append(executorch_c.load(pte).load_method("forward").execute([x.numpy()])[0])
+    np.testing.assert_array_equal(items[0], items[1])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
-from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.test.op_partitioner_demo import AddAttributePartitionerDemo
 from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
@@ -25,7 +25,7 @@ import executorch_c
 from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, edge_program
 from tests.backends.demo_programs import lowered, mm_add_sub, nested, seeded, taylor_sin
 from tests.exports import Fn
-from tests.plans import Plan, build, schema
+from tests.plans import Plan, build, edited, schema
 
 
 def method(pte: bytes) -> Any:
@@ -34,13 +34,6 @@ def method(pte: bytes) -> Any:
 
 def run(pte: bytes, inputs: Sequence[Tensor]) -> list[np.ndarray]:
     return method(pte).execute([x.numpy() for x in inputs])
-
-
-def edited(pte: bytes, edit: Callable[[Program], None]) -> bytes:
-    """Return the file with its program changed by `edit`."""
-    file = deserialize_pte_binary(pte)
-    edit(file.program)
-    return bytes(serialize_pte_binary(file))
 
 
 def payload_changed(pte: bytes, old: bytes, new: bytes) -> bytes:
@@ -107,8 +100,8 @@ def test_composed_module() -> None:
     b = taylor_sin(a)
     outputs = run(pte, (x,))
     assert len(outputs) == 3
-    for found, expected in zip(outputs, (a, b, a + b + 0.3), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    for result, expected in zip(outputs, (a, b, a + b + 0.3), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 def test_partitioned_with_compile_specs(partitioned_pte: bytes) -> None:
@@ -263,27 +256,32 @@ def test_broken_payload(sin_pte: bytes, name: str) -> None:
         method(edited(sin_pte, replace))
 
 
-def test_unsupported_operator_is_named() -> None:
-    inputs = seeded((2, 3))
-    program = torch.export.export(nn.Linear(3, 4), inputs)
+def with_linear() -> bytes:
+    program = torch.export.export(nn.Linear(3, 4), seeded((2, 3)))
     edge = to_edge_transform_and_lower(program, partitioner=[NonDecompTestPartitioner()])
-    with pytest.raises(executorch_c.NotSupportedError, match="aten.linear.default"):
-        method(edge.to_executorch().buffer)
+    return edge.to_executorch().buffer
 
 
-def test_ambiguous_wiring_is_refused() -> None:
+def ambiguous() -> bytes:
     inputs = seeded((2, 2), (2, 2), (2, 2))
-    pte = lowered(lambda a, b, c: torch.mm(c, torch.mm(a, b)), inputs).buffer()
-    with pytest.raises(
-        executorch_c.NotSupportedError, match="inputs of aten.mm.default.*are ambiguous"
-    ):
-        method(pte)
+    return lowered(lambda a, b, c: torch.mm(c, torch.mm(a, b)), inputs).buffer()
 
 
-def test_unsupported_dtype_of_payload() -> None:
-    inputs = (torch.ones(2, dtype=torch.float64),)
-    with pytest.raises(executorch_c.NotSupportedError, match="torch.float64.*torch.float32"):
-        method(lowered(torch.sin, inputs).buffer())
+def of_float64() -> bytes:
+    return lowered(torch.sin, (torch.ones(2, dtype=torch.float64),)).buffer()
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (with_linear, "aten.linear.default"),
+        (ambiguous, "inputs of aten.mm.default.*are ambiguous"),
+        (of_float64, "torch.float64.*torch.float32"),
+    ],
+)
+def test_what_is_not_supported_is_named(make: Callable[[], bytes], match: str) -> None:
+    with pytest.raises(executorch_c.NotSupportedError, match=match):
+        method(make())
 
 
 def test_compile_spec_out_of_range() -> None:
@@ -297,49 +295,46 @@ def delegate_call(program: Program) -> Any:
     return program.execution_plan[0].chains[0].instructions[0].instr_args
 
 
-def test_too_few_arguments(sin_pte: bytes) -> None:
-    def drop(program: Program) -> None:
-        delegate_call(program).args.pop()
-
-    with pytest.raises(executorch_c.InvalidArgumentError, match="1 arguments, expected 2"):
-        run(edited(sin_pte, drop), SIN_INPUTS)
+def drop(program: Program) -> None:
+    delegate_call(program).args.pop()
 
 
-def test_wrong_dtype(sin_pte: bytes) -> None:
-    def to_int(program: Program) -> None:
-        program.execution_plan[0].values[0].val.scalar_type = ScalarType.INT
-
-    with pytest.raises(executorch_c.InvalidArgumentError, match="argument 0.*dtype"):
-        method(edited(sin_pte, to_int)).execute([np.ones(1, np.int32)])
+def to_int(program: Program) -> None:
+    program.execution_plan[0].values[0].val.scalar_type = ScalarType.INT
 
 
-def test_wrong_kind(sin_pte: bytes) -> None:
-    def add_int(program: Program) -> None:
-        program.execution_plan[0].values.append(EValue(Int(4)))
-        delegate_call(program).args[0] = 2
-
-    with pytest.raises(executorch_c.InvalidArgumentError, match="argument 0.*expected a tensor"):
-        run(edited(sin_pte, add_int), SIN_INPUTS)
+def add_int(program: Program) -> None:
+    program.execution_plan[0].values.append(EValue(Int(4)))
+    delegate_call(program).args[0] = 2
 
 
-def test_wrong_shapes(sin_pte: bytes) -> None:
-    def grow(program: Program) -> None:
-        plan = program.execution_plan[0]
-        for value in plan.values:
-            value.val = dataclasses.replace(value.val, sizes=[4])
-        plan.non_const_buffer_sizes = [0, 64]
-
-    with pytest.raises(executorch_c.NotSupportedError, match="4 elements, compiled for 1"):
-        method(edited(sin_pte, grow)).execute([np.ones(4, np.float32)])
+def grow(program: Program) -> None:
+    plan = program.execution_plan[0]
+    for value in plan.values:
+        value.val = dataclasses.replace(value.val, sizes=[4])
+    plan.non_const_buffer_sizes = [0, 64]
 
 
-def test_output_shape_that_the_program_does_not_allow(sin_pte: bytes) -> None:
-    def grow(program: Program) -> None:
-        plan = program.execution_plan[0]
-        plan.values[1].val.sizes = [2]
+def grow_output(program: Program) -> None:
+    program.execution_plan[0].values[1].val.sizes = [2]
 
-    with pytest.raises(executorch_c.NotSupportedError):
-        run(edited(sin_pte, grow), SIN_INPUTS)
+
+ONE = np.ones(1, np.float32)
+WRONG_ARGUMENTS = [
+    (drop, ONE, executorch_c.InvalidArgumentError, "1 arguments, expected 2"),
+    (to_int, np.ones(1, np.int32), executorch_c.InvalidArgumentError, "argument 0.*dtype"),
+    (add_int, ONE, executorch_c.InvalidArgumentError, "argument 0.*expected a tensor"),
+    (grow, np.ones(4, np.float32), executorch_c.NotSupportedError, "4 elements, compiled for 1"),
+    (grow_output, ONE, executorch_c.NotSupportedError, ""),
+]
+
+
+@pytest.mark.parametrize(("edit", "x", "error", "match"), WRONG_ARGUMENTS)
+def test_wrong_arguments(
+    sin_pte: bytes, edit: Any, x: np.ndarray, error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        method(edited(sin_pte, edit)).execute([x])
 
 
 def test_output_that_is_an_input(sin_pte: bytes) -> None:

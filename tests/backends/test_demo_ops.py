@@ -13,8 +13,10 @@ from numpy.testing import assert_array_equal
 import executorch_c
 from executorch_c import Runtime, register_operator, unregister_operator
 from tests import process
+from tests.backends.fake_backend import Tensor, capsule
 from tests.python.custom_ops import UNARY, X, load, nothing_stays, pte
-from tests.single_op import BOUNDED, Out
+from tests.plans import BOUNDED
+from tests.single_op import Out
 
 __all__ = ["nothing_stays"]  # autouse fixture
 
@@ -32,8 +34,8 @@ def demo() -> Iterator[Any]:
 def test_operators_in_c(demo: Any) -> None:
     executorch_c.register_operators(demo)
     executorch_c.register_operators(demo)  # registering again is allowed
-    found = {row["name"]: row["origin"] for row in executorch_c.operators()}
-    assert found["demo::scale.out"] == found["demo::positive.out"] == "executorch_c demo"
+    table = {row["name"]: row["origin"] for row in executorch_c.operators()}
+    assert table["demo::scale.out"] == table["demo::positive.out"] == "executorch_c demo"
     method = load("demo::scale.out", X, 3, Out((2, 3)))  # an Int instead of a float
     assert_array_equal(method(X), X * 3)
     x = np.array([1, -2, 3, -4, 5], np.float32)
@@ -79,17 +81,6 @@ def test_objects_that_are_not_capsules(capsule: object) -> None:
         executorch_c.register_operators(capsule)
 
 
-class Tensor(ctypes.Structure):
-    """Mirror of ec_backend_tensor."""
-
-    _fields_ = [
-        *(("data", ctypes.c_void_p), ("nbytes", ctypes.c_size_t)),
-        *(("capacity", ctypes.c_size_t), ("dtype", ctypes.c_int32), ("rank", ctypes.c_uint16)),
-        *(("writable", ctypes.c_bool), ("sizes", ctypes.POINTER(ctypes.c_int64))),
-        *(("strides", ctypes.c_void_p), ("dim_order", ctypes.c_void_p)),
-    ]
-
-
 class Value(ctypes.Union):
     """Mirror of the union in ec_backend_arg: lists and strings are a pointer and a count."""
 
@@ -113,7 +104,7 @@ def read(arg: Argument) -> Any:
     address, count = arg.value.list
     plain = {
         0: lambda: None,
-        1: lambda: arg.value.tensor.sizes[0],
+        1: lambda: ctypes.c_int64.from_address(arg.value.tensor.sizes).value,
         3: lambda: arg.value.d,
         2: lambda: ctypes.string_at(address, count),
         4: lambda: arg.value.i,
@@ -195,14 +186,11 @@ def table(**changes: Any) -> Any:
         ]
 
     row = Row(changes.pop("schema", UNARY.encode()), changes.pop("run", None), None)
-    made = Table(1, ctypes.sizeof(Table), ctypes.sizeof(Row), b"mine", ctypes.pointer(row), 1)
+    result = Table(1, ctypes.sizeof(Table), ctypes.sizeof(Row), b"mine", ctypes.pointer(row), 1)
     for key, value in changes.items():
-        setattr(made, key, value)
-    tables.append((made, row))
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    return new(ctypes.addressof(made), b"executorch_c.operators", None)
+        setattr(result, key, value)
+    tables.append((result, row))
+    return capsule(result, b"executorch_c.operators")
 
 
 tables: list[Any] = []

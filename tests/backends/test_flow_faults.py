@@ -1,4 +1,4 @@
-"""Planted faults in programs of each device flow, of two models: `explain` names the layer."""
+"""Planted faults in programs of each device flow: `explain` names the layer."""
 
 import importlib.util
 from typing import Any
@@ -29,7 +29,11 @@ ROWS = [
     *(("cadence-int8", "transformer", "out"), ("openvino-fp32", "unet", "out")),
     *(("openvino-fp32", "transformer", "qkv"), ("openvino-fp32", "transformer", "out")),
     *(("openvino-int8wo-sym", "transformer", "qkv"), ("openvino-fp32", "mlp", "0")),
-    *(("openvino-fp32", "mlp", "2"), ("openvino-fp32", "mlp", "4")),
+    *(("openvino-fp32", "mlp", "2"), ("openvino-fp32", "mlp", "4"), ("vulkan-w8", "mlp", "2")),
+    *(("vulkan-fp16", "mlp", "2"), ("vulkan-fp32", "cnn", "4"), ("vulkan-static8", "mlp", "2")),
+    *(("vulkan-static8", "cnn", "4"), ("vgf-fp32", "cnn", "4"), ("vgf-int8", "cnn", "4")),
+    *(("vgf-a16w8", "cnn", "4"), ("native-fp32", "mobilenet", "block.3")),
+    ("native-fp32", "mobilenet", "head"),
 ]
 """Schemes, models, and the layers whose weight has wrong elements."""
 
@@ -37,7 +41,7 @@ SCALES = [
     *(("native-w8", "transformer", "out"), ("native-static8", "unet", "out")),
     *(("vulkan-4w", "transformer", "out"), ("coreml-ao-int8", "transformer", "out")),
     *(("coreml-ao-int4", "transformer", "qkv"), ("xnnpack-static8", "mlp", "2")),
-    ("xnnpack-static8", "cnn", "4"),
+    *(("xnnpack-static8", "cnn", "4"), ("vulkan-w8", "mlp", "2"), ("vulkan-static8", "mlp", "2")),
 ]
 """Likewise, the layers whose scales are wrong."""
 
@@ -55,7 +59,7 @@ NIBBLES = [
     *(("vulkan-8da4w", "transformer", "qkv"), ("coreml-ao-codebook", "mlp", "2")),
     *(("coreml-ao-codebook", "transformer", "qkv"), ("tosa-a8w4", "mlp", "0")),
     *(("tosa-a8w4", "mlp", "2"), ("tosa-a8w4", "mlp", "4"), ("xnnpack-8da4w", "mlp", "2")),
-    ("xnnpack-qb4w", "transformer", "qkv"),
+    *(("xnnpack-qb4w", "transformer", "qkv"), ("vulkan-w4", "mlp", "2"), ("vgf-a8w4", "mlp", "2")),
 ]
 """Likewise, the layers whose pairs of four-bit weights are swapped."""
 
@@ -85,13 +89,13 @@ def change(data: np.ndarray) -> np.ndarray:
     return changed
 
 
-def lowered(scheme_id: str, model_name: str) -> tuple[matrix.Made, Any]:
+def lowered(scheme_id: str, model_name: str) -> tuple[matrix.Lowered, Any]:
     """Return a lowered model and an input."""
     scheme = matrix.scheme_of(scheme_id)
     if not all(map(importlib.util.find_spec, scheme.packages)):
         pytest.skip(f"needs {', '.join(scheme.packages)}")
-    made, (x, *_) = matrix.export(scheme, model_name)
-    return made, x
+    program, (x, *_) = matrix.export(scheme, model_name)
+    return program, x
 
 
 RIGHT = [
@@ -107,12 +111,23 @@ handle of the quantising node; factors of int16 have 15 bits, and results are so
 def test_integers_of_right_programs_are_not_blamed(scheme_id: str, model_name: str) -> None:
     from executorch_c.devtools import explain
 
-    made, x = lowered(scheme_id, model_name)
-    report = explain(made.graph, (x,), program=made.pte)
+    result, x = lowered(scheme_id, model_name)
+    report = explain(result.graph, (x,), program=result.pte)
     assert report.verdict == "match" and not faults.sources(report), str(report)
 
 
-def place_of(made: matrix.Made, row: Row) -> slice:
+def test_a_program_that_the_flow_lowers_wrongly_is_refused() -> None:
+    """The quantised U-Net loses the value of its skip connection (test_flow_matrix.py)."""
+    from executorch_c.devtools import explain
+
+    result, x = lowered("tosa-int8", "unet")
+    report = explain(result.graph, (x,), program=result.pte)
+    assert report.verdict == "differ" and report.first is not None, str(report)
+    assert report.first.name.startswith("RESCALE (convolution"), str(report)
+    assert report.first.module == "down" and len(faults.sources(report)) == 1, str(report)
+
+
+def place_of(made: matrix.Lowered, row: Row) -> slice:
     """Return the place of a layer's weight."""
     scheme_id, _, layer = row
     if row in NODES:
@@ -121,7 +136,11 @@ def place_of(made: matrix.Made, row: Row) -> slice:
         module = dict(made.graph.named_modules())[layer]
         return faults.coreml_record(made.pte, module.weight.numel() // 2)
     weight = faults.weight_of(made.graph, layer)
-    if scheme_id in ("vulkan-4w", "vulkan-8da4w"):  # nibbles in blocks, of two columns each
+    if scheme_id in (
+        "vulkan-w4",
+        "vulkan-4w",
+        "vulkan-8da4w",
+    ):  # nibbles in blocks, of two columns each
         return faults.vulkan_constant(made.pte, (weight.shape[0], weight.shape[1] // 2))
     return faults.place_of(made.pte, weight)
 
@@ -131,29 +150,29 @@ def openvino_constant(pte: bytes, node: str, scales: bool) -> slice:
     from executorch_c import Runtime
 
     payload = Runtime.get().load_program(pte)._payload("forward", 0)
-    found = openvino_blob.constants_of(pte, payload, node)
+    result = openvino_blob.constants_of(pte, payload, node)
     if scales:
-        found = [
+        result = [
             one
-            for one in found
+            for one in result
             if one.dtype == "f32" and one.reader in ("Multiply", "FullyConnectedCompressed")
         ]
-        return found[-1].place  # a compressed layer reads its bias before
-    return max((one.place for one in found), key=lambda place: place.stop - place.start)
+        return result[-1].place  # a compressed layer reads its bias before
+    return max((one.place for one in result), key=lambda place: place.stop - place.start)
 
 
 # ---- how a fault is planted: functions of a lowered model and its row -------------------------
 
 
-def wrong_weight(made: matrix.Made, row: Row) -> bytes:
+def wrong_weight(made: matrix.Lowered, row: Row) -> bytes:
     return faults.plant(made.pte, place_of(made, row), change)
 
 
-def swapped_nibbles(made: matrix.Made, row: Row) -> bytes:
+def swapped_nibbles(made: matrix.Lowered, row: Row) -> bytes:
     return faults.plant(made.pte, place_of(made, row), faults.swap_nibbles)
 
 
-def wrong_scales(made: matrix.Made, row: Row) -> bytes:
+def wrong_scales(made: matrix.Lowered, row: Row) -> bytes:
     """Enlarge the scales of a weight."""
     if row not in NODES:
         return faults.enlarge_scales(made.pte, faults.scales_of(made.graph, row[2]))
@@ -163,17 +182,17 @@ def wrong_scales(made: matrix.Made, row: Row) -> bytes:
     )
 
 
-def _wrong_multipliers(made: matrix.Made, row: Row, part: float) -> bytes:
+def _wrong_multipliers(made: matrix.Lowered, row: Row, part: float) -> bytes:
     factors = faults.multipliers_of(made.graph, row[2])
     less = (factors * part).astype(factors.dtype).view(np.uint8)
     return faults.plant(made.pte, faults.place_of(made.pte, factors), lambda _: less)
 
 
-def halved_multipliers(made: matrix.Made, row: Row) -> bytes:
+def halved_multipliers(made: matrix.Lowered, row: Row) -> bytes:
     return _wrong_multipliers(made, row, 0.5)
 
 
-def smaller_multipliers(made: matrix.Made, row: Row) -> bytes:
+def smaller_multipliers(made: matrix.Lowered, row: Row) -> bytes:
     """Make them two per cent too small."""
     return _wrong_multipliers(made, row, 0.98)
 
@@ -197,10 +216,10 @@ def test_explain_names_the_layer(plant: Any, row: Row) -> None:
     weight, if OpenVINO's compiler does not fuse that with the layer on this processor."""
     from executorch_c.devtools import explain
 
-    made, x = lowered(*row[:2])
-    right = explain(made.graph, (x,), program=made.pte)
+    result, x = lowered(*row[:2])
+    right = explain(result.graph, (x,), program=result.pte)
     assert not faults.sources(right), str(right)
-    report = explain(made.graph, (x,), program=plant(made, row))
+    report = explain(result.graph, (x,), program=plant(result, row))
     names = [row[2], f"asymmetric_weights_decompressor_{row[2]}_weight"]
     assert report.verdict == "differ" and report.first is not None, str(report)
     assert faults.sources(report) == [report.first.module], str(report)
@@ -211,12 +230,12 @@ def test_explain_names_attentions_factor_in_openvino() -> None:
     """The compiler moves it before the product, which then has the multiplication's name."""
     from executorch_c.devtools import explain
 
-    made, x = lowered("openvino-fp32", "transformer")
+    result, x = lowered("openvino-fp32", "transformer")
     factor = np.float32(0.35).tobytes()
-    assert made.pte.count(factor) == 1
-    right = explain(made.graph, (x,), program=made.pte)
+    assert result.pte.count(factor) == 1
+    right = explain(result.graph, (x,), program=result.pte)
     assert right and any(line.name.startswith("aten.mul.Tensor") for line in right), str(right)
-    wrong = made.pte.replace(factor, np.float32(0.36).tobytes())
-    report = explain(made.graph, (x,), program=wrong)
+    wrong = result.pte.replace(factor, np.float32(0.36).tobytes())
+    report = explain(result.graph, (x,), program=wrong)
     (name,) = [line.name for line in report if line.verdict == "source"]
     assert name.startswith("aten.mul.Tensor (") and name.endswith("bmm, view_copy, mul)"), name

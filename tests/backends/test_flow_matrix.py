@@ -11,6 +11,7 @@ import pytest
 
 from executorch_c import Error, Runtime
 from executorch_c.check import flows
+from executorch_c.testing import check_model
 from tests.backends import flow_matrix as matrix
 from tests.models import flow_models
 
@@ -152,27 +153,27 @@ def check_runs_there(scheme: matrix.Scheme, program: Any, quantised: bool) -> No
 
 def check_program(scheme: matrix.Scheme, model_name: str) -> None:
     """Check that a program equals eager, or is refused or wrong as listed."""
-    found, row = load(scheme, model_name), (scheme.id, model_name)
+    result, row = load(scheme, model_name), (scheme.id, model_name)
     if row in REFUSED:
-        assert re.search(REFUSED[row], found.error), found.error
+        assert re.search(REFUSED[row], result.error), result.error
         return
-    assert not found.error, found.error
+    assert not result.error, result.error
     if row in MISLOWERED:
-        check_mislowered(found, MISLOWERED[row])
+        check_mislowered(result, MISLOWERED[row])
         return
-    check_runs_there(scheme, Runtime.get().load_program(found.pte), found.quantized > 0)
-    results = run(found.pte, found.inputs)
-    if isinstance(found.exact, bytes):  # the weights as coremltools decompresses them
-        assert b"constexpr_" in found.pte and b"constexpr_" not in found.exact
-        for actual, expected in zip(results, run(found.exact, found.inputs), strict=True):
+    check_runs_there(scheme, Runtime.get().load_program(result.pte), result.quantized > 0)
+    results = run(result.pte, result.inputs)
+    if isinstance(result.exact, bytes):  # the weights as coremltools decompresses them
+        assert b"constexpr_" in result.pte and b"constexpr_" not in result.exact
+        for actual, expected in zip(results, run(result.exact, result.inputs), strict=True):
             np.testing.assert_array_equal(actual, expected)
         return
     if scheme.name not in ("fp32", "fp16"):
-        assert (found.quantized > 0) == quantises(scheme, model_name)
-    for at, (actual, expected) in enumerate(zip(results, found.eager, strict=True)):
-        check_close(scheme, found.step, actual, expected)
-        if found.exact is not None:  # the flow's own references of its operators
-            np.testing.assert_array_equal(actual, found.exact[at])
+        assert (result.quantized > 0) == quantises(scheme, model_name)
+    for at, (actual, expected) in enumerate(zip(results, result.eager, strict=True)):
+        check_close(scheme, result.step, actual, expected)
+        if result.exact is not None:  # the flow's own references of its operators
+            np.testing.assert_array_equal(actual, result.exact[at])
 
 
 @pytest.mark.sweep(97)
@@ -231,9 +232,9 @@ def test_integers_of_tosa_equal_arms_reference_model(
 ) -> None:
     """Bit by bit, also where the flow's graph is wrong, or an int16 table off by some steps."""
     reference = pytest.importorskip("tosa_reference_model")
-    found = load(scheme, model_name)
-    program = Runtime.get().load_program(found.pte)
-    for x in found.inputs:
+    result = load(scheme, model_name)
+    program = Runtime.get().load_program(result.pte)
+    for x in result.inputs:
         calls = list(delegate_calls(program, x))
         assert len(calls) == len(program.info()["methods"][0]["delegates"])
         for index, inputs, results in calls:
@@ -249,11 +250,11 @@ def test_arms_partitioner_leaves_a_quantize_node_out(monkeypatch: pytest.MonkeyP
     """The node loses the tag of its reader's partition and does not get that of its input's, whose
     graph of integers then ends in what the program declares float32; mended, the flow is right."""
     scheme = matrix.scheme_of("tosa-u55-a16w8")
-    found = load(scheme, "transformer")
-    calls = list(delegate_calls(Runtime.get().load_program(found.pte), found.inputs[0]))
+    result = load(scheme, "transformer")
+    calls = list(delegate_calls(Runtime.get().load_program(result.pte), result.inputs[0]))
     (numbers,) = (x for _, _, results in calls for x in results if x.dtype == np.float32)
     assert np.abs(numbers).max() > 100 and np.array_equal(numbers, np.rint(numbers))
-    quantised = np.clip(numbers / found.step, -32767, 32767)
+    quantised = np.clip(numbers / result.step, -32767, 32767)
     assert sum(np.array_equal(x, quantised) for x in calls[1][1]) == 1
 
     from executorch.backends.arm.tosa import partitioner
@@ -270,22 +271,66 @@ def test_arms_partitioner_leaves_a_quantize_node_out(monkeypatch: pytest.MonkeyP
         return tags
 
     monkeypatch.setattr(partitioner.TOSAPartitioner, "_tag_module", tag)
-    made, _ = matrix.export(scheme, "transformer")
+    program, _ = matrix.export(scheme, "transformer")
     assert len(left) == 1
-    for actual, expected in zip(run(made.pte, found.inputs), found.eager, strict=True):
-        check_close(scheme, found.step, actual, expected)
+    for actual, expected in zip(run(program.pte, result.inputs), result.eager, strict=True):
+        check_close(scheme, result.step, actual, expected)
 
 
 @pytest.mark.heavy
 def test_coremltools_drops_a_requantisation() -> None:
     """The pool's result is quantised by one scale, and dequantised by that of flatten's result."""
-    found = load(matrix.scheme_of("coreml-static8"), "mobilenet")
-    inside: Any = Runtime.get().load_program(found.pte)._delegate("forward", 0)
+    result = load(matrix.scheme_of("coreml-static8"), "mobilenet")
+    inside: Any = Runtime.get().load_program(result.pte)._delegate("forward", 0)
     nodes = [(node["name"], node["note"]) for node in inside["nodes"]]
     (at,) = (i for i, (name, _) in enumerate(nodes) if name == "reshape")
     assert [name for name, _ in nodes[at - 1 : at + 2]] == ["quantize", "reshape", "dequantize"]
     before, after = (float(re.findall(r"scale=([\d.]+)", nodes[i][1])[0]) for i in (at - 1, at + 1))
     assert before / after > 1.5
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["fp32", "int8", "a8w4", "a16w8"])
+def test_arms_converter_keeps_the_nodes(name: str) -> None:
+    """A graph in SPIR-V has the nodes of the TOSA graph that it is converted from."""
+    nodes = []
+    for flow in ("vgf", "tosa"):
+        lowered = load(matrix.scheme_of(f"{flow}-{name}"), "mobilenet")
+        inside: Any = Runtime.get().load_program(lowered.pte)._delegate("forward", 0)
+        nodes.append(sorted(node["name"] for node in inside["nodes"]))
+    assert nodes[0] == nodes[1]
+
+
+CHECKED = {
+    **dict.fromkeys(("vgf", "vgf-int8", "vgf-a8w4", "vgf-a16w8"), "VgfBackend"),
+    **{
+        f"ethos-{core}{t}": "TOSABackend"
+        for core in ("u55", "u85")
+        for t in ("", "-a8w4", "-a16w8")
+    },
+}
+"""Flows of Arm, with the delegate of their programs."""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("flow", CHECKED)
+@pytest.mark.parametrize("model_name", ["mlp", "unet"])
+def test_check_model_agrees(model_name: str, flow: str) -> None:
+    """The flows mis-lower the U-Net in int8, and refuse it with weights of four bits (above)."""
+    if not flows.FLOWS[flow].is_installed:
+        pytest.skip(f"needs {', '.join(flows.FLOWS[flow].packages)}")
+    model, (x, *more) = flow_models.make(model_name)
+    options: dict[str, Any] = {"flow": flow, "n_random": 1, "real_inputs": [(y,) for y in more[:3]]}
+    if model_name == "unet" and flow.endswith("-a8w4"):
+        with pytest.raises(RuntimeError, match="size of tensor a"):
+            check_model(model, (x,), **options)
+        return
+    result = check_model(model, (x,), **options)
+    wrong = model_name == "unet" and flow in ("vgf-int8", "ethos-u55", "ethos-u85")
+    assert result.verdict == ("differ" if wrong else "match"), str(result)
+    (method,) = result.program.info()["methods"]
+    delegate = "VgfBackend" if flow.startswith("vgf") else "TOSABackend"
+    assert {use["id"] for use in method["delegates"]} == {delegate} and len(list(result)) == 5
 
 
 def test_the_lists_name_rows() -> None:

@@ -1,7 +1,7 @@
 """Payloads of interpreted delegates with one wrong field: one exception that names the place.
 
-The tables are in hostile_vulkan.py, hostile_tosa.py and hostile_native.py; test_vulkan_hostile.py,
-test_tosa.py and test_native.py damage bytes.
+The tables are in hostile_vulkan.py, hostile_tosa.py and hostile_native.py; test_recorded.py damages
+bytes.
 """
 
 from collections.abc import Callable
@@ -47,9 +47,9 @@ PROGRAMS = sorted({(table, row[0]) for table in TABLES for row in TABLES[table][
 def test_unchanged(table: str, name: str) -> None:
     """The payload that the rows change runs after a round trip through the writer."""
     edited, folder, _ = TABLES[table]
-    found = run(edited(name, lambda graph: None), folder / f"{name}.npz")
+    outputs = run(edited(name, lambda graph: None), folder / f"{name}.npz")
     for got, expected in zip(
-        found, run((folder / f"{name}.pte").read_bytes(), folder / f"{name}.npz"), strict=True
+        outputs, run((folder / f"{name}.pte").read_bytes(), folder / f"{name}.npz"), strict=True
     ):
         np.testing.assert_array_equal(got, expected)
 

@@ -47,9 +47,9 @@ def test_programs_equal_eager(name: str) -> None:
     inputs, expected = cases(name)
     method = load(pte(name))
     for _ in range(2):
-        found = method.execute(inputs)
-        assert len(found) == len(expected)
-        for x, y in zip(found, expected):
+        outputs = method.execute(inputs)
+        assert len(outputs) == len(expected)
+        for x, y in zip(outputs, expected):
             limit = np.abs(y).max() / INT8_STEPS if "int8" in name else 1e-6
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=limit)
     assert method.backend_report()[0]["figures"]["calls"] == 2
@@ -98,8 +98,8 @@ def test_int8_formulas(name: str, formula: Callable[[np.ndarray, bytes], np.ndar
     """The engine computes what the payload says, as NumPy does."""
     (x,), _ = cases(name)
     expected = formula(x, unpack(payload(name)).constants)
-    [found] = load(pte(name)).execute([x])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+    [outputs] = load(pte(name)).execute([x])
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-7)
 
 
 @engine
@@ -132,8 +132,8 @@ def test_a_wrong_weight_is_seen() -> None:
     weights = np.frombuffer(constants, np.float32).copy()
     weights[:64] += 0.5
     inputs, expected = cases("mlp_dyn")
-    found = load(pte("mlp_dyn").replace(constants, weights.tobytes())).execute(inputs)
-    assert np.abs(found[0] - expected[0]).max() > 1e-3
+    outputs = load(pte("mlp_dyn").replace(constants, weights.tobytes())).execute(inputs)
+    assert np.abs(outputs[0] - expected[0]).max() > 1e-3
 
 
 # ---- options -----------------------------------------------------------------------------------

@@ -25,14 +25,14 @@ def payload(name: str) -> bytes:
 
 def traced(data: bytes, inputs: Any) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
     """Return the results of a call, and the values inside: the first of each operator."""
-    method, found = load(data), {}
+    method, result = load(data), {}
     with method.tracing(values=True) as trace:
         results = method.execute(inputs)
     for event in trace.events:
         for value in event.outputs if event.kind == "node" else ():
             if isinstance(value.data, np.ndarray):
-                found.setdefault(event.name, value.data)
-    return results, found
+                result.setdefault(event.name, value.data)
+    return results, result
 
 
 def test_layers_have_the_names_of_the_graph() -> None:

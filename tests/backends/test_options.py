@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 
 import executorch_c
@@ -14,6 +13,7 @@ from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composi
 from tests.backends.demo_programs import seeded
 from tests.backends.fake_backend import WITHOUT_OPTIONS, Fake
 from tests.exports import Fn
+from tests.plans import edited
 
 registry = executorch_c.Runtime.get().backend_registry
 
@@ -46,9 +46,10 @@ def sin_pte() -> bytes:
 
 
 def of_backend(pte: bytes, name: str) -> bytes:
-    file = deserialize_pte_binary(pte)
-    file.program.execution_plan[0].delegates[0].id = name
-    return bytes(serialize_pte_binary(file))
+    def rename(program: Any) -> None:
+        program.execution_plan[0].delegates[0].id = name
+
+    return edited(pte, rename)
 
 
 @pytest.fixture
@@ -162,8 +163,8 @@ def test_every_kind_of_the_process(key: str, value: Any) -> None:
         first.decode() if isinstance(first, bytes) else first
     )
     registry.set_option("FakeOptions", key, value)
-    found = registry.get_option("FakeOptions", key)
-    assert found == value and type(found) is type(value)
+    result = registry.get_option("FakeOptions", key)
+    assert result == value and type(result) is type(value)
     assert registry.option_keys(backend_name="FakeOptions") == [k.decode() for k in VALUES]
 
 

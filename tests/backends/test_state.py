@@ -76,8 +76,8 @@ def test_a_second_turn_equals_the_first(flow: str) -> None:
     method = Runtime.get().load_program(pte).load_method("forward")
     first = turn(method, x)
     with torch.no_grad():
-        for i, found in enumerate(first):
-            np.testing.assert_allclose(found, model(x * (i + 1)).numpy(), rtol=1e-5, atol=1e-6)
+        for i, result in enumerate(first):
+            np.testing.assert_allclose(result, model(x * (i + 1)).numpy(), rtol=1e-5, atol=1e-6)
     assert not np.array_equal(turn(method, x)[0], first[0])  # the state lasts
     method.reset()
     np.testing.assert_array_equal(turn(method, x), first)

@@ -136,19 +136,19 @@ def test_a_loop_equals_the_reference_model(name: str, rounds: int, delegation: b
     for _ in range(rounds):
         expected = step(expected)
     for _ in range(2):  # nothing is left of the first call
-        found = method.execute(inputs)
-        for actual, wanted in zip(found, [np.array([rounds]), *expected], strict=True):
+        outputs = method.execute(inputs)
+        for actual, wanted in zip(outputs, [np.array([rounds]), *expected], strict=True):
             np.testing.assert_array_equal(actual, wanted)
-    for actual, wanted in zip(found, g.reference(*inputs), strict=True):
+    for actual, wanted in zip(outputs, g.reference(*inputs), strict=True):
         np.testing.assert_array_equal(actual, wanted.reshape(actual.shape))
 
 
 def test_a_value_that_all_rounds_read_keeps_its_memory() -> None:
     """Nothing reads it after the loop."""
     g, inputs = loop(grow, 3, 2, unread=1), inputs_of(2)
-    found = g.run(*inputs)[1]
-    np.testing.assert_array_equal(found, inputs[2] + 1 + 3 * (inputs[1] + 1))
-    np.testing.assert_array_equal(found, g.reference(*inputs)[1])
+    outputs = g.run(*inputs)[1]
+    np.testing.assert_array_equal(outputs, inputs[2] + 1 + 3 * (inputs[1] + 1))
+    np.testing.assert_array_equal(outputs, g.reference(*inputs)[1])
 
 
 def test_a_loop_in_a_loop() -> None:
@@ -176,10 +176,10 @@ def test_a_loop_in_a_loop() -> None:
 def test_a_trace_has_a_loop_once() -> None:
     method = Runtime.get().load_program(loop(double, 5, 1).program()).load_method("forward")
     with method.tracing(values=True) as trace:
-        found = method.execute(inputs_of(1))
+        outputs = method.execute(inputs_of(1))
     nodes = [event for event in trace.events if event.kind == "node"]
     assert [event.name for event in nodes] == ["ADD", "WHILE_LOOP"]
-    np.testing.assert_array_equal(nodes[-1].outputs[0].data, found[1])
+    np.testing.assert_array_equal(nodes[-1].outputs[0].data, outputs[1])
 
 
 def test_a_loop_without_an_end_is_an_error() -> None:

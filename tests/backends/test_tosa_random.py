@@ -151,8 +151,8 @@ class Maker:
             a, b = (self.rescale(self.narrow(v), D.INT32, 2) for v in (a, b))
         more: dict[str, tuple[Any, ...]] = {"MAXIMUM": (NAN,), "MINIMUM": (NAN,)}
         shift = [self.zero(D.INT8, 3)] if op == "MUL" else []
-        made = self.add(op, [a.name, b.name, *shift], SHAPE, D.INT32, *more.get(op, ()))
-        return self.rescale(made, self.rng.choice([D.INT8, D.INT16]), 6)
+        result = self.add(op, [a.name, b.name, *shift], SHAPE, D.INT32, *more.get(op, ()))
+        return self.rescale(result, self.rng.choice([D.INT8, D.INT16]), 6)
 
     def concat(self, x: Value) -> Value:
         """Return a value between parts of an earlier one of its dtype, cut to its shape."""
@@ -170,10 +170,10 @@ class Maker:
             return self.add(
                 "TABLE", [x.name, self.numbers(-128, 127, (256,), D.INT8)], x.shape, D.INT8
             )
-        found = self.add(
+        result = self.add(
             "TABLE", [x.name, self.numbers(-9999, 9999, (513,), D.INT16)], x.shape, D.INT32
         )
-        return self.rescale(found, D.INT16, 8)
+        return self.rescale(result, D.INT16, 8)
 
     def clamp(self, x: Value) -> Value:
         x = self.narrow(x)
@@ -204,8 +204,8 @@ class Maker:
         more = () if op == "REDUCE_SUM" else (NAN,)
         n, _, w, c = SHAPE
         part = self.add(op, [wide.name], (n, 1, w, c), D.INT32, 1, *more)
-        made = self.add("SUB", [wide.name, part.name], SHAPE, D.INT32)
-        return self.rescale(made, self.rng.choice([D.INT8, D.INT16]), 2)
+        result = self.add("SUB", [wide.name, part.name], SHAPE, D.INT32)
+        return self.rescale(result, self.rng.choice([D.INT8, D.INT16]), 2)
 
     def build(self) -> list[np.ndarray]:
         """Build the graph and return its inputs. All values that nothing reads are results."""
@@ -226,17 +226,17 @@ class Maker:
 
 
 def test_the_graphs_have_all_operators_and_weights() -> None:
-    made = [Maker(seed) for seed in range(80)]
-    for maker in made:
+    items = [Maker(seed) for seed in range(80)]
+    for maker in items:
         maker.build()
-    assert {op for maker in made for op in maker.operators} == set(
+    assert {op for maker in items for op in maker.operators} == set(
         (
             "CONV2D DEPTHWISE_CONV2D MATMUL RESHAPE TRANSPOSE REVERSE CONCAT SLICE TABLE "
             "CLAMP MAX_POOL2D AVG_POOL2D RESCALE ADD SUB MUL MAXIMUM MINIMUM REDUCE_MAX "
             "REDUCE_MIN REDUCE_SUM"
         ).split()
     )
-    assert {value.dtype for maker in made for value in maker.values} == {D.INT8, D.INT16}
+    assert {value.dtype for maker in items for value in maker.values} == {D.INT8, D.INT16}
 
 
 @pytest.mark.sweep(30)
@@ -245,9 +245,9 @@ def test_a_graph_equals_the_reference_model(seed: int) -> None:
     maker = Maker(seed)
     inputs = maker.build()
     results = zip(maker.graph.run(*inputs), maker.graph.reference(*inputs), strict=True)
-    for number, (found, expected) in enumerate(results):
-        wanted = expected.reshape(found.shape)
-        np.testing.assert_array_equal(found, wanted, f"{number}: {', '.join(maker.operators)}")
+    for number, (result, expected) in enumerate(results):
+        wanted = expected.reshape(result.shape)
+        np.testing.assert_array_equal(result, wanted, f"{number}: {', '.join(maker.operators)}")
 
 
 def test_a_wrong_number_is_seen() -> None:
@@ -260,7 +260,9 @@ def test_a_wrong_number_is_seen() -> None:
         for fault in range(right.constants):
             wrong = Maker(seed, fault)
             wrong.build()
-            found = wrong.graph.run(*inputs)
+            outputs = wrong.graph.run(*inputs)
             tried += 1
-            seen += any(not np.array_equal(a, b.reshape(a.shape)) for a, b in zip(found, expected))
+            seen += any(
+                not np.array_equal(a, b.reshape(a.shape)) for a, b in zip(outputs, expected)
+            )
     assert tried > 20 and seen > 0.6 * tried, (seen, tried)

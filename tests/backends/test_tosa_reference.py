@@ -3,7 +3,7 @@
 The specification leaves the last bit of INEXACT_ROUND to devices: the model rounds in float32.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,15 @@ RANGES = {
     D.INT48: (-(2**30), 2**30),
 }
 Case = Callable[[Graph, np.random.Generator], list[np.ndarray]]
+"""Builds a graph, and returns its inputs."""
+Shape = Sequence[int]
+Values = Callable[[np.random.Generator], Any]
+Operand = Callable[[Graph, np.random.Generator], "tuple[str, list[np.ndarray]]"]
+"""Adds an operand to a graph, and returns its name and the inputs of the graph that it is."""
 CASES: dict[str, Case] = {}
 
 
-def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def draw(rng: np.random.Generator, shape: Shape, dtype: Any) -> np.ndarray:
     """Return a random array of a TOSA dtype, in the dtype of a program's argument."""
     if dtype in RANGES:
         low, high = RANGES[dtype]
@@ -36,37 +41,86 @@ def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.nda
     return rng.standard_normal(shape).astype(DTYPES[dtype])
 
 
-def case(name: str) -> Callable[[Case], Case]:
-    def keep(fn: Case) -> Case:
-        CASES[name] = fn
-        return fn
-
-    return keep
+# ---- operands ----------------------------------------------------------------------------------
 
 
-def constant(g: Graph, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> str:
-    return g.const(shape, dtype, draw(rng, shape, dtype))
+def arg(shape: Shape, dtype: Any, values: Values | None = None) -> Operand:
+    """Return an input of the graph; random without values."""
+
+    def add_to(g: Graph, rng: np.random.Generator) -> tuple[str, list[np.ndarray]]:
+        array = draw(rng, shape, dtype) if values is None else values(rng)
+        return g.input(shape, dtype), [np.asarray(array).astype(DTYPES[dtype])]
+
+    return add_to
 
 
-def zero(g: Graph, dtype: Any, value: int = 0) -> str:
-    return g.const((1,), dtype, [value])
+def const(shape: Shape, dtype: Any, values: Values | None = None) -> Operand:
+    """Return a constant; random without values."""
+    draw_it = values or (lambda rng: draw(rng, shape, dtype))
+    return lambda g, rng: (g.const(shape, dtype, draw_it(rng)), [])
 
 
-def zeros(g: Graph, dtype: Any, first: int, second: int) -> list[str]:
+def zero(dtype: Any, value: int = 0) -> Operand:
+    """Return a zero point."""
+    return const((1,), dtype, lambda _: [value])
+
+
+def zeros(dtype: Any, first: int, second: int) -> list[Operand]:
     """Return the zero points of two values of a dtype, which only int8 has."""
-    return [zero(g, dtype, number if dtype == D.INT8 else 0) for number in (first, second)]
+    return [zero(dtype, number if dtype == D.INT8 else 0) for number in (first, second)]
 
 
-def plain(
-    name: str, inputs: list[tuple[Any, Any]], shape: Any, out: Any, *attribute: Any, op: str = ""
+def sizes(*numbers: int) -> Operand:
+    """Return a constant shape."""
+    return lambda g, _: (g.shape(numbers), [])
+
+
+def int48(shape: tuple[int, int, int]) -> Operand:
+    """Return a value of int48 with up to 40 bits, computed from an input of int16."""
+    square = (shape[0], shape[2], shape[2])
+    matrix = const(square, D.INT16, lambda _: [32767, -20001, 5] * 36)
+
+    def add_to(g: Graph, rng: np.random.Generator) -> tuple[str, list[np.ndarray]]:
+        operands = [arg(shape, D.INT16), matrix, zero(D.INT16), zero(D.INT16)]
+        names, inputs = add_all(g, rng, operands)
+        return g.apply("MATMUL", names, shape, D.INT48, final=False), inputs
+
+    return add_to
+
+
+def add_all(
+    g: Graph, rng: np.random.Generator, operands: Sequence[Operand]
+) -> tuple[list[str], list[np.ndarray]]:
+    """Return the names of operands, and the graph's inputs among them."""
+    parts = [operand(g, rng) for operand in operands]
+    return [name for name, _ in parts], [x for _, inputs in parts for x in inputs]
+
+
+def add(
+    name: str,
+    operands: Sequence[Operand],
+    shape: Shape,
+    dtype: Any,
+    *attribute: Any,
+    bits: int = 14,
 ) -> None:
-    """Add a case: an operator of random inputs (shape, dtype), without constants."""
+    """Add the case of an operator, the first word of its name. A result of int48, which neither
+    Python binding returns, becomes one of int32, less some bits."""
 
-    @case(name)
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        operands = [g.input(*x) for x in inputs]
-        g.apply(op or name.split()[0], operands, shape, out, *attribute)
-        return [draw(rng, *x) for x in inputs]
+        names, inputs = add_all(g, rng, operands)
+        op, is_wide = name.split()[0], dtype == D.INT48
+        result = g.apply(op, names, shape, dtype, *attribute, final=not is_wide)
+        if is_wide:
+            factor = [
+                const((1,), D.INT16, lambda _: [2**14]),
+                const((1,), D.INT8, lambda _: [bits]),
+            ]
+            more, _ = add_all(g, rng, [*factor, zero(D.INT48), zero(D.INT32)])
+            g.apply("RESCALE", [result, *more], shape, D.INT32, False, ONCE, False, False, False)
+        return inputs
+
+    CASES[name] = build
 
 
 PROPAGATE, IGNORE = ts.NanPropagationMode.PROPAGATE, ts.NanPropagationMode.IGNORE
@@ -82,20 +136,6 @@ PRODUCTS = {
     "fp32": (D.FP32, D.FP32, D.FP32),
 }
 """dtypes of the input, of the weight, of the result."""
-
-
-def show_int48(g: Graph, name: str, shape: tuple[int, ...], dtype: Any, shift: int = 14) -> None:
-    """Make a value of int48, which neither Python binding returns, a result in int32."""
-    if dtype == D.INT48:
-        factors = [g.const((1,), D.INT16, [2**14]), g.const((1,), D.INT8, [shift])]
-        operands = [name, *factors, zero(g, D.INT48), zero(g, D.INT32)]
-        g.apply("RESCALE", operands, shape, D.INT32, False, ONCE, False, False, False)
-
-
-def zeros_of(g: Graph, x: Any, w: Any) -> list[str]:
-    return [zero(g, x, -5 if x == D.INT8 else 0), zero(g, w, 3 if w == D.INT8 == x else 0)]
-
-
 ONES = [1, 1]
 CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "CONV2D": ((2, 7, 6, 5), (4, 3, 2, 5), (2, 4, 6, 4), [1, 1, 0, 1], [2, 1], ONES),
@@ -117,39 +157,15 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
 }
 """Shapes of image, weight and result; padding, strides and dilations."""
 
-
-def add_conv(name: str, kind: str) -> None:
-    shape, weight, result, *lists = CONVOLUTIONS[name]
-    x, w, out = PRODUCTS[kind]
-
-    @case(f"{name} {kind}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        weights = constant(g, rng, weight, w), constant(g, rng, result[-1:], out)
-        operands = [g.input(shape, x), *weights, *zeros_of(g, x, w)]
-        attribute = out, *lists, False, out
-        wide = g.apply(name.split()[0], operands, result, *attribute, final=out != D.INT48)
-        show_int48(g, wide, result, out)
-        return [draw(rng, shape, x)]
-
-
-for kind_ in PRODUCTS:
-    for name_ in CONVOLUTIONS:
-        add_conv(name_, kind_)
-
-
-def add_matmul(kind: str, x: Any, out: Any) -> None:
-    @case(f"MATMUL {kind}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        a, b = (2, 5, 300), (2, 300, 4)
-        operands = [g.input(a, x), g.input(b, x), *zeros(g, x, 7, -3)]
-        wide = g.apply("MATMUL", operands, (2, 5, 4), out, final=out != D.INT48)
-        show_int48(g, wide, (2, 5, 4), out, 18)
-        return [draw(rng, a, x), draw(rng, b, x)]
-
-
-add_matmul("int8", D.INT8, D.INT32)
-add_matmul("int16", D.INT16, D.INT48)
-add_matmul("fp32", D.FP32, D.FP32)
+for kind_, (x_, w_, out_) in PRODUCTS.items():
+    points_ = [zero(x_, -5 if x_ == D.INT8 else 0), zero(w_, 3 if w_ == D.INT8 == x_ else 0)]
+    for name_, (shape_, weight_, result_, *lists_) in CONVOLUTIONS.items():
+        weights_ = const(weight_, w_), const(result_[-1:], out_)
+        operands_ = [arg(shape_, x_), *weights_, *points_]
+        add(f"{name_} {kind_}", operands_, result_, out_, *lists_, False, out_)
+    if kind_ != "int4":
+        pair_ = [arg((2, 5, 300), x_), arg((2, 300, 4), x_)]
+        add(f"MATMUL {kind_}", [*pair_, *zeros(x_, 7, -3)], (2, 5, 4), out_, bits=18)
 
 
 # ---- RESCALE ---------------------------------------------------------------------------------
@@ -165,53 +181,39 @@ RESCALES = [
 ]
 
 
-def draw_int48(g: Graph, shape: tuple[int, ...]) -> str:
-    """Return a value of int48 with up to 40 bits, computed from an input of int16."""
-    x = g.input(shape, D.INT16)
-    weight = g.const((shape[0], shape[2], shape[2]), D.INT16, [32767, -20001, 5] * 36)
-    return g.apply(
-        "MATMUL", [x, weight, zero(g, D.INT16), zero(g, D.INT16)], shape, D.INT48, final=False
-    )
-
-
 def add_rescale(source: Any, target: Any, rounding: str, channels: bool, wide: bool) -> None:
     name = f"RESCALE {source.name} to {target.name} {rounding}"
     name += f" {'by channel' if channels else 'whole'} {32 if wide else 16}"
-
-    @case(name)
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        shape, count = (3, 40, 6), 6 if channels else 1
-        low, high = (2**30, 2**31) if wide else (2**14, 2**15)
-        narrow = (24, 30) if source == D.INT48 else (13, 19)
-        shifts = rng.integers(*((28, 44) if wide else narrow), count)
-        factors = rng.integers(low, high, count)
-        multipliers = g.const((count,), D.INT32 if wide else D.INT16, factors)
-        x = draw_int48(g, shape) if source == D.INT48 else g.input(shape, source)
-        operands = [
-            x,
-            multipliers,
-            g.const((count,), D.INT8, shifts),
-            zero(g, source, -11 if source == D.INT8 else 0),
-            zero(g, target, 9 if target == D.INT8 else 0),
-        ]
-        mode = getattr(ts.RoundingMode, rounding)
-        g.apply("RESCALE", operands, shape, target, wide, mode, channels, False, False)
-        return [draw(rng, shape, D.INT16 if source == D.INT48 else source)]
+    shape, count = (3, 40, 6), 6 if channels else 1
+    low, high = (2**30, 2**31) if wide else (2**14, 2**15)
+    least, most = (28, 44) if wide else (24, 30) if source == D.INT48 else (13, 19)
+    operands = [
+        int48(shape) if source == D.INT48 else arg(shape, source),
+        const((count,), D.INT32 if wide else D.INT16, lambda rng: rng.integers(low, high, count)),
+        const((count,), D.INT8, lambda rng: rng.integers(least, most, count)),
+        zero(source, -11 if source == D.INT8 else 0),
+        zero(target, 9 if target == D.INT8 else 0),
+    ]
+    mode = getattr(ts.RoundingMode, rounding)
+    add(name, operands, shape, target, wide, mode, channels, False, False)
 
 
 for row in RESCALES:
     add_rescale(*row)
 
 
-@case("RESCALE of unsigned numbers")
-def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+def unsigned(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
+    """Add RESCALE of int8 to unsigned numbers, and back."""
     shape = (4, 33)
     x = g.input(shape, D.INT8)
     one = [g.const((1,), D.INT32, [2**30]), g.const((1,), D.INT8, [30])]
     for before, after, signs in ((-128, 0, (True, False)), (0, -128, (False, True))):
-        operands = [x, *one, zero(g, D.INT8, before), zero(g, D.INT8, after)]
-        x = g.apply("RESCALE", operands, shape, D.INT8, True, ONCE, False, *signs)
+        points, _ = add_all(g, rng, [zero(D.INT8, before), zero(D.INT8, after)])
+        x = g.apply("RESCALE", [x, *one, *points], shape, D.INT8, True, ONCE, False, *signs)
     return [draw(rng, shape, D.INT8)]
+
+
+CASES["RESCALE of unsigned numbers"] = unsigned
 
 
 # ---- elements --------------------------------------------------------------------------------
@@ -224,6 +226,7 @@ UNARY: dict[str, tuple[Any, ...]] = {
     "LOGICAL_NOT": (D.BOOL,),
     "IDENTITY": (D.INT8, D.INT16, D.FP32, D.FP16),
 }
+COMPARED = ("EQUAL", "GREATER", "GREATER_EQUAL")
 BINARY: dict[str, tuple[Any, ...]] = {
     "ADD": (D.INT32, D.FP32, D.FP16),
     "SUB": (D.INT32, D.FP32),
@@ -231,101 +234,63 @@ BINARY: dict[str, tuple[Any, ...]] = {
     "BITWISE_OR": (D.INT16,),
     "BITWISE_XOR": (D.INT32,),
     **dict.fromkeys(("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR"), (D.BOOL,)),
-    **dict.fromkeys(("EQUAL", "GREATER", "GREATER_EQUAL"), (D.INT32, D.FP32)),
+    **dict.fromkeys(COMPARED, (D.INT32, D.FP32)),
 }
-
-
-WIDE, LINE, GRID = (3, 5, 300), (4, 70), (9, 99)
-
-
-def add_binary(op: str, dtype: Any, *attribute: Any) -> None:
-    name = " ".join(map(str, (op, dtype.name, *attribute)))
-    out = D.BOOL if op in ("EQUAL", "GREATER", "GREATER_EQUAL") else dtype
-    plain(name, [((3, 1, 300), dtype), ((3, 5, 1), dtype)], WIDE, out, *attribute)
-
+MODES = ((D.FP32, PROPAGATE), (D.FP32, IGNORE), (D.INT32, PROPAGATE))
+WIDE, LINE, GRID, CUBE = (3, 5, 300), (4, 70), (9, 99), (4, 7, 5)
+INTEGERS = (D.INT8, D.INT16, D.INT32)
 
 for op_, dtypes_ in UNARY.items():
-    for dtype_ in dtypes_:
-        plain(f"{op_} {dtype_.name}", [(WIDE, dtype_)], WIDE, dtype_)
-for op_, dtypes_ in BINARY.items():
-    for dtype_ in dtypes_:
-        add_binary(op_, dtype_)
-for op_ in ("MAXIMUM", "MINIMUM"):
-    for dtype_, mode_ in ((D.FP32, PROPAGATE), (D.FP32, IGNORE), (D.INT32, PROPAGATE)):
-        add_binary(op_, dtype_, mode_)
+    for t in dtypes_:
+        add(f"{op_} {t.name}", [arg(WIDE, t)], WIDE, t)
+for op_, t, *mode_ in (
+    *((op, dtype) for op, dtypes in BINARY.items() for dtype in dtypes),
+    *((op, *mode) for op in ("MAXIMUM", "MINIMUM") for mode in MODES),
+):
+    pair_ = [arg((3, 1, 300), t), arg((3, 5, 1), t)]
+    out_ = D.BOOL if op_ in COMPARED else t
+    add(" ".join(map(str, (op_, t.name, *mode_))), pair_, WIDE, out_, *mode_)
 
 
-def add_shift(op: str, dtype: Any, *attribute: Any) -> None:
-    @case(f"{op} {dtype.name}{''.join(f' {a}' for a in attribute)}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply(op, [g.input(LINE, dtype), g.input(LINE, dtype)], LINE, dtype, *attribute)
-        bits = 8 * np.dtype(DTYPES[dtype]).itemsize
-        return [draw(rng, LINE, dtype), rng.integers(0, bits, LINE).astype(DTYPES[dtype])]
+def bits_of(dtype: Any) -> Values:
+    return lambda rng: rng.integers(0, 8 * np.dtype(DTYPES[dtype]).itemsize, LINE)
 
 
-for dtype_ in (D.INT8, D.INT16, D.INT32):
-    add_shift("LOGICAL_LEFT_SHIFT", dtype_)
-    add_shift("LOGICAL_RIGHT_SHIFT", dtype_)
-    add_shift("ARITHMETIC_RIGHT_SHIFT", dtype_, True)
-    add_shift("ARITHMETIC_RIGHT_SHIFT", dtype_, False)
+for t in INTEGERS:
+    pair_ = [arg(LINE, t), arg(LINE, t, bits_of(t))]
+    add(f"LOGICAL_LEFT_SHIFT {t.name}", pair_, LINE, t)
+    add(f"LOGICAL_RIGHT_SHIFT {t.name}", pair_, LINE, t)
+    for rounds_ in (True, False):
+        add(f"ARITHMETIC_RIGHT_SHIFT {t.name} {rounds_}", pair_, LINE, t, rounds_)
+for t, out_, shift_ in (
+    *((D.INT8, D.INT32, 0), (D.INT16, D.INT32, 0), (D.INT32, D.INT32, 11)),
+    *((D.INT32, D.INT32, 30), (D.FP32, D.FP32, 0)),
+):
+    operands_ = [arg(WIDE, t), arg((1, 5, 1), t), zero(D.INT8, shift_)]
+    add(f"MUL {t.name} {shift_}", operands_, WIDE, out_)
 
 
-def add_mul(dtype: Any, out: Any, shift: int) -> None:
-    @case(f"MUL {dtype.name} {shift}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        a, b = (3, 5, 300), (1, 5, 1)
-        g.apply("MUL", [g.input(a, dtype), g.input(b, dtype), zero(g, D.INT8, shift)], a, out)
-        return [draw(rng, a, dtype), draw(rng, b, dtype)]
+def divisors(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(1, 99, LINE) * rng.choice([-1, 1], LINE)
 
 
-for dtype_ in (D.INT8, D.INT16):
-    add_mul(dtype_, D.INT32, 0)
-for dtype_, shift_ in ((D.INT32, 11), (D.INT32, 30), (D.FP32, 0)):
-    add_mul(dtype_, dtype_, shift_)
+add("INTDIV", [arg(LINE, D.INT32), arg(LINE, D.INT32, divisors)], LINE, D.INT32)
+for t in (*INTEGERS, D.FP32):
+    add(f"NEGATE {t.name}", [arg(GRID, t), *zeros(t, 5, -7)], GRID, t)
+for t, out_, entries_ in ((D.INT8, D.INT8, 256), (D.INT16, D.INT32, 513)):
+    table_ = const((entries_,), t, lambda rng, t=t, n=entries_: draw(rng, (n,), t) // 2)
+    add(f"TABLE {t.name}", [arg(GRID, t), table_], GRID, out_)
 
 
-@case("INTDIV")
-def _(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-    g.apply("INTDIV", [g.input((5, 90), D.INT32), g.input((5, 90), D.INT32)], (5, 90), D.INT32)
-    below = rng.integers(1, 99, (5, 90)) * rng.choice([-1, 1], (5, 90))
-    return [draw(rng, (5, 90), D.INT32), below.astype(np.int32)]
+def with_halves(rng: np.random.Generator) -> np.ndarray:
+    """Return large numbers, and halves, which are rounded to even ones."""
+    x = draw(rng, GRID, D.FP32)
+    x[:3] *= 1000
+    x[3] = np.arange(99) / 2 - 25
+    return x
 
 
-def add_negate(dtype: Any) -> None:
-    @case(f"NEGATE {dtype.name}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply("NEGATE", [g.input(GRID, dtype), *zeros(g, dtype, 5, -7)], GRID, dtype)
-        return [draw(rng, GRID, dtype)]
-
-
-for dtype_ in (D.INT8, D.INT16, D.INT32, D.FP32):
-    add_negate(dtype_)
-
-
-def add_table(dtype: Any, out: Any, entries: int) -> None:
-    @case(f"TABLE {dtype.name}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        table = g.const((entries,), dtype, draw(rng, (entries,), dtype) // 2)
-        g.apply("TABLE", [g.input(GRID, dtype), table], GRID, out)
-        return [draw(rng, GRID, dtype)]
-
-
-add_table(D.INT8, D.INT8, 256)
-add_table(D.INT16, D.INT32, 513)
-
-
-def add_cast(source: Any, target: Any) -> None:
-    @case(f"CAST {source.name} to {target.name}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply("CAST", [g.input(GRID, source)], GRID, target)
-        x = draw(rng, GRID, source)
-        if source == D.FP32:
-            x[:3] *= 1000
-            x[3] = np.arange(99) / 2 - 25
-        return [x]
-
-
-for source_, targets_ in {
+for t, targets_ in {
     D.FP32: (D.INT8, D.INT16, D.INT32, D.FP16),
     D.INT8: (D.FP32,),
     D.INT16: (D.INT32,),
@@ -333,28 +298,19 @@ for source_, targets_ in {
     D.BOOL: (D.INT8,),
     D.FP16: (D.FP32,),
 }.items():
-    for target_ in targets_:
-        add_cast(source_, target_)
-
-
-def add_clamp(dtype: Any, low: Any, high: Any) -> None:
-    @case(f"CLAMP {dtype.name}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        bounds = [list(np.array(n, DTYPES[dtype]).tobytes()) for n in (low, high)]
-        g.apply("CLAMP", [g.input(GRID, dtype)], GRID, dtype, *bounds, PROPAGATE)
-        return [draw(rng, GRID, dtype)]
-
-
-for dtype_, low_, high_ in ((D.INT8, -20, 90), (D.INT16, -2000, 3000)):
-    add_clamp(dtype_, low_, high_)
-for dtype_ in (D.FP32, D.FP16):
-    add_clamp(dtype_, -0.25, 0.5)
-SELECTED = [((3, 1, 8), D.BOOL), ((3, 4, 8), D.INT16), ((1, 4, 1), D.INT16)]
-plain("SELECT", SELECTED, (3, 4, 8), D.INT16)
+    for out_ in targets_:
+        values_ = with_halves if t == D.FP32 else None
+        add(f"CAST {t.name} to {out_.name}", [arg(GRID, t, values_)], GRID, out_)
+for t, *bounds_ in (
+    *((D.INT8, -20, 90), (D.INT16, -2000, 3000), (D.FP32, -0.25, 0.5), (D.FP16, -0.25, 0.5)),
+):
+    bytes_ = [list(np.array(n, DTYPES[t]).tobytes()) for n in bounds_]
+    add(f"CLAMP {t.name}", [arg(GRID, t)], GRID, t, *bytes_, PROPAGATE)
+operands_ = [arg((3, 1, 8), D.BOOL), arg((3, 4, 8), D.INT16), arg((1, 4, 1), D.INT16)]
+add("SELECT", operands_, (3, 4, 8), D.INT16)
 
 
 # ---- windows ---------------------------------------------------------------------------------
-
 
 WINDOWS = {
     "": ((2, 9, 8, 5), (2, 5, 8, 5), ([3, 2], [2, 1], [1, 1, 0, 1])),
@@ -365,118 +321,67 @@ WINDOWS = {
 """Shapes of input and result; kernel, stride, padding. ATen pads half a window at most."""
 
 
-def add_pool(dtype: Any, window: str) -> None:
-    shape, result, numbers = WINDOWS[window]
+def with_nan(shape: Shape) -> Values:
+    def values(rng: np.random.Generator) -> np.ndarray:
+        x = draw(rng, shape, D.FP32)
+        x[0, 1, 2, 0] = np.nan
+        return x
 
-    @case(f"AVG_POOL2D {dtype.name}{window}")
-    def average(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        wide = D.FP32 if dtype == D.FP32 else D.INT32
-        operands = [g.input(shape, dtype), *zeros(g, dtype, 6, -9)]
-        g.apply("AVG_POOL2D", operands, result, dtype, *numbers, wide)
-        return [draw(rng, shape, dtype)]
-
-    def greatest(mode: Any) -> Case:
-        def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-            g.apply("MAX_POOL2D", [g.input(shape, dtype)], result, dtype, *numbers, mode)
-            x = draw(rng, shape, dtype)
-            if dtype == D.FP32:
-                x[0, 1, 2, 0] = np.nan
-            return [x]
-
-        return build
-
-    case(f"MAX_POOL2D {dtype.name}{window}")(greatest(PROPAGATE))
-    if dtype == D.FP32:
-        case(f"MAX_POOL2D IGNORE{window}")(greatest(IGNORE))
+    return values
 
 
-for dtype_ in (D.INT8, D.INT16, D.FP32):
-    for window_ in WINDOWS:
-        add_pool(dtype_, window_)
-
-
-def add_resize(dtype: Any, wide: Any, mode: str) -> None:
-    @case(f"RESIZE {dtype.name} {mode}")
-    def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        shape, result = (1, 5, 6, 3), (1, 10, 12, 3)
-        numbers = [g.shape(n) for n in ([4, 2, 4, 2], [-1, -1], [1, 1])]
-        out = dtype if mode == "NEAREST" else wide
-        operands, how = [g.input(shape, dtype), *numbers], getattr(ts.ResizeMode, mode)
-        x = g.apply("RESIZE", operands, result, out, how, final=out != D.INT48)
-        show_int48(g, x, result, out)
-        return [draw(rng, shape, dtype)]
-
-
+for t in (D.INT8, D.INT16, D.FP32):
+    for window_, (shape_, result_, numbers_) in WINDOWS.items():
+        operands_ = [arg(shape_, t), *zeros(t, 6, -9)]
+        sums_ = D.FP32 if t == D.FP32 else D.INT32
+        add(f"AVG_POOL2D {t.name}{window_}", operands_, result_, t, *numbers_, sums_)
+        operands_ = [arg(shape_, t, with_nan(shape_) if t == D.FP32 else None)]
+        add(f"MAX_POOL2D {t.name}{window_}", operands_, result_, t, *numbers_, PROPAGATE)
+        if t == D.FP32:
+            add(f"MAX_POOL2D IGNORE{window_}", operands_, result_, t, *numbers_, IGNORE)
 for mode_ in ("NEAREST", "BILINEAR"):
-    add_resize(D.INT8, D.INT32, mode_)
-    add_resize(D.INT16, D.INT48, mode_)
-    add_resize(D.FP32, D.FP32, mode_)
+    for t, wide_ in ((D.INT8, D.INT32), (D.INT16, D.INT48), (D.FP32, D.FP32)):
+        operands_ = [arg((1, 5, 6, 3), t), sizes(4, 2, 4, 2), sizes(-1, -1), sizes(1, 1)]
+        out_ = t if mode_ == "NEAREST" else wide_
+        how_ = getattr(ts.ResizeMode, mode_)
+        add(f"RESIZE {t.name} {mode_}", operands_, (1, 10, 12, 3), out_, how_)
 
 
 # ---- reductions and moves --------------------------------------------------------------------
 
-
-CUBE = (4, 7, 5)
-for op_, dtype_, *mode_ in (
-    ("REDUCE_SUM", D.INT32),
-    ("REDUCE_SUM", D.FP32),
-    ("REDUCE_PRODUCT", D.FP32),
-    ("REDUCE_ALL", D.BOOL),
-    ("REDUCE_ANY", D.BOOL),
+for op_, t, *mode_ in (
+    *(("REDUCE_SUM", D.INT32), ("REDUCE_SUM", D.FP32), ("REDUCE_PRODUCT", D.FP32)),
+    *(("REDUCE_ALL", D.BOOL), ("REDUCE_ANY", D.BOOL)),
     *((op, dtype, PROPAGATE) for op in ("REDUCE_MAX", "REDUCE_MIN") for dtype in list(RANGES)[2:5]),
     *(("REDUCE_MAX", D.FP32, PROPAGATE), ("REDUCE_MIN", D.FP32, PROPAGATE)),
 ):
-    plain(f"{op_} {dtype_.name}", [(CUBE, dtype_)], (4, 1, 5), dtype_, 1, *mode_)
-for dtype_ in (D.INT8, D.FP32):
-    plain(f"ARGMAX {dtype_.name}", [(CUBE, dtype_)], (4, 5), D.INT32, 1, PROPAGATE)
-
-
-def add_moves(dtype: Any) -> None:
-    shape = (3, 4, 5)
-
-    def move(op: str, result: Any, numbers: Any, *attribute: Any, value: Any = None) -> None:
-        @case(f"{op} {dtype.name}")
-        def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-            operands = [g.input(shape, dtype), *map(g.shape, numbers)]
-            if value is not None:
-                operands.append(g.const((1,), dtype, [value]))
-            g.apply(op, operands, result, dtype, *attribute)
-            return [draw(rng, shape, dtype)]
-
-    move("RESHAPE", (2, 30), [[2, 30]])
-    move("TRANSPOSE", (5, 3, 4), [], [2, 0, 1])
-    move("REVERSE", shape, [], 1)
-    move("SLICE", (2, 3, 2), [[1, 0, 2], [2, 3, 2]])
-    move("TILE", (6, 4, 15), [[2, 1, 3]])
-    move("PAD", (4, 9, 5), [[1, 0, 2, 3, 0, 0]], value=1)
-
-    parts = [((3, size, 5), dtype) for size in (4, 1, 2)]
-    plain(f"CONCAT {dtype.name}", parts, (3, 7, 5), dtype, 1)
-
-    @case(f"GATHER {dtype.name}")
-    def gather(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        g.apply("GATHER", [g.input(shape, dtype), g.input((3, 6), D.INT32)], (3, 6, 5), dtype)
-        return [draw(rng, shape, dtype), rng.integers(0, 4, (3, 6)).astype(np.int32)]
-
-    @case(f"SCATTER {dtype.name}")
-    def scatter(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
-        operands = [g.input(shape, dtype), g.input((3, 2), D.INT32), g.input((3, 2, 5), dtype)]
-        g.apply("SCATTER", operands, shape, dtype)
-        rows = np.array([[0, 3], [2, 1], [1, 0]], np.int32)
-        return [draw(rng, shape, dtype), rows, draw(rng, (3, 2, 5), dtype)]
-
-
-for dtype_ in (D.INT8, D.INT16, D.INT32, D.FP32):
-    add_moves(dtype_)
+    add(f"{op_} {t.name}", [arg(CUBE, t)], (4, 1, 5), t, 1, *mode_)
+for t in (D.INT8, D.FP32):
+    add(f"ARGMAX {t.name}", [arg(CUBE, t)], (4, 5), D.INT32, 1, PROPAGATE)
+for t in (*INTEGERS, D.FP32):
+    x_ = arg((3, 4, 5), t)
+    add(f"RESHAPE {t.name}", [x_, sizes(2, 30)], (2, 30), t)
+    add(f"TRANSPOSE {t.name}", [x_], (5, 3, 4), t, [2, 0, 1])
+    add(f"REVERSE {t.name}", [x_], (3, 4, 5), t, 1)
+    add(f"SLICE {t.name}", [x_, sizes(1, 0, 2), sizes(2, 3, 2)], (2, 3, 2), t)
+    add(f"TILE {t.name}", [x_, sizes(2, 1, 3)], (6, 4, 15), t)
+    add(f"PAD {t.name}", [x_, sizes(1, 0, 2, 3, 0, 0), zero(t, 1)], (4, 9, 5), t)
+    add(f"CONCAT {t.name}", [arg((3, n, 5), t) for n in (4, 1, 2)], (3, 7, 5), t, 1)
+    places_ = arg((3, 6), D.INT32, lambda rng: rng.integers(0, 4, (3, 6)))
+    add(f"GATHER {t.name}", [x_, places_], (3, 6, 5), t)
+    rows_ = arg((3, 2), D.INT32, lambda _: [[0, 3], [2, 1], [1, 0]])
+    add(f"SCATTER {t.name}", [x_, rows_, arg((3, 2, 5), t)], (3, 4, 5), t)
 
 
 def add_fourier(op: str, inputs: int, shape: tuple[int, ...], *attribute: bool) -> None:
-    @case(op)
     def build(g: Graph, rng: np.random.Generator) -> list[np.ndarray]:
         outs = [g.writer.addOutput(list(shape), D.FP32).name for _ in range(2)]
         g.outputs += [(shape, D.FP32)] * 2
-        g.add(op, [g.input((2, 8, 4), D.FP32) for _ in range(inputs)], outs, *attribute)
-        return [draw(rng, (2, 8, 4), D.FP32) for _ in range(inputs)]
+        names, arrays = add_all(g, rng, [arg((2, 8, 4), D.FP32)] * inputs)
+        g.add(op, names, outs, *attribute)
+        return arrays
+
+    CASES[op] = build
 
 
 add_fourier("FFT2D", 2, (2, 8, 4), False, False)
@@ -488,15 +393,15 @@ def test_an_operator_equals_the_reference_model(name: str) -> None:
     for seed in range(2):
         g, rng = Graph(), np.random.default_rng(seed)
         inputs = CASES[name](g, rng)
-        for found, expected in zip(g.run(*inputs), g.reference(*inputs), strict=True):
-            wanted = expected.reshape(found.shape)
-            if found.dtype.kind == "f":
-                limit = 2e-3 if found.dtype == np.float16 else 1e-5
-                np.testing.assert_allclose(found, wanted, rtol=limit, atol=limit)
+        for result, expected in zip(g.run(*inputs), g.reference(*inputs), strict=True):
+            wanted = expected.reshape(result.shape)
+            if result.dtype.kind == "f":
+                limit = 2e-3 if result.dtype == np.float16 else 1e-5
+                np.testing.assert_allclose(result, wanted, rtol=limit, atol=limit)
             elif "INEXACT" in name:
-                np.testing.assert_allclose(found, wanted, rtol=0, atol=1)
+                np.testing.assert_allclose(result, wanted, rtol=0, atol=1)
             else:
-                np.testing.assert_array_equal(found, wanted)
+                np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("op", ["MAX_POOL2D", "AVG_POOL2D"])
@@ -541,9 +446,9 @@ def branches(truth: bool) -> tuple[Graph, list[np.ndarray]]:
 @pytest.mark.parametrize("truth", [True, False])
 def test_a_branch_equals_the_reference_model(truth: bool) -> None:
     g, inputs = branches(truth)
-    found = g.run(*inputs)[0]
-    np.testing.assert_array_equal(found, g.reference(*inputs)[0])
-    np.testing.assert_array_equal(found, 2 * inputs[1] if truth else abs(inputs[1] - 3))
+    outputs = g.run(*inputs)[0]
+    np.testing.assert_array_equal(outputs, g.reference(*inputs)[0])
+    np.testing.assert_array_equal(outputs, 2 * inputs[1] if truth else abs(inputs[1] - 3))
 
 
 @pytest.mark.parametrize("op", ["VARIABLE_READ", "CUSTOM"])
@@ -562,9 +467,9 @@ def test_a_result_with_one_element_may_have_another_rank(declared: tuple[int, ..
         g = Graph()
         g.apply("IDENTITY", [g.input((1,), dtype)], (1,), dtype)
         g.outputs[0] = (declared, dtype)
-        (found,) = g.run(np.ones(1, DTYPES[dtype]))
-        assert found.shape == declared and found.dtype == DTYPES[dtype]
-        np.testing.assert_array_equal(found, np.ones(declared))
+        (outputs,) = g.run(np.ones(1, DTYPES[dtype]))
+        assert outputs.shape == declared and outputs.dtype == DTYPES[dtype]
+        np.testing.assert_array_equal(outputs, np.ones(declared))
 
 
 @pytest.mark.parametrize("declared", [(), (2, 1)])

@@ -32,9 +32,9 @@ def partitioned() -> bytes:
 
 def test_nodes_follow_their_delegate(partitioned: bytes) -> None:
     trace = traced(partitioned, seeded(*THREE))
-    found = [(e.kind, e.name, e.instruction, e.delegate) for e in trace.events]
+    items = [(e.kind, e.name, e.instruction, e.delegate) for e in trace.events]
     two = ("aten.mm.default", "aten.add.Tensor")
-    assert found == [
+    assert items == [
         ("execute", "forward", None, None),
         ("delegate", COMPILER, 0, 0),
         *[("node", name, 0, 0) for name in two],

@@ -1,13 +1,22 @@
-"""Programs that VulkanPartitioner lowers at test time, of each scheme, compared with eager."""
+"""Programs that VulkanPartitioner lowers at test time, of each scheme, compared with eager;
+delegation of recorded ones, which test_recorded.py compares."""
 
+import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+import executorch_c
 from executorch_c import Error, Runtime
+from tests.backends.recorded import Recorded
 from tests.models import vulkan_zoo as zoo
+from tests.models.blocks import Accumulator
+
+
+RECORDED = Recorded(Path(__file__).with_name("vulkan_programs"))
 
 
 def close(row: zoo.Row, actual: np.ndarray, expected: np.ndarray) -> None:
@@ -51,56 +60,74 @@ def test_row(row: zoo.Row) -> None:
         assert op.encode() in loaded.pte, op
     method = program.load_method("forward")
     for inputs, outputs in loaded.calls:
-        found = method.execute(inputs)
-        assert len(found) == len(outputs)
+        results = method.execute(inputs)
+        assert len(results) == len(outputs)
         if row.scheme == "8da8w":
             outputs = [with_int8_weights(row, inputs[0])]
-        for actual, expected in zip(found, outputs, strict=True):
+        for actual, expected in zip(results, outputs, strict=True):
             close(row, actual, expected)
 
 
 def test_lost_state_is_one_sentence() -> None:
     pte = zoo.kept.data(
         f"vulkan-lost-{zoo.kept.digest(zoo.__file__, packages=('executorch',))}",
-        lambda: zoo.lower(zoo.Counter(), (torch.ones(2, 3),), {}),
+        lambda: zoo.lower(Accumulator(2, 3), (torch.ones(2, 3),), {}),
     )
     method = Runtime.get().load_program(pte).load_method("forward")
     with pytest.raises(Error, match=r"1 inputs and 2 outputs.*alias_buffer_mutations"):
         method.execute([np.ones((2, 3), np.float32)])
 
 
-def test_reset_restores_state() -> None:
-    row = next(row for row in zoo.ROWS if row.name == "state")
-    loaded = zoo.load(row)
-    method = Runtime.get().load_program(loaded.pte).load_method("forward")
-    (x,), _ = loaded.calls[0]
-    first = method.execute([x])[0]
-    second = method.execute([x])[0]
-    np.testing.assert_allclose(second - first, 2 * x, rtol=1e-5, atol=1e-5)
-    method.reset()
-    np.testing.assert_array_equal(method.execute([x])[0], first)
-    fresh = Runtime.get().load_program(loaded.pte).load_method("forward")
-    np.testing.assert_array_equal(fresh.execute([x])[0], first)
+# ---- recorded programs ------------------------------------------------------------------------
 
 
-def test_check_model() -> None:
-    from executorch_c.testing import check_model
+def test_an_unread_result_does_not_hinder_delegates() -> None:
+    """The payload has the indices of max pooling as int32, the operator as int64."""
+    report = RECORDED.method("cnn", delegate_at_load="always").backend_report()
+    inside = [
+        row["nested_delegated_at_load"] for row in report if row["backend"] == "VulkanBackend"
+    ]
+    assert [sum(delegates.values()) for delegates in inside] == [5, 1]  # all calls
 
-    torch.manual_seed(0)
-    result = check_model(zoo._linear().eval(), (torch.randn(4, 64),), flow="vulkan")
-    assert result.verdict == "match", str(result)
-    assert any("interpreted on the CPU" in note for note in result.notes)
+
+def test_results_do_not_depend_on_threads() -> None:
+    inputs, _ = RECORDED.arrays("cnn_xq8")
+    one, two = (RECORDED.method("cnn_xq8", num_threads=n).execute(inputs)[0] for n in (1, 2))
+    assert np.array_equal(one, two)
 
 
-def test_check_model_finds_a_fault() -> None:
-    from executorch_c.testing import check_model
+def test_the_plug_in_lists_its_operators() -> None:
+    names = {op["name"] for op in executorch_c.operators()}
+    assert {"et_vk::q8ta_conv2d.out", "et_vk::linear_q4gsw.out"} <= names
 
-    row = next(row for row in zoo.FLOAT_ROWS if row.name == "mlp")
-    loaded = zoo.load(row)
-    torch.manual_seed(0)
-    model: Any = row.make().eval()
-    assert check_model(model, (torch.randn(4, 64),), program=loaded.pte).verdict == "match"
-    with torch.no_grad():
-        model[2].weight[3, 5] += 0.5
-    result = check_model(model, (torch.randn(4, 64),), program=loaded.pte)
-    assert result.verdict == "differ"
+
+def payload_of(pte: bytes) -> int:
+    return pte.index(b"VH00") - 4
+
+
+@pytest.mark.parametrize(
+    ("at", "number", "match"),
+    [
+        (10, 5, "states a graph"),
+        (14, 1 << 30, "states a graph"),
+        (18, 33, "bytes of constants at offset"),
+    ],
+)
+def test_wrong_numbers_of_the_header_are_named(at: int, number: int, match: str) -> None:
+    pte = bytearray((RECORDED.folder / "mlp.pte").read_bytes())
+    struct.pack_into("<I", pte, payload_of(pte) + at, number)
+    with pytest.raises(Error, match=match):
+        RECORDED.method(bytes(pte))
+
+
+def test_missing_named_data() -> None:
+    pte = bytearray((RECORDED.folder / "mlp.pte").read_bytes())
+    start = payload_of(pte)
+    at = next(
+        i
+        for i in range(start, len(pte))
+        if bytes(pte[i : i + 64]).isalnum() and pte[i - 4 : i] == (64).to_bytes(4, "little")
+    )
+    pte[at] = ord("x")
+    with pytest.raises(Error, match="is neither in the program nor in a data file"):
+        RECORDED.method(bytes(pte))

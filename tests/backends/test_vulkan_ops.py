@@ -108,7 +108,7 @@ def embedding() -> list[Case]:
 
 def convolution() -> list[Case]:
     x, sums, bias = bytes_(2, 4, 7, 6), np.zeros(8, np.int32), normal(8)
-    scales, given = abs(normal(8)) / 100, torch.from_numpy(dq(x, 0.03, 2))
+    scales, values = abs(normal(8)) / 100, torch.from_numpy(dq(x, 0.03, 2))
     out, cases = (0.07, -4), list[Case]()
     for groups, kernel, stride, padding, dilation in [
         (1, (3, 2), (2, 1), (1, 0), (1, 2)),
@@ -117,20 +117,20 @@ def convolution() -> list[Case]:
         w = bytes_(6, kernel[0] * kernel[1] * 4 // groups + 2)
         used = w[:, : kernel[0] * kernel[1] * 4 // groups].reshape(6, *kernel, 4 // groups)
         filters = torch.from_numpy((used * scales[:6, None, None, None]).transpose(0, 3, 1, 2))
-        y = F.conv2d(given, filters, torch.from_numpy(bias[:6]), stride, padding, dilation, groups)
+        y = F.conv2d(values, filters, torch.from_numpy(bias[:6]), stride, padding, dilation, groups)
         steps = [[*part] for part in (kernel, stride, padding, dilation)]
         args = [x, 0.03, 2, w, sums, scales, *out, bias, *steps, groups, "relu"]
         cases.append(("et_vk::q8ta_conv2d.out", args, [q8(y.relu(), *out)]))
     w = bytes_(3, 3, 8)
     filters = torch.from_numpy((w[..., :4] * scales[:4]).transpose(2, 0, 1)[:, None].copy())
-    y = F.conv2d(given, filters, None, 1, 1, 1, 4)
+    y = F.conv2d(values, filters, None, 1, 1, 1, 4)
     steps = [[3, 3], [1, 1], [1, 1], [1, 1]]
     args = [x, 0.03, 2, w, sums, scales, *out, None, *steps, 4, "none"]
     cases.append(("et_vk::q8ta_conv2d_dw.out", args, [q8(y, *out)]))
     w = bytes_(6, 3 * 2 * 4)
     used = w.reshape(6, 3, 2, 4) * scales[:6, None, None, None]
     filters = torch.from_numpy(used.transpose(3, 0, 1, 2).copy())
-    y = F.conv_transpose2d(given, filters, torch.from_numpy(bias[:6]), 2, 1, (1, 0))
+    y = F.conv_transpose2d(values, filters, torch.from_numpy(bias[:6]), 2, 1, (1, 0))
     steps = [[3, 2], [2, 2], [1, 1], [1, 0], [1, 1]]
     args = [x, 0.03, 2, w, sums, scales, *out, bias, *steps, 1, "none"]
     cases.append(("et_vk::q8ta_conv2d_transposed.out", args, [q8(y, *out)]))
@@ -225,8 +225,8 @@ FAMILIES: dict[str, Callable[[], list[Case]]] = {
 def test_formulas(family: str) -> None:
     for op, args, expected in FAMILIES[family]():
         wanted = [np.asarray(out) for out in expected]
-        found = run(op, args, wanted)
-        for actual, want in zip(found, wanted, strict=True):
+        outputs = run(op, args, wanted)
+        for actual, want in zip(outputs, wanted, strict=True):
             assert actual.dtype == want.dtype and actual.shape == want.shape, op
             if want.dtype == np.int8:
                 off = np.abs(actual.astype(int) - want)

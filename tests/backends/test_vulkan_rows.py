@@ -52,10 +52,10 @@ def test_row_fits_both_schemas(row: tuple[str, str, str, str]) -> None:
     assert passed <= len(ours.arguments) - outs, runs
     for argument in ours.arguments[passed : len(ours.arguments) - outs]:
         assert argument.has_default_value() or "Optional" in str(argument.type), runs
-    found = list(results) if results != "NULL" else []
-    assert len(found) <= outs
+    rows = list(results) if results != "NULL" else []
+    assert len(rows) <= outs
     returns = len(schema.returns)
-    assert outs == returns or (found == ["L"] and returns == 1), (runs, schema)
+    assert outs == returns or (rows == ["L"] and returns == 1), (runs, schema)
 
 
 def test_every_operator_of_the_partitioner_has_a_row() -> None:

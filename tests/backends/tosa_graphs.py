@@ -53,8 +53,8 @@ class Graph:
         return str(self.writer.addConst(list(shape), dtype, flat).name)
 
     def shape(self, numbers: Sequence[int]) -> str:
-        made = self.writer.addConst([len(numbers)], ts.DType.SHAPE, list(numbers))
-        return str(made.name)
+        result = self.writer.addConst([len(numbers)], ts.DType.SHAPE, list(numbers))
+        return str(result.name)
 
     def apply(
         self,
@@ -74,9 +74,9 @@ class Graph:
         return str(out.name)
 
     def add(self, op: str, inputs: Sequence[str], outputs: Sequence[str], *attribute: Any) -> None:
-        made = ts.TosaSerializerAttribute()
-        made.setAttribute(getattr(ts.Op, op), *attribute)
-        self.writer.addOperator(getattr(ts.Op, op), list(inputs), list(outputs), made)
+        result = ts.TosaSerializerAttribute()
+        result.setAttribute(getattr(ts.Op, op), *attribute)
+        self.writer.addOperator(getattr(ts.Op, op), list(inputs), list(outputs), result)
 
     def payload(self) -> bytes:
         return bytes(self.writer.serialize())
@@ -95,8 +95,8 @@ class Graph:
 
     def reference(self, *inputs: np.ndarray) -> list[np.ndarray]:
         """Return the reference model's outputs."""
-        found, status = tosa_reference_model.run(
+        outputs, status = tosa_reference_model.run(
             self.payload(), list(inputs), initialize_variable_tensor_from_numpy=True
         )
         assert status == tosa_reference_model.GraphStatus.TOSA_VALID, status
-        return [np.asarray(array) for array in found]
+        return [np.asarray(array) for array in outputs]

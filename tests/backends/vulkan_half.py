@@ -83,5 +83,5 @@ class Half(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         result: Any = _Rounding(self.inner).run(x)
-        found: Tensor = result[0] if isinstance(result, (tuple, list)) else result
-        return found
+        value: Tensor = result[0] if isinstance(result, (tuple, list)) else result
+        return value

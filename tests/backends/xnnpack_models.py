@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from tests.backends.xnnpack_flow import Rows
-from tests.models import zoo_models
+from tests.models import blocks, zoo_models
 
 TABLE = Rows(__file__, delegates=None, is_whole=False)
 
@@ -24,26 +24,17 @@ def of_zoo(name: str) -> tuple[Any, Any]:
     return lambda: built().module, lambda _: built().calls[0]
 
 
-BLOCKS: list[zoo_models.Stage] = [(1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (4, 40, 1, 2, 5)]
+BLOCKS: list[blocks.Stage] = [(1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (4, 40, 1, 2, 5)]
 """Stages of inverted residuals: fewer than in the original families, to shorten exports."""
 
 
 def inverted(act: Any, squeeze: bool) -> Any:
-    return lambda: zoo_models.mb_net(BLOCKS, 0.5, 10, act, squeeze)
+    return lambda: blocks.with_statistics(blocks.inverted(BLOCKS, 0.5, 10, act, squeeze))
 
 
 def resnet() -> nn.Module:
     """Build a stem, three basic blocks of which one halves the image, and a head."""
-    blocks = [zoo_models.BasicBlock(8, 8, 1), zoo_models.BasicBlock(8, 16, 2)]
-    return nn.Sequential(
-        zoo_models.conv_bn(3, 8, 7, stride=2),
-        nn.MaxPool2d(3, 2, 1),
-        *blocks,
-        zoo_models.BasicBlock(16, 16, 1),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(16, 10),
-    )
+    return blocks.with_statistics(blocks.resnet(8, 10, (1, 2)))
 
 
 class Mlp(nn.Module):

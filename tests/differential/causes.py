@@ -35,23 +35,23 @@ def flow_changed_it(trial: Trial, difference: Difference) -> bool:
             return last_outputs(model, trial.calls[: difference.call + 1])
 
         wanted = run()
-        found = difference.found
+        result = difference.found
         if difference.output >= len(wanted):
             return False
-        exact = judge.difference(found, wanted[difference.output], judge.EXACT)
-        if exact is None or np.shape(found) != np.shape(wanted[difference.output]):
+        exact = judge.difference(result, wanted[difference.output], judge.EXACT)
+        if exact is None or np.shape(result) != np.shape(wanted[difference.output]):
             return exact is None
-        if found.dtype != wanted[difference.output].dtype or trial.graph.is_stateful:
+        if result.dtype != wanted[difference.output].dtype or trial.graph.is_stateful:
             return False
         return is_within(Rooms(run, wanted), difference, rounding.DRAWS)
 
 
 def last_outputs(model: Any, calls: Sequence[ways.Eager]) -> list[Any]:
     """Return the outputs of the last of some calls in a row."""
-    found: list[Any] = []
+    items: list[Any] = []
     for call in calls:
-        found = ways.outputs(model, call.inputs, call.changed)
-    return found
+        items = ways.outputs(model, call.inputs, call.changed)
+    return items
 
 
 def is_within(rooms: Rooms, difference: Difference, draws: int = rounding.MORE_DRAWS) -> bool:
@@ -136,9 +136,9 @@ def planned(trial: Trial, call: int) -> Planned:
         run = Planned(program)
         named = {**program.state_dict, **program.constants}
         inputs = iter(map(ways.copied, trial.calls[max(call, 0)].inputs))
-        given = torch.export.graph_signature.InputKind.USER_INPUT
+        data = torch.export.graph_signature.InputKind.USER_INPUT
         values = [
-            next(inputs) if spec.kind == given else named[spec.target]
+            next(inputs) if spec.kind == data else named[spec.target]
             for spec in program.graph_signature.input_specs
         ]
         try:
@@ -147,9 +147,9 @@ def planned(trial: Trial, call: int) -> Planned:
             if not run.refused:
                 raise
     for node in program.graph.nodes:  # those after a refusal, too
-        for found in (run.after, run.sums):
-            if found.intersection(node.all_input_nodes):
-                found.add(node)
+        for result in (run.after, run.sums):
+            if result.intersection(node.all_input_nodes):
+                result.add(node)
     return run
 
 
@@ -207,13 +207,13 @@ def nearer_than_eager(trial: Trial, difference: Difference) -> bool:
     except Exception:  # float64 is no dtype of a call
         return False
     wanted = call.wanted[difference.output]
-    if exact.shape == np.shape(found := difference.found) != wanted.shape:
+    if exact.shape == np.shape(result := difference.found) != wanted.shape:
         return True
     if exact.shape != wanted.shape or difference.wrong is None:
         return False
     if not judge.is_inexact(wanted.dtype.name):
-        return bool(judge.same(exact, found)[difference.wrong].all())
-    ours, eagers = (judge.distance(a, exact, wanted.dtype.name) for a in (found, wanted))
+        return bool(judge.same(exact, result)[difference.wrong].all())
+    ours, eagers = (judge.distance(a, exact, wanted.dtype.name) for a in (result, wanted))
     at = difference.wrong
     return bool((ours[at] <= eagers[at]).all())
 
@@ -280,8 +280,8 @@ def layout_is_lost(trial: Trial, difference: Difference) -> bool:
     ]
     inputs = [value.contiguous() for value in graph.inputs]
     other = programs.made(dataclasses.replace(graph, lines=lines, inputs=inputs), trial.flow)
-    found = differences_of(other, difference.way, trial.process)
-    return not any(d.output in (difference.output, -1) for d in found)
+    result = differences_of(other, difference.way, trial.process)
+    return not any(d.output in (difference.output, -1) for d in result)
 
 
 def differences_of(trial: Trial, way: str, process: ways.Official | None) -> list[Difference]:
@@ -367,8 +367,8 @@ def depends_on_place(trial: Trial, difference: Difference) -> bool:
         return False
     with torch.no_grad(), modes.Padded():
         other = ways.again(trial.graph, trial.calls[difference.call])[difference.output]
-    found = difference.found
-    return other.shape == found.shape and bool(judge.same(other, found)[difference.wrong].all())
+    result = difference.found
+    return other.shape == result.shape and bool(judge.same(other, result)[difference.wrong].all())
 
 
 def is_result_of_mode(mode: type, trial: Trial, difference: Difference) -> bool:
@@ -398,14 +398,14 @@ def said_of_official(pte: bytes) -> frozenset[str]:
     view = View(Runtime.get().load_program(pte), "forward")
     calls = [reference.call_of(view, step) for step in view.steps if step.row["kind"] == "kernel"]
     remarks = device.of_view(view)
-    found = {remark.kind for remark in remarks if remark.is_certain or remark.kind != "crashes"}
+    table = {remark.kind for remark in remarks if remark.is_certain or remark.kind != "crashes"}
     if any(
         row.does == "rounds" and call.dtype in row.dtypes
         for call in calls
         for row in reference.table().get(call.operator, ())
     ):
-        found.add("rounds")
-    return frozenset(found)
+        table.add("rounds")
+    return frozenset(table)
 
 
 def table_says_so(trial: Trial, difference: Difference) -> bool:
@@ -467,9 +467,9 @@ def applies(row: Cause, difference: Difference) -> bool:
 def cause(trial: Trial, difference: Difference) -> str:
     """Return the name of the first row whose proof holds, for the program or for one of the calls
     that the output needs; empty if there is none."""
-    found = _cause(trial, difference)
-    if found:
-        return found
+    result = _cause(trial, difference)
+    if result:
+        return result
     try:
         return _cause_alone(trial, difference)
     except Exception as error:  # the exporter may reject the smaller graph

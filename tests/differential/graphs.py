@@ -147,35 +147,35 @@ def shapes(rng: random.Random) -> tuple[list[list[int]], bool]:
     is_dynamic = rng.random() < 0.2 and bool(size) and 0 not in size
     if is_dynamic:
         size[0] = rng.choice([3, 4, 5])
-    found = [list(size)]
+    items = [list(size)]
     for _ in range(rng.randrange(4)):
         chance = rng.random()
         if chance < 0.55:
-            found.append(list(size))
+            items.append(list(size))
         elif chance < 0.75:
-            found.append([1 if rng.random() < 0.4 else n for n in size])
+            items.append([1 if rng.random() < 0.4 else n for n in size])
         elif chance < 0.9:
-            found.append(size[rng.randrange(len(size) + 1) :])
+            items.append(size[rng.randrange(len(size) + 1) :])
         else:
-            found.append([])
+            items.append([])
     if is_dynamic:
-        found = [[size[0], *one[1:]] if len(one) == len(size) else one for one in found]
-    return found, is_dynamic
+        items = [[size[0], *one[1:]] if len(one) == len(size) else one for one in items]
+    return items, is_dynamic
 
 
 def redrawn(graph: Graph, seed: int, rows: int | None = None) -> list[torch.Tensor]:
     """Return other inputs of the graph; `rows` replaces the first dimension, where it varies."""
     generator = torch.Generator().manual_seed(seed)
     first = graph.inputs[0]
-    found = []
+    items = []
     for value in graph.inputs:
         size = list(value.shape)
         if rows is not None and value.dim() == first.dim():
             size[0] = rows
         drawn = values(size, value.dtype, graph.kind, generator)
         same = rows is None and value.numel() and not value.is_contiguous()
-        found.append(torch.empty_like(value).copy_(drawn) if same else drawn)
-    return found
+        items.append(torch.empty_like(value).copy_(drawn) if same else drawn)
+    return items
 
 
 # ---- calls --------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def operators() -> list[str]:
     """Return the operators of the table with samples whose results can be compared."""
     import executorch_c
 
-    found = []
+    items = []
     for name in sorted(row["name"] for row in executorch_c.operators()):
         family, _ = rows.tables().get(name, ("prim", None))
         if family in FAMILIES or name in rows.UNFILLED or name in decomp_check.CHECKS:
@@ -257,8 +257,8 @@ def operators() -> list[str]:
             eager.functional(name)
         except (LookupError, AttributeError):
             continue
-        found.append(name)
-    return found
+        items.append(name)
+    return items
 
 
 @functools.cache
@@ -331,7 +331,7 @@ def from_sample(rng: random.Random, pool: Pool, prefix: str) -> tuple[str, Writt
     chosen = samples(name, dtype)
     if not chosen:
         return None
-    given = rng.choice(chosen)
+    result = rng.choice(chosen)
     family = rows.tables()[name][0]
     as_is = {"pointwise": 0.8, "special": 0.8, "quantized": 0.0}.get(family, 0.3)
     if UNCHECKED.search(name):
@@ -340,7 +340,7 @@ def from_sample(rng: random.Random, pool: Pool, prefix: str) -> tuple[str, Writt
     op = eager.functional(name)
     texts = []
     count = 1 if name == "aten::_to_copy.out" else None  # then its dtype
-    for spec, value in zip(op._schema.arguments, given[:count], strict=False):
+    for spec, value in zip(op._schema.arguments, result[:count], strict=False):
         texts.append(
             f"{spec.name}={written.text(value)}" if spec.kwarg_only else written.text(value)
         )
@@ -402,11 +402,11 @@ class Maker:
                 )
             except (ValueError, IndexError):
                 return
-        made = self.run(statement, constants)
-        if made is None:
+        outputs = self.run(statement, constants)
+        if outputs is None:
             return
-        several = isinstance(made, list)
-        tensors = made if isinstance(made, list) else [made]
+        several = isinstance(outputs, list)
+        tensors = outputs if isinstance(outputs, list) else [outputs]
         names = [f"v{place}_{i}" if several else f"v{place}" for i in range(len(tensors))]
         targets = ", ".join(names) + ("," if several else "")
         self.graph.lines.append(re.sub(r"\bR = ", f"{targets} = ", statement))
@@ -430,19 +430,19 @@ class Maker:
         holder.register_buffer("state", self.state.clone())
         for name, value in constants.items():
             holder.register_buffer(name, value)
-        given = {
+        table = {
             name: value.clone(memory_format=torch.preserve_format) for name, value in self.pool
         }
-        space = {**NAMES, **given, "self": holder, "cond": taken}
+        space = {**NAMES, **table, "self": holder, "cond": taken}
         try:
             exec(statement, space)
-            made = results(space["R"])
+            result = results(space["R"])
         except Exception:  # whatever eager raises
             return None
-        if made is not None and self.graph.is_dynamic and any(0 in t.shape for t in made):
+        if result is not None and self.graph.is_dynamic and any(0 in t.shape for t in result):
             return None
         self.state = holder.state  # type: ignore[assignment]
-        return made[0] if made and isinstance(space["R"], torch.Tensor) else made
+        return result[0] if result and isinstance(space["R"], torch.Tensor) else result
 
 
 def make(seed: int) -> Graph | None:

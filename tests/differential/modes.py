@@ -150,11 +150,11 @@ class Padded(TorchDispatchMode):
                 padded(a.expand(result.shape), count) if isinstance(a, torch.Tensor) else a
                 for a in args
             ]
-            found = func(*longer, **(kwargs or {}))[: result.numel()].reshape(result.shape)
+            value = func(*longer, **(kwargs or {}))[: result.numel()].reshape(result.shape)
         except Exception:  # not pointwise
             return result
-        same = judge.same(*(ways.arrayed(x.reshape(-1)[:whole]) for x in (found, result)))
-        return found if same.all() else result
+        same = judge.same(*(ways.arrayed(x.reshape(-1)[:whole]) for x in (value, result)))
+        return value if same.all() else result
 
 
 def padded(value: torch.Tensor, count: int) -> torch.Tensor:

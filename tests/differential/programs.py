@@ -135,13 +135,13 @@ def run_here(trial: Trial, names: Sequence[str]) -> list[Difference]:
     seen: list[Results] = []
     for way in names:
         try:
-            found = ways.here(trial.pte, trial.inputs, way)
+            result = ways.here(trial.pte, trial.inputs, way)
         except ways.Failed as error:
             differences.append(Difference(way, str(error)[:MAX_TEXT], error.call))
             continue
-        if not any(equal(found, other) for other in seen):
-            differences += compared(trial, way, found)
-        seen.append(found)
+        if not any(equal(result, other) for other in seen):
+            differences += compared(trial, way, result)
+        seen.append(result)
     return differences
 
 
@@ -166,12 +166,12 @@ def run_official(trial: Trial, process: ways.Official, report: Report) -> list[D
     """Return the differences of the official runtime; none if it does not run the program."""
     trial.process = process
     try:
-        found = process.run(trial.pte, trial.inputs)
+        outputs = process.run(trial.pte, trial.inputs)
     except ways.Failed as error:
         report.official = str(error).partition(":")[0]
         return []
-    trial.by_official = found
-    differences = compared(trial, OFFICIAL, found)
+    trial.by_official = outputs
+    differences = compared(trial, OFFICIAL, outputs)
     report.official = "differ" if differences else "right"
     return differences
 

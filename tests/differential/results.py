@@ -41,14 +41,14 @@ def text(report: Report) -> str:
 
 def table(reports: Sequence[Report]) -> str:
     """Return the numbers of programs by outcome, and of differences by cause, in Markdown."""
-    made = [r for r in reports if r.outcome != "no graph"]
-    run = [r for r in made if r.outcome != "not exported"]
+    items = [r for r in reports if r.outcome != "no graph"]
+    run = [r for r in items if r.outcome != "not exported"]
     here = Counter(_verdict(r) for r in run)
     official = Counter(r.official or "not run" for r in run)
     operators = {name for r in run for name in r.operators}
     rows = [
-        ("graphs", len(made)),
-        ("not exported", len(made) - len(run)),
+        ("graphs", len(items)),
+        ("not exported", len(items) - len(run)),
         ("programs", len(run)),
         ("right in each way of this runtime", here["right"]),
         ("differences explained", here["explained"]),
@@ -65,7 +65,7 @@ def table(reports: Sequence[Report]) -> str:
         *by_cause(run),
         "",
         *_not_explained(run),
-        *_not_exported(made),
+        *_not_exported(items),
     ]
     return "\n".join(lines)
 

@@ -85,8 +85,8 @@ def test_a_right_program_has_no_difference(trial: Trial) -> None:
 def test_a_wrong_kernel_is_found(trial: Trial, right: bytes, wrong: bytes) -> None:
     assert trial.pte.count(right + b"\0") == 1
     damaged = trial.pte.replace(right + b"\0", wrong + b"\0")
-    found = explained(trial, damaged)
-    assert found and not any(found)
+    result = explained(trial, damaged)
+    assert result and not any(result)
 
 
 def test_a_wrong_constant_is_found(trial: Trial) -> None:
@@ -94,8 +94,8 @@ def test_a_wrong_constant_is_found(trial: Trial) -> None:
     weight = graph().constants["c0"][1, 2].numpy()
     assert trial.pte.count(weight.tobytes()) == 1
     damaged = trial.pte.replace(weight.tobytes(), (weight * (1 + 1e-4)).tobytes())
-    found = explained(trial, damaged)
-    assert found and not any(found)
+    result = explained(trial, damaged)
+    assert result and not any(result)
 
 
 def test_a_wrong_constant_is_found_in_a_state() -> None:
@@ -106,8 +106,8 @@ def test_a_wrong_constant_is_found_in_a_state() -> None:
     weight = right.constants["c0"][1, 2].numpy()
     damaged = trial.pte.replace(weight.tobytes(), (weight * (1 + 1e-4)).tobytes())
     assert not explained(trial, trial.pte)
-    found = explained(trial, damaged)
-    assert found and not any(found)
+    result = explained(trial, damaged)
+    assert result and not any(result)
 
 
 @pytest.mark.parametrize(

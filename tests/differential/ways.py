@@ -146,14 +146,14 @@ def arrayed(value: Any) -> Any:
 def calls(graph: Graph) -> list[Call]:
     """Return the inputs of a few calls in a row: others, other sizes where they may vary, and the
     first again."""
-    found = [graph.inputs, redrawn(graph, graph.seed + 1)]
+    items = [graph.inputs, redrawn(graph, graph.seed + 1)]
     if graph.is_dynamic:
         rng = random.Random(graph.seed)
-        found += [
+        items += [
             redrawn(graph, graph.seed + 2 + i, n)
             for i, n in enumerate(rng.sample([1, 2, 3, 4, 5, 6], 3))
         ]
-    return [*found, graph.inputs]
+    return [*items, graph.inputs]
 
 
 @dataclass
@@ -175,9 +175,9 @@ def changed_inputs(exported: Any) -> list[int]:
 
 def outputs(model: Any, inputs: Sequence[torch.Tensor], changed: Sequence[int]) -> list[Any]:
     """Return the outputs of a model, after the inputs that it changes."""
-    given = list(map(copied, inputs))
-    results = model(*given)
-    return [kept(arrayed(value)) for value in [*(given[i] for i in changed), *results]]
+    items = list(map(copied, inputs))
+    results = model(*items)
+    return [kept(arrayed(value)) for value in [*(items[i] for i in changed), *results]]
 
 
 def kept(value: Any) -> Any:
@@ -190,7 +190,7 @@ def by_eager(
     graph: Graph, inputs_of_calls: Sequence[Call], changed: Sequence[int] = ()
 ) -> list[Eager]:
     """Return eager's results of the calls that it accepts."""
-    model, found = graph.module(), []
+    model, result = graph.module(), []
     for inputs in inputs_of_calls:
         state = model.state.clone()  # type: ignore[operator]
         try:
@@ -199,8 +199,8 @@ def by_eager(
         except Exception:  # sizes that the graph does not accept
             model.state.copy_(state)  # type: ignore[operator]
             continue
-        found.append(Eager(inputs, state, wanted, changed))
-    return found
+        result.append(Eager(inputs, state, wanted, changed))
+    return result
 
 
 def again(graph: Graph, call: Eager) -> list[Any]:
@@ -227,7 +227,7 @@ def here(pte: bytes, inputs: Sequence[Call], way: str) -> list[list[Any]]:
         method = Runtime.get().load_program(pte).load_method("forward", **WAYS[way])
     except Exception as error:
         raise Failed(f"load: {type(error).__name__}: {error}") from error
-    found = []
+    items = []
     for i, call in enumerate(inputs):
         arrays = [np.array(arrayed(copied(value)), order="K") for value in call]
         before = [value.tobytes() for value in arrays]
@@ -237,8 +237,8 @@ def here(pte: bytes, inputs: Sequence[Call], way: str) -> list[list[Any]]:
             raise Failed(f"call {i}: {type(error).__name__}: {error}", i) from error
         if [value.tobytes() for value in arrays] != before:
             raise Failed(f"call {i}: an input was changed", i)
-        found.append(results)
-    return found
+        items.append(results)
+    return items
 
 
 class Official:

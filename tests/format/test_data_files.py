@@ -193,8 +193,8 @@ def test_wrong_dim_order() -> None:
     value = np.arange(6, dtype=np.float32)
     right = TensorLayout(ScalarType.FLOAT, [2, 3], [1, 0])
     wrong = TensorLayout(ScalarType.FLOAT, [2, 3], [0, 1])
-    found = load(build(plan), data_path=data_file(weight=(value.tobytes(), right))).execute([])
-    np.testing.assert_array_equal(found, [value.reshape(3, 2).T])
+    outputs = load(build(plan), data_path=data_file(weight=(value.tobytes(), right))).execute([])
+    np.testing.assert_array_equal(outputs, [value.reshape(3, 2).T])
     with pytest.raises(InvalidExternalDataError, match="dim_order"):
         load(build(plan), data_path=data_file(weight=(value.tobytes(), wrong)))
 

@@ -331,8 +331,8 @@ def test_delegate_payloads_inline_and_in_segments() -> None:
         delegate = info["methods"][0]["delegates"][0]
         assert delegate["id"] == "BackendWithCompilerDemo" and delegate["payload"] > 0
         assert any(s["size"] == delegate["payload"] for s in info["segments"]) == extract
-        found = load(pte).execute([x.numpy() for x in inputs])
-        np.testing.assert_allclose(found[0], mm_add(*inputs), rtol=1e-5)
+        outputs = load(pte).execute([x.numpy() for x in inputs])
+        np.testing.assert_allclose(outputs[0], mm_add(*inputs), rtol=1e-5)
 
 
 def test_unused_segments_are_not_read() -> None:
@@ -542,9 +542,9 @@ def test_untouched_parts_of_a_file_are_not_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.load_method("small").execute([]), [2 * ONES])
     method = loaded.load_method("large")
     assert method.memory()["native"] < 1 << 20  # the weight is where it was
-    found = mapping(file)
-    assert found["Size"] >= 16 << 10
-    assert found["Rss"] < 6 << 10  # the kernel maps whole ranges
+    result = mapping(file)
+    assert result["Size"] >= 16 << 10
+    assert result["Rss"] < 6 << 10  # the kernel maps whole ranges
     assert method.execute([])[0].size == 4 << 20
     del loaded, method
     gc.collect()

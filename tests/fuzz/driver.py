@@ -24,19 +24,19 @@ def build_folder(folder: Path) -> Path:
 def build(folder: Path, goal: str = "fuzz", program: str = "fuzz_pte", **variables: str) -> Path:
     """Build a program of csrc/testing; objects go to `build_folder`."""
     folder = build_folder(folder)
-    given = {"CFLAGS": f"{QUICK_TO_BUILD} {SANITIZE} {DEFINES}", **variables}
+    table = {"CFLAGS": f"{QUICK_TO_BUILD} {SANITIZE} {DEFINES}", **variables}
     command = [
         "make",
         "-C",
         str(ROOT / "csrc"),
         f"BUILD={folder}",
         f"-j{os.cpu_count() or 1}",
-        *(f"{name}={value}" for name, value in given.items()),
+        *(f"{name}={value}" for name, value in table.items()),
         goal,
     ]
-    made = subprocess.run(command, capture_output=True, text=True)
-    if made.returncode:
-        raise RuntimeError(f"the fuzzer does not build:\n{made.stderr[-3000:]}")
+    outputs = subprocess.run(command, capture_output=True, text=True)
+    if outputs.returncode:
+        raise RuntimeError(f"the fuzzer does not build:\n{outputs.stderr[-3000:]}")
     return folder / program
 
 
@@ -96,11 +96,11 @@ def run(
         *options,
         *map(str, files),
     ]
-    found = subprocess.run(
+    outputs = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **SANITIZERS}
     )
-    errors = found.stderr if len(found.stderr) < 8000 else found.stderr[:8000] + "..."
-    return found.returncode == 0, found.stdout + errors
+    errors = outputs.stderr if len(outputs.stderr) < 8000 else outputs.stderr[:8000] + "..."
+    return outputs.returncode == 0, outputs.stdout + errors
 
 
 def count(report: str, what: str) -> int:

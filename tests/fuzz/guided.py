@@ -34,15 +34,15 @@ class NoClang(RuntimeError):
 def find_clang() -> str:
     """Return the first clang that links a libFuzzer program."""
     names = [f"clang-{version}" for version in range(22, 11, -1)]
-    given = os.environ.get("EXECUTORCH_C_CLANG")
+    result = os.environ.get("EXECUTORCH_C_CLANG")
     source = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && 0 * n; }"
-    for name in [given] if given else ["clang", *names]:
+    for name in [result] if result else ["clang", *names]:
         if not shutil.which(name):
             continue
         with tempfile.TemporaryDirectory() as folder:
             command = [name, "-x", "c", "-", "-fsanitize=fuzzer,address", "-o", f"{folder}/probe"]
-            made = subprocess.run(command, input=source, capture_output=True, text=True)
-            if made.returncode == 0:
+            outputs = subprocess.run(command, input=source, capture_output=True, text=True)
+            if outputs.returncode == 0:
                 return name
     raise NoClang(HELP)
 
@@ -79,10 +79,10 @@ def fuzz(
             if re.match(r"#\d+\s+(pulse|INITED)", line):
                 print(f"{target}: {line.strip()}", flush=True)
     text = "".join(tail)
-    found = re.search(r"number_of_executed_units: (\d+)", text)
+    match = re.search(r"number_of_executed_units: (\d+)", text)
     if child.returncode:
         print(text[-8000:])
-    return child.returncode == 0, int(found[1]) if found else 0
+    return child.returncode == 0, int(match[1]) if match else 0
 
 
 def keep(fuzzer: Path, target: str, corpus: list[Path]) -> None:

@@ -1,7 +1,7 @@
 """Well-formed programs with hostile values, by the official serializer.
 
 `random_damage` changes numbers, lists and fields anywhere in a program's dataclasses; `CASES` are
-the named ones, each with the expected error at load or at run time.
+named ones, each with the expected error at load or at run time. runtime/test_hostile.py has more.
 """
 
 import copy
@@ -92,25 +92,16 @@ def random_damage(pte: bytes, rng: np.random.Generator) -> bytes | None:
 # ---- named -----------------------------------------------------------------------------------
 
 Change = Callable[[schema.Program, schema.ExecutionPlan], None]
-CASES: dict[str, tuple[Change, str]] = {}
-"""Changes by name, with a pattern of the expected message."""
+Pick = Callable[[schema.ExecutionPlan], Any]
+"""Returns a part of a method."""
 
 
-def case(says: str) -> Callable[[Change], Change]:
-    """Register a case under the name of its function."""
-
-    def add(change: Change) -> Change:
-        CASES[change.__name__] = change, says
-        return change
-
-    return add
-
-
-def tensors(plan: schema.ExecutionPlan) -> list[schema.Tensor]:
-    return [v.val for v in plan.values if isinstance(v.val, schema.Tensor)]
+def method(plan: schema.ExecutionPlan) -> schema.ExecutionPlan:
+    return plan
 
 
 def kernel(plan: schema.ExecutionPlan) -> schema.KernelCall:
+    """Return the first call of a kernel."""
     calls = [i.instr_args for i in plan.chains[0].instructions]
     return next(c for c in calls if isinstance(c, schema.KernelCall))
 
@@ -122,284 +113,104 @@ def first(plan: schema.ExecutionPlan) -> schema.Tensor:
     return value
 
 
-def insert(plan: schema.ExecutionPlan, arguments: Any) -> None:
-    plan.chains[0].instructions.insert(0, schema.Instruction(arguments))
+def chain(plan: schema.ExecutionPlan) -> schema.Chain:
+    return plan.chains[0]
 
 
-@case("input 0 is value")
-def input_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.inputs[0] = len(plan.values)
+def planned(plan: schema.ExecutionPlan) -> list[schema.Tensor]:
+    """Return the tensors in planned memory."""
+    tensors = [v.val for v in plan.values if isinstance(v.val, schema.Tensor)]
+    return [tensor for tensor in tensors if tensor.allocation_info]
 
 
-@case("input 0 is value -1")
-def input_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.inputs[0] = -1
+def fields(part: Pick, **changes: Any) -> Change:
+    """Set fields of a part."""
+
+    def change(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+        for name, value in changes.items():
+            setattr(part(plan), name, value)
+
+    return change
 
 
-@case("output 0 is value")
-def output_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.outputs[0] = 2**31 - 1
+def value(made: Any, instruction: Callable[..., Any] | None = None) -> Change:
+    """Add a value, and an instruction in front; functions are of the method, `instruction` also of
+    the value's index."""
+
+    def change(_: schema.Program, plan: schema.ExecutionPlan) -> None:
+        plan.values.append(schema.EValue(made(plan) if callable(made) else made))
+        if instruction is not None:
+            code = instruction(plan, len(plan.values) - 1)
+            plan.chains[0].instructions.insert(0, schema.Instruction(code))
+
+    return change
 
 
-@case("operator")
-def op_index_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    kernel(plan).op_index = len(plan.operators)
+def instruction(make: Callable[[schema.ExecutionPlan], Any]) -> Change:
+    """Add an instruction in front."""
+    return lambda _, plan: plan.chains[0].instructions.insert(0, schema.Instruction(make(plan)))
 
 
-@case("operator -1")
-def op_index_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    kernel(plan).op_index = -1
+def jump(to: int) -> Callable[..., Any]:
+    """Return a jump, on a value, to an instruction."""
+    return lambda _, index: schema.JumpFalseCall(index, to)
 
 
-@case("argument 0 is value")
-def argument_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    kernel(plan).args[0] = len(plan.values)
-
-
-@case("is a String, expected Tensor")
-def argument_of_wrong_kind(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.String("x")))
-    kernel(plan).args[0] = len(plan.values) - 1
-
-
-@case("an output whose shape can change is another argument, too")
 def output_is_argument(_: schema.Program, plan: schema.ExecutionPlan) -> None:
     for call in (i.instr_args for i in plan.chains[0].instructions):
         if isinstance(call, schema.KernelCall):
             ends = [plan.values[call.args[i]].val for i in (0, -1)]
-            if all(isinstance(value, schema.Tensor) for value in ends):
+            if all(isinstance(end, schema.Tensor) for end in ends):
                 ends[0].shape_dynamism = schema.TensorShapeDynamism.DYNAMIC_BOUND
                 call.args[-2:] = [call.args[0]] * 2  # `out`, and the returned tensor
 
 
-@case("1 arguments, expected")
-def too_few_arguments(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    del kernel(plan).args[1:]
-
-
-@case("0 arguments, expected")
-def no_arguments(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    kernel(plan).args = None  # type: ignore[assignment]
-
-
-@case("impossible shape")
-def size_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    first(plan).sizes[0] = -2
-
-
-@case("impossible shape")
-def sizes_overflow(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    tensor = first(plan)
-    tensor.sizes, tensor.dim_order = [2**31 - 1] * 5, [0, 1, 2, 3, 4]
-
-
-@case("do not fit into planned memory")
 def size_beyond_arena(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    for tensor in tensors(plan):
-        if tensor.allocation_info:
-            tensor.sizes = [n * 1000 for n in tensor.sizes]
-
-
-@case("rank 100")
-def rank_too_large(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    tensor = first(plan)
-    tensor.sizes, tensor.dim_order = [1] * 100, list(range(100))
-
-
-@case("permutation")
-def dim_order_is_no_permutation(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    tensor = first(plan)
-    tensor.dim_order = [len(tensor.sizes) - 1] * len(tensor.sizes)
-
-
-@case("entries of dim_order")
-def dim_order_too_short(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    first(plan).dim_order = []
-
-
-@case("entries of dim_order")
-def no_sizes(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    first(plan).sizes = None  # type: ignore[assignment]
-
-
-@case("scalar type 99")
-def dtype_unknown(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    first(plan).scalar_type = 99  # type: ignore[assignment]
-
-
-@case("storage_offset 4")
-def storage_offset(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    first(plan).storage_offset = 4
-
-
-@case("memory id 77")
-def memory_id_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    for tensor in tensors(plan):
-        if tensor.allocation_info:
-            tensor.allocation_info.memory_id = 77
-
-
-@case("do not fit into planned memory")
-def memory_offset_huge(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    for tensor in tensors(plan):
-        if tensor.allocation_info:
-            tensor.allocation_info.memory_offset_low = 2**32 - 16
-            tensor.allocation_info.memory_offset_high = 2**32 - 1
-
-
-@case("no memory for")
-def arena_huge(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.non_const_buffer_sizes = [0, 2**60]
-
-
-@case("has size -1")
-def arena_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.non_const_buffer_sizes = [0, -1]
-
-
-@case("at most 256 are supported")
-def arenas_without_end(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.non_const_buffer_sizes += [16] * 100_000
-
-
-@case("non_const_buffer_sizes is missing")
-def no_arenas(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.non_const_buffer_sizes = None  # type: ignore[assignment]
-
-
-@case("data_buffer_idx 1000")
-def constant_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    tensor = first(plan)
-    tensor.data_buffer_idx, tensor.allocation_info = 1000, None
-
-
-@case("a jump to instruction -1")
-def jump_negative(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.Bool(False)))
-    insert(plan, schema.JumpFalseCall(len(plan.values) - 1, -1))
-
-
-@case("loops for ever")
-def jump_forever(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.Bool(False)))
-    insert(plan, schema.JumpFalseCall(len(plan.values) - 1, 0))
-
-
-@case("the condition is a String")
-def jump_on_a_string(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.String("x")))
-    insert(plan, schema.JumpFalseCall(len(plan.values) - 1, 1))
-
-
-@case("a Int is moved into a Tensor")
-def move_of_another_kind(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.Int(1)))
-    insert(plan, schema.MoveCall(len(plan.values) - 1, plan.inputs[0]))
-
-
-@case("a Tensor is moved into a TensorList")
-def move_into_a_list(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.TensorList([plan.inputs[0]])))
-    insert(plan, schema.MoveCall(plan.inputs[0], len(plan.values) - 1))
-
-
-@case("value 2147483647")
-def move_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    insert(plan, schema.MoveCall(plan.inputs[0], 2**31 - 1))
-
-
-@case("a Int is freed")
-def free_of_a_number(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.Int(1)))
-    insert(plan, schema.FreeCall(len(plan.values) - 1))
-
-
-@case("has no data yet")
-def free_before_use(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    insert(plan, schema.FreeCall(kernel(plan).args[0]))
-
-
-@case("delegate 0 of 0")
-def delegate_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    insert(plan, schema.DelegateCall(0, [plan.inputs[0]]))
-
-
-@case("delegate without payload")
-def delegate_without_payload(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.delegates.append(schema.BackendDelegate("ExecutorBackend", None, []))  # type: ignore
-
-
-@case("delegate without backend id")
-def delegate_without_id(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    reference = schema.BackendDelegateDataReference(schema.DataLocation.INLINE, 0)
-    plan.delegates.append(schema.BackendDelegate(None, reference, []))  # type: ignore
-
-
-@case("not a tensor|a TensorList")
-def tensor_list_of_itself(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.TensorList([len(plan.values)])))
-
-
-@case("a OptionalTensorList")
-def tensor_lists_in_a_circle(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    n = len(plan.values)
-    plan.values.append(schema.EValue(schema.OptionalTensorList([n + 1])))
-    plan.values.append(schema.EValue(schema.OptionalTensorList([n])))
-
-
-@case("a Tensor")
-def int_list_of_tensors(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.IntList([plan.inputs[0]])))
-
-
-@case("is value 4611686018427387904")
-def int_list_out_of_range(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.IntList([2**62])))
-
-
-@case("no items|without items")
-def list_without_items(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.TensorList(None)))  # type: ignore[arg-type]
-
-
-@case("String without characters")
-def string_without_characters(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values.append(schema.EValue(schema.String(None)))  # type: ignore[arg-type]
-
-
-@case("no values|values are missing")
-def no_values(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.values = None  # type: ignore[assignment]
-
-
-@case("chains are missing")
-def no_chains(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.chains = None  # type: ignore[assignment]
-
-
-@case("instructions are missing")
-def no_instructions(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.chains[0].instructions = None  # type: ignore[assignment]
-
-
-@case("inputs are missing")
-def no_inputs(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.inputs = None  # type: ignore[assignment]
-
-
-@case("no name")
-def operator_without_name(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.operators[0].name = None  # type: ignore[assignment]
-
-
-@case("has no name")
-def method_without_name(_: schema.Program, plan: schema.ExecutionPlan) -> None:
-    plan.name = None  # type: ignore[assignment]
-
-
-@case("two methods are named")
-def methods_of_one_name(program: schema.Program, plan: schema.ExecutionPlan) -> None:
-    program.execution_plan.append(copy.deepcopy(plan))
+    for tensor in planned(plan):
+        tensor.sizes = [n * 1000 for n in tensor.sizes]
+
+
+NO_STRING: Any = schema.String(None)  # type: ignore[arg-type]
+NO_LIST: Any = schema.TensorList(None)  # type: ignore[arg-type]
+
+CASES: dict[str, tuple[Change, str]] = {
+    "output_is_argument": (
+        output_is_argument,
+        "an output whose shape can change is another argument, too",
+    ),
+    "no_arguments": (fields(kernel, args=None), "0 arguments, expected"),
+    "size_beyond_arena": (size_beyond_arena, "do not fit into planned memory"),
+    "dtype_unknown": (fields(first, scalar_type=99), "scalar type 99"),
+    "arenas_without_end": (
+        fields(method, non_const_buffer_sizes=[0, *[16] * 100_000]),
+        "at most 256 are supported",
+    ),
+    "constant_out_of_range": (
+        fields(first, data_buffer_idx=1000, allocation_info=None),
+        "data_buffer_idx 1000",
+    ),
+    "jump_forever": (value(schema.Bool(False), jump(0)), "loops for ever"),
+    "jump_on_a_string": (value(schema.String("x"), jump(1)), "the condition is a String"),
+    "move_into_a_list": (
+        value(
+            lambda plan: schema.TensorList([plan.inputs[0]]),
+            lambda plan, index: schema.MoveCall(plan.inputs[0], index),
+        ),
+        "a Tensor is moved into a TensorList",
+    ),
+    "free_of_a_number": (
+        value(schema.Int(1), lambda _, index: schema.FreeCall(index)),
+        "a Int is freed",
+    ),
+    "free_before_use": (
+        instruction(lambda plan: schema.FreeCall(kernel(plan).args[0])),
+        "has no data yet",
+    ),
+    "list_without_items": (value(NO_LIST), "no items|without items"),
+    "string_without_characters": (value(NO_STRING), "String without characters"),
+    "no_instructions": (fields(chain, instructions=None), "instructions are missing"),
+}
+"""Changes by name, with a pattern of the expected message."""
 
 
 def hostile(pte: bytes, change: Change) -> bytes:

@@ -39,16 +39,12 @@ def write_all(folder: Path, seed: int = 1, variants: int = 20) -> int:
     for name, (change, _) in CASES.items():
         files[f"case_{name}"] = hostile(export(BASE), change)
     files |= dict(random_plans.programs(seed))
-    for name, data in random_calls.programs(seed):
-        files[f"op_{name}"] = data
-        damaged = random_damage(data, rng)
-        if damaged is not None:
-            files[f"opvalue_{name}"] = damaged
-    for name, data in sample_calls.programs(seed):
-        files[f"sample_{name}"] = data
-        damaged = random_damage(data, rng)
-        if damaged is not None:
-            files[f"samplevalue_{name}"] = damaged
+    for kind, module in (("op", random_calls), ("sample", sample_calls)):
+        for name, data in module.programs(seed):  # type: ignore[attr-defined]
+            files[f"{kind}_{name}"] = data
+            damaged = random_damage(data, rng)
+            if damaged is not None:
+                files[f"{kind}value_{name}"] = damaged
     for name, data in files.items():
         (folder / f"{name}.pte").write_bytes(data)
     return len(files)

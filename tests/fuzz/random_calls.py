@@ -13,7 +13,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, Slot
+from tests.dtypes import DTYPES
+from tests.plans import BOUNDED, STATIC, UNBOUND
+from tests.single_op import Arg, Out, SingleOps, Slot
 
 OPS = Path(__file__).parents[2] / "csrc/kernels/ops.def"
 ROW = re.compile(r'^EC_OP\(\w+, "((?:[^"\\]|\\.)+)"', re.M)

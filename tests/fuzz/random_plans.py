@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.plans import Constants, Plan, V, build
-from tests.single_op import BOUNDED, STATIC, UNBOUND
+from tests.plans import BOUNDED, STATIC, UNBOUND
 
 SHAPE = (2, 3)
 BYTES = 24

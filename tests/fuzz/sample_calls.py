@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.random_calls import parse, schemas
-from tests.single_op import BOUNDED, DTYPES, STATIC, UNBOUND, Arg, Out, SingleOps, dtype_id
+from tests.dtypes import DTYPES, dtype_id
+from tests.plans import BOUNDED, STATIC, UNBOUND
+from tests.single_op import Arg, Out, SingleOps
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 LARGEST = 20000  # maximum number of elements of an argument, to keep files small
@@ -24,12 +26,12 @@ Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 def all_samples() -> dict[str, Samples]:
     """Return the samples of every operator, by name."""
-    found: dict[str, Samples] = {}
+    table: dict[str, Samples] = {}
     for path in sorted(KERNELS.glob("samples_*.py")):
         for value in vars(importlib.import_module(f"tests.kernels.{path.stem}")).values():
             if isinstance(value, dict):
-                found |= {k: v for k, v in value.items() if isinstance(k, str) and "::" in k}
-    return found
+                table |= {k: v for k, v in value.items() if isinstance(k, str) and "::" in k}
+    return table
 
 
 def elements(value: Any) -> int:
@@ -41,16 +43,16 @@ def elements(value: Any) -> int:
 
 def pick(samples: Samples, rng: np.random.Generator, count: int) -> list[list]:
     """Return some argument lists, with as many dtypes as possible."""
-    found = []
+    items = []
     for dtype in rng.permutation(list(DTYPES)):
         try:
             rows = list(itertools.islice(samples(rng, str(dtype)), 60))
         except Exception:  # some sample functions lack dtypes
             continue
         small = [row for row in rows if elements(row) < LARGEST]
-        if small and len(found) < count:
-            found.append(small[rng.integers(len(small))])
-    return found
+        if small and len(items) < count:
+            items.append(small[rng.integers(len(small))])
+    return items
 
 
 def given(value: Any, rng: np.random.Generator) -> Any:

@@ -50,11 +50,11 @@ def external() -> tuple[bytes, bytes]:
 
     torch.manual_seed(0)
     rows = torch.export.Dim("rows", min=1, max=8)
-    made = manager(
+    values = manager(
         Net(), torch.ones(2, 4), external_constants=True, dynamic_shapes={"x": {0: rows}}
     )
-    [data] = made._tensor_data.values()
-    return bytes(made.buffer), bytes(data)
+    [data] = values._tensor_data.values()
+    return bytes(values.buffer), bytes(data)
 
 
 def ptd(folder: Path) -> None:
@@ -64,8 +64,8 @@ def ptd(folder: Path) -> None:
 
     (folder / "weights.ptd").write_bytes(external()[1])
     rows = {"a": DataEntry(0, 1, None), "first.weight": DataEntry(1, 16, None)}
-    made = FlatTensorSerializer().serialize(DataPayload([b"abc", bytes(80)], rows))
-    (folder / "blobs.ptd").write_bytes(bytes(made))
+    program = FlatTensorSerializer().serialize(DataPayload([b"abc", bytes(80)], rows))
+    (folder / "blobs.ptd").write_bytes(bytes(program))
 
 
 def bpte(folder: Path) -> None:
@@ -150,16 +150,18 @@ def llm(folder: Path) -> None:
 
 
 def coreml(folder: Path) -> None:
-    """Write programs with the operators of coreml_operators.py (needs coremltools); the recorded
-    ones are files of the tree."""
+    """Write programs of the models of coreml_zoo.py (needs coremltools); the recorded ones are
+    files of the tree."""
     import importlib.util
+    import torch
 
     if importlib.util.find_spec("coremltools") is None:
         return
-    from tests.fuzz import coreml_operators
+    from tests.models import coreml_zoo
 
-    for name, data in coreml_operators.programs():
-        (folder / f"{name}.pte").write_bytes(data)
+    for row in coreml_zoo.ROWS:
+        exported = torch.export.export(row.make().eval(), row.inputs())
+        (folder / f"{row.id}.pte").write_bytes(coreml_zoo.lower(exported, row.ios, row.half))
 
 
 def native(folder: Path) -> None:
@@ -169,9 +171,9 @@ def native(folder: Path) -> None:
 
     for name, (model, inputs) in native_flow.models().items():
         (folder / f"{name}.pte").write_bytes(native_flow.export(model, inputs))
-    for made in (native_flow.Branches(), native_flow.Nested()):
-        pte = native_flow.export_whole(made, (torch.rand(2, 4),))
-        (folder / f"{type(made).__name__}.pte").write_bytes(pte)
+    for model in (native_flow.Branches(), native_flow.Nested()):
+        pte = native_flow.export_whole(model, (torch.rand(2, 4),))
+        (folder / f"{type(model).__name__}.pte").write_bytes(pte)
 
 
 def openvino(folder: Path) -> None:

@@ -12,7 +12,7 @@ from tests.fuzz.driver import REGRESSION, ROOT, count, run
 from tests.fuzz.make_programs import write_all
 
 CASES = int(os.environ.get("EXECUTORCH_C_FUZZ_CASES", "3000"))
-FEW = CASES // 10  # of what `python -m tests.fuzz` damages 20,000 times
+DAMAGED_CASES = CASES // 10  # of what `python -m tests.fuzz` damages 20,000 times
 SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
 
 pytestmark = [
@@ -42,10 +42,10 @@ def test_unmodified_programs(fuzzer: Path, programs: Path, tmp_path: Path) -> No
 
 def test_damaged(fuzzer: Path, programs: Path, tmp_path: Path) -> None:
     files = sorted(programs.glob("*.pte"))
-    fine, report = run(fuzzer, files, FEW, SEED, tmp_path)
+    fine, report = run(fuzzer, files, DAMAGED_CASES, SEED, tmp_path)
     assert fine, report
-    assert count(report, "cases") == FEW
-    assert FEW / 10 < count(report, "opened") < FEW
+    assert count(report, "cases") == DAMAGED_CASES
+    assert DAMAGED_CASES / 10 < count(report, "opened") < DAMAGED_CASES
 
 
 def test_damaged_models(fuzzer: Path, programs: Path, tmp_path: Path) -> None:
@@ -57,9 +57,10 @@ def test_damaged_models(fuzzer: Path, programs: Path, tmp_path: Path) -> None:
     assert count(report, "calls ran") > CASES / 25
 
 
-def test_damaged_payloads(fuzzer: Path, tmp_path: Path) -> None:
-    """Payloads that are no FlatBuffers: the directory, protobuf and weights of Core ML."""
-    files = sorted((ROOT / "tests/backends/coreml_programs").glob("*.pte"))
+@pytest.mark.parametrize("backend", ["coreml", "vulkan"])
+def test_damaged_payloads(fuzzer: Path, tmp_path: Path, backend: str) -> None:
+    """Payloads with parts that are no FlatBuffers: directories, protobuf, headers, weights."""
+    files = sorted((ROOT / f"tests/backends/{backend}_programs").glob("*.pte"))
     fine, report = run(fuzzer, files, CASES, SEED, tmp_path, "--payload", "1")
     assert fine, report
     assert CASES / 10 < count(report, "calls ran")

@@ -3,7 +3,6 @@ reason."""
 
 import re
 
-import numpy as np
 import pytest
 
 from tests.fuzz.hostile import CASES, hostile
@@ -30,13 +29,3 @@ def test_hostile(name: str, level: str) -> None:
     with pytest.raises(executorch_c.Error) as caught:
         run(hostile(base.pte, change), inputs, verification)
     assert re.search(says, str(caught.value)), str(caught.value)
-
-
-@pytest.mark.parametrize("level", ["Minimal", "InternalConsistency"])
-def test_cut_off(level: str) -> None:
-    """Truncated to any length, at both levels."""
-    base = load(BASE)
-    verification = getattr(executorch_c.Verification, level)
-    for size in np.random.default_rng(1).integers(0, len(base.pte), 200):
-        with pytest.raises(executorch_c.Error):
-            executorch_c.Runtime.get().load_program(base.pte[:size], verification=verification)

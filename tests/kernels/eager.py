@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from tests.kernels import llm_forms
-from tests.op_harness import dtype_id
+from tests.dtypes import dtype_id
 
 INTS = ["uint8", "int8", "int16", "int32", "int64"]  # dtypes of eager's heavier operators
 INTEGRAL = [*INTS, "uint16", "uint32", "uint64"]

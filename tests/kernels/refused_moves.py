@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.op_harness import Out, Ret, dtype_id
+from tests.dtypes import dtype_id
+from tests.op_harness import Out, Ret
 
 F = np.float32
 BIG = 2**62

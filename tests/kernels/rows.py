@@ -26,7 +26,8 @@ from tests.kernels.accuracy import compare
 from tests.kernels.eager import ALL, COMPLEX, FLOATING, INTS, WIDE_UNSIGNED, DType, dtype_id
 from tests.kernels.eager import eager, np_dtype, spectrum, to_numpy, to_torch
 from tests.kernels.samples_llm import CHANGED
-from tests.single_op import BOUNDED, Optionals, Out, SingleOps, Slot
+from tests.plans import BOUNDED
+from tests.single_op import Optionals, Out, SingleOps, Slot
 
 SMALL = 130  # maximum number of elements of an array in a small sample
 REFUSALS = (

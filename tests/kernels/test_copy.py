@@ -8,7 +8,8 @@ import torch
 
 from tests.judge import assert_equal
 from tests.kernels.eager import ALL, COMPLEX, array, orders, to_numpy, to_torch
-from tests.op_harness import Out, np_dtype, run
+from tests.dtypes import np_dtype
+from tests.op_harness import Out, run
 
 
 def in_range(rng: np.random.Generator, shape: tuple, dtype: str, order: tuple | None) -> np.ndarray:

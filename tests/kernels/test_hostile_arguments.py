@@ -14,7 +14,8 @@ import pytest
 from tests.kernels import llm_forms
 from tests.kernels.eager import DType, eager
 from tests.kernels.samples_llm import CHANGED
-from tests.op_harness import DTYPES, OpError, Out, Ret, Value, _Call, dtype_id, invoke, np_dtype
+from tests.dtypes import DTYPES, dtype_id, np_dtype
+from tests.op_harness import OpError, Out, Ret, Value, _Call, invoke
 from tests.op_harness import schemas
 
 CALLS = 25

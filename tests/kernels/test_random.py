@@ -8,7 +8,8 @@ import pytest
 
 from executorch_c import Runtime
 from tests.kernels import rows
-from tests.op_harness import OpError, Out, np_dtype, run
+from tests.dtypes import np_dtype
+from tests.op_harness import OpError, Out, run
 from tests.single_op import Out as Output, SingleOps
 
 N = 40_000

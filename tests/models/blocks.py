@@ -1,24 +1,48 @@
 """Parts of architectures: blocks of convolutions, of attention, of recurrence."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
+class Fn(nn.Module):
+    """A module around a function of its inputs and submodules (those of a closure would stay the
+    original's in a copy)."""
+
+    def __init__(self, function: Callable[..., Any], **submodules: nn.Module) -> None:
+        super().__init__()
+        self.function, self.names = function, list(submodules)
+        for name, module in submodules.items():
+            self.add_module(name, module)
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args, *[getattr(self, name) for name in self.names])
+
+
 def conv_bn(
     cin: int,
     cout: int,
     kernel: int = 3,
+    act: Callable[[], nn.Module] = nn.ReLU,
     stride: int = 1,
     groups: int = 1,
-    act: Callable[[], nn.Module] = nn.ReLU,
 ) -> nn.Sequential:
     """Build a convolution, batch norm and activation."""
     conv = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(cout), act())
+
+
+def with_statistics(model: nn.Module) -> nn.Module:
+    """Return the model, whose batch norms get statistics that are not the identity's."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.running_mean, -0.1, 0.1)
+            nn.init.uniform_(module.running_var, 0.5, 1.5)
+    return model
 
 
 class Classifier(nn.Module):
@@ -38,10 +62,10 @@ class BasicBlock(nn.Module):
 
     def __init__(self, cin: int, cout: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = conv_bn(cin, cout, 3, stride)
+        self.conv1 = conv_bn(cin, cout, stride=stride)
         self.conv2 = conv_bn(cout, cout, act=nn.Identity)
         same = stride == 1 and cin == cout
-        self.down = nn.Identity() if same else conv_bn(cin, cout, 1, stride, act=nn.Identity)
+        self.down = nn.Identity() if same else conv_bn(cin, cout, 1, nn.Identity, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(self.conv2(self.conv1(x)) + self.down(x))
@@ -63,21 +87,20 @@ class MBConv(nn.Module):
         super().__init__()
         mid = cin * expand
         self.residual = stride == 1 and cin == cout
-        self.expand = conv_bn(cin, mid, 1, act=act) if expand > 1 else nn.Identity()
-        self.depthwise = conv_bn(mid, mid, kernel, stride, mid, act)
-        few = max(2, cin // 4)
+        self.expand = conv_bn(cin, mid, 1, act) if expand > 1 else nn.Identity()
+        self.depthwise = conv_bn(mid, mid, kernel, act, stride, mid)
         self.squeeze = (
             nn.Sequential(
                 nn.AdaptiveAvgPool2d(1),
-                nn.Conv2d(mid, few, 1),
-                act(),
-                nn.Conv2d(few, mid, 1),
+                nn.Conv2d(mid, max(1, cin // 4), 1),
+                nn.SiLU(),
+                nn.Conv2d(max(1, cin // 4), mid, 1),
                 nn.Sigmoid(),
             )
             if squeeze
             else None
         )
-        self.project = conv_bn(mid, cout, 1, act=nn.Identity)
+        self.project = conv_bn(mid, cout, 1, nn.Identity)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.depthwise(self.expand(x))
@@ -85,6 +108,56 @@ class MBConv(nn.Module):
             y = y * self.squeeze(y)
         y = self.project(y)
         return x + y if self.residual else y
+
+
+Stage = tuple[int, int, int, int, int]
+"""(expansion, channels, repeats, first stride, kernel) of each stage."""
+
+MOBILENET_V2: list[Stage] = [
+    *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3), (6, 96, 3, 1, 3)),
+    *((6, 160, 3, 2, 3), (6, 320, 1, 1, 3)),
+]
+EFFICIENTNET_B0: list[Stage] = [
+    *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3)),
+    *((6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3)),
+]
+
+
+def inverted(
+    stages: Sequence[Stage],
+    width: float,
+    classes: int,
+    act: Callable[[], nn.Module],
+    squeeze: bool,
+    multiple: int = 4,
+) -> Classifier:
+    """Build a stem, stages of inverted residuals and a head; numbers of channels are multiples of
+    a number."""
+
+    def scaled(channels: int) -> int:
+        return max(multiple, int(channels * width + multiple // 2) // multiple * multiple)
+
+    cin = scaled(32)
+    layers: list[nn.Module] = [conv_bn(3, cin, 3, act, 2)]
+    for expand, channels, repeats, stride, kernel in stages:
+        for i in range(repeats):
+            step = stride if i == 0 else 1
+            layers.append(MBConv(cin, scaled(channels), step, expand, kernel, act, squeeze))
+            cin = scaled(channels)
+    head = scaled(1280)
+    return Classifier(nn.Sequential(*layers, conv_bn(cin, head, 1, act)), head, classes)
+
+
+def resnet(width: int, classes: int, depths: Sequence[int] = (2, 2, 2, 2)) -> Classifier:
+    """Build a ResNet of basic blocks; 18 layers by default."""
+    layers: list[nn.Module] = [conv_bn(3, width, 7, stride=2), nn.MaxPool2d(3, 2, 1)]
+    cin = width
+    for stage, depth in enumerate(depths):
+        for i in range(depth):
+            cout = width << stage
+            layers.append(BasicBlock(cin, cout, 2 if stage and not i else 1))
+            cin = cout
+    return Classifier(nn.Sequential(*layers), cin, classes)
 
 
 class ShuffleUnit(nn.Module):
@@ -96,11 +169,11 @@ class ShuffleUnit(nn.Module):
         first = cin if stride > 1 else half
         if stride > 1:
             self.branch1 = nn.Sequential(
-                *conv_bn(cin, cin, 3, stride, cin, nn.Identity), *conv_bn(cin, half, 1)
+                *conv_bn(cin, cin, 3, nn.Identity, stride, cin), *conv_bn(cin, half, 1)
             )
         self.branch2 = nn.Sequential(
             *conv_bn(first, half, 1),
-            *conv_bn(half, half, 3, stride, half, nn.Identity),
+            *conv_bn(half, half, 3, nn.Identity, stride, half),
             *conv_bn(half, half, 1),
         )
 
@@ -151,33 +224,64 @@ class ConvNextBlock(nn.Module):
 
 
 class UNet(nn.Module):
-    """Two levels with transposed convolutions and skip connections."""
+    """Two levels down, two levels up by transposed convolution, skip connections."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, width: int = 8, classes: int = 2, last: Callable[[], nn.Module] = nn.Sigmoid
+    ) -> None:
         super().__init__()
-        self.down1, self.down2 = conv_bn(3, 8), conv_bn(8, 16)
-        self.middle = conv_bn(16, 16)
-        self.up2 = nn.ConvTranspose2d(16, 16, 2, 2)
-        self.merge2, self.up1 = conv_bn(32, 8), nn.ConvTranspose2d(8, 8, 2, 2)
-        self.merge1, self.head = conv_bn(16, 8), nn.Conv2d(8, 4, 1)
+        w = width
+        self.down = nn.ModuleList([conv_bn(3, w), conv_bn(w, 2 * w)])
+        self.middle = conv_bn(2 * w, 4 * w)
+        up = nn.ConvTranspose2d(4 * w, 2 * w, 2, 2), nn.ConvTranspose2d(2 * w, w, 4, 2, 1)
+        self.up = nn.ModuleList(up)
+        self.merge = nn.ModuleList([conv_bn(4 * w, 2 * w), conv_bn(2 * w, w)])
+        self.head, self.last = nn.Conv2d(w, classes, 1), last()
 
     def forward(self, x: Tensor) -> Tensor:
-        a = self.down1(x)
-        b = self.down2(F.max_pool2d(a, 2))
-        c = self.middle(F.max_pool2d(b, 2))
-        y = self.merge2(torch.cat((self.up2(c), b), 1))
-        return self.head(self.merge1(torch.cat((self.up1(y), a), 1)))
+        skips = []
+        for block in self.down:
+            x = block(x)
+            skips.append(x)
+            x = F.max_pool2d(x, 2)
+        x = self.middle(x)
+        for up, merge in zip(self.up, self.merge, strict=True):
+            x = merge(torch.cat([up(x), skips.pop()], 1))
+        return self.last(self.head(x))
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer and a head on its last state."""
+    """A recurrent layer and a head on its last state, or on all."""
 
-    def __init__(self, cell: type[nn.LSTM] | type[nn.GRU]) -> None:
+    def __init__(
+        self,
+        cell: type[nn.LSTM] | type[nn.GRU],
+        inputs: int = 12,
+        hidden: int = 16,
+        outputs: int = 6,
+        layers: int = 2,
+        of_all: bool = False,
+    ) -> None:
         super().__init__()
-        self.rnn, self.head = cell(12, 16, num_layers=2, batch_first=True), nn.Linear(16, 6)
+        self.rnn = cell(inputs, hidden, num_layers=layers, batch_first=True)
+        self.head, self.of_all = nn.Linear(hidden, outputs), of_all
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.rnn(x)[0][:, -1])
+        states = self.rnn(x)[0]
+        return self.head(states if self.of_all else states[:, -1])
+
+
+class Accumulator(nn.Module):
+    """The sum of all inputs so far, times a factor."""
+
+    def __init__(self, *shape: int, factor: float = 2) -> None:
+        super().__init__()
+        self.factor = factor
+        self.register_buffer("total", torch.zeros(shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total.add_(x)
+        return self.total * self.factor
 
 
 class Attention(nn.Module):

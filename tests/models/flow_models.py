@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from tests.models.blocks import Recurrent
+
 CALLS = 2
 """Inputs to compare, of those that calibrate: the first ones."""
 CALIBRATION = 8
@@ -66,15 +68,6 @@ class Transformer(nn.Module):
         return x + nn.functional.gelu(self.out(mixed))
 
 
-class Lstm(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lstm, self.head = nn.LSTM(16, 16, batch_first=True), nn.Linear(16, 8)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.lstm(x)[0][:, -1])
-
-
 def mlp() -> nn.Module:
     return nn.Sequential(
         nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 12)
@@ -101,7 +94,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "mobilenet": (MobileNet, (1, 3, 16, 16)),
     "unet": (Unet, (1, 3, 16, 16)),
     "transformer": (Transformer, (2, 6, 32)),
-    "lstm": (Lstm, (1, 5, 16)),
+    "lstm": (lambda: Recurrent(nn.LSTM, 16, 16, 8, layers=1), (1, 5, 16)),
 }
 """Classes or functions, and shapes of their input."""
 
@@ -130,7 +123,7 @@ def make(name: str) -> tuple[nn.Module, list[Tensor]]:
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
         model, shape = MODELS[name]
-        made = model().eval()
+        module = model().eval()
         inputs = [torch.randn(shape) for _ in range(CALIBRATION)]
-        _train(made, inputs)
-    return made, inputs
+        _train(module, inputs)
+    return module, inputs

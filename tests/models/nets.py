@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.models.blocks import BasicBlock, Classifier, ConvNextBlock, DenseBlock, EncoderLayer, Gpt
-from tests.models.blocks import KvCache, Llama, MBConv, Recurrent, RmsNorm, ShuffleUnit, UNet, Vit
-from tests.models.blocks import conv_bn
+from tests.models.blocks import EFFICIENTNET_B0, MOBILENET_V2, Classifier, ConvNextBlock, DenseBlock
+from tests.models.blocks import EncoderLayer, Gpt, KvCache, Llama, Recurrent, RmsNorm, ShuffleUnit
+from tests.models.blocks import UNet, Vit, conv_bn, inverted, resnet
 
 Inputs = tuple[Any, ...]
 Build = Callable[[], "tuple[nn.Module, Inputs]"]
@@ -41,69 +41,28 @@ def mlp() -> tuple[nn.Module, Inputs]:
     return nn.Sequential(*layers, nn.LayerNorm(32), nn.Linear(32, 10)), (torch.randn(4, 24),)
 
 
-def resnet(width: int, size: int, classes: int, depths: tuple[int, ...] = (2, 2, 2, 2)) -> Any:
-    """Build a ResNet of basic blocks; 18 layers by default."""
-    layers: list[nn.Module] = [conv_bn(3, width, 7, 2), nn.MaxPool2d(3, 2, 1)]
-    cin = width
-    for stage, depth in enumerate(depths):
-        for i in range(depth):
-            cout = width << stage
-            layers.append(BasicBlock(cin, cout, 2 if stage and not i else 1))
-            cin = cout
-    return Classifier(nn.Sequential(*layers), cin, classes), (torch.randn(1, 3, size, size),)
+def image(size: int) -> Inputs:
+    return (torch.randn(1, 3, size, size),)
 
 
 @net
 def resnet18() -> tuple[nn.Module, Inputs]:
-    made: tuple[nn.Module, Inputs] = resnet(8, 48, 10)
-    return made
-
-
-MOBILENET = (
-    *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3), (6, 96, 3, 1, 3)),
-    *((6, 160, 3, 2, 3), (6, 320, 1, 1, 3)),
-)
-EFFICIENTNET = (
-    *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3)),
-    *((6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3)),
-)
-
-
-def inverted(
-    stages: Any, width: float, size: int, classes: int, act: Callable[[], nn.Module], squeeze: bool
-) -> tuple[nn.Module, Inputs]:
-    """Build a stem, stages of inverted residuals and a head; a stage is (expansion, channels,
-    repeats, first stride, kernel)."""
-
-    def scaled(channels: int) -> int:
-        return max(8, int(channels * width + 4) // 8 * 8)
-
-    cin = scaled(32)
-    layers: list[nn.Module] = [conv_bn(3, cin, 3, 2, act=act)]
-    for expand, channels, repeats, stride, kernel in stages:
-        for i in range(repeats):
-            layers.append(
-                MBConv(cin, scaled(channels), stride if not i else 1, expand, kernel, act, squeeze)
-            )
-            cin = scaled(channels)
-    head = scaled(1280)
-    layers.append(conv_bn(cin, head, 1, act=act))
-    return Classifier(nn.Sequential(*layers), head, classes), (torch.randn(1, 3, size, size),)
+    return resnet(8, 10), image(48)
 
 
 @net
 def mobilenet_v2() -> tuple[nn.Module, Inputs]:
-    return inverted(MOBILENET, 0.25, 48, 10, nn.ReLU6, False)
+    return inverted(MOBILENET_V2, 0.25, 10, nn.ReLU6, False, 8), image(48)
 
 
 @net
 def efficientnet_b0() -> tuple[nn.Module, Inputs]:
-    return inverted(EFFICIENTNET, 0.25, 48, 10, nn.SiLU, True)
+    return inverted(EFFICIENTNET_B0, 0.25, 10, nn.SiLU, True, 8), image(48)
 
 
 def shufflenet(channels: tuple[int, ...], size: int, classes: int) -> tuple[nn.Module, Inputs]:
     """Build ShuffleNetV2."""
-    layers: list[nn.Module] = [conv_bn(3, channels[0], 3, 2), nn.MaxPool2d(3, 2, 1)]
+    layers: list[nn.Module] = [conv_bn(3, channels[0], stride=2), nn.MaxPool2d(3, 2, 1)]
     cin = channels[0]
     for cout, repeats in zip(channels[1:-1], (4, 8, 4)):
         layers.append(ShuffleUnit(cin, cout, 2))
@@ -111,7 +70,7 @@ def shufflenet(channels: tuple[int, ...], size: int, classes: int) -> tuple[nn.M
         cin = cout
     layers.append(conv_bn(cin, channels[-1], 1))
     features = nn.Sequential(*layers)
-    return Classifier(features, channels[-1], classes), (torch.randn(1, 3, size, size),)
+    return Classifier(features, channels[-1], classes), image(size)
 
 
 @net
@@ -148,7 +107,7 @@ def convnext() -> tuple[nn.Module, Inputs]:
 
 @net
 def unet() -> tuple[nn.Module, Inputs]:
-    return UNet(), (torch.randn(1, 3, 32, 32),)
+    return UNet(8, 4, nn.Identity), image(32)
 
 
 @net
@@ -234,7 +193,9 @@ def detector() -> tuple[nn.Module, Inputs]:
     class Detector(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.trunk = nn.Sequential(conv_bn(3, 8, 3, 2), conv_bn(8, 16, 3, 2), conv_bn(16, 16))
+            self.trunk = nn.Sequential(
+                conv_bn(3, 8, stride=2), conv_bn(8, 16, stride=2), conv_bn(16, 16)
+            )
             self.boxes, self.scores = nn.Conv2d(16, 4, 1), nn.Conv2d(16, 5, 1)
 
         def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -244,6 +205,87 @@ def detector() -> tuple[nn.Module, Inputs]:
             return self.boxes(y).flatten(2).transpose(1, 2).exp(), best, classes
 
     return Detector(), (torch.randn(1, 3, 32, 32),)
+
+
+# ---- hard to judge: deep, long, with cancellation and ties ------------------------------------
+
+
+class Deep(nn.Module):
+    """Forty residual layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(40))
+        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(40))
+        self.head = nn.Linear(16, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            x = x + F.gelu(layer(norm(x)))
+        return self.head(x)
+
+
+@net
+def deep() -> tuple[nn.Module, Inputs]:
+    return Deep(), (torch.randn(4, 16),)
+
+
+class LongSequence(nn.Module):
+    """Attention over 512 steps, and the mean of all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+        self.norm = nn.LayerNorm(16)
+        self.out = nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        y = self.out(x + F.scaled_dot_product_attention(q, k, v))
+        return y, y.mean(1)
+
+
+@net
+def long_sequence() -> tuple[nn.Module, Inputs]:
+    return LongSequence(), (torch.randn(1, 512, 16),)
+
+
+class Cancelling(nn.Module):
+    """Differences of numbers a thousand times as large, and a variance about a large mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.near, self.head = nn.Linear(16, 16), nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.near(x)
+        large = y + 100.0
+        difference = large - large.mean(-1, keepdim=True)
+        return self.head(difference), F.layer_norm(large, (16,))
+
+
+@net
+def cancelling() -> tuple[nn.Module, Inputs]:
+    return Cancelling(), (torch.randn(4, 16),)
+
+
+class Ties(nn.Module):
+    """Equal maxima, halves that are rounded, and comparisons with equal numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden, self.head = nn.Linear(12, 12), nn.Linear(12, 5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        scores = self.head(torch.relu(self.hidden(x)))
+        twice = torch.cat([scores, scores], -1)
+        steps = torch.round(x * 4) / 8
+        return twice.softmax(-1), torch.round(steps), twice.amax(-1) - scores.amax(-1) + steps[:, 0]
+
+
+@net
+def ties() -> tuple[nn.Module, Inputs]:
+    return Ties(), (torch.randn(8, 12),)
 
 
 # ---- weights ----------------------------------------------------------------------------------
@@ -285,10 +327,10 @@ class Scaled(nn.Module):
         self.model, self.factor = model, factor
 
     def forward(self, *args: Any) -> Any:
-        found = self.model(*args)
-        if isinstance(found, tuple):
-            return (found[0] * self.factor, *found[1:])
-        return found * self.factor
+        outputs = self.model(*args)
+        if isinstance(outputs, tuple):
+            return (outputs[0] * self.factor, *outputs[1:])
+        return outputs * self.factor
 
 
 HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -312,11 +354,14 @@ def build(name: str, weights: str = "trained", factor: float = 1.0, seed: int = 
 def real(name: str) -> tuple[nn.Module, Inputs]:
     """Return an architecture in its real size, with trained-like weights."""
     torch.manual_seed(0)
-    made: dict[str, Build] = {
-        "resnet18": lambda: resnet(64, 224, 1000),
-        "mobilenet_v2": lambda: inverted(MOBILENET, 1.0, 224, 1000, nn.ReLU6, False),
-        "efficientnet_b0": lambda: inverted(EFFICIENTNET, 1.0, 224, 1000, nn.SiLU, True),
+    models: dict[str, Build] = {
+        "resnet18": lambda: (resnet(64, 1000), image(224)),
+        "mobilenet_v2": lambda: (inverted(MOBILENET_V2, 1.0, 1000, nn.ReLU6, False), image(224)),
+        "efficientnet_b0": lambda: (
+            inverted(EFFICIENTNET_B0, 1.0, 1000, nn.SiLU, True),
+            image(224),
+        ),
         "shufflenet_v2": lambda: shufflenet((24, 116, 232, 464, 1024), 224, 1000),
     }
-    model, inputs = made[name]()
+    model, inputs = models[name]()
     return model.eval(), inputs

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from tests import kept, variation
 from tests.exports import quantized
+from tests.models import blocks
+from tests.models.blocks import Classifier, EncoderLayer, MBConv, conv_bn, with_statistics
 
 
 @dataclass(frozen=True)
@@ -32,43 +34,14 @@ def answered(pte: bytes, model: nn.Module, inputs: tuple[Tensor, ...]) -> Quanti
     return Quantized(pte, [i.numpy() for i in inputs], wanted, variation.rooms(run, step)[0])
 
 
-class Conv(nn.Module):
-    """Convolutions, batch norm, a residual sum, pooling and a linear layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
-        self.second, self.last = nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.Linear(8, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = torch.relu(self.norm(self.first(x)))
-        x = x + torch.relu(self.second(x))
-        return self.last(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+def convolutions() -> nn.Module:
+    """Build convolutions, batch norms, a residual sum, pooling and a linear layer."""
+    features = nn.Sequential(conv_bn(3, 8), MBConv(8, 8, 1, 2, 3, nn.ReLU, squeeze=False))
+    return with_statistics(Classifier(features, 8, 5))
 
 
-class Mlp(nn.Module):
-    """Two linear layers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(20, 30), nn.Linear(30, 7)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(nn.functional.gelu(self.first(x)))
-
-
-class Attention(nn.Module):
-    """Layer norm, attention of four heads, a residual sum."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.qkv, self.last, self.norm = nn.Linear(16, 48), nn.Linear(16, 16), nn.LayerNorm(16)
-
-    def forward(self, x: Tensor) -> Tensor:
-        batch, time, _ = x.shape
-        qkv = self.qkv(self.norm(x)).view(batch, time, 3, 4, 4).permute(2, 0, 3, 1, 4)
-        y = nn.functional.scaled_dot_product_attention(*qkv.unbind(0))
-        return x + self.last(y.transpose(1, 2).reshape(batch, time, 16))
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(20, 30), nn.GELU(), nn.Linear(30, 7))
 
 
 class Sum(nn.Module):
@@ -134,11 +107,13 @@ def tables() -> Quantized:
 
 
 MODELS: dict[str, Callable[[], Quantized]] = {
-    "conv_by_tensor": lambda: pt2e(Conv(), (torch.randn(2, 3, 8, 8),)),
-    "conv_by_channel": lambda: pt2e(Conv(), (torch.randn(2, 3, 8, 8),), is_per_channel=True),
-    "mlp_dynamic": lambda: pt2e(Mlp(), (torch.randn(3, 20),), is_per_channel=True, is_dynamic=True),
-    "mlp_dynamic_by_tensor": lambda: pt2e(Mlp(), (torch.randn(3, 20),), is_dynamic=True),
-    "attention": lambda: pt2e(Attention(), (torch.randn(2, 5, 16),), is_per_channel=True),
+    "conv_by_tensor": lambda: pt2e(convolutions(), (torch.randn(2, 3, 8, 8),)),
+    "conv_by_channel": lambda: pt2e(
+        convolutions(), (torch.randn(2, 3, 8, 8),), is_per_channel=True
+    ),
+    "mlp_dynamic": lambda: pt2e(mlp(), (torch.randn(3, 20),), is_per_channel=True, is_dynamic=True),
+    "mlp_dynamic_by_tensor": lambda: pt2e(mlp(), (torch.randn(3, 20),), is_dynamic=True),
+    "attention": lambda: pt2e(EncoderLayer(16, 4), (torch.randn(2, 5, 16),), is_per_channel=True),
     "sum": lambda: fused(Sum(), (torch.randn(3, 4), torch.randn(3, 4))),
     "tables": tables,
 }
@@ -149,14 +124,15 @@ def load(name: str) -> Quantized:
     """The model of that name, from the cache where possible."""
     key = kept.digest(
         Path(__file__),
+        Path(blocks.__file__),
         Path(variation.__file__),
         packages=("torch", "executorch", "torchao", "numpy"),
     )
-    found: Quantized = kept.pickled(f"quantized-{name}-{key}", lambda: made(name))
-    return found
+    model: Quantized = kept.pickled(f"quantized-{name}-{key}", lambda: make(name))
+    return model
 
 
-def made(name: str) -> Quantized:
+def make(name: str) -> Quantized:
     from tests.kernels import quantized_forms  # noqa: F401  (torch's operators and their out forms)
 
     torch.manual_seed(0)

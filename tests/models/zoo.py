@@ -6,17 +6,16 @@ executorch, so only the first run of the tests exports. The models are in zoo_mo
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from tests import judge, kept, variation
-from tests.models import zoo_models
+from tests.models import blocks, zoo_models
 from tests.models.zoo_models import MODELS, Zoo
 
 FLOWS = ("edge", "lower")
@@ -54,7 +53,7 @@ class Exact:
 
 
 def _key(*parts: object) -> str:
-    sources = [Path(file) for file in (__file__, zoo_models.__file__)]
+    sources = [Path(file) for file in (__file__, zoo_models.__file__, blocks.__file__)]
     return kept.digest(*sources, *parts, packages=("torch", "executorch", "transformers", "numpy"))
 
 
@@ -65,17 +64,22 @@ def export(name: str, flow: str = "edge") -> bytes:
 
 def load(name: str, flow: str = "edge") -> Exported:
     """The exported program with the inputs and eager outputs of its calls."""
-    path = kept.file(
-        f"{name}-{_key()}.npz", lambda path: _save_calls(path, _run_eager(MODELS[name].build()))
+    # Tensors: arrays lose their layout.
+    methods: dict[str, list[Call]] = kept.pickled(
+        f"{name}-calls-{_key()}", lambda: _run_eager(MODELS[name].build())
     )
-    return Exported(name, export(name, flow), _load_calls(path))
+    calls = {
+        method: [Call([*map(_array, c.inputs)], [*map(_array, c.outputs)]) for c in calls]
+        for method, calls in methods.items()
+    }
+    return Exported(name, export(name, flow), calls)
 
 
 def exactly(name: str) -> dict[str, list[Exact]]:
     """The exact outputs of the calls of each method."""
     key = _key(Path(variation.__file__))
-    found: dict[str, list[Exact]] = kept.pickled(f"{name}-exact-{key}", lambda: _run_exactly(name))
-    return found
+    result: dict[str, list[Exact]] = kept.pickled(f"{name}-exact-{key}", lambda: _run_exactly(name))
+    return result
 
 
 def assert_right(
@@ -101,17 +105,12 @@ def _run_exactly(name: str) -> dict[str, list[Exact]]:
     def run() -> list[list[list[Any]]]:
         """Run all calls of all methods, each on a new model, because a closure may hold parts of a
         model."""
-        made = MODELS[name].build()
+        model = MODELS[name].build()
         outputs = []
-        for method in made.methods:
-            module = (made if made.shares_state else MODELS[name].build()).methods[method].module
-            module.double()
-            outputs.append(
-                [
-                    variation.arrays(module(*_doubled(inputs)))
-                    for inputs in made.methods[method].calls
-                ]
-            )
+        for method, spec in model.methods.items():
+            fresh = model if model.shares_state else MODELS[name].build()
+            module = fresh.methods[method].module.double()
+            outputs.append([variation.arrays(module(*_doubled(inputs))) for inputs in spec.calls])
         return outputs
 
     exact = variation.exactly(run)
@@ -167,41 +166,6 @@ def _run_eager(zoo: Zoo) -> dict[str, list[Call]]:
     return result
 
 
-def _save_calls(path: Path, calls: Mapping[str, list[Call]]) -> None:
-    """Write one .npz; the name of each array encodes method, call, side, index and kind."""
-    arrays = {}
-    for method, entries in calls.items():
-        for i, call in enumerate(entries):
-            for side, values in (("in", call.inputs), ("out", call.outputs)):
-                for j, value in enumerate(values):
-                    kind, array = _pack(value)
-                    arrays[f"{method}/{i:03}/{side}/{j:03}/{kind}"] = array
-    with path.open("wb") as file:  # savez adds a suffix to names
-        np.savez(file, **arrays)
-
-
-def _load_calls(path: Path) -> dict[str, list[Call]]:
-    calls: dict[str, list[Call]] = {}
-    with np.load(path) as file:
-        for key in sorted(file.files):
-            method, call, side, _, kind = key.split("/")
-            entries = calls.setdefault(method, [])
-            while len(entries) <= int(call):
-                entries.append(Call([], []))
-            values = entries[-1].inputs if side == "in" else entries[-1].outputs
-            values.append(_unpack(kind, file[key]))
-    return calls
-
-
-def _pack(value: Any) -> tuple[str, np.ndarray]:
-    """Return a kind and an array; a tensor's kind is its dim order, which .npz would lose."""
-    if isinstance(value, Tensor):
-        order = value.detach().dim_order()
-        return "t" + "".join(map(str, order)), value.detach().permute(order).numpy()
-    return type(value).__name__, np.asarray(value)
-
-
-def _unpack(kind: str, array: np.ndarray) -> Any:
-    if kind.startswith("t"):
-        return array.transpose(np.argsort([int(c) for c in kind[1:]]).tolist())
-    return array.item()
+def _array(value: Any) -> Any:
+    """Return a tensor as an array, in its own layout; other values as they are."""
+    return value.detach().numpy() if isinstance(value, Tensor) else value

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tests.models.blocks import EFFICIENTNET_B0, MOBILENET_V2, Accumulator, Fn, UNet, conv_bn
+from tests.models.blocks import inverted, resnet, with_statistics
 
 # ---- Registry ---------------------------------------------------------------------------------
 
@@ -52,10 +54,10 @@ class Entry:
     def build(self) -> Zoo:
         """Return the seeded model, its inputs and options, in float32 and eval mode."""
         torch.manual_seed(0)
-        made = self.make()
-        zoo = made if isinstance(made, Zoo) else Zoo({"forward": made})
+        model = self.make()
+        zoo = model if isinstance(model, Zoo) else Zoo({"forward": model})
         for spec in zoo.methods.values():
-            spec.module.eval()
+            with_statistics(spec.module).eval()
         return zoo
 
 
@@ -74,20 +76,6 @@ def model(name: str, **options: Any) -> Callable[[Callable[..., Spec | Zoo]], An
 
 
 # ---- Multi-layer and recurrent ----------------------------------------------------------------
-
-
-class Lambda(nn.Module):
-    """A module around a function of tensors and submodules (those of a closure would stay the
-    original's in a copy)."""
-
-    def __init__(self, function: Callable[..., Any], **submodules: nn.Module) -> None:
-        super().__init__()
-        self.function = function
-        for name, module in submodules.items():
-            self.add_module(name, module)
-
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args, *self.children())
 
 
 @model("mlp")
@@ -111,169 +99,33 @@ def recurrent(cell: type[nn.LSTM] | type[nn.GRU]) -> Spec:
 # ---- Convolutional ----------------------------------------------------------------------------
 
 
-def conv_bn(
-    cin: int,
-    cout: int,
-    kernel: int,
-    act: Callable[[], nn.Module] = nn.ReLU,
-    stride: int = 1,
-    groups: int = 1,
-) -> nn.Sequential:
-    """Build a convolution, batch norm with non-trivial statistics, and activation."""
-    norm = nn.BatchNorm2d(cout)
-    nn.init.uniform_(norm.running_mean, -0.1, 0.1)
-    nn.init.uniform_(norm.running_var, 0.5, 1.5)
-    conv = nn.Conv2d(cin, cout, kernel, stride, kernel // 2, groups=groups, bias=False)
-    return nn.Sequential(conv, norm, act())
-
-
-class UNet(nn.Module):
-    """Two levels down, two levels up by transposed convolution, skip connections."""
-
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        w = width
-        self.down = nn.ModuleList([conv_bn(3, w, 3), conv_bn(w, 2 * w, 3)])
-        self.middle = conv_bn(2 * w, 4 * w, 3)
-        up = nn.ConvTranspose2d(4 * w, 2 * w, 2, 2), nn.ConvTranspose2d(2 * w, w, 4, 2, 1)
-        self.up = nn.ModuleList(up)
-        self.merge = nn.ModuleList([conv_bn(4 * w, 2 * w, 3), conv_bn(2 * w, w, 3)])
-        self.head = nn.Conv2d(w, 2, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        skips = []
-        for block in self.down:
-            x = block(x)
-            skips.append(x)
-            x = F.max_pool2d(x, 2)
-        x = self.middle(x)
-        for up, merge in zip(self.up, self.merge, strict=True):
-            x = merge(torch.cat([up(x), skips.pop()], 1))
-        return torch.sigmoid(self.head(x))
-
-
 @model("unet")
 def unet() -> Spec:
     return Spec(UNet(), [(torch.randn(1, 3, 32, 32),)])
 
 
-class MBConv(nn.Module):
-    """Inverted residual of MobileNetV2 and EfficientNet, with optional squeeze-excite."""
-
-    def __init__(
-        self,
-        cin: int,
-        cout: int,
-        stride: int,
-        expand: int,
-        kernel: int,
-        act: Callable[[], nn.Module],
-        squeeze: bool,
-    ) -> None:
-        super().__init__()
-        mid = cin * expand
-        self.residual = stride == 1 and cin == cout
-        self.expand = conv_bn(cin, mid, 1, act) if expand > 1 else nn.Identity()
-        self.depthwise = conv_bn(mid, mid, kernel, act, stride, mid)
-        self.squeeze = (
-            nn.Sequential(
-                nn.AdaptiveAvgPool2d(1),
-                nn.Conv2d(mid, max(1, cin // 4), 1),
-                nn.SiLU(),
-                nn.Conv2d(max(1, cin // 4), mid, 1),
-                nn.Sigmoid(),
-            )
-            if squeeze
-            else None
-        )
-        self.project = conv_bn(mid, cout, 1, nn.Identity)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.depthwise(self.expand(x))
-        if self.squeeze is not None:
-            y = y * self.squeeze(y)
-        y = self.project(y)
-        return x + y if self.residual else y
-
-
-Stage = tuple[int, int, int, int, int]
-"""(expansion, channels, repeats, first stride, kernel) of each stage."""
-
-
-def mb_net(
-    stages: list[Stage], width: float, classes: int, act: Callable[[], nn.Module], squeeze: bool
-) -> nn.Sequential:
-    """Build a stem, stages of inverted residuals and a head."""
-
-    def scaled(channels: int) -> int:
-        return max(4, int(channels * width + 2) // 4 * 4)
-
-    layers: list[nn.Module] = [conv_bn(3, scaled(32), 3, act, 2)]
-    cin = scaled(32)
-    for expand, channels, repeats, stride, kernel in stages:
-        for i in range(repeats):
-            step = stride if i == 0 else 1
-            layers.append(MBConv(cin, scaled(channels), step, expand, kernel, act, squeeze))
-            cin = scaled(channels)
-    head = scaled(1280)
-    layers += [conv_bn(cin, head, 1, act), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2)]
-    return nn.Sequential(*layers, nn.Linear(head, classes))
-
-
-MOBILENET_V2: list[Stage] = [
-    *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3), (6, 96, 3, 1, 3)),
-    *((6, 160, 3, 2, 3), (6, 320, 1, 1, 3)),
-]
-EFFICIENTNET_B0: list[Stage] = [
-    *((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3)),
-    *((6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3)),
-]
-
-
 @model("mobilenet_v2", arguments={"size": 32, "width": 0.25, "classes": 10})
 @model("mobilenet_v2_224", large=True, arguments={"size": 224, "width": 1.0, "classes": 1000})
 def mobilenet_v2(size: int, width: float, classes: int) -> Spec:
-    net = mb_net(MOBILENET_V2, width, classes, nn.ReLU6, squeeze=False)
+    net = inverted(MOBILENET_V2, width, classes, nn.ReLU6, squeeze=False)
     return Spec(net, [(torch.randn(1, 3, size, size),)])
 
 
 @model("efficientnet")
 def efficientnet() -> Spec:
-    return Spec(mb_net(EFFICIENTNET_B0, 0.25, 10, nn.SiLU, True), [(torch.randn(1, 3, 32, 32),)])
-
-
-class BasicBlock(nn.Module):
-    """Two convolutions and a shortcut."""
-
-    def __init__(self, cin: int, cout: int, stride: int) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            conv_bn(cin, cout, 3, stride=stride), conv_bn(cout, cout, 3, nn.Identity)
-        )
-        same = stride == 1 and cin == cout
-        self.shortcut = nn.Identity() if same else conv_bn(cin, cout, 1, nn.Identity, stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.body(x) + self.shortcut(x))
+    return Spec(inverted(EFFICIENTNET_B0, 0.25, 10, nn.SiLU, True), [(torch.randn(1, 3, 32, 32),)])
 
 
 @model("resnet18", arguments={"size": 32, "width": 8, "classes": 10})
 @model("resnet18_224", large=True, arguments={"size": 224, "width": 64, "classes": 1000})
 def resnet18(size: int, width: int, classes: int) -> Spec:
-    layers: list[nn.Module] = [conv_bn(3, width, 7, stride=2), nn.MaxPool2d(3, 2, 1)]
-    cin = width
-    for i in range(4):
-        cout = width << i
-        layers += [BasicBlock(cin, cout, 1 if i == 0 else 2), BasicBlock(cout, cout, 1)]
-        cin = cout
-    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(cin, classes)]
-    return Spec(nn.Sequential(*layers), [(torch.randn(1, 3, size, size),)])
+    return Spec(resnet(width, classes), [(torch.randn(1, 3, size, size),)])
 
 
 @model("channels_last")
 def channels_last() -> Spec:
     """Use input and weight in channels_last, for dim orders other than contiguous."""
-    net = nn.Sequential(conv_bn(3, 8, 3), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3))
+    net = nn.Sequential(conv_bn(3, 8), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3))
     x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
     return Spec(net.to(memory_format=torch.channels_last), [(x,)])
 
@@ -306,9 +158,7 @@ def vit() -> Spec:
     from transformers import ViTConfig, ViTModel
 
     net = ViTModel(ViTConfig(image_size=32, patch_size=8, **SIZES))
-    return Spec(
-        Lambda(lambda x, net: net(x).pooler_output, net=net), [(torch.randn(2, 3, 32, 32),)]
-    )
+    return Spec(Fn(lambda x, net: net(x).pooler_output, net=net), [(torch.randn(2, 3, 32, 32),)])
 
 
 @model("bert")
@@ -317,7 +167,7 @@ def bert() -> Spec:
 
     net = BertModel(BertConfig(vocab_size=100, max_position_embeddings=32, **SIZES))
     mask = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
-    wrapped = Lambda(lambda x, m, net: tuple(net(x, m, return_dict=False)), net=net)
+    wrapped = Fn(lambda x, m, net: tuple(net(x, m, return_dict=False)), net=net)
     return Spec(wrapped, [(tokens(2, 8), mask)])
 
 
@@ -327,7 +177,7 @@ def gpt2() -> Spec:
 
     config = GPT2Config(vocab_size=100, n_positions=32, n_embd=32, n_layer=2, n_head=4)
     net = GPT2LMHeadModel(config)
-    return Spec(Lambda(lambda x, net: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
+    return Spec(Fn(lambda x, net: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
 
 
 @model("llama")
@@ -336,7 +186,7 @@ def llama() -> Spec:
 
     config = LlamaConfig(vocab_size=100, max_position_embeddings=32, num_key_value_heads=2, **SIZES)
     net = LlamaForCausalLM(config)
-    return Spec(Lambda(lambda x, net: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
+    return Spec(Fn(lambda x, net: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
 
 
 @model("whisper_encoder")
@@ -353,7 +203,7 @@ def whisper_encoder() -> Spec:
         max_source_positions=16,
     )
     net = WhisperEncoder(config)
-    wrapped = Lambda(lambda x, net: net(x).last_hidden_state, net=net)
+    wrapped = Fn(lambda x, net: net(x).last_hidden_state, net=net)
     return Spec(wrapped, [(torch.randn(1, 8, 32),)])
 
 
@@ -363,7 +213,7 @@ def whisper_encoder() -> Spec:
 @model("dynamic_batch")
 def dynamic_batch() -> Spec:
     net = nn.Sequential(
-        conv_bn(3, 4, 3), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(64, 10), nn.Softmax(-1)
+        conv_bn(3, 4), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(64, 10), nn.Softmax(-1)
     )
     calls = [(torch.randn(n, 3, 8, 8),) for n in (3, 8, 1, 5)]
     return Spec(net, calls, {"input": {0: torch.export.Dim("batch", min=1, max=8)}})
@@ -408,7 +258,7 @@ def symbolic() -> Spec:
         return y, torch.full((n * 2 + 1,), 1.5), torch.arange(half + 1), n, n % 3
 
     calls = [(torch.randn(n, 4),) for n in (6, 10, 3)]
-    return Spec(Lambda(run), calls, (({0: torch.export.Dim("n", min=2, max=10)},),))
+    return Spec(Fn(run), calls, (({0: torch.export.Dim("n", min=2, max=10)},),))
 
 
 @model("data_dependent")
@@ -422,7 +272,7 @@ def data_dependent() -> Spec:
         return torch.ones(size) * 2, torch.nonzero(x)
 
     calls = [(torch.tensor(m), torch.tensor(n)) for m, n in (([0, 1, 1], 3), ([1, 1, 1], 8))]
-    return Spec(Lambda(run), calls)
+    return Spec(Fn(run), calls)
 
 
 @model("cond")
@@ -430,7 +280,7 @@ def cond() -> Spec:
     def run(x: Tensor) -> Tensor:
         return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() * 2, (x,))
 
-    return Spec(Lambda(run), [(torch.full((2, 3), v),) for v in (0.5, -0.5, 0.25)])
+    return Spec(Fn(run), [(torch.full((2, 3), v),) for v in (0.5, -0.5, 0.25)])
 
 
 @model("cond_twice")
@@ -447,7 +297,7 @@ def cond_twice() -> Spec:
         return second, first[1]
 
     calls = [(torch.full((n, 3), v),) for n, v in ((5, 0.5), (5, -0.5), (3, 0.5), (4, -1.0))]
-    return Spec(Lambda(run), calls, (({0: torch.export.Dim("n", min=2, max=8)},),))
+    return Spec(Fn(run), calls, (({0: torch.export.Dim("n", min=2, max=8)},),))
 
 
 @model("map_loop")
@@ -458,7 +308,7 @@ def map_loop() -> Spec:
         return torch_map(lambda x, y: (x * y).sum(0) + y, xs, y)
 
     calls = [(torch.randn(4, 2, 3), torch.randn(2, 3)) for _ in range(2)]
-    return Spec(Lambda(run), calls)
+    return Spec(Fn(run), calls)
 
 
 @model("scalar_inputs")
@@ -468,7 +318,7 @@ def scalar_inputs() -> Spec:
     def run(x: Tensor, n: int, scale: float, flag: bool) -> Any:
         return x * n + scale, n + 1, [x + 1 if flag else x, x - 1]
 
-    return Spec(Lambda(run), [(torch.randn(3), 3, 0.5, True)])
+    return Spec(Fn(run), [(torch.randn(3), 3, 0.5, True)])
 
 
 # ---- State and several methods ----------------------------------------------------------------
@@ -515,27 +365,15 @@ def kv_cache(update: Callable[[Tensor, Tensor, Tensor], None]) -> Spec:
     return Spec(net, [(torch.randn(1, 1, 8), torch.tensor([i])) for i in (0, 1, 2, 3, 1)])
 
 
-class Accumulator(nn.Module):
-    """Adds its input to a buffer and returns the sum so far."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("total", torch.zeros(4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.total += x
-        return self.total * 1.0
-
-
 @model("accumulator")
 def accumulator() -> Spec:
-    return Spec(Accumulator(), [(torch.randn(4),) for _ in range(4)])
+    return Spec(Accumulator(4, factor=1.0), [(torch.randn(4),) for _ in range(4)])
 
 
 @model("shared_state")
 def shared_state() -> Zoo:
     """Return two methods over one buffer, planned in one arena."""
-    net = Accumulator()
+    net = Accumulator(4, factor=1.0)
 
     def method() -> Spec:
         return Spec(net, [(torch.randn(4),) for _ in range(2)])

@@ -45,8 +45,8 @@ def files(names: list[str]) -> list[Path]:
     operators = package() / "backends" / "xnnpack" / "test" / "ops"
     if names == ["runtime"]:
         names = list(RUNTIME)
-    found = [package() / name if "/" in name else operators / name for name in names]
-    return found or [operators]
+    items = [package() / name if "/" in name else operators / name for name in names]
+    return items or [operators]
 
 
 def command(names: list[str]) -> list[str]:

@@ -52,7 +52,7 @@ def collect(given: argparse.Namespace) -> list[Outcome]:
     """Return all outcomes, with progress on standard error."""
     names = [n for n in entries() if any(fnmatch.fnmatch(n, p) for p in given.names)]
     jobs = [(n, d) for d in given.dtypes for n in names if d in entries()[n].dtypes()]
-    found, started = list[Outcome](), time.monotonic()
+    items, started = list[Outcome](), time.monotonic()
     with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
         running = {
             pool.submit(outcome, n, d, given.samples or DTYPES[d], tuple(given.runtimes)): (n, d)
@@ -61,19 +61,19 @@ def collect(given: argparse.Namespace) -> list[Outcome]:
         for done in as_completed(running):
             name, dtype = running[done]
             try:
-                found.append(done.result())
+                items.append(done.result())
             except Exception as error:
                 pool.shutdown(wait=False, cancel_futures=True)
                 sys.exit(f"{name} {dtype}: {type(error).__name__}: {error}")
             seconds = time.monotonic() - started
-            text = f"{len(found)} of {len(jobs)} ({seconds:.0f} s): {name} {dtype}"
+            text = f"{len(items)} of {len(jobs)} ({seconds:.0f} s): {name} {dtype}"
             if sys.stderr.isatty():
                 print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
-            elif len(found) % 50 == 0:
+            elif len(items) % 50 == 0:
                 print(text, file=sys.stderr, flush=True)
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    return sorted(found, key=lambda o: (o.name, list(DTYPES).index(o.dtype)))
+    return sorted(items, key=lambda o: (o.name, list(DTYPES).index(o.dtype)))
 
 
 def totals(found: list[Outcome], runtimes: list[str]) -> list[str]:
@@ -143,20 +143,20 @@ def failures(found: list[Outcome]) -> list[str]:
 
 
 def main() -> int:
-    given = options()
-    found = collect(given)
-    report = [*totals(found, given.runtimes), "", *functions(found, given.runtimes)]
-    print("\n".join(report + (failures(found) + causes(found) if given.failures else [])))
-    if given.markdown:
-        known = ["", CAUSES, "", *causes(found)]
+    result = options()
+    value = collect(result)
+    report = [*totals(value, result.runtimes), "", *functions(value, result.runtimes)]
+    print("\n".join(report + (failures(value) + causes(value) if result.failures else [])))
+    if result.markdown:
+        known = ["", CAUSES, "", *causes(value)]
         head = ["# Results of op_db compared with eager's", "", HOW, ""]
-        why = ["", "Reasons for samples that are not exported:", "", *reasons(found)]
-        given.markdown.write_text("\n".join([*head, *report, *known, *why]) + "\n")
-    if given.json:
-        given.json.write_text(
-            json.dumps([{**vars(o), "operators": sorted(o.operators)} for o in found], indent=1)
+        why = ["", "Reasons for samples that are not exported:", "", *reasons(value)]
+        result.markdown.write_text("\n".join([*head, *report, *known, *why]) + "\n")
+    if result.json:
+        result.json.write_text(
+            json.dumps([{**vars(o), "operators": sorted(o.operators)} for o in value], indent=1)
         )
-    return 1 if any(o.failures.get("ours") or o.failures.get("reference") for o in found) else 0
+    return 1 if any(o.failures.get("ours") or o.failures.get("reference") for o in value) else 0
 
 
 if __name__ == "__main__":

@@ -121,31 +121,31 @@ def export(module: Sample) -> tuple[bytes, tuple[str, ...]]:
 
 
 def record(entry: Entry, sample: Any, index: int) -> Record:
-    found = Record(index)
+    result = Record(index)
     try:
         module = entry.module(sample)
     except Exception as error:  # tensors that have no NumPy equivalent
-        found.unasked = reason(error)
-        return found
+        result.unasked = reason(error)
+        return result
     try:
         wanted = call(module, 0)
     except Exception as error:
-        found.refused = reason(error)
-        return found
+        result.refused = reason(error)
+        return result
     try:
-        found.filled = not entry.name.startswith(UNFILLED) and not is_random(module, wanted)
-        found.inputs, found.wanted = arrays(module.tensors), arrays(wanted)
-        found.exact, found.terms = exactly(module)
+        result.filled = not entry.name.startswith(UNFILLED) and not is_random(module, wanted)
+        result.inputs, result.wanted = arrays(module.tensors), arrays(wanted)
+        result.exact, result.terms = exactly(module)
     except Exception as error:
-        found.unasked = reason(error)
-        return found
+        result.unasked = reason(error)
+        return result
     try:
-        found.pte, found.operators = export(module)
+        result.pte, result.operators = export(module)
     except Exception as error:
-        found.unexported = reason(error)
-    if found.pte and len(found.pte) > LARGEST:
-        found.pte, found.unexported = None, "left out: a program over 4 MB"
-    return found
+        result.unexported = reason(error)
+    if result.pte and len(result.pte) > LARGEST:
+        result.pte, result.unexported = None, "left out: a program over 4 MB"
+    return result
 
 
 def name_of(entry: Entry, dtype: str) -> str:
@@ -159,16 +159,16 @@ def records(entry: Entry, dtype: str, count: int) -> list[Record]:
     name = name_of(entry, dtype)
     path = kept.folder() / "op_db" / name
     with kept.locked(name):
-        made = {"samples": None, "records": []}
+        table = {"samples": None, "records": []}
         if path.exists():
-            made = pickle.loads(path.read_bytes())
-        if made["samples"] is None or len(made["records"]) < min(count, made["samples"]):
-            extend(made, entry, dtype, count)
+            table = pickle.loads(path.read_bytes())
+        if table["samples"] is None or len(table["records"]) < min(count, table["samples"]):
+            extend(table, entry, dtype, count)
             path.parent.mkdir(exist_ok=True)
             partial = path.with_name(f"{name}.{os.getpid()}.part")
-            partial.write_bytes(pickle.dumps(made))
+            partial.write_bytes(pickle.dumps(table))
             partial.replace(path)
-    return made["records"][:count]
+    return table["records"][:count]
 
 
 def extend(made: dict[str, Any], entry: Entry, dtype: str, count: int) -> None:

@@ -78,15 +78,15 @@ def is_random(record: Record) -> bool:
 def verdict(record: Record, runtime: str, name: str = "") -> str | None:
     """Return the difference of a runtime's results from eager's; None without one."""
     try:
-        found = run(record, runtime)
+        result = run(record, runtime)
     except Exception as error:
         return reason(error)
-    found = found[max(0, len(found) - len(record.wanted)) :]  # after the inputs that it changes
-    if len(found) != len(record.wanted):
-        return f"{len(found)} outputs, eager {len(record.wanted)}"
+    result = result[max(0, len(result) - len(record.wanted)) :]  # after the inputs that it changes
+    if len(result) != len(record.wanted):
+        return f"{len(result)} outputs, eager {len(record.wanted)}"
     filled = record.filled and not is_random(record)
     for i, w in enumerate(record.wanted):
-        wrong = judged(record, i, found[i], w, name, filled)
+        wrong = judged(record, i, result[i], w, name, filled)
         if wrong:
             return f"output {i}: {wrong}"
     return None
@@ -120,10 +120,10 @@ def cause(name: str, dtype: str, record: Record) -> str:
     """Return the reason why a sample fails here, if no runtime could compute it."""
     entry = entries()[name]
     try:
-        found = by_eager(entry.module(entry.samples(dtype)[record.index]))
+        result = by_eager(entry.module(entry.samples(dtype)[record.index]))
     except Exception as error:
         return f"eager rejects the program: {reason(error).splitlines()[0]}"
-    pairs = enumerate(zip(arrays(tuple(found[-len(record.wanted) :])), record.wanted, strict=True))
+    pairs = enumerate(zip(arrays(tuple(result[-len(record.wanted) :])), record.wanted, strict=True))
     wrong = next(filter(None, (judged(record, i, f, w, name, True) for i, (f, w) in pairs)), None)
     return f"by eager, the program gives: {wrong}" if wrong else "unknown"
 

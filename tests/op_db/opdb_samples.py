@@ -77,12 +77,12 @@ class Entry:
 @functools.cache
 def entries() -> dict[str, Entry]:
     """Return the whole database, by name and variant."""
-    found = {}
+    table = {}
     for info in op_db:
         variant = info.variant_test_name
         name = f"{info.name}.{variant}" if variant else info.name
-        found[name] = Entry(name, info)
-    return found
+        table[name] = Entry(name, info)
+    return table
 
 
 def spread(count: int) -> Iterator[int]:

@@ -10,7 +10,8 @@ from executorch.exir import schema
 from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
 
 from executorch_c import Method, Runtime
-from tests.single_op import BOUNDED, Arg, Out, SingleOps
+from tests.plans import BOUNDED
+from tests.single_op import Arg, Out, SingleOps
 
 CHANNELS_LAST = (0, 2, 3, 1)
 IMAGE = (2, 3, 4, 5)

@@ -13,7 +13,9 @@ from executorch_c import Runtime, register_operator
 from tests.exports import export
 from tests.python.custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
 from tests.python.small_programs import serialize
-from tests.single_op import BOUNDED, UNBOUND, Arg, Optionals, Out, SingleOps, dtype_id
+from tests.dtypes import dtype_id
+from tests.plans import BOUNDED, UNBOUND
+from tests.single_op import Arg, Optionals, Out, SingleOps
 
 __all__ = ["nothing_stays"]  # autouse fixture
 
@@ -394,7 +396,7 @@ def test_a_method_cannot_call_itself(call: str) -> None:
 # ---- programs of the official flow -----------------------------------------------------------
 
 
-def test_an_exported_program_is_eager(compare: Callable[..., None]) -> None:
+def test_an_exported_program_is_eager() -> None:
     """torch.library operators of both kinds, exported, and computed here with NumPy: torch's own
     decorator for the functional, with an out variant; and both by define."""
 
@@ -442,5 +444,5 @@ def test_an_exported_program_is_eager(compare: Callable[..., None]) -> None:
     assert set(program.requirements()["operators"]) >= {"tcustom::cube.out", "tcustom::stats.out"}
     for n in (4, 8, 2):
         x, y = torch.randn(n, 3), torch.randn(n, 3)
-        found = program.load_method("forward").execute([x, y])
-        compare(found, [out.numpy() for out in Model()(x, y)], 1e-5, 1e-5)
+        outputs = tuple(map(torch.from_numpy, program.load_method("forward").execute([x, y])))
+        torch.testing.assert_close(outputs, Model()(x, y), rtol=1e-5, atol=1e-5)

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from executorch_c.check import flows
 from tests import exporter_speed
-from tests.models import more_nets  # noqa: F401  registers them
 from tests.models import nets
 from tests.verdicts import proof, quantized, rates
 

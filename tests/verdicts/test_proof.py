@@ -9,7 +9,6 @@ import pytest
 
 from executorch_c.check import flows
 from executorch_c.compare import tolerance
-from tests.models import more_nets  # noqa: F401  registers them
 from tests.verdicts import proof, quantized, rates
 
 FLOWS = ("portable", "xnnpack")
