@@ -18,11 +18,11 @@ import io
 import os
 import platform
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from executorch_c import __version__, _extras
 from executorch_c._render import html, json
@@ -96,6 +96,9 @@ def versions() -> str:
 def host() -> str:
     """Return the name, system and architecture of this machine."""
     return f"{platform.node()} ({platform.system()} {platform.machine()})"
+
+
+Row = TypeVar("Row")
 
 
 class Report:
@@ -204,6 +207,32 @@ class Report:
         """Set the programs of the report."""
         known = {name: origin for name, origin in origins.items() if origin is not None}
         object.__setattr__(self, "_origins", known)  # works for frozen classes
+
+
+class JudgedReport(Report, Generic[Row]):
+    """A report with a verdict on its rows: iterates over them; `bool(report)` is `report.ok`."""
+
+    ROWS: ClassVar[str] = "rows"
+    """Name of the field with the rows."""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on all rows."""
+        raise NotImplementedError
+
+    @property
+    def ok(self) -> bool:
+        """True if the verdict is "match"."""
+        return self.verdict == "match"
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.ROWS))
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(getattr(self, self.ROWS))
 
 
 def _columns(rows: Sequence[Mapping[str, object]]) -> list[str]:

@@ -27,7 +27,7 @@ from executorch_c.compare.arrays import Comparison, compare_flat, number
 from executorch_c.compare.limits import MAX_GRAPH_FACTOR, MIN_SQNR_DB
 from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.debug._graphs.reference import to_edge
-from executorch_c.report import Report
+from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
     from executorch_c.check.flows import Call
@@ -64,8 +64,10 @@ class LadderStep:
 
 
 @dataclass(frozen=True)
-class Ladder(Report):
+class Ladder(JudgedReport[LadderStep]):
     """The steps from a model to its program. Prints as a table; iterates over its steps."""
+
+    ROWS = "steps"
 
     title: str
     steps: tuple[LadderStep, ...]
@@ -82,17 +84,6 @@ class Ladder(Report):
         if self.first is not None:
             return "differ"
         return "match" if known and known[-1].verdict == "match" else "inconclusive"
-
-    @property
-    def ok(self) -> bool:
-        """True if no step loses."""
-        return self.verdict == "match"
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def __iter__(self) -> Iterator[LadderStep]:
-        return iter(self.steps)
 
     def summary(self) -> str:
         """Return the first step that loses, in a sentence."""

@@ -17,7 +17,7 @@ from executorch_c.check.stages import notes_of
 from executorch_c.compare import verdicts
 from executorch_c.compare.arrays import FIGURES, Comparison, OutputComparison, joined, number
 from executorch_c.compare.verdicts import Verdict
-from executorch_c.report import Report
+from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
     from executorch_c._core import Method, Program
@@ -132,8 +132,10 @@ class CheckError(AssertionError):
 
 
 @dataclass(frozen=True)
-class CheckResult(Report):
+class CheckResult(JudgedReport[CheckedCase]):
     """All cases of a check. Prints as a table, in a notebook too; bool() is `ok`."""
+
+    ROWS = "cases"
 
     label: str
     """Name of the flow, or kind of the program."""
@@ -182,21 +184,6 @@ class CheckResult(Report):
     def is_undefined(self) -> bool:
         """True if the program reads a value that nothing writes."""
         return any(one.is_undefined for one in self.findings)
-
-    @property
-    def ok(self) -> bool:
-        """True if the program matches: no case differs or fails in any engine, and at least one
-        matches."""
-        return self.verdict == "match"
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def __iter__(self) -> Iterator[CheckedCase]:
-        return iter(self.cases)
-
-    def __len__(self) -> int:
-        return len(self.cases)
 
     @property
     def failures(self) -> tuple[CheckedCase, ...]:

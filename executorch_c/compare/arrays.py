@@ -15,7 +15,7 @@ from executorch_c.compare.metrics import ErrorMetrics, Index
 from executorch_c.compare.tolerance import CallerTolerances, PerOutput, Tolerance
 from executorch_c.compare.unresolved import describe_unresolved
 from executorch_c.compare.verdicts import Verdict
-from executorch_c.report import Report
+from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
     from executorch_c.compare.verdicts import Judgement
@@ -144,12 +144,14 @@ def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
 
 
 @dataclass(frozen=True)
-class Comparison(Report):
+class Comparison(JudgedReport[OutputComparison]):
     """All outputs of a call compared with the expected ones.
 
     Prints as a table, in a notebook too; `bool(comparison)` is `comparison.ok`; iterates over its
     outputs.
     """
+
+    ROWS = "outputs"
 
     outputs: tuple[OutputComparison, ...]
     problem: str | None = None
@@ -164,26 +166,12 @@ class Comparison(Report):
             return "differ"
         return verdicts.combined(output.verdict for output in self.outputs)
 
-    @property
-    def ok(self) -> bool:
-        """True if the outputs match: at least one is conclusive, and none differs."""
-        return self.verdict == "match"
-
-    def __bool__(self) -> bool:
-        return self.ok
-
     def __repr__(self) -> str:
         count = _text.plural(len(self.outputs), "output")
         return f"<executorch_c.testing.Comparison: {count}, {self.verdict}>"
 
-    def __len__(self) -> int:
-        return len(self.outputs)
-
     def __getitem__(self, index: int) -> OutputComparison:
         return self.outputs[index]
-
-    def __iter__(self) -> Iterator[OutputComparison]:
-        return iter(self.outputs)
 
     def figures(self) -> dict[str, float]:
         """Return the worst metrics over all outputs: max_abs, max_rel, max_ulp, snr_db, cosine;

@@ -22,7 +22,7 @@ from executorch_c._delegation import DelegateAtLoad, trace_notes
 from executorch_c._programs import ProgramSource, method_of, opened
 from executorch_c.inspect import families
 from executorch_c.inspect.events import named
-from executorch_c.report import Report
+from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
     from executorch_c.trace import Event, Range, Value
@@ -135,8 +135,10 @@ def _taken(value: Value) -> str:
 
 
 @dataclass(frozen=True)
-class NonFiniteReport(Report):
+class NonFiniteReport(JudgedReport[Source]):
     """Values of a call that are NaN or infinite. `bool(report)` is `report.ok`."""
+
+    ROWS = "sources"
 
     method: str
     sources: tuple[Source, ...]
@@ -156,15 +158,6 @@ class NonFiniteReport(Report):
     def first(self) -> Source | None:
         """The first fault that reaches the outputs."""
         return next((s for s in self.sources if s.is_fault and s.outputs), None)
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def __len__(self) -> int:
-        return len(self.sources)
-
-    def __iter__(self) -> Iterator[Source]:
-        return iter(self.sources)
 
     def summary(self) -> str:
         """Return the finding in a sentence or two."""

@@ -13,7 +13,7 @@ from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.compare import shown, verdicts
 from executorch_c.compare.metrics import ErrorMetrics
-from executorch_c.report import Report
+from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -193,7 +193,7 @@ OPTIONAL = ("source", "shape", "accumulated")
 
 
 @dataclass(frozen=True)
-class ErrorReport(Report):
+class ErrorReport(JudgedReport[NodeError]):
     """Errors of a program against a reference, node by node.
 
     Prints as a short table, in a notebook too; iterates over all rows in order of execution;
@@ -221,28 +221,14 @@ class ErrorReport(Report):
         return "match" if self.rows and not self.reason else "inconclusive"
 
     @property
-    def ok(self) -> bool:
-        """True if all results are within tolerance."""
-        return self.verdict == "match"
-
-    @property
     def first(self) -> NodeError | None:
         """The first divergence: the first source; without one, the first result out of
         tolerance."""
         bad = [row for row in self.rows if not row.ok]
         return next((row for row in bad if row.verdict == "source"), bad[0] if bad else None)
 
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def __getitem__(self, index: int) -> NodeError:
         return self.rows[index]
-
-    def __iter__(self) -> Iterator[NodeError]:
-        return iter(self.rows)
 
     def worst(self, count: int = MAX_PRINTED_ROWS) -> list[NodeError]:
         """Return the rows with the largest errors (local ones, where known), largest first."""

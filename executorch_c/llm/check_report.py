@@ -14,7 +14,7 @@ from executorch_c._render import text as _text
 from executorch_c.check import engines as _engines
 from executorch_c.check.case_source import first_line
 from executorch_c.check.stages import notes_of
-from executorch_c.report import Report
+from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
     from executorch_c.check.engines import OfficialRun
@@ -186,7 +186,7 @@ HEAD = (
 
 
 @dataclass(frozen=True)
-class LLMReport(Report):
+class LLMReport(JudgedReport[Row]):
     """Agreement of a text program with its reference and with itself, case by case."""
 
     title: str
@@ -212,23 +212,9 @@ class LLMReport(Report):
         return "match" if "match" in verdicts else "inconclusive"
 
     @property
-    def ok(self) -> bool:
-        """True if everything that was compared agrees."""
-        return self.verdict == "match"
-
-    @property
     def first(self) -> Row | None:
         """The first row that differs, or in which the program raised."""
         return next((row for row in self.rows if not row.ok_here), None)
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __getitem__(self, case: str) -> Row:
         """Return the first row of a case. Raises KeyError."""
