@@ -115,7 +115,7 @@ def local_error(
     """Return the local error of a value.
 
     Args:
-        fed: The value that the node has on the program's values.
+        rerun: The value that the node has on the program's values.
         output: Number of the result of a node with several.
         limits: None to measure without a verdict.
     """

@@ -44,7 +44,7 @@ def added(parting: Parting, rerun: Any, eager: Any, limits: NodeTolerances | Non
     """Return the row of an operator that only the program has.
 
     Args:
-        fed: The program's value before the operator, which the model reads.
+        rerun: The program's value before the operator, which the model reads.
         eager: Eager's.
     """
     actual, before, first = as_array(parting.value), as_array(rerun), as_array(eager)

@@ -252,7 +252,7 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         number that is this near a tie to the other neighbour.
 
         Args:
-            most: The largest number (or those) that they are computed from, in steps.
+            limit: The largest number (or those) that they are computed from, in steps.
         """
         room = 2 * ROUNDING_EPSILONS * float(torch.finfo(values.dtype).eps)
         return values + self._sides_of(values).sign() * (room * limit)
