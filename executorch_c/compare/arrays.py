@@ -253,19 +253,13 @@ class Comparison(JudgedReport[OutputComparison]):
         {...}, ...}]}."""
         outputs = []
         for output in self:
-            row = asdict(replace(output, tolerance=None))
-            limits = output.tolerance
-            row["tolerance"] = (
-                None
-                if limits is None
-                else {
-                    "kind": limits.kind,
-                    "rtol": limits.rtol,
-                    "atol": limits.atol,
+            row = {"ok": output.ok, **asdict(replace(output, tolerance=None))}
+            if (limits := output.tolerance) is not None:
+                row["tolerance"] = {
+                    **{name: getattr(limits, name) for name in ("kind", "rtol", "atol")},
                     "about": limits.about(),
                 }
-            )
-            outputs.append({"ok": output.ok, **row})
+            outputs.append(row)
         return {
             "verdict": self.verdict,
             "ok": self.ok,

@@ -78,7 +78,7 @@ class StopTexts:
         """The stop text that ended the stream."""
 
     def add(self, piece: str) -> str:
-        """Return the text that can be shown; `found` is set at the first stop text."""
+        """Return the text that can be shown; `stop` is set at the first stop text."""
         if not self.texts:
             return piece
         self._held += piece

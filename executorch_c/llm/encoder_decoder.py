@@ -30,14 +30,14 @@ ENCODER, DECODER = "encoder", "text_decoder"
 
 
 def open_program(
-    model: ProgramSource,
+    program: ProgramSource,
     tokenizer: FilePath | Tokenizer | None = None,
     data_path: Data | Sequence[Data] | None = None,
     **options: Any,
 ) -> TextRunner:
     """Return the runner of a program: an EncoderDecoder if it has an encoder, else a TextRunner.
     Arguments and exceptions as for `TextRunner`."""
-    opened = _programs.opened(model, data_path)
+    opened = _programs.opened(program, data_path)
     is_both = {ENCODER, DECODER} <= opened.program.method_names
     return (EncoderDecoder if is_both else TextRunner)(opened, tokenizer, **options)
 

@@ -169,7 +169,7 @@ def windows_of(count: int, size: int, stride: int) -> Iterator[tuple[int, int, i
 
 
 def perplexity(
-    model: ProgramSource | TextRunner,
+    program: ProgramSource | TextRunner,
     text: str | Sequence[int],
     *,
     tokenizer: FilePath | Tokenizer | None = None,
@@ -183,7 +183,7 @@ def perplexity(
     """Return the perplexity of a program on a text or on token ids.
 
     Args:
-        model: A program as for `TextRunner`, or a TextRunner (which is reset).
+        program: As for `TextRunner`, or a TextRunner (which is reset).
         text: A text, which needs a tokenizer, or token ids.
         tokenizer, data_path, options: As for `TextRunner`.
         window: Tokens of a window. Default: the context.
@@ -194,7 +194,7 @@ def perplexity(
     Raises ValueError for less than 2 tokens, for a window or stride out of range, and for logits
     that are NaN.
     """
-    runner = model
+    runner = program
     if not isinstance(runner, TextRunner):
         runner = TextRunner(runner, tokenizer, data_path, **options)
     return _measured(runner, text, window, stride, bos, progress)

@@ -80,7 +80,7 @@ class TextRunner:
     too), and appends to it. `fork` gives threads conversations of their own.
 
     Args:
-        model: Path, bytes or file of a .pte, a Program, or a manager of the official flow.
+        program: Path, bytes or file of a .pte, a Program, or a manager of the official flow.
         tokenizer: Path of a tokenizer (a file or folder, chosen by content), or an object with the
             members of `executorch_c.llm.tokenizers.Tokenizer`. None: token ids only.
         data_path: The .ptd file or files.
@@ -96,7 +96,7 @@ class TextRunner:
 
     def __init__(
         self,
-        model: ProgramSource,
+        program: ProgramSource,
         tokenizer: FilePath | Tokenizer | None = None,
         data_path: Data | Sequence[Data] | None = None,
         *,
@@ -108,7 +108,7 @@ class TextRunner:
         delegate_at_load: DelegateAtLoad | None = None,
     ) -> None:
         started = perf_counter()
-        opened = _programs.opened(model, data_path)
+        opened = _programs.opened(program, data_path)
         self.program: Program = opened.program
         self.source = opened
         self._options: dict[str, Any] = {
