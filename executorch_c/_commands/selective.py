@@ -13,7 +13,7 @@ from executorch_c._render import text as _text
 COLUMNS = ("part", "code", "constants", "memory")
 
 HELP = """\
-Build libexecutorch_c with the operators and dtypes of the given programs only, optimised for size,
+Build libexecutorch_c with only the operators and dtypes of some programs, optimised for size,
 and ec-run with it. Each method is run once on ones. The table has bytes of code, constants and
 memory. Programs with delegates need their backend: ecr_register_backend.
 """

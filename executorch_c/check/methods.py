@@ -36,7 +36,7 @@ def reference(model: Any, method: str) -> tuple[Any, Any, str | None]:
             return _as_method(model, method), None, None
         note = (
             f"the module has no method '{method}': the program's '{method}' was compared with the "
-            "module's forward; pass the bound method or the ExportedProgram that it was made of, "
+            "module's forward; pass the bound method or its ExportedProgram, "
             "if that is another"
         )
         return model, None, note

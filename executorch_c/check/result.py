@@ -284,11 +284,7 @@ class CheckResult(JudgedReport[CheckedCase]):
     def rows(self) -> list[list[str]]:
         """Return the cells of a row for each case; without the official runtime's verdicts, if it
         ran none."""
-        rows = [case.row() for case in self.cases]
-        at = HEAD.index("official")
-        if all(row[at] in ("", "not run") for row in rows):
-            rows = [[*row[:at], "", *row[at + 1 :]] for row in rows]
-        return rows
+        return _engines.shown_verdicts(HEAD, [case.row() for case in self.cases])
 
     def table(self) -> str:
         """Return a row for each case as text: figures of its worst output."""

@@ -63,7 +63,7 @@ def judge(
             return Judgement(
                 "inconclusive",
                 metrics,
-                (f"rounding alone changes the expected output by {tolerance.rtol:.0%}"),
+                f"rounding changes the expected output by {tolerance.rtol:.0%}",
             )
     return Judgement("match", metrics)
 

@@ -257,11 +257,7 @@ class LLMReport(JudgedReport[Row]):
     def cells(self) -> list[list[object]]:
         """Return the cells of a row for each case; without the official runtime's verdicts, if it
         ran none."""
-        at = HEAD.index("official")
-        rows = [row.cells() for row in self.rows]
-        if all(row[at] in ("", "not run") for row in rows):
-            rows = [[*row[:at], "", *row[at + 1 :]] for row in rows]
-        return rows
+        return _engines.shown_verdicts(HEAD, [row.cells() for row in self.rows])
 
     def table(self) -> str:
         """Return a row for each case as text."""

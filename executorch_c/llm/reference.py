@@ -74,7 +74,7 @@ def rows_of(logits: object, count: int, vocabulary: int, what: str) -> Array:
 class ArrayReference(SequenceReference):
     """Arrays, one for each prompt: [n, V] logits after each token."""
 
-    title = "the given logits"
+    title = "the logits of `model`"
 
     def __init__(
         self, arrays: Sequence[object], prompts: Sequence[Sequence[int]], vocabulary: int
@@ -100,7 +100,7 @@ class ArrayReference(SequenceReference):
 class FunctionReference(SequenceReference):
     """A function from ids to logits [n, V] or [1, n, V]."""
 
-    title = "the given function"
+    title = "the function `model`"
 
     def __init__(self, function: Callable[[list[int]], object], vocabulary: int) -> None:
         self.function, self.vocabulary = function, vocabulary

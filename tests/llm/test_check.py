@@ -61,7 +61,7 @@ def test_all_kinds_of_references() -> None:
         report = check(path, reference, cases=["steps", "turns", "context"])
         assert report.ok and len(report) == 4, str(report)
     report = check(path, arrays)
-    assert report.ok and report["steps"].against == "the given logits"
+    assert report.ok and report["steps"].against == "the logits of `model`"
     assert report["turns"].against == "its own steps"
     assert check(path, arrays[0], [PROMPTS[0]]).ok
 
