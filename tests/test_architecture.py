@@ -65,6 +65,7 @@ BACKEND_HEADERS = {
         "core/half.h",
         "format/fb.h",
         "format/fb_write.h",
+        "format/fields.h",
         "format/schema.h",
     },
 }

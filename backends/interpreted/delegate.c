@@ -1,7 +1,9 @@
 /* The program of a payload: written, opened, run under the names of the payload's nodes. */
 #include "delegate.h"
 
+#include "describe.h"
 #include "pte.h"
+#include "translate.h"
 #include "unread.h"
 
 typedef struct delegate {
@@ -40,26 +42,22 @@ static uint32_t open_program(ec_host_call *call, ect_program *p, delegate *d) {
   return host->program_open(call, d->bytes.data, d->bytes.size, "forward", &d->program);
 }
 
-static ect_program *program_of(const ect_format *format, void *graph) {
-  return (ect_program *)(void *)((char *)graph + format->program_at);
-}
-
-/* Opens a payload, and describes it to `visitor`, or translates it into `d` if that is NULL. */
+/* Reads a payload, and describes it to `visitor`, or translates it into `d` if that is NULL. */
 static uint32_t with_graph(const ect_format *format, const ec_backend_call *c,
                            const ec_backend_init *what, const ec_backend_visitor *visitor,
                            delegate *d) {
-  void *graph = c->host->alloc(format->graph_size);
-  if (!graph) return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a graph");
-  ect_program *p = program_of(format, graph);
-  p->host = c->host;
-  if (format->rules) ((ect_graph *)graph)->rules = format->rules;
-  uint32_t status = format->open(graph, c, what);
-  if (status == EC_BACKEND_OK && visitor) status = format->describe(graph, visitor);
-  else if (status == EC_BACKEND_OK) status = format->translate(graph);
-  if (status == EC_BACKEND_OK && !visitor) status = open_program(c->call, p, d);
-  format->close(graph);
-  ect_free(p);
-  c->host->free(graph);
+  ect_graph *g = c->host->alloc(sizeof *g);
+  if (!g) return EC_BACKEND_FAIL(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a graph");
+  g->c = *c;
+  g->format = format;
+  g->program.host = c->host;
+  uint32_t status = format->read(g, what);
+  if (status == EC_BACKEND_OK && visitor) status = ect_describe_graph(g, visitor);
+  else if (status == EC_BACKEND_OK) status = ect_translate(g);
+  if (status == EC_BACKEND_OK && !visitor) status = open_program(c->call, &g->program, d);
+  ect_graph_close(g);
+  ect_free(&g->program);
+  c->host->free(g);
   return status;
 }
 

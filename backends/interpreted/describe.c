@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph.h"
-
 enum { MAX_SHOWN = 64 /* operands of a node, items of a list */, NAME_BYTES = 48 };
 
 typedef struct ids {
@@ -33,7 +31,7 @@ static const char *scalar_name(int32_t dtype) {
 static void show_tensor(const ect_graph *g, uint32_t id, uint32_t position,
                         const ec_backend_visitor *visitor) {
   const ect_operand *o = &g->operands[id];
-  const bool is_constant = !o->is_state && (o->data || o->group != ECT_ABSENT);
+  const bool is_known = o->is_constant || o->data || o->group != ECT_ABSENT;
   const char *key = o->group != ECT_ABSENT ? g->groups[o->group].key : NULL;
   ect_note note = {{0}, 0};
   size_t bytes;
@@ -41,10 +39,11 @@ static void show_tensor(const ect_graph *g, uint32_t id, uint32_t position,
   if (o->name.size) ect_note_add(&note, "%.*s", ECT_CLIP(o->name, 120));
   if (key) ect_note_add(&note, "named data %.80s", key);
   if (o->is_state) ect_note_add(&note, "state");
-  if (g->rules->note) g->rules->note(g, o, &note);
+  if (o->unknown) ect_note_add(&note, "dynamic");
+  if (g->format->note) g->format->note(g, o, &note);
   visitor->value(visitor->user,
                  &(ec_backend_inner_value){
-                     .id = id, .argument = position, .constant = is_constant,
+                     .id = id, .argument = position, .constant = is_known && !o->is_state,
                      .dtype = o->dtype_name ? o->dtype_name : scalar_name(o->scalar_type),
                      .note = note.used ? note.at : NULL, .rank = o->rank, .nbytes = bytes,
                      .sizes = o->sizes});
@@ -57,6 +56,19 @@ static void note_list(const ect_operand *o, const char *name, ect_note *note) {
   const size_t all = o->width ? ect_number_count(o) : 0;
   const size_t count = all < MAX_SHOWN ? all : MAX_SHOWN;
   for (size_t i = 0; i < count; i++) items[i] = ect_number_at(o, i);
+  ect_note_list(note, name, items, count);
+}
+
+/* Appends the elements of a small constant. */
+static void note_elements(const ect_operand *o, ect_text argument, ect_note *note) {
+  enum { MAX_NUMBERS = 8 };
+  char name[NAME_BYTES];
+  int64_t items[MAX_NUMBERS];
+  const size_t count = o->data && !o->stored_bits ? ect_element_count(o) : 0;
+  snprintf(name, sizeof name, "%.*s", ECT_CLIP(argument, 40));
+  if (o->rank == 0 && count == 1) ect_note_add(note, "%s=%g", name, ect_element_at(o, 0));
+  if (o->rank != 1 || count > MAX_NUMBERS || o->scalar_type != EC_DTYPE_INT32) return;
+  for (size_t i = 0; i < count; i++) items[i] = (int64_t)ect_element_at(o, i);
   ect_note_list(note, name, items, count);
 }
 
@@ -91,7 +103,9 @@ static void add_operands(const ect_graph *g, const ect_link *links, uint32_t cou
     const ect_operand *o = &g->operands[links[i].operand];
     const bool is_list = o->kind == ECT_TENSOR_LIST || o->kind == ECT_OPTIONAL_TENSOR_LIST;
     if (o->kind == ECT_TENSOR) add_id(tensors, links[i].operand);
-    else if (note) note_argument(o, links[i].name, note);
+    if (o->kind == ECT_TENSOR && note && links[i].name.size && o->data)
+      note_elements(o, links[i].name, note);
+    else if (note && o->kind != ECT_TENSOR) note_argument(o, links[i].name, note);
     for (uint32_t k = 0; is_list && k < o->count && k < MAX_SHOWN; k++) {
       const uint32_t item = g->items[o->first + k];
       if (item != ECT_ABSENT && g->operands[item].kind == ECT_TENSOR) add_id(tensors, item);
@@ -124,8 +138,7 @@ static void set_positions(const ect_graph *g, uint32_t first, uint32_t count, ui
   }
 }
 
-uint32_t ect_graph_describe(void *graph, const ec_backend_visitor *visitor) {
-  const ect_graph *g = graph;
+uint32_t ect_describe_graph(const ect_graph *g, const ec_backend_visitor *visitor) {
   const ect_block *b = &g->blocks[0];
   const ec_host *host = g->c.host;
   uint32_t *positions = host->alloc((g->operand_count + 1) * sizeof *positions);

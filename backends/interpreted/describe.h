@@ -2,10 +2,9 @@
 #ifndef ECT_DESCRIBE_H
 #define ECT_DESCRIBE_H
 
-#include "executorch_c/backend.h"
+#include "graph.h"
 
-/* A function of an ect_format: shows tensors, and the nodes that a trace reports. Nothing is
- * translated. */
-uint32_t ect_graph_describe(void *graph, const ec_backend_visitor *visitor);
+/* Shows tensors, and the nodes that a trace reports. Nothing is translated. */
+uint32_t ect_describe_graph(const ect_graph *g, const ec_backend_visitor *visitor);
 
 #endif

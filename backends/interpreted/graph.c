@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/half.h"
 #include "grow.h"
 #include "pack.h"
 
 enum { FAULT_BYTES = 320 };
 
-void ect_graph_close(void *graph) {
-  ect_graph *g = graph;
+void ect_graph_close(ect_graph *g) {
   void *const all[] = {g->operands, g->groups, g->links, g->nodes, g->blocks, g->items};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) g->program.host->free(all[i]);
 }
@@ -122,6 +122,48 @@ int64_t ect_number_at(const ect_operand *o, size_t i) {
   return o->width == 4 ? (int32_t)number : number;
 }
 
+double ect_decode(int32_t scalar_type, const uint8_t *bytes) {
+  const size_t width = ec_backend_dtype_size(scalar_type);
+  uint64_t bits = 0;
+  float single;
+  if (!width || width > sizeof bits) return 0;
+  memcpy(&bits, bytes, width);
+  const uint32_t low = (uint32_t)(scalar_type == EC_DTYPE_BFLOAT16 ? bits << 16 : bits);
+  memcpy(&single, &low, sizeof single);
+  switch (scalar_type) {
+  case EC_DTYPE_FLOAT32:
+  case EC_DTYPE_BFLOAT16: return (double)single;
+  case EC_DTYPE_FLOAT16: return (double)ec_f16_to_f32((uint16_t)bits);
+  case EC_DTYPE_BOOL:
+  case EC_DTYPE_UINT8: return (double)bits;
+  default: return (double)((int64_t)(bits << (64 - 8 * width)) >> (64 - 8 * width));
+  }
+}
+
+size_t ect_element_count(const ect_operand *o) {
+  const size_t width = ec_backend_dtype_size(o->scalar_type);
+  return width ? o->data_size / width : 0;
+}
+
+void ect_unpack(const ect_operand *o, uint8_t *to, size_t count) {
+  const size_t bits = o->stored_bits, width = ec_backend_dtype_size(o->scalar_type);
+  const bool is_signed = o->scalar_type != EC_DTYPE_UINT8;
+  for (size_t i = 0; i < count; i++) {
+    const size_t first = i * bits, size = (first % 8 + bits + 7) / 8;
+    uint64_t number = 0;
+    memcpy(&number, o->data + first / 8, size);
+    number <<= 64 - bits - first % 8;
+    number = is_signed ? (uint64_t)((int64_t)number >> (64 - bits)) : number >> (64 - bits);
+    memcpy(to + i * width, &number, width);
+  }
+}
+
+ect_tensor ect_type_of(const ect_operand *o) {
+  ect_tensor t = {.dtype = o->scalar_type, .rank = o->rank, .is_dynamic = o->is_dynamic};
+  memcpy(t.sizes, o->sizes, sizeof t.sizes);
+  return t;
+}
+
 bool ect_stored_bytes(const ect_operand *o, size_t *bytes) {
   size_t bits = o->stored_bits ? o->stored_bits : 8 * ec_backend_dtype_size(o->scalar_type);
   for (uint32_t d = 0; d < o->rank; d++)
@@ -154,20 +196,6 @@ const char *ect_operand_name(const ect_graph *g, uint32_t number, char out[ECT_N
   return out;
 }
 
-/* Decodes a stream of elements of `stored_bits` each, the lowest first, to the scalar type. */
-static void unpack(const ect_operand *o, uint8_t *to, size_t bytes) {
-  const size_t bits = o->stored_bits, width = ec_backend_dtype_size(o->scalar_type);
-  const bool is_signed = o->scalar_type != EC_DTYPE_UINT8;
-  for (size_t i = 0; i < bytes / width; i++) {
-    const size_t first = i * bits, size = (first % 8 + bits + 7) / 8;
-    uint64_t number = 0;
-    memcpy(&number, o->data + first / 8, size);
-    number <<= 64 - bits - first % 8;
-    number = is_signed ? (uint64_t)((int64_t)number >> (64 - bits)) : number >> (64 - bits);
-    memcpy(to + i * width, &number, width);
-  }
-}
-
 /* Makes a tensor one with the operand's own elements. */
 static uint32_t use_data(ect_graph *g, ect_operand *o, ect_tensor *t, size_t bytes) {
   const void *data = o->data;
@@ -178,7 +206,7 @@ static uint32_t use_data(ect_graph *g, ect_operand *o, ect_tensor *t, size_t byt
   if (o->stored_bits && o->stored_bits != 8 * ec_backend_dtype_size(t->dtype)) {
     uint8_t *unpacked = ect_own(&g->program, bytes);
     if (!unpacked) return no_memory(g);
-    unpack(o, unpacked, bytes);
+    ect_unpack(o, unpacked, bytes / ec_backend_dtype_size(t->dtype));
     data = unpacked;
   }
   t->constant = ect_add_constant(&g->program, data, bytes);
@@ -198,7 +226,7 @@ static uint32_t find_group(ect_graph *g, ect_group *group, size_t needed) {
   if (status != EC_BACKEND_NOT_FOUND) return status;
   return ect_refuse(g, EC_BACKEND_NOT_FOUND,
                     "constant '%.80s' is neither in the program nor in a data file%s", group->key,
-                    g->rules->lost_data ? g->rules->lost_data : "");
+                    g->format->lost_data ? g->format->lost_data : "");
 }
 
 /* Makes a tensor one with the elements of a group. */
@@ -219,18 +247,17 @@ static uint32_t use_group(ect_graph *g, uint32_t number, ect_tensor *t, size_t b
 static uint32_t add_tensor(ect_graph *g, uint32_t number, int64_t *out) {
   ect_operand *o = &g->operands[number];
   const bool is_constant = o->data || o->group != ECT_ABSENT;
-  ect_tensor t = {.dtype = o->scalar_type, .rank = o->rank,
-                  .is_dynamic = o->is_dynamic && !is_constant};
+  ect_tensor t = ect_type_of(o);
   char name[ECT_NOTE_BYTES];
   size_t bytes;
   if (t.dtype < 0)
     return ect_refuse(g, EC_BACKEND_NOT_SUPPORTED, "%s has dtype %s (%u)",
                       ect_operand_name(g, number, name), o->dtype_name ? o->dtype_name : "unknown",
                       (unsigned)o->dtype);
-  memcpy(t.sizes, o->sizes, sizeof t.sizes);
   if (!ect_tensor_bytes(&t, &bytes))
     return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM, "%s is too large",
                       ect_operand_name(g, number, name));
+  t.is_dynamic &= !is_constant;
   if (is_constant) t.role = o->is_state ? ECT_STATE : ECT_CONSTANT;
   if (o->data) EC_BACKEND_TRY(use_data(g, o, &t, bytes));
   else if (is_constant) EC_BACKEND_TRY(use_group(g, number, &t, bytes));

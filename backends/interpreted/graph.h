@@ -23,6 +23,7 @@ typedef struct ect_operand {
   bool is_defined;  /* an input, a constant, or the result of a node that has been translated */
   bool is_state;    /* its elements are initial ones */
   bool is_dynamic;  /* `sizes` are upper bounds */
+  bool is_constant; /* its elements are known, or computed at load */
   uint32_t status;  /* of `fault` */
   const char *fault; /* why no call can have it; NULL: calls can */
   int64_t id;       /* in the program; ECT_NO_VALUE: not translated yet */
@@ -35,6 +36,7 @@ typedef struct ect_operand {
   const char *dtype_name; /* in descriptions; NULL: the scalar type's */
   uint32_t stored_bits;   /* of an element in the payload; 0: of the scalar type */
   uint32_t rank;
+  uint32_t unknown;       /* sizes that the payload does not state */
   int64_t sizes[ECT_MAX_RANK];
   uint32_t group;         /* of constants */
 
@@ -62,7 +64,7 @@ typedef struct ect_link {
 
 typedef struct ect_node {
   ect_text op, name;   /* of messages; name: also of descriptions, if `is_named` */
-  const char *shown;   /* the operator in traces and descriptions; NULL: not in them */
+  const char *shown;   /* the operator in traces and descriptions; NULL: in none */
   uint32_t number;     /* among those of the payload; the debug handle */
   uint32_t kind;       /* the format's number of the operator */
   uint32_t first, input_count, output_count, attribute_count; /* in ect_graph.links */
@@ -80,19 +82,22 @@ typedef struct ect_block {
 
 typedef struct ect_graph ect_graph;
 
-/* What formats do differently. */
-typedef struct ect_rules {
+/* A format of payloads: what it does differently. */
+typedef struct ect_format {
+  /* Verifies a payload, and fills an empty graph. */
+  uint32_t (*read)(ect_graph *g, const ec_backend_init *what);
   uint32_t (*translate)(ect_graph *g, const ect_node *n); /* adds the calls of a node */
   void (*name)(const ect_graph *g, const ect_node *n, char *out, size_t size); /* for messages */
   /* Appends to the description of a tensor; NULL: nothing. */
   void (*note)(const ect_graph *g, const ect_operand *o, ect_note *note);
-  const char *lost_data; /* why named data may be missing; or NULL */
-} ect_rules;
+  const char *lost_data;    /* why named data may be missing; or NULL */
+  const char *lost_outputs; /* why a program may pass fewer outputs than the payload has; or NULL */
+} ect_format;
 
 struct ect_graph {
   ec_backend_call c;
   ect_program program;
-  const ect_rules *rules;
+  const ect_format *format;
   ect_operand *operands;
   ect_group *groups;
   ect_link *links;
@@ -105,7 +110,8 @@ struct ect_graph {
   char what[ECT_WHAT_BYTES];  /* the node under translation, for messages */
 };
 
-void ect_graph_close(void *graph);
+/* Frees all but the program. */
+void ect_graph_close(ect_graph *g);
 
 /* ---- for readers ----------------------------------------------------------------------------- */
 
@@ -143,6 +149,18 @@ static inline size_t ect_number_count(const ect_operand *o) {
 }
 /* Returns item `i` of an operand's numbers, with the sign of its width; 0 beyond their end. */
 int64_t ect_number_at(const ect_operand *o, size_t i);
+/* Reads an element of at most eight bytes. */
+double ect_decode(int32_t scalar_type, const uint8_t *bytes);
+/* Returns element `i` of a constant tensor with the width of its scalar type. */
+static inline double ect_element_at(const ect_operand *o, size_t i) {
+  return ect_decode(o->scalar_type, o->data + i * ec_backend_dtype_size(o->scalar_type));
+}
+/* Returns how many elements a constant has: bounded by its bytes. */
+size_t ect_element_count(const ect_operand *o);
+/* Decodes a stream of elements of `stored_bits` each, the lowest first, to the scalar type. */
+void ect_unpack(const ect_operand *o, uint8_t *to, size_t count);
+/* Returns the type of a tensor in the program. */
+ect_tensor ect_type_of(const ect_operand *o);
 /* Computes the bytes of a tensor's elements in the payload. Returns false if they overflow. */
 bool ect_stored_bytes(const ect_operand *o, size_t *bytes);
 

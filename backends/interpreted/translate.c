@@ -9,7 +9,7 @@
 
 /* Names the node under translation. */
 static void set_node(ect_graph *g, const ect_node *n) {
-  g->rules->name(g, n, g->what, sizeof g->what);
+  g->format->name(g, n, g->what, sizeof g->what);
 }
 
 uint32_t ect_check_defined(ect_graph *g, uint32_t operand) {
@@ -39,7 +39,9 @@ static uint32_t translate_node(ect_graph *g, const ect_node *n) {
   set_node(g, n);
   for (uint32_t i = 0; i < n->input_count; i++)
     EC_BACKEND_TRY(ect_check_defined(g, ect_inputs(g, n)[i].operand));
-  EC_BACKEND_TRY(g->rules->translate(g, n));
+  EC_BACKEND_TRY(g->format->translate(g, n));
+  if (g->program.failed)
+    return ect_refuse(g, EC_BACKEND_ALLOCATION_FAILED, "no memory for its calls");
   for (uint32_t i = 0; i < n->output_count; i++) define(g, ect_outputs(g, n)[i].operand);
   return EC_BACKEND_OK;
 }
@@ -98,8 +100,7 @@ static uint32_t add_argument(ect_graph *g, uint32_t operand, bool is_output) {
   return EC_BACKEND_OK;
 }
 
-uint32_t ect_graph_translate(void *graph) {
-  ect_graph *g = graph;
+uint32_t ect_translate(ect_graph *g) {
   const ect_block b = g->blocks[0];
   g->blocks[0].is_used = true;
   for (uint32_t i = 0; i < b.input_count; i++) {

@@ -4,8 +4,8 @@
 
 #include "graph.h"
 
-/* A function of an ect_format: translates the graph's inputs, nodes and outputs. */
-uint32_t ect_graph_translate(void *graph);
+/* Translates the graph's inputs, nodes and outputs. */
+uint32_t ect_translate(ect_graph *g);
 
 /* Translates the nodes of a block; `what` is then that of `n`, the node that has it. */
 uint32_t ect_translate_block(ect_graph *g, uint32_t block, const ect_node *n);

@@ -1,7 +1,6 @@
 /* The table of values of a program under construction. */
 #include "values.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,15 +22,6 @@ void ect_free(ect_program *p) {
                        p->ops,    p->owned,   p->inputs,    p->outputs, p->is_number};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) p->host->free(all[i]);
   *p = (ect_program){.host = p->host};
-}
-
-void ect_set_place(ect_program *p, const char *fmt, ...) {
-  char what[sizeof p->place - 2];
-  va_list args;
-  va_start(args, fmt);
-  vsnprintf(what, sizeof what, fmt, args);
-  va_end(args);
-  snprintf(p->place, sizeof p->place, "%s: ", what);
 }
 
 void *ect_own(ect_program *p, size_t size) {

@@ -92,12 +92,9 @@ typedef struct ect_program {
   size_t value_room, tensor_room, constant_room, item_room, call_room, op_room, owned_room,
       input_room, number_room, output_room;
   bool failed;
-  char place[200]; /* "node 3 (aten.add.Tensor): ", what is translated, for messages */
 } ect_program;
 
 void ect_free(ect_program *p);
-/* Names what is translated. */
-void ect_set_place(ect_program *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Returns memory until ect_free, zeroed; NULL without memory. */
 void *ect_own(ect_program *p, size_t size);
 

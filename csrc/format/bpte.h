@@ -9,13 +9,10 @@
 
 /* Field ids EC_BPTE_<Table>_<field>, from bundled.def. */
 enum {
-#define EC_FB_FIELD(table, id, name, kind, arg) EC_BPTE_##table##_##name = (id),
-#define EC_FB_TABLE_BEGIN(table)
-#define EC_FB_TABLE_END(table)
+#define EC_FB_PREFIX EC_BPTE
+#include "format/fields.h"
 #include "format/bundled.def"
-#undef EC_FB_FIELD
-#undef EC_FB_TABLE_BEGIN
-#undef EC_FB_TABLE_END
+#undef EC_FB_PREFIX
 };
 
 /* Types of the union Value.val. */

@@ -6,13 +6,10 @@
 
 /* Field ids EC_PTD_<Table>_<field>, from flat_tensor.def. */
 enum {
-#define EC_FB_FIELD(table, id, name, kind, arg) EC_PTD_##table##_##name = (id),
-#define EC_FB_TABLE_BEGIN(table)
-#define EC_FB_TABLE_END(table)
+#define EC_FB_PREFIX EC_PTD
+#include "format/fields.h"
 #include "format/flat_tensor.def"
-#undef EC_FB_FIELD
-#undef EC_FB_TABLE_BEGIN
-#undef EC_FB_TABLE_END
+#undef EC_FB_PREFIX
 };
 
 typedef struct ec_ptd {

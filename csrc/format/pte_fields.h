@@ -4,13 +4,10 @@
 
 /* Field ids EC_PTE_<Table>_<field> and union types, from program.def. */
 enum {
-#define EC_FB_FIELD(table, id, name, kind, arg) EC_PTE_##table##_##name = (id),
-#define EC_FB_TABLE_BEGIN(table)
-#define EC_FB_TABLE_END(table)
+#define EC_FB_PREFIX EC_PTE
+#include "format/fields.h"
 #include "format/program.def"
-#undef EC_FB_FIELD
-#undef EC_FB_TABLE_BEGIN
-#undef EC_FB_TABLE_END
+#undef EC_FB_PREFIX
 };
 
 /* Union KernelTypes. */

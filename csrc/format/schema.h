@@ -14,6 +14,9 @@
 #define EC_FB_TABLES_ROW(table) EC_FB_TABLES, 0, only_##table, 1
 #define EC_FB_UNION_ROW(name) EC_FB_UNION, 0, union_##name, sizeof union_##name / sizeof(void *)
 
+#undef EC_FB_TABLE_BEGIN
+#undef EC_FB_FIELD
+#undef EC_FB_TABLE_END
 /* An empty last row, not counted, because a table without fields needs a non-empty array. */
 #define EC_FB_TABLE_BEGIN(table) static const ec_fb_field fields_##table[] = {
 #define EC_FB_FIELD(table, id, name, kind, arg) {#name, (id), EC_FB_##kind##_ROW(arg)},

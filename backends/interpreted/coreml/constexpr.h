@@ -6,8 +6,8 @@
 
 bool ecm_is_constexpr(ecm_bytes type);
 /* Computes the one result of a node. */
-uint32_t ecm_constexpr(ecm_node *n, ecm_value *out);
-/* Computes a mask and the elements where it is 1, and defines both. */
+uint32_t ecm_constexpr(ecm_node *n, ect_operand *out);
+/* Computes a mask and the elements where it is 1. */
 uint32_t ecm_constexpr_sparse(ecm_node *n);
 
 #endif

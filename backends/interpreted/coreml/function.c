@@ -3,18 +3,18 @@
 
 #include <string.h>
 
-enum { ML_PROGRAM = 502, FUNCTIONS = 2, INPUTS = 1, OPSET = 2, BLOCKS = 3 };
+enum { ML_PROGRAM = 502, FUNCTIONS = 2, OPSET = 2, BLOCKS = 3 };
 
 static uint32_t find_message(ecm_model *m, ecm_bytes *out) {
   ecm_field program;
   if (!ecm_wire_check(m->files.model))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+    return EC_BACKEND_FAIL(&m->g->c, EC_BACKEND_INVALID_PROGRAM,
                            "model.mlmodel is not a protobuf message");
   if (!ecm_wire_find(m->files.model, ML_PROGRAM, &program))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "model.mlmodel is not an ML program");
+    return ect_refuse(m->g, EC_BACKEND_NOT_SUPPORTED, "model.mlmodel is not an ML program");
   if (!ecm_wire_entry(program.bytes, FUNCTIONS, m->function, out))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM, "the ML program has no function '%s'",
-                           m->function);
+    return ect_refuse(m->g, EC_BACKEND_INVALID_PROGRAM, "the ML program has no function '%s'",
+                      m->function);
   return EC_BACKEND_OK;
 }
 
@@ -26,20 +26,21 @@ static uint32_t find_block(ecm_model *m, ecm_function *f) {
   if (opset.bytes.size && opset.bytes.size < sizeof key)
     memcpy(key, opset.bytes.data, opset.bytes.size);
   if (!ecm_wire_entry(f->message, BLOCKS, key, &f->block))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+    return EC_BACKEND_FAIL(&m->g->c, EC_BACKEND_INVALID_PROGRAM,
                            "the function has no block for opset '%s'", key);
   return EC_BACKEND_OK;
 }
 
 uint32_t ecm_function_open(ecm_model *m, ecm_function *out) {
-  *out = (ecm_function){{0}, {0}, {.c = m->c}, 0};
+  *out = (ecm_function){{0}, {0}, {.c = m->g->c}, 0};
   EC_BACKEND_TRY(find_message(m, &out->message));
   EC_BACKEND_TRY(find_block(m, out));
-  EC_BACKEND_TRY(ecm_json_open(&m->c, m->files.metadata, false, "metadata.json", &out->metadata));
+  EC_BACKEND_TRY(
+      ecm_json_open(&m->g->c, m->files.metadata, false, "metadata.json", &out->metadata));
   const uint32_t methods = ecm_json_member(&out->metadata, 0, "methods");
   if (methods) out->lists = ecm_json_member(&out->metadata, methods, m->function);
   if (methods && !out->lists)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
+    return EC_BACKEND_FAIL(&m->g->c, EC_BACKEND_INVALID_PROGRAM,
                            "metadata.json has no method '%s', which the delegate calls",
                            m->function);
   return EC_BACKEND_OK;
@@ -47,24 +48,12 @@ uint32_t ecm_function_open(ecm_model *m, ecm_function *out) {
 
 void ecm_function_close(ecm_function *f) { ecm_json_free(&f->metadata); }
 
-uint32_t ecm_function_inputs(ecm_model *m, const ecm_function *f,
-                             ecm_define_fn *define, void *user) {
-  ecm_field field, name, type;
-  for (ecm_bytes rest = f->message; ecm_wire_next(&rest, &field);) {
-    if (field.number != INPUTS) continue;
-    if (!ecm_wire_find(field.bytes, 1, &name) || !ecm_wire_find(field.bytes, 2, &type))
-      return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM, "an input has no name or type");
-    EC_BACKEND_TRY(define(user, name.bytes, type.bytes));
-  }
-  return EC_BACKEND_OK;
-}
-
 uint32_t ecm_function_names(ecm_model *m, const ecm_function *f, const char *member,
                             uint32_t *list, uint32_t *first) {
   const ecm_json *j = &f->metadata;
   *list = ecm_json_member(j, f->lists, member);
   if (!*list || j->tokens[*list].type != ECM_ARRAY)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM, "metadata.json has no list '%s'",
+    return EC_BACKEND_FAIL(&m->g->c, EC_BACKEND_INVALID_PROGRAM, "metadata.json has no list '%s'",
                            member);
   *first = ecm_json_first(j, *list);
   return EC_BACKEND_OK;

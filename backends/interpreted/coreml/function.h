@@ -5,6 +5,8 @@
 #include "json.h"
 #include "model.h"
 
+enum { ECM_FUNCTION_INPUTS = 1 }; /* a field of `message` */
+
 typedef struct ecm_function {
   ecm_bytes message, block;
   ecm_json metadata;
@@ -14,10 +16,6 @@ typedef struct ecm_function {
 /* Finds the function and its block. The caller closes, after failures too. */
 uint32_t ecm_function_open(ecm_model *m, ecm_function *out);
 void ecm_function_close(ecm_function *f);
-typedef uint32_t ecm_define_fn(void *user, ecm_bytes name, ecm_bytes type);
-/* Calls `define` with the name and type of each input and state. */
-uint32_t ecm_function_inputs(ecm_model *m, const ecm_function *f,
-                             ecm_define_fn *define, void *user);
 /* Returns the first token of a list of names, 0 if it is empty; `*list` is for ecm_json_next. */
 uint32_t ecm_function_names(ecm_model *m, const ecm_function *f, const char *member,
                             uint32_t *list, uint32_t *first);

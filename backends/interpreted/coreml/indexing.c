@@ -16,7 +16,7 @@ static int64_t index_list(ecm_node *n, int64_t axis, int64_t indices) {
   int64_t items[ECT_MAX_RANK];
   for (int64_t d = 0; d < axis; d++) items[d] = ECT_NO_VALUE;
   items[axis] = indices;
-  return ect_add_list(&n->m->program, ECT_OPTIONAL_TENSOR_LIST, items, (size_t)axis + 1);
+  return ect_add_list(&n->g->program, ECT_OPTIONAL_TENSOR_LIST, items, (size_t)axis + 1);
 }
 
 /* Reads indices: int32 or int64 for ATen. */
@@ -24,7 +24,7 @@ static uint32_t read_indices(ecm_node *n, int32_t dtype, int64_t *id, ect_tensor
   EC_BACKEND_TRY(ecm_typed(n, "indices", id, t));
   if (t->dtype == dtype) return EC_BACKEND_OK;
   t->dtype = dtype;
-  const int64_t args[] = {*id, ect_add_bool(&n->m->program, false)};
+  const int64_t args[] = {*id, ect_add_bool(&n->g->program, false)};
   return ecm_step(n, "aten::_to_copy.out", args, 2, t, id);
 }
 
@@ -44,7 +44,7 @@ static uint32_t read_along(ecm_node *n, const ect_tensor *x, int64_t axis, int64
   ect_tensor t;
   EC_BACKEND_TRY(read_indices(n, EC_DTYPE_INT64, out, &t));
   if (axis >= x->rank) return ecm_refuse(n, "axis is out of range");
-  const int64_t args[] = {*out, ect_add_int(&n->m->program, x->sizes[axis])};
+  const int64_t args[] = {*out, ect_add_int(&n->g->program, x->sizes[axis])};
   return ecm_step(n, "aten::remainder.Scalar_out", args, 2, &t, out);
 }
 
@@ -54,13 +54,13 @@ uint32_t ecm_call_gather_along(ecm_node *n) {
   EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
   EC_BACKEND_TRY(ecm_axis(n, "axis", 0, x.rank, &axis));
   EC_BACKEND_TRY(read_along(n, &x, axis, &args[2]));
-  args[1] = ect_add_int(&n->m->program, axis);
+  args[1] = ect_add_int(&n->g->program, axis);
   return ecm_finish(n, "aten::gather.out", args, 3);
 }
 
 /* Splits indices of positions into one tensor for each coordinate. */
 static uint32_t split_positions(ecm_node *n, uint32_t rank, int64_t *list) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t indices = 0, items[ECT_MAX_RANK];
   ect_tensor t;
   EC_BACKEND_TRY(read_indices(n, EC_DTYPE_INT32, &indices, &t));
@@ -98,7 +98,7 @@ static uint32_t put(ecm_node *n, int64_t data, int64_t list) {
   bool adds = false;
   EC_BACKEND_TRY(read_mode(n, &adds));
   EC_BACKEND_TRY(ecm_input(n, "updates", &args[2]));
-  args[3] = ect_add_bool(&n->m->program, adds);
+  args[3] = ect_add_bool(&n->g->program, adds);
   return ecm_finish(n, "aten::index_put.out", args, 4);
 }
 
@@ -128,7 +128,7 @@ uint32_t ecm_call_scatter_along(ecm_node *n) {
   EC_BACKEND_TRY(read_along(n, &x, axis, &args[2]));
   EC_BACKEND_TRY(read_mode(n, &adds));
   EC_BACKEND_TRY(ecm_input(n, "updates", &args[3]));
-  args[1] = ect_add_int(&n->m->program, axis);
+  args[1] = ect_add_int(&n->g->program, axis);
   return ecm_finish(n, adds ? "aten::scatter_add.out" : "aten::scatter.src_out", args, 4);
 }
 
@@ -136,14 +136,14 @@ uint32_t ecm_call_scatter_along(ecm_node *n) {
 
 /* Converts positions, int64 in ATen, to the result's dtype. */
 static uint32_t finish_positions(ecm_node *n, int64_t from, int64_t to) {
-  const int64_t args[] = {from, ect_add_bool(&n->m->program, false)};
+  const int64_t args[] = {from, ect_add_bool(&n->g->program, false)};
   return ecm_call_op(n, "aten::_to_copy.out", args, 2, &to, 1, true);
 }
 
 static uint32_t find_extreme(ecm_node *n, const char *op) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[3], found = 0, axis = 0;
-  ect_tensor x, t = n->type.type;
+  ect_tensor x, t = n->type;
   double keep = 0;
   EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
   EC_BACKEND_TRY(ecm_axis(n, "axis", -1, x.rank, &axis));
@@ -160,7 +160,7 @@ uint32_t ecm_call_argmax(ecm_node *n) { return find_extreme(n, "aten::argmax.out
 uint32_t ecm_call_argmin(ecm_node *n) { return find_extreme(n, "aten::argmin.out"); }
 
 uint32_t ecm_call_argsort(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t x = 0, axis = 0;
   ect_tensor t;
   double ascending = 0;
@@ -174,8 +174,8 @@ uint32_t ecm_call_argsort(ecm_node *n) {
 }
 
 uint32_t ecm_call_topk(ecm_node *n) {
-  ect_program *p = &n->m->program;
-  int64_t args[5], results[ECM_MOST_VALUES], axis = 0;
+  ect_program *p = &n->g->program;
+  int64_t args[5], results[ECM_MAX_VALUES], axis = 0;
   ect_tensor x, t;
   size_t count = 0;
   double k = 1, ascending = 0;
@@ -202,16 +202,16 @@ uint32_t ecm_call_topk(ecm_node *n) {
 }
 
 uint32_t ecm_call_one_hot(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t indices = 0, axis = 0, numbers = 0, choice[3];
-  ect_tensor t, range = {.dtype = EC_DTYPE_INT32}, mask = n->type.type;
+  ect_tensor t, range = {.dtype = EC_DTYPE_INT32}, mask = n->type;
   static const char *const names[] = {"on_value", "off_value"};
   EC_BACKEND_TRY(ecm_typed(n, "indices", &indices, &t));
-  EC_BACKEND_TRY(ecm_axis(n, "axis", -1, n->type.type.rank, &axis));
-  if (axis >= n->type.type.rank || t.rank + 1 != n->type.type.rank)
+  EC_BACKEND_TRY(ecm_axis(n, "axis", -1, n->type.rank, &axis));
+  if (axis >= n->type.rank || t.rank + 1 != n->type.rank)
     return ecm_refuse(n, "the result does not have one dimension more than indices");
-  range.rank = n->type.type.rank - (uint32_t)axis;
-  for (uint32_t d = 0; d < range.rank; d++) range.sizes[d] = d ? 1 : n->type.type.sizes[axis];
+  range.rank = n->type.rank - (uint32_t)axis;
+  for (uint32_t d = 0; d < range.rank; d++) range.sizes[d] = d ? 1 : n->type.sizes[axis];
   const int64_t vector[] = {ect_add_int(p, range.sizes[0])};
   const ect_tensor flat = {.dtype = range.dtype, .rank = 1, .sizes = {range.sizes[0]}};
   EC_BACKEND_TRY(ecm_step(n, "aten::arange.out", vector, 1, &flat, &numbers));
@@ -221,13 +221,13 @@ uint32_t ecm_call_one_hot(ecm_node *n) {
   mask.sizes[axis] = 1;
   const int64_t wider[] = {indices, ect_add_int(p, axis)};
   EC_BACKEND_TRY(ecm_step(n, "aten::unsqueeze_copy.out", wider, 2, &mask, &indices));
-  mask = n->type.type;
+  mask = n->type;
   mask.dtype = EC_DTYPE_BOOL;
   const int64_t equal[] = {indices, numbers};
   EC_BACKEND_TRY(ecm_step(n, "aten::eq.Tensor_out", equal, 2, &mask, &choice[0]));
   for (size_t i = 0; i < 2; i++) {
     double value = 0;
-    const ect_tensor scalar = {.dtype = n->type.type.dtype};
+    const ect_tensor scalar = {.dtype = n->type.dtype};
     EC_BACKEND_TRY(ecm_number(n, names[i], i == 0, &value));
     const int64_t number = ect_add_double(p, value);
     EC_BACKEND_TRY(ecm_step(n, "aten::scalar_tensor.out", &number, 1, &scalar, &choice[1 + i]));

@@ -15,7 +15,7 @@ static uint32_t transpose_last(ecm_node *n, int64_t *id, ect_tensor *t) {
   last = t->sizes[t->rank - 1];
   t->sizes[t->rank - 1] = t->sizes[t->rank - 2];
   t->sizes[t->rank - 2] = last;
-  const int64_t args[] = {*id, ect_add_ints(&n->m->program, perm, t->rank)};
+  const int64_t args[] = {*id, ect_add_ints(&n->g->program, perm, t->rank)};
   *id = ecm_add_like(n, t, t->dtype);
   return ecm_call_op(n, "aten::permute_copy.out", args, 2, id, 1, false);
 }
@@ -34,7 +34,7 @@ static uint32_t as_three(ecm_node *n, const ect_tensor *t, ect_tensor *three) {
 /* Expands an operand to the batch of the result, and views it as three dimensions. */
 static uint32_t to_batch(ecm_node *n, const ect_tensor *result, const ect_tensor *operand,
                          int64_t *id, ect_tensor *three) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   ect_tensor t = *result;
   bool same = operand->rank == result->rank;
   if (operand->rank < 2) return ecm_refuse(n, "an operand does not have 2 dimensions");
@@ -52,7 +52,7 @@ static uint32_t to_batch(ecm_node *n, const ect_tensor *result, const ect_tensor
 /* Adds the product of two operands, whose batches are broadcast to the result's. */
 static uint32_t multiply(ecm_node *n, const int64_t *ids, const ect_tensor *types,
                          const ect_tensor *result, const int64_t *out, bool is_shown) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[2];
   ect_tensor three[2], product;
   for (size_t i = 0; i < 2; i++) {
@@ -76,25 +76,25 @@ uint32_t ecm_call_matmul(ecm_node *n) {
     EC_BACKEND_TRY(ecm_number(n, flags[i], 0, &flag));
     if (flag != 0) EC_BACKEND_TRY(transpose_last(n, &args[i], &t[i]));
   }
-  const ect_tensor *out = &n->type.type;
+  const ect_tensor *out = &n->type;
   if (out->rank < 2) return ecm_refuse(n, "the result does not have 2 dimensions");
   if (out->rank == 2 && t[0].rank == 2 && t[1].rank == 2)
     return ecm_finish(n, "aten::mm.out", args, 2);
-  if (out->rank == 3 && t[0].rank == 3 && t[1].rank == 3 && n->type.unknown)
+  if (out->rank == 3 && t[0].rank == 3 && t[1].rank == 3 && n->unknown)
     return ecm_finish(n, "aten::bmm.out", args, 2);
-  if (n->type.unknown) return ecm_refuse(n, "more than 3 dimensions, some of them unknown");
+  if (n->unknown) return ecm_refuse(n, "more than 3 dimensions, some of them unknown");
   return multiply(n, args, t, out, &n->result, true);
 }
 
 /* Adds a float mask to scores, or -infinity where a bool one is false. */
 static uint32_t add_mask(ecm_node *n, const ect_tensor *scores, int64_t *id) {
-  ect_program *p = &n->m->program;
-  ecm_value *mask = NULL;
+  ect_program *p = &n->g->program;
+  const ect_operand *mask = NULL;
   int64_t mask_id = 0;
   EC_BACKEND_TRY(ecm_argument(n, "attn_mask", &mask));
   if (!mask) return EC_BACKEND_OK;
-  const bool is_bool = mask->mil == ECM_BOOL;
-  EC_BACKEND_TRY(ecm_tensor(n->m, mask, &mask_id));
+  const bool is_bool = mask->dtype == ECM_BOOL;
+  EC_BACKEND_TRY(ecm_use(n, mask, &mask_id));
   if (!is_bool) {
     const int64_t args[] = {*id, mask_id, ect_add_int(p, 1)};
     return ecm_step(n, "aten::add.out", args, 3, scores, id);
@@ -112,17 +112,17 @@ static uint32_t add_mask(ecm_node *n, const ect_tensor *scores, int64_t *id) {
 
 uint32_t ecm_call_attention(ecm_node *n) {
   static const char *const names[] = {"query", "key", "value"};
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t ids[3], weights = 0;
   ect_tensor t[3], scores, query;
   for (size_t i = 0; i < 3; i++) {
     EC_BACKEND_TRY(ecm_typed(n, names[i], &ids[i], &t[i]));
     if (t[i].rank < 3) return ecm_refuse(n, "an operand does not have 3 dimensions");
   }
-  if (n->type.unknown || n->type.type.rank < 3)
+  if (n->unknown || n->type.rank < 3)
     return ecm_refuse(n, "the shape of the result is unknown");
   query = t[0];
-  scores = n->type.type;
+  scores = n->type;
   scores.sizes[scores.rank - 1] = t[1].sizes[t[1].rank - 2];
   const double width = (double)t[0].sizes[t[0].rank - 1];
   const int64_t scale[] = {ids[0], ect_add_double(p, 1 / sqrt(width))};
@@ -135,7 +135,7 @@ uint32_t ecm_call_attention(ecm_node *n) {
   EC_BACKEND_TRY(ecm_step(n, "aten::_softmax.out", softmax, 3, &scores, &weights));
   const int64_t last[] = {weights, ids[2]};
   const ect_tensor types[] = {scores, t[2]};
-  return multiply(n, last, types, &n->type.type, &n->result, true);
+  return multiply(n, last, types, &n->type, &n->result, true);
 }
 
 /* ---- normalisations -------------------------------------------------------------------------- */
@@ -144,16 +144,16 @@ uint32_t ecm_call_attention(ecm_node *n) {
 static uint32_t read_affine(ecm_node *n, int64_t *out) {
   static const char *const names[] = {"gamma", "beta"};
   for (size_t i = 0; i < 2; i++) {
-    ecm_value *v = NULL;
+    const ect_operand *v = NULL;
     EC_BACKEND_TRY(ecm_argument(n, names[i], &v));
-    out[i] = ect_add_none(&n->m->program);
-    if (v) EC_BACKEND_TRY(ecm_tensor(n->m, v, &out[i]));
+    out[i] = ect_add_none(&n->g->program);
+    if (v) EC_BACKEND_TRY(ecm_use(n, v, &out[i]));
   }
   return EC_BACKEND_OK;
 }
 
 uint32_t ecm_call_batch_norm(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[7];
   double epsilon = 0;
   EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
@@ -163,7 +163,7 @@ uint32_t ecm_call_batch_norm(ecm_node *n) {
   EC_BACKEND_TRY(ecm_number(n, "epsilon", 1e-5, &epsilon));
   args[5] = ect_add_double(p, 0);
   args[6] = ect_add_double(p, epsilon);
-  const ect_tensor none = {.dtype = n->type.type.dtype, .rank = 1};
+  const ect_tensor none = {.dtype = n->type.dtype, .rank = 1};
   const int64_t outs[] = {n->result, ecm_add_like(n, &none, none.dtype),
                           ecm_add_like(n, &none, none.dtype)};
   return ecm_call_op(n, "aten::_native_batch_norm_legit_no_training.out", args, 7, outs, 3, true);
@@ -171,12 +171,12 @@ uint32_t ecm_call_batch_norm(ecm_node *n) {
 
 /* Every channel is a group. */
 uint32_t ecm_call_instance_norm(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[8], inner = 1;
   ect_tensor x;
   double epsilon = 0;
   EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
-  if (x.rank < 3 || n->type.unknown) return ecm_refuse(n, "x is not of 3 or more known dimensions");
+  if (x.rank < 3 || n->unknown) return ecm_refuse(n, "x is not of 3 or more known dimensions");
   EC_BACKEND_TRY(read_affine(n, &args[1]));
   EC_BACKEND_TRY(ecm_number(n, "epsilon", 1e-5, &epsilon));
   for (uint32_t d = 2; d < x.rank; d++)
@@ -191,7 +191,7 @@ uint32_t ecm_call_instance_norm(ecm_node *n) {
 }
 
 uint32_t ecm_call_layer_norm(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[5], axes[ECT_MAX_RANK];
   ect_tensor x;
   size_t count = 0;

@@ -1,10 +1,9 @@
-/* Types, constants and names of a MIL program. */
+/* Types and constants of a MIL program, and the files of its directory. */
 #include "model.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "../grow.h"
 #include "core/checked.h"
 #include "json.h"
 
@@ -22,209 +21,168 @@ static const struct {
 #undef ECM_DTYPE
 };
 
-static bool is_known(int32_t mil) { return mil >= 0 && mil < ECM_DTYPES && dtypes[mil].text; }
+static bool is_known(uint32_t mil) { return mil < ECM_DTYPES && dtypes[mil].text; }
 
-const char *ecm_dtype_name(int32_t mil) { return is_known(mil) ? dtypes[mil].text : "unknown"; }
+const char *ecm_dtype_name(uint32_t mil) { return is_known(mil) ? dtypes[mil].text : "unknown"; }
 
-static uint32_t read_dimension(ecm_model *m, ecm_bytes dimension, ecm_value *out) {
-  ecm_field constant, size;
-  ect_tensor *t = &out->type;
-  if (t->rank == ECT_MAX_RANK)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "a type has more than %d dimensions",
-                           ECT_MAX_RANK);
-  int64_t *extent = &t->sizes[t->rank++];
-  if (ecm_wire_find(dimension, 1, &constant)) {
-    size.value = 0;
-    ecm_wire_find(constant.bytes, 1, &size);
-    if (size.value > INT32_MAX)
-      return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                             "a dimension has %" PRIu64 " elements", size.value);
-    *extent = (int64_t)size.value;
-    return EC_BACKEND_OK;
-  }
-  if (m->bound < 0)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED,
-                           "a dimension is unknown, and no input states an upper bound");
-  *extent = m->bound;
-  out->unknown++;
-  return EC_BACKEND_OK;
+static void set_dtype(ect_operand *o, uint32_t mil) {
+  o->dtype = mil;
+  o->dtype_name = ecm_dtype_name(mil);
+  o->scalar_type = is_known(mil) ? dtypes[mil].scalar_type : -1;
+  o->kind = mil == ECM_STRING ? ECT_STRING : ECT_TENSOR;
 }
 
-uint32_t ecm_read_type(ecm_model *m, ecm_bytes value_type, ecm_value *out) {
+static void read_dimension(ecm_model *m, ecm_bytes dimension, ect_operand *out) {
+  ecm_field constant, size = {0};
+  if (out->rank == ECT_MAX_RANK) {
+    ect_set_fault(m->g, out, EC_BACKEND_NOT_SUPPORTED, "a type has more than %d dimensions",
+                  ECT_MAX_RANK);
+    return;
+  }
+  int64_t *extent = &out->sizes[out->rank++];
+  if (ecm_wire_find(dimension, 1, &constant)) {
+    ecm_wire_find(constant.bytes, 1, &size);
+    if (size.value > INT32_MAX)
+      ect_set_fault(m->g, out, EC_BACKEND_INVALID_PROGRAM, "a dimension has %" PRIu64 " elements",
+                    size.value);
+    else *extent = (int64_t)size.value;
+    return;
+  }
+  if (m->bound < 0)
+    ect_set_fault(m->g, out, EC_BACKEND_NOT_SUPPORTED,
+                  "a dimension is unknown, and no input states an upper bound");
+  *extent = m->bound < 0 ? 0 : m->bound;
+  out->unknown++;
+}
+
+ect_operand ecm_read_type(ecm_model *m, ecm_bytes value_type) {
   ecm_field tensor, field, state;
-  *out = (ecm_value){.id = ECT_NO_VALUE, .type.is_dynamic = true};
+  ect_operand o = ect_operand_new(ECT_TENSOR);
+  o.is_dynamic = true;
   if (ecm_wire_find(value_type, STATE, &state) && ecm_wire_find(state.bytes, 1, &field)) {
-    out->is_state = true;
+    o.is_state = true;
     value_type = field.bytes;
   }
-  if (!ecm_wire_find(value_type, 1, &tensor) || tensor.wire != ECM_BYTES)
-    return EC_BACKEND_FAIL(
-        &m->c, EC_BACKEND_NOT_SUPPORTED,
-        "a value is not a tensor; lists, tuples and dictionaries are not supported");
+  if (!ecm_wire_find(value_type, 1, &tensor) || tensor.wire != ECM_BYTES) {
+    ect_set_fault(m->g, &o, EC_BACKEND_NOT_SUPPORTED,
+                  "a value is not a tensor; lists, tuples and dictionaries are not supported");
+    return o;
+  }
   ecm_bytes rest = tensor.bytes;
   while (ecm_wire_next(&rest, &field)) {
-    if (field.number == 1) out->mil = (int32_t)(field.value & INT32_MAX);
-    if (field.number == 3) EC_BACKEND_TRY(read_dimension(m, field.bytes, out));
+    if (field.number == 1) set_dtype(&o, (uint32_t)(field.value & INT32_MAX));
+    if (field.number == 3) read_dimension(m, field.bytes, &o);
   }
-  out->type.dtype = is_known(out->mil) ? dtypes[out->mil].scalar_type : -1;
-  return EC_BACKEND_OK;
+  return o;
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-void *ecm_own(ecm_model *m, size_t size) { return ect_own(&m->program, size); }
-
-size_t ecm_elements(const ecm_value *v) {
-  const size_t width = ec_backend_dtype_size(v->type.dtype);
-  return width ? v->data.size / width : 0;
-}
+#define INVALID(...) ect_set_fault(m->g, o, EC_BACKEND_INVALID_PROGRAM, __VA_ARGS__)
 
 /* Decodes packed varints to elements of `width` bytes. */
-static uint32_t decode_varints(ecm_model *m, ecm_bytes packed, size_t width, ecm_bytes *out) {
+static void decode_varints(ecm_model *m, ecm_bytes packed, size_t width, ect_operand *o) {
   uint64_t number;
-  if (packed.size > SIZE_MAX / 16) return EC_BACKEND_INVALID_PROGRAM;
-  uint8_t *items = ecm_own(m, packed.size * width);
-  if (!items)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
-  *out = (ecm_bytes){items, 0};
-  while (ecm_wire_varint(&packed, &number)) {
-    memcpy(items + out->size, &number, width);
-    out->size += width;
-  }
-  return EC_BACKEND_OK;
+  uint8_t *items =
+      packed.size > SIZE_MAX / 16 ? NULL : ect_own(&m->g->program, packed.size * width);
+  if (!items) return;
+  o->data = items;
+  for (o->data_size = 0; ecm_wire_varint(&packed, &number); o->data_size += width)
+    memcpy(items + o->data_size, &number, width);
 }
 
 /* A record of weight.bin: magic, dtype, size, offset. */
-static uint32_t read_blob(ecm_model *m, ecm_bytes blob, ecm_bytes *out) {
+static void read_blob(ecm_model *m, ecm_bytes blob, ect_operand *o) {
   enum { RECORD = 64 };
   ecm_field offset = {0};
   const ecm_bytes file = m->files.weights;
   uint32_t magic = 0;
   uint64_t size = 0, at = 0;
   ecm_wire_find(blob, 2, &offset);
-  if (!ec_in_range(offset.value, RECORD, file.size))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                           "a weight's record at %" PRIu64 " is outside of weight.bin of %zu bytes",
-                           offset.value, file.size);
+  if (!ec_in_range(offset.value, RECORD, file.size)) {
+    INVALID("a weight's record at %" PRIu64 " is outside of weight.bin of %zu bytes", offset.value,
+            file.size);
+    return;
+  }
   const uint8_t *record = file.data + offset.value;
   memcpy(&magic, record, sizeof magic);
   memcpy(&size, record + 8, sizeof size);
   memcpy(&at, record + 16, sizeof at);
-  if (magic != 0xDEADBEEF || !ec_in_range(at, size, file.size))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                           "the weight's record at %" PRIu64 " has magic 0x%08x and %" PRIu64
-                           " bytes at %" PRIu64 "; expected 0xdeadbeef, and bytes in %zu",
-                           offset.value, (unsigned)magic, size, at, file.size);
-  *out = (ecm_bytes){file.data + at, (size_t)size};
-  return EC_BACKEND_OK;
+  if (magic != 0xDEADBEEF || !ec_in_range(at, size, file.size)) {
+    INVALID("the weight's record at %" PRIu64 " has magic 0x%08x and %" PRIu64 " bytes at %" PRIu64
+            "; expected 0xdeadbeef, and bytes in %zu",
+            offset.value, (unsigned)magic, size, at, file.size);
+    return;
+  }
+  o->data = file.data + at;
+  o->data_size = (size_t)size;
 }
 
-unsigned ecm_bits_at(ecm_bytes bytes, size_t i, unsigned bits) {
-  const size_t at = i * bits / 8;
-  unsigned both = bytes.data[at];
-  if (at + 1 < bytes.size) both |= (unsigned)bytes.data[at + 1] << 8;
-  return both >> (i * bits % 8) & ((1u << bits) - 1);
-}
-
-/* Decodes a stream of n bits each, the lowest first, to int8 or uint8. */
-static uint32_t unpack(ecm_model *m, ecm_value *v) {
-  const unsigned bits = dtypes[v->mil].bits;
-  const bool is_signed = v->mil == ECM_INT4;
-  const ecm_bytes from = v->data;
+/* Decodes integers of fewer than 8 bits to int8 or uint8. */
+static void unpack(ecm_model *m, ect_operand *o) {
+  const unsigned bits = dtypes[o->dtype].bits;
   size_t count = 1;
-  for (uint32_t d = 0; d < v->type.rank; d++)
-    if (__builtin_mul_overflow(count, (size_t)v->type.sizes[d], &count)) count = SIZE_MAX;
-  if (v->unknown || count > SIZE_MAX / 8 || (count * bits + 7) / 8 > from.size)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                           "a constant of %u-bit integers has %zu bytes, too few for its shape",
-                           bits, from.size);
-  uint8_t *items = ecm_own(m, count);
-  if (!items)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for a constant");
-  for (size_t i = 0; i < count; i++) {
-    const unsigned number = ecm_bits_at(from, i, bits);
-    const unsigned high = is_signed && number >> (bits - 1) ? 0xffu << bits : 0;
-    items[i] = (uint8_t)(number | high);
+  for (uint32_t d = 0; d < o->rank; d++)
+    if (__builtin_mul_overflow(count, (size_t)o->sizes[d], &count)) count = SIZE_MAX;
+  if (o->unknown || count > SIZE_MAX / 8 || (count * bits + 7) / 8 > o->data_size) {
+    INVALID("a constant of %u-bit integers has %zu bytes, too few for its shape", bits,
+            o->data_size);
+    return;
   }
-  v->data = (ecm_bytes){items, count};
-  v->mil = is_signed ? ECM_INT8 : ECM_UINT8;
-  v->type.dtype = dtypes[v->mil].scalar_type;
-  return EC_BACKEND_OK;
+  uint8_t *items = ect_own(&m->g->program, count);
+  if (!items) return;
+  set_dtype(o, o->dtype == ECM_INT4 ? ECM_INT8 : ECM_UINT8);
+  o->stored_bits = bits;
+  ect_unpack(o, items, count);
+  o->stored_bits = 0;
+  o->data = items;
+  o->data_size = count;
 }
 
-static uint32_t read_immediate(ecm_model *m, ecm_bytes immediate, ecm_value *out) {
+static void read_immediate(ecm_model *m, ecm_bytes immediate, ect_operand *o) {
   ecm_field tensor, list, items = {0};
-  if (!ecm_wire_find(immediate, 1, &tensor))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "a constant is not a tensor");
-  ecm_bytes rest = tensor.bytes;
-  if (!ecm_wire_next(&rest, &list) || !ecm_wire_find(list.bytes, 1, &items)) return EC_BACKEND_OK;
-  if (items.wire != ECM_BYTES)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "a constant's items are not packed");
-  if (list.number == 2) return decode_varints(m, items.bytes, 4, &out->data);
-  if (list.number == 3) return decode_varints(m, items.bytes, 1, &out->data);
-  out->data = items.bytes;
-  return EC_BACKEND_OK;
-}
-
-uint32_t ecm_read_constant(ecm_model *m, ecm_bytes message, ecm_value *out) {
-  ecm_field type, content;
-  size_t wanted;
-  if (!ecm_wire_find(message, 2, &type))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM, "a constant has no type");
-  EC_BACKEND_TRY(ecm_read_type(m, type.bytes, out));
-  out->is_constant = true;
-  if (ecm_wire_find(message, 3, &content)) EC_BACKEND_TRY(read_immediate(m, content.bytes, out));
-  else if (ecm_wire_find(message, 5, &content))
-    EC_BACKEND_TRY(read_blob(m, content.bytes, &out->data));
-  if (out->mil == ECM_STRING) return EC_BACKEND_OK;
-  if (is_known(out->mil) && dtypes[out->mil].bits) return unpack(m, out);
-  if (out->type.dtype < 0)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "constants of MIL dtype %d",
-                           (int)out->mil);
-  if (out->unknown || !ect_tensor_bytes(&out->type, &wanted) || wanted != out->data.size)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                           "a constant has %zu bytes, which is not the size of its type",
-                           out->data.size);
-  return EC_BACKEND_OK;
-}
-
-uint32_t ecm_add_state(ecm_model *m, ecm_value *v) {
-  size_t bytes;
-  if (v->type.dtype < 0 || v->unknown || !ect_tensor_bytes(&v->type, &bytes))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED,
-                           "state of MIL dtype %d, or of unknown shape", (int)v->mil);
-  return ect_add_owned(&m->program, &v->type, ECT_STATE, &v->id)
-             ? (uint32_t)EC_BACKEND_OK
-             : EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for state");
-}
-
-/* ---- names ----------------------------------------------------------------------------------- */
-
-uint32_t ecm_define(ecm_model *m, ecm_bytes name, const ecm_value *value) {
-  ecm_value *moved =
-      ect_grow(m->c.host, m->values, &m->value_room, m->value_count, sizeof *moved);
-  if (moved) m->values = moved;
-  if (!moved || !ect_names_set(&m->names, name, (uint32_t)m->value_count))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for values");
-  m->values[m->value_count++] = *value;
-  return EC_BACKEND_OK;
-}
-
-uint32_t ecm_tensor(ecm_model *m, ecm_value *v, int64_t *out) {
-  if (v->id == ECT_NO_VALUE && v->type.dtype < 0)
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_NOT_SUPPORTED, "values of MIL dtype %d", (int)v->mil);
-  if (v->id == ECT_NO_VALUE) {
-    ect_tensor t = v->type;
-    t.is_dynamic = !v->is_constant;
-    if (v->is_constant) {
-      t.role = ECT_CONSTANT;
-      t.constant = ect_add_constant(&m->program, v->data.data, v->data.size);
-    }
-    v->id = ect_add_tensor(&m->program, &t);
+  if (!ecm_wire_find(immediate, 1, &tensor)) {
+    ect_set_fault(m->g, o, EC_BACKEND_NOT_SUPPORTED, "a constant is not a tensor");
+    return;
   }
-  *out = v->id;
-  return EC_BACKEND_OK;
+  ecm_bytes rest = tensor.bytes;
+  if (!ecm_wire_next(&rest, &list) || !ecm_wire_find(list.bytes, 1, &items)) return;
+  if (items.wire != ECM_BYTES)
+    ect_set_fault(m->g, o, EC_BACKEND_NOT_SUPPORTED, "a constant's items are not packed");
+  else if (list.number == 2) decode_varints(m, items.bytes, 4, o);
+  else if (list.number == 3) decode_varints(m, items.bytes, 1, o);
+  else {
+    o->data = items.bytes.data;
+    o->data_size = items.bytes.size;
+  }
 }
+
+ect_operand ecm_read_constant(ecm_model *m, ecm_bytes message) {
+  ecm_field type = {0}, content;
+  ect_operand result = ect_operand_new(ECT_TENSOR), *o = &result;
+  size_t wanted;
+  if (!ecm_wire_find(message, 2, &type)) INVALID("a constant has no type");
+  else result = ecm_read_type(m, type.bytes);
+  o->source = ecm_dtype_name(o->dtype); /* as stored */
+  o->is_constant = o->is_defined = true;
+  o->data = (const uint8_t *)"";
+  if (ecm_wire_find(message, 3, &content)) read_immediate(m, content.bytes, o);
+  else if (ecm_wire_find(message, 5, &content)) read_blob(m, content.bytes, o);
+  if (o->fault || o->dtype == ECM_STRING) return result;
+  if (is_known(o->dtype) && dtypes[o->dtype].bits) {
+    unpack(m, o);
+    return result;
+  }
+  const ect_tensor t = ect_type_of(o);
+  if (t.dtype < 0)
+    ect_set_fault(m->g, o, EC_BACKEND_NOT_SUPPORTED, "constants of MIL dtype %u",
+                  (unsigned)o->dtype);
+  else if (o->unknown || !ect_tensor_bytes(&t, &wanted) || wanted != o->data_size)
+    INVALID("a constant has %zu bytes, which is not the size of its type", o->data_size);
+  return result;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* Reads {"mapping": {"3": [[..., {"Output": name}], ...]}}. */
 static uint32_t read_handles(ecm_model *m, ecm_json *j) {
@@ -241,7 +199,7 @@ static uint32_t read_handles(ecm_model *m, ecm_json *j) {
       if (output && !ect_names_set(&m->handles, (ecm_bytes){j->bytes.data + text->begin,
                                                            text->end - text->begin},
                                    (uint32_t)handle))
-        return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for debug handles");
+        return ect_refuse(m->g, EC_BACKEND_ALLOCATION_FAILED, "no memory for debug handles");
     }
   }
   return EC_BACKEND_OK;
@@ -295,7 +253,7 @@ static bool copy_member(const ecm_json *j, const char *member, char out[ECM_NAME
 
 /* Reads CMJR{"key": ..., "functionName": ...}, of methods that share one model. */
 static uint32_t follow_reference(ecm_model *m, ecm_bytes *payload) {
-  const ec_backend_call *c = &m->c;
+  const ec_backend_call *c = &m->g->c;
   const ecm_bytes text = {payload->data + 4, payload->size - 4};
   char key[ECM_NAME_BYTES];
   const void *data = NULL;
@@ -321,9 +279,9 @@ static uint32_t open_files(ecm_model *m, ecm_bytes payload) {
   memcpy(m->function, "main", sizeof "main");
   if (payload.size > 4 && memcmp(payload.data, "CMJR", 4) == 0)
     EC_BACKEND_TRY(follow_reference(m, &payload));
-  EC_BACKEND_TRY(ecm_directory_open(&m->c, payload, &m->files));
+  EC_BACKEND_TRY(ecm_directory_open(&m->g->c, payload, &m->files));
   if (m->files.handles.data) {
-    status = ecm_json_open(&m->c, m->files.handles, false, "the map of debug handles", &handles);
+    status = ecm_json_open(&m->g->c, m->files.handles, false, "the map of debug handles", &handles);
     if (status == EC_BACKEND_OK) status = read_handles(m, &handles);
     ecm_json_free(&handles);
   }
@@ -333,17 +291,13 @@ static uint32_t open_files(ecm_model *m, ecm_bytes payload) {
   return status;
 }
 
-uint32_t ecm_model_open(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
-  ecm_model *m = graph;
-  m->c = *c;
-  m->names.host = m->handles.host = c->host;
+uint32_t ecm_model_open(ecm_model *m, ecm_bytes payload) {
+  m->names.host = m->handles.host = m->g->c.host;
   m->bound = -1;
-  return open_files(m, (ecm_bytes){what->payload, what->payload_size});
+  return open_files(m, payload);
 }
 
-void ecm_model_close(void *graph) {
-  ecm_model *m = graph;
+void ecm_model_close(ecm_model *m) {
   ect_names_free(&m->names);
   ect_names_free(&m->handles);
-  m->program.host->free(m->values);
 }

@@ -4,19 +4,21 @@
 
 #include "model.h"
 
-enum { ECM_WHAT_BYTES = 200, ECM_MOST_VALUES = 64 };
+enum { ECM_MAX_VALUES = 64 };
 
 typedef struct ecm_node {
-  ecm_model *m;
-  ecm_bytes message, type_name;
-  char what[ECM_WHAT_BYTES]; /* in messages */
-  ec_backend_node shown;
-  int64_t result;   /* the first one */
-  ecm_value type;   /* its type */
+  ect_graph *g;
+  const ect_node *node;
+  int64_t result;   /* the first one, of operators with one */
+  ect_tensor type;  /* its type */
+  uint32_t unknown; /* its dimensions without a size in the payload */
+  const char *name; /* of the operator, for traces */
 } ecm_node;
 
 /* Finds an argument; *out is NULL if the operation has none. */
-uint32_t ecm_argument(ecm_node *n, const char *name, ecm_value **out);
+uint32_t ecm_argument(ecm_node *n, const char *name, const ect_operand **out);
+/* Finds the number in the program of an argument. */
+uint32_t ecm_use(ecm_node *n, const ect_operand *o, int64_t *out);
 /* Fails without the argument. */
 uint32_t ecm_input(ecm_node *n, const char *name, int64_t *out);
 /* Reads a constant; `otherwise` without it. */
@@ -28,13 +30,9 @@ bool ecm_text_is(ecm_node *n, const char *name, const char *text, bool otherwise
 static inline int64_t ecm_to_int(double number) {
   return number > -9e18 && number < 9e18 ? (int64_t)number : 0;
 }
-/* Finds the message of a constant inside an operation: an attribute, or an input by value. */
-bool ecm_find_inline(ecm_bytes operation, const char *name, ecm_bytes *message);
-/* Reads numbers that have to be constant: an attribute or an argument. *found is false without. */
-uint32_t ecm_constant(ecm_node *n, const char *name, ecm_value *out, bool *found);
+/* Finds numbers that have to be constant: an attribute or an argument. *found is false without. */
+uint32_t ecm_constant(ecm_node *n, const char *name, ect_operand *out, bool *found);
 uint32_t ecm_refuse(ecm_node *n, const char *why);
-/* Returns an element of a constant whose dtype is not string. */
-double ecm_number_at(const ecm_value *v, size_t i);
 /* Adds a computed tensor. */
 int64_t ecm_add_like(ecm_node *n, const ect_tensor *like, int32_t dtype);
 /* Finds an argument with its type. */
@@ -46,10 +44,8 @@ uint32_t ecm_list(ecm_node *n, const char *name, int64_t *ids, size_t room, size
 /* Reads an axis of x, which may be negative. */
 uint32_t ecm_axis(ecm_node *n, const char *name, int64_t otherwise, uint32_t rank, int64_t *out);
 
-/* Defines all results of a node that has several, at most ECM_MOST_VALUES. */
+/* Finds all results of a node that has several, at most ECM_MAX_VALUES. */
 uint32_t ecm_results(ecm_node *n, int64_t *ids, size_t *count);
-/* Reads the names of two results, and the type of the second. */
-uint32_t ecm_result_names(ecm_node *n, ecm_bytes names[2], ecm_value *last);
 
 /* Adds a call. The shown one, the last of a node, carries the node's name in a trace. */
 uint32_t ecm_call_op(ecm_node *n, const char *op, const int64_t *args, size_t count,

@@ -4,7 +4,7 @@
 /* Applies an operator with one tensor and at most one number. */
 static uint32_t apply(ecm_node *n, const char *op, const double *number, int64_t *id) {
   int64_t args[2] = {*id, 0};
-  if (number) args[1] = ect_add_double(&n->m->program, *number);
+  if (number) args[1] = ect_add_double(&n->g->program, *number);
   return ecm_step(n, op, args, number ? 2 : 1, NULL, id);
 }
 
@@ -46,17 +46,17 @@ uint32_t ecm_call_gelu(ecm_node *n) {
   if (!tanh && !ecm_text_is(n, "mode", "EXACT", true))
     return ecm_refuse(n, "mode is none of EXACT, TANH_APPROXIMATION and SIGMOID_APPROXIMATION");
   EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
-  args[1] = ect_add_string(&n->m->program, tanh ? "tanh" : "none", 4);
+  args[1] = ect_add_string(&n->g->program, tanh ? "tanh" : "none", 4);
   return ecm_finish(n, "aten::gelu.out", args, 2);
 }
 
 /* x where it is at least alpha, else 0 */
 uint32_t ecm_call_thresholded_relu(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t x = 0, args[3];
   double alpha = 1;
-  ect_tensor mask = n->type.type;
-  const ect_tensor scalar = {.dtype = n->type.type.dtype};
+  ect_tensor mask = n->type;
+  const ect_tensor scalar = {.dtype = n->type.dtype};
   mask.dtype = EC_DTYPE_BOOL;
   EC_BACKEND_TRY(ecm_input(n, "x", &x));
   EC_BACKEND_TRY(ecm_number(n, "alpha", 1, &alpha));
@@ -69,7 +69,7 @@ uint32_t ecm_call_thresholded_relu(ecm_node *n) {
 
 /* max(x, 0) + alpha * min(x, 0), alpha by channel */
 uint32_t ecm_call_prelu(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t x = 0, alpha = 0, args[2];
   ect_tensor t, slope;
   EC_BACKEND_TRY(ecm_typed(n, "x", &x, &t));
@@ -91,7 +91,7 @@ uint32_t ecm_call_prelu(ecm_node *n) {
 /* ---- constants ------------------------------------------------------------------------------- */
 
 uint32_t ecm_call_fill(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[2], sizes[ECT_MAX_RANK];
   double value = 0;
   size_t count = 0;

@@ -2,19 +2,19 @@
 #include "special.h"
 
 /* Adds scales as float32 and zero points as int64, one for each channel. */
-static uint32_t add_channels(ecm_node *n, const ecm_value *scale, const ecm_value *zero,
+static uint32_t add_channels(ecm_node *n, const ect_operand *scale, const ect_operand *zero,
                              int64_t *args) {
-  ect_program *p = &n->m->program;
-  const size_t channels = ecm_elements(scale);
+  ect_program *p = &n->g->program;
+  const size_t channels = ect_element_count(scale);
   ect_tensor t = {.dtype = EC_DTYPE_FLOAT32, .rank = 1, .sizes = {(int64_t)channels}};
   float *scales = ect_add_owned(p, &t, ECT_CONSTANT, &args[1]);
   t.dtype = EC_DTYPE_INT64;
   int64_t *zeros = ect_add_owned(p, &t, ECT_CONSTANT, &args[2]);
   if (!scales || !zeros)
-    return EC_BACKEND_FAIL(&n->m->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for scales");
+    return ect_refuse(n->g, EC_BACKEND_ALLOCATION_FAILED, "no memory for scales");
   for (size_t i = 0; i < channels; i++) {
-    scales[i] = (float)ecm_number_at(scale, i);
-    zeros[i] = zero ? ecm_to_int(ecm_number_at(zero, ecm_elements(zero) > 1 ? i : 0)) : 0;
+    scales[i] = (float)ect_element_at(scale, i);
+    zeros[i] = zero ? ecm_to_int(ect_element_at(zero, ect_element_count(zero) > 1 ? i : 0)) : 0;
   }
   return EC_BACKEND_OK;
 }
@@ -22,15 +22,16 @@ static uint32_t add_channels(ecm_node *n, const ecm_value *scale, const ecm_valu
 /* Reads scale and zero points into arguments from the second one. */
 static uint32_t read_scheme(ecm_node *n, const ect_tensor *x, int32_t quantised, int64_t *args,
                             size_t *count, bool *by_channel) {
-  ect_program *p = &n->m->program;
-  ecm_value scale, zero;
+  ect_program *p = &n->g->program;
+  ect_operand scale, zero;
   bool has_scale = false, has_zero = false;
   int64_t axis = 0;
   EC_BACKEND_TRY(ecm_constant(n, "scale", &scale, &has_scale));
   EC_BACKEND_TRY(ecm_constant(n, "zero_point", &zero, &has_zero));
   if (!has_scale) return ecm_refuse(n, "no scale");
-  const size_t channels = ecm_elements(&scale), zeros = has_zero ? ecm_elements(&zero) : 1;
-  *by_channel = scale.type.rank == 1;
+  const size_t channels = ect_element_count(&scale);
+  const size_t zeros = has_zero ? ect_element_count(&zero) : 1;
+  *by_channel = scale.rank == 1;
   *count = 3;
   if (*by_channel) {
     EC_BACKEND_TRY(ecm_axis(n, "axis", 0, x->rank, &axis));
@@ -40,8 +41,8 @@ static uint32_t read_scheme(ecm_node *n, const ect_tensor *x, int32_t quantised,
     args[(*count)++] = ect_add_int(p, axis);
   } else {
     if (channels != 1 || zeros != 1) return ecm_refuse(n, "several scales without an axis");
-    args[1] = ect_add_double(p, ecm_number_at(&scale, 0));
-    args[2] = ect_add_int(p, has_zero ? ecm_to_int(ecm_number_at(&zero, 0)) : 0);
+    args[1] = ect_add_double(p, ect_element_at(&scale, 0));
+    args[2] = ect_add_int(p, has_zero ? ecm_to_int(ect_element_at(&zero, 0)) : 0);
   }
   args[(*count)++] = ect_add_int(p, quantised == EC_DTYPE_INT8 ? -128 : 0);
   args[(*count)++] = ect_add_int(p, quantised == EC_DTYPE_INT8 ? 127 : 255);
@@ -60,11 +61,11 @@ uint32_t ecm_call_quantize(ecm_node *n) {
   ect_tensor x;
   size_t count = 0;
   bool by_channel = false;
-  EC_BACKEND_TRY(check_integers(n, n->type.type.dtype));
+  EC_BACKEND_TRY(check_integers(n, n->type.dtype));
   EC_BACKEND_TRY(ecm_typed(n, "input", &args[0], &x));
-  EC_BACKEND_TRY(read_scheme(n, &x, n->type.type.dtype, args, &count, &by_channel));
+  EC_BACKEND_TRY(read_scheme(n, &x, n->type.dtype, args, &count, &by_channel));
   if (x.dtype != EC_DTYPE_FLOAT32) {
-    const int64_t convert[] = {args[0], ect_add_bool(&n->m->program, false)};
+    const int64_t convert[] = {args[0], ect_add_bool(&n->g->program, false)};
     x.dtype = EC_DTYPE_FLOAT32;
     EC_BACKEND_TRY(ecm_step(n, "aten::_to_copy.out", convert, 2, &x, &args[0]));
   }
@@ -75,7 +76,7 @@ uint32_t ecm_call_quantize(ecm_node *n) {
 
 uint32_t ecm_call_dequantize(ecm_node *n) {
   int64_t args[8];
-  ect_tensor x, t = n->type.type;
+  ect_tensor x, t = n->type;
   size_t count = 0;
   bool by_channel = false;
   EC_BACKEND_TRY(ecm_typed(n, "input", &args[0], &x));
@@ -86,6 +87,6 @@ uint32_t ecm_call_dequantize(ecm_node *n) {
   if (t.dtype == EC_DTYPE_FLOAT32) return ecm_finish(n, op, args, count);
   t.dtype = EC_DTYPE_FLOAT32;
   EC_BACKEND_TRY(ecm_step(n, op, args, count, &t, &args[0]));
-  args[1] = ect_add_bool(&n->m->program, false);
+  args[1] = ect_add_bool(&n->g->program, false);
   return ecm_finish(n, "aten::_to_copy.out", args, 2);
 }

@@ -17,7 +17,7 @@ static uint32_t read_axes(ecm_node *n, uint32_t rank, bool *reduced, size_t *cou
 
 /* One axis after the other, the last one first, so that the others keep their numbers. */
 uint32_t ecm_call_prod(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t x = 0;
   bool reduced[ECT_MAX_RANK] = {false};
   ect_tensor t;
@@ -39,7 +39,7 @@ uint32_t ecm_call_prod(ecm_node *n) {
 }
 
 uint32_t ecm_call_cumsum(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t x = 0, axis = 0;
   ect_tensor t;
   double exclusive = 0, reverse = 0;

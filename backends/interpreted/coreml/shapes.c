@@ -7,7 +7,7 @@
 
 /* expand_dims and squeeze where sizes are unknown: one dimension after the other. */
 static uint32_t edit_dims(ecm_node *n, bool adds) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[2], axes[ECT_MAX_RANK];
   ect_tensor x;
   size_t count = 0;
@@ -22,16 +22,16 @@ static uint32_t edit_dims(ecm_node *n, bool adds) {
 
 /* reshape, expand_dims, squeeze: a view in the shape of the result's type. */
 uint32_t ecm_call_view(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[2], sizes[ECT_MAX_RANK];
-  ecm_value *shape = NULL;
+  const ect_operand *shape = NULL;
   size_t count = 0;
-  const ect_tensor *t = &n->type.type;
+  const ect_tensor *t = &n->type;
   EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
   args[1] = ect_add_ints(p, t->sizes, t->rank);
-  if (n->type.unknown) {
+  if (n->unknown) {
     EC_BACKEND_TRY(ecm_argument(n, "shape", &shape));
-    if (!shape) return edit_dims(n, ecm_bytes_equal(n->type_name, "expand_dims"));
+    if (!shape) return edit_dims(n, ecm_bytes_equal(n->node->op, "expand_dims"));
     EC_BACKEND_TRY(ecm_ints(n, "shape", sizes, ECT_MAX_RANK, &count));
     if (count != t->rank) return ecm_refuse(n, "the shape has another rank than the result");
     args[1] = ect_add_list(p, ECT_INT_LIST, sizes, count);
@@ -41,7 +41,7 @@ uint32_t ecm_call_view(ecm_node *n) {
 
 /* The sizes of x, of which some are known only when the program runs. */
 uint32_t ecm_call_shape(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t x = 0, parts[ECT_MAX_RANK];
   ect_tensor t;
   const ect_tensor scalar = {.dtype = EC_DTYPE_INT32};
@@ -56,7 +56,7 @@ uint32_t ecm_call_shape(ecm_node *n) {
 }
 
 uint32_t ecm_call_tile(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[2], reps[ECT_MAX_RANK];
   size_t count = 0;
   EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
@@ -69,20 +69,20 @@ uint32_t ecm_call_tile(ecm_node *n) {
 
 /* Numbers, which are of rank 0, make a vector. */
 static uint32_t add_dimension(ecm_node *n, int64_t *id) {
-  const ect_tensor *t = ect_tensor_at(&n->m->program, *id);
+  const ect_tensor *t = ect_tensor_at(&n->g->program, *id);
   if (!t || t->rank) return EC_BACKEND_OK;
   const ect_tensor one = {.dtype = t->dtype, .rank = 1, .sizes = {1}};
-  const int64_t args[] = {*id, ect_add_int(&n->m->program, 0)};
+  const int64_t args[] = {*id, ect_add_int(&n->g->program, 0)};
   return ecm_step(n, "aten::unsqueeze_copy.out", args, 2, &one, id);
 }
 
 static uint32_t join(ecm_node *n, bool stacks) {
-  ect_program *p = &n->m->program;
-  int64_t parts[ECM_MOST_VALUES], axis = 0;
+  ect_program *p = &n->g->program;
+  int64_t parts[ECM_MAX_VALUES], axis = 0;
   size_t count = 0;
   double interleave = 0;
-  EC_BACKEND_TRY(ecm_list(n, "values", parts, ECM_MOST_VALUES, &count));
-  EC_BACKEND_TRY(ecm_axis(n, "axis", 0, n->type.type.rank, &axis));
+  EC_BACKEND_TRY(ecm_list(n, "values", parts, ECM_MAX_VALUES, &count));
+  EC_BACKEND_TRY(ecm_axis(n, "axis", 0, n->type.rank, &axis));
   EC_BACKEND_TRY(ecm_number(n, "interleave", 0, &interleave));
   if (interleave != 0) return ecm_refuse(n, "interleave is true");
   for (size_t i = 0; !stacks && i < count; i++) EC_BACKEND_TRY(add_dimension(n, &parts[i]));
@@ -95,8 +95,8 @@ uint32_t ecm_call_concat(ecm_node *n) { return join(n, false); }
 uint32_t ecm_call_stack(ecm_node *n) { return join(n, true); }
 
 uint32_t ecm_call_split(ecm_node *n) {
-  ect_program *p = &n->m->program;
-  int64_t args[3], axis = 0, outs[ECM_MOST_VALUES], sizes[ECM_MOST_VALUES];
+  ect_program *p = &n->g->program;
+  int64_t args[3], axis = 0, outs[ECM_MAX_VALUES], sizes[ECM_MAX_VALUES];
   ect_tensor x;
   size_t count = 0;
   EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
@@ -131,14 +131,14 @@ static uint32_t read_flags(ecm_node *n, const char *name, uint32_t rank, int64_t
 }
 
 static uint32_t is_constant(ecm_node *n, const char *name, bool *out) {
-  ecm_value *v = NULL;
+  const ect_operand *v = NULL;
   EC_BACKEND_TRY(ecm_argument(n, name, &v));
   *out = v && v->is_constant;
   return EC_BACKEND_OK;
 }
 
 static uint32_t read_slices(ecm_node *n, slices *s) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t begin[ECT_MAX_RANK], end[ECT_MAX_RANK], strides[ECT_MAX_RANK];
   int64_t begin_mask[ECT_MAX_RANK], end_mask[ECT_MAX_RANK];
   size_t begins = 0, ends = 0, steps = 0;
@@ -176,7 +176,7 @@ static uint32_t kept_before(const slices *s, size_t d) {
 
 /* Cuts one dimension, of the last ones first. */
 static uint32_t cut_one(ecm_node *n, slices *s, size_t i, ect_tensor *t, bool is_last) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   const size_t d = s->cut[i];
   const int64_t args[] = {s->input, ect_add_int(p, (int64_t)d), s->begin[i], s->end[i],
                           s->step[i]};
@@ -185,8 +185,8 @@ static uint32_t cut_one(ecm_node *n, slices *s, size_t i, ect_tensor *t, bool is
   if (s->squeezed[d]) {
     t->rank--;
     for (size_t k = d; k < t->rank; k++) t->sizes[k] = t->sizes[k + 1];
-  } else if (kept < n->type.type.rank)
-    t->sizes[d] = n->type.type.sizes[kept];
+  } else if (kept < n->type.rank)
+    t->sizes[d] = n->type.sizes[kept];
   if (is_last) return ecm_finish(n, op, args, s->squeezed[d] ? 3 : 5);
   return ecm_step(n, op, args, s->squeezed[d] ? 3 : 5, t, &s->input);
 }
@@ -201,7 +201,7 @@ uint32_t ecm_call_slice(ecm_node *n) {
 }
 
 uint32_t ecm_call_slice_by_size(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   slices s = {.count = 0};
   int64_t begin[ECT_MAX_RANK], size[ECT_MAX_RANK];
   size_t begins = 0, sizes = 0;
@@ -224,7 +224,7 @@ uint32_t ecm_call_slice_by_size(ecm_node *n) {
 
 /* Puts the update back through the slices of x, the innermost first. */
 uint32_t ecm_call_slice_update(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   slices s = {.count = 0};
   int64_t part[ECT_MAX_RANK + 1], update = 0;
   ect_tensor type, types[ECT_MAX_RANK + 1];

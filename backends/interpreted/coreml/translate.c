@@ -9,7 +9,7 @@
 #include "special.h"
 #include "translate.h"
 
-enum { TYPE = 1, OUTPUTS = 3, ATTRIBUTES = 5, OPERATIONS = 3, MAX_STEPS = 8 };
+enum { MAX_STEPS = 8 };
 
 static const ect_row rows[] = {
 #include "operators.def"
@@ -20,17 +20,17 @@ static const ect_row rows[] = {
 static uint32_t read_item(void *node, const ect_item *item, int64_t *out) {
   ecm_node *n = node;
   char name[sizeof item->source];
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t items[ECT_MAX_RANK];
   double number = 0;
   size_t count = 0;
-  ecm_value *v;
+  const ect_operand *v;
   switch (item->letter) {
   case '=': return ecm_input(n, item->source, out);
   case '?':
     EC_BACKEND_TRY(ecm_argument(n, item->source, &v));
     *out = ECT_NO_VALUE;
-    return v ? ecm_tensor(n->m, v, out) : (uint32_t)EC_BACKEND_OK;
+    return v ? ecm_use(n, v, out) : (uint32_t)EC_BACKEND_OK;
   case 'l':
     EC_BACKEND_TRY(ecm_numbers(n, item->source, items, ECT_MAX_RANK, &count));
     *out = ect_add_ints(p, items, count);
@@ -50,7 +50,7 @@ static uint32_t call_row(ecm_node *n, const ect_row *r) {
   int64_t args[ECT_MAX_ARGS];
   size_t count;
   uint32_t taken;
-  EC_BACKEND_TRY(ect_read_items(&n->m->program, r->args, NULL, read_item, n, args, &count, &taken));
+  EC_BACKEND_TRY(ect_read_items(&n->g->program, r->args, NULL, read_item, n, args, &count, &taken));
   return ecm_finish(n, r->op, args, count);
 }
 
@@ -65,12 +65,12 @@ static uint32_t call_steps(ecm_node *n, const ect_row *r) {
     const size_t size = strcspn(at, " ");
     snprintf(op, sizeof op, "%.*s", (int)(size - as_argument), at + as_argument);
     at += size + 1;
-    EC_BACKEND_TRY(ect_read_items(&n->m->program, at, results, read_item, n, args, &count, &taken));
+    EC_BACKEND_TRY(ect_read_items(&n->g->program, at, results, read_item, n, args, &count, &taken));
     at = strchr(at, ';');
     if (!at) return ecm_finish(n, op, args, count);
     at += 2;
-    const ect_tensor *first = as_argument ? ect_tensor_at(&n->m->program, args[0]) : NULL;
-    const ect_tensor like = first ? *first : n->type.type;
+    const ect_tensor *first = as_argument ? ect_tensor_at(&n->g->program, args[0]) : NULL;
+    const ect_tensor like = first ? *first : n->type;
     EC_BACKEND_TRY(ecm_step(n, op, args, count, &like, &results[i]));
   }
   return ecm_refuse(n, "too many steps");
@@ -81,65 +81,29 @@ static uint32_t call_operator(ecm_node *n, const ect_row *r) {
   return r->kind == ECT_ROW_OP ? call_row(n, r) : ((ecm_special *)r->special)(n);
 }
 
-static uint32_t read_const(ecm_node *n, ecm_value *out) {
-  ecm_bytes content;
-  if (!ecm_wire_entry(n->message, ATTRIBUTES, "val", &content))
-    return ecm_refuse(n, "no attribute 'val'");
-  return ecm_read_constant(n->m, content, out);
+static uint32_t translate_result(ecm_node *n, const ect_row *r) {
+  const uint32_t operand = ect_outputs(n->g, n->node)[0].operand;
+  if (ecm_is_constexpr(n->node->op)) return ecm_constexpr(n, &n->g->operands[operand]);
+  if (!r) return ecm_refuse(n, "the operator is not supported");
+  EC_BACKEND_TRY(ect_use_tensor(n->g, operand, &n->result, &n->type));
+  n->unknown = n->g->operands[operand].unknown;
+  return call_operator(n, r);
 }
 
-/* Translates an operation with one result. */
-static uint32_t translate_result(ecm_node *n, const ect_row *r, ecm_bytes output) {
-  ecm_field name, type;
-  ecm_value *value = &n->type;
-  if (!ecm_wire_find(output, 1, &name) || !ecm_wire_find(output, 2, &type))
-    return ecm_refuse(n, "the result has no name or type");
-  EC_BACKEND_TRY(ecm_read_type(n->m, type.bytes, value));
-  if (ecm_bytes_equal(n->type_name, "const")) EC_BACKEND_TRY(read_const(n, value));
-  else if (ecm_is_constexpr(n->type_name)) EC_BACKEND_TRY(ecm_constexpr(n, value));
-  else if (!r) return ecm_refuse(n, "the operator is not supported");
-  else {
-    EC_BACKEND_TRY(ecm_tensor(n->m, value, &n->result));
-    n->shown = (ec_backend_node){ect_names_find(&n->m->handles, name.bytes), r->name, 0};
-    EC_BACKEND_TRY(call_operator(n, r));
-  }
-  return ecm_define(n->m, name.bytes, value);
+uint32_t ecm_translate(ect_graph *g, const ect_node *node) {
+  ecm_node n = {.g = g, .node = node};
+  const ect_row *r = ECT_FIND_ROW(rows, node->op);
+  n.name = r ? r->name : NULL;
+  if (r && r->kind == ECT_ROW_SEVERAL) return call_operator(&n, r);
+  if (ecm_is_constexpr(node->op) && node->output_count == 2) return ecm_constexpr_sparse(&n);
+  if (node->output_count != 1)
+    return ecm_refuse(&n, node->output_count ? "more than one result" : "no result");
+  return translate_result(&n, r);
 }
 
-static uint32_t translate_operation(ecm_model *m, ecm_bytes message) {
-  ecm_node n = {.m = m, .message = message, .shown.debug_handle = UINT32_MAX};
-  ecm_field type, output, name = {.bytes = {(const uint8_t *)"", 0}}, other;
-  size_t outputs = 0;
-  for (ecm_bytes rest = message; ecm_wire_next(&rest, &other);) outputs += other.number == OUTPUTS;
-  if (!ecm_wire_check(message) || !ecm_wire_find(message, TYPE, &type))
-    return EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                           "an operation of the MIL program has no type");
-  if (outputs && ecm_wire_find(message, OUTPUTS, &output)) ecm_wire_find(output.bytes, 1, &name);
-  n.type_name = type.bytes;
-  snprintf(n.what, sizeof n.what, "%.*s (%.*s)",
-           ecm_clip(name.bytes, 80), (const char *)name.bytes.data,
-           ecm_clip(type.bytes, 40), (const char *)type.bytes.data);
-  const ect_row *r = ECT_FIND_ROW(rows, type.bytes);
-  if (r && r->kind == ECT_ROW_SEVERAL) {
-    n.shown.name = r->name;
-    return call_operator(&n, r);
-  }
-  if (ecm_is_constexpr(type.bytes) && outputs == 2) return ecm_constexpr_sparse(&n);
-  if (outputs != 1) return ecm_refuse(&n, outputs ? "more than one result" : "no result");
-  return translate_result(&n, r, output.bytes);
-}
-
-uint32_t ecm_translate(ecm_model *m, ecm_bytes block) {
-  ecm_field field;
-  while (ecm_wire_next(&block, &field))
-    if (field.number == OPERATIONS) {
-      EC_BACKEND_TRY(translate_operation(m, field.bytes));
-      if (m->program.failed)
-        return EC_BACKEND_FAIL(&m->c, EC_BACKEND_ALLOCATION_FAILED,
-                               "no memory for the MIL program");
-    }
-  return block.size
-             ? EC_BACKEND_FAIL(&m->c, EC_BACKEND_INVALID_PROGRAM,
-                               "the MIL program's block ends with %zu unreadable bytes", block.size)
-             : (uint32_t)EC_BACKEND_OK;
+void ecm_name_node(const ect_graph *g, const ect_node *n, char *out, size_t size) {
+  const ect_text none = {(const uint8_t *)"", 0};
+  const ect_text name =
+      n->output_count ? g->operands[ect_outputs(g, n)[n->output_count - 1].operand].name : none;
+  snprintf(out, size, "%.*s (%.*s)", ECT_CLIP(name, 80), ECT_CLIP(n->op, 40));
 }

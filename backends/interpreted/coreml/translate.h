@@ -2,9 +2,10 @@
 #ifndef ECM_TRANSLATE_H
 #define ECM_TRANSLATE_H
 
-#include "model.h"
+#include "../graph.h"
 
-/* Translates the operations of the block, whose inputs are defined. */
-uint32_t ecm_translate(ecm_model *m, ecm_bytes block);
+/* Functions of ect_format. */
+uint32_t ecm_translate(ect_graph *g, const ect_node *node);
+void ecm_name_node(const ect_graph *g, const ect_node *n, char *out, size_t size);
 
 #endif

@@ -37,7 +37,7 @@ static uint32_t find_rank(ecm_node *n, window *w) {
 static uint32_t pad_same(ecm_node *n, window *w, bool is_lower) {
   for (size_t d = 0; d < w->dims; d++) {
     const int64_t in = w->x.sizes[d + 2], s = w->strides[d];
-    if (s <= 0 || n->type.unknown) return ecm_refuse(n, "padding 'same' of unknown shapes");
+    if (s <= 0 || n->unknown) return ecm_refuse(n, "padding 'same' of unknown shapes");
     const int64_t span = (w->kernel[d] - 1) * w->dilations[d] + 1;
     const int64_t total = ((in + s - 1) / s - 1) * s + span - in;
     const int64_t half = total > 0 ? total / 2 : 0, rest = total > 0 ? total - half : 0;
@@ -73,7 +73,7 @@ static bool is_symmetric(const window *w) {
 
 /* Pads x by `value`, so that the window itself needs no padding. */
 static uint32_t pad_input(ecm_node *n, window *w, double value) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t pads[2 * MOST_DIMS];
   ect_tensor t = w->x;
   for (size_t d = 0; d < w->dims; d++) {
@@ -90,16 +90,16 @@ static uint32_t pad_input(ecm_node *n, window *w, double value) {
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
 static uint32_t open_convolution(ecm_node *n, window *w, int64_t *args) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   ect_tensor weight;
-  ecm_value *bias;
+  const ect_operand *bias;
   EC_BACKEND_TRY(find_rank(n, w));
   EC_BACKEND_TRY(ecm_typed(n, "weight", &args[1], &weight));
   if (weight.rank != w->x.rank) return ecm_refuse(n, "weight has another rank than x");
   for (size_t d = 0; d < w->dims; d++) w->kernel[d] = weight.sizes[d + 2];
   EC_BACKEND_TRY(ecm_argument(n, "bias", &bias));
   args[2] = ect_add_none(p);
-  if (bias) EC_BACKEND_TRY(ecm_tensor(n->m, bias, &args[2]));
+  if (bias) EC_BACKEND_TRY(ecm_use(n, bias, &args[2]));
   EC_BACKEND_TRY(spatial(n, "strides", 1, w->dims, w->strides));
   EC_BACKEND_TRY(spatial(n, "dilations", 1, w->dims, w->dilations));
   return read_padding(n, w);
@@ -108,7 +108,7 @@ static uint32_t open_convolution(ecm_node *n, window *w, int64_t *args) {
 static uint32_t finish_convolution(ecm_node *n, const window *w, int64_t *args, bool transposed,
                                    const int64_t *output_padding, const int64_t *out,
                                    bool is_shown) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   double groups = 1;
   EC_BACKEND_TRY(ecm_number(n, "groups", 1, &groups));
   args[0] = w->input;
@@ -132,10 +132,10 @@ uint32_t ecm_call_conv(ecm_node *n) {
 
 /* Cuts the result of a transposed convolution without padding. */
 static uint32_t cut(ecm_node *n, const window *w, const ect_tensor *whole, int64_t from) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   ect_tensor t = *whole;
   for (size_t d = 0; d < w->dims; d++) {
-    const int64_t size = n->type.type.sizes[d + 2];
+    const int64_t size = n->type.sizes[d + 2];
     const int64_t args[] = {from, ect_add_int(p, (int64_t)d + 2), ect_add_int(p, w->begin[d]),
                             ect_add_int(p, w->begin[d] + size), ect_add_int(p, 1)};
     t.sizes[d + 2] = size;
@@ -149,16 +149,16 @@ uint32_t ecm_call_conv_transpose(ecm_node *n) {
   window w = {0};
   int64_t args[9], more[MOST_DIMS] = {0};
   EC_BACKEND_TRY(open_convolution(n, &w, args));
-  if (n->type.unknown || n->type.type.rank != w.x.rank)
+  if (n->unknown || n->type.rank != w.x.rank)
     return ecm_refuse(n, "the shape of the result is unknown");
   if (ecm_text_is(n, "pad_type", "same", false) || ecm_text_is(n, "pad_type", "same_lower", false))
     return ecm_refuse(n, "pad_type is neither valid nor custom");
   const bool symmetric = is_symmetric(&w);
-  ect_tensor whole = n->type.type;
+  ect_tensor whole = n->type;
   for (size_t d = 0; d < w.dims; d++) {
     const int64_t span = (w.kernel[d] - 1) * w.dilations[d] + 1;
     const int64_t full = (w.x.sizes[d + 2] - 1) * w.strides[d] + span;
-    more[d] = n->type.type.sizes[d + 2] - (full - w.begin[d] - w.end[d]);
+    more[d] = n->type.sizes[d + 2] - (full - w.begin[d] - w.end[d]);
     if (more[d] < 0 || more[d] > w.strides[d]) return ecm_refuse(n, "output_shape is too far off");
     whole.sizes[d + 2] = full + more[d];
   }
@@ -190,9 +190,9 @@ static uint32_t open_pool(ecm_node *n, window *w, double filler, bool *ceil_mode
 
 /* Shows x of one spatial dimension as one of two. */
 static uint32_t as_plane(ecm_node *n, window *w, ect_tensor *out) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   ect_tensor t = w->x;
-  *out = n->type.type;
+  *out = n->type;
   if (w->dims != 1) return EC_BACKEND_OK;
   t.rank = out->rank = 4;
   t.sizes[3] = t.sizes[2];
@@ -208,7 +208,7 @@ static uint32_t as_plane(ecm_node *n, window *w, ect_tensor *out) {
 }
 
 uint32_t ecm_call_max_pool(ecm_node *n) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   window w = {0};
   ect_tensor out;
   bool ceil_mode = false;
@@ -231,7 +231,7 @@ uint32_t ecm_call_max_pool(ecm_node *n) {
 uint32_t ecm_call_avg_pool(ecm_node *n) {
   static const char *const ops[] = {"aten::avg_pool1d.out", "aten::avg_pool2d.out",
                                     "aten::avg_pool3d.out"};
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   window w = {0};
   bool ceil_mode = false;
   double exclude = 0;
@@ -248,10 +248,10 @@ uint32_t ecm_call_avg_pool(ecm_node *n) {
 /* Views x with at most two dimensions before the `padded` ones, and at least one. */
 static uint32_t pad_edges(ecm_node *n, const char *const ops[MOST_DIMS], const ect_tensor *x,
                           int64_t input, const int64_t *pads, size_t padded) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   ect_tensor t = {.dtype = x->dtype, .rank = (uint32_t)padded + 1, .sizes = {1}}, out;
   if (padded > MOST_DIMS) return ecm_refuse(n, "more than 3 padded dimensions");
-  if (n->type.unknown) return ecm_refuse(n, "dimensions of unknown size");
+  if (n->unknown) return ecm_refuse(n, "dimensions of unknown size");
   const size_t before = x->rank - padded;
   for (size_t d = 0; d < before; d++)
     if (__builtin_mul_overflow(t.sizes[0], x->sizes[d], &t.sizes[0]))
@@ -259,13 +259,13 @@ static uint32_t pad_edges(ecm_node *n, const char *const ops[MOST_DIMS], const e
   out = t;
   for (size_t d = 0; d < padded; d++) {
     t.sizes[d + 1] = x->sizes[before + d];
-    out.sizes[d + 1] = n->type.type.sizes[before + d];
+    out.sizes[d + 1] = n->type.sizes[before + d];
   }
   const int64_t view[] = {input, ect_add_ints(p, t.sizes, t.rank)};
   EC_BACKEND_TRY(ecm_step(n, "aten::view_copy.out", view, 2, &t, &input));
   int64_t args[] = {input, ect_add_ints(p, pads, 2 * padded)};
   EC_BACKEND_TRY(ecm_step(n, ops[padded - 1], args, 2, &out, &args[0]));
-  args[1] = ect_add_ints(p, n->type.type.sizes, n->type.type.rank);
+  args[1] = ect_add_ints(p, n->type.sizes, n->type.rank);
   return ecm_finish(n, "aten::view_copy.out", args, 2);
 }
 
@@ -274,14 +274,14 @@ uint32_t ecm_call_pad(ecm_node *n) {
                                         "aten::reflection_pad3d.out"};
   static const char *const replicate[] = {
       "aten::replication_pad1d.out", "aten::replication_pad2d.out", "aten::replication_pad3d.out"};
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t input = 0, pad[2 * ECT_MAX_RANK], pads[2 * ECT_MAX_RANK];
   ect_tensor x;
   size_t count = 0, padded = 1;
   double value = 0;
   EC_BACKEND_TRY(ecm_typed(n, "x", &input, &x));
   EC_BACKEND_TRY(ecm_numbers(n, "pad", pad, 2 * ECT_MAX_RANK, &count));
-  if (count % 2 || count / 2 > x.rank || !count || n->type.type.rank != x.rank)
+  if (count % 2 || count / 2 > x.rank || !count || n->type.rank != x.rank)
     return ecm_refuse(n, "pad has another rank than x");
   for (size_t d = 0; d < count / 2; d++) {
     pads[2 * d] = pad[count - 2 - 2 * d];
@@ -302,11 +302,11 @@ uint32_t ecm_call_pad(ecm_node *n) {
 /* ---- resampling ------------------------------------------------------------------------------ */
 
 static uint32_t resample(ecm_node *n, const char *op, const bool *align_corners) {
-  ect_program *p = &n->m->program;
+  ect_program *p = &n->g->program;
   int64_t args[3];
-  const ect_tensor *out = &n->type.type;
+  const ect_tensor *out = &n->type;
   EC_BACKEND_TRY(ecm_input(n, "x", &args[0]));
-  if (out->rank != 4 || n->type.unknown)
+  if (out->rank != 4 || n->unknown)
     return ecm_refuse(n, "the result does not have 4 dimensions of known sizes");
   args[1] = ect_add_ints(p, out->sizes + 2, 2);
   if (align_corners) args[2] = ect_add_bool(p, *align_corners);

@@ -4,12 +4,12 @@
 #include "call.h"
 #include "payload.h"
 
-static const ect_rules rules = {
+static const ect_format format = {
+    .read = ecn_read_payload,
     .translate = ecn_translate,
     .name = ecn_name_node,
     .note = ecn_note_bounds,
     .lost_data = ": NativePartitioner stores constants in a .ptd file (native_weights) unless "
                  "external_constants_tag=None"};
-static const ect_format format = {ECT_GRAPH_FORMAT(ecn_read_payload, &rules)};
 
 const ec_backend ecn_backend = ECT_BACKEND("NativeBackend", &format);

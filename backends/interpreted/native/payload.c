@@ -7,7 +7,28 @@
 
 #include "../fb_text.h"
 #include "call.h"
-#include "fields.h"
+
+/* Field ids of schema.def, and the types of its unions and enums. */
+enum {
+#define EC_FB_PREFIX ECN
+#include "format/fields.h"
+#include "schema.def"
+#undef EC_FB_PREFIX
+  ECN_TensorMeta_quant = 3
+};
+
+/* Union ArgumentValue. */
+enum {
+  ECN_TENSOR = 1, ECN_NONE, ECN_INT, ECN_FLOAT, ECN_BOOL, ECN_STRING, ECN_SCALAR_TYPE,
+  ECN_INT_LIST, ECN_FLOAT_LIST, ECN_BOOL_LIST, ECN_TENSOR_LIST, ECN_OPTIONAL_TENSOR_LIST,
+  ECN_GRAPH, ECN_TYPES
+};
+
+/* Enums OpKind, OutputKind and OutputValueKind. */
+enum { ECN_CALL, ECN_PLACEHOLDER, ECN_OUTPUT };
+enum { ECN_USER_OUTPUT, ECN_BUFFER_MUTATION, ECN_INPUT_MUTATION };
+enum { ECN_TENSOR_OUT, ECN_TENSOR_LIST_OUT, ECN_INT_OUT, ECN_BOOL_OUT, ECN_FLOAT_OUT };
+
 /* Last, because it redefines the macros of schema.def. */
 #include "format/schema.h"
 
@@ -483,28 +504,25 @@ static uint32_t read_method(reader *r, ec_fb_table method, ec_fb_table graph) {
   return read_outputs(r, outputs, specs, false);
 }
 
-uint32_t ecn_read_payload(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
+uint32_t ecn_read_payload(ect_graph *g, const ec_backend_init *what) {
   const uint8_t *bytes = what->payload;
-  ect_graph *g = graph;
   ec_error err = {0};
   scope s;
-  g->c = *c;
   if (what->payload_size < MIN_BYTES || memcmp(bytes + IDENTIFIER_AT, "NPTG", 4) != 0)
-    return EC_BACKEND_FAIL(
-        c, EC_BACKEND_INVALID_PROGRAM,
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
         "payload: %zu bytes without the identifier of a native graph, expected 'NPTG'",
         what->payload_size);
   const ec_status verified =
       ec_fb_verify(bytes, what->payload_size, &schema_Program, "payload", &err);
-  if (verified != EC_OK) return EC_BACKEND_FAIL(c, (uint32_t)verified, "%s", err.message);
+  if (verified != EC_OK) return EC_BACKEND_FAIL(&g->c, (uint32_t)verified, "%s", err.message);
   const ec_fb_vec methods = ec_fb_vector(ec_fb_root(bytes), ECN_Program_methods);
   if (methods.count != 1)
-    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED, "payload: %u methods, expected 1",
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_NOT_SUPPORTED, "payload: %u methods, expected 1",
                            (unsigned)methods.count);
   const ec_fb_table method = ec_fb_vec_table(methods, 0);
   const ec_fb_table top = ec_fb_child(method, ECN_Method_graph);
-  if (!top) return EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM, "payload: no graph");
-  reader r = {.g = g, .buffers.host = c->host, .mutated.host = c->host};
+  if (!top) return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "payload: no graph");
+  reader r = {.g = g, .buffers.host = g->c.host, .mutated.host = g->c.host};
   uint32_t status = open_scope(&r, top, &s);
   if (status == EC_BACKEND_OK) status = read_method(&r, method, top);
   close_scope(&s);

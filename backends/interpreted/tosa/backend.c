@@ -5,8 +5,9 @@
 #include "translate.h"
 #include "vgf.h"
 
-static const ect_format tosa = {ECT_GRAPH_FORMAT(ets_read_payload, &ets_rules)};
-static const ect_format vgf = {ECT_GRAPH_FORMAT(ets_read_vgf, &ets_rules)};
+static const ect_format tosa = {.read = ets_read_payload, .translate = ets_translate,
+                                .name = ets_name};
+static const ect_format vgf = {.read = ets_read_vgf, .translate = ets_translate, .name = ets_name};
 
 const ec_backend ets_backend = ECT_BACKEND("TOSABackend", &tosa);
 const ec_backend ets_vgf_backend = ECT_BACKEND("VgfBackend", &vgf);

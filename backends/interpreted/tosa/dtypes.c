@@ -1,10 +1,6 @@
 /* Dtypes of payloads. */
 #include "dtypes.h"
 
-#include <string.h>
-
-#include "core/half.h"
-
 typedef struct dtype_row {
   const char *text;
   int32_t scalar_type;
@@ -44,17 +40,4 @@ void ets_set_dtype(ect_operand *o, uint32_t number) {
   o->dtype_name = describe(number);
   o->scalar_type = ets_scalar_type(number);
   o->stored_bits = number < ETS_DTYPES ? dtypes[number].bits : 0;
-}
-
-double ets_read_number(uint32_t dtype, const uint8_t *bytes) {
-  const size_t width = ec_backend_dtype_size(ets_scalar_type(dtype));
-  uint64_t bits = 0;
-  float number;
-  if (!width || width > sizeof bits) return 0;
-  memcpy(&bits, bytes, width);
-  const uint32_t single = (uint32_t)(dtype == ETS_BF16 ? bits << 16 : bits);
-  memcpy(&number, &single, sizeof number);
-  if (dtype == ETS_FP32 || dtype == ETS_BF16) return (double)number;
-  if (dtype == ETS_FP16) return (double)ec_f16_to_f32((uint16_t)bits);
-  return (double)((int64_t)(bits << (64 - 8 * width)) >> (64 - 8 * width));
 }

@@ -27,7 +27,5 @@ void ets_name_node(ect_node *n);
 void ets_set_dtype(ect_operand *o, uint32_t dtype);
 /* The c10::ScalarType of a dtype; -1: none. */
 int32_t ets_scalar_type(uint32_t dtype);
-/* Reads an element, which is not int4 or int48; 0 of an unknown dtype. */
-double ets_read_number(uint32_t dtype, const uint8_t *bytes);
 
 #endif

@@ -4,7 +4,15 @@
 #include <string.h>
 
 #include "../fb_text.h"
-#include "fields.h"
+
+/* Field ids of schema.def, and the types of its unions and enums. */
+enum {
+#define EC_FB_PREFIX ETS
+#include "format/fields.h"
+#include "schema.def"
+#undef EC_FB_PREFIX
+};
+
 /* Last, because it redefines the macros of schema.def. */
 #include "format/schema.h"
 
@@ -206,12 +214,10 @@ static uint32_t read_region(ect_graph *g, ec_fb_table region) {
   return status;
 }
 
-uint32_t ets_read_payload(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
-  ect_graph *g = graph;
+uint32_t ets_read_payload(ect_graph *g, const ec_backend_init *what) {
   const void *data = what->payload;
   const size_t size = what->payload_size;
   ec_error err = {0};
-  g->c = *c;
   if (size < MIN_BYTES || memcmp((const char *)data + 4, "TOSA", 4) != 0)
     return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM,
                            "payload: %zu bytes without the identifier 'TOSA'", size);

@@ -12,6 +12,6 @@ const ec_fb_schema *ets_attributes(uint32_t op);
 const ec_fb_schema *ets_payload_schema(void);
 
 /* Verifies the payload and appends its blocks to an empty graph. */
-uint32_t ets_read_payload(void *graph, const ec_backend_call *c, const ec_backend_init *what);
+uint32_t ets_read_payload(ect_graph *g, const ec_backend_init *what);
 
 #endif

@@ -133,7 +133,7 @@ uint32_t ets_call_reduce_extreme(ect_graph *g, const ect_node *n) {
 
 /* Adds a number that has the bytes of an element. */
 static int64_t add_number(ect_graph *g, uint32_t dtype, const uint8_t *bytes) {
-  const double number = ets_read_number(dtype, bytes);
+  const double number = ect_decode(ets_scalar_type(dtype), bytes);
   return ets_is_float(dtype) ? ect_add_double(&g->program, number)
                              : ect_add_int(&g->program, (int64_t)number);
 }
@@ -148,7 +148,7 @@ uint32_t ets_call_clamp(ect_graph *g, const ect_node *n) {
     if (bound->data_size < ec_backend_dtype_size(ets_scalar_type(x->dtype)))
       return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM, "a bound has too few bytes");
     args[i + 1] = add_number(g, x->dtype, bound->data);
-    bounds[i] = ets_read_number(x->dtype, bound->data);
+    bounds[i] = ect_decode(x->scalar_type, bound->data);
   }
   if (!(bounds[0] <= bounds[1]))
     return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM, "min_val is not below max_val");

@@ -107,7 +107,7 @@ uint32_t ets_call_blocks(ect_graph *g, const ect_node *n) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static uint32_t translate(ect_graph *g, const ect_node *n) {
+uint32_t ets_translate(ect_graph *g, const ect_node *n) {
   const row *r = &rows[n->kind];
   if (r->special) return r->special(g, n);
   if (r->floats) return call_row(g, n, r);
@@ -115,12 +115,10 @@ static uint32_t translate(ect_graph *g, const ect_node *n) {
 }
 
 /* "CONV2D 'tosa_conv2d_default' (operator 17)" */
-static void name_node(const ect_graph *g, const ect_node *n, char *out, size_t size) {
+void ets_name(const ect_graph *g, const ect_node *n, char *out, size_t size) {
   const ect_text none = {(const uint8_t *)"", 0};
   const ect_text name =
       n->output_count ? g->operands[ect_outputs(g, n)[0].operand].name : none;
   snprintf(out, size, "%.*s '%.*s' (operator %u)", ECT_CLIP(n->op, 40), ECT_CLIP(name, 64),
            (unsigned)n->number);
 }
-
-const ect_rules ets_rules = {.translate = translate, .name = name_node};

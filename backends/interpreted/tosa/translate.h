@@ -4,6 +4,8 @@
 
 #include "dtypes.h"
 
-extern const ect_rules ets_rules;
+/* Functions of ect_format. */
+uint32_t ets_translate(ect_graph *g, const ect_node *n);
+void ets_name(const ect_graph *g, const ect_node *n, char *out, size_t size);
 
 #endif

@@ -83,11 +83,9 @@ static uint32_t find_constant(void *user, uint32_t index, const uint8_t **data, 
   return EC_BACKEND_OK;
 }
 
-uint32_t ets_read_vgf(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
-  ect_graph *g = graph;
+uint32_t ets_read_vgf(ect_graph *g, const ec_backend_init *what) {
   container k;
   ec_fb_table modules, sequence;
-  g->c = *c;
   EC_BACKEND_TRY(read_header(g, what->payload, what->payload_size, &k));
   EC_BACKEND_TRY(open_table(&k, 0, &schema_ModuleTable, "modules", &modules));
   EC_BACKEND_TRY(open_table(&k, 1, &schema_SequenceTable, "model sequence", &sequence));

@@ -5,6 +5,6 @@
 #include "dtypes.h"
 
 /* Verifies the payload and appends its block to an empty graph. */
-uint32_t ets_read_vgf(void *graph, const ec_backend_call *c, const ec_backend_init *what);
+uint32_t ets_read_vgf(ect_graph *g, const ec_backend_init *what);
 
 #endif

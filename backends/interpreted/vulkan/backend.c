@@ -4,10 +4,11 @@
 #include "call.h"
 #include "payload.h"
 
-static const ect_rules rules = {.translate = ecv_translate, .name = ecv_name_node,
-                                .note = ecv_note_storage};
 static const ect_format format = {
-    ECT_GRAPH_FORMAT(ecv_read_payload, &rules),
+    .read = ecv_read_payload,
+    .translate = ecv_translate,
+    .name = ecv_name_node,
+    .note = ecv_note_storage,
     .lost_outputs =
         ": VulkanPartitioner without alias_buffer_mutations=True lowers the new value of "
         "a mutated buffer to an output that nothing stores, so that its state is lost"};

@@ -8,7 +8,21 @@
 #include "../fb_text.h"
 #include "call.h"
 #include "core/checked.h"
-#include "fields.h"
+
+/* Field ids of schema.def, and the types of its unions and enums. */
+enum {
+#define EC_FB_PREFIX ECV
+#include "format/fields.h"
+#include "schema.def"
+#undef EC_FB_PREFIX
+};
+
+/* Union GraphTypes. */
+enum {
+  ECV_NULL = 1, ECV_INT, ECV_DOUBLE, ECV_BOOL, ECV_TENSOR, ECV_INT_LIST, ECV_DOUBLE_LIST,
+  ECV_BOOL_LIST, ECV_VALUE_LIST, ECV_STRING, ECV_SYM_INT, ECV_TYPES
+};
+
 /* Last, because it redefines the macros of schema.def. */
 #include "format/schema.h"
 
@@ -307,11 +321,9 @@ void ecv_note_storage(const ect_graph *g, const ect_operand *o, ect_note *note) 
   if (layout < sizeof layouts / sizeof *layouts) ect_note_add(note, "%s", layouts[layout]);
 }
 
-uint32_t ecv_read_payload(void *graph, const ec_backend_call *c, const ec_backend_init *what) {
-  ect_graph *g = graph;
+uint32_t ecv_read_payload(ect_graph *g, const ec_backend_init *what) {
   reader r = {.g = g};
   uint32_t number;
-  g->c = *c;
   EC_BACKEND_TRY(open_payload(&r, what));
   EC_BACKEND_TRY(read_constants(&r));
   EC_BACKEND_TRY(read_values(&r));

@@ -9,8 +9,8 @@
 const ec_fb_schema *ecv_payload_schema(void);
 
 /* Verifies the payload, and fills an empty graph. */
-uint32_t ecv_read_payload(void *graph, const ec_backend_call *c, const ec_backend_init *what);
-/* A function of ect_rules. */
+uint32_t ecv_read_payload(ect_graph *g, const ec_backend_init *what);
+/* A function of ect_format. */
 void ecv_note_storage(const ect_graph *g, const ect_operand *o, ect_note *note);
 
 #endif
