@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -374,17 +374,25 @@ def _without(missing: Sequence[str], known: frozenset[str]) -> OfficialRun:
 # ---- sentences ----------------------------------------------------------------------------------
 
 
-class EngineCase(Protocol):
+class EngineCase:
     """A case of check_model or check_llm."""
 
-    @property
-    def name(self) -> str: ...
+    official: OfficialRun | None
 
     @property
-    def official(self) -> OfficialRun | None: ...
+    def name(self) -> str:
+        """The name in sentences."""
+        raise NotImplementedError
 
     @property
-    def ok_here(self) -> bool: ...
+    def verdict(self) -> str:
+        """The verdict on this runtime's outputs; "error": the program raised."""
+        raise NotImplementedError
+
+    @property
+    def ok_here(self) -> bool:
+        """False if the program is wrong or raises in this runtime."""
+        return self.verdict not in ("differ", "error")
 
 
 AnyCase = TypeVar("AnyCase", bound=EngineCase)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from executorch_c._render import text as _text
 from executorch_c.check import engines as _engines
 from executorch_c.check import report
-from executorch_c.check.engines import EngineName, OfficialRun
+from executorch_c.check.engines import EngineCase, EngineName, OfficialRun
 from executorch_c.check.power import Power
 from executorch_c.check.stages import notes_of
 from executorch_c.compare import verdicts
@@ -32,7 +32,7 @@ OPTIONAL = ("ulp", "max rel", "inputs", "cosine", "argmax")
 
 
 @dataclass(frozen=True)
-class CheckedCase:
+class CheckedCase(EngineCase):
     """One case: calls from the initial state, and their comparison."""
 
     kind: str
@@ -71,11 +71,6 @@ class CheckedCase:
         """False if the program is wrong or raises, here or in the official runtime; True for an
         inconclusive case."""
         return self.ok_here and (self.official is None or self.official.ok)
-
-    @property
-    def ok_here(self) -> bool:
-        """False if the program is wrong or raises in this runtime."""
-        return self.verdict not in ("differ", "error")
 
     @property
     def name(self) -> str:

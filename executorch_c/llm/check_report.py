@@ -40,7 +40,7 @@ MEANINGS: dict[Case, str] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(_engines.EngineCase):
     """One way to run one prompt."""
 
     case: Case
@@ -67,11 +67,6 @@ class Row:
     def name(self) -> str:
         """The case and its prompt: "steps, prompt 0"."""
         return self.case if self.prompt < 0 else f"{self.case}, prompt {self.prompt}"
-
-    @property
-    def ok_here(self) -> bool:
-        """False if the program is wrong in this runtime."""
-        return self.verdict not in WRONG
 
     @property
     def verdict(self) -> Verdict | Literal["error"]:
@@ -168,8 +163,6 @@ def _size(value: Any) -> str:
     return f"{float(value):.1e}" if value else "0"
 
 
-WRONG = ("differ", "error")
-"""Verdicts of rows that are wrong."""
 HEAD = (
     "case",
     "prompt",
