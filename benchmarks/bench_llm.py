@@ -43,7 +43,7 @@ SCHEMES = {INT4: "4 bits", FLOAT32: "float32"}
 
 
 @dataclass
-class Prepared:
+class PreparedRivals:
     """The rivals that can be measured, by name with their Python; reasons for the others."""
 
     pythons: dict[str, str] = field(default_factory=dict)
@@ -60,9 +60,9 @@ def python_of(name: str) -> str | None:
     return None
 
 
-def prepared(names: Iterable[str] = RIVALS, schemes: Iterable[str] = SCHEMES) -> Prepared:
+def prepared(names: Iterable[str] = RIVALS, schemes: Iterable[str] = SCHEMES) -> PreparedRivals:
     """Write the files of all rivals that are installed."""
-    models = Prepared()
+    models = PreparedRivals()
     for name in names:
         rival, python = RIVALS[name], python_of(name)
         writer = sys.executable if rival.kind == "pte" else python

@@ -25,7 +25,7 @@ from executorch_c._types import (
     Requirements,
     TracedValue,
     PassInfo,
-    Undelegated,
+    UndelegatedOperator,
 )
 from executorch_c.trace import Tracing
 
@@ -215,7 +215,7 @@ class Method:
         load_method(passes=...) left it out, or the method does not meet its conditions) and
         `calls` (the number of instructions that execute differently because of it). A traced
         call executes the instructions."""
-    def undelegated(self) -> list[Undelegated]:
+    def undelegated(self) -> list[UndelegatedOperator]:
         """Return why calls of operators were not delegated when the method was loaded: a list of
         dictionaries with `operator`, `reason` (a few words) and `calls`. Empty unless the method
         was loaded with delegate_at_load. Calls that are computed at load are not in it."""

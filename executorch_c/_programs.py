@@ -37,14 +37,14 @@ class EdgeManager(Protocol):
 
 
 ProgramSource: TypeAlias = Union[
-    "Data", Program, Method, "BundledProgram", ExecutorchManager, EdgeManager, "Opened"
+    "Data", Program, Method, "BundledProgram", ExecutorchManager, EdgeManager, "ProgramFile"
 ]
 """A program: the path, bytes or open file of a .pte or a .bpte; a Program; a Method; a
 BundledProgram; an ExecutorchProgramManager or EdgeProgramManager."""
 
 
 @dataclass(frozen=True)
-class Opened:
+class ProgramFile:
     """A program and its source."""
 
     program: Program
@@ -85,17 +85,17 @@ def _load(source: Data, data_path: object, verification: int) -> Program:
         return Runtime.get().load_program(source, data_path=data, verification=verification)
 
 
-def opened(source: ProgramSource, data_path: object = None, verification: int = 1) -> Opened:
+def opened(source: ProgramSource, data_path: object = None, verification: int = 1) -> ProgramFile:
     """Return the program of a source, with its origin.
 
     Raises the exceptions of reading and loading. Errors of the program name its file.
     """
-    if isinstance(source, Opened):
+    if isinstance(source, ProgramFile):
         return source
     if isinstance(source, Program):
-        return Opened(source)
+        return ProgramFile(source)
     if isinstance(source, Method):
-        return Opened(source._program, method=source)
+        return ProgramFile(source._program, method=source)
     manager = _executorch_manager(source)
     if manager is not None:
         constants = getattr(manager, "_tensor_data", None) or {}
@@ -103,12 +103,12 @@ def opened(source: ProgramSource, data_path: object = None, verification: int = 
         data = bytes(manager.buffer)
         program = _load(data, data_path or external, verification)
         weights = _several(data_path) or tuple(external)
-        return Opened(program, manager=manager, source=data, data=weights)
+        return ProgramFile(program, manager=manager, source=data, data=weights)
     bundled = _bundled(source)
     if bundled is not None:
-        return Opened(bundled.program, bundled=bundled, source=source)
+        return ProgramFile(bundled.program, bundled=bundled, source=source)
     program = _load(cast("Data", source), data_path, verification)
-    return Opened(program, source=source, data=_several(data_path))
+    return ProgramFile(program, source=source, data=_several(data_path))
 
 
 def _several(data_path: object) -> tuple[object, ...]:
@@ -153,14 +153,14 @@ def method_of(
     return file.program.load_method(name, kernels=kernels, delegate_at_load=delegate_at_load)
 
 
-def name_in(file: Opened, name: str) -> str:
+def name_in(file: ProgramFile, name: str) -> str:
     """Return the name of the method; of a Method, its own."""
     return name if file.method is None else file.method.metadata.name()
 
 
 def title_of(program: object, otherwise: str) -> str:
     """Return the title of a program in reports: the name of its file, if known."""
-    program = program.source if isinstance(program, Opened) else program
+    program = program.source if isinstance(program, ProgramFile) else program
     if isinstance(program, (str, os.PathLike)):
         return os.path.basename(os.fspath(program))
     return otherwise

@@ -89,7 +89,7 @@ class DelegateReport(TypedDict):
     figures: dict[str, int]
 
 
-class Undelegated(TypedDict):
+class UndelegatedOperator(TypedDict):
     """An item of Method.undelegated(): calls of an operator that were left to its kernel."""
 
     operator: str

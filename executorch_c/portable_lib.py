@@ -93,7 +93,7 @@ def _one_or_many(inputs: object) -> Inputs:
     return [inputs]
 
 
-class _Loaded:
+class _PortableProgram:
     """Base of the official module and program classes."""
 
     def __init__(self, program: Program) -> None:
@@ -113,7 +113,7 @@ class _Loaded:
         self._program.write_etdump_result_to_file(path, debug_buffer_path)
 
 
-class ExecuTorchModule(_Loaded):
+class ExecuTorchModule(_PortableProgram):
     """A program whose methods are loaded at their first call, and keep their state.
 
     `data_error` is the error of its data file, raised when a method is loaded.
@@ -186,7 +186,7 @@ class ExecuTorchMethod:
         return _as_tensor(array if array.flags.writeable else array.copy())
 
 
-class ExecuTorchProgram(_Loaded):
+class ExecuTorchProgram(_PortableProgram):
     """A program whose methods are loaded by the caller."""
 
     def num_methods(self) -> int:

@@ -93,7 +93,7 @@ def _options(request: pytest.FixtureRequest, names: Any = OPTIONS) -> dict[str, 
     return {name: value for name, value in options.items() if name in names}
 
 
-class _Recorded:
+class _CheckFixture:
     """A fixture's function that adds metrics to the properties of the test (JUnit, the index)."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
@@ -107,7 +107,7 @@ class _Recorded:
         node.user_properties += [(prefix + name, value) for name, value in figures.items()]
 
 
-class PteCheck(_Recorded):
+class PteCheck(_CheckFixture):
     """The fixture pte_check."""
 
     def __call__(
@@ -127,7 +127,7 @@ class PteCheck(_Recorded):
         return result.raise_if_wrong()
 
 
-class PteCompare(_Recorded):
+class PteCompare(_CheckFixture):
     """The fixture pte_compare."""
 
     def __call__(self, actual: object, expected: object, **options: Any) -> Comparison:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
-    from executorch_c._programs import Opened
+    from executorch_c._programs import ProgramFile
     from executorch_c.compare.verdicts import Verdict
     from executorch_c.report import Report
 
@@ -315,7 +315,7 @@ def delegates_at_load() -> bool:
     return os.environ.get(DELEGATE_AT_LOAD, "1") in ("1", "always", "each")
 
 
-def open_program(args: argparse.Namespace) -> Opened:
+def open_program(args: argparse.Namespace) -> ProgramFile:
     """Return the program of the arguments of `add_model`."""
     from executorch_c._programs import opened
 

@@ -10,7 +10,7 @@ from executorch_c._commands import _arguments, _models
 from executorch_c._commands._calls import inputs_of
 
 if TYPE_CHECKING:
-    from executorch_c._programs import Opened
+    from executorch_c._programs import ProgramFile
 
 HELP = (
     """\
@@ -49,7 +49,7 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
     _arguments.add_results(parser, picture=True)
 
 
-def opened(args: argparse.Namespace) -> tuple[Opened, object, list[object]]:
+def opened(args: argparse.Namespace) -> tuple[ProgramFile, object, list[object]]:
     """Return the program, the model (or the path of an ETRecord) and the inputs of a call: from
     --inputs, else the model's example, else random."""
     if args.etrecord and not os.path.isfile(args.etrecord):

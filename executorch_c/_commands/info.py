@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         NamedData,
         OperatorUse,
         PassInfo,
-        Undelegated,
+        UndelegatedOperator,
         ValueInfo,
     )
     from executorch_c.inspect.device import RemarkRow
@@ -47,7 +47,7 @@ class DelegatedAtLoad(TypedDict):
     error: str | None
     """Why the method cannot be loaded."""
     delegates: list[DelegateReport]
-    undelegated: list[Undelegated]
+    undelegated: list[UndelegatedOperator]
     passes: list[PassInfo]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from executorch_c._core import Method, TensorInfo
-from executorch_c._programs import Opened
+from executorch_c._programs import ProgramFile
 from executorch_c._render import text as _text
 from executorch_c.check import official, official_blame
 from executorch_c.check.flows import FLOWS
@@ -168,7 +168,7 @@ class OfficialProgram:
             except Unavailable as error:
                 self.why_not = str(error)
 
-    def take(self, source: Opened | None, methods: Iterable[str]) -> None:
+    def take(self, source: ProgramFile | None, methods: Iterable[str]) -> None:
         """Take the program of the check, of which some methods are called."""
         if self.why_not is not None:
             return
@@ -260,7 +260,7 @@ class OfficialProgram:
 class Official(OfficialProgram):
     """The official runtime's side of a check."""
 
-    def open(self, source: Opened | None, method: Method) -> None:
+    def open(self, source: ProgramFile | None, method: Method) -> None:
         """Take the program of the check."""
         self._method, self._infos = method, [info for _, info in method.metadata.inputs]
         self.take(source, [method.metadata.name()])
@@ -329,7 +329,7 @@ class Official(OfficialProgram):
         )
 
 
-def _file(source: Opened | None) -> tuple[official.Program, official.Program | None]:
+def _file(source: ProgramFile | None) -> tuple[official.Program, official.Program | None]:
     """Return the program and its data file, each as bytes or path. Raises Unavailable."""
     if source is None or source.method is not None:
         raise Unavailable("a loaded method has no file: pass the program's path or bytes")
@@ -349,7 +349,7 @@ def _path_or_bytes(source: Any) -> official.Program:
     raise Unavailable("an open file was read to its end: pass the program's path or bytes")
 
 
-def _needs(source: Opened | None, method: str) -> frozenset[str]:
+def _needs(source: ProgramFile | None, method: str) -> frozenset[str]:
     """Return the names of a method's operators. Raises Unavailable for delegates that the official
     runtime cannot run here."""
     assert source is not None

@@ -17,7 +17,7 @@ from typing import Any
 from executorch_c import _extras
 from executorch_c._core import Method, Program
 from executorch_c._modules import fresh
-from executorch_c._programs import Opened, opened
+from executorch_c._programs import ProgramFile, opened
 from executorch_c.bundled import BundledProgram
 from executorch_c.compare.limits import FLOAT_RANGE_MIN_SQNR_DB, MIN_SQNR_DB
 from executorch_c.report import Origin
@@ -397,7 +397,7 @@ class Subject:
     bundled: BundledProgram | None = None
     origin: Origin | None = None
     """The program's file."""
-    opened: Opened | None = None
+    opened: ProgramFile | None = None
     """The program and its source."""
     notes: list[str] = field(default_factory=list)
 

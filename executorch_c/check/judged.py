@@ -23,7 +23,7 @@ FIRST_NOISE_RUNS = 2
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedCases:
     """Results of a check that the power measurement reads."""
 
     cases: Sequence[tuple[CallSequence, CheckedCase, list[list[Any]]]]
@@ -37,17 +37,17 @@ class Checked:
     seconds: float
     """Limit of the thread's processor time."""
 
-    def matching(self, limits: Callable[[CheckedCase, list[list[Any]]], Any]) -> list[Judged]:
+    def matching(self, limits: Callable[[CheckedCase, list[list[Any]]], Any]) -> list[MatchingCase]:
         """Return the cases that match, with the limits of their outputs."""
         return [
-            Judged(case, limits(one, outputs), outputs)
+            MatchingCase(case, limits(one, outputs), outputs)
             for case, one, outputs in self.cases
             if one.verdict == "match"
         ]
 
 
 @dataclass(frozen=True)
-class Judged:
+class MatchingCase:
     """A case that matches, the limits of its outputs, and the reference's outputs, by call."""
 
     case: CallSequence
@@ -76,7 +76,7 @@ def limits_of_graph(
     ]
 
 
-def with_ties(eager: Eager, cases: Sequence[Judged]) -> list[Judged]:
+def with_ties(eager: Eager, cases: Sequence[MatchingCase]) -> list[MatchingCase]:
     """Return cases with limits that are at least the noise of rounding ties, measured in the first
     case."""
     runs = _noisy(eager, cases[0])
@@ -116,7 +116,7 @@ def _of_graph(one: OutputComparison, value: Any, is_static: bool) -> Tolerance |
     return tolerance.rounding(value, value)
 
 
-def of_wrong_outputs(eager: Eager, cases: Sequence[Judged]) -> list[Judged]:
+def of_wrong_outputs(eager: Eager, cases: Sequence[MatchingCase]) -> list[MatchingCase]:
     """Return the cases with limits of wrong outputs: noise (`tolerance.of_wrong`) in place of a few
     roundings, as the judge measured it in some case, or else measured in the first case."""
     factors = dict[int, tuple[float, bool]]()
@@ -152,7 +152,7 @@ def _some(values: Sequence[Any]) -> list[Any]:
     return [one for one in values if one is not None]
 
 
-def _measured_factors(eager: Eager, first: Judged) -> Iterator[tuple[float, bool]]:
+def _measured_factors(eager: Eager, first: MatchingCase) -> Iterator[tuple[float, bool]]:
     """Yield by output how much larger limits of noise are than those of a few roundings, measured
     in a case."""
     runs = _noisy(eager, first)
@@ -169,7 +169,7 @@ def _measured_factors(eager: Eager, first: Judged) -> Iterator[tuple[float, bool
         yield tolerance.of_wrong(values, few, rule)
 
 
-def _noisy(eager: Eager, first: Judged) -> dict[int, list[Array]]:
+def _noisy(eager: Eager, first: MatchingCase) -> dict[int, list[Array]]:
     """Return the outputs of the first call of a case in runs with random rounding, by output;
     without those of other shapes."""
     runs = samples(lambda mode: eager(first.case.calls, mode), range(FIRST_NOISE_RUNS)) or []
@@ -184,7 +184,7 @@ def _noisy(eager: Eager, first: Judged) -> dict[int, list[Array]]:
     }
 
 
-def in_turn(cases: Sequence[Judged]) -> list[Judged]:
+def in_turn(cases: Sequence[MatchingCase]) -> list[MatchingCase]:
     """Return cases with the first of each kind before the second."""
     counts: dict[str, int] = {}
     keys = []

@@ -145,8 +145,8 @@ class Process:
         self._begin("run", method, calls, names, seconds)
 
     def replay(self, steps: Sequence[tuple[str, Sequence[Any], int]], seconds: float) -> None:
-        """Begin to run calls of several methods (`official_child.Loaded.replay`); `reply` has the
-        rows that are kept."""
+        """Begin to run calls of several methods (`official_child.ChildProgram.replay`); `reply` has
+        the rows that are kept."""
         self._begin("replay", steps, seconds)
 
     def _begin(self, *request: Any) -> None:

@@ -82,7 +82,7 @@ def _bindings() -> Any:
     return bindings
 
 
-class Loaded:
+class ChildProgram:
     """A program, from its bytes or file, and its data file."""
 
     def __init__(self, bindings: Any, program: bytes | str, data: bytes | str | None) -> None:
@@ -157,7 +157,7 @@ def _limit(seconds: float) -> None:
 
 def _serve(connection: Connection, bindings: Any) -> None:
     """Reply to requests until the other side closes the connection."""
-    loaded: Loaded | None = None
+    loaded: ChildProgram | None = None
     while True:
         word, *request = connection.recv()
         if word == "forget":
@@ -169,7 +169,7 @@ def _serve(connection: Connection, bindings: Any) -> None:
                 program, data, threads = request
                 if bindings._threadpool_get_thread_count() != threads:
                     bindings._unsafe_reset_threadpool(threads)
-                loaded = Loaded(bindings, program, data)
+                loaded = ChildProgram(bindings, program, data)
                 continue
             assert loaded is not None, "no program"
             _limit(request[-1] + GRACE_SECONDS)

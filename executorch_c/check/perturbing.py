@@ -22,7 +22,13 @@ from executorch_c._arrays import Array
 from executorch_c.check import untested
 from executorch_c.check.constants import constants_of, other
 from executorch_c.check.gradients import Differentiable, Slices
-from executorch_c.check.judged import Checked, Judged, in_turn, limits_of_graph, with_ties
+from executorch_c.check.judged import (
+    CheckedCases,
+    MatchingCase,
+    in_turn,
+    limits_of_graph,
+    with_ties,
+)
 from executorch_c.check.power import Power
 from executorch_c.check.trials import WHOLE, Trials
 
@@ -223,7 +229,7 @@ def _only(one: Slices, part: Array, axis: int = 0) -> Array:
     return mask
 
 
-def measure(sides: Sides, checked: Checked) -> Power:
+def measure(sides: Sides, checked: CheckedCases) -> Power:
     """Return the power of a check against a quantised graph."""
     end, model = time.thread_time() + checked.seconds, sides.oracle.model
     states = {id(model.get_buffer(name)) for name in checked.frozen}
@@ -252,7 +258,9 @@ def measure(sides: Sides, checked: Checked) -> Power:
     return untested.measured(cases, tensors, checked.unvaried, power)
 
 
-def _guess(floats: Eager | None, cases: Sequence[Judged], seconds: float) -> dict[str, Slices]:
+def _guess(
+    floats: Eager | None, cases: Sequence[MatchingCase], seconds: float
+) -> dict[str, Slices]:
     """Return the gradients of the weights of floats in the first cases, by name: what has none may
     be untested in the quantised graph."""
     if floats is None:

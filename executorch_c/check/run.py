@@ -491,11 +491,11 @@ def _cases(
 def _power(check: Check) -> Power:
     """Return what the cases would have found, unless one differs."""
     from executorch_c.check import perturbing, sensitivity
-    from executorch_c.check.judged import Checked
+    from executorch_c.check.judged import CheckedCases
 
     if not all(case.ok for _, case, _ in check.compared):
         return Power(reason="the program differs")
-    checked = Checked(
+    checked = CheckedCases(
         check.compared,
         frozen=check.changed,
         names=check.variation.names,

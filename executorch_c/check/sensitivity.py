@@ -25,7 +25,13 @@ from executorch_c._arrays import Array
 from executorch_c.check import untested
 from executorch_c.check.constants import UNUSED, alternately, tensors_of
 from executorch_c.check.gradients import Differentiable, Slices
-from executorch_c.check.judged import Checked, Judged, in_turn, limits_of, of_wrong_outputs
+from executorch_c.check.judged import (
+    CheckedCases,
+    MatchingCase,
+    in_turn,
+    limits_of,
+    of_wrong_outputs,
+)
 from executorch_c.check.perturbing import Perturbation
 from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
@@ -54,7 +60,7 @@ class Measurement:
     """The measurement of one check's power: samples, then trials of what they leave open."""
 
     def __init__(
-        self, eager: Eager, cases: Sequence[Judged], frozen: Sequence[str], seconds: float
+        self, eager: Eager, cases: Sequence[MatchingCase], frozen: Sequence[str], seconds: float
     ) -> None:
         """`seconds` of the thread limit the passes and trials; two passes run in any case."""
         self.eager, self.cases, self.frozen = eager, in_turn(cases), frozen
@@ -286,7 +292,7 @@ class Measurement:
                 yield name
 
 
-def measure(eager: Eager, checked: Checked) -> Power:
+def measure(eager: Eager, checked: CheckedCases) -> Power:
     """Return the power of a check against a float model. Two passes run whatever its time."""
     cases = checked.matching(limits_of)
     tensors = [*eager.model.parameters(), *eager.model.buffers()]

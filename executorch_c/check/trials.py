@@ -12,7 +12,7 @@ from torch.utils import _pytree
 from executorch_c._arrays import Array, as_array
 from executorch_c.check.constants import Constant, like, other, replacements, wrong
 from executorch_c.check.flows import Call
-from executorch_c.check.judged import Judged
+from executorch_c.check.judged import MatchingCase
 from executorch_c.check.reference import Eager
 from executorch_c.compare import tolerance
 from executorch_c.compare.tolerance import Tolerance
@@ -26,7 +26,7 @@ class Trials:
     """The reference with wrong weights and inputs."""
 
     def __init__(
-        self, eager: Eager, cases: Sequence[Judged], constants: Mapping[str, Constant]
+        self, eager: Eager, cases: Sequence[MatchingCase], constants: Mapping[str, Constant]
     ) -> None:
         self.eager, self.cases, self.constants = eager, cases, constants
         self.count = 0

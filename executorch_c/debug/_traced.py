@@ -15,13 +15,13 @@ from executorch_c.compare import tolerance
 from executorch_c.compare.limits import INPUT_RUNS, INT8_STEP
 from executorch_c.debug._graphs.names import is_random_operator, kind
 from executorch_c.debug._graphs.program import Origins, Steps
-from executorch_c.debug._matching.programs import Computed
+from executorch_c.debug._matching.programs import ComputedValue
 from executorch_c.inspect.events import named
 from executorch_c.inspect.structure import View
 
 if TYPE_CHECKING:
     from executorch_c._core import Method
-    from executorch_c._programs import Opened
+    from executorch_c._programs import ProgramFile
     from executorch_c._types import Output
     from executorch_c.trace import Event, Trace
 
@@ -34,7 +34,7 @@ class TracedRun:
 
     title: str
     method: str
-    values: list[Computed]
+    values: list[ComputedValue]
     sources: dict[int, frozenset[int]]
     """Numbers of the sources of a value, by its number."""
     ends: dict[str, frozenset[int]]
@@ -90,7 +90,7 @@ class _Result:
 
 
 def traced_run(
-    source: Opened,
+    source: ProgramFile,
     method: str,
     inputs: Sequence[object],
     *,
@@ -162,7 +162,7 @@ def _has_results(event: Event, following: str) -> bool:
 
 def _computed(
     results: Sequence[_Result], integers: set[int], origins: Origins
-) -> Iterator[Computed]:
+) -> Iterator[ComputedValue]:
     """Yield results as values; `integers` are the places of events with quantised results."""
     coarsest, quantized = 0.0, False
     for number, result in enumerate(results):
@@ -172,7 +172,7 @@ def _computed(
         if epsilon > coarsest:
             coarsest, quantized = epsilon, is_quantized
         sources = origins.of_value.get(number, frozenset())
-        yield Computed(result.title, name, result.data, coarsest, quantized, sources)
+        yield ComputedValue(result.title, name, result.data, coarsest, quantized, sources)
 
 
 # ---- noise ------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from executorch_c.compare.limits import MAX_GRADUAL_RATIO, MIN_PAIRED_SHARE
 from executorch_c.compare.metrics import ErrorMetrics, incomparable, measure_size
 from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.compare.nodes import NodeTolerances
-from executorch_c.debug._matching.programs import Computed, match, sources_between
+from executorch_c.debug._matching.programs import ComputedValue, match, sources_between
 from executorch_c.debug._traced import TracedRun, noise_of, traced_run
 from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 from executorch_c.progress import Progress
@@ -55,7 +55,7 @@ def _error(
 
 
 def _error_of_value(
-    limits: NodeTolerances, actual: Computed, expected: Computed, noise: Array | None
+    limits: NodeTolerances, actual: ComputedValue, expected: ComputedValue, noise: Array | None
 ) -> ErrorMetrics:
     """Return the error of a value in the layout that fits best."""
     views = list(in_either_order(actual.data, expected.data.shape))
@@ -71,7 +71,7 @@ def _both(a: str, b: str) -> str:
     return a if a == b else f"{a} / {b}"
 
 
-def _row(a: Computed, b: Computed, error: ErrorMetrics) -> NodeError:
+def _row(a: ComputedValue, b: ComputedValue, error: ErrorMetrics) -> NodeError:
     verdict: NodeVerdict = "first" if error.mismatched else "ok"
     return NodeError(
         0,
@@ -119,7 +119,7 @@ def _outputs(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> Iterator[Nod
         fits = deviation is not None and deviation.shape == theirs.shape
         error = _error(limits, mine, theirs, quantized, deviation if fits else None)
         ours, others = (
-            Computed(where, "result", side, coarse, bool(quantized)) for side in (mine, theirs)
+            ComputedValue(where, "result", side, coarse, bool(quantized)) for side in (mine, theirs)
         )
         yield _row(others, ours, error)
 

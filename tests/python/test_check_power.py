@@ -15,7 +15,7 @@ from executorch_c.check.cases import CallSequence
 from executorch_c.check.constants import other
 from executorch_c.check.gradients import Slices
 from executorch_c.check.judge import Judge
-from executorch_c.check.judged import Checked, Judged, limits_of, of_wrong_outputs
+from executorch_c.check.judged import CheckedCases, MatchingCase, limits_of, of_wrong_outputs
 from executorch_c.check.power import Power, percent, ranges
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase
@@ -267,7 +267,7 @@ def measurement_of(
         outputs = eager(case.calls)
         checked = CheckedCase(case.kind, "", (), judged(eager, case, outputs))
         limits = limits_of(checked, outputs)
-        cases.append(Judged(case, limits, outputs))
+        cases.append(MatchingCase(case, limits, outputs))
     cases = of_wrong_outputs(eager, cases)
     frozen = eager.changed_buffers(cases[0].case.calls[0])
     found = sensitivity.Measurement(eager, cases, frozen, seconds)
@@ -420,7 +420,8 @@ def test_a_branch_that_is_never_taken() -> None:
     outputs = eager(case.calls)
     checked = CheckedCase("example", "", (), judged(eager, case, outputs))
     found = sensitivity.measure(
-        eager, Checked([(case, checked, outputs)], frozen=(), names=["x"], unvaried=(), seconds=1e9)
+        eager,
+        CheckedCases([(case, checked, outputs)], frozen=(), names=["x"], unvaried=(), seconds=1e9),
     )
     assert found.untested == ("b.* changes no output",)
     assert found.share == 0.5

@@ -35,7 +35,7 @@ MOVING = {kind(f"::{name}") for name in MOVES}
 
 
 @dataclass(frozen=True, eq=False)
-class Computed:
+class ComputedValue:
     """A computed value of a program."""
 
     where: str
@@ -68,7 +68,7 @@ class Computed:
         return bool(values.size > 1 and np.ptp(values) > 0)
 
 
-def apart(a: Computed, b: Computed) -> float | None:
+def apart(a: ComputedValue, b: ComputedValue) -> float | None:
     """Return the distance of two values in the layouts with the smallest distance; None if no
     layout fits."""
     if a.data.size != b.data.size or (a.data.dtype.kind == "b") != (b.data.dtype.kind == "b"):
@@ -90,7 +90,7 @@ class _DataFlow:
     class: a value that follows from one of them follows from each. Moved inputs are inputs.
     """
 
-    def __init__(self, values: Sequence[Computed]) -> None:
+    def __init__(self, values: Sequence[ComputedValue]) -> None:
         self.values = values
         self.classes: list[int] = []
         """The first value with the same numbers, by number; INPUT for moved inputs."""
@@ -164,7 +164,9 @@ def _ancestors(
 class Matching:
     """Pairs of values of a baseline and a candidate."""
 
-    def __init__(self, baseline: Sequence[Computed], candidate: Sequence[Computed]) -> None:
+    def __init__(
+        self, baseline: Sequence[ComputedValue], candidate: Sequence[ComputedValue]
+    ) -> None:
         self.a, self.b = _DataFlow(baseline), _DataFlow(candidate)
         self.same: dict[int, int] = {}
         """Value of the baseline by number of a value of the candidate; several may have one."""
@@ -219,22 +221,22 @@ class Matching:
             )
         return self._nearest(pairs, value, front)
 
-    def _precision(self, one: int, value: Computed) -> float:
+    def _precision(self, one: int, value: ComputedValue) -> float:
         return max(self.a.values[one].precision, value.precision)
 
-    def _limit(self, one: int, value: Computed) -> float:
+    def _limit(self, one: int, value: ComputedValue) -> float:
         """Return the largest distance of equal values: half of their digits agree."""
         return math.sqrt(self._precision(one, value)) / 2
 
     def _preference(
-        self, pair: tuple[float, int], value: Computed, front: frozenset[int]
+        self, pair: tuple[float, int], value: ComputedValue, front: frozenset[int]
     ) -> tuple[bool, bool, float, int]:
         error, one = pair
         fresh = one not in self.taken and one not in front
         return self.a.values[one].kind == value.kind, fresh, -round(error, 6), -one
 
     def _nearest(
-        self, candidates: list[tuple[float, int]], value: Computed, front: frozenset[int]
+        self, candidates: list[tuple[float, int]], value: ComputedValue, front: frozenset[int]
     ) -> tuple[float, int] | None:
         """Return the pair of a value whose numbers differ: the nearest of the values of its kind
         and those that follow from one of them alone; or the one that this value's source was
@@ -270,7 +272,7 @@ class Matching:
             best = least((e, one) for e, one in open_ if one in fused)
         return best
 
-    def _fused(self, value: Computed, front: frozenset[int], starts: set[int]) -> set[int]:
+    def _fused(self, value: ComputedValue, front: frozenset[int], starts: set[int]) -> set[int]:
         """Return the first value of a kind that is computed from a front and nothing else, and
         those that follow from it alone up to the next of the kind; numbers do not matter."""
         classes = {self.a.classes[one] for one in front} - {INPUT}
@@ -292,7 +294,9 @@ class Matching:
         return frozenset(_ancestors(lambda number: values[number].sources or (), start, front))
 
 
-def match(baseline: Sequence[Computed], candidate: Sequence[Computed]) -> list[tuple[int, int]]:
+def match(
+    baseline: Sequence[ComputedValue], candidate: Sequence[ComputedValue]
+) -> list[tuple[int, int]]:
     """Return pairs of values that correspond, by number, in the candidate's order."""
     return Matching(baseline, candidate).run()
 
