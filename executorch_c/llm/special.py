@@ -76,7 +76,7 @@ def choose_special(
             check_type(name, id)
         if id is not None and not 0 <= id < signature.vocabulary:
             raise ValueError(
-                f"{name}: {id} is not in the vocabulary of the program (0 to "
+                f"`{name}`: {id} is not in the vocabulary of the program (0 to "
                 f"{signature.vocabulary - 1})"
             )
     return SpecialTokens(bos, chosen, tuple(filter(None, conflicts)))

@@ -466,7 +466,7 @@ def test_eos() -> None:
     runner = TextRunner(program(), eos_ids=[end])
     result = runner.generate(ids(6), max_new_tokens=12)
     assert result.finish_reason == "eos" and result.ids == free.ids[: free.ids.index(end) + 1]
-    with pytest.raises(ValueError, match="eos_ids: 999 is not in the vocabulary"):
+    with pytest.raises(ValueError, match="`eos_ids`: 999 is not in the vocabulary"):
         TextRunner(program(), eos_ids=[999])
 
 
