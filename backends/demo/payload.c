@@ -46,11 +46,11 @@ static bool parse_number(reader *r, int64_t *out) {
 
 /* Parses the text up to `stop` and skips `stop`. */
 static bool parse_word(reader *r, char stop, const char **text, size_t *size) {
-  const char *found = r->at < r->end ? memchr(r->at, stop, (size_t)(r->end - r->at)) : NULL;
-  if (!found) return false;
+  const char *delimiter = r->at < r->end ? memchr(r->at, stop, (size_t)(r->end - r->at)) : NULL;
+  if (!delimiter) return false;
   *text = r->at;
-  *size = (size_t)(found - r->at);
-  r->at = found + 1;
+  *size = (size_t)(delimiter - r->at);
+  r->at = delimiter + 1;
   return true;
 }
 

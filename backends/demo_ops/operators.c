@@ -45,9 +45,9 @@ static uint32_t run_positive(const ec_operator *self, const ec_host *host, ec_ho
                       (unsigned)x->rank);
   const float *from = x->data;
   const int64_t n = x->sizes[0];
-  int64_t found = 0;
-  for (int64_t i = 0; i < n; i++) found += from[i] > 0;
-  uint32_t status = host->resize(call, out, 1, &found);
+  int64_t total = 0;
+  for (int64_t i = 0; i < n; i++) total += from[i] > 0;
+  uint32_t status = host->resize(call, out, 1, &total);
   if (status != EC_BACKEND_OK) return status;
   float *to = out->as.tensor.data;
   for (int64_t i = 0; i < n; i++)

@@ -149,14 +149,14 @@ static int64_t fit_list(ect_program *p, const ect_parameter *parameter, int64_t 
   return value;
 }
 
-static int64_t pack_argument(ect_program *p, const ect_parameter *parameter, int64_t given) {
-  if (given == ECT_NO_VALUE) return add_default(p, parameter);
-  if (parameter->is_list && !p->failed) return fit_list(p, parameter, given);
-  return given;
+static int64_t pack_argument(ect_program *p, const ect_parameter *parameter, int64_t value) {
+  if (value == ECT_NO_VALUE) return add_default(p, parameter);
+  if (parameter->is_list && !p->failed) return fit_list(p, parameter, value);
+  return value;
 }
 
-uint32_t ect_pack_call(ec_host_call *call, ect_program *p, const char *op, const int64_t *given,
-                       size_t given_count, const int64_t *outs, size_t out_count,
+uint32_t ect_pack_call(ec_host_call *call, ect_program *p, const char *op, const int64_t *values,
+                       size_t value_count, const int64_t *outs, size_t out_count,
                        const ec_backend_node *node, const char *what) {
   ect_schema schema;
   int64_t args[ECT_MAX_ARGS];
@@ -164,16 +164,16 @@ uint32_t ect_pack_call(ec_host_call *call, ect_program *p, const char *op, const
   const uint32_t status = ect_schema_find(p->host, call, op, &schema);
   if (status != EC_BACKEND_OK) return status;
   const size_t takes = schema.count - schema.out_count;
-  if (given_count > takes || out_count != schema.out_count)
+  if (value_count > takes || out_count != schema.out_count)
     return p->host->fail(call, EC_BACKEND_INVALID_PROGRAM,
                          "%s has %zu arguments and %zu results, %s takes %zu and %zu", what,
-                         given_count, out_count, op, takes, schema.out_count);
+                         value_count, out_count, op, takes, schema.out_count);
   for (size_t i = 0; i < schema.count; i++) {
     const ect_parameter *parameter = &schema.parameters[i];
     if (parameter->is_out) args[i] = outs[out++];
-    else args[i] = pack_argument(p, parameter, in < given_count ? given[in] : ECT_NO_VALUE);
+    else args[i] = pack_argument(p, parameter, in < value_count ? values[in] : ECT_NO_VALUE);
     in += !parameter->is_out;
-    if (!parameter->is_out && in > given_count && !parameter->otherwise && !parameter->is_optional)
+    if (!parameter->is_out && in > value_count && !parameter->otherwise && !parameter->is_optional)
       return p->host->fail(call, EC_BACKEND_INVALID_PROGRAM, "%s has no argument '%s' of %s", what,
                            parameter->name, op);
   }

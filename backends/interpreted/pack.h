@@ -24,11 +24,11 @@ typedef struct ect_schema {
 uint32_t ect_schema_find(const ec_host *host, ec_host_call *call, const char *op,
                          ect_schema *out);
 
-/* Adds a call of `op`. `given` are values in the order of the schema's parameters; ECT_NO_VALUE,
+/* Adds a call of `op`. `values` are in the order of the schema's parameters; ECT_NO_VALUE,
  * and missing ones at the end, take the default. One number for a list of ints becomes a list.
  * `outs` are the results, one for each out. `what` names the payload's node in messages. */
-uint32_t ect_pack_call(ec_host_call *call, ect_program *p, const char *op, const int64_t *given,
-                       size_t given_count, const int64_t *outs, size_t out_count,
+uint32_t ect_pack_call(ec_host_call *call, ect_program *p, const char *op, const int64_t *values,
+                       size_t value_count, const int64_t *outs, size_t out_count,
                        const ec_backend_node *node, const char *what);
 
 #endif

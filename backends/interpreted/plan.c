@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { ALIGN = 64, MOST_SEARCHED = 2048 };
+enum { ALIGN = 64, MAX_SEARCHED_BLOCKS = 2048 };
 
 /* The calls between which a value is needed; `first` is SIZE_MAX if none uses it. */
 typedef struct lifetime {
@@ -71,10 +71,10 @@ static void drop_finished(planner *pl, size_t call) {
 static uint64_t find_gap(planner *pl, uint64_t size, size_t last) {
   uint64_t at = 0;
   size_t i = 0;
-  if (pl->block_count > MOST_SEARCHED) i = pl->block_count;
+  if (pl->block_count > MAX_SEARCHED_BLOCKS) i = pl->block_count;
   for (; i < pl->block_count && pl->blocks[i].begin < at + size; i++)
     if (pl->blocks[i].end > at) at = pl->blocks[i].end;
-  if (pl->block_count > MOST_SEARCHED) at = pl->blocks[pl->block_count - 1].end;
+  if (pl->block_count > MAX_SEARCHED_BLOCKS) at = pl->blocks[pl->block_count - 1].end;
   memmove(&pl->blocks[i + 1], &pl->blocks[i], (pl->block_count - i) * sizeof *pl->blocks);
   pl->blocks[i] = (block){at, at + size, last};
   pl->block_count++;

@@ -7,7 +7,7 @@
 #include "grow.h"
 
 /* Makes room for one more row of an array of the program. */
-#define ROOM(p, array, room, count)                                                                \
+#define GROW(p, array, room, count)                                                                \
   ((p)->array = make_room(p, (p)->array, &(p)->room, (p)->count, sizeof *(p)->array), !(p)->failed)
 
 static void *make_room(ect_program *p, void *items, size_t *room, size_t count, size_t width) {
@@ -25,7 +25,7 @@ void ect_free(ect_program *p) {
 }
 
 void *ect_own(ect_program *p, size_t size) {
-  if (!ROOM(p, owned, owned_room, owned_count)) return NULL;
+  if (!GROW(p, owned, owned_room, owned_count)) return NULL;
   void *block = p->host->alloc(size + 1);
   if (block) p->owned[p->owned_count++] = block;
   else p->failed = true;
@@ -33,7 +33,7 @@ void *ect_own(ect_program *p, size_t size) {
 }
 
 static int64_t add_value(ect_program *p, const ect_value *value) {
-  if (!ROOM(p, values, value_room, value_count)) return 0;
+  if (!GROW(p, values, value_room, value_count)) return 0;
   p->values[p->value_count] = *value;
   return (int64_t)p->value_count++;
 }
@@ -57,7 +57,7 @@ int64_t ect_add_string(ect_program *p, const char *text, size_t size) {
 }
 
 int64_t ect_add_tensor(ect_program *p, const ect_tensor *tensor) {
-  if (!ROOM(p, tensors, tensor_room, tensor_count)) return 0;
+  if (!GROW(p, tensors, tensor_room, tensor_count)) return 0;
   p->tensors[p->tensor_count] = *tensor;
   return add_value(p, &(ect_value){.kind = ECT_TENSOR, .as.tensor = p->tensor_count++});
 }
@@ -83,7 +83,7 @@ int64_t ect_add_like(ect_program *p, const ect_tensor *like, int32_t dtype) {
 }
 
 static bool add_item(ect_program *p, int64_t item) {
-  if (!ROOM(p, items, item_room, item_count)) return false;
+  if (!GROW(p, items, item_room, item_count)) return false;
   p->items[p->item_count++] = item;
   return true;
 }
@@ -105,7 +105,7 @@ int64_t ect_add_ints(ect_program *p, const int64_t *numbers, size_t count) {
 }
 
 uint32_t ect_add_constant(ect_program *p, const void *data, size_t size) {
-  if (!ROOM(p, constants, constant_room, constant_count)) return 0;
+  if (!GROW(p, constants, constant_room, constant_count)) return 0;
   p->constants[p->constant_count] = (ect_constant){data, size};
   return (uint32_t)p->constant_count++;
 }
@@ -114,7 +114,7 @@ uint32_t ect_add_constant(ect_program *p, const void *data, size_t size) {
 static uint32_t find_op(ect_program *p, const char *op) {
   for (size_t i = 0; i < p->op_count; i++)
     if (strcmp(p->ops[i], op) == 0) return (uint32_t)i;
-  if (!ROOM(p, ops, op_room, op_count)) return 0;
+  if (!GROW(p, ops, op_room, op_count)) return 0;
   snprintf(p->ops[p->op_count], sizeof p->ops[0], "%s", op);
   return (uint32_t)p->op_count++;
 }
@@ -125,23 +125,23 @@ void ect_add_call(ect_program *p, const char *op, const int64_t *args, size_t co
   if (node) call.node = *node;
   for (size_t i = 0; i < count; i++)
     if (!add_item(p, args[i])) return;
-  if (ROOM(p, calls, call_room, call_count)) p->calls[p->call_count++] = call;
+  if (GROW(p, calls, call_room, call_count)) p->calls[p->call_count++] = call;
 }
 
 void ect_add_input(ect_program *p, int64_t value, bool is_number) {
-  if (!ROOM(p, inputs, input_room, input_count)) return;
-  if (!ROOM(p, is_number, number_room, input_count)) return;
+  if (!GROW(p, inputs, input_room, input_count)) return;
+  if (!GROW(p, is_number, number_room, input_count)) return;
   p->is_number[p->input_count] = is_number;
   p->inputs[p->input_count++] = value;
 }
 
 void ect_add_output(ect_program *p, int64_t value) {
-  if (ROOM(p, outputs, output_room, output_count)) p->outputs[p->output_count++] = value;
+  if (GROW(p, outputs, output_room, output_count)) p->outputs[p->output_count++] = value;
 }
 
 size_t ect_add_jump(ect_program *p, int64_t condition) {
   const ect_call jump = {.is_jump = true, .first = p->item_count, .count = 1};
-  if (!add_item(p, condition) || !ROOM(p, calls, call_room, call_count)) return 0;
+  if (!add_item(p, condition) || !GROW(p, calls, call_room, call_count)) return 0;
   p->calls[p->call_count] = jump;
   return p->call_count++;
 }

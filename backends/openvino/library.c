@@ -31,11 +31,11 @@ const char *eco_library_path(void) { return library_path; }
 
 static uint32_t find_symbols(const ec_backend_call *c, void *handle) {
   const char *missing = NULL;
-  void *found;
+  void *entry;
 #define EC_OV(result, name, parameters)                                                            \
-  found = dlsym(handle, "ov_" #name);                                                              \
-  if (!found && !missing) missing = "ov_" #name;                                                   \
-  memcpy(&library.name, &found, sizeof found);
+  entry = dlsym(handle, "ov_" #name);                                                              \
+  if (!entry && !missing) missing = "ov_" #name;                                                   \
+  memcpy(&library.name, &entry, sizeof entry);
 #include "symbols.def"
 #undef EC_OV
   if (!missing) return EC_BACKEND_OK;

@@ -7,7 +7,7 @@
 #include "library.h"
 
 enum { LIBRARY, PRECISION, THREADS, PROFILE, OPTIONS };
-enum { MOST_THREADS = 1024 };
+enum { MAX_THREADS = 1024 };
 
 const char *const eco_option_keys[] = {
   [LIBRARY] = "library", [PRECISION] = "precision", [THREADS] = "num_threads",
@@ -45,7 +45,7 @@ static uint32_t read_one(const ec_backend_call *c, const ec_backend_option *opti
   switch (find_option(option->key)) {
   case PRECISION: return set_precision(c, option, out);
   case THREADS:
-    if (option->kind != EC_BACKEND_INT || option->as.i < 0 || option->as.i > MOST_THREADS)
+    if (option->kind != EC_BACKEND_INT || option->as.i < 0 || option->as.i > MAX_THREADS)
       return refuse(c, THREADS, "0 (the method's) to 1024 threads");
     out->num_threads = option->as.i;
     return EC_BACKEND_OK;

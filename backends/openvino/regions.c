@@ -61,8 +61,8 @@ static int compare_rows(const void *a, const void *b) {
 
 static const row *find_row(const regions *r, port at) {
   row wanted = {.at = {at.scope, at.layer, 0}}, *key = &wanted;
-  row **found = bsearch(&key, r->by_port, r->row_count, sizeof *r->by_port, compare_rows);
-  return found ? *found : NULL;
+  row **match = bsearch(&key, r->by_port, r->row_count, sizeof *r->by_port, compare_rows);
+  return match ? *match : NULL;
 }
 
 static const link *find_link(const regions *r, port to) {

@@ -45,6 +45,23 @@ def test_models(name: str) -> None:
     assert_close(method_of(pte), model, inputs)
 
 
+class Unsigned(nn.Module):
+    """Operators that the runtime has for unsigned integers of 16 and 32 bits."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.clone(), x.to(torch.int64) * 2, x.view(2, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32])
+def test_unsigned_integers(dtype: torch.dtype) -> None:
+    """ExecuTorch 1.5.1 serialises no uint64; a payload with one is refused (hostile_native.py)."""
+    inputs = (torch.tensor([1, 2, 3, 4, 5, torch.iinfo(dtype).max]).to(dtype),)
+    pte = native_flow.export(Unsigned(), inputs)
+    inside: Any = Runtime.get().load_program(pte)._delegate("forward", 0)
+    assert str(dtype).removeprefix("torch.") in {value["dtype"] for value in inside["values"]}
+    assert_close(method_of(pte), Unsigned(), inputs)
+
+
 def test_the_serializer_writes_no_packed_weights() -> None:
     """A tensor's quantisation is in the schema, but nothing in ExecuTorch 1.5.1 sets it."""
     from executorch.backends import native

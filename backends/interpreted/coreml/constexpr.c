@@ -11,9 +11,9 @@ enum { MAX_VECTOR = 64 };
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 static uint32_t read_parameter(ecm_node *n, const char *name, ect_operand *out) {
-  bool found = false;
-  EC_BACKEND_TRY(ecm_constant(n, name, out, &found));
-  return found
+  bool has_parameter = false;
+  EC_BACKEND_TRY(ecm_constant(n, name, out, &has_parameter));
+  return has_parameter
              ? (uint32_t)EC_BACKEND_OK
              : ect_refuse_as(n->g, EC_BACKEND_INVALID_PROGRAM, " has no %s", name);
 }
@@ -255,13 +255,13 @@ static uint32_t sparse_to_dense(ecm_node *n, ect_operand *out) {
   const bool packed = !has_size(&mask, out);
   const size_t limit = packed ? mask.data_size * 8 : ect_element_count(&mask);
   EC_BACKEND_TRY(open_result(n, out, limit, &items));
-  const size_t count = ect_element_count(out), given = ect_element_count(&data);
+  const size_t count = ect_element_count(out), elements = ect_element_count(&data);
   for (size_t i = 0; i < count; i++) {
     const bool set = packed ? bits_at(&mask, i, 1) : ect_element_at(&mask, i) != 0;
-    if (set && used == given) return ecm_refuse(n, "the mask has more ones than nonzero_data");
+    if (set && used == elements) return ecm_refuse(n, "the mask has more ones than nonzero_data");
     write_number(out, items, i, set ? ect_element_at(&data, used++) : 0);
   }
-  return used == given ? (uint32_t)EC_BACKEND_OK
+  return used == elements ? (uint32_t)EC_BACKEND_OK
                        : ecm_refuse(n, "the mask has fewer ones than nonzero_data");
 }
 

@@ -8,7 +8,7 @@
 #include "core/checked.h"
 #include "json.h"
 
-enum { MOST_NODES = 65536, DEEPEST = 8 };
+enum { MAX_NODES = 65536, MAX_DEPTH = 8 };
 
 typedef struct listing {
   ecm_json json;
@@ -26,10 +26,10 @@ static uint32_t read_nodes(listing *x) {
     return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
                            "payload: the index has no list 'nodes'");
   for (uint32_t t = ecm_json_first(j, list); t; t = ecm_json_next(j, list, t)) x->count++;
-  if (x->count == 0 || x->count > MOST_NODES)
+  if (x->count == 0 || x->count > MAX_NODES)
     return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
                            "payload: the index has %zu nodes, expected 1 to %d", x->count,
-                           MOST_NODES);
+                           MAX_NODES);
   x->nodes = host->alloc(x->count * sizeof *x->nodes);
   x->is_child = host->alloc(x->count);
   if (!x->nodes || !x->is_child)

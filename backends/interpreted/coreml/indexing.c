@@ -142,7 +142,7 @@ static uint32_t finish_positions(ecm_node *n, int64_t from, int64_t to) {
 
 static uint32_t find_extreme(ecm_node *n, const char *op) {
   ect_program *p = &n->g->program;
-  int64_t args[3], found = 0, axis = 0;
+  int64_t args[3], position = 0, axis = 0;
   ect_tensor x, t = n->type;
   double keep = 0;
   EC_BACKEND_TRY(ecm_typed(n, "x", &args[0], &x));
@@ -151,8 +151,8 @@ static uint32_t find_extreme(ecm_node *n, const char *op) {
   args[1] = ect_add_int(p, axis);
   args[2] = ect_add_bool(p, keep != 0);
   t.dtype = EC_DTYPE_INT64;
-  EC_BACKEND_TRY(ecm_step(n, op, args, 3, &t, &found));
-  return finish_positions(n, found, n->result);
+  EC_BACKEND_TRY(ecm_step(n, op, args, 3, &t, &position));
+  return finish_positions(n, position, n->result);
 }
 
 uint32_t ecm_call_argmax(ecm_node *n) { return find_extreme(n, "aten::argmax.out"); }

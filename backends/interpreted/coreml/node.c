@@ -33,11 +33,11 @@ uint32_t ecm_use(ecm_node *n, const ect_operand *o, int64_t *out) {
   return ect_use(n->g, (uint32_t)(o - n->g->operands), out);
 }
 
-uint32_t ecm_constant(ecm_node *n, const char *name, ect_operand *out, bool *found) {
+uint32_t ecm_constant(ecm_node *n, const char *name, ect_operand *out, bool *exists) {
   const ect_link *link = find_link(ect_attributes(n->g, n->node), n->node->attribute_count, name);
   const ect_operand *o = link ? &n->g->operands[link->operand] : NULL;
   if (!o) EC_BACKEND_TRY(ecm_argument(n, name, &o));
-  *found = o != NULL;
+  *exists = o != NULL;
   if (!o) return EC_BACKEND_OK;
   *out = *o;
   if (o->fault) return ect_refuse(n->g, o->status, "%s", o->fault);

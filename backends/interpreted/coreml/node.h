@@ -30,8 +30,8 @@ bool ecm_text_is(ecm_node *n, const char *name, const char *text, bool otherwise
 static inline int64_t ecm_to_int(double number) {
   return number > -9e18 && number < 9e18 ? (int64_t)number : 0;
 }
-/* Finds numbers that have to be constant: an attribute or an argument. *found is false without. */
-uint32_t ecm_constant(ecm_node *n, const char *name, ect_operand *out, bool *found);
+/* Finds numbers that have to be constant: an attribute or an argument. *exists is false without. */
+uint32_t ecm_constant(ecm_node *n, const char *name, ect_operand *out, bool *exists);
 uint32_t ecm_refuse(ecm_node *n, const char *why);
 /* Adds a computed tensor. */
 int64_t ecm_add_like(ecm_node *n, const ect_tensor *like, int32_t dtype);

@@ -4,14 +4,14 @@
 
 #include "special.h"
 
-enum { MOST_DIMS = 3, MOST_EXTENT = 1 << 24 };
+enum { MAX_DIMS = 3, MAX_EXTENT = 1 << 24 };
 
 typedef struct window {
   size_t dims;
   ect_tensor x;
   int64_t input; /* x, padded where ATen pads both sides alike only */
-  int64_t kernel[MOST_DIMS], strides[MOST_DIMS], dilations[MOST_DIMS];
-  int64_t begin[MOST_DIMS], end[MOST_DIMS]; /* padding */
+  int64_t kernel[MAX_DIMS], strides[MAX_DIMS], dilations[MAX_DIMS];
+  int64_t begin[MAX_DIMS], end[MAX_DIMS]; /* padding */
 } window;
 
 /* Reads ints, one for each spatial dimension; `otherwise` without the argument. */
@@ -22,7 +22,7 @@ static uint32_t spatial(ecm_node *n, const char *name, int64_t otherwise, size_t
   if (count && count != dims) return ecm_refuse(n, "a window's list has another rank than x");
   for (size_t i = count; i < dims; i++) out[i] = otherwise;
   for (size_t i = 0; i < dims; i++)
-    if (out[i] < 0 || out[i] > MOST_EXTENT) return ecm_refuse(n, "a window is too large");
+    if (out[i] < 0 || out[i] > MAX_EXTENT) return ecm_refuse(n, "a window is too large");
   return EC_BACKEND_OK;
 }
 
@@ -48,7 +48,7 @@ static uint32_t pad_same(ecm_node *n, window *w, bool is_lower) {
 }
 
 static uint32_t read_padding(ecm_node *n, window *w) {
-  int64_t pads[2 * MOST_DIMS] = {0};
+  int64_t pads[2 * MAX_DIMS] = {0};
   size_t count = 0;
   if (ecm_text_is(n, "pad_type", "same", false)) return pad_same(n, w, false);
   if (ecm_text_is(n, "pad_type", "same_lower", false)) return pad_same(n, w, true);
@@ -74,7 +74,7 @@ static bool is_symmetric(const window *w) {
 /* Pads x by `value`, so that the window itself needs no padding. */
 static uint32_t pad_input(ecm_node *n, window *w, double value) {
   ect_program *p = &n->g->program;
-  int64_t pads[2 * MOST_DIMS];
+  int64_t pads[2 * MAX_DIMS];
   ect_tensor t = w->x;
   for (size_t d = 0; d < w->dims; d++) {
     pads[2 * (w->dims - 1 - d)] = w->begin[d];
@@ -124,7 +124,7 @@ static uint32_t finish_convolution(ecm_node *n, const window *w, int64_t *args, 
 uint32_t ecm_call_conv(ecm_node *n) {
   window w = {0};
   int64_t args[9];
-  static const int64_t none[MOST_DIMS] = {0};
+  static const int64_t none[MAX_DIMS] = {0};
   EC_BACKEND_TRY(open_convolution(n, &w, args));
   if (!is_symmetric(&w)) EC_BACKEND_TRY(pad_input(n, &w, 0));
   return finish_convolution(n, &w, args, false, none, &n->result, true);
@@ -147,7 +147,7 @@ static uint32_t cut(ecm_node *n, const window *w, const ect_tensor *whole, int64
 
 uint32_t ecm_call_conv_transpose(ecm_node *n) {
   window w = {0};
-  int64_t args[9], more[MOST_DIMS] = {0};
+  int64_t args[9], more[MAX_DIMS] = {0};
   EC_BACKEND_TRY(open_convolution(n, &w, args));
   if (n->unknown || n->type.rank != w.x.rank)
     return ecm_refuse(n, "the shape of the result is unknown");
@@ -246,11 +246,11 @@ uint32_t ecm_call_avg_pool(ecm_node *n) {
 /* ---- padding --------------------------------------------------------------------------------- */
 
 /* Views x with at most two dimensions before the `padded` ones, and at least one. */
-static uint32_t pad_edges(ecm_node *n, const char *const ops[MOST_DIMS], const ect_tensor *x,
+static uint32_t pad_edges(ecm_node *n, const char *const ops[MAX_DIMS], const ect_tensor *x,
                           int64_t input, const int64_t *pads, size_t padded) {
   ect_program *p = &n->g->program;
   ect_tensor t = {.dtype = x->dtype, .rank = (uint32_t)padded + 1, .sizes = {1}}, out;
-  if (padded > MOST_DIMS) return ecm_refuse(n, "more than 3 padded dimensions");
+  if (padded > MAX_DIMS) return ecm_refuse(n, "more than 3 padded dimensions");
   if (n->unknown) return ecm_refuse(n, "dimensions of unknown size");
   const size_t before = x->rank - padded;
   for (size_t d = 0; d < before; d++)

@@ -52,13 +52,13 @@ bool ecm_wire_next(ecm_bytes *rest, ecm_field *out) {
 
 bool ecm_wire_find(ecm_bytes message, uint32_t number, ecm_field *out) {
   ecm_field field;
-  bool found = false;
+  bool has_field = false;
   while (ecm_wire_next(&message, &field))
     if (field.number == number) {
       *out = field;
-      found = true;
+      has_field = true;
     }
-  return found;
+  return has_field;
 }
 
 bool ecm_bytes_equal(ecm_bytes bytes, const char *text) {

@@ -174,9 +174,9 @@ static uint32_t split_read(const cad_call *c, int64_t *parts, size_t *dim) {
 }
 
 static uint32_t split_count(const cad_call *c, int64_t expected) {
-  const size_t found = c->args[3].as.list.count;
-  if ((int64_t)found == expected) return EC_BACKEND_OK;
-  return EC_ARG_FAIL(c, "there are %zu outputs, expected %lld", found, (long long)expected);
+  const size_t outputs = c->args[3].as.list.count;
+  if ((int64_t)outputs == expected) return EC_BACKEND_OK;
+  return EC_ARG_FAIL(c, "there are %zu outputs, expected %lld", outputs, (long long)expected);
 }
 
 uint32_t cad_chunk(const cad_call *c) {

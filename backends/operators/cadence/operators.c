@@ -23,9 +23,9 @@ typedef struct row {
 
 static uint32_t run_row(const ec_operator *self, const ec_host *host, ec_host_call *call,
                         ec_backend_arg *args, size_t count) {
-  const row *found = self->user;
-  const cad_call c = {host, call, args, count, found->dtypes};
-  return found->run(&c);
+  const row *entry = self->user;
+  const cad_call c = {host, call, args, count, entry->dtypes};
+  return entry->run(&c);
 }
 
 /* Arguments that several operators share. */

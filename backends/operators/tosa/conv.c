@@ -3,7 +3,7 @@
 #include "dot.h"
 #include "operators.h"
 
-enum { DIMS = 3, MOST_AT_ONCE = 64 };
+enum { DIMS = 3, MAX_CHANNELS = 64 };
 
 typedef struct conv {
   const eto_tensor *input, *weight, *bias, *out;
@@ -32,7 +32,7 @@ static void visit_taps(const conv *k, int64_t batch, const int64_t at[DIMS],
 /* Sums of some output channels at one position. */
 typedef struct sums {
   int64_t first, count;
-  int64_t total[MOST_AT_ONCE];
+  int64_t total[MAX_CHANNELS];
 } sums;
 
 static void add_dense(const conv *k, int64_t pixel, int64_t tap, void *user) {
@@ -58,9 +58,9 @@ static void run_position(const conv *k, int64_t batch, const int64_t at[DIMS]) {
   const int64_t position =
       ((batch * k->axes[0].out + at[0]) * k->axes[1].out + at[1]) * k->axes[2].out + at[2];
   sums s;
-  for (s.first = 0; s.first < k->out_channels; s.first += MOST_AT_ONCE) {
+  for (s.first = 0; s.first < k->out_channels; s.first += MAX_CHANNELS) {
     const int64_t left = k->out_channels - s.first;
-    s.count = left < MOST_AT_ONCE ? left : MOST_AT_ONCE;
+    s.count = left < MAX_CHANNELS ? left : MAX_CHANNELS;
     for (int64_t i = 0; i < s.count; i++)
       eto_load(k->bias, (s.first + i) * k->bias_step, 1, false, &s.total[i]);
     visit_taps(k, batch, at, k->multiplier ? add_depthwise : add_dense, &s);

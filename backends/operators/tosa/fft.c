@@ -3,7 +3,7 @@
 
 #include "operators.h"
 
-enum { MOST_SIZE = 8192 };
+enum { MAX_SIZE = 8192 };
 
 /* Complex numbers in rows: `step` apart along the dimension that is transformed. */
 typedef struct line {
@@ -69,9 +69,9 @@ static uint32_t read_floats(const eto_call *c, size_t i, const char *name,
 static uint32_t run_fft(const eto_call *c, const eto_tensor *x, size_t out, fft *f) {
   const eto_tensor *outs[2];
   const int64_t sizes[] = {x->sizes[0], x->sizes[1], f->out_width};
-  if (x->sizes[1] > MOST_SIZE || x->sizes[2] > MOST_SIZE)
+  if (x->sizes[1] > MAX_SIZE || x->sizes[2] > MAX_SIZE)
     return EC_ARG_FAIL(c, "an image of %lld by %lld, expected at most %d", (long long)x->sizes[1],
-                       (long long)x->sizes[2], MOST_SIZE);
+                       (long long)x->sizes[2], MAX_SIZE);
   for (size_t i = 0; i < 2; i++) {
     EC_BACKEND_TRY(EC_ARG_OUTPUT(c, out + i, ETO_NUMBERS, 3, sizes, &outs[i]));
     if (outs[i]->dtype != EC_DTYPE_FLOAT32)

@@ -4,7 +4,7 @@
 
 #include "operators.h"
 
-enum { GRAIN = 4096, MOST_SHIFT = 63 };
+enum { GRAIN = 4096, MAX_SHIFT = 63 };
 
 typedef struct pointwise pointwise;
 
@@ -221,16 +221,16 @@ static void mul_block(const pointwise *p, const int64_t *a, const int64_t *b, in
 uint32_t eto_mul(const eto_call *c) {
   pointwise p = {.fn = mul_block};
   EC_BACKEND_TRY(eto_first(c, 2, "shift", &p.parameters[0]));
-  if (p.parameters[0] < 0 || p.parameters[0] > MOST_SHIFT)
+  if (p.parameters[0] < 0 || p.parameters[0] > MAX_SHIFT)
     return EC_ARG_FAIL(c, "'shift' is %lld, expected 0 to %d", (long long)p.parameters[0],
-                       MOST_SHIFT);
+                       MAX_SHIFT);
   return apply_binary(c, 3, &p);
 }
 
 static void right_block(const pointwise *p, const int64_t *a, const int64_t *b, int64_t n,
                         int64_t *out) {
   for (int64_t i = 0; i < n; i++) {
-    const int64_t shift = eto_clip(b[i], 0, MOST_SHIFT);
+    const int64_t shift = eto_clip(b[i], 0, MAX_SHIFT);
     out[i] = a[i] >> shift;
     if (p->parameters[0] && shift > 0) out[i] += a[i] >> (shift - 1) & 1;
   }
@@ -245,7 +245,7 @@ static void left_logical_block(const pointwise *p, const int64_t *a, const int64
                                int64_t *out) {
   (void)p;
   for (int64_t i = 0; i < n; i++)
-    out[i] = b[i] < 0 || b[i] > MOST_SHIFT ? 0 : (int64_t)((uint64_t)a[i] << b[i]);
+    out[i] = b[i] < 0 || b[i] > MAX_SHIFT ? 0 : (int64_t)((uint64_t)a[i] << b[i]);
 }
 
 uint32_t eto_logical_left_shift(const eto_call *c) {
@@ -258,7 +258,7 @@ static void right_logical_block(const pointwise *p, const int64_t *a, const int6
   const int unused = 64 - 8 * (int)ec_backend_dtype_size(p->a->dtype);
   for (int64_t i = 0; i < n; i++) {
     const uint64_t bits = (uint64_t)a[i] << unused >> unused;
-    out[i] = b[i] < 0 || b[i] > MOST_SHIFT ? 0 : (int64_t)(bits >> b[i]);
+    out[i] = b[i] < 0 || b[i] > MAX_SHIFT ? 0 : (int64_t)(bits >> b[i]);
   }
 }
 

@@ -2,7 +2,7 @@
 #include "operators.h"
 #include "scale.h"
 
-enum { GRAIN = 2048, LEAST_SHIFT = 2, MOST_SHIFT = 62 };
+enum { GRAIN = 2048, MIN_SHIFT = 2, MAX_SHIFT = 62 };
 
 typedef struct rescale {
   const eto_tensor *in, *out;
@@ -52,9 +52,9 @@ static uint32_t check_factors(const eto_call *c, const rescale *r) {
       return EC_ARG_FAIL(c, "'multiplier' has %lld at index %lld, expected 0 or more",
                          (long long)r->multipliers[i], (long long)i);
   for (int64_t i = 0; i < r->channels; i++)
-    if (r->shifts[i] < LEAST_SHIFT || r->shifts[i] > MOST_SHIFT)
+    if (r->shifts[i] < MIN_SHIFT || r->shifts[i] > MAX_SHIFT)
       return EC_ARG_FAIL(c, "'shift' has %lld at index %lld, expected %d to %d",
-                         (long long)r->shifts[i], (long long)i, LEAST_SHIFT, MOST_SHIFT);
+                         (long long)r->shifts[i], (long long)i, MIN_SHIFT, MAX_SHIFT);
   return EC_BACKEND_OK;
 }
 

@@ -5,17 +5,17 @@
 #include "operators.h"
 #include "quantize.h"
 
-enum { MOST_RANK = 16 };
+enum { MAX_RANK = 16 };
 
 /* A tensor divided into blocks; blocks are numbered in row-major order. */
 typedef struct blocks {
   const ec_backend_tensor *x;
-  int64_t size[MOST_RANK], counts[MOST_RANK], total;
+  int64_t size[MAX_RANK], counts[MAX_RANK], total;
 } blocks;
 
 static uint32_t divide(const evo_call *c, const ec_backend_tensor *x, size_t at, blocks *b) {
   *b = (blocks){.x = x, .total = 1};
-  if (c->args[at].as.list.count != x->rank || x->rank > MOST_RANK)
+  if (c->args[at].as.list.count != x->rank || x->rank > MAX_RANK)
     return EC_ARG_FAIL(c, "block_size has %zu numbers, expected %u", c->args[at].as.list.count,
                        (unsigned)x->rank);
   for (size_t d = 0; d < x->rank; d++) {
@@ -66,7 +66,7 @@ static uint32_t find_ranges(const evo_call *c, const blocks *b, range **out) {
 /* Sets the shape of a result: one element for each block, with all dimensions if the program keeps
  * them, else without those of a single block of more than one element. */
 static uint32_t make_result(const evo_call *c, size_t at, const blocks *b) {
-  int64_t sizes[MOST_RANK];
+  int64_t sizes[MAX_RANK];
   size_t rank = 0;
   const bool keeps = c->args[at].as.tensor.rank == b->x->rank;
   for (size_t d = 0; d < b->x->rank; d++)
