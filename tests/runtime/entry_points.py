@@ -13,7 +13,7 @@ import numpy as np
 
 import executorch_c
 from executorch_c import Runtime, _inputs
-from tests.plans import BOUNDED, Plan, build, schema
+from tests.plans import BOUNDED, UNBOUND, Constants, Plan, adding, build, schema
 
 Call = Callable[[], Any]
 FOLDER = Path(tempfile.mkdtemp(prefix="entry-points-"))
@@ -34,6 +34,66 @@ def program() -> bytes:
     return build(plan)
 
 
+SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#"
+
+
+def everything() -> bytes:
+    """Return a program with state, scratch memory, lists, strings, views, moves, numbers, a
+    delegate and unbound tensors."""
+    constants, plan = Constants(), Plan()
+    x, s = plan.input((64, 8), dynamism=BOUNDED), plan.input((1,))
+    weight = plan.constant(constants, np.full((8, 8), 0.5, np.float32))
+    state, sum_ = plan.tensor((1,), name="state"), plan.tensor((1,))
+    y, z = plan.output((64, 8), dynamism=BOUNDED), plan.output((64, 8), dynamism=UNBOUND, at=None)
+    plan.call("aten::mm.out", x, weight, y)
+    plan.call("aten::cat.out", [x, y], 0, z)
+    ordered = [plan.output((64, 8), dtype, dynamism=BOUNDED) for dtype in ("float32", "int64")]
+    plan.call("aten::sort.values", y, 0, False, *ordered)
+    rows = plan.value(0)
+    plan.call("aten::sym_size.int", x, 0, rows, returns=[])
+    shape = plan.value([8])
+    plan.plan.values[shape].val.items.insert(0, int(rows))
+    view = plan.output((64, 8), dynamism=BOUNDED, at=None)
+    plan.call("executorch_prim::et_view.default", y, shape, view)
+    plan.move(y, plan.output((64, 8), dynamism=BOUNDED))
+    delegate = plan.delegate("BackendWithCompilerDemo", 0)
+    plan.append(schema.DelegateCall(delegate, [s, plan.output((1,))]))
+    plan.call("aten::mul.out", state, s, sum_)
+    plan.call("aten::copy_", state, sum_, False, returns=[state])
+    plan.take(rows, "text", None, 0.5, [x, y], [1, 2])
+    return build(plan, constants=constants, payloads=[SINE])
+
+
+def in_an_arena() -> bytes:
+    """Return a program whose planned memory is of 8 MB."""
+    plan, _ = adding(1)
+    plan.plan.non_const_buffer_sizes[1] = 8 << 20
+    return build(plan)
+
+
+def half_loaded() -> bytes:
+    """Return a program with a delegate that loads, and one without a backend."""
+    plan, _ = adding()
+    for name in ("BackendWithCompilerDemo", "NoSuchBackend"):
+        plan.delegate(name, 0)
+    return build(plan, payloads=[SINE])
+
+
+def failing_late() -> executorch_c.Method:
+    """Return a method whose second instruction fails, after its first has allocated a result."""
+    plan = Plan()
+    x, y = plan.input((8,), dynamism=BOUNDED), plan.output((8,), dynamism=UNBOUND, at=None)
+    plan.call("aten::add.out", x, x, 1, y)
+    plan.call("aten::add.out", y, plan.tensor((4,)), 1, plan.output((4,)))
+    return RUNTIME.load_program(build(plan)).load_method("forward")
+
+
+def with_more_code() -> bytes:
+    plan, _ = adding(2)
+    plan.append(schema.MoveCall(0, 99))
+    return build(plan)
+
+
 PTE = program()
 FILE = FOLDER / "model.pte"
 FILE.write_bytes(PTE)
@@ -45,6 +105,13 @@ METHOD = LOADED.load_method("forward")
 NAMES = _inputs.names(METHOD)
 META = METHOD.metadata
 RECORDED = RUNTIME.load_program(PTE, enable_etdump=True)
+EVERYTHING = everything()
+EVERYTHING_METHOD = RUNTIME.load_program(EVERYTHING).load_method("forward")
+ARENA = FOLDER / "arena.pte"
+ARENA.write_bytes(in_an_arena())
+HALF_LOADED, BAD_CODE, FAILING_LATE = half_loaded(), with_more_code(), failing_late()
+INPUTS = [[np.ones((n, 8), np.float32), np.ones(1, np.float32)] for n in (3, 64, 17)]
+WIDE = [np.ones((8, 64), np.float32).T, [2.0]]
 ROWS = {n: np.ones((n, 4), np.float32) for n in (1, 3, 64, 65)}
 STATE = np.ones(4, np.float32)
 SAVED = METHOD.get_state()
@@ -77,6 +144,18 @@ def read_info() -> None:
 def threads() -> None:
     RUNTIME.num_threads = RUNTIME.num_threads
     del RUNTIME.num_threads
+
+
+def load_everything() -> None:
+    loaded = RUNTIME.load_program(EVERYTHING)
+    loaded.load_method("forward").execute(INPUTS[0])
+    loaded.info(), loaded.requirements(), loaded.metadata("forward").inputs  # noqa: B018
+
+
+def load_an_arena() -> None:
+    method = RUNTIME.load_program(str(ARENA)).load_method("forward")
+    method(STATE)
+    method.reset()  # touches all of the arena
 
 
 class Simulator:
@@ -136,6 +215,8 @@ GOOD: dict[str, Call] = {
     "Runtime.load_program(bytes)": lambda: RUNTIME.load_program(PTE),
     "Runtime.load_program(path)": lambda: RUNTIME.load_program(FILE),
     "Runtime.load_program(bytearray)": lambda: RUNTIME.load_program(bytearray(PTE)),
+    "Runtime.load_program(everything)": load_everything,
+    "Runtime.load_program(arena)": load_an_arena,
     "Runtime.num_threads": threads,
     "Runtime.backend_registry": lambda: RUNTIME.backend_registry.registered_backend_names,
     "Runtime.operator_registry": lambda: RUNTIME.operator_registry,
@@ -163,6 +244,8 @@ GOOD: dict[str, Call] = {
     "Method.execute(strided)": lambda: METHOD.execute([np.asfortranarray(ROWS[3]), 3]),
     "Method.execute(out=)": lambda: METHOD.execute([ROWS[3], 3], out=OUTS),
     "Method.execute(out= with holes)": lambda: METHOD.execute([ROWS[3], 3], out=HOLES),
+    "Method.execute(everything)": lambda: [EVERYTHING_METHOD.execute(one) for one in INPUTS],
+    "Method.execute(everything, converted)": lambda: EVERYTHING_METHOD.execute(WIDE),
     "Method.run": lambda: METHOD.run([ROWS[3], 3]),
     "Method.run(by name)": lambda: METHOD.run(dict(zip(NAMES, (ROWS[3], 3)))),
     "Method.__call__": lambda: METHOD(ROWS[3], 3),
@@ -211,6 +294,11 @@ BAD: dict[str, Call] = {
     "Program.load_method(memory)": lambda: LOADED.load_method("forward", max_bytes=10),
     "Program.write_etdump_result_to_file": lambda: LOADED.write_etdump_result_to_file("x", None),
     "MethodMeta.input_tensor_meta": lambda: META.input_tensor_meta(9),
+    "Program.load_method(code)": lambda: RUNTIME.load_program(BAD_CODE).load_method("forward"),
+    "Program.load_method(backend)": lambda: RUNTIME.load_program(HALF_LOADED).load_method(
+        "forward"
+    ),
+    "Method.execute(late)": lambda: FAILING_LATE.execute([INPUTS[0][0][0]]),
     "Method.execute(count)": lambda: METHOD.execute([ROWS[3]]),
     "Method.execute(shape)": lambda: METHOD.execute([ROWS[65], 3]),
     "Method.execute(rank)": lambda: METHOD.execute([STATE, 3]),
