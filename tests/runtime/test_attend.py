@@ -379,20 +379,6 @@ def test_a_scale_that_a_call_computes() -> None:
     check(program, inputs, want, False)
 
 
-def test_traces_have_every_call() -> None:
-    chain = Chain()
-    chain.calls()
-    program = Runtime.get().load_program(build(chain.plan))
-    inputs = [np.full(x, 0.25, np.float32) for x in chain.shapes.values()]
-    names = []
-    for options in ({"delegate_at_load": False}, {"kernels": "reference"}):
-        method = program.load_method("forward", **options)  # type: ignore[arg-type]
-        with method.tracing(values=True) as trace:
-            method.execute(inputs)
-        names.append([event.name for event in trace.events])
-    assert names[0] == names[1] and names[0].count("aten::bmm.out") == 2
-
-
 # ---- dynamic shapes ------------------------------------------------------------------------------
 
 

@@ -325,19 +325,6 @@ def test_each_operator_by_itself() -> None:
     assert any(not np.array_equal(a, b) for (_, a), (_, b) in zip(*values))
 
 
-def test_traces_have_all_events() -> None:
-    fn, inputs = SAMPLES["net"]
-    pte = export(fn, *inputs)
-    method, plain = load(pte, delegate_at_load="always"), load(pte, delegate_at_load=False)
-    arrays, names, results = [x.numpy() for x in inputs], [], []
-    for one in (method, plain):
-        with one.tracing(values=True) as trace:
-            results.append(one.execute(arrays)[0])
-        names.append([event.name for event in trace.events])
-    assert names[0] == names[1] and "aten::convolution.out" in names[0]
-    np.testing.assert_array_equal(*results)
-
-
 def test_methods_share_packed_weights() -> None:
     """Results are bitwise equal for any number of threads."""
     fn, inputs = SAMPLES["net"]

@@ -1,6 +1,7 @@
 """Passes over a method: each can be switched off, and none of them changes a result."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from executorch_c import Method, Runtime
 from tests.exports import export
 
 PASSES = ["fold", "fuse", "attend", "merge", "record", "delegate", "join", "prepare"]
+PLAIN = {"kernels": "reference"}
 EXACT = {"fold", "merge", "record", "join", "prepare"}
 """Passes after which the same arithmetic runs."""
 
@@ -108,8 +110,33 @@ def test_without_passes_the_instructions_execute(
     assert method.memory()["folded"] == method.memory()["packed"] == 0
 
 
+def test_traces_have_every_call(case: tuple[bytes, list[np.ndarray], np.ndarray]) -> None:
+    """A traced call executes the instructions, whatever passes wrote; the next one does not."""
+    pte, inputs, expected = case
+    program = Runtime.get().load_program(pte)
+    ways: list[dict[str, Any]] = [
+        {"delegate_at_load": "always"},
+        {"delegate_at_load": False},
+        PLAIN,
+    ]
+    names, results = [], []
+    for options in ways:
+        method = program.load_method("forward", **options)
+        before = run(method, inputs)
+        with method.tracing(values=True) as trace:
+            results.append(method.execute(inputs)[0])
+        names.append([event.name for event in trace.events])
+        np.testing.assert_array_equal(run(method, inputs), before)
+        np.testing.assert_allclose(results[-1], expected, rtol=1e-5, atol=1e-5)
+    assert names[0] == names[1] == names[2]
+    operators = program.info()["methods"][0]["operators"]
+    kernels = [name for name in names[0] if "::" in name]
+    assert len(kernels) == sum(row["calls"] for row in operators) > 0
+    np.testing.assert_array_equal(results[0], results[1])
+
+
 def test_plain_loops_have_no_passes(case: tuple[bytes, list[np.ndarray], np.ndarray]) -> None:
-    method = Runtime.get().load_program(case[0]).load_method("forward", kernels="reference")
+    method = Runtime.get().load_program(case[0]).load_method("forward", **PLAIN)
     assert [one["name"] for one in method.passes() if one["ran"]] == ["delegate"]
     assert not any(calls(method).values())
 
