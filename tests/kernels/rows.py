@@ -407,7 +407,7 @@ def supported(name: str, pick: Samples) -> list[list[list[Any] | None]]:
     return [[wanted(name, args, d) for args in pick(name, d)] for d in kinds]
 
 
-def rejected(name: str, dtype: str, pick: Samples = pick) -> Iterator[tuple[list, list[Any]]]:
+def rejected(name: str, dtype: str, pick: Samples) -> Iterator[tuple[list, list[Any]]]:
     """Yield samples that eager rejects, and outputs that fit everything but the sample."""
     for i, (args, results) in enumerate(expected(name, pick(name, dtype), dtype)):
         if results is None and not lacks_eager_kernel(args, dtype):

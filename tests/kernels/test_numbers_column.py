@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from executorch_c import operators
+from executorch_c.inspect.families import unsuffixed
+from executorch_c.noise import ties
+from executorch_c.noise.rounding import RandomRounding
+from executorch_c.noise.sums import EXACT, TABLE
 from tests.kernels.eager import called, to_torch
 from tests.kernels.rows import REFUSALS, pick, tables
-from tests.kernels.test_noise_of_moves import floats
 
 ROWS = {row["name"]: row for row in operators() if "float32" in row["dtypes"]}
 MOVING = [
@@ -25,6 +28,16 @@ DEFAULTS = {
     "aten::hardtanh.out": {-1.0, 1.0},
 }
 """Numbers that an operator has without an argument."""
+
+
+def floats(values: Any) -> list[np.ndarray]:
+    """Return the float32 arrays of a result."""
+    leaves = torch.utils._pytree.tree_leaves(values)
+    return [
+        one.numpy()
+        for one in leaves
+        if isinstance(one, torch.Tensor) and one.dtype == torch.float32
+    ]
 
 
 def numbers(args: Any) -> set[float]:
@@ -63,3 +76,34 @@ def test_operators_of_no_family_that_computes_have_the_other_words() -> None:
     assert all((row["terms"] is None) == (row["numbers"] != "sums") for row in operators())
     assert {row["family"] for row in operators() if row["numbers"] == "random"} == {"random"}
     assert {row["family"] for row in operators() if row["joins"]} == {"pointwise"}
+
+
+def moves() -> list[str]:
+    """Return the operators on float32 that do not round, and have samples; those with ties have a
+    test of their own. The elements of empty tensors are undefined."""
+    names = EXACT - set(TABLE) - set(ties.OPERATORS)
+    names -= {"empty", "empty_permuted", "empty_strided", "new_empty_strided"}
+    return [
+        name
+        for name in sorted(ROWS.keys() & tables().keys())
+        if name.startswith("aten::") and unsuffixed(name) in names
+    ]
+
+
+@pytest.mark.parametrize("name", moves())
+@torch.no_grad()
+def test_moves_have_no_noise(name: str) -> None:
+    """`check_model` would take their noise for room that a wrong program may use."""
+    ran = 0
+    for args in pick(name, "float32"):
+        try:
+            outputs = floats(called(name, [to_torch(arg) for arg in args]))
+        except REFUSALS:
+            continue
+        ran += 1
+        for seed in range(1, 3):
+            with RandomRounding(seed):
+                noisy = floats(called(name, [to_torch(arg) for arg in args]))
+            for one, other in zip(outputs, noisy, strict=True):
+                np.testing.assert_array_equal(other, one)
+    assert ran
