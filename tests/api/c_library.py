@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from tests import ROOT, build_core, kept, process
 
@@ -26,3 +27,14 @@ def prefix() -> Path:
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run ec-run."""
     return process.run(str(prefix() / "bin/ec-run"), *map(str, arguments), timeout=60, ok=False)
+
+
+def program(name: str, module: Any, *inputs: Any) -> Path:
+    """Return a program without delegates."""
+    from tests import exports
+
+    key = kept.digest(packages=("torch", "executorch"))
+    return kept.file(
+        f"c-library-{name}-{key}.pte",
+        lambda path: path.write_bytes(exports.lowered(module, *inputs)),
+    )

@@ -20,29 +20,15 @@ SOURCE = c_library.ROOT / "csrc/api/example.c"
 def model() -> Path:
     """A portable program of one float32 input."""
     torch = pytest.importorskip("torch")
-    exir = pytest.importorskip("executorch.exir")
-    from tests import kept
-
-    def export() -> bytes:
-        torch.manual_seed(0)
-        module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-        exported = torch.export.export(module.eval(), (torch.ones(3, 4),))
-        return bytes(exir.to_edge_transform_and_lower(exported).to_executorch().buffer)
-
-    name = f"c-library-model-{kept.digest(packages=('torch', 'executorch'))}.pte"
-    return kept.file(name, lambda path: path.write_bytes(export()))
+    layers = torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)
+    return c_library.program("model", torch.nn.Sequential(*layers), torch.ones(3, 4))
 
 
 def flags(*options: str) -> list[str]:
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not installed")
-    found = process.run(
-        "pkg-config",
-        *options,
-        "executorch_c",
-        env={"PKG_CONFIG_PATH": str(c_library.prefix() / "lib/pkgconfig"), "PATH": "/usr/bin"},
-    )
-    return found.stdout.split()
+    environment = {"PKG_CONFIG_PATH": str(c_library.prefix() / "lib/pkgconfig"), "PATH": "/usr/bin"}
+    return process.run("pkg-config", *options, "executorch_c", env=environment).stdout.split()
 
 
 def first_output(model: Path) -> str:
@@ -56,14 +42,12 @@ def test_the_example_runs(static: bool, model: Path, tmp_path: Path) -> None:
     link = flags("--cflags", "--libs")
     if static:
         link = [*flags("--cflags"), str(prefix / "lib/libexecutorch_c.a"), "-lm", "-lpthread"]
-    subprocess.run(
-        ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", str(SOURCE), "-o", str(program), *link],
-        check=True,
-    )
+    compiler = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*compiler, str(SOURCE), "-o", str(program), *link], check=True)
     environment = {"LD_LIBRARY_PATH": str(prefix / "lib")}
-    found = process.run(program, model, env=environment, ok=False)
-    assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout == first_output(model)
+    done = process.run(program, model, env=environment, ok=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == first_output(model)
     wrong = process.run(program, "none.pte", env=environment, ok=False)
     assert wrong.returncode == 1 and wrong.stderr.startswith("error 0x22: ")
 
@@ -83,8 +67,8 @@ def test_cmake_finds_the_package(model: Path, tmp_path: Path) -> None:
     ):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     for kind in ("executorch_c", "static"):
-        found = process.run(tmp_path / "b" / kind, model, ok=False)
-        assert found.stdout == first_output(model), found.stderr
+        done = process.run(tmp_path / "b" / kind, model, ok=False)
+        assert done.stdout == first_output(model), done.stderr
 
 
 def test_only_the_interface_is_exported() -> None:
@@ -96,17 +80,6 @@ def test_only_the_interface_is_exported() -> None:
 @pytest.mark.parametrize("compiler", [["gcc", "-std=c99"], ["g++", "-std=c++11", "-xc++"]])
 def test_the_headers_stand_alone(compiler: list[str], tmp_path: Path) -> None:
     (tmp_path / "one.c").write_text("#include <executorch_c/executorch_c.h>\nint x;\n")
-    subprocess.run(
-        [
-            *compiler,
-            "-Wall",
-            "-Wextra",
-            "-pedantic",
-            "-Werror",
-            "-c",
-            "one.c",
-            f"-I{c_library.prefix() / 'include'}",
-        ],
-        cwd=tmp_path,
-        check=True,
-    )
+    warnings, include = ("-Wall", "-Wextra", "-pedantic", "-Werror"), c_library.prefix() / "include"
+    command = [*compiler, *warnings, "-c", "one.c", f"-I{include}"]
+    subprocess.run(command, cwd=tmp_path, check=True)

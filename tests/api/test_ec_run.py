@@ -33,18 +33,17 @@ def test_outputs_equal_those_of_the_package(program: Path, kind: str, tmp_path: 
     if kind == "npz":
         np.savez(tmp_path / "all.npz", *inputs)
         files = [tmp_path / "all.npz"]
-    for i, array in enumerate(inputs):
+    for i, array in enumerate(inputs if kind != "npz" else ()):
+        files.append(tmp_path / f"{i}.{kind}")
         if kind == "npy":
-            np.save(tmp_path / f"{i}.npy", array)
-            files.append(tmp_path / f"{i}.npy")
-        if kind == "raw":
-            array.tofile(tmp_path / f"{i}.bin")
-            files.append(tmp_path / f"{i}.bin")
+            np.save(files[-1], array)
+        else:
+            array.tofile(files[-1])
     if kind == "raw" and program.stem.endswith("dyn"):
         return  # raw bytes have the largest shape
     options = [part for file in files for part in ("-i", file)]
-    found = c_library.run(*options, "-o", tmp_path / "out", program)
-    assert (found.returncode, found.stderr) == (0, "")
+    done = c_library.run(*options, "-o", tmp_path / "out", program)
+    assert (done.returncode, done.stderr) == (0, "")
     method = executorch_c.load(program).load_method("forward", delegate_at_load=False)
     for i, expected in enumerate(method.execute(inputs)):
         out = np.load(tmp_path / f"out/out{i}.npy")
@@ -53,21 +52,15 @@ def test_outputs_equal_those_of_the_package(program: Path, kind: str, tmp_path: 
 
 
 def test_any_layout_of_an_input_is_read(tmp_path: Path) -> None:
-    (x,) = recorded(BACKENDS / "coreml_programs/cnn_fp32.pte")
+    cnn = BACKENDS / "coreml_programs/cnn_fp32.pte"
+    (x,) = recorded(cnn)
     np.save(tmp_path / "f.npy", np.asfortranarray(x))
     np.save(tmp_path / "c.npy", x)
     for name in "fc":
-        found = c_library.run(
-            "-i",
-            tmp_path / f"{name}.npy",
-            "-o",
-            tmp_path / name,
-            BACKENDS / "coreml_programs/cnn_fp32.pte",
-        )
-        assert found.returncode == 0, found.stderr
-    np.testing.assert_array_equal(
-        np.load(tmp_path / "f/out0.npy"), np.load(tmp_path / "c/out0.npy")
-    )
+        done = c_library.run("-i", tmp_path / f"{name}.npy", "-o", tmp_path / name, cnn)
+        assert done.returncode == 0, done.stderr
+    outputs = [np.load(tmp_path / name / "out0.npy") for name in "fc"]
+    np.testing.assert_array_equal(*outputs)
 
 
 def test_help_and_lists() -> None:
@@ -96,9 +89,9 @@ def test_help_and_lists() -> None:
     ],
 )
 def test_wrong_arguments_are_one_sentence(arguments: list[object], code: int, match: str) -> None:
-    found = c_library.run(*arguments)
-    assert found.returncode == code and match in found.stderr, found.stderr
-    assert found.stderr.count("\n") == 1 and not found.stdout
+    done = c_library.run(*arguments)
+    assert done.returncode == code and match in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1 and not done.stdout
 
 
 def npy(header: str, data: bytes = b"", version: int = 1) -> bytes:
@@ -128,9 +121,9 @@ HOSTILE = {
 def test_a_hostile_array_is_one_sentence(name: str, tmp_path: Path) -> None:
     data, match = HOSTILE[name]
     (tmp_path / "x.npy").write_bytes(data)
-    found = c_library.run("-i", tmp_path / "x.npy", MLP)
-    assert found.returncode == 1 and match in found.stderr, found.stderr
-    assert found.stderr.count("\n") == 1
+    done = c_library.run("-i", tmp_path / "x.npy", MLP)
+    assert done.returncode == 1 and match in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_hostile_archives_are_one_sentence(tmp_path: Path) -> None:
@@ -141,8 +134,8 @@ def test_hostile_archives_are_one_sentence(tmp_path: Path) -> None:
     data = path.read_bytes()
     for at in range(0, len(data), 7):
         path.write_bytes(data[:at] or b"\x00")
-        found = c_library.run("-i", path, MLP)
-        assert found.returncode in (0, 1) and found.stderr.count("\n") <= 1, found.stderr
+        done = c_library.run("-i", path, MLP)
+        assert done.returncode in (0, 1) and done.stderr.count("\n") <= 1, done.stderr
 
 
 def test_damaged_programs_are_one_sentence(tmp_path: Path) -> None:
@@ -153,9 +146,9 @@ def test_damaged_programs_are_one_sentence(tmp_path: Path) -> None:
         for _ in range(4):
             copy[rng.integers(len(copy))] = rng.integers(256)
         path.write_bytes(copy)
-        found = c_library.run(path)
-        codes.add(found.returncode)
-        assert found.returncode in (0, 1) and found.stderr.count("\n") <= 1, found.stderr
+        done = c_library.run(path)
+        codes.add(done.returncode)
+        assert done.returncode in (0, 1) and done.stderr.count("\n") <= 1, done.stderr
     assert codes == {0, 1}
 
 
@@ -166,16 +159,16 @@ def test_a_bundled_program_runs_its_cases(tmp_path: Path) -> None:
         wanted = [a + np.float32(change) for a in expected]
         bundled = BundledProgram(MLP.read_bytes(), {"forward": [(inputs, wanted)]})
         (tmp_path / f"{name}.bpte").write_bytes(bundled.to_bytes())
-        found = c_library.run(tmp_path / f"{name}.bpte")
-        assert found.returncode == code, found.stderr
-        assert ("match" if code == 0 else "differ") in found.stdout
+        done = c_library.run(tmp_path / f"{name}.bpte")
+        assert done.returncode == code, done.stderr
+        assert ("match" if code == 0 else "differ") in done.stdout
 
 
 def test_the_official_inspector_reads_an_etdump(tmp_path: Path) -> None:
     devtools = pytest.importorskip("executorch.devtools")
     path = tmp_path / "run.etdp"
-    found = c_library.run("-n", 3, "--etdump", path, MLP)
-    assert found.returncode == 0, found.stderr
+    done = c_library.run("-n", 3, "--etdump", path, MLP)
+    assert done.returncode == 0, done.stderr
     block = next(b for b in devtools.Inspector(str(path)).event_blocks if b.name == "Execute")
     names = [event.name for event in block.events]
     # nodes by their debug handles: linear, relu, linear, softmax
@@ -188,14 +181,12 @@ def test_the_official_inspector_reads_an_etdump(tmp_path: Path) -> None:
 
 def test_a_portable_program_has_the_official_names(tmp_path: Path) -> None:
     devtools = pytest.importorskip("executorch.devtools")
-    torch, exir = pytest.importorskip("torch"), pytest.importorskip("executorch.exir")
-    exported = torch.export.export(torch.nn.Sequential(torch.nn.Linear(4, 2)), (torch.ones(3, 4),))
-    (tmp_path / "m.pte").write_bytes(
-        exir.to_edge_transform_and_lower(exported).to_executorch().buffer
-    )
-    found = c_library.run("--etdump", tmp_path / "e.etdp", tmp_path / "m.pte")
-    assert found.returncode == 0, found.stderr
-    method = executorch_c.load(tmp_path / "m.pte").load_method("forward", delegate_at_load=False)
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    pte = c_library.program("linear", module, torch.ones(3, 4))
+    done = c_library.run("--etdump", tmp_path / "e.etdp", pte)
+    assert done.returncode == 0, done.stderr
+    method = executorch_c.load(pte).load_method("forward", delegate_at_load=False)
     with method.tracing() as trace:
         method.execute([np.ones((3, 4), np.float32)])
     trace.to_etdump(tmp_path / "p.etdp")

@@ -2,7 +2,6 @@
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import torch
 
 import executorch_c
 from executorch_c import _selective, cli
-from tests import exports, kept, process
+from tests import exports, process
 from tests.api import c_library
 from tests.plans import Plan, build, schema
 
@@ -37,21 +36,9 @@ class Digits(torch.nn.Module):
         return torch.log_softmax(self.out(x.flatten(1)), -1)
 
 
-def program(name: str, make: Any, *inputs: Any) -> Path:
-    """Return a program without delegates."""
-
-    def export(path: Path) -> None:
-        torch.manual_seed(0)
-        path.write_bytes(exports.lowered(make(), *inputs))
-
-    return kept.file(
-        f"selective-{name}-{kept.digest(packages=('torch', 'executorch'))}.pte", export
-    )
-
-
 @pytest.fixture(scope="module")
 def digits() -> Path:
-    return program("digits", Digits, torch.randn(1, 1, 8, 8))
+    return c_library.program("digits", Digits(), torch.randn(1, 1, 8, 8))
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +58,8 @@ def test_the_library_computes_what_the_package_computes(
 ) -> None:
     x = np.random.default_rng(0).standard_normal((1, 1, 8, 8)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
-    found = run(small, "-i", tmp_path / "x.npy", "-o", tmp_path, digits)
-    assert found.returncode == 0, found.stderr
+    done = run(small, "-i", tmp_path / "x.npy", "-o", tmp_path, digits)
+    assert done.returncode == 0, done.stderr
     method = executorch_c.load(digits).load_method("forward")
     np.testing.assert_allclose(np.load(tmp_path / "out0.npy"), method.execute([x])[0], atol=1e-5)
 
@@ -87,18 +74,12 @@ def test_it_is_small(small: Path) -> None:
 
 
 def test_other_programs_are_refused(small: Path) -> None:
-    other = program("cos", lambda: Cosine(), torch.randn(2))
-    found = run(small, other)
-    assert found.returncode == 1 and "aten::cos.out" in found.stderr, found.stderr
-    wide = program("wide", lambda: torch.nn.ReLU(), torch.randn(2, dtype=torch.float64))
-    found = run(small, wide)
-    assert found.returncode == 1 and found.stderr.count("\n") == 1, found.stderr
-    assert "dtype" in found.stderr or "float64" in found.stderr, found.stderr
-
-
-class Cosine(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.cos(x)
+    done = run(small, c_library.program("cos", exports.Fn(torch.cos), torch.randn(2)))
+    assert done.returncode == 1 and "aten::cos.out" in done.stderr, done.stderr
+    x = torch.randn(2, dtype=torch.float64)
+    done = run(small, c_library.program("wide", torch.nn.ReLU(), x))
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert "dtype" in done.stderr or "float64" in done.stderr, done.stderr
 
 
 def test_an_output_that_a_jump_skips_is_an_error(small: Path, tmp_path: Path) -> None:
@@ -110,32 +91,24 @@ def test_an_output_that_a_jump_skips_is_an_error(small: Path, tmp_path: Path) ->
     y = plan.output((64,), at=plan.memory(shared)[0])
     plan.append(schema.JumpFalseCall(choice, 3))
     plan.call("aten::relu.out", x, y)
-    (tmp_path / "x.pte").write_bytes(build(plan))
-    np.save(tmp_path / "x.npy", np.ones(64, np.float32))
+    pte, choice_file, x_file = (tmp_path / name for name in ("x.pte", "choice.npy", "x.npy"))
+    pte.write_bytes(build(plan))
+    np.save(x_file, np.ones(64, np.float32))
     for chosen, says in ((True, ""), (False, "never computed output 0")):
-        np.save(tmp_path / "choice.npy", np.array(chosen))
-        found = run(
-            small,
-            "-i",
-            tmp_path / "choice.npy",
-            "-i",
-            tmp_path / "x.npy",
-            "-o",
-            tmp_path,
-            tmp_path / "x.pte",
-        )
-        assert found.returncode == (0 if chosen else 1) and says in found.stderr, found.stderr
+        np.save(choice_file, np.array(chosen))
+        done = run(small, "-i", choice_file, "-i", x_file, "-o", tmp_path, pte)
+        assert done.returncode == (0 if chosen else 1) and says in done.stderr, done.stderr
 
 
 def test_needs_are_those_of_all_programs(digits: Path) -> None:
-    other = program("cos", lambda: Cosine(), torch.randn(2))
+    other = c_library.program("cos", exports.Fn(torch.cos), torch.randn(2))
     needs = _selective.needs_of([executorch_c.load(digits), executorch_c.load(other)])
     assert {"aten::cos.out", "aten::convolution.out"} <= needs.operators
     assert needs.dtypes == {"bool", "int64", "float32"} and not needs.backends
 
 
 @pytest.mark.parametrize(
-    ("given", "more"),
+    ("dtypes", "more"),
     [
         ({"uint8", "int8"}, {"int16"}),
         ({"uint8"}, set()),
@@ -143,13 +116,13 @@ def test_needs_are_those_of_all_programs(digits: Path) -> None:
         ({"float16", "bfloat16"}, set()),
     ],
 )
-def test_dtypes_are_closed_under_promotion(given: set[str], more: set[str]) -> None:
-    found = _selective.promoted(given)
-    assert found == {"bool", "int64", "float32"} | given | more
-    for a in found:
-        for b in found:
+def test_dtypes_are_closed_under_promotion(dtypes: set[str], more: set[str]) -> None:
+    closed = _selective.promoted(dtypes)
+    assert closed == {"bool", "int64", "float32"} | dtypes | more
+    for a in closed:
+        for b in closed:
             both = torch.promote_types(getattr(torch, a), getattr(torch, b))
-            assert str(both).removeprefix("torch.") in found
+            assert str(both).removeprefix("torch.") in closed
 
 
 def test_faults_are_one_sentence(

@@ -1,4 +1,5 @@
-"""A quantised model of 50 layers, optionally with one wrong scale, in both flows."""
+"""Models of the tests of explain: an image classifier, and a quantised model of 50 layers,
+optionally with one wrong scale, in both flows."""
 
 import copy
 from collections.abc import Sequence
@@ -20,6 +21,40 @@ LAYERS, BAD = 50, 31
 """Index of the layer with the wrong scale."""
 
 INPUTS = (torch.linspace(-2, 2, 32).sin().reshape(4, 8),)
+
+
+class Merge(nn.Module):
+    """Concatenation of two halves of the channels, optionally swapped."""
+
+    def __init__(self, swap: bool) -> None:
+        super().__init__()
+        self.swap = swap
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.cat([y, x] if self.swap else [x, y], 1)
+
+
+class Net(nn.Module):
+    """Layers of an image classifier, with a fused activation and a skip connection."""
+
+    def __init__(self, swap: bool = False) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.blocks = nn.ModuleList(nn.Conv2d(8, 8, 3, padding=1) for _ in range(3))
+        self.side = nn.Conv2d(8, 8, 1)
+        self.merge = Merge(swap)
+        self.norm = nn.LayerNorm(16)
+        self.head = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.max_pool2d(self.stem(x), 2)
+        for block in self.blocks:
+            x = x + nn.functional.relu6(block(x))
+        x = self.merge(x, self.side(x)).mean((2, 3))
+        return torch.softmax(self.head(self.norm(x)), -1)
+
+
+IMAGE = (torch.linspace(-2, 2, 2 * 3 * 12 * 12).sin().reshape(2, 3, 12, 12) * 1.5,)
 
 
 @torch.no_grad()

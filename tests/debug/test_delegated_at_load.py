@@ -24,8 +24,6 @@ from executorch_c.testing import MismatchError, assert_matches, check_model
 from tests.backends.fake_delegate import OPERATORS, FakeDelegate
 from tests.exports import export
 
-VARIABLE = "EXECUTORCH_C_DELEGATE_AT_LOAD"
-
 
 class Net(nn.Module):
     """Two layers; the operators before and after the exponential are two runs."""
@@ -76,6 +74,8 @@ WRONG = {
     "aten::mul.out": lambda x, y: x * y * np.float32(1.001),
 }
 
+WRONG_RELU = {"aten::relu.out": WRONG["aten::relu.out"]}
+
 # ---- by default: the program as written ---------------------------------------------------------
 
 CHECKS: dict[str, Callable[..., object]] = {
@@ -96,17 +96,13 @@ def _require(report: Any) -> None:
 @pytest.mark.parametrize("kind", ["pte", "interpreted"])
 @pytest.mark.parametrize("check", CHECKS)
 def test_programs_are_checked_as_written(
-    check: str,
-    kind: str,
-    request: pytest.FixtureRequest,
-    backend: FakeDelegate,
-    monkeypatch: pytest.MonkeyPatch,
+    check: str, kind: str, request: Any, backend: FakeDelegate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong backend is no fault of the program, whatever the variable says; with the option it
     is found, and a right one accepted."""
-    monkeypatch.setenv(VARIABLE, "always")
+    monkeypatch.setenv("EXECUTORCH_C_DELEGATE_AT_LOAD", "always")
     program = request.getfixturevalue(kind)
-    with backend.active({"aten::relu.out": WRONG["aten::relu.out"]}):
+    with backend.active(WRONG_RELU):
         CHECKS[check](program)
         with pytest.raises(AssertionError):
             CHECKS[check](program, delegate_at_load="always")
@@ -155,7 +151,7 @@ def test_commands(backend: FakeDelegate, tmp_path: Path) -> None:
         ["explain", *at, *to],
         ["compare", str(path), *at],
     ]
-    with backend.active({"aten::relu.out": WRONG["aten::relu.out"]}):
+    with backend.active(WRONG_RELU):
         for command in commands:
             assert main(command) == 0, command
             wrong = command[0] != "compare"  # two programs with the same fault
@@ -189,8 +185,8 @@ def test_a_wrong_operator_is_named(
     with backend.active({operator: WRONG[operator]}):
         result = check_model(MODEL, (X,), program=program, delegate_at_load="always")
         assert result.verdict == "differ"
-        given = explain(MODEL, [X], program=program, delegate_at_load="always")
-        for report in (given, result.explain()):
+        explanation = explain(MODEL, [X], program=program, delegate_at_load="always")
+        for report in (explanation, result.explain()):
             first = report.first
             assert report.verdict == "differ" and first is not None, str(report)
             assert first.verdict == "source" and first.name.split(".")[0] in operator, str(report)
@@ -234,7 +230,7 @@ def test_xnnpack(pte: bytes) -> None:
 
 def test_a_method_is_used_as_it_was_loaded(pte: bytes, backend: FakeDelegate) -> None:
     """Where it runs; a report on its traced values examines what is written. Both say so."""
-    with backend.active({"aten::relu.out": WRONG["aten::relu.out"]}):
+    with backend.active(WRONG_RELU):
         method = load(pte)
         result = check_model(MODEL, (X,), program=method)
         assert result.verdict == "differ"
@@ -282,8 +278,8 @@ def test_state_goes_on_from_the_same_values(backend: FakeDelegate) -> None:
         x = torch.linspace(-1, 1, 4)
         method = load(export(Sum(), x))
         assert explain(Sum(), [x], program=method).ok
-        found = method.execute([x.numpy()])[0]
-    np.testing.assert_allclose(found, torch.sigmoid(4 * x).numpy(), rtol=1e-6)
+        outputs = method.execute([x.numpy()])[0]
+    np.testing.assert_allclose(outputs, torch.sigmoid(4 * x).numpy(), rtol=1e-6)
 
 
 def test_operators_are_real() -> None:
@@ -295,7 +291,7 @@ def test_operators_are_real() -> None:
 def test_nothing_inside_a_payload(
     options: dict[str, Any], interpreted: bytes, backend: FakeDelegate
 ) -> None:
-    with backend.active({"aten::relu.out": WRONG["aten::relu.out"]}):
+    with backend.active(WRONG_RELU):
         method = Runtime.get().load_program(interpreted).load_method("forward", **options)
         assert method.backend_report()[0]["nested_delegated_at_load"] == {}
         assert check_model(MODEL, (X,), program=method).ok

@@ -21,73 +21,16 @@ from executorch_c.debug._matching import values
 from executorch_c.devtools import explain
 from tests.backends import xnnpack_flow
 from tests.debug import deep
-from tests.debug.deep import FLOWS, lower
-from tests.exports import export
+from tests.debug.deep import FLOWS, IMAGE, Merge, Net, explained, lower
+from tests.exports import Fn, export
 
 
-class Merge(nn.Module):
-    """Concatenation of two halves of the channels, optionally swapped."""
-
-    def __init__(self, swap: bool) -> None:
-        super().__init__()
-        self.swap = swap
-
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return torch.cat([y, x] if self.swap else [x, y], 1)
-
-
-class Net(nn.Module):
-    """Layers of an image classifier, with a fused activation and a skip connection."""
-
-    def __init__(self, swap: bool = False) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
-        self.blocks = nn.ModuleList(nn.Conv2d(8, 8, 3, padding=1) for _ in range(3))
-        self.side = nn.Conv2d(8, 8, 1)
-        self.merge = Merge(swap)
-        self.norm = nn.LayerNorm(16)
-        self.head = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 5))
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = nn.functional.max_pool2d(self.stem(x), 2)
-        for block in self.blocks:
-            x = x + nn.functional.relu6(block(x))
-        x = self.merge(x, self.side(x)).mean((2, 3))
-        return torch.softmax(self.head(self.norm(x)), -1)
-
-
-class Attention(nn.Module):
-    """A transformer layer followed by a linear layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=True)
-        self.out = nn.Linear(16, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.out(self.layer(x))
-
-
-def net(make: Callable[[], nn.Module] = Net) -> nn.Module:
+def net() -> Net:
     torch.manual_seed(0)
-    return make().eval()
-
-
-IMAGE = (torch.linspace(-2, 2, 2 * 3 * 12 * 12).sin().reshape(2, 3, 12, 12) * 1.5,)
-TOKENS = (torch.linspace(-3, 3, 2 * 5 * 16).cos().reshape(2, 5, 16),)
+    return Net().eval()
 
 
 # ---- programs that are right ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("flow", FLOWS)
-@pytest.mark.parametrize(("make", "inputs"), [(Net, IMAGE), (Attention, TOKENS)])
-def test_healthy(flow: str, make: Callable[[], nn.Module], inputs: tuple[Tensor]) -> None:
-    model = net(make)
-    report = explain(model, inputs, program=lower(model, inputs, flow).buffer)
-    assert report and report.first is None, str(report)
-    assert all(row.local is not None and not row.local.mismatched for row in report)
-    assert any(row.where.startswith("delegate") for row in report) == (flow == "xnnpack")
 
 
 @pytest.mark.parametrize("flow", FLOWS)
@@ -110,22 +53,13 @@ def test_references(flow: str, tmp_path: Path) -> None:
         assert explain(record, [IMAGE[0].numpy()], program=program)
 
 
-def test_every_instruction_is_matched() -> None:
-    model = net()
-    report = explain(model, IMAGE, program=lower(model, IMAGE, "portable"))
-    count = len(report)
-    assert report.notes[-1] == f"matched {count} of {count} instructions"
-    assert all("took at load" in note for note in report.notes[:-1])
-    assert [int(row.where.split()[1]) for row in report] == list(range(count))
-
-
 def test_where_it_is_in_the_model() -> None:
-    model = net()
-    report = explain(model, IMAGE, program=lower(model, IMAGE, "portable"))
+    report = explained(net(), net(), IMAGE)
+    assert [int(row.where.split()[1]) for row in report] == list(range(len(report)))
     row = next(row for row in report if row.module == "side")
-    lines = Path(__file__).read_text().splitlines()
+    lines = Path(deep.__file__).read_text().splitlines()
     path, _, line = str(row.source).rpartition(":")
-    assert path == __file__ and "self.side(x)" in lines[int(line) - 1]
+    assert path == deep.__file__ and "self.side(x)" in lines[int(line) - 1]
     assert row.name == "aten::convolution.out" and row.shape == (2, 8, 6, 6)
     assert row.dtype == "float32"
 
@@ -144,31 +78,16 @@ def assert_found(report: Any, module: str) -> None:
     assert after[-1].verdict == "propagated", str(report)
 
 
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("flow", FLOWS)
-@pytest.mark.parametrize("layer", ["stem.0", "blocks.2", "side", "head.2"])
-def test_wrong_weight(flow: str, layer: str) -> None:
-    """One filter of a layer differs from the model's."""
-    model, damaged = net(), net()
-    with torch.no_grad():
-        damaged.get_submodule(layer).weight[3] *= 1.25
-    report = explain(model, IMAGE, program=lower(damaged, IMAGE, flow).buffer)
-    if layer == "head.2":  # only the softmax follows
-        assert report.first is not None and report.first.module == layer, str(report)
-    else:
-        assert_found(report, layer)
-
-
 @pytest.mark.parametrize("flow", FLOWS)
 def test_swapped_channels(flow: str) -> None:
     """Colour channels in another order, and swapped halves of the channels."""
     model, damaged = net(), net()
     with torch.no_grad():
         damaged.stem[0].weight.copy_(model.stem[0].weight.flip(1))
-    assert_found(explain(model, IMAGE, program=lower(damaged, IMAGE, flow).buffer), "stem.0")
+    assert_found(explained(model, damaged, IMAGE, flow), "stem.0")
     damaged = Net(swap=True).eval()
     damaged.load_state_dict(model.state_dict())
-    assert_found(explain(model, IMAGE, program=lower(damaged, IMAGE, flow).buffer), "merge")
+    assert_found(explained(model, damaged, IMAGE, flow), "merge")
 
 
 @pytest.fixture
@@ -185,7 +104,7 @@ def wrong_gelu() -> Iterator[None]:
 
 def test_wrong_operator(wrong_gelu: None) -> None:
     model = net()
-    report = explain(model, IMAGE, program=lower(model, IMAGE, "portable").buffer)
+    report = explained(model, model, IMAGE)
     assert_found(report, "head.1")
     assert report.first is not None and report.first.name == "aten::gelu.out"
 
@@ -194,24 +113,16 @@ def test_wrong_operator(wrong_gelu: None) -> None:
 def test_overflowing_half(flow: str) -> None:
     """Finite in float32, infinite in float16 from one layer on."""
 
-    def make() -> nn.Module:
-        return nn.Sequential(
-            nn.Linear(8, 8),
-            nn.ReLU(),
-            nn.Linear(8, 8),
-            nn.Linear(8, 8),
-            nn.LayerNorm(8),
-            nn.Linear(8, 4),
-        )
-
-    model, x = net(make), (torch.linspace(1, 8, 24).reshape(3, 8),)
+    torch.manual_seed(0)
+    layers = [nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Linear(8, 8)]
+    model = nn.Sequential(*layers, nn.LayerNorm(8), nn.Linear(8, 4)).eval()
     with torch.no_grad():
         model[3].weight *= 3e5
     half = copy.deepcopy(model).half()
     half[3].weight.data.clamp_(-6e4, 6e4)
     model[3].weight.data.clamp_(-6e4, 6e4)
-    inputs = (x[0].half(),)
-    report = explain(model, inputs, program=lower(half, inputs, flow).buffer)
+    inputs = (torch.linspace(1, 8, 24).reshape(3, 8).half(),)
+    report = explained(model, half, inputs, flow)
     assert report.first is not None and report.first.module == "3", str(report)
     assert report.first.local is not None and report.first.local.inf[0] > 0
     assert report.first.local.inf[1] == 0 and "infinite, expected 0" in str(report)
@@ -246,8 +157,7 @@ def test_an_interrupt_gives_the_report_so_far(
         return original(self, step)
 
     monkeypatch.setattr(owner, name, interrupted)
-    model, x = net(), (torch.randn(1, 3, 8, 8),)
-    report = explain(model, x, program=lower(model, x, "portable").buffer)
+    report = explained(net(), net(), (torch.randn(1, 3, 8, 8),))
     assert report.verdict == "inconclusive" and "interrupted" in str(report), str(report)
     assert 1 <= len(report) <= 4 and all(row.ok for row in report)
 
@@ -259,29 +169,20 @@ def test_dynamic_quantisation() -> None:
     """XNNPACK takes a scale per row, the graph one per tensor: not a fault, but a wrong weight
     is."""
     torch.manual_seed(0)
-    model = nn.Sequential(
-        nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)
-    ).eval()
-    x = (torch.randn(3, 32),)
+    layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)]
+    model, x = nn.Sequential(*layers).eval(), (torch.randn(3, 32),)
     quantized = xnnpack_flow.SCHEMES["dynamic_channel"](model, x, None)
-    program = lower(quantized, x, "xnnpack").buffer
-    report = explain(quantized, x, program=program)
+    report = explained(quantized, quantized, x, "xnnpack")
     assert report.ok and [row.module for row in report] == ["0", "2", "4"], str(report)
     other = copy.deepcopy(model)
     with torch.no_grad():
         other[2].weight[7] *= 1.5
-    assert_found(
-        explain(xnnpack_flow.SCHEMES["dynamic_channel"](other, x, None), x, program=program), "2"
-    )
+    other = xnnpack_flow.SCHEMES["dynamic_channel"](other, x, None)
+    assert_found(explained(other, quantized, x, "xnnpack"), "2")
 
 
-class Function(nn.Module):
-    def __init__(self, function: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Any:
-        return self.function(x)
+def large(more: int) -> Callable[[Tensor], Tensor]:
+    return lambda x: (x > 0).long() * (2**62 + more)
 
 
 OUTPUTS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], str]] = {
@@ -293,11 +194,7 @@ OUTPUTS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], str]]
         "shape (2, 1)",
     ),
     "an integer's dtype": (lambda x: (x * 8).int(), lambda x: (x * 8).long(), "expected int64"),
-    "a large integer": (
-        lambda x: (x > 0).long() * (2**62 + 1),
-        lambda x: (x > 0).long() * 2**62,
-        "out of tolerance",
-    ),
+    "a large integer": (large(1), large(0), "out of tolerance"),
 }
 
 
@@ -305,8 +202,8 @@ OUTPUTS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any], str]]
 def test_wrong_outputs_of_right_nodes(name: str) -> None:
     wrong, right, says = OUTPUTS[name]
     x = torch.randn(2, 4)
-    assert explain(Function(right), (x,), program=export(Function(right), x)).verdict == "match"
-    report = explain(Function(right), (x,), program=export(Function(wrong), x))
+    assert explain(Fn(right), (x,), program=export(Fn(right), x)).verdict == "match"
+    report = explain(Fn(right), (x,), program=export(Fn(wrong), x))
     assert report.verdict == "differ"
     assert says in " ".join(report.summary().split())
 
@@ -318,7 +215,7 @@ def test_wrong_outputs_of_right_nodes(name: str) -> None:
 )
 def test_values_that_can_show_no_error(x: Tensor) -> None:
     """Any wrong factor would look the same."""
-    scaled = Function(lambda x: x * 3)
+    scaled = Fn(lambda x: x * 3)
     pte = export(scaled, x)
     report = explain(scaled, (x,), program=pte)
     assert report.verdict == "inconclusive" and "pass other inputs" in report.reason
@@ -332,8 +229,8 @@ def test_inputs_that_the_model_changes() -> None:
         return x.mul_(2) + 1
 
     x = torch.randn(2, 4)
-    assert explain(Function(doubled), (x.clone(),), program=export(Function(doubled), x.clone())).ok
-    assert not explain(Function(doubled), (x,), program=export(Function(lambda x: x * 2 + 1), x)).ok
+    assert explain(Fn(doubled), (x.clone(),), program=export(Fn(doubled), x.clone())).ok
+    assert not explain(Fn(doubled), (x,), program=export(Fn(lambda x: x * 2 + 1), x)).ok
 
 
 class Positions(nn.Module):
@@ -363,34 +260,29 @@ def test_tolerances() -> None:
     pte = lower(damaged, IMAGE, "portable").buffer
     assert not explain(model, IMAGE, program=pte)
     assert explain(model, IMAGE, program=pte, rtol=1e-2, atol=1e-2)
-    assert not explain(model, IMAGE, program=lower(model, IMAGE, "portable"), rtol=0, atol=0)
+    assert not explained(model, model, IMAGE, rtol=0, atol=0)
     with pytest.raises(ValueError, match="`rtol` is -1, expected 0 or more"):
         explain(model, IMAGE, program=pte, rtol=-1)
 
 
 def test_bad_arguments() -> None:
     model = net()
-    manager = lower(model, IMAGE, "xnnpack")
-    with pytest.raises(ValueError, match="has no ETRecord"):
-        explain(manager, IMAGE, program=manager.buffer)
-    with pytest.raises(TypeError, match="expected an nn.Module, .* found int"):
-        explain(3, IMAGE, program=manager.buffer)
+    manager, exported = lower(model, IMAGE, "xnnpack"), torch.export.export(model, IMAGE)
+    lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    for reference, error, message in (
+        (manager, ValueError, "has no ETRecord"),
+        (3, TypeError, "expected an nn.Module, .* found int"),
+        (lowered, ValueError, "handed to a backend"),
+    ):
+        with pytest.raises(error, match=message):
+            explain(reference, IMAGE, program=manager.buffer)
     with pytest.raises(ValueError, match="2 inputs .* the reference takes 1"):
-        explain(
-            torch.export.export(model, IMAGE),
-            (*IMAGE, *IMAGE),
-            program=lower(Merge(False), (*IMAGE, *IMAGE), "portable"),
-        )
-    lowered = to_edge_transform_and_lower(
-        torch.export.export(model, IMAGE), partitioner=[XnnpackPartitioner()]
-    )
-    with pytest.raises(ValueError, match="handed to a backend"):
-        explain(lowered, IMAGE, program=manager.buffer)
+        explained(exported, Merge(False), (*IMAGE, *IMAGE))
 
 
 def test_values_that_do_not_fit() -> None:
     model = net()
-    report = explain(model, IMAGE, program=lower(model, IMAGE, "portable"), max_bytes=20_000)
+    report = explained(model, model, IMAGE, max_bytes=20_000)
     assert any("pass a larger `max_bytes`" in note for note in report.notes)
 
 
@@ -415,8 +307,8 @@ def test_command(
         "def make():\n    return load('model.pt'), load('image.pt')\n"
     )
     monkeypatch.chdir(tmp_path)
-    given = ["--inputs", "x.npz"]
-    assert cli.main(["explain", "good.pte", "--etrecord", "e.bin", *given]) == 0
+    inputs = ["--inputs", "x.npz"]
+    assert cli.main(["explain", "good.pte", "--etrecord", "e.bin", *inputs]) == 0
     assert "every one is within tolerance" in capsys.readouterr().out
     assert (
         cli.main(["explain", "bad.pte", "--model", "my_model:make", "--json", "--html", "r.html"])
@@ -426,10 +318,10 @@ def test_command(
     assert figures["rows"][figures["first"]]["module"] == "side"
     assert "first divergence" in (tmp_path / "r.html").read_text()
     with pytest.raises(SystemExit):
-        cli.main(["explain", "bad.pte", "--model", "my_model", *given])
+        cli.main(["explain", "bad.pte", "--model", "my_model", *inputs])
     assert "is not module:function" in capsys.readouterr().err
     for name, message in (("no_such:f", "no module"), ("my_model:g", "has no function 'g'")):
-        assert cli.main(["explain", "bad.pte", "--model", name, *given]) == 1
+        assert cli.main(["explain", "bad.pte", "--model", name, *inputs]) == 1
         assert message in capsys.readouterr().err
 
 

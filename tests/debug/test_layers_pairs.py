@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from executorch_c.devtools import explain
 from tests import exports
 from tests.backends import xnnpack_flow
+from tests.debug.deep import FLOWS, IMAGE, Net, explained
+from tests.models.blocks import MBConv
 
-FLOWS = ["portable", "xnnpack"]
 Make = Callable[[], nn.Module]
 
 
@@ -35,13 +36,8 @@ class Residual(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(4, 4, 3, padding=1),
-            nn.BatchNorm2d(4),
-            nn.ReLU(),
-            nn.Conv2d(4, 4, 1),
-            nn.BatchNorm2d(4),
-        )
+        layers = [nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 1)]
+        self.body = nn.Sequential(*layers, nn.BatchNorm2d(4))
         for norm in (self.body[1], self.body[4]):
             nn.init.uniform_(norm.running_mean, -0.5, 0.5)
             nn.init.uniform_(norm.running_var, 0.5, 2.0)
@@ -52,34 +48,11 @@ class Residual(nn.Module):
         return x * nn.functional.hardswish(self.gate(x.mean((2, 3))))[:, :, None, None]
 
 
-class Bottleneck(nn.Module):
-    """A block of MobileNetV2."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(4, 12, 1),
-            nn.BatchNorm2d(12),
-            nn.ReLU6(),
-            nn.Conv2d(12, 12, 3, padding=1, groups=12),
-            nn.BatchNorm2d(12),
-            nn.ReLU6(),
-            nn.Conv2d(12, 4, 1),
-            nn.BatchNorm2d(4),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x)
-
-
 def bottlenecks() -> nn.Module:
-    """Build nested residual additions."""
-    return nn.Sequential(
-        nn.Conv2d(3, 4, 3, padding=1),
-        *(Bottleneck() for _ in range(3)),
-        nn.Conv2d(4, 8, 1),
-        nn.AdaptiveAvgPool2d(1),
-    )
+    """Build nested residual additions: blocks of MobileNetV2."""
+    blocks = [MBConv(4, 4, 1, 3, 3, nn.ReLU6, squeeze=False) for _ in range(3)]
+    ends = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 8, 1), nn.AdaptiveAvgPool2d(1)
+    return nn.Sequential(ends[0], *blocks, *ends[1:])
 
 
 class Branches(nn.Module):
@@ -121,6 +94,7 @@ CASES: dict[str, tuple[Make, tuple[Tensor, ...]]] = {
     "gru": (lambda: nn.GRU(6, 5, batch_first=True), (wave(2, 3, 6),)),
     "linear": (lambda: nn.Linear(6, 5), (wave(2, 4, 6),)),
     "conv": (lambda: nn.Conv2d(3, 4, 3), (wave(1, 3, 8, 8),)),
+    "classifier": (Net, IMAGE),
     "attention": (SelfAttention, (wave(2, 5, 16),)),
     "encoder": (
         lambda: nn.TransformerEncoderLayer(16, 2, 32, activation="gelu"),
@@ -152,10 +126,10 @@ def lower(name: str, model: nn.Module, flow: str) -> bytes:
 
 
 def program(name: str, flow: str) -> bytes:
-    found: bytes = xnnpack_flow.cached(
+    pte: bytes = xnnpack_flow.cached(
         f"pairs-{name}-{flow}", __file__, lambda: lower(name, module(name), flow)
     )
-    return found
+    return pte
 
 
 @cache
@@ -178,7 +152,7 @@ def test_all_is_matched(name: str, flow: str) -> None:
     """The reference is an export with other debug handles."""
     report = explain(reference(name), CASES[name][1], program=program(name, flow))
     assert report.ok and report.rows, str(report)
-    assert all(found == count for found, count in counts(report)), str(report)
+    assert all(matched == count for matched, count in counts(report)), str(report)
     assert all("took at load" in note for note in report.notes[:-1]), str(report)
     assert any(row.where.startswith("delegate") for row in report) == (flow == "xnnpack")
 
@@ -190,6 +164,7 @@ FAULTS = [
     ("gru", "weight_hh_l0", slice(10, 15)),
     ("attention", "attention.out_proj.weight", slice(3, 4)),
     ("encoder", "linear1.weight", slice(3, 4)),
+    *(("classifier", f"{x}.weight", slice(3, 4)) for x in ("stem.0", "blocks.2", "side", "head.2")),
     ("residual", "body.0.weight", slice(1, 2)),
     ("residual", "body.4.bias", slice(0, 4)),
     ("branches", "p.weight", slice(2, 3)),
@@ -215,7 +190,7 @@ def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
     report = explain(reference(name), CASES[name][1], program=pte)
     wrong = [row for row in report if row.verdict == "source"]
     assert wrong and report.first is wrong[0], str(report)
-    assert all(found == count for found, count in counts(report)), str(report)
+    assert all(matched == count for matched, count in counts(report)), str(report)
     assert all(weight in row.parameters for row in wrong), str(report)
     assert all(row.ok for row in report.rows[: report.first.index]), str(report)
 
@@ -257,9 +232,7 @@ def test_missing_sum(flow: str) -> None:
     whole, missing = Blocks(True).eval(), Blocks(False).eval()
     missing.load_state_dict(whole.state_dict())
     x = torch.linspace(-2, 3, 40).cos().reshape(1, 5, 8)
-    partitioner = XnnpackPartitioner() if flow == "xnnpack" else None
-    data = exports.export(missing, x, partitioner=partitioner)
-    report = explain(torch.export.export(whole, (x,)), [x], program=data)
+    report = explained(torch.export.export(whole, (x,)), missing, (x,), flow)
     assert report.first is not None and report.first.verdict == "source", str(report)
     assert report.first.module == "norms.2", str(report)
     assert sum(row.verdict == "source" for row in report) == 1, str(report)
@@ -295,7 +268,7 @@ def test_slices_with_axes_in_another_order(size: int, scale: float) -> None:
     with torch.no_grad():
         moved.layer.weight[8:] *= scale
     x = torch.linspace(-2, 3, size * 4).cos().reshape(1, size, 4)
-    report = explain(torch.export.export(model, (x,)), [x], program=exports.export(moved, x))
+    report = explained(torch.export.export(model, (x,)), moved, (x,))
     assert not any(row.missing or row.instead for row in report), str(report)
     wrong = [row for row in report if row.local is not None and row.local.mismatched]
     assert [row.module for row in wrong] == ["layer"] * (scale != 1), str(report)
@@ -307,17 +280,10 @@ class Strides(nn.Sequential):
 
     def __init__(self, **strides: int) -> None:
         self.names = ("conv1", "norm1", "act1", "pool", "conv2", "act2", "mean", "flat", "head")
-        super().__init__(
-            nn.Conv2d(3, 8, 3, strides.get("conv1", 1), 1),
-            nn.BatchNorm2d(8),
-            nn.ReLU(),
-            nn.MaxPool2d(3, strides.get("pool", 2), 1),
-            nn.Conv2d(8, 8, 3, strides.get("conv2", 2), 1),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.Linear(8, 4),
-        )
+        conv1, pool, conv2 = ({"conv1": 1, "pool": 2, "conv2": 2} | strides).values()
+        first = nn.Conv2d(3, 8, 3, conv1, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, pool, 1)
+        second = nn.Conv2d(8, 8, 3, conv2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        super().__init__(*first, *second, nn.Linear(8, 4))
 
 
 @pytest.mark.sweep(3)
@@ -330,11 +296,9 @@ def test_wrong_stride(flow: str, layer: str, stride: int) -> None:
     right, wrong = Strides().eval(), Strides(**{layer: stride}).eval()
     wrong.load_state_dict(right.state_dict())
     x = torch.linspace(-2, 3, 2 * 3 * 16 * 16).cos().reshape(2, 3, 16, 16)
-    partitioner = XnnpackPartitioner() if flow == "xnnpack" else None
-    data = exports.export(wrong, x, partitioner=partitioner)
-    report = explain(torch.export.export(right, (x,)), [x], program=data)
+    report = explained(torch.export.export(right, (x,)), wrong, (x,), flow)
     first = report.first
     assert first is not None and first.module == str(right.names.index(layer)), str(report)
     assert first.expected_shape is not None and "), expected (" in report.summary(), str(report)
     assert all(row.verdict == "ok" for row in report.rows[: first.index]), str(report)
-    assert explain(torch.export.export(wrong, (x,)), [x], program=data).ok
+    assert explained(torch.export.export(wrong, (x,)), wrong, (x,), flow).ok

@@ -1,7 +1,6 @@
 """Origins of NaN and infinity: planted overflows, and masks, which are not faults."""
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -48,22 +47,24 @@ class Deep(nn.Module):
 HALVES = 100 * torch.rand(2, 16, generator=torch.Generator().manual_seed(1)).half()
 
 
-def test_all_is_finite() -> None:
-    found = watch(lambda x: torch.softmax(torch.relu(x) @ x.T, -1), X)
-    assert found and not found.sources and found.first is None and found.outputs == ()
-    assert "all finite" in str(found) and found.events >= 3
+def test_finite_values_and_a_mask_in_a_buffer() -> None:
+    report = watch(lambda x: torch.softmax(torch.relu(x) @ x.T, -1), X)
+    assert report and not report.sources and report.first is None and report.outputs == ()
+    assert "all finite" in str(report) and report.events >= 3
+    report = watch(Masked(), X)
+    [mask] = report.sources
+    assert report and mask.origin == "constant" and mask.range.negative == 3
+    assert "aten::add.out" in mask.where
 
 
 @pytest.mark.parametrize("delegated", [False, True])
 def test_an_overflowing_half(delegated: bool) -> None:
     partitioner = XnnpackPartitioner() if delegated else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        good = watch(Deep(None), HALVES, partitioner=partitioner)
-        found = watch(Deep(7), HALVES, partitioner=partitioner)
+    good = watch(Deep(None), HALVES, partitioner=partitioner)
+    report = watch(Deep(7), HALVES, partitioner=partitioner)
     assert good and not good.sources
-    first = found.first
-    assert not found and first is not None and found.outputs == (0,)
+    first = report.first
+    assert not report and first is not None and report.outputs == (0,)
     assert first.origin == "computed" and first.dtype == "float16" and first.range.positive
     assert ("Fully Connected" if delegated else "aten::") in first.name
     assert first.where.startswith("delegate 0" if delegated else "instruction")
@@ -71,8 +72,8 @@ def test_an_overflowing_half(delegated: bool) -> None:
     wanted = Deep(7).layers[7].weight
     assert any(value.range and value.range.high == wanted.max().item() for value in first.inputs)
     assert first.outputs == [0] and first.carriers >= 4
-    assert found.sources[0] is first
-    text = str(found)
+    assert report.sources[0] is first
+    text = str(report)
     assert "float16 ends at 65504" in text and "reaches output 0" in text
     # Eager has the same number of infinities in this layer.
     with torch.no_grad():
@@ -87,13 +88,11 @@ def test_an_overflowing_half(delegated: bool) -> None:
 
 def test_infinity_that_xnnpack_swallows() -> None:
     """Its ReLU maps NaN to 0: outputs are finite and wrong. The report still names the place."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = watch(Deep(7, torch.relu), HALVES, partitioner=XnnpackPartitioner())
-    [source] = found.sources
-    assert found and source.is_fault and source.where == "delegate 0, node 7"
+    report = watch(Deep(7, torch.relu), HALVES, partitioner=XnnpackPartitioner())
+    [source] = report.sources
+    assert report and source.is_fault and source.where == "delegate 0, node 7"
     assert source.gone == "Fully Connected (NC, F16) GEMM, delegate 0, node 9"
-    assert "no output has what comes about at Fully Connected" in found.summary()
+    assert "no output has what comes about at Fully Connected" in report.summary()
 
 
 def attention(x: torch.Tensor) -> torch.Tensor:
@@ -107,12 +106,12 @@ def attention(x: torch.Tensor) -> torch.Tensor:
 
 def test_a_mask_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    found = watch(attention, X)
-    assert found and found.first is None and found.outputs == ()
-    [mask] = found.sources
+    report = watch(attention, X)
+    assert report and report.first is None and report.outputs == ()
+    [mask] = report.sources
     assert mask.origin in ("written", "constant") and mask.range.negative == 9
     assert not mask.is_fault and mask.outputs == [] and "softmax" in (mask.gone or "")
-    assert "no fault" in str(found) and "ends at aten::_softmax.out" in str(found)
+    assert "no fault" in str(report) and "ends at aten::_softmax.out" in str(report)
 
 
 class Masked(nn.Module):
@@ -124,44 +123,37 @@ class Masked(nn.Module):
         return torch.softmax(x @ x.T + self.mask, -1) @ x
 
 
-def test_a_mask_in_a_buffer() -> None:
-    found = watch(Masked(), X)
-    [mask] = found.sources
-    assert found and mask.origin == "constant" and mask.range.negative == 3
-    assert "aten::add.out" in mask.where
-
-
 def test_a_row_that_is_masked_altogether() -> None:
     """A mask of -inf is intended, the NaN computed from it is not."""
 
     def fn(x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x.masked_fill(x < 0, -torch.inf), -1)
 
-    found = watch(fn, X)
-    first = found.first
+    report = watch(fn, X)
+    first = report.first
     assert first is not None and first.name == "aten::_softmax.out" and first.origin == "computed"
     assert first.range.nan == 4 and first.range.first == (0, 0)
-    assert "NaN out of infinities" in found.summary()
-    assert [s.origin for s in found.sources][-1] == "computed"
+    assert "NaN out of infinities" in report.summary()
+    assert [s.origin for s in report.sources][-1] == "computed"
 
 
 def test_infinity_that_disappears() -> None:
-    found = watch(lambda x: torch.exp(-torch.log(x.abs() * 0)).reciprocal() + x, X)
-    log = found.sources[0]
-    assert found and log.name == "aten::log.out" and log.is_fault and log.range.negative == 12
+    report = watch(lambda x: torch.exp(-torch.log(x.abs() * 0)).reciprocal() + x, X)
+    log = report.sources[0]
+    assert report and log.name == "aten::log.out" and log.is_fault and log.range.negative == 12
     assert log.carriers >= 2 and "reciprocal" in (log.gone or "")
-    assert "no output has what comes about at aten::log.out" in found.summary()
+    assert "no output has what comes about at aten::log.out" in report.summary()
 
 
 def test_inputs_that_are_not_finite() -> None:
     x = X.clone()
     x[1, 2] = torch.nan
-    found = watch(lambda x: (x * 2, torch.zeros(2)), x)
-    [source] = found.sources
+    report = watch(lambda x: (x * 2, torch.zeros(2)), x)
+    [source] = report.sources
     assert source.origin == "input" and source.where == "input 0" and source.range.first == (1, 2)
-    assert not found and found.outputs == (0,) and source.outputs == [0]
-    found = watch(lambda x: x * 2, X * torch.inf)
-    assert found and found.outputs == (0,) and "reaches outputs" in found.summary()
+    assert not report and report.outputs == (0,) and source.outputs == [0]
+    report = watch(lambda x: x * 2, X * torch.inf)
+    assert report and report.outputs == (0,) and "reaches outputs" in report.summary()
 
 
 def test_constants_that_are_not_numbers() -> None:
@@ -173,9 +165,9 @@ def test_constants_that_are_not_numbers() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.relu(x) * self.weight
 
-    found = watch(Bad(), X)
-    assert found.first is not None and found.first.origin == "constant"
-    assert "aten::mul.out" in found.first.where and found.first.range.nan == 1
+    report = watch(Bad(), X)
+    assert report.first is not None and report.first.origin == "constant"
+    assert "aten::mul.out" in report.first.where and report.first.range.nan == 1
 
 
 @pytest.mark.parametrize("delegated", [False, True])
@@ -186,10 +178,10 @@ def test_two_branches(delegated: bool) -> None:
         return torch.sigmoid(torch.exp(x) * 2), torch.exp(y) * 3
 
     partitioner = XnnpackPartitioner() if delegated else None
-    found = watch(fn, X + 100, X + 200, like=(X, X + 1), partitioner=partitioner)
-    assert [source.name for source in found] == [found.sources[0].name] * 2
-    first, second = sorted(found, key=lambda source: source.inputs[0].range.high)
-    assert found.outputs == (1,) and found.first is second
+    report = watch(fn, X + 100, X + 200, like=(X, X + 1), partitioner=partitioner)
+    assert [source.name for source in report] == [report.sources[0].name] * 2
+    first, second = sorted(report, key=lambda source: source.inputs[0].range.high)
+    assert report.outputs == (1,) and report.first is second
     assert (first.outputs, second.outputs) == ([], [1])
     assert [source.inputs[0].range.high for source in (first, second)] == [102, 202]
 
@@ -199,8 +191,8 @@ def test_loops_and_state_are_followed() -> None:
         return torch.cond(x.sum() > 0, lambda x: x / 0 * x, lambda x: x + 1, [x])
 
     assert watch(fn, -X.abs() - 1, like=(X,))
-    found = watch(fn, X.abs() + 1, like=(X,))
-    assert found.first is not None and found.first.name.startswith("aten::div")
+    report = watch(fn, X.abs() + 1, like=(X,))
+    assert report.first is not None and report.first.name.startswith("aten::div")
 
 
 def test_a_long_program_in_little_memory() -> None:
@@ -214,23 +206,21 @@ def test_a_long_program_in_little_memory() -> None:
     big = torch.rand(512, 256)
     pte = export(fn, big)
     method = executorch_c.Runtime.get().load_program(pte).load_method("forward")
-    found = check_nan(method, [big], max_bytes=400_000)  # less than the size of one value
-    assert found.first is not None and found.first.name == "aten::div.out"
-    assert all("examined as written" in note for note in found.notes), "nothing was dropped"
+    report = check_nan(method, [big], max_bytes=400_000)  # less than the size of one value
+    assert report.first is not None and report.first.name == "aten::div.out"
+    assert all("examined as written" in note for note in report.notes), "nothing was dropped"
     dropped = check_nan(method, [big], max_bytes=2000).notes
     assert any("did not fit" in note for note in dropped)
 
 
 def test_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.pte").write_bytes(export(lambda x: torch.exp(x) + 1, X))
-    np.savez(tmp_path / "good.npz", x=X.numpy())
-    np.savez(tmp_path / "bad.npz", x=X.numpy() * 1000)
-    model = str(tmp_path / "m.pte")
-    assert cli.main(["check-nan", model, "--inputs", str(tmp_path / "good.npz")]) == 0
+    model, good, bad = (str(tmp_path / name) for name in ("m.pte", "good.npz", "bad.npz"))
+    np.savez(good, x=X.numpy())
+    np.savez(bad, x=X.numpy() * 1000)
+    assert cli.main(["check-nan", model, "--inputs", good]) == cli.main(["check-nan", model]) == 0
     assert "all finite" in capsys.readouterr().out
-    assert cli.main(["check-nan", model]) == 0
-    capsys.readouterr()
-    assert cli.main(["check-nan", model, "--inputs", str(tmp_path / "bad.npz"), "--json"]) == 3
+    assert cli.main(["check-nan", model, "--inputs", bad, "--json"]) == 3
     figures = json.loads(capsys.readouterr().out)
     source = figures["sources"][figures["first"]]
     assert source["name"] == "aten::exp.out" and source["range"]["positive"] == 6
@@ -243,6 +233,6 @@ def test_an_element_beyond_measure_does_not_hide_the_layout(rng: np.random.Gener
     expected = torch.from_numpy(rng.standard_normal((1, 4, 4, 4)))
     array = np.moveaxis(expected.numpy(), 1, -1).copy()
     array[0, 1, 2, 3] = 1e37
-    found = layouts.closest(array, expected)
-    assert found is not None
-    assert int((found[1] != expected).sum()) == 1
+    layout = layouts.closest(array, expected)
+    assert layout is not None
+    assert int((layout[1] != expected).sum()) == 1

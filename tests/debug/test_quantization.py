@@ -38,9 +38,8 @@ def test_a_bad_scale(budgets: Both) -> None:
     assert f"Keep '{deep.BAD}.0' in float" in bad.summary() and bad[0].gain_db > 3
     assert all(row.local.relative < 0.03 for row in good if row.local is not None)
     for budget in budgets:
-        assert (
-            budget and budget.first is None and budget.notes == (f"compared {len(budget)} layers",)
-        )
+        assert budget and budget.first is None
+        assert budget.notes == (f"compared {len(budget)} layers",)
         costs = [row.cost_db for row in budget]
         assert costs == sorted(costs) and len(costs) == len(budget) and np.isfinite(costs).any()
         gains = [row.gain_db for row in budget]
@@ -62,16 +61,16 @@ def test_accumulated_error_of_the_last_layer(budgets: Both) -> None:
 
 def test_flows_agree() -> None:
     """Delegated and portable programs have equal errors: rounding is attributed to its layer."""
-    found = {}
+    errors = {}
     for flow in FLOWS:
         budget = quantization_error(deep.model(), deep.INPUTS, program=deep.programs(flow)[1])
         layers: dict[str, float] = {}
         for row in budget:
             name = str(row.module).partition(".")[0]
             layers[name] = max(layers.get(name, 0.0), row.accumulated.relative)
-        found[flow] = layers
-    assert found["portable"].keys() == found["xnnpack"].keys()
-    ratios = [found["portable"][n] / found["xnnpack"][n] for n in found["portable"]]
+        errors[flow] = layers
+    assert errors["portable"].keys() == errors["xnnpack"].keys()
+    ratios = [errors["portable"][n] / errors["xnnpack"][n] for n in errors["portable"]]
     assert np.median(ratios) == pytest.approx(1, abs=0.2)
 
 
@@ -160,12 +159,12 @@ def test_command(
         "import torch\ndef make():\n    return torch.load('model.pt', weights_only=False)\n"
     )
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["quantization-error", "bad.pte", "--model", "floats.py:make"]) == 0
+    command = ["quantization-error", "bad.pte", "--model", "floats.py:make"]
+    assert cli.main(command) == 0
     out = capsys.readouterr().out
     assert out.startswith("bad.pte, method 'forward': quantization error") and "'31.0'" in out
     np.save("x.npy", deep.INPUTS[0].numpy())
-    asked = ["--inputs", "x.npy", "--json", "--html", "b.html"]
-    assert cli.main(["quantization-error", "bad.pte", "--model", "floats.py:make", *asked]) == 0
+    assert cli.main([*command, "--inputs", "x.npy", "--json", "--html", "b.html"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["module"] == "31.0"
     assert "costs most" in (tmp_path / "b.html").read_text()
     assert cli.main(["quantization-error", "no.pte", "--model", "floats.py:make"]) == 1

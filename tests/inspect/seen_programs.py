@@ -8,6 +8,7 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
+from executorch_c import Program, Runtime
 from tests import kept
 from tests.backends.demo_programs import nested, seeded
 from tests.backends.xnnpack_flow import lower, pt2e
@@ -157,6 +158,10 @@ def exported(name: str) -> Any:
 
 def pte_of(name: str) -> bytes:
     """The bytes of the program, from the cache where possible."""
-    sources = [Path(made.__code__.co_filename) for made in (nested, manager, lower, pte_of)]
+    sources = [Path(maker.__code__.co_filename) for maker in (nested, manager, lower, pte_of)]
     key = kept.digest(*sources, packages=("torch", "executorch", "torchao"))
     return kept.data(f"seen-{name}-{key}.pte", lambda: bytes(exported(name).buffer))
+
+
+def opened(name: str) -> Program:
+    return Runtime.get().load_program(pte_of(name))

@@ -113,8 +113,21 @@ def both(model: Path) -> tuple[Any, Any]:
 
 
 def block(inspected: Any, name: str = "Execute") -> Any:
-    [found] = [one for one in inspected.event_blocks if one.name == name]
-    return found
+    [match] = [one for one in inspected.event_blocks if one.name == name]
+    return match
+
+
+def written(program: Program, folder: Path) -> Any:
+    """Return an Inspector of what a program has recorded."""
+    files = folder / "a.etdp", folder / "a.bin"
+    program.write_etdump_result_to_file(*files)
+    return inspector(files)
+
+
+def values_of(inspected: Any, operator: str, run: str = "Execute") -> Any:
+    """Return the values of the only call of an operator."""
+    [event] = [e for e in block(inspected, run).events if e.name == f"native_call_{operator}"]
+    return event.debug_data
 
 
 def common_facts(event: Any) -> tuple[object, ...]:
@@ -283,20 +296,16 @@ def recording(debug_buffer_size: int = 0, **methods: tuple[Any, Any]) -> Program
 
 
 def test_values_are_bounded_by_the_debug_buffer(tmp_path: Path) -> None:
-    program = recording(2 * V.nbytes)
-    program.load_method("forward")(V)
-    files = tmp_path / "a.etdp", tmp_path / "a.bin"
-    program.write_etdump_result_to_file(*files)
-    seen = inspector(files)
-    assert [bool(e.debug_data) for e in block(seen).events] == [True, True, True, True, False]
-    assert block(seen).run_output == [] and files[1].stat().st_size <= 2 * V.nbytes + 16
-
-
-def test_without_a_debug_buffer_there_is_no_file(tmp_path: Path) -> None:
     program = recording()
     program.load_method("forward")(V)
     program.write_etdump_result_to_file(tmp_path / "a.etdp", tmp_path / "a.bin")
     assert not (tmp_path / "a.bin").exists()
+    program = recording(2 * V.nbytes)
+    program.load_method("forward")(V)
+    seen = written(program, tmp_path)
+    assert [bool(e.debug_data) for e in block(seen).events] == [True, True, True, True, False]
+    assert block(seen).run_output == []
+    assert (tmp_path / "a.bin").stat().st_size <= 2 * V.nbytes + 16
 
 
 def test_methods_of_a_program_are_recorded_together(tmp_path: Path) -> None:
@@ -305,9 +314,7 @@ def test_methods_of_a_program_are_recorded_together(tmp_path: Path) -> None:
     assert program.load_method("forward") is forward
     other(V), forward(V), other(V)
     del other  # its effect stays
-    files = tmp_path / "a.etdp", tmp_path / "a.bin"
-    program.write_etdump_result_to_file(*files)
-    seen = inspector(files)
+    seen = written(program, tmp_path)
     runs = [(b.name, len(b.events), len(b.events[0].perf_data.raw)) for b in seen.event_blocks]
     assert runs == [("Default", 2, 2), ("Execute", 3, 2), ("Execute", 5, 1)]
 
@@ -320,8 +327,7 @@ def test_tracing_while_recording(tmp_path: Path) -> None:
         method(V)
     method(V)
     assert trace.runs == 1
-    program.write_etdump_result_to_file(tmp_path / "a.etdp", tmp_path / "a.bin")
-    seen = inspector((tmp_path / "a.etdp", tmp_path / "a.bin"))
+    seen = written(program, tmp_path)
     assert {len(e.perf_data.raw) for e in block(seen).events} == {2}
 
 
@@ -332,8 +338,7 @@ def test_a_file_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
         program.write_etdump_result_to_file(tmp_path / "no" / "a.etdp", tmp_path / "a.bin")
     with pytest.raises(TypeError):
         program.write_etdump_result_to_file(tmp_path / "a.etdp", 3.5)  # type: ignore[arg-type]
-    program.write_etdump_result_to_file(str(tmp_path / "a.etdp"), str(tmp_path / "a.bin"))
-    assert block(inspector((tmp_path / "a.etdp", tmp_path / "a.bin"))).run_output
+    assert block(written(program, tmp_path)).run_output
 
 
 # ---- other values, other calls ----------------------------------------------------------------
@@ -356,12 +361,15 @@ def test_runs_with_different_values_are_separate_blocks(tmp_path: Path) -> None:
     runs = [(b.name, len(b.events[0].perf_data.raw)) for b in seen.event_blocks]
     assert runs[-3:] == [("Execute", 3), ("Execute 2", 1), ("Execute 3", 1)]
     for name, x in (("Execute", V), ("Execute 2", -V), ("Execute 3", V * torch.nan)):
-        [relu] = [e for e in block(seen, name).events if e.name == "native_call_relu.out"]
-        torch.testing.assert_close(relu.debug_data, [torch.relu(x)], equal_nan=True)
+        values = values_of(seen, "relu.out", name)
+        torch.testing.assert_close(values, [torch.relu(x)], equal_nan=True)
 
 
 def test_without_values_runs_are_one_block(tmp_path: Path) -> None:
     method = method_of(step, V)
+    with method.tracing() as trace:
+        pass
+    assert not [b for b in inspector(dump(trace, tmp_path)).event_blocks if b.name == "Execute"]
     with method.tracing() as trace:
         method(V), method(-V)
     seen = inspector(dump(trace, tmp_path))
@@ -378,10 +386,6 @@ def test_without_debug_buffer_there_are_times(tmp_path: Path) -> None:
     assert len(block(seen).events) == 5 and not any(e.debug_data for e in block(seen).events)
 
 
-def views(x: Tensor) -> Tensor:
-    return x.transpose(-1, -2).contiguous() + 1
-
-
 @pytest.mark.parametrize(
     "dtype",
     [
@@ -393,9 +397,8 @@ def views(x: Tensor) -> Tensor:
 def test_dtypes(dtype: torch.dtype, tmp_path: Path) -> None:
     x = torch.tensor([[1, 0, 3], [4, 5, 0]]).to(dtype)
     seen = inspector(dump(traced(method_of(lambda x: (x.T.clone(), x == 0), x), x), tmp_path))
-    events = {e.name.split(".")[0]: e for e in block(seen).events}
-    [zero] = events["native_call_eq"].debug_data
-    [copy] = events["native_call_permute_copy"].debug_data
+    [zero] = values_of(seen, "eq.Scalar_out")
+    [copy] = values_of(seen, "permute_copy.out")
     torch.testing.assert_close(zero, x == 0)
     torch.testing.assert_close(copy, x.T.float() if dtype == torch.bfloat16 else x.T)
 
@@ -404,9 +407,8 @@ def test_what_the_inspector_cannot_read_is_left_out(tmp_path: Path) -> None:
     x = torch.tensor([1 + 2j, 3 - 1j])
     trace = traced(method_of(lambda x: (x + x, torch.abs(x)), x), x.numpy())
     seen = inspector(dump(trace, tmp_path))
-    data = {e.name: e.debug_data for e in block(seen).events}
-    assert data["native_call_add.out"] == []
-    torch.testing.assert_close(data["native_call_abs.out"], [x.abs()])
+    assert values_of(seen, "add.out") == []
+    torch.testing.assert_close(values_of(seen, "abs.out"), [x.abs()])
 
 
 @pytest.mark.parametrize(
@@ -416,8 +418,7 @@ def test_what_the_inspector_cannot_read_is_left_out(tmp_path: Path) -> None:
 )
 def test_odd_shapes(x: Tensor, tmp_path: Path) -> None:
     seen = inspector(dump(traced(method_of(step, x), x), tmp_path))
-    [relu] = [e for e in block(seen).events if e.name == "native_call_relu.out"]
-    torch.testing.assert_close(relu.debug_data, [torch.relu(x)])
+    torch.testing.assert_close(values_of(seen, "relu.out"), [torch.relu(x)])
 
 
 def test_channels_last(tmp_path: Path) -> None:
@@ -426,8 +427,8 @@ def test_channels_last(tmp_path: Path) -> None:
     trace = traced(method_of(conv, x), x)
     assert {v.dim_order for e in trace.events for v in e.outputs} == {(0, 2, 3, 1)}
     seen = inspector(dump(trace, tmp_path))
-    [data] = [e.debug_data for e in block(seen).events if e.name == "native_call_convolution.out"]
-    torch.testing.assert_close(data, [conv(x).detach().contiguous()])
+    convolved = conv(x).detach().contiguous()
+    torch.testing.assert_close(values_of(seen, "convolution.out"), [convolved])
 
 
 def test_control_flow_and_shapes_that_are_computed(tmp_path: Path) -> None:
@@ -467,19 +468,8 @@ def test_values_that_did_not_fit(tmp_path: Path) -> None:
     trace = traced(method, torch.ones(80, 100), max_bytes=34_000)
     assert trace.dropped_values and not trace.dropped_events
     seen = inspector(dump(trace, tmp_path))
-    held = {e.name: len(e.debug_data) for e in block(seen).events if "native_call" in e.name}
-    assert held == {
-        "native_call_split_with_sizes_copy.out": 0,
-        "native_call_relu.out": 0,
-        "native_call_sum.IntList_out": 1,
-    }
-
-
-def test_an_empty_trace(tmp_path: Path) -> None:
-    method = method_of(step, V)
-    with method.tracing() as trace:
-        pass
-    assert [b for b in inspector(dump(trace, tmp_path)).event_blocks if b.name == "Execute"] == []
+    assert values_of(seen, "split_with_sizes_copy.out") == values_of(seen, "relu.out") == []
+    assert len(values_of(seen, "sum.IntList_out")) == 1
 
 
 def test_traces_of_two_methods_in_one_file(tmp_path: Path) -> None:
@@ -501,8 +491,8 @@ def test_missing_flatbuffers_and_folders(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_fields_are_those_of_the_schema() -> None:
     text = fbs.texts("executorch.devtools.etdump", "etdump_schema_flatcc.fbs", "scalar_type.fbs")
-    found = fbs.tables(text)
+    tables = fbs.tables(text)
     for name, fields in etdump.tables().items():
-        assert [*fields.items()] == [*found[name].items()]
+        assert [*fields.items()] == [*tables[name].items()]
     [kinds] = re.findall(r"enum ValueType : byte \{(.*?)\}", text)
     assert tuple(re.findall(r"\w+", kinds)) == etdump.KINDS

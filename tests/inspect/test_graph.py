@@ -12,16 +12,15 @@ import pytest
 pytest.importorskip("executorch.exir")
 import torch
 
-import executorch_c
 from executorch_c import Runtime, cli
 from executorch_c.devtools import Graph, graph
 from executorch_c.inspect.diagram.nodes import Node
-from tests.inspect.seen_programs import MAKERS, exported, pte_of
+from tests.inspect.seen_programs import MAKERS, exported, opened, pte_of
 from tests.plans import Plan, build
 
 
 def graph_of(name: str, method: str = "forward") -> Graph:
-    return graph(Runtime.get().load_program(pte_of(name)), method)
+    return graph(opened(name), method)
 
 
 def labelled(picture: Graph, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -53,14 +52,14 @@ def test_edges_are_those_of_the_exported_graph() -> None:
 
     for node in calls:
         walk(node, node)
-    found = {pair for pair in edges("cnn") if not {"input 0", "output 0"} & set(pair)}
-    assert found == expected
+    pairs = {pair for pair in edges("cnn") if not {"input 0", "output 0"} & set(pair)}
+    assert pairs == expected
 
 
 def test_ends() -> None:
-    found = edges("cnn")
-    assert ("input 0", "convolution") in found and ("_softmax", "output 0") in found
-    assert ("max_pool2d_with_indices", "addmm") in found  # through a view without an instruction
+    pairs = edges("cnn")
+    assert ("input 0", "convolution") in pairs and ("_softmax", "output 0") in pairs
+    assert ("max_pool2d_with_indices", "addmm") in pairs  # through a view without an instruction
 
 
 def test_both_branches_reach_what_follows() -> None:
@@ -92,11 +91,11 @@ def test_loops() -> None:
 
 
 def test_state_and_lists() -> None:
-    found = edges("counter")
-    assert ("state %0", "add") in found and ("add", "copy_") in found
-    found = edges("splits")
-    assert ("split_with_sizes_copy", "cat") in found and ("input 0", "cat") in found
-    assert ("input 1", "index") in found and ("split_with_sizes_copy", "view_copy") in found
+    pairs = edges("counter")
+    assert ("state %0", "add") in pairs and ("add", "copy_") in pairs
+    pairs = edges("splits")
+    assert ("split_with_sizes_copy", "cat") in pairs and ("input 0", "cat") in pairs
+    assert ("input 1", "index") in pairs and ("split_with_sizes_copy", "view_copy") in pairs
     picture = graph_of("splits")
     (cat,) = [n for n in picture.nodes.values() if n.label == "cat"]
     sources = [source for source, _ in cat.inputs]
@@ -129,10 +128,10 @@ def test_programs_in_payloads_are_opened() -> None:
     groups = {node.label: node.groups for node in picture.nodes.values()}
     assert groups["sub"] == ("ExecutorBackend 0",)
     assert groups["aten.mm.default"] == ("ExecutorBackend 0", "BackendWithCompilerDemo 0")
-    found = labelled(picture, picture.edges)
-    assert ("sub", "aten.mm.default") in found and ("input 1", "aten.mm.default") in found
-    assert ("aten.mm.default", "aten.add.Tensor") in found
-    assert ("aten.add.Tensor", "output 0") in found
+    pairs = labelled(picture, picture.edges)
+    assert ("sub", "aten.mm.default") in pairs and ("input 1", "aten.mm.default") in pairs
+    assert ("aten.mm.default", "aten.add.Tensor") in pairs
+    assert ("aten.add.Tensor", "output 0") in pairs
 
 
 def test_closed_delegates_are_nodes() -> None:
@@ -152,7 +151,7 @@ def test_closed_delegates_are_nodes() -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_model_explorer(name: str) -> None:
     """Its loader requires a label, graphs and valid ids. Black text is readable."""
-    for method in Runtime.get().load_program(pte_of(name)).method_names:
+    for method in opened(name).method_names:
         picture = graph_of(name, method)
         whole = json.loads(picture.model_explorer())
         assert whole["label"] == method
@@ -185,7 +184,7 @@ def test_attributes() -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_dot(name: str) -> None:
     """Each node and edge appears once, clusters are closed, strings are quoted."""
-    for method in Runtime.get().load_program(pte_of(name)).method_names:
+    for method in opened(name).method_names:
         picture = graph_of(name, method)
         text = picture.dot()
         bare = re.sub(r'"(?:[^"\\]|\\.)*"', "S", text)
@@ -198,7 +197,7 @@ def test_dot(name: str) -> None:
 
 DOT = """#!/bin/sh
 test "$1" = -Tsvg || exit 3
-cat > "$(dirname "$0")/given.dot"
+cat > "$(dirname "$0")/input.dot"
 echo '<?xml version="1.0"?><!DOCTYPE svg><svg xmlns="http://www.w3.org/2000/svg"/>'
 """
 
@@ -211,7 +210,7 @@ def test_svg_by_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     picture = graph_of("mixed")
     ET.fromstring(picture.svg())
-    assert (tmp_path / "given.dot").read_text() == picture.dot()
+    assert (tmp_path / "input.dot").read_text() == picture.dot()
     assert picture._repr_html_().startswith("<svg")
     program.write_text("#!/bin/sh\necho 'syntax error in line 1' >&2\nexit 1\n")
     with pytest.raises(RuntimeError, match="dot failed: syntax error in line 1"):
@@ -256,11 +255,6 @@ def test_files_and_command(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main(["graph", str(model), "--format", "svg"]) == 1
     assert "Graphviz" in capsys.readouterr().err
-
-
-def test_errors() -> None:
-    with pytest.raises(executorch_c.NotFoundError):
-        graph_of("mixed", "backward")
 
 
 def test_large_graphs_fold() -> None:

@@ -10,11 +10,10 @@ import pytest
 pytest.importorskip("executorch.exir")
 from executorch.util.activation_memory_profiler import create_tensor_allocation_info
 
-import executorch_c
 from executorch_c import Runtime, cli
 from executorch_c.devtools import MemoryPlan, memory_plan
 from executorch_c.inspect.memory import START
-from tests.inspect.seen_programs import MAKERS, exported, pte_of
+from tests.inspect.seen_programs import MAKERS, exported, opened, pte_of
 from tests.plans import Plan, build
 
 TOP_LEVEL = sorted(MAKERS.keys() - {"branches", "nested", "external", "state"})
@@ -22,11 +21,11 @@ TOP_LEVEL = sorted(MAKERS.keys() - {"branches", "nested", "external", "state"})
 
 
 def plan_of(name: str, method: str = "forward") -> MemoryPlan:
-    return memory_plan(Runtime.get().load_program(pte_of(name)), method)
+    return memory_plan(opened(name), method)
 
 
 def methods(name: str) -> set[str]:
-    return Runtime.get().load_program(pte_of(name)).method_names
+    return opened(name).method_names
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -134,8 +133,8 @@ def test_loops_extend_lifetimes() -> None:
     plan.call("aten::add.out", y, x, one, z)
     plan.jump_false(flag, 1)
     plan.call("aten::add.out", z, z, one, z)
-    found = memory_plan(Runtime.get().load_program(build(plan)))
-    times = {a.value: (a.first, a.last) for a in found.allocations}
+    memory = memory_plan(Runtime.get().load_program(build(plan)))
+    times = {a.value: (a.first, a.last) for a in memory.allocations}
     assert times == {x: (START, 2), y: (0, 2), z: (1, 4)}
 
 
@@ -159,13 +158,13 @@ def test_plot(tmp_path: Path) -> None:
     plan = plan_of("cnn")
     live, places = plan.plot().axes
     drawn = [p for p in places.patches if isinstance(p, matplotlib.patches.Rectangle)]
-    found = sorted((p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in drawn)
+    rectangles = sorted((p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in drawn)
     expected = sorted(
         (a.first, a.offset, a.last - a.first + 1, a.nbytes)
         for a in plan.allocations
         if a.base is None
     )
-    assert found == expected
+    assert rectangles == expected
     assert places.get_ylim() == (0, plan.arenas[0].nbytes)
     labels = " ".join(text.get_text() for text in places.texts)
     assert "convolution" in labels and "input" in labels
@@ -203,11 +202,11 @@ def test_chrome_trace(tmp_path: Path) -> None:
 def test_methods_without_planned_memory() -> None:
     plan = Plan()
     plan.give(3)
-    found = memory_plan(Runtime.get().load_program(build(plan)))
-    assert found.nbytes == 0 and not found.allocations
-    assert "0 bytes planned" in str(found)
+    memory = memory_plan(Runtime.get().load_program(build(plan)))
+    assert memory.nbytes == 0 and not memory.allocations
+    assert "0 bytes planned" in str(memory)
     pytest.importorskip("matplotlib")
-    found.plot()
+    memory.plot()
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,8 +224,3 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["memory", str(file), "--method", "decode"]) == 0
     assert "method 'decode'" in capsys.readouterr().out
     assert cli.main(["memory", str(file), "--method", "other"]) == 1
-
-
-def test_errors() -> None:
-    with pytest.raises(executorch_c.NotFoundError):
-        plan_of("cnn", "backward")

@@ -139,9 +139,9 @@ def test_damaged_payloads(backend: str) -> None:
         changed = bytearray(good)
         for _ in range(pick.randrange(1, 6)):
             changed[pick.randrange(len(changed))] = pick.randrange(256)
-        found = payloads.facts(backend, bytes(changed))
-        assert len(found) <= payloads.MAX_FACTS + 1
-        assert all(len(text) <= payloads.MAX_TEXT for _, text in found)
+        facts = payloads.facts(backend, bytes(changed))
+        assert len(facts) <= payloads.MAX_FACTS + 1
+        assert all(len(text) <= payloads.MAX_TEXT for _, text in facts)
 
 
 def test_a_wrong_index_of_core_ml() -> None:

@@ -19,7 +19,7 @@ from executorch_c.devtools import dump, graph, memory_plan
 from tests.backends.xnnpack_mutate import damage
 from tests.backends.xnnpack_payload import delegates
 from tests.fuzz.hostile import random_damage
-from tests.inspect.seen_programs import MAKERS, exported, pte_of
+from tests.inspect.seen_programs import MAKERS, exported, opened, pte_of
 from tests.plans import Constants, Plan, build
 
 DTYPES = {ScalarType.FLOAT: "float32", ScalarType.LONG: "int64", ScalarType.BOOL: "bool"}
@@ -147,21 +147,20 @@ def test_constants_are_at_the_printed_offsets() -> None:
     pte = pte_of("cnn")
     ((_, plan, ours),) = methods(pte)
     state = exported("cnn").exported_program().state_dict
-    found = 0
+    count = 0
     for value in ours["values"]:
         if value["kind"] != "Tensor" or value["where"] != "constant":
             continue
         data = pte[value["at"] : value["at"] + value["nbytes"]]
-        found += any(weight.detach().numpy().tobytes() == data for weight in state.values())
-    assert found >= 4
+        count += any(weight.detach().numpy().tobytes() == data for weight in state.values())
+    assert count >= 4
 
 
 def test_state_and_external_data() -> None:
-    external = pte_of("external")
-    structure = Runtime.get().load_program(external)._structure("forward")
+    structure = opened("external")._structure("forward")
     named = {v["name"] for v in structure["values"] if v.get("where") == "external"}
     assert named == {"linear.weight", "linear.bias"}
-    structure = Runtime.get().load_program(pte_of("state"))._structure("forward")
+    structure = opened("state")._structure("forward")
     (state,) = [v for v in structure["values"] if v.get("where") == "state"]
     assert state["arena"] == 1 and state["at"] is not None
 
@@ -208,33 +207,8 @@ def test_inside_of_delegates_compared_with_another_reader(name: str) -> None:
         assert [value["dtype"] for value in inside["values"]] == payload.datatypes
 
 
-def test_inside_of_delegates() -> None:
-    program = Runtime.get().load_program(pte_of("mixed"))
-    first, second = program._delegate("forward", 0), program._delegate("forward", 1)
-    assert first is not None and second is not None
-    assert [node["name"] for node in first["nodes"]] == [
-        "StaticTranspose",
-        "Conv2d",
-        "StaticTranspose",
-    ]
-    conv = first["nodes"][1]
-    values = {value["id"]: value for value in first["values"]}
-    assert "stride_height=2" in conv["note"] and "min=0" in conv["note"]
-    assert [values[i]["shape"] for i in conv["inputs"]] == [(1, 14, 14, 3), (4, 3, 3, 3), (4,)]
-    assert [values[i]["constant"] for i in conv["inputs"]] == [False, True, True]
-    assert values[conv["outputs"][0]]["shape"] == (1, 6, 6, 4)
-    assert sorted(v["argument"] for v in values.values() if v["argument"] is not None) == [0, 1]
-    assert [node["name"] for node in second["nodes"]] == [
-        "StaticReshape",
-        "FullyConnected",
-        "Clamp",
-    ]
-    assert second["nodes"][2]["note"] == "min=-1, max=1"
-
-
 def test_quantised_delegates() -> None:
-    program = Runtime.get().load_program(pte_of("quantised"))
-    inside = program._delegate("forward", 0)
+    inside = opened("quantised")._delegate("forward", 0)
     assert inside is not None
     notes = {value["dtype"]: value["note"] for value in inside["values"]}
     assert notes["qint8"].startswith("scale 0.")
@@ -242,7 +216,7 @@ def test_quantised_delegates() -> None:
 
 
 def test_names_are_checked() -> None:
-    program = Runtime.get().load_program(pte_of("mixed"))
+    program = opened("mixed")
     with pytest.raises(executorch_c.NotFoundError, match="forward"):
         program._structure("backward")
     with pytest.raises(TypeError):

@@ -56,6 +56,6 @@ class Twice:
         return inputs[0] * 2
 
 
-def made(execute: Any, init: Any = None) -> type:
+def class_of(execute: Any, init: Any = None) -> type:
     """Return a class with these functions."""
     return type("Made", (Twice,), {"execute": execute, **({"init": init} if init else {})})

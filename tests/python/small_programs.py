@@ -15,12 +15,8 @@ from tests.single_op import Arg, Out, SingleOps
 
 CHANNELS_LAST = (0, 2, 3, 1)
 IMAGE = (2, 3, 4, 5)
-DTYPES = tuple(
-    (
-        "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 "
-        "complex64 complex128"
-    ).split()
-)
+INTEGERS = "uint8 uint16 uint32 uint64 int8 int16 int32 int64"
+DTYPES = f"bool {INTEGERS} float16 float32 float64 complex64 complex128".split()
 
 
 def load(pte: bytes, name: str, **options: Any) -> Method:
@@ -56,13 +52,8 @@ def clone_pte(shape: Sequence[int], dtype: str, order: Sequence[int] | None = No
     """Return a program: `forward(x)` is a copy of x, in one dim order."""
     ops = SingleOps()
     value = Tensorlike(shape, dtype)
-    ops.add(
-        "aten::clone.out",
-        Arg(value, dim_order=order),
-        None,
-        Out(shape, dtype, order),
-        name="forward",
-    )
+    out = Out(shape, dtype, order)
+    ops.add("aten::clone.out", Arg(value, dim_order=order), None, out, name="forward")
     return ops.build()
 
 
@@ -155,24 +146,3 @@ def counter_pte() -> bytes:
 def clone(shape: tuple[int, ...], dtype: str, order: Any = None) -> Method:
     """Return a method that copies its input."""
     return load(clone_pte(shape, dtype, order), "forward")
-
-
-__all__ = [
-    "CHANNELS_LAST",
-    "DTYPES",
-    "IMAGE",
-    "Out",
-    "SingleOps",
-    "add_pte",
-    "channels_last",
-    "clone",
-    "clone_pte",
-    "counter_pte",
-    "dynamic_pte",
-    "kinds_pte",
-    "load",
-    "schema",
-    "serialize",
-    "slow_pte",
-    "values",
-]

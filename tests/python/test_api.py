@@ -16,6 +16,7 @@ from executorch_c import Verification
 from executorch_c._inputs import names as names_of_inputs
 from tests import process
 from tests.python import small_programs
+from tests.python.digits import DIGITS
 from tests.python.small_programs import CHANNELS_LAST
 
 executorch_runtime = pytest.importorskip("executorch.runtime")
@@ -50,19 +51,14 @@ def both(pte: bytes) -> tuple[Any, Program]:
 # ---- names and signatures ----
 
 
-def test_exports() -> None:
-    official = (
-        set(executorch_runtime.__all__)
-        if hasattr(executorch_runtime, "__all__")
-        else set(
-            (
-                "Runtime Program Method BackendRegistry OperatorRegistry Verification MethodMeta"
-            ).split()
-        )
-    )
-    assert official <= set(executorch_c.__all__)
+def test_exports_are_documented() -> None:
+    names = "Runtime Program Method BackendRegistry OperatorRegistry Verification MethodMeta"
+    official = getattr(executorch_runtime, "__all__", names.split())
+    assert set(official) <= set(executorch_c.__all__)
     for name in executorch_c.__all__:
         assert getattr(executorch_c, name).__module__ in ("executorch_c", "executorch_c._core")
+    for name in executorch_c.__all__:
+        assert inspect.getdoc(getattr(executorch_c, name)), name
 
 
 CLASSES = ["Runtime", "Program", "Method", "BackendRegistry", "OperatorRegistry"]
@@ -84,13 +80,11 @@ def test_signatures_accept_official_calls(name: str) -> None:
             continue
         theirs, mine = inspect.signature(function), inspect.signature(getattr(ours, member))
         for parameter in theirs.parameters.values():
-            found = mine.parameters[parameter.name]
+            ours_of_it, default = mine.parameters[parameter.name], parameter.default
             if parameter.name != "self":
-                assert found.kind is parameter.kind
-                if isinstance(parameter.default, executorch_runtime.Verification):
-                    assert found.default == int(parameter.default)
-                else:
-                    assert found.default == parameter.default
+                assert ours_of_it.kind is parameter.kind
+                is_enum = isinstance(default, executorch_runtime.Verification)
+                assert ours_of_it.default == (int(default) if is_enum else default)
 
 
 @pytest.mark.parametrize(
@@ -110,11 +104,6 @@ def test_docstrings_and_signatures(function: Any) -> None:
     assert text and not text.startswith(function.__name__), "the signature is not split off"
 
 
-def test_classes_are_documented() -> None:
-    for name in executorch_c.__all__:
-        assert inspect.getdoc(getattr(executorch_c, name)), name
-
-
 @pytest.mark.parametrize("cls", [Program, Method, MethodMeta, TensorInfo, Runtime])
 def test_types_are_not_made_by_hand(cls: type) -> None:
     with pytest.raises(TypeError):
@@ -126,12 +115,9 @@ def test_types_are_not_made_by_hand(cls: type) -> None:
 # ---- runtime and registries ----
 
 
-def test_the_runtime_is_one() -> None:
+def test_the_runtime_and_its_registries() -> None:
     assert Runtime.get() is Runtime.get()
     assert executorch_runtime.Runtime.get() is executorch_runtime.Runtime.get()
-
-
-def test_operator_registry() -> None:
     names = Runtime.get().operator_registry.operator_names
     assert isinstance(names, set) and "aten::add.out" in names
     rows = executorch_c.operators()
@@ -141,9 +127,6 @@ def test_operator_registry() -> None:
     assert add["schema"].startswith("aten::add.out(Tensor self, Tensor other")
     assert "float32" in add["dtypes"]
     assert add["family"]
-
-
-def test_backend_registry() -> None:
     registry = Runtime.get().backend_registry
     assert isinstance(registry.registered_backend_names, list)
     assert registry.is_available("NoSuchBackend") is False
@@ -204,27 +187,16 @@ def test_options_of_load_program() -> None:
         load(pte, mlock="yes")  # type: ignore[arg-type]
 
 
-def test_mlock(tmp_path: Path) -> None:
-    path = tmp_path / "add.pte"
-    path.write_bytes(small_programs.add_pte())
-    Runtime.get().load_program(path, mlock="try").load_method("forward")
-
-
 def test_a_file_may_go_away_after_loading(tmp_path: Path) -> None:
     path = tmp_path / "add.pte"
     path.write_bytes(small_programs.add_pte())
+    Runtime.get().load_program(path, mlock="try").load_method("forward")
     program = Runtime.get().load_program(path)
     path.unlink()
     assert_array_equal(program.load_method("forward")(X, X), X + X)
 
 
 # ---- programs and methods ----
-
-
-def test_method_names(both: tuple[Any, Program]) -> None:
-    official, ours = both
-    assert ours.method_names == official.method_names == {"forward"}
-    assert type(ours.method_names) is type(official.method_names)
 
 
 def test_methods_are_cached() -> None:
@@ -240,8 +212,9 @@ def test_methods_are_cached() -> None:
         program.load_method("forward", kernels="fast")  # type: ignore[arg-type]
 
 
-def test_unknown_methods(both: tuple[Any, Program]) -> None:
+def test_methods_and_unknown_ones(both: tuple[Any, Program]) -> None:
     for program in both:
+        assert program.method_names == {"forward"} and type(program.method_names) is set
         with pytest.raises(KeyError, match="backward"):
             program.load_method("backward")
         with pytest.raises(RuntimeError, match="backward"):
@@ -253,12 +226,12 @@ def test_execute_returns_a_list() -> None:
     tensors = torch.from_numpy(X), torch.from_numpy(X)
     wanted = executorch_runtime.Runtime.get().load_program(pte).load_method("forward")
     method = Runtime.get().load_program(pte).load_method("forward")
-    found = method.execute([X, X])
-    assert type(found) is type(wanted.execute(tensors)) is list
-    assert_array_equal(found[0], wanted.execute(tensors)[0].numpy())
-    assert_array_equal(method.execute(tensors)[0], found[0])
-    assert_array_equal(method.execute(inputs=[X, X], out=None)[0], found[0])
-    assert_array_equal(method(X, X), found[0])
+    outputs = method.execute([X, X])
+    assert type(outputs) is type(wanted.execute(tensors)) is list
+    assert_array_equal(outputs[0], wanted.execute(tensors)[0].numpy())
+    assert_array_equal(method.execute(tensors)[0], outputs[0])
+    assert_array_equal(method.execute(inputs=[X, X], out=None)[0], outputs[0])
+    assert_array_equal(method(X, X), outputs[0])
 
 
 @pytest.mark.parametrize(
@@ -283,8 +256,8 @@ def test_wrong_inputs_have_the_official_codes(inputs: list[np.ndarray]) -> None:
 def compare_tensor(theirs: Any, mine: TensorInfo) -> None:
     assert (repr(mine), str(mine)) == (repr(theirs), str(theirs))
     for name in ("sizes", "dtype", "is_memory_planned", "nbytes"):
-        found, wanted = getattr(mine, name)(), getattr(theirs, name)()
-        assert (found, type(found)) == (wanted, type(wanted))
+        actual, wanted = getattr(mine, name)(), getattr(theirs, name)()
+        assert (actual, type(actual)) == (wanted, type(wanted))
     assert mine.shape == mine.sizes()
 
 
@@ -324,13 +297,8 @@ def test_tensor_info_beyond_the_official() -> None:
 def test_kinds_of_values() -> None:
     pte = small_programs.kinds_pte([3, 2.5, True, "hi", None], [None, 7, [1, 2]])
     meta = Runtime.get().load_program(pte).metadata("forward")
-    assert meta.inputs[1:] == (
-        ("Int", 3),
-        ("Double", 2.5),
-        ("Bool", True),
-        ("String", "hi"),
-        ("None", None),
-    )
+    numbers = ("Int", 3), ("Double", 2.5), ("Bool", True)
+    assert meta.inputs[1:] == (*numbers, ("String", "hi"), ("None", None))
     kind, info = meta.inputs[0]
     assert kind == "Tensor" and isinstance(info, TensorInfo) and info.shape == (2,)
     assert meta.outputs[1:] == (("None", None), ("Int", 7), ("IntList", None))
@@ -341,12 +309,8 @@ def test_kinds_of_values() -> None:
 
 def test_requirements_and_info() -> None:
     program = Runtime.get().load_program(small_programs.add_pte())
-    assert program.requirements() == {
-        "operators": {"aten::add.out": 1},
-        "backends": {},
-        "missing_operators": [],
-        "missing_backends": [],
-    }
+    missing = {"missing_operators": [], "missing_backends": []}
+    assert program.requirements() == {"operators": {"aten::add.out": 1}, "backends": {}, **missing}
     info = program.info()
     (method,) = info["methods"]
     assert method["name"] == "forward"
@@ -363,12 +327,12 @@ def test_reprs() -> None:
     method = program.load_method("forward")
     assert repr(program) == "<executorch_c.Program: methods ['forward']>"
     assert repr(method) == "<executorch_c.Method 'forward': 2 inputs, 1 output>"
-    count = len(executorch_c.operators())
-    registry = Runtime.get().operator_registry
-    assert repr(registry) == f"<executorch_c.OperatorRegistry: {count} operators>"
-
-
-def test_html() -> None:
+    runtime, count = Runtime.get(), len(executorch_c.operators())
+    assert repr(runtime.operator_registry) == f"<executorch_c.OperatorRegistry: {count} operators>"
+    names = runtime.backend_registry.registered_backend_names
+    assert repr(runtime.backend_registry) == f"<executorch_c.BackendRegistry: {names!r}>"
+    for part in (f"{count} operators", f"{runtime.num_threads} threads", repr(names)):
+        assert part in repr(runtime)
     program = Runtime.get().load_program(small_programs.dynamic_pte())
     for item in (Runtime.get(), program):
         assert item._repr_html_().startswith("<table>")
@@ -390,9 +354,8 @@ def test_import_loads_little_but_numpy() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     root = os.path.dirname(os.path.dirname(executorch_c.__file__))
-    out = process.python(
-        "-c", code, env={**os.environ, "PYTHONPATH": root}, cwd=root
-    ).stdout.split()
+    env = {**os.environ, "PYTHONPATH": root}
+    out = process.python("-c", code, env=env, cwd=root).stdout.split()
     assert set(out) <= {"__future__", "executorch_c", "executorch_c._core"}
 
 
@@ -400,17 +363,8 @@ def test_get_include() -> None:
     assert Path(executorch_c.get_include(), "executorch_c/backend.h").exists()
 
 
-def test_repr_of_the_runtime_and_registries() -> None:
-    runtime = Runtime.get()
-    names = runtime.backend_registry.registered_backend_names
-    assert repr(runtime.backend_registry) == f"<executorch_c.BackendRegistry: {names!r}>"
-    assert f"{len(runtime.operator_registry.operator_names)} operators" in repr(runtime)
-    assert f"{runtime.num_threads} threads" in repr(runtime) and repr(names) in repr(runtime)
-
-
 def test_inputs_by_name() -> None:
-    digits = Path(executorch_c.__file__).parent / "examples" / "digits.pte"
-    method = executorch_c.load(digits).load_method("forward")
+    method = executorch_c.load(DIGITS).load_method("forward")
     [name] = names_of_inputs(method)
     x = np.ones((2, 1, 8, 8), np.float32)
     expected = method(x)

@@ -10,16 +10,12 @@ import pytest
 import executorch_c
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import MismatchError, compare
+from tests.python.digits import DIGITS, EXPECTED, IMAGES
 from tests.python.small_programs import counter_pte
 
-EXAMPLES = Path(executorch_c.__file__).parent / "examples"
-
-
-@pytest.fixture(scope="module")
-def digits() -> tuple[bytes, np.ndarray, np.ndarray]:
-    """Return a program, its input and its output."""
-    with np.load(EXAMPLES / "digits.npz") as data:
-        return (EXAMPLES / "digits.pte").read_bytes(), data["inputs"], data["expected"]
+PTE = DIGITS.read_bytes()
+CASE = [IMAGES], [EXPECTED]
+WRONG = [IMAGES], [EXPECTED + 1]
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +57,13 @@ def test_what_the_official_writer_wrote(official: tuple[bytes, list[Any]]) -> No
     bundled.assert_verified()
 
 
-def test_the_official_reader_reads_ours(
-    digits: tuple[bytes, np.ndarray, np.ndarray], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_official_reader_reads_ours(capfd: pytest.CaptureFixture[str]) -> None:
     lib = pytest.importorskip("executorch.extension.pybindings.portable_lib")
-    pte, images, expected = digits
     # The reference compares with NumPy-like limits: use the outputs of its own run.
-    data = BundledProgram(pte, {"forward": [([images], [expected])]}).to_bytes()
+    data = BundledProgram(PTE, {"forward": [CASE]}).to_bytes()
     module = lib._load_bundled_program_from_buffer(data)
     module.verify_result_with_bundled_expected_output("forward", 0, 1e-3, 1e-4)
-    wrong = BundledProgram(pte, {"forward": [([images], [expected + 1])]}).to_bytes()
+    wrong = BundledProgram(PTE, {"forward": [WRONG]}).to_bytes()
     module = lib._load_bundled_program_from_buffer(wrong)
     with pytest.raises(RuntimeError):
         module.verify_result_with_bundled_expected_output("forward", 0, 1e-3, 1e-4)
@@ -101,43 +94,41 @@ def test_values_come_back(dtype: object, rng: np.random.Generator, tmp_path: Pat
     loaded = BundledProgram.load(tmp_path / "x.bpte")
     assert loaded.program_data == b"program"
     [case] = loaded.cases
-    for found, value in zip(case.inputs, values, strict=True):
+    for copy, value in zip(case.inputs, values, strict=True):
         if isinstance(value, (np.ndarray, np.generic)):
-            assert isinstance(found, np.ndarray)
-            assert (found.dtype, found.shape) == (value.dtype, value.shape)
-            np.testing.assert_array_equal(found, value)
+            assert isinstance(copy, np.ndarray)
+            assert (copy.dtype, copy.shape) == (value.dtype, value.shape)
+            np.testing.assert_array_equal(copy, value)
         else:
-            assert found == value and type(found) is type(value)
+            assert copy == value and type(copy) is type(value)
     second = case.inputs[1]
     assert isinstance(second, np.ndarray) and second.strides == last.strides
 
 
-def test_a_case_that_fails(digits: tuple[bytes, np.ndarray, np.ndarray]) -> None:
-    pte, images, expected = digits
-    rows = [([images], [expected]), ([images], [expected + 1]), ([images], [])]
-    bundled = BundledProgram(pte, {"forward": rows})
+def test_a_case_that_fails() -> None:
+    rows = [CASE, WRONG, ([IMAGES], [])]
+    bundled = BundledProgram(PTE, {"forward": rows})
     verdicts = [result.verdict for result in bundled.verify(atol=1e-4)]
     assert verdicts == ["match", "differ", "inconclusive"]
     assert [bool(r) for r in bundled.verify("forward", 1, atol=1e-4)] == [False]
     with pytest.raises(MismatchError, match=r"forward\[1\]: outputs differ"):
         bundled.assert_verified(atol=1e-4)
     [output] = bundled.run("forward", 2)
-    assert compare(output, expected)
+    assert compare(output, EXPECTED)
 
 
-def test_wrong_requests(digits: tuple[bytes, np.ndarray, np.ndarray]) -> None:
-    pte, images, expected = digits
-    bundled = BundledProgram(pte, {"forward": [([images], [expected])]})
+def test_wrong_requests() -> None:
+    bundled = BundledProgram(PTE, {"forward": [CASE]})
     with pytest.raises(KeyError, match="no test cases of method 'encode'; .* test cases: forward"):
         bundled.verify("encode")
     with pytest.raises(IndexError, match="test case 1 of method 'forward', which has 1 test case"):
         bundled.run("forward", 1)
     with pytest.raises(TypeError, match="expected an array or a number, found NoneType"):
-        BundledProgram(pte, {"forward": [([None], [])]})
+        BundledProgram(PTE, {"forward": [([None], [])]})
 
 
-def test_other_files(digits: tuple[bytes, np.ndarray, np.ndarray]) -> None:
-    for data in (b"", b"BP08", bytes(64), digits[0]):
+def test_other_files() -> None:
+    for data in (b"", b"BP08", bytes(64), PTE):
         with pytest.raises(executorch_c.InvalidProgramError, match="bundled program"):
             BundledProgram.load(data)
     with pytest.raises(executorch_c.InvalidProgramError, match="'BP09', expected 'BP08'"):

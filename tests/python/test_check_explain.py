@@ -217,18 +217,18 @@ def test_noise_of_infinities(dtype: torch.dtype) -> None:
     values = values.repeat(50)
     for seed in range(4):
         with RandomRounding(seed):
-            found = values + torch.zeros((), dtype=dtype)
+            noisy = values + torch.zeros((), dtype=dtype)
         kept = values != 1.5
-        torch.testing.assert_close(found[kept], values[kept], rtol=1e-2, atol=0, equal_nan=True)
-        assert (found[~kept] != 1.5).any()
+        torch.testing.assert_close(noisy[kept], values[kept], rtol=1e-2, atol=0, equal_nan=True)
+        assert (noisy[~kept] != 1.5).any()
 
 
 def test_noise_of_whole_numbers() -> None:
     """Integers are exact: zero points and quantised values, which are truncated to integers."""
     whole, other = torch.arange(-128.0, 128.0), torch.arange(-128.0, 128.0) + 0.5
     with RandomRounding(0):
-        found, changed = whole + 1, other + 1
-    assert torch.equal(found, whole + 1) and not torch.equal(changed, other + 1)
+        sums, changed = whole + 1, other + 1
+    assert torch.equal(sums, whole + 1) and not torch.equal(changed, other + 1)
 
 
 @pytest.mark.parametrize("flow", ["portable", "xnnpack"])

@@ -1,4 +1,4 @@
-"""Inputs of check_model: no input keeps one value, and all numbers are valid."""
+"""Inputs of check_model: like the example, at the edges of shapes, in range, and never constant."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,12 +9,13 @@ import pytest
 import torch
 from executorch.exir import to_edge
 from torch import Tensor, nn
+from torch.export import Dim
 from torch.nn import functional as F
 
-from executorch_c.check import inputs
+from executorch_c.check import inputs, roles
 from executorch_c.check.roles import InputRole, roles_of
 from executorch_c.testing import CheckResult, check_model
-from tests.exports import Fn, export
+from tests.exports import Fn, export, manager
 
 
 def role_of(model: Any, *example: Any, index: int = 0) -> InputRole:
@@ -235,46 +236,37 @@ def test_numbers_stay_within_the_contract_of_the_export() -> None:
 # ---- right programs ---------------------------------------------------------------------------
 
 
-def _transformer(kind: str) -> tuple[nn.Module, tuple[Any, ...] | dict[str, Any]]:
-    import transformers as hf
+SMALL = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+SMALL |= {"intermediate_size": 32, "attn_implementation": "eager"}
+GPT2 = {"vocab_size": 60, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16}
+T5 = {"vocab_size": 60, "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+TRANSFORMERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bert": ("BertModel", "BertConfig", SMALL),
+    "roberta": ("RobertaModel", "RobertaConfig", SMALL | {"pad_token_id": 1}),
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT2 | {"attn_implementation": "eager"}),
+    "clip": (
+        "CLIPTextModel",
+        "CLIPTextConfig",
+        SMALL | {"eos_token_id": 59, "max_position_embeddings": 16},
+    ),
+    "t5": ("T5ForConditionalGeneration", "T5Config", T5),
+}
+"""RoBERTa takes positions from ids != pad, CLIP pools where the id is the end of the text."""
+
+
+def _transformer(kind: str) -> tuple[nn.Module, dict[str, Any]]:
+    import transformers
 
     torch.manual_seed(0)
-    small = {
-        "vocab_size": 60,
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-        "attn_implementation": "eager",
-    }
+    model, config, sizes = TRANSFORMERS[kind]
+    options = {"use_cache": False} if kind in ("gpt2", "t5") else {}
+    built = getattr(transformers, model)(getattr(transformers, config)(**sizes, **options))
     ids, ones = torch.randint(3, 60, (2, 7)), torch.ones(2, 7, dtype=torch.long)
-    example = {"input_ids": ids, "attention_mask": ones}
-    if kind == "bert":
-        model = hf.BertModel(hf.BertConfig(**small))
-        return model.eval(), {**example, "token_type_ids": torch.zeros_like(ids)}
-    if kind == "roberta":  # positions from ids != pad
-        return hf.RobertaModel(hf.RobertaConfig(**small, pad_token_id=1)).eval(), example
-    if kind == "gpt2":
-        config = hf.GPT2Config(
-            vocab_size=60,
-            n_embd=16,
-            n_layer=1,
-            n_head=2,
-            n_positions=16,
-            use_cache=False,
-            attn_implementation="eager",
-        )
-        return hf.GPT2LMHeadModel(config).eval(), example
-    if kind == "clip":  # pools where the id is the end of the text
-        config = hf.CLIPTextConfig(**small, eos_token_id=59, max_position_embeddings=16)
-        return hf.CLIPTextModel(config).eval(), example
-    config = hf.T5Config(
-        vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, use_cache=False
-    )
-    return hf.T5ForConditionalGeneration(config).eval(), {
-        **example,
-        "decoder_input_ids": torch.randint(3, 60, (2, 4)),
+    more = {
+        "bert": {"token_type_ids": torch.zeros_like(ids)},
+        "t5": {"decoder_input_ids": torch.randint(3, 60, (2, 4))},
     }
+    return built.eval(), {"input_ids": ids, "attention_mask": ones, **more.get(kind, {})}
 
 
 class Denoiser(nn.Module):
@@ -312,34 +304,22 @@ class Attends(nn.Module):
         self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
 
     def forward(self, x: Tensor, padding: Tensor, attn_mask: Tensor) -> Tensor:
-        found: Tensor = self.attention(
-            x, x, x, key_padding_mask=padding, attn_mask=attn_mask, need_weights=False
-        )[0]
-        return found
+        masks = {"key_padding_mask": padding, "attn_mask": attn_mask}
+        return self.attention(x, x, x, need_weights=False, **masks)[0]  # type: ignore
 
 
+MASK = torch.ones(2, 6, 6, dtype=torch.bool)
+PICTURES = (torch.zeros(2, 3, 6, 6, dtype=torch.uint8), MASK, torch.tensor([6, 6]))
+PADDING = torch.zeros(2, 5, dtype=torch.bool)
+CAUSAL = torch.ones(5, 5, dtype=torch.bool).triu(1)
 RIGHT: dict[str, Callable[[], tuple[nn.Module, Any]]] = {
-    **{name: partial(_transformer, name) for name in ("bert", "roberta", "gpt2", "clip", "t5")},
+    **{name: partial(_transformer, name) for name in TRANSFORMERS},
     "denoiser": lambda: (
         Denoiser().eval(),
         (torch.randn(1, 3, 6, 6), torch.tensor([10]), torch.tensor([0])),
     ),
-    "segments": lambda: (
-        Segments().eval(),
-        (
-            torch.zeros(2, 3, 6, 6, dtype=torch.uint8),
-            torch.ones(2, 6, 6, dtype=torch.bool),
-            torch.tensor([6, 6]),
-        ),
-    ),
-    "attends": lambda: (
-        Attends().eval(),
-        (
-            torch.randn(2, 5, 8),
-            torch.zeros(2, 5, dtype=torch.bool),
-            torch.ones(5, 5, dtype=torch.bool).triu(1),
-        ),
-    ),
+    "segments": lambda: (Segments().eval(), PICTURES),
+    "attends": lambda: (Attends().eval(), (torch.randn(2, 5, 8), PADDING, CAUSAL)),
 }
 CHEAP = ("denoiser", "segments", "attends")
 
@@ -400,3 +380,121 @@ def test_a_condition_on_shapes_that_the_program_has_lost(form: str) -> None:
     size = "size 7 of dimension 1 of input 0" if form == "program" else "x.shape[1]=7"
     assert f"the program accepts {size}, which the model refuses (" in note
     assert note.endswith("a .pte has no such condition; check it before the call")
+
+
+def like(example: Tensor, seed: int = 0) -> Tensor:
+    [drawn] = inputs.draw(((example,), {}), None, [None], seed)[0]
+    assert (drawn.shape, drawn.dtype, drawn.stride()) == (
+        example.shape,
+        example.dtype,
+        example.stride(),
+    )
+    return drawn
+
+
+class Caches(nn.Module):
+    """Changes an input in place, as models with caches that the caller owns do."""
+
+    def __init__(self, factor: float = 1.0, writes: bool = True) -> None:
+        super().__init__()
+        self.factor, self.writes = factor, writes
+
+    def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        new = torch.cat([cache[1:], x[:1] * self.factor])
+        return x * (cache.copy_(new) if self.writes else new)[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict", "says"),
+    [
+        (Caches(), "match", ""),
+        (Caches(1.01), "differ", "output 0 ('a changed input')"),
+        (Caches(writes=False), "differ", "1 output, expected 2"),
+    ],
+)
+def test_inputs_that_the_model_changes(program: nn.Module, verdict: str, says: str) -> None:
+    example = torch.randn(2, 4), torch.randn(3, 4)
+    pte = export(program.eval(), *(x.clone() for x in example))
+    result = check_model(Caches().eval(), example, program=pte)
+    assert result.verdict == verdict
+    assert says in str(result)
+
+
+def test_random_floats_are_like_the_example() -> None:
+    example = torch.randn(20000) * 3 + 50
+    drawn = like(example)
+    assert abs(drawn.mean() - 50) < 0.2 and abs(drawn.std() - 3) < 0.1
+    assert not torch.equal(drawn, like(example, 1)) and torch.equal(drawn, like(example))
+    unit = like(torch.rand(1000))
+    assert 0 <= unit.min() < 0.1 and 0.9 < unit.max() <= 1
+    assert (like(torch.rand(1000) * 255) >= 0).all()
+    assert (like(-torch.rand(1000) * 9) <= 0).all()
+    assert set(like((torch.arange(99) % 2 * 255).float()).tolist()) == {0.0, 255.0}
+    assert like(torch.randn(5, dtype=torch.complex64)).is_complex()
+    like(torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last).half())
+
+
+def test_masks_with_infinities_stay() -> None:
+    mask = torch.full((4, 4), float("-inf")).triu(1)
+    assert torch.equal(like(mask), mask)
+    example = ((mask,), {})
+    [longer] = inputs.draw(example, [(6, 4)], [None], 0)[0]
+    assert torch.equal(longer[:4], mask) and torch.equal(longer[4:], mask[:2])
+
+
+def test_random_integers_and_bools_stay_in_range() -> None:
+    drawn = like(torch.tensor([3, 9] * 500))
+    assert (drawn.min(), drawn.max()) == (3, 9)
+    assert torch.equal(like(torch.ones(5, dtype=torch.int32)), torch.ones(5, dtype=torch.int32))
+    assert like(torch.ones(50, dtype=torch.bool)).all()
+    assert 0 < like(torch.arange(100) % 2 == 0).sum() < 100
+
+
+def test_indices_of_embeddings_are_all_rows_and_no_more() -> None:
+    class Tables(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.kinds = nn.Embedding(50, 4), nn.Embedding(3, 4)
+
+        def forward(self, ids: Tensor, kind: Tensor, other: Tensor) -> Tensor:
+            return self.words(ids.view(-1)) + self.kinds(kind) + self.words(other) * other[:, None]
+
+    example = (torch.zeros(2, 20, dtype=torch.long), *torch.zeros(2, 40, dtype=torch.long))
+    ranges = roles.roles_of(Tables(), (example, {})).inputs
+    assert [(role.low, role.high) for role in ranges if role] == [(0, 49), (0, 2), (0, 49)]
+    result = check_model(Tables().eval(), example)
+    assert result and max(case.inputs[0][0].max() for case in result) > 40
+
+
+def test_edges_of_tied_and_derived_sizes() -> None:
+    n, m = Dim("n", min=2, max=8), Dim("m", max=5)
+
+    def f(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        return torch.cat([x, x]) * y.sum() + z.sum()
+
+    example = (torch.randn(4, 3), torch.randn(8, 2), torch.randn(3, 4))
+    shapes = (({0: n}, {0: 2 * n}, {0: m, 1: n}),)
+    result = check_model(Fn(f), example, dynamic_shapes=shapes, n_random=0)
+    assert result, result
+    sizes = [tuple(a.shape for a in case.inputs[0]) for case in result if case.kind == "edge"]
+    assert all(x[0] * 2 == y[0] and z[1] == x[0] for x, y, z in sizes)
+    edges = {(2, 1), (8, 5), (3, 2), (2, 3), (8, 3), (4, 1)}
+    assert {(x[0], z[0]) for x, _, z in sizes} >= edges
+
+
+def test_wrong_arguments() -> None:
+    x = torch.randn(3)
+    two = bytes(manager(Fn(torch.add), x, x).buffer)
+    for message, args, options in (
+        ("`flow` is 'portabel', expected one of portable", (torch.tanh, x), {"flow": "portabel"}),
+        ("differ between two equal calls", (nn.Dropout(), x), {}),
+        (r"`real_inputs\[0\]` has 2 positional", (torch.tanh, x), {"real_inputs": [(x, x)]}),
+        ("expected a tuple of positional arguments", (torch.tanh, 3), {}),
+        ("`model` is a int", (3, x), {}),
+        ("`inputs` is missing", (torch.tanh,), {}),
+        ("`n_random` is -1", (torch.tanh, x), {"n_random": -1}),
+        ("takes 2 inputs, the example has 1", (torch.tanh, x), {"program": two}),
+    ):
+        error = TypeError if "expected a tuple" in message or "a int" in message else ValueError
+        with pytest.raises(error, match=message):
+            check_model(*args, **options)

@@ -83,9 +83,8 @@ class Case:
 
     def check(self, program: bytes) -> CheckResult:
         torch.manual_seed(0)
-        return check_model(
-            self.module, self.inputs, program=program, engines=("here",), progress=False
-        )
+        options = {"engines": ("here",), "progress": False}
+        return check_model(self.module, self.inputs, program=program, **options)
 
     def planted(self, name: str, at: int, change: Any) -> str:
         """Return the verdict on a program with a changed slice of a constant."""
@@ -118,27 +117,24 @@ def test_dead_channels_and_unread_rows_are_listed(scheme: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "at"), [("emb.weight", 20), ("first.weight", 5), ("first.weight.scale", 5)]
+    ("name", "at", "verdict"),
+    [
+        *(("emb.weight", 20, "match"), ("first.weight", 5, "match")),
+        *(("first.weight.scale", 5, "match"), ("emb.weight", 3, "differ")),
+        ("first.weight", 6, "differ"),
+    ],
 )
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_fault_in_what_is_listed_matches(scheme: str, name: str, at: int) -> None:
-    assert case(scheme).planted(name, at, other) == "match"
-
-
-@pytest.mark.parametrize(("name", "at"), [("emb.weight", 3), ("first.weight", 6)])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_same_fault_in_another_slice_differs(scheme: str, name: str, at: int) -> None:
-    assert case(scheme).planted(name, at, other) == "differ"
+def test_a_fault_in_what_is_listed_matches(scheme: str, name: str, at: int, verdict: str) -> None:
+    """The same fault in another slice differs."""
+    assert case(scheme).planted(name, at, other) == verdict
 
 
 @pytest.mark.parametrize(
     ("scheme", "name", "at"),
     [
-        ("static", "first.weight", 6),
-        ("static", "first.weight.scale", 11),
-        ("static", "last.weight", 2),
-        ("8da4w", "first.weight", 6),
-        ("8da4w", "last.weight", 9),
+        *(("static", "first.weight", 6), ("static", "first.weight.scale", 11)),
+        *(("static", "last.weight", 2), ("8da4w", "first.weight", 6), ("8da4w", "last.weight", 9)),
     ],
 )
 def test_what_would_be_found_differs(scheme: str, name: str, at: int) -> None:
@@ -151,9 +147,8 @@ def test_what_would_be_found_differs(scheme: str, name: str, at: int) -> None:
 def test_a_quantised_flow() -> None:
     """The names are those of the float model."""
     inputs = (torch.arange(40).reshape(4, 10) % 12,)
-    power = check_model(
-        Words().eval(), inputs, flow="xnnpack-int8", engines=("here",), progress=False
-    ).power
+    options = {"flow": "xnnpack-int8", "engines": ("here",), "progress": False}
+    power = check_model(Words().eval(), inputs, **options).power
     assert set(IDLE) <= set(power.untested) and power.share
 
 
@@ -201,16 +196,9 @@ def test_all_cases_that_a_search_compares_count(
         yield from ((str(i), ((torch.full((1, 4), i),), {})) for i in range(1, 36))
 
     monkeypatch.setattr(InputSearch, "_candidates", candidates)
+    options = {"program": lower(module, inputs), "n_random": 0, "engines": ("here",)}
     untested = [
-        check_model(
-            module,
-            inputs,
-            program=lower(module, inputs),
-            n_random=0,
-            search=seconds,
-            engines=("here",),
-            progress=False,
-        ).power.untested
+        check_model(module, inputs, search=seconds, progress=False, **options).power.untested
         for seconds in (0, 1e6)
     ]
     assert "rows 1..39 of emb never read" in untested[0] and "last.* changes no" in str(untested[0])
@@ -219,11 +207,8 @@ def test_all_cases_that_a_search_compares_count(
 
 def test_integers_of_a_float_model() -> None:
     """Constants and inputs of integers that change no output are named; others count."""
-    inputs = (
-        torch.randn(6, 4),
-        torch.arange(24).reshape(6, 4) % 8,
-        torch.ones(6, 1, dtype=torch.int64),
-    )
+    ids, kind = torch.arange(24).reshape(6, 4) % 8, torch.ones(6, 1, dtype=torch.int64)
+    inputs = torch.randn(6, 4), ids, kind
     net = Tables()
     net(*inputs)  # counts a batch
     power = check_model(net.eval(), inputs, engines=("here",), progress=False).power
@@ -243,8 +228,8 @@ def test_other_and_wrong_numbers_stay_in_the_range_of_a_tensor() -> None:
         torch.tensor([[True, False]] * 3),
     ):
         for change in (wrong, other):
-            found = change(value, mask)
-            assert found.dtype == value.dtype and torch.equal(found[0], value[0])
-            assert (found[1:] != value[1:]).all()
-            assert found.min() >= value.min() and found.max() <= value.max()
+            changed = change(value, mask)
+            assert changed.dtype == value.dtype and torch.equal(changed[0], value[0])
+            assert (changed[1:] != value[1:]).all()
+            assert changed.min() >= value.min() and changed.max() <= value.max()
     assert torch.equal(wrong(torch.ones(3), mask), torch.tensor([1.0, 1.01, 1.01]))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ from torchao.utils import unwrap_tensor_subclass
 
 import executorch_c
 from executorch_c import cli
+from executorch_c.check import flows
+from executorch_c.compare import tolerance, verdicts
 from executorch_c.debug._graphs.quantized import is_quantized_model
 from executorch_c.devtools import explain
 from executorch_c.inspect.quantized import quantization_of
@@ -133,10 +136,10 @@ def test_right_programs(name: str, scheme: str) -> None:
     assert floats.facts["quantised"] == NAMES[scheme] and floats.facts["model"] == "float"
     assert "the model is float: judged by SQNR" in " ".join(floats.notes)
     for reference in (one.quantized, torch.export.export(one.quantized, one.inputs)):
-        found = check_model(reference, one.inputs, program=one.pte, n_random=2)
-        assert found.verdict == "match" and not found.failures, str(found)
-        assert found.facts["model"] == "quantised" and "least SQNR" not in found.facts
-        assert "equal but for rounding ties" in " ".join(found.notes)
+        result = check_model(reference, one.inputs, program=one.pte, n_random=2)
+        assert result.verdict == "match" and not result.failures, str(result)
+        assert result.facts["model"] == "quantised" and "least SQNR" not in result.facts
+        assert "equal but for rounding ties" in " ".join(result.notes)
 
 
 @pytest.mark.parametrize(("name", "scheme"), CASES)
@@ -211,8 +214,8 @@ def test_planted_faults(scheme: str, fault: str) -> None:
     wrong = copy.deepcopy(one.quantized)
     FAULTS[fault](wrong)
     pte = lower(wrong, one.inputs, scheme != "portable")
-    found = check_model(one.quantized, one.inputs, program=pte, n_random=0)
-    assert found.verdict == "differ", str(found)
+    result = check_model(one.quantized, one.inputs, program=pte, n_random=0)
+    assert result.verdict == "differ", str(result)
     floats = check_model(one.floats, one.inputs, program=pte, n_random=0)
     assert (floats.verdict == "differ") is (fault in GROSS), str(floats)
     if (scheme, fault) == ("static", "swapped filters"):
@@ -244,9 +247,9 @@ def test_a_noisy_layer_behind_good_outputs_is_inconclusive() -> None:
         wrong.side.weight.neg_()
     for module, verdict in (net, "match"), (wrong, "inconclusive"):
         pte = lower(exports.quantized(module, (x,), is_per_channel=True), (x,))
-        found = check_model(net, (x,), program=pte, n_random=0)
-        assert found.verdict == verdict, str(found)
-        assert verdict == "match" or "of 'side'" in str(found)
+        result = check_model(net, (x,), program=pte, n_random=0)
+        assert result.verdict == verdict, str(result)
+        assert verdict == "match" or "of 'side'" in str(result)
 
 
 # ---- recognition ------------------------------------------------------------------------------
@@ -276,22 +279,21 @@ class Rounded(nn.Module):
 def test_a_function_that_quantises_is_a_flow() -> None:
     """The function returns a quantised program; the model that it gets is float."""
     one = case("mlp", "static")
-    found = check_model(one.floats, one.inputs, flow=lambda exported: one.pte, n_random=1)
-    assert found.verdict == "match" and found.facts["model"] == "float", str(found)
+    result = check_model(one.floats, one.inputs, flow=lambda exported: one.pte, n_random=1)
+    assert result.verdict == "match" and result.facts["model"] == "float", str(result)
 
 
 def test_interpreted_backends() -> None:
     """Vulkan's payload shows its quantised nodes."""
-    from executorch_c.check import flows
-
     net, inputs = model("cnn")
     exported = torch.export.export(net, inputs)
-    made = flows._from_flow(flows.FLOWS["vulkan-int8"], exported, None, [(inputs, {})], "forward")
-    found = check_model(net, inputs, program=made.program, n_random=1)
-    assert found.verdict == "match" and found.facts["quantised"] == "int8 static, Vulkan", str(
-        found
+    lowered = flows._from_flow(
+        flows.FLOWS["vulkan-int8"], exported, None, [(inputs, {})], "forward"
     )
-    graph = check_model(made.quantized, inputs, program=made.program, n_random=1)
+    result = check_model(net, inputs, program=lowered.program, n_random=1)
+    assert result.verdict == "match", str(result)
+    assert result.facts["quantised"] == "int8 static, Vulkan"
+    graph = check_model(lowered.quantized, inputs, program=lowered.program, n_random=1)
     assert graph.verdict == "match" and graph.facts["model"] == "quantised", str(graph)
 
 
@@ -306,14 +308,7 @@ def weights_of(bits: str) -> object:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("bits", "name"),
-    [
-        ("codebook", "int4 weights only, Core ML"),
-        ("int4", "int4 weights only, Core ML"),
-        ("int8", "int8 weights only, Core ML"),
-    ],
-)
+@pytest.mark.parametrize(("bits", "name"), [("codebook", "int4"), ("int4",) * 2, ("int8",) * 2])
 def test_compressed_weights_of_core_ml(bits: str, name: str) -> None:
     """The float model and the quantised module match a right program, and find swapped filters."""
     ct = pytest.importorskip("coremltools")
@@ -337,10 +332,13 @@ def test_compressed_weights_of_core_ml(bits: str, name: str) -> None:
     _, wrong = lowered(swapped)
     for pte, verdict in (right, "match"), (wrong, "differ"):
         for reference in net, quantized:
-            found = check_model(reference, inputs, program=pte, n_random=0, engines=("here",))
-            assert (found.verdict, found.facts["quantised"]) == (verdict, name), str(found)
+            result = check_model(reference, inputs, program=pte, n_random=0, engines=("here",))
+            assert (result.verdict, result.facts["quantised"]) == (
+                verdict,
+                f"{name} weights only, Core ML",
+            )
             is_float = reference is net
-            assert found.facts["model"] == ("float" if is_float else "quantised"), str(found)
+            assert result.facts["model"] == ("float" if is_float else "quantised"), str(result)
 
 
 # ---- options, validate ------------------------------------------------------------------------
@@ -348,14 +346,25 @@ def test_compressed_weights_of_core_ml(bits: str, name: str) -> None:
 
 def test_a_minimum_without_effect_is_an_error() -> None:
     one = case("mlp", "static")
-    with pytest.raises(ValueError, match="no effect: the program has no quantised values"):
-        check_model(one.floats, one.inputs, program=lower(*model("mlp")), min_sqnr_db=20)
-    with pytest.raises(ValueError, match="no effect: the model is quantised itself"):
-        check_model(one.quantized, one.inputs, program=one.pte, min_sqnr_db=20)
-    with pytest.raises(ValueError, match="no effect: rtol and atol decide"):
-        check_model(one.floats, one.inputs, program=one.pte, min_sqnr_db=20, atol=1.0)
-    found = check_model(one.floats, one.inputs, program=one.pte, min_sqnr_db=60, n_random=0)
-    assert found.verdict == "differ" and "at least 60 dB expected" in " ".join(str(found).split())
+    for message, net, pte, options in (
+        ("the program has no quantised values", one.floats, lower(*model("mlp")), {}),
+        ("the model is quantised itself", one.quantized, one.pte, {}),
+        ("rtol and atol decide", one.floats, one.pte, {"atol": 1.0}),
+    ):
+        with pytest.raises(ValueError, match=f"no effect: {message}"):
+            check_model(net, one.inputs, program=pte, min_sqnr_db=20, **options)
+    result = check_model(one.floats, one.inputs, program=one.pte, min_sqnr_db=60, n_random=0)
+    assert result.verdict == "differ" and "at least 60 dB expected" in " ".join(str(result).split())
+
+
+def validate(folder: Path, pte: bytes, net: nn.Module, inputs: Inputs, least: Any) -> int:
+    """Return the exit code of `validate` on a program and its float model's arrays."""
+    (folder / "model.pte").write_bytes(pte)
+    np.save(folder / "x.npy", inputs[0].numpy())
+    np.save(folder / "y.npy", net(*inputs).detach().numpy())
+    model, x, y = (str(folder / name) for name in ("model.pte", "x.npy", "y.npy"))
+    options = [] if least is None else ["--min-sqnr", str(least)]
+    return cli.main(["validate", model, "--inputs", x, "--expect", y, *options])
 
 
 @pytest.mark.parametrize("scheme", ["static", "8da4w"])
@@ -365,18 +374,10 @@ def test_validate_agrees(
 ) -> None:
     """`validate` has the verdict of check_model on the same arrays."""
     one = case("mlp", scheme)
-    path = tmp_path / "model.pte"
-    path.write_bytes(one.pte)
-    np.save(tmp_path / "x.npy", one.inputs[0].numpy())
-    np.save(tmp_path / "y.npy", one.floats(*one.inputs).detach().numpy())
-    found = check_model(one.floats, one.inputs, program=path, n_random=0, min_sqnr_db=least)
-    arguments = [
-        *("validate", str(path), "--inputs", str(tmp_path / "x.npy"), "--expect"),
-        str(tmp_path / "y.npy"),
-    ]
-    arguments += [] if least is None else ["--min-sqnr", str(least)]
-    assert cli.main(arguments) == {"match": 0, "differ": 3}[found.verdict]
-    assert found.verdict == ("match" if least is None else "differ")
+    result = check_model(one.floats, one.inputs, program=one.pte, n_random=0, min_sqnr_db=least)
+    code = validate(tmp_path, one.pte, one.floats, one.inputs, least)
+    assert code == {"match": 0, "differ": 3}[result.verdict]
+    assert result.verdict == ("match" if least is None else "differ")
     assert ("SQNR" in capsys.readouterr().out) is (least is not None)
 
 
@@ -384,25 +385,16 @@ def test_validate_refuses_a_minimum_without_effect(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     net, inputs = model("mlp")
-    (tmp_path / "model.pte").write_bytes(lower(net, inputs))
-    np.save(tmp_path / "x.npy", inputs[0].numpy())
-    np.save(tmp_path / "y.npy", net(*inputs).detach().numpy())
-    arguments = [
-        *("validate", str(tmp_path / "model.pte"), "--inputs", str(tmp_path / "x.npy")),
-        *("--expect", str(tmp_path / "y.npy"), "--min-sqnr", "20"),
-    ]
-    assert cli.main(arguments) == 1
+    assert validate(tmp_path, lower(net, inputs), net, inputs, 20) == 1
     assert "`min_sqnr_db` has no effect" in capsys.readouterr().err
 
 
 def test_classes_of_a_quantised_program_are_undecided_where_many_differ() -> None:
-    from executorch_c.compare import tolerance, verdicts
-
     expected = np.arange(40) % 7
     for count, verdict in ((0, "match"), (3, "match"), (9, "inconclusive")):
         actual = expected.copy()
         actual[:count] += 1
         rule = tolerance.against_float(actual, expected, 10.0)
-        found = verdicts.judge(actual, expected, rule)
-        assert found.verdict == verdict
-    assert "9 of 40 integers differ from the float model's" in found.reason
+        comparison = verdicts.judge(actual, expected, rule)
+        assert comparison.verdict == verdict
+    assert "9 of 40 integers differ from the float model's" in comparison.reason

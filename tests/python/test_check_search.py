@@ -1,6 +1,6 @@
 """The search of check_model: faults that no normal input shows are found, right programs match."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -18,6 +18,8 @@ from executorch_c.testing import CheckResult, check_model
 from tests.exports import Fn, export
 from tests.verdicts import hidden
 
+SEARCH_ALONE: dict[str, Any] = {"n_random": 0, "search": 1e6, "engines": ("here",)}
+SEARCH_ALONE |= {"progress": False}
 SAMPLE = (
     "relu6 is relu",
     "softplus in half overflows",
@@ -26,13 +28,14 @@ SAMPLE = (
 )
 
 
+def sampled(names: Iterable[str], sample: Sequence[str]) -> list[Any]:
+    """Return rows of a test, of which those outside a sample are heavy."""
+    heavy = pytest.mark.heavy
+    return [name if name in sample else pytest.param(name, marks=heavy) for name in names]
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        name if name in SAMPLE else pytest.param(name, marks=pytest.mark.heavy)
-        for name in hidden.HIDDEN
-        if name not in hidden.MISSED
-    ],
+    "name", sampled((name for name in hidden.HIDDEN if name not in hidden.MISSED), SAMPLE)
 )
 def test_hidden_faults_are_found(name: str) -> None:
     """By the search alone: the default cases match."""
@@ -40,13 +43,7 @@ def test_hidden_faults_are_found(name: str) -> None:
     assert {case.kind for case in result.failures} == {"search"}, result
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in SAMPLE[:2] else pytest.param(name, marks=pytest.mark.heavy)
-        for name in hidden.HIDDEN
-    ],
-)
+@pytest.mark.parametrize("name", sampled(hidden.HIDDEN, SAMPLE[:2]))
 def test_right_programs_match_in_a_search(name: str) -> None:
     result = hidden.run(name, 3.0, planted=False)
     assert result.ok and any(note.startswith("search: ") for note in result.notes), result
@@ -78,10 +75,8 @@ def test_inputs_that_eager_refuses_end_no_search(monkeypatch: pytest.MonkeyPatch
     program = export(Fn(torch.tanh), calls[0])
     result = searched(monkeypatch, Refusing(), calls, program=program)
     assert result.ok and [case.kind for case in result] == ["example", "search", "search"]
-    assert (
-        "search: 3 calls tried, 2 reached something new; without a guide: the model has no "
-        in str(result.notes)
-    )
+    note = "search: 3 calls tried, 2 reached something new; without a guide: the model has no "
+    assert note in str(result.notes)
 
 
 def test_gradients_lead_to_dead_units_experts_and_ids() -> None:
@@ -125,10 +120,8 @@ def test_units_are_targets_until_they_are_beyond_the_bounds_of_a_clamp() -> None
     with torch.no_grad():
         Watch(module, reached).run(torch.tensor([-9.0, 9.0, 51.0]))
         Watch(module, reached).run(torch.tensor([9.0, -9.0, -9.0]))
-    assert {(one.node.name, one.unit, one.sign) for one in reached.targets()} == {
-        ("clamp", 0, 1.0),
-        ("clamp", 1, 1.0),
-    }
+    targets = {(one.node.name, one.unit, one.sign) for one in reached.targets()}
+    assert targets == {("clamp", 0, 1.0), ("clamp", 1, 1.0)}
 
 
 def test_boundaries_are_the_numbers_that_a_graph_compares_with() -> None:
@@ -159,14 +152,7 @@ def test_integers_that_eager_refuses_are_drawn_again(monkeypatch: pytest.MonkeyP
     def function(ids: Tensor, count: Tensor) -> Tensor:
         return nn.functional.one_hot((ids - 3).abs(), 9).float() + count[:, None] / 7
 
-    result = check_model(
-        function,
-        (torch.arange(4, 9), torch.arange(1, 6)),
-        search=1e6,
-        n_random=0,
-        engines=("here",),
-        progress=False,
-    )
+    result = check_model(function, (torch.arange(4, 9), torch.arange(1, 6)), **SEARCH_ALONE)
     counts = torch.stack([count for _, count in compared])
     assert result.verdict == "match" and len(compared) > 10
     assert counts.max() > 10_000 and counts.min() < -10
@@ -183,14 +169,8 @@ def test_what_only_a_call_of_no_use_reaches_stays_a_target(monkeypatch: pytest.M
             kinds.append({one.kind for one in self.reached.targets()})
 
     monkeypatch.setattr(InputSearch, "_candidates", candidates)
-    result = check_model(
-        lambda x: torch.where(x > 5, x.exp(), x),
-        torch.linspace(-1, 1, 6),
-        n_random=0,
-        search=1e6,
-        engines=("here",),
-        progress=False,
-    )
+    x = torch.linspace(-1, 1, 6)
+    result = check_model(lambda x: torch.where(x > 5, x.exp(), x), x, **SEARCH_ALONE)
     assert result.ok and kinds == [{"unit", "comparison"}, {"unit", "comparison"}, {"unit"}]
 
 
@@ -231,9 +211,7 @@ def searched(
         yield from ((str(i), ((call,), {})) for i, call in enumerate(calls))
 
     monkeypatch.setattr(InputSearch, "_candidates", candidates)
-    return check_model(
-        model, calls[0], n_random=0, search=1e6, engines=("here",), progress=False, **options
-    )
+    return check_model(model, calls[0], **SEARCH_ALONE, **options)
 
 
 @pytest.mark.parametrize("expert", [1, 2])

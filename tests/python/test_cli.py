@@ -1,24 +1,30 @@
-"""The command line: output, exit codes and error messages."""
+"""The command line: output, exit codes, error messages, and the option --delegate-at-load."""
 
 import argparse
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import executorch_c
 from executorch_c import cli
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import compare
 from tests import process
+from tests.exports import export
+from tests.python import digits
+
 
 Capture = pytest.CaptureFixture[str]
-EXAMPLES = Path(executorch_c.__file__).parent / "examples"
-DIGITS = str(EXAMPLES / "digits.pte")
+DIGITS = str(digits.DIGITS)
+COMMANDS = ["", *map(cli.name_of, cli.COMMANDS)]
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +58,48 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     inputs = (torch.ones(2, dtype=torch.int64), torch.ones(2, 3))
     export(Linear(), inputs, "linear.pte", external_constants=True)
     export(torch.nn.Embedding(3, 2), (torch.tensor([1]),), "table.pte")
+    export(torch.nn.Linear(3, 2), (torch.ones(4, 3),), "pair.pte")
+    np.savez(folder / "two.npz", np.ones(2), np.ones(2))
+    np.save(folder / "square.npy", np.zeros((2, 3), np.float32))
+    (folder / "zeros.pte").write_bytes(b"\0" * 64)
+    (folder / "digits.pte").write_bytes(Path(DIGITS).read_bytes())
+    (folder / "checked_model.py").write_text(MODEL)
     return folder
+
+
+@pytest.fixture
+def inside(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder, as the working directory; modules that a command imports are local."""
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return files
+
+
+def saved(path: Path, **arrays: np.ndarray) -> str:
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    return str(path)
+
+
+MODEL = """
+import torch
+
+class Product(torch.nn.Module):
+    def forward(self, a, b):
+        return a @ b
+
+def make():
+    real = [(torch.zeros(4, 3),)]
+    return torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),), {"real_inputs": real}
+
+def other():
+    return torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),)
+
+def product():
+    return Product().eval()
+
+def nothing():
+    return None
+"""
 
 
 def command(capsys: Capture, *args: str) -> tuple[int, str, str]:
@@ -77,19 +124,15 @@ def failed(capsys: Capture, *args: str) -> str:
 def misused(capsys: Capture, *args: str) -> str:
     """Assert a usage error and return the usage and the error."""
     code, out, err = command(capsys, *args)
-    assert (code, out) == (2, "") and err.startswith(f"usage: executorch-c {args[0]} ")
+    is_known = bool(args) and args[0] in COMMANDS
+    assert (code, out) == (2, "")
+    assert err.startswith(f"usage: executorch-c {args[0]} " if is_known else "usage: executorch-c ")
     return err
 
 
 def python(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run a new interpreter in a folder where nothing shadows the installed package."""
     return process.python(*args, cwd=folder, ok=False)
-
-
-def test_as_a_module(tmp_path: Path) -> None:
-    done = python(tmp_path, "-m", "executorch_c", "info", DIGITS)
-    assert done.returncode == 0, done.stderr
-    assert "aten::convolution.out" in done.stdout
 
 
 def test_torch_is_not_imported(tmp_path: Path) -> None:
@@ -105,9 +148,6 @@ assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-COMMANDS = ["", *map(cli.name_of, cli.COMMANDS)]
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help(name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -117,69 +157,61 @@ def test_help(name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> No
     assert ("examples:" in out) == (not name)
 
 
-def test_values_of_run_fit_the_width(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_and_the_width_of_run(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = command(capsys, "run", DIGITS)
     assert code == 0 and max(map(len, out.splitlines())) <= 80 and "... (min" in out, out
-
-
-def test_version(capsys: Capture) -> None:
     assert command(capsys, "--version") == (0, f"executorch_c {executorch_c.__version__}\n", "")
 
 
-WRONG: list[list[str]] = [
-    *([], ["nonsense"], ["run"], ["validate"]),
-    ["validate", DIGITS, "--inputs", "x.npz", "--expect", "y.npz", "--rtol", "-1"],
-    *(["run", DIGITS, "--repeat", "0"], ["info", "--what", DIGITS]),
-]
+FOLDER = "folder no/such/folder does not exist"
+MISUSES = {
+    "": "usage: executorch-c",
+    "nonsense": "usage: executorch-c",
+    "run": "usage: executorch-c run",
+    "validate": "usage: executorch-c validate",
+    "validate digits.pte": "pass --inputs",
+    "validate digits.pte --inputs x.npz --expect y.npz --rtol -1": "usage: executorch-c validate",
+    "run digits.pte --repeat 0": "usage: executorch-c run",
+    "info --what digits.pte": "usage: executorch-c info",
+    "trace digits.pte --debug-buffer x.bin": "--debug-buffer requires --etdump",
+    "check checked_model:make --flow x": "flow is 'x', expected one of",
+    "check pair.pte": "pass its PyTorch model",
+    "check pair.pte --model checked_model:other --flow xnnpack": "--flow",
+    **{
+        f"trace digits.pte {option} no/such/folder/t.html": FOLDER
+        for option in ("--html", "--output", "--chrome", "--etdump")
+    },
+    **{f"{name} --no-such-option": f"usage: executorch-c {name}" for name in COMMANDS[1:]},
+}
+"""Command lines, and what the error says."""
 
 
-@pytest.mark.parametrize("args", WRONG)
-def test_usage_errors(args: list[str], capsys: Capture) -> None:
-    code, out, err = command(capsys, *args)
-    assert (code, out) == (2, "")
-    assert "usage: executorch-c" in err
+@pytest.mark.parametrize("line", MISUSES)
+def test_misuses(line: str, inside: Path, capsys: Capture) -> None:
+    assert MISUSES[line] in misused(capsys, *line.split())
 
 
 def test_demo(capsys: Capture) -> None:
     code, out, err = command(capsys, "demo")
     assert (code, err) == (0, "")
-    labels = np.load(EXAMPLES / "digits.npz")["labels"]
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
-    assert rows["label"] == [str(label) for label in labels[:20]]
+    assert rows["label"] == [str(label) for label in digits.LABELS[:20]]
     assert sum(a == b for a, b in zip(rows["predicted"], rows["label"], strict=True)) >= 18
     assert int(rows["right"][0]) >= 60
     assert float(rows["difference"][0]) < 1e-4
 
 
 def test_run_with_inputs_and_output(tmp_path: Path, capsys: Capture) -> None:
-    with np.load(EXAMPLES / "digits.npz") as data:
-        np.savez(tmp_path / "x.npz", data["inputs"][:5])
-        expected = data["expected"][:5]
+    images, expected = digits.IMAGES[:5], digits.EXPECTED[:5]
     output = tmp_path / "y.npz"
-    args = ["run", DIGITS, "--inputs", str(tmp_path / "x.npz"), "--output", str(output)]
+    args = ["run", DIGITS, "--inputs", saved(tmp_path / "x.npz", x=images), "--output", str(output)]
     code, out, err = command(capsys, *args, "--repeat", "3")
     assert (code, err) == (0, "")
     assert "(5, 1, 8, 8)" in out and "(5, 10)" in out and "median of 2 repeats" in out
     with np.load(output) as data:
         assert data.files == ["output_0"]
         assert compare(data["output_0"], expected), compare(data["output_0"], expected)
-
-
-def test_run_npy(tmp_path: Path, capsys: Capture) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((2, 1, 8, 8), np.float32))
-    code, out, _ = command(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npy"))
-    assert code == 0 and "(2, 10)" in out
-
-
-def test_random_inputs_are_seeded(tmp_path: Path, capsys: Capture) -> None:
-    results = []
-    for i, seed in enumerate(["1", "1", "2"]):
-        output = tmp_path / f"{i}.npz"
-        assert command(capsys, "run", DIGITS, "--seed", seed, "--output", str(output))[0] == 0
-        results.append(np.load(output)["output_0"])
-    np.testing.assert_array_equal(results[0], results[1])
-    assert (results[0] != results[2]).any()
 
 
 def test_run_numbers_and_bfloat16(files: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -193,33 +225,32 @@ def test_run_numbers_and_bfloat16(files: Path, tmp_path: Path, capsys: Capture) 
         assert (code, err) == (0, "")
         assert "bfloat16" in out and "int" in out
         with np.load(output) as data:
-            found = data["output_0"].view(ml_dtypes.bfloat16).astype(np.float32)
-            np.testing.assert_array_equal(found, 3 * x)
+            value = data["output_0"].view(ml_dtypes.bfloat16).astype(np.float32)
+            np.testing.assert_array_equal(value, 3 * x)
             assert data["output_1"] == 4
 
 
-def test_run_with_data_file(files: Path, capsys: Capture) -> None:
-    [data] = files.glob("*.ptd")
-    code, out, err = command(capsys, "run", str(files / "linear.pte"), "--data", str(data))
-    assert (code, err) == (0, "")
-    assert "int64" in out
+FAILURES = {
+    "run linear.pte": "linear.weight",
+    "run mixed.pte --inputs two.npz": "2 arrays.* 3 inputs",
+    "run digits.pte --inputs square.npy": "input 0",
+    "run digits.pte --method backward": "forward",
+    "info no-such-file.pte": r"no-such-file\.pte",
+    "info zeros.pte": r"zeros\.pte",
+    "check digits.pte --model checked_model:make": "the model does not fit the program: input 0",
+    "check checked_model:missing": "checked_model has no function 'missing'",
+    "check no_such_module:f": "no module named 'no_such_module'",
+    "check no_such_module:f --inputs none.npz": r"none\.npz",
+    "check checked_model:nothing": r"returns a NoneType, expected \(model, example_inputs\)",
+    "check checked_model": "is not module:function",
+}
+"""Command lines, and what the error says."""
 
 
-def test_missing_data_file(files: Path, capsys: Capture) -> None:
-    err = failed(capsys, "run", str(files / "linear.pte"))
-    assert "linear.weight" in err or "external" in err
-
-
-def test_wrong_number_of_arrays(files: Path, tmp_path: Path, capsys: Capture) -> None:
-    np.savez(tmp_path / "x.npz", np.ones(2), np.ones(2))
-    err = failed(capsys, "run", str(files / "mixed.pte"), "--inputs", str(tmp_path / "x.npz"))
-    assert "2 arrays" in err and "3 inputs" in err
-
-
-def test_wrong_shape(tmp_path: Path, capsys: Capture) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
-    err = failed(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npy"))
-    assert "input 0" in err
+@pytest.mark.parametrize("line", FAILURES)
+def test_failures(line: str, inside: Path, capsys: Capture) -> None:
+    error = failed(capsys, *line.split())
+    assert re.search(FAILURES[line], error), error
 
 
 def damaged_deflate() -> bytes:
@@ -245,30 +276,13 @@ def npy(header: bytes) -> bytes:
         npy(b"{'descr': 'O', 'fortran_order': False, 'shape': (1,), }"),
         npy(b"{'descr': '<f8', 'fortran_order': False, 'shape': (9, 9), }"),
         b"",
+        b"PK nothing",
     ],
 )
-def test_damaged_inputs(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_inputs(data: bytes, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "x.npz").write_bytes(data)
     err = failed(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npz"))
     assert "x.npz: not an .npz or .npy file of arrays" in err
-
-
-def test_inputs_that_are_not_arrays(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "x.npz").write_bytes(b"PK nothing")
-    assert "x.npz" in failed(capsys, "run", DIGITS, "--inputs", str(tmp_path / "x.npz"))
-
-
-def test_unknown_method(capsys: Capture) -> None:
-    assert "forward" in failed(capsys, "run", DIGITS, "--method", "backward")
-
-
-def test_no_such_file(capsys: Capture) -> None:
-    assert "no-such-file.pte" in failed(capsys, "info", "no-such-file.pte")
-
-
-def test_not_a_program(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "x.pte").write_bytes(b"\x00" * 64)
-    failed(capsys, "info", str(tmp_path / "x.pte"))
 
 
 def test_info(capsys: Capture) -> None:
@@ -316,18 +330,12 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("[\n", "")
 
 
-def arrays_file(path: Path, **arrays: np.ndarray) -> str:
-    np.savez(path, **arrays)  # type: ignore[arg-type]
-    return str(path)
-
-
 def test_validate(tmp_path: Path, capsys: Capture) -> None:
-    with np.load(EXAMPLES / "digits.npz") as data:
-        images, expected = data["inputs"], data["expected"].copy()
-    inputs = arrays_file(tmp_path / "x.npz", x=images)
-    right = arrays_file(tmp_path / "y.npz", y=expected)
+    images, expected = digits.IMAGES, digits.EXPECTED.copy()
+    inputs = saved(tmp_path / "x.npz", x=images)
+    right = saved(tmp_path / "y.npz", y=expected)
     expected[2, 5] -= 3
-    wrong = arrays_file(tmp_path / "wrong.npz", y=expected)
+    wrong = saved(tmp_path / "wrong.npz", y=expected)
     args = ["validate", DIGITS, "--inputs", inputs, "--atol", "1e-4", "--expect"]
     code, out, _ = command(capsys, *args, right)
     assert (code, out.splitlines()[0]) == (0, "outputs match")
@@ -340,10 +348,9 @@ def test_validate(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_validate_writes_a_page(tmp_path: Path, capsys: Capture) -> None:
-    with np.load(EXAMPLES / "digits.npz") as data:
-        images, expected = data["inputs"], data["expected"]
-    inputs = arrays_file(tmp_path / "x.npz", x=images)
-    wrong = arrays_file(tmp_path / "wrong.npz", y=expected + np.eye(*expected.shape, dtype="f4"))
+    images, expected = digits.IMAGES, digits.EXPECTED
+    inputs = saved(tmp_path / "x.npz", x=images)
+    wrong = saved(tmp_path / "wrong.npz", y=expected + np.eye(*expected.shape, dtype="f4"))
     page = tmp_path / "page.html"
     args = ["validate", DIGITS, "--inputs", inputs, "--expect", wrong, "--html", str(page)]
     assert command(capsys, *args)[0] == 3
@@ -357,108 +364,48 @@ def test_validate_writes_a_page(tmp_path: Path, capsys: Capture) -> None:
     assert text.index("<h2>forward[0]</h2>") < text.index("<h2>forward[1]</h2>")
 
 
-MODEL = """
-import torch
-
-def make():
-    real = [(torch.zeros(4, 3),)]
-    return torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),), {"real_inputs": real}
-
-def other():
-    return torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),)
-
-def nothing():
-    return None
-"""
-
-
-def test_check(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("executorch.exir")
-    (tmp_path / "checked_model.py").write_text(MODEL)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+def test_check(inside: Path, capsys: Capture) -> None:
     code, out, _ = command(capsys, "check", "checked_model.py:make", "--random", "1")
     assert (code, out.splitlines()[0]) == (0, "3 cases match (portable, method 'forward')")
     code, out, _ = command(capsys, "check", "checked_model:make", "--json", "--random", "0")
     report = json.loads(out)
     assert code == 0 and report["ok"] and report["facts"]["method"] == "forward"
     assert [case["kind"] for case in report["cases"]] == ["example", "real"]
-    unfit = failed(capsys, "check", DIGITS, "--model", "checked_model:make")
-    assert "the model does not fit the program: input 0" in unfit  # inputs of another shape
-    for text, message in (
-        ("checked_model:missing", "checked_model has no function 'missing'"),
-        ("no_such_module:f", "no module named 'no_such_module'"),
-        ("checked_model:nothing", "returns a NoneType, expected (model, example_inputs)"),
-        ("checked_model", "is not module:function"),
-    ):
-        assert message in failed(capsys, "check", text)
-    refused = misused(capsys, "check", "checked_model:make", "--flow", "x")
-    assert "flow is 'x', expected one of" in refused
 
 
-PRODUCT = """
-import torch
-
-class Product(torch.nn.Module):
-    def forward(self, a, b):
-        return a @ b
-
-def make():
-    return Product().eval()
-"""
-
-
-def test_check_takes_inputs_by_the_names_of_the_parameters(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("executorch.exir")
-    (tmp_path / "product.py").write_text(PRODUCT)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+def test_check_takes_inputs_by_the_names_of_the_parameters(inside: Path, capsys: Capture) -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape, np.float32) for shape in ((20, 3), (3, 40)))
 
     def warned(**arrays: np.ndarray) -> str:
-        path = arrays_file(tmp_path / "x.npz", **arrays)
-        model = f"{tmp_path / 'product.py'}:make"
-        code, out, err = command(capsys, "check", model, "--inputs", path, "--random", "0")
+        path = saved(inside / "x.npz", **arrays)
+        args = ["check", "checked_model:product", "--inputs", path, "--random", "0"]
+        code, out, err = command(capsys, *args)
         assert code == 0, out + err
         return "".join(line for line in err.splitlines() if "executorch-c: warning" in line)
 
     assert warned(b=b, a=a) == warned(input_1=b, input_0=a) == ""
-    assert "x.npz: x, y are taken by order; the names" in (found := warned(x=a, y=b)), found
-    assert found.endswith("are a, b")
-    missing = str(tmp_path / "none.npz")
-    assert missing in failed(capsys, "check", "no_such_module:f", "--inputs", missing)
+    warning = warned(x=a, y=b)
+    assert "x.npz: x, y are taken by order; the names" in warning and warning.endswith("are a, b")
 
 
-def test_check_of_another_model_differs(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch = pytest.importorskip("torch")
-    from executorch.exir import to_edge
-
-    (tmp_path / "model.py").write_text(MODEL)
-    exported = torch.export.export(torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),))
-    path = tmp_path / "model.pte"
-    path.write_bytes(to_edge(exported).to_executorch().buffer)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    page = tmp_path / "page.html"
-    source = f"{tmp_path / 'model.py'}:other"
-    code, out, _ = command(capsys, "check", str(path), "--model", source, "--html", str(page))
-    assert code == 3 and "4 of 4 cases differ" in out
-    assert "4 of 4 cases differ" in page.read_text()
+def test_check_of_another_model_differs(inside: Path, capsys: Capture) -> None:
+    args = ["check", "pair.pte", "--model", "checked_model.py:other", "--random", "1"]
+    code, out, _ = command(capsys, *args, "--output", "check.json", "--html", "page.html")
+    assert code == 3 and "2 of 2 cases differ" in out
+    assert json.loads(Path("check.json").read_text())["verdict"] == "differ"
+    assert "2 of 2 cases differ" in Path("page.html").read_text()
 
 
 def test_validate_what_run_has_written(files: Path, tmp_path: Path, capsys: Capture) -> None:
     model, written = str(files / "mixed.pte"), str(tmp_path / "y.npz")
-    inputs = arrays_file(tmp_path / "x.npz", x=np.ones((2, 3), np.float32))
+    inputs = saved(tmp_path / "x.npz", x=np.ones((2, 3), np.float32))
     assert command(capsys, "run", model, "--inputs", inputs, "--output", written)[0] == 0
     assert command(capsys, "validate", model, "--inputs", inputs, "--expect", written)[0] == 0
 
 
 def test_validate_a_bundled_program(tmp_path: Path, capsys: Capture) -> None:
-    with np.load(EXAMPLES / "digits.npz") as data:
-        images, expected = data["inputs"], data["expected"]
+    images, expected = digits.IMAGES, digits.EXPECTED
     pte = Path(DIGITS).read_bytes()
     model = str(tmp_path / "digits.bpte")
     BundledProgram(pte, {"forward": [([images], [expected])]}).save(model)
@@ -468,30 +415,15 @@ def test_validate_a_bundled_program(tmp_path: Path, capsys: Capture) -> None:
     BundledProgram(pte, {"forward": [([images], [expected + 1])]}).save(model)
     code, out, _ = command(capsys, "validate", model, "--json")
     assert (code, json.loads(out)["forward[0]"]["ok"]) == (3, False)
-    assert "pass --inputs" in misused(capsys, "validate", DIGITS)
 
 
 def test_trace(tmp_path: Path, capsys: Capture) -> None:
     names = {name: tmp_path / name for name in ("t.html", "t.json", "t.csv", "t.etdp", "t.bin")}
-    code, out, err = command(
-        capsys,
-        "trace",
-        DIGITS,
-        "--repeat",
-        "3",
-        "--threads",
-        "1",
-        "--html",
-        str(names["t.html"]),
-        "--chrome",
-        str(names["t.json"]),
-        "--csv",
-        str(names["t.csv"]),
-        "--etdump",
-        str(names["t.etdp"]),
-        "--debug-buffer",
-        str(names["t.bin"]),
-    )
+    options = {"--html": "t.html", "--chrome": "t.json", "--csv": "t.csv"}
+    options |= {"--etdump": "t.etdp", "--debug-buffer": "t.bin"}
+    files = [part for option, name in options.items() for part in (option, str(names[name]))]
+    args = ["trace", DIGITS, "--repeat", "3", "--threads", "1", *files]
+    code, out, err = command(capsys, *args)
     assert (code, err) == (0, "") and "3 calls of 'forward'" in out and "the whole call" in out
     assert names["t.html"].read_text().startswith("<!DOCTYPE html>")
     events = json.loads(names["t.json"].read_text())["traceEvents"]
@@ -502,16 +434,10 @@ def test_trace(tmp_path: Path, capsys: Capture) -> None:
 
 def test_trace_of_a_call_that_fails(files: Path, tmp_path: Path, capsys: Capture) -> None:
     np.save(tmp_path / "x.npy", np.array([5]))
-    code, out, err = command(
-        capsys, "trace", str(files / "table.pte"), "--inputs", str(tmp_path / "x.npy")
-    )
+    args = ["trace", str(files / "table.pte"), "--inputs", str(tmp_path / "x.npy")]
+    code, out, err = command(capsys, *args)
     assert code == 1 and "aten::embedding.out (failed)" in out
     assert err.startswith("executorch-c: error: ") and len(err.splitlines()) == 1
-
-
-def test_a_debug_buffer_needs_an_etdump(capsys: Capture) -> None:
-    code, _, err = command(capsys, "trace", DIGITS, "--debug-buffer", "x.bin")
-    assert code == 2 and "--debug-buffer requires --etdump" in err
 
 
 def options(name: str) -> dict[str, argparse.Action]:
@@ -533,13 +459,7 @@ def test_an_option_is_the_same_in_every_command() -> None:
         for option, action in options(name).items():
             kind = (type(action).__name__, action.nargs, str(action.choices), action.metavar)
             kinds.setdefault(option, set()).add(kind)
-    assert {option: found for option, found in kinds.items() if len(found) > 1} == {}
-
-
-@pytest.mark.parametrize("option", ["--html", "--output", "--chrome", "--etdump"])
-def test_files_that_cannot_be_written_fail_before_the_run(option: str, capsys: Capture) -> None:
-    err = misused(capsys, "trace", DIGITS, option, "no/such/folder/t.html")
-    assert "folder no/such/folder does not exist" in err
+    assert {option: forms for option, forms in kinds.items() if len(forms) > 1} == {}
 
 
 def test_run_reports_and_saves_random_inputs(tmp_path: Path, capsys: Capture) -> None:
@@ -548,8 +468,9 @@ def test_run_reports_and_saves_random_inputs(tmp_path: Path, capsys: Capture) ->
     assert code == 0 and "random, seed 3" in out
     first = json.loads(command(capsys, "run", DIGITS, "--seed", "3", "--json")[1])
     again = json.loads(command(capsys, "run", DIGITS, "--inputs", kept, "--json")[1])
+    other = json.loads(command(capsys, "run", DIGITS, "--seed", "4", "--json")[1])
     assert first["random_inputs"] and not again["random_inputs"]
-    assert first["outputs"] == again["outputs"]
+    assert first["outputs"] == again["outputs"] != other["outputs"]
 
 
 def test_arrays_go_by_name_and_warn_by_order(files: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -559,7 +480,7 @@ def test_arrays_go_by_name_and_warn_by_order(files: Path, tmp_path: Path, capsys
     tokens, x = np.array([3, 4]), np.ones((2, 3), np.float32)
 
     def run(**arrays: np.ndarray) -> tuple[str, str]:
-        path = arrays_file(tmp_path / "x.npz", **arrays)
+        path = saved(tmp_path / "x.npz", **arrays)
         code, out, err = command(capsys, "run", model, "--data", data, "--inputs", path)
         assert code == 0, err
         return out.partition("time")[0], err
@@ -572,20 +493,70 @@ def test_arrays_go_by_name_and_warn_by_order(files: Path, tmp_path: Path, capsys
         assert run(**{names[1]: x, names[0]: tokens}) == (right, "")
 
 
-def test_check_a_program_with_its_model(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch = pytest.importorskip("torch")
-    from executorch.exir import to_edge
+def test_info_of_delegation_at_load(capsys: Capture, tmp_path: Path) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 9))
+    pte = tmp_path / "net.pte"
+    pte.write_bytes(export(lambda x: torch.flip(net(x), [0]), torch.ones(3, 256)))
+    code, out, _ = command(capsys, "info", str(pte), "--delegate-at-load")
+    lines = out.splitlines()
+    assert code == 0 and max(map(len, lines[1:])) <= 80
+    assert "  delegated at load" in lines and "  not delegated at load" in lines
+    row = next(line for line in lines if "aten::flip.out" in line and "without a rule" in line)
+    assert row.split()[0] == "1"
+    assert any("aten::relu.out" in line and "XnnpackBackend" in line for line in lines)
+    assert "delegates made at load: 1, with 3 of 4 calls" in out
+    assert "at load" not in command(capsys, "info", str(pte))[1]  # which loads no method
+    code, out, _ = command(capsys, "info", str(pte), "--delegate-at-load", "--json")
+    [method] = json.loads(out)["methods"]
+    delegation = method["delegated_at_load"]
+    assert delegation["error"] is None
+    assert delegation["delegates"][0]["calls_delegated_at_load"] == 3
+    assert delegation["undelegated"][0]["operator"] == "aten::flip.out"
 
-    (tmp_path / "pair.py").write_text(MODEL)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    exported = torch.export.export(torch.nn.Linear(3, 2).eval(), (torch.ones(4, 3),))
-    (tmp_path / "pair.pte").write_bytes(to_edge(exported).to_executorch().buffer)
-    args = ["check", "pair.pte", "--model", "pair.py:other", "--random", "1"]
-    code, out, _ = command(capsys, *args, "--output", "found.json")
-    assert code == 3 and "2 of 2 cases differ" in out
-    assert json.loads((tmp_path / "found.json").read_text())["verdict"] == "differ"
-    assert "pass its PyTorch model" in misused(capsys, "check", "pair.pte")
-    assert "--flow" in misused(capsys, *args, "--flow", "xnnpack")
+
+def test_info_of_a_method_that_cannot_be_loaded(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delegation = {"error": "no backend", "delegates": [], "undelegated": []}
+    monkeypatch.setattr("executorch_c._commands.info.delegated_at_load", lambda *_: delegation)
+    code, out, _ = command(capsys, "info", DIGITS, "--delegate-at-load")
+    assert code == 0 and "cannot be loaded: no backend" in out
+
+
+CHECKS = ("check", "validate", "compare", "explain", "check-nan", "quantization-error")
+
+
+@pytest.mark.parametrize("name", [*CHECKS, "run", "trace", "generate", "perplexity", "info"])
+def test_commands_that_load_methods_have_the_option(name: str) -> None:
+    """Checks run the program as written by default."""
+    assert {"--delegate-at-load", "--no-delegate-at-load"} <= options(name).keys()
+    option = options(name)["--delegate-at-load"]
+    if name in CHECKS:
+        assert (option.default, option.dest) == (False, "checks_delegated")
+
+
+def test_the_option_is_the_variable_during_the_command(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = "EXECUTORCH_C_DELEGATE_AT_LOAD"
+    seen: list[str | None] = []
+    monkeypatch.setattr(
+        "executorch_c._commands.run.inputs_of",
+        lambda *_: seen.append(os.environ.get(variable)) or exit(0),
+    )
+    for before, args in (
+        *((None, []), (None, ["--delegate-at-load"]), ("always", [])),
+        *(("always", ["--delegate-at-load"]), ("1", ["--no-delegate-at-load"])),
+    ):
+        if before is None:
+            monkeypatch.delenv(variable, raising=False)
+        else:
+            monkeypatch.setenv(variable, before)
+        command(capsys, "run", DIGITS, *args)
+        assert os.environ.get(variable) == before
+    assert seen == [None, "1", "always", "always", "0"]
+
+
+def test_compare_with_what_is_delegated_at_load(capsys: Capture) -> None:
+    code, out, _ = command(capsys, "compare", DIGITS, "--delegate-at-load")
+    assert code == 0 and "operators delegated at load compared with reference kernels" in out

@@ -1,21 +1,28 @@
-"""Operators written in Python: arguments and results of functions."""
+"""Operators written in Python: arguments, results, registration, lifetimes, threads."""
 
+import gc
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
 
 import executorch_c
-from executorch_c import Runtime, register_operator
+from executorch_c import Runtime, register_operator, unregister_operator
+from tests.at_once import run_each
+from tests.dtypes import dtype_id
 from tests.exports import export
+from tests.models import zoo
+from tests.plans import BOUNDED, UNBOUND
 from tests.python.custom_ops import TWO, UNARY, X, load, nothing_stays, pte, unary
 from tests.python.small_programs import serialize
-from tests.dtypes import dtype_id
-from tests.plans import BOUNDED, UNBOUND
 from tests.single_op import Arg, Optionals, Out, SingleOps
+
 
 __all__ = ["nothing_stays"]  # autouse fixture
 
@@ -36,25 +43,9 @@ def test_arguments_in_order_and_by_name() -> None:
         "MemoryFormat? mf=None, Tensor(a!) out) -> Tensor(a!)",
         fn,
     )
-    method = load(
-        "t::all.out",
-        X,
-        None,
-        [X, X],
-        [X, None],
-        3,
-        [1, 2],
-        2,
-        [0.5],
-        1,
-        [True, False],
-        "text",
-        4.5,
-        dtype_id("bfloat16"),
-        None,
-        2,
-        Out((2, 3)),
-    )
+    tensors = X, None, [X, X], [X, None]
+    numbers = 3, [1, 2], 2, [0.5], 1, [True, False], "text", 4.5, dtype_id("bfloat16"), None, 2
+    method = load("t::all.out", *tensors, *numbers, Out((2, 3)))
     assert_array_equal(method(X, X + 1, X + 2, X + 3), X)
     (((x, y, zs, maybe, n, ns, f, fs, b, bs, s, sc), kwargs),) = seen
     assert_array_equal([x, *zs, maybe[0]], [X, X + 1, X + 2, X + 3])
@@ -75,18 +66,6 @@ def test_inputs_are_read_only() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "complex64", "bfloat16"])
-def test_dtypes(dtype: str) -> None:
-    import ml_dtypes
-
-    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
-    x = np.array([0, 1, 1]).astype(kind)
-    method = unary(lambda a: a[::-1], x, Out((3,), dtype))
-    found = method(x)
-    assert found.dtype == x.dtype
-    assert_array_equal(found, x[::-1])
-
-
 def test_dim_order_is_strides() -> None:
     image = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
     last = np.ascontiguousarray(image.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
@@ -100,13 +79,6 @@ def test_dim_order_is_strides() -> None:
     assert seen == [last.strides] * 2
 
 
-def test_zero_dimensions_and_nothing() -> None:
-    scalar = np.array(3, np.float32)
-    assert unary(lambda x: x.sum() * 2, scalar, Out(()))(scalar) == 6
-    empty = np.zeros((0, 3), np.float32)
-    assert unary(lambda x: x, empty, Out((0, 3)))(empty).shape == (0, 3)
-
-
 def test_lists_may_be_optional() -> None:
     register_operator(
         "t::opt.out(Tensor?[] xs, *, Tensor(a!) out) -> Tensor(a!)",
@@ -118,31 +90,51 @@ def test_lists_may_be_optional() -> None:
 # ---- results ---------------------------------------------------------------------------------
 
 
-def test_writing_into_out() -> None:
-    def fn(x: np.ndarray, *, out: np.ndarray) -> None:
-        assert out.flags.writeable and not out.any()
-        np.multiply(x, 2, out=out)
+def doubled(x: np.ndarray, *, out: np.ndarray) -> None:
+    assert out.flags.writeable and not out.any()
+    np.multiply(x, 2, out=out)
 
-    assert_array_equal(unary(fn)(X), X * 2)
-    assert_array_equal(unary(lambda x, out: np.add(x, 1, out=out))(X), X + 1)  # returns out
-    assert_array_equal(unary(lambda x, out: x + 3)(X), X + 3)  # does not use it
+
+RESULTS: dict[str, tuple[Callable[..., Any], Any, Any]] = {
+    "written into out": (doubled, X, X * 2),
+    "out itself": (lambda x, out: np.add(x, 1, out=out), X, X + 1),
+    "out unused": (lambda x, out: x + 3, X, X + 3),
+    "strides": (lambda x: np.flip(x).copy().T.copy().T, X, np.flip(X)),
+    "byte order": (lambda x: x.astype(">f4"), X, X),
+    "broadcast": (lambda x: np.broadcast_to(x[:1], x.shape), X, X[[0, 0]]),
+    "a torch tensor": (lambda x: torch.from_numpy(x.copy()) * 2, X, X * 2),
+    "no signature": (np.sqrt, X, np.sqrt(X)),
+    "no dimensions": (lambda x: x.sum() * 2, np.array(3, np.float32), np.float32(6)),
+    "no elements": (lambda x: x, np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32)),
+    **{
+        str(dtype): (lambda x: x[::-1], np.array([0, 1, 1], dtype), np.array([1, 1, 0], dtype))
+        for dtype in ("bool", "uint8", "int64", "float16", "complex64", ml_dtypes.bfloat16)
+    },
+}
+"""Functions of an array, and their results."""
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results(name: str) -> None:
+    fn, x, expected = RESULTS[name]
+    assert_array_equal(unary(fn, x, Out(x.shape, x.dtype.name))(x), expected, strict=True)
 
 
 def test_several_outs() -> None:
     args = "t::two.out", X, Out((2, 3)), Out((3,))
     register_operator(TWO, lambda x: (x * 2, x[0]))
-    found = load(*args)(X)
-    assert_array_equal(found[0], X * 2)
-    assert_array_equal(found[1], X[0])
+    outputs = load(*args)(X)
+    assert_array_equal(outputs[0], X * 2)
+    assert_array_equal(outputs[1], X[0])
 
     def write(x: np.ndarray, *, out0: np.ndarray, out1: np.ndarray) -> Any:
         out0[:] = x
         return None, x[1]
 
     register_operator(TWO, write, override=True)
-    found = load(*args)(X)
-    assert_array_equal(found[0], X)
-    assert_array_equal(found[1], X[1])
+    outputs = load(*args)(X)
+    assert_array_equal(outputs[0], X)
+    assert_array_equal(outputs[1], X[1])
 
 
 def test_a_list_of_outs() -> None:
@@ -158,23 +150,10 @@ def test_a_list_of_outs() -> None:
     assert_array_equal(load(*args)(X), X[::-1])
 
 
-def test_written_arguments() -> None:
-    """An argument that the schema marks as written and that is not a result."""
-    register_operator(
-        "t::up.out(Tensor(a!) cache, Tensor x, *, Tensor(b!) out) -> Tensor(b!)",
-        lambda cache, x: cache.__iadd__(x) * 2,
-    )
-    ops = SingleOps()
-    ops.add("t::up.out", Arg(X), Arg(X), Out((2, 3)), name="forward", returns=[0])
-    program = Runtime.get().load_program(ops.build())
-    out, cache = program.load_method("forward").execute([X, X + 1])
-    assert_array_equal(cache, X + X + 1)
-    assert_array_equal(out, cache * 2)
-
-
-def test_a_written_argument_keeps_state() -> None:
-    """A written argument is read, too, in any position: its memory is the method's, not the
-    result's."""
+@pytest.mark.parametrize("is_input", [True, False])
+def test_a_written_argument_keeps_state(is_input: bool) -> None:
+    """An argument that the schema marks as written and that is no result is read, too, in any
+    position: its memory is the method's, not the result's."""
     register_operator(
         "t::add.out(Tensor x, Tensor(a!) total, *, Tensor(b!) out) -> Tensor(b!)",
         lambda x, total: total.__iadd__(x) * 2,
@@ -182,15 +161,16 @@ def test_a_written_argument_keeps_state() -> None:
     ops = SingleOps()
     ops.add("t::add.out", Arg(X), Arg(X), Out((2, 3)), name="forward", returns=[1])
     program = ops.program()
-    plan = program.execution_plan[0]
-    plan.inputs.pop()
+    if not is_input:
+        program.execution_plan[0].inputs.pop()
     method = Runtime.get().load_program(serialize(program)).load_method("forward")
     for i in (1, 2, 3):
-        out, total = method.execute([X])
+        out, total = method.execute([X, X * (i - 1)] if is_input else [X])
         assert_array_equal(total, X * i)
         assert_array_equal(out, X * i * 2)
-    method.reset()
-    assert_array_equal(method.execute([X + 1])[1], X + 1)
+    if not is_input:
+        method.reset()
+        assert_array_equal(method.execute([X + 1])[1], X + 1)
 
 
 @pytest.mark.parametrize("style", ["returned", "written"])
@@ -200,9 +180,9 @@ def test_shapes_that_depend_on_data(style: str) -> None:
 
     def written(x: np.ndarray, out: np.ndarray) -> Any:
         assert out.shape == (4,)  # the bound, independently of the last call's output
-        found = x[x > 0]
-        out[: len(found)] = found
-        return out[: len(found)]
+        positive = x[x > 0]
+        out[: len(positive)] = positive
+        return out[: len(positive)]
 
     fn = {"returned": returned, "written": written}[style]
     x = np.array([1, -2, 3, -4, 5, -6], np.float32)
@@ -221,41 +201,6 @@ def test_unbound_outs_grow() -> None:
     out = Out((1,), dynamism=UNBOUND, planned=False)
     method = unary(lambda x: np.concatenate([x] * 50), np.zeros(3, np.float32), out)
     assert_array_equal(method(np.ones(3, np.float32)), np.ones(150))
-
-
-def test_whatever_strides_and_byte_order() -> None:
-    assert_array_equal(unary(lambda x: np.flip(x).copy().T.copy().T)(X), np.flip(X))
-    assert_array_equal(unary(lambda x: x.astype(">f4"))(X), X)
-    assert_array_equal(unary(lambda x: np.broadcast_to(x[:1], x.shape))(X), X[[0, 0]])
-
-
-def test_a_tensor_is_a_result() -> None:
-    assert_array_equal(unary(lambda x: torch.from_numpy(x.copy()) * 2)(X), X * 2)
-
-
-WRONG: list[tuple[Callable[..., Any], type[Exception], str]] = [
-    (lambda x: x * 1.5j, ValueError, "the function returned complex64 for 'out', expected float32"),
-    (lambda x: x.astype("f8"), ValueError, "returned float64 for 'out', expected float32"),
-    (lambda x: x.astype("U"), ValueError, "an array of NumPy dtype 'U"),
-    (lambda x: None, TypeError, "the function returned None for 'out', expected an array"),
-    (lambda x: [1, 2], TypeError, "the function returned list for 'out', expected an array"),
-    (lambda x: (x,), TypeError, "the function returned tuple for 'out', expected an array"),
-    (lambda x: 1.5, TypeError, "the function returned float for 'out', expected an array"),
-    (lambda x: np.ma.masked_array(x), TypeError, "returned MaskedArray for 'out'"),
-    (lambda x: x[0], RuntimeError, "shape (3,) has another rank than the planned (2, 3)"),
-    (lambda x: x.T, RuntimeError, "shape (3, 2), but the program fixes it to (2, 3)"),
-]
-
-
-@pytest.mark.parametrize(("fn", "error", "says"), WRONG)
-def test_wrong_results(fn: Callable[..., Any], error: type[Exception], says: str) -> None:
-    method = unary(fn)
-    with pytest.raises(executorch_c.Error) as caught:
-        method(X)
-    assert isinstance(caught.value, error)
-    assert "method 'forward', instruction 0: t::f.out: the function returned" in str(caught.value)
-    assert says in str(caught.value)
-    assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize(
@@ -281,116 +226,6 @@ def test_a_shrunk_out() -> None:
 
     with pytest.raises(executorch_c.NotSupportedError, match="another rank"):
         unary(fn)(X)
-
-
-# ---- exceptions ------------------------------------------------------------------------------
-
-
-def test_an_exception_is_the_cause() -> None:
-    def fn(x: np.ndarray) -> Any:
-        raise LookupError("no such thing")
-
-    method = unary(fn)
-    for _ in range(2):
-        with pytest.raises(executorch_c.InternalError) as caught:
-            method(X)
-        says = "method 'forward', instruction 0: t::f.out: the function raised LookupError: no such"
-        assert str(caught.value).startswith(says)
-        cause = caught.value.__cause__
-        assert type(cause) is LookupError and caught.value.__context__ is cause
-        assert cause.__traceback__ is not None
-        assert cause.__traceback__.tb_frame.f_code.co_name == "fn"
-    assert_array_equal(unary(lambda x: x)(X), X)
-
-
-class Unprintable(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("not even this")
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (MemoryError("much"), executorch_c.MemoryAllocationFailedError),
-        (Unprintable(), executorch_c.InternalError),
-        (ValueError("\ud800"), executorch_c.InternalError),
-    ],
-)
-def test_kinds_of_exceptions(error: Exception, expected: type[Exception]) -> None:
-    def fn(x: np.ndarray) -> Any:
-        raise error
-
-    with pytest.raises(expected) as caught:
-        unary(fn)(X)
-    assert caught.value.__cause__ is error
-
-
-@pytest.mark.parametrize(
-    "code", [1 << 32, 1 << 31, 1 << 63, 1 << 64, -1, 0, "x", None, 1.5, 0x23 + (1 << 32)]
-)
-def test_invalid_codes(code: Any) -> None:
-    """A code that is 0 modulo 2 ** 32 was treated as success."""
-
-    class Wrong(executorch_c.Error):
-        pass
-
-    Wrong.code = code
-
-    def fn(x: np.ndarray) -> Any:
-        raise Wrong("this must not be lost")
-
-    with pytest.raises(executorch_c.InternalError, match="this must not be lost"):
-        unary(fn)(X)
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_interrupts_come_through(error: type[BaseException]) -> None:
-    def fn(x: np.ndarray) -> Any:
-        raise error
-
-    with pytest.raises(error) as caught:
-        unary(fn)(X)
-    assert caught.value.__cause__ is None
-
-
-def test_a_call_inside_a_call() -> None:
-    inner = unary(lambda x: x * 2)
-    assert_array_equal(unary(lambda x: inner(x) + 1)(X), X * 2 + 1)
-
-    def fails(x: np.ndarray) -> Any:
-        return inner(x[0])
-
-    with pytest.raises(executorch_c.InvalidArgumentError, match="raised InvalidArgumentError"):
-        unary(fails)(X)
-
-
-def test_calls_without_an_end() -> None:
-    """A function that recursively runs its own program in a new method."""
-    program = pte("t::f.out", X, Out((2, 3)))
-
-    def load_again(x: np.ndarray) -> Any:
-        return Runtime.get().load_program(program).load_method("forward")(x)
-
-    register_operator(UNARY, load_again)
-    with pytest.raises(executorch_c.InternalError) as caught:
-        load_again(X)
-    error: BaseException | None = caught.value
-    while error is not None and error.__cause__ is not None:
-        error = error.__cause__
-    assert isinstance(error, RecursionError)
-
-
-@pytest.mark.parametrize("call", ["execute", "reset", "memory"])
-def test_a_method_cannot_call_itself(call: str) -> None:
-    methods: list[executorch_c.Method] = []
-
-    def fn(x: np.ndarray) -> Any:
-        getattr(methods[0], call)(*[[x]] * (call == "execute"))
-        return x
-
-    methods.append(unary(fn))
-    with pytest.raises(executorch_c.InvalidStateError, match="is running in this thread"):
-        methods[0](X)
 
 
 # ---- programs of the official flow -----------------------------------------------------------
@@ -446,3 +281,249 @@ def test_an_exported_program_is_eager() -> None:
         x, y = torch.randn(n, 3), torch.randn(n, 3)
         outputs = tuple(map(torch.from_numpy, program.load_method("forward").execute([x, y])))
         torch.testing.assert_close(outputs, Model()(x, y), rtol=1e-5, atol=1e-5)
+
+
+# ---- registering -----------------------------------------------------------------------------
+
+
+def test_a_decorator_gives_the_function() -> None:
+    @register_operator(UNARY)
+    def fn(x: np.ndarray) -> np.ndarray:
+        return x + 1
+
+    assert_array_equal(fn(X), X + 1)
+    assert_array_equal(load("t::f.out", X, Out((2, 3)))(X), X + 1)
+
+
+def test_it_is_listed() -> None:
+    names = Runtime.get().operator_registry.operator_names
+    register_operator(UNARY, lambda x: x)
+    (row,) = [row for row in executorch_c.operators() if row["name"] == "t::f.out"]
+    assert row["origin"] == "python" and row["schema"] == UNARY and "float32" in row["dtypes"]
+    assert {row["origin"] for row in executorch_c.operators()} >= {"builtin", "python"}
+    assert Runtime.get().operator_registry.operator_names - names == {"t::f.out"}
+    with pytest.raises(executorch_c.NotFoundError, match="no operator t::nothing is registered"):
+        unregister_operator("t::nothing")
+    with pytest.raises(executorch_c.InvalidStateError, match="is built in and cannot be removed"):
+        unregister_operator("aten::add.out")
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ("", "schema, character 1 (the end): expected a name"),
+        ("t::f.out(Tensor x, flot a) -> ()", "character 20 ('flot a) -> ()'): type 'flot' is not"),
+        ("t::f.out(Tensor x) -> Tensor", "not an out variant"),
+        ("t::f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)\0", "character 52: a NUL"),
+        ("t::f.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!) é", "unexpected text"),
+    ],
+)
+def test_wrong_schemas(schema: str, says: str) -> None:
+    for register in (register_operator, lambda s, fn: register_operator(s)(fn)):
+        with pytest.raises(executorch_c.InvalidArgumentError) as caught:
+            register(schema, lambda x: x)
+        assert says in str(caught.value)
+
+
+def test_wrong_types() -> None:
+    with pytest.raises(TypeError, match="`schema` must be a str, not bytes"):
+        register_operator(UNARY.encode(), lambda x: x)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="`fn` must be callable, not int"):
+        register_operator(UNARY, 1)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="`name` must be a str"):
+        unregister_operator(None)  # type: ignore[arg-type]
+
+
+def test_parameters_that_do_not_fit() -> None:
+    schema = "t::g.out(Tensor x, int n, *, bool b=True, Tensor(a!) out) -> Tensor(a!)"
+    wrong: list[tuple[Callable[..., Any], str]] = [
+        (lambda x: x, "(x) cannot be called with the arguments of t::g.out, (x, n, *, b): too"),
+        (lambda x, n: x, "got an unexpected keyword argument 'b'"),
+        (lambda x, n, m, *, b: x, "argument: 'm'"),
+        (lambda x, n, *, c, b: x, "argument: 'c'"),
+    ]
+    for fn, says in wrong:
+        with pytest.raises(TypeError) as caught:
+            register_operator(schema, fn)
+        assert says in str(caught.value) and not isinstance(caught.value, executorch_c.Error)
+    with pytest.raises(TypeError, match="takes 'out0' but not 'out1': expected all outs or none"):
+        register_operator(TWO, lambda x, out0: x)
+    register_operator(schema, lambda *args, **kwargs: args[0] * args[1] * kwargs["b"])
+    assert_array_equal(load("t::g.out", X, 3, True, Out((2, 3)))(X), X * 3)
+
+
+def test_in_the_place_of_a_builtin() -> None:
+    schema = "aten::relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"
+    program = Runtime.get().load_program(pte("aten::relu.out", X, Out((2, 3))))
+    before = program.load_method("forward")
+    with pytest.raises(executorch_c.AlreadyRegisteredError, match="builtin"):
+        register_operator(schema, lambda x: x)
+    with pytest.raises(executorch_c.InvalidArgumentError, match="has other arguments"):
+        register_operator(
+            schema.replace("Tensor self", "Tensor self, int n"), lambda x, n: x, override=True
+        )
+    with pytest.raises(executorch_c.NotSupportedError, match="a part of the runtime"):
+        register_operator(
+            "executorch_prim::et_view.default(Tensor self, SymInt[] size, *, Tensor(a!) out) -> ()",
+            lambda x, n: x,
+            override=True,
+        )
+    register_operator(schema, lambda x: x - 7, override=True)  # a fault
+    assert_array_equal(before(X - 2), np.maximum(X - 2, 0))
+    assert program.load_method("forward") is before
+    after = Runtime.get().load_program(pte("aten::relu.out", X, Out((2, 3)))).load_method("forward")
+    reference = program.load_method("forward", kernels="reference")
+    unregister_operator("aten::relu.out")
+    assert_array_equal(after(X), X - 7)
+    assert_array_equal(reference(X), X - 7)
+    assert_array_equal(load("aten::relu.out", X, Out((2, 3)))(X - 2), np.maximum(X - 2, 0))
+
+
+def test_methods_that_share_memory_do_not_wait_for_each_other() -> None:
+    exported = zoo.load("shared_state")
+    left, right = exported.calls
+    program = Runtime.get().load_program(exported.pte)
+    other = program.load_method(right)
+    add = next(row for row in executorch_c.operators() if row["name"] == "aten::add.out")
+    ones = np.ones(4, np.float32)
+    register_operator(add["schema"], lambda a, b, *, alpha: other(ones), override=True)
+    with pytest.raises(executorch_c.InvalidStateError, match="or one that shares memory with it"):
+        program.load_method(left)(ones)
+
+
+# ---- lifetimes -------------------------------------------------------------------------------
+
+
+def test_arrays_can_be_kept() -> None:
+    kept: list[np.ndarray] = []
+
+    def fn(x: np.ndarray, out: np.ndarray) -> None:
+        out[:] = x
+        kept.extend([x, out, x[1:], out.T])
+
+    method = unary(fn)
+    for i in range(3):
+        method(X + i)
+    del method
+    gc.collect()
+    for i in range(3):
+        x, out, rows, turned = kept[4 * i : 4 * i + 4]
+        assert_array_equal(x, X + i)
+        assert_array_equal(out, X + i)
+        assert_array_equal(rows, X[1:] + i)
+        assert_array_equal(turned, X.T + i)
+
+
+class Function:
+    """A callable that supports weak references."""
+
+    def __init__(self, *held: Any) -> None:
+        self.held = list(held)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return x * 2
+
+
+def test_calls_leak_nothing() -> None:
+    boom = ValueError("boom")
+
+    def fn(x: np.ndarray, out: np.ndarray) -> Any:
+        if x[0, 0]:
+            raise boom
+        out[:] = x
+
+    method = unary(fn)
+
+    def some() -> None:
+        for _ in range(100):
+            method(X)
+            with pytest.raises(executorch_c.InternalError):
+                method(X + 1)
+            boom.__traceback__ = None
+
+    def grown() -> int:
+        """Return the blocks that a thousand calls leave; other threads allocate, too."""
+        gc.collect()
+        before = sys.getallocatedblocks()
+        for _ in range(10):
+            some()
+        gc.collect()
+        return sys.getallocatedblocks() - before
+
+    some()
+    fns = sys.getrefcount(fn)
+    assert min(grown() for _ in range(3)) < 50
+    assert sys.getrefcount(fn) == fns
+
+
+def test_registering_leaks_nothing() -> None:
+    fn = Function()
+
+    def some() -> None:
+        for _ in range(50):
+            register_operator(UNARY, fn)
+            with pytest.raises(executorch_c.AlreadyRegisteredError):
+                register_operator(UNARY, fn)
+            load("t::f.out", X, Out((2, 3)))
+            unregister_operator("t::f.out")
+
+    program = pte("t::f.out", X, Out((2, 3)))
+    register_operator(UNARY, fn)
+    Runtime.get().load_program(program).load_method("forward")
+    unregister_operator("t::f.out")
+    some()
+    gc.collect()
+    before = sys.getrefcount(fn)
+    some()
+    gc.collect()
+    assert sys.getrefcount(fn) == before
+
+
+# ---- threads ---------------------------------------------------------------------------------
+
+
+def test_eight_threads() -> None:
+    """Threads with their own methods and a shared one, failing functions, and changing
+    registrations."""
+    common = unary(lambda x: x + 1)
+    own = "t::own{}.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
+
+    def run(i: int) -> None:
+        for round in range(40):
+            register_operator(own.format(i), lambda x: x * i if x[0, 0] == 0 else 1 / 0)
+            mine = load(f"t::own{i}.out", X, Out((2, 3)))
+            unregister_operator(f"t::own{i}.out")
+            assert_array_equal(mine(X), X * i)
+            assert_array_equal(common(X + round), X + round + 1)
+            with pytest.raises(executorch_c.InternalError, match="TypeError|returned float|Zero"):
+                mine(X + 1)
+
+    run_each(8, run)
+
+
+def test_other_methods_run_without_the_gil() -> None:
+    """A function that waits for another thread's method does not block that method."""
+    inner, done = unary(lambda x: x * 3), threading.Event()
+
+    def fn(x: np.ndarray) -> np.ndarray:
+        assert done.wait(30)
+        return x
+
+    outer = unary(fn)
+
+    def run(i: int) -> None:
+        if i == 0:
+            assert_array_equal(outer(X), X)
+        else:
+            assert_array_equal(inner(X), X * 3)
+            done.set()
+
+    run_each(2, run)
+
+
+def test_the_command_line_names_the_origin(capsys: pytest.CaptureFixture[str]) -> None:
+    from executorch_c.cli import main
+
+    register_operator(UNARY, lambda x: x)
+    assert main(["operators"]) == 0
+    assert "custom (python)" in capsys.readouterr().out

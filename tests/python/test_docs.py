@@ -1,12 +1,17 @@
-"""executorch_c/docs: its Python snippets run; files and links that it names exist."""
+"""Documents: Python snippets of pages, of README.md and of notebooks run; the files, links,
+commands and functions that they name exist."""
 
+import importlib
 import inspect
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import executorch_c
+from executorch_c import cli
 from tests import ROOT
 
 DOCS = ROOT / "executorch_c" / "docs"
@@ -22,20 +27,111 @@ def name(path: Path) -> str:
     return path.relative_to(DOCS).as_posix()
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if PYTHON.search(p.read_text())], ids=name)
-def test_snippets_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """Snippets run in order; functions named test_* are called with their fixtures."""
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
+    """Run the snippets of a page in order, in an empty folder, and call functions named test_* with
+    their fixtures; return the page's names."""
     pytest.importorskip("torch")
     pytest.importorskip("executorch.exir")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for snippet in PYTHON.findall(page.read_text()):
-        exec(compile(snippet, name(page), "exec"), names)
-    for title, test in list(names.items()):
-        if title.startswith("test_"):
-            test(*map(request.getfixturevalue, inspect.signature(test).parameters))
+
+    def run_page(page: Path) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        for snippet in PYTHON.findall(page.read_text()):
+            exec(compile(snippet, page.name, "exec"), names)
+        for title, test in list(names.items()):
+            if title.startswith("test_"):
+                test(*map(request.getfixturevalue, inspect.signature(test).parameters))
+        return names
+
+    return run_page
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if PYTHON.search(p.read_text())], ids=name)
+def test_snippets_run(page: Path, run: Any) -> None:
+    run(page)
+
+
+# ---- README.md ---------------------------------------------------------------------------------
+
+README = ROOT / "README.md"
+TEXT = README.read_text()
+COMMANDS = {*re.findall(r"`([a-z-]+) (?:[A-Z]\.pte|model\.py)", TEXT), "demo"}
+
+
+def test_snippets_of_the_readme(run: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    names = run(README)
+    assert names["result"].verdict == "match" and names["report"].verdict == "match"
+    assert names["report"].first is None and names["y"].shape == (2, 3)
+    assert "test_model" in names
+    out = capsys.readouterr().out
+    assert "4 cases match (xnnpack, method 'forward')" in out and "compared with PyTorch" in out
+
+
+def test_the_readme_is_short() -> None:
+    assert len(TEXT.splitlines()) <= 120 and len(PYTHON.findall(TEXT)) >= 4
+
+
+def test_commands_and_functions_of_the_readme_exist() -> None:
+    assert COMMANDS <= set(map(cli.name_of, cli.COMMANDS))
+    rows = [line.split("|")[3] for line in TEXT.splitlines() if line.startswith("| ")]
+    names = re.findall(r"`(testing|devtools)\.(\w+)`", "".join(rows))
+    assert len(names) > 5
+    for module, function in names:
+        assert callable(getattr(importlib.import_module(f"executorch_c.{module}"), function))
+
+
+# ---- notebooks ---------------------------------------------------------------------------------
+
+NOTEBOOKS = ROOT / "executorch_c" / "examples"
+RESULTS = {  # the result that each notebook demonstrates
+    "validate": ["10 cases match", "Outputs match"],
+    "chat": ["nats per byte", "A list is", "match: 9 cases", "bits per byte"],
+    "find_divergence": ["blocks.7.up", "blocks.0", "reaches output 0"],
+}
+
+
+def shown(notebook: Any) -> str:
+    """Return all text outputs, without the bytes of pictures."""
+    parts = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            parts += [data.get("text/plain", ""), data.get("text/html", ""), output.get("text", "")]
+    return re.sub(r"base64,[^\"]*", "", "\n".join("".join(part) for part in parts))
+
+
+def notebook_of(name: str) -> Any:
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def test_every_notebook_is_known() -> None:
+    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == set(RESULTS)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_kept_outputs(name: str) -> None:
+    kept = shown(notebook_of(name))
+    assert all(text in kept for text in RESULTS[name])
+    assert not re.search(r"/(root|home|tmp|work)/", kept), "paths of a machine"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbclient = pytest.importorskip("nbclient")
+    paths = [str(Path(executorch_c.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    notebook, where = notebook_of(name), {"metadata": {"path": tmp_path}}
+    options = {"timeout": 600, "kernel_name": "python3", "resources": where}
+    nbclient.NotebookClient(notebook, **options).execute()  # raises if a cell does
+    assert all(text in shown(notebook) for text in RESULTS[name])
+
+
+# ---- names of files ----------------------------------------------------------------------------
 
 
 def test_the_files_to_change_exist() -> None:

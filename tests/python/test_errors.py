@@ -1,16 +1,21 @@
-"""Exceptions: one class for each status, messages, codes."""
+"""Exceptions: one class for each status, messages, codes; numbers and paths of a wrong type or
+size."""
 
 import copy
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import executorch_c
 from executorch_c import Error, Runtime, _core
+from tests.plans import Plan, build
 from tests.python import small_programs
+
 
 STATUS_DEF = Path(__file__).parents[2] / "csrc/core/status.def"
 ROWS = re.findall(
@@ -38,9 +43,9 @@ def test_each_status(status: str, code: str, sentence: str, name: str, base: str
 
 
 def test_all_names_are_exported() -> None:
-    made = {name for name in dir(_core) if not name.startswith("_")}
+    names = {name for name in dir(_core) if not name.startswith("_")}
     ours = {"Verification", "get_include", "load", "register_backend", "register_operator"}
-    assert made | ours == set(executorch_c.__all__)
+    assert names | ours == set(executorch_c.__all__)
     for name in executorch_c.__all__:
         assert hasattr(executorch_c, name)
 
@@ -98,6 +103,63 @@ def test_files_that_are_not_programs(tmp_path: Path) -> None:
         runtime.load_program(pte, data_path=b"y" * 4096)
 
 
-def test_a_wrong_capsule() -> None:
+HUGE = 10**30
+
+
+PLAN = Plan()
+INPUTS = PLAN.input((4,)), PLAN.tensor((4,), name="state"), 1
+PLAN.call("aten::add.out", *INPUTS, PLAN.output((4,)))
+PTE = build(PLAN)
+PROGRAM = Runtime.get().load_program(PTE, enable_etdump=True)
+METHOD = PROGRAM.load_method("forward")
+META = METHOD.metadata
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "verification": lambda v: Runtime.get().load_program(PTE, verification=v),
+    "debug_buffer_size": lambda v: Runtime.get().load_program(PTE, debug_buffer_size=v),
+    "num_threads": lambda v: PROGRAM.load_method("forward", num_threads=v),
+    "max_bytes": lambda v: PROGRAM.load_method("forward", max_bytes=v),
+    "max_steps": lambda v: PROGRAM.load_method("forward", max_steps=v),
+    "seed": METHOD.manual_seed,
+    "max_bytes ": lambda v: METHOD.tracing(max_bytes=v),
+    "index": META.input_tensor_meta,
+    "index ": META.output_tensor_meta,
+    "index  ": META.attribute_tensor_meta,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", ["x", b"x", 1.5, [], {}, np.float32(1), np.zeros(3), object()])
+def test_numbers_of_another_type(name: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=f"^`{name.strip()}` must be an int, not "):
+        NUMBERS[name](value)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [-1, HUGE, -HUGE])
+def test_numbers_of_another_size(name: str, value: int) -> None:
+    """Limits may be larger than any memory, seeds are counted modulo 2**64."""
+    if name == "seed" or (value == HUGE and ("max_" in name or "size" in name)):
+        NUMBERS[name](value)
+        return
+    with pytest.raises((ValueError, IndexError)):
+        NUMBERS[name](value)
+
+
+def test_options_and_attributes_that_do_not_fit() -> None:
+    registry = Runtime.get().backend_registry
+    with pytest.raises(ValueError, match="OpenvinoBackend: option 'num_threads': expected an int"):
+        registry.set_option("OpenvinoBackend", "num_threads", HUGE)
+    with pytest.raises(executorch_c.Error, match=r"found shape \(5,\), expected \(4,\)"):
+        METHOD.set_attribute("state", np.zeros(5, np.float32))
     with pytest.raises(TypeError, match='capsule named "executorch_c.backend"'):
         executorch_c.register_backend(3)
+
+
+@pytest.mark.parametrize(
+    "paths, name", [((1, None), "etdump_path"), (("x", 1), "debug_buffer_path")]
+)
+def test_a_descriptor_is_no_path(paths: tuple[Any, Any], name: str) -> None:
+    """open() would write to it, and close it."""
+    program = Runtime.get().load_program(PTE, enable_etdump=True, debug_buffer_size=1)
+    with pytest.raises(TypeError, match=f"{name} must be a str or os.PathLike, not int"):
+        program.write_etdump_result_to_file(*paths)

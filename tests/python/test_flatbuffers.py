@@ -20,9 +20,9 @@ OFFICIAL = {
 def test_tables_are_those_of_the_official_schemas(kind: str) -> None:
     pytest.importorskip("executorch")
     package, name = OFFICIAL[kind]
-    found = _core._file_tables(kind)
+    tables = _core._file_tables(kind)
     expected = fbs.tables(fbs.texts(package, name, "scalar_type.fbs"))
-    assert {name: [*fields.items()] for name, fields in found.items()} == {
+    assert {name: [*fields.items()] for name, fields in tables.items()} == {
         name: [*fields.items()] for name, fields in expected.items()
     }
 

@@ -15,9 +15,8 @@ from executorch_c import Runtime, _backends
 from executorch_c._entry_points import EntryPoint
 from tests import process
 from tests.exports import export
+from tests.python.digits import DIGITS
 from tests.python.small_programs import add_pte
-
-PATH = Path(executorch_c.__file__).parent / "examples" / "digits.pte"
 
 
 @pytest.fixture(autouse=True)
@@ -73,26 +72,18 @@ def test_delegates_have_loggers_of_their_own(caplog: pytest.LogCaptureFixture) -
 
 
 def test_plug_ins(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = {
-        "executorch_c.backends": [
-            EntryPoint("good", "executorch_c._backends:GROUPS"),
-            EntryPoint("bad", "no_such_module"),
-            EntryPoint("left", "executorch_c._no_such"),
-        ],
-        "executorch_c.operators": [],
-    }
+    good = EntryPoint("good", "executorch_c._backends:GROUPS")
+    others = EntryPoint("bad", "no_such_module"), EntryPoint("left", "executorch_c._no_such")
+    entries = {"executorch_c.backends": [good, *others], "executorch_c.operators": []}
     monkeypatch.setattr(_backends, "entry_points", lambda *groups: entries)
     monkeypatch.setattr(_backends, "_looked", [])
     monkeypatch.setitem(_backends.GROUPS, "backends", lambda capsule: None)
     with pytest.warns(RuntimeWarning, match="no_such_module"):
         _backends.discover()
-    told = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert told[0][0] == "ERROR" and "backend 'bad' (no_such_module) cannot be used" in told[0][1]
-    assert told[1] == (
-        "DEBUG",
-        "plug-in of backends 'good' (executorch_c._backends:GROUPS) is registered",
-    )
-    assert told[2] == ("DEBUG", "'left' was excluded from the build")
+    rows = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert rows[0][0] == "ERROR" and "backend 'bad' (no_such_module) cannot be used" in rows[0][1]
+    good = "plug-in of backends 'good' (executorch_c._backends:GROUPS) is registered"
+    assert rows[1:] == [("DEBUG", good), ("DEBUG", "'left' was excluded from the build")]
 
 
 def test_operators_that_are_overridden(caplog: pytest.LogCaptureFixture) -> None:
@@ -122,19 +113,16 @@ def test_a_filter_that_raises(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def run(code: str) -> str:
-    done = process.python("-c", code, cwd=PATH.parent, timeout=60)
+    done = process.python("-c", code, cwd=DIGITS.parent, timeout=60)
     return done.stdout + done.stderr
 
 
-CALL = f"executorch_c.Runtime.get().load_program({str(PATH)!r}).load_method('forward')"
+CALL = f"executorch_c.Runtime.get().load_program({str(DIGITS)!r}).load_method('forward')"
 
 
-def test_nothing_without_logging() -> None:
+def test_nothing_is_logged_or_printed_unless_it_is_asked_for() -> None:
     code = f"import sys, executorch_c; {CALL}; print('logging' in sys.modules)"
     assert run(code) == "False\n"
-
-
-def test_nothing_is_printed_unless_it_is_asked_for() -> None:
     code = f"import logging, executorch_c; from executorch_c import _log; {CALL}; _log.error('x')"
     assert run(code) == ""
     assert "DEBUG:executorch_c:loaded method 'forward'" in run(

@@ -40,8 +40,8 @@ def test_a_command_is_called_as_its_function(command: str) -> None:
 def test_no_function_is_called_as_its_module(path: Path) -> None:
     names = {path.stem} | {p.stem for p in path.parent.glob("*.py") if path.stem == "__init__"}
     body = ast.parse(path.read_text()).body
-    made = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    assert not names & set(made)
+    definitions = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    assert not names & set(definitions)
 
 
 MODEL_FIRST = (
@@ -71,11 +71,3 @@ def test_names_of_functions_are_commands(name: str, capsys: pytest.CaptureFixtur
     out, err = capsys.readouterr()
     assert stop.value.code == 0 and out.startswith(f"usage: executorch-c {cli.ALIASES[name]}")
     assert not err
-
-
-def test_wrong_options_print_the_usage_of_their_command(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in map(cli.name_of, cli.COMMANDS):
-        with pytest.raises(SystemExit) as stop:
-            cli.main([name, "--no-such-option"])
-        assert stop.value.code == 2
-        assert capsys.readouterr().err.startswith(f"usage: executorch-c {name}")

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from executorch_c import Runtime, cli
 from executorch_c.check import engines, official
-from executorch_c.check.engines import Official, engines_of
+from executorch_c.check.engines import engines_of
 from executorch_c.check.official_child import packed, unpacked
 from executorch_c.testing import CheckError, CheckResult, check_model
 from tests.exports import Decaying, Fn, export
@@ -130,8 +130,8 @@ def test_a_crash_is_a_row_and_the_next_check_runs(programs: dict[str, bytes]) ->
 
 def test_a_program_that_crashes_each_time_is_left(programs: dict[str, bytes]) -> None:
     result = check_model(Fn(crash), (X,), program=programs["crash"], n_random=4)
-    found = [case.official.verdict for case in result if case.official is not None]
-    assert found == ["error"] * engines.MAX_CRASHES + ["not run"] * 2
+    states = [case.official.verdict for case in result if case.official is not None]
+    assert states == ["error"] * engines.MAX_CRASHES + ["not run"] * 2
     assert f"it crashed in {engines.MAX_CRASHES} cases" in str(result)
 
 
@@ -158,21 +158,14 @@ def test_a_method_has_no_file(programs: dict[str, bytes]) -> None:
     assert "did not run any case: a loaded method has no file" in not_run(result)
 
 
-def test_other_delegates_are_not_run() -> None:
+def test_what_is_not_run() -> None:
+    """Other delegates, channels-last of five dimensions, text."""
     result = check_model(nn.Linear(3, 3), (X,), flow="vulkan", n_random=0)
     assert "it has no VulkanBackend here" in not_run(result)
-
-
-def test_text_is_not_sent() -> None:
-    official_side = Official(True, 1.0)
-    with pytest.raises(official.Unavailable, match="no text"):
-        engines.as_sent("text", None)
-    official_side.close()
-
-
-def test_channels_last_of_five_dimensions_is_not_run() -> None:
     x = torch.randn(1, 2, 3, 4, 5).to(memory_format=torch.channels_last_3d)
     assert "dimension order" in not_run(check_model(Fn(lambda x: x * 2), (x,), n_random=0))
+    with pytest.raises(official.Unavailable, match="no text"):
+        engines.as_sent("text", None)
 
 
 def test_an_embedded_interpreter_is_not_started(
@@ -203,10 +196,10 @@ def test_engines_here_runs_no_process(programs: dict[str, bytes]) -> None:
     assert "official" not in result.table() and "wrongly" not in str(result)
 
 
-@pytest.mark.parametrize("given", ["there", ("official",), ("here", "there"), ""])
-def test_unknown_engines_are_an_error(given: Any) -> None:
+@pytest.mark.parametrize("option", ["there", ("official",), ("here", "there"), ""])
+def test_unknown_engines_are_an_error(option: Any) -> None:
     with pytest.raises(ValueError, match="expected"):
-        engines_of(given)
+        engines_of(option)
 
 
 # ---- values that travel ----------------------------------------------------------------------
@@ -223,9 +216,9 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda v: f"{v.dtype}{list(v.shape)}")
 def test_tensors_survive(value: Tensor) -> None:
-    found = unpacked(*packed(value))
-    assert found.dtype == value.dtype and torch.equal(found, value)
-    assert found.stride() == value.stride()
+    copy = unpacked(*packed(value))
+    assert copy.dtype == value.dtype and torch.equal(copy, value)
+    assert copy.stride() == value.stride()
 
 
 def mixed(x: Tensor, y: Tensor, z: Tensor, a: int, b: float, c: bool, d: None) -> Any:
@@ -241,32 +234,30 @@ def test_kinds_of_inputs_and_outputs() -> None:
     assert result.ok and verdicts(result) == {"match"}
 
 
-def test_layouts() -> None:
-    """An input has the program's layout, whatever the example's is."""
-    x = torch.randn(2, 3, 4, 5)
-    last = x.to(memory_format=torch.channels_last)
-    conv = nn.Conv2d(3, 4, 3).eval()
-    pte = export(conv, x)
-    for inputs in ((x,), (last,)):
-        assert verdicts(check_model(conv, inputs, program=pte)) == {"match"}
-    result = check_model(Fn(torch.relu), (last,))
-    assert verdicts(result) == {"match"}
+IMAGE = torch.randn(2, 3, 4, 5)
+LAST = IMAGE.to(memory_format=torch.channels_last)
+CONV = nn.Conv2d(3, 4, 3).eval()
+LAYERS = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8)).eval()
+ROWS = torch.randn(4, 16)
+MATCHING: dict[str, tuple[nn.Module, Tensor, dict[str, Any]]] = {
+    "the program's layout": (CONV, IMAGE, {"program": (CONV, IMAGE)}),
+    "another layout": (CONV, LAST, {"program": (CONV, IMAGE)}),
+    "channels last": (Fn(torch.relu), LAST, {}),
+    "state": (Decaying(0.5), torch.tensor([1.0, 2.0, 3.0]), {}),
+    "int8": (LAYERS, ROWS, {"flow": "xnnpack-int8", "real_inputs": [(ROWS * 0.5,)]}),
+    "dynamic": (LAYERS, ROWS, {"flow": "xnnpack-dynamic", "real_inputs": [(ROWS * 0.5,)]}),
+}
+"""Models, inputs and options; an input has the program's layout, whatever the example's is."""
 
 
-def test_state_starts_anew_in_each_case() -> None:
-    result = check_model(Decaying(0.5), (torch.tensor([1.0, 2.0, 3.0]),))
-    assert {case.kind for case in result} >= {"example", "state"}
-    assert verdicts(result) == {"match"}
-
-
-@pytest.mark.parametrize("flow", ["xnnpack-int8", "xnnpack-dynamic"])
-def test_quantised_flows(flow: str) -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8)).eval()
-    result = check_model(
-        model, (torch.randn(4, 16),), flow=flow, real_inputs=[(torch.randn(4, 16),)]
-    )
+@pytest.mark.parametrize("name", MATCHING)
+def test_programs_that_match_in_both(name: str) -> None:
+    model, x, options = MATCHING[name]
+    if "program" in options:
+        options = {"program": export(*options["program"])}
+    result = check_model(model, (x,), **options)
     assert result.ok and verdicts(result) == {"match"}
+    assert name != "state" or {case.kind for case in result} >= {"example", "state"}
 
 
 def test_data_files(tmp_path: Path) -> None:
@@ -274,11 +265,11 @@ def test_data_files(tmp_path: Path) -> None:
 
     model = nn.Linear(3, 3).eval()
     edge = to_edge(torch.export.export(model, (X,)))
-    made = edge.to_executorch(ExecutorchBackendConfig(external_constants=True))
-    result = check_model(model, (X,), program=made)
+    value = edge.to_executorch(ExecutorchBackendConfig(external_constants=True))
+    result = check_model(model, (X,), program=value)
     assert result.ok and verdicts(result) == {"match"}
-    made.save(str(tmp_path / "model.pte"))
-    made.write_tensor_data_to_file(str(tmp_path))
+    value.save(str(tmp_path / "model.pte"))
+    value.write_tensor_data_to_file(str(tmp_path))
     [data] = tmp_path.glob("*.ptd")
     result = check_model(model, (X,), program=tmp_path / "model.pte", data_path=data)
     assert result.ok and verdicts(result) == {"match"}

@@ -62,8 +62,8 @@ def test_the_same_calls(lib: Any, pte: bytes, tmp_path: Any) -> None:
             module.run_method("forward", (x, 3)),
             module((x, 3)),
         ):
-            for found, expected in zip(outputs, Mixed()(x, 3), strict=True):
-                torch.testing.assert_close(found, expected)
+            for actual, expected in zip(outputs, Mixed()(x, 3), strict=True):
+                torch.testing.assert_close(actual, expected)
         for step in (1.0, 2.0):  # state persists
             [count] = module.run_method("count", (torch.ones(2),))
             torch.testing.assert_close(count, torch.full((2,), step))

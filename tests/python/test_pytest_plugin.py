@@ -1,6 +1,7 @@
 """The pytest plugin: fixtures, the marker, ini options, reports, JUnit, workers, start-up."""
 
 import json
+import re
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_fixtures_marker_and_reports(
     pytester.makepyfile(test_it=COMPARISONS)
     if workers:
         pytest.importorskip("xdist")
-    result = run("-v", "--pte-report", "made/reports", "--junitxml=junit.xml", *workers)
+    result = run("-v", "--pte-report", "out/reports", "--junitxml=junit.xml", *workers)
     result.assert_outcomes(passed=3, failed=3)
     if not workers:
         rows = (
@@ -106,13 +107,10 @@ def test_fixtures_marker_and_reports(
     )
     result.stdout.fnmatch_lines(["*differ by more than atol 0.1 *"])
     result.stdout.no_fnmatch_line("*pytest_plugin.py*")
-    folder = pytester.path / "made" / "reports"
+    folder = pytester.path / "out" / "reports"
     result.stdout.fnmatch_lines([f"reports of 3 failing checks: {folder / 'index.html'}"])
-    failing = [
-        "test_it.py::test_off",
-        "test_it.py::TestMarked::test_nearer[a/b]",
-        "test_it.py::TestMarked::test_nearer[a b]",
-    ]
+    rows = "test_off", "TestMarked::test_nearer[a/b]", "TestMarked::test_nearer[a b]"
+    failing = [f"test_it.py::{row}" for row in rows]
     names = {file_name(test) for test in failing}
     assert {path.name for path in folder.iterdir()} == names | {"index.html"} and len(names) == 3
     index = (folder / "index.html").read_text()
@@ -123,15 +121,15 @@ def test_fixtures_marker_and_reports(
     for part in ("test_it.py::test_off", "output 1: 6 of 6 elements", *parts):
         assert part in page
 
-    found = {}
+    values = {}
     for case in ElementTree.parse(pytester.path / "junit.xml").iter("testcase"):
-        found[case.get("name")] = {p.get("name"): p.get("value") for p in case.iter("property")}
-    assert found["test_off"]["pte_max_abs"] == "0.5"
-    assert found["test_off"]["pte_report"] == file_name(failing[0])
-    assert float(found["test_off"]["pte_snr_db"]) == pytest.approx(9.76, abs=0.01)
-    assert found["test_same"]["pte_snr_db"] == "inf"
-    assert found["test_given"]["pte_max_abs"] == "0.0"
-    assert float(found["test_given"]["pte_1_max_abs"]) == pytest.approx(2)
+        values[case.get("name")] = {p.get("name"): p.get("value") for p in case.iter("property")}
+    assert values["test_off"]["pte_max_abs"] == "0.5"
+    assert values["test_off"]["pte_report"] == file_name(failing[0])
+    assert float(values["test_off"]["pte_snr_db"]) == pytest.approx(9.76, abs=0.01)
+    assert values["test_same"]["pte_snr_db"] == "inf"
+    assert values["test_given"]["pte_max_abs"] == "0.0"
+    assert float(values["test_given"]["pte_1_max_abs"]) == pytest.approx(2)
 
 
 def test_asserts_without_fixtures_have_reports_too(pytester: pytest.Pytester, run) -> None:
@@ -219,24 +217,11 @@ def test_wrong_options_are_said(pytester: pytest.Pytester, run) -> None:
 
 
 def test_file_names_are_safe_and_differ() -> None:
-    names = [
-        file_name(test)
-        for test in (
-            "a/b.py::test[x/y]",
-            "a/b.py::test[x y]",
-            "a/b.py::test[..]",
-            "\u00e4" * 300,
-            "../../x",
-        )
-    ]
+    tests = "a/b.py::test[x/y]", "a/b.py::test[x y]", "a/b.py::test[..]", "\u00e4" * 300, "../../x"
+    names = [file_name(test) for test in tests]
     assert len(set(names)) == len(names)
     for name in names:
-        assert (
-            len(name) < 130
-            and not name.startswith(".")
-            and set(name)
-            <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-        )
+        assert len(name) < 130 and re.fullmatch(r"[a-zA-Z0-9_-][a-zA-Z0-9._-]*", name)
 
 
 # ---- start-up ---------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
-"""Backends written in Python: calls, results, exceptions."""
+"""Backends written in Python: calls, results, exceptions, options, registration, processes."""
 
 import gc
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import executorch_c
-from executorch_c import BackendCall, register_backend
+from executorch_c import BackendCall, register_backend, unregister_backend
+from tests import process
 from tests.plans import BOUNDED, Constants, Plan, build, program, schema
-from tests.python.npu_programs import ID, Twice, X, load, made, nothing_stays, pte, registry
+from tests.python.npu_programs import ID, Twice, X, class_of, load, nothing_stays, pte, registry
+
 
 __all__ = ["nothing_stays"]  # autouse fixture
 
@@ -54,11 +58,11 @@ def test_a_simulator() -> None:
 def test_each_delegate_has_an_instance() -> None:
     @register_backend
     class Number(Twice):
-        made: list[Any] = []
+        instances: list[Any] = []
 
         def init(self, payload: bytes, specs: Any, options: Any) -> None:
-            self.made.append(self)
-            self.number = len(self.made)
+            self.instances.append(self)
+            self.number = len(self.instances)
 
         def execute(self, inputs: list[Any]) -> Any:
             return inputs[0] * self.number
@@ -92,7 +96,9 @@ def test_init_may_return_the_delegate() -> None:
         def execute(self, inputs: list[Any]) -> Any:
             return [inputs[0] * self.scale]
 
-    register_backend(made(Twice.execute, lambda self, payload, specs, options: Inner(len(payload))))
+    register_backend(
+        class_of(Twice.execute, lambda self, payload, specs, options: Inner(len(payload)))
+    )
     assert_array_equal(load(pte(b"12345"))(X), X * 5)
 
 
@@ -103,7 +109,7 @@ def test_dtypes_numbers_and_shapes() -> None:
         seen.append([type(one).__name__ for one in inputs])
         return inputs[0][inputs[0] > 0].astype(np.int64), np.float32(inputs[1])
 
-    register_backend(made(execute))
+    register_backend(class_of(execute))
     plan = Plan()
     x = plan.input((2, 3))
     values = [plan.value(value) for value in (7, 0.5, True, "text", None)]
@@ -111,9 +117,9 @@ def test_dtypes_numbers_and_shapes() -> None:
     plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, *values, y, z]))
     method = load(build(plan, payloads=[b""]))
     for data in (X, X - 2, X):
-        found = method.execute([data])
-        assert_array_equal(found[0], data[data > 0].astype(np.int64))
-        assert found[1] == 7 and found[1].shape == ()
+        outputs = method.execute([data])
+        assert_array_equal(outputs[0], data[data > 0].astype(np.int64))
+        assert outputs[1] == 7 and outputs[1].shape == ()
     assert seen[0] == ["ndarray", "int", "float", "bool", "str", "NoneType"]
 
 
@@ -125,7 +131,7 @@ def test_arguments_and_results_may_be_kept() -> None:
         kept.extend([inputs[0], result])
         return result
 
-    register_backend(made(execute))
+    register_backend(class_of(execute))
     method = load()
     x = X.copy()
     first = method(x)
@@ -275,50 +281,7 @@ def test_traces() -> None:
     assert_array_equal(nodes[1].outputs[-1].data, ((X + 1) * 2).T)
 
 
-# ---- results -----------------------------------------------------------------------------------
-
-WRONG = [
-    (
-        lambda self, inputs: inputs[0].astype("f8"),
-        ValueError,
-        "Made.execute returned float64 for output 0, expected float32",
-    ),
-    (lambda self, inputs: None, TypeError, "returned 0 arrays, but the delegate has 1 outputs"),
-    (lambda self, inputs: (X, X), TypeError, "returned 2 arrays, but the delegate has 1 outputs"),
-    (lambda self, inputs: "text", TypeError, "returned str for output 0, expected an array"),
-    (lambda self, inputs: [None], TypeError, "returned None for output 0, expected an array"),
-    (lambda self, inputs: np.ma.masked_array(X), TypeError, "returned MaskedArray for output 0"),
-    (lambda self, inputs: X.T, RuntimeError, "array for output 0: shape (3, 2), but the program"),
-    (lambda self, inputs: X[0], RuntimeError, "has another rank"),
-]
-
-
-@pytest.mark.parametrize(("execute", "error", "says"), WRONG)
-def test_wrong_results(execute: Any, error: type[Exception], says: str) -> None:
-    register_backend(made(execute))
-    method = load()
-    with pytest.raises(executorch_c.Error) as caught:
-        method(X)
-    assert isinstance(caught.value, error)
-    assert says in str(caught.value) and "method 'forward', instruction 0" in str(caught.value)
-    assert caught.value.__cause__ is None
-
-
 # ---- exceptions --------------------------------------------------------------------------------
-
-
-def test_an_exception_of_execute_is_the_cause() -> None:
-    def execute(self: Any, inputs: list[Any]) -> Any:
-        raise LookupError("no such row")
-
-    register_backend(made(execute))
-    method = load()
-    for _ in range(2):
-        with pytest.raises(executorch_c.InternalError) as caught:
-            method(X)
-        says = "method 'forward', instruction 0: TestNpu: Made.execute raised LookupError: no such"
-        assert says in str(caught.value)
-        assert type(caught.value.__cause__) is LookupError
 
 
 def test_an_exception_of_init_is_the_cause() -> None:
@@ -344,15 +307,14 @@ def test_an_exception_of_init_is_the_cause() -> None:
     assert destroyed == ["destroyed"]
 
 
-@pytest.mark.parametrize("where", ["init", "execute"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_interrupts_come_through(where: str, error: type[BaseException]) -> None:
+def test_interrupts_of_init_come_through(error: type[BaseException]) -> None:
     def fails(self: Any, *args: Any) -> Any:
         raise error
 
-    register_backend(type("Made", (Twice,), {where: fails}))
+    register_backend(class_of(Twice.execute, fails))
     with pytest.raises(error):
-        load()(X)
+        load()
 
 
 def test_an_exception_of_destroy_has_no_caller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,20 +340,9 @@ def test_a_wrong_report_has_no_caller(figures: Any, monkeypatch: pytest.MonkeyPa
     assert row["figures"] == {} and "TypeError" in caught[0]
 
 
-def test_a_delegate_may_run_other_methods_but_not_its_own() -> None:
-    register_backend(Twice)
-    inner, outer = load(), []
-    register_backend(made(lambda self, inputs: inner(inputs[0]) + 1), override=True)
-    assert_array_equal(load()(X), X * 2 + 1)
-    register_backend(made(lambda self, inputs: outer[0](inputs[0])), override=True)
-    outer.append(load())
-    with pytest.raises(executorch_c.InvalidStateError, match="is running in this thread"):
-        outer[0](X)
-
-
 def test_loads_without_an_end() -> None:
     data = pte()
-    register_backend(made(Twice.execute, lambda self, *args: load(data)))
+    register_backend(class_of(Twice.execute, lambda self, *args: load(data)))
     with pytest.raises(executorch_c.Error) as caught:
         load(data)
     error: BaseException | None = caught.value
@@ -412,3 +363,173 @@ def test_copies_count_towards_max_bytes() -> None:
     with pytest.raises(executorch_c.MemoryAllocationFailedError, match="max_bytes"):
         method(np.zeros((1000, 1000), np.float32))
     load(build(plan, payloads=[b""]), max_bytes=20_000_000)(np.zeros((1000, 1000), np.float32))
+
+
+# ---- options -----------------------------------------------------------------------------------
+
+
+class Options(Twice):
+    options = {"scale": 1.0, "count": 1, "flag": False, "mode": "fast"}
+    seen: dict[str, Any] = {}
+
+    def init(self, payload: bytes, specs: Any, options: dict[str, Any]) -> None:
+        Options.seen = options
+
+
+def test_options() -> None:
+    register_backend(Options)
+    assert registry.option_keys(ID) == ["scale", "count", "flag", "mode"]
+    load()
+    assert Options.seen == Options.options
+    load(backend_options={ID: {"scale": 2, "mode": "slow"}})
+    assert Options.seen == {"scale": 2.0, "count": 1, "flag": False, "mode": "slow"}
+    assert type(Options.seen["scale"]) is float
+    registry.set_option(ID, "mode", "safe")
+    registry.set_option(ID, "count", 5)
+    load(backend_options={ID: {"flag": True}})
+    assert Options.seen == {"scale": 1.0, "count": 5, "flag": True, "mode": "safe"}
+    options = [registry.get_option(ID, key) for key in ("scale", "count", "flag", "mode")]
+    assert options == [1.0, 5, False, "safe"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"speed": 1}, "unknown option 'speed', expected 'scale', 'count', 'flag', 'mode'"),
+        ({"count": 1.5}, "option 'count': expected int, not float"),
+        ({"count": True}, "option 'count': expected int, not bool"),
+        ({"mode": 1}, "option 'mode': expected str, not int"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], says: str) -> None:
+    register_backend(Options)
+    with pytest.raises(executorch_c.InvalidArgumentError) as caught:
+        load(backend_options={ID: options})
+    assert says in str(caught.value)
+    ((key, value),) = options.items()
+    if key == "speed":
+        for use in (
+            lambda: registry.set_option(ID, key, value),
+            lambda: registry.get_option(ID, key),
+        ):
+            with pytest.raises(executorch_c.NotFoundError, match="no option 'speed'; it has 'scal"):
+                use()
+    else:
+        with pytest.raises(executorch_c.InvalidArgumentError, match="option "):
+            registry.set_option(ID, key, value)
+
+
+# ---- registration ------------------------------------------------------------------------------
+
+
+def test_names_of_other_backends() -> None:
+    with pytest.raises(executorch_c.AlreadyRegisteredError, match="another backend"):
+        register_backend(type("Mine", (Twice,), {"id": "XnnpackBackend"}))
+    for name in (ID, "XnnpackBackend", "nothing"):
+        with pytest.raises(executorch_c.NotFoundError, match="no backend written in Python"):
+            unregister_backend(name)
+    with pytest.raises(TypeError, match="`id` must be a str"):
+        unregister_backend(1)  # type: ignore[arg-type]
+    register_backend(class_of(Twice.execute, lambda self, *args: unregister_backend(ID)))
+    assert_array_equal(load()(X), X * 2)
+
+
+WRONG_CLASSES = [
+    (3, 'expected a capsule named "executorch_c.backend", or a class with id, init and execute'),
+    (type("A", (), {"id": "A"}), "got A without init, execute"),
+    (type("A", (Twice,), {"id": 3}), "A.id must be a printable str, not 3"),
+    (type("A", (Twice,), {"id": ""}), "A.id must be a printable str"),
+    (type("A", (Twice,), {"id": "a\0b"}), "A.id must be a printable str"),
+    (type("A", (Twice,), {"execute": lambda self: 1}), "cannot be called with (self, inputs)"),
+    (type("A", (Twice,), {"init": lambda self, payload: 1}), "(self, payload, specs, options)"),
+    (type("A", (Twice,), {"options": [1]}), "A.options must be a mapping, not list"),
+    (type("A", (Twice,), {"options": {"a b": 1}}), "A.options: 'a b' is not an option name"),
+    (type("A", (Twice,), {"options": {"a": None}}), "A.options['a'] must be a bool, int, float"),
+]
+
+
+@pytest.mark.parametrize(("backend", "says"), WRONG_CLASSES)
+def test_wrong_classes(backend: Any, says: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        register_backend(backend)
+    assert says in str(caught.value)
+
+
+# ---- lifetimes ---------------------------------------------------------------------------------
+
+
+def test_a_forked_process() -> None:
+    register_backend(Twice)
+    method = load()
+    method(X)
+    pid = os.fork()
+    if not pid:
+        right = np.array_equal(method(X), X * 2) and np.array_equal(load()(X), X * 2)
+        os._exit(0 if right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_an_entry_point_may_be_a_class(tmp_path: Path) -> None:
+    (tmp_path / "npu_simulator.py").write_text(
+        "class Npu:\n"
+        "    id = 'TestNpu'\n"
+        "    def init(self, payload, specs, options): pass\n"
+        "    def execute(self, inputs): return inputs[0] + 1\n"
+    )
+    info = tmp_path / "npu_simulator-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: npu_simulator\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[executorch_c.backends]\nnpu = npu_simulator:Npu\n")
+    (tmp_path / "x.pte").write_bytes(pte())
+    code = (
+        "import numpy, executorch_c; "
+        "print(executorch_c.load('x.pte').load_method('forward')(numpy.ones((2, 3), 'f4')))"
+    )
+    root = str(Path(executorch_c.__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), root])}
+    done = process.python("-c", code, cwd=tmp_path, env=env)
+    assert done.stdout.split() == "[[2. 2. 2.] [2. 2. 2.]]".split()
+
+
+def loads_in_a_new_process(pte: bytes, folder: Path) -> list[str]:
+    """Load a program after `register_backend`, and return the lines that were printed: "init" for
+    each payload that the class prepared, and the error, if any."""
+    (folder / "model.pte").write_bytes(pte)
+    code = f"""
+import executorch_c
+class Counted:
+    id = {ID!r}
+    def init(self, payload, specs, options):
+        print("init")
+    def execute(self, inputs):
+        return inputs[0]
+executorch_c.register_backend(Counted)
+try:
+    executorch_c.load("model.pte").load_method("forward")
+except executorch_c.Error as error:
+    print(error)
+"""
+    run = process.python("-c", code, cwd=folder)
+    return run.stdout.splitlines()
+
+
+def test_a_first_load_prepares_each_delegate_once(tmp_path: Path) -> None:
+    """Calls that may be delegated need plug-ins that are not registered yet; a class was before."""
+    plan = Plan()
+    x, y, z = plan.input((64, 128)), plan.tensor((64, 128)), plan.output((64, 128))
+    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
+    plan.call("aten::add.out", y, y, 1, z)
+    assert loads_in_a_new_process(build(plan, payloads=[b""]), tmp_path) == ["init"]
+
+
+@pytest.mark.parametrize(("second", "inits"), [("VulkanBackend", 1), ("Nowhere", 0)])
+def test_all_backends_are_found_before_any_prepares(
+    second: str, inits: int, tmp_path: Path
+) -> None:
+    """A second delegate's backend is discovered last, or not at all."""
+    plan = Plan()
+    x, y, z = plan.input((2, 3)), plan.tensor((2, 3)), plan.output((2, 3))
+    plan.append(schema.DelegateCall(plan.delegate(ID, 0), [x, y]))
+    plan.append(schema.DelegateCall(plan.delegate(second, 1), [y, z]))
+    *lines, message = loads_in_a_new_process(build(plan, payloads=[b"", b"?"]), tmp_path)
+    assert lines == ["init"] * inits and "delegate 1" in message and second in message

@@ -21,25 +21,20 @@ from executorch_c.debug.quantization import LayerError
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.report import Report
 from executorch_c.testing import compare
+from tests.python.digits import DIGITS, EXPECTED, IMAGES
 
-EXAMPLES = Path(executorch_c.__file__).parent / "examples"
-DIGITS = EXAMPLES / "digits.pte"
-
-
-def arrays() -> tuple[Any, Any]:
-    with np.load(EXAMPLES / "digits.npz") as data:
-        return data["inputs"][:2], data["expected"][:2]
+X, Y = IMAGES[:2], EXPECTED[:2]
 
 
 def traced() -> Report:
     method = executorch_c.load(DIGITS).load_method("forward")
     with method.tracing() as trace:
-        method.execute([arrays()[0]])
+        method.execute([X])
     return trace
 
 
 def bundled() -> Report:
-    cases = {"forward": [([arrays()[0]], [arrays()[1]])]}
+    cases = {"forward": [([X], [Y])]}
     return BundledProgram(DIGITS.read_bytes(), cases).verify()[0]
 
 
@@ -86,13 +81,13 @@ def node(name: str, error: float, kind: type[NodeError] = NodeError) -> NodeErro
 
 
 REPORTS: dict[str, Callable[[], Report]] = {
-    "compare": lambda: compare(arrays()[1], arrays()[1]),
-    "a difference": lambda: compare(arrays()[1] + 1, arrays()[1]),
+    "compare": lambda: compare(Y, Y),
+    "a difference": lambda: compare(Y + 1, Y),
     "check": checked,
     "explain": lambda: ErrorReport("<title>", (node("<good>", 0.0), node("<bad>", 1.0))),
-    "programs": lambda: devtools.compare_programs(DIGITS, DIGITS, [arrays()[0]]),
+    "programs": lambda: devtools.compare_programs(DIGITS, DIGITS, [X]),
     "quantization": lambda: devtools.QuantizationReport("title", (node("layer", 0.0, LayerError),)),
-    "nonfinite": lambda: devtools.check_nan(DIGITS, [arrays()[0] * np.inf]),
+    "nonfinite": lambda: devtools.check_nan(DIGITS, [X * np.inf]),
     "memory": lambda: devtools.memory_plan(DIGITS),
     "graph": lambda: devtools.graph(DIGITS),
     "dump": lambda: devtools.dump(DIGITS),
@@ -106,10 +101,10 @@ REPORTS: dict[str, Callable[[], Report]] = {
 
 def test_control_characters_are_shown() -> None:
     """Names of a file may hold codes of a terminal, and marks that reverse the text after them."""
-    made = tag("p", "a\x1b[2J\u202e<b>\nc", title="\x07")
+    element = tag("p", "a\x1b[2J\u202e<b>\nc", title="\x07")
     [problem] = compare({"a\x1b[2J": np.ones(2)}, {"a\x1b[2J": np.ones(3)}).problems()
     assert r"a\x1b[2J" in problem
-    assert made == r'<p title="\x07">a\x1b[2J\u202e&lt;b&gt;' + "\nc</p>"
+    assert element == r'<p title="\x07">a\x1b[2J\u202e&lt;b&gt;' + "\nc</p>"
 
 
 class Reader(html.parser.HTMLParser):
@@ -161,7 +156,7 @@ def test_pages_end_with_the_origin() -> None:
         text = devtools.memory_plan(source).to_html()
         assert digest in text and name in text and "host" in text and "date" in text
         assert f"executorch_c {executorch_c.__version__}" in text
-    text = devtools.compare_programs(DIGITS, DIGITS.read_bytes(), [arrays()[0]]).to_html()
+    text = devtools.compare_programs(DIGITS, DIGITS.read_bytes(), [X]).to_html()
     assert text.count(digest) == 2 and "About this baseline" in text
 
 
@@ -175,14 +170,11 @@ def test_text_is_escaped_wherever_it_is_put() -> None:
     assert "<bad>" not in report.to_html() and "<title></title>" not in report.to_html()
 
 
-def test_pages_begin_with_the_finding() -> None:
+def test_pages_and_dumps() -> None:
     text = REPORTS["explain"]().to_html()
     assert text.index("first divergence") < text.index("nodes out of tolerance")
     assert text.index("nodes out of tolerance") < text.index("all nodes")
     assert "addEventListener" in text and "search" in text
-
-
-def test_a_dump_with_missing_operators_is_not_ok() -> None:
     assert not devtools.dump(DIGITS).problems()
     with pytest.raises(Error):
         devtools.dump(b"\0" * 64)

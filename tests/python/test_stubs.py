@@ -26,9 +26,12 @@ def check(folder: Path, *command: str) -> None:
     process.python("-m", *command, cwd=folder, env=env)
 
 
-def test_stubtest(tmp_path: Path) -> None:
+def test_stubtest_and_types_of_outputs(tmp_path: Path) -> None:
     config = [] if INSTALLED else ["--mypy-config-file", str(CONFIG)]
     check(tmp_path, "mypy.stubtest", *config, "executorch_c._core")
+    (tmp_path / "snippet.py").write_text(SNIPPET)
+    config = [] if INSTALLED else ["--config-file", str(CONFIG)]
+    check(tmp_path, "mypy", "--strict", *config, "snippet.py")
 
 
 def test_the_package_is_strictly_typed(tmp_path: Path) -> None:
@@ -60,22 +63,16 @@ for one in method.run({"x": np.zeros(3)}):
 """
 
 
-def test_outputs_are_typed_as_arrays(tmp_path: Path) -> None:
-    (tmp_path / "snippet.py").write_text(SNIPPET)
-    config = [] if INSTALLED else ["--config-file", str(CONFIG)]
-    check(tmp_path, "mypy", "--strict", *config, "snippet.py")
-
-
 def documented(path: Path) -> dict[str, str]:
     """Return the first lines of the docstrings in a stub, by name."""
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for node in ast.parse(path.read_text()).body:
         inner = node.body if isinstance(node, ast.ClassDef) else []
         for one in (node, *inner):
             if isinstance(one, (ast.ClassDef, ast.FunctionDef)) and not one.name.startswith("_"):
                 prefix = f"{node.name}." if one is not node else ""  # type: ignore[attr-defined]
-                found.setdefault(prefix + one.name, ast.get_docstring(one) or "")
-    return found
+                docstrings.setdefault(prefix + one.name, ast.get_docstring(one) or "")
+    return docstrings
 
 
 def test_stubs_have_the_docstrings() -> None:

@@ -12,10 +12,11 @@ import pytest
 import executorch_c
 from executorch_c import cli
 from executorch_c._render import terminal, text
+from tests.python import digits
 
 pytest.importorskip("rich")
 
-DIGITS = str(Path(executorch_c.__file__).parent / "examples" / "digits.pte")
+DIGITS = str(digits.DIGITS)
 COMPARE = ("compare", DIGITS, "--kernels", "reference")
 CODE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -64,15 +65,12 @@ def test_columns_and_verdicts(screen: Terminal) -> None:
     assert "\x1b" not in text.table(ROWS, HEAD)
 
 
-def test_a_command_on_a_terminal(screen: Terminal) -> None:
+def test_a_command_on_a_terminal(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = printed(screen, *COMPARE)
     assert re.search(r"\x1b\[32mok *\x1b\[0m", shown), shown
     assert max(map(len, undrawn(shown).splitlines())) <= 80
     piped = printed(io.StringIO(), *COMPARE)
     assert "\x1b" not in piped and undrawn(shown) == piped
-
-
-def test_without_rich(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
     shown = printed(screen, *COMPARE)
     assert "\x1b" not in shown and " ok " in shown
@@ -152,15 +150,3 @@ def test_a_terminal_gets_no_codes_but_colours(screen: Terminal) -> None:
     with terminal.tables(screen):
         print(f"a\tb\n\x1b[1;31mred\x1b[0m {CLEAR}{TITLE}")
     assert screen.getvalue() == ("a\tb\n\x1b[1;31mred\x1b[0m \\x1b[2J\\x1b]0;owned\\x07\n")
-
-
-@pytest.mark.parametrize("command", ["", *map(cli.name_of, cli.COMMANDS)])
-def test_help_fits_80_columns(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit):
-        cli.main([command, "--help"] if command else ["--help"])
-    usage, _, text = capsys.readouterr().out.partition("\n\n")
-    assert usage.startswith("usage: ") and text  # argparse does not break a group of options
-    assert not [line for line in text.splitlines() if len(line) > 80]

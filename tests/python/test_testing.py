@@ -1,7 +1,6 @@
-"""executorch_c.testing: verdicts, metrics and reports."""
+"""executorch_c.testing: verdicts, metrics, reports; channels that quantising does not explain."""
 
 import math
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -10,10 +9,11 @@ import pytest
 import executorch_c
 from executorch_c.compare import tolerance
 from executorch_c.compare.arrays import HEAD, compare_flat
+from executorch_c.compare.channels import wrong_channels
 from executorch_c.testing import MismatchError, assert_matches, compare
+from tests.python.digits import DIGITS, EXPECTED, IMAGES
 
-EXAMPLES = Path(executorch_c.__file__).parent / "examples"
-DIGITS = EXAMPLES / "digits.pte"
+
 FLOATS = ["float16", ml_dtypes.bfloat16, "float32", "float64", "complex64", "complex128"]
 
 
@@ -43,22 +43,19 @@ def test_flushed_denormals_are_named() -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("given", [{"rtol": 1e-3}, {"atol": 1e-4}, {"rtol": 0, "atol": 1e-6}])
+@pytest.mark.parametrize("limits", [{"rtol": 1e-3}, {"atol": 1e-4}, {"rtol": 0, "atol": 1e-6}])
 def test_explicit_tolerances_are_those_of_torch(
-    dtype: object, given: dict[str, float], rng: np.random.Generator
+    dtype: object, limits: dict[str, float], rng: np.random.Generator
 ) -> None:
     torch = pytest.importorskip("torch")
-    both = {
-        "rtol": compare(dtype_ones(dtype), dtype_ones(dtype), **given)[0].tolerance.rtol,
-        "atol": compare(dtype_ones(dtype), dtype_ones(dtype), **given)[0].tolerance.atol,
-    }
+    ones = np.ones(2).astype(dtype)  # type: ignore[call-overload]
+    tolerance = compare(ones, ones, **limits)[0].tolerance
+    both = {"rtol": tolerance.rtol, "atol": tolerance.atol}
     expected = rng.standard_normal(2000).astype(dtype)  # type: ignore[call-overload]
     expected[:100] = 0
     for scale in (0, 1e-8, 1e-6, 1e-5, 1e-3, 1e-2):
-        actual = (
-            expected.astype("complex128" if expected.dtype.kind == "c" else "float64")
-            + rng.uniform(0, scale, 2000)
-        ).astype(expected.dtype)
+        wide = expected.astype("complex128" if expected.dtype.kind == "c" else "float64")
+        actual = (wide + rng.uniform(0, scale, 2000)).astype(expected.dtype)
 
         def tensor(array: np.ndarray) -> object:
             if array.dtype == ml_dtypes.bfloat16:
@@ -70,14 +67,10 @@ def test_explicit_tolerances_are_those_of_torch(
             close = True
         except AssertionError:
             close = False
-        assert compare(actual, expected, **given).ok is close
-        assert compare(tensor(actual), tensor(expected), **given).ok is close
+        assert compare(actual, expected, **limits).ok is close
+        assert compare(tensor(actual), tensor(expected), **limits).ok is close
     zeros = np.zeros(3, expected.dtype)
-    assert compare(zeros, zeros, **given).ok  # as in assert_close: only the tolerances decide
-
-
-def dtype_ones(dtype: object) -> np.ndarray:
-    return np.ones(2).astype(dtype)  # type: ignore[call-overload]
+    assert compare(zeros, zeros, **limits).ok  # as in assert_close: only the tolerances decide
 
 
 def test_figures() -> None:
@@ -127,12 +120,9 @@ def test_nan_and_infinity(actual: list[float], expected: list[float], ok: bool) 
     assert comparison.ok is ok
 
 
-def test_nan_may_count_as_different() -> None:
+def test_nan_and_huge_integers() -> None:
     x = np.array([np.nan], np.float32)
     assert not compare(x, x, equal_nan=False)
-
-
-def test_huge_integers_are_distinguished() -> None:
     big = np.array([2**62], np.int64)
     assert compare(big, big)
     assert not compare(big + 1, big)
@@ -159,13 +149,10 @@ def test_differences_are_described(actual: object, expected: object, text: str) 
     assert "Outputs differ" in comparison._repr_html_()
 
 
-def test_structures_are_read_in_order() -> None:
+def test_structures_and_wrong_arguments() -> None:
     x, y = np.arange(2, dtype="f4"), np.arange(3, dtype="f4")
     assert compare([x, y, 3, None], {"a": x, "b": (y, [3, None])})
     assert not compare([x, y], {"b": y, "a": x})
-
-
-def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="`rtol` is -1, expected 0 or more"):
         compare(1.0, 1.0, rtol=-1)
     with pytest.raises(TypeError, match="expected an array of numbers"):
@@ -173,20 +160,17 @@ def test_wrong_arguments() -> None:
 
 
 def test_a_program_matches() -> None:
-    with np.load(EXAMPLES / "digits.npz") as data:
-        images, expected = data["inputs"], data["expected"]
     program = executorch_c.Runtime.get().load_program(DIGITS)
     for source in (DIGITS, DIGITS.read_bytes(), program, program.load_method("forward")):
-        comparison = assert_matches([images], expected, program=source, atol=1e-4)
+        comparison = assert_matches([IMAGES], EXPECTED, program=source, atol=1e-4)
         assert comparison[0].metrics is not None and comparison[0].metrics.argmax == 1.0
 
 
 def test_a_wrong_answer_is_an_assertion_error() -> None:
-    with np.load(EXAMPLES / "digits.npz") as data:
-        images, expected = data["inputs"], data["expected"].copy()
+    expected = EXPECTED.copy()
     expected[3, 7] += 1
     with pytest.raises(MismatchError, match=r"(?s)output 0: 1 of .* worst at\s+\(3, 7\)") as caught:
-        assert_matches([images], [expected], program=DIGITS, atol=1e-4)
+        assert_matches([IMAGES], [expected], program=DIGITS, atol=1e-4)
     assert isinstance(caught.value, AssertionError)
     assert caught.value.comparison[0].metrics.mismatched == 1  # type: ignore[union-attr]
 
@@ -211,8 +195,8 @@ def test_an_uninformative_reference_is_inconclusive(reference: np.ndarray, why: 
     assert "inconclusive" in str(comparison) and why in str(comparison)
     assert "Inconclusive" in comparison._repr_html_()
     # With a conclusive output, an inconclusive one is a remark; one that differs decides.
-    told = np.arange(3, dtype="f4")
-    assert compare([told, reference.copy()], [told, reference]).verdict == "match"
+    conclusive = np.arange(3, dtype="f4")
+    assert compare([conclusive, reference.copy()], [conclusive, reference]).verdict == "match"
     if reference.size:
         assert compare((reference == 0).astype(reference.dtype), reference).verdict == "differ"
 
@@ -325,13 +309,10 @@ def test_signal_to_noise_leaves_masks_out() -> None:
     assert metrics.snr_db == pytest.approx(0) and math.isnan(metrics.cosine)
 
 
-def test_numbers_that_differ_are_shown_with_digits_that_differ() -> None:
+def test_texts_of_reports(rng: np.random.Generator) -> None:
     right = np.array([1.0, 1234567.0], "f8")
     text = str(compare(right + [0, 1e-5], right))
     assert "1234567.00001, expected 1234567" in " ".join(text.split())
-
-
-def test_reports_fit_80_columns(rng: np.random.Generator) -> None:
     outputs = [rng.standard_normal(shape).astype("f4") for shape in [(2,) * 12, (3, 4), (5,)]]
     text = str(compare([out + np.float32(1) for out in outputs], outputs))
     assert max(map(len, text.splitlines())) <= 80
@@ -357,22 +338,20 @@ def test_what_is_not_judged_is_marked() -> None:
     """As `validate` shows it: classes of a quantised program that quantising may have changed."""
     classes = np.arange(20)
     other = np.where(classes == 7, 3, classes)
-    found = compare_flat(
-        [other], [classes], lambda _, a, e: tolerance.against_float(a, e, 10.0), check_dtype=False
-    )
-    assert found and found[0].metrics.not_judged == 1
-    assert "0 (1 not judged)" in str(found) and "quantising may change them" in str(found)
-    assert "not judged" not in str(
-        compare_flat([classes], [classes], lambda _, a, e: tolerance.against_float(a, e, 10.0))
-    )
+    rule = lambda _, a, e: tolerance.against_float(a, e, 10.0)  # noqa: E731
+    comparison = compare_flat([other], [classes], rule, check_dtype=False)
+    assert comparison and comparison[0].metrics.not_judged == 1
+    assert "0 (1 not judged)" in str(comparison)
+    assert "quantising may change them" in str(comparison)
+    assert "not judged" not in str(compare_flat([classes], [classes], rule))
 
 
 def test_outputs_have_names_and_tolerances_of_their_own() -> None:
     expected = {"logits": np.arange(4.0), "cache": [np.arange(3.0), np.arange(2.0)]}
     actual = [np.arange(4.0) + 0.01, np.arange(3.0), np.arange(2.0)]
-    found = compare(actual, expected)
-    assert [output.name for output in found] == ["logits", "cache.0", "cache.1"]
-    assert found.verdict == "differ" and "output 0 ('logits')" in str(found)
+    comparison = compare(actual, expected)
+    assert [output.name for output in comparison] == ["logits", "cache.0", "cache.1"]
+    assert comparison.verdict == "differ" and "output 0 ('logits')" in str(comparison)
     for key in ("logits", 0):
         assert compare(actual, expected, atol={key: 0.1}).ok
         assert not compare([*actual[:2], actual[2] + 0.01], expected, atol={key: 0.1})
@@ -398,15 +377,12 @@ def test_differences_of_integers_are_exact(dtype: str, ends: tuple[int, int]) ->
         assert not compare(np.array([a, 5], dtype), np.array([e, 5], dtype), atol=2)
 
 
-def test_numbers_of_python_have_types() -> None:
+def test_numbers_of_python_and_of_numpy() -> None:
     for actual, expected in ((5, 5.0), (True, 1), (1.0, True)):
         [one] = compare(actual, expected)
         assert one.verdict == "differ" and type(expected).__name__ in one.why()
         assert compare(actual, expected, check_dtype=False)
     assert compare(5, np.int32(5)) and compare(np.float64(5), 5.0)
-
-
-def test_byte_order_and_long_doubles() -> None:
     x = np.array([1, 2.5], ">f4")
     assert compare(x, x.astype("<f4")) and compare(x.astype("<f4"), x)
     assert not compare(x, np.array([1, 2], "<f4"))
@@ -415,19 +391,20 @@ def test_byte_order_and_long_doubles() -> None:
 
 
 SMALL = {
-    "a column": ((4, 50), np.s_[:, 3]),
-    "a head of a row": ((1, 16), np.s_[:, 8:]),
-    "a channel": ((4, 8, 5, 5), np.s_[:, 3:6]),
-    "an end": ((200,), np.s_[150:]),
+    ":, 3": ((4, 50), np.s_[:, 3]),
+    ":, 8:16": ((1, 16), np.s_[:, 8:]),
+    ":, 3:6, :, :": ((4, 8, 5, 5), np.s_[:, 3:6]),
+    "150:200": ((200,), np.s_[150:]),
 }
+"""Small parts of arrays, by what a note calls them."""
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("place", SMALL)
 def test_small_parts_that_were_not_compared_have_a_note(
-    name: str, rng: np.random.Generator
+    place: str, rng: np.random.Generator
 ) -> None:
     """A part below the tolerance may be twice as large, or zero, and match: the match says so."""
-    shape, part = SMALL[name]
+    shape, part = SMALL[place]
     right = rng.standard_normal(shape).astype("f4")
     assert not compare(right * np.float32(1 + 2e-7), right).notes()
     right[part] *= 1e-8
@@ -437,16 +414,12 @@ def test_small_parts_that_were_not_compared_have_a_note(
         wrong = right.copy()
         wrong[part] *= factor
         for limits in ({}, {"atol": 1e-5}):
-            found = compare(wrong, right, **limits)
-            [note] = found.notes()
-            place = {
-                "a column": ":, 3",
-                "a head of a row": ":, 8:16",
-                "a channel": ":, 3:6, :, :",
-                "an end": "150:200",
-            }[name]
-            assert found.ok and f"output 0[{place}] not compared" in note
-            assert note in " ".join(str(found).split()) and found.as_dict()["notes"] == [note]
+            comparison = compare(wrong, right, **limits)
+            [note] = comparison.notes()
+            assert comparison.ok and f"output 0[{place}] not compared" in note
+            assert note in " ".join(str(comparison).split()) and comparison.as_dict()["notes"] == [
+                note
+            ]
 
 
 def test_noise_has_no_note(rng: np.random.Generator) -> None:
@@ -456,5 +429,55 @@ def test_noise_has_no_note(rng: np.random.Generator) -> None:
     zeros, masked, infinite = some.copy(), some.copy(), some.copy()
     zeros[:, 8:], masked[0], infinite[1] = 0, -1e9, np.inf
     for right in (wave, zeros, masked, infinite):
-        found = compare(right + np.float32(1e-7), right)
-        assert found.ok and not found.notes()
+        comparison = compare(right + np.float32(1e-7), right)
+        assert comparison.ok and not comparison.notes()
+
+
+SHAPES = [((16, 32), 1), ((2, 8, 6, 6), 1), ((2, 5, 24), 2)]
+"""Shapes of a linear layer, a convolution and a layer of sequences, with the axis of channels."""
+
+
+def quantised(rng, x: np.ndarray, axis: int | None) -> np.ndarray:
+    """Return values rounded to 255 steps of the array's range, or of each channel's."""
+    others = None if axis is None else tuple(i for i in range(x.ndim) if i != axis)
+    step = np.abs(x).max(others, keepdims=True) / 127
+    return (np.rint(x / step) * step).astype(np.float32)
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("each", [False, True])
+def test_quantising_is_no_wrong_channel(rng, shape, axis: int, each: bool) -> None:
+    """Neither with channels of quite different sizes, one of them zero, and outliers."""
+    for seed in range(20):
+        x = np.random.default_rng(seed).standard_t(3, shape).astype(np.float32)
+        sizes = np.exp(2 * np.random.default_rng(seed + 100).standard_normal(shape[axis]))
+        sizes[0] = 0
+        x *= sizes.reshape([-1 if i == axis else 1 for i in range(x.ndim)]).astype(np.float32)
+        with np.errstate(invalid="ignore"):
+            near = np.nan_to_num(quantised(rng, x, axis if each else None))
+        assert not wrong_channels(near, x)[1].size
+        assert not wrong_channels(np.maximum(near, 0), np.maximum(x, 0))[1].size
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("fault", ["swapped", "zero", "negative"])
+def test_wrong_channels_are_found(rng, shape, axis: int, fault: str) -> None:
+    x = rng.standard_normal(shape, np.float32)
+    near = np.moveaxis(quantised(rng, x, None).copy(), axis, 0)
+    if fault == "swapped":
+        near[[1, 3]] = near[[3, 1]]
+    elif fault == "zero":
+        near[[1, 3]] = 0
+    else:
+        near[[1, 3]] *= -1
+    channels, wrong = wrong_channels(np.moveaxis(near, 0, axis), x)
+    assert (channels, wrong.tolist()) == (axis, [1, 3])
+
+
+def test_values_without_channels_are_not_judged(rng) -> None:
+    for shape in [(), (9,), (4, 3), (2, 64)]:
+        x = rng.standard_normal(shape).astype(np.float32)
+        assert not wrong_channels(-np.asarray(x), np.asarray(x))[1].size
+    x = rng.standard_normal((8, 8)).astype(np.float32)
+    assert not wrong_channels(x[:4], x)[1].size
+    assert not wrong_channels(np.full_like(x, np.nan), x)[1].size

@@ -1,0 +1,388 @@
+"""What check_model says beside a verdict: errors with their stage and the way on, inputs that
+change no output, states that no output reads, and what the official runtime does otherwise."""
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+pytest.importorskip("executorch.exir")
+
+from executorch_c import cli
+from executorch_c.check.stages import notes_of, stage_of
+from executorch_c.check.unread import reason
+from executorch_c.check.variation import input_names
+from executorch_c.cli import main
+from executorch_c.inspect.structure import View
+from executorch_c.testing import check_model
+from tests import exports
+from tests.exports import Fn, export, manager
+
+
+class Scores(nn.Module):
+    """Rounded scores, which a large bias decides unless `bias` is small."""
+
+    def __init__(self, bias: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.last = nn.Linear(16, 4)
+        with torch.no_grad():
+            self.last.bias.copy_(torch.tensor([40.0, -40.0, 30.0, 25.0]) * bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x).sigmoid().round()
+
+
+class Residual(nn.Module):
+    """A branch that a factor scales, beside a constant."""
+
+    def __init__(self, gamma: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.branch, self.b = nn.Linear(16, 16), nn.Parameter(torch.randn(16))
+        self.gamma = nn.Parameter(torch.tensor(gamma))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b + self.gamma * torch.relu(self.branch(x))
+
+
+def classes(x: Tensor) -> Tensor:
+    """Return the same classes for all inputs of a like size."""
+    return (x + 100 * torch.eye(4)).argmax(-1)
+
+
+X = (torch.randn(3, 16, generator=torch.Generator().manual_seed(0)),)
+
+ROWS: dict[str, tuple[nn.Module, tuple[Tensor, ...], dict[str, Any], str]] = {
+    "saturated scores": (Scores(1.0), X, {}, "inconclusive"),
+    "a branch below rounding": (Residual(1e-9), X, {}, "inconclusive"),
+    "a branch of zero": (Residual(0.0), X, {}, "inconclusive"),
+    "classes": (Fn(classes), (torch.randn(4, 4),), {}, "inconclusive"),
+    "a clamp": (Fn(lambda x: (x * 1e-3).clamp(1, 2) + torch.arange(16)), X, {}, "inconclusive"),
+    "scores": (Scores(0.0), X, {}, "match"),
+    "a branch": (Residual(1e-4), X, {}, "match"),
+    "a single call": (Residual(0.0), X, {"n_random": 0}, "match"),
+    "the caller's tolerances": (Scores(1.0), X, {"rtol": 1e-3}, "match"),
+    "real inputs": (Scores(1.0), X, {"real_inputs": [(X[0] * 100,)]}, "match"),
+    "a wrong program": (Scores(1.0), X, {"program": Scores(-1.0)}, "differ"),
+}
+"""Models, inputs and options, and the verdict: outputs that no input changes are inconclusive."""
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_outputs_that_no_input_changes(name: str) -> None:
+    model, inputs, options, verdict = ROWS[name]
+    if "program" in options:
+        options = {"program": export(options["program"], *inputs)}
+    result = check_model(model.eval(), inputs, progress=False, **options)
+    assert result.verdict == verdict, str(result)
+    if verdict == "inconclusive":
+        assert [case.verdict for case in result] == ["match"] * 4 and not result
+        assert "the same values, up to rounding, in all 4 calls" in str(result)
+        assert result.summary().startswith("inconclusive")
+        with pytest.raises(AssertionError, match="real_inputs"):
+            result.raise_if_wrong()
+
+
+def test_one_constant_output_of_two_is_a_note() -> None:
+    model = Fn(lambda x: (x * 2, x * 0 + torch.arange(16)))
+    result = check_model(model, X, progress=False)
+    assert result.verdict == "match"
+    assert any(note.startswith("output 1 has the same values") for note in result.notes)
+
+
+def test_names_of_inputs() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Tensor, cache: list[Tensor], *rest: Tensor, mask: object) -> Tensor:
+            return x
+
+    one = torch.ones(1)
+    call = ((one, [one, one], one), {"mask": {"a": one, "b": (one,)}})
+    names = ["x", "cache.0", "cache.1", "input 2", "mask.a", "mask.b.0"]
+    assert input_names(Model(), call) == names
+
+
+def test_names_of_inputs_of_an_exported_program() -> None:
+    class Model(nn.Module):
+        def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+            return ids + mask
+
+    call = (torch.ones(1), torch.ones(1))
+    assert input_names(torch.export.export(Model(), call).module(), (call, {})) == ["ids", "mask"]
+
+
+SMALL = torch.linspace(-1, 1, 12).reshape(4, 3)
+
+
+def note_of(error: type[Exception], *args: Any, **options: Any) -> str:
+    """The note of the exception that a check raises."""
+    with pytest.raises(error) as caught:
+        check_model(*args, n_random=0, progress=False, **options)
+    [note] = notes_of(caught.value)
+    assert note.split()[1] == stage_of(caught.value)
+    return note
+
+
+class DataBranch(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if x.sum().item() > 100 else -x
+
+
+def fails(exported: Any) -> Any:
+    raise RuntimeError("the partitioner fails")
+
+
+def test_each_stage(tmp_path: Path) -> None:
+    model, broken = nn.Linear(3, 2).eval(), tmp_path / "broken.pte"
+    broken.write_bytes(b"no program")
+    for stage, note in {
+        "eager": note_of(TypeError, model, (SMALL, SMALL)),
+        "export": note_of(Exception, DataBranch().eval(), (SMALL,)),
+        "lower": note_of(RuntimeError, model, (SMALL,), flow=fails),
+        "load": note_of(Exception, model, (SMALL,), program=broken),
+        "compare": note_of(ValueError, model, (SMALL,), rtol={"logits": 1e-3}),
+    }.items():
+        assert note.startswith(f"stage: {stage} (")
+        assert stage != "eager" or "call model(*inputs)" in note
+
+
+def test_a_program_that_fails() -> None:
+    """It is a case of the result, whose text has the stage."""
+    tokens = torch.tensor([1, 7])
+    pte = bytes(manager(nn.Embedding(4, 2), tokens % 4).buffer)
+    result = check_model(
+        nn.Embedding(10, 2).eval(), (tokens,), program=pte, n_random=0, engines=("here",)
+    )
+    case = result.cases[0]
+    assert case.verdict == "error" and case.error is not None and stage_of(case.error) == "run"
+    assert "stage: run (the program raises: see executorch-c explain)" in " ".join(
+        str(result).split()
+    )
+
+
+def test_training_mode() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
+    note = note_of(ValueError, model, (SMALL,))
+    assert note == (
+        "stage: eager (BatchNorm1d '1' and 1 more in training mode: call model.eval() first)"
+    )
+    note = note_of(ValueError, nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), (SMALL[:1],))
+    assert "call model.eval() first" in note
+
+
+def test_a_model_that_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pte = tmp_path / "m.pte"
+    pte.write_bytes(manager(nn.Linear(3, 2), SMALL).buffer)
+    y = torch.linspace(-1, 1, 20).reshape(4, 5)
+    for x in (y, SMALL[0], SMALL.double(), SMALL[:2]):
+        with pytest.raises(ValueError, match=r"the model does not fit the program: input 0") as got:
+            check_model(nn.LazyLinear(2).eval() if x is y else lambda x: x + 1, (x,), program=pte)
+        assert stage_of(got.value) == "load"
+    (tmp_path / "make.py").write_text(
+        "import torch\n\n\ndef make():\n    return torch.nn.Linear(5, 2), (torch.ones(4, 5),)\n"
+        "\n\ndef bad():\n    raise OSError('no weights')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", "m.pte", "--model", "make.py:make"]) == 1
+    assert "the model does not fit the program" in capsys.readouterr().err
+    assert cli.main(["check", "m.pte", "--model", "make.py:bad"]) == 1
+    assert "no weights; stage: make (" in capsys.readouterr().err
+
+
+def test_a_model_that_fits() -> None:
+    """Static and dynamic shapes, bfloat16 and integers are no misfit."""
+    rows = torch.export.Dim("rows", max=8)
+    pte = bytes(manager(nn.Linear(3, 2), SMALL, dynamic_shapes=({0: rows},)).buffer)
+    torch.manual_seed(0)
+    for x in (SMALL, SMALL[:3]):
+        result = check_model(nn.Linear(3, 2).eval(), (x,), program=pte, n_random=0)
+        assert {case.verdict for case in result} <= {"match", "differ"}
+    half, tokens = SMALL.bfloat16(), torch.arange(4)
+    for x in (half, tokens):
+        pte = bytes(manager(lambda x: x * 2, x).buffer)
+        assert check_model(lambda x: x * 2, (x,), program=pte, n_random=0)
+
+
+class State(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.zeros(3))
+        self.register_buffer("other", torch.zeros(3))
+
+
+class Overwritten(State):
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.copy_(x)
+        return self.state * 2
+
+
+class Filled(State):
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.zero_()
+        self.state.add_(x)
+        return self.state * 2
+
+
+class Counted(State):
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.add_(1)
+        return x * 2
+
+
+class Copied(State):
+    def forward(self, x: Tensor) -> Tensor:
+        self.other.add_(self.state)
+        self.state.add_(x)
+        return x * 2
+
+
+class Clamped(State):
+    """The index of what is written stays at the end of the cache from the first call on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("position", torch.full((1,), 3, dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        at = self.position.clamp(max=2)
+        self.position.add_(1)
+        return x * self.other.index_copy(0, at, torch.ones(1)) + x
+
+
+class Read(State):
+    def forward(self, x: Tensor) -> Tensor:
+        self.state.add_(x)
+        return self.state * 2
+
+
+LINE = inspect.getsourcelines(Clamped.forward)[1] + 1
+REASONS = {
+    Overwritten: " (each call overwrites it before it is read)",
+    Filled: " (each call overwrites it before it is read)",
+    Counted: " (only its own next value is computed from it)",
+    Copied: " (only state 'other' is computed from it)",
+    Clamped: f" (clamp in test_check_notes.py:{LINE} limits it before it is read)",
+    Read: "",
+}
+
+
+@pytest.mark.parametrize("model", REASONS)
+def test_reasons(model: type[State]) -> None:
+    name = "position" if model is Clamped else "state"
+    text = reason(torch.export.export(model(), (torch.ones(3),)), name)
+    assert text.endswith(REASONS[model]) and bool(text) is bool(REASONS[model])
+
+
+@pytest.mark.parametrize("model", [Counted, Clamped, Read])
+def test_the_note_has_the_reason(model: type[State]) -> None:
+    result = check_model(model(), (torch.ones(3),), engines=("here",), progress=False)
+    notes = [note for note in result.notes if "read by no output" in note]
+    assert len(notes) == (model is not Read) and all(REASONS[model] in note for note in notes)
+    assert model is not Clamped or "read by no output of later calls (" in notes[0]
+
+
+ADVICE = "Clone the result of each torch.cond"
+
+
+class TwoConditions(torch.nn.Module):
+    """Two conditions in a row, whose branches share planned memory (executorch #21490)."""
+
+    def __init__(self, clone: bool = False) -> None:
+        super().__init__()
+        self.clone = clone
+
+    def forward(self, x: Any) -> Any:
+        positive = x.sum() > 0
+        a = torch.cond(positive, lambda v: v.sin() + 1, lambda v: v.cos(), [x])
+        a = a.clone() if self.clone else a
+        return a, torch.cond(positive, lambda v: v * 2, lambda v: v * 3, [x])
+
+
+class Scan(torch.nn.Module):
+    """A carry that the export loses: nothing writes what the linear layer reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.l = torch.nn.Linear(3, 3)
+
+    def forward(self, xs: Any, carry: Any) -> Any:
+        from torch._higher_order_ops.scan import scan
+
+        def step(c: Any, x: Any) -> tuple[Any, Any]:
+            new = torch.tanh(self.l(c) + x)
+            return new, new * 2
+
+        return tuple(scan(step, carry, xs, dim=0))
+
+
+def checked_here(model: Any, *inputs: Any) -> Any:
+    torch.manual_seed(0)
+    return check_model(model.eval(), inputs, n_random=1, engines="here", progress=False)
+
+
+def test_a_match_by_chance_is_inconclusive() -> None:
+    """The example's carry is zeros, like memory that nothing has written."""
+    torch.manual_seed(0)
+    inputs = (torch.randn(1, 3), torch.zeros(3))
+    result = check_model(Scan().eval(), inputs, n_random=0, engines="here", progress=False)
+    assert result.cases[0].verdict == "match" and result.is_undefined
+    assert result.verdict == "inconclusive" and not result.ok
+    assert "match by chance" in result.summary()
+    assert "nothing writes %" in str(result).replace("\n  ", " ")
+
+
+def test_conditions_in_a_row_are_noted(tmp_path: Path, capsys: Any) -> None:
+    x = torch.arange(1.0, 9.0)
+    pte = exports.lowered(TwoConditions(), x)
+    result = check_model(
+        TwoConditions(), (x,), program=pte, n_random=1, engines="here", progress=False
+    )
+    (note,) = [note for note in result.notes if "#21490" in note]
+    assert result.ok and ADVICE in note
+    path = tmp_path / "m.pte"
+    path.write_bytes(pte)
+    assert main(["info", str(path)]) == 0
+    assert "#21490" in capsys.readouterr().out
+    assert main(["info", "--json", str(path)]) == 0
+    (method,) = json.loads(capsys.readouterr().out)["methods"]
+    (row,) = [row for row in method["remarks"] if row["kind"] == "moved"]
+    assert row["instruction"] is None and row["text"] == note
+    result = checked_here(TwoConditions(clone=True), x)  # the advice
+    assert result.ok and not [note for note in result.notes if "official" in note]
+
+
+def test_operators_that_the_official_runtime_lacks_or_rejects() -> None:
+    class Operators(torch.nn.Module):
+        def forward(self, x: Any, bounds: Any) -> Any:
+            padded = torch.nn.functional.pad(x, (0, 0, -1, 2))
+            return torch.bucketize(padded, bounds)
+
+    x = torch.linspace(-2, 2, 6).reshape(3, 2)
+    result = checked_here(Operators(), x, torch.tensor([-1.0, 0.0, 1.0]))
+    kinds = {one.operator: one.kind for one in result.findings}
+    assert not result.failures
+    assert kinds["aten::bucketize.Tensor_out"] == "lacks"
+    assert kinds["aten::constant_pad_nd.out"] == "rejects"
+    text = str(result).replace("\n  ", " ")
+    assert "has no such operator" in text and "pad: negative" in text
+
+
+def test_each_delegate_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the search for quantised values and by the remarks."""
+    read, read_inside = list[int](), View._read_inside
+
+    def counted(self: View, delegate: int) -> Any:
+        read.append(delegate)
+        return read_inside(self, delegate)
+
+    monkeypatch.setattr(View, "_read_inside", counted)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Softmax(0), torch.nn.Linear(3, 3))
+    torch.manual_seed(0)
+    result = check_model(net.eval(), (torch.randn(3),), flow="xnnpack", n_random=1, progress=False)
+    assert result.ok and read == [*range(len(read))] and read
