@@ -249,7 +249,7 @@ static uint32_t xnnpack_describe(const ec_backend *self, const ec_host *host, ec
 }
 
 /* The patches of third_party that the linked XNNPACK has (../README.md). */
-#if defined EXECUTORCH_C_TABLES
+#if defined EXECUTORCH_C_SPEED
 #define SERIES ""
 #elif defined EXECUTORCH_C_CORRECTIONS
 #define SERIES ", corrections alone"

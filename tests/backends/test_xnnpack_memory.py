@@ -288,7 +288,6 @@ def test_a_chain_needs_two_buffers() -> None:
     assert 2 * value <= size < 3 * value
 
 
-@needs_speed
 def test_a_short_prompt_needs_a_part_of_the_memory_of_the_bounds() -> None:
     """Two values of up to 32 MB; the first call has four rows of 4096."""
     graph = Graph()

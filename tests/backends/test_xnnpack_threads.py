@@ -22,7 +22,7 @@ from tests import exports, process
 from tests.at_once import run_all
 from tests.backends import xnnpack_flow, xnnpack_programs
 from tests.backends.xnnpack_graphs import Graph, Shape
-from tests.backends.xnnpack_series import needs_xnnpack
+from tests.backends.xnnpack_series import needs_speed, needs_xnnpack
 from tests.backends.xnnpack_judge import assert_close
 from tests.backends.xnnpack_kinds import conv
 from tests.backends.xnnpack_payload import BACKEND
@@ -87,6 +87,7 @@ def spent() -> dict[str, int]:
     return times
 
 
+@needs_speed
 def test_small_products_of_dynamic_shapes_wake_no_thread() -> None:
     """With 64 rows the nodes are worth a second thread, with one they are not: one language model's
     program has both."""

@@ -62,6 +62,7 @@ def cached() -> Path:
     flags = [os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS")]
     texts = [path.read_text() for path in (*series.patches(), *series.sources())]
     texts = [text[max(text.find("\ndiff --git "), 0) :] for text in texts]  # without messages
+    texts = [text[max(text.find("\ndiff --git "), 0) :] for text in texts]  # without messages
     options = (COMMON, PTHREADPOOL, XNNPACK, texts, CPUINFO)
     recipe = (PACKAGES, *options, os.uname().machine, version, flags)
     digest = hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]

@@ -350,7 +350,7 @@ static enum xnn_status delete_cache(void *context) {
 
 /* ---- deferred weights ------------------------------------------------------------------------ */
 
-#ifdef EXECUTORCH_C_DEFERRED
+#ifdef EXECUTORCH_C_SPEED
 
 /* Reserves memory for weights that a product packs later: only those whose filter lives as long as
  * any delegate that may share them. */
@@ -525,7 +525,7 @@ uint32_t ecx_cache_open(const ecx_call *c, const ecx_graph *graph, const void *p
     cache->provider = (struct xnn_weights_cache_provider){
       cache,        look_up,        reserve_space, look_up_or_insert,
       is_finalized, offset_to_addr, delete_cache,
-#ifdef EXECUTORCH_C_DEFERRED /* not in an XNNPACK from XNNPACK_ROOT */
+#ifdef EXECUTORCH_C_SPEED /* not in an XNNPACK from XNNPACK_ROOT */
       &deferral
 #endif
     };

@@ -16,7 +16,7 @@
 #include "payload/values.h"
 #include "status.h"
 
-#ifdef EXECUTORCH_C_TABLES
+#ifdef EXECUTORCH_C_SPEED
 
 enum { RESULTS = 256, MAX_CHAIN_NODES = 16 };
 

@@ -42,8 +42,8 @@
  * Numbers have few bits: a worker that mistakes a loop for a previous one only misses it. */
 enum {
   JOINED = 0x3ff, /* bits of the state */
-  ROOM_SHIFT = 10,
-  ROOM = 0x3ff,
+  VACANCY_SHIFT = 10,
+  VACANCIES = 0x3ff,
   NUMBER_SHIFT = 20,
   NUMBER = 0x3ff,
   WAITED = 1 << 30, /* the caller sleeps until all workers have left */
@@ -81,7 +81,7 @@ static bool is_early(int64_t* until) {
 /* ---- workers --------------------------------------------------------------------------------- */
 
 static uint32_t number_of(uint32_t state) { return state >> NUMBER_SHIFT & NUMBER; }
-static uint32_t room_of(uint32_t state) { return state >> ROOM_SHIFT & ROOM; }
+static uint32_t vacancies_of(uint32_t state) { return state >> VACANCY_SHIFT & VACANCIES; }
 
 /* Waits for a loop other than number `last`, or for the end. */
 static uint32_t next_command(struct pthreadpool* pool, uint32_t last) {
@@ -114,9 +114,10 @@ static bool is_task_left(struct pthreadpool* pool) {
  * becomes that of the current one in any case. After joining, the loop's arguments are stable. */
 static bool join(struct pthreadpool* pool, uint32_t* last) {
   uint32_t state = atomic_load_explicit(&pool->has_active_threads, memory_order_acquire);
-  while (!(state & CLOSED) && room_of(state) && number_of(state) != *last && is_task_left(pool))
+  while (!(state & CLOSED) && vacancies_of(state) && number_of(state) != *last &&
+         is_task_left(pool))
     if (atomic_compare_exchange_weak_explicit(&pool->has_active_threads, &state,
-                                              state + 1 - (1 << ROOM_SHIFT),
+                                              state + 1 - (1 << VACANCY_SHIFT),
                                               memory_order_acq_rel, memory_order_acquire)) {
       *last = number_of(state);
       return true;
@@ -209,7 +210,8 @@ static void learn(size_t workers, int64_t ran, int64_t waited, int64_t time) {
 /* Admits workers. A worker that sees the open loop sees all earlier writes. */
 static void open_loop(struct pthreadpool* pool, size_t workers) {
   const uint32_t command = atomic_load_explicit(&pool->command, memory_order_relaxed) + 2;
-  const uint32_t state = (command >> 1 & NUMBER) << NUMBER_SHIFT | (uint32_t) workers << ROOM_SHIFT;
+  const uint32_t number = command >> 1 & NUMBER;
+  const uint32_t state = number << NUMBER_SHIFT | (uint32_t) workers << VACANCY_SHIFT;
   atomic_store_explicit(&pool->has_active_threads, state, memory_order_release);
   atomic_store(&pool->command, command);
   wake(pool, workers);

@@ -74,7 +74,7 @@ ECX_INLINE ECX_SET(floats) ECX_SET(large_tanh)(ECX_SET(floats) x) {
   return sum;
 }
 
-enum { ECX_SET(FROM) = 0x3E000000, ECX_SET(MOST) = 0x411FFFFF }; /* 1/8, almost 10 */
+enum { ECX_SET(MIN_LARGE) = 0x3E000000, ECX_SET(MAX_LARGE) = 0x411FFFFF }; /* 1/8, almost 10 */
 #else
 ECX_INLINE ECX_SET(floats) ECX_SET(small_tanh)(ECX_SET(floats) x) {
   const ECX_SET(floats) s = x * x;
@@ -101,17 +101,17 @@ ECX_INLINE ECX_SET(floats) ECX_SET(large_tanh)(ECX_SET(floats) x) {
   return 1.0f - 1.0f / (half * (q * (r * r) + r) + (half + 0.5f));
 }
 
-enum { ECX_SET(FROM) = 0x3F333334, ECX_SET(MOST) = 0x41200000 }; /* above 0.7; 10 */
+enum { ECX_SET(MIN_LARGE) = 0x3F333334, ECX_SET(MAX_LARGE) = 0x41200000 }; /* above 0.7; 10 */
 #endif
 
 ECX_INLINE ECX_SET(floats) ECX_SET(tanh_of)(ECX_SET(floats) x) {
-  const ECX_SET(ints) most = (ECX_SET(ints)){0} + ECX_SET(MOST);
+  const ECX_SET(ints) most = (ECX_SET(ints)){0} + ECX_SET(MAX_LARGE);
   const ECX_SET(ints) sign = (ECX_SET(ints)) x & INT32_MIN, size = (ECX_SET(ints)) x & INT32_MAX;
   const ECX_SET(ints) is_above = size > most;
   const ECX_SET(ints) in = (is_above & most) | (~is_above & size);
   const ECX_SET(ints) large = (ECX_SET(ints)) ECX_SET(large_tanh)((ECX_SET(floats)) in);
   const ECX_SET(ints) small = (ECX_SET(ints)) ECX_SET(small_tanh)(x);
-  const ECX_SET(ints) is_large = (size >= ECX_SET(FROM)) & (size <= 0x7F800000); /* infinity */
+  const ECX_SET(ints) is_large = (size >= ECX_SET(MIN_LARGE)) & (size <= 0x7F800000); /* infinity */
   return (ECX_SET(floats)) ((is_large & large) | (~is_large & small) | sign);
 }
 

@@ -8,7 +8,7 @@
 #include "xnnpack/microfnptr.h"
 #include "xnnpack/microparams-init.h"
 
-enum { ECX_MOST_TAPS = 121 };
+enum { ECX_MAX_TAPS = 121 };
 #define LARGE_TAPS(row) row(31) row(36) row(49) row(81) row(121)
 
 #if XNN_ARCH_X86_64

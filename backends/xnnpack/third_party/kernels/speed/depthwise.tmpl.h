@@ -254,8 +254,8 @@ ECX_INLINE void ECX_SET(row)(ECX_SET(pixels)* pixels_of, size_t size, size_t tap
                              intptr_t stride, size_t increment, size_t offset, const void* zero,
                              const void* params) {
   const size_t step = (size_t) stride / sizeof *input, pitch = channels * size + increment;
-  const size_t most = step <= ECX_MOST_TAPS ? 4 : 1;
-  const void* at[4 * ECX_MOST_TAPS];
+  const size_t most = step <= ECX_MAX_TAPS ? 4 : 1;
+  const void* at[4 * ECX_MAX_TAPS];
   while (width) {
     const size_t pixels = width >= most ? most : width >= 2 ? 2 : 1;
     for (size_t k = 0; k < taps + (pixels - 1) * step; k++)

@@ -145,7 +145,7 @@ ECX_INLINE void ECX_SET(nine)(ECX_SET(tile) tile, size_t fresh, size_t width,
 static ECX_TARGET __attribute__((noinline)) void ECX_SET(any)(
     ECX_SET(tile) tile, size_t taps, size_t width, const void* const* at, size_t step,
     const char* w, char* output, size_t pitch, const void* params) {
-  ECX_SET(taps) weights[(ECX_MOST_TAPS + 3) / 4];
+  ECX_SET(taps) weights[(ECX_MAX_TAPS + 3) / 4];
   const size_t groups = taps / 4, rest = taps % 4;
   for (size_t g = 0; g < groups; g++) weights[g] = ECX_SET(weights)(w + 256 + 256 * g, 4);
   if (rest) weights[groups] = ECX_SET(weights)(w + 256 + 256 * groups, rest);

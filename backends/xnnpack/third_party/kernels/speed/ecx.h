@@ -44,7 +44,4 @@ XNN_INTERNAL enum xnn_status ecx_multiply_deferred(const struct gemm_context* ge
 /* populate.c: populates the whole pages of a block at once. */
 XNN_INTERNAL void ecx_populate(void* block, size_t size);
 
-/* scales.c: returns whether all bfloat16 scales are positive and normal. */
-XNN_INTERNAL bool ecx_are_scales(const uint16_t* scales, size_t count);
-
 #endif

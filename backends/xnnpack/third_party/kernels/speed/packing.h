@@ -9,10 +9,10 @@
 /* Packing of float weights one by one.
  *
  * ecx_interleave writes rows of weights (one per output channel, `stride` elements apart) as the
- * columns of a panel of `nr` columns and returns the panel's end. Eight rows at a time, so that
- * reads and writes stay in the first-level cache. */
-template <size_t Rows, typename Src, typename Dst>
-void ecx_interleave_rows(const Src* k, size_t stride, size_t kc, size_t nr, Dst* packed) {
+ * columns of a panel of `nr` columns, and returns kc; 0 if the caller must pack them. Eight rows at
+ * a time, so that reads and writes stay in the first-level cache. */
+template <size_t Rows>
+void ecx_interleave_rows(const float* k, size_t stride, size_t kc, size_t nr, float* packed) {
   for (size_t c = 0; c < kc; c++) {
     for (size_t row = 0; row < Rows; row++) {
       packed[c * nr + row] = k[row * stride + c];
@@ -20,16 +20,18 @@ void ecx_interleave_rows(const Src* k, size_t stride, size_t kc, size_t nr, Dst*
   }
 }
 
-template <typename Src, typename Dst>
-Dst* ecx_interleave(const Src* k, size_t stride, size_t rows, size_t kc, size_t nr, Dst* packed) {
+static size_t ecx_interleave(size_t skr, const float* k, size_t stride, size_t rows, size_t kc,
+                             size_t nr, float** packed) {
+  if (skr != 1) return 0;
   size_t row = 0;
   for (; row + 8 <= rows; row += 8) {
-    ecx_interleave_rows<8>(k + row * stride, stride, kc, nr, packed + row);
+    ecx_interleave_rows<8>(k + row * stride, stride, kc, nr, *packed + row);
   }
   for (; row < rows; row++) {
-    ecx_interleave_rows<1>(k + row * stride, stride, kc, nr, packed + row);
+    ecx_interleave_rows<1>(k + row * stride, stride, kc, nr, *packed + row);
   }
-  return packed + kc * nr;
+  *packed += kc * nr;
+  return kc;
 }
 
 /* Packing of 4-bit weights, eight at a time.

@@ -6,10 +6,10 @@
 
 void ecx_populate(void* block, size_t size) {
 #ifdef MADV_POPULATE_WRITE
-  enum { LEAST = 1 << 14, MOST = 1 << 28 }; /* payloads may declare more than they use */
+  enum { MIN_BYTES = 1 << 14, MAX_BYTES = 1 << 28 }; /* payloads may declare more than they use */
   const uintptr_t page = (uintptr_t) sysconf(_SC_PAGESIZE), at = (uintptr_t) block;
   const uintptr_t first = (at + page - 1) / page * page, end = (at + size) / page * page;
-  if (size >= LEAST && size <= MOST && first < end) {
+  if (size >= MIN_BYTES && size <= MAX_BYTES && first < end) {
     (void) madvise((void*) first, end - first, MADV_POPULATE_WRITE);
   }
 #else

@@ -335,10 +335,10 @@ static ECX_VNNI char* ecx_pack_panel(const int8_t* k, size_t count, size_t skip,
   __m512i sums = _mm512_setzero_si512();
   char* const biases = to;
   const int8_t* row[ECX_COLUMNS];
-  int32_t given[ECX_COLUMNS] = {0};
+  int32_t start[ECX_COLUMNS] = {0};
   for (size_t n = 0; n < count; n++) {
     row[n] = k + (n + n / 4 * skip) * taps * depth;
-    given[n] = bias ? bias[n + n / 4 * skip] : 0;
+    start[n] = bias ? bias[n + n / 4 * skip] : 0;
   }
   to += 4 * ECX_COLUMNS;
   for (size_t tap = 0; tap < taps; tap++)
@@ -354,7 +354,7 @@ static ECX_VNNI char* ecx_pack_panel(const int8_t* k, size_t count, size_t skip,
       _mm512_storeu_si512(to, x);
     }
   const __m512i excess = _mm512_mullo_epi32(sums, _mm512_set1_epi32(zero_point + 128));
-  _mm512_storeu_si512(biases, _mm512_sub_epi32(_mm512_loadu_si512(given), excess));
+  _mm512_storeu_si512(biases, _mm512_sub_epi32(_mm512_loadu_si512(start), excess));
   return to;
 }
 
