@@ -58,11 +58,12 @@ static uint32_t call_block(ect_graph *g, const ect_node *n, uint32_t block, uint
 static uint32_t copy_results(ect_graph *g, const ect_node *n, const int64_t *from) {
   ec_backend_node node;
   const ec_backend_node *shown = ect_shown(g, n, &node);
-  for (uint32_t i = 0; i < n->output_count; i++) {
+  for (uint32_t i = 0; i < n->output_count && !g->program.failed; i++) {
     ect_tensor t;
     int64_t to;
     EC_BACKEND_TRY(ect_use_tensor(g, ect_outputs(g, n)[i].operand, &to, &t));
-    if (ect_tensor_at(&g->program, from[i])->dtype != t.dtype)
+    const ect_tensor *result = ect_tensor_at(&g->program, from[i]);
+    if (!result || result->dtype != t.dtype)
       return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                         "an output of its block has another dtype than the result");
     ect_add_copy(&g->program, from[i], to, i + 1 == n->output_count ? shown : NULL);

@@ -42,13 +42,14 @@ ect_operand ect_text_new(ect_text text) {
 }
 
 void ect_set_fault(ect_graph *g, ect_operand *o, uint32_t status, const char *fmt, ...) {
-  char *fault = o->fault ? NULL : ect_own(&g->program, FAULT_BYTES);
+  char text[FAULT_BYTES];
   va_list args;
-  if (!fault) return;
+  if (o->fault) return;
   va_start(args, fmt);
-  vsnprintf(fault, FAULT_BYTES, fmt, args);
+  vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  o->fault = fault;
+  char *fault = ect_own(&g->program, strlen(text));
+  o->fault = fault ? memcpy(fault, text, strlen(text)) : "no memory for a message";
   o->is_defined = true;
   o->status = status;
 }

@@ -50,6 +50,7 @@ typedef struct reader {
   ec_fb_table graph;    /* verified */
   const uint8_t *bytes; /* of constants */
   size_t bytes_size;
+  uint32_t missing; /* the operand of ids that no value has; ECT_ABSENT: none yet */
 } reader;
 
 /* ---- the bytes ------------------------------------------------------------------------------- */
@@ -190,7 +191,7 @@ static ect_operand read_symbol(reader *r, uint32_t id, ec_fb_table table) {
   return o;
 }
 
-static ect_operand missing(reader *r, int64_t id) {
+static ect_operand missing(const reader *r, int64_t id) {
   ect_operand o = ect_operand_new(ECT_NONE);
   ect_set_fault(r->g, &o, EC_BACKEND_INVALID_PROGRAM,
                 "value %d does not exist, or has no content; the graph has %u values", (int)id,
@@ -224,12 +225,16 @@ static ect_operand read_value(reader *r, uint32_t id, ec_fb_table row) {
   return o;
 }
 
-/* Finds the operand of an id, which may be wrong: then a new one, with a fault. */
+/* Finds the operand of an id, which may be wrong: then one with a fault. */
 static uint32_t find_operand(reader *r, int64_t id, uint32_t *out) {
   *out = (uint32_t)id;
   if (id >= 0 && id < ec_fb_vector(r->graph, ECV_VkGraph_values).count) return EC_BACKEND_OK;
-  const ect_operand o = missing(r, id);
-  return ect_add_operand(r->g, &o, out);
+  if (r->missing == ECT_ABSENT) {
+    const ect_operand o = missing(r, id);
+    EC_BACKEND_TRY(ect_add_operand(r->g, &o, &r->missing));
+  }
+  *out = r->missing;
+  return EC_BACKEND_OK;
 }
 
 /* Reads the items of a list of values, whose kinds are known. */
@@ -322,7 +327,7 @@ void ecv_note_storage(const ect_graph *g, const ect_operand *o, ect_note *note) 
 }
 
 uint32_t ecv_read_payload(ect_graph *g, const ec_backend_init *what) {
-  reader r = {.g = g};
+  reader r = {.g = g, .missing = ECT_ABSENT};
   uint32_t number;
   EC_BACKEND_TRY(open_payload(&r, what));
   EC_BACKEND_TRY(read_constants(&r));
