@@ -20,6 +20,7 @@ from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._delegation import DelegateAtLoad, trace_notes
 from executorch_c._programs import ProgramSource, method_of, opened
+from executorch_c.compare.verdicts import Verdict
 from executorch_c.inspect import families
 from executorch_c.inspect.events import named
 from executorch_c.report import JudgedReport
@@ -150,9 +151,9 @@ class NonFiniteReport(JudgedReport[Source]):
     notes: tuple[str, ...] = ()
 
     @property
-    def ok(self) -> bool:
-        """True if no NaN, and no computed infinity, reaches the outputs."""
-        return self.first is None
+    def verdict(self) -> Verdict:
+        """ "match", or "differ" if NaN or computed infinity reaches the outputs."""
+        return "match" if self.first is None else "differ"
 
     @property
     def first(self) -> Source | None:
@@ -205,7 +206,7 @@ class NonFiniteReport(JudgedReport[Source]):
         return f"<{type(self).__name__}: {self.summary()}>"
 
     def _repr_html_(self) -> str:
-        finding = _html.verdict("match" if self.ok else "differ", self.summary())
+        finding = _html.verdict(self.verdict, self.summary())
         return _html.table(_html.lines(finding, *self.notes), HEAD, self._rows(), 5)
 
     def heading(self) -> str:
