@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.kernels.accuracy import check
-from tests.kernels.eager import FLOATING, to_numpy
+from tests.kernels.eager import FLOATING, eager, to_numpy
 from tests.kernels.more_samples import TRANSPOSED, convolution_of
 from tests.op_harness import Out, run
 
@@ -30,7 +30,7 @@ def convolve(args: list) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("weight", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("case", [case for case in TRANSPOSED if case[0][-1] > 1], ids=str)
+@pytest.mark.parametrize("case", TRANSPOSED, ids=str)
 def test_weights_that_are_not_finite(rng, case, weight, dtype):
     """A transposed convolution does not multiply the padding."""
     w = case[1]
@@ -138,3 +138,13 @@ def array_of(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
 
 
 X, W = np.ones((1, 4, 5, 5), F), np.ones((6, 4, 3, 3), F)
+
+
+@pytest.mark.parametrize("reference", [True, False])
+def test_a_transposed_convolution_without_width(rng, reference: bool) -> None:
+    """Eager's, in float32 only."""
+    options = {"stride": 2, "padding": 1}
+    args = convolution_of(rng, "float32", (3, 8, 4, 1), (8, 3, 2, 2), options, transposed=True)
+    (right,) = eager(NAME, args)
+    (output,) = run(NAME, [*args, Out(right.shape)], reference)
+    assert output.shape == right.shape and not right.size
