@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 import executorch_c
 from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, edge_program
-from tests.backends.demo_programs import lowered, mm_add_sub, nested, seeded, taylor_sin
+from tests.backends.demo_programs import lowered, mm_add_sub, seeded, taylor_sin
 from tests.exports import Fn
 from tests.plans import Plan, build, edited, schema
 
@@ -194,16 +194,6 @@ def test_executor_backend_with_weights_in_a_data_file(tmp_path: pathlib.Path) ->
     np.testing.assert_allclose(y, net(*inputs).detach(), rtol=1e-5, atol=1e-6)
     with pytest.raises(executorch_c.InvalidExternalDataError, match="nested program.*data_path="):
         method(outer)
-
-
-def test_executor_backend_with_a_delegate_inside() -> None:
-    inputs = seeded((2, 2), (2, 2), (2, 2))
-    pte, fn = nested(inputs)
-    program = deserialize_pte_binary(pte).program
-    assert [delegate.id for delegate in program.execution_plan[0].delegates] == [EXECUTOR]
-    assert COMPILER.encode() in program.backend_delegate_data[0].data
-    [z] = run(pte, inputs)
-    np.testing.assert_allclose(z, fn(*inputs), rtol=1e-5, atol=1e-6)
 
 
 def test_payload_in_a_segment() -> None:

@@ -31,8 +31,8 @@ ROWS = [
     *(("openvino-int8wo-sym", "transformer", "qkv"), ("openvino-fp32", "mlp", "0")),
     *(("openvino-fp32", "mlp", "2"), ("openvino-fp32", "mlp", "4"), ("vulkan-w8", "mlp", "2")),
     *(("vulkan-fp16", "mlp", "2"), ("vulkan-fp32", "cnn", "4"), ("vulkan-static8", "mlp", "2")),
-    *(("vulkan-static8", "cnn", "4"), ("vgf-fp32", "cnn", "4"), ("vgf-int8", "cnn", "4")),
-    *(("vgf-a16w8", "cnn", "4"), ("native-fp32", "mobilenet", "block.3")),
+    *(("vulkan-static8", "unet", "out"), ("vgf-fp32", "unet", "out"), ("vgf-int8", "mlp", "2")),
+    *(("vgf-a16w8", "mlp", "2"), ("native-fp32", "mobilenet", "block.3")),
     ("native-fp32", "mobilenet", "head"),
 ]
 """Schemes, models, and the layers whose weight has wrong elements."""

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,7 @@ BF16 = 2e-2
 """Error of the engine's default on processors with bfloat16."""
 INT8_STEPS = 127
 """int8 models may differ from eager by a step of the output's range: some weights at ties are
-rounded the other way (openvino_ties.py). The engine computes what the payload says:
-test_int8_formulas."""
+rounded the other way (openvino_ties.py), with which test_flow_matrix.py compares to a step."""
 
 
 def load(data: bytes, **options: Any) -> executorch_c.Method:
@@ -53,53 +51,6 @@ def test_programs_equal_eager(name: str) -> None:
             limit = np.abs(y).max() / INT8_STEPS if "int8" in name else 1e-6
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=limit)
     assert method.backend_report()[0]["figures"]["calls"] == 2
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    y = np.exp(x - x.max(1, keepdims=True))
-    return y / y.sum(1, keepdims=True)
-
-
-def quantized_mlp(x: np.ndarray, constants: bytes) -> np.ndarray:
-    """The int8 model by the graph of its payload: the input of each layer is quantised to uint8
-    with zero point 127."""
-
-    def take(at: int, count: int, dtype: str = "<f4") -> np.ndarray:
-        return np.frombuffer(constants, dtype, count, at)
-
-    steps = take(3740, 8)  # low, high, 1 / scale, - zero point of both layers
-    layers = ((64, 32, 12, 2060), (12, 64, 2828, 3596))
-    for i, (rows, columns, weights, floats) in enumerate(layers):
-        low, high, scale, zero = steps[4 * i : 4 * i + 4]
-        minus, times, plus = take(floats, 3 * rows).reshape(3, rows)
-        codes = np.rint(np.clip(x, low, high) * scale - zero)
-        matrix = take(weights, rows * columns, "i1").reshape(rows, columns).astype(float)
-        products = codes @ matrix.T
-        x = ((products - minus) * times + plus).astype(np.float32)
-        x = np.maximum(x, 0) if i == 0 else softmax(x)
-    return x
-
-
-def compressed_mlp(x: np.ndarray, constants: bytes) -> np.ndarray:
-    """The model with int8 weights by the graph of its payload: weights, biases and scales."""
-    for rows, columns, at in ((64, 32, 0), (12, 64, 2561)):
-        codes = np.frombuffer(constants, "i1", rows * columns, at).reshape(rows, columns)
-        bias, scales = np.frombuffer(constants, "<f4", 2 * rows, at + codes.size).reshape(2, rows)
-        x = x @ (codes * scales[:, None]).T + bias
-        x = np.maximum(x, 0) if rows == 64 else softmax(x)
-    return x
-
-
-@engine
-@pytest.mark.parametrize(
-    ("name", "formula"), [("mlp_int8_sym", quantized_mlp), ("mlp_int8wo_sym", compressed_mlp)]
-)
-def test_int8_formulas(name: str, formula: Callable[[np.ndarray, bytes], np.ndarray]) -> None:
-    """The engine computes what the payload says, as NumPy does."""
-    (x,), _ = cases(name)
-    expected = formula(x, unpack(payload(name)).constants)
-    [outputs] = load(pte(name)).execute([x])
-    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-7)
 
 
 @engine

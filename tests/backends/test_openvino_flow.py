@@ -91,14 +91,6 @@ def compare(pte: bytes, model: Any, calls: Any, rtol: float = 1e-5, atol: float 
             np.testing.assert_allclose(result, value.numpy(), rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("name", ["mlp", "unet"])
-def test_dynamic_batches(name: str) -> None:
-    model, inputs = models.make(name)
-    x = torch.cat(inputs[:3])
-    pte = lowered(model, (x,), ({0: torch.export.Dim("n", min=1, max=64)},))
-    compare(pte, model, [(torch.cat(inputs[:n]),) for n in (3, 1, 5, 3)])
-
-
 def test_dynamic_images() -> None:
     model, _ = models.make("unet")
     sides = {2: 2 * torch.export.Dim("h", min=2, max=32), 3: 2 * torch.export.Dim("w", max=32)}

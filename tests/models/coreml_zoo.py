@@ -65,7 +65,7 @@ class Sums(nn.Module):
             *(pair, x.cumsum(-1), x.amax(-1), x.sum(-1, keepdim=True), x.prod(-1), x.var(-1)),
             *(x.norm(dim=-1), F.normalize(x, dim=1), x.min(-1)[0], (x > 0).any(-1)),
             *(x.argmax(-1, keepdim=True), x.topk(3, -1)[0], x.sort(-1)[0]),
-            *(x.argmin(0), x.argsort(1), x.logsumexp(-1)),
+            *(x.argmin(0), x.argsort(1)),
         )
 
 
@@ -95,7 +95,7 @@ class Indices(nn.Module):
     def forward(self, x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
         return (
             *(x.gather(1, i), x.index_select(0, i[:, 0]), F.one_hot(i, 8).float()),
-            *(x.scatter(1, PLACES, x), x.scatter_add(1, i, x)),
+            *(x.scatter(1, PLACES, x[:, :3]), x.scatter_add(1, i, x[:, :3])),
             *(torch.where(x > 0, x, -x), x.masked_fill(x > 0, 1.0), (x > 0) & (x < 1)),
         )
 
