@@ -46,72 +46,71 @@ Signed-By:
 """
 
 
-def mirror(tmp_path: Path, **files: str) -> debian.Mirror:
-    """Return the mirror in an apt folder with these files; '__' in their names stands for '.'."""
-    parts = tmp_path / "sources.list.d"
-    parts.mkdir()
-    for name, text in files.items():
-        folder = tmp_path if name == "sources__list" else parts
-        (folder / name.replace("__", ".")).write_text(text)
-    return debian.mirror_of(debian.configured(tmp_path))
-
+ONE_LINE = """
+# deb http://commented.example.org/debian bookworm main
+deb-src http://source.example.org/debian bookworm main
+deb [arch=amd64] https://download.example.org/linux/debian bookworm stable
+deb [arch=amd64 signed-by=/keys/own.gpg] http://archive.example.org/debian bookworm main # near
+"""
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+BLOCK = "\n".join(["", *DEB822.splitlines()[-4:]])
+POOL = f"deb [signed-by={KEYRING}] https://pool.example.org/remote trixie main\n"
+MIRRORS: dict[str, tuple[str, str, debian.Mirror]] = {
+    "enabled Debian sources": (
+        *("debian.sources", DEB822),
+        debian.Mirror("http://archive.example.org/debian", BLOCK),
+    ),
+    "one line": (
+        *("sources.list", ONE_LINE),
+        debian.Mirror("http://archive.example.org/debian", "/keys/own.gpg"),
+    ),
+    "keyrings of apt": (
+        *("old.list", "deb http://ftp.example.org/debian stable main\n"),
+        debian.Mirror("http://ftp.example.org/debian"),
+    ),
+    "known by its keyring": (
+        "x.list",
+        POOL,
+        debian.Mirror("https://pool.example.org/remote", KEYRING),
+    ),
+    "the public one": (
+        *("ubuntu.list", "deb http://archive.example.com/ubuntu noble main\n"),
+        debian.Mirror(debian.PUBLIC, trusted=True),
+    ),
+    "another kind of file": (
+        *("note.txt", "deb http://x.example/debian sid main"),
+        debian.Mirror(debian.PUBLIC, trusted=True),
+    ),
+}
+"""The file of an apt folder, its text, and the mirror that they mean."""
 
 # ---- sources of apt --------------------------------------------------------------------------
 
 
-def test_deb822_accepts_only_enabled_debian_sources(tmp_path: Path) -> None:
-    found = mirror(tmp_path, debian__sources=DEB822)
-    assert found.uri == "http://archive.example.org/debian"
-    assert found.signed_by.splitlines()[1] == " -----BEGIN PGP PUBLIC KEY BLOCK-----"
-    assert not found.trusted
+@pytest.mark.parametrize("name", MIRRORS)
+def test_the_mirror_of_apt_and_its_stanza(tmp_path: Path, name: str) -> None:
+    """The mirror's stanza reads back as it was written; a folder in place of a file is skipped."""
+    file, text, expected = MIRRORS[name]
+    folder = tmp_path if file == "sources.list" else tmp_path / "sources.list.d"
+    (tmp_path / "sources.list.d").mkdir()
+    if folder != tmp_path:
+        (tmp_path / "sources.list").mkdir()
+    (folder / file).write_text(text)
+    mirror = debian.mirror_of(debian.configured(tmp_path))
+    assert mirror == expected
+    (entry,) = debian.deb822(debian.stanza(mirror))
+    fields = {"uris": expected.uri, "suites": debian.RELEASE, "types": "deb deb-src"}
+    fields |= {"signed-by": expected.signed_by} if expected.signed_by else {}
+    assert entry == {**entry, **fields}
+    assert ("signed-by" in entry, "trusted" in entry) == (bool(mirror.signed_by), mirror.trusted)
 
 
-def test_a_stanza_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    found = mirror(tmp_path, debian__sources=DEB822)
-    (entry,) = debian.deb822(debian.stanza(found))
-    assert entry["uris"] == found.uri
-    assert entry["signed-by"] == found.signed_by
-    assert entry["suites"] == debian.RELEASE
-    assert entry["types"] == "deb deb-src"
-
-
-def test_one_line_sources_keep_their_keyring(tmp_path: Path) -> None:
-    text = """
-    # deb http://commented.example.org/debian bookworm main
-    deb-src http://source.example.org/debian bookworm main
-    deb [arch=amd64] https://download.example.org/linux/debian bookworm stable
-    deb [arch=amd64 signed-by=/keys/own.gpg] http://archive.example.org/debian bookworm main # near
-    """
-    found = mirror(tmp_path, sources__list=text)
-    assert found == debian.Mirror("http://archive.example.org/debian", "/keys/own.gpg")
-    assert "Signed-By: /keys/own.gpg" in debian.stanza(found)
-    assert "Trusted" not in debian.stanza(found)
-
-
-def test_without_signed_by_apt_uses_its_own_keyrings(tmp_path: Path) -> None:
-    found = mirror(tmp_path, old__list="deb http://ftp.example.org/debian stable main\n")
-    assert "Signed-By" not in debian.stanza(found)
-    assert "Trusted" not in debian.stanza(found)
-
-
-def test_a_mirror_of_another_name_is_known_by_its_keyring(tmp_path: Path) -> None:
-    keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
-    line = f"deb [signed-by={keyring}] https://pool.example.org/remote trixie main\n"
-    assert mirror(tmp_path, x__list=line).uri == "https://pool.example.org/remote"
-
-
-def test_no_debian_mirror_means_the_public_one_and_pinned_hashes(tmp_path: Path) -> None:
-    found = mirror(tmp_path, ubuntu__list="deb http://archive.example.com/ubuntu noble main\n")
-    assert found == debian.Mirror(debian.PUBLIC, trusted=True)
-    (tmp_path / "debian.sources").write_text(debian.stanza(found))
+def test_the_public_mirror_has_pinned_hashes(tmp_path: Path) -> None:
+    stanza = debian.stanza(debian.Mirror(debian.PUBLIC, trusted=True))
+    (tmp_path / "debian.sources").write_text(stanza)
     debian.check_pinned("amd64", tmp_path)
     with pytest.raises(XnnpackError, match="no known hash for riscv64"):
         debian.check_pinned("riscv64", tmp_path)
-
-
-def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
-    (tmp_path / "sources.list").mkdir()
-    assert mirror(tmp_path, note__txt="deb http://x.example/debian sid main").trusted
 
 
 # ---- what arrives ----------------------------------------------------------------------------
@@ -120,10 +119,10 @@ def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
 def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "xnnpack.orig.tar.xz"
     file.write_bytes(b"not XNNPACK")
-    found = "f6ec0c3bfbe9b2e10b5a22cd6ab0d2ba5d9de5c8ad6a1e4a3e19bbbcd5a4ef0e"
+    digest = "f6ec0c3bfbe9b2e10b5a22cd6ab0d2ba5d9de5c8ad6a1e4a3e19bbbcd5a4ef0e"
     with pytest.raises(XnnpackError) as error:
-        debian.check_hash(file, found)
-    assert f"expected {found}" in str(error.value)
+        debian.check_hash(file, digest)
+    assert f"expected {digest}" in str(error.value)
     assert "xnnpack.orig.tar.xz has SHA-256" in str(error.value)
 
 
@@ -153,12 +152,8 @@ def test_without_apt_the_message_says_what_to_set(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(XnnpackError) as error:
         get_xnnpack.find()
-    for words in (
-        "apt-get",
-        "is missing on this machine",
-        "XNNPACK_ROOT=",
-        "EXECUTORCH_C_XNNPACK=0",
-    ):
+    says = ("apt-get", "is missing on this machine", "XNNPACK_ROOT=", "EXECUTORCH_C_XNNPACK=0")
+    for words in says:
         assert words in str(error.value)
     left = [path.name for path in tmp_path.iterdir()]
     assert left == [recipe.cached().name + ".log"], "no half-built prefix stays behind"
@@ -211,27 +206,23 @@ def test_an_old_system_library_is_passed_over_with_a_reason(
 
 def test_static_libraries_come_first_and_the_order_is_that_of_the_linker(tmp_path: Path) -> None:
     root = prefix(tmp_path, *ALL, "libmicrokernels-prod.a", "libXNNPACK.so")
-    found = library.libraries(root, (".a", ".so"))
-    assert [path.name for path in found] == [
-        "libXNNPACK.a",
-        "libmicrokernels-prod.a",
-        "libpthreadpool.a",
-        "libcpuinfo.a",
-    ]
+    paths = library.libraries(root, (".a", ".so"))
+    order = "libXNNPACK.a libmicrokernels-prod.a libpthreadpool.a libcpuinfo.a"
+    assert [path.name for path in paths] == order.split()
     assert library.libraries(root, (".so", ".a"))[0].name == "libXNNPACK.so"
-    made = library.Library(root, found)
-    assert made.shared == {}
-    assert "-Wl,--exclude-libs,ALL" in made.link_args
-    assert not any("rpath" in word for word in made.link_args)
-    assert str(root / "lib" / "libpthreadpool.a") in made.pthreadpool_args
-    assert not any("XNNPACK" in word for word in made.pthreadpool_args)
+    linked = library.Library(root, paths)
+    assert linked.shared == {}
+    assert "-Wl,--exclude-libs,ALL" in linked.link_args
+    assert not any("rpath" in word for word in linked.link_args)
+    assert str(root / "lib" / "libpthreadpool.a") in linked.pthreadpool_args
+    assert not any("XNNPACK" in word for word in linked.pthreadpool_args)
 
 
 def test_what_is_shared_is_looked_for_beside_the_extension(tmp_path: Path) -> None:
     root = prefix(tmp_path, "libXNNPACK.a", "libpthreadpool.a", "libcpuinfo.so")
-    made = library.Library(root, library.libraries(root, (".a", ".so")))
-    assert "-Wl,-rpath,$ORIGIN" in made.link_args
-    assert not any("rpath" in word for word in made.pthreadpool_args)
+    linked = library.Library(root, library.libraries(root, (".a", ".so")))
+    assert "-Wl,-rpath,$ORIGIN" in linked.link_args
+    assert not any("rpath" in word for word in linked.pthreadpool_args)
 
 
 def test_the_cache_folder_is_from_the_environment(
@@ -252,10 +243,10 @@ def test_the_second_of_two_builds_leaves_the_first(tmp_path: Path) -> None:
     one, two, target = (tmp_path / name for name in ("one", "two", "prefix"))
     for path in (one, two):
         path.mkdir()
-        (path / "made-by").write_text(path.name)
+        (path / "builder").write_text(path.name)
     recipe.settle(one, target)
     recipe.settle(two, target)
-    assert (target / "made-by").read_text() == "one"
+    assert (target / "builder").read_text() == "one"
 
 
 def test_a_read_only_cache_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,19 +329,18 @@ def test_a_patch_changes_the_lines_that_it_names(tmp_path: Path) -> None:
     assert (folder / "b.c").read_text() == "one\ntwo\n"
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        SOURCE.replace("line 4", "line four"),
-        f"\n{SOURCE}",
-        SOURCE.replace("line 10\n", ""),
-        "",
-    ],
-    ids=["context", "offset", "offset of the second hunk", "no file"],
-)
-def test_a_patch_of_another_source_is_refused(tmp_path: Path, source: str) -> None:
+OTHER_SOURCES = {
+    "context": SOURCE.replace("line 4", "line four"),
+    "offset": f"\n{SOURCE}",
+    "offset of the second hunk": SOURCE.replace("line 10\n", ""),
+    "no file": "",
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SOURCES)
+def test_a_patch_of_another_source_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(XnnpackError, match=r"0001-x\.patch does not apply to src/a\.c at line"):
-        patched(tmp_path, source)
+        patched(tmp_path, OTHER_SOURCES[name])
 
 
 def test_a_new_file_replaces_none(tmp_path: Path) -> None:

@@ -58,26 +58,27 @@ def swapped(x: Tensor, first: nn.Module, second: nn.Module) -> Tensor:
     return second(first(x).permute(0, 2, 1))
 
 
-conv1d = partial(nn.Conv1d, 6, 6, 1)
+def flat(x: Tensor) -> Tensor:
+    return x.reshape(4, 6)
+
+
+conv1d, CUBE = partial(nn.Conv1d, 6, 6, 1), (2, 2, 6)
 MODELS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "convolutions of a row": (chain(False), (2, 3, 20)),
     "convolutions of a row, clamped": (chain(True), (2, 3, 20)),
     "two readers": (Net(two_readers, conv1d(), conv1d(), conv1d()), (1, 6, 9)),
     "an output inside": (Net(an_output_inside, conv1d(), conv1d()), (1, 6, 9)),
     "a square transposed": (Net(swapped, conv1d(), conv1d()), (1, 6, 6)),
-    "an input reshaped": (Net(lambda x, net: net(x.view(4, 6)), nn.Linear(6, 5)), (2, 2, 6)),
+    "an input reshaped": (Net(lambda x, net: net(flat(x)), nn.Linear(6, 5)), CUBE),
     "an input reshaped, and read again": (
-        Net(lambda x, net: net(x.view(4, 6)) + x.view(4, 6).relu(), nn.Linear(6, 6)),
-        (2, 2, 6),
+        Net(lambda x, net: net(flat(x)) + flat(x).relu(), nn.Linear(6, 6)),
+        CUBE,
     ),
     "an input reshaped, and read itself": (
-        Net(lambda x, net: (net(x.view(4, 6)), x.permute(2, 0, 1).relu()), nn.Linear(6, 6)),
-        (2, 2, 6),
+        Net(lambda x, net: (net(flat(x)), x.permute(2, 0, 1).relu()), nn.Linear(6, 6)),
+        CUBE,
     ),
-    "transposed and reshaped twice": (
-        Net(lambda x: x.relu().t().reshape(4, 6).t().reshape(4, 6) * x),
-        (4, 6),
-    ),
+    "transposed and reshaped twice": (Net(lambda x: flat(flat(x.relu().t()).t()) * x), (4, 6)),
     "two outputs of one value": (
         Net(lambda x, net: (net(x).view(2, 10), net(x).view(20)), nn.Linear(6, 5)),
         (4, 6),

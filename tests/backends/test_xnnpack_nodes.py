@@ -27,17 +27,14 @@ from tests.exports import export
 from tests.openers import Opener
 
 pytestmark = needs_xnnpack
-ROWS, IDS = xnnpack_zoo.TABLE.rows, xnnpack_zoo.TABLE.ids()
-MODELS, MODEL_IDS = xnnpack_models.TABLE.rows, xnnpack_models.TABLE.ids()
+ROWS = xnnpack_zoo.TABLE.rows
+ALL = [*ROWS, *xnnpack_models.TABLE.rows]
+IDS = [*xnnpack_zoo.TABLE.ids(), *xnnpack_models.TABLE.ids()]
 
 
 def each_row(test: Callable[..., None]) -> Any:
     """The same rows of each test: an export is dear, a run is not."""
-    return pytest.mark.sweep(5)(pytest.mark.parametrize("row", ROWS, ids=IDS)(test))
-
-
-def each_model(test: Callable[..., None]) -> Any:
-    return pytest.mark.sweep(5)(pytest.mark.parametrize("row", MODELS, ids=MODEL_IDS)(test))
+    return pytest.mark.sweep(5)(pytest.mark.parametrize("row", ALL, ids=IDS)(test))
 
 
 NOT_EXPORTED = {"XNNScaledDotProductAttention"}
@@ -50,24 +47,12 @@ OTHER_DATATYPES = {"invalid", "quint8", "qpint8", "int32", "pfp32"}
 @each_row
 def test_matches_eager(row: Row, ours: Opener) -> None:
     lowered = xnnpack_flow.load(row)
-    xnnpack_flow.check(ours(lowered.pte), lowered.calls)
+    xnnpack_flow.check(ours(lowered.pte), lowered.calls * 2)
 
 
 @each_row
 def test_official_matches_eager(row: Row, official: Opener) -> None:
     """The row contains the intended program, and the judge accepts another build of XNNPACK."""
-    lowered = xnnpack_flow.load(row)
-    xnnpack_flow.check(official(lowered.pte), lowered.calls)
-
-
-@each_model
-def test_model_matches_eager(row: Row, ours: Opener) -> None:
-    lowered = xnnpack_flow.load(row)
-    xnnpack_flow.check(ours(lowered.pte), lowered.calls * 2)
-
-
-@each_model
-def test_official_model_matches_eager(row: Row, official: Opener) -> None:
     lowered = xnnpack_flow.load(row)
     xnnpack_flow.check(official(lowered.pte), lowered.calls)
 

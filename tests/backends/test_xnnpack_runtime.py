@@ -42,7 +42,7 @@ def test_it_is_registered() -> None:
 def test_batches_grow_shrink_and_stay(mode: int) -> None:
     """Twice through 8, 3, 3, 7, 1, 8 images: results do not depend on earlier shapes."""
     lowered = xnnpack_programs.classifier()
-    assert len(xnnpack_payload.delegates(lowered.pte)) == 2
+    assert len(xnnpack_payload.payloads(lowered.pte)) == 2
     method = load(lowered.pte, workspace_sharing_mode=mode)
     for call in lowered.calls * 2:
         assert_close(method.execute(call.inputs), call.outputs)
@@ -223,45 +223,31 @@ def test_wrong_options(options: dict[str, Any], match: str) -> None:
 # ---- traces -----------------------------------------------------------------------------------
 
 
-def test_values_inside_of_delegates() -> None:
-    """Values inside delegates equal the results of eager's modules."""
-    lowered = xnnpack_programs.classifier()
-    call, net = lowered.calls[0], xnnpack_programs.eager_classifier()
-    method = load(lowered.pte)
-    with method.tracing(values=True) as trace:
-        outputs = method.execute(call.inputs)
-    assert_close(outputs, call.outputs)
-    nodes = [event for event in trace.events if event.kind == "node"]
-    assert {event.delegate for event in nodes} == {0, 1}
-    first, second = (event for event in nodes if "Convolution" in event.name)
-    assert first.debug_handle != second.debug_handle
-    with torch.no_grad():
-        x = torch.relu(net.convs[0](torch.from_numpy(call.inputs[0])))
-        y = net.convs[2](x)
-    for event, wanted in ((first, x), (second, y)):
-        [value] = event.outputs
-        assert_close([value.data], [wanted.permute(0, 2, 3, 1).numpy()])
-    assert_close([nodes[-1].outputs[0].data], call.outputs)
-
-
-def test_ranges_inside_of_delegates() -> None:
-    """Nodes report the ranges of their inputs, weights included; nodes that XNNPACK fuses have
-    names, too."""
+def test_values_and_ranges_inside_of_delegates() -> None:
+    """Values inside delegates equal the results of eager's modules. Nodes have names, also those
+    that XNNPACK fuses, and report the ranges of their inputs, weights included."""
     lowered = xnnpack_programs.classifier()
     call, net = lowered.calls[0], xnnpack_programs.eager_classifier()
     method = load(lowered.pte)
     with method.tracing(values=True, ranges=True) as trace:
         assert_close(method.execute(call.inputs), call.outputs)
     nodes = [event for event in trace.events if event.kind == "node"]
+    assert {event.delegate for event in nodes} == {0, 1} and all(node.name for node in nodes)
+    first, second = (event for event in nodes if "Convolution" in event.name)
+    assert first.debug_handle != second.debug_handle
+    image, layer = torch.from_numpy(call.inputs[0]), net.convs[0]
+    with torch.no_grad():
+        x = torch.relu(layer(image))
+        y = net.convs[2](x)
+    for event, expected in ((first, x), (second, y)):
+        [value] = event.outputs
+        assert_close([value.data], [expected.permute(0, 2, 3, 1).numpy()])
+    assert_close([nodes[-1].outputs[0].data], call.outputs)
     for value in (value for node in nodes for value in node.outputs):
         assert value.range.finite
         assert (value.range.low, value.range.high) == (value.data.min(), value.data.max())
-    conv = next(node for node in nodes if "Convolution" in node.name)
-    layer = net.convs[0]
-    wanted = [torch.from_numpy(call.inputs[0]), layer.weight, layer.bias]
-    ends = [(t.min().item(), t.max().item()) for t in wanted]
-    assert [(value.range.low, value.range.high) for value in conv.inputs] == ends
-    assert all(node.name for node in nodes)
+    ends = [(t.min().item(), t.max().item()) for t in (image, layer.weight, layer.bias)]
+    assert [(value.range.low, value.range.high) for value in first.inputs] == ends
 
 
 # ---- constants --------------------------------------------------------------------------------

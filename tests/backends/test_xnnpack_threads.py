@@ -23,7 +23,6 @@ from tests.at_once import run_all
 from tests.backends import xnnpack_flow, xnnpack_programs
 from tests.backends.xnnpack_graphs import Graph, Shape
 from tests.backends.xnnpack_series import needs_speed, needs_xnnpack
-from tests.backends.xnnpack_judge import assert_close
 from tests.backends.xnnpack_kinds import conv
 from tests.backends.xnnpack_payload import BACKEND
 from tests.busy import busy
@@ -108,14 +107,6 @@ def test_small_products_of_dynamic_shapes_wake_no_thread() -> None:
     (helper, _), (idle, alone) = used
     assert helper > 0, "the pool has a thread"
     assert idle < alone / 20
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_numbers_of_threads(threads: int) -> None:
-    lowered = xnnpack_programs.classifier()
-    method = load(lowered.pte, num_threads=threads)
-    for call in lowered.calls:
-        assert_close(method.execute(call.inputs), call.outputs)
 
 
 @pytest.mark.parametrize("mode", range(4))

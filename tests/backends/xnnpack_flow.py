@@ -265,18 +265,17 @@ def dynamic_shapes(row: Row) -> Any:
     return (tuple(each),) if any(each) else None
 
 
-def lower(programs: Any, config: Any = None, transform: Any = (), **partitioner: Any) -> Any:
+def lower(programs: Any, **partitioner: Any) -> Any:
     """Return the manager of the official flow's program: `.buffer` is the .pte."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
     edge = to_edge_transform_and_lower(
         programs,
-        transform_passes=list(transform) or None,
         partitioner=[XnnpackPartitioner(**partitioner)],
         compile_config=EdgeCompileConfig(_check_ir_validity=False),
     )
-    return edge.to_executorch(config)
+    return edge.to_executorch()
 
 
 def arrays(values: Any) -> list[Any]:
@@ -351,7 +350,7 @@ def load(row: Row) -> Lowered:
 def check_delegated(row: Row, pte: bytes) -> None:
     """Assert that the row's nodes and datatypes are in delegates, and no other operators
     outside."""
-    payloads = [d.payload for d in xnnpack_payload.delegates(pte)]
+    payloads = xnnpack_payload.payloads(pte)
     kinds = {kind for payload in payloads for kind in payload.kinds}
     types = {kind for payload in payloads for kind in payload.datatypes}
     assert row.delegates is None or len(payloads) == row.delegates, f"{len(payloads)} delegates"
@@ -373,7 +372,7 @@ if __name__ == "__main__":  # print a row: python -m tests.backends.xnnpack_flow
         if one.id.startswith(tuple(sys.argv[2:]) or ("",)):
             try:
                 pte = export(one).pte
-                payloads = [d.payload for d in xnnpack_payload.delegates(pte)]
+                payloads = xnnpack_payload.payloads(pte)
                 parts = [(payload.kinds, payload.datatypes) for payload in payloads]
                 print(one.id, *parts, xnnpack_payload.operators(pte))
             except Exception as error:

@@ -282,22 +282,19 @@ for scheme, dtype in (("qdint8", "qcint4"), ("fp32", "qcint4"), ("qdint8", "qbin
     add(f"FullyConnected-{scheme}-{dtype}", ROWS, linear(scheme, dtype))
 
 
-def computed_linear(shape: Shape) -> Graph:
-    """Build a fully connected node with a computed filter."""
-    graph = Graph()
-    x, weight = graph.input(shape), graph.input((6, shape[1]))
-    graph.linear(x, weight, ABSENT, graph.output((shape[0], 6)))
-    return graph
+def matmul(dtype: str, transposed: bool = False) -> Maker:
+    """Return a product of two inputs."""
 
-
-def matmul(dtype: str, transposed: bool) -> Maker:
     def make(shape: Shape) -> Graph:
         *batch, rows, inner = shape
         graph = Graph()
         right = (*batch, 7, inner) if transposed else (*batch, inner, 7)
         a, b = graph.input(shape, dtype), graph.input(right, dtype)
         y = graph.output((*batch, rows, 7), dtype)
-        graph.binary("BatchMatrixMultiply", a, b, y, flags=int(transposed))
+        if batch:
+            graph.binary("BatchMatrixMultiply", a, b, y, flags=int(transposed))
+        else:
+            graph.linear(a, b, ABSENT, y)
         return graph
 
     return make
@@ -307,9 +304,8 @@ def constant_matmul(scheme: str) -> Maker:
     def make(shape: Shape) -> Graph:
         graph = Graph()
         x = source(graph, shape, scheme, 1)
-        if scheme == "fp32":
-            right = graph.constant(numbers(1, 5, 7))
-        else:
+        right = graph.constant(numbers(1, 5, 7))
+        if scheme == "qdint8":
             right = graph.constant(integers(1, 5, 7), "qcint8", Channel([0.01] * 7, 2))
         graph.binary("BatchMatrixMultiply", x, right, graph.output((*shape[:-1], 7)))
         return graph
@@ -334,11 +330,8 @@ def attention(shape: Shape, keys: int | None = None, values: int | None = None) 
     return graph
 
 
-add(
-    "FullyConnected-computed",
-    [(3, 5), (17, 5), (1, 9), (40, 2), (3, 30), (40, 30)],
-    computed_linear,
-)
+COMPUTED: list[Shape] = [(3, 5), (17, 5), (1, 9), (40, 2), (3, 30), (40, 30)]
+add("FullyConnected-computed", COMPUTED, matmul("fp32", transposed=True))
 for dtype in FLOATS:
     for transposed in (False, True):
         name = f"BatchMatrixMultiply-{dtype}{'-transposed' if transposed else ''}"

@@ -1,8 +1,8 @@
 """Payloads of the XNNPACK delegate as Python values: read, edit, write.
 
 The reader follows the schema that the official package ships (runtime_schema.fbs), so that floats
-stay exact, and returns dictionaries like flatc's JSON; the writer is flatc. `payloads` finds the
-delegates of a program, `edited` returns the program with other payloads or named data.
+stay exact, and returns dictionaries like flatc's JSON; the writer is flatc. `payloads` returns
+those of a program, `edited` returns the program with other payloads or named data.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def schema_text() -> str:
 @cache
 def tables() -> dict[str, list[tuple[str, str]]]:
     """Return name and type of each slot; a union has two slots, the first is its type."""
-    found = {}
+    fields = {}
     text = re.sub(r"//.*", "", schema_text())
     for name, body in re.findall(r"table (\w+) \{(.*?)\}", text, re.S):
         slots = []
@@ -51,19 +51,19 @@ def tables() -> dict[str, list[tuple[str, str]]]:
             if kind in unions():
                 slots.append((field + "_type", "ubyte"))
             slots.append((field, kind))
-        found[name] = slots
-    return found
+        fields[name] = slots
+    return fields
 
 
 @cache
 def unions() -> dict[str, list[tuple[str, str]]]:
     """Return the members of unions: names and tables; number 0 is NONE."""
-    found = {}
+    names = {}
     text = re.sub(r"//.*", "", schema_text())
     for name, body in re.findall(r"union (\w+) \{(.*?)\}", text, re.S):
         members = re.findall(r"(\w+)(?:\s*:\s*(\w+))?", body)
-        found[name] = [(member, table or member) for member, table in members]
-    return found
+        names[name] = [(member, table or member) for member, table in members]
+    return names
 
 
 @cache
@@ -86,7 +86,7 @@ class _Reader:
     def table(self, name: str, offset: int) -> Graph:
         vtable = offset - self.at("i", offset)
         size = self.at("H", vtable)
-        found: Graph = {}
+        fields: Graph = {}
         member = 0
         for slot, (field, kind) in enumerate(tables()[name]):
             entry = 4 + 2 * slot
@@ -94,14 +94,14 @@ class _Reader:
             if kind in unions():
                 if where and member:
                     label, table = unions()[kind][member - 1]
-                    found[field + "_type"] = label
-                    found[field] = self.table(table, self.follow(offset + where))
+                    fields[field + "_type"] = label
+                    fields[field] = self.table(table, self.follow(offset + where))
             elif where:
-                found[field] = self.value(kind, offset + where)
-                member = found[field] if field.endswith("_type") else 0
+                fields[field] = self.value(kind, offset + where)
+                member = fields[field] if field.endswith("_type") else 0
                 if field.endswith("_type"):
-                    del found[field]
-        return found
+                    del fields[field]
+        return fields
 
     def follow(self, offset: int) -> int:
         return offset + int(self.at("I", offset))
@@ -183,30 +183,18 @@ class Payload:
         return [datatypes()[tensor["datatype"]] for tensor in self.tensors]
 
 
-@dataclass
-class Delegate:
-    """A delegate of a program: its method, its payload."""
-
-    method: str
-    payload: Payload
-
-
 def parse_program(pte: bytes) -> Any:
     from executorch.exir._serialize._program import deserialize_pte_binary
 
     return deserialize_pte_binary(pte)
 
 
-def delegates(pte: bytes) -> list[Delegate]:
-    """Return every XNNPACK delegate, in the order of methods and of their delegate tables."""
+def payloads(pte: bytes) -> list[Payload]:
+    """Return the payload of every XNNPACK delegate, in the order of methods and of their delegate
+    tables."""
     program = parse_program(pte).program
-    found = []
-    for plan in program.execution_plan:
-        for delegate in plan.delegates:
-            if delegate.id == BACKEND:
-                data = program.backend_delegate_data[delegate.processed.index].data
-                found.append(Delegate(plan.name, Payload.parse(data)))
-    return found
+    delegates = [d for plan in program.execution_plan for d in plan.delegates if d.id == BACKEND]
+    return [Payload.parse(program.backend_delegate_data[d.processed.index].data) for d in delegates]
 
 
 def operators(pte: bytes) -> set[str]:
@@ -231,8 +219,8 @@ def edited(
         named = {key: store.buffers[entry.buffer_index] for key, entry in store.pte_data.items()}
     for data in file.program.backend_delegate_data:
         with contextlib.suppress(struct.error):  # payload of another backend
-            made = change(Payload.parse(data.data), named)
-            data.data = made if isinstance(made, bytes) else made.pack()
+            payload = change(Payload.parse(data.data), named)
+            data.data = payload if isinstance(payload, bytes) else payload.pack()
     if drop_named:
         file.named_data = None
     return bytes(serialize_pte_binary(file, extract_delegate_segments=True))

@@ -152,7 +152,6 @@ add("add_relu", fn(lambda x, y: torch.relu(x + y)), [X, X], "Add")
 add("add_number", fn(lambda x: x + 1.5), [X], "Add")
 add("add_itself", fn(lambda x: x + x), [X], "Add")
 add("two_outputs", fn(lambda x, y: (x + y, x * y)), [[X, X]], "Add", "Multiply")
-add("chain", fn(lambda x, y: (x.exp() + y).tanh()), [(2, 3), (2, 3)], "Exp", "Add", "Tanh")
 add("six_dimensions", fn(torch.mul), [[(2, 1, 3, 1, 2, 2), (1, 3, 1, 2, 1, 2)]], "Multiply")
 add("scalar_output", fn(lambda x: x.view([]) * 2.0), [(1,)], "Multiply")
 
@@ -365,3 +364,7 @@ for schemes, width in (
     add("linear_parts", parts, [(1, width)], LINEAR, schemes=schemes)
     bare = partial(nn.Linear, width, 1003, bias=False)
     add("linear_parts_no_bias", bare, [(1, width)], LINEAR, schemes=schemes)
+
+# ---- a chain of nodes, for test_xnnpack_hostile.py ----
+
+add("chain", fn(lambda x, y: (x.exp() + y).tanh()), [(2, 3), (2, 3)], "Exp", "Add", "Tanh")

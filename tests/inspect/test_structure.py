@@ -17,7 +17,7 @@ from executorch_c import Error, OutOfResourcesError, Runtime
 from executorch_c._types import MethodStructure, StructureInstruction, StructureValue
 from executorch_c.devtools import dump, graph, memory_plan
 from tests.backends.xnnpack_mutate import damage
-from tests.backends.xnnpack_payload import delegates
+from tests.backends.xnnpack_payload import payloads
 from tests.fuzz.hostile import random_damage
 from tests.inspect.seen_programs import MAKERS, exported, opened, pte_of
 from tests.plans import Constants, Plan, build
@@ -188,8 +188,8 @@ def test_inside_of_delegates_compared_with_another_reader(name: str) -> None:
     """xnnpack_payload.py reads payloads with the schema of the installed package."""
     pte = pte_of(name)
     program = Runtime.get().load_program(pte)
-    for i, delegate in enumerate(delegates(pte)):
-        payload, inside = delegate.payload, program._delegate("forward", i)
+    for i, payload in enumerate(payloads(pte)):
+        inside = program._delegate("forward", i)
         assert inside is not None
         assert [f"XNN{node['name']}" for node in inside["nodes"]] == payload.kinds
         handles = [node.get("debug_handle", 0) for node in payload.graph["xnodes"]]
