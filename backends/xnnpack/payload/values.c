@@ -220,9 +220,9 @@ static uint16_t round_up_to_bf16(float scale) {
 
 /* Returns whether all are positive and normal. There are millions of them: no call for each. */
 static bool are_bf16_scales(const uint16_t *scales, size_t count) {
-  enum { LEAST = 0x0080, INFINITE = 0x7f80 };
+  enum { MIN_NORMAL = 0x0080, INFINITE = 0x7f80 };
   unsigned wrong = 0;
-  for (size_t i = 0; i < count; i++) wrong |= scales[i] < LEAST || scales[i] >= INFINITE;
+  for (size_t i = 0; i < count; i++) wrong |= scales[i] < MIN_NORMAL || scales[i] >= INFINITE;
   return !wrong;
 }
 

@@ -33,7 +33,7 @@ enum {
   GAP = 1 << 12,   /* maximum bytes between filters that are released together */
   RELEASE_BYTES = 1 << 20, /* bytes of packed filters that are released at once */
   PIECE = 1 << 21, /* addresses whose pages one thread releases: those of a table of pages */
-  LEAST_HUGE = 1 << 24, /* bytes of packed weights that exceed the processor's list of pages */
+  MIN_HUGE_BYTES = 1 << 24, /* bytes of packed weights that exceed the processor's list of pages */
   SHARE = 8 /* of the time of calls, one part is spent on huge pages */
 };
 
@@ -235,7 +235,7 @@ static block *add_block(ecx_cache *cache, size_t size, bool is_deferred) {
   cache->figures.packed_bytes += size;
   cache->figures.misses++;
   p->packed += size;
-  p->is_settled = p->packed < LEAST_HUGE;
+  p->is_settled = p->packed < MIN_HUGE_BYTES;
   return b;
 }
 

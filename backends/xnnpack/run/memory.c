@@ -18,7 +18,7 @@ enum {
   LARGE = 1 << 16, /* minimum bytes for a system call */
   MAX_AHEAD_BYTES = 1 << 24, /* maximum bytes of a slab beyond the request */
   HUGE_BYTES = 1 << 21, /* of a huge page */
-  LEAST_ASKING = 1 << 24, /* bytes of a slab whose load is not much longer by a slow huge page */
+  MIN_PROBED_BYTES = 1 << 24, /* of a slab whose load is not much longer by a slow huge page */
   PROBED = 1 << 25, /* bytes that get huge pages if the first of them is fast */
   SLOW = 1000000, /* ns */
   POPULATED = 1 << 28 /* maximum block to populate: payloads may declare more than they use */
@@ -135,7 +135,7 @@ static _Atomic uint64_t huge_page_time;
 /* Asks for huge pages for new memory, until one is slow. */
 static void ask_for_huge_pages(char *at, size_t size) {
 #if defined MADV_HUGEPAGE && defined MADV_POPULATE_WRITE
-  if (size < LEAST_ASKING || size > POPULATED) return;
+  if (size < MIN_PROBED_BYTES || size > POPULATED) return;
   while (size >= HUGE_BYTES && huge_page_time <= SLOW) {
     const size_t part = size < PROBED ? size : PROBED;
     const uint64_t start = ecx_now();
