@@ -22,6 +22,9 @@ static inline ect_text ect_text_of(const char *text) {
 static inline bool ect_text_equal(ect_text a, ect_text b) {
   return a.size == b.size && (!a.size || memcmp(a.data, b.data, a.size) == 0);
 }
+static inline bool ect_text_is(ect_text text, const char *expected) {
+  return ect_text_equal(text, ect_text_of(expected));
+}
 
 /* The arguments of "%.*s" that show at most `most` bytes of a text. */
 #define ECT_CLIP(text, most)                                                                       \

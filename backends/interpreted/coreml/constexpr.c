@@ -278,14 +278,14 @@ static const struct {
     {"constexpr_sparse_to_dense", sparse_to_dense},
 };
 
-bool ecm_is_constexpr(ecm_bytes type) {
+bool ecm_is_constexpr(ect_text type) {
   static const char prefix[] = "constexpr_";
   return type.size >= sizeof prefix - 1 && memcmp(type.data, prefix, sizeof prefix - 1) == 0;
 }
 
 uint32_t ecm_constexpr(ecm_node *n, ect_operand *out) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (ecm_bytes_equal(n->node->op, rows[i].name)) return rows[i].compute(n, out);
+    if (ect_text_is(n->node->op, rows[i].name)) return rows[i].compute(n, out);
   return ecm_refuse(n, "the operator is not supported");
 }
 
@@ -358,10 +358,10 @@ static uint32_t scale_sparse(ecm_node *n, const ect_operand *mask, ect_operand *
 }
 
 uint32_t ecm_constexpr_sparse(ecm_node *n) {
-  const bool looks_up = ecm_bytes_equal(n->node->op, "constexpr_lut_to_sparse");
+  const bool looks_up = ect_text_is(n->node->op, "constexpr_lut_to_sparse");
   const ect_link *results = ect_outputs(n->g, n->node);
   ect_operand mask, *out = &n->g->operands[results[1].operand];
-  if (!looks_up && !ecm_bytes_equal(n->node->op, "constexpr_sparse_blockwise_shift_scale"))
+  if (!looks_up && !ect_text_is(n->node->op, "constexpr_sparse_blockwise_shift_scale"))
     return ecm_refuse(n, "the operator is not supported");
   EC_BACKEND_TRY(read_parameter(n, looks_up ? "indices_mask" : "data_mask", &mask));
   EC_BACKEND_TRY(looks_up ? look_up_sparse(n, &mask, out) : scale_sparse(n, &mask, out));

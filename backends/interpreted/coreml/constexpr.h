@@ -4,7 +4,7 @@
 
 #include "node.h"
 
-bool ecm_is_constexpr(ecm_bytes type);
+bool ecm_is_constexpr(ect_text type);
 /* Computes the one result of a node. */
 uint32_t ecm_constexpr(ecm_node *n, ect_operand *out);
 /* Computes a mask and the elements where it is 1. */

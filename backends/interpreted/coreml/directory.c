@@ -15,7 +15,7 @@ typedef struct listing {
   uint32_t *nodes; /* tokens */
   uint8_t *is_child;
   size_t count;
-  ecm_bytes payload;
+  ect_text payload;
 } listing;
 
 static uint32_t read_nodes(listing *x) {
@@ -64,7 +64,7 @@ static uint32_t find_root(listing *x, size_t *root) {
 }
 
 /* Finds a file by the names on its path, which end with NULL. */
-static uint32_t find_file(const listing *x, size_t root, const char *const *path, ecm_bytes *out) {
+static uint32_t find_file(const listing *x, size_t root, const char *const *path, ect_text *out) {
   const ecm_json *j = &x->json;
   uint32_t node = x->nodes[root];
   uint64_t number, offset, size;
@@ -85,7 +85,7 @@ static uint32_t find_file(const listing *x, size_t root, const char *const *path
                            "payload: the index states a file of %" PRIu64 " bytes at %" PRIu64
                            " in a payload of %zu bytes",
                            size, offset, x->payload.size);
-  *out = (ecm_bytes){x->payload.data + offset, (size_t)size};
+  *out = (ect_text){x->payload.data + offset, (size_t)size};
   return EC_BACKEND_OK;
 }
 
@@ -112,7 +112,7 @@ static uint32_t find_files(listing *x, ecm_files *out) {
   return EC_BACKEND_OK;
 }
 
-uint32_t ecm_directory_open(const ec_backend_call *c, ecm_bytes payload, ecm_files *out) {
+uint32_t ecm_directory_open(const ec_backend_call *c, ect_text payload, ecm_files *out) {
   listing x = {.payload = payload};
   *out = (ecm_files){{0}, {0}, {0}, {0}};
   uint32_t status = ecm_json_open(c, payload, true, "the index of the directory", &x.json);

@@ -5,7 +5,7 @@
 
 enum { ML_PROGRAM = 502, FUNCTIONS = 2, OPSET = 2, BLOCKS = 3 };
 
-static uint32_t find_message(ecm_model *m, ecm_bytes *out) {
+static uint32_t find_message(ecm_model *m, ect_text *out) {
   ecm_field program;
   if (!ecm_wire_check(m->files.model))
     return EC_BACKEND_FAIL(&m->g->c, EC_BACKEND_INVALID_PROGRAM,
@@ -21,7 +21,7 @@ static uint32_t find_message(ecm_model *m, ecm_bytes *out) {
 static uint32_t find_block(ecm_model *m, ecm_function *f) {
   ecm_field field, opset = {0};
   char key[32] = "";
-  for (ecm_bytes rest = f->message; ecm_wire_next(&rest, &field);)
+  for (ect_text rest = f->message; ecm_wire_next(&rest, &field);)
     if (field.number == OPSET && field.wire == ECM_BYTES) opset = field;
   if (opset.bytes.size && opset.bytes.size < sizeof key)
     memcpy(key, opset.bytes.data, opset.bytes.size);
@@ -59,7 +59,7 @@ uint32_t ecm_function_names(ecm_model *m, const ecm_function *f, const char *mem
   return EC_BACKEND_OK;
 }
 
-ecm_bytes ecm_function_text(const ecm_function *f, uint32_t token) {
+ect_text ecm_function_text(const ecm_function *f, uint32_t token) {
   const ecm_token *text = &f->metadata.tokens[token];
-  return (ecm_bytes){f->metadata.bytes.data + text->begin, text->end - text->begin};
+  return (ect_text){f->metadata.bytes.data + text->begin, text->end - text->begin};
 }

@@ -8,7 +8,7 @@
 enum { ECM_FUNCTION_INPUTS = 1 }; /* a field of `message` */
 
 typedef struct ecm_function {
-  ecm_bytes message, block;
+  ect_text message, block;
   ecm_json metadata;
   uint32_t lists; /* token of the object with inputNames and outputNames */
 } ecm_function;
@@ -19,6 +19,6 @@ void ecm_function_close(ecm_function *f);
 /* Returns the first token of a list of names, 0 if it is empty; `*list` is for ecm_json_next. */
 uint32_t ecm_function_names(ecm_model *m, const ecm_function *f, const char *member,
                             uint32_t *list, uint32_t *first);
-ecm_bytes ecm_function_text(const ecm_function *f, uint32_t token);
+ect_text ecm_function_text(const ecm_function *f, uint32_t token);
 
 #endif

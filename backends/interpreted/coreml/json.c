@@ -103,7 +103,7 @@ static uint32_t read_value(ecm_json *j, unsigned depth) {
   return b == '"' ? read_text(j) : read_word(j);
 }
 
-uint32_t ecm_json_open(const ec_backend_call *c, ecm_bytes bytes, bool backwards, const char *what,
+uint32_t ecm_json_open(const ec_backend_call *c, ect_text bytes, bool backwards, const char *what,
                        ecm_json *out) {
   *out = (ecm_json){.c = *c, .bytes = bytes, .backwards = backwards, .what = what};
   return read_value(out, 0);

@@ -2,7 +2,7 @@
 #ifndef ECM_JSON_H
 #define ECM_JSON_H
 
-#include "host.h"
+#include "../names.h"
 
 typedef enum ecm_json_type { ECM_OBJECT, ECM_ARRAY, ECM_TEXT, ECM_OTHER } ecm_json_type;
 
@@ -15,7 +15,7 @@ typedef struct ecm_token {
 
 typedef struct ecm_json {
   ec_backend_call c;
-  ecm_bytes bytes;
+  ect_text bytes;
   bool backwards;
   const char *what; /* in messages */
   ecm_token *tokens;
@@ -23,7 +23,7 @@ typedef struct ecm_json {
 } ecm_json;
 
 /* Reads one value. The bytes after it are not read. The caller frees, after failures too. */
-uint32_t ecm_json_open(const ec_backend_call *c, ecm_bytes bytes, bool backwards, const char *what,
+uint32_t ecm_json_open(const ec_backend_call *c, ect_text bytes, bool backwards, const char *what,
                        ecm_json *out);
 void ecm_json_free(ecm_json *j);
 /* Returns the value of a member, or 0, which is never one. */

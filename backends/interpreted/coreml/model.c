@@ -32,7 +32,7 @@ static void set_dtype(ect_operand *o, uint32_t mil) {
   o->kind = mil == ECM_STRING ? ECT_STRING : ECT_TENSOR;
 }
 
-static void read_dimension(ecm_model *m, ecm_bytes dimension, ect_operand *out) {
+static void read_dimension(ecm_model *m, ect_text dimension, ect_operand *out) {
   ecm_field constant, size = {0};
   if (out->rank == ECT_MAX_RANK) {
     ect_set_fault(m->g, out, EC_BACKEND_NOT_SUPPORTED, "a type has more than %d dimensions",
@@ -55,7 +55,7 @@ static void read_dimension(ecm_model *m, ecm_bytes dimension, ect_operand *out) 
   out->unknown++;
 }
 
-ect_operand ecm_read_type(ecm_model *m, ecm_bytes value_type) {
+ect_operand ecm_read_type(ecm_model *m, ect_text value_type) {
   ecm_field tensor, field, state;
   ect_operand o = ect_operand_new(ECT_TENSOR);
   o.is_dynamic = true;
@@ -68,7 +68,7 @@ ect_operand ecm_read_type(ecm_model *m, ecm_bytes value_type) {
                   "a value is not a tensor; lists, tuples and dictionaries are not supported");
     return o;
   }
-  ecm_bytes rest = tensor.bytes;
+  ect_text rest = tensor.bytes;
   while (ecm_wire_next(&rest, &field)) {
     if (field.number == 1) set_dtype(&o, (uint32_t)(field.value & INT32_MAX));
     if (field.number == 3) read_dimension(m, field.bytes, &o);
@@ -81,7 +81,7 @@ ect_operand ecm_read_type(ecm_model *m, ecm_bytes value_type) {
 #define INVALID(...) ect_set_fault(m->g, o, EC_BACKEND_INVALID_PROGRAM, __VA_ARGS__)
 
 /* Decodes packed varints to elements of `width` bytes. */
-static void decode_varints(ecm_model *m, ecm_bytes packed, size_t width, ect_operand *o) {
+static void decode_varints(ecm_model *m, ect_text packed, size_t width, ect_operand *o) {
   uint64_t number;
   uint8_t *items =
       packed.size > SIZE_MAX / 16 ? NULL : ect_own(&m->g->program, packed.size * width);
@@ -92,10 +92,10 @@ static void decode_varints(ecm_model *m, ecm_bytes packed, size_t width, ect_ope
 }
 
 /* A record of weight.bin: magic, dtype, size, offset. */
-static void read_blob(ecm_model *m, ecm_bytes blob, ect_operand *o) {
+static void read_blob(ecm_model *m, ect_text blob, ect_operand *o) {
   enum { RECORD = 64 };
   ecm_field offset = {0};
-  const ecm_bytes file = m->files.weights;
+  const ect_text file = m->files.weights;
   uint32_t magic = 0;
   uint64_t size = 0, at = 0;
   ecm_wire_find(blob, 2, &offset);
@@ -139,13 +139,13 @@ static void unpack(ecm_model *m, ect_operand *o) {
   o->data_size = count;
 }
 
-static void read_immediate(ecm_model *m, ecm_bytes immediate, ect_operand *o) {
+static void read_immediate(ecm_model *m, ect_text immediate, ect_operand *o) {
   ecm_field tensor, list, items = {0};
   if (!ecm_wire_find(immediate, 1, &tensor)) {
     ect_set_fault(m->g, o, EC_BACKEND_NOT_SUPPORTED, "a constant is not a tensor");
     return;
   }
-  ecm_bytes rest = tensor.bytes;
+  ect_text rest = tensor.bytes;
   if (!ecm_wire_next(&rest, &list) || !ecm_wire_find(list.bytes, 1, &items)) return;
   if (items.wire != ECM_BYTES)
     ect_set_fault(m->g, o, EC_BACKEND_NOT_SUPPORTED, "a constant's items are not packed");
@@ -157,7 +157,7 @@ static void read_immediate(ecm_model *m, ecm_bytes immediate, ect_operand *o) {
   }
 }
 
-ect_operand ecm_read_constant(ecm_model *m, ecm_bytes message) {
+ect_operand ecm_read_constant(ecm_model *m, ect_text message) {
   ecm_field type = {0}, content;
   ect_operand result = ect_operand_new(ECT_TENSOR), *o = &result;
   size_t wanted;
@@ -196,7 +196,7 @@ static uint32_t read_handles(ecm_model *m, ecm_json *j) {
     for (uint32_t t = paths; t < j->tokens[paths].next; t++) {
       const uint32_t output = ecm_json_member(j, t, "Output");
       const ecm_token *text = &j->tokens[output];
-      if (output && !ect_names_set(&m->handles, (ecm_bytes){j->bytes.data + text->begin,
+      if (output && !ect_names_set(&m->handles, (ect_text){j->bytes.data + text->begin,
                                                            text->end - text->begin},
                                    (uint32_t)handle))
         return ect_refuse(m->g, EC_BACKEND_ALLOCATION_FAILED, "no memory for debug handles");
@@ -210,7 +210,7 @@ static void raise_bound(ecm_model *m, uint64_t size) {
 }
 
 /* Raises the bound to the largest size of an input's enumerated shapes. */
-static void read_shapes(ecm_model *m, ecm_bytes enumerated) {
+static void read_shapes(ecm_model *m, ect_text enumerated) {
   ecm_field shape, sizes;
   uint64_t size;
   while (ecm_wire_next(&enumerated, &shape)) {
@@ -223,14 +223,14 @@ static void read_shapes(ecm_model *m, ecm_bytes enumerated) {
 }
 
 /* Raises the bound to the largest of an input's ranges. */
-static void read_ranges(ecm_model *m, ecm_bytes ranges) {
+static void read_ranges(ecm_model *m, ect_text ranges) {
   ecm_field range, upper;
   while (ecm_wire_next(&ranges, &range))
     if (range.wire == ECM_BYTES && ecm_wire_find(range.bytes, 2, &upper))
       raise_bound(m, upper.value);
 }
 
-static void read_bound(ecm_model *m, ecm_bytes input) {
+static void read_bound(ecm_model *m, ect_text input) {
   enum { TYPE = 3, MULTI_ARRAY = 5, ENUMERATED = 21, RANGES = 31 };
   ecm_field type, array, shapes;
   if (!ecm_wire_find(input, TYPE, &type) || type.wire != ECM_BYTES ||
@@ -252,9 +252,9 @@ static bool copy_member(const ecm_json *j, const char *member, char out[ECM_NAME
 }
 
 /* Reads CMJR{"key": ..., "functionName": ...}, of methods that share one model. */
-static uint32_t follow_reference(ecm_model *m, ecm_bytes *payload) {
+static uint32_t follow_reference(ecm_model *m, ect_text *payload) {
   const ec_backend_call *c = &m->g->c;
-  const ecm_bytes text = {payload->data + 4, payload->size - 4};
+  const ect_text text = {payload->data + 4, payload->size - 4};
   char key[ECM_NAME_BYTES];
   const void *data = NULL;
   ecm_json j;
@@ -272,7 +272,7 @@ static uint32_t follow_reference(ecm_model *m, ecm_bytes *payload) {
   return EC_BACKEND_OK;
 }
 
-static uint32_t open_files(ecm_model *m, ecm_bytes payload) {
+static uint32_t open_files(ecm_model *m, ect_text payload) {
   ecm_json handles;
   ecm_field description, field;
   uint32_t status = EC_BACKEND_OK;
@@ -286,12 +286,12 @@ static uint32_t open_files(ecm_model *m, ecm_bytes payload) {
     ecm_json_free(&handles);
   }
   if (status == EC_BACKEND_OK && ecm_wire_find(m->files.model, 2, &description))
-    for (ecm_bytes rest = description.bytes; ecm_wire_next(&rest, &field);)
+    for (ect_text rest = description.bytes; ecm_wire_next(&rest, &field);)
       if (field.number == 1 && field.wire == ECM_BYTES) read_bound(m, field.bytes);
   return status;
 }
 
-uint32_t ecm_model_open(ecm_model *m, ecm_bytes payload) {
+uint32_t ecm_model_open(ecm_model *m, ect_text payload) {
   m->names.host = m->handles.host = m->g->c.host;
   m->bound = -1;
   return open_files(m, payload);

@@ -27,13 +27,13 @@ typedef struct ecm_model {
 
 /* Opens the directory: the payload, or named data that it refers to. The caller closes, after
  * failures too. */
-uint32_t ecm_model_open(ecm_model *m, ecm_bytes payload);
+uint32_t ecm_model_open(ecm_model *m, ect_text payload);
 void ecm_model_close(ecm_model *m);
 
 const char *ecm_dtype_name(uint32_t mil);
 /* Reads a ValueType; what it lacks is a fault. */
-ect_operand ecm_read_type(ecm_model *m, ecm_bytes value_type);
+ect_operand ecm_read_type(ecm_model *m, ect_text value_type);
 /* Reads a Value message, a constant. */
-ect_operand ecm_read_constant(ecm_model *m, ecm_bytes message);
+ect_operand ecm_read_constant(ecm_model *m, ect_text message);
 
 #endif

@@ -10,7 +10,7 @@ uint32_t ecm_refuse(ecm_node *n, const char *why) {
 /* Finds a link by name, of `count`; NULL: none. */
 static const ect_link *find_link(const ect_link *links, uint32_t count, const char *name) {
   for (uint32_t i = 0; i < count; i++)
-    if (ecm_bytes_equal(links[i].name, name)) return &links[i];
+    if (ect_text_is(links[i].name, name)) return &links[i];
   return NULL;
 }
 
@@ -84,7 +84,7 @@ bool ecm_text_is(ecm_node *n, const char *name, const char *text, bool otherwise
   const ect_operand *v = NULL;
   if (ecm_argument(n, name, &v) != EC_BACKEND_OK || !v) return otherwise;
   return v->kind == ECT_STRING &&
-         ecm_bytes_equal((ecm_bytes){v->data, v->data_size}, text);
+         ect_text_is((ect_text){v->data, v->data_size}, text);
 }
 
 int64_t ecm_add_like(ecm_node *n, const ect_tensor *like, int32_t dtype) {

@@ -10,7 +10,7 @@
 
 enum { TYPE = 1, INPUTS = 2, OUTPUTS = 3, ATTRIBUTES = 5, OPERATIONS = 3 };
 
-static uint32_t define(ecm_model *m, ecm_bytes name, ect_operand *o, uint32_t *out) {
+static uint32_t define(ecm_model *m, ect_text name, ect_operand *o, uint32_t *out) {
   o->name = name;
   EC_BACKEND_TRY(ect_add_operand(m->g, o, out));
   return ect_names_set(&m->names, name, *out)
@@ -21,7 +21,7 @@ static uint32_t define(ecm_model *m, ecm_bytes name, ect_operand *o, uint32_t *o
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 /* Finds the operand of a binding: a value by name, or a constant. */
-static uint32_t read_binding(ecm_model *m, ecm_bytes argument, ecm_bytes binding, uint32_t *out) {
+static uint32_t read_binding(ecm_model *m, ect_text argument, ect_text binding, uint32_t *out) {
   ecm_field content;
   if (ecm_wire_find(binding, 2, &content)) {
     const ect_operand o = ecm_read_constant(m, content.bytes);
@@ -37,7 +37,7 @@ static uint32_t read_binding(ecm_model *m, ecm_bytes argument, ecm_bytes binding
 }
 
 /* Adds a link to the value of an argument, or to a list of several. */
-static uint32_t read_argument(ecm_model *m, ecm_bytes name, ecm_bytes message) {
+static uint32_t read_argument(ecm_model *m, ect_text name, ect_text message) {
   ect_graph *g = m->g;
   ecm_field binding;
   ect_operand list = ect_operand_new(ECT_TENSOR_LIST);
@@ -54,7 +54,7 @@ static uint32_t read_argument(ecm_model *m, ecm_bytes name, ecm_bytes message) {
 }
 
 /* Adds links to the entries of a map: arguments, or attributes. */
-static uint32_t read_map(ecm_model *m, ecm_bytes operation, uint32_t map, uint32_t *count) {
+static uint32_t read_map(ecm_model *m, ect_text operation, uint32_t map, uint32_t *count) {
   ecm_field field, key, value;
   while (ecm_wire_next(&operation, &field)) {
     if (field.number != map || field.wire != ECM_BYTES || !ecm_wire_find(field.bytes, 1, &key) ||
@@ -85,7 +85,7 @@ static const char *find_stored(ecm_model *m, const ect_node *n) {
   for (size_t k = 0; text && !*text && k < sizeof names / sizeof *names; k++)
     for (uint32_t i = 0; i < n->input_count + n->output_count + n->attribute_count; i++) {
       const ect_operand *o = &m->g->operands[links[i].operand];
-      if (!o->name.size && o->source && ecm_bytes_equal(links[i].name, names[k]))
+      if (!o->name.size && o->source && ect_text_is(links[i].name, names[k]))
         snprintf(text, STORED_BYTES, "%s ", (const char *)o->source);
     }
   if (text)
@@ -99,7 +99,7 @@ void ecm_note_stored(const ect_graph *g, const ect_operand *o, ect_note *note) {
 }
 
 /* Defines the results of an operation. */
-static uint32_t read_results(ecm_model *m, ecm_bytes operation, ect_node *n) {
+static uint32_t read_results(ecm_model *m, ect_text operation, ect_node *n) {
   ecm_field field, name, type;
   while (ecm_wire_next(&operation, &field)) {
     if (field.number != OUTPUTS) continue;
@@ -118,9 +118,9 @@ static uint32_t read_results(ecm_model *m, ecm_bytes operation, ect_node *n) {
 /* ---- operations ------------------------------------------------------------------------------ */
 
 /* Defines the result of a const. */
-static uint32_t read_const(ecm_model *m, ecm_bytes operation) {
+static uint32_t read_const(ecm_model *m, ect_text operation) {
   ecm_field output, name;
-  ecm_bytes value;
+  ect_text value;
   uint32_t operand;
   if (!ecm_wire_find(operation, OUTPUTS, &output) || !ecm_wire_find(output.bytes, 1, &name))
     return ect_refuse(m->g, EC_BACKEND_NOT_SUPPORTED, "the result has no name or type");
@@ -131,7 +131,7 @@ static uint32_t read_const(ecm_model *m, ecm_bytes operation) {
 }
 
 /* A weight that is computed at load: its results are constants, and traces have no such node. */
-static uint32_t read_constexpr(ecm_model *m, ecm_bytes operation, ect_node *n) {
+static uint32_t read_constexpr(ecm_model *m, ect_text operation, ect_node *n) {
   EC_BACKEND_TRY(read_map(m, operation, ATTRIBUTES, &n->attribute_count));
   const char *stored = find_stored(m, n);
   n->shown = NULL;
@@ -144,14 +144,14 @@ static uint32_t read_constexpr(ecm_model *m, ecm_bytes operation, ect_node *n) {
 }
 
 /* Returns a name with a NUL. */
-static const char *copy_name(ecm_model *m, ecm_bytes name) {
+static const char *copy_name(ecm_model *m, ect_text name) {
   const size_t size = name.size < 80 ? name.size : 80;
   char *text = ect_own(&m->g->program, size);
   if (text && size) memcpy(text, name.data, size);
   return text;
 }
 
-static uint32_t read_operation(ecm_model *m, ecm_bytes message) {
+static uint32_t read_operation(ecm_model *m, ect_text message) {
   ect_graph *g = m->g;
   ecm_field type, output, name = {0};
   if (!ecm_wire_check(message) || !ecm_wire_find(message, TYPE, &type))
@@ -160,7 +160,7 @@ static uint32_t read_operation(ecm_model *m, ecm_bytes message) {
   if (ecm_wire_find(message, OUTPUTS, &output)) ecm_wire_find(output.bytes, 1, &name);
   snprintf(g->what, sizeof g->what, "%.*s (%.*s)", ECT_CLIP(name.bytes, 80),
            ECT_CLIP(type.bytes, 40));
-  if (ecm_bytes_equal(type.bytes, "const")) return read_const(m, message);
+  if (ect_text_is(type.bytes, "const")) return read_const(m, message);
   ect_node n = {.op = type.bytes, .shown = copy_name(m, type.bytes), .number = UINT32_MAX,
                 .first = (uint32_t)g->link_count};
   EC_BACKEND_TRY(read_map(m, message, INPUTS, &n.input_count));
@@ -169,7 +169,7 @@ static uint32_t read_operation(ecm_model *m, ecm_bytes message) {
   return ect_add_node(g, 0, &n);
 }
 
-static uint32_t read_block(ecm_model *m, ecm_bytes block) {
+static uint32_t read_block(ecm_model *m, ect_text block) {
   ecm_field field;
   while (ecm_wire_next(&block, &field))
     if (field.number == OPERATIONS) EC_BACKEND_TRY(read_operation(m, field.bytes));
@@ -184,7 +184,7 @@ static uint32_t read_block(ecm_model *m, ecm_bytes block) {
 /* State begins as zeros. */
 static uint32_t read_inputs(ecm_model *m, const ecm_function *f) {
   ecm_field field, name, type;
-  for (ecm_bytes rest = f->message; ecm_wire_next(&rest, &field);) {
+  for (ect_text rest = f->message; ecm_wire_next(&rest, &field);) {
     uint32_t operand;
     if (field.number != ECM_FUNCTION_INPUTS) continue;
     if (!ecm_wire_find(field.bytes, 1, &name) || !ecm_wire_find(field.bytes, 2, &type))
@@ -206,7 +206,7 @@ static uint32_t link_names(ecm_model *m, const ecm_function *f, const char *memb
   *first = (uint32_t)m->g->link_count;
   EC_BACKEND_TRY(ecm_function_names(m, f, member, &list, &t));
   for (; t; t = ecm_json_next(&f->metadata, list, t)) {
-    const ecm_bytes name = ecm_function_text(f, t);
+    const ect_text name = ecm_function_text(f, t);
     const uint32_t operand = ect_names_find(&m->names, name);
     if (operand == UINT32_MAX)
       return EC_BACKEND_FAIL(&m->g->c, EC_BACKEND_INVALID_PROGRAM,
@@ -232,7 +232,7 @@ static uint32_t read_function(ecm_model *m, const ecm_function *f) {
 uint32_t ecm_read_payload(ect_graph *g, const ec_backend_init *what) {
   ecm_model m = {.g = g};
   ecm_function f;
-  uint32_t status = ecm_model_open(&m, (ecm_bytes){what->payload, what->payload_size});
+  uint32_t status = ecm_model_open(&m, (ect_text){what->payload, what->payload_size});
   if (status == EC_BACKEND_OK) {
     status = ecm_function_open(&m, &f);
     if (status == EC_BACKEND_OK) status = read_function(&m, &f);

@@ -31,7 +31,7 @@ uint32_t ecm_call_view(ecm_node *n) {
   args[1] = ect_add_ints(p, t->sizes, t->rank);
   if (n->unknown) {
     EC_BACKEND_TRY(ecm_argument(n, "shape", &shape));
-    if (!shape) return edit_dims(n, ecm_bytes_equal(n->node->op, "expand_dims"));
+    if (!shape) return edit_dims(n, ect_text_is(n->node->op, "expand_dims"));
     EC_BACKEND_TRY(ecm_ints(n, "shape", sizes, ECT_MAX_RANK, &count));
     if (count != t->rank) return ecm_refuse(n, "the shape has another rank than the result");
     args[1] = ect_add_list(p, ECT_INT_LIST, sizes, count);

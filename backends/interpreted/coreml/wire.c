@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-bool ecm_wire_varint(ecm_bytes *rest, uint64_t *out) {
+bool ecm_wire_varint(ect_text *rest, uint64_t *out) {
   *out = 0;
   for (unsigned shift = 0, i = 0; i < 10 && i < rest->size; i++, shift += 7) {
     const uint8_t byte = rest->data[i];
@@ -16,16 +16,16 @@ bool ecm_wire_varint(ecm_bytes *rest, uint64_t *out) {
   return false;
 }
 
-static bool take_bytes(ecm_bytes *rest, uint64_t size, ecm_bytes *out) {
+static bool take_bytes(ect_text *rest, uint64_t size, ect_text *out) {
   if (size > rest->size) return false;
-  *out = (ecm_bytes){rest->data, (size_t)size};
+  *out = (ect_text){rest->data, (size_t)size};
   rest->data += size;
   rest->size -= (size_t)size;
   return true;
 }
 
-bool ecm_wire_next(ecm_bytes *rest, ecm_field *out) {
-  ecm_bytes at = *rest, fixed;
+bool ecm_wire_next(ect_text *rest, ecm_field *out) {
+  ect_text at = *rest, fixed;
   uint64_t tag, size;
   *out = (ecm_field){0};
   if (!at.size || !ecm_wire_varint(&at, &tag) || tag >> 3 == 0 || tag >> 32) return false;
@@ -50,7 +50,7 @@ bool ecm_wire_next(ecm_bytes *rest, ecm_field *out) {
   return true;
 }
 
-bool ecm_wire_find(ecm_bytes message, uint32_t number, ecm_field *out) {
+bool ecm_wire_find(ect_text message, uint32_t number, ecm_field *out) {
   ecm_field field;
   bool has_field = false;
   while (ecm_wire_next(&message, &field))
@@ -61,16 +61,11 @@ bool ecm_wire_find(ecm_bytes message, uint32_t number, ecm_field *out) {
   return has_field;
 }
 
-bool ecm_bytes_equal(ecm_bytes bytes, const char *text) {
-  const size_t size = strlen(text);
-  return bytes.size == size && memcmp(bytes.data, text, size) == 0;
-}
-
-bool ecm_wire_entry(ecm_bytes message, uint32_t map, const char *key, ecm_bytes *out) {
+bool ecm_wire_entry(ect_text message, uint32_t map, const char *key, ect_text *out) {
   ecm_field field, name, value;
   while (ecm_wire_next(&message, &field)) {
     if (field.number != map || field.wire != ECM_BYTES) continue;
-    if (!ecm_wire_find(field.bytes, 1, &name) || !ecm_bytes_equal(name.bytes, key)) continue;
+    if (!ecm_wire_find(field.bytes, 1, &name) || !ect_text_is(name.bytes, key)) continue;
     if (!ecm_wire_find(field.bytes, 2, &value) || value.wire != ECM_BYTES) return false;
     *out = value.bytes;
     return true;
@@ -78,7 +73,7 @@ bool ecm_wire_entry(ecm_bytes message, uint32_t map, const char *key, ecm_bytes 
   return false;
 }
 
-bool ecm_wire_check(ecm_bytes message) {
+bool ecm_wire_check(ect_text message) {
   ecm_field field;
   while (ecm_wire_next(&message, &field)) continue;
   return message.size == 0;

@@ -201,7 +201,7 @@ uint32_t ecn_translate(ect_graph *g, const ect_node *n) {
   packing k = {.g = g, .n = n};
   ec_backend_node node;
   if (!n->shown) return copy(g, n);
-  if (ect_text_equal(n->op, ect_text_of("torch.ops.higher_order.cond"))) return call_cond(g, n);
+  if (ect_text_is(n->op, "torch.ops.higher_order.cond")) return call_cond(g, n);
   const ect_row *row = ECT_FIND_ROW(rows, ect_text_of(n->shown));
   if (row && row->kind == ECT_ROW_NUMBER) return call_number(&k, row->op);
   EC_BACKEND_TRY(find_name(&k));
