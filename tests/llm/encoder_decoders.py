@@ -14,14 +14,7 @@ from tests.llm import static_caches
 from tests.llm.static_caches import Caches, Layer
 
 CONTEXT, VOCABULARY, LENGTH, MELS, FRAMES = 12, 96, 9, 8, 24
-METADATA = {
-    "get_max_seq_len": CONTEXT,
-    "get_bos_id": 1,
-    "get_eos_id": 2,
-    "use_kv_cache": True,
-    "get_vocab_size": VOCABULARY,
-    "decoder_start_token_id": 0,
-}
+METADATA = static_caches.metadata(CONTEXT, VOCABULARY, decoder_start_token_id=0)
 
 
 def whisper_config() -> Any:

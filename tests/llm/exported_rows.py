@@ -22,6 +22,7 @@ GROUPS = {
     "quantization.use_hqq": False,
 }
 INT4 = {**GROUPS, "quantization.embedding_quantize": "4,32"}
+QWEN25 = {"attention_qkv_bias": True, "use_hf_rope": True}
 QWEN3 = {"use_hf_rope": True, "use_qk_norm": True, "qk_norm_before_rope": True, "head_dim": 32}
 DELTA = {
     "n_layers": 3,
@@ -67,7 +68,7 @@ ROWS = (
         options={**CACHED, "export.max_seq_length": 128, "export.max_context_length": 1024},
         steps=(127, 1, 127, 127, 2, 127, 127, 127, 1, 127, 127, 1, 1),
     ),
-    Row("qwen2.5", {"attention_qkv_bias": True, "use_hf_rope": True}, model_class="qwen2_5_0_5b"),
+    Row("qwen2.5", QWEN25, model_class="qwen2_5_0_5b"),
     Row("qwen3", QWEN3, model_class="qwen3_0_6b"),
     Row("qwen3.5", DELTA, uses=("llama::gated_delta_rule",), model_class="qwen3_5_0_8b"),
     Row("phi4", PHI4, model_class="phi_4_mini"),
@@ -82,19 +83,15 @@ ROWS = (
     Row("experts", MOE, uses=("aten::topk", "llama::custom_sdpa")),
     Row("sink", options={**CACHED, "model.use_attention_sink": "4,12"}, uses=RING),
     Row("lora", options=XNNPACK, lora="base", uses=("XnnpackBackend",)),
-    Row(
-        "lora-methods-shared",
-        lora="method",
-        methods=("forward", "lora_forward"),
-        options={**XNNPACK, "multimethod.share_mutable_buffers": True},
-        uses=("XnnpackBackend",),
-    ),
-    Row(
-        "lora-methods-private",
-        lora="method",
-        methods=("forward", "lora_forward"),
-        options={**XNNPACK, "multimethod.share_mutable_buffers": False},
-        uses=("XnnpackBackend",),
+    *(
+        Row(
+            f"lora-methods-{name}",
+            lora="method",
+            methods=("forward", "lora_forward"),
+            options={**XNNPACK, "multimethod.share_mutable_buffers": shared},
+            uses=("XnnpackBackend",),
+        )
+        for name, shared in (("shared", True), ("private", False))
     ),
     Row(
         "lora-data",
@@ -116,16 +113,6 @@ ROWS = (
     # get_vulkan_partitioner sets no alias_buffer_mutations: the caches are constants that
     # llama.sdpa_with_kv_cache writes.
     Row("vulkan", options={**CACHED, "backend.vulkan.enabled": True}, uses=("VulkanBackend",)),
-    Row("llama-8da4w", {}, INT4, ("XnnpackBackend", "llama::custom_sdpa"), True, 5e-6),
-    Row(
-        "qwen2.5-8da4w",
-        {"attention_qkv_bias": True, "use_hf_rope": True},
-        INT4,
-        ("XnnpackBackend", "llama::custom_sdpa"),
-        True,
-        5e-6,
-        model_class="qwen2_5_0_5b",
-    ),
     *(
         Row(
             f"{name}-8da4w",
@@ -137,6 +124,8 @@ ROWS = (
             model_class=model,
         )
         for name, params, model in (
+            ("llama", {}, "llama3"),
+            ("qwen2.5", QWEN25, "qwen2_5_0_5b"),
             ("qwen3", QWEN3, "qwen3_0_6b"),
             ("phi4", PHI4, "phi_4_mini"),
             ("gemma3", GEMMA3, "llama3"),

@@ -6,6 +6,18 @@ import torch
 import transformers
 
 
+def metadata(context: int, vocabulary: int, **more: int) -> dict[str, Any]:
+    """Return the constant methods of a program of Optimum."""
+    return {
+        "get_max_seq_len": context,
+        "get_bos_id": 1,
+        "get_eos_id": 2,
+        "use_kv_cache": True,
+        "get_vocab_size": vocabulary,
+        **more,
+    }
+
+
 class Layer(transformers.StaticLayer):  # type: ignore[misc]
     """A static cache of a layer that writes at given positions."""
 

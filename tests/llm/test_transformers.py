@@ -21,15 +21,7 @@ from tests.llm import static_caches
 from tests.llm.static_caches import Caches
 
 CONTEXT, LONGEST, VOCABULARY = 32, 12, 96
-METADATA = {
-    "get_max_seq_len": CONTEXT,
-    "get_bos_id": 1,
-    "get_eos_id": 2,
-    "use_kv_cache": True,
-    "get_vocab_size": VOCABULARY,
-    "get_n_layers": 2,
-    "get_dtype": 6,
-}
+METADATA = static_caches.metadata(CONTEXT, VOCABULARY, get_n_layers=2, get_dtype=6)
 SIZES = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,

@@ -18,16 +18,9 @@ from tests.llm.encoder_decoders import FRAMES, MELS
 from tests.llm.static_caches import Caches
 
 CONTEXT, LONGEST, VOCABULARY, WINDOW, SIDE, IMAGE_TOKENS = 32, 12, 96, 8, 16, 4
-METADATA = {
-    "get_max_seq_len": CONTEXT,
-    "get_bos_id": 1,
-    "get_eos_id": 2,
-    "use_kv_cache": True,
-    "get_vocab_size": VOCABULARY,
-    "get_n_layers": 3,
-    "get_dtype": 6,
-    "vision_token_id": 9,
-}
+METADATA = static_caches.metadata(
+    CONTEXT, VOCABULARY, get_n_layers=3, get_dtype=6, vision_token_id=9
+)
 RNG = np.random.default_rng(0)
 
 
