@@ -521,6 +521,15 @@ LLM += changed(
         ({2: np.zeros(3, F)}, "'expert_bias': elements, expected none with 'softmax'"),
     ],
 )
+DELTA = list(LLM_SAMPLES["llama::gated_delta_rule.out"](np.random.default_rng(0), "float32"))[0]
+LLM += changed(
+    "llama::gated_delta_rule.out",
+    [*DELTA, Out(DELTA[2].shape), Out(DELTA[5].shape)],
+    [
+        ({4: DELTA[4][:, :, :0].copy()}, "shape "),
+        ({1: DELTA[1][:, :0].copy()}, "heads, expected a multiple of the 0 of 'key'"),
+    ],
+)
 REFUSED: Rows = [
     *(*POINTWISE, *LINALG, *CONVOLUTION, *NORMS, *POOLS, *RESIZED, *OTHERS),
     *(*DECOMPOSED, *LLM),

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tests.kernels.accuracy import check
-from tests.kernels.eager import FLOATING, eager, to_numpy
-from tests.kernels.more_samples import TRANSPOSED, convolution_of
+from tests.kernels.eager import FLOATING, INTS, eager, to_numpy
+from tests.kernels.more_samples import CONVOLUTIONS, TRANSPOSED, convolution_of
 from tests.op_harness import Out, run
 
 NAME = "aten::convolution.out"
@@ -148,3 +148,12 @@ def test_a_transposed_convolution_without_width(rng, reference: bool) -> None:
     (right,) = eager(NAME, args)
     (output,) = run(NAME, [*args, Out(right.shape)], reference)
     assert output.shape == right.shape and not right.size
+
+
+@pytest.mark.parametrize("dtype", [*INTS, *FLOATING])
+def test_channels_last(rng, dtype: str) -> None:
+    """Positions of all channels, in every dtype."""
+    for i in (1, 3, 4, 6):
+        args = convolution_of(rng, dtype, *CONVOLUTIONS[i])
+        last = [array_of(a, (0, 2, 3, 1)) for a in args[:2]]
+        check(NAME, [*last, *args[2:]], orders=[(0, 2, 3, 1)], wanted=convolve(args))
