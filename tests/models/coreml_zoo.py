@@ -65,7 +65,8 @@ class Sums(nn.Module):
             *(pair, x.cumsum(-1), x.amax(-1), x.sum(-1, keepdim=True), x.prod(-1), x.var(-1)),
             *(x.norm(dim=-1), F.normalize(x, dim=1), x.min(-1)[0], (x > 0).any(-1)),
             *(x.argmax(-1, keepdim=True), x.topk(3, -1)[0], x.sort(-1)[0]),
-            *(x.argmin(0), x.argsort(1)),
+            *(x.argmin(0), x.argsort(1), x.logsumexp(-1), x.logsumexp((0, 2), keepdim=True)),
+            *((90 * x).logsumexp(1), (x.abs() / -0.0).logsumexp(0)),
         )
 
 

@@ -1,4 +1,6 @@
 /* Reductions that need more than a row. */
+#include <float.h>
+
 #include "special.h"
 
 /* Reads the axes to reduce; without any, all of them. */
@@ -36,6 +38,38 @@ uint32_t ecm_call_prod(ecm_node *n) {
     EC_BACKEND_TRY(ecm_step(n, "aten::prod.int_out", args, 3, &t, &x));
   }
   return ecm_finish(n, "aten::clone.out", &x, 1);
+}
+
+/* log(sum(exp(x - m))) + m of the greatest element m, which is made finite: the difference of two
+ * infinities is NaN. */
+uint32_t ecm_call_log_sum_exp(ecm_node *n) {
+  ect_program *p = &n->g->program;
+  int64_t x = 0, axes[ECT_MAX_RANK], greatest = 0, difference = 0, sum = 0;
+  ect_tensor t;
+  size_t count = 0;
+  double keep = 0;
+  EC_BACKEND_TRY(ecm_typed(n, "x", &x, &t));
+  EC_BACKEND_TRY(ecm_numbers(n, "axes", axes, ECT_MAX_RANK, &count));
+  EC_BACKEND_TRY(ecm_number(n, "keep_dims", 0, &keep));
+  const double limit = t.dtype == EC_DTYPE_FLOAT16 ? 65504 : FLT_MAX;
+  const int64_t low = ect_add_double(p, -limit), high = ect_add_double(p, limit);
+  const int64_t list = ect_add_ints(p, axes, count), is_kept = ect_add_bool(p, keep != 0);
+  const int64_t wide[] = {x, list, ect_add_bool(p, true)}, narrow[] = {x, list, is_kept};
+  const ect_tensor *types[] = {&t, NULL};
+  int64_t finite[2];
+  for (int i = 0; i < 2; i++) {
+    EC_BACKEND_TRY(ecm_step(n, "aten::amax.out", i ? narrow : wide, 3, types[i], &greatest));
+    const int64_t bounds[] = {greatest, low, high};
+    EC_BACKEND_TRY(ecm_step(n, "aten::clamp.out", bounds, 3, types[i], &finite[i]));
+  }
+  const int64_t one = ect_add_int(p, 1), terms[] = {x, finite[0], one};
+  EC_BACKEND_TRY(ecm_step(n, "aten::sub.out", terms, 3, &t, &difference));
+  int64_t sums[] = {0, list, is_kept, ect_add_none(p)};
+  EC_BACKEND_TRY(ecm_step(n, "aten::exp.out", &difference, 1, &t, &sums[0]));
+  EC_BACKEND_TRY(ecm_step(n, "aten::sum.IntList_out", sums, 4, NULL, &sum));
+  int64_t logs[] = {0, finite[1], one};
+  EC_BACKEND_TRY(ecm_step(n, "aten::log.out", &sum, 1, NULL, &logs[0]));
+  return ecm_finish(n, "aten::add.out", logs, 3);
 }
 
 uint32_t ecm_call_cumsum(ecm_node *n) {
