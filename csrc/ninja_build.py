@@ -123,8 +123,8 @@ class SharedObject:
         libraries = " ".join(map(escaped, self.libraries))
         yield f"build {escaped(self.target)}: link {' '.join(inputs)} | {libraries}"
         # sysconfig's LDSHARED may contain run paths of the machine that built Python.
-        given = [*from_environment("CFLAGS"), *from_environment("LDFLAGS")]
-        yield f"  tool = {quoted([*compiler(), '-shared', *given])}"
+        linker = [*compiler(), "-shared", *from_environment("CFLAGS")]
+        yield f"  tool = {quoted([*linker, *from_environment('LDFLAGS')])}"
         yield f"  libraries = {quoted(self.link_args)}"
 
 

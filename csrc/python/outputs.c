@@ -143,9 +143,9 @@ ec_status ecpy_outputs_bind(ecpy_method *self, PyArrayObject *const *outs,
                             const ecpy_input *inputs, PyObject *const *results, ec_error *err) {
   for (size_t i = 0; i < self->output_count; i++) {
     const ecpy_slot *slot = &self->outputs[i];
-    const bool given = outs && outs[i];
-    const bool direct = given && results[i] == (PyObject *)outs[i];
-    if (given && (!still_fits(self, i, outs[i]) || (direct && !is_direct(self, i, outs, inputs))))
+    const bool has_out = outs && outs[i];
+    const bool direct = has_out && results[i] == (PyObject *)outs[i];
+    if (has_out && (!still_fits(self, i, outs[i]) || (direct && !is_direct(self, i, outs, inputs))))
       return ec_fail(err, EC_INVALID_ARGUMENT,
                      "method '%s', out %zu: the array was changed while the method was called",
                      ec_method_name(self->method), i);

@@ -158,8 +158,8 @@ size_t ec_fuzz_grow(uint8_t *data, size_t size, size_t room, const ec_region *re
   if (!f.count) return size;
   const growable *p = &f.growables[ec_random_below(r, f.count)];
   const size_t slot = (size_t)(p->slot - data);
-  const size_t made = p->field->type == EC_FB_STRING ? change_string(&w, p, r)
-                                                     : change_vector(&w, p, r);
+  const size_t grown = p->field->type == EC_FB_STRING ? change_string(&w, p, r)
+                                                      : change_vector(&w, p, r);
   /* whole lines, so that the rest keeps its alignment */
   const size_t pad = (8 - region->size % 8) % 8;
   const size_t by = (pad + w.size + ALIGN - 1) / ALIGN * ALIGN;
@@ -167,7 +167,7 @@ size_t ec_fuzz_grow(uint8_t *data, size_t size, size_t room, const ec_region *re
   memmove(data + end + by, data + end, size - end);
   memset(data + end, 0, by);
   memcpy(data + end + pad, w.data, w.size);
-  const uint32_t offset = (uint32_t)(end + pad + made - slot);
+  const uint32_t offset = (uint32_t)(end + pad + grown - slot);
   memcpy(data + slot, &offset, sizeof offset);
   region->grow(data, region, by);
   return size + by;

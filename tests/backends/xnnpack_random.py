@@ -35,8 +35,8 @@ class Shuffled(Graph):
     def tensor(self, index: int) -> dict[str, Any]:
         unions = (value["xvalue_union"] for value in self.values)
         tensors = (union.get("tensor_value", union) for union in unions)
-        found: dict[str, Any] = next(t for t in tensors if t["id_out"] == index)
-        return found
+        tensor: dict[str, Any] = next(t for t in tensors if t["id_out"] == index)
+        return tensor
 
 
 def divisors(count: int, rng: np.random.Generator) -> list[int]:

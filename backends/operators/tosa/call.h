@@ -4,7 +4,11 @@
 
 #include "executorch_c/arguments.h"
 
-enum { ETO_RANK = 16, ETO_BLOCK = 256, ETO_MOST = 1 << 24 /* of a kernel, stride or padding */ };
+enum {
+  ETO_RANK = 16,
+  ETO_BLOCK = 256,
+  ETO_MAX_WINDOW = 1 << 24 /* of a kernel, stride or padding */
+};
 
 typedef ec_backend_tensor eto_tensor;
 
@@ -23,7 +27,7 @@ typedef struct eto_call {
 
 /* Reads the element of a tensor of integers; 0 of a float one. */
 uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out);
-/* Reads an int[] argument of `count` items in [least, ETO_MOST]. */
+/* Reads an int[] argument of `count` items in [least, ETO_MAX_WINDOW]. */
 uint32_t eto_ints(const eto_call *c, size_t i, const char *name, int64_t least, size_t count,
                   int64_t *out);
 

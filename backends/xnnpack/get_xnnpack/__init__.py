@@ -33,9 +33,9 @@ def find(log: Log | None = None) -> Library:
     """Return a usable XNNPACK, built if necessary; XnnpackError explains the alternatives."""
     log = log or Log()
     try:
-        given = os.environ.get("XNNPACK_ROOT")
-        if given:
-            return load(Path(given).expanduser().resolve())
+        root = os.environ.get("XNNPACK_ROOT")
+        if root:
+            return load(Path(root).expanduser().resolve())
         return installed(log) or built(log)
     except XnnpackError as error:
         raise XnnpackError(HELP.format(why=error)) from None

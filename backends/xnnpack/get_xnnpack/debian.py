@@ -226,9 +226,9 @@ def check_pinned(architecture: str, apt: Path) -> None:
 
 def check_hash(file: Path, expected: str | None) -> None:
     """Refuse a file with a wrong hash (architectures without one: apt has checked)."""
-    found = hashlib.sha256(file.read_bytes()).hexdigest()
-    if expected and found != expected:
-        raise XnnpackError(f"{file.name} has SHA-256 {found}, expected {expected}")
+    actual = hashlib.sha256(file.read_bytes()).hexdigest()
+    if expected and actual != expected:
+        raise XnnpackError(f"{file.name} has SHA-256 {actual}, expected {expected}")
 
 
 def unpack(file: Path, into: Path, log: Log) -> Path:

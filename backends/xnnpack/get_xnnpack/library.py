@@ -116,8 +116,8 @@ def soname(path: Path) -> str:
         ).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise XnnpackError(f"the soname of {path} cannot be read with readelf: {error}") from None
-    found = re.search(r"\(SONAME\).*\[(.+)\]", text)
-    return found[1] if found else path.name
+    soname = re.search(r"\(SONAME\).*\[(.+)\]", text)
+    return soname[1] if soname else path.name
 
 
 def folders(root: Path) -> list[Path]:
@@ -131,9 +131,9 @@ def libraries(root: Path, kinds: tuple[str, ...]) -> tuple[Path, ...]:
     out = []
     for name in PARTS:
         paths = (at / f"lib{name}{kind}" for kind in kinds for at in folders(root))
-        found = next((path for path in paths if path.exists()), None)
-        if found:
-            out.append(found)
+        library = next((path for path in paths if path.exists()), None)
+        if library:
+            out.append(library)
         elif name in NEEDED:
             raise XnnpackError(f"{root} has no lib{name}.a or lib{name}.so")
     return tuple(out)

@@ -41,9 +41,9 @@ CPUINFO = (b"libcpuinfo.so.0\0", b"libcpuinfoec.so\0")
 
 def cache() -> Path:
     """Return the folder of cached prefixes."""
-    given = os.environ.get("EXECUTORCH_C_CACHE")
-    if given:
-        return Path(given).expanduser().resolve()
+    folder = os.environ.get("EXECUTORCH_C_CACHE")
+    if folder:
+        return Path(folder).expanduser().resolve()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "executorch_c"
 
 
@@ -72,10 +72,10 @@ def cached() -> Path:
 def tool(name: str) -> str:
     """Return the path of a program in PATH or in the folder of this Python."""
     places = [os.environ.get("PATH", ""), str(Path(sys.executable).parent)]
-    found = shutil.which(name, path=os.pathsep.join(places))
-    if not found:
+    path = shutil.which(name, path=os.pathsep.join(places))
+    if not path:
         raise XnnpackError(f"building it needs {name}, which is not on PATH (pip install {name})")
-    return found
+    return path
 
 
 def build(prefix: Path, log: Log) -> None:

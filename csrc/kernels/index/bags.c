@@ -285,7 +285,7 @@ static ec_status read_segment_reduction(ec_call *c, segments *s) {
 ec_status ec_op_segment_reduce_out(ec_call *c) {
   const ec_tensor *data = ec_arg_tensor(c, 0);
   size_t arg = ec_arg_is_none(c, 2) ? 4 : 2, axis;
-  const ec_tensor *given = ec_arg_opt_tensor(c, arg);
+  const ec_tensor *limits = ec_arg_opt_tensor(c, arg);
   segments s = {.outer = 1, .f = {.width = 1}};
   ec_dtype dtype = ec_tensor_dtype(data);
   int64_t sizes[EC_MAX_RANK];
@@ -295,18 +295,18 @@ ec_status ec_op_segment_reduce_out(ec_call *c) {
   EC_TRY(ec_call_check_same_dtype(c, 8, 0));
   EC_TRY(read_segment_reduction(c, &s));
   EC_TRY(ec_call_wrap_dim(c, ec_arg_int(c, 5), data->rank, &axis));
-  bool fits = given && data->rank && given->rank == axis + 1;
-  for (size_t d = 0; fits && d < axis; d++) fits = given->sizes[d] == data->sizes[d];
+  bool fits = limits && data->rank && limits->rank == axis + 1;
+  for (size_t d = 0; fits && d < axis; d++) fits = limits->sizes[d] == data->sizes[d];
   if (!fits) return ec_call_fail(c, arg, "expected one dimension for each of data up to the axis");
   s.n = data->sizes[axis];
-  s.count = given->sizes[axis] - (arg == 4);
+  s.count = limits->sizes[axis] - (arg == 4);
   if (s.count < 0) return ec_call_fail(c, arg, "empty, expected at least one offset");
   memcpy(sizes, data->sizes, sizeof sizes);
   sizes[axis] = s.count;
   if (!ec_numel(sizes, axis, &s.outer) ||
       !ec_numel(sizes + axis + 1, data->rank - axis - 1, &s.f.width))
     return ec_call_fail(c, 0, "its shape overflows");
-  if (given->numel) EC_TRY(read_bounds(c, &s, arg, !ec_arg_bool(c, 6)));
+  if (limits->numel) EC_TRY(read_bounds(c, &s, arg, !ec_arg_bool(c, 6)));
   else if (data->numel) return ec_call_fail(c, arg, "no segments for %" PRId64 " rows", s.n);
   EC_TRY(ec_call_packed(c, data, dtype, &x));
   EC_TRY(ec_call_resize(c, 8, data->rank, sizes));

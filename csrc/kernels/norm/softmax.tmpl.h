@@ -98,9 +98,9 @@ SOFTMAX_PART void EC_FN(read_row)(const EC_T *in, size_t n, EC_ACC *restrict x) 
 }
 
 SOFTMAX_PART bool EC_FN(has_nan)(const EC_ACC *x, size_t n) {
-  bool found = false;
-  for (size_t i = 0; i < n; i++) found |= x[i] != x[i];
-  return found;
+  bool has_nan = false;
+  for (size_t i = 0; i < n; i++) has_nan |= x[i] != x[i];
+  return has_nan;
 }
 
 /* A row with contiguous elements, or one that has been copied to `x` and is written there. */

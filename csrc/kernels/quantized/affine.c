@@ -222,15 +222,15 @@ void ec_affine_row(const ec_affine_rows *r, int64_t row, int64_t n, const float 
   const ec_dtype dtype = ec_tensor_dtype(r->scale);
   const ec_cast_fn cast = ec_cast(EC_FLOAT32, dtype);
   const int64_t item = (int64_t)ec_dtype_size(dtype), step[4] = {4, 4, 0, 0};
-  const ec_tensor *const given[2] = {r->scale, r->zero};
+  const ec_tensor *const parameters[2] = {r->scale, r->zero};
   ec_params none = {0};
   for (int64_t k = 0, at = 0; at < n; k++, at += r->group) {
     float number[2] = {0, 0};
-    for (size_t i = 0; i < 2 && given[i]; i++) {
-      const bool by_group = given[i]->rank > 1 && given[i]->sizes[1] > 1;
+    for (size_t i = 0; i < 2 && parameters[i]; i++) {
+      const bool by_group = parameters[i]->rank > 1 && parameters[i]->sizes[1] > 1;
       const int64_t place =
-          row * given[i]->strides[0] + (by_group ? k * given[i]->strides[1] : 0);
-      cast(1, (char *)&number[i], 0, (const char *)given[i]->data + place * item, 0);
+          row * parameters[i]->strides[0] + (by_group ? k * parameters[i]->strides[1] : 0);
+      cast(1, (char *)&number[i], 0, (const char *)parameters[i]->data + place * item, 0);
     }
     char *const ends[4] = {(char *)(out + at), (char *)(uintptr_t)(x + at), (char *)&number[0],
                            (char *)&number[1]};

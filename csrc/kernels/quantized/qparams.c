@@ -40,16 +40,16 @@ static ec_status find_extremes(ec_call *c, uint32_t mask, size_t out, size_t ran
   EC_TRY(ec_call_check_dtype(c, out, EC_BIT(EC_FLOAT64)));
   EC_TRY(ec_call_check_dtype(c, out + 1, EC_BIT(EC_INT64)));
   for (size_t i = out; i < out + 2; i++) EC_TRY(ec_call_resize(c, i, rank, sizes));
-  ec_tensor found = *ec_arg_tensor(c, out);
-  found.dtype = x->dtype;
+  ec_tensor bounds = *ec_arg_tensor(c, out);
+  bounds.dtype = x->dtype;
   if (rank != x->rank) { /* one result for the whole tensor */
-    found.rank = x->rank;
-    for (size_t d = 0; d < x->rank; d++) found.sizes[d] = found.strides[d] = 1;
+    bounds.rank = x->rank;
+    for (size_t d = 0; d < x->rank; d++) bounds.sizes[d] = bounds.strides[d] = 1;
   }
-  e->low = e->high = found;
+  e->low = e->high = bounds;
   const size_t item = ec_dtype_size((ec_dtype)x->dtype);
-  EC_TRY(ec_call_scratch(c, (size_t)found.numel, item, &e->low.data));
-  EC_TRY(ec_call_scratch(c, (size_t)found.numel, item, &e->high.data));
+  EC_TRY(ec_call_scratch(c, (size_t)bounds.numel, item, &e->low.data));
+  EC_TRY(ec_call_scratch(c, (size_t)bounds.numel, item, &e->high.data));
   ec_reduce_extremes(c, x, mask, &e->low, &e->high);
   return EC_OK;
 }

@@ -112,8 +112,8 @@ static void EC_MFN(step)(ec_reduce_acc acc, const ec_reduce_block *b) {
 EC_CLONES static int64_t EC_MFN(find)(const EC_T *x, int64_t n, EC_C best) {
   int64_t i = 0;
 #if EC_IS_BOOL
-  for (bool found = false; !found && i + MINMAX_LANES <= n; i += found ? 0 : MINMAX_LANES)
-    for (int64_t j = 0; j < MINMAX_LANES; j++) found |= EC_LOAD(x[i + j]) == best;
+  for (bool is_found = false; !is_found && i + MINMAX_LANES <= n; i += is_found ? 0 : MINMAX_LANES)
+    for (int64_t j = 0; j < MINMAX_LANES; j++) is_found |= EC_LOAD(x[i + j]) == best;
 #else
   enum { COUNT = MINMAX_BYTES / sizeof(EC_C) };
   for (; i + 2 * COUNT <= n; i += 2 * COUNT) {

@@ -35,15 +35,15 @@ static ec_status run_pad(ec_call *c, size_t axes, bool reflect) {
   static const int64_t none[2];
   const int64_t *by_axis[EC_RESIZE_RANK];
   ec_resize r = {0};
-  ec_ints given;
+  ec_ints padding;
   EC_TRY(ec_call_check_dtype(c, 0, EC_SET_REALC));
   EC_TRY(ec_resize_input(c, 2, axes, false, &r));
-  EC_TRY(ec_arg_ints(c, 1, &given));
-  if (given.n != 2 * axes)
-    return ec_call_fail(c, 1, "%zu numbers, expected %zu", given.n, 2 * axes);
+  EC_TRY(ec_arg_ints(c, 1, &padding));
+  if (padding.n != 2 * axes)
+    return ec_call_fail(c, 1, "%zu numbers, expected %zu", padding.n, 2 * axes);
   for (size_t d = 2; d < EC_RESIZE_RANK; d++) {
     size_t i = 2 * (EC_RESIZE_RANK - 1 - d); /* the last axis comes first */
-    by_axis[d] = i < given.n ? given.v + i : none;
+    by_axis[d] = i < padding.n ? padding.v + i : none;
     EC_TRY(padded_size(c, &r.axis[d], by_axis[d], reflect, axes == 1));
   }
   if (!has_elements(&r, axes)) return ec_call_fail(c, 1, "no elements are left"); /* eager's rule */

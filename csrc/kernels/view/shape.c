@@ -18,12 +18,12 @@ ec_status ec_op_permute_copy_out(ec_call *c) {
   ec_region r = ec_region_of(ec_arg_tensor(c, 0));
   size_t dims[EC_MAX_RANK];
   unsigned seen = 0;
-  ec_ints given;
-  EC_TRY(ec_arg_ints(c, 1, &given));
-  if (given.n != r.rank)
-    return ec_call_fail(c, 1, "%zu dimensions, expected %zu", given.n, r.rank);
+  ec_ints order;
+  EC_TRY(ec_arg_ints(c, 1, &order));
+  if (order.n != r.rank)
+    return ec_call_fail(c, 1, "%zu dimensions, expected %zu", order.n, r.rank);
   for (size_t i = 0; i < r.rank; i++) {
-    EC_TRY(ec_call_wrap_dim(c, given.v[i], r.rank, &dims[i]));
+    EC_TRY(ec_call_wrap_dim(c, order.v[i], r.rank, &dims[i]));
     if (seen >> dims[i] & 1u)
       return ec_call_fail(c, 1, "dimension %zu appears more than once", dims[i]);
     seen |= 1u << dims[i];
