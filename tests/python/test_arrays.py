@@ -89,8 +89,8 @@ def test_inputs_that_are_tensors(name: str) -> None:
     dtype, value, expected = ACCEPTED[name]
     expected = np.asarray(expected, BF16 if dtype == "bfloat16" else dtype)
     y = clone(expected.shape, dtype)(value)
-    assert type(y) is np.ndarray and y.dtype == expected.dtype
-    assert_array_equal(y, expected, strict=True)
+    assert type(y) is np.ndarray and (y.dtype, y.shape) == (expected.dtype, expected.shape)
+    assert y.tobytes() == expected.tobytes(), (y, expected)  # NumPy 1 has no NaN of bfloat16
 
 
 @pytest.mark.parametrize(
