@@ -92,10 +92,11 @@ class FakeDelegate:
         """Changes each result of a run, given the number of its calls."""
         self.unavailable = ctypes.create_string_buffer(b"not in its table")
         self.is_available = AVAILABLE(lambda _self: bool(self.functions))
+        self.id = name.encode()  # ctypes numbers the kept objects of a base class again
         self.struct = Delegate(
             abi_version=1,
             struct_size=ctypes.sizeof(Delegate),
-            id=name.encode(),
+            id=self.id,
             is_available=cast(self.is_available, c_void_p),
             init=INIT(lambda *_: 1),
             execute=EXECUTE(self._execute),

@@ -53,9 +53,11 @@ def load(
     return program.load_method(name, backend_options=backend, **options)
 
 
-def run_code(code: str, *arguments: object, **env: str) -> list[str]:
-    """Return the words that code prints in another process."""
-    return process.python("-c", code, *arguments, env={**os.environ, **env}).stdout.split()
+def run_code(code: str, file: Path, *arguments: object, **env: str) -> list[str]:
+    """Return the words that code prints about a file in another process, in the file's folder."""
+    environment = {**os.environ, **env}
+    done = process.python("-c", code, file, *arguments, cwd=file.parent, env=environment)
+    return done.stdout.split()
 
 
 # ---- failed allocations: the call raises, the next call computes ---------------------------------

@@ -65,12 +65,15 @@ def test_columns_and_verdicts(screen: Terminal) -> None:
     assert "\x1b" not in text.table(ROWS, HEAD)
 
 
-def test_a_command_on_a_terminal(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_on_a_terminal(screen: Terminal) -> None:
     shown = printed(screen, *COMPARE)
     assert re.search(r"\x1b\[32mok *\x1b\[0m", shown), shown
     assert max(map(len, undrawn(shown).splitlines())) <= 80
     piped = printed(io.StringIO(), *COMPARE)
     assert "\x1b" not in piped and undrawn(shown) == piped
+
+
+def test_without_rich(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
     shown = printed(screen, *COMPARE)
     assert "\x1b" not in shown and " ok " in shown
