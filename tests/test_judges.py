@@ -9,16 +9,13 @@ import torch
 
 from tests import judge, variation
 from tests.backends import xnnpack_judge
+from tests.dtypes import np_dtype
 from tests.judge import EXACT, Limit, assert_equal, difference, ulp
 from tests.kernels import rows
 from tests.op_db import opdb_judge
 
 F = np.float32
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
-
-
-def np_dtype(name: str) -> np.dtype:
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
 def numbers(dtype: str, smallest: float = 1e-9) -> np.ndarray:

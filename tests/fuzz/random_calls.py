@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from tests.dtypes import DTYPES
+from tests.dtypes import DTYPES, np_dtype
 from tests.plans import BOUNDED, STATIC, UNBOUND
 from tests.single_op import Arg, Out, SingleOps, Slot
 
@@ -96,8 +95,7 @@ class Caller:
 
     def tensor(self) -> Arg:
         shape, dtype = self.any_shape(), self.any_dtype()
-        kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-        values = self.rng.integers(0, 5, shape).astype(kind)
+        values = self.rng.integers(0, 5, shape).astype(np_dtype(dtype))
         constant = self.chance(0.2)
         order = self.any_order(len(shape))
         return Arg(

@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from tests.dtypes import dtype_id, np_dtype
 from tests.kernels import llm_forms
-from tests.dtypes import dtype_id
 
 INTS = ["uint8", "int8", "int16", "int32", "int64"]  # dtypes of eager's heavier operators
 INTEGRAL = [*INTS, "uint16", "uint32", "uint64"]
@@ -27,10 +27,6 @@ WIDE_UNSIGNED = ["uint16", "uint32", "uint64"]  # eager lacks many kernels for t
 
 class DType(str):
     """A dtype as an argument of type ScalarType."""
-
-
-def np_dtype(name: str) -> np.dtype:
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
 def array(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None) -> np.ndarray:

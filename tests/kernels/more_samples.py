@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.kernels.eager import FLOATING, HALVES, DType, array, np_dtype
+from tests.dtypes import np_dtype
+from tests.kernels.eager import FLOATING, HALVES, DType, array
 from tests.kernels.samples_index import ints
 from tests.kernels.samples_pointwise import Samples
 

@@ -20,11 +20,12 @@ import numpy as np
 import torch
 
 from tests import op_harness
+from tests.dtypes import dtype_id, np_dtype
 from tests.judge import assert_equal
 from tests.kernels import decomp_check, llm_forms
 from tests.kernels.accuracy import compare
-from tests.kernels.eager import ALL, COMPLEX, FLOATING, INTS, WIDE_UNSIGNED, DType, dtype_id
-from tests.kernels.eager import eager, np_dtype, spectrum, to_numpy, to_torch
+from tests.kernels.eager import ALL, COMPLEX, FLOATING, INTS, WIDE_UNSIGNED, DType
+from tests.kernels.eager import eager, spectrum, to_numpy, to_torch
 from tests.kernels.samples_llm import CHANGED
 from tests.plans import BOUNDED
 from tests.single_op import Optionals, Out, SingleOps, Slot

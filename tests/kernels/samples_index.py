@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.kernels.eager import COMPLEX, FLOATING, array, np_dtype
+from tests.dtypes import np_dtype
+from tests.kernels.eager import COMPLEX, FLOATING, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import array, np_dtype
+from tests.dtypes import np_dtype
+from tests.kernels.eager import array
 
 FACTORS = [(1, 1), (2, 3), (0, 1), (1, 0), (1, 2)]  # beta, alpha
 SIZES = [(1, 5, 40), (3, 20, 37), (40, 9, 2), (2, 0, 3), (0, 2, 3)]  # m, k, n

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import array, np_dtype
+from tests.dtypes import np_dtype
+from tests.kernels.eager import array
 
 Rng = np.random.Generator
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tests.kernels.eager import ALL, COMPLEX, FLOATING, array, np_dtype
+from tests.dtypes import np_dtype
+from tests.kernels.eager import ALL, COMPLEX, FLOATING, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.kernels.eager import FLOATING, array, np_dtype
+from tests.dtypes import np_dtype
+from tests.kernels.eager import FLOATING, array
 
 Samples = Callable[[np.random.Generator, str], Iterator[list]]
 SHAPES = ((3, 4), (), (2, 0), (5, 60))

@@ -15,9 +15,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.dtypes import np_dtype
 from tests.judge import EXACT, is_inexact, ulp
 from tests.kernels.accuracy import row_of
-from tests.kernels.eager import COMPLEX, FLOATING, HALVES, INTS, eager, np_dtype
+from tests.kernels.eager import COMPLEX, FLOATING, HALVES, INTS, eager
 from tests.kernels.samples_pointwise import SAMPLES
 from tests.op_harness import OpError, Out, run, schemas
 
