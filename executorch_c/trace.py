@@ -153,7 +153,7 @@ def _events(rows: list[RawEvent]) -> Iterator[Event]:
             start,
             duration,
             failed,
-            tuple(map(_value, values)),
+            (*map(_value, values),),
         )
 
 
@@ -178,7 +178,8 @@ class Trace(Report):
 
     def _fill(self, method: Method, raw: tuple[list[RawEvent], int, int]) -> None:
         rows, self.dropped_events, self.dropped_values = raw
-        self.events = tuple(_events(rows))
+        # Not tuple(): CPython's leaks its items when it cannot grow.
+        self.events = (*_events(rows),)
         self.load_start_ns, self.load_ns = method._load_start_ns, method._load_ns
 
     @property

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from tests import ROOT, process
-from tests.plans import BOUNDED, UNBOUND, Constants, Plan, build, schema
-
-SINE = b"1version:0#op:demo::aten.sin.default, numel:1, dtype:torch.float32<debug_handle>1#"
+from tests.plans import BOUNDED, Constants, Plan, build
+from tests.runtime.entry_points import everything
 
 
 @pytest.fixture(scope="module")
@@ -25,33 +24,6 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = os.environ.get("CC", "gcc")
     subprocess.run([compiler, *flags, "-o", path, source, "-lpthread"], check=True)
     return path
-
-
-def stateful() -> bytes:
-    """Return a program with state, scratch memory, an unplanned result of any shape, a list, a
-    string and a delegate."""
-    constants, plan = Constants(), Plan()
-    x, s = plan.input((64, 8), dynamism=BOUNDED), plan.input((1,))
-    weight = plan.constant(constants, np.full((8, 8), 0.5, np.float32))
-    state, sum_ = plan.tensor((1,), name="state"), plan.tensor((1,))
-    y, z = plan.output((64, 8), dynamism=BOUNDED), plan.output((64, 8), dynamism=UNBOUND, at=None)
-    plan.call("aten::mm.out", x, weight, y)
-    plan.call("aten::cat.out", [x, y], 0, z)
-    plan.call(
-        "aten::sort.values",
-        y,
-        0,
-        False,
-        plan.output((64, 8), dynamism=BOUNDED),
-        plan.output((64, 8), "int64", dynamism=BOUNDED),
-    )
-    sine = plan.output((1,))
-    delegate = plan.delegate("BackendWithCompilerDemo", 0)
-    plan.append(schema.DelegateCall(delegate, [s, sine]))
-    plan.call("aten::mul.out", state, s, sum_)
-    plan.call("aten::copy_", state, sum_, False, returns=[state])
-    plan.take("text", 0.5, [x, y])
-    return build(plan, constants=constants, payloads=[SINE])
 
 
 def at_load() -> bytes:
@@ -102,7 +74,7 @@ def refuse(folder: Path, library: Path, how: str) -> list[int]:
 
 CASES = [
     (model, how)
-    for model in ("stateful", "delegated", "at_load")
+    for model in ("everything", "delegated", "at_load")
     for how in ("c", "c-onwards", "python")
     if (model, how) != ("at_load", "python")
 ]
@@ -115,7 +87,7 @@ def test_each_allocation_is_refused(tmp_path: Path, library: Path, model: str, h
         two = np.full(1, 2, np.float32)
         rng = np.random.default_rng(0)
         small, large = ([rng.random((n, 8), np.float32), two] for n in (3, 64))
-        pte = stateful() if model == "stateful" else at_load()
+        pte = everything() if model == "everything" else at_load()
     else:
         pte, small, large = delegated()
     (tmp_path / "model.pte").write_bytes(pte)
