@@ -188,7 +188,6 @@ static uint32_t no_memory(ect_graph *g) {
   return ect_refuse(g, EC_BACKEND_ALLOCATION_FAILED, "no memory for the graph's values");
 }
 
-
 const char *ect_operand_name(const ect_graph *g, uint32_t number, char out[ECT_NOTE_BYTES]) {
   const ect_operand *o = &g->operands[number];
   const char *kind = o->kind == ECT_TENSOR ? "tensor " : "";

@@ -7,7 +7,7 @@
 /* Translates the graph's inputs, nodes and outputs. */
 uint32_t ect_translate(ect_graph *g);
 
-/* Translates the nodes of a block; `what` is then that of `n`, the node that has it. */
+/* Translates the nodes of a block. Messages then name `n`, the node that has the block. */
 uint32_t ect_translate_block(ect_graph *g, uint32_t block, const ect_node *n);
 /* Fails unless an operand, and each item of a list, is computed, an input or constant. */
 uint32_t ect_check_defined(ect_graph *g, uint32_t operand);

@@ -53,15 +53,15 @@ uint32_t cad_roi_align_box(const cad_call *c) {
   int64_t tiles[2];
   for (size_t axis = 0; axis < 2; axis++) { /* output_size_w, output_size_h */
     const int64_t size = c->args[2 - axis].as.i, ratio = c->args[3].as.i;
-    if (size < 1 || size > CAD_MAX_WINDOW || ratio < 1 || ratio > 256)
+    if (size < 1 || size > CAD_MAX_EXTENT || ratio < 1 || ratio > 256)
       return EC_ARG_FAIL(c,
                          "the output size %lld and 'sampling_ratio' %lld, expected 1 to %d and 1 "
                          "to 256",
-                         (long long)size, (long long)ratio, CAD_MAX_WINDOW);
+                         (long long)size, (long long)ratio, CAD_MAX_EXTENT);
     tiles[axis] = size * ratio;
   }
   const int64_t count = in->sizes[0], sizes[] = {count, BYTES};
-  if (count > CAD_MAX_WINDOW) return EC_ARG_FAIL(c, "'rois' has %lld boxes", (long long)count);
+  if (count > CAD_MAX_EXTENT) return EC_ARG_FAIL(c, "'rois' has %lld boxes", (long long)count);
   EC_BACKEND_TRY(EC_ARG_OUTPUT(c, 5, EC_ARG_SET(EC_DTYPE_UINT8), 2, sizes, &out));
   for (int64_t i = 0; i < count; i++)
     box_write((const float *)in->data + i * BOX, count, tiles, c->args[4].as.b,

@@ -52,7 +52,7 @@ uint32_t cad_scale(const cad_call *c, size_t i, const char *name, double *out) {
 
 uint32_t cad_ints(const cad_call *c, size_t i, const char *name, int64_t least, size_t count,
                   int64_t *out) {
-  return EC_ARG_INTS(c, i, out, name, count, least, CAD_MAX_WINDOW, true);
+  return EC_ARG_INTS(c, i, out, name, count, least, CAD_MAX_EXTENT, true);
 }
 
 uint32_t cad_dim(const cad_call *c, size_t i, size_t rank, size_t *out) {

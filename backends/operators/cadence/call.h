@@ -14,7 +14,7 @@
 enum {
   CAD_RANK = 16,           /* maximum dimensions of a tensor (backend.h) */
   CAD_BLOCK = 256,         /* elements that are computed at once */
-  CAD_MAX_WINDOW = 1 << 20 /* of a kernel size, stride, padding or dilation */
+  CAD_MAX_EXTENT = 1 << 20 /* of a kernel size, stride, padding or dilation */
 };
 
 typedef ec_backend_tensor cad_tensor;
@@ -37,7 +37,7 @@ uint32_t cad_vector(const cad_call *c, size_t i, const char *name, uint32_t dtyp
 uint32_t cad_int(const cad_call *c, size_t i, const char *name, int32_t *out);
 /* Reads argument `i`: a float, or a tensor with one; finite and above 0. */
 uint32_t cad_scale(const cad_call *c, size_t i, const char *name, double *out);
-/* Reads an int[] argument with an item for each of `count` dimensions, in [least, CAD_MAX_WINDOW].
+/* Reads an int[] argument with an item for each of `count` dimensions, in [least, CAD_MAX_EXTENT].
  * One item stands for all, and the last one for a single dimension. */
 uint32_t cad_ints(const cad_call *c, size_t i, const char *name, int64_t least, size_t count,
                   int64_t *out);

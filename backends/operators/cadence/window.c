@@ -54,9 +54,9 @@ uint32_t cad_window_size(const cad_call *c, bool ceil_mode, const int64_t extra[
   w->taps = 1;
   for (size_t d = 0; d < CAD_SPACE; d++) {
     const int64_t kernel = w->axes[d].kernel;
-    if (kernel < 1 || kernel > CAD_MAX_WINDOW)
+    if (kernel < 1 || kernel > CAD_MAX_EXTENT)
       return EC_ARG_FAIL(c, "the kernel has %lld taps in a dimension, expected 1 to %d",
-                         (long long)kernel, CAD_MAX_WINDOW);
+                         (long long)kernel, CAD_MAX_EXTENT);
     w->taps *= kernel; /* at most 2^60 */
   }
   for (size_t d = 0; d < CAD_SPACE; d++) {

@@ -1,7 +1,7 @@
 /* Arguments of an operator: checks, and tensors as loops address them. */
 #include "arguments.h"
 
-enum { MAX_PIXELS = 1 << 20 /* of a kernel size, stride, padding or dilation */ };
+enum { MAX_EXTENT = 1 << 20 /* of a kernel size, stride, padding or dilation */ };
 
 uint32_t cm_check_vector(const cm_call *c, size_t i, const char *name, int32_t dtype,
                          int64_t count) {
@@ -19,7 +19,7 @@ uint32_t cm_int32(const cm_call *c, size_t i, const char *name, int32_t *out) {
 
 uint32_t cm_pair(const cm_call *c, size_t i, const char *name, int64_t least, bool single,
                  int64_t out[2]) {
-  return EC_ARG_INTS(c, i, out, name, 2, least, MAX_PIXELS, single);
+  return EC_ARG_INTS(c, i, out, name, 2, least, MAX_EXTENT, single);
 }
 
 cm_image cm_image_of(const ec_backend_tensor *t, bool nhwc) {

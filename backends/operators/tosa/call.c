@@ -14,7 +14,7 @@ uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out) 
 
 uint32_t eto_ints(const eto_call *c, size_t i, const char *name, int64_t least, size_t count,
                   int64_t *out) {
-  return EC_ARG_INTS(c, i, out, name, count, least, ETO_MAX_WINDOW, false);
+  return EC_ARG_INTS(c, i, out, name, count, least, ETO_MAX_EXTENT, false);
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */

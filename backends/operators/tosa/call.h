@@ -7,7 +7,7 @@
 enum {
   ETO_RANK = 16,
   ETO_BLOCK = 256,
-  ETO_MAX_WINDOW = 1 << 24 /* of a kernel, stride or padding */
+  ETO_MAX_EXTENT = 1 << 24 /* of a kernel, stride or padding */
 };
 
 typedef ec_backend_tensor eto_tensor;
@@ -27,7 +27,7 @@ typedef struct eto_call {
 
 /* Reads the element of a tensor of integers; 0 of a float one. */
 uint32_t eto_first(const eto_call *c, size_t i, const char *name, int64_t *out);
-/* Reads an int[] argument of `count` items in [least, ETO_MAX_WINDOW]. */
+/* Reads an int[] argument of `count` items in [least, ETO_MAX_EXTENT]. */
 uint32_t eto_ints(const eto_call *c, size_t i, const char *name, int64_t least, size_t count,
                   int64_t *out);
 

@@ -166,7 +166,7 @@ uint32_t eto_transpose_conv2d(const eto_call *c) {
   int64_t pads[4], strides[2];
   EC_BACKEND_TRY(read_tensors(c, 2, &k));
   EC_BACKEND_TRY(read_weight(c, 2, false, &k));
-  EC_BACKEND_TRY(eto_ints(c, 5, "out_pad", -ETO_MAX_WINDOW, 4, pads));
+  EC_BACKEND_TRY(eto_ints(c, 5, "out_pad", -ETO_MAX_EXTENT, 4, pads));
   EC_BACKEND_TRY(eto_ints(c, 6, "stride", 1, 2, strides));
   EC_BACKEND_TRY(set_axes(c, 2, pads, strides, NULL, &k));
   return run_conv(c, 2, 7, &k);

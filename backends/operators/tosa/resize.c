@@ -88,7 +88,7 @@ static uint32_t find_sizes(const eto_call *c, const int64_t border[2], resize *r
   for (int d = 0; d < 2; d++) {
     r->size[d] = r->in->sizes[d + 1];
     const int64_t last = (r->size[d] - 1) * r->scale[2 * d] - r->offset[d] + border[d];
-    if (r->size[d] < 1 || r->size[d] > ETO_MAX_WINDOW || last < 0)
+    if (r->size[d] < 1 || r->size[d] > ETO_MAX_EXTENT || last < 0)
       return EC_ARG_FAIL(c,
                          "the scale, offset and border of dimension %d do not fit to %lld elements",
                          d + 1, (long long)r->size[d]);
@@ -102,8 +102,8 @@ uint32_t eto_resize(const eto_call *c) {
   int64_t border[2];
   EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "input", ETO_NUMBERS, 4, &r.in));
   EC_BACKEND_TRY(eto_ints(c, 1, "scale", 1, 4, r.scale));
-  EC_BACKEND_TRY(eto_ints(c, 2, "offset", -ETO_MAX_WINDOW, 2, r.offset));
-  EC_BACKEND_TRY(eto_ints(c, 3, "border", -ETO_MAX_WINDOW, 2, border));
+  EC_BACKEND_TRY(eto_ints(c, 2, "offset", -ETO_MAX_EXTENT, 2, r.offset));
+  EC_BACKEND_TRY(eto_ints(c, 3, "border", -ETO_MAX_EXTENT, 2, border));
   if (!r.nearest && c->args[4].as.i != BILINEAR)
     return EC_ARG_FAIL(c, "'mode' is %lld, expected %d or %d", (long long)c->args[4].as.i, NEAREST,
                        BILINEAR);

@@ -116,8 +116,8 @@ def soname(path: Path) -> str:
         ).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise XnnpackError(f"the soname of {path} cannot be read with readelf: {error}") from None
-    soname = re.search(r"\(SONAME\).*\[(.+)\]", text)
-    return soname[1] if soname else path.name
+    match = re.search(r"\(SONAME\).*\[(.+)\]", text)
+    return match[1] if match else path.name
 
 
 def folders(root: Path) -> list[Path]:
