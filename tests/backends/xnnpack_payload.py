@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 BACKEND = "XnnpackBackend"
-NO_OFFSET = (1 << 64) - 1
 SCALARS = {
     "float": "f",
     "int": "i",
