@@ -414,16 +414,6 @@ def test_arrays_can_be_kept() -> None:
         assert_array_equal(turned, X.T + i)
 
 
-class Function:
-    """A callable that supports weak references."""
-
-    def __init__(self, *held: Any) -> None:
-        self.held = list(held)
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        return x * 2
-
-
 def test_calls_leak_nothing() -> None:
     boom = ValueError("boom")
 
@@ -457,7 +447,8 @@ def test_calls_leak_nothing() -> None:
 
 
 def test_registering_leaks_nothing() -> None:
-    fn = Function()
+    def fn(x: np.ndarray) -> np.ndarray:
+        return x * 2
 
     def some() -> None:
         for _ in range(50):
