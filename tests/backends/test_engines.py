@@ -59,7 +59,7 @@ def test_every_hint_has_a_program() -> None:
     assert ABOUT.keys() == {*PROGRAMS, "Cortex-M", "XnnpackBackend"}
 
 
-def test_a_missing_engine_has_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_has_no_hint() -> None:
     """Nothing runs there: `info` says what is missing."""
     program = Runtime.get().load_program((HERE / PROGRAMS["VulkanBackend"]).read_bytes())
     (method,) = program.info()["methods"]

@@ -252,7 +252,7 @@ def test_the_wrong_number_of_arguments_and_dtypes() -> None:
     assert load(program(good, out=shape))(cases("mlp")[0][0]).shape == shape
     with pytest.raises(executorch_c.InvalidProgramError, match="output 0 is float32 in the model"):
         plan = program(good, out=shape).replace(b"", b"")
-        load(_with_output(plan, "int32"))(cases("mlp")[0][0])
+        load(_with_int32_output(plan))(cases("mlp")[0][0])
     with pytest.raises(executorch_c.InvalidArgumentError, match=r"input 0, int32\[4, 32\]: OpenV"):
         load(program(good, dtype="int32", out=shape))(np.zeros((4, 32), np.int32))
     with pytest.raises(executorch_c.InvalidArgumentError, match=r"input 0, float32\[5, 32\]: Op"):
@@ -261,7 +261,7 @@ def test_the_wrong_number_of_arguments_and_dtypes() -> None:
         load(program(good, out=(2, 2)))(cases("mlp")[0][0])
 
 
-def _with_output(data: bytes, dtype: str) -> bytes:
+def _with_int32_output(data: bytes) -> bytes:
     from executorch.exir.schema import ScalarType, Tensor
     from tests.plans import edited
 

@@ -48,7 +48,7 @@ def test_corpus(replay: Path, target: str) -> None:
         assert count(done.stdout, "tensors read") > 0
 
 
-def test_mutations_keep_files_whole(replay: Path, tmp_path: Path) -> None:
+def test_mutations_keep_files_whole(replay: Path) -> None:
     """Structural mutations leave most programs readable, so that later stages run."""
     model = ROOT / "executorch_c/examples/digits.pte"
     done = run(replay, "--mutate=400", f"--seed={SEED}", model)

@@ -45,7 +45,7 @@ def test_sizes_grow_within_their_bound(rng: np.random.Generator) -> None:
     assert np.array_equal(run("aten::masked_select.out", [a, mask, Out((3,))])[0], a[mask])
 
 
-def test_hostile_bools_count_as_one(rng: np.random.Generator) -> None:
+def test_hostile_bools_count_as_one() -> None:
     mask = np.array([2, 0, 255], np.uint8).view(bool)
     assert run("aten::nonzero.out", [mask, Out((3, 1), "int64")])[0].tolist() == [[0], [2]]
 
@@ -153,7 +153,7 @@ def test_even_edges_are_those_of_eager(dtype: str, rng: np.random.Generator) -> 
         np.testing.assert_array_equal(outputs[1], wanted[1])
 
 
-def test_points_on_edges(rng: np.random.Generator) -> None:
+def test_points_on_edges() -> None:
     """A bin contains its left edge, the last bin both edges."""
     a, edges = np.array([0, 0.5, 1, 2, 2, 3], np.float32), np.array([0, 1, 2], np.float32)
     for bins, ends in ([edges], []), ([2], [[0.0, 2.0]]):

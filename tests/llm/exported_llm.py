@@ -181,7 +181,7 @@ def config_of(row: Row, work: Path) -> Any:
     return config
 
 
-def models_of(row: Row, config: Any) -> dict[str, torch.nn.Module]:
+def models_of(config: Any) -> dict[str, torch.nn.Module]:
     """Return the eager model of each method, after the exporter's transformations."""
     from executorch.examples.models.llama.export_llama_lib import _prepare_for_llama_export
 
@@ -205,7 +205,7 @@ def from_export_llm(row: Row, work: Path) -> dict[str, dict[str, Caller]]:
     from executorch.examples.models.llama.export_llama_lib import _export_llama
 
     config = config_of(row, work)
-    models = models_of(row, config)
+    models = models_of(config)
     _export_llama(copy.deepcopy(config))
 
     def caller(model: Any) -> Caller:

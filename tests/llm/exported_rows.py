@@ -156,7 +156,7 @@ def model_of(row: Row, quantised: bool = True) -> Any:
     }
     with tempfile.TemporaryDirectory() as work:
         one = Row(row.name, row.params, options, model_class=row.model_class)
-        return models_of(one, config_of(one, Path(work)))["forward"]
+        return models_of(config_of(one, Path(work)))["forward"]
 
 
 def differences(outputs: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> list[float]:

@@ -57,7 +57,7 @@ def test_what_the_official_writer_wrote(official: tuple[bytes, list[Any]]) -> No
     bundled.assert_verified()
 
 
-def test_the_official_reader_reads_ours(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_official_reader_reads_ours() -> None:
     lib = pytest.importorskip("executorch.extension.pybindings.portable_lib")
     # The reference compares with NumPy-like limits: use the outputs of its own run.
     data = BundledProgram(PTE, {"forward": [CASE]}).to_bytes()

@@ -96,7 +96,7 @@ def test_operators_that_are_overridden(caplog: pytest.LogCaptureFixture) -> None
         executorch_c.unregister_operator("aten::relu.out")
 
 
-def test_a_filter_that_raises(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_filter_that_raises() -> None:
     """The exception propagates, as in any code that logs, and everything stays usable."""
 
     def refuse(record: Any) -> bool:

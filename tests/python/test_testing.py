@@ -437,7 +437,7 @@ SHAPES = [((16, 32), 1), ((2, 8, 6, 6), 1), ((2, 5, 24), 2)]
 """Shapes of a linear layer, a convolution and a layer of sequences, with the axis of channels."""
 
 
-def quantised(rng, x: np.ndarray, axis: int | None) -> np.ndarray:
+def quantised(x: np.ndarray, axis: int | None) -> np.ndarray:
     """Return values rounded to 255 steps of the array's range, or of each channel's."""
     others = None if axis is None else tuple(i for i in range(x.ndim) if i != axis)
     step = np.abs(x).max(others, keepdims=True) / 127
@@ -446,7 +446,7 @@ def quantised(rng, x: np.ndarray, axis: int | None) -> np.ndarray:
 
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 @pytest.mark.parametrize("each", [False, True])
-def test_quantising_is_no_wrong_channel(rng, shape, axis: int, each: bool) -> None:
+def test_quantising_is_no_wrong_channel(shape, axis: int, each: bool) -> None:
     """Neither with channels of quite different sizes, one of them zero, and outliers."""
     for seed in range(20):
         x = np.random.default_rng(seed).standard_t(3, shape).astype(np.float32)
@@ -454,7 +454,7 @@ def test_quantising_is_no_wrong_channel(rng, shape, axis: int, each: bool) -> No
         sizes[0] = 0
         x *= sizes.reshape([-1 if i == axis else 1 for i in range(x.ndim)]).astype(np.float32)
         with np.errstate(invalid="ignore"):
-            near = np.nan_to_num(quantised(rng, x, axis if each else None))
+            near = np.nan_to_num(quantised(x, axis if each else None))
         assert not wrong_channels(near, x)[1].size
         assert not wrong_channels(np.maximum(near, 0), np.maximum(x, 0))[1].size
 
@@ -463,7 +463,7 @@ def test_quantising_is_no_wrong_channel(rng, shape, axis: int, each: bool) -> No
 @pytest.mark.parametrize("fault", ["swapped", "zero", "negative"])
 def test_wrong_channels_are_found(rng, shape, axis: int, fault: str) -> None:
     x = rng.standard_normal(shape, np.float32)
-    near = np.moveaxis(quantised(rng, x, None).copy(), axis, 0)
+    near = np.moveaxis(quantised(x, None).copy(), axis, 0)
     if fault == "swapped":
         near[[1, 3]] = near[[3, 1]]
     elif fault == "zero":

@@ -332,9 +332,8 @@ def test_chrome(method: Method, tmp_path: Path) -> None:
     assert events[1]["args"]["instruction"] == 0
 
 
-def test_a_finished_trace_costs_nothing(method: Method) -> None:
+def test_a_finished_trace_costs_nothing() -> None:
     """The memory of a trace is freed with it."""
-
     big = load(lambda x: torch.relu(x) + 1, torch.zeros(256, 1024))
     x = np.ones((256, 1024), np.float32)
     start = 0
