@@ -21,8 +21,8 @@ class NodeTolerances(CallerTolerances):
 
     min_sqnr_db: float | None = None
     """Minimum SQNR of the outputs of a quantised program against its float model; None for any
-    other reference. Other values have MIN_SQNR_DB, and channels may not err far more than others.
-    """
+    other reference, and with the caller's limits. Other values have MIN_SQNR_DB, and channels may
+    not err far more than others."""
 
     def error(
         self, actual: Array, expected: Array, rules: Iterable[Tolerance], is_output: bool = False

@@ -31,6 +31,8 @@ def quantization_against_float(run: Run) -> Quantization | None:
 
 def limits_of(quantization: Quantization, limits: NodeTolerances) -> NodeTolerances:
     """Return the limits of a quantised program against its float model: the caller's, if any."""
+    if limits.cover_all:
+        return limits
     return replace(limits, min_sqnr_db=least_sqnr_db(quantization, None))
 
 

@@ -16,9 +16,11 @@ pytest.importorskip("executorch.exir")
 from executorch_c.compare import tolerance
 from executorch_c.compare.metrics import ErrorMetrics, measure, measure_size
 from executorch_c.compare.nodes import NodeTolerances
+from executorch_c.debug._float_model import limits_of
 from executorch_c.debug._matching import search
 from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 from executorch_c.devtools import explain
+from executorch_c.inspect.quantized import Quantization
 
 
 EXPECTED = np.linspace(0, 1, 50, dtype=np.float32)
@@ -123,6 +125,17 @@ def test_limits_beside_errors() -> None:
     assert "ok (2 not judged)" in str(errors)
     wrong = NodeTolerances().error(indices[[1, 2, 0]], indices, [rule])
     assert wrong.mismatched == 1
+
+
+def test_caller_limits_of_quantised_programs() -> None:
+    """Against the float model no channel may be wrong, unless the caller's limits allow it."""
+    quantization = Quantization("static", 8, ("XNNPACK",))
+    expected = np.random.default_rng(0).normal(size=(1, 64, 16)).astype(np.float32)
+    actual = expected + np.float32(1e-3)
+    actual[:, 5] = -expected[:, 5]
+    for limits, mismatched in ((NodeTolerances(), 16), (NodeTolerances(rtol=0, atol=10), 0)):
+        error = limits_of(quantization, limits).error(actual, expected, ())
+        assert error.mismatched == mismatched
 
 
 PAGE = Path(__file__).parents[2] / "executorch_c" / "docs" / "explanation" / "matching.md"
