@@ -6,13 +6,13 @@ import numpy as np
 
 from executorch_c._arrays import Array
 from executorch_c.compare.limits import (
+    MAX_CHANCE,
     MIN_FINE_SCALE,
     MIN_MASK_RATIO,
     MIN_MASK_SIZE,
-    MAX_CHANCE,
-    MIN_SLICE_RATIO,
     MIN_RUN_ELEMENTS,
     MIN_SLICE_ELEMENTS,
+    MIN_SLICE_RATIO,
     MIN_SLICE_SCALE,
 )
 

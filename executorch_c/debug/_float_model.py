@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from executorch_c.compare.limits import MIN_SQNR_DB
+from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.compare.quantized import least_sqnr_db
 from executorch_c.debug._graphs import names
-from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._matching.order import Sequences
 from executorch_c.inspect.quantized import Quantization, quantization_of
 

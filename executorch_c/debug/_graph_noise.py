@@ -12,10 +12,10 @@ from executorch_c._arrays import Array, as_array
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import NOISE_RUNS
 from executorch_c.compare.metrics import ErrorMetrics, measure_size
+from executorch_c.compare.shown import limited
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.debug._graphs.evaluator import attribute, call
 from executorch_c.debug._graphs.names import grid_of, is_quantizer, node_before_rounding
-from executorch_c.compare.shown import limited
 
 if TYPE_CHECKING:
     from torch.fx import Node

@@ -30,6 +30,7 @@ from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.arrays import count_problem
 from executorch_c.compare.limits import CANCELLATION_RATIO, MISMATCH_RATIO
 from executorch_c.compare.metrics import ErrorMetrics, incomparable, measure_size
+from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.compare.scale import widened
 from executorch_c.debug import unmatched
 from executorch_c.debug._graph_noise import GraphNoise
@@ -43,7 +44,6 @@ from executorch_c.debug._graphs.names import (
     shape_of,
 )
 from executorch_c.debug._graphs.reference import ReferenceGraph, module_of, source_of
-from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._local import local_error, picked
 from executorch_c.debug._matching.matches import Match, Matches
 from executorch_c.debug._runs import Runs, causes_of

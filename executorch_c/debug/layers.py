@@ -20,11 +20,11 @@ from executorch_c._delegation import DelegateAtLoad
 from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource
 from executorch_c.compare.limits import MIN_MATCHED_SHARE
+from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._exported import changed_row
 from executorch_c.debug._float_model import about, limits_of, matches_of, quantization_against_float
 from executorch_c.debug._graphs.run import MAX_BYTES, Run, as_tensors, run_with_graph
 from executorch_c.debug._judge import Walk
-from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._matching.matches import Matches
 from executorch_c.debug._matching.values import pair
 from executorch_c.debug.failing import failed_row

@@ -28,8 +28,8 @@ from executorch_c._render import text as _text
 from executorch_c.compare import tolerance, verdicts
 from executorch_c.compare.limits import MAX_GRADUAL_RATIO, MIN_PAIRED_SHARE
 from executorch_c.compare.metrics import ErrorMetrics, incomparable, measure_size
-from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.compare.nodes import NodeTolerances
+from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._matching.programs import ComputedValue, match, sources_between
 from executorch_c.debug._traced import TracedRun, noise_of, traced_run
 from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict

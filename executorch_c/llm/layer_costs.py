@@ -32,8 +32,7 @@ from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
-    from executorch_c._order import model_first
-from executorch_c._programs import ProgramSource
+    from executorch_c._programs import ProgramSource
 
 HEAD = ("layer", "type", "cost dB", "gain dB", "perplexity", "change", "KL", "top 1")
 ALL, PROGRAM = "all layers", "the program"

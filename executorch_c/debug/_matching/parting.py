@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c._arrays import as_array
+from executorch_c.compare.limits import TIE_DISTANCE
 from executorch_c.debug._graphs.evaluator import NOTHING, call
 from executorch_c.debug._graphs.layouts import as_tensor, closest, distance, in_shape, sample
 from executorch_c.debug._graphs.names import (
@@ -41,7 +42,6 @@ from executorch_c.debug._graphs.names import (
 )
 from executorch_c.debug._graphs.program import Step
 from executorch_c.debug._matching.candidates import Candidate
-from executorch_c.compare.limits import TIE_DISTANCE
 from executorch_c.debug._matching.search import compare, limit_of, may_be
 from executorch_c.inspect.families import MOVES
 

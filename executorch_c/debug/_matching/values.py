@@ -31,13 +31,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from executorch_c._arrays import as_array
+from executorch_c.compare.limits import BETTER_RATIO, MIN_MATCHED_SHARE
 from executorch_c.compare.tolerance import epsilon_of
 from executorch_c.debug._graphs.names import is_quantizer, kind_of
 from executorch_c.debug._graphs.program import Step, Steps
 from executorch_c.debug._graphs.reference import ReferenceGraph
 from executorch_c.debug._matching import misshapen
 from executorch_c.debug._matching.assignment import Assignment
-from executorch_c.compare.limits import BETTER_RATIO, MIN_MATCHED_SHARE
 from executorch_c.debug._matching.candidates import Candidate, StepSources, Hypothesis
 from executorch_c.debug._matching.matches import Match, Matches
 from executorch_c.debug._matching.parting import DirectComputation, Parting, Partings
