@@ -359,11 +359,11 @@ def _is_available(backend_name: str) -> bool:
 
 
 def _create_profile_block(name: str) -> None:
-    """Ignore the request: the old profiler has nothing, as in the official wheel."""
+    """Ignore the request: the old profiler is disabled, as in the official wheel."""
 
 
 def _dump_profile_results() -> bytes:
-    """Return the rows of the old profiler: none."""
+    """Return the results of the old profiler: none."""
     return b""
 
 

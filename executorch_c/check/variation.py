@@ -97,7 +97,7 @@ class Variation:
         comparison: Comparison,
         exact: bool = False,
     ) -> None:
-        """Look at one call; the outputs of a quantised graph are compared `exact` to a rounding."""
+        """Add one call; the outputs of a quantised graph are compared `exact` to a rounding."""
         self.calls += 1
         for i, value in enumerate(inputs):
             if isinstance(value, np.ndarray):

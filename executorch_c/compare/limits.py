@@ -46,23 +46,23 @@ MIN_UNRESOLVED_ERROR = 0.1
 # ---- scale of an element ------------------------------------------------------------------------
 
 MIN_SLICE_ELEMENTS = 16
-"""Minimum number of elements of a slice with a scale of its own."""
+"""Minimum number of elements of a slice that has its own scale."""
 MAX_CHANCE = 1e-8
-"""Largest probability (RMS of the slice / RMS of the whole) ** n of a smaller slice of n elements
-with a scale of its own: so many elements of the whole's scale are not all so small by chance."""
+"""Maximum probability of a slice of fewer elements (n) that has its own scale: (RMS of the slice /
+RMS of the array) ** n, the chance that n elements at the array's scale are this small."""
 MIN_SLICE_RATIO = 1e-5
-"""Smallest ratio of such a slice to the whole: below it, a slice may be what is left where large
-numbers cancel."""
+"""Minimum ratio of such a slice's RMS to the array's: smaller slices may be residuals of
+cancellation."""
 MIN_SLICE_SCALE = 0.01
 """Minimum scale of a slice, relative to the scale of the whole array: large elements cause errors
 elsewhere."""
 MIN_FINE_SCALE = 1e-14
-"""Minimum scale of fine slices, likewise: a fraction of a rounding of the whole's roundings."""
+"""Minimum scale of fine slices, relative to the scale of the whole array."""
 MIN_RUN_ELEMENTS = 4
 """Minimum number of elements of a run of small slices."""
 MIN_MASK_RATIO, MIN_MASK_SIZE = 100.0, 1e4
-"""Mask values have a scale of their own. They are this many times larger than all other elements,
-and have at least this magnitude (or are negative and ten times this ratio)."""
+"""Mask values have their own scale. Minimum ratio to all other elements, and minimum magnitude;
+smaller mask values are negative and have ten times the ratio."""
 
 # ---- rounding noise ---------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ MAX_CHANGED_SHARE = 0.1
 CHANNEL_MIN_SQNR_DB, CHANNEL_ERROR_FACTOR = 3.0, 8.0
 """A wrong channel has a smaller SQNR than this, and an error this many times the others' median."""
 MIN_CHANNELS, MIN_CHANNEL_ELEMENTS = 4, 4
-"""Channels, and elements of each, that a value needs to be judged so."""
+"""Minimum number of channels of a value whose channels are compared, and of elements of each."""
 TIE_STEPS = 0.03
 """Distance from a tie, in steps, within which integer arithmetic may round to the other neighbour:
 bias and scale of a layer are rounded, too. Largest distance in XNNPACK: 0.024."""

@@ -29,8 +29,8 @@ class LogitTolerance:
     position_db: float = POSITION_DB
 
     def outside(self, relative: Array, sqnr_db: Array, whole_db: float) -> Array:
-        """Return which positions are out of the limit, by the error and ratio of each, and the
-        ratio of all."""
+        """Return a mask of the positions outside the limit, from the error and the SQNR of each
+        and the SQNR of all."""
         if self.sqnr_db is None:
             wrong = relative > self.relative
         else:

@@ -114,7 +114,7 @@ def scale_of(magnitudes: Array, masked: Array | None, *, fine: bool = False) -> 
 
 
 def _not_by_chance(ratios: Array, kept: Array | int) -> Array:
-    """Return which slices are too small for MAX_CHANCE.
+    """Return a mask of the slices that are small with a probability of at most MAX_CHANCE.
 
     Args:
         ratios: Mean square of each slice, relative to the whole's.
@@ -141,7 +141,7 @@ def of_slices(masked: Array | None, axis: int, size: int) -> Array | int:
 
 
 def small_slices(sums: Array, kept: Array | int, whole: float) -> Array:
-    """Return which slices are small: their RMS is below MIN_SLICE_SCALE of that of the whole array.
+    """Return a mask of small slices: RMS below MIN_SLICE_SCALE times the RMS of the whole array.
 
     Args:
         sums: Sum of squares of each slice.

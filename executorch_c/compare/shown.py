@@ -47,7 +47,7 @@ def not_judged(limits: Tolerance, actual: Array, expected: Array) -> int:
 
 
 def limited(metrics: ErrorMetrics, rule: Tolerance, actual: Array, expected: Array) -> ErrorMetrics:
-    """Return metrics with the limit, and the number of elements that have none."""
+    """Return metrics with their limit, and the number of elements that are not judged."""
     return replace(
         metrics,
         limit=relative_limit(rule, expected),

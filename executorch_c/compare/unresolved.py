@@ -66,8 +66,8 @@ def _squares(values: Array, peak: float, masked: Array | None) -> Array:
 def _bad_slices(
     squares: Array, wrong: Array, masked: Array | None, axis: int, whole: float
 ) -> Array:
-    """Return which slices of an axis are small and are not compared; `whole` is the mean square of
-    the whole array."""
+    """Return a mask of the slices of an axis that are small and not compared; `whole` is the mean
+    square of the whole array."""
     size = squares.size // squares.shape[axis]
     kept = of_slices(masked, axis, size)
     sums, errors = by_slice(squares, axis), by_slice(wrong, axis)

@@ -81,7 +81,7 @@ class _Unrolling:
     # ---- graphs ---------------------------------------------------------------------------
 
     def inline(self, module: Any, arguments: Sequence[Any]) -> Any:
-        """Append a copy of a graph, and return its results, of the nodes of its placeholders."""
+        """Append a copy of a graph; `arguments` replace its placeholders. Return its results."""
         places: dict[Node, Any] = {}
         rest = iter(arguments)
         for node in module.graph.nodes:
