@@ -105,12 +105,12 @@ def rows_of(
     up to `repeat` more times; the minimum of each runtime counts."""
     CACHE.mkdir(exist_ok=True)
     for name, schema in schemas.items():
-        models = program(name, schema, dtypes, small)
-        times = workers.time(*models, budget, 5) if models else None
+        call = program(name, schema, dtypes, small)
+        times = workers.time(*call, budget, 5) if call else None
         for _ in range(repeat):
-            if not models or not times or times[OFFICIAL] / times[OURS] >= DOUBTFUL:
+            if not call or not times or times[OFFICIAL] / times[OURS] >= DOUBTFUL:
                 break
-            again = workers.time(*models, 2 * budget, 5)
+            again = workers.time(*call, 2 * budget, 5)
             times = {k: min(v, again[k]) for k, v in times.items()} if again else times
         label = f"`{name}`" + (f" {dtypes[0]}" if len(dtypes) == 1 else "")
         yield name, Row(label, times[OFFICIAL], times[OURS], seconds) if times else None

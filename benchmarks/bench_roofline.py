@@ -137,8 +137,8 @@ def rate(call: Callable[[int], float], threads: int, rounds: int) -> float:
         gate.wait()
         for _ in range(rounds):
             start = perf_counter()
-            bytes_read = call(i)  # releases the GIL
-            best[i] = max(best[i], bytes_read / (perf_counter() - start))
+            units = call(i)  # releases the GIL
+            best[i] = max(best[i], units / (perf_counter() - start))
 
     workers = [threading.Thread(target=work, args=(i,)) for i in range(threads)]
     for worker in workers:

@@ -64,10 +64,10 @@ def cost_when_off(path: Path, inputs: list[Any], quick: bool) -> str:
         times = paired(calls, 10, 200)
         for name, all_of_them in ratios.items():
             all_of_them.append(times[name] / times["never"])
-    shown = {name: [*sorted(times)] for name, times in ratios.items()}
+    shown = {name: [*sorted(values)] for name, values in ratios.items()}
     spans = {
-        name: f"{statistics.median(times):.3f} ({times[0]:.3f} to {times[-1]:.3f})"
-        for name, times in shown.items()
+        name: f"{statistics.median(values):.3f} ({values[0]:.3f} to {values[-1]:.3f})"
+        for name, values in shown.items()
     }
     return (
         f"Without a trace: a method whose trace has ended takes {spans['ended']} times as long as "
@@ -96,8 +96,8 @@ def measure(quick: bool) -> Table:
     }
     alternate(calls, 1)  # first calls
     with traced.tracing():
-        ratios = paired(calls, 5 if quick else 31, 50)
-    off, on = (ratios[OFFICIAL], ratios[OURS]), (ratios["official traced"], ratios["traced"])
+        times = paired(calls, 5 if quick else 31, 50)
+    off, on = (times[OFFICIAL], times[OURS]), (times["official traced"], times["traced"])
     adds = [(b - a) / INSTRUCTIONS for a, b in zip(off, on, strict=True)]
     return Table(
         f"A call of {INSTRUCTIONS} instructions on 2x2 arrays, with and without a trace",

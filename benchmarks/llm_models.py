@@ -243,9 +243,8 @@ FORMATS = {
 def environment() -> dict[str, str]:
     """Return the environment of processes that import this package."""
     variables = os.environ | {"PYTHONWARNINGS": "ignore", "TOKENIZERS_PARALLELISM": "false"}
-    variables.pop(
-        "PYTHONDONTWRITEBYTECODE", None
-    )  # installed packages are compiled, all rivals' too
+    # installed packages are compiled, all rivals' too
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     variables["PYTHONPATH"] = os.pathsep.join(
         [str(ROOT), *os.environ.get("PYTHONPATH", "").split()]
     )

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 def names(method: Method) -> list[str]:
     """Return the names of a method's inputs; "input_0" for an input without a name."""
-    texts = []
+    results = []
     for index, (_, info) in enumerate(method.metadata.inputs):
         name = info.name if isinstance(info, TensorInfo) else None
-        texts.append(name or f"input_{index}")
-    return texts
+        results.append(name or f"input_{index}")
+    return results
 
 
 def by_name(what: tuple[Method, Mapping[str, object]]) -> list[object]:

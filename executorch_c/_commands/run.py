@@ -101,13 +101,13 @@ def main(args: argparse.Namespace) -> int:
     ]
     is_random = args.inputs is None and any(w["kind"] == "Tensor" for w in info["inputs"])
     if args.json:
-        texts = [as_json(*side) for side in sides]
+        arrays = [as_json(*side) for side in sides]
         print(
             _json.dumps(
                 {
                     "method": args.method,
-                    "inputs": texts[0],
-                    "outputs": texts[1],
+                    "inputs": arrays[0],
+                    "outputs": arrays[1],
                     "random_inputs": is_random,
                     "seed": args.seed,
                     "load_seconds": load_time,

@@ -173,13 +173,13 @@ def _noisy(eager: Eager, first: MatchingCase) -> dict[int, list[Array]]:
     """Return the outputs of the first call of a case in runs with random rounding, by output;
     without those of other shapes."""
     runs = samples(lambda mode: eager(first.case.calls, mode), range(FIRST_NOISE_RUNS)) or []
-    limits = {
+    outputs = {
         i: [as_array(_some(run[0])[i]) for run in runs]
         for i in range(len(_some(first.expected[0])))
     }
     return {
         i: others
-        for i, others in limits.items()
+        for i, others in outputs.items()
         if others and all(one.shape == np.shape(_some(first.expected[0])[i]) for one in others)
     }
 

@@ -218,9 +218,9 @@ def zeros(weights: Mapping[str, Slices], near: Collection[str]) -> list[str]:
         own = set(_prefixes(name))
         return -max((len(own & other) for other in around), default=0)
 
-    lines = [
+    names = [
         name
         for name, one in weights.items()
         if len(one.sizes) and not one.sizes.any() and not name.endswith("bias")
     ]
-    return sorted(lines, key=distance)[:MAX_PRINTED_PARTS]
+    return sorted(names, key=distance)[:MAX_PRINTED_PARTS]

@@ -144,16 +144,16 @@ class Pairing:
             return False
         for node in self.kept - set(self.halves):
             value = self.state.values.value(node)
-            distance = compare(step, value)
-            if distance is None or not distance[0] <= limit_of(step) or distance[1][0].equal(value):
+            compared = compare(step, value)
+            if compared is None or not compared[0] <= limit_of(step) or compared[1][0].equal(value):
                 continue
             if epsilon_of(array.dtype) <= epsilon_of(as_array(value).dtype):
                 continue
             name = f"{step.name} ({array.dtype.name})"
             self.halves[node] = Match(
-                step.order, step.where, name, False, [as_array(distance[1][0])], [node], node
+                step.order, step.where, name, False, [as_array(compared[1][0])], [node], node
             )
-            self.state.values.set(node, distance[1][0])
+            self.state.values.set(node, compared[1][0])
             self.state.same[step, 0] = [node]
             self.known.add(step)
             return True

@@ -53,13 +53,13 @@ def _runs(nodes: Mapping[str, Node]) -> Iterator[tuple[str, list[Node]]]:
 
 def _label(layer: str, run: list[Node]) -> str:
     kinds = Counter(node.label for node in run).most_common()
-    lines = [
+    counts = [
         f"{kind} \u00d7{count}" if count > 1 else kind
         for kind, count in kinds[:MAX_LABEL_OPERATORS]
     ]
     more = f", {len(kinds) - MAX_LABEL_OPERATORS} more" if len(kinds) > MAX_LABEL_OPERATORS else ""
     title = layer or (f"{len(run)} nodes" if len(run) > 1 else "")
-    return "\n".join(filter(None, [title, ", ".join(lines) + more]))
+    return "\n".join(filter(None, [title, ", ".join(counts) + more]))
 
 
 def by_layer(nodes: Mapping[str, Node]) -> dict[str, Node]:
