@@ -21,7 +21,7 @@ SCALES = 0.0004, 0.05, 6
 
 
 def whole(*shape: int, dtype: Any = INT8, low: int | None = None, high: int | None = None) -> Any:
-    """Return random integers of the dtype's range; of that of int8 in a floating-point dtype."""
+    """Return random integers in the range of the dtype, or of int8 for a floating-point dtype."""
     info = torch.iinfo(INT8 if dtype.is_floating_point else dtype)
     low, high = info.min if low is None else low, info.max if high is None else high
     return torch.randint(low, high + 1, shape, generator=RANDOM).to(dtype)
@@ -82,7 +82,7 @@ def check(
 
 
 def operators_of(library: str, unknown: str) -> list[str]:
-    """Return the schemas of a plug-in; the first unknown operator loads plug-ins."""
+    """Return the schemas of a library's operators; the unknown one makes plug-ins load."""
     with pytest.raises(executorch_c.Error):
         method_of(unknown, [], Out((1,)))
     return [row["schema"] for row in executorch_c.operators() if row["origin"] == library]

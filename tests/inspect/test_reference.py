@@ -1,5 +1,5 @@
-"""What the official runtime does otherwise: the table and its look-up, remarks on programs in
-channels-last, which are true; and signs of quantised values in programs and payloads."""
+"""Differences of the official runtime: the table and its look-up, remarks on programs in
+channels-last, compared with runs; and signs of quantised values in programs and payloads."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,5 @@
-"""What check_model says beside a verdict: errors with their stage and the way on, inputs that
-change no output, states that no output reads, and what the official runtime does otherwise."""
+"""Notes of check_model: the stage of an error and the next step, inputs that change no output,
+states that no output reads, and differences of the official runtime."""
 
 import inspect
 import json

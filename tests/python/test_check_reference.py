@@ -83,7 +83,7 @@ CHANGES = {
     """,
     "module": "self.linear = torch.nn.Sequential(self.linear, torch.nn.Tanh())",
 }
-"""What a call does to the model, in statements of `change(self, x)`."""
+"""Changes that a call makes to the model: the body of `change(self, x)`."""
 
 
 def changing(statements: str) -> Net:

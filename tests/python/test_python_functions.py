@@ -1,4 +1,4 @@
-"""What holds for operators and for backends written in Python: results, exceptions, registration,
+"""Behaviour common to operators and backends written in Python: results, exceptions, registration,
 lifetimes, threads, interpreter exit."""
 
 import gc
