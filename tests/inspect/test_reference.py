@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from executorch.exir import to_edge_transform_and_lower
 
 pytest.importorskip("executorch.exir")
 
@@ -16,7 +15,7 @@ from executorch_c.inspect import device, quantized, reference
 from executorch_c.inspect.quantized import Quantization
 from executorch_c.inspect.reference import Behaviour, OperatorCall
 from executorch_c.inspect.structure import View
-from tests.exports import Fn
+from tests.exports import Fn, lowered
 from tests.plans import Plan, build, reference as official_outcome
 
 
@@ -109,8 +108,7 @@ def test_remarks_are_true(name: str) -> None:
     x = x.to(memory_format=torch.channels_last)
     with torch.no_grad():
         wanted = model(x)
-        exported = torch.export.export(model, (x,))
-    pte = bytes(to_edge_transform_and_lower(exported).to_executorch().buffer)
+    pte = lowered(model, x)
     remarks = device.remarks(Runtime.get().load_program(pte), "forward")
     outcome = official_outcome(pte, x)
     if outcome.outputs is None:

@@ -226,19 +226,14 @@ def test_state_that_no_output_reads() -> None:
     were not compared."""
     x = torch.randn(3)
     for names in (False, True):
+        programs = [export(Counting(step), x, emit_mutable_buffer_names=names) for step in (1, 2)]
         right, wrong = (
-            check_model(Counting(1).eval(), x, program=_named(Counting(step), x, names), n_random=0)
-            for step in (1, 2)
+            check_model(Counting(1).eval(), x, program=pte, n_random=0) for pte in programs
         )
         notes = [note for note in wrong.notes if note.startswith("state 'cache' and 1 more")]
         assert right.ok and wrong.ok is not names and len(notes) == (not names)
     assert "example: output 2 ('buffer cache'): 3 of 6 elements" in str(wrong)
     assert "example: output 3 ('buffer count'): 1 of 1 element" in str(wrong)
-
-
-def _named(model: nn.Module, x: Tensor, names: bool) -> bytes:
-    config = ExecutorchBackendConfig(emit_mutable_buffer_names=names)
-    return bytes(to_edge(torch.export.export(model.eval(), (x,))).to_executorch(config).buffer)
 
 
 @pytest.mark.parametrize("batch", [1, 64])
@@ -417,7 +412,7 @@ def test_tolerances_by_output(flow: str) -> None:
     off.load_state_dict(model.state_dict())
 
     def lowered(exported: Any) -> Any:
-        return to_edge(torch.export.export(off, (x,))).to_executorch()
+        return manager(off, x)
 
     way: Any = lowered if flow == "portable" else flow
     loose = check_model(model, (x,), flow=way, n_random=1, atol={"wrong": 1.0})

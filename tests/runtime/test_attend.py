@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from executorch.exir import to_edge
 from torch.nn import functional as F
 
 from executorch_c import InvalidArgumentError, Method, Program, Runtime
+from tests.exports import export
 from tests.plans import BOUNDED, Plan, V, build
 
 Fn = Callable[..., torch.Tensor]
@@ -43,15 +43,6 @@ def check(program: Program, inputs: list[np.ndarray], want: np.ndarray, fused: b
 
 
 # ---- exported ------------------------------------------------------------------------------------
-
-
-class Module(torch.nn.Module):
-    def __init__(self, fn: Fn) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        return self.fn(*inputs)
 
 
 def tensors(batch: int, heads: int, rows: int, keys: int, dim: int) -> list[torch.Tensor]:
@@ -122,8 +113,7 @@ def test_exported(name: str) -> None:
     inputs = [*tensors(*shape), *([] if mask is None else [mask])]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        buffer = to_edge(torch.export.export(Module(fn), tuple(inputs))).to_executorch().buffer
-    program = Runtime.get().load_program(bytes(buffer))
+        program = Runtime.get().load_program(export(fn, *inputs))
     check(program, [x.numpy() for x in inputs], fn(*inputs).numpy(), True)
     reasons = {
         (row["operator"], row["reason"]) for row in program.load_method("forward").undelegated()
@@ -413,8 +403,7 @@ def test_exported_with_a_dynamic_length(fn: Fn) -> None:
     shapes = ({1: torch.export.Dim("n", min=2, max=256)},)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        exported = torch.export.export(model, (x,), dynamic_shapes=shapes, strict=False)
-        program = Runtime.get().load_program(bytes(to_edge(exported).to_executorch().buffer))
+        program = Runtime.get().load_program(export(model, x, dynamic_shapes=shapes))
         for n, fused in ((150, True), (20, False), (256, True), (2, False)):
             result = x[:, :1].expand(1, n, 64) * torch.linspace(-1, 1, n)[None, :, None]
             if fn is eager:

@@ -5,9 +5,9 @@ import contextlib
 import numpy as np
 import pytest
 import torch
-from executorch.exir import to_edge
 
 from executorch_c import Error, Method, Runtime
+from tests.exports import export
 from tests.plans import PLANNED, Constants, Plan, build
 
 
@@ -25,9 +25,8 @@ class Transposed(torch.nn.Module):
 
 
 def loaded(model: torch.nn.Module, *inputs: torch.Tensor, **options: object) -> Method:
-    exported = torch.export.export(model, inputs)
-    program = to_edge(exported).to_executorch().buffer
-    return Runtime.get().load_program(program).load_method("forward", **options)  # type: ignore
+    program = Runtime.get().load_program(export(model, *inputs))
+    return program.load_method("forward", **options)  # type: ignore
 
 
 def test_a_transposed_weight() -> None:

@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from executorch.exir import to_edge
 from torch.nn import functional as F
 
 from executorch_c import Method, Runtime
+from tests.exports import export
 from tests.plans import Plan, V, build
 
 LEFT = ("aten::_softmax.out", "fused with other calls")
@@ -36,8 +36,7 @@ def attention() -> tuple[bytes, list[np.ndarray]]:
     tensors = tuple(torch.from_numpy(x) for x in inputs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = to_edge(torch.export.export(Attention(), tensors)).to_executorch()
-    return bytes(program.buffer), inputs
+        return export(Attention(), *tensors), inputs
 
 
 def test_attention_with_rows_of_minus_infinity() -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from executorch.exir import to_edge
 
 from executorch_c import InvalidArgumentError, Method, Runtime
+from tests.exports import export
 from tests.plans import Constants, Plan, build
 
 GENERATOR = np.random.default_rng(0)
@@ -158,8 +158,8 @@ class Looped(torch.nn.Module):
 def test_state_and_branches(make: Callable[[], torch.nn.Module]) -> None:
     model = make().eval()
     inputs = [torch.randn(1, 8, generator=torch.Generator().manual_seed(i)) for i in range(6)]
-    program = to_edge(torch.export.export(make().eval(), (inputs[0],))).to_executorch().buffer
-    method = Runtime.get().load_program(program).load_method("forward", delegate_at_load=False)
+    program = Runtime.get().load_program(export(make(), inputs[0]))
+    method = program.load_method("forward", delegate_at_load=False)
     for x in inputs:
         expected = model(x).detach().numpy()
         np.testing.assert_allclose(method.execute([x.numpy()])[0], expected, rtol=1e-5, atol=1e-6)
