@@ -13,6 +13,7 @@ from executorch_c._arrays import Array, as_array
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import INPUT_RUNS, INT8_STEP
+from executorch_c.compare.scale import widened
 from executorch_c.debug._graphs.names import is_random_operator, kind
 from executorch_c.debug._graphs.program import Origins, Steps
 from executorch_c.debug._matching.programs import ComputedValue
@@ -198,7 +199,7 @@ def noise_of(
             return None
         with np.errstate(all="ignore"):
             squares = [
-                np.nan_to_num(np.abs(_as_float(b.data) - _as_float(a.data)), posinf=0.0) ** 2
+                np.nan_to_num(np.abs(widened(b.data) - widened(a.data)), posinf=0.0) ** 2
                 for a, b in zip(run.values, other.values)
             ]
         total = squares if total is None else [x + y for x, y in zip(total, squares)]
@@ -217,9 +218,3 @@ def _rounded(value: object, rng: np.random.Generator) -> object:
         out, np.where(np.isfinite(changed), changed, array.astype(np.float64)), casting="unsafe"
     )
     return out
-
-
-def _as_float(array: Array) -> Array:
-    """Return numbers as float64, complex ones as complex128."""
-    floats: Array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-    return floats
