@@ -6,7 +6,6 @@ A traced call with values runs every node, so its results are those without elis
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,22 +19,10 @@ from executorch_c import Method, load
 from tests.backends.xnnpack_graphs import Graph
 from tests.backends.xnnpack_random import Random, Shuffled
 from tests.backends.xnnpack_series import needs_xnnpack
-from tests.exports import export
+from tests.exports import Fn, export
 
 pytestmark = needs_xnnpack
 each_way = pytest.mark.parametrize("at_load", [False, True], ids=["exported", "at load"])
-
-
-class Net(nn.Module):
-    """A function of an input and modules."""
-
-    def __init__(self, function: Callable[..., Any], *parts: nn.Module) -> None:
-        super().__init__()
-        self.function = function
-        self.parts = nn.ModuleList(parts)
-
-    def forward(self, x: Tensor) -> Any:
-        return self.function(x, *self.parts)
 
 
 def chain(relu: bool) -> nn.Module:
@@ -66,29 +53,29 @@ conv1d, CUBE = partial(nn.Conv1d, 6, 6, 1), (2, 2, 6)
 MODELS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "convolutions of a row": (chain(False), (2, 3, 20)),
     "convolutions of a row, clamped": (chain(True), (2, 3, 20)),
-    "two readers": (Net(two_readers, conv1d(), conv1d(), conv1d()), (1, 6, 9)),
-    "an output inside": (Net(an_output_inside, conv1d(), conv1d()), (1, 6, 9)),
-    "a square transposed": (Net(swapped, conv1d(), conv1d()), (1, 6, 6)),
-    "an input reshaped": (Net(lambda x, net: net(flat(x)), nn.Linear(6, 5)), CUBE),
+    "two readers": (Fn(two_readers, first=conv1d(), second=conv1d(), third=conv1d()), (1, 6, 9)),
+    "an output inside": (Fn(an_output_inside, first=conv1d(), second=conv1d()), (1, 6, 9)),
+    "a square transposed": (Fn(swapped, first=conv1d(), second=conv1d()), (1, 6, 6)),
+    "an input reshaped": (Fn(lambda x, net: net(flat(x)), net=nn.Linear(6, 5)), CUBE),
     "an input reshaped, and read again": (
-        Net(lambda x, net: net(flat(x)) + flat(x).relu(), nn.Linear(6, 6)),
+        Fn(lambda x, net: net(flat(x)) + flat(x).relu(), net=nn.Linear(6, 6)),
         CUBE,
     ),
     "an input reshaped, and read itself": (
-        Net(lambda x, net: (net(flat(x)), x.permute(2, 0, 1).relu()), nn.Linear(6, 6)),
+        Fn(lambda x, net: (net(flat(x)), x.permute(2, 0, 1).relu()), net=nn.Linear(6, 6)),
         CUBE,
     ),
-    "transposed and reshaped twice": (Net(lambda x: flat(flat(x.relu().t()).t()) * x), (4, 6)),
+    "transposed and reshaped twice": (Fn(lambda x: flat(flat(x.relu().t()).t()) * x), (4, 6)),
     "two outputs of one value": (
-        Net(lambda x, net: (net(x).view(2, 10), net(x).view(20)), nn.Linear(6, 5)),
+        Fn(lambda x, net: (net(x).view(2, 10), net(x).view(20)), net=nn.Linear(6, 5)),
         (4, 6),
     ),
-    "an output reshaped": (Net(lambda x, net: net(x).view(2, 10), nn.Linear(6, 5)), (4, 6)),
+    "an output reshaped": (Fn(lambda x, net: net(x).view(2, 10), net=nn.Linear(6, 5)), (4, 6)),
     "an output reshaped, and read again": (
-        Net(lambda x, net: (net(x).view(2, 10), net(x).relu()), nn.Linear(6, 5)),
+        Fn(lambda x, net: (net(x).view(2, 10), net(x).relu()), net=nn.Linear(6, 5)),
         (4, 6),
     ),
-    "only a reshape": (Net(lambda x: x.relu().view(3, 8)), (4, 6)),
+    "only a reshape": (Fn(lambda x: x.relu().view(3, 8)), (4, 6)),
     "a row of one": (chain(True), (1, 3, 3)),
 }
 
