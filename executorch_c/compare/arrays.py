@@ -362,7 +362,7 @@ def compare_output(
         verdict,
         judgement.reason,
         limits,
-        shown.limited(judgement.metrics, limits, a, e),
+        replace(judgement.metrics, not_judged=shown.not_judged(limits, a, e)),
         problem,
         name,
         note,

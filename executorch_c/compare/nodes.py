@@ -12,17 +12,22 @@ from executorch_c.compare import channels, tolerance
 from executorch_c.compare.limits import MIN_SQNR_DB
 from executorch_c.compare.metrics import ErrorMetrics, measure_size
 from executorch_c.compare.shown import limited
-from executorch_c.compare.tolerance import CallerTolerances, Tolerance
+from executorch_c.compare.tolerance import CallerTolerances, Tolerance, check_not_negative
 
 
 @dataclass(frozen=True)
 class NodeTolerances(CallerTolerances):
     """rtol and atol of every node; without them, the tool's rules, or the SQNR."""
 
+    rtol: float | None = None
+    atol: float | None = None
     min_sqnr_db: float | None = None
     """Minimum SQNR of the outputs of a quantised program against its float model; None for any
     other reference, and with the caller's limits. Other values have MIN_SQNR_DB, and channels may
     not err far more than others."""
+
+    def __post_init__(self) -> None:
+        check_not_negative(rtol=self.rtol, atol=self.atol)  # no mappings: nodes are not outputs
 
     def error(
         self, actual: Array, expected: Array, rules: Iterable[Tolerance], is_output: bool = False

@@ -107,6 +107,15 @@ def test_files_and_pictures(tmp_path: Path) -> None:
     report(local=False).plot()  # an empty report is not an error
 
 
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+def test_limits_of_nodes_are_numbers(name: str) -> None:
+    """A mapping by output would set no limit at all."""
+    with pytest.raises(TypeError):
+        NodeTolerances(**{name: {0: 1e-3}})
+    with pytest.raises(ValueError, match=f"`{name}` is -1, expected 0 or more"):
+        NodeTolerances(**{name: -1})
+
+
 def test_limits_beside_errors() -> None:
     """The limit is that of the error that the verdict is about; exempt elements are marked."""
     noisy = EXPECTED + np.float32(1e-4)
