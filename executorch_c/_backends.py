@@ -4,7 +4,7 @@ An entry point names an extension module, or an object of one: a capsule (named
 "executorch_c.backend" or "executorch_c.operators") or a class of a backend, a sequence of them, or
 a function that returns either. A module is asked for its attribute `backends` or `operators`.
 
-Most programs need XNNPACK alone, so the other plug-ins of this package are loaded when a program
+Most programs need XNNPACK only, so the other plug-ins of this package are loaded when a program
 names what is still missing, or when a list is wanted (csrc/python/method_type.c). They take no
 kernel calls, and no other plug-in waits.
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 HELP = """\
 Describe a program: its methods, operators, delegates and data, what of them is missing here, and
-what the official runtime does otherwise: operators that it lacks, rejects or computes differently,
+differences of the official runtime: operators that it lacks, rejects or computes differently,
 moves whose source is overwritten; and values that are read and that nothing writes. No method is
 loaded.
 
@@ -142,7 +142,7 @@ def show_method(program: Program, method: MethodInfo) -> None:
 
 
 def show_remarks(program: Program, method: str) -> None:
-    """Print what the reference runtime does otherwise, and reads of values that nothing writes."""
+    """Print differences of the reference runtime, and reads of values that nothing writes."""
     from executorch_c.inspect import device
 
     remarks = device.remarks(program, method)

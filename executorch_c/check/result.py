@@ -158,7 +158,7 @@ class CheckResult(JudgedReport[CheckedCase]):
     power: Power = field(default=Power(), repr=False)
     """What the cases would have found, and what they did not test."""
     findings: tuple[Remark, ...] = ()
-    """What the official runtime does otherwise, and reads of values that nothing writes."""
+    """Differences of the official runtime, and reads of values that nothing writes."""
     engines: tuple[EngineName, ...] = ("here",)
     """Engines that ran the cases: this runtime and, perhaps, the official one."""
 

@@ -8,7 +8,7 @@ pass adds a sample for every slice of every weight and for every input.
 Slices whose change is certainly beyond the limit count as found, those that change nothing do not.
 Of those between, and of those whose gradient may be lost (`torch.no_grad` in a model, `round`), a
 few are tried: the weight is changed, eager runs, and the judge's own rule decides. Integers have no
-gradients, and are measured by such trials alone (`perturbing.py`).
+gradients, and are measured by such trials only (`perturbing.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stages of a check: an error says in which it was raised, and the way on.
+"""The stages of a check: an error says in which it was raised, and what to do.
 
 The exception is unchanged; a note is added (PEP 678), which Python 3.11 prints below it, and the
 command line on each version.
@@ -38,7 +38,7 @@ in "AlphaDropout")."""
 
 @contextmanager
 def stage(name: Stage, model: Any = None) -> Iterator[None]:
-    """Add the stage and the way on to exceptions; the innermost stage counts.
+    """Add the stage and what to do to exceptions; the innermost stage counts.
 
     Args:
         model: The module, if its mode may be the reason.

@@ -76,7 +76,7 @@ class Tolerance:
         return self.limit if self.noise is None else RMS_SIGMAS * self.noise
 
     def scaled(self, factor: float, noise: bool = True) -> Tolerance:
-        """Return limits that are larger by a factor; without `noise`, limits of elements alone."""
+        """Return limits that are larger by a factor; without `noise`, limits of elements only."""
         wider = None if self.noise is None or not noise else self.noise * factor
         return replace(self, limit=self.limit * factor, noise=wider)
 

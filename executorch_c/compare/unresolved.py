@@ -21,7 +21,7 @@ from executorch_c.compare.scale import (
 
 
 def describe_unresolved(actual: Array, expected: Array) -> str:
-    """Return a sentence about the parts of a matching output that tolerance alone lets match: small
+    """Return a sentence about the parts of a matching output that only tolerance lets match: small
     slices (or runs of them) along an axis, with an error of a tenth of their own RMS or more.
     Empty without any."""
     if expected.dtype.kind not in "fcV" or expected.size < 2 * MIN_RUN_ELEMENTS:

@@ -1,4 +1,4 @@
-"""What the reference runtime, the one on devices, does otherwise with a program: `remarks`."""
+"""Differences of the reference runtime, the one on devices, for a program: `remarks`."""
 
 from __future__ import annotations
 

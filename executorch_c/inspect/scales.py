@@ -1,4 +1,4 @@
-"""Scales of quantised outputs, from the program alone.
+"""Scales of quantised outputs, from the program only.
 
 If the last operator of an output dequantises an 8-bit tensor, the output is a multiple of a scale
 in the file. Comparisons of such an output count steps.

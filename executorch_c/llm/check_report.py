@@ -317,7 +317,7 @@ def sentence(row: Row) -> str:
 
 def finding(row: Row) -> str:
     """Return how many positions of a row differ, the first, and its error; or the exception of the
-    program, its stage, and the way on."""
+    program, its stage, and what to do."""
     if row.error is not None:
         parts = [
             f"{type(row.error).__name__}: {row.error}",
