@@ -99,6 +99,9 @@ AT = np.array([0, 3])
 LOW = np.array([-4])
 SHORT = np.array([1], np.int16)
 PLACE = ["index 3", "dimension 0 of size 3"]
+B, BYTES, TOO_LARGE = A.astype("u1"), Out((3, 4), "uint8"), "300 does not fit dtype uint8"
+REDUCED_AT, OUT, BOOLS = "scatter_reduce.two_out", Out((3,)), Out((3, 4), "bool")
+COMPLEX, PLACES = Out((3, 4), "complex64"), AT[None, :1]
 BAG: list[Any] = [False, 1, False, None, False, -1]
 
 
@@ -155,23 +158,13 @@ INDEXED: Rows = [
     ("repeat_interleave.Tensor_out", [LOW, None, Out((4,), "int64")], ["'repeats'", "-4"]),
     ("repeat_interleave.Tensor_out", [AT, 4, Out((4,), "int64")], ["'output_size'", "sum to 3"]),
     ("masked_scatter.out", [A, A > 1, A.astype(int), Out((3, 4))], ["'source'", "int64"]),
-    (
-        "scatter.value_out",
-        [A.astype("u1"), 0, AT[None], 300, Out((3, 4), "uint8")],
-        ["'value'", "300 does not fit dtype uint8"],
-    ),
-    (
-        "index_put.out",
-        [A.astype("u1"), [A > 1], np.array(300), False, Out((3, 4), "uint8")],
-        ["'values'", "300 does not fit dtype uint8"],
-    ),
+    ("scatter.value_out", [B, 0, AT[None], 300, BYTES], ["'value'", TOO_LARGE]),
+    ("index_put.out", [B, [A > 1], np.array(300), False, BYTES], ["'values'", TOO_LARGE]),
     ("index_put.out", [A, [A > 1], np.array([1, 2]), False, Out((3, 4))], ["'values'", "int64"]),
     ("index_put.out", [A, [A > 1], np.array(1), True, Out((3, 4))], ["'values'", "int64"]),
-    *(
-        ("nonzero.out", [np.array([1, 0, 1], bool), Out((1, 1), "int64")], ["'out'", "bound is 1"]),
-        ("masked_select.out", [A[0], A[0] > 1, Out((1,))], ["'out'", "upper bound is 1"]),
-        ("index.Tensor_out", [A[0], [A[0] > 1], Out((1,))], ["'out'", "upper bound is 1"]),
-    ),
+    ("nonzero.out", [np.array([1, 0, 1], bool), Out((1, 1), "int64")], ["'out'", "bound is 1"]),
+    ("masked_select.out", [A[0], A[0] > 1, Out((1,))], ["'out'", "upper bound is 1"]),
+    ("index.Tensor_out", [A[0], [A[0] > 1], Out((1,))], ["'out'", "upper bound is 1"]),
     ("_embedding_bag.out", bags([1, 4], [0]), "index 4 is out of range for dimension 0 of size 4"),
     ("_embedding_bag.out", bags([-1, 1], [0]), "index -1 is out of range"),
     ("_embedding_bag.out", bags([1, 2], [1]), "begins with 1"),
@@ -186,12 +179,8 @@ INDEXED: Rows = [
     ("segment_reduce.out", segments(None, [-1, 4]), "-1 at position 0"),
     ("segment_reduce.out", segments(None, []), "empty, expected at least one offset"),
     *(
-        (
-            name,
-            [A[0, :3], 0, np.array([0, at]), A[0, :2], how, True, Out((3,))],
-            f"index {at} is out",
-        )
-        for name, how in (("scatter_reduce.two_out", "prod"), ("index_reduce.out", "prod"))
+        (name, [A[0, :3], 0, np.array([0, at]), A[0, :2], "prod", True, OUT], f"index {at} is out")
+        for name in (REDUCED_AT, "index_reduce.out")
         for at in (3, -1)
     ),
     *(
@@ -203,16 +192,8 @@ INDEXED: Rows = [
             ("scatter.value_out", [2.0], (3, 4)),
         )
     ),
-    (
-        "scatter_reduce.two_out",
-        [A > 1, 0, AT[None, :1], A > 1, "mean", True, Out((3, 4), "bool")],
-        "the mean of bool is not defined",
-    ),
-    (
-        "scatter_reduce.two_out",
-        [A + 0j, 0, AT[None, :1], A + 0j, "amax", True, Out((3, 4), "complex64")],
-        "is not ordered",
-    ),
+    (REDUCED_AT, [A > 1, 0, PLACES, A > 1, "mean", True, BOOLS], "the mean of bool is not defined"),
+    (REDUCED_AT, [A + 0j, 0, PLACES, A + 0j, "amax", True, COMPLEX], "is not ordered"),
 ]
 A = ones(2, 3)
 DOUBLE = dtype_id("float64")
@@ -239,9 +220,10 @@ def grid(bins: list, ends: list | None) -> list:
     return [np.zeros((4, 2), F), bins, ends, None, False]
 
 
-X, V = np.zeros(3, F), np.zeros(3)
+X, V, THREE = np.zeros(3, F), np.zeros(3), np.arange(3, dtype=F)
 PAIR = [Out((3,)), Out((3,), "int64")]
 UNIQUE = [Out((2,), "int64"), Out((2,), "int64")]
+SEARCH = "searchsorted.Tensor_out"
 GRIDS: list[tuple[list, list | None, str]] = [
     ([3, 3], [0.0, 1.0], "'range': 2 numbers, expected 4"),
     ([3], None, "'bins': 1 numbers"),
@@ -262,40 +244,21 @@ SORTED: Rows = [
     ("bincount.out", [np.array([2**63 - 1]), None, 0, Out((4,), "int64")], "is not a bin"),
     ("bincount.out", [np.array([4]), None, 0, Out((4,), "int64")], "bound"),
     ("bucketize.Tensor_out", [X, np.zeros((3, 1)), False, False, PAIR[1]], ""),
+    (SEARCH, [X, np.zeros((2, 3)), False, True, "left", None, PAIR[1]], ""),
+    (SEARCH, [X, V, False, False, "middle", None, PAIR[1]], ""),
     *(
-        ("searchsorted.Tensor_out", [X, *tail, PAIR[1]], "")
-        for tail in (
-            [np.zeros((2, 3)), False, True, "left", None],
-            [V, False, False, "middle", None],
-            *(
-                [V, False, False, None, np.array(order)]
-                for order in ([0, 3, 1], [0, -1, 1], [0, 1])
-            ),
-        )
+        (SEARCH, [X, V, False, False, None, np.array(order), PAIR[1]], "")
+        for order in ([0, 3, 1], [0, -1, 1], [0, 1])
     ),
     *(("_histogramdd_from_bin_cts.out", [*grid(b, r), Out((3, 3))], says) for b, r, says in GRIDS),
-    *(
-        ("_histogramdd_bin_edges.out", [*grid(b, r), [Out((4,)), Out((3,))]], "")
-        for b, r, _ in GRIDS
-    ),
-    (
-        "_unique2.out",
-        [
-            np.arange(3, dtype=F),
-            True,
-            False,
-            False,
-            Out((2,)),
-            Out((0,), "int64"),
-            Out((0,), "int64"),
-        ],
-        ["'out0'", "bound"],
-    ),
+    *(("_histogramdd_bin_edges.out", [*grid(b, r), [PAIR[0]] * 2], "") for b, r, _ in GRIDS),
+    ("_unique2.out", [THREE, True, False, False, Out((2,)), *UNIQUE], ["'out0'", "bound"]),
     *(
         ("unique_dim.out", [np.zeros(shape, F), 0, True, True, True, Out(shape), *UNIQUE], "")
         for shape in ((2, 0), ())
     ),
 ]
+UNFIT = " does not fit dtype "
 MADE: Rows = [
     *(
         (f"{name}_indices.out", [*size, Out((2, 4), "int64")], words)
@@ -309,22 +272,14 @@ MADE: Rows = [
     ),
     ("resize_", [Out((2, 3), initial=np.ones((2, 3))), [3, 3], None, None], "upper bound"),
     ("resize_", [Out((2, 3), initial=np.ones((2, 3))), [6], None, None], "another rank"),
+    ("resize.out", [V, [-1], None, Out((3,), "float64")], "'size'"),
+    ("resize.out", [V, [2**62, 4], 0, Out((3, 3), "float64")], "'size'"),
     *(
-        ("resize.out", [np.ones(3), size, last, Out((3,) * len(size), "float64")], words)
-        for size, last, words in (
-            ([3], 2, "'memory_format'"),
-            ([3], 1, "'memory_format'"),
-            ([-1], None, "'size'"),
-            ([3, 1], 3, "'memory_format'"),
-            ([2**62, 4], 0, "'size'"),
-        )
+        ("resize.out", [V, size, last, Out((3,) * len(size), "float64")], "'memory_format'")
+        for size, last in (([3], 2), ([3], 1), ([3, 1], 3))
     ),
     *(
-        (
-            "full.out",
-            [[2], value, Out((2,), dtype)],
-            ["'fill_value': ", f" does not fit dtype {dtype}"],
-        )
+        ("full.out", [[2], value, Out((2,), dtype)], ["'fill_value': ", UNFIT + dtype])
         for value, dtype in (
             *((300, "int8"), (-129, "int8"), (256, "uint8"), (-256, "uint8"), (1e10, "int32")),
             *((NAN, "int64"), (float("inf"), "int16"), (70000, "float16")),
@@ -332,42 +287,31 @@ MADE: Rows = [
             (1e39, "complex64"),
         )
     ),
-    *(
-        ("arange.start_out", [*bounds, Out((4,), "int64")], words)
-        for bounds, words in (
-            ((0, 5, 0), "zero"),
-            ((5, 0, 1), "does not lead from 5 to 0"),
-            ((0, float("inf"), 1), "unsupported range"),
-            ((0, 2**40, 1), "upper bound"),
-        )
-    ),
+    ("arange.start_out", [0, 5, 0, Out((4,), "int64")], "zero"),
+    ("arange.start_out", [5, 0, 1, Out((4,), "int64")], "does not lead from 5 to 0"),
+    ("arange.start_out", [0, float("inf"), 1, Out((4,), "int64")], "unsupported range"),
+    ("arange.start_out", [0, 2**40, 1, Out((4,), "int64")], "upper bound"),
     ("fill.Tensor_out", [np.ones(3), np.ones(1), Out((3,), "float64")], "'value': has dimensions"),
     ("fill.Scalar_out", [np.ones(3), 1, Out((3,), "int32")], "dtype int32, expected float64"),
     ("full.out", [[-1], 1, Out((3,))], "'out'"),
     ("zeros.out", [[1] * 20, Out((3,))], "'out'"),
 ]
 MAT = [Out((5, 3)), ones(3)]
+SYMBOLS = ("sym_size.int", "sym_stride.int")
+VIEW, ROW = "executorch_prim::et_view.default", "executorch_prim::et_copy_index.tensor"
 PRIM: Rows = [
-    *(
-        (n, [np.ones((2, 3)), 2, Ret("int")], "dim 2 is out")
-        for n in ("sym_size.int", "sym_stride.int")
-    ),
-    *(
-        (n, [np.ones(()), 0, Ret("int")], "'self': has no dim")
-        for n in ("sym_size.int", "sym_stride.int")
-    ),
+    *((name, [ones(2, 3), 2, Ret("int")], "dim 2 is out") for name in SYMBOLS),
+    *((name, [ones(), 0, Ret("int")], "'self': has no dim") for name in SYMBOLS),
     ("_local_scalar_dense", [np.ones(2), Ret("double")], "'self': 2 elements, expected one"),
-    *(
-        ("_local_scalar_dense", [ones(1, dtype=dtype), Ret("double")], "'self': dtype complex")
-        for dtype in ("complex64", "complex128")
-    ),
+    ("_local_scalar_dense", [ones(1, dtype="c8"), Ret("double")], "'self': dtype complex"),
+    ("_local_scalar_dense", [ones(1, dtype="c16"), Ret("double")], "'self': dtype complex"),
     *(
         (f"executorch_prim::{name}", [a, 0, Ret("int")], ["'b': integer division of ", " by zero"])
         for name in ("floordiv.Scalar", "floordiv.int", "mod.Scalar", "mod.int")
         for a in (1, -(2**63))
     ),
     *(
-        ("executorch_prim::et_view.default", [ones(2, 3, 4), size, Out((24,))], words)
+        (VIEW, [ones(2, 3, 4), size, Out((24,))], words)
         for size, words in (
             ([5, 5], "'size': (5, 5) does not have self's 24 elements"),
             ([-1, -1], "impossible size -1 of dimension 1"),
@@ -380,24 +324,15 @@ PRIM: Rows = [
             ([12], "does not have self's 24"),
         )
     ),
-    (
-        "executorch_prim::et_view.default",
-        [A, [6], Out((6,), "int32")],
-        "dtype int32, expected float32",
-    ),
-    *(
-        ("executorch_prim::et_copy_index.tensor", [to, row, index], words)
-        for to, row, index, words in (
-            (*MAT, -1, "'index': -1"),
-            (*MAT, 5, ["'copy_to'", "upper bound"]),
-            (*MAT, 2**63 - 1, "'index'"),
-            (*MAT, 2**61, "'copy_to'"),
-            (MAT[0], ones(4), 0, "'copy_from': shape (4,), expected a row"),
-            (MAT[0], ones(1, 3), 0, "'copy_from': shape"),
-            (MAT[0], ones(3, dtype="int32"), 0, "'copy_from': dtype int32, expected float32"),
-            (Out((5, 3), dim_order=(1, 0)), ones(3), 0, "'copy_to': its first dimension"),
-            (Out(()), ones(), 0, "'copy_from': shape"),
-        )
-    ),
+    (VIEW, [A, [6], Out((6,), "int32")], "dtype int32, expected float32"),
+    (ROW, [*MAT, -1], "'index': -1"),
+    (ROW, [*MAT, 5], ["'copy_to'", "upper bound"]),
+    (ROW, [*MAT, 2**63 - 1], "'index'"),
+    (ROW, [*MAT, 2**61], "'copy_to'"),
+    (ROW, [MAT[0], ones(4), 0], "'copy_from': shape (4,), expected a row"),
+    (ROW, [MAT[0], ones(1, 3), 0], "'copy_from': shape"),
+    (ROW, [MAT[0], ones(3, dtype="int32"), 0], "'copy_from': dtype int32, expected float32"),
+    (ROW, [Out((5, 3), dim_order=(1, 0)), ones(3), 0], "'copy_to': its first dimension"),
+    (ROW, [Out(()), ones(), 0], "'copy_from': shape"),
 ]
 REFUSED: Rows = [*VIEWS, *INDEXED, *REDUCED, *SORTED, *MADE, *PRIM]

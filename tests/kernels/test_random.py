@@ -9,7 +9,7 @@ import pytest
 from executorch_c import Runtime
 from tests.kernels import rows
 from tests.dtypes import np_dtype
-from tests.op_harness import OpError, Out, run
+from tests.op_harness import Out, run
 from tests.single_op import Out as Output, SingleOps
 
 N = 40_000
@@ -127,8 +127,6 @@ def test_permutation() -> None:
     p = run("aten::randperm.out", [1000, Out((1000,), "int64")])[0]
     assert sorted(p.tolist()) == list(range(1000))
     assert np.sum(p == np.arange(1000)) < 10
-    with pytest.raises(OpError, match="too large for dtype uint8"):
-        run("aten::randperm.out", [300, Out((300,), "uint8")])
 
 
 def test_multinomial() -> None:
@@ -144,15 +142,6 @@ def test_multinomial() -> None:
     assert np.all(np.abs(first - w[0] / 8) < 5 * math.sqrt(0.25 / N))
     second = np.mean(k[0][k[0][:, 0] == 3, 1] == 2)
     assert abs(second - 2 / 3) < 0.02
-    for bad, again in (
-        ([1.0, -1.0], True),
-        ([0.0, 0.0], True),
-        ([np.inf, 1.0], True),
-        ([np.nan, 1.0], True),
-        ([1.0, 0.0], False),
-    ):
-        with pytest.raises(OpError, match="'self': row 0"):
-            run("aten::multinomial.out", [np.asarray(bad), 2, again, None, Out((2,), "int64")])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
