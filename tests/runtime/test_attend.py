@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from executorch_c import InvalidArgumentError, Method, Program, Runtime
 from tests.exports import export
-from tests.plans import BOUNDED, Plan, V, build
+from tests.plans import BOUNDED, PLANNED, Plan, V, build
 
 Fn = Callable[..., torch.Tensor]
 
@@ -124,16 +124,24 @@ def test_exported(name: str) -> None:
 # ---- single calls --------------------------------------------------------------------------------
 
 
+def never(chain: Any) -> None:
+    """Append no calls."""
+
+
 class Chain:
     """An attention of one call each, whose operands are computed; every tensor has memory of its
-    own. Subclasses and tests change parts of it."""
+    own. `changes` replace attributes: `between` appends calls after the softmax, `views` reads the
+    scores and weights in views without an instruction, as the exporter makes them."""
 
     n, rows, keys, dim = 2, 300, 220, 12
     scale: Any = 0.3
     alpha: Any = 1
     axis = -1
+    views = False
+    between: Callable[[Any], None] = staticmethod(never)
 
-    def __init__(self) -> None:
+    def __init__(self, **changes: Any) -> None:
+        vars(self).update(changes)
         self.plan = plan = Plan()
         n, rows, keys, dim = self.n, self.rows, self.keys, self.dim
         self.scores_shape = (n, rows, keys)
@@ -145,143 +153,133 @@ class Chain:
         }
         self.inputs = {name: plan.input(shape) for name, shape in self.shapes.items()}
         self.operands = {name: plan.tensor(shape) for name, shape in self.shapes.items()}
-        self.scores, self.scaled, self.masked, self.weights = (
-            plan.tensor(self.scores_shape) for _ in range(4)
-        )
+        shape = (1, *self.scores_shape) if self.views else self.scores_shape
+        self.scores, self.weights = (plan.tensor(self.scores_shape) for _ in range(2))
+        self.scaled, self.masked = (plan.tensor(shape) for _ in range(2))
         self.out, self.y = plan.tensor((n, rows, dim)), plan.output((n, rows, dim))
 
     def offset(self, tensor: V) -> int:
-        return self.plan.plan.values[tensor].val.allocation_info.memory_offset_low
+        return self.plan.memory(tensor)[0]
 
-    def between(self) -> None:
-        """Append calls after the softmax."""
+    def view(self, tensor: V) -> V:
+        """Return what the next call reads, or the last one has written."""
+        if not self.views:
+            return tensor
+        return self.plan.tensor((1, *self.scores_shape), at=self.offset(tensor))
 
-    def calls(self) -> None:
+    def calls(self) -> "Chain":
         plan, of = self.plan, self.operands
         for name, source in self.inputs.items():
             plan.call("aten::mul.Scalar_out", source, 1.0, of[name])
         plan.call("aten::bmm.out", of["q"], of["k"], self.scores)
-        plan.call("aten::mul.Scalar_out", self.scores, self.scale, self.scaled)
-        plan.call("aten::add.out", self.scaled, of["mask"], self.alpha, self.masked)
-        plan.call("aten::_softmax.out", self.masked, self.axis, False, self.weights)
-        self.between()
+        self.scale_and_mask(self.view(self.scores))
+        plan.call("aten::_softmax.out", self.masked, self.axis, False, self.view(self.weights))
+        self.between(self)
         plan.call("aten::bmm.out", self.weights, of["v"], self.out)
         plan.call("aten::mul.Scalar_out", self.out, 2.0, self.y)
+        return self
 
-    def check(self, fused: bool) -> None:
-        rng = np.random.default_rng(1)
+    def scale_and_mask(self, scores: V) -> None:
+        plan, mask = self.plan, self.operands["mask"]
+        if isinstance(self.scale, V):
+            plan.call("aten::mul.out", scores, self.scale, self.scaled)
+        else:
+            plan.call("aten::mul.Scalar_out", scores, self.scale, self.scaled)
+        plan.call("aten::add.out", self.scaled, mask, self.alpha, self.masked)
+
+    def read_later(self, tensor: V) -> None:
+        value = self.plan.plan.values[tensor].val
+        later = self.plan.tensor(value.sizes, dynamism=value.shape_dynamism)
+        self.plan.call("aten::mul.Scalar_out", tensor, 3.0, later)
+
+    def program(self) -> Program:
+        return Runtime.get().load_program(build(self.plan))
+
+    def check(self, fused: bool, *more: np.ndarray) -> None:
+        rng, program = np.random.default_rng(1), self.program()
         inputs = [rng.standard_normal(x).astype(np.float32) / 2 for x in self.shapes.values()]
-        program = Runtime.get().load_program(build(self.plan))
         plain = program.load_method("forward", kernels="reference")
-        check(program, inputs, plain.execute(inputs)[0], fused)
+        check(program, [*inputs, *more], plain.execute([*inputs, *more])[0], fused)
 
 
-def test_a_chain() -> None:
-    chain = Chain()
-    chain.calls()
-    chain.check(True)
+def write_v(to: str) -> Callable[[Chain], None]:
+    """Return a call that writes the values again, or another tensor."""
+
+    def call(chain: Chain) -> None:
+        target = chain.operands["v"] if to == "v" else chain.plan.tensor(chain.shapes["v"])
+        chain.plan.call("aten::mul.Scalar_out", chain.inputs["v"], 1.5, target)
+
+    return call
 
 
-OTHER = {
-    "alpha": {"alpha": 2},
-    "axis": {"axis": 1},
-    "few rows": {"rows": 16, "n": 40},
-    "few scores": {"rows": 290},
-    "a scale that is infinite": {"scale": -math.inf},
+def copy_v(memory: str | None = None) -> Callable[[Chain], None]:
+    """Return a copy of the values, which the product reads, in memory of its own or of an operand;
+    exports expand them so."""
+
+    def call(chain: Chain) -> None:
+        shape, source = chain.shapes["v"], chain.operands["v"]
+        at = PLANNED if memory is None else chain.offset(chain.operands[memory])
+        copy = chain.operands["v"] = chain.plan.tensor(shape, at=at)
+        chain.plan.call("aten::expand_copy.out", source, [*shape], False, copy)
+
+    return call
+
+
+CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
+    "none": ({}, True),
+    "views": ({"views": True}, True),
+    "copied values": ({"between": copy_v("q")}, True),
+    "alpha": ({"alpha": 2}, False),
+    "axis": ({"axis": 1}, False),
+    "few rows": ({"rows": 16, "n": 40}, False),
+    "few scores": ({"rows": 290}, False),
+    "another call": ({"between": write_v("another")}, False),
+    "other values": ({"between": write_v("v")}, False),
 }
+"""Changes of a chain, and whether it is fused."""
 
 
-@pytest.mark.parametrize("name", OTHER)
-def test_another_number(name: str) -> None:
-    chain = type("Other", (Chain,), OTHER[name])()
-    if name == "a scale that is infinite":  # e^(-inf) and NaN: only that it is not fused
-        chain.calls()
-        method = Runtime.get().load_program(build(chain.plan)).load_method("forward")
-        assert not is_fused(method, [np.ones(x, np.float32) for x in chain.shapes.values()])
-        return
-    chain.calls()
-    chain.check(False)
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_chain(name: str) -> None:
+    changes, fused = CHANGES[name]
+    Chain(**changes).calls().check(fused)
 
 
-@pytest.mark.parametrize("name", ["scores", "scaled", "masked", "weights"])
+def test_an_infinite_scale() -> None:
+    """e^(-inf) and NaN: only that it is not fused."""
+    chain = Chain(scale=-math.inf).calls()
+    method = chain.program().load_method("forward")
+    assert not is_fused(method, [np.ones(x, np.float32) for x in chain.shapes.values()])
+
+
+def test_a_scale_that_a_call_computes() -> None:
+    chain = Chain()
+    chain.scale = chain.plan.input((1,))
+    chain.calls().check(False, np.full(1, 0.3, np.float32))
+
+
+RESULTS = ("scores", "scaled", "masked", "weights")
+
+
+@pytest.mark.parametrize("name", RESULTS)
 def test_a_result_that_is_an_output(name: str) -> None:
     chain = Chain()
     chain.plan.take(getattr(chain, name))
-    chain.calls()
+    program = chain.calls().program()
     inputs = [np.full(x, 0.5, np.float32) for x in chain.shapes.values()]
-    program = Runtime.get().load_program(build(chain.plan))
     outputs = program.load_method("forward", delegate_at_load=False).execute(inputs)
     want = program.load_method("forward", kernels="reference").execute(inputs)
     for a, b in zip(outputs, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["scores", "scaled", "masked", "weights"])
+@pytest.mark.parametrize("name", [*RESULTS, "memory of the weights"])
 def test_a_result_that_is_read_later(name: str) -> None:
-    chain = Chain()
-    chain.calls()
-    later = chain.plan.tensor(chain.scores_shape)
-    chain.plan.call("aten::mul.Scalar_out", getattr(chain, name), 3.0, later)
+    """The last: a view without an instruction, the same memory under another name."""
+    chain = Chain().calls()
+    size, at = chain.n * chain.rows * chain.keys, chain.offset(chain.weights)
+    chain.read_later(getattr(chain, name) if name in RESULTS else chain.plan.tensor((size,), at=at))
     chain.check(False)
-
-
-def test_memory_that_is_read_later() -> None:
-    """A view without an instruction: the memory of the weights under another name."""
-    chain = Chain()
-    chain.calls()
-    size = chain.n * chain.rows * chain.keys
-    view = chain.plan.tensor((size,), at=chain.offset(chain.weights))
-    chain.plan.call("aten::mul.Scalar_out", view, 3.0, chain.plan.tensor((size,)))
-    chain.check(False)
-
-
-def test_views_between() -> None:
-    """The exporter gives views the memory of their bases."""
-    chain = Chain()
-    shape = (1, *chain.scores_shape)
-    for name in ("scores", "weights"):
-        base = getattr(chain, name)
-        view = chain.plan.tensor(shape, at=chain.offset(base))
-        setattr(chain, name + "_view", view)
-    chain.scaled, chain.masked = (chain.plan.tensor(shape) for _ in range(2))
-    plan, of = chain.plan, chain.operands
-    for name, source in chain.inputs.items():
-        plan.call("aten::mul.Scalar_out", source, 1.0, of[name])
-    plan.call("aten::bmm.out", of["q"], of["k"], chain.scores)
-    plan.call("aten::mul.Scalar_out", chain.scores_view, 0.3, chain.scaled)
-    plan.call("aten::add.out", chain.scaled, of["mask"], 1, chain.masked)
-    plan.call("aten::_softmax.out", chain.masked, 3, False, chain.weights_view)
-    plan.call("aten::bmm.out", chain.weights, of["v"], chain.out)
-    plan.call("aten::mul.Scalar_out", chain.out, 2.0, chain.y)
-    chain.check(True)
-
-
-@pytest.mark.parametrize("writes", ["another", "v"])
-def test_a_call_between(writes: str) -> None:
-    class Between(Chain):
-        def between(self) -> None:
-            to = self.plan.tensor(self.shapes["v"]) if writes == "another" else self.operands["v"]
-            self.plan.call("aten::mul.Scalar_out", self.inputs["v"], 1.5, to)
-
-    chain = Between()
-    chain.calls()
-    chain.check(False)
-
-
-def test_a_copy_of_the_values_between() -> None:
-    """Exports expand the values right before the product, often into the memory of q."""
-
-    class Copied(Chain):
-        def between(self) -> None:
-            copy = self.plan.tensor(self.shapes["v"], at=self.offset(self.operands["q"]))
-            self.plan.call(
-                "aten::expand_copy.out", self.operands["v"], [*self.shapes["v"]], False, copy
-            )
-            self.operands["v"] = copy
-
-    chain = Copied()
-    chain.calls()
-    chain.check(True)
 
 
 @pytest.mark.parametrize(
@@ -293,80 +291,31 @@ def test_an_operand_in_the_memory_of_a_result(operand: str, member: str) -> None
     chain = Chain()
     at = chain.offset(getattr(chain, member)) + 64
     chain.operands[operand] = chain.plan.tensor(chain.shapes[operand], at=at)
-    chain.calls()
-    chain.check(False)
+    chain.calls().check(False)
 
 
 @pytest.mark.parametrize("name", ["q", "k", "v", "mask"])
 @pytest.mark.parametrize("distance", [0, 64])
 def test_an_output_in_the_memory_of_an_operand(name: str, distance: int) -> None:
-    """The last product may overwrite what only calls before it read."""
-    chain = Chain()
-    if name == "v":  # read by the last product itself: copied before
-        copy = chain.plan.tensor(chain.shapes["v"])
-        source = chain.operands["v"]
-        chain.between = lambda: chain.plan.call(  # type: ignore[method-assign]
-            "aten::clone.out", source, None, copy
-        )
-        at = chain.offset(source)
-        chain.out = chain.plan.tensor((chain.n, chain.rows, chain.dim), at=at + distance)
-        plan, of = chain.plan, chain.operands
-        for key, value in chain.inputs.items():
-            plan.call("aten::mul.Scalar_out", value, 1.0, of[key])
-        plan.call("aten::bmm.out", of["q"], of["k"], chain.scores)
-        plan.call("aten::_softmax.out", chain.scores, -1, False, chain.weights)
-        chain.between()
-        plan.call("aten::bmm.out", chain.weights, copy, chain.out)
-        plan.call("aten::mul.Scalar_out", chain.out, 2.0, chain.y)
-    else:
-        at = chain.offset(chain.operands[name]) + distance
-        chain.out = chain.plan.tensor((chain.n, chain.rows, chain.dim), at=at)
-        chain.calls()
-    program = Runtime.get().load_program(build(chain.plan))
-    rng = np.random.default_rng(2)
-    inputs = [rng.standard_normal(x).astype(np.float32) / 2 for x in chain.shapes.values()]
-    want = program.load_method("forward", kernels="reference").execute(inputs)[0]
-    check(program, inputs, want, True)
+    """The last product may overwrite what only calls before it read; it reads v itself, so a copy
+    of it."""
+    chain = Chain(between=copy_v() if name == "v" else never)
+    at = chain.offset(chain.operands[name]) + distance
+    chain.out = chain.plan.tensor((chain.n, chain.rows, chain.dim), at=at)
+    chain.calls().check(True)
 
 
 @pytest.mark.parametrize("shape", [(5, 220), (7, 1, 220), (600, 220), (2, 5, 220)])
 def test_a_mask_of_another_shape(shape: tuple[int, ...]) -> None:
     """The sum refuses it; the engine would read other memory."""
-
-    class Wrong(Chain):
-        def __init__(self) -> None:
-            super().__init__()
-            self.operands["mask"] = self.plan.tensor(shape)
-
-        def calls(self) -> None:
-            self.inputs["mask"] = self.plan.input(shape)
-            super().calls()
-
-    chain = Wrong()
-    chain.calls()
-    program = Runtime.get().load_program(build(chain.plan))
+    chain = Chain()
+    chain.operands["mask"], chain.inputs["mask"] = chain.plan.tensor(shape), chain.plan.input(shape)
+    program = chain.calls().program()
     inputs = [np.zeros(x, np.float32) for x in (*chain.shapes.values(), shape)]
     for options in ({"delegate_at_load": False}, {"kernels": "reference"}):
         method = program.load_method("forward", **options)  # type: ignore[arg-type]
         with pytest.raises(InvalidArgumentError, match="does not broadcast|shape"):
             method.execute(inputs)
-
-
-def test_a_scale_that_a_call_computes() -> None:
-    chain = Chain()
-    plan, of = chain.plan, chain.operands
-    for name, source in chain.inputs.items():
-        plan.call("aten::mul.Scalar_out", source, 1.0, of[name])
-    plan.call("aten::bmm.out", of["q"], of["k"], chain.scores)
-    plan.call("aten::mul.out", chain.scores, plan.input((1,)), chain.scaled)
-    plan.call("aten::_softmax.out", chain.scaled, -1, False, chain.weights)
-    plan.call("aten::bmm.out", chain.weights, of["v"], chain.out)
-    plan.call("aten::mul.Scalar_out", chain.out, 2.0, chain.y)
-    program = Runtime.get().load_program(build(plan))
-    rng = np.random.default_rng(3)
-    inputs = [rng.standard_normal(x).astype(np.float32) for x in (*chain.shapes.values(), (1,))]
-    want = program.load_method("forward", kernels="reference").execute(inputs)[0]
-    check(program, inputs, want, False)
 
 
 # ---- dynamic shapes ------------------------------------------------------------------------------
@@ -419,78 +368,53 @@ class Dynamic(Chain):
 
     four: Sequence[int] = (1, 2, 300, 220)
 
-    def __init__(self) -> None:
-        self.rows = self.four[2] + 80
-        super().__init__()
+    def __init__(self, **changes: Any) -> None:
+        four = changes.get("four", self.four)
+        super().__init__(**changes, rows=four[2] + 80)
         plan, n, rows, keys = self.plan, self.n, self.rows, self.keys
         self.bounds = self.shapes
-        self.shapes = {
-            **self.bounds,
-            "q": (n, self.four[2], self.dim),
-            "mask": (self.four[2], keys),
-        }
-        self.view, self.scaled, self.masked, self.weights = (
+        self.shapes = {**self.bounds, "q": (n, four[2], self.dim), "mask": (four[2], keys)}
+        self.viewed, self.scaled, self.masked, self.softmax = (
             plan.tensor((1, n, rows, keys)) for _ in range(4)
         )
-        self.flat = plan.tensor((n, rows, keys))
         for value in plan.plan.values:
             if hasattr(value.val, "shape_dynamism"):
                 value.val.shape_dynamism = type(value.val.shape_dynamism)(BOUNDED)
 
-    def calls(self) -> None:
-        plan, of = self.plan, self.operands
+    def calls(self) -> Chain:
+        plan, of, view = self.plan, self.operands, "executorch_prim::et_view.default"
         for name, source in self.inputs.items():
             plan.call("aten::mul.Scalar_out", source, 1.0, of[name])
         plan.call("aten::bmm.out", of["q"], of["k"], self.scores)
-        view = "executorch_prim::et_view.default"
-        plan.call(view, self.scores, [*self.four], self.view)
-        plan.call("aten::mul.Scalar_out", self.view, self.scale, self.scaled)
-        plan.call("aten::add.out", self.scaled, of["mask"], self.alpha, self.masked)
-        plan.call("aten::_softmax.out", self.masked, self.axis, False, self.weights)
-        self.between()
-        plan.call(view, self.weights, [self.n, *self.four[2:]], self.flat)
-        plan.call("aten::bmm.out", self.flat, of["v"], self.out)
+        plan.call(view, self.scores, [*self.four], self.viewed)
+        self.scale_and_mask(self.viewed)
+        plan.call("aten::_softmax.out", self.masked, self.axis, False, self.softmax)
+        self.between(self)
+        plan.call(view, self.softmax, [self.n, *self.four[2:]], self.weights)
+        plan.call("aten::bmm.out", self.weights, of["v"], self.out)
         plan.call("aten::mul.Scalar_out", self.out, 2.0, self.y)
+        return self
 
 
-def test_a_chain_within_bounds() -> None:
-    chain = Dynamic()
-    chain.calls()
-    chain.check(True)
-
-
-REFUSED = {
+BOUNDED_CHANGES: dict[str, dict[str, Any]] = {
+    "none": {},
     "alpha": {"alpha": 2},
     "axis": {"axis": 2},
     "few scores": {"four": (1, 2, 290, 220)},
     "few rows": {"n": 40, "four": (1, 40, 16, 220)},
+    "other values": {"between": write_v("v")},
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_another_number_within_bounds(name: str) -> None:
-    chain = type("Other", (Dynamic,), REFUSED[name])()
-    chain.calls()
-    chain.check(False)
+@pytest.mark.parametrize("name", BOUNDED_CHANGES)
+def test_a_chain_within_bounds(name: str) -> None:
+    Dynamic(**BOUNDED_CHANGES[name]).calls().check(name == "none")
 
 
-@pytest.mark.parametrize("name", ["scores", "view", "scaled", "masked", "weights", "flat"])
+@pytest.mark.parametrize("name", [*RESULTS, "viewed", "softmax"])
 def test_a_dynamic_result_that_is_read_later(name: str) -> None:
-    chain = Dynamic()
-    chain.calls()
-    of = chain.plan.plan.values[getattr(chain, name)].val.sizes
-    later = chain.plan.tensor(of, dynamism=BOUNDED)
-    chain.plan.call("aten::mul.Scalar_out", getattr(chain, name), 3.0, later)
-    chain.check(False)
-
-
-def test_a_call_between_within_bounds() -> None:
-    class Between(Dynamic):
-        def between(self) -> None:
-            self.plan.call("aten::mul.Scalar_out", self.inputs["v"], 1.5, self.operands["v"])
-
-    chain = Between()
-    chain.calls()
+    chain = Dynamic().calls()
+    chain.read_later(getattr(chain, name))
     chain.check(False)
 
 
@@ -498,11 +422,9 @@ def test_a_call_between_within_bounds() -> None:
 def test_a_dynamic_operand_in_the_memory_of_a_result(operand: str, member: str) -> None:
     """The chain writes the memory of the operand before it is read."""
     chain = Dynamic()
-    at = chain.offset(getattr(chain, member)) + 64
-    bounds = chain.bounds[operand]
+    at, bounds = chain.offset(getattr(chain, member)) + 64, chain.bounds[operand]
     chain.operands[operand] = chain.plan.tensor(bounds, at=at, dynamism=BOUNDED)
-    chain.calls()
-    chain.check(False)
+    chain.calls().check(False)
 
 
 @pytest.mark.parametrize("four", [(1, 1, 300, 220), (2, 1, 220, 300)])
@@ -510,8 +432,7 @@ def test_a_view_of_other_sizes(four: tuple[int, ...]) -> None:
     """The view or the sum refuses its sizes, as without the fusion."""
     chain = Dynamic()
     chain.four = four
-    chain.calls()
-    program = Runtime.get().load_program(build(chain.plan))
+    program = chain.calls().program()
     inputs = [np.zeros(x, np.float32) for x in chain.shapes.values()]
     texts = []
     for options in ({"delegate_at_load": False}, {"kernels": "reference"}):

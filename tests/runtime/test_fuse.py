@@ -1,6 +1,7 @@
 """Safe softmax as one call: equal results, complete traces, and no fusion where a call can tell."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,6 @@ from torch.nn import functional as F
 from executorch_c import Method, Runtime
 from tests.exports import export
 from tests.plans import Plan, V, build
-
-LEFT = ("aten::_softmax.out", "fused with other calls")
 
 
 class Attention(torch.nn.Module):
@@ -27,20 +26,16 @@ def arrays(rows: int = 9) -> list[np.ndarray]:
     return [q, k, mask]
 
 
-def is_fused(method: Method) -> bool:
-    return LEFT in [(row["operator"], row["reason"]) for row in method.undelegated()]
-
-
-def attention() -> tuple[bytes, list[np.ndarray]]:
-    inputs = arrays()
-    tensors = tuple(torch.from_numpy(x) for x in inputs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return export(Attention(), *tensors), inputs
+def is_fused(method: Method, operator: str = "aten::_softmax.out") -> bool:
+    reasons = [(row["operator"], row["reason"]) for row in method.undelegated()]
+    return (operator, "fused with other calls") in reasons
 
 
 def test_attention_with_rows_of_minus_infinity() -> None:
-    data, inputs = attention()
+    inputs = arrays()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = export(Attention(), *(torch.from_numpy(x) for x in inputs))
     program = Runtime.get().load_program(data)
     method = program.load_method("forward")
     plain = program.load_method("forward", kernels="reference")
@@ -57,182 +52,126 @@ def test_attention_with_rows_of_minus_infinity() -> None:
 
 # ---- single calls --------------------------------------------------------------------------------
 
+ORDERS = (
+    ("equal", "finite", "any", "none", "zeros"),
+    ("equal", "zeros", "finite", "any", "none"),
+)
+
 
 class Safe:
-    """The seven calls on x, which is an input times one; every tensor has memory of its own."""
+    """The seven calls on x, which is an input times one; every tensor has memory of its own.
+    `tail`: the six calls after the softmax, which is another input times one, as a delegate's."""
 
-    shape, number, dim = (70, 60), -np.inf, -1
+    shape, number, dim, order = (70, 60), -np.inf, -1, ORDERS[0]
 
-    def __init__(self) -> None:
-        self.plan = plan = Plan()
-        row = (*self.shape[:-1], 1)
-        self.input, self.x = plan.input(self.shape), plan.tensor(self.shape)
-        self.softmax, self.zeros = plan.tensor(self.shape), plan.tensor(self.shape)
+    def __init__(self, tail: bool, **changes: Any) -> None:
+        vars(self).update(changes)
+        self.tail, self.plan = tail, Plan()
+        plan, row = self.plan, list(self.shape)
+        row[self.dim] = 1
+        self.inputs = [plan.input(self.shape) for _ in range(1 + tail)]
+        self.x, self.softmax, self.zeros, self.out = (plan.tensor(self.shape) for _ in range(4))
         self.equal, self.finite = (plan.tensor(self.shape, "bool") for _ in range(2))
         self.any, self.none = (plan.tensor(row, "bool") for _ in range(2))
-        self.out, self.y = plan.tensor(self.shape), plan.output(self.shape)
+        self.y = plan.output(self.shape)
 
     def calls(self, between: V | None = None) -> None:
         plan = self.plan
-        plan.call("aten::mul.Scalar_out", self.input, 1.0, self.x)
-        plan.call("aten::_softmax.out", self.x, -1, False, self.softmax)
-        plan.call("aten::eq.Scalar_out", self.x, self.number, self.equal)
-        plan.call("aten::logical_not.out", self.equal, self.finite)
-        plan.call("aten::any.out", self.finite, self.dim, True, self.any)
-        plan.call("aten::logical_not.out", self.any, self.none)
-        plan.call("aten::full_like.out", self.softmax, 0, None, self.zeros)
-        if between is not None:
-            plan.call("aten::mul.Scalar_out", self.softmax, 3.0, between)
-        plan.call("aten::where.self_out", self.none, self.zeros, self.softmax, self.out)
-        plan.call("aten::mul.Scalar_out", self.out, 2.0, self.y)
-
-    def check(self, fused: bool, also: str = "") -> None:
-        x = np.random.default_rng(1).standard_normal(self.shape).astype(np.float32)
-        x[x > 1] = -np.inf
-        x[1] = x[4] = -np.inf
-        x[2, 3], x[3, 5] = np.nan, np.inf
-        x[4, 7] = np.nan
-        program = Runtime.get().load_program(build(self.plan))
-        method = program.load_method("forward")
-        plain = program.load_method("forward", kernels="reference")
-        assert is_fused(method) == fused, also
-        for one in (method, program.load_method("forward", delegate_at_load=False)):
-            for _ in range(2):
-                result, want = one.execute([x]), plain.execute([x])
-                for a, b in zip(result, want, strict=True):
-                    np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-7, equal_nan=True)
-
-
-def test_nan_and_infinity() -> None:
-    safe = Safe()
-    safe.calls()
-    safe.check(True)
-
-
-def test_another_number_or_dimension() -> None:
-    for attribute, value in (("number", 0.0), ("dim", 0)):
-        safe = type("Other", (Safe,), {attribute: value})()
-        if attribute == "dim":
-            row = (1, *safe.shape[1:])
-            safe.any, safe.none = (safe.plan.tensor(row, "bool") for _ in range(2))
-        safe.calls()
-        safe.check(False, attribute)
-
-
-@pytest.mark.parametrize("name", ["softmax", "equal", "finite", "zeros"])
-def test_a_result_that_is_an_output(name: str) -> None:
-    safe = Safe()
-    safe.plan.take(getattr(safe, name))
-    safe.calls()
-    safe.check(False, name)
-
-
-def test_a_call_between() -> None:
-    safe = Safe()
-    between = safe.plan.output(safe.shape)
-    safe.calls(between)
-    safe.check(False)
-
-
-def test_a_result_that_is_read_later() -> None:
-    safe = Safe()
-    safe.calls()
-    later = safe.plan.output(safe.shape)
-    safe.plan.call("aten::mul.Scalar_out", safe.softmax, 3.0, later)
-    safe.check(False)
-
-
-@pytest.mark.parametrize("distance, fused", [(0, True), (64, False)])
-def test_an_output_in_the_memory_of_the_scores(distance: int, fused: bool) -> None:
-    safe = Safe()
-    safe.x = safe.plan.tensor(safe.shape)
-    place = safe.plan.plan.values[safe.x].val.allocation_info
-    safe.out = safe.plan.tensor(safe.shape, at=place.memory_offset_low + distance)
-    safe.calls()
-    safe.check(fused)
-
-
-# ---- after a softmax of a delegate ---------------------------------------------------------------
-
-
-class Tail(Safe):
-    """The six calls after a softmax, whose result is an input times one."""
-
-    order = ("equal", "zeros", "finite", "any", "none", "where")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.second = self.plan.input(self.shape)
-
-    def calls(self, between: V | None = None) -> None:
-        plan = self.plan
-        plan.call("aten::mul.Scalar_out", self.input, 1.0, self.x)
-        plan.call("aten::mul.Scalar_out", self.second, 1.0, self.softmax)
+        plan.call("aten::mul.Scalar_out", self.inputs[0], 1.0, self.x)
+        if self.tail:
+            plan.call("aten::mul.Scalar_out", self.inputs[1], 1.0, self.softmax)
+        else:
+            plan.call("aten::_softmax.out", self.x, -1, False, self.softmax)
         rows = {
             "equal": ("aten::eq.Scalar_out", self.x, self.number, self.equal),
             "finite": ("aten::logical_not.out", self.equal, self.finite),
             "any": ("aten::any.out", self.finite, self.dim, True, self.any),
             "none": ("aten::logical_not.out", self.any, self.none),
             "zeros": ("aten::full_like.out", self.softmax, 0, None, self.zeros),
-            "where": ("aten::where.self_out", self.none, self.zeros, self.softmax, self.out),
         }
         for name in self.order:
-            if name == "where" and between is not None:
-                plan.call("aten::mul.Scalar_out", self.softmax, 3.0, between)
             plan.call(*rows[name])
+        if between is not None:
+            plan.call("aten::mul.Scalar_out", self.softmax, 3.0, between)
+        plan.call("aten::where.self_out", self.none, self.zeros, self.softmax, self.out)
         plan.call("aten::mul.Scalar_out", self.out, 2.0, self.y)
 
-    def check(self, fused: bool, also: str = "") -> None:
+    def arrays(self) -> list[np.ndarray]:
         rng = np.random.default_rng(2)
         x, y = (rng.standard_normal(self.shape).astype(np.float32) for _ in range(2))
         x[x > 1] = -np.inf
-        x[1] = x[4] = x[-1] = -np.inf
-        x[2, 3], x[3, 5], x[4, 7] = np.nan, np.inf, np.nan
-        x[6], x[7] = -np.inf, -np.inf
-        x[6, -1] = x[7, 0] = 0.5
+        x[1] = x[4] = x[6] = x[7] = x[-1] = -np.inf
+        x[2, 3], x[3, 5], x[4, 7], x[6, -1], x[7, 0] = np.nan, np.inf, np.nan, 0.5, 0.5
         y[0, 0], y[1, 1], y[5] = np.nan, np.nan, np.inf
-        program = Runtime.get().load_program(build(self.plan))
-        plain = program.load_method("forward", kernels="reference")
-        want = plain.execute([x, y])
-        left = ("aten::any.out", "fused with other calls")
-        for threads in (1, 2):
-            method = program.load_method("forward", num_threads=threads)
-            reasons = [(row["operator"], row["reason"]) for row in method.undelegated()]
-            assert (left in reasons) == fused, also
+        return [x, y][: 1 + self.tail]
+
+    def check(self, fused: bool) -> None:
+        inputs, program = self.arrays(), Runtime.get().load_program(build(self.plan))
+        want = program.load_method("forward", kernels="reference").execute(inputs)
+        operator = "aten::any.out" if self.tail else "aten::_softmax.out"
+        limits = {} if self.tail else {"rtol": 2e-6, "atol": 1e-7}
+        for options in ({"num_threads": 1}, {"num_threads": 2}, {"delegate_at_load": False}):
+            method = program.load_method("forward", **options)
+            if "num_threads" in options:
+                assert is_fused(method, operator) == fused
             for _ in range(2):
-                for a, b in zip(method.execute([x, y]), want, strict=True):
-                    np.testing.assert_array_equal(a, b, also)
+                for a, b in zip(method.execute(inputs), want, strict=True):
+                    np.testing.assert_allclose(a, b, **{"rtol": 0, **limits})
         with method.tracing() as trace:
-            method.execute([x, y])
+            method.execute(inputs)
         assert "aten::any.out" in [event.name for event in trace.events]
 
 
-def test_the_calls_after_a_softmax_of_a_delegate() -> None:
-    for order in (Tail.order, ("equal", "finite", "any", "none", "zeros", "where")):
-        for shape in ((70, 60), (600, 64)):
-            tail = type("Other", (Tail,), {"order": order, "shape": shape})()
-            tail.calls()
-            tail.check(True, f"{order} {shape}")
+@pytest.mark.parametrize("shape", [(70, 60), (600, 64)])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("tail", [False, True])
+def test_orders_of_the_calls(tail: bool, order: tuple[str, ...], shape: tuple[int, int]) -> None:
+    """The second order is that of exports with a delegate."""
+    safe = Safe(tail, order=order, shape=shape)
+    safe.calls()
+    safe.check(tail or order == ORDERS[0])
 
 
-def test_calls_after_a_softmax_that_cannot_be_fused() -> None:
-    for attribute, value in (("number", 0.0), ("dim", 0), ("between", True), ("later", True)):
-        tail = type("Other", (Tail,), {attribute: value})()
-        if attribute == "dim":
-            row = (1, *tail.shape[1:])
-            tail.any, tail.none = (tail.plan.tensor(row, "bool") for _ in range(2))
-        if attribute == "later":
-            tail.plan.take(tail.finite)
-        tail.calls(tail.plan.output(tail.shape) if attribute == "between" else None)
-        tail.check(False, attribute)
+@pytest.mark.parametrize("change", [{"number": 0.0}, {"dim": 0}])
+@pytest.mark.parametrize("tail", [False, True])
+def test_another_number_or_dimension(tail: bool, change: dict[str, Any]) -> None:
+    safe = Safe(tail, **change)
+    safe.calls()
+    safe.check(False)
 
 
-@pytest.mark.parametrize("of", ["x", "softmax"])
+@pytest.mark.parametrize("name", ["softmax", "equal", "finite", "zeros"])
+@pytest.mark.parametrize("tail", [False, True])
+def test_a_result_that_is_an_output(tail: bool, name: str) -> None:
+    safe = Safe(tail)
+    safe.plan.take(getattr(safe, name))
+    safe.calls()
+    safe.check(tail and name == "softmax")
+
+
+@pytest.mark.parametrize("tail", [False, True])
+def test_a_call_between(tail: bool) -> None:
+    safe = Safe(tail)
+    safe.calls(safe.plan.output(safe.shape))
+    safe.check(False)
+
+
+@pytest.mark.parametrize("tail", [False, True])
+def test_a_result_that_is_read_later(tail: bool) -> None:
+    safe = Safe(tail)
+    safe.calls()
+    safe.plan.call("aten::mul.Scalar_out", safe.softmax, 3.0, safe.plan.output(safe.shape))
+    safe.check(tail)
+
+
+@pytest.mark.parametrize("tail, operand", [(False, "x"), (True, "x"), (True, "softmax")])
 @pytest.mark.parametrize("distance, fused", [(0, True), (64, False)])
-def test_a_result_in_the_memory_of_operands(of: str, distance: int, fused: bool) -> None:
-    tail = Tail()
-    setattr(tail, of, tail.plan.tensor(tail.shape))
-    place = tail.plan.plan.values[getattr(tail, of)].val.allocation_info
-    tail.out = tail.plan.tensor(tail.shape, at=place.memory_offset_low + distance)
-    tail.calls()
-    tail.check(fused)
+def test_an_output_in_the_memory_of_an_operand(
+    tail: bool, operand: str, distance: int, fused: bool
+) -> None:
+    safe = Safe(tail)
+    setattr(safe, operand, safe.plan.tensor(safe.shape))
+    at = safe.plan.memory(getattr(safe, operand))[0] + distance
+    safe.out = safe.plan.tensor(safe.shape, at=at)
+    safe.calls()
+    safe.check(fused)
