@@ -8,6 +8,9 @@ SIZES = {
     "byte": 1,
     "ubyte": 1,
     "uint8": 1,
+    "short": 2,
+    "ushort": 2,
+    "float": 4,
     "int": 4,
     "uint": 4,
     "int32": 4,
@@ -27,13 +30,13 @@ def texts(package: str, *names: str) -> str:
 
 
 def tables(text: str) -> dict[str, dict[str, str]]:
-    """Return the fields of each table, in the order of their numbers."""
+    """Return the fields of each table, in the order of their numbers. A member of a union that has
+    a name of its own is a table of this name, too."""
     sizes = dict(SIZES)
     sizes |= {name: SIZES[kind] for name, kind in re.findall(r"enum (\w+)\s*:\s*(\w+)", text)}
-    unions = {
-        name: "|" + "|".join(re.findall(r"\w+", body))
-        for name, body in re.findall(r"union (\w+) \{(.*?)\}", text, re.DOTALL)
-    }
+    bodies = dict(re.findall(r"union (\w+) \{(.*?)\}", text, re.DOTALL))
+    members = {name: re.findall(r"(\w+)(?:\s*:\s*(\w+))?", body) for name, body in bodies.items()}
+    unions = {name: "|".join(["", *(one for one, _ in each)]) for name, each in members.items()}
     entries: dict[str, dict[str, str]] = {}
     for table, body in re.findall(r"table (\w+) \{(.*?)\}", text, re.DOTALL):
         fields = entries.setdefault(table, {})
@@ -42,4 +45,5 @@ def tables(text: str) -> dict[str, dict[str, str]]:
             if kind in unions:
                 fields[f"{name}_type"] = "1"
             fields[name] = f"{left}{unions.get(kind, sizes.get(kind, kind))}{right}"
-    return entries
+    named = {member: table for each in members.values() for member, table in each if table}
+    return entries | {member: entries[table] for member, table in named.items()}

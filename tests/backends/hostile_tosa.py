@@ -319,7 +319,7 @@ VGF_ROWS: list[tuple[str, Bytes, str]] = [
 
 
 def edited_vgf(name: str, change: Bytes) -> bytes:
-    pte, at, payload = roomy(TOSA.folder / f"{name}.pte")
+    pte, at, payload = roomy((TOSA.folder / f"{name}.pte").read_bytes())
     data = bytearray(payload)
     change(data)
     return filled(pte, at, bytes(data))

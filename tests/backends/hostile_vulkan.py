@@ -3,7 +3,6 @@
 A row has a recorded program, a change of its graph, and a sentence that the exception must have.
 """
 
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,25 +18,12 @@ GRAPH_TYPES = (
 )
 
 
-def vulkan_graph(payload: bytes) -> slice:
-    start, size = struct.unpack_from("<II", payload, 10)
-    return slice(start, start + size)
-
-
-def vulkan_payload(graph: bytes, payload: bytes) -> bytes:
-    start, _, behind, count = struct.unpack_from("<IIIQ", payload, 10)
-    padded = graph + bytes(-len(graph) % 16)
-    sizes = struct.pack("<IIIQ", start, len(graph), start + len(padded), count)
-    return payload[:10] + sizes + payload[30:start] + padded + payload[behind : behind + count]
-
-
 VULKAN = Format(
     Path(__file__).parent / "vulkan_programs",
     schema("vulkan", {"GraphTypes": GRAPH_TYPES}),
     "VkGraph",
     b"VK00",
-    vulkan_graph,
-    vulkan_payload,
+    b"VH00",
 )
 
 

@@ -84,41 +84,58 @@ class Reader:
         return [self.value(kind[1:-1], start + 4 + width * i) for i in range(count)]
 
 
+def behind_header(payload: bytes) -> tuple[bytes, bytes]:
+    """Return the graph and the constants of a payload of XNNPACK or Vulkan."""
+    start, size, behind, count = struct.unpack_from("<IIIQ", payload, 10)
+    return payload[start : start + size], payload[behind : behind + count]
+
+
+def with_header(magic: bytes, flat: bytes, constants: bytes) -> bytes:
+    """Return a payload of XNNPACK or Vulkan."""
+    padded = flat + bytes(-len(flat) % 16)
+    sizes = struct.pack("<HIIIQ", 30, 32, len(flat), 32 + len(padded), len(constants))
+    return bytes(4) + magic + sizes + bytes(2) + padded + constants
+
+
 @dataclass(frozen=True)
 class Format:
-    """Payloads of a backend: `find` returns where the graph is in a payload, `wrap` a payload."""
+    """Payloads of a backend: FlatBuffers, behind a header if that has a magic."""
 
     folder: Path
     tables: dict[str, dict[str, str]]
     root: str
     identifier: bytes
-    find: Callable[[bytes], slice] = lambda payload: slice(0, len(payload))
-    wrap: Callable[[bytes, bytes], bytes] = lambda graph, payload: graph
+    magic: bytes = b""
 
-    def read(self, payload: bytes) -> Graph:
-        flat = payload[self.find(payload)]
-        return Reader(self.tables, flat).table(self.root, struct.unpack_from("<I", flat)[0])
+    def read(self, payload: bytes) -> tuple[Graph, bytes]:
+        """Return the graph and the constants behind it."""
+        has_header = self.magic and payload[4:8] == self.magic
+        flat, constants = behind_header(payload) if has_header else (payload, b"")
+        at = struct.unpack_from("<I", flat)[0]
+        return Reader(self.tables, flat).table(self.root, at), constants
 
-    def write(self, graph: Graph, payload: bytes) -> bytes:
-        flat = _flatbuffers.write(
-            graph, self.tables, self.root, "payloads", identifier=self.identifier
-        )
-        return self.wrap(flat, payload)
+    def write(self, graph: Graph, constants: bytes = b"", has_header: bool = True) -> bytes:
+        identifier = self.identifier
+        flat = _flatbuffers.write(graph, self.tables, self.root, "payloads", identifier=identifier)
+        has_header = has_header and bool(self.magic)
+        return with_header(self.magic, flat, constants) if has_header else flat
 
-    def edited(self, name: str, change: Callable[[Graph], None]) -> bytes:
-        """Return a recorded program whose first payload is changed."""
-        pte, at, payload = roomy(self.folder / f"{name}.pte")
-        graph = self.read(payload)
+    def edited(self, source: str | bytes, change: Callable[[Graph], None]) -> bytes:
+        """Return a program, or the recorded one of a name, whose first payload is changed."""
+        if isinstance(source, str):
+            source = (self.folder / f"{source}.pte").read_bytes()
+        pte, at, payload = roomy(source)
+        graph, constants = self.read(payload)
         change(graph)
-        return filled(pte, at, self.write(graph, payload))
+        return filled(pte, at, self.write(graph, constants))
 
 
 @cache
-def roomy(path: Path) -> tuple[bytes, int, bytes]:
+def roomy(pte: bytes) -> tuple[bytes, int, bytes]:
     """Return a program with room after its first payload, the payload's offset, and the payload."""
     from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 
-    file = deserialize_pte_binary(path.read_bytes())
+    file = deserialize_pte_binary(pte)
     payload = file.program.backend_delegate_data[0].data
     marker = bytes(range(256)) * (1 + (len(payload) + SPARE_BYTES) // 256)
     file.program.backend_delegate_data[0].data = marker

@@ -21,7 +21,7 @@ from tests.backends.xnnpack_series import needs_xnnpack
 from tests.backends import xnnpack_flow as flow
 from tests.backends import xnnpack_sanitized
 from tests.backends.test_xnnpack_tables import BYTES, joined
-from tests.backends.xnnpack_payload import Payload, edited
+from tests.backends.xnnpack_payload import Payload, edited, layout
 from tests.backends.xnnpack_zoo import TABLE
 
 pytestmark = needs_xnnpack
@@ -30,7 +30,8 @@ Test = Callable[[dict[str, Any]], bool]
 
 
 def first(graph: dict[str, Any], kind: str) -> dict[str, Any]:
-    return next(n["xnode_union"] for n in graph["xnodes"] if n["xnode_union_type"] == "XNN" + kind)
+    unions = (node["xnode_union"] for node in graph["xnodes"])
+    return next(fields for name, fields in unions if name == f"XNN{kind}")
 
 
 def node(kind: str, **changes: Any) -> Change:
@@ -48,16 +49,16 @@ def quantisation(kind: str, **changes: Any) -> Change:
     """Return the quantisation of the first value with this datatype."""
 
     def change(payload: Payload) -> None:
-        unions = [entry["xvalue_union"] for entry in payload.graph["xvalues"]]
-        union = next(u for u in unions if u.get("quant_params_type") == kind)
-        union["quant_params"].update(changes)
+        values = (entry["xvalue_union"][1] for entry in payload.graph["xvalues"])
+        params = (value["quant_params"] for value in values if "quant_params" in value)
+        next(fields for name, fields in params if name == kind).update(changes)
 
     return change
 
 
 def no_position(payload: Payload, where: Test, **changes: Any) -> None:
     """Make a value one of the graph, and change the graph."""
-    tensor(where, flags=0, external_id=-1 & 0xFFFFFFFF)(payload)
+    tensor(where, flags=0, external_id=-1)(payload)
     payload.graph.update(changes)
 
 
@@ -82,15 +83,15 @@ CASES = [
     ("conv-float32", node("Conv2d", groups=3), "groups|filter|channels"),
     ("conv-float32", node("Conv2d", groups=0), "0 groups"),
     ("conv-float32", node("Conv2d", group_input_channels=2), "expected \\["),
-    ("conv-float32", node("Conv2d", group_output_channels=1 << 31), "groups of"),
+    ("conv-float32", node("Conv2d", group_output_channels=-1 << 31), "groups of"),
     ("conv-float32", node("Conv2d", kernel_height=4), "expected \\["),
     ("conv-float32", node("Conv2d", subsampling_width=0), "stride 0"),
     ("conv-float32", node("Conv2d", dilation_width=1 << 20), "dilation 1048576"),
     ("conv-float32", node("Conv2d", dilation_width=100), "does not fit"),
-    ("conv-float32", node("Conv2d", padding_top=(1 << 32) - 1), "padding 4294967295"),
+    ("conv-float32", node("Conv2d", padding_top=-1), "padding 4294967295"),
     ("conv-float32", node("Conv2d", flags=0x100), "flags 0x100"),
     ("conv-float32", tensor(is_constant, dims=[5, 3, 3, 4]), "needs 720 bytes, its data has 540"),
-    ("conv-float32", tensor(is_constant, dims=[1 << 31, 1 << 31, 3, 3]), "too large"),
+    ("conv-float32", tensor(is_constant, dims=[-1 << 31, -1 << 31, 3, 3]), "too large"),
     ("conv-float32", tensor(is_constant, constant_buffer_idx=77), "constant 77 of"),
     ("conv-float32", tensor(is_constant, datatype=12), "does not support it for datatypes"),
     ("conv-float32", tensor(is_constant, datatype=11), "datatype number 11"),
@@ -132,7 +133,7 @@ CASES = [
     ("reshape-float32", node("StaticReshape", new_shape=[0, 0]), "does not fit into"),
     ("reshape-float32", node("StaticReshape", new_shape=[1] * 9), "9 dimensions"),
     ("slice-float32", node("StaticSlice", offsets=[0, 4]), "elements at 4"),
-    ("slice-float32", node("StaticSlice", sizes=[1 << 31, 1]), "2147483648 elements"),
+    ("slice-float32", node("StaticSlice", sizes=[-1 << 31, 1]), "2147483648 elements"),
     ("slice-float32", node("StaticSlice", sizes=[1]), "1 sizes"),
     ("cat_2-float32", node("Concatenate2", axis=7), "axis 7"),
     ("cat_2-float32", node("Concatenate2", axis=0), "does not continue"),
@@ -148,14 +149,14 @@ CASES = [
     ("chain-float32", lambda p: p.graph.update(xnodes=[]), "0 nodes"),
     ("chain-float32", lambda p: p.graph.update(num_externs=5000), "5000 arguments"),
     ("chain-float32", lambda p: p.tensors[0].update(id_out=p.tensors[1]["id_out"]), "both have id"),
-    ("chain-float32", tensor(is_inner, id_out=(1 << 32) - 2), "has id 4294967294"),
+    ("chain-float32", tensor(is_inner, id_out=-2), "has id 4294967294"),
     ("conv-float32", node("Conv2d", filter_id=99), "no value has id 99"),
     ("conv-float32", node("Conv2d", kernel_height=0), "expected \\["),
-    ("avg_pool-float32", node("AvgPooling2d", padding_left=1 << 31), "padding 2147483648"),
+    ("avg_pool-float32", node("AvgPooling2d", padding_left=-1 << 31), "padding 2147483648"),
     ("linear-float32", node("FullyConnected", filter_id=0), "bias of shape"),
     ("reshape-float32", node("StaticReshape", new_shape=[0, 0, 2]), "does not fit into"),
-    ("pad-float32", node("StaticConstantPad", pre_paddings=[4294967295] * 3), "too large"),
-    ("add-float32", node("Add", input1_id=4294967295), "4294967295"),
+    ("pad-float32", node("StaticConstantPad", pre_paddings=[-1] * 3), "too large"),
+    ("add-float32", node("Add", input1_id=-1), "4294967295"),
     ("bmm-float32", node("BatchMatrixMultiply", input2_id=0), "value with id 0"),
 ]
 BASES = sorted({name for name, *_ in CASES})
@@ -179,13 +180,9 @@ def test_unchanged(name: str) -> None:
 )
 def test_refused(name: str, change: Any, message: str) -> None:
     lowered = TABLE.load(name)
-
-    def edit(payload: Payload, data: object) -> Payload:
-        change(payload)
-        return payload
-
+    pte = layout().edited(lowered.pte, lambda graph: change(Payload(graph)))
     with pytest.raises(et.Error, match=message):
-        run(edited(lowered.pte, edit), lowered.calls[0])
+        run(pte, lowered.calls[0])
 
 
 def test_missing_constants() -> None:

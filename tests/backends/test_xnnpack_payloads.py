@@ -32,7 +32,7 @@ Fields = dict[str, Any]
 
 def of_type(payload: Payload, name: str) -> list[Fields]:
     """Return the quantised values of a datatype."""
-    values = [value["xvalue_union"] for value in payload.graph["xvalues"]]
+    values = [value["xvalue_union"][1] for value in payload.graph["xvalues"]]
     number = datatypes().index(name)
     return [v for v in values if v.get("tensor_value", {}).get("datatype") == number]
 
@@ -45,7 +45,7 @@ def take_scales(payload: Payload, how: Fields, named: dict[str, bytes], dtype: s
 
 def scales_by_channel(payload: Payload, named: dict[str, bytes]) -> Payload:
     for value in of_type(payload, "qcint8"):
-        how = value["quant_params"]
+        _, how = value["quant_params"]
         how["scale"] = take_scales(payload, how, named, "<f4").tolist()
     return payload
 
@@ -53,7 +53,7 @@ def scales_by_channel(payload: Payload, named: dict[str, bytes]) -> Payload:
 def wide_scales_by_group(payload: Payload, named: dict[str, bytes]) -> Payload:
     """Encode scales as lists of float32, which the runtime converts to bfloat16."""
     for value in of_type(payload, "qbint4"):
-        how = value["quant_params"]
+        _, how = value["quant_params"]
         narrow = take_scales(payload, how, named, "<u2")
         how["scale"] = (narrow.astype("<u4") << 16).view("<f4").tolist()
     return payload
@@ -62,15 +62,15 @@ def wide_scales_by_group(payload: Payload, named: dict[str, bytes]) -> Payload:
 def scales_by_group(payload: Payload, named: dict[str, bytes]) -> Payload:
     """Encode scales as lists of bfloat16, the next format."""
     for value in of_type(payload, "qbint4"):
-        how = value["quant_params"]
-        how["scale_bf16"] = take_scales(payload, how, named, "<u2").tolist()
+        _, how = value["quant_params"]
+        how["scale_bf16"] = take_scales(payload, how, named, "<i2").tolist()
     return payload
 
 
 def input_says_how(payload: Payload, named: dict[str, bytes]) -> Payload:
     """Remove the conversion and mark the input as dynamically quantised."""
     at = payload.kinds.index("XNNConvert")
-    convert = payload.graph["xnodes"].pop(at)["xnode_union"]
+    convert = payload.graph["xnodes"].pop(at)["xnode_union"][1]
     source = payload.tensors[convert.get("input_id", 0)]
     source["dq_datatype"] = datatypes().index("qint8")
     [linear] = payload.nodes
@@ -83,7 +83,8 @@ def unsigned(payload: Payload, named: dict[str, bytes]) -> Payload:
     """Encode signed integers as unsigned ones, with the zero point shifted."""
     for value in of_type(payload, "qint8"):
         value["tensor_value"]["datatype"] = datatypes().index("quint8")
-        value["quant_params"]["zero_point"] = value["quant_params"].get("zero_point", 0) + 128
+        _, how = value["quant_params"]
+        how["zero_point"] = how.get("zero_point", 0) + 128
     return payload
 
 
@@ -125,7 +126,7 @@ def test_lists_of_scales_that_are_too_short(count: int, ours: Opener) -> None:
     def change(payload: Payload, named: dict[str, bytes]) -> Payload:
         scales_by_channel(payload, named)
         for value in of_type(payload, "qcint8"):
-            del value["quant_params"]["scale"][count:]
+            del value["quant_params"][1]["scale"][count:]
         return payload
 
     with pytest.raises(RuntimeError, match=f"{count} scales, expected 6"):

@@ -332,12 +332,9 @@ def export(row: Row) -> Lowered:
 
 def cached(name: str, file: str, make: Callable[[], Any]) -> Any:
     """Return the result of `make`; from the cache while `file` and the versions are unchanged."""
-    sources = [
-        Path(path) for path in (__file__, xnnpack_payload.__file__, variation.__file__, file)
-    ]
-    key = kept.digest(
-        *sources, packages=("torch", "executorch", "torchao", "transformers", "numpy")
-    )
+    sources = [Path(path) for path in (__file__, variation.__file__, file)]
+    packages = ("torch", "executorch", "torchao", "transformers", "numpy")
+    key = kept.digest(*sources, packages=packages)
     return kept.pickled(f"xnnpack-{name}-{key}", make)
 
 

@@ -22,7 +22,7 @@ from tests import plans
 from tests.backends.xnnpack_payload import BACKEND, Payload, datatypes
 
 Shape = Sequence[int]
-ABSENT = (1 << 32) - 1
+ABSENT = -1
 NUMPY = {
     "fp32": "float32",
     "fp16": "float16",
@@ -119,32 +119,28 @@ class Graph:
             **fields,
         }
         if how is None:
-            self.values.append({"xvalue_union_type": "XNNTensorValue", "xvalue_union": tensor})
+            self.values.append({"xvalue_union": ["XNNTensorValue", tensor]})
             return index
-        kind, params = self.quantisation(how)
-        union = {"tensor_value": tensor, "quant_params_type": kind, "quant_params": params}
-        self.values.append({"xvalue_union_type": "XNNQuantizedTensorValue", "xvalue_union": union})
+        value = {"tensor_value": tensor, "quant_params": self.quantisation(how)}
+        self.values.append({"xvalue_union": ["XNNQuantizedTensorValue", value]})
         return index
 
-    def quantisation(self, how: Quantisation) -> tuple[str, dict[str, Any]]:
+    def quantisation(self, how: Quantisation) -> list[Any]:
+        """Return a member of the union of parameters, and its fields."""
         if isinstance(how, Tensor):
-            return "PerTensorQuant", {"scale": how.scale, "zero_point": how.zero_point}
+            return ["PerTensorQuant", {"scale": how.scale, "zero_point": how.zero_point}]
         if isinstance(how, Token):
-            return "PerTokenDynamicQuant", {"num_nonbatch_dims": how.dims}
+            return ["PerTokenDynamicQuant", {"num_nonbatch_dims": how.dims}]
         if isinstance(how, Channel):
-            return "PerChannelQuant", {"scale": list(how.scales), "channel_dim": how.dim}
+            return ["PerChannelQuant", {"scale": list(how.scales), "channel_dim": how.dim}]
         assert isinstance(how, Group)
-        buffer = self.data(bfloat16(how.scales))
-        return "PerChannelGroupQuant", {
-            "channel_dim": how.dim,
-            "group_size": how.size,
-            "scale_buffer_idx": buffer,
-            "num_scales": len(how.scales),
-        }
+        groups = {"channel_dim": how.dim, "group_size": how.size, "num_scales": len(how.scales)}
+        groups["scale_buffer_idx"] = self.data(bfloat16(how.scales))
+        return ["PerChannelGroupQuant", groups]
 
     def tensor(self, index: int) -> dict[str, Any]:
-        union = self.values[index]["xvalue_union"]
-        tensor: dict[str, Any] = union.get("tensor_value", union)
+        fields = self.values[index]["xvalue_union"][1]
+        tensor: dict[str, Any] = fields.get("tensor_value", fields)
         return tensor
 
     def dims(self, index: int) -> tuple[int, ...]:
@@ -174,8 +170,7 @@ class Graph:
     def node(self, kind: str, bounds: tuple[float, float] | None = None, **fields: Any) -> None:
         """Add a node by the names of the schema."""
         entry: dict[str, Any] = {
-            "xnode_union_type": "XNN" + kind,
-            "xnode_union": fields,
+            "xnode_union": ["XNN" + kind, fields],
             "debug_handle": len(self.nodes) + 1,
         }
         if bounds is not None:

@@ -33,8 +33,8 @@ class Shuffled(Graph):
     """A graph whose values need not be in the order of their ids."""
 
     def tensor(self, index: int) -> dict[str, Any]:
-        unions = (value["xvalue_union"] for value in self.values)
-        tensors = (union.get("tensor_value", union) for union in unions)
+        values = (value["xvalue_union"][1] for value in self.values)
+        tensors = (fields.get("tensor_value", fields) for fields in values)
         tensor: dict[str, Any] = next(t for t in tensors if t["id_out"] == index)
         return tensor
 
