@@ -20,6 +20,9 @@ SPARE_BYTES = 1 << 15
 """Bytes after a payload in the programs that `Format.program` fills."""
 
 Graph = dict[str, Any]
+Change = Callable[[Graph], None]
+Row = tuple[Change, str]
+"""A change of a program's graph, and a sentence that the exception must have."""
 CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
@@ -41,6 +44,11 @@ def schema(backend: str, unions: dict[str, list[str]]) -> dict[str, dict[str, st
             "UNION": "|".join(["", *unions.get(arg, [])]),
         }[kind]
     return tables
+
+
+def rows_of(**tables: list[Any]) -> list[tuple[str, Any, str]]:
+    """Return the rows of tables, with the name of the program that they change."""
+    return [(name, *row) for name, rows in tables.items() for row in rows]
 
 
 class Reader:

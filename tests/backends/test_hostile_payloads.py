@@ -16,19 +16,12 @@ pytest.importorskip("flatbuffers")
 from executorch_c import Error, Runtime
 from tests.backends import hostile_native, hostile_tosa, hostile_vulkan
 
+VULKAN, TOSA, NATIVE = hostile_vulkan.VULKAN, hostile_tosa.TOSA, hostile_native.NATIVE
 TABLES: dict[str, tuple[Callable[..., bytes], Path, list[Any]]] = {
-    "vulkan": (
-        hostile_vulkan.VULKAN.edited,
-        hostile_vulkan.VULKAN.folder,
-        hostile_vulkan.VULKAN_ROWS,
-    ),
-    "tosa": (hostile_tosa.TOSA.edited, hostile_tosa.TOSA.folder, hostile_tosa.TOSA_ROWS),
-    "vgf": (hostile_tosa.edited_vgf, hostile_tosa.TOSA.folder, hostile_tosa.VGF_ROWS),
-    "native": (
-        hostile_native.NATIVE.edited,
-        hostile_native.NATIVE.folder,
-        hostile_native.NATIVE_ROWS,
-    ),
+    "vulkan": (VULKAN.edited, VULKAN.folder, hostile_vulkan.VULKAN_ROWS),
+    "tosa": (TOSA.edited, TOSA.folder, hostile_tosa.TOSA_ROWS),
+    "vgf": (hostile_tosa.edited_vgf, TOSA.folder, hostile_tosa.VGF_ROWS),
+    "native": (NATIVE.edited, NATIVE.folder, hostile_native.NATIVE_ROWS),
 }
 
 
@@ -47,11 +40,10 @@ PROGRAMS = sorted({(table, row[0]) for table in TABLES for row in TABLES[table][
 def test_unchanged(table: str, name: str) -> None:
     """The payload that the rows change runs after a round trip through the writer."""
     edited, folder, _ = TABLES[table]
+    right = run((folder / f"{name}.pte").read_bytes(), folder / f"{name}.npz")
     outputs = run(edited(name, lambda graph: None), folder / f"{name}.npz")
-    for got, expected in zip(
-        outputs, run((folder / f"{name}.pte").read_bytes(), folder / f"{name}.npz"), strict=True
-    ):
-        np.testing.assert_array_equal(got, expected)
+    for output, expected in zip(outputs, right, strict=True):
+        np.testing.assert_array_equal(output, expected)
 
 
 ROWS = [(table, number) for table in TABLES for number in range(len(TABLES[table][2]))]
