@@ -9,7 +9,6 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-import executorch_c
 from tests.backends import cadence_flow
 from tests.backends.op_calls import FACTOR, INT16, INT32, INT8, RANDOM, SCALES, UINT16, UINT8
 from tests.backends.op_calls import bias, check, method_of, one, operators_of, out_name, real, whole
@@ -504,23 +503,6 @@ def test_svd_of_singular_matrices(make: Any) -> None:
         )
         for basis in (u.mT @ u, vh @ vh.mT):
             torch.testing.assert_close(basis, torch.eye(len(basis)).double(), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("args", "sentence"),
-    [
-        ([torch.tensor([[1, np.nan]] * 2), False, True, None], "elements that are not finite"),
-        ([torch.ones(2, 2), False, False, None], "'compute_uv' is False"),
-        ([torch.ones(2, 2), False, True, "gesvd"], "'driver' is given"),
-        ([torch.ones(2), False, True, None], "'A' has 1 dimensions"),
-        ([torch.ones(2, 2, dtype=INT32), False, True, None], "expected float32"),
-    ],
-)
-def test_svd_refuses(args: list[Any], sentence: str) -> None:
-    outs = [Out((2, 2)), Out((2,)), Out((2, 2))]
-    method, inputs = method_of("cadence::linalg_svd.out", args, *outs)
-    with pytest.raises(executorch_c.Error, match=sentence):
-        method(*inputs)
 
 
 def packed(numbers: Sequence[int]) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from executorch_c import Error, Runtime
+from executorch_c import Runtime
 from tests import single_op
 from tests.single_op import Out
 
@@ -241,65 +241,3 @@ def test_every_row_has_a_formula() -> None:
     tested = {op for family in FAMILIES.values() for op, _, _ in family()}
     names = {op["name"] for op in executorch_c.operators() if "et_vk::" in op["name"]}
     assert names <= tested, names - tested
-
-
-BAD: dict[str, tuple[str, list[Any], Any]] = {
-    "dtype": ("et_vk::rms_norm.out", [bytes_(2, 4), normal(4), 1e-5], normal(2, 4)),
-    "short weight": ("et_vk::rms_norm.out", [normal(2, 4), normal(3), 1e-5], normal(2, 4)),
-    "short scales": (
-        "aten::_weight_int8pack_mm.out",
-        [normal(2, 4), bytes_(5, 4), normal(4)],
-        normal(2, 5),
-    ),
-    "short rows": (
-        "aten::_weight_int8pack_mm.out",
-        [normal(2, 4), bytes_(5, 3), normal(5)],
-        normal(2, 5),
-    ),
-    "group": (
-        "et_vk::linear_q4gsw.out",
-        [normal(2, 4), np.zeros((5, 2), np.uint8), normal(1, 5), 0, None],
-        normal(2, 5),
-    ),
-    "few groups": (
-        "et_vk::linear_q4gsw.out",
-        [normal(2, 4), np.zeros((5, 2), np.uint8), normal(1, 5), 2, None],
-        normal(2, 5),
-    ),
-    "index": (
-        "et_vk::embedding_q4gsw.out",
-        [np.zeros((4, 2), np.uint8), normal(4, 1), 4, np.int64([4]), False],
-        normal(1, 4),
-    ),
-    "factor": (
-        "et_vk::q8ta_pixel_shuffle.out",
-        [bytes_(1, 3, 2, 2), 1.0, 0, 1.0, 0, 2],
-        bytes_(1, 1, 4, 4),
-    ),
-    "stride": (
-        "et_vk::q8ta_conv2d.out",
-        [
-            *(bytes_(1, 2, 4, 4), 1.0, 0, bytes_(3, 2), np.zeros(3, np.int32), normal(3), 1.0, 0),
-            *(None, [1, 1], [0, 1], [0, 0], [1, 1], 1, "none"),
-        ],
-        bytes_(1, 3, 4, 4),
-    ),
-    "blocks": (
-        "et_vk::quantize_affine.out",
-        [normal(2, 5), [1, 2], normal(5), None, -8, 7],
-        bytes_(2, 5),
-    ),
-    "mapping": (
-        "et_vk::choose_qparams_affine.out",
-        [normal(2, 4), "X", [1, 4], -8, 7, 0.1],
-        normal(2),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_arguments_are_errors(name: str) -> None:
-    op, args, out = BAD[name]
-    outs = [out, np.zeros(out.shape, np.int32)] if name == "mapping" else [out]
-    with pytest.raises(Error, match=op):
-        run(op, args, outs)
