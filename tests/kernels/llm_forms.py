@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+Tensors = list[torch.Tensor]
 SINGLE = (torch.float32, torch.float16, torch.bfloat16, torch.float64)  # float64: exact results
 
 
@@ -28,16 +29,7 @@ def wider(t: torch.Tensor) -> torch.Tensor:
     return t if t.dtype == torch.float64 else t.float()
 
 
-def attend(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    start: int,
-    mask: torch.Tensor | None,
-    causal: bool,
-    scale: float | None,
-    terms: bool,
-) -> torch.Tensor:
+def attend(q, k, v, start, mask, causal, scale, terms) -> torch.Tensor:
     """Return softmax(q k^T * scale + mask) v of tensors [batch, heads, n, dim].
 
     With `terms`, return the magnitude of its terms instead: |v| by weight, times one and the terms
@@ -70,49 +62,20 @@ def attend(
     return (weights * sizes) @ v.abs()
 
 
-def custom_sdpa(
-    q: Any,
-    k: Any,
-    v: Any,
-    start: int,
-    mask: Any,
-    dropout: float,
-    causal: bool,
-    scale: float | None,
-    terms: bool = False,
-) -> list[torch.Tensor]:
+def custom_sdpa(q, k, v, start, mask, dropout, causal, scale, terms=False) -> Tensors:
     need(q.dtype in SINGLE and q.dtype == k.dtype == v.dtype, "dtype", TypeError)
     turned = [t.transpose(1, 2) for t in (q, k, v)]
     result = attend(*turned, start, mask, causal, scale, terms)
     return [result.transpose(1, 2).contiguous().to(q.dtype)]
 
 
-def custom_quantized_sdpa(
-    q: Any,
-    k: Any,
-    v: Any,
-    start: int,
-    mask: Any,
-    dropout: float,
-    causal: bool,
-    scale: float | None,
-    q_zeros: Any,
-    q_scales: Any,
-    k_zeros: Any,
-    k_scales: Any,
-    v_zeros: Any,
-    v_scales: Any,
-    heads_first: bool,
-    terms: bool = False,
-) -> list[torch.Tensor]:
+def custom_quantized_sdpa(q, k, v, *rest, terms=False) -> Tensors:
+    start, mask, _, causal, scale, *zeros_and_scales, heads_first = rest
     if q.dtype != torch.int8:
-        return custom_sdpa(q, k, v, start, mask, dropout, causal, scale, terms)
+        return custom_sdpa(q, k, v, *rest[:5], terms)
     plain = []
-    for t, zeros, scales in (
-        (q, q_zeros, q_scales),
-        (k, k_zeros, k_scales),
-        (v, v_zeros, v_scales),
-    ):
+    pairs = zip(zeros_and_scales[::2], zeros_and_scales[1::2], strict=True)
+    for t, (zeros, scales) in zip((q, k, v), pairs, strict=True):
         need(t.dtype == torch.int8 and zeros is not None and scales is not None, "int8", TypeError)
         need(zeros.shape == scales.shape == (*t.shape[:-1], 1), "parameters")
         need(zeros.dtype == torch.int8, "zero points", TypeError)
@@ -129,7 +92,7 @@ def positions(value: Any, cache: Any) -> Any:
     return value if value.dtype == cache.dtype else value.contiguous().view(cache.dtype)
 
 
-def update_cache(value: Any, cache: Any, start: int) -> list[torch.Tensor]:
+def update_cache(value: Any, cache: Any, start: int) -> Tensors:
     value, n = positions(value, cache), value.shape[1]
     need(0 <= start < cache.shape[1] and start + n <= cache.shape[1], "start")
     cache = cache.clone()
@@ -137,7 +100,7 @@ def update_cache(value: Any, cache: Any, start: int) -> list[torch.Tensor]:
     return [cache]
 
 
-def update_cache_with_indices(value: Any, cache: Any, start: int, at: Any) -> list[torch.Tensor]:
+def update_cache_with_indices(value: Any, cache: Any, start: int, at: Any) -> Tensors:
     value, cache = positions(value, cache), cache.clone()
     need(at.dtype == torch.int64, "indices", TypeError)
     need(at.shape == value.shape[:2], "indices")
@@ -148,17 +111,7 @@ def update_cache_with_indices(value: Any, cache: Any, start: int, at: Any) -> li
     return [cache]
 
 
-def sdpa_with_kv_cache(
-    q: Any,
-    k: Any,
-    v: Any,
-    k_cache: Any,
-    v_cache: Any,
-    start: int,
-    length: int,
-    *rest: Any,
-    **terms: bool,
-) -> list[torch.Tensor]:
+def sdpa_with_kv_cache(q, k, v, k_cache, v_cache, start, length, *rest, **terms) -> Tensors:
     need(0 <= length <= k_cache.shape[1] - start, "seq_len")
     need(k.dtype == k_cache.dtype and v.dtype == v_cache.dtype, "dtype", TypeError)
     (k_cache,), (v_cache,) = update_cache(k, k_cache, start), update_cache(v, v_cache, start)
@@ -174,21 +127,17 @@ def of_order_28() -> torch.Tensor:
         "-+-++-+ +--++-- +------ --++++-",
         "-++--++ -+-++-+ ++----+ +------",
     ]
-    blocks = [
-        [torch.tensor([1.0 if c == "+" else -1.0 for c in first]) for first in row.split()]
-        for row in rows
-    ]
-    result = torch.cat(
-        [
-            torch.cat([torch.stack([first.roll(i) for i in range(7)]) for first in row], 1)
-            for row in blocks
-        ]
-    )
+
+    def block(signs: str) -> torch.Tensor:
+        first = torch.tensor([1.0 if c == "+" else -1.0 for c in signs])
+        return torch.stack([first.roll(i) for i in range(7)])
+
+    result = torch.cat([torch.cat([block(signs) for signs in row.split()], 1) for row in rows])
     need(torch.equal(result @ result.T, 28 * torch.eye(28)), "not a Hadamard matrix")
     return result
 
 
-def fast_hadamard_transform(x: Any, terms: bool = False) -> list[torch.Tensor]:
+def fast_hadamard_transform(x: Any, terms: bool = False) -> Tensors:
     need(x.is_floating_point(), "dtype", TypeError)
     need(x.dim() > 0, "rank")
     n = x.shape[-1]
@@ -202,11 +151,11 @@ def fast_hadamard_transform(x: Any, terms: bool = False) -> list[torch.Tensor]:
     return [(wider(x).abs() @ matrix.abs() if terms else wider(x) @ matrix.T).to(x.dtype)]
 
 
-def fallback(x: Any) -> list[torch.Tensor]:
+def fallback(x: Any) -> Tensors:
     return [x.clone()]
 
 
-def tile_crop(x: Any, size: int) -> list[torch.Tensor]:
+def tile_crop(x: Any, size: int) -> Tensors:
     need(x.dim() == 3 and size > 0, "rank and size")
     channels, height, width = x.shape
     need(height % size == 0 and width % size == 0, "size")
@@ -256,25 +205,10 @@ def unpacked(blob: Any, rows: int, columns: int, group: int, bits: int) -> torch
 
 
 def quantized_moe_ffn(
-    x: Any,
-    gate: Any,
-    bias: Any,
-    w13: Any,
-    w2: Any,
-    active: int,
-    count: int,
-    hidden: int,
-    dim: int,
-    group: int,
-    bits: int,
-    score: str,
-    route: float,
-) -> list[torch.Tensor]:
-    need(
-        x.dtype in (torch.float32, torch.float64) and gate.dtype == x.dtype == bias.dtype,
-        "dtype",
-        TypeError,
-    )
+    x, gate, bias, w13, w2, active, count, hidden, dim, group, bits, score, route
+) -> Tensors:
+    need(x.dtype in (torch.float32, torch.float64), "dtype", TypeError)
+    need(gate.dtype == x.dtype == bias.dtype, "dtypes", TypeError)
     need(score == "sigmoid" or (score == "softmax" and not bias.numel()), "score_func")
     need(0 < active <= count and bits in (4, 8), "numbers")
     output = torch.zeros_like(x)
@@ -282,10 +216,8 @@ def quantized_moe_ffn(
     scores = scores.sigmoid() if score == "sigmoid" else scores
     chosen = (scores + bias if bias.numel() else scores).topk(active).indices
     weights = scores.gather(1, chosen)
-    if score == "sigmoid":
-        weights = weights / weights.sum(1, keepdim=True) * route
-    else:
-        weights = weights.softmax(1)
+    shares = weights / weights.sum(1, keepdim=True) * route
+    weights = shares if score == "sigmoid" else weights.softmax(1)
     for e in range(count):
         first = unpacked(w13[e], 2 * hidden, dim, group, bits).to(x.dtype)
         second = unpacked(w2[e], dim, hidden, group, bits).to(x.dtype)
@@ -295,36 +227,26 @@ def quantized_moe_ffn(
     return [output]
 
 
-FORMS: dict[str, Callable[..., list[torch.Tensor]]] = {
+ATTENTIONS = (custom_quantized_sdpa, custom_sdpa, sdpa_with_kv_cache)
+SINGLE_FORMS = (*ATTENTIONS, gated_delta_rule, quantized_moe_ffn)
+"""Operators without a kernel for float64."""
+UPDATES = (update_cache, update_cache_with_indices)
+OTHER_FORMS = (*UPDATES, fallback, fast_hadamard_transform, tile_crop)
+FORMS: dict[str, Callable[..., Tensors]] = {
     "channelwise_gated_delta_rule": gated_delta_rule,
-    "custom_quantized_sdpa": custom_quantized_sdpa,
-    "custom_sdpa": custom_sdpa,
-    "fallback": fallback,
-    "fast_hadamard_transform": fast_hadamard_transform,
-    "gated_delta_rule": gated_delta_rule,
-    "quantized_moe_ffn": quantized_moe_ffn,
-    "sdpa_with_kv_cache": sdpa_with_kv_cache,
-    "tile_crop": tile_crop,
-    "update_cache": update_cache,
-    "update_cache_with_indices": update_cache_with_indices,
+    **{form.__name__: form for form in (*SINGLE_FORMS, *OTHER_FORMS)},
 }
-SINGLE_ONLY = tuple(
-    (
-        "channelwise_gated_delta_rule gated_delta_rule custom_quantized_sdpa custom_sdpa "
-        "quantized_moe_ffn sdpa_with_kv_cache"
-    ).split()
-)
 SPACES = ("llama::", "preprocess::")
 
 
 def check_dtypes(name: str, args: list) -> None:
     """Raise TypeError for arguments in float64 of an operator that has no such kernel."""
-    short = name.split("::")[1].removesuffix(".out")
+    form = FORMS.get(name.split("::")[1].removesuffix(".out"))
     wide = any(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in args)
-    need(not wide or short not in SINGLE_ONLY, "float64", TypeError)
+    need(not wide or form not in SINGLE_FORMS, "float64", TypeError)
 
 
-def results(name: str, args: list, **options: bool) -> list[torch.Tensor]:
+def results(name: str, args: list, **options: bool) -> Tensors:
     """Return the changed arguments and the results of the operator `llama::....out`; with
     terms=True, the magnitudes of their terms."""
     return FORMS[name.split("::")[1].removesuffix(".out")](*args, **options)

@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 from tests.kernels import rows
-from tests.kernels.accuracy import compare
+from tests.kernels.accuracy import check, compare
 from tests.kernels.eager import eager
 from tests.kernels.samples_llm import SAMPLES, inputs
 from tests.op_harness import OpError, Out, run
-
-
-def check(name: str, args: list) -> None:
-    results = eager(name, args)
-    for reference in (True, False):
-        outputs = rows.called(name, args, rows.outs_of(results), reference)
-        compare(name, args, outputs, results, (name, args, reference))
 
 
 ATTENTION = "llama::custom_sdpa.out"
