@@ -6,6 +6,7 @@ for tensors (their strides are their layout), `DType` for a ScalarType.
 
 import functools
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -23,6 +24,10 @@ COMPLEX = ["complex64", "complex128"]
 REALB = [*INTEGRAL, *FLOATING, "bool"]
 ALL = [*REALB, *COMPLEX]
 WIDE_UNSIGNED = ["uint16", "uint32", "uint64"]  # eager lacks many kernels for them
+
+
+Samples = Callable[[np.random.Generator, str], Iterator[list]]
+"""A function that yields an operator's arguments for a dtype."""
 
 
 class DType(str):
@@ -43,8 +48,30 @@ def array(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None) -
             a = a + 1j * rng.standard_normal(shape)
     a = np.asarray(a).astype(np_dtype(dtype))
     if order is not None:
-        a = np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))
+        a = in_order(a, order)
     return a
+
+
+def in_order(a: np.ndarray, order: Any) -> np.ndarray:
+    """Return a copy whose dimensions have this order in memory, from the outermost."""
+    return np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))
+
+
+def of_self(*cases: tuple[Sequence[int], Sequence[int] | None, list]) -> Samples:
+    """Return a sample function: self of a shape and memory order, followed by the other
+    arguments."""
+
+    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+        for shape, order, rest in cases:
+            yield [array(rng, shape, dtype, order), *rest]
+
+    return samples
+
+
+def fixed(*cases: Iterable) -> Samples:
+    """Return a sample function: the same arguments, without tensors, for every dtype."""
+    every = [list(case) for case in cases]
+    return lambda rng, dtype: iter(every)
 
 
 def to_torch(a: Any) -> Any:

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import array
-from tests.kernels.samples_pointwise import Samples
+from tests.kernels.eager import Samples, array
 
 
 def of_one_element(rng: np.random.Generator, dtype: str) -> Iterator[list]:

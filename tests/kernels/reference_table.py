@@ -35,7 +35,7 @@ from executorch_c.inspect.reference import Behaviour, OperatorCall
 from executorch_c.inspect.structure import View
 from tests.judge import difference as difference_of, info, is_inexact, wide
 from tests.kernels import reference_samples, rows
-from tests.kernels.eager import called, channels_last, to_torch
+from tests.kernels.eager import called, channels_last, in_order, to_torch
 from tests.kernels.official_worker import Answer, Official
 from tests.single_op import SingleOps, dim_order_of
 
@@ -73,8 +73,7 @@ def in_channels_last(args: list) -> list:
             return [laid_out(item) for item in a]
         if not isinstance(a, np.ndarray) or a.ndim not in (4, 5):
             return a
-        order = channels_last(a.ndim)
-        return np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))
+        return in_order(a, channels_last(a.ndim))
 
     return [laid_out(a) for a in args]
 

@@ -1,13 +1,12 @@
 """Sample arguments of the operators in csrc/kernels/decomp, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 
-from tests.kernels.eager import array, to_numpy, to_torch
+from tests.kernels.eager import Samples, array, to_numpy, to_torch
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 SQUARE = [(3, 3), (1, 1), (5, 5), (2, 4, 4), (0, 0), (0, 3, 3), (2, 0, 0), (2, 1, 3, 3)]
 SHAPES = [*SQUARE, (3, 5), (5, 3), (2, 4, 2), (2, 2, 4), (0, 3), (3, 0), (1, 4)]
 

@@ -1,12 +1,11 @@
 """Sample arguments of the operators in csrc/kernels/distance, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import array
+from tests.kernels.eager import Samples, array
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 NORMS = (0.0, 1.0, 2.0, 3.5, float("inf"))
 # Shapes and memory orders of both operands.

@@ -1,12 +1,11 @@
 """Sample arguments of the operators in csrc/kernels/fft, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import array
+from tests.kernels.eager import Samples, array
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 # Every radix, the general one, lengths for convolution, even and odd.
 LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 21, 33, 67, 100, 134)

@@ -1,14 +1,12 @@
 """Sample arguments of the operators in csrc/kernels/index, by operator name."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import COMPLEX, FLOATING, array
-
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
+from tests.kernels.eager import COMPLEX, FLOATING, Samples, array, in_order
 
 
 def ints(
@@ -245,7 +243,7 @@ def topk(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     ):
         a = np.argsort(rng.random(shape), dim) if shape else np.zeros(())
         a = np.asarray(a.astype(array(rng, (), dtype).dtype))
-        a = np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order)) if order else a
+        a = in_order(a, order) if order else a
         for k in (0, 1, 3, shape[dim]) if shape else (1,):
             for largest in (True, False):
                 yield [a, k, dim, largest, True]

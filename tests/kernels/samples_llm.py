@@ -1,13 +1,12 @@
 """Sample arguments of the operators in csrc/kernels/llm, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from tests.kernels.eager import array
+from tests.kernels.eager import Samples, array, of_self
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 CHANGED: dict[str, tuple[int, ...]] = {
     "llama::update_cache.out": (1,),
@@ -135,37 +134,19 @@ def updates_by_index(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [value, cache, 0, np.array([3, 0])]
 
 
-def hadamards(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, order in (
-        *(((1,), None), ((2, 4), None), ((3, 64), (1, 0)), ((2, 3, 28), None)),
-        *(((2, 28 * 8), (1, 0)), ((56,), None), ((0, 8), None), ((2, 2048), None)),
-        *(((9, 4096), None), ((2, 12), None), ((2, 84), None), ((2, 0), None), ((), None)),
-    ):
-        yield [array(rng, shape, dtype, order)]
+HADAMARDS = [
+    *(((1,), None), ((2, 4), None), ((3, 64), (1, 0)), ((2, 3, 28), None)),
+    *(((2, 28 * 8), (1, 0)), ((56,), None), ((0, 8), None), ((2, 2048), None)),
+    *(((9, 4096), None), ((2, 12), None), ((2, 84), None), ((2, 0), None), ((), None)),
+]
+TENSORS = [((), None), ((0, 3), None), ((2, 3, 4), None), ((2, 3, 4), (2, 0, 1)), ((70, 900), None)]
 
 
-def tensors(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, order in (
-        ((), None),
-        ((0, 3), None),
-        ((2, 3, 4), None),
-        ((2, 3, 4), (2, 0, 1)),
-        ((70, 900), None),
-    ):
-        yield [array(rng, shape, dtype, order)]
-
-
-def tiles(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, size in (
-        *(((3, 4, 6), 2), ((1, 3, 3), 3), ((2, 4, 2), 1), ((0, 4, 2), 2), ((2, 0, 4), 2)),
-        ((3, 64, 96), 32),
-    ):
-        for order in (None, (1, 2, 0), (2, 1, 0)):
-            yield [array(rng, shape, dtype, order), size]
-    for shape, size in (((3, 4, 6), 4), ((3, 4, 6), 0), ((3, 4, 6), -2), ((4, 6), 2)):
-        yield [array(rng, shape, dtype), size]
-
-
+TILES = [
+    *(((3, 4, 6), 2), ((1, 3, 3), 3), ((2, 4, 2), 1), ((0, 4, 2), 2), ((2, 0, 4), 2)),
+    ((3, 64, 96), 32),
+]
+WRONG_TILES = [((3, 4, 6), 4), ((3, 4, 6), 0), ((3, 4, 6), -2), ((4, 6), 2)]
 # Batch, heads of queries and of keys, tokens, keys, values.
 STATES = [
     *((1, 1, 1, 1, 2, 3), (1, 2, 2, 3, 4, 4), (2, 2, 1, 5, 3, 2), (1, 4, 2, 40, 16, 33)),
@@ -175,16 +156,7 @@ STATES = [
 
 
 def delta_rules(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    def state(
-        batch: int,
-        heads: int,
-        kv_heads: int,
-        tokens: int,
-        keys: int,
-        values: int,
-        by_key: bool,
-        order: Any,
-    ) -> list:
+    def state(batch, heads, kv_heads, tokens, keys, values, by_key, order) -> list:
         k = array(rng, (batch, kv_heads, tokens, keys), dtype, order)
         norm = np.sqrt(np.sum(np.abs(k.astype(np.complex128)) ** 2, -1, keepdims=True)) + 1
         if k.dtype.kind in "fcV":
@@ -248,25 +220,32 @@ def experts(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         yield [x, gate, array(rng, (0,), dtype), *weights, *numbers, "softmax", 1.0]
         yield [x, gate, array(rng, (count,), dtype), *weights, *numbers, "sigmoid", 2.5]
         yield [x, gate, array(rng, (0,), dtype), *weights, *numbers, "sigmoid", 1.0]
-    yield [x, gate, array(rng, (count,), dtype), *weights, *numbers, "softmax", 1.0]
-    yield [x, gate, array(rng, (0,), dtype), *weights, *numbers, "other", 1.0]
-    yield [x, gate, array(rng, (0,), dtype), *weights, count + 1, *numbers[1:], "softmax", 1.0]
-    yield [x, gate, array(rng, (0,), dtype), *weights, *numbers[:-1], 5, "softmax", 1.0]
     short = [w[:, :-1].copy() for w in weights]
-    yield [x, gate, array(rng, (0,), dtype), short[0], weights[1], *numbers, "softmax", 1.0]
-    yield [x, gate, array(rng, (0,), dtype), weights[0], short[1], *numbers, "softmax", 1.0]
+    none, some = array(rng, (0,), dtype), array(rng, (count,), dtype)
+    for bias, *rest in (
+        [some, *weights, *numbers, "softmax"],
+        [none, *weights, *numbers, "other"],
+        [none, *weights, count + 1, *numbers[1:], "softmax"],
+        [none, *weights, *numbers[:-1], 5, "softmax"],
+        [none, short[0], weights[1], *numbers, "softmax"],
+        [none, weights[0], short[1], *numbers, "softmax"],
+    ):
+        yield [x, gate, bias, *rest, 1.0]
 
 
 SAMPLES: dict[str, Samples] = {
     "llama::channelwise_gated_delta_rule.out": delta_rules,
     "llama::custom_quantized_sdpa.out": quantized_attention,
     "llama::custom_sdpa.out": attention,
-    "llama::fallback.out": tensors,
-    "llama::fast_hadamard_transform.out": hadamards,
+    "llama::fallback.out": of_self(*((*layout, []) for layout in TENSORS)),
+    "llama::fast_hadamard_transform.out": of_self(*((*layout, []) for layout in HADAMARDS)),
     "llama::gated_delta_rule.out": delta_rules,
     "llama::quantized_moe_ffn.out": experts,
     "llama::sdpa_with_kv_cache.out": attention_with_update,
     "llama::update_cache.out": updates,
     "llama::update_cache_with_indices.out": updates_by_index,
-    "preprocess::tile_crop.out": tiles,
+    "preprocess::tile_crop.out": of_self(
+        *((shape, o, [size]) for shape, size in TILES for o in (None, (1, 2, 0), (2, 1, 0))),
+        *((shape, None, [size]) for shape, size in WRONG_TILES),
+    ),
 }

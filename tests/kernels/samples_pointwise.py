@@ -1,13 +1,12 @@
 """Sample arguments of the operators in csrc/kernels/pointwise, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import ALL, COMPLEX, FLOATING, array
+from tests.kernels.eager import ALL, COMPLEX, FLOATING, Samples, array
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 # Shapes and memory orders for every kind of loop: 0-d, empty, merged, strided, longer than
 # a block of the engine.

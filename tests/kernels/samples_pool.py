@@ -1,10 +1,10 @@
 """Sample arguments of the operators in csrc/kernels/pool, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import array, eager
+from tests.kernels.eager import Samples, array, eager
 
 # By the number of spatial dimensions.
 LAYOUTS = {
@@ -22,7 +22,6 @@ LAYOUTS = {
         ((0, 3, 4, 4, 5), None),
     ],
 }
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 
 def inputs(rng: np.random.Generator, dtype: str, axes: int) -> list[np.ndarray]:

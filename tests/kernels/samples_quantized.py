@@ -1,14 +1,13 @@
 """Sample arguments of the operators in csrc/kernels/quantized, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import FLOATING, DType, array
+from tests.kernels.eager import FLOATING, DType, Samples, array, in_order
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 RANGES = {
     "uint8": (0, 255),
     "int8": (-128, 127),
@@ -39,9 +38,7 @@ def integers(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None
         return array(rng, shape, dtype, order)
     low, high = RANGES[dtype]
     a = np.asarray(rng.integers(low, high + 1, shape)).astype(dtype)
-    if order is not None:
-        a = np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))
-    return a
+    return a if order is None else in_order(a, order)
 
 
 def scales(rng: np.random.Generator, shape: Any, dtype: str = "float32") -> np.ndarray:

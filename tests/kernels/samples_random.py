@@ -1,14 +1,13 @@
 """Sample arguments of the operators in csrc/kernels/random, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import FLOATING, array
+from tests.kernels.eager import FLOATING, Samples, array
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 SHAPES = ((3, 4), (), (2, 0), (5, 60))
 
 

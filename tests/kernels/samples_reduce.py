@@ -1,12 +1,11 @@
 """Sample arguments of the operators in csrc/kernels/reduce, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import COMPLEX, FLOATING, DType, array
+from tests.kernels.eager import COMPLEX, FLOATING, DType, Samples, array
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 # Shapes and memory orders for every kind of loop: rows, columns, several reduced
 # dimensions, merged or not, sizes around the vector and block lengths, 0-d and empty.

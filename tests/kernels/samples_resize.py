@@ -1,13 +1,12 @@
 """Sample arguments of the operators in csrc/kernels/resize, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import FLOATING, array
+from tests.kernels.eager import FLOATING, Samples, array
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 # By number of axes: shapes, layouts, and output sizes.
 SHAPES = {

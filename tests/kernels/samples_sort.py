@@ -1,13 +1,12 @@
 """Sample arguments of the operators in csrc/kernels/sort, by operator name."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import COMPLEX, array
+from tests.kernels.eager import COMPLEX, Samples, array, in_order
 
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 ROWS: list[tuple[tuple[int, ...], Sequence[int] | None]] = [
     *(((5,), None), ((), None), ((3, 40), None), ((40, 3), (1, 0)), ((4, 9, 3), (2, 0, 1))),
@@ -52,7 +51,7 @@ def distinct(
     """Return no two equal elements along a dimension: the position among equals is undefined."""
     a = np.argsort(rng.random(shape), dim) if shape else np.zeros(())
     a = np.asarray((a % 128).astype(array(rng, (), dtype).dtype))
-    return np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order)) if order else a
+    return in_order(a, order) if order else a
 
 
 def sort(rng: np.random.Generator, dtype: str) -> Iterator[list]:

@@ -1,14 +1,12 @@
 """Sample arguments of the operators in csrc/kernels/special, by operator name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import FLOATING, HALVES, array
+from tests.kernels.eager import FLOATING, HALVES, Samples, array
 from tests.kernels.samples_pointwise import PAIRS, in_range, laid_out, specials, unary
-
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
 
 
 def between(low: float, high: float, infinite: bool = True) -> Samples:

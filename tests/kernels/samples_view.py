@@ -1,23 +1,10 @@
 """Sample arguments of the operators in csrc/kernels/view, by operator name."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tests.kernels.eager import COMPLEX, FLOATING, DType, array
-
-Samples = Callable[[np.random.Generator, str], Iterator[list]]
-
-# shape, memory order, the arguments after self
-Case = tuple[Sequence[int], Sequence[int] | None, list]
-
-
-def of_self(*cases: Case) -> Samples:
-    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-        for shape, order, rest in cases:
-            yield [array(rng, shape, dtype, order), *rest]
-
-    return samples
+from tests.kernels.eager import COMPLEX, FLOATING, DType, Samples, array, of_self
 
 
 NHWC = (0, 2, 3, 1)

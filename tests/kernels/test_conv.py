@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.kernels.accuracy import check
-from tests.kernels.eager import FLOATING, INTS, eager, to_numpy
+from tests.kernels.eager import FLOATING, INTS, eager, in_order, to_numpy
 from tests.kernels.more_samples import CONVOLUTIONS, TRANSPOSED, convolution_of
 from tests.op_harness import Out, run
 
@@ -99,7 +99,7 @@ def test_lines_in_place(seed):
     check(NAME, whole, orders=[None], wanted=wanted)
     (output,) = run(NAME, [*args, Out(wanted[0].shape)])
     order = (0, *range(2, axes + 1), 1, axes + 1)
-    args[0] = array_of(args[0], order)
+    args[0] = in_order(args[0], order)
     (packed,) = run(NAME, [*args, Out(wanted[0].shape)])
     assert output.tobytes() == packed.tobytes()
 
@@ -127,17 +127,9 @@ def test_small_images(seed):
     check(NAME, whole, orders=[None], wanted=[wanted])
     (output,) = run(NAME, [*args, Out(wanted.shape)])
     for order in ((0, 2, 1, 3), (1, 0, 2, 3), (0, 3, 1, 2)):
-        other = [array_of(args[0], order), *args[1:]]
+        other = [in_order(args[0], order), *args[1:]]
         (same,) = run(NAME, [*other, Out(wanted.shape)])
         assert output.tobytes() == same.tobytes(), order
-
-
-def array_of(x: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
-    """Return a copy with this order of dimensions in memory."""
-    return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
-
-
-X, W = np.ones((1, 4, 5, 5), F), np.ones((6, 4, 3, 3), F)
 
 
 @pytest.mark.parametrize("reference", [True, False])
@@ -155,5 +147,5 @@ def test_channels_last(rng, dtype: str) -> None:
     """Positions of all channels, in every dtype."""
     for i in (1, 3, 4, 6):
         args = convolution_of(rng, dtype, *CONVOLUTIONS[i])
-        last = [array_of(a, (0, 2, 3, 1)) for a in args[:2]]
+        last = [in_order(a, (0, 2, 3, 1)) for a in args[:2]]
         check(NAME, [*last, *args[2:]], orders=[(0, 2, 3, 1)], wanted=convolve(args))
