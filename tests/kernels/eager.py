@@ -52,6 +52,14 @@ def array(rng: np.random.Generator, shape: Any, dtype: str, order: Any = None) -
     return a
 
 
+def with_nan(rng: np.random.Generator, a: np.ndarray, share: float = 0.1) -> np.ndarray:
+    """Return a copy with some NaN, if the dtype has them."""
+    a = a.copy(order="K")
+    if a.dtype.kind not in "iub" and a.size:
+        a[rng.random(a.shape) < share] = np.nan
+    return a
+
+
 def in_order(a: np.ndarray, order: Any) -> np.ndarray:
     """Return a copy whose dimensions have this order in memory, from the outermost."""
     return np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))

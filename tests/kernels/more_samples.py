@@ -59,7 +59,7 @@ def convolution_of(
     """Return arguments of a convolution with a bias."""
     defaults = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
     lists = [
-        list(n) if isinstance(n, tuple) else [n] * (len(x) - 2)
+        [n] * (len(x) - 2) if isinstance(n, int) else [int(k) for k in n]
         for n in (options.get(key, default) for key, default in defaults.items())
     ]
     groups = options.get("groups", 1)

@@ -24,17 +24,15 @@ def shapes(rng: np.random.Generator, dtype: str) -> Iterator[tuple[np.ndarray, l
     yield array(rng, (2, 3, 16, 10), dtype, (0, 2, 3, 1)), [2, 3], 0
 
 
-def complex_to_complex(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for a, dims, norm in shapes(rng, dtype):
-        yield [a, dims, norm, True]
-        yield [a, dims, norm, False]
-    yield [array(rng, (2, 3), dtype), [], 0, True]
-
-
 def real_to_complex(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for a, dims, norm in shapes(rng, dtype):
         yield [a, dims, norm, True]
         yield [a, dims, norm, False]
+
+
+def complex_to_complex(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    yield from real_to_complex(rng, dtype)
+    yield [array(rng, (2, 3), dtype), [], 0, True]
 
 
 def complex_to_real(rng: np.random.Generator, dtype: str) -> Iterator[list]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import array, eager
+from tests.kernels.eager import array, eager, of_self
 
 # kernel, dilation, padding, stride
 WINDOWS = [
@@ -21,12 +21,6 @@ IMAGES = [
     ((0, 2, 4, 4), None),
     ((1, 1, 3, 3), None),
 ]
-
-
-def im2col(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, order in IMAGES:
-        for lists in WINDOWS:
-            yield [array(rng, shape, dtype, order), *lists]
 
 
 def col2im(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -51,7 +45,7 @@ def unfold_backward(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 SAMPLES = {
-    "aten::im2col.out": im2col,
+    "aten::im2col.out": of_self(*((*image, lists) for image in IMAGES for lists in WINDOWS)),
     "aten::col2im.out": col2im,
     "aten::unfold_backward.out": unfold_backward,
 }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import COMPLEX, FLOATING, Samples, array, in_order
+from tests.kernels.eager import COMPLEX, FLOATING, Samples, array, in_order, of_self, with_nan
 
 
 def ints(
@@ -158,13 +158,6 @@ def near_one(a: np.ndarray) -> np.ndarray:
     return a if a.dtype.kind in "iub" else np.asarray((a / 8 + 1).astype(a.dtype, order="K"))
 
 
-def with_nan(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
-    a = a.copy(order="K")
-    if a.dtype.kind not in "iub" and a.size > 3:
-        a[rng.random(a.shape) < 0.1] = np.nan
-    return a
-
-
 def scatter_plain(value: bool) -> Samples:
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for self, dim, at, src in scattered(False)(rng, dtype):
@@ -203,13 +196,8 @@ def index_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def nonzero(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape, order in (
-        ((7,), None),
-        ((3, 4), None),
-        ((3, 4, 5), (2, 0, 1)),
-        ((), None),
-        ((0, 3), None),
-    ):
+    shapes = [((7,), None), ((3, 4), None), ((3, 4, 5), (2, 0, 1)), ((), None), ((0, 3), None)]
+    for shape, order in shapes:
         a = array(rng, shape, dtype, order)
         a[rng.random(shape) < 0.5] = 0
         yield [a]
@@ -235,10 +223,7 @@ def topk(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     """Yield samples without and with ties, which have eager's order. Nothing is taken from several
     elements only: eager does not resize a 0-d output."""
     for shape, order, dim in (
-        ((5,), None, 0),
-        ((3, 40), None, -1),
-        ((40, 3), (1, 0), 0),
-        ((4, 9, 3), (2, 0, 1), 1),
+        *(((5,), None, 0), ((3, 40), None, -1), ((40, 3), (1, 0), 0), ((4, 9, 3), (2, 0, 1), 1)),
         ((), None, 0),
     ):
         a = np.argsort(rng.random(shape), dim) if shape else np.zeros(())
@@ -283,13 +268,6 @@ def put(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [array(rng, (3,), dtype), twice, array(rng, (3, 1), dtype), True]
 
 
-def nonzero_static(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    shapes = [((3, 4), None), ((3, 4), (1, 0)), ((), None), ((0, 2), None), ((9,), None)]
-    for shape, order in shapes:
-        for size, fill in ((0, -1), (2, -1), (20, 7)):
-            yield [array(rng, shape, dtype, order), size, fill]
-
-
 def embedding_renorm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for order in (None, (1, 0)):
         for norm in (2.0, 1.0, 3.5, 0.0, np.inf, -np.inf):
@@ -328,10 +306,7 @@ def embedding_dense_backward(rng: np.random.Generator, dtype: str) -> Iterator[l
 
 def segment_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, axis, order in (
-        ((9,), 0, None),
-        ((9, 4), 0, (1, 0)),
-        ((2, 7, 3), 1, None),
-        ((2, 3, 5), -1, None),
+        *(((9,), 0, None), ((9, 4), 0, (1, 0)), ((2, 7, 3), 1, None), ((2, 3, 5), -1, None)),
         ((6, 0), 0, None),
     ):
         front, n = shape[: axis % len(shape)], shape[axis]
@@ -346,6 +321,7 @@ def segment_reduce(rng: np.random.Generator, dtype: str) -> Iterator[list]:
                 yield [data, how, None, None, offsets, axis, False, start]
 
 
+STATIC = [((3, 4), None), ((3, 4), (1, 0)), ((), None), ((0, 2), None), ((9,), None)]
 SAMPLES: dict[str, Samples] = {
     "aten::embedding.out": embedding,
     "aten::index_select.out": index_select,
@@ -370,6 +346,18 @@ SAMPLES: dict[str, Samples] = {
     "aten::topk.values": topk,
     "aten::repeat_interleave.Tensor_out": repeat_interleave,
     "aten::put.out": put,
-    "aten::nonzero_static.out": nonzero_static,
+    "aten::nonzero_static.out": of_self(
+        *(
+            (*layout, [size, fill])
+            for layout in (
+                ((3, 4), None),
+                ((3, 4), (1, 0)),
+                ((), None),
+                ((0, 2), None),
+                ((9,), None),
+            )
+            for size, fill in ((0, -1), (2, -1), (20, 7))
+        )
+    ),
     "aten::embedding_renorm.out": embedding_renorm,
 }

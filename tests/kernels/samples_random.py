@@ -6,27 +6,23 @@ from typing import Any
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import FLOATING, Samples, array
+from tests.kernels.eager import FLOATING, Samples, array, fixed, of_self
 
 SHAPES = ((3, 4), (), (2, 0), (5, 60))
 
 
 def sized(*before: Any, after: tuple = ()) -> Samples:
-    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-        for shape in ((3, 4), (), (5, 60)):  # eager accepts any dtype for empty results
-            yield [*before, list(shape), *after]
-
-    return samples
+    shapes = ((3, 4), (), (5, 60))  # eager accepts any dtype for empty results
+    return fixed(*([*before, list(shape), *after] for shape in shapes))
 
 
 def like(*tails: list) -> Samples:
-    def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-        for tail in tails:
-            for shape in SHAPES if tail is tails[0] else SHAPES[:1]:
-                yield [array(rng, shape, dtype), *tail]
-        yield [array(rng, (3, 5, 2), dtype, (2, 0, 1)), *tails[0]]
-
-    return samples
+    first, *others = tails
+    return of_self(
+        *((shape, None, first) for shape in SHAPES),
+        *((SHAPES[0], None, tail) for tail in others),
+        ((3, 5, 2), (2, 0, 1), first),
+    )
 
 
 def probabilities(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -83,7 +79,7 @@ SAMPLES: dict[str, Samples] = {
     "aten::randint.low_out": sized(3, 100),
     "aten::randint_like.out": like([7, None], [0, None]),
     "aten::randint_like.low_dtype_out": like([3, 9, None], [9, 3, None]),
-    "aten::randperm.out": lambda rng, dtype: ([n] for n in (0, 1, 7, 100, -1)),
+    "aten::randperm.out": fixed([0], [1], [7], [100], [-1]),
     "aten::uniform.out": like([0.0, 1.0, None], [-2.0, 3.0, None], [3.0, -2.0, None]),
     "aten::exponential.out": like([1.0, None], [2.5, None], [-1.0, None]),
     "aten::geometric.out": like([0.4, None], [1.0, None]),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import COMPLEX, FLOATING, DType, Samples, array
+from tests.kernels.eager import COMPLEX, FLOATING, DType, Samples, array, with_nan
 
 
 # Shapes and memory orders for every kind of loop: rows, columns, several reduced
@@ -15,14 +15,6 @@ LAYOUTS = [
     *(((2, 17, 3, 20), (3, 1, 0, 2)), ((2, 0, 3), None), ((1, 4, 1, 35), None)),
     ((5000,), None),
 ]
-
-
-def nans(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
-    """Return a copy with some NaN, if the dtype has them."""
-    a = a.copy(order="K")
-    if a.dtype.kind not in "iub" and a.size:
-        a[rng.random(a.shape) < 0.03] = np.nan
-    return a
 
 
 def dim_lists(rank: int) -> list:
@@ -42,7 +34,7 @@ def over_dims(dtypes: list[str | None], nan: bool = False, empty: bool = True) -
             for i, dims in enumerate(dim_lists(len(shape))):
                 if not empty and (dims is None or not a.size):
                     continue
-                args = [nans(rng, a) if nan and i % 2 else a, dims, bool(i % 2)]
+                args = [with_nan(rng, a, 0.03) if nan and i % 2 else a, dims, bool(i % 2)]
                 yield [*args, None] if dtypes else args
         for other in dtypes:
             yield [array(rng, (3, 20), dtype, (1, 0)), [1], False, DType(str(other))]
@@ -92,7 +84,7 @@ def only_self(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         a = array(rng, shape, dtype, order)
         if a.size:
             yield [a]
-            yield [nans(rng, a)]
+            yield [with_nan(rng, a, 0.03)]
             yield [np.zeros_like(a)]
 
 
@@ -108,7 +100,7 @@ def over_dim(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for d in range(-len(shape), max(len(shape), 1)):
             if shape and shape[d] == 0:
                 continue
-            yield [nans(rng, a) if d % 2 else a, d, bool(d % 2)]
+            yield [with_nan(rng, a, 0.03) if d % 2 else a, d, bool(d % 2)]
 
 
 def any_dim(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -122,7 +114,7 @@ def position(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for shape, order in LAYOUTS:
         a = array(rng, shape, dtype, order)
         if a.size:
-            yield [nans(rng, a), None, True]
+            yield [with_nan(rng, a, 0.03), None, True]
             yield [a, None, False]
 
 
@@ -146,7 +138,7 @@ def logcumsumexp(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             if "float" in dtype and a.size > 2 and d % 2:
                 a[rng.random(shape) < 0.2] = -np.inf
                 a[rng.random(shape) < 0.01] = np.inf
-                a = nans(rng, a)
+                a = with_nan(rng, a, 0.03)
             yield [a, d]
 
 
@@ -156,7 +148,7 @@ def running(rng: np.random.Generator, dtype: str) -> Iterator[list]:
             continue  # eager copies a single number of any dtype
         for d in range(-len(shape), max(len(shape), 1)):
             a = array(rng, shape, dtype, order)
-            yield [nans(rng, a) if d % 2 else a, d]
+            yield [with_nan(rng, a, 0.03) if d % 2 else a, d]
 
 
 def dist(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -168,7 +160,7 @@ def dist(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for p in of_none if 0 in a else (*of_none, 3, -1, float("inf"), -float("inf")):
             yield [array(rng, a, dtype, order), array(rng, b, dtype), p]
     yield [array(rng, (3,), dtype), array(rng, (3,), "complex64"), 2]
-    yield [nans(rng, array(rng, (90,), dtype)), array(rng, (90,), dtype), float("inf")]
+    yield [with_nan(rng, array(rng, (90,), dtype)), array(rng, (90,), dtype), float("inf")]
 
 
 def var(rng: np.random.Generator, dtype: str) -> Iterator[list]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import COMPLEX, Samples, array, in_order
+from tests.kernels.eager import COMPLEX, Samples, array, in_order, with_nan
 
 
 ROWS: list[tuple[tuple[int, ...], Sequence[int] | None]] = [
@@ -22,13 +22,6 @@ def ties(
     if a.dtype.kind not in "iub":
         few = np.array([-np.inf, -1.5, -0.0, 0.0, 1, 2.5, np.inf]).astype(a.dtype)
         a[...] = few[rng.integers(0, len(few), a.shape)]
-    return a
-
-
-def with_nan(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
-    a = a.copy(order="K")
-    if a.dtype.kind not in "iub" and a.size:
-        a[rng.random(a.shape) < 0.1] = np.nan
     return a
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import torch
 
 from tests.kernels.accuracy import check
-from tests.kernels.eager import FLOATING, INTS, eager, in_order, to_numpy
+from tests.kernels.eager import FLOATING, INTS, eager, in_order
 from tests.kernels.more_samples import CONVOLUTIONS, TRANSPOSED, convolution_of
+from tests.kernels.rows import in_wider
 from tests.op_harness import Out, run
 
 NAME = "aten::convolution.out"
@@ -14,18 +14,12 @@ F = np.float32
 
 
 def convolve(args: list) -> list[np.ndarray]:
-    """Return eager's result in a dtype that it supports for every kind of convolution, cast
-    back."""
-    dtype = args[0].dtype.name
-    if dtype in ("int64", "float64"):
-        wide = args
-    else:
-        kind = np.float64 if dtype in FLOATING else np.int64
-        wide = [a.astype(kind) if isinstance(a, np.ndarray) else a for a in args]
-    wide = [
-        torch.from_numpy(np.ascontiguousarray(a)) if isinstance(a, np.ndarray) else a for a in wide
-    ]
-    return [to_numpy(torch.convolution(*wide)).astype(args[0].dtype)]
+    return in_wider(NAME, args)
+
+
+def some_bias(seed: int, args: list) -> list:
+    """Return the arguments of a convolution without the bias for an even seed."""
+    return [*args[:2], args[2] if seed % 2 else None, *args[3:]]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
@@ -53,13 +47,11 @@ def test_depthwise_rows(seed):
     sizes = [int(rng.integers(1, 9)) for _ in range(axes - 1)] + [int(rng.integers(1, 75))]
     sizes = [max(n, (k - 1) * d + 1) for n, k, d in zip(sizes, kernel, dilations, strict=True)]
     channels, each = int(rng.integers(2, 5)), int(rng.integers(1, 3))
-    x = rng.standard_normal((2, channels, *sizes)).astype(F)
-    w = rng.standard_normal((channels * each, 1, *kernel)).astype(F)
-    bias = rng.standard_normal(channels * each).astype(F) if seed % 2 else None
-    rest = [[int(n) for n in numbers] for numbers in (strides, pads, dilations)]
-    args = [x, w, bias, *rest, False, [0] * axes, channels]
+    options = dict(stride=strides, padding=pads, dilation=dilations, groups=channels)
+    x, w = (2, channels, *sizes), (channels * each, 1, *kernel)
+    args = some_bias(seed, convolution_of(rng, "float32", x, w, options))
     check(NAME, args, wanted=convolve(args))
-    w[0, 0, ..., 0] = np.inf
+    args[1][0, 0, ..., 0] = np.inf
     plain = run(NAME, [*args, Out(convolve(args)[0].shape)], reference=True)[0]
     np.testing.assert_array_equal(
         np.isnan(run(NAME, [*args, Out(plain.shape)])[0]), np.isnan(plain)
@@ -82,11 +74,9 @@ def random_lines(seed: int) -> list:
         for n, k, d, p in zip(sizes, kernel, dilations, pads, strict=True)
     ]
     channels, out = groups * int(rng.integers(1, 31)), groups * int(rng.integers(3, 30))
-    x = rng.standard_normal((1 + seed % 2, channels, *sizes)).astype(F)
-    w = rng.standard_normal((out, channels // groups, *kernel)).astype(F)
-    bias = rng.standard_normal(out).astype(F) if seed % 2 else None
-    rest = [[int(n) for n in numbers] for numbers in (pads, dilations)]
-    return [x, w, bias, [1] * axes, *rest, False, [0] * axes, groups]
+    x, w = (1 + seed % 2, channels, *sizes), (out, channels // groups, *kernel)
+    options = dict(padding=pads, dilation=dilations, groups=groups)
+    return some_bias(seed, convolution_of(rng, "float32", x, w, options))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -109,12 +99,10 @@ def small_images(seed: int) -> list:
     rng = np.random.default_rng(seed)
     groups, kernel = 1 + seed % 5 // 4, [int(n) for n in rng.integers(1, 4, 2)]
     sizes = [int(n) for n in rng.integers(3, 15, 2)]
-    x = rng.standard_normal((int(rng.integers(1, 10)), groups * int(rng.integers(1, 60)), *sizes))
-    out = groups * int(rng.integers(20, 100))
-    w = rng.standard_normal((out, x.shape[1] // groups, *kernel))
-    bias = rng.standard_normal(out).astype(F) if seed % 2 else None
-    pads = [k // 2 if seed % 3 else 0 for k in kernel]
-    return [x.astype(F), w.astype(F), bias, [1, 1], pads, [1, 1], False, [0, 0], groups]
+    x = (int(rng.integers(1, 10)), groups * int(rng.integers(1, 60)), *sizes)
+    w = (groups * int(rng.integers(20, 100)), x[1] // groups, *kernel)
+    options = dict(padding=[k // 2 if seed % 3 else 0 for k in kernel], groups=groups)
+    return some_bias(seed, convolution_of(rng, "float32", x, w, options))
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -3,8 +3,6 @@ numbers. Operators may fail, but must not write outside the shared memory of the
 outside it (visible with -fsanitize=address)."""
 
 import ctypes
-import importlib
-import pathlib
 import re
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 
 from tests.kernels import llm_forms
 from tests.kernels.eager import DType, eager
+from tests.kernels.rows import tables
 from tests.kernels.samples_llm import CHANGED
 from tests.dtypes import DTYPES, dtype_id, np_dtype
 from tests.op_harness import OpError, Out, Ret, Value, _Call, invoke
@@ -151,16 +150,6 @@ def test_odd_arguments(name: str, rng: np.random.Generator) -> None:
         call(name, args, rng)
 
 
-def samples() -> dict[str, Any]:
-    results: dict[str, Any] = {}
-    for path in sorted(pathlib.Path(__file__).parent.glob("samples_*.py")):
-        results |= getattr(importlib.import_module(f"tests.kernels.{path.stem}"), "SAMPLES", {})
-    return results
-
-
-SAMPLES = samples()
-
-
 def changed(rng: np.random.Generator, value: Any) -> Any:
     """Return a changed argument, often unchanged."""
     if isinstance(value, list):
@@ -190,7 +179,7 @@ OTHERS = ("float32", "int64", "bool", "complex64", "int8")  # int8: the only one
 
 
 @pytest.mark.filterwarnings("ignore")  # eager's own
-@pytest.mark.parametrize("name", sorted(SAMPLES.keys() & schemas().keys()))
+@pytest.mark.parametrize("name", sorted(tables().keys() & schemas().keys()))
 def test_overlapping_samples(name: str, rng: np.random.Generator) -> None:
     """Valid calls except for the places of tensors, and nearly valid ones."""
     quantized = name.startswith("quantized_decomposed::")
@@ -201,7 +190,7 @@ def test_overlapping_samples(name: str, rng: np.random.Generator) -> None:
     for dtype in ("float32", "uint8", "int8") if quantized else OTHERS:
         if accepted and not quantized and dtype == OTHERS[-1]:
             break
-        candidates = [args for args in SAMPLES[name](rng, dtype) if fits(args)]
+        candidates = [args for args in tables()[name][1](rng, dtype) if fits(args)]
         for at in rng.permutation(len(candidates))[:12]:
             args = candidates[at]
             try:

@@ -8,8 +8,8 @@ from torch.nn.functional import embedding_bag
 from executorch_c import Runtime
 from tests.exports import export
 from tests.judge import Limit, assert_equal, assert_right
-from tests.kernels.eager import WIDE_UNSIGNED, array, eager, to_numpy, to_torch
-from tests.kernels.samples_sort import ties, with_nan
+from tests.kernels.eager import WIDE_UNSIGNED, array, eager, to_numpy, to_torch, with_nan
+from tests.kernels.samples_sort import ties
 from tests.op_harness import OpError, Out, run
 
 

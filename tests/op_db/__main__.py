@@ -48,15 +48,15 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def collect(given: argparse.Namespace) -> list[Outcome]:
+def collect(arguments: argparse.Namespace) -> list[Outcome]:
     """Return all outcomes, with progress on standard error."""
-    names = [n for n in entries() if any(fnmatch.fnmatch(n, p) for p in given.names)]
-    jobs = [(n, d) for d in given.dtypes for n in names if d in entries()[n].dtypes()]
+    names = [n for n in entries() if any(fnmatch.fnmatch(n, p) for p in arguments.names)]
+    jobs = [(n, d) for d in arguments.dtypes for n in names if d in entries()[n].dtypes()]
+    count, runtimes = arguments.samples, tuple(arguments.runtimes)
     items, started = list[Outcome](), time.monotonic()
-    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
         running = {
-            pool.submit(outcome, n, d, given.samples or DTYPES[d], tuple(given.runtimes)): (n, d)
-            for n, d in jobs
+            pool.submit(outcome, n, d, count or DTYPES[d], runtimes): (n, d) for n, d in jobs
         }
         for done in as_completed(running):
             name, dtype = running[done]
@@ -76,10 +76,10 @@ def collect(given: argparse.Namespace) -> list[Outcome]:
     return sorted(items, key=lambda o: (o.name, list(DTYPES).index(o.dtype)))
 
 
-def totals(found: list[Outcome], runtimes: list[str]) -> list[str]:
+def totals(outcomes: list[Outcome], runtimes: list[str]) -> list[str]:
     """Return a table by dtype: the number of samples with eager's results."""
     by_dtype: dict[str, Counter] = defaultdict(Counter)
-    for o in found:
+    for o in outcomes:
         for key in (o.dtype, "all"):
             by_dtype[key].update(
                 exported=o.exported,
@@ -97,11 +97,11 @@ def totals(found: list[Outcome], runtimes: list[str]) -> list[str]:
     return lines
 
 
-def functions(found: list[Outcome], runtimes: list[str]) -> list[str]:
+def functions(outcomes: list[Outcome], runtimes: list[str]) -> list[str]:
     """Return the functions that fail here, and those with more failures than in the official
     runtime."""
     by_name: dict[str, Counter] = defaultdict(Counter)
-    for o in found:
+    for o in outcomes:
         by_name[o.name].update(exported=o.exported, **{r: len(o.failures[r]) for r in runtimes})
     wrong = {n: c for n, c in by_name.items() if any(c[r] for r in runtimes if r != "official")}
     lines = [f"{len(by_name)} functions, {len(wrong)} with samples that fail here."]
@@ -114,10 +114,10 @@ def functions(found: list[Outcome], runtimes: list[str]) -> list[str]:
     return lines
 
 
-def causes(found: list[Outcome]) -> list[str]:
+def causes(outcomes: list[Outcome]) -> list[str]:
     """Return eager's results for the programs that fail here."""
     count: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for o in found:
+    for o in outcomes:
         for text in o.causes:
             count[o.name, text].append(o.dtype)
     return [
@@ -126,16 +126,16 @@ def causes(found: list[Outcome]) -> list[str]:
     ]
 
 
-def reasons(found: list[Outcome]) -> list[str]:
+def reasons(outcomes: list[Outcome]) -> list[str]:
     """Return the reasons why samples are not exported, the most frequent first."""
-    count = Counter(re.sub(r"\d+", "N", text)[:90] for o in found for text in o.unexported)
+    count = Counter(re.sub(r"\d+", "N", text)[:90] for o in outcomes for text in o.unexported)
     return [f"- {n} x {text.strip()}".replace("\n", " ") for text, n in count.most_common(12)]
 
 
-def failures(found: list[Outcome]) -> list[str]:
+def failures(outcomes: list[Outcome]) -> list[str]:
     return [
         f"{o.name} {o.dtype} {runtime} sample {index}: {text}"
-        for o in found
+        for o in outcomes
         for runtime, wrong in o.failures.items()
         if runtime != "official"
         for index, text in wrong

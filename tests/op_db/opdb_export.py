@@ -171,12 +171,12 @@ def records(entry: Entry, dtype: str, count: int) -> list[Record]:
     return table["records"][:count]
 
 
-def extend(made: dict[str, Any], entry: Entry, dtype: str, count: int) -> None:
+def extend(table: dict[str, Any], entry: Entry, dtype: str, count: int) -> None:
     """Adds the records that are missing up to `count`."""
     logging.disable(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples = entry.samples(dtype)
         wanted = list(spread(len(samples)))[:count]
-        made["samples"] = len(samples)
-        made["records"] += [record(entry, samples[i], i) for i in wanted[len(made["records"]) :]]
+        table["samples"] = len(samples)
+        table["records"] += [record(entry, samples[i], i) for i in wanted[len(table["records"]) :]]

@@ -27,12 +27,12 @@ LIMIT = variation.LIMIT
 """A function is a sequence of operators, each of which rounds."""
 
 
-def point_alike(found: np.ndarray, wanted: np.ndarray, values: np.ndarray) -> bool:
+def point_alike(output: np.ndarray, wanted: np.ndarray, values: np.ndarray) -> bool:
     """Return True if different positions along some dimension of `values` hold equal elements."""
-    if found.dtype != np.int64 or found.shape != wanted.shape or not values.ndim:
+    if output.dtype != np.int64 or output.shape != wanted.shape or not values.ndim:
         return False
     for dim in range(values.ndim):
-        a, b = (t if t.ndim == values.ndim else np.expand_dims(t, dim) for t in (found, wanted))
+        a, b = (t if t.ndim == values.ndim else np.expand_dims(t, dim) for t in (output, wanted))
         fits = a.ndim == values.ndim and all(
             m == n for d, (m, n) in enumerate(zip(a.shape, values.shape, strict=True)) if d != dim
         )
@@ -44,22 +44,22 @@ def point_alike(found: np.ndarray, wanted: np.ndarray, values: np.ndarray) -> bo
     return False
 
 
-def turned(found: np.ndarray, wanted: np.ndarray, axis: int) -> np.ndarray:
+def turned(output: np.ndarray, wanted: np.ndarray, axis: int) -> np.ndarray:
     """Return vectors along an axis, each multiplied by the number of magnitude 1 that brings it
     nearest."""
-    product = (judge.wide(found).conj() * judge.wide(wanted)).sum(axis, keepdims=True)
+    product = (judge.wide(output).conj() * judge.wide(wanted)).sum(axis, keepdims=True)
     size = np.abs(product)
     phase = np.where(size > 0, product / np.where(size > 0, size, 1), 1)
-    return np.asarray((judge.wide(found) * phase).astype(found.dtype))
+    return np.asarray((judge.wide(output) * phase).astype(output.dtype))
 
 
 def difference(
-    found: Any, wanted: Any, exact: Any = None, terms: Any = None, filled: bool = True
+    output: Any, wanted: Any, exact: Any = None, terms: Any = None, filled: bool = True
 ) -> str | None:
-    """Return the difference between `found` and eager's result as text; None without one. Without
+    """Return the difference between `output` and eager's result as text; None without one. Without
     `terms`, each element has only its own units; only shape and dtype of outputs that are not
     `filled` are compared."""
-    if not filled and isinstance(wanted, np.ndarray) and isinstance(found, np.ndarray):
-        wanted = found if (found.shape, found.dtype) == (wanted.shape, wanted.dtype) else wanted
+    if not filled and isinstance(wanted, np.ndarray) and isinstance(output, np.ndarray):
+        wanted = output if (output.shape, output.dtype) == (wanted.shape, wanted.dtype) else wanted
     limit = LIMIT if terms is not None else Limit(LIMIT.ulps, stepwise=True)
-    return judge.difference(found, wanted, limit, exact, terms)
+    return judge.difference(output, wanted, limit, exact, terms)

@@ -32,7 +32,7 @@ class Outcome:
     causes: list[str] = field(default_factory=list)  # of failures here
 
 
-def given(record: Record) -> list[Any]:
+def inputs_of(record: Record) -> list[Any]:
     """Return copies of the inputs."""
     return [np.copy(v) for v in record.inputs]
 
@@ -41,7 +41,7 @@ def ours(record: Record, kernels: str) -> list[Any]:
     from executorch_c import Runtime
 
     method = Runtime.get().load_program(record.pte).load_method("forward", kernels=kernels)
-    return list(method.execute(given(record)))
+    return list(method.execute(inputs_of(record)))
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def official_server() -> Official:
 
 
 def official(record: Record) -> list[Any]:
-    ((how, outputs),) = official_server()(record.pte, [("forward", given(record))])
+    ((how, outputs),) = official_server()(record.pte, [("forward", inputs_of(record))])
     if how != "ran":
         raise RuntimeError(f"{how}: {outputs}")
     return outputs
@@ -92,26 +92,26 @@ def verdict(record: Record, runtime: str, name: str = "") -> str | None:
     return None
 
 
-def judged(record: Record, i: int, found: Any, wanted: Any, name: str, filled: bool) -> str | None:
+def judged(record: Record, i: int, output: Any, wanted: Any, name: str, filled: bool) -> str | None:
     """Return the difference of output i. Functions may depend on the epsilon of their dtype, so
     that results close to eager's are right, too."""
     exact, terms = (
         (values or (None,) * len(record.wanted))[i] for values in (record.exact, record.terms)
     )
     vectors = OPEN_PHASE.get(name, {}).get(i)
-    if vectors is not None and getattr(found, "shape", None) == wanted.shape:
-        found = turned(found, wanted, vectors)
+    if vectors is not None and getattr(output, "shape", None) == wanted.shape:
+        output = turned(output, wanted, vectors)
         exact = None if exact is None else turned(exact, wanted, vectors)
         terms = None  # a change of the arguments may change the phase
     wrong = None
     for reference in (exact, None):
         if reference is not None and reference.shape != wanted.shape:
             continue
-        wrong = difference(found, wanted, reference, terms, filled)
+        wrong = difference(output, wanted, reference, terms, filled)
         if wrong is None:
             return None
-    if name in OPEN_ORDER and isinstance(found, np.ndarray):
-        if point_alike(found, wanted, record.inputs[0]):
+    if name in OPEN_ORDER and isinstance(output, np.ndarray):
+        if point_alike(output, wanted, record.inputs[0]):
             return None
     return wrong
 
