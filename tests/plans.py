@@ -264,9 +264,13 @@ def adding(count: int = 1) -> tuple[Plan, list[V]]:
     return plan, values
 
 
-def load(pte: bytes, name: str = "forward", **options: Any) -> executorch_c.Method:
-    """Load a method of a program in executorch_c."""
-    return executorch_c.Runtime.get().load_program(pte, **options).load_method(name)
+PROGRAM_OPTIONS = ("data_path", "mlock", "share_mutable_buffers", "verification")
+
+
+def load(pte: Any, name: str = "forward", **options: Any) -> executorch_c.Method:
+    """Load a method of a program in executorch_c; options of `load_program` or `load_method`."""
+    of_program = {key: options.pop(key) for key in PROGRAM_OPTIONS if key in options}
+    return executorch_c.Runtime.get().load_program(pte, **of_program).load_method(name, **options)
 
 
 # ---- The official runtime, in a process that may crash ----------------------------------------

@@ -14,11 +14,7 @@ from torch.nn import functional as F
 from executorch_c import Error, Method, Runtime
 from tests import process
 from tests.exports import export
-from tests.plans import Plan, build
-
-
-def load(pte: bytes, **options: Any) -> Method:
-    return Runtime.get().load_program(pte).load_method("forward", **options)
+from tests.plans import Plan, build, load
 
 
 def delegated(method: Method) -> list[int]:

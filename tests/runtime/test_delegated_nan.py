@@ -11,12 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from executorch_c import Method, Runtime
 from tests.exports import export
-
-
-def load(pte: bytes, **options: Any) -> Method:
-    return Runtime.get().load_program(pte).load_method("forward", **options)
+from tests.plans import load
 
 
 def random(*shape: int) -> Tensor:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from executorch_c import Error, Method, Runtime
+from executorch_c import Error
 from tests.exports import export
-from tests.plans import PLANNED, Constants, Plan, build
+from tests.plans import PLANNED, Constants, Plan, build, load
 
 
 class Transposed(torch.nn.Module):
@@ -24,16 +24,12 @@ class Transposed(torch.nn.Module):
         return torch.mm(x, self.weight.t() * 2) + self.table.unsqueeze(1).expand(20, 20).sum()
 
 
-def loaded(model: torch.nn.Module, *inputs: torch.Tensor, **options: object) -> Method:
-    program = Runtime.get().load_program(export(model, *inputs))
-    return program.load_method("forward", **options)  # type: ignore
-
-
 def test_a_transposed_weight() -> None:
     model, x = Transposed(), torch.randn(4, 20, generator=torch.Generator().manual_seed(1))
-    method = loaded(model, x)
+    pte = export(model, x)
+    method = load(pte)
     assert method.memory()["folded"] >= 30 * 20 * 4
-    plain = loaded(model, x, kernels="reference")
+    plain = load(pte, kernels="reference")
     assert plain.memory()["folded"] == 0
     for _ in range(2):
         (output,) = method.execute([x.numpy()])
@@ -58,25 +54,10 @@ class Doubled:
         self.plan.call("aten::mul.Scalar_out", self.c, 2.0, self.t)
 
     def check(self, expected: np.ndarray, folded: int) -> None:
-        pte = build(self.plan, constants=self.constants)
-        method = Runtime.get().load_program(pte).load_method("forward")
+        method = load(build(self.plan, constants=self.constants))
         assert method.memory()["folded"] == folded
         for _ in range(2):
             np.testing.assert_array_equal(method.execute([X])[0], expected)
-
-
-def test_a_result_alone() -> None:
-    one = Doubled()
-    one.plan.call("aten::add.out", one.x, one.t, 1, one.y)
-    one.check(X + 2 * C, folded=16)
-
-
-def test_a_chain() -> None:
-    one = Doubled()
-    u = one.plan.tensor((4,))
-    one.plan.call("aten::add.out", one.t, one.c, 1, u)
-    one.plan.call("aten::add.out", one.x, u, 1, one.y)
-    one.check(X + 3 * C, folded=32)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +74,7 @@ def test_equal_calls_share_a_result(weight: int, dims: tuple[int, int], shared: 
     plan.call("aten::permute_copy.out", slots[weight], list(dims), u)
     plan.call("aten::add.out", x, t, 1, y)
     plan.call("aten::mul.Scalar_out", u, 2.0, z)
-    method = Runtime.get().load_program(build(plan, constants=constants)).load_method("forward")
+    method = load(build(plan, constants=constants))
     assert method.memory()["folded"] == (36 if shared else 72)
     ones = np.ones((3, 3), np.float32)
     expected = (ones + weights[0].T, 2 * weights[weight].transpose(dims))
@@ -187,8 +168,7 @@ def test_a_call_that_fails() -> None:
     picked = one.plan.tensor((1,))
     one.plan.call("aten::index_select.out", one.c, 0, index, picked)
     one.plan.call("aten::add.out", one.t, picked, 1, one.y)
-    pte = build(one.plan, constants=one.constants)
-    method = Runtime.get().load_program(pte).load_method("forward")
+    method = load(build(one.plan, constants=one.constants))
     with pytest.raises(Error, match="index_select"):
         method.execute([X])
 
@@ -201,7 +181,7 @@ def test_results_larger_than_the_file() -> None:
     many = plan.tensor((1 << 23,))
     plan.call("aten::full.out", [1 << 23], 1.0, many)
     plan.call("aten::slice_copy.Tensor_out", many, 0, 0, 4, 1, y)
-    method = Runtime.get().load_program(build(plan)).load_method("forward")
+    method = load(build(plan))
     assert method.memory()["folded"] == 0
     np.testing.assert_array_equal(method.execute([X])[0], np.ones(4, np.float32))
 
@@ -230,7 +210,7 @@ def test_a_view_of_an_earlier_result() -> None:
     plan.call("aten::mul.Scalar_out", c, 2.0, t)
     plan.call("aten::view_copy.out", z, [4], w)
     plan.call("aten::add.out", w, t, 1, y)
-    method = Runtime.get().load_program(build(plan, constants=constants)).load_method("forward")
+    method = load(build(plan, constants=constants))
     assert method.memory()["folded"] == 16
     for _ in range(2):
         np.testing.assert_array_equal(method.execute([X])[0], 3 * X * X + 2 * C)
@@ -245,7 +225,7 @@ def test_a_view_of_an_input() -> None:
     plan.call("aten::mul.Scalar_out", view, 3.0, z)
     plan.call("aten::mul.Scalar_out", c, 2.0, t)
     plan.call("aten::add.out", z, t, 1, y)
-    method = Runtime.get().load_program(build(plan, constants=constants)).load_method("forward")
+    method = load(build(plan, constants=constants))
     assert method.memory()["folded"] == 16
     for x in (X, -X):
         (array,) = method.execute([x])

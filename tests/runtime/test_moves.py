@@ -192,12 +192,3 @@ def test_moved_items_of_lists() -> None:
     value = np.arange(6, dtype=np.float32).reshape(2, 3)
     (result,) = both(build(plan), value)
     np.testing.assert_array_equal(result, value.reshape(3, 2))
-
-
-def test_slots_start_from_the_file_in_every_call() -> None:
-    plan = Plan()
-    total = plan.value(1)
-    plan.call("executorch_prim::add.Scalar", total, 0.5, total)
-    plan.take(total)
-    method = load(build(plan))
-    assert [method.execute([]) for _ in range(3)] == [[1.5]] * 3

@@ -9,23 +9,34 @@ import torch
 from executorch.exir import EdgeCompileConfig, to_edge
 from torch import nn
 
-from executorch_c import Method, Runtime
 from executorch_c.testing import compare
+from tests.plans import load
 
 
-def exported(model: nn.Module, inputs: tuple[torch.Tensor, ...], dynamic: bool = False) -> bytes:
+def exported(model: nn.Module, x: torch.Tensor, dynamic: bool = False) -> bytes:
     batch = torch.export.Dim("batch", min=1, max=400)
-    shapes = tuple({0: batch} for _ in inputs) if dynamic else None
-    program = torch.export.export(model.eval(), inputs, dynamic_shapes=shapes)
+    program = torch.export.export(
+        model.eval(), (x,), dynamic_shapes=({0: batch},) if dynamic else None
+    )
     config = EdgeCompileConfig(
         _check_ir_validity=False, _core_aten_ops_exception_list=[torch.ops.aten.linear.default]
     )
     return bytes(to_edge(program, compile_config=config).to_executorch().buffer)
 
 
-def load(pte: bytes, **options: object) -> Method:
-    program = Runtime.get().load_program(pte)
-    return program.load_method("forward", delegate_at_load=False, **options)  # type: ignore
+def check(
+    model: nn.Module, x: torch.Tensor, *more: torch.Tensor, dynamic: bool = False
+) -> tuple[int, int]:
+    """Compare results with eager's: of x twice, which are equal, and of more inputs. Return the
+    bytes of packed weights after the first call, and after the last one."""
+    method = load(exported(model, x, dynamic), delegate_at_load=False)
+    assert method.memory()["packed"] == 0
+    (first,) = method.execute([x])
+    held = method.memory()["packed"]
+    np.testing.assert_array_equal(method.execute([x])[0], first)
+    for inputs, outputs in ((x, first), *((y, method.execute([y])[0]) for y in more)):
+        assert compare(outputs, model(inputs).detach()).verdict == "match"
+    return held, method.memory()["packed"]
 
 
 def conv(*args: int, **options: int) -> Callable[[], nn.Module]:
@@ -70,39 +81,24 @@ def test_kept(name: str, dtype: torch.dtype) -> None:
     make, shape = KEPT[name]
     torch.manual_seed(0)
     model, x = make().to(dtype), torch.randn(shape).to(dtype)
-    method = load(exported(model, (x,)))
-    assert method.memory()["packed"] == 0
-    (first,) = method.execute([x])
-    held = method.memory()["packed"]
+    first, last = check(model, x, torch.randn(shape).to(dtype))
     weights = sum(p.numel() for p in model.parameters() if p.dim() > 1)
-    assert held >= weights * max(dtype.itemsize, 4)
-    expected = model(x).detach()
-    assert compare(first, expected).verdict == "match"
-    np.testing.assert_array_equal(method.execute([x])[0], first)
-    other = torch.randn(shape).to(dtype)
-    assert compare(method.execute([other])[0], model(other).detach()).verdict == "match"
-    assert method.memory()["packed"] == held
+    assert first == last >= weights * max(dtype.itemsize, 4)
 
 
 def test_a_channels_last_input() -> None:
     """The weight is packed in another order."""
     torch.manual_seed(0)
     model = nn.Conv2d(20, 30, 3).to(memory_format=torch.channels_last)
-    x = torch.randn(2, 20, 9, 8).to(memory_format=torch.channels_last)
-    method = load(exported(model, (x,)))
-    for _ in range(2):
-        assert compare(method.execute([x])[0], model(x).detach()).verdict == "match"
-    assert method.memory()["packed"] > 0
+    assert check(model, torch.randn(2, 20, 9, 8).to(memory_format=torch.channels_last))[1] > 0
 
 
 def test_dynamic_batches() -> None:
     """Few rows are computed as the transposed product, or without packing."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(70, 90), nn.ReLU(), nn.Linear(90, 3))
-    method = load(exported(model, (torch.randn(5, 70),), dynamic=True))
-    for batch in (400, 1, 2, 3, 17, 400, 64, 1, 5):
-        x = torch.randn(batch, 70)
-        assert compare(method.execute([x])[0], model(x).detach()).verdict == "match"
+    batches = (torch.randn(batch, 70) for batch in (400, 1, 2, 3, 17, 400, 64, 1, 5))
+    check(model, torch.randn(5, 70), *batches, dynamic=True)
 
 
 class Unlike(nn.Module):
@@ -119,7 +115,7 @@ class Unlike(nn.Module):
 
 def test_what_changes_is_not_kept() -> None:
     model, x = Unlike(), torch.randn(40, 40)
-    method = load(exported(model, (x,)))
+    method = load(exported(model, x), delegate_at_load=False)
     for _ in range(3):
         assert compare(method.execute([x])[0], model(x)).verdict == "match"
     assert method.memory()["packed"] == 0
@@ -128,19 +124,15 @@ def test_what_changes_is_not_kept() -> None:
 def test_a_transposed_convolution_is_not_kept() -> None:
     """Its phases read different elements of the weight."""
     torch.manual_seed(0)
-    model, x = nn.ConvTranspose2d(6, 8, 3, stride=2), torch.randn(1, 6, 5, 5)
-    method = load(exported(model, (x,)))
-    for _ in range(2):
-        assert compare(method.execute([x])[0], model(x).detach()).verdict == "match"
-    assert method.memory()["packed"] == 0
+    assert check(nn.ConvTranspose2d(6, 8, 3, stride=2), torch.randn(1, 6, 5, 5)) == (0, 0)
 
 
 def test_without_room() -> None:
     """A call with too little memory for packed weights packs them block by block."""
     torch.manual_seed(0)
     model, x = nn.Linear(700, 900), torch.randn(40, 700)
-    pte = exported(model, (x,))
-    free, limited = load(pte), load(pte, max_bytes=4_000_000)
+    pte = exported(model, x)
+    free, limited = (load(pte, delegate_at_load=False, max_bytes=n) for n in (None, 4_000_000))
     for _ in range(2):
         np.testing.assert_array_equal(limited.execute([x])[0], free.execute([x])[0])
     assert limited.memory()["packed"] == 0 < free.memory()["packed"]
@@ -148,7 +140,7 @@ def test_without_room() -> None:
 
 def test_reference_kernels_keep_nothing() -> None:
     model, x = nn.Linear(70, 90), torch.randn(40, 70)
-    method = load(exported(model, (x,)), kernels="reference")
+    method = load(exported(model, x), kernels="reference", delegate_at_load=False)
     method.execute([x])
     assert method.memory()["packed"] == 0
 
@@ -156,19 +148,18 @@ def test_reference_kernels_keep_nothing() -> None:
 def test_many_groups() -> None:
     """At most 64 packed sides for an instruction; further groups are packed in each call."""
     torch.manual_seed(0)
-    model, x = nn.Conv2d(160, 160, 3, groups=80), torch.randn(1, 160, 5, 5)
-    method = load(exported(model, (x,)))
-    for _ in range(2):
-        assert compare(method.execute([x])[0], model(x).detach()).verdict == "match"
-    assert 0 < method.memory()["packed"]
+    model = nn.Conv2d(160, 160, 3, groups=80)
+    first, last = check(model, torch.randn(1, 160, 5, 5))
+    weight = 4 * model.weight.numel()
+    assert first == last and 0.7 * weight < last
 
 
 def test_threads_and_traces() -> None:
     torch.manual_seed(0)
     model, x = nn.Linear(700, 900), torch.randn(130, 700)
-    pte = exported(model, (x,))
-    (one,) = load(pte, num_threads=1).execute([x])
-    method = load(pte, num_threads=3)
+    pte = exported(model, x)
+    (one,) = load(pte, num_threads=1, delegate_at_load=False).execute([x])
+    method = load(pte, num_threads=3, delegate_at_load=False)
     for _ in range(2):
         with method.tracing(values=True) as trace:
             (output,) = method.execute([x])
