@@ -1,6 +1,7 @@
 """Load-time delegation of quantised programs: pairs of quantise and dequantise operators become
 nodes of integers."""
 
+from functools import cache
 from typing import Any
 
 import executorch.kernels.quantized  # noqa: F401  (out forms of quantized_decomposed)
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from executorch_c import Method, Runtime
+from executorch_c import Runtime
 from executorch_c.check.flows import FLOWS, _quantize
 from executorch_c.devtools import compare_programs, explain
 from executorch_c.testing import check_model
@@ -35,18 +36,25 @@ STEPS = 3
 """Most steps of the last quantisation between results: ties of some layers add up."""
 
 
+@cache
+def network(name: str, scheme: str = "by channel") -> tuple[nn.Module, Tensor, bytes, bytes]:
+    """Return a quantised graph, its example, and its programs without and with delegates."""
+    make, x = NETWORKS[name]
+    graph = quantized(make(), (x,), **SCHEMES[scheme])
+    return graph, x, program(graph, x), program(graph, x, delegated=True)
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name: str, scheme: str) -> None:
     """Whole networks are delegates of integers, as near to eager as the official delegate."""
-    make, x = NETWORKS[name]
-    graph = quantized(make(), (x,), **SCHEMES[scheme])
-    pte, delegated = program(graph, x), program(graph, x, delegated=True)
+    graph, x, pte, delegated = network(name, scheme)
     method = load(pte)
     left = {row["operator"] for row in method.undelegated()}
     assert left == ({"aten::native_layer_norm.out"} if name == "attention" else set())
     layers = sum(
-        isinstance(part, (nn.Linear, nn.modules.conv._ConvNd)) for part in make().modules()
+        isinstance(part, (nn.Linear, nn.modules.conv._ConvNd))
+        for part in NETWORKS[name][0]().modules()
     )
     assert figure(method, "integer_nodes") >= layers + (name == "mobile")
     step = step_of(graph)
@@ -63,11 +71,8 @@ def test_networks(name: str, scheme: str) -> None:
 
 
 def test_the_same_as_an_exported_delegate() -> None:
-    make, x = NETWORKS["mobile"]
-    graph = quantized(make(), (x,))
-    method = load(program(graph, x))
-    delegated = load(program(graph, x, delegated=True))
-    step = step_of(graph)
+    graph, x, *programs = network("mobile")
+    (method, delegated), step = map(load, programs), step_of(graph)
     inputs = [random(*x.shape, seed=seed).numpy() for seed in range(20)]
     differences = [
         np.abs(method.execute([y])[0] - delegated.execute([y])[0]) / step for y in inputs
@@ -81,16 +86,9 @@ def test_weights_are_bytes() -> None:
     )
     pte = program(graph, random(2, 256))
     assert 2 * 128 * 256 <= figure(load(pte), "packed_bytes") < 3 * 128 * 256
-    first, second = shared(pte)
-    assert figure(first, "shared_packed_bytes") == 0 < figure(second, "shared_packed_bytes")
-
-
-def shared(pte: bytes) -> tuple[Method, Method]:
-    program = Runtime.get().load_program(pte)
-    return (
-        program.load_method("forward", delegate_at_load="always"),
-        program.load_method("forward", delegate_at_load="always"),
-    )
+    loaded = Runtime.get().load_program(pte)
+    one, other = (loaded.load_method("forward", delegate_at_load="always") for _ in range(2))
+    assert figure(one, "shared_packed_bytes") == 0 < figure(other, "shared_packed_bytes")
 
 
 # ---- operators ---------------------------------------------------------------------------------
@@ -178,6 +176,7 @@ def two_scales(x: Tensor) -> tuple[Tensor, Tensor]:
     return fake(x), fake(x, 0.02, 1)
 
 
+@cache
 def arrays_of(name: str) -> tuple[list[np.ndarray], list[np.ndarray], bytes]:
     """Return inputs, eager's results and a program."""
     fn, shapes, _ = OPERATORS[name]
@@ -192,7 +191,8 @@ def arrays_of(name: str) -> tuple[list[np.ndarray], list[np.ndarray], bytes]:
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators(name: str) -> None:
-    """Results are a step or less from eager's, most of them equal."""
+    """Results are a step or less from eager's, most of them equal; also of each operator by
+    itself."""
     inputs, expected, pte = arrays_of(name)
     method = load(pte)
     assert method.undelegated() == [] and figure(method, "integer_nodes") >= OPERATORS[name][2]
@@ -205,15 +205,9 @@ def test_operators(name: str) -> None:
             step = steps[steps > 1e-6].min() if OPERATORS[name][2] else np.inf
             off = np.abs(output.astype(np.float64) - wanted)
             assert off.max() <= 1.01 * step and np.mean(off > 1e-5) < TIES
-
-
-@pytest.mark.parametrize("name", OPERATORS)
-def test_operators_by_themselves(name: str) -> None:
-    inputs, expected, pte = arrays_of(name)
-    method = load(pte, "each")
-    with method.tracing(values=True) as trace:
-        outputs = method.execute(inputs)
-    plain = load(pte, False)
+    each, plain = load(pte, "each"), load(pte, False)
+    with each.tracing(values=True) as trace:
+        outputs = each.execute(inputs)
     with plain.tracing(values=True) as kernels:
         plain.execute(inputs)
     assert [e.name for e in trace.events] == [e.name for e in kernels.events]
@@ -461,13 +455,11 @@ def verdicts(graph: nn.Module, pte: bytes, x: Tensor) -> tuple[str, str]:
 
 def test_verdicts() -> None:
     """Integers are accepted where the exporter's are; faults of the program are found."""
-    make, x = NETWORKS["joined"]
-    graph = quantized(make(), (x,))
-    pte, delegated = program(graph, x), program(graph, x, delegated=True)
+    graph, x, pte, delegated = network("joined")
     assert verdicts(graph, pte, x) == ("match", "match")
     assert compare_programs(pte, delegated, [x.numpy()]).ok
     for at, change in ((1, {1: 1.3}), (5, {2: 9})):
-        wrong = quantized(make(), (x,))
+        wrong = quantized(Joined(), (x,))
         every: Any = wrong.graph
         node = [n for n in every.nodes if "quantize_per_tensor" in str(n.target)][at]
         for i, by in change.items():

@@ -107,6 +107,30 @@ FUNCTIONS = {
 }
 
 
+UNUSUAL = np.array(
+    [np.nan, np.inf, -np.inf, -0.0, 0.0, 1e30, -1e30, 3e38, 90, -90, -150, 0.5, 2.5], np.float32
+)
+
+
+UNLIKE_EAGER = ("gelu, rows", "hardswish, picture")
+"""Functions of which eager returns NaN for an infinity, or overflows."""
+
+
+@pytest.mark.sweep(7)
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in UNLIKE_EAGER])
+def test_unusual_inputs(name: str) -> None:
+    """NaN and infinities are where eager has them, each of them alone in usual numbers."""
+    function, shape = FUNCTIONS[name]
+    method = load(export(function, random(*shape)), delegate_at_load="always")
+    assert sum(row["calls_delegated_at_load"] for row in method.backend_report()) >= 1
+    for value in UNUSUAL:
+        x = random(*shape)
+        x.reshape(-1)[19] = float(value)
+        with torch.no_grad():
+            expected = function(x).numpy()
+        np.testing.assert_allclose(method(x.numpy()), expected, 2e-5, 2e-5, err_msg=str(value))
+
+
 class Between(nn.Module):
     """A function of values among which one, from a large number, is NaN or infinite: x * 1e30
     overflows. A clamp follows, as XNNPACK fuses it."""
