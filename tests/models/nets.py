@@ -21,43 +21,27 @@ from tests.models.blocks import UNet, Vit, conv_bn, inverted, resnet
 Inputs = tuple[Any, ...]
 Build = Callable[[], "tuple[nn.Module, Inputs]"]
 
-NETS: dict[str, Build] = {}
+
+def image(size: int, count: int = 1) -> Inputs:
+    return (torch.randn(count, 3, size, size),)
 
 
-def net(build: Build) -> Build:
-    """Register an architecture under its function's name."""
-    NETS[build.__name__] = build
-    return build
+def ids(vocabulary: int, length: int) -> Inputs:
+    return (torch.randint(0, vocabulary, (1, length)),)
+
+
+def drawn(*shape: int) -> Inputs:
+    return (torch.randn(shape),)
 
 
 # ---- convolutional ----------------------------------------------------------------------------
 
 
-@net
-def mlp() -> tuple[nn.Module, Inputs]:
+def mlp() -> nn.Module:
     layers: list[nn.Module] = []
     for cin, cout, act in ((24, 48, nn.ReLU), (48, 48, nn.GELU), (48, 32, nn.Tanh)):
         layers += [nn.Linear(cin, cout), act()]
-    return nn.Sequential(*layers, nn.LayerNorm(32), nn.Linear(32, 10)), (torch.randn(4, 24),)
-
-
-def image(size: int) -> Inputs:
-    return (torch.randn(1, 3, size, size),)
-
-
-@net
-def resnet18() -> tuple[nn.Module, Inputs]:
-    return resnet(8, 10), image(48)
-
-
-@net
-def mobilenet_v2() -> tuple[nn.Module, Inputs]:
-    return inverted(MOBILENET_V2, 0.25, 10, nn.ReLU6, False, 8), image(48)
-
-
-@net
-def efficientnet_b0() -> tuple[nn.Module, Inputs]:
-    return inverted(EFFICIENTNET_B0, 0.25, 10, nn.SiLU, True, 8), image(48)
+    return nn.Sequential(*layers, nn.LayerNorm(32), nn.Linear(32, 10))
 
 
 def shufflenet(channels: tuple[int, ...], size: int, classes: int) -> tuple[nn.Module, Inputs]:
@@ -73,138 +57,65 @@ def shufflenet(channels: tuple[int, ...], size: int, classes: int) -> tuple[nn.M
     return Classifier(features, channels[-1], classes), image(size)
 
 
-@net
-def shufflenet_v2() -> tuple[nn.Module, Inputs]:
-    return shufflenet((8, 16, 32, 64, 96), 64, 10)
-
-
-@net
-def densenet() -> tuple[nn.Module, Inputs]:
+def densenet() -> nn.Module:
     features = nn.Sequential(
-        conv_bn(3, 8),
-        DenseBlock(8, 6, 4),
-        conv_bn(32, 16, 1),
-        nn.AvgPool2d(2),
-        DenseBlock(16, 6, 4),
-        nn.BatchNorm2d(40),
-        nn.ReLU(),
+        *(conv_bn(3, 8), DenseBlock(8, 6, 4), conv_bn(32, 16, 1), nn.AvgPool2d(2)),
+        *(DenseBlock(16, 6, 4), nn.BatchNorm2d(40), nn.ReLU()),
     )
-    return Classifier(features, 40, 10), (torch.randn(2, 3, 24, 24),)
+    return Classifier(features, 40, 10)
 
 
-@net
-def convnext() -> tuple[nn.Module, Inputs]:
+def convnext() -> nn.Module:
     features = nn.Sequential(
-        nn.Conv2d(3, 16, 4, 4),
-        ConvNextBlock(16),
-        ConvNextBlock(16),
-        nn.Conv2d(16, 24, 2, 2),
-        ConvNextBlock(24),
-        ConvNextBlock(24),
+        *(nn.Conv2d(3, 16, 4, 4), ConvNextBlock(16), ConvNextBlock(16)),
+        *(nn.Conv2d(16, 24, 2, 2), ConvNextBlock(24), ConvNextBlock(24)),
     )
-    return Classifier(features, 24, 10), (torch.randn(1, 3, 48, 48),)
+    return Classifier(features, 24, 10)
 
 
-@net
-def unet() -> tuple[nn.Module, Inputs]:
-    return UNet(8, 4, nn.Identity), image(32)
-
-
-@net
-def autoencoder() -> tuple[nn.Module, Inputs]:
+def autoencoder() -> nn.Module:
     """Build an autoencoder with leaky ReLU, upsampling and sigmoid."""
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3, 2, 1),
-        nn.LeakyReLU(0.1),
-        nn.Conv2d(8, 16, 3, 2, 1),
-        nn.LeakyReLU(0.1),
-        nn.Conv2d(16, 16, 3, padding=1),
-        nn.ELU(),
-        nn.Upsample(scale_factor=2),
-        nn.Conv2d(16, 8, 3, padding=1),
-        nn.Hardswish(),
-        nn.Upsample(scale_factor=2),
-        nn.Conv2d(8, 1, 3, padding=1),
-        nn.Sigmoid(),
-    ), (torch.rand(2, 1, 28, 28),)
+        *(nn.Conv2d(1, 8, 3, 2, 1), nn.LeakyReLU(0.1), nn.Conv2d(8, 16, 3, 2, 1)),
+        *(nn.LeakyReLU(0.1), nn.Conv2d(16, 16, 3, padding=1), nn.ELU()),
+        *(nn.Upsample(scale_factor=2), nn.Conv2d(16, 8, 3, padding=1), nn.Hardswish()),
+        *(nn.Upsample(scale_factor=2), nn.Conv2d(8, 1, 3, padding=1), nn.Sigmoid()),
+    )
 
 
-# ---- sequences --------------------------------------------------------------------------------
+# ---- sequences, several outputs ---------------------------------------------------------------
 
 
-@net
-def lstm() -> tuple[nn.Module, Inputs]:
-    return Recurrent(nn.LSTM), (torch.randn(2, 5, 12),)
+class Speech(nn.Module):
+    """Strided convolutions over time and encoder layers, with two outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv1d(20, 32, 3, padding=1), nn.Conv1d(32, 32, 3, 2, 1)
+        self.layers = nn.Sequential(*(EncoderLayer(32, 4) for _ in range(2)))
+        self.head, self.length = nn.Linear(32, 12), nn.Linear(32, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = F.gelu(self.conv2(F.gelu(self.conv1(x)))).transpose(1, 2)
+        x = self.layers(x)
+        return self.head(x).log_softmax(-1), self.length(x).squeeze(-1)
 
 
-@net
-def gru() -> tuple[nn.Module, Inputs]:
-    return Recurrent(nn.GRU), (torch.randn(2, 5, 12),)
+class Detector(nn.Module):
+    """A shared trunk with outputs for boxes, scores and classes (integers)."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk = nn.Sequential(
+            conv_bn(3, 8, stride=2), conv_bn(8, 16, stride=2), conv_bn(16, 16)
+        )
+        self.boxes, self.scores = nn.Conv2d(16, 4, 1), nn.Conv2d(16, 5, 1)
 
-@net
-def vit() -> tuple[nn.Module, Inputs]:
-    return Vit(), (torch.randn(1, 3, 32, 32),)
-
-
-@net
-def gpt() -> tuple[nn.Module, Inputs]:
-    return Gpt(float(torch.finfo(torch.float32).min)), (torch.randint(0, 50, (1, 9)),)
-
-
-@net
-def gpt_masked_logit() -> tuple[nn.Module, Inputs]:
-    return Gpt(-1e9, masked=-1e9), (torch.randint(0, 50, (1, 9)),)
-
-
-@net
-def llama() -> tuple[nn.Module, Inputs]:
-    return Llama(), (torch.randint(0, 60, (1, 7)),)
-
-
-@net
-def kv_cache() -> tuple[nn.Module, Inputs]:
-    return KvCache(), (torch.randn(1, 1, 16), torch.tensor([3]))
-
-
-@net
-def speech() -> tuple[nn.Module, Inputs]:
-    """Build strided convolutions over time and encoder layers, with two outputs."""
-
-    class Speech(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv1, self.conv2 = nn.Conv1d(20, 32, 3, padding=1), nn.Conv1d(32, 32, 3, 2, 1)
-            self.layers = nn.Sequential(*(EncoderLayer(32, 4) for _ in range(2)))
-            self.head, self.length = nn.Linear(32, 12), nn.Linear(32, 1)
-
-        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-            x = F.gelu(self.conv2(F.gelu(self.conv1(x)))).transpose(1, 2)
-            x = self.layers(x)
-            return self.head(x).log_softmax(-1), self.length(x).squeeze(-1)
-
-    return Speech(), (torch.randn(1, 20, 24),)
-
-
-@net
-def detector() -> tuple[nn.Module, Inputs]:
-    """Build a shared trunk with outputs for boxes, scores and classes (integers)."""
-
-    class Detector(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.trunk = nn.Sequential(
-                conv_bn(3, 8, stride=2), conv_bn(8, 16, stride=2), conv_bn(16, 16)
-            )
-            self.boxes, self.scores = nn.Conv2d(16, 4, 1), nn.Conv2d(16, 5, 1)
-
-        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            y = self.trunk(x)
-            scores = self.scores(y).flatten(2).transpose(1, 2)
-            best, classes = scores.softmax(-1).max(-1)
-            return self.boxes(y).flatten(2).transpose(1, 2).exp(), best, classes
-
-    return Detector(), (torch.randn(1, 3, 32, 32),)
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = self.trunk(x)
+        scores = self.scores(y).flatten(2).transpose(1, 2)
+        best, classes = scores.softmax(-1).max(-1)
+        return self.boxes(y).flatten(2).transpose(1, 2).exp(), best, classes
 
 
 # ---- hard to judge: deep, long, with cancellation and ties ------------------------------------
@@ -225,11 +136,6 @@ class Deep(nn.Module):
         return self.head(x)
 
 
-@net
-def deep() -> tuple[nn.Module, Inputs]:
-    return Deep(), (torch.randn(4, 16),)
-
-
 class LongSequence(nn.Module):
     """Attention over 512 steps, and the mean of all."""
 
@@ -243,11 +149,6 @@ class LongSequence(nn.Module):
         q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
         y = self.out(x + F.scaled_dot_product_attention(q, k, v))
         return y, y.mean(1)
-
-
-@net
-def long_sequence() -> tuple[nn.Module, Inputs]:
-    return LongSequence(), (torch.randn(1, 512, 16),)
 
 
 class Cancelling(nn.Module):
@@ -264,11 +165,6 @@ class Cancelling(nn.Module):
         return self.head(difference), F.layer_norm(large, (16,))
 
 
-@net
-def cancelling() -> tuple[nn.Module, Inputs]:
-    return Cancelling(), (torch.randn(4, 16),)
-
-
 class Ties(nn.Module):
     """Equal maxima, halves that are rounded, and comparisons with equal numbers."""
 
@@ -283,10 +179,32 @@ class Ties(nn.Module):
         return twice.softmax(-1), torch.round(steps), twice.amax(-1) - scores.amax(-1) + steps[:, 0]
 
 
-@net
-def ties() -> tuple[nn.Module, Inputs]:
-    return Ties(), (torch.randn(8, 12),)
-
+FLOAT_MIN = float(torch.finfo(torch.float32).min)
+NETS: dict[str, Build] = {
+    "mlp": lambda: (mlp(), drawn(4, 24)),
+    "resnet18": lambda: (resnet(8, 10), image(48)),
+    "mobilenet_v2": lambda: (inverted(MOBILENET_V2, 0.25, 10, nn.ReLU6, False, 8), image(48)),
+    "efficientnet_b0": lambda: (inverted(EFFICIENTNET_B0, 0.25, 10, nn.SiLU, True, 8), image(48)),
+    "shufflenet_v2": lambda: shufflenet((8, 16, 32, 64, 96), 64, 10),
+    "densenet": lambda: (densenet(), image(24, count=2)),
+    "convnext": lambda: (convnext(), image(48)),
+    "unet": lambda: (UNet(8, 4, nn.Identity), image(32)),
+    "autoencoder": lambda: (autoencoder(), (torch.rand(2, 1, 28, 28),)),
+    "lstm": lambda: (Recurrent(nn.LSTM), drawn(2, 5, 12)),
+    "gru": lambda: (Recurrent(nn.GRU), drawn(2, 5, 12)),
+    "vit": lambda: (Vit(), image(32)),
+    "gpt": lambda: (Gpt(FLOAT_MIN), ids(50, 9)),
+    "gpt_masked_logit": lambda: (Gpt(-1e9, masked=-1e9), ids(50, 9)),
+    "llama": lambda: (Llama(), ids(60, 7)),
+    "kv_cache": lambda: (KvCache(), (torch.randn(1, 1, 16), torch.tensor([3]))),
+    "speech": lambda: (Speech(), drawn(1, 20, 24)),
+    "detector": lambda: (Detector(), image(32)),
+    "deep": lambda: (Deep(), drawn(4, 16)),
+    "long_sequence": lambda: (LongSequence(), drawn(1, 512, 16)),
+    "cancelling": lambda: (Cancelling(), drawn(4, 16)),
+    "ties": lambda: (Ties(), drawn(8, 12)),
+}
+"""Architectures, with inputs that are drawn after their weights."""
 
 # ---- weights ----------------------------------------------------------------------------------
 
