@@ -64,12 +64,11 @@ class Entry:
 MODELS: dict[str, Entry] = {}
 
 
-def model(name: str, **options: Any) -> Callable[[Callable[..., Spec | Zoo]], Any]:
-    """Register the decorated function; decorate twice to register it with other arguments."""
-    arguments = options.pop("arguments", {})
+def model(name: str, large: bool = False) -> Callable[[Callable[[], Spec | Zoo]], Any]:
+    """Return a decorator that registers a function."""
 
-    def register(make: Callable[..., Spec | Zoo]) -> Callable[..., Spec | Zoo]:
-        MODELS[name] = Entry(name, lambda: make(**arguments), **options)
+    def register(make: Callable[[], Spec | Zoo]) -> Callable[[], Spec | Zoo]:
+        MODELS[name] = Entry(name, make, large)
         return make
 
     return register
@@ -89,37 +88,35 @@ def mlp() -> Spec:
     return Spec(net, [(torch.randn(4, 16),)])
 
 
-@model("lstm", arguments={"cell": nn.LSTM})
-@model("gru", arguments={"cell": nn.GRU})
+def drawn(count: int, *shape: int) -> list[tuple[Any, ...]]:
+    """Return the inputs of calls."""
+    return [(torch.randn(shape),) for _ in range(count)]
+
+
+def image(size: int, count: int = 1) -> list[tuple[Any, ...]]:
+    return [(torch.randn(count, 3, size, size),)]
+
+
+def mobilenet_v2(size: int, width: float, classes: int) -> Spec:
+    return Spec(inverted(MOBILENET_V2, width, classes, nn.ReLU6, squeeze=False), image(size))
+
+
 def recurrent(cell: type[nn.LSTM] | type[nn.GRU]) -> Spec:
     net = cell(12, 16, num_layers=2, batch_first=True, bidirectional=True)
     return Spec(net, [(torch.randn(2, 5, 12),)])
 
 
+model("lstm")(lambda: recurrent(nn.LSTM))
+model("gru")(lambda: recurrent(nn.GRU))
+
 # ---- Convolutional ----------------------------------------------------------------------------
 
-
-@model("unet")
-def unet() -> Spec:
-    return Spec(UNet(), [(torch.randn(1, 3, 32, 32),)])
-
-
-@model("mobilenet_v2", arguments={"size": 32, "width": 0.25, "classes": 10})
-@model("mobilenet_v2_224", large=True, arguments={"size": 224, "width": 1.0, "classes": 1000})
-def mobilenet_v2(size: int, width: float, classes: int) -> Spec:
-    net = inverted(MOBILENET_V2, width, classes, nn.ReLU6, squeeze=False)
-    return Spec(net, [(torch.randn(1, 3, size, size),)])
-
-
-@model("efficientnet")
-def efficientnet() -> Spec:
-    return Spec(inverted(EFFICIENTNET_B0, 0.25, 10, nn.SiLU, True), [(torch.randn(1, 3, 32, 32),)])
-
-
-@model("resnet18", arguments={"size": 32, "width": 8, "classes": 10})
-@model("resnet18_224", large=True, arguments={"size": 224, "width": 64, "classes": 1000})
-def resnet18(size: int, width: int, classes: int) -> Spec:
-    return Spec(resnet(width, classes), [(torch.randn(1, 3, size, size),)])
+model("unet")(lambda: Spec(UNet(), image(32)))
+model("mobilenet_v2")(lambda: mobilenet_v2(32, 0.25, 10))
+model("mobilenet_v2_224", large=True)(lambda: mobilenet_v2(224, 1.0, 1000))
+model("efficientnet")(lambda: Spec(inverted(EFFICIENTNET_B0, 0.25, 10, nn.SiLU, True), image(32)))
+model("resnet18")(lambda: Spec(resnet(8, 10), image(32)))
+model("resnet18_224", large=True)(lambda: Spec(resnet(64, 1000), image(224)))
 
 
 @model("channels_last")
@@ -153,40 +150,37 @@ def tokens(*shape: int, vocabulary: int = 100) -> Tensor:
     return torch.randint(0, vocabulary, shape)
 
 
+def pretrained(kind: str, config: str, **sizes: int) -> nn.Module:
+    """Return a model of transformers, small and with random weights."""
+    import transformers
+
+    net: nn.Module = getattr(transformers, kind)(getattr(transformers, config)(**sizes))
+    return net
+
+
 @model("vit")
 def vit() -> Spec:
-    from transformers import ViTConfig, ViTModel
-
-    net = ViTModel(ViTConfig(image_size=32, patch_size=8, **SIZES))
-    return Spec(Fn(lambda x, net: net(x).pooler_output, net=net), [(torch.randn(2, 3, 32, 32),)])
+    net = pretrained("ViTModel", "ViTConfig", image_size=32, patch_size=8, **SIZES)
+    return Spec(Fn(lambda x, net: net(x).pooler_output, net=net), image(32, 2))
 
 
 @model("bert")
 def bert() -> Spec:
-    from transformers import BertConfig, BertModel
-
-    net = BertModel(BertConfig(vocab_size=100, max_position_embeddings=32, **SIZES))
+    net = pretrained("BertModel", "BertConfig", vocab_size=100, max_position_embeddings=32, **SIZES)
     mask = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
     wrapped = Fn(lambda x, m, net: tuple(net(x, m, return_dict=False)), net=net)
     return Spec(wrapped, [(tokens(2, 8), mask)])
 
 
-@model("gpt2")
-def gpt2() -> Spec:
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    config = GPT2Config(vocab_size=100, n_positions=32, n_embd=32, n_layer=2, n_head=4)
-    net = GPT2LMHeadModel(config)
+def language(kind: str, config: str, **sizes: int) -> Spec:
+    net = pretrained(kind, config, vocab_size=100, **sizes)
     return Spec(Fn(lambda x, net: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
 
 
-@model("llama")
-def llama() -> Spec:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(vocab_size=100, max_position_embeddings=32, num_key_value_heads=2, **SIZES)
-    net = LlamaForCausalLM(config)
-    return Spec(Fn(lambda x, net: net(x, use_cache=False).logits, net=net), [(tokens(1, 8),)])
+GPT2 = {"n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 4}
+LLAMA = {"max_position_embeddings": 32, "num_key_value_heads": 2, **SIZES}
+model("gpt2")(lambda: language("GPT2LMHeadModel", "GPT2Config", **GPT2))
+model("llama")(lambda: language("LlamaForCausalLM", "LlamaConfig", **LLAMA))
 
 
 @model("whisper_encoder")
@@ -194,15 +188,10 @@ def whisper_encoder() -> Spec:
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-    config = WhisperConfig(
-        num_mel_bins=8,
-        d_model=32,
-        encoder_layers=2,
-        encoder_attention_heads=4,
-        encoder_ffn_dim=64,
-        max_source_positions=16,
+    layers = {"encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 64}
+    net = WhisperEncoder(
+        WhisperConfig(num_mel_bins=8, d_model=32, max_source_positions=16, **layers)
     )
-    net = WhisperEncoder(config)
     wrapped = Fn(lambda x, net: net(x).last_hidden_state, net=net)
     return Spec(wrapped, [(torch.randn(1, 8, 32),)])
 
@@ -357,28 +346,23 @@ def _slice(cache: Tensor, position: Tensor, value: Tensor) -> None:
     cache.narrow(1, start, 1).copy_(value)
 
 
-@model("kv_cache_index_copy", arguments={"update": _index_copy})
-@model("kv_cache_index_put", arguments={"update": _index_put})
-@model("kv_cache_slice", arguments={"update": _slice})
 def kv_cache(update: Callable[[Tensor, Tensor, Tensor], None]) -> Spec:
     net = KvCache(update)
     return Spec(net, [(torch.randn(1, 1, 8), torch.tensor([i])) for i in (0, 1, 2, 3, 1)])
 
 
-@model("accumulator")
-def accumulator() -> Spec:
-    return Spec(Accumulator(4, factor=1.0), [(torch.randn(4),) for _ in range(4)])
+model("kv_cache_index_copy")(lambda: kv_cache(_index_copy))
+model("kv_cache_index_put")(lambda: kv_cache(_index_put))
+model("kv_cache_slice")(lambda: kv_cache(_slice))
+model("accumulator")(lambda: Spec(Accumulator(4, factor=1.0), drawn(4, 4)))
 
 
 @model("shared_state")
 def shared_state() -> Zoo:
     """Return two methods over one buffer, planned in one arena."""
     net = Accumulator(4, factor=1.0)
-
-    def method() -> Spec:
-        return Spec(net, [(torch.randn(4),) for _ in range(2)])
-
-    return Zoo({"left": method(), "right": method()}, planning={"share_mutable_buffers": True})
+    methods = {name: Spec(net, drawn(2, 4)) for name in ("left", "right")}
+    return Zoo(methods, planning={"share_mutable_buffers": True})
 
 
 @model("io_unplanned")
@@ -386,7 +370,7 @@ def io_unplanned() -> Zoo:
     """Use inputs and outputs without planned memory."""
     net = nn.Sequential(nn.Linear(8, 8), nn.Sigmoid())
     planning = {"alloc_graph_input": False, "alloc_graph_output": False}
-    return Zoo({"forward": Spec(net, [(torch.randn(2, 8),), (torch.randn(2, 8),)])}, {}, planning)
+    return Zoo({"forward": Spec(net, drawn(2, 2, 8))}, {}, planning)
 
 
 class Decoder(nn.Module):
