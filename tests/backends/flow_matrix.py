@@ -10,6 +10,7 @@ import functools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,18 +37,31 @@ class Lowered:
     """The lowered module with what the flow's compiler chose where two integers are as near."""
 
 
+BACKENDS = {
+    **{"vulkan": "VulkanBackend", "coreml": "CoreMLBackend", "tosa": "TOSABackend"},
+    **{"vgf": "VgfBackend", "openvino": "OpenvinoBackend", "native": "NativeBackend"},
+    **{"xnnpack": "XnnpackBackend", "cadence": "cadence", "cortex-m": "cortex_m"},
+}
+"""The id of a flow's delegate, or the namespace of its operators."""
+PACKAGES = {
+    **dict.fromkeys(("tosa", "cortex-m"), ("tosa_serializer",)),
+    "vgf": ("tosa_serializer", "model_converter"),
+    "coreml": ("coremltools",),
+    "openvino": ("openvino", "nncf"),
+}
+"""Packages of a flow that may be missing."""
+Lower = Callable[[nn.Module, Inputs], Lowered]
+
+
 @dataclass(frozen=True)
 class Scheme:
     """A flow with its weights and activations in some type."""
 
     flow: str
     name: str
-    lower: Callable[[nn.Module, Inputs], Lowered]
-    backend: str
-    """The id of the delegate, or the namespace of the flow's operators."""
+    lower: Lower
     limit: float = 1e-5
     """Relative error of results that are not quantised."""
-    packages: tuple[str, ...] = ()
     steps: int = 1
     """Steps that a quantised result may be off."""
     is_half: bool = False
@@ -60,19 +74,31 @@ class Scheme:
     def id(self) -> str:
         return f"{self.flow}-{self.name}"
 
+    @property
+    def backend(self) -> str:
+        return BACKENDS[self.flow]
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return PACKAGES.get(self.flow, ())
+
 
 # ---- the package's own flows, also with other quantizers ---------------------------------------
 
 
-def _by_flow(name: str, **changes: Any) -> Callable[[nn.Module, Inputs], Lowered]:
+def _exported(model: nn.Module, inputs: Inputs) -> Any:
+    return flows.export(model, ((inputs[0],), {}), None)
+
+
+def _quantized_by(row: Any, model: nn.Module, inputs: Inputs) -> Any:
+    return flows._quantize(row, _exported(model, inputs), [((x,), {}) for x in inputs])
+
+
+def _by_flow(name: str, **changes: Any) -> Lower:
     def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         row = dataclasses.replace(flows.FLOWS[name], **changes)
-        exported = flows.export(model, ((inputs[0],), {}), None)
-        graph: Any = model
-        if row.quantizer is not None:
-            graph = flows._quantize(row, exported, [((x,), {}) for x in inputs])
-            exported = flows.export(graph, ((inputs[0],), {}), None)
-        kept_graph = copy.deepcopy(graph)  # some flows' passes change it
+        graph = model if row.quantizer is None else _quantized_by(row, model, inputs)
+        exported, kept_graph = _exported(graph, inputs), copy.deepcopy(graph)  # passes change it
         return Lowered(kept_graph, bytes(flows._lower(exported, row, "forward").buffer))
 
     return lower
@@ -85,13 +111,10 @@ def _native(model: nn.Module, inputs: Inputs, **changes: Any) -> Lowered:
     return _by_flow("native", **changes)(model, inputs)
 
 
-def _native_torchao(scheme: str) -> Callable[[nn.Module, Inputs], Lowered]:
-    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
-        from tests.models import vulkan_zoo
+def _native_torchao(scheme: str, model: nn.Module, inputs: Inputs) -> Lowered:
+    from tests.models import vulkan_zoo
 
-        return _native(vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1])), inputs)
-
-    return lower
+    return _native(vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1])), inputs)
 
 
 def _half(model: nn.Module, inputs: Inputs) -> Lowered:
@@ -99,71 +122,60 @@ def _half(model: nn.Module, inputs: Inputs) -> Lowered:
     return _by_flow("native")(copy.deepcopy(model).half(), [x.half() for x in inputs])
 
 
-def _openvino(mode: str, **options: Any) -> Callable[[nn.Module, Inputs], Lowered]:
+def _openvino(mode: str, options: dict[str, Any], model: nn.Module, inputs: Inputs) -> Lowered:
     def quantizer() -> Any:
         from executorch.backends.openvino.quantizer import quantizer as openvino
 
         chosen = getattr(openvino.QuantizationMode, mode)
         return openvino.OpenVINOQuantizer(mode=chosen, **options)
 
-    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
-        result = _by_flow("openvino-int8", quantizer=quantizer)(model, inputs)
-        for layer in result.graph.modules():  # NNCF's module decompresses in float16
-            if getattr(layer, "_scale", None) is not None and layer._scale.dtype == torch.float16:
-                layer._scale = layer._scale.float()
-        if "WO" not in mode:
-            from tests.backends import openvino_ties
+    result = _by_flow("openvino-int8", quantizer=quantizer)(model, inputs)
+    for layer in result.graph.modules():  # NNCF's module decompresses in float16
+        if getattr(layer, "_scale", None) is not None and layer._scale.dtype == torch.float16:
+            layer._scale = layer._scale.float()
+    if "WO" not in mode:
+        from tests.backends import openvino_ties
 
-            result.chosen = openvino_ties.computed(result.graph, inputs[0], result.pte)
-        return result
-
-    return lower
+        result.chosen = openvino_ties.computed(result.graph, inputs[0], result.pte)
+    return result
 
 
-def _symmetric(**config: Any) -> Callable[[], Any]:
-    def quantizer() -> Any:
-        from executorch.backends.vulkan.quantizer import vulkan_quantizer as vulkan
+def _symmetric(is_dynamic: bool, weight_bits: int) -> Any:
+    """Return a quantizer of Vulkan's flow."""
+    from executorch.backends.vulkan.quantizer import vulkan_quantizer as vulkan
 
-        settings = vulkan.get_symmetric_quantization_config(**config)
-        return vulkan.VulkanQuantizer().set_global(settings)
-
-    return quantizer
+    settings = vulkan.get_symmetric_quantization_config(
+        is_dynamic=is_dynamic, weight_bits=weight_bits
+    )
+    return vulkan.VulkanQuantizer().set_global(settings)
 
 
 # ---- Vulkan ------------------------------------------------------------------------------------
 
 
-def _vulkan(scheme: str, **options: Any) -> Callable[[nn.Module, Inputs], Lowered]:
-    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
-        from tests.models import vulkan_zoo
+def _vulkan(scheme: str, model: nn.Module, inputs: Inputs, **options: Any) -> Lowered:
+    from tests.models import vulkan_zoo
 
-        graph = vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1]))
-        program = Lowered(graph, vulkan_zoo.lower(graph, (inputs[0],), options))
-        if scheme == "8da8w":
-            program.graph = without_activations(graph)
-        return program
-
-    return lower
+    graph = vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1]))
+    program = Lowered(graph, vulkan_zoo.lower(graph, (inputs[0],), options))
+    if scheme == "8da8w":
+        program.graph = without_activations(graph)
+    return program
 
 
-def _vulkan_half(scheme: str, flow: str = "") -> Callable[[nn.Module, Inputs], Lowered]:
+def _vulkan_half(scheme: str, model: nn.Module, inputs: Inputs) -> Lowered:
     """Lower with `force_fp16`. The results are those of the module with float16 where the payload
     has it: the scales of activations, too, whose integers are then others than in float32."""
+    from tests.backends import vulkan_half
+    from tests.models import vulkan_zoo
 
-    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
-        from tests.backends import vulkan_half
-        from tests.models import vulkan_zoo
-
-        if flow:
-            exported = flows.export(model, ((inputs[0],), {}), None)
-            graph = flows._quantize(flows.FLOWS[flow], exported, [((x,), {}) for x in inputs])
-        else:
-            graph = vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1]))
-        chosen = vulkan_half.Half(graph, inputs[0])
-        program = vulkan_zoo.lower(graph, (inputs[0],), {"force_fp16": True})
-        return Lowered(graph, program, chosen=chosen)
-
-    return lower
+    if scheme in flows.FLOWS:
+        graph = _quantized_by(flows.FLOWS[scheme], model, inputs)
+    else:
+        graph = vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1]))
+    chosen = vulkan_half.Half(graph, inputs[0])
+    program = vulkan_zoo.lower(graph, (inputs[0],), {"force_fp16": True})
+    return Lowered(graph, program, chosen=chosen)
 
 
 def without_activations(graph: Any) -> Any:
@@ -183,56 +195,61 @@ def without_activations(graph: Any) -> Any:
 # ---- XNNPACK -----------------------------------------------------------------------------------
 
 
-def _xnnpack(group: int | None) -> Callable[[nn.Module, Inputs], Lowered]:
+def _xnnpack(group: int | None, model: nn.Module, inputs: Inputs) -> Lowered:
     """Lower layers with weights of 4 bits, by channel or by group, where a row is whole groups: the
     partitioner refuses others."""
+    from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
 
-    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
-        from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
-        from torchao.quantization.granularity import PerAxis, PerGroup
+    config = Int8DynamicActivationIntxWeightConfig(
+        weight_dtype=torch.int4, weight_granularity=_granularity(group)
+    )
+    model = copy.deepcopy(model)
 
-        granularity = PerAxis(0) if group is None else PerGroup(group)
-        config = Int8DynamicActivationIntxWeightConfig(
-            weight_dtype=torch.int4, weight_granularity=granularity
-        )
-        model = copy.deepcopy(model)
-        quantize_(
-            model,
-            config,
-            filter_fn=lambda layer, _: isinstance(layer, nn.Linear) and layer.in_features % 32 == 0,
-        )
-        for layer in model.modules():
-            weight = getattr(layer, "weight", None)
-            if hasattr(weight, "scale"):  # stored as bfloat16
-                weight.scale = weight.scale.bfloat16().float()
-        return _by_flow("xnnpack")(model, inputs)
+    def is_whole(layer: nn.Module, _: str) -> bool:
+        return isinstance(layer, nn.Linear) and layer.in_features % 32 == 0
 
-    return lower
+    quantize_(model, config, filter_fn=is_whole)
+    for layer in model.modules():
+        weight = getattr(layer, "weight", None)
+        if hasattr(weight, "scale"):  # stored as bfloat16
+            weight.scale = weight.scale.bfloat16().float()
+    return _by_flow("xnnpack")(model, inputs)
+
+
+def _granularity(group: int | None) -> Any:
+    from torchao.quantization.granularity import PerAxis, PerGroup
+
+    return PerAxis(0) if group is None else PerGroup(group)
 
 
 # ---- Core ML -----------------------------------------------------------------------------------
 
 
 def _coreml(
-    ios: int = 17, half: bool = False, weights: Any = None, quantize: Any = None, steps: Any = ()
-) -> Callable[[nn.Module, Inputs], Lowered]:
+    ios: int = 17,
+    half: bool = False,
+    weights: Any = None,
+    quantize: Any = None,
+    palettes: bool = False,
+) -> Lower:
     """Lower for a version of iOS.
 
     Args:
         weights: Options of coremltools' quantizer of weights.
         quantize: Returns a quantised module of a model and inputs.
-        steps: Functions of coremltools that compress weights.
+        palettes: Compress each tensor of weights to sixteen values.
     """
 
     def lower(model: nn.Module, inputs: Inputs) -> Lowered:
         from tests.models import coreml_zoo
 
         graph = copy.deepcopy(model) if quantize is None else quantize(model, inputs)
+        steps = [coreml_zoo.palettize(mode="uniform", nbits=4)] if palettes else []
         with torch.no_grad():
             exported = torch.export.export(graph, (inputs[0],))
-        with coreml_zoo.converting(steps(model) if callable(steps) else steps):
+        with coreml_zoo.converting(steps):
             program = Lowered(graph, coreml_zoo.lower(exported, ios, half, weights))
-        if weights is None and not steps:
+        if weights is None and not palettes:
             return program
         with coreml_zoo.converting([*steps, coreml_zoo.decompress]):
             program.exact = coreml_zoo.lower(exported, ios, half, weights)
@@ -256,65 +273,47 @@ def _keep_patterns() -> None:
         setattr(utils, function, keep(getattr(utils, function)))
 
 
-def _pt2e(activations: torch.dtype) -> Callable[[nn.Module, Inputs], Any]:
+def _pt2e(activations: torch.dtype, model: nn.Module, inputs: Inputs) -> Any:
     """Quantise weights by channel to int8, and activations to a type; float32: they stay."""
+    import coremltools as ct
+    from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer
 
-    def quantize(model: nn.Module, inputs: Inputs) -> Any:
-        import coremltools as ct
-        from executorch.backends.apple.coreml.quantizer import CoreMLQuantizer
-
-        _keep_patterns()
-        settings = ct.optimize.torch.quantization
-        config = settings.LinearQuantizerConfig(
-            global_config=settings.ModuleLinearQuantizerConfig(
-                quantization_scheme="symmetric",
-                weight_per_channel=True,
-                weight_dtype=torch.qint8,
-                activation_dtype=activations,
-            )
+    _keep_patterns()
+    settings = ct.optimize.torch.quantization
+    config = settings.LinearQuantizerConfig(
+        global_config=settings.ModuleLinearQuantizerConfig(
+            quantization_scheme="symmetric",
+            weight_per_channel=True,
+            weight_dtype=torch.qint8,
+            activation_dtype=activations,
         )
-        row = dataclasses.replace(flows.FLOWS["coreml"], quantizer=lambda: CoreMLQuantizer(config))
-        exported = flows.export(model, ((inputs[0],), {}), None)
-        return flows._quantize(row, exported, [((x,), {}) for x in inputs])
-
-    return quantize
+    )
+    row = dataclasses.replace(flows.FLOWS["coreml"], quantizer=lambda: CoreMLQuantizer(config))
+    return _quantized_by(row, model, inputs)
 
 
-def _torchao(bits: int, group: int | None = None) -> Callable[[nn.Module, Inputs], Any]:
-    def quantize(model: nn.Module, inputs: Inputs) -> Any:
-        from torchao.quantization import quant_api
-        from torchao.quantization.granularity import PerAxis, PerGroup
-        from torchao.utils import unwrap_tensor_subclass
+def _torchao(bits: int, group: int | None, model: nn.Module, inputs: Inputs) -> Any:
+    from torchao.quantization import IntxWeightOnlyConfig
 
-        config = quant_api.IntxWeightOnlyConfig(
-            weight_dtype=getattr(torch, f"int{bits}"),
-            granularity=PerAxis(0) if group is None else PerGroup(group),
-        )
-        model = copy.deepcopy(model)
-        quant_api.quantize_(model, config)
-        return unwrap_tensor_subclass(model)
-
-    return quantize
+    dtype = getattr(torch, f"int{bits}")
+    config = IntxWeightOnlyConfig(weight_dtype=dtype, granularity=_granularity(group))
+    return _quantized_by_torchao(config, model)
 
 
 def _codebook(model: nn.Module, inputs: Inputs) -> Any:
     from torchao.prototype.quantization.codebook_coreml import CodebookWeightOnlyConfig
+
+    config = CodebookWeightOnlyConfig(dtype=torch.uint4, block_size=[-1, 16])
+    return _quantized_by_torchao(config, model)
+
+
+def _quantized_by_torchao(config: Any, model: nn.Module) -> Any:
     from torchao.quantization import quant_api
     from torchao.utils import unwrap_tensor_subclass
 
     model = copy.deepcopy(model)
-    config = CodebookWeightOnlyConfig(dtype=torch.uint4, block_size=[-1, 16])
     quant_api.quantize_(model, config)
     return unwrap_tensor_subclass(model)
-
-
-class _Palettes:
-    """Sixteen values for each tensor of weights."""
-
-    def __iter__(self) -> Any:
-        from tests.models import coreml_zoo
-
-        return iter([coreml_zoo.palettize(mode="uniform", nbits=4)])
 
 
 INT8 = {"mode": "linear_symmetric", "dtype": "int8", "weight_threshold": 0}
@@ -323,109 +322,88 @@ INT4 = {**INT8, "dtype": "int4", "granularity": "per_block", "block_size": 8}
 # ---- operators of libraries --------------------------------------------------------------------
 
 
-def _cadence(quantizer: str | None) -> Callable[[nn.Module, Inputs], Lowered]:
-    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
-        from tests.backends import cadence_flow
+def _cadence(quantizer: str | None, model: nn.Module, inputs: Inputs) -> Lowered:
+    from tests.backends import cadence_flow
 
-        return Lowered(*cadence_flow.export(copy.deepcopy(model), inputs, quantizer))
-
-    return lower
+    return Lowered(*cadence_flow.export(copy.deepcopy(model), inputs, quantizer))
 
 
-def _cortex_m(core: str) -> Callable[[nn.Module, Inputs], Lowered]:
-    def lower(model: nn.Module, inputs: Inputs) -> Lowered:
-        from tests.backends import cortex_m_flow
+def _cortex_m(core: str, model: nn.Module, inputs: Inputs) -> Lowered:
+    from tests.backends import cortex_m_flow
 
-        return Lowered(*cortex_m_flow.export(copy.deepcopy(model), inputs, core))
-
-    return lower
+    return Lowered(*cortex_m_flow.export(copy.deepcopy(model), inputs, core))
 
 
-APPLE, ARM, INTEL = ("coremltools",), ("tosa_serializer",), ("openvino", "nncf")
-VGF = (*ARM, "model_converter")
-LAYERS = ("mlp", "cnn", "mobilenet", "unet", "transformer")
+NAMES = tuple(flow_models.MODELS)
+LAYERS = NAMES[:-1]
 """Models without the LSTM: some quantisers find nothing in it, and its program is in float32."""
 INT16 = 6
 """Steps of 65,536 that results may be off: see SCHEMES."""
 
 SCHEMES = [
-    Scheme("vulkan", "fp32", _vulkan("float"), "VulkanBackend"),
-    Scheme("vulkan", "fp16", _vulkan("float", force_fp16=True), "VulkanBackend", 3e-3),
+    Scheme("vulkan", "fp32", partial(_vulkan, "float")),
+    Scheme("vulkan", "fp16", partial(_vulkan, "float", force_fp16=True), 3e-3),
     *(
-        Scheme("vulkan", name, _vulkan(name), "VulkanBackend")
+        Scheme("vulkan", name, partial(_vulkan, name))
         for name in ("w8", "w4", "8da8w", "4w", "8da4w")
     ),
-    Scheme("vulkan", "static8", _by_flow("vulkan-int8"), "VulkanBackend"),
+    Scheme("vulkan", "static8", _by_flow("vulkan-int8")),
     *(
-        Scheme("vulkan", f"{name}-fp16", _vulkan(name, force_fp16=True), "VulkanBackend", 3e-3)
+        Scheme("vulkan", f"{name}-fp16", partial(_vulkan, name, force_fp16=True), 3e-3)
         for name in ("w8", "w4", "8da8w", "4w")
     ),
     # 3e-3: six roundings to float16.
     Scheme(
-        *("vulkan", "8da4w-fp16", _vulkan_half("8da4w"), "VulkanBackend", 3e-3),
+        *("vulkan", "8da4w-fp16", partial(_vulkan_half, "8da4w"), 3e-3),
         models=("mlp", "mobilenet", "transformer"),
         slow=("cnn", "unet", "lstm"),
     ),
     # Equal but for float32 sums at a tie: 1 of 308 calls of the transformer.
     Scheme(
-        *("vulkan", "static8-fp16", _vulkan_half("", "vulkan-int8"), "VulkanBackend", 0.0),
-        *((), 1, True, LAYERS, ("lstm",)),
+        *("vulkan", "static8-fp16", partial(_vulkan_half, "vulkan-int8"), 0.0),
+        *(1, True, LAYERS, ("lstm",)),
     ),
     *(
-        Scheme("coreml", name, lower, "CoreMLBackend", limit, APPLE)
-        for name, lower, limit in (
-            ("fp32", _coreml(), 1e-5),
-            ("fp16", _coreml(18, half=True), 3e-3),
-            ("int8", _coreml(17, weights=INT8), 1e-5),
-            ("int4", _coreml(18, weights=INT4), 1e-5),
-            ("lut4", _coreml(17, steps=_Palettes()), 1e-5),
-            ("lut4-fp16", _coreml(18, True, steps=_Palettes()), 3e-3),
-            ("ao-int8", _coreml(18, quantize=_torchao(8)), 1e-5),
-            ("ao-int4", _coreml(18, quantize=_torchao(4, 16)), 1e-5),
-            ("ao-codebook", _coreml(18, quantize=_codebook), 1e-5),
+        Scheme("coreml", name, lower, 3e-3 if "fp16" in name else 1e-5)
+        for name, lower in (
+            ("fp32", _coreml()),
+            ("fp16", _coreml(18, half=True)),
+            ("int8", _coreml(17, weights=INT8)),
+            ("int4", _coreml(18, weights=INT4)),
+            ("lut4", _coreml(17, palettes=True)),
+            ("lut4-fp16", _coreml(18, half=True, palettes=True)),
+            ("ao-int8", _coreml(18, quantize=partial(_torchao, 8, None))),
+            ("ao-int4", _coreml(18, quantize=partial(_torchao, 4, 16))),
+            ("ao-codebook", _coreml(18, quantize=_codebook)),
         )
     ),
     *(
         Scheme(
-            *("coreml", name, _coreml(17, quantize=_pt2e(activations)), "CoreMLBackend"),
-            packages=APPLE,
-            models=tuple(flow_models.MODELS)[:count],  # minutes each
-            slow=tuple(flow_models.MODELS)[count:],
+            *("coreml", name, _coreml(17, quantize=partial(_pt2e, activations))),
+            models=NAMES[:count],  # minutes each
+            slow=NAMES[count:],
         )
         for name, activations, count in (("w8", torch.float32, 3), ("static8", torch.quint8, 4))
     ),
     *(
-        Scheme(flow, name, _by_flow(row), backend, packages=packages, steps=steps)
-        for flow, backend, packages in (("tosa", "TOSABackend", ARM), ("vgf", "VgfBackend", VGF))
-        for name, row, steps in (
-            ("fp32", flow, 1),
-            ("int8", f"{flow}-int8", 1),
-            ("a8w4", f"{flow}-a8w4", 1),
-            ("a16w8", f"{flow}-a16w8", INT16),
+        Scheme(flow, name, _by_flow(row), steps=INT16 if name == "a16w8" else 1)
+        for flow in ("tosa", "vgf")
+        for name, row in (
+            *(("fp32", flow), ("int8", f"{flow}-int8"), ("a8w4", f"{flow}-a8w4")),
+            ("a16w8", f"{flow}-a16w8"),
         )
     ),
     *(
-        Scheme(
-            "tosa",
-            f"{core}{name}",
-            _by_flow(f"ethos-{core}{name}"),
-            "TOSABackend",
-            packages=ARM,
-            steps=INT16 if name == "-a16w8" else 1,
-        )
+        Scheme("tosa", name, _by_flow(f"ethos-{name}"), steps=INT16 if "a16w8" in name else 1)
         for core in ("u55", "u85")
-        for name in ("", "-a8w4", "-a16w8")
+        for name in (core, f"{core}-a8w4", f"{core}-a16w8")
     ),
-    Scheme("openvino", "fp32", _by_flow("openvino"), "OpenvinoBackend", packages=INTEL),
+    Scheme("openvino", "fp32", _by_flow("openvino")),
     # Equal to their modules with the ties of weights as the compiler rounds them, and without
     # rounding before a residual sum: openvino_ties.py.
     *(
         Scheme(
-            "openvino",
-            mode.lower().replace("_", "-"),
-            _openvino(mode, **options),
-            "OpenvinoBackend",
-            packages=INTEL,
+            *("openvino", mode.lower().replace("_", "-"), partial(_openvino, mode, options)),
             steps=steps,
         )
         for modes, steps, options in (
@@ -435,48 +413,36 @@ SCHEMES = [
         )
         for mode in modes.split()
     ),
+    *(Scheme("cortex-m", core.lower(), partial(_cortex_m, core)) for core in ("M55", "M4")),
     *(
-        Scheme("cortex-m", core.lower(), _cortex_m(core), "cortex_m", packages=ARM)
-        for core in ("M55", "M4")
-    ),
-    Scheme("cadence", "fp32", _cadence(None), "cadence"),
-    *(
-        Scheme("cadence", name, _cadence(quantizer), "cadence")
+        Scheme("cadence", name, partial(_cadence, quantizer and f"Cadence{quantizer}Quantizer"))
         for name, quantizer in (
             # Not CadenceWithSoftmaxQuantizer (test_cadence_programs.py): the flow's export of the
             # LSTM and of MobileNet takes minutes, and once took 21 GB.
-            ("int8", "CadenceDefaultQuantizer"),
-            ("layer-norm", "CadenceWithLayerNormQuantizer"),
-            ("fused-relu", "CadenceFusedConvReluQuantizer"),
-            ("linear16", "CadenceWith16BitLinearActivationsQuantizer"),
-            ("wake-word", "CadenceWakeWordQuantizer"),
-            ("w8a32", "CadenceW8A32MixedQuantizer"),
+            *(("fp32", None), ("int8", "Default"), ("layer-norm", "WithLayerNorm")),
+            *(("fused-relu", "FusedConvRelu"), ("linear16", "With16BitLinearActivations")),
+            *(("wake-word", "WakeWord"), ("w8a32", "W8A32Mixed")),
         )
     ),
     *(
-        Scheme("cadence", name, _cadence(quantizer), "cadence", models=LAYERS)
+        Scheme("cadence", f"{name}16", partial(_cadence, quantizer), models=LAYERS)
         for name, quantizer in (
-            ("conv16", "CadenceWith16BitConvActivationsQuantizer"),
-            ("matmul16", "CadenceWith16BitMatmulActivationsQuantizer"),
+            ("conv", "CadenceWith16BitConvActivationsQuantizer"),
+            ("matmul", "CadenceWith16BitMatmulActivationsQuantizer"),
         )
     ),
-    Scheme("native", "fp32", _by_flow("native"), "NativeBackend"),
-    Scheme("native", "fp16", _half, "NativeBackend", 3e-3),
+    Scheme("native", "fp32", _by_flow("native")),
+    Scheme("native", "fp16", _half, 3e-3),
     *(
-        Scheme("native", name, functools.partial(_native, quantizer=quantizer), "NativeBackend")
+        Scheme("native", name, partial(_native, quantizer=quantizer))
         for name, quantizer in (
             ("static8", flows._symmetric(False)),
             ("dynamic8", flows._symmetric(True)),
-            ("w8", _symmetric(is_dynamic=False, weight_bits=8)),
-            ("w4", _symmetric(is_dynamic=False, weight_bits=4)),
-            ("8da8w", _symmetric(is_dynamic=True, weight_bits=8)),
-            ("8da4w", _symmetric(is_dynamic=True, weight_bits=4)),
+            *((f"w{bits}", partial(_symmetric, False, bits)) for bits in (8, 4)),
+            *((f"8da{bits}w", partial(_symmetric, True, bits)) for bits in (8, 4)),
         )
     ),
-    *(
-        Scheme("native", f"ao-{name}", _native_torchao(name), "NativeBackend")
-        for name in ("4w", "8da4w")
-    ),
+    *(Scheme("native", f"ao-{name}", partial(_native_torchao, name)) for name in ("4w", "8da4w")),
 ]
 """All schemes; those whose packages are missing are skipped by the tests.
 
@@ -488,9 +454,9 @@ largest: MLP 6, U-Net 3, transformer and LSTM 2, MobileNet 1, CNN 0.
 
 
 XNNPACK = [
-    Scheme("xnnpack", "static8", _by_flow("xnnpack-int8"), "XnnpackBackend"),
-    Scheme("xnnpack", "8da4w", _xnnpack(None), "XnnpackBackend"),
-    Scheme("xnnpack", "qb4w", _xnnpack(32), "XnnpackBackend"),
+    Scheme("xnnpack", "static8", _by_flow("xnnpack-int8")),
+    Scheme("xnnpack", "8da4w", partial(_xnnpack, None)),
+    Scheme("xnnpack", "qb4w", partial(_xnnpack, 32)),
 ]
 """Schemes of XNNPACK, for planted faults: the rows of `xnnpack_models.py` compare its results."""
 
@@ -585,13 +551,13 @@ FILES = [
     "backends/cortex_m_flow backends/openvino_ties backends/vulkan_half".split()
 ]
 
-NAMES = {"tosa_serializer": "tosa-tools", "model_converter": "ai-ml-sdk-model-converter"}
+DISTRIBUTIONS = {"tosa_serializer": "tosa-tools", "model_converter": "ai-ml-sdk-model-converter"}
 """Distributions of packages, where the names differ."""
 
 
 def load(scheme: Scheme, model_name: str) -> Loaded:
     packages = ("torch", "executorch", "torchao", *scheme.packages)
-    packages = tuple(NAMES.get(name, name) for name in packages)
+    packages = tuple(DISTRIBUTIONS.get(name, name) for name in packages)
     key = kept.digest(*FILES, packages=packages)
     name = f"flow-{scheme.id}-{model_name}-{key}"
     return kept.pickled(name, lambda: _load(scheme, model_name))  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from executorch_c import Method, Runtime
 from tests.plans import Plan, build, schema
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -22,6 +23,21 @@ NAMES = sorted(path.stem.removeprefix("openvino_") for path in PROGRAMS.glob("op
 
 def pte(name: str) -> bytes:
     return (PROGRAMS / f"openvino_{name}.pte").read_bytes()
+
+
+def load(data: bytes, **options: Any) -> Method:
+    """Load a program, with options of the backend."""
+    chosen = {"backend_options": {ID: options}} if options else {}
+    return Runtime.get().load_program(data).load_method("forward", **chosen)
+
+
+def payload(name: str) -> bytes:
+    return Runtime.get().load_program(pte(name))._payload("forward", 0)
+
+
+def inside(data: bytes) -> Any:
+    """Return the description of a program's delegate."""
+    return Runtime.get().load_program(data)._delegate("forward", 0)
 
 
 def cases(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:

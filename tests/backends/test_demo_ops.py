@@ -85,11 +85,8 @@ class Value(ctypes.Union):
     """Mirror of the union in ec_backend_arg: lists and strings are a pointer and a count."""
 
     _fields_ = [
-        ("tensor", Tensor),
-        ("i", ctypes.c_int64),
-        ("d", ctypes.c_double),
-        ("b", ctypes.c_bool),
-        ("list", ctypes.c_size_t * 2),
+        *(("tensor", Tensor), ("i", ctypes.c_int64), ("d", ctypes.c_double)),
+        *(("b", ctypes.c_bool), ("list", ctypes.c_size_t * 2)),
     ]
 
 
@@ -116,12 +113,7 @@ def read(arg: Argument) -> Any:
 
 
 RUN = ctypes.CFUNCTYPE(
-    ctypes.c_uint32,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.POINTER(Argument),
-    ctypes.c_size_t,
+    ctypes.c_uint32, *[ctypes.c_void_p] * 3, ctypes.POINTER(Argument), ctypes.c_size_t
 )
 
 
@@ -141,21 +133,8 @@ def test_all_kinds_of_arguments() -> None:
         table(schema=schema, run=ctypes.cast(function, ctypes.c_void_p).value)
     )
     try:
-        method = load(
-            "t::k.out",
-            True,
-            2,
-            3,
-            4.5,
-            None,
-            "text",
-            [1, 2],
-            [0.5],
-            [True, False],
-            [X, X[:1]],
-            [X, None],
-            Out((2, 3)),
-        )
+        lists = [1, 2], [0.5], [True, False], [X, X[:1]], [X, None]
+        method = load("t::k.out", *(True, 2, 3, 4.5, None, "text"), *lists, Out((2, 3)))
         inputs = [X, X[:1], X]
         method.execute(inputs)
         with pytest.raises(executorch_c.InternalError, match="t::k.out: failed without a sentence"):
@@ -163,9 +142,8 @@ def test_all_kinds_of_arguments() -> None:
     finally:
         unregister_operator("t::k.out")
     assert seen[:6] == [1, 2.0, True, 4.5, None, b"text"] and type(seen[0]) is int
-    assert seen[6:12] == [
-        *((8, [1, 2]), (7, [0.5]), (6, [True, False]), (9, [2, 1]), (9, [2, None]), 2),
-    ]
+    tensors = (9, [2, 1]), (9, [2, None])
+    assert seen[6:12] == [(8, [1, 2]), (7, [0.5]), (6, [True, False]), *tensors, 2]
 
 
 def table(**changes: Any) -> Any:

@@ -35,35 +35,31 @@ REFUSED = {
         for model in matrix.flow_models.MODELS
         if model != "unet"
     },
-    ("cortex-m-m55", "transformer"): "ReplaceScalarWithTensorArgPass",
-    ("cortex-m-m4", "transformer"): "ReplaceScalarWithTensorArgPass",
-    # The observer of layer_norm's weight, which has one dimension.
+    **{(f"cortex-m-{m}", "transformer"): "ReplaceScalarWithTensorArgPass" for m in ("m55", "m4")},
+    # The observers of layer_norm's weight, which has one dimension, and of an LSTM's weights.
     ("openvino-int8-sym", "transformer"): "IndexError: Dimension out of range",
     ("openvino-int8-mixed", "transformer"): "IndexError: Dimension out of range",
     ("openvino-int8-transformer", "transformer"): "'list' object has no attribute 'numel'",
-    # The observer of an LSTM's weights.
-    ("openvino-int8-sym", "lstm"): "TypeError: 'NoneType' object is not iterable",
-    ("openvino-int8-mixed", "lstm"): "TypeError: 'NoneType' object is not iterable",
-    ("openvino-int8-transformer", "lstm"): "TypeError: 'NoneType' object is not iterable",
+    **{
+        (f"openvino-int8-{mode}", "lstm"): "TypeError: 'NoneType' object is not iterable"
+        for mode in ("sym", "mixed", "transformer")
+    },
 }
 """Errors of flows that refuse a model, by scheme and model."""
 
 MISLOWERED = {
     # The skip connection is rescaled as another value, also in Arm's reference model (below).
-    ("tosa-int8", "unet"): "",
-    ("tosa-u55", "unet"): "",
-    ("tosa-u85", "unet"): "",
-    ("vgf-int8", "unet"): "",
+    **{(scheme, "unet"): "" for scheme in ("tosa-int8", "tosa-u55", "tosa-u85", "vgf-int8")},
     # A delegate's int16 result is declared float32, and quantised as if it were one: 32,074 of
     # 65,536 steps off, and 4 if the partitioner is mended (below).
     ("tosa-u55-a16w8", "transformer"): "",
     # coremltools drops a requantisation before a reshape (below).
     ("coreml-static8", "mobilenet"): "",
     # All steps share a bias in integers of the first step's scale; operators take their own.
-    ("cadence-int8", "lstm"): "",
-    ("cadence-layer-norm", "lstm"): "",
-    ("cadence-fused-relu", "lstm"): "",
-    ("cadence-wake-word", "lstm"): "",
+    **{
+        (f"cadence-{name}", "lstm"): ""
+        for name in ("int8", "layer-norm", "fused-relu", "wake-word")
+    },
     # A convolution drops its ReLU, also where zero is not the least integer: its results before
     # the skip connection have the zero point -96, and negative ones remain.
     ("cadence-fused-relu", "unet"): "",
@@ -73,8 +69,7 @@ MISLOWERED = {
     ("cadence-w8a32", "mobilenet"): "w8a32_linear.out: 'bias' has 8 elements, expected 16",
     ("cadence-w8a32", "lstm"): "w8a32_linear.out: 'bias' has 64 elements, expected 16",
     # A convolution before a skip connection remains aten.convolution, of int8 with a bias of int32.
-    ("cortex-m-m55", "unet"): "'bias': dtype int32, expected int8",
-    ("cortex-m-m4", "unet"): "'bias': dtype int32, expected int8",
+    **{(f"cortex-m-{m}", "unet"): "'bias': dtype int32, expected int8" for m in ("m55", "m4")},
 }
 """Models that a flow lowers to other results than the quantised module's: the error of the call, if
 any. Should a flow mend one, its row fails, and belongs to the others."""
@@ -189,18 +184,17 @@ def test_a_slow_export_equals_eager(scheme: matrix.Scheme, model_name: str) -> N
     check_program(scheme, model_name)
 
 
-def check_mislowered(found: matrix.Loaded, error: str) -> None:
+def check_mislowered(program: matrix.Loaded, error: str) -> None:
     """Check that the program is as wrong as the flow made it."""
     if error:
         with pytest.raises(Error, match=error):
-            run(found.pte, found.inputs)
-        if found.exact is None:
+            run(program.pte, program.inputs)
+        if program.exact is None:
             return
-        results = found.exact  # the lowered graph in eager
-    else:
-        results = run(found.pte, found.inputs)
-    for actual, expected in zip(results, found.eager, strict=True):
-        assert np.abs(actual - expected).max() > 10 * found.step
+    # Where it is an error, the lowered graph in eager.
+    results = program.exact if error else run(program.pte, program.inputs)
+    for actual, expected in zip(results, program.eager, strict=True):
+        assert np.abs(actual - expected).max() > 10 * program.step
 
 
 INTEGER = [
@@ -301,15 +295,11 @@ def test_arms_converter_keeps_the_nodes(name: str) -> None:
     assert nodes[0] == nodes[1]
 
 
-CHECKED = {
-    **dict.fromkeys(("vgf", "vgf-int8", "vgf-a8w4", "vgf-a16w8"), "VgfBackend"),
-    **{
-        f"ethos-{core}{t}": "TOSABackend"
-        for core in ("u55", "u85")
-        for t in ("", "-a8w4", "-a16w8")
-    },
-}
-"""Flows of Arm, with the delegate of their programs."""
+CHECKED = [
+    *("vgf", "vgf-int8", "vgf-a8w4", "vgf-a16w8"),
+    *(f"ethos-{core}{kind}" for core in ("u55", "u85") for kind in ("", "-a8w4", "-a16w8")),
+]
+"""Flows of Arm."""
 
 
 @pytest.mark.heavy

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import executorch_c
 from executorch_c import Runtime
 from executorch_c.devtools import dump
 from tests import process
+from tests.at_once import run_all
 from tests.backends import openvino_blob
-from tests.backends.openvino_blob import ID, NAMES, cases, program, pte, unpack
+from tests.backends.openvino_blob import ID, NAMES, cases, load, payload, program, pte, unpack
 
 installed = importlib.util.find_spec("openvino") is not None
 engine = pytest.mark.skipif(not installed, reason="the extra openvino is not installed")
@@ -25,15 +25,6 @@ BF16 = 2e-2
 INT8_STEPS = 127
 """int8 models may differ from eager by a step of the output's range: some weights at ties are
 rounded the other way (openvino_ties.py), with which test_flow_matrix.py compares to a step."""
-
-
-def load(data: bytes, **options: Any) -> executorch_c.Method:
-    chosen = {"backend_options": {ID: options}} if options else {}
-    return Runtime.get().load_program(data).load_method("forward", **chosen)
-
-
-def payload(name: str) -> bytes:
-    return Runtime.get().load_program(pte(name))._payload("forward", 0)
 
 
 # ---- results -----------------------------------------------------------------------------------
@@ -93,13 +84,8 @@ def test_a_wrong_weight_is_seen() -> None:
 @engine
 def test_precision_and_threads() -> None:
     inputs, expected = cases("cnn")
-    for options in (
-        {"precision": "auto"},
-        {"precision": "bf16"},
-        {"precision": "f32"},
-        {"num_threads": 1},
-        {"num_threads": 2},
-    ):
+    precisions = [{"precision": name} for name in ("auto", "bf16", "f32")]
+    for options in (*precisions, {"num_threads": 1}, {"num_threads": 2}):
         [y] = load(pte("cnn"), **options).execute(inputs)
         limit = BF16 if options.get("precision") in ("auto", "bf16") else 1e-5
         np.testing.assert_allclose(y, expected[0], atol=limit)
@@ -151,21 +137,13 @@ def test_traces_have_the_nodes_of_the_engine() -> None:
 @engine
 def test_threads() -> None:
     inputs, expected = cases("cnn")
-    wrong: list[float] = []
 
     def run() -> None:
         method = load(pte("cnn"))
         for _ in range(20):
-            error = np.abs(method.execute(inputs)[0] - expected[0]).max()
-            if error > 1e-5:
-                wrong.append(float(error))
+            np.testing.assert_allclose(method.execute(inputs)[0], expected[0], rtol=0, atol=1e-5)
 
-    workers = [threading.Thread(target=run) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert not wrong
+    run_all(*[run] * 4)
 
 
 # ---- descriptions ------------------------------------------------------------------------------
@@ -178,8 +156,7 @@ def test_the_layers_are_described(name: str) -> None:
     assert "cannot be opened" not in text
     layer = {"cnn": "MaxPool", "mlp": "aten._softmax.default", "transformer": "VariadicSplit"}
     assert layer[name.partition("_")[0]] in text
-    inside = Runtime.get().load_program(pte(name))._delegate("forward", 0)
-    assert inside is not None
+    inside = openvino_blob.inside(pte(name))
     values = {value["id"]: value for value in inside["values"]}
     arguments = sorted(v["argument"] for v in values.values() if v["argument"] is not None)
     assert arguments == [0, 1]
@@ -221,10 +198,15 @@ def isolated(code: str, tmp_path: Path, *args: str, **env: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_missing_wheel_names_the_extra(tmp_path: Path) -> None:
+@pytest.fixture
+def mlp_file(tmp_path: Path) -> Path:
     path = tmp_path / "mlp.pte"
     path.write_bytes(pte("mlp"))
-    lacks, missing, error, options, html = isolated(CODE, tmp_path, str(path))
+    return path
+
+
+def test_a_missing_wheel_names_the_extra(mlp_file: Path, tmp_path: Path) -> None:
+    lacks, missing, error, options, html = isolated(CODE, tmp_path, str(mlp_file))
     assert lacks == "the package openvino is missing: pip install 'executorch_c[openvino]'"
     assert missing == "['OpenvinoBackend']"
     assert f"backend 'OpenvinoBackend' is not available on this machine: {lacks}" in error
@@ -232,16 +214,17 @@ def test_a_missing_wheel_names_the_extra(tmp_path: Path) -> None:
     assert ">OpenvinoBackend</td>" in html and "not available on this machine" in html
 
 
-def test_a_wrong_library(tmp_path: Path) -> None:
-    path = tmp_path / "mlp.pte"
-    path.write_bytes(pte("mlp"))
-    for library, says in (
+@pytest.mark.parametrize(
+    ("library", "says"),
+    [
         ("/nowhere.so", "OpenVINO cannot be loaded: /nowhere.so"),
         ("libm.so.6", "libm.so.6 has no function ov_"),
-    ):
-        code = CODE.replace("NotFoundError", "Error")
-        error = isolated(code, tmp_path, str(path), real="1", OPENVINO_LIB_PATH=library)[2]
-        assert says in error and "error 0x" in error
+    ],
+)
+def test_a_wrong_library(mlp_file: Path, tmp_path: Path, library: str, says: str) -> None:
+    code = CODE.replace("NotFoundError", "Error")
+    error = isolated(code, tmp_path, str(mlp_file), real="1", OPENVINO_LIB_PATH=library)[2]
+    assert says in error and "error 0x" in error
 
 
 @engine
@@ -251,8 +234,7 @@ def test_the_wrong_number_of_arguments_and_dtypes() -> None:
     shape = expected[0].shape
     assert load(program(good, out=shape))(cases("mlp")[0][0]).shape == shape
     with pytest.raises(executorch_c.InvalidProgramError, match="output 0 is float32 in the model"):
-        plan = program(good, out=shape).replace(b"", b"")
-        load(_with_int32_output(plan))(cases("mlp")[0][0])
+        load(_with_int32_output(program(good, out=shape)))(cases("mlp")[0][0])
     with pytest.raises(executorch_c.InvalidArgumentError, match=r"input 0, int32\[4, 32\]: OpenV"):
         load(program(good, dtype="int32", out=shape))(np.zeros((4, 32), np.int32))
     with pytest.raises(executorch_c.InvalidArgumentError, match=r"input 0, float32\[5, 32\]: Op"):
@@ -335,11 +317,10 @@ method.execute(inputs)
 
 
 @engine
-def test_a_forked_process_is_refused(tmp_path: Path) -> None:
+def test_a_forked_process_is_refused(mlp_file: Path, tmp_path: Path) -> None:
     """The engine's threads do not exist there: a call would wait for them forever."""
-    (tmp_path / "mlp.pte").write_bytes(pte("mlp"))
     np.savez(tmp_path / "x.npz", *cases("mlp")[0])
-    assert isolated(FORK, tmp_path, "mlp.pte", "x.npz", real="1") == ["0"]
+    assert isolated(FORK, tmp_path, str(mlp_file), "x.npz", real="1") == ["0"]
 
 
 # ---- damaged payloads --------------------------------------------------------------------------

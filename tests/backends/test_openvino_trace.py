@@ -9,18 +9,11 @@ import pytest
 
 import executorch_c
 from executorch_c.devtools import check_nan
-from tests.backends.openvino_blob import Blob, Layers, cases, constants_of, program, pte, unpack
+from tests.backends.openvino_blob import Blob, Layers, cases, constants_of, inside, load, payload
+from tests.backends.openvino_blob import program, pte, unpack
 
 if importlib.util.find_spec("openvino") is None:
     pytest.skip("the extra openvino is not installed", allow_module_level=True)
-
-
-def load(data: bytes) -> executorch_c.Method:
-    return executorch_c.Runtime.get().load_program(data).load_method("forward")
-
-
-def payload(name: str) -> bytes:
-    return executorch_c.Runtime.get().load_program(pte(name))._payload("forward", 0)
 
 
 def traced(data: bytes, inputs: Any) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
@@ -67,9 +60,7 @@ def test_a_nan_in_a_weight_is_found_there() -> None:
     data[weight.place.start : weight.place.start + 4] = np.float32(np.nan).tobytes()
     report = check_nan(bytes(data), cases("cnn")[0])
     assert report.first is not None and report.first.origin == "constant", str(report)
-    inside = executorch_c.Runtime.get().load_program(pte("cnn"))._delegate("forward", 0)
-    assert inside is not None
-    at = [node["name"] for node in inside["nodes"]].index("aten.addmm.default")
+    at = [node["name"] for node in inside(pte("cnn"))["nodes"]].index("aten.addmm.default")
     assert report.first.where == f"taken by aten.addmm.default, delegate 0, node {at}"
 
 
@@ -121,9 +112,7 @@ def test_values_count_towards_max_bytes() -> None:
 
 def layers_of(data: bytes) -> list[tuple[str, str]]:
     """Return operators and types of the layers."""
-    inside = executorch_c.Runtime.get().load_program(data)._delegate("forward", 0)
-    assert inside is not None
-    return [(node["name"], node["note"].split()[0]) for node in inside["nodes"]]
+    return [(node["name"], node["note"].split()[0]) for node in inside(data)["nodes"]]
 
 
 REGIONS = "mlp", "mlp_int8_sym", "transformer"

@@ -46,20 +46,9 @@ def package(tmp_path: Path) -> Path:
 
 def test_a_wheel_of_its_own(package: Path, tmp_path: Path) -> None:
     root = str(Path(executorch_c.__file__).parents[1])
-    run(
-        package,
-        "-m",
-        "pip",
-        "wheel",
-        "--no-build-isolation",
-        "--no-deps",
-        "-q",
-        "-w",
-        "dist",
-        ".",
-        PYTHONPATH=root,
-        CFLAGS="-Wall -Wextra -Werror",
-    )
+    env = {"PYTHONPATH": root, "CFLAGS": "-Wall -Wextra -Werror"}
+    options = "--no-build-isolation --no-deps -q -w dist".split()
+    run(package, "-m", "pip", "wheel", *options, ".", **env)
     (wheel,) = (package / "dist").glob("*.whl")
     site = tmp_path / "site"
     run(tmp_path, "-m", "pip", "install", "--no-deps", "-q", "--target", str(site), str(wheel))

@@ -1,6 +1,8 @@
 """COND_IF and WHILE_LOOP of TOSABackend equal Arm's reference model; deep nests are refused."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,18 +13,22 @@ import tosa_serializer as ts
 from executorch_c import Error, Runtime
 from tests.backends.tosa_graphs import Graph
 
-D = ts.DType
+D, PROPAGATE = ts.DType, ts.NanPropagationMode.PROPAGATE
 SHAPE = (2, 3)
 Block = Callable[[Graph, list[str]], None]
 
 
-def add_block(g: Graph, name: str, inputs: int, build: Block) -> None:
-    """Add a region with a counter and tensors as inputs."""
+def add_block(g: Graph, name: str, inputs: Sequence[Any], build: Block) -> None:
+    """Add a region with inputs of shapes and dtypes."""
     g.writer.startRegion(name)
     g.writer.addBasicBlock(name)
     inner = Graph(writer=g.writer)
-    shapes = [(1,), *[SHAPE] * (inputs - 1)]
-    build(inner, [inner.input(shape, D.INT32) for shape in shapes])
+    build(inner, [inner.input(*one) for one in inputs])
+
+
+def counted(tensors: int) -> list[Any]:
+    """Return the arguments of a loop: a counter and tensors."""
+    return [((1,), D.INT32), *[(SHAPE, D.INT32)] * tensors]
 
 
 def below(rounds: int) -> Block:
@@ -76,14 +82,8 @@ def grow(g: Graph, inputs: list[str]) -> None:
     for _ in range(5):  # they are all needed, after the last reader of `step`
         values.append(g.apply("SUB", [values[-1], one], SHAPE, D.INT32, final=False))
     for value in values[1:5]:
-        more = g.apply(
-            "MAXIMUM",
-            [more, value],
-            SHAPE,
-            D.INT32,
-            ts.NanPropagationMode.PROPAGATE,
-            final=value == values[4],
-        )
+        is_last = value == values[4]
+        more = g.apply("MAXIMUM", [more, value], SHAPE, D.INT32, PROPAGATE, final=is_last)
 
 
 BODIES = {
@@ -103,15 +103,14 @@ def loop(body: Block, rounds: int, tensors: int, unread: int = -1) -> Graph:
         g.apply("ADD", [g.input(SHAPE, D.INT32), one], SHAPE, D.INT32, final=False)
         for _ in range(tensors)
     ]
-    shapes = [(1,), *[SHAPE] * tensors]
     outs = []
-    for index, shape in enumerate(shapes):
+    for index, (shape, dtype) in enumerate(counted(tensors)):
         make = g.writer.addIntermediate if index == unread else g.writer.addOutput
-        outs.append(make(list(shape), D.INT32).name)
-        g.outputs += [(shape, D.INT32)] * (index != unread)
+        outs.append(make(list(shape), dtype).name)
+        g.outputs += [(shape, dtype)] * (index != unread)
     g.add("WHILE_LOOP", [counter, *values], outs, "test", "body")
-    add_block(g, "test", tensors + 1, below(rounds))
-    add_block(g, "body", tensors + 1, body)
+    add_block(g, "test", counted(tensors), below(rounds))
+    add_block(g, "body", counted(tensors), body)
     return g
 
 
@@ -164,8 +163,8 @@ def test_a_loop_in_a_loop() -> None:
         g.add("WHILE_LOOP", [g.const((1,), D.INT32, [0]), x], inner, "test2", "body2")
 
     g, inputs = loop(outer, 4, 1), inputs_of(1)
-    add_block(g, "test2", 2, below(3))
-    add_block(g, "body2", 2, double)
+    add_block(g, "test2", counted(1), below(3))
+    add_block(g, "body2", counted(1), double)
     expected = inputs[1] + 1
     for _ in range(12):
         expected = 2 * expected + 3
@@ -187,22 +186,49 @@ def test_a_loop_without_an_end_is_an_error() -> None:
         loop(swap, 2**31 - 1, 2).run(*inputs_of(2, -(2**31)))
 
 
+# ---- branches ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_a_branch_equals_the_reference_model(truth: bool) -> None:
+    """The graph doubles its input, or subtracts 3 and takes the absolute value."""
+
+    def double(g: Graph, inputs: list[str]) -> None:
+        g.apply("ADD", inputs * 2, SHAPE, D.INT32)
+
+    def other(g: Graph, inputs: list[str]) -> None:
+        three = g.const((1, 1), D.INT32, [3])
+        less = g.apply("SUB", [*inputs, three], SHAPE, D.INT32, final=False)
+        g.apply("ABS", [less], SHAPE, D.INT32)
+
+    g = Graph()
+    operands = [g.input((), D.BOOL), g.input(SHAPE, D.INT32)]
+    g.apply("COND_IF", operands, SHAPE, D.INT32, "double", "other")
+    for build in (double, other):
+        add_block(g, build.__name__, [(SHAPE, D.INT32)], build)
+    inputs = [np.array(truth), np.arange(-2, 4, dtype=np.int32).reshape(SHAPE)]
+    outputs = g.run(*inputs)[0]
+    np.testing.assert_array_equal(outputs, g.reference(*inputs)[0])
+    np.testing.assert_array_equal(outputs, 2 * inputs[1] if truth else abs(inputs[1] - 3))
+
+
 def nest(depth: int) -> Graph:
     """Return COND_IFs inside each other."""
     g = Graph()
-    operands = [g.input((), D.BOOL), g.input((1,), D.INT8)]
-    g.apply("COND_IF", [operands[0], *operands], (1,), D.INT8, "then0", "else0")
+    arguments = [((), D.BOOL), ((1,), D.INT8)]
+
+    def choose(g: Graph, operands: list[str], level: int = 0) -> None:
+        names = f"then{level}", f"else{level}"
+        g.apply("COND_IF", [operands[0], *operands], (1,), D.INT8, *names)
+
+    def absolute(g: Graph, operands: list[str]) -> None:
+        g.apply("ABS", operands[1:], (1,), D.INT8)
+
+    choose(g, [g.input(*one) for one in arguments])
     for level in range(depth):
-        for kind in ("then", "else"):
-            g.writer.startRegion(f"{kind}{level}")
-            g.writer.addBasicBlock(f"{kind}{level}")
-            inner = Graph(writer=g.writer)
-            condition, x = inner.input((), D.BOOL), inner.input((1,), D.INT8)
-            if kind == "then" and level + 1 < depth:
-                names = (f"then{level + 1}", f"else{level + 1}")
-                inner.apply("COND_IF", [condition, condition, x], (1,), D.INT8, *names)
-            else:
-                inner.apply("ABS", [x], (1,), D.INT8)
+        inner = partial(choose, level=level + 1) if level + 1 < depth else absolute
+        add_block(g, f"then{level}", arguments, inner)
+        add_block(g, f"else{level}", arguments, absolute)
     return g
 
 

@@ -74,22 +74,9 @@ class Maker:
         factors = self.numbers(2 ** (base - 1), 2**base - 1, (count,), D.INT32 if wide else D.INT16)
         shifts = self.graph.const((count,), D.INT8, [base + bits] * count)
         zeros = [self.zero(x.dtype, self.point(x)), self.zero(dtype, 3 if dtype == D.INT8 else 0)]
-        mode = (
-            ts.RoundingMode.DOUBLE_ROUND
-            if wide and self.rng.integers(2)
-            else (ts.RoundingMode.SINGLE_ROUND)
-        )
-        return self.add(
-            "RESCALE",
-            [x.name, factors, shifts, *zeros],
-            x.shape,
-            dtype,
-            wide,
-            mode,
-            channels,
-            False,
-            False,
-        )
+        mode = "DOUBLE_ROUND" if wide and self.rng.integers(2) else "SINGLE_ROUND"
+        flags = wide, getattr(ts.RoundingMode, mode), channels, False, False
+        return self.add("RESCALE", [x.name, factors, shifts, *zeros], x.shape, dtype, *flags)
 
     def narrow(self, x: Value) -> Value:
         """Return a value of int8 or int16 made of any value."""
@@ -115,17 +102,8 @@ class Maker:
             self.zero(x.dtype, self.point(x)),
             self.zero(weight),
         ]
-        wide = self.add(
-            "DEPTHWISE_CONV2D" if each else "CONV2D",
-            operands,
-            result,
-            out,
-            [side // 2] * 4,
-            [1, 1],
-            [1, 1],
-            False,
-            out,
-        )
+        sides = [side // 2] * 4, [1, 1], [1, 1], False, out
+        wide = self.add("DEPTHWISE_CONV2D" if each else "CONV2D", operands, result, out, *sides)
         return self.rescale(wide, x.dtype, (2 if weight == D.INT4 else 7) + side)
 
     def product(self, x: Value) -> Value:
@@ -167,12 +145,10 @@ class Maker:
     def table(self, x: Value) -> Value:
         x = self.narrow(x)
         if x.dtype == D.INT8:
-            return self.add(
-                "TABLE", [x.name, self.numbers(-128, 127, (256,), D.INT8)], x.shape, D.INT8
-            )
-        result = self.add(
-            "TABLE", [x.name, self.numbers(-9999, 9999, (513,), D.INT16)], x.shape, D.INT32
-        )
+            entries = self.numbers(-128, 127, (256,), D.INT8)
+            return self.add("TABLE", [x.name, entries], x.shape, D.INT8)
+        entries = self.numbers(-9999, 9999, (513,), D.INT16)
+        result = self.add("TABLE", [x.name, entries], x.shape, D.INT32)
         return self.rescale(result, D.INT16, 8)
 
     def clamp(self, x: Value) -> Value:
@@ -230,11 +206,8 @@ def test_the_graphs_have_all_operators_and_weights() -> None:
     for maker in items:
         maker.build()
     assert {op for maker in items for op in maker.operators} == set(
-        (
-            "CONV2D DEPTHWISE_CONV2D MATMUL RESHAPE TRANSPOSE REVERSE CONCAT SLICE TABLE "
-            "CLAMP MAX_POOL2D AVG_POOL2D RESCALE ADD SUB MUL MAXIMUM MINIMUM REDUCE_MAX "
-            "REDUCE_MIN REDUCE_SUM"
-        ).split()
+        "CONV2D DEPTHWISE_CONV2D MATMUL RESHAPE TRANSPOSE REVERSE CONCAT SLICE TABLE CLAMP RESCALE "
+        "MAX_POOL2D AVG_POOL2D ADD SUB MUL MAXIMUM MINIMUM REDUCE_MAX REDUCE_MIN REDUCE_SUM".split()
     )
     assert {value.dtype for maker in items for value in maker.values} == {D.INT8, D.INT16}
 

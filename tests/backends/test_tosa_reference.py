@@ -416,33 +416,6 @@ def test_a_window_that_aten_has_is_delegated(op: str) -> None:
     assert delegates == {"": 0, " of ATen": 3, " wide": 3, " padded": 0}  # with two permutations
 
 
-def branches(truth: bool) -> tuple[Graph, list[np.ndarray]]:
-    """Return a graph that doubles its input, or subtracts 3 and takes the absolute value."""
-    g = Graph()
-    operands = [g.input((), D.BOOL), g.input((2, 3), D.INT32)]
-    g.apply("COND_IF", operands, (2, 3), D.INT32, "double", "other")
-    for name in ("double", "other"):
-        g.writer.startRegion(name)
-        g.writer.addBasicBlock(name)
-        inner = Graph(writer=g.writer)
-        x = inner.input((2, 3), D.INT32)
-        if name == "double":
-            inner.apply("ADD", [x, x], (2, 3), D.INT32)
-        else:
-            three = inner.const((1, 1), D.INT32, [3])
-            less = inner.apply("SUB", [x, three], (2, 3), D.INT32, final=False)
-            inner.apply("ABS", [less], (2, 3), D.INT32)
-    return g, [np.array(truth), np.arange(-2, 4, dtype=np.int32).reshape(2, 3)]
-
-
-@pytest.mark.parametrize("truth", [True, False])
-def test_a_branch_equals_the_reference_model(truth: bool) -> None:
-    g, inputs = branches(truth)
-    outputs = g.run(*inputs)[0]
-    np.testing.assert_array_equal(outputs, g.reference(*inputs)[0])
-    np.testing.assert_array_equal(outputs, 2 * inputs[1] if truth else abs(inputs[1] - 3))
-
-
 @pytest.mark.parametrize("op", ["VARIABLE_READ", "CUSTOM"])
 def test_an_operator_that_is_not_supported_is_named(op: str) -> None:
     g = Graph()
