@@ -325,12 +325,9 @@ def compare(name: str, args: list, outputs: list, wanted: list, where: object = 
         )
 
 
-def check(
-    name: str, args: list, *, orders: Any = (), wanted: list | None = None, list_out: bool = False
-) -> list[np.ndarray]:
-    """Run the sample with plain and fast loops, compare both with `wanted` or eager's results, and
-    return these. `orders`: dim orders of the outputs, ignored for another rank. `list_out`: the
-    outputs are one list."""
+def check(name: str, args: list, *, orders: Any = (), wanted: list | None = None) -> None:
+    """Run the sample with plain and fast loops, and compare both with `wanted` or eager's results.
+    `orders`: dim orders of the outputs, ignored for another rank."""
     if wanted is None:
         wanted = eager(name, args)
     shaped = list(itertools.zip_longest(wanted, itertools.islice(orders, len(wanted))))
@@ -339,6 +336,5 @@ def check(
             Out(w.shape, w.dtype.name, order if w.ndim == len(order or ()) else None)
             for w, order in shaped
         ]
-        arrays = run(name, [*ours(args), *([outs] if list_out else outs)], reference)
+        arrays = run(name, [*ours(args), *outs], reference)
         compare(name, args, arrays, wanted, (name, args, "reference" if reference else "fast"))
-    return wanted

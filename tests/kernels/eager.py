@@ -98,75 +98,27 @@ def to_numpy(t: torch.Tensor) -> np.ndarray:
     return t.numpy()
 
 
-# Functional forms of overloads whose names differ from the out form's.
-FUNCTIONAL = {
-    "sum.IntList_out": "sum.dim_IntList",
-    "mean.out": "mean.dim",
-    "mean.dtype_out": "mean.default",
-    "any.out": "any.dim",
-    "any.all_out": "any.default",
-    "any.dims_out": "any.dims",
-    "max.dim_max": "max.dim",
-    "min.dim_min": "min.dim",
-    "max.unary_out": "max.default",
-    "min.unary_out": "min.default",
-    "prod.int_out": "prod.dim_int",
-    "var.out": "var.dim",
-    "prod.out": "prod.default",
-    "empty.out": "empty.memory_format",
-    "topk.values": "topk.default",
-    "index_put_": "index_put.default",
-    "index.Tensor_out": "index.Tensor",
-    "scatter.src_out": "scatter.src",
-    "sort.values": "sort.default",
-    "sort.values_stable": "sort.stable",
-    "kthvalue.values": "kthvalue.default",
-    "mode.values": "mode.default",
-    "median.dim_values": "median.dim",
-    "nanmedian.dim_values": "nanmedian.dim",
-    "_linalg_det.result": "_linalg_det.default",
-    "_linalg_slogdet.sign": "_linalg_slogdet.default",
-    "linalg_inv_ex.inverse": "linalg_inv_ex.default",
-    "_linalg_svd.U": "_linalg_svd.default",
-    "_linalg_solve_ex.result": "_linalg_solve_ex.default",
-    "geqrf.a": "geqrf.default",
-    "linalg_cholesky_ex.L": "linalg_cholesky_ex.default",
-    "triangular_solve.X": "triangular_solve.default",
-    "_linalg_eigh.eigenvalues": "_linalg_eigh.default",
-    "scatter.value_out": "scatter.value",
-    "div.out_mode": "div.Tensor_mode",
-    **{f"{n}.out": f"{n}.Tensor" for n in ("add", "sub", "mul", "div", "copysign", "ldexp")},
-}
+FUNCTIONAL = {"empty.out": "empty.memory_format", "index_put_": "index_put.default"}
 
 
+@functools.cache
 def functional(name: str) -> Any:
-    """Return torch's functional operator of the out form `aten::...`."""
+    """Return torch's functional operator of the out form `aten::...`: the overload with its
+    argument types, or of its name."""
     if name.startswith("quantized_decomposed::"):
         from tests.kernels import quantized_forms
 
         return quantized_forms.functional(name)
     name = name.removeprefix("aten::")
     packet, _, overload = FUNCTIONAL.get(name, name).partition(".")
-    if name not in FUNCTIONAL:
-        overload = overload.removesuffix("out").removesuffix("_") or "default"
-        overload = "default" if overload in ("grad_input", "output") else overload
-    form = getattr(getattr(torch.ops.aten, packet), overload, None)
-    return form if form is not None else same_arguments(name)
-
-
-@functools.cache
-def same_arguments(name: str) -> Any:
-    """Return the overload with the argument types of the out form `add.out`, without its
-    outputs."""
-    packet, _, overload = name.partition(".")
     forms = getattr(torch.ops.aten, packet)
-    arguments = getattr(forms, overload)._schema.arguments
+    arguments = getattr(forms, overload or "default")._schema.arguments
     wanted = [str(a.type) for a in arguments if not a.is_out]
     for other in forms.overloads():
         op = getattr(forms, other)
         if [str(a.type) for a in op._schema.arguments] == wanted and not op._schema.is_mutable:
             return op
-    raise LookupError(f"{name} has no functional form")
+    return getattr(forms, overload.removesuffix("out").removesuffix("_") or "default")
 
 
 def called(name: str, values: list[Any]) -> list[Any]:

@@ -243,34 +243,29 @@ def described(case: rows.MethodCase) -> str:
     return line if len(line) <= MAX_EXAMPLE else line[: MAX_EXAMPLE - 3] + "..."
 
 
+def runs(ops: SingleOps, cases: list[rows.MethodCase], official: Run) -> Iterator[tuple]:
+    """Yield each case, the difference of this runtime from eager, the call, what the reference
+    runtime did, and why it refused."""
+    pte, inputs = ops.build(), [rows.inputs_of(ops, case) for case in cases]
+    answers = official(pte, [(c.method, v) for c, v in zip(cases, inputs, strict=True)])
+    loaded = Runtime.get().load_program(pte)
+    for case, arrays, (how, outputs) in zip(cases, inputs, answers, strict=True):
+        view = View(loaded, case.method)
+        why = f" -> {outputs.partition(';')[0]}" if how == "refused" and ";" in outputs else ""
+        call = reference.call_of(view, view.steps[0])
+        yield case, own(loaded, case, arrays), call, did(case, how, outputs), why
+
+
 def results(
     name: str, dtypes: Iterable[str], official: Run, count: int = COUNT, last: bool = False
 ) -> tuple[list[Result], list[str]]:
     """Return the results of an operator's samples, and differences of this runtime."""
     ops, cases = program(name, dtypes, count, last)
-    if not cases:
-        return [], []
-    pte = ops.build()
-    inputs = [
-        [np.copy(v, "K") if isinstance(v, np.ndarray) else v for v in ops.inputs[c.method]]
-        for c in cases
-    ]
-    answers = official(pte, [(c.method, v) for c, v in zip(cases, inputs, strict=True)])
-    loaded = Runtime.get().load_program(pte)
     entries, bugs = [], []
-    for case, arrays, (how, outputs) in zip(cases, inputs, answers, strict=True):
-        view = View(loaded, case.method)
-        wrong = own(loaded, case, arrays)
+    for case, wrong, call, does, why in runs(ops, cases, official) if cases else ():
         if wrong:
             bugs.append(f"{name}({described(case)}): {wrong}")
-        why = f" -> {outputs.partition(';')[0]}" if how == "refused" and ";" in outputs else ""
-        entries.append(
-            (
-                reference.call_of(view, view.steps[0]),
-                did(case, how, outputs),
-                described(case) + why,
-            )
-        )
+        entries.append((call, does, described(case) + why))
     return entries, bugs
 
 

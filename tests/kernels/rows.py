@@ -22,8 +22,7 @@ import torch
 from tests import op_harness
 from tests.dtypes import dtype_id, np_dtype
 from tests.judge import assert_equal
-from tests.kernels import decomp_check, llm_forms
-from tests.kernels.accuracy import compare
+from tests.kernels import accuracy, decomp_check, llm_forms
 from tests.kernels.eager import ALL, COMPLEX, FLOATING, INTS, WIDE_UNSIGNED, DType
 from tests.kernels.eager import eager, spectrum, to_numpy, to_torch
 from tests.kernels.samples_llm import CHANGED
@@ -31,10 +30,7 @@ from tests.plans import BOUNDED
 from tests.single_op import Optionals, Out, SingleOps, Slot
 
 SMALL = 130  # maximum number of elements of an array in a small sample
-REFUSALS = (
-    *(RuntimeError, IndexError, TypeError, ZeroDivisionError, NotImplementedError),
-    *(AssertionError, ValueError),
-)
+REFUSALS = (*accuracy.REFUSALS, ZeroDivisionError, AssertionError)
 IN_PLACE = ("aten::copy_", "aten::index_put_", "aten::resize_")
 LISTS = (
     "aten::split_copy.Tensor_out",
@@ -50,35 +46,22 @@ UNFILLED = (
     "dim_order_ops::_empty_dim_order.out",
 )
 ROW = "executorch_prim::et_copy_index.tensor"
-CREATED = tuple(
-    (
-        "full.out zeros.out ones.out full_like.out fill.Scalar_out fill.Tensor_out "
-        "scalar_tensor.out arange.out arange.start_out empty_permuted.out empty_strided.out "
-        "new_empty_strided.out tril_indices.out triu_indices.out fft_fftfreq.out "
-        "fft_rfftfreq.out"
-    ).split()
+CREATED = (
+    *"full.out zeros.out ones.out full_like.out fill.Scalar_out fill.Tensor_out".split(),
+    *"scalar_tensor.out arange.out arange.start_out empty_permuted.out empty_strided.out".split(),
+    *"new_empty_strided.out tril_indices.out triu_indices.out fft_fftfreq.out".split(),
+    "fft_rfftfreq.out",
 )
-
-RANDOM_OUTS = tuple(
-    (
-        "rand.out randn.out rand_like.out randn_like.out randint.out randint.low_out "
-        "randint_like.out randint_like.low_dtype_out randperm.out normal.float_float_out"
-    ).split()
+RANDOM_OUTS = (
+    *"rand.out randn.out rand_like.out randn_like.out randint.out randint.low_out".split(),
+    *"randint_like.out randint_like.low_dtype_out randperm.out normal.float_float_out".split(),
 )
 
 PYTHON: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "eq": operator.eq,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "lt": operator.lt,
-    "le": operator.le,
-    "neg": operator.neg,
+    **{
+        name: getattr(operator, name)
+        for name in "add sub mul truediv floordiv mod eq gt ge lt le neg".split()
+    },
     "sym_not": operator.not_,
     "sym_float": float,
     "sym_int": int,
@@ -90,11 +73,7 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "sym_min": lambda a, b: min(float(a), float(b)) if float in (type(a), type(b)) else min(a, b),
 }
 
-QUERIES: dict[str, Callable[..., Any]] = {
-    "sym_stride.int": torch.ops.aten.sym_stride.int,
-    "sym_storage_offset": torch.ops.aten.sym_storage_offset,
-    "sym_is_contiguous": torch.ops.aten.sym_is_contiguous,
-}
+QUERIES = ("sym_stride.int", "sym_storage_offset", "sym_is_contiguous")
 
 
 @functools.cache
@@ -192,7 +171,8 @@ def computed(name: str, args: list, dtype: str) -> list[Any]:
     """Return the expected result for the arguments."""
     short = name.split("::")[1]
     if short in QUERIES:
-        return [QUERIES[short](to_torch(args[0]), *args[1:])]
+        packet = getattr(torch.ops.aten, short.split(".")[0])
+        return [packet(to_torch(args[0]), *args[1:])]
     if name.startswith("aten::sym_"):
         return [args[0].size if short == "sym_numel" else args[0].shape[args[1]]]
     if short == "_local_scalar_dense":
@@ -347,7 +327,7 @@ def check(name: str, args: list, outputs: list[Any], results: list[Any]) -> None
         for f, r in zip(outputs, results, strict=True):
             assert (f.shape, f.dtype) == (r.shape, r.dtype), (name, args)
     else:
-        compare(name, args, outputs, results)
+        accuracy.compare(name, args, outputs, results)
 
 
 @dataclass
@@ -387,6 +367,10 @@ def program(
                     method = add(ops, name, args, outs_of(results))
                     cases.append(MethodCase(name, dtype, args, results, method))
     return ops, cases
+
+
+def inputs_of(ops: SingleOps, case: MethodCase) -> list[Any]:
+    return [np.copy(v, "K") if isinstance(v, np.ndarray) else v for v in ops.inputs[case.method]]
 
 
 def lacks_eager_kernel(args: list, dtype: str) -> bool:

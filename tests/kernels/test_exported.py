@@ -351,7 +351,7 @@ def check_cases(
     assert proved == {pattern: count for pattern, count, _ in PROOFS.get(name, [])}
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(20)
 @pytest.mark.parametrize("name", NAMES)
 def test_exported(name: str) -> None:
     cases, apart = chosen(name)

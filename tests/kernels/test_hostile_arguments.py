@@ -133,6 +133,7 @@ def call(name: str, args: list, rng: np.random.Generator) -> bool:
     return accepted
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", sorted(schemas()))
 def test_odd_arguments(name: str, rng: np.random.Generator) -> None:
     schema = schemas()[name]
@@ -178,6 +179,7 @@ def fitting_outs(rng: np.random.Generator, name: str, args: list) -> list[Out]:
 OTHERS = ("float32", "int64", "bool", "complex64", "int8")  # int8: the only one of some
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.filterwarnings("ignore")  # eager's own
 @pytest.mark.parametrize("name", sorted(tables().keys() & schemas().keys()))
 def test_overlapping_samples(name: str, rng: np.random.Generator) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -49,16 +51,19 @@ def numbers(args: Any) -> set[float]:
     return {float(np.float32(args))} if isinstance(args, (int, float)) else set()
 
 
+def calls(name: str) -> Iterator[tuple[list, list[np.ndarray]]]:
+    """Yield the arguments that eager accepts, with its float32 results."""
+    for sample in pick(name, "float32"):
+        args = [to_torch(arg) for arg in sample]
+        with suppress(*REFUSALS):
+            yield args, floats(called(name, args))
+
+
 @pytest.mark.parametrize("name", MOVING)
 @torch.no_grad()
 def test_results_have_numbers_of_arguments(name: str) -> None:
     kind, ran = ROWS[name]["numbers"], 0
-    for sample in pick(name, "float32"):
-        args = [to_torch(arg) for arg in sample]
-        try:
-            results = floats(called(name, args))
-        except REFUSALS:
-            continue
+    for args, results in calls(name):
         first = next(arg for arg in args if isinstance(arg, (torch.Tensor, list)))
         allowed = numbers(args if kind == "picks" else first) | DEFAULTS.get(name, set())
         for result in results:
@@ -95,15 +100,11 @@ def moves() -> list[str]:
 def test_moves_have_no_noise(name: str) -> None:
     """`check_model` would take their noise for room that a wrong program may use."""
     ran = 0
-    for args in pick(name, "float32"):
-        try:
-            outputs = floats(called(name, [to_torch(arg) for arg in args]))
-        except REFUSALS:
-            continue
+    for args, outputs in calls(name):
         ran += 1
         for seed in range(1, 3):
             with RandomRounding(seed):
-                noisy = floats(called(name, [to_torch(arg) for arg in args]))
+                noisy = floats(called(name, args))
             for one, other in zip(outputs, noisy, strict=True):
                 np.testing.assert_array_equal(other, one)
     assert ran

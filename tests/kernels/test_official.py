@@ -7,16 +7,13 @@ call; csrc/kernels/README.md explains its differences.
 from collections import defaultdict
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
-from executorch_c import Runtime
 from executorch_c.inspect import reference
-from executorch_c.inspect.structure import View
 from tests.kernels import rows
 from tests.kernels.eager import COMPLEX, WIDE_UNSIGNED
 from tests.kernels.official_worker import Official
-from tests.kernels.reference_table import PLANNED_BY_EXPORTER, described, did
+from tests.kernels.reference_table import PLANNED_BY_EXPORTER, described, runs
 
 FAMILIES = sorted({family for family, _ in rows.tables().values()})
 DTYPES = ["float32", "int64"]
@@ -60,26 +57,17 @@ def is_common(case: rows.MethodCase) -> bool:
     return not dtypes & {*WIDE_UNSIGNED, *COMPLEX} and case.operator not in PLANNED_BY_EXPORTER
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family(family: str, official_run: Official) -> None:
     names = sorted(name for name, (f, _) in rows.tables().items() if f == family)
     dtypes = [*DTYPES, *BYTES] if family == "quantized" else DTYPES
     ops, cases = rows.program(names, dtypes, 8, contiguous=True)
     cases = [case for case in cases if is_common(case)]
-    pte = ops.build()
-    inputs = [
-        [np.copy(v, "K") if isinstance(v, np.ndarray) else v for v in ops.inputs[c.method]]
-        for c in cases
-    ]
-    answers = official_run(pte, [(c.method, v) for c, v in zip(cases, inputs, strict=True)])
-    program = Runtime.get().load_program(pte)
     wrong: dict[str, list[str]] = defaultdict(list)
-    for case, arrays, (how, outputs) in zip(cases, inputs, answers, strict=True):
-        ours = program.load_method(case.method).execute(arrays)
-        rows.check(case.operator, case.args, ours, case.results or [])
-        view = View(program, case.method)
-        known = reference.matching(reference.call_of(view, view.steps[0]))
-        what = did(case, how, outputs)
+    for case, own, call, what, _ in runs(ops, cases, official_run):
+        assert not own
+        known = reference.matching(call)
         if what in ("agrees", "rounds"):
             is_known = not any(row.is_certain for row in known)
             every = {row.does for row in reference.table()[case.operator]}

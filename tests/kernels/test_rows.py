@@ -2,7 +2,6 @@
 
 import importlib
 
-import numpy as np
 import pytest
 import torch
 
@@ -26,10 +25,6 @@ def test_schema_is_torchs(name: str) -> None:
     assert SCHEMAS[name] == str(op._schema)
 
 
-def inputs_of(ops: rows.SingleOps, case: rows.MethodCase) -> list:
-    return [np.copy(a, "K") if isinstance(a, np.ndarray) else a for a in ops.inputs[case.method]]
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_samples(name: str) -> None:
     """Fast and plain loops give eager's results; test_samples.py has rejections."""
@@ -39,4 +34,4 @@ def test_samples(name: str) -> None:
     for case in cases:
         for kernels in ("default", "reference"):
             method = program.load_method(case.method, kernels=kernels)
-            rows.check(name, case.args, method.execute(inputs_of(ops, case)), case.results)
+            rows.check(name, case.args, method.execute(rows.inputs_of(ops, case)), case.results)

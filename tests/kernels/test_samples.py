@@ -58,6 +58,7 @@ def expected(name: str, dtype: str) -> list[tuple[list, list[Any] | None]]:
     ]
 
 
+@pytest.mark.sweep(3)  # test_rows.py has some samples of all
 @pytest.mark.filterwarnings("ignore")  # eager's own
 @pytest.mark.parametrize("name", sorted(rows.tables()))
 def test_samples(name: str) -> None:
@@ -97,6 +98,7 @@ def rank_of(args: list, results: list[Any] | None) -> int:
     return max((a.ndim for a in every), default=0) if full else 0
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(set(rows.tables()) - set(BY_LAYOUT)))
 def test_layouts(name: str) -> None:

@@ -19,10 +19,10 @@ from tests.dtypes import np_dtype
 from tests.judge import EXACT, is_inexact, ulp
 from tests.kernels.accuracy import row_of
 from tests.kernels.eager import COMPLEX, FLOATING, HALVES, INTS, eager
+from tests.kernels.rows import REFUSALS
 from tests.kernels.samples_pointwise import SAMPLES
 from tests.op_harness import OpError, Out, run, schemas
 
-REFUSALS = (RuntimeError, TypeError, ZeroDivisionError, NotImplementedError)
 # Tensor arguments by the schema of the row.
 FORMS = {
     "x": r"\(Tensor self, \*, Tensor\(a!\) out\)",
