@@ -81,6 +81,7 @@ def test_official_matches_eager(name: str, flow: str, official: Opener) -> None:
         official_is_right(name, flow, official)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", ["mlp", "unet", "bert", "dynamic_seq", "cond_twice", "map_loop"])
 def test_calls_do_not_depend_on_earlier_ones(name: str, ours: Opener) -> None:
     """Repeating the calls gives bitwise equal results, and outputs do not change."""

@@ -36,6 +36,7 @@ def declared(pte: bytes, side: str, dtype: str) -> bytes:
     return bytes(serialize_pte_binary(dataclasses.replace(file, program=file.program)))
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("side", ["inputs", "outputs"])
 @pytest.mark.parametrize("backend", INTERPRETED)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from executorch_c import Runtime
@@ -38,6 +39,7 @@ def test_a_program_of_the_flow() -> None:
         assert np.abs(actual).max() > 10 * step
 
 
+@pytest.mark.heavy
 def test_check_model() -> None:
     model, inputs = flow_models.make("cnn")
     rest = [(x,) for x in inputs[1:4]]

@@ -37,6 +37,7 @@ def assert_close(method: Method, model: nn.Module, inputs: tuple[torch.Tensor, .
         np.testing.assert_allclose(got, expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "counter"])
 def test_models(name: str) -> None:
     model, inputs = MODELS[name]

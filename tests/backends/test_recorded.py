@@ -156,6 +156,7 @@ def test_unknown_options_are_refused(backend: str) -> None:
         recorded(backend).method(BACKENDS[backend].names.split()[0], backend_options=options)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("backend", "name"), [at for at in PROGRAMS if BACKENDS[at[0]].payload])
 def test_a_damaged_payload_is_a_result_or_an_exception(backend: str, name: str) -> None:
     row, programs = BACKENDS[backend], recorded(backend)

@@ -6,6 +6,7 @@ A traced call with values runs every node, so its results are those without elis
 from __future__ import annotations
 
 from collections import Counter
+import functools
 from functools import partial
 from typing import Any
 
@@ -94,6 +95,7 @@ def opened(model: nn.Module, x: Tensor, at_load: bool, **options: Any) -> Method
     return load(pte).load_method("forward", delegate_at_load="always")
 
 
+@functools.cache
 def model_of(name: str, at_load: bool) -> tuple[Method, list[np.ndarray], list[np.ndarray]]:
     """Return a method, its input and eager's outputs."""
     torch.manual_seed(0)
@@ -106,6 +108,7 @@ def model_of(name: str, at_load: bool) -> tuple[Method, list[np.ndarray], list[n
     return opened(model, x, at_load), [x.numpy()], [y.detach().numpy() for y in outputs]
 
 
+@pytest.mark.sweep(3)
 @each_way
 @pytest.mark.parametrize("name", MODELS)
 def test_equals_eager(name: str, at_load: bool) -> None:

@@ -201,8 +201,10 @@ INTEGERS = [
 ]
 
 
-def each(layers: list[Layer]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("layer", layers, ids=lambda layer: layer.id)
+def each(layers: list[Layer]) -> Any:
+    """Run a test for each layer; by default one of three, of each kind."""
+    rows = pytest.mark.parametrize("layer", layers, ids=lambda layer: layer.id)
+    return lambda test: pytest.mark.sweep(3)(rows(test))
 
 
 # ---- floats -------------------------------------------------------------------------------------

@@ -127,6 +127,7 @@ def test_the_call_after_a_failed_allocation(tmp_path: Path, warm: bool) -> None:
     assert failures(tmp_path, graph, large, small, 2000 * MB) == 0
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("megabytes", [1, 2, 4, 8, 16])
 def test_any_free_memory(tmp_path: Path, megabytes: int) -> None:
     """Every allocation fails once: element addresses, padding, plans."""
@@ -195,6 +196,7 @@ def test_calls_do_not_grow_memory(times: int) -> None:
     assert_constant(call, times)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("mode", range(4))
 def test_loading_does_not_grow_memory(mode: int) -> None:
     program = xnnpack_programs.classifier()
@@ -390,7 +392,7 @@ def test_methods_share_the_calls_and_the_weights(pte: bytes, expected: Any) -> N
 def test_methods_run_at_the_same_time(pte: bytes, expected: Any) -> None:
     """One of the products that run at once packs, and the others do not read what it has not
     written."""
-    for threads in chained.from_iterable(repeat((1, 2), 6)):
+    for threads in chained.from_iterable(repeat((1, 2), 3)):
         program = Runtime.get().load_program(pte)
         methods = [load(program, "prefill", num_threads=threads) for _ in range(3)]
         run_all(*(lambda method=method: check(method, expected) for method in methods))

@@ -82,6 +82,7 @@ def outputs(pte: bytes, inputs: Sequence[Any], **options: Any) -> list[Any]:
 PARTS = [row for row in ROWS if row.name.startswith("linear_parts")]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("row", PARTS, ids=lambda row: row.id)
 def test_weights_packed_in_parts(row: Row, cached: bool) -> None:
@@ -113,6 +114,7 @@ def steps(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
     return x * y - turned, torch.sigmoid(x + y)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", SHAPES)
 def test_small_steps(name: str) -> None:
     inputs = xnnpack_flow.normal(*SHAPES[name])
@@ -148,6 +150,7 @@ class Branches(nn.Module):
         return [node(x) for node, x in zip(self.nodes, inputs, strict=True)]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("partitioner", [XnnpackPartitioner(), None], ids=["exported", "at load"])
 @pytest.mark.parametrize("name", CLAMPED)
 def test_a_clamp_after_a_node(name: str, partitioner: object) -> None:

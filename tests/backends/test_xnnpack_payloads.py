@@ -191,6 +191,7 @@ for size, pad in {"nothing": (0, 0, 0, 0), "rows": (0, 0, 0, 2, 0, 1)}.items():
         )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("row", PADDINGS.rows, ids=PADDINGS.ids())
 def test_padding_of_a_quantised_sum(row: flow.Row, ours: Opener, official: Opener) -> None:
     """Equal to quantised eager; the official runtime refuses it."""

@@ -40,6 +40,7 @@ def bounds(graphs: list[Graph]) -> dict[int, list[int]]:
     }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", KINDS)
 def test_as_if_each_shape_were_the_first(name: str) -> None:
     make, shapes = KINDS[name]

@@ -72,7 +72,7 @@ def test_every_element_in_any_thread(hogs: int) -> None:
     (expected,) = graph.run(x, num_threads=1)
     methods = [graph.load(num_threads=threads) for threads in (2, 5, 40)]
     with busy(hogs):
-        for _ in range(20):
+        for _ in range(5):
             for method in methods:
                 np.testing.assert_array_equal(method.execute([x])[0], expected)
 
@@ -109,6 +109,7 @@ def test_small_products_of_dynamic_shapes_wake_no_thread() -> None:
     assert idle < alone / 20
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("mode", range(4))
 @pytest.mark.parametrize("shared", [True, False], ids=["one_program", "eight_programs"])
 def test_eight_threads_are_as_good_as_one(mode: int, shared: bool) -> None:

@@ -7,6 +7,7 @@ each scheme are in backends/flow_matrix.py.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,93 +95,72 @@ def _row(
     return Row(name, make, shapes, names, *scheme, **o)
 
 
-def _of(name: str, function: Callable[..., Any], shapes: Sequence[Any], ops: str) -> Row:
-    """Return the row of a function."""
-    return _row(name, lambda: Fn(function), shapes, ops)
-
-
 HEADS, PAIR, CUBE = (1, 2, 6, 8), [(2, 3), (2, 3)], [(2, 3, 4)]
 QUERIES = [(1, 5, 4, 8), (1, 5, 2, 8)]
-ROPE = "et_vk.apply_rotary_emb"
-CONV = "convolution.default"
+ROPE, PAIRS = "et_vk.apply_rotary_emb", "apply_rotary_emb_interleaved"
+ROPE_HF, SDPA, CONV = f"{ROPE}_hf.default", "et_vk.sdpa.default", "convolution.default"
+AVERAGE, REDUCED = "avg_pool2d.default", "mean.dim sum.dim_IntList amax.default"
+PADDED, BILINEAR = "constant_pad_nd.default pixel_shuffle.default", "upsample_bilinear2d.vec"
+ALIASED = {"alias_buffer_mutations": True}
+
+ROTARY = [*QUERIES, (5, 4), (5, 4)]
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.view(x.shape[0] * 2, 8).sum(1)
+
+
+def _moves(x: Tensor) -> Tensor:
+    return torch.cat([x.permute(0, 2, 1), x.flip(1)[:, :3]], 2)
+
+
+def _split(x: Tensor) -> Any:
+    return sum(x.split([1, 2, 1], 1)[i].sum(1, True) for i in range(3))
+
+
+def _views(x: Tensor) -> Tensor:
+    return x.view(2, 12).unsqueeze(0).expand(3, 2, 12).repeat(1, 1, 2)
+
+
+def _arithmetic(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y - x / (y * y + 1)).tanh() + x.exp().sqrt()
+
+
+FUNCTIONS: list[tuple[str, Callable[..., Any], Sequence[Any], str]] = [
+    ("hardswish", F.hardswish, CUBE, "hardswish.default"),
+    ("nearest", lambda x: F.interpolate(x, scale_factor=2), [IMAGE], "upsample_nearest2d.vec"),
+    ("pools", lambda x: F.avg_pool2d(x, 3, 2, 1) + F.max_pool2d(x, 2), [IMAGE], AVERAGE),
+    ("arithmetic", _arithmetic, PAIR, "mul.Tensor div.Tensor tanh.default"),
+    ("compare", lambda x, y: torch.where(x > y, x, y * 2), PAIR, "gt.Tensor where.self"),
+    ("reduce", lambda x: (x.mean(1, True), x.sum(2, True), x.amax(1, True)), CUBE, REDUCED),
+    ("arg", lambda x: x.argmax(-1, True), CUBE, "argmax.default"),
+    ("moves", _moves, [(2, 4, 3)], "permute_copy.default flip.default cat.default"),
+    ("split", _split, [(2, 4, 3)], "split_with_sizes_copy.default"),
+    ("views", _views, CUBE, "expand_copy.default repeat.default"),
+    ("pad", lambda x: F.pixel_shuffle(F.pad(x, (1, 1, 0, 2)), 2), [(1, 4, 4, 6)], PADDED),
+    ("bilinear", lambda x: F.interpolate(x, (12, 10), mode="bilinear"), [IMAGE], BILINEAR),
+]
 
 FLOAT_ROWS = [
-    _row(
-        "rotary", lambda: _rotary("apply_rotary_emb"), [*QUERIES, (5, 4), (5, 4)], f"{ROPE}.default"
-    ),
+    _row("rotary", lambda: _rotary("apply_rotary_emb"), ROTARY, f"{ROPE}.default"),
     *(
-        _row(
-            name,
-            lambda: _rotary("hf_apply_rotary_emb"),
-            [*QUERIES, size, size],
-            f"{ROPE}_hf.default",
-        )
+        _row(name, lambda: _rotary("hf_apply_rotary_emb"), [*QUERIES, size, size], ROPE_HF)
         for name, size in (("rotary_hf", (5, 8)), ("rotary_partial", (5, 6)))
     ),
-    _row(
-        *("rotary_pairs", lambda: _fused("apply_rotary_emb_interleaved"), [(2, 3, 8), (3, 8)]),
-        f"{ROPE}_interleaved.default",
-    ),
-    _row("sdpa", lambda: _fused("sdpa"), [HEADS] * 3, "et_vk.sdpa.default"),
-    _row(
-        "sdpa_mask", lambda: _fused("sdpa", 0.3), [*[HEADS] * 3, (1, 1, 6, 6)], "et_vk.sdpa.default"
-    ),
+    _row("rotary_pairs", lambda: _fused(PAIRS), [(2, 3, 8), (3, 8)], f"et_vk.{PAIRS}.default"),
+    _row("sdpa", lambda: _fused("sdpa"), [HEADS] * 3, SDPA),
+    _row("sdpa_mask", lambda: _fused("sdpa", 0.3), [*[HEADS] * 3, (1, 1, 6, 6)], SDPA),
     _row("mlp", _linear, [(4, 64)], "linear.default relu.default"),
     _row("cnn", _image_net, [IMAGE], "et_vk.conv_with_clamp.default"),
     _row("conv1d", lambda: nn.Conv1d(4, 6, 3, padding=1), [(1, 4, 10)], CONV),
     _row("transposed", lambda: nn.ConvTranspose2d(3, 5, 3, 2, 1, 1), [IMAGE], CONV),
     _row("group_norm", lambda: nn.GroupNorm(2, 4), [(1, 4, 6, 6)], "native_group_norm.default"),
-    _of("hardswish", F.hardswish, CUBE, "hardswish.default"),
-    _of("nearest", lambda x: F.interpolate(x, scale_factor=2), [IMAGE], "upsample_nearest2d.vec"),
-    _of(
-        *("pools", lambda x: F.avg_pool2d(x, 3, 2, 1) + F.max_pool2d(x, 2), [IMAGE]),
-        "avg_pool2d.default",
-    ),
-    _of(
-        *("arithmetic", lambda x, y: (x * y - x / (y * y + 1)).tanh() + x.exp().sqrt(), PAIR),
-        "mul.Tensor div.Tensor tanh.default",
-    ),
-    _of("compare", lambda x, y: torch.where(x > y, x, y * 2), PAIR, "gt.Tensor where.self"),
-    _of(
-        *("reduce", lambda x: (x.mean(1, True), x.sum(2, True), x.amax(1, True)), CUBE),
-        "mean.dim sum.dim_IntList amax.default",
-    ),
-    _of("arg", lambda x: x.argmax(-1, True), CUBE, "argmax.default"),
-    _of(
-        *("moves", lambda x: torch.cat([x.permute(0, 2, 1), x.flip(1)[:, :3]], 2), [(2, 4, 3)]),
-        "permute_copy.default flip.default cat.default",
-    ),
-    _of(
-        "split",
-        lambda x: sum(x.split([1, 2, 1], 1)[i].sum(1, True) for i in range(3)),
-        [(2, 4, 3)],
-        "split_with_sizes_copy.default",
-    ),
-    _of(
-        *("views", lambda x: x.view(2, 12).unsqueeze(0).expand(3, 2, 12).repeat(1, 1, 2), CUBE),
-        "expand_copy.default repeat.default",
-    ),
-    _of(
-        *("pad", lambda x: F.pixel_shuffle(F.pad(x, (1, 1, 0, 2)), 2), [(1, 4, 4, 6)]),
-        "constant_pad_nd.default pixel_shuffle.default",
-    ),
-    _of(
-        *("bilinear", lambda x: F.interpolate(x, (12, 10), mode="bilinear"), [IMAGE]),
-        "upsample_bilinear2d.vec",
-    ),
+    *(_row(name, partial(Fn, function), *rest) for name, function, *rest in FUNCTIONS),
     _row("embedding", lambda: nn.Embedding(5, 8), [(2, 3)], "embedding.default", draw=integers),
     _row("rms_norm", lambda: nn.RMSNorm(16, eps=1e-5), [(2, 4, 16)], ""),
     _row("dynamic", _linear, [(4, 64)], "linear.default", dims={0: {0: 9}}),
-    _row(
-        *("dynamic_views", lambda: Fn(lambda x: x.view(x.shape[0] * 2, 8).sum(1)), [(3, 16)]),
-        "sym_size.int",
-        dims={0: {0: 7}},
-    ),
-    _row(
-        *("state", lambda: Accumulator(2, 3), [(2, 3)], "add.Tensor"),
-        options={"alias_buffer_mutations": True},
-        calls=3,
-    ),
+    _row("dynamic_views", lambda: Fn(_rows), [(3, 16)], "sym_size.int", dims={0: {0: 7}}),
+    _row("state", lambda: Accumulator(2, 3), [(2, 3)], "add.Tensor", options=ALIASED, calls=3),
 ]
 
 
@@ -188,25 +168,25 @@ def _odd() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 5, (3, 2), dilation=(1, 2)), nn.ReLU(), nn.Conv2d(5, 6, 1))
 
 
+DEPTHWISE = partial(nn.Conv2d, 8, 8, 3, padding=1, groups=8)
+CONV_PW = "et_vk.q8ta_conv2d.default et_vk.q8ta_conv2d_pw.default"
+STATIC: list[tuple[str, Callable[[], nn.Module], Sequence[Any], str]] = [
+    ("mlp", _linear, [(4, 64)], "et_vk.q8ta_linear.default"),
+    ("row", _linear, [(1, 64)], "et_vk.q8ta_linear_gemv.default"),
+    ("cnn", _image_net, [IMAGE], "et_vk.q8ta_conv2d.default"),
+    ("odd", _odd, [(1, 3, 9, 7)], CONV_PW),
+    ("depthwise", DEPTHWISE, [(1, 8, 8, 8)], "et_vk.q8ta_conv2d_dw.default"),
+]
 QUANTIZED_ROWS = [
-    _row("mlp", _linear, [(4, 64)], "_weight_int8pack_mm.default", "w8"),
-    _row("mlp", _linear, [(4, 64)], "et_vk.linear_qcs4w.default", "w4"),
-    _row("mlp", _linear, [(4, 64)], "", "8da8w"),
-    _row("mlp", _linear, [(4, 64)], "et_vk.linear_q4gsw.default", "4w"),
-    _row("mlp", _linear, [(4, 64)], "et_vk.linear_dq8ca_q4gsw.default", "8da4w"),
-    _row("mlp", _linear, [(4, 64)], "et_vk.q8ta_linear.default", "static8", steps=2),
-    _row("row", _linear, [(1, 64)], "et_vk.q8ta_linear_gemv.default", "static8", steps=2),
-    _row("cnn", _image_net, [IMAGE], "et_vk.q8ta_conv2d.default", "static8", steps=2),
-    _row(
-        *("odd", _odd, [(1, 3, 9, 7)], "et_vk.q8ta_conv2d.default et_vk.q8ta_conv2d_pw.default"),
-        "static8",
-        steps=2,
+    *(
+        _row("mlp", _linear, [(4, 64)], op, scheme)
+        for scheme, op in (
+            *(("w8", "_weight_int8pack_mm.default"), ("w4", "et_vk.linear_qcs4w.default")),
+            *(("8da8w", ""), ("4w", "et_vk.linear_q4gsw.default")),
+            ("8da4w", "et_vk.linear_dq8ca_q4gsw.default"),
+        )
     ),
-    _row(
-        *("depthwise", lambda: nn.Conv2d(8, 8, 3, padding=1, groups=8), [(1, 8, 8, 8)]),
-        *("et_vk.q8ta_conv2d_dw.default", "static8"),
-        steps=2,
-    ),
+    *(_row(*row, "static8", steps=2) for row in STATIC),
 ]
 
 HALF_ROWS = [
@@ -284,18 +264,19 @@ def _dims(row: Row) -> Any:
     if not row.dims:
         return None
     dims = tuple(
-        {
-            d: torch.export.Dim(f"d{i}_{d}", min=1, max=most)
-            for d, most in row.dims.get(i, {}).items()
-        }
+        {d: torch.export.Dim(f"d{i}_{d}", min=1, max=n) for d, n in row.dims.get(i, {}).items()}
         for i in range(len(row.shapes))
     )
     return (dims,) if isinstance(row.make(), Fn) else dims
 
 
-def _size(bound: int | None, size: int, most: bool) -> int:
-    """Return the largest or smallest size of a dimension."""
-    return size if bound is None else bound if most else 1
+def _sized(row: Row, index: int, largest: bool) -> tuple[int, ...]:
+    """Return the shape of an input with the largest or smallest sizes."""
+    bounds = row.dims.get(index, {})
+    return tuple(
+        size if d not in bounds else bounds[d] if largest else 1
+        for d, size in enumerate(row.shapes[index])
+    )
 
 
 def _export(row: Row) -> Loaded:
@@ -307,13 +288,8 @@ def _export(row: Row) -> Loaded:
     pte = lower(module, inputs, row.options, _dims(row))
     sizes = [row.shapes] * row.calls
     if row.dims:
-        for most in (True, False):
-            sizes.append(
-                [
-                    tuple(_size(row.dims.get(i, {}).get(d), n, most) for d, n in enumerate(shape))
-                    for i, shape in enumerate(row.shapes)
-                ]
-            )
+        for largest in (True, False):
+            sizes.append([_sized(row, i, largest) for i in range(len(row.shapes))])
     calls = []
     with torch.no_grad():
         for shapes in sizes:
