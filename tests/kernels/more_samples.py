@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import FLOATING, HALVES, DType, Samples, array, in_order
+from tests.kernels.eager import FLOATING, HALVES, DType, Samples, array, in_order, of_self
 from tests.kernels.samples_index import ints
 
 Rng = np.random.Generator
@@ -183,14 +183,34 @@ def batch_norm(rng: Rng, dtype: str) -> Iterator[list]:
             yield [array(rng, shape, dtype), *affine, mean, var, 0.1, 1e-3]
 
 
+IMAGE = ((2, 3, 8, 9), None)
+WINDOWS = of_self(
+    *((*IMAGE, [[5], [1], [2], [2], False]), (*IMAGE, [[1], [2], [0], [1], True])),
+    (*IMAGE, [[2, 3], [3, 2], [0, 1], [3, 1], True]),
+)
+
+
 def max_pool(rng: Rng, dtype: str) -> Iterator[list]:
-    """Yield NaN and infinities."""
+    """Yield padding and dilation of one axis; NaN and infinities."""
+    yield from WINDOWS(rng, dtype)
     inf, nan = np.inf, np.nan
     if dtype == "float32":
         x = [[nan, 1, 2, -inf], [3, nan, -inf, -inf], [inf, 5, -inf, -inf], [1, 1, 1, 1]]
         x = np.tile(np.array(x, dtype), (1, 20, 1, 1))
         yield [x, [2, 2], [1, 1], [1, 1], [1, 1], False]
         yield [in_order(x, (0, 2, 3, 1)), [2, 2], [1, 1], [1, 1], [1, 1], False]
+
+
+def fractional(axes: int) -> Samples:
+    """Return a sample function: random windows are rounded as in eager, in every dtype."""
+
+    def samples(rng: Rng, dtype: str) -> Iterator[list]:
+        for n in range(6) if dtype in FLOATING else ():
+            x = array(rng, (2, 3, 31, 17, 40)[: axes + 2], dtype)
+            windows = rng.random((2, 3, axes)).astype(x.dtype)
+            yield [x, [3, 4, 2][:axes], [11 + n, 5 + n, 20 + n][:axes], windows]
+
+    return samples
 
 
 def many_to_few(make: Any, *tails: list) -> Samples:
@@ -431,6 +451,11 @@ MORE: dict[str, Samples] = {
         "native_group_norm.out": group_norm,
         "_native_batch_norm_legit_no_training.out": batch_norm,
         "max_pool2d_with_indices.out": max_pool,
+        "avg_pool2d.out": of_self((*IMAGE, [[3, 3], [1, 2], [1, 1], False, True, -2])),
+        "_adaptive_avg_pool2d.out": lambda rng, dtype: (
+            [array(rng, IMAGE[0], dtype), size] for size in ([0, 2], [13, 20]) if dtype in FLOATING
+        ),
+        **{f"fractional_max_pool{n}d.output": fractional(n) for n in (2, 3)},
         "scatter_add.out": many_to_few(scattered, []),
         "scatter.reduce_out": many_to_few(scattered, ["add"], ["multiply"]),
         "scatter_reduce.two_out": many_to_few(
