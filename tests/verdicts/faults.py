@@ -32,86 +32,95 @@ def is_float(array: np.ndarray) -> bool:
     return array.dtype.kind in "fV"
 
 
-def _edit(change: Callable[[np.ndarray, np.random.Generator], None]) -> Any:
-    def plant(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        out = array.copy()
-        change(out, rng)
-        return out
+def everywhere(array: np.ndarray, rng: Any = None) -> Any:
+    return ...
+
+
+def channel(array: np.ndarray, rng: np.random.Generator) -> Any:
+    return _channel(array, int(rng.integers(array.shape[_channel_axis(array)])))
+
+
+def two_channels(array: np.ndarray, rng: np.random.Generator) -> Any:
+    pair = rng.choice(array.shape[_channel_axis(array)], 2, replace=False)
+    return (slice(None),) * _channel_axis(array) + (pair,)
+
+
+def element(array: np.ndarray, rng: np.random.Generator) -> Any:
+    return tuple(int(rng.integers(size)) for size in array.shape)
+
+
+def median(array: np.ndarray, rng: np.random.Generator) -> Any:
+    return np.unravel_index(np.argsort(np.abs(array), axis=None)[array.size // 2], array.shape)
+
+
+def largest(weight: np.ndarray, rng: Any = None) -> Any:
+    return tuple(int(i) for i in np.unravel_index(np.argmax(np.abs(weight)), weight.shape))
+
+
+def filter_of_largest(weight: np.ndarray, rng: Any = None) -> Any:
+    return largest(weight)[0]
+
+
+def two_filters(weight: np.ndarray, rng: Any = None) -> Any:
+    first = largest(weight)[0]
+    return [first, (first + 1) % weight.shape[0]]
+
+
+def changed(place: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., None]:
+    """Return a fault that replaces the elements at a place of an array, which a generator may
+    choose."""
+
+    def plant(array: np.ndarray, rng: Any = None) -> None:
+        at = place(array, rng)
+        array[at] = change(array[at])
 
     return plant
 
 
-def _one(array: np.ndarray, rng: np.random.Generator) -> tuple[int, ...]:
-    return tuple(int(rng.integers(size)) for size in array.shape)
+def times(factor: float) -> Callable[[Any], Any]:
+    return lambda values: values * np.asarray(factor, values.dtype)
 
 
-def _zero_all(x: np.ndarray, rng: np.random.Generator) -> None:
-    x[...] = 0
+def biased(values: np.ndarray) -> np.ndarray:
+    """Add 1 % of the RMS."""
+    return values + np.float32(0.01 * np.sqrt(np.mean(np.square(values, dtype=np.float64))))
 
 
-def _zero_channel(x: np.ndarray, rng: np.random.Generator) -> None:
-    x[_channel(x, int(rng.integers(x.shape[_channel_axis(x)])))] = 0
+def swapped_columns(values: np.ndarray) -> np.ndarray:
+    return values[:, ::-1]
 
 
-def _swap_channels(x: np.ndarray, rng: np.random.Generator) -> None:
-    a, b = rng.choice(x.shape[_channel_axis(x)], 2, replace=False)
-    kept = x[_channel(x, a)].copy()
-    x[_channel(x, a)] = x[_channel(x, b)]
-    x[_channel(x, b)] = kept
-
-
-def _scale_channel(x: np.ndarray, rng: np.random.Generator) -> None:
-    x[_channel(x, int(rng.integers(x.shape[_channel_axis(x)])))] *= np.float32(1.01)
-
-
-def _bias_channel(x: np.ndarray, rng: np.random.Generator) -> None:
-    index = _channel(x, int(rng.integers(x.shape[_channel_axis(x)])))
-    x[index] += np.float32(0.01 * np.sqrt(np.mean(np.square(x[index], dtype=np.float64))))
-
-
-def _scale_all(x: np.ndarray, rng: np.random.Generator) -> None:
-    x *= np.float32(1.001)
-
-
-def _nan(x: np.ndarray, rng: np.random.Generator) -> None:
-    x[_one(x, rng)] = np.nan
-
-
-def _infinity(x: np.ndarray, rng: np.random.Generator) -> None:
-    x[_one(x, rng)] = np.inf
-
-
-def _sign(x: np.ndarray, rng: np.random.Generator) -> None:
-    at = np.unravel_index(np.argsort(np.abs(x), axis=None)[x.size // 2], x.shape)
-    x[at] = -x[at]
-
-
-def _element(x: np.ndarray, rng: np.random.Generator) -> None:
-    at = np.unravel_index(np.argsort(np.abs(x), axis=None)[x.size // 2], x.shape)
-    x[at] *= np.float32(1.01)
-
-
-def _transposed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def transposed(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.swapaxes(-1, -2)).reshape(array.shape)
 
 
-def _rolled(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return np.roll(array, 1, 0)
+def one_step(values: np.ndarray) -> np.ndarray:
+    """Add a step, of integers that stay in their range."""
+    return values + np.where(values == 127, -1, 1).astype(values.dtype)
 
 
-ELEMENTWISE: dict[str, Any] = {
-    "zeroed": _edit(_zero_all),
-    "channel zeroed": _edit(_zero_channel),
-    "channels swapped": _edit(_swap_channels),
-    "channel scaled 1 %": _edit(_scale_channel),
-    "channel biased 1 %": _edit(_bias_channel),
-    "scaled 0.1 %": _edit(_scale_all),
-    "NaN in one element": _edit(_nan),
-    "infinity in one element": _edit(_infinity),
-    "sign of one element": _edit(_sign),
-    "one element off 1 %": _edit(_element),
-    "transposed": _transposed,
-    "rows rolled": _rolled,
+def transposed_or_reversed(weight: np.ndarray) -> np.ndarray:
+    is_square = weight.ndim == 2 and weight.shape[0] == weight.shape[1]
+    return weight.T.copy() if is_square else weight[..., ::-1].copy()
+
+
+def rolled(axis: int) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda values: np.roll(values, 1, min(axis, values.ndim - 1))
+
+
+ELEMENTWISE: dict[str, Callable[..., None]] = {
+    "zeroed": changed(everywhere, np.zeros_like),
+    "channel zeroed": changed(channel, np.zeros_like),
+    "channels swapped": changed(two_channels, swapped_columns),
+    "channel scaled 1 %": changed(channel, times(1.01)),
+    "channel biased 1 %": changed(channel, biased),
+    "scaled 0.1 %": changed(everywhere, times(1.001)),
+    "NaN in one element": changed(element, times(np.nan)),
+    "infinity in one element": changed(element, lambda _: np.inf),
+    "sign of one element": changed(median, np.negative),
+    "one element off 1 %": changed(median, times(1.01)),
+    "transposed": changed(everywhere, transposed),
+    "rows rolled": changed(everywhere, rolled(0)),
 }
 
 
@@ -131,7 +140,8 @@ def in_outputs(
             if output.shape[_channel_axis(output)] < 2 or output.ndim < 2:
                 continue
             is_half = output.dtype.itemsize == 2
-            wrong = plant(output.astype(np.float32) if is_half else output, rng)
+            wrong = output.astype(np.float32) if is_half else output.copy()
+            plant(wrong, rng)
             wrong = wrong.astype(output.dtype)
             if not np.array_equal(
                 wrong.astype(np.float64), output.astype(np.float64), equal_nan=True
@@ -218,84 +228,24 @@ def weights_in(data: bytes, model: nn.Module, rng: np.random.Generator, count: i
     return outputs
 
 
-def _largest(weight: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(np.argmax(np.abs(weight)), weight.shape))
-
-
-def _flip_sign(weight: np.ndarray) -> None:
-    weight[_largest(weight)] *= -1
-
-
-def _zero_filter(weight: np.ndarray) -> None:
-    weight[_largest(weight)[0]] = 0
-
-
-def _swap_filters(weight: np.ndarray) -> None:
-    a = _largest(weight)[0]
-    b = (a + 1) % weight.shape[0]
-    weight[[a, b]] = weight[[b, a]]
-
-
-def _step_filter(weight: np.ndarray) -> None:
-    rows = weight[_largest(weight)[0]]
-    rows += np.where(rows == 127, -1, 1).astype(rows.dtype)
-
-
-def _scale_filter(weight: np.ndarray) -> None:
-    weight[_largest(weight)[0]] *= np.asarray(1.01, weight.dtype)
-
-
-def _transpose(weight: np.ndarray) -> None:
-    if weight.ndim == 2 and weight.shape[0] == weight.shape[1]:
-        weight[...] = weight.T.copy()
-    else:
-        weight[...] = weight[..., ::-1].copy()
-
-
-def _negate_filter(weight: np.ndarray) -> None:
-    weight[_largest(weight)[0]] *= -1
-
-
-def _roll(axis: int) -> Callable[[np.ndarray], None]:
-    def change(weight: np.ndarray) -> None:
-        weight[...] = np.roll(weight, 1, min(axis, weight.ndim - 1))
-
-    return change
-
-
-def _negate(weight: np.ndarray) -> None:
-    weight *= -1
-
-
-def _zero(weight: np.ndarray) -> None:
-    weight[...] = 0
-
-
-def _halve(weight: np.ndarray) -> None:
-    weight //= 2
-
-
 IN_WEIGHTS: dict[str, Callable[[np.ndarray], None]] = {
-    "sign of one weight": _flip_sign,
-    "filter zeroed": _zero_filter,
-    "filters swapped": _swap_filters,
-    "filter scaled 1 %": _scale_filter,
-    "weight transposed": _transpose,
+    "sign of one weight": changed(largest, np.negative),
+    "filter zeroed": changed(filter_of_largest, np.zeros_like),
+    "filters swapped": changed(two_filters, lambda rows: rows[::-1]),
+    "filter scaled 1 %": changed(filter_of_largest, times(1.01)),
+    "weight transposed": changed(everywhere, transposed_or_reversed),
 }
 IN_INTEGERS: dict[str, Callable[[np.ndarray], None]] = {
-    "sign of one weight": _flip_sign,
-    "filter zeroed": _zero_filter,
-    "filters swapped": _swap_filters,
-    "filter one step off": _step_filter,
-    "filter negated": _negate_filter,
-    "filters rolled": _roll(0),
-    "channels rolled": _roll(1),
-    "weights negated": _negate,
-    "weights zeroed": _zero,
-    "weights halved": _halve,
-    "weight transposed": _transpose,
+    **{name: fault for name, fault in IN_WEIGHTS.items() if "scaled" not in name},
+    "filter one step off": changed(filter_of_largest, one_step),
+    "filter negated": changed(filter_of_largest, np.negative),
+    "filters rolled": changed(everywhere, rolled(0)),
+    "channels rolled": changed(everywhere, rolled(1)),
+    "weights negated": changed(everywhere, np.negative),
+    "weights zeroed": changed(everywhere, np.zeros_like),
+    "weights halved": changed(everywhere, lambda weight: weight // 2),
 }
-IN_SCALES: dict[str, Callable[[np.ndarray], None]] = {"scale of a filter off 1 %": _scale_filter}
+IN_SCALES = {"scale of a filter off 1 %": IN_WEIGHTS["filter scaled 1 %"]}
 """Weights of int8, with a scale for each filter."""
 
 
@@ -404,9 +354,9 @@ IN_GRAPHS: dict[str, tuple[Finder, Editor]] = {
 """Nodes that may have a fault, and the function that plants it."""
 
 
-def in_graph(exported: Any, name: str, rng: np.random.Generator) -> tuple[Any, Any] | None:
-    """Plant a fault in an exported program in place; return the program and the faulty node, or
-    None without such an operator."""
+def in_graph(exported: Any, name: str, rng: np.random.Generator) -> list[str] | None:
+    """Plant a fault in an exported program in place; return the affected layers, or None without
+    such an operator."""
     find, edit = IN_GRAPHS[name]
     results = [node for node in exported.graph.nodes if node.op == "call_function" and find(node)]
     if not results:
@@ -414,8 +364,8 @@ def in_graph(exported: Any, name: str, rng: np.random.Generator) -> tuple[Any, A
     node = results[int(rng.integers(len(results)))]
     edit(node, rng)
     exported.graph_module.graph.eliminate_dead_code()
-    exported.graph_module.recompile()
-    return exported, node
+    # A missing sum shows where its result is read.
+    return [layer for layer in (module_of(node), *node.meta.get("readers", ())) if layer]
 
 
 # ---- modules ----------------------------------------------------------------------------------

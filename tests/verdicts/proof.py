@@ -8,9 +8,9 @@ the judge's.
 import copy
 import inspect
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from executorch_c.check.reference import Eager
 from executorch_c.compare import tolerance
 from executorch_c.compare.scale import scale_of
 from executorch_c.compare.tolerance import CallerTolerances
-from executorch_c.debug._graphs.reference import module_of
 from executorch_c.devtools import explain
 from executorch_c.noise.rounding import RandomRounding
 from tests.backends import xnnpack_flow
@@ -285,24 +284,34 @@ def weight_faults(subject: Subject, flow: str, seed: int, layers: int) -> Iterat
                 yield _program_row(subject, flow, "weight", name, wrong, [placed.layer])
 
 
-def graph_faults(subject: Subject, flow: str, seed: int, most: int) -> Iterator[Row]:
-    """Yield the verdicts on programs of a damaged graph."""
+def damaged(
+    net: str, exported: Any, flow: str, editors: Mapping[str, Any], seed: int, limit: int
+) -> Iterator[tuple[str, bytes, list[str]]]:
+    """Yield names of faults, programs lowered from graphs that have them, and the layers."""
     rng = np.random.default_rng(seed)
     done = 0
-    for name in rng.permutation(list(faults.IN_GRAPHS)):
-        planted = faults.in_graph(copy.deepcopy(subject.exported), str(name), rng)
-        if planted is None or done == most:
+    for name in map(str, rng.permutation(list(editors))):
+        program = copy.deepcopy(exported)
+        layers = editors[name](program, rng=rng) if done < limit else None
+        if layers is None:
+            continue
+        program.graph_module.recompile()
+        try:
+            data = lowered(program, flow)
+        except Exception as error:  # the exporter rejects the planted fault
+            warnings.warn(f"{net}, {name}: {error}", stacklevel=1)
             continue
         done += 1
-        exported, node = planted
-        try:
-            data = lowered(exported, flow)
-        except Exception as error:  # the exporter rejects the planted fault
-            warnings.warn(f"{subject.net}, {name}: {error}", stacklevel=1)
-            continue
-        # A missing sum shows where its result is read.
-        layers = [layer for layer in (module_of(node), *node.meta.get("readers", ())) if layer]
-        yield _program_row(subject, flow, "graph", str(name), data, layers)
+        yield name, data, layers
+
+
+EDITORS = {name: partial(faults.in_graph, name=name) for name in faults.IN_GRAPHS}
+
+
+def graph_faults(subject: Subject, flow: str, seed: int, most: int) -> Iterator[Row]:
+    """Yield the verdicts on programs of a damaged graph."""
+    for name, data, layers in damaged(subject.net, subject.exported, flow, EDITORS, seed, most):
+        yield _program_row(subject, flow, "graph", name, data, layers)
 
 
 def stride_faults(subject: Subject, flow: str, seed: int) -> Iterator[Row]:

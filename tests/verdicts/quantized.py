@@ -5,9 +5,8 @@ signal-to-quantisation-noise ratio does not apply, because correct programs may 
 """
 
 import copy
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -249,18 +248,7 @@ FAULTS: dict[str, Editor] = {
 """Faults in the graph of a quantised model."""
 
 
-def _in_graph(name: str) -> Editor:
-    def edit(program: Any, rng: np.random.Generator) -> list[str] | None:
-        planted = faults.in_graph(program, name, rng)
-        if planted is None:
-            return None
-        node = planted[1]
-        return [layer for layer in (module_of(node), *node.meta.get("readers", ())) if layer]
-
-    return edit
-
-
-FAULTS |= {name: _in_graph(name) for name in faults.IN_GRAPHS}
+FAULTS |= {name: partial(faults.in_graph, name=name) for name in faults.IN_GRAPHS}
 
 
 # ---- rows -------------------------------------------------------------------------------------
@@ -355,20 +343,6 @@ def _changes(
 
 def graph_faults(subject: Subject, seed: int, most: int) -> Iterator[proof.Row]:
     """Yield the verdicts on programs lowered from damaged graphs."""
-    rng, done = np.random.default_rng(seed), 0
-    for name in rng.permutation(list(FAULTS)):
-        if done == most:
-            return
-        edit = FAULTS[str(name)]
-        program = copy.deepcopy(subject.source)
-        layers = edit(program, rng)
-        if layers is None:
-            continue
-        program.graph_module.recompile()
-        try:
-            data = proof.lowered(program, subject.flow.name)
-        except Exception as error:  # the exporter rejects the planted fault
-            warnings.warn(f"{subject.net}, {name}: {error}", stacklevel=1)
-            continue
-        done += 1
-        yield _row(subject, str(name), data, layers)
+    source, flow = subject.source, subject.flow.name
+    for name, data, layers in proof.damaged(subject.net, source, flow, FAULTS, seed, most):
+        yield _row(subject, name, data, layers)
