@@ -60,8 +60,6 @@ class Row:
     model_class: str = "llama3"
     lora: str = ""
     methods: tuple[str, ...] = ("forward",)
-    by_default: bool = False
-    """Run without -m ''."""
 
     @property
     def in_float64(self) -> bool:

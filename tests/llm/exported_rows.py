@@ -61,7 +61,7 @@ BY_ONE = (1,) * 12
 
 
 ROWS = (
-    Row("llama3.1-rope", {"use_scaled_rope": True, "rope_theta": 500000.0}, by_default=True),
+    Row("llama3.1-rope", {"use_scaled_rope": True, "rope_theta": 500000.0}),
     Row("llama-static", options={**CACHED, "model.enable_dynamic_shape": False}, steps=BY_ONE),
     Row(
         "long-context",
@@ -77,7 +77,6 @@ ROWS = (
         GEMMA3,
         {**CACHED, "model.local_global_attention": [8, 0]},
         (*RING, "llama::update_cache"),
-        by_default=True,
     ),
     Row("lfm2", LFM2, uses=("aten::convolution", "llama::custom_sdpa"), model_class="lfm2_350m"),
     Row("experts", MOE, uses=("aten::topk", "llama::custom_sdpa")),

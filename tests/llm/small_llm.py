@@ -7,6 +7,7 @@ import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (torch.ops.
 import numpy as np
 import torch
 
+from executorch_c.llm import LLMReport
 from tests import kept
 from tests.exports import manager
 
@@ -250,3 +251,14 @@ def tokenizer_json(folder: Path, size: int = 300, **options: Any) -> Path:
     path = folder / "tokenizer.json"
     inner.save(str(path))
     return path
+
+
+def differing(report: LLMReport) -> set[str]:
+    """Return the cases that differ."""
+    return {row.case for row in report if row.verdict == "differ"}
+
+
+def first_of(report: LLMReport) -> Any:
+    """Return the operator where the program begins to differ from the model."""
+    assert report.explanation is not None and report.explanation.first is not None, report.notes
+    return report.explanation.first

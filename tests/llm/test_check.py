@@ -13,7 +13,8 @@ from executorch_c.llm.check import CASES
 from tests.llm import calibration, ring_llm, small_llm
 from tests.llm.exported_llm import load
 from tests.llm.exported_rows import BY_NAME, model_of
-from tests.llm.small_llm import CONTEXT, KINDS, VOCABULARY, Decoder, eager, ids, program
+from tests.llm.small_llm import CONTEXT, KINDS, VOCABULARY, Decoder
+from tests.llm.small_llm import differing, eager, first_of, ids, program
 
 PROMPTS = [ids(12), ids(9, seed=1)]
 SHORT = [[i % 250 + 4 for i in prompt] for prompt in PROMPTS]  # a smaller vocabulary
@@ -25,10 +26,6 @@ def check(path: Any, reference: Any = None, prompts: Any = PROMPTS, **options: A
 
 def model(kind: str = "position", **options: Any) -> Decoder:
     return Decoder(kind, **options).eval()
-
-
-def differing(report: LLMReport) -> set[str]:
-    return {row.case for row in report if row.verdict == "differ"}
 
 
 @pytest.mark.sweep(3)
@@ -99,8 +96,7 @@ def test_a_wrong_layer_is_found() -> None:
     report = check(program(fault="scale"), model())
     assert report.verdict == "differ" and {"steps", "context"} <= differing(report)
     assert "the file is at fault: ExecuTorch's own runtime" in report.fault
-    assert report.explanation is not None and report.explanation.first is not None
-    assert report.explanation.first.module == "down"
+    assert first_of(report).module == "down"
     assert "after token" in report.token and "'down'" in report.summary()
 
 
@@ -111,8 +107,7 @@ def test_a_decoder_that_forgets_is_found() -> None:
     assert {"steps", "prefill", "turns", "context"} <= differing(report)
     assert report["prefill"].first == 9  # the step after a right call of 9 tokens
     assert "the file is at fault" in report.fault
-    assert report.explanation is not None and report.explanation.first is not None
-    assert "custom_sdpa" in report.explanation.first.name
+    assert "custom_sdpa" in first_of(report).name
     alone = check(program(fault="forgets"))
     assert "prefill" in differing(alone), "its own steps and calls disagree, without a reference"
 
@@ -184,7 +179,7 @@ def test_a_weight_only_export_is_found(quantised: bool) -> None:
     assert {"steps", "prefill", "turns", "context"} <= differing(report)
     assert "the file is at fault: ExecuTorch's own runtime" in report.fault
     assert report["steps"].first == 0
-    assert report.explanation is not None and report.explanation.first is not None
+    assert first_of(report)
 
 
 @pytest.mark.heavy

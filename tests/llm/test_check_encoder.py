@@ -13,6 +13,7 @@ from executorch_c import cli
 from executorch_c.llm import EncoderDecoder, LLMReport, check_llm
 from tests.backends import xnnpack_flow
 from tests.llm import encoder_decoders, small_llm
+from tests.llm.small_llm import differing, first_of
 from tests.llm.small_multimodal import FRAMES, MELS, eager_speech, lower, modules, program
 
 FEATURES = np.random.default_rng(3).standard_normal((1, MELS, FRAMES)).astype(np.float32)
@@ -21,10 +22,6 @@ FEATURES = np.random.default_rng(3).standard_normal((1, MELS, FRAMES)).astype(np
 def check(source: Any, reference: Any = None, prompts: Any = None, **options: Any) -> LLMReport:
     options.setdefault("engines", "here")
     return check_llm(reference, prompts, program=source, progress=False, **options)
-
-
-def differing(report: LLMReport) -> set[str]:
-    return {row.case for row in report if row.verdict == "differ"}
 
 
 def test_a_right_program_matches() -> None:
@@ -58,16 +55,14 @@ def test_planted_faults_are_found_in_their_method() -> None:
     wrong["encoder"].inner.weight.data[3] *= 1.5
     report = check(path, wrong, prompts)
     assert differing(report) == {"encoder"} and report["encoder"].first == 0
-    assert report.explanation is not None and report.explanation.first is not None
-    assert report.explanation.first.module == "model.inner"
+    assert first_of(report).module == "model.inner"
     wrong = modules("speech")
     wrong["text_decoder"].cross.weight.data[3] *= 1.5
     report = check(path, wrong, prompts, engines=None)
     assert differing(report) >= {"steps", "turns", "rewind", "context"}
     assert report["encoder"].verdict == "match"
     assert "the file is at fault: ExecuTorch's own runtime" in report.fault
-    assert report.explanation is not None and report.explanation.first is not None
-    assert report.explanation.first.module == "cross"
+    assert first_of(report).module == "cross"
 
 
 SCHEMES = {"encoder": "8da8w", "text_decoder": "8da4w_32"}
@@ -106,12 +101,10 @@ def test_quantised_methods(methods: set[str]) -> None:
     assert check(path, modules("speech"), **ways).ok
     wrong = check(path, quantized(methods, "encoder.inner"), **ways)
     assert differing(wrong) == {"encoder"}, str(wrong)
-    assert wrong.explanation is not None and wrong.explanation.first is not None
-    assert wrong.explanation.first.module == "model.inner"
+    assert first_of(wrong).module == "model.inner"
     wrong = check(path, quantized(methods, "text_decoder.cross"), **ways)
     assert differing(wrong) == {"steps", "context"}, str(wrong)
-    assert wrong.explanation is not None and wrong.explanation.first is not None
-    assert wrong.explanation.first.module == "cross"
+    assert first_of(wrong).module == "cross"
 
 
 def test_layers_are_counted() -> None:
@@ -172,62 +165,61 @@ LAYERS = {
 """A layer of the encoder, of the attention to its states, and of the decoder."""
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", list(LAYERS))
-def test_models_of_transformers(name: str) -> None:
-    """Inputs of two lengths where the program takes them. One wrong row of a weight is found in the
-    method that has it, and its layer is named."""
-    source = encoder_decoders.program(name)
-    report = check(source, encoder_decoders.model_of(name), engines=None)
-    assert report.ok, str(report)
-    assert {row.official.verdict for row in report if row.official} == {"match"}
-    for layer in LAYERS[name]:
-        wrong = encoder_decoders.model_of(name)
-        wrong.get_submodule(layer).weight.data[3] *= 2
-        report = check(source, wrong)
-        expected = {"encoder"} if layer == LAYERS[name][0] else {"steps", "turns", "context"}
-        assert differing(report) >= expected and ("encoder" in expected) == (
-            "encoder" in differing(report)
-        ), str(report)
-        assert report.explanation is not None and report.explanation.first is not None, report.notes
-        module = report.explanation.first.module
-        assert layer.endswith(module.removeprefix("model.model.").removeprefix("model.")), module
-
-
-ROWS = {"rows in reverse": lambda rows: rows.flip(0), "rows moved": lambda rows: rows.roll(1, 0)}
+FAULTS = {
+    "": ("row", "row", "row"),
+    "8da8w": ("rows in reverse", "scale", "rows moved"),
+}
+"""Fault of each of these layers, by scheme: weights and activations of int8 have scales found at
+run time."""
+MOVES = {"rows in reverse": lambda rows: rows.flip(0), "rows moved": lambda rows: rows.roll(1, 0)}
 
 
 def plant(model: Any, layer: str, fault: str) -> None:
-    """Change a quantised layer in place: its rows, or a row's scale."""
+    """Change a layer in place: one row, or of a quantised one its rows, or a row's scale."""
     weight = model.get_submodule(layer).weight
-    if fault == "scale":
+    if fault == "row":
+        weight.data[3] *= 2
+    elif fault == "scale":
         weight.scale[3] *= 3
-        return
-    for part in (weight.qdata, weight.scale):
-        part.copy_(ROWS[fault](part).clone())
+    else:
+        for part in (weight.qdata, weight.scale):
+            part.copy_(MOVES[fault](part).clone())
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", list(LAYERS))
-def test_quantised_models_of_transformers(name: str) -> None:
-    """Weights and activations of int8, scales found at run time: a right program matches the
-    quantised model and the float one; a fault of one layer is found in its method and named."""
-    source = encoder_decoders.program(name, "plain", True, "8da8w")
-    report = check(source, encoder_decoders.model_of(name, "8da8w"), engines=None)
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("scheme", FAULTS)
+def test_models_of_transformers(name: str, scheme: str) -> None:
+    """Inputs of two lengths where the program takes them. A right quantised program also matches
+    the float model; one that loses the encoder's states differs."""
+    source = encoder_decoders.program(name, "plain", bool(scheme), scheme)
+    report = check(source, encoder_decoders.model_of(name, scheme), engines=None)
     assert report.ok, str(report)
     assert {row.official.verdict for row in report if row.official} == {"match"}
-    assert report["steps"].limit.sqnr_db == pytest.approx(28.5, abs=0.1)
-    assert check(source, encoder_decoders.model_of(name), cases=["encoder", "steps"]).ok
-    for layer, fault in zip(LAYERS[name], ("rows in reverse", "scale", "rows moved")):
-        wrong = encoder_decoders.model_of(name, "8da8w", lambda one: plant(one, layer, fault))
-        report = check(source, wrong, cases=["encoder", "steps"])
-        assert differing(report) == {"encoder" if layer == LAYERS[name][0] else "steps"}, layer
-        assert report.explanation is not None and report.explanation.first is not None
-        module = report.explanation.first.module
-        assert layer.endswith(module.removeprefix("model.model.").removeprefix("model.")), module
-    lost = encoder_decoders.program(name, "lost", True, "8da8w")
-    report = check(lost, encoder_decoders.model_of(name, "8da8w"), explain=False)
-    assert differing(report) >= {"steps", "turns", "context"} and report["steps"].first == 1
+    if scheme:
+        assert report["steps"].limit.sqnr_db == pytest.approx(28.5, abs=0.1)
+        assert check(source, encoder_decoders.model_of(name), cases=["encoder", "steps"]).ok
+        lost = encoder_decoders.program(name, "lost", True, scheme)
+        report = check(lost, encoder_decoders.model_of(name, scheme), explain=False)
+        assert differing(report) >= {"steps", "turns", "context"} and report["steps"].first == 1
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("scheme", FAULTS)
+def test_a_wrong_layer_of_a_model(name: str, scheme: str, place: int) -> None:
+    """The fault is found in the method that has it, and its layer is named."""
+    layer, fault = LAYERS[name][place], FAULTS[scheme][place]
+    wrong = encoder_decoders.model_of(name, scheme, lambda model: plant(model, layer, fault))
+    source = encoder_decoders.program(name, "plain", bool(scheme), scheme)
+    report = check(source, wrong, **({"cases": ["encoder", "steps"]} if scheme else {}))
+    decoders = {"steps"} if scheme else {"steps", "turns", "context"}
+    result, expected = differing(report), {"encoder"} if place == 0 else decoders
+    assert result >= expected and ("encoder" in result) == (place == 0), str(report)
+    assert not scheme or result == expected, str(report)
+    module = first_of(report).module.removeprefix("model.model.").removeprefix("model.")
+    assert layer.endswith(module), module
 
 
 @pytest.mark.heavy
@@ -253,9 +245,7 @@ def test_faults_of_programs(name: str, kind: str, cases: set[str]) -> None:
     if kind == "lost":
         assert report["steps"].first == 1
     if kind == "unscaled":
-        assert report.explanation is not None and report.explanation.first is not None
-        assert report.explanation.first.missing == ("mul",)
+        assert first_of(report).missing == ("mul",)
     if kind == "late":
-        assert report.explanation is not None and report.explanation.first is not None
-        first = report.explanation.first  # the sum of embeddings and positions
+        first = first_of(report)  # the sum of embeddings and positions
         assert first.module == "model.model.decoder" and first.missing == ("add",)

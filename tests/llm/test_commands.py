@@ -3,8 +3,6 @@
 import io
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,25 +50,10 @@ def test_generate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_generate_with_seeds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = []
+    texts, options = [], "--max-new-tokens 12 --temperature 1 --top-p 0.95 --top-k 50 --ignore-eos"
     for seed in (1, 1, 2):
-        run(
-            "generate",
-            folder / "model.pte",
-            "--prompt",
-            "The fox",
-            "--max-new-tokens",
-            12,
-            "--temperature",
-            1,
-            "--top-p",
-            0.95,
-            "--top-k",
-            50,
-            "--seed",
-            seed,
-            "--ignore-eos",
-        )
+        words = ["--prompt", "The fox", *options.split(), "--seed", seed]
+        run("generate", folder / "model.pte", *words)
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] != texts[2]
 
@@ -91,19 +74,8 @@ def test_chats(
     assert run("generate", folder / "model.pte", "--chat", "--max-new-tokens", 2) == 0
     shown = capsys.readouterr()
     assert shown.err.count("tokens/s") >= 2
-    assert (
-        run(
-            "generate",
-            folder / "model.pte",
-            "--chat",
-            "--prompt",
-            "hi",
-            "--json",
-            "--max-new-tokens",
-            2,
-        )
-        == 0
-    )
+    options = "--chat --prompt hi --json --max-new-tokens 2"
+    assert run("generate", folder / "model.pte", *options.split()) == 0
     assert json.loads(capsys.readouterr().out)["prompt_ids"]
 
 
@@ -150,16 +122,8 @@ def test_help_has_80_columns(
 
 
 def test_conflicts_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(
-        "generate",
-        program(get_eos_ids=[9]),
-        "--tokenizer",
-        folder,
-        "--prompt",
-        "x",
-        "--max-new-tokens",
-        1,
-    )
+    options = "--prompt x --max-new-tokens 1"
+    run("generate", program(get_eos_ids=[9]), "--tokenizer", folder, *options.split())
     assert "warning: EOS is 9" in capsys.readouterr().err
 
 
@@ -275,21 +239,3 @@ def test_wrong_options_of_check(
     with pytest.raises(SystemExit) as stopped:
         run("check", folder / "model.pte", *options)
     assert stopped.value.code == 2 and match in capsys.readouterr().err
-
-
-def test_names_are_imported_at_their_first_use(tmp_path: Path) -> None:
-    """Running a model imports no module of checks; each name of `__all__` has a module."""
-    code = """
-import sys, executorch_c.llm as llm
-llm.TextRunner
-assert "executorch_c.llm.check" not in sys.modules and "executorch_c.llm.losses" not in sys.modules
-assert all(getattr(llm, name).__module__.startswith("executorch_c.llm.") for name in llm.__all__)
-assert set(llm.__all__) == set(llm._HOMES) <= set(dir(llm))
-try:
-    llm.no_such_name
-except AttributeError as error:
-    assert "no_such_name" in str(error)
-else:
-    raise AssertionError("no AttributeError")
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)

@@ -12,7 +12,7 @@ from executorch_c import Error, Runtime, load as opened
 from executorch_c.llm import TextRunner
 from tests.llm import official_trace, small_llm
 from tests.llm.exported_llm import ExportedRow, Row, load
-from tests.llm.exported_rows import BY_NAME, ROWS, differences
+from tests.llm.exported_rows import ROWS, differences
 from tests.llm.small_llm import CONTEXT, eager, program as decoder
 
 
@@ -49,15 +49,13 @@ def assert_agree(row: Row, export: ExportedRow, method: str, outputs: list[np.nd
     assert apart[-1] <= max(row.limit, *differences(export.eager[method], expected))
 
 
-def rows() -> list[Any]:
-    return [
-        pytest.param(row, id=row.name, marks=[] if row.by_default else pytest.mark.heavy)
-        for row in ROWS
-    ]
+LOST = ("gemma3", "int8-cache", "llama-8da4w")
+"""Rows in which a call that does not reach the caches must be seen."""
 
 
-@pytest.mark.parametrize("row", rows())
-def test_every_step(row: Row) -> None:
+@pytest.mark.sweep(8)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_step(row: Row, tmp_path: Path) -> None:
     exported = load(row)
     program = Runtime.get().load_program(exported.program, data_path=list(exported.data) or None)
     needs = program.requirements()
@@ -70,6 +68,24 @@ def test_every_step(row: Row) -> None:
         runner.reset()
         for before, after in zip(first, logits(runner, exported)):
             np.testing.assert_array_equal(after, before)
+    if row.official:
+        assert_differences_begin_at_ties(exported, tmp_path)
+    if row.name in LOST:
+        with pytest.raises(AssertionError):
+            assert_agree(row, exported, "forward", without_a_call(exported))
+
+
+def without_a_call(export: ExportedRow) -> list[np.ndarray]:
+    """Return logits with a planted fault: one call does not reach the caches."""
+    runner, results = runner_of(export, "forward"), []
+    for i, ids in enumerate(export.tokens):
+        before = runner.snapshot()
+        results.append(runner.forward(ids))
+        if i == 1:
+            kept = list(runner._session.ids)
+            runner.restore(before)
+            runner._session.ids = kept
+    return results
 
 
 # ---- the cause of differences of quantised programs ------------------------------------------
@@ -117,14 +133,10 @@ def limit_of(x: np.ndarray) -> float:
     return CLOSE * max(1.0, float(np.abs(x).max()) / 4)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", [row.name for row in ROWS if row.official])
-def test_differences_begin_at_ties(name: str, tmp_path: Path) -> None:
+def assert_differences_begin_at_ties(export: ExportedRow, tmp_path: Path) -> None:
     """In the first call that is farther from the official runtime, the first layer whose result
     is: rows with the same integers as there agree, some activations are other integers, because
     they are between two, and their sums (means, attention) end in other bits."""
-    row = BY_NAME[name]
-    export = load(row)
     runner = runner_of(export, "forward")
     expected = export.official["forward"]
     apart = differences(logits(runner, export), expected)
@@ -154,29 +166,6 @@ def test_differences_begin_at_ties(name: str, tmp_path: Path) -> None:
         assert not same.all() and errors[same].max(initial=0) <= limit_of(theirs)
         return
     pytest.fail("no instruction differs")
-
-
-HEAVY = [
-    pytest.param("int8-cache", marks=pytest.mark.heavy),
-    pytest.param("llama-8da4w", marks=pytest.mark.heavy),
-]
-
-
-@pytest.mark.parametrize("name", ["gemma3", *HEAVY])
-def test_a_lost_call_is_seen(name: str) -> None:
-    """Planted fault: one call does not reach the caches."""
-    row = BY_NAME[name]
-    export = load(row)
-    runner, results = runner_of(export, "forward"), []
-    for i, ids in enumerate(export.tokens):
-        before = runner.snapshot()
-        results.append(runner.forward(ids))
-        if i == 1:
-            kept = list(runner._session.ids)
-            runner.restore(before)
-            runner._session.ids = kept
-    with pytest.raises(AssertionError):
-        assert_agree(row, export, "forward", results)
 
 
 # ---- small decoders -------------------------------------------------------------------------

@@ -191,11 +191,7 @@ def test_forks_on_threads() -> None:
     def run(i: int) -> None:
         outputs[i] = [forks[i].step(t) for t in ids(10, seed=i)][-1]
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(forks))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_each(len(forks), run)
     for i, one in enumerate(outputs):
         expected = eager("recurrent", ids(4) + ids(10, seed=i))[-1]
         np.testing.assert_allclose(one, expected, atol=LIMIT)
@@ -205,18 +201,14 @@ def test_threads_append_to_one_conversation() -> None:
     """Tokens of two threads may alternate; the caches have them in the order of `ids`."""
     runner, parts = TextRunner(program("position")), [ids(12, seed=i) for i in range(2)]
 
-    def run(part: list[int]) -> None:
-        for at in range(0, len(part), 3):
-            runner.step(part[at])
-            runner.prefill(part[at + 1 : at + 3])
+    def run(i: int) -> None:
+        for at in range(0, len(parts[i]), 3):
+            runner.step(parts[i][at])
+            runner.prefill(parts[i][at + 1 : at + 3])
 
     for _ in range(5):
         runner.reset()
-        threads = [threading.Thread(target=run, args=(part,)) for part in parts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_each(len(parts), run)
         whole = runner.ids
         assert len(whole) == 24
         np.testing.assert_allclose(runner.step(1), eager("position", [*whole, 1])[-1], atol=LIMIT)
@@ -287,25 +279,21 @@ def test_a_stream_ends_if_the_conversation_goes_on_elsewhere(tokenizer: Path) ->
 
 def test_tokens_are_checked_before_a_call() -> None:
     runner = TextRunner(program())
-    with pytest.raises(
-        ValueError, match=f"{CONTEXT + 1} tokens at position 0 exceed .*: at most {CONTEXT} fit"
-    ):
-        runner.prefill(ids(CONTEXT + 1))
-    with pytest.raises(ValueError, match=f"at most {LONGEST} tokens"):
-        runner.forward(ids(LONGEST + 1))
-    with pytest.raises(ValueError, match="token id 320 is not in the vocabulary"):
-        runner.prefill([5, VOCABULARY])
-    with pytest.raises(ValueError, match="token id -1"):
-        runner.forward([-1])
-    with pytest.raises(TypeError, match="expected token ids"):
-        runner.forward([1.5])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="expected token ids"):
-        runner.forward(np.zeros((2, 3), np.int64))  # type: ignore[arg-type]
-    for call in (runner.forward, runner.prefill):
-        with pytest.raises(ValueError, match="at least 1 token"):
-            call([])
-    with pytest.raises(ValueError, match="needs a tokenizer"):
-        runner.generate("text")
+    long = f"{CONTEXT + 1} tokens at position 0 exceed .*: at most {CONTEXT} fit"
+    rows: list[tuple[Any, Any, type[Exception], str]] = [
+        (runner.prefill, ids(CONTEXT + 1), ValueError, long),
+        (runner.forward, ids(LONGEST + 1), ValueError, f"at most {LONGEST} tokens"),
+        (runner.prefill, [5, VOCABULARY], ValueError, "token id 320 is not in the vocabulary"),
+        (runner.forward, [-1], ValueError, "token id -1"),
+        (runner.forward, [1.5], TypeError, "expected token ids"),
+        (runner.forward, np.zeros((2, 3), np.int64), TypeError, "expected token ids"),
+        (runner.forward, [], ValueError, "at least 1 token"),
+        (runner.prefill, [], ValueError, "at least 1 token"),
+        (runner.generate, "text", ValueError, "needs a tokenizer"),
+    ]
+    for call, tokens, error, match in rows:
+        with pytest.raises(error, match=match):
+            call(tokens)
     assert runner.position == 0
     runner.prefill(ids(CONTEXT))
     with pytest.raises(ValueError, match="exceed the context"):

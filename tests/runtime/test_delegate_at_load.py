@@ -168,6 +168,7 @@ def exported(name: str) -> bytes:
     return export(fn, *inputs)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_results(name: str) -> None:
     fn, inputs = SAMPLES[name]

@@ -44,8 +44,9 @@ def network(name: str, scheme: str = "by channel") -> tuple[nn.Module, Tensor, b
     return graph, x, program(graph, x), program(graph, x, delegated=True)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_networks(name: str, scheme: str) -> None:
     """Whole networks are delegates of integers, as near to eager as the official delegate."""
     graph, x, pte, delegated = network(name, scheme)
@@ -189,6 +190,7 @@ def arrays_of(name: str) -> tuple[list[np.ndarray], list[np.ndarray], bytes]:
     return [x.numpy() for x in inputs], [y.numpy() for y in results], export(fn, *inputs)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators(name: str) -> None:
     """Results are a step or less from eager's, most of them equal; also of each operator by

@@ -21,13 +21,6 @@ from tests.resident import resident_bytes
 ONES = np.ones(4, np.float32)
 
 
-def test_sane_program() -> None:
-    plan, _ = adding(2)
-    wanted = [3 * ONES]
-    np.testing.assert_array_equal(load(build(plan)).execute([ONES]), wanted)
-    np.testing.assert_array_equal(reference(build(plan), ONES).outputs, wanted)
-
-
 CALL, TENSOR = "chains[0].instructions[0].instr_args", "values[0].val"
 MEMORY, CODE = f"{TENSOR}.allocation_info", "chains[0].instructions[+]"
 LARGEST = 2**32 - 1
@@ -308,20 +301,6 @@ def test_int_list_items_that_are_not_numbers() -> None:
         with pytest.raises(InvalidProgramError, match=r"IntList item 0 is value 0, a"):
             load(pte)
         assert reference(pte, ONES).outputs is None
-
-
-def test_missing_operators_are_listed_at_once() -> None:
-    plan, (x, y) = adding()
-    plan.call("aten::add.out", x, y, 1, y)
-    plan.call("mine::first.out", x, y)
-    plan.call("mine::second", x, y)
-    pte = build(plan)
-    with pytest.raises(executorch_c.OperatorMissingError, match=r"mine::first\.out, mine::second"):
-        load(pte)
-    assert Runtime.get().load_program(pte).requirements()["missing_operators"] == [
-        "mine::first.out",
-        "mine::second",
-    ]
 
 
 def test_duplicate_method_names() -> None:

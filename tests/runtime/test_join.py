@@ -127,35 +127,30 @@ class Arithmetic(Chain):
         self.values.append(out)
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_arithmetic(seed: int) -> None:
-    chain = Arithmetic(1000 + seed)
-    chain.plan.plan.outputs.append(chain.values[-1])
-    method = load(chain.plan)
-    want = separate(method, chain.inputs)
-    for _ in range(2):
-        for output, expected in zip(method.execute(chain.inputs), want, strict=True):
-            assert_same_bits(output, expected)
-
-
-def assert_same_bits(result: np.ndarray, expected: np.ndarray) -> None:
-    """Compare bits, but for the payloads of NaNs."""
+def assert_same_bits(result: np.ndarray, expected: np.ndarray, payloads: bool) -> None:
+    """Compare bits, of NaNs only with `payloads`."""
+    if payloads:
+        result, expected = result.view(np.uint32), expected.view(np.uint32)
+    else:
+        numbers = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(result[numbers]), np.signbit(expected[numbers]))
     np.testing.assert_array_equal(result, expected)
-    numbers = ~np.isnan(expected)
-    np.testing.assert_array_equal(np.signbit(result[numbers]), np.signbit(expected[numbers]))
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_random_chains(seed: int) -> None:
-    chain = Chain(seed)
-    if not chain.plan.plan.outputs:
+SEEDS = [*((Chain, seed) for seed in range(60)), *((Arithmetic, 1000 + i) for i in range(24))]
+
+
+@pytest.mark.parametrize("make, seed", SEEDS)
+def test_random_chains(make: type[Chain], seed: int) -> None:
+    chain = make(seed)
+    if make is Arithmetic or not chain.plan.plan.outputs:
         chain.plan.plan.outputs.append(chain.values[-1])
     for threads in (1, 2):
         method = load(chain.plan, num_threads=threads)
         want = separate(method, chain.inputs)
         for _ in range(2):
             for output, expected in zip(method.execute(chain.inputs), want, strict=True):
-                np.testing.assert_array_equal(output.view(np.uint32), expected.view(np.uint32))
+                assert_same_bits(output, expected, payloads=make is Chain)
 
 
 def hardswish(shape: Sequence[int], dtype: str = "float32", **options: object) -> Plan:

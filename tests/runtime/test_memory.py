@@ -13,7 +13,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from torch import Tensor
 
 import executorch_c
-from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
+from executorch_c import InvalidArgumentError, InvalidProgramError
 from executorch_c.testing import compare
 from tests.exports import Fn, export
 from tests.plans import BOUNDED, UNBOUND, Constants, Plan, build, edited, load, reference
@@ -144,26 +144,22 @@ SOURCES: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", SOURCES)
-def test_aliases(case: str) -> None:
-    check(SOURCES[case], X.clone())
-
-
+NOTHING_PLANNED = {"alloc_graph_input": False, "alloc_graph_output": False}
 UNPLANNED = [
     *("only the input", "view of the input", "output and its view", "only a view of a result"),
     *("unused input", "same output twice"),
 ]
+ALIASES: list[tuple[str, dict[str, Any]]] = [
+    *((case, {}) for case in SOURCES),
+    *((case, {"official": False, "planning": NOTHING_PLANNED}) for case in UNPLANNED),
+    ("used view of the input", {"remove_view_copy": False}),
+    ("view and later use", {"remove_view_copy": False}),
+]
 
 
-@pytest.mark.parametrize("case", UNPLANNED)
-def test_aliases_without_planned_io(case: str) -> None:
-    planning = {"alloc_graph_input": False, "alloc_graph_output": False}
-    check(SOURCES[case], X.clone(), official=False, planning=planning)
-
-
-@pytest.mark.parametrize("case", ["used view of the input", "view and later use"])
-def test_aliases_with_views_as_copies(case: str) -> None:
-    check(SOURCES[case], X.clone(), remove_view_copy=False)
+@pytest.mark.parametrize("case, options", ALIASES)
+def test_aliases(case: str, options: dict[str, Any]) -> None:
+    check(SOURCES[case], X.clone(), **options)
 
 
 def test_constant_outputs() -> None:
@@ -220,7 +216,8 @@ def test_kernel_whose_out_overlaps_its_input(offset: int) -> None:
 
 # ---- dynamic shapes --------------------------------------------------------------------------
 
-SIZES = (5, 1, 8, 3, 8, 2)
+SIZES = (5, 1, 8, 3, 0, 8, 2)
+"""Within the bounds, as 0 is."""
 
 
 def chain(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -245,8 +242,9 @@ def compare_sizes(method: executorch_c.Method, sizes: tuple[int, ...]) -> None:
             assert compare(output, wanted).verdict != "differ", compare(output, wanted)
 
 
-def test_bounded_shapes() -> None:
-    method = load(dynamic_pte())
+@pytest.mark.parametrize("kernels", ["default", "reference"])
+def test_bounded_shapes(kernels: str) -> None:
+    method = load(dynamic_pte(), kernels=kernels)
     compare_sizes(method, SIZES)
     info = method.metadata.input_tensor_meta(0)
     assert (info.sizes(), info.is_dynamic) == ((8, 3), True)
@@ -254,12 +252,6 @@ def test_bounded_shapes() -> None:
         with pytest.raises(executorch_c.Error, match="input 0"):
             method(np.ones(shape, np.float32))
     compare_sizes(method, SIZES)
-
-
-def test_empty_batches() -> None:
-    """A size of 0 is within every bound."""
-    pte = dynamic_pte()
-    compare_sizes(load(pte), (0, 3, 0))
 
 
 def test_only_the_number_of_elements_is_bounded() -> None:
@@ -402,25 +394,24 @@ def test_many_arenas() -> None:
     np.testing.assert_array_equal(method(ONES), 2.0**38 * ONES)
 
 
-@pytest.mark.parametrize("device", ["tensor", "arena"])
-def test_memory_on_other_devices(device: str) -> None:
-    plan = Plan()
-    plan.take(plan.input((4,)))
-    if device == "tensor":
-        extra = schema.ExtraTensorInfo(device_type=schema.DeviceType.CUDA)
-        plan.plan.values[0].val.extra_tensor_info = extra
-    else:
-        row = schema.NonConstBufferDevice(1, schema.DeviceType.CUDA, 0)
-        plan.plan.non_const_buffer_device = [row]
-    with pytest.raises(executorch_c.NotSupportedError, match="only.*CPU"):
-        load(build(plan))
+CUDA = schema.DeviceType.CUDA
 
 
-def test_storage_offset_is_refused() -> None:
+@pytest.mark.parametrize(
+    "field, value, message",
+    [
+        ("extra_tensor_info", schema.ExtraTensorInfo(device_type=CUDA), "only.*CPU"),
+        ("non_const_buffer_device", [schema.NonConstBufferDevice(1, CUDA, 0)], "only.*CPU"),
+        ("storage_offset", 4, "storage_offset 4"),
+    ],
+)
+def test_memory_elsewhere(field: str, value: Any, message: str) -> None:
+    """On another device, or after the first bytes of a storage."""
     plan = Plan()
     plan.take(plan.input((4,)))
-    plan.plan.values[0].val.storage_offset = 4
-    with pytest.raises(executorch_c.NotSupportedError, match="storage_offset 4"):
+    tensor = plan.plan.values[0].val
+    setattr(tensor if hasattr(tensor, field) else plan.plan, field, value)
+    with pytest.raises(executorch_c.NotSupportedError, match=message):
         load(build(plan))
 
 
@@ -556,14 +547,3 @@ def test_views_of_an_output_use_the_callers_array() -> None:
         first, second = method(np.full((2, 2), value, np.float32), out=[out, None])
         np.testing.assert_array_equal(first, np.full((2, 2), 2 * value))
         np.testing.assert_array_equal(second, np.full(4, 2 * value))
-
-
-def test_methods_of_two_kernels_agree() -> None:
-    """kernels="reference" plans the same memory."""
-    pte = dynamic_pte()
-    loaded = Runtime.get().load_program(pte)
-    plain, fast = loaded.load_method("forward", kernels="reference"), loaded.load_method("forward")
-    for n in SIZES:
-        x = np.random.default_rng(n).standard_normal((n, 3)).astype(np.float32)
-        for a, b in zip(plain.execute([x]), fast.execute([x]), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

@@ -5,19 +5,15 @@ asserted, too, so that a fixed version is noticed.
 """
 
 import gc
-import threading
-import time
 import weakref
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import executorch_c
-from executorch_c import InvalidArgumentError, InvalidProgramError, Runtime
+from executorch_c import InvalidArgumentError, Runtime
 from executorch_c.testing import compare
-from tests.at_once import run_each
 from tests.exports import export
 from tests.plans import Plan, adding, build, load, reference
 
@@ -177,20 +173,6 @@ def test_array_subclasses() -> None:
     np.testing.assert_array_equal(method(torch.nn.Parameter(torch.ones(4)).detach()), 2 * ONES)
 
 
-def test_string_and_none_inputs() -> None:
-    plan, _ = adding()
-    plan.give("mode", None, True, 3, 0.5)
-    method = load(build(plan))
-    good = [ONES, "mode", None, True, 3, 0.5]
-    np.testing.assert_array_equal(method.execute(good), [2 * ONES])
-    for i, wrong in ((1, "other"), (2, 1), (3, False), (4, 4), (5, 0.75), (1, None), (0, "x")):
-        bad: list[Any] = list(good)
-        bad[i] = wrong
-        with pytest.raises(InvalidArgumentError, match=f"input {i}"):
-            method.execute(bad)
-    np.testing.assert_array_equal(method.execute(good), [2 * ONES])
-
-
 def test_errors_name_the_place() -> None:
     plan, (x, y) = adding()
     plan.call("aten::add.out", x, plan.tensor((3,)), 1, y)
@@ -200,59 +182,3 @@ def test_errors_name_the_place() -> None:
     for part in ("method 'forward'", "instruction 1", "aten::add.out", "(4,)", "(3,)"):
         assert part in text
     assert f"{info.value.code:#x}" in text
-
-
-def test_the_gil_is_released() -> None:
-    """Another thread continues while a method runs; in the reference, it blocks."""
-    plan, _ = adding()
-    plan.jump_false(False, 0)  # millions of additions, then an error
-    method = load(build(plan))
-    span: list[float] = []
-
-    def run() -> None:
-        span.append(time.perf_counter())
-        with pytest.raises(InvalidProgramError, match="10000000 instructions"):
-            method.execute([ONES])
-        span.append(time.perf_counter())
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    ticks = []
-    while thread.is_alive():
-        ticks.append(time.perf_counter())
-        time.sleep(0.001)
-    thread.join()
-    begin, end = span
-    # With the GIL held, there would be at most one tick, at the start of the thread.
-    inside = [t for t in ticks if begin + 0.05 * (end - begin) < t < end - 0.05 * (end - begin)]
-    assert len(inside) > 5
-
-
-def test_two_threads_on_one_method() -> None:
-    """Calls of one method are serialised, each with its own results."""
-    method = load(build(adding(20)[0]))
-    failures = []
-
-    def run(value: int) -> None:
-        for _ in range(200):
-            if (method(value * ONES) != 21 * value * ONES).any():
-                failures.append(value)
-
-    run_each(4, run)
-    assert not failures
-
-
-def test_threads_on_methods_of_one_program() -> None:
-    names = [f"m{i}" for i in range(4)]
-    loaded = Runtime.get().load_program(build(*[accumulating(name, 4) for name in names]))
-    sums: dict[int, np.ndarray] = {}
-
-    def run(value: int) -> None:
-        method = loaded.load_method(names[value])
-        for _ in range(200):
-            sums[value] = method(value * ONES)
-
-    run_each(4, run)
-    assert len(sums) == 4
-    for value, total in sums.items():
-        np.testing.assert_array_equal(total, 200 * value * ONES)

@@ -81,6 +81,7 @@ CASES = [
 """FakeDelegate are made and run without Python."""
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("model", "how"), CASES)
 def test_each_allocation_is_refused(tmp_path: Path, library: Path, model: str, how: str) -> None:
     if model != "delegated":
