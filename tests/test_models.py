@@ -37,9 +37,9 @@ def parameters() -> list[Any]:
 
 
 def each_model(test: Any) -> Any:
-    """Run a test for each model in both flows; by default one row of five, of either flow."""
+    """Run a test for each model in both flows; by default one row of nine, of either flow."""
     rows = pytest.mark.parametrize(("name", "flow"), parameters())
-    return pytest.mark.sweep(5)(rows(test))
+    return pytest.mark.sweep(9)(rows(test))
 
 
 def test_a_copy_of_a_model_has_its_own_weights() -> None:

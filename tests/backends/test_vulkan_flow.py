@@ -50,7 +50,7 @@ def with_int8_weights(row: zoo.Row, x: np.ndarray) -> np.ndarray:
         return module(torch.from_numpy(x)).numpy()  # type: ignore[no-any-return]
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(15)
 @pytest.mark.parametrize("row", zoo.ROWS, ids=lambda row: row.id)
 def test_row(row: zoo.Row) -> None:
     loaded = zoo.load(row)

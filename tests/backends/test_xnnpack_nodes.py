@@ -34,7 +34,7 @@ IDS = [*xnnpack_zoo.TABLE.ids(), *xnnpack_models.TABLE.ids()]
 
 def each_row(test: Callable[..., None]) -> Any:
     """The same rows of each test: an export is dear, a run is not."""
-    return pytest.mark.sweep(5)(pytest.mark.parametrize("row", ALL, ids=IDS)(test))
+    return pytest.mark.sweep(9)(pytest.mark.parametrize("row", ALL, ids=IDS)(test))
 
 
 NOT_EXPORTED = {"XNNScaledDotProductAttention"}
@@ -194,7 +194,7 @@ def test_results_do_not_depend_on_the_series_for_speed(
 ) -> None:
     """The outputs of nodes have the bits of the whole series, except for the rows of DIFFERENT."""
     day = int(os.environ.get("EXECUTORCH_C_TEST_ROTATION", "0"))
-    rows = ROWS[day % 5 :: 5]  # those of the day in test_matches_eager: exported once
+    rows = ROWS[day % 9 :: 9]  # those of the day in test_matches_eager: exported once
     lowered = [xnnpack_flow.load(row) for row in rows]
     cases = [(one.pte, [call.inputs for call in one.calls]) for one in lowered]
     (tmp_path / "cases.pickle").write_bytes(pickle.dumps(cases))

@@ -157,6 +157,7 @@ def test_methods_share_packed_weights(scheme: str, bits: int, rtol: float) -> No
     assert second["packed_bytes"] == second["shared_packed_bytes"] == first["packed_bytes"]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("scheme", ["float32", "8da8w", "8da4w_32"])
 def test_tied_weights_with_different_biases(scheme: str) -> None:
     pte, x, wanted = xnnpack_programs.tied(scheme)
