@@ -1,7 +1,8 @@
 """Operators of the Cadence flow, compared with the flow's reference implementations in Python."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -133,8 +134,10 @@ def test_relu() -> None:
     compare("quantized_relu_asym8u_asym8u.per_tensor", whole(9, 9, dtype=UINT8), 130, 4, *factor)
 
 
-def test_where() -> None:
+def test_where_and_masks() -> None:
     compare("where_Scalar", real(3, 70) > 0, 2.5, -1.25, varied=False)
+    compare("sdpa_bitwise_mask_gen", real(3, 4, 16) > 0, 0.0)
+    compare("sdpa_bitwise_mask_gen", real(3, 4, 16), 0.25)
 
 
 # ---- products -------------------------------------------------------------------------------
@@ -175,12 +178,8 @@ def test_float_linear() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matmul(transposed: bool) -> None:
-    for a, b in (
-        ((4, 33), (33, 6)),
-        ((3, 4, 33), (3, 33, 6)),
-        ((2, 3, 4, 9), (3, 9, 40)),
-        ((4, 9), (2, 9, 5)),
-    ):
+    pairs = ((4, 33), (33, 6)), ((3, 4, 33), (3, 33, 6)), ((2, 3, 4, 9), (3, 9, 40))
+    for a, b in (*pairs, ((4, 9), (2, 9, 5))):
         shape = (*b[:-2], b[-1], b[-2]) if transposed else b
         for dtype, v in ((INT8, "s"), (UINT8, "u")):
             x, y = whole(*a, dtype=dtype), whole(*shape, dtype=dtype)
@@ -259,9 +258,8 @@ def test_float_convolutions() -> None:
             pad = [*padding, 0][:space]
             x, w = real(2, c, *(9, 7, 4)[:space]), real(o, c // groups, *parts[0])
             compare(f"conv{space}d", x, w, real(o), parts[1], pad, parts[2], groups, steps=2e-5)
-    compare(
-        "quantized_w8a32_conv", real(2, 9, 8), whole(3, 12, 8), 0.02, whole(12), 0.03, steps=1e-5
-    )
+    weights = whole(3, 12, 8), 0.02, whole(12), 0.03
+    compare("quantized_w8a32_conv", real(2, 9, 8), *weights, steps=1e-5)
 
 
 TRANSPOSED = [
@@ -274,24 +272,20 @@ TRANSPOSED = [
 
 @pytest.mark.parametrize("case", TRANSPOSED)
 def test_transposed_convolutions(case: Any) -> None:
-    c, o, groups, kernel, stride, padding, dilation, extra = case
-    rest = list(stride), list(padding), list(dilation), list(extra), groups
+    """The quantised ones have no reference: that of the float operator, on integers, rescaled as
+    others are."""
+    c, o, groups, kernel, *sides = case
+    rest = [list(part) for part in sides] + [groups]
     x, w, b = real(2, c, 5, 4), real(o // groups, c, *kernel), real(o)
+    reference = torch.ops.cadence.transposed_convolution
     one_d = [part[:1] for part in rest[:4]]
     line, filters = x[..., 0].contiguous(), w[..., 0].contiguous()
     compare("transposed_convolution", line, filters, b, *one_d, groups, False, steps=1e-5)
     compare("transposed_convolution", x, w, b, *rest, False, steps=1e-5)
-    *last, want = channels_last(x, w, torch.ops.cadence.transposed_convolution(x, w, b, *rest))
+    *last, want = channels_last(x, w, reference(x, w, b, *rest))
     check("cadence::transposed_convolution.out", [*last, b, *rest, True], want, 1e-5)
-
-
-@pytest.mark.parametrize("case", TRANSPOSED)
-def test_quantized_transposed_convolutions(case: Any) -> None:
-    """They have no reference: that of the float operator, on integers, rescaled as others are."""
-    c, o, groups, kernel, stride, padding, dilation, extra = case
-    rest = list(stride), list(padding), list(dilation), list(extra), groups
     x, w, b = whole(2, c, 5, 4), whole(o // groups, c, *kernel), bias(o)
-    sums = torch.ops.cadence.transposed_convolution(x.float() - 7, w.float() - 3, b.float(), *rest)
+    sums = reference(x.float() - 7, w.float() - 3, b.float(), *rest)
     want = torch.ops.cadence.quantize_per_tensor(sums * 0.0004, 0.05, 6, -128, 127, INT8)
     args = x, w, b, *rest, 7, one(3), one(0.0004), 0.05, 6, one(FACTOR[0]), one(FACTOR[1])
     check("cadence::quantized_transposed_conv.out", [*args, False], want)
@@ -299,12 +293,8 @@ def test_quantized_transposed_convolutions(case: Any) -> None:
 
 @pytest.mark.parametrize("last", [False, True])
 def test_im2row(last: bool) -> None:
-    for x, zero in (
-        (whole(2, 3, 6, 5), 4),
-        (whole(2, 3, 6, 5, dtype=UINT8), 130),
-        (real(2, 3, 6, 5), 0),
-        (whole(2, 3, 9), -3),
-    ):
+    images = (whole(2, 3, 6, 5), 4), (whole(2, 3, 6, 5, dtype=UINT8), 130), (real(2, 3, 6, 5), 0)
+    for x, zero in (*images, (whole(2, 3, 9), -3)):
         image = x.movedim(1, -1).contiguous() if last else x
         kernel = [1, 3] if x.dim() == 3 else [3, 2]
         padding = [0, 1] if x.dim() == 3 else [1, 1]
@@ -343,11 +333,9 @@ def test_avg_pool(pool: Any, counts: bool) -> None:
     kernel, stride, padding, _, ceil = pool
     for divisor in (None, 70):
         args = kernel, stride, padding, ceil, counts, divisor
-        for x, zero, steps in (
-            (whole(2, 5, 9, 7), one(-7), 0),
-            (real(2, 5, 9, 7), None, 1e-6),
-            (whole(2, 5, 9, 7, dtype=UINT8), one(131), 0),
-        ):
+        signed, unsigned = whole(2, 5, 9, 7), whole(2, 5, 9, 7, dtype=UINT8)
+        images = (signed, one(-7), 0), (real(2, 5, 9, 7), None, 1e-6), (unsigned, one(131), 0)
+        for x, zero, steps in images:
             want = cadence_flow.ref_implementations.avg_pool2d(x, *args, zero, False)
             check("cadence::avg_pool2d.out", [x, *args, zero, False], want, steps)
             last, want = channels_last(x, want)
@@ -376,11 +364,8 @@ def test_softmax() -> None:
     """One step: the reference computes in float32."""
     mask, pos = torch.ones(8, 1, dtype=INT32), torch.zeros(1, dtype=torch.int64)
     for dtype in (INT8, UINT8, INT16):
-        for x, dim in (
-            (whole(4, 30, dtype=dtype), -1),
-            (whole(2, 7, 3, dtype=dtype), 1),
-            (whole(2, 7, 3, dtype=dtype), 0),
-        ):
+        for shape, dim in (((4, 30), -1), ((2, 7, 3), 1), ((2, 7, 3), 0)):
+            x = whole(*shape, dtype=dtype)
             scale = 0.05 if dtype != INT16 else 0.0002
             out = 1 / 256, -128 if dtype == INT8 else 0
             args = x, mask, dim, 0, pos, scale, 4, *out
@@ -436,11 +421,6 @@ def test_embedding() -> None:
                     compare("quantized_embedding_byte", *args)
 
 
-def test_mask() -> None:
-    compare("sdpa_bitwise_mask_gen", real(3, 4, 16) > 0, 0.0)
-    compare("sdpa_bitwise_mask_gen", real(3, 4, 16), 0.25)
-
-
 def test_gru() -> None:
     weights = whole(24, 9), 0.01, whole(24, 8), 0.02, whole(24), 0.03, whole(24)
     compare("quantized_w8a32_gru", real(1, 9), real(1, 8), *weights, steps=1e-6)
@@ -448,61 +428,41 @@ def test_gru() -> None:
     check("cadence::quantized_w8a32_gru.out", [x[None], h[None], *weights], want[:, :, :1], 1e-6)
 
 
-def parts_of(a: torch.Tensor, full: bool) -> list[torch.Tensor]:
-    """Return the operator's U, S and Vh; check that S is the reference's."""
+SHAPES = [(7, 7), (9, 4), (4, 9), (2, 3, 6, 5), (1, 1), (3, 0), (2, 0, 4), (300, 5)]
+SINGULAR: dict[str, Callable[[], torch.Tensor]] = {
+    "zeros": lambda: torch.zeros(5, 3),
+    "ones": lambda: torch.ones(4, 6),
+    "two columns": lambda: torch.eye(5)[:, [3, 1]],
+    "of rank two": lambda: real(8, 2) @ real(2, 6),
+    "tiny": lambda: real(6, 6) * 1e-30,
+    "huge": lambda: real(5, 4) * 1e30,
+    "scaled": lambda: real(5, 5) * torch.tensor([1e9, 1, 1e-9, 0, 1]),
+}
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("matrix", [*SHAPES, *SINGULAR], ids=str)
+def test_svd(matrix: Any, full: bool) -> None:
+    """Signs of vectors are free: the product is compared, and the vectors up to their signs; those
+    of a singular matrix are any basis."""
+    is_singular = matrix in SINGULAR
+    a = SINGULAR[matrix]() if is_singular else real(*matrix)
     want = torch.ops.cadence.linalg_svd(a, full)
     outs = [Out(tuple(part.shape), "float32") for part in want]
     method, inputs = method_of("cadence::linalg_svd.out", [a, full, True, None], *outs)
     u, s, vh = (torch.from_numpy(np.array(part)).double() for part in method.execute(inputs))
-    torch.testing.assert_close(
-        s, want[1].double(), rtol=1e-6, atol=2e-6 * float(want[1].max()) if want[1].numel() else 0
-    )
-    return [u, s, vh]
-
-
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize(
-    "shape", [(7, 7), (9, 4), (4, 9), (2, 3, 6, 5), (1, 1), (3, 0), (2, 0, 4), (300, 5)]
-)
-def test_svd(shape: tuple[int, ...], full: bool) -> None:
-    """Signs of vectors are free: the product is compared, and the vectors up to their signs."""
-    a = real(*shape)
-    u, s, vh = parts_of(a, full)
-    k = min(shape[-2:])
+    close = partial(torch.testing.assert_close, rtol=0)
+    largest = float(want[1].max()) if want[1].numel() else 0.0
+    close(s, want[1].double(), rtol=1e-6, atol=2e-6 * largest)
+    k, unit = min(a.shape[-2:]), max(float(s.max()), 1e-37) if is_singular else 1
     product = u[..., :k] * s[..., None, :] @ vh[..., :k, :]
-    torch.testing.assert_close(product, a.double(), rtol=0, atol=2e-6)
+    close(product / unit, a.double() / unit, atol=1e-6 if is_singular else 2e-6)
     for basis in (u.mT @ u, vh @ vh.mT):
-        torch.testing.assert_close(
-            basis, torch.eye(basis.shape[-1]).double().expand_as(basis), rtol=0, atol=1e-6
-        )
-    want = torch.linalg.svd(a.double(), full_matrices=False).U
-    same = (want * u[..., :k]).sum(-2).abs()
-    torch.testing.assert_close(same, torch.ones_like(same), rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: torch.zeros(5, 3),
-        lambda: torch.ones(4, 6),
-        lambda: torch.eye(5)[:, [3, 1]],
-        lambda: real(8, 2) @ real(2, 6),
-        lambda: real(6, 6) * 1e-30,
-        lambda: real(5, 4) * 1e30,
-        lambda: real(5, 5) * torch.tensor([1e9, 1, 1e-9, 0, 1]),
-    ],
-)
-def test_svd_of_singular_matrices(make: Any) -> None:
-    a = make()
-    for full in (False, True):
-        u, s, vh = parts_of(a, full)
-        k = min(a.shape)
-        size = max(float(s.max()), 1e-37)
-        torch.testing.assert_close(
-            u[:, :k] * s @ vh[:k] / size, a.double() / size, rtol=0, atol=1e-6
-        )
-        for basis in (u.mT @ u, vh @ vh.mT):
-            torch.testing.assert_close(basis, torch.eye(len(basis)).double(), rtol=0, atol=1e-6)
+        close(basis, torch.eye(basis.shape[-1]).double().expand_as(basis), atol=1e-6)
+    if not is_singular:
+        left = torch.linalg.svd(a.double(), full_matrices=False).U
+        same = (left * u[..., :k]).sum(-2).abs()
+        close(same, torch.ones_like(same), atol=1e-6)
 
 
 def packed(numbers: Sequence[int]) -> list[int]:
@@ -554,10 +514,8 @@ def test_parts() -> None:
         for start, end, step in ((None, None, 1), (1, -1, 1), (0, 99, 2), (2, 1, 1)):
             want = torch.ops.aten.slice_copy(x, dim, start, end, step)
             check("aten::_slice_copy_nop.Tensor_out", [x, dim, start, end, step], want)
-        for name, parts in (
-            ("chunk", x.chunk(3, dim)),
-            ("tensor_split.sections", x.tensor_split(3, dim)),
-        ):
+        split = ("tensor_split.sections", x.tensor_split(3, dim))
+        for name, parts in (("chunk", x.chunk(3, dim)), split):
             outs = [Out(tuple(part.shape), "int8") for part in parts]
             method, inputs = method_of(f"aten::{out_name(name)}", [x, 3, dim], outs)
             for got, part in zip(method.execute(inputs), parts, strict=True):

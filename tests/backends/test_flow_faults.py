@@ -1,6 +1,7 @@
 """Planted faults in programs of each device flow: `explain` names the layer."""
 
 import importlib.util
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,11 +137,7 @@ def place_of(made: matrix.Lowered, row: Row) -> slice:
         module = dict(made.graph.named_modules())[layer]
         return faults.coreml_record(made.pte, module.weight.numel() // 2)
     weight = faults.weight_of(made.graph, layer)
-    if scheme_id in (
-        "vulkan-w4",
-        "vulkan-4w",
-        "vulkan-8da4w",
-    ):  # nibbles in blocks, of two columns each
+    if scheme_id in ("vulkan-w4", "vulkan-4w", "vulkan-8da4w"):  # nibbles in blocks, of two columns
         return faults.vulkan_constant(made.pte, (weight.shape[0], weight.shape[1] // 2))
     return faults.place_of(made.pte, weight)
 
@@ -152,11 +149,8 @@ def openvino_constant(pte: bytes, node: str, scales: bool) -> slice:
     payload = Runtime.get().load_program(pte)._payload("forward", 0)
     result = openvino_blob.constants_of(pte, payload, node)
     if scales:
-        result = [
-            one
-            for one in result
-            if one.dtype == "f32" and one.reader in ("Multiply", "FullyConnectedCompressed")
-        ]
+        readers = ("Multiply", "FullyConnectedCompressed")
+        result = [one for one in result if one.dtype == "f32" and one.reader in readers]
         return result[-1].place  # a compressed layer reads its bias before
     return max((one.place for one in result), key=lambda place: place.stop - place.start)
 
@@ -182,36 +176,29 @@ def wrong_scales(made: matrix.Lowered, row: Row) -> bytes:
     )
 
 
-def _wrong_multipliers(made: matrix.Lowered, row: Row, part: float) -> bytes:
+def wrong_multipliers(made: matrix.Lowered, row: Row, part: float) -> bytes:
+    """Make them smaller: half of them, or two per cent less."""
     factors = faults.multipliers_of(made.graph, row[2])
     less = (factors * part).astype(factors.dtype).view(np.uint8)
     return faults.plant(made.pte, faults.place_of(made.pte, factors), lambda _: less)
 
 
-def halved_multipliers(made: matrix.Lowered, row: Row) -> bytes:
-    return _wrong_multipliers(made, row, 0.5)
-
-
-def smaller_multipliers(made: matrix.Lowered, row: Row) -> bytes:
-    """Make them two per cent too small."""
-    return _wrong_multipliers(made, row, 0.98)
-
-
-PLANTED = {
-    wrong_weight: [*ROWS, *NODES],
-    swapped_nibbles: NIBBLES,
-    wrong_scales: [*SCALES, *(row for row in NODES if row[0] != "openvino-fp32")],  # that has none
-    halved_multipliers: MULTIPLIERS,
-    smaller_multipliers: MULTIPLIERS,
+PLANTED: dict[str, tuple[Any, list[Row]]] = {
+    "weight": (wrong_weight, [*ROWS, *NODES]),
+    "nibbles": (swapped_nibbles, NIBBLES),
+    # openvino-fp32 has no scales.
+    "scales": (wrong_scales, [*SCALES, *(row for row in NODES if row[0] != "openvino-fp32")]),
+    "halves": (partial(wrong_multipliers, part=0.5), MULTIPLIERS),
+    "less": (partial(wrong_multipliers, part=0.98), MULTIPLIERS),
 }
 
 
 @pytest.mark.parametrize(
-    ("plant", "row"),
-    [(plant, row) for plant, rows in PLANTED.items() for row in rows],
-    ids=lambda value: getattr(value, "__name__", None) or "-".join(value),
+    ("fault", "row"),
+    [(fault, row) for fault, (_, rows) in PLANTED.items() for row in rows],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
-def test_explain_names_the_layer(plant: Any, row: Row) -> None:
+def test_explain_names_the_layer(fault: str, row: Row) -> None:
     """It blames nothing in the program, and one layer in the wrong one: NNCF's decompression of its
     weight, if OpenVINO's compiler does not fuse that with the layer on this processor."""
     from executorch_c.devtools import explain
@@ -219,7 +206,7 @@ def test_explain_names_the_layer(plant: Any, row: Row) -> None:
     result, x = lowered(*row[:2])
     right = explain(result.graph, (x,), program=result.pte)
     assert not faults.sources(right), str(right)
-    report = explain(result.graph, (x,), program=plant(result, row))
+    report = explain(result.graph, (x,), program=PLANTED[fault][0](result, row))
     names = [row[2], f"asymmetric_weights_decompressor_{row[2]}_weight"]
     assert report.verdict == "differ" and report.first is not None, str(report)
     assert faults.sources(report) == [report.first.module], str(report)

@@ -65,16 +65,13 @@ def linear() -> list[Case]:
     sums, rows, zeros = np.zeros(8, np.int32), abs(normal(3)) / 50, np.int64([3, -5, 0])
     turned = np.stack([dq(q8(x[i], rows[i], zeros[i]), rows[i], zeros[i]) for i in range(3)])
     flat = dq(q8(x, 0.05, 4), 0.05, 4) @ (w * s[:, None]).T + bias[:5]
+    by_row = [x, rows, zeros, packed, sums, groups, 4, bias]
     return [
         ("aten::_weight_int8pack_mm.out", [x, w, s], [x @ (w * s[:, None]).T]),
         ("et_vk::linear_qcs4w.out", [x, packed[:, :6].copy(), s], [x @ high.T]),
         ("et_vk::linear_q4gsw.out", [x, packed, groups, 4, bias], [x @ low.T + bias[:5]]),
         ("et_vk::linear_q4gsw.out", [x[0], packed, groups, 4, None], [low @ x[0]]),
-        (
-            "et_vk::linear_dq8ca_q4gsw.out",
-            [x, rows, zeros, packed, sums, groups, 4, bias],
-            [turned @ low.T + bias[:5]],
-        ),
+        ("et_vk::linear_dq8ca_q4gsw.out", by_row, [turned @ low.T + bias[:5]]),
         ("et_vk::linear_q8ta_q8csw.out", [x, 0.05, 4, w, sums, s, bias], [flat]),
     ]
 
@@ -82,28 +79,21 @@ def linear() -> list[Case]:
 def static_linear() -> list[Case]:
     x, w, s, bias = bytes_(3, 12), bytes_(5, 12), abs(normal(8)) / 100, normal(8)
     y = dq(x, 0.02, -3) @ (w * s[:5, None]).T + bias[:5]
-    sums = np.zeros(8, np.int32)
+    args = [x, 0.02, -3, w, np.zeros(8, np.int32), s, 0.1, 7, bias]
+    expected = {"none": y, "relu": np.maximum(y, 0)}
     return [
-        (
-            "et_vk::q8ta_linear.out",
-            [x, 0.02, -3, w, sums, s, 0.1, 7, bias, act],
-            [q8(np.maximum(y, 0) if act == "relu" else y, 0.1, 7)],
-        )
-        for act in ("none", "relu")
+        ("et_vk::q8ta_linear.out", [*args, act], [q8(expected[act], 0.1, 7)]) for act in expected
     ]
 
 
 def embedding() -> list[Case]:
     w, indices = CHANCE.integers(0, 256, (4, 6)).astype(np.uint8), np.int64([[3, 0], [1, 3]])
-    scales = abs(normal(4, 3))
-    return [
-        (
-            "et_vk::embedding_q4gsw.out",
-            [w, scales, 4, indices, is_linear],
-            [(nibbles(w, not is_linear) * scales.repeat(4, 1))[indices]],
-        )
-        for is_linear in (False, True)
-    ]
+    scales, cases = abs(normal(4, 3)), list[Case]()
+    for is_linear in (False, True):
+        table = nibbles(w, not is_linear) * scales.repeat(4, 1)
+        args = [w, scales, 4, indices, is_linear]
+        cases.append(("et_vk::embedding_q4gsw.out", args, [table[indices]]))
+    return cases
 
 
 def convolution() -> list[Case]:
@@ -140,78 +130,54 @@ def convolution() -> list[Case]:
 def bytewise() -> list[Case]:
     a, b, x = bytes_(2, 3, 4), bytes_(3, 1), bytes_(1, 8, 2, 3)
     shuffled = F.pixel_shuffle(torch.from_numpy(dq(x, 0.05, 1)), 2)
+    total = dq(a, 0.1, 3) + np.float32(2) * dq(b, 0.2, -4)
+    positive = q8(np.maximum(dq(a, 0.1, 3), 0), 0.05, -128)
     return [
-        (
-            "et_vk::q8ta_add.out",
-            [a, b, 0.1, 3, 0.2, -4, 0.15, 5, 2.0],
-            [q8(dq(a, 0.1, 3) + np.float32(2) * dq(b, 0.2, -4), 0.15, 5)],
-        ),
-        (
-            "et_vk::q8ta_relu.out",
-            [a, 0.1, 3, 0.05, -128],
-            [q8(np.maximum(dq(a, 0.1, 3), 0), 0.05, -128)],
-        ),
+        ("et_vk::q8ta_add.out", [a, b, 0.1, 3, 0.2, -4, 0.15, 5, 2.0], [q8(total, 0.15, 5)]),
+        ("et_vk::q8ta_relu.out", [a, 0.1, 3, 0.05, -128], [positive]),
         ("et_vk::q8ta_pixel_shuffle.out", [x, 0.05, 1, 10.0, -2, 2], [q8(shuffled, 0.1, -2)]),
     ]
 
 
 def language() -> list[Case]:
+    """Operators with a reference of the flow, which gets the same arguments."""
     import executorch.backends.vulkan.custom_ops_lib  # noqa: F401
 
-    vk = torch.ops.et_vk
-    x, w = normal(2, 3, 8), normal(8)
-    q, k, v, mask = normal(2, 3, 4, 8), normal(2, 3, 5, 8), normal(2, 3, 5, 6), normal(4, 5)
-    xq, xk, cos, sin = normal(1, 3, 2, 8), normal(1, 3, 4, 8), normal(3, 4), normal(3, 4)
-    hf_cos, hf_sin, pairs = normal(9, 6), normal(9, 6), normal(3, 8)
-    t = torch.from_numpy
-    return [
-        ("et_vk::rms_norm.out", [x, w, 1e-5], [vk.rms_norm(t(x), t(w), 1e-5)]),
-        ("et_vk::sdpa.out", [q, k, v, mask, 0.3], [vk.sdpa(t(q), t(k), t(v), t(mask), 0.3)]),
-        ("et_vk::sdpa.out", [q, k, v, None, None], [vk.sdpa(t(q), t(k), t(v))]),
-        (
-            "et_vk::apply_rotary_emb.out",
-            [xq, xk, cos, sin],
-            [*vk.apply_rotary_emb(t(xq), t(xk), t(cos), t(sin))],
-        ),
-        (
-            "et_vk::apply_rotary_emb_hf.out",
-            [xq, xk, hf_cos, hf_sin, 4],
-            [*vk.apply_rotary_emb_hf(t(xq), t(xk), t(hf_cos), t(hf_sin), 4)],
-        ),
-        (
-            "et_vk::apply_rotary_emb_interleaved.out",
-            [x, pairs],
-            [vk.apply_rotary_emb_interleaved(t(x), t(pairs))],
-        ),
-        (
-            "et_vk::grid_priors.out",
-            [normal(1, 2, 3, 4), 8, 0.5],
-            [vk.grid_priors(torch.zeros(1, 2, 3, 4), 8, 0.5)],
-        ),
-    ]
+    w, q, k, v = normal(8), normal(2, 3, 4, 8), normal(2, 3, 5, 8), normal(2, 3, 5, 6)
+    xq, xk, image = normal(1, 3, 2, 8), normal(1, 3, 4, 8), normal(1, 2, 3, 4)
+    cases = list[Case]()
+    for name, *args in (
+        ("rms_norm", normal(2, 3, 8), w, 1e-5),
+        ("sdpa", q, k, v, normal(4, 5), 0.3),
+        ("sdpa", q, k, v, None, None),
+        ("apply_rotary_emb", xq, xk, normal(3, 4), normal(3, 4)),
+        ("apply_rotary_emb_hf", xq, xk, normal(9, 6), normal(9, 6), 4),
+        ("apply_rotary_emb_interleaved", normal(2, 3, 8), normal(3, 8)),
+        ("grid_priors", image, 8, 0.5),
+    ):
+        tensors = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in args]
+        expected = getattr(torch.ops.et_vk, name)(*tensors)
+        results = list(expected) if isinstance(expected, (tuple, list)) else [expected]
+        cases.append((f"et_vk::{name}.out", args, results))
+    return cases
 
 
 def affine() -> list[Case]:
     import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
 
-    ao, t, cases = torch.ops.torchao, torch.from_numpy, list[Case]()
-    x = normal(4, 12)
-    for block, mapping, keep in [((1, 12), "ASYMMETRIC", False), ((2, 4), "SYMMETRIC", True)]:
-        scale, zero = ao.choose_qparams_affine(
-            t(x), mapping, block, torch.int8, -128, 127, 1e-6, torch.float32, torch.int32, keep
-        )
-        q = ao.quantize_affine(t(x), block, scale, zero, torch.int8, -128, 127)
-        y = ao.dequantize_affine(q, block, scale, zero, torch.int8, -128, 127)
-        cases.append(
-            (
-                "et_vk::choose_qparams_affine.out",
-                [x, mapping, [*block], -128, 127, 1e-6],
-                [scale, zero],
-            )
-        )
-        zeros = zero.to(torch.int64)
-        cases.append(("et_vk::quantize_affine.out", [x, [*block], scale, zeros, -128, 127], [q]))
-        cases.append(("et_vk::dequantize_affine.out", [q, [*block], scale, zeros], [y]))
+    ao, x, cases = torch.ops.torchao, normal(4, 12), list[Case]()
+    t, ends = torch.from_numpy(x), (-128, 127)
+    for block, mapping, keep in [([1, 12], "ASYMMETRIC", False), ([2, 4], "SYMMETRIC", True)]:
+        dtypes = torch.float32, torch.int32
+        chosen = ao.choose_qparams_affine(t, mapping, block, torch.int8, *ends, 1e-6, *dtypes, keep)
+        q = ao.quantize_affine(t, block, *chosen, torch.int8, *ends)
+        y = ao.dequantize_affine(q, block, *chosen, torch.int8, *ends)
+        scale, zeros = chosen[0], chosen[1].to(torch.int64)
+        cases += [
+            ("et_vk::choose_qparams_affine.out", [x, mapping, block, *ends, 1e-6], [*chosen]),
+            ("et_vk::quantize_affine.out", [x, block, scale, zeros, *ends], [q]),
+            ("et_vk::dequantize_affine.out", [q, block, scale, zeros], [y]),
+        ]
     return cases
 
 
