@@ -19,6 +19,7 @@ from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDe
 from torch import Tensor, nn
 
 from tests.exports import Fn
+from tests.models import blocks
 
 COMPILER = BackendWithCompilerDemo.__name__
 EXECUTOR = ExecutorBackend.__name__
@@ -47,16 +48,8 @@ def lowered(
 
 def composite(inner: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
     """Return a program that only calls a lowered module."""
-
-    class Composite(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lowered = inner
-
-        def forward(self, x: Tensor) -> Any:
-            return self.lowered(x)
-
-    return edge_program(Composite(), inputs, strict=True).to_executorch().buffer
+    module = blocks.Fn(lambda x, lowered: lowered(x), lowered=inner)
+    return edge_program(module, inputs, strict=True).to_executorch().buffer
 
 
 def nested(inputs: tuple[Tensor, ...]) -> tuple[bytes, Callable[..., Tensor]]:
@@ -84,15 +77,26 @@ def mm_add_sub(a: Tensor, x: Tensor, b: Tensor) -> Tensor:
     return y + b
 
 
+THREE = (2, 2), (2, 2), (2, 2)
+"""Shapes of the inputs of `mm_add_sub`."""
+
+
+def sin() -> bytes:
+    return lowered(torch.sin, SIN_INPUTS).buffer()
+
+
+def partitioned() -> Any:
+    """Return the edge program of the tutorial, of which two parts are delegates."""
+    return edge_program(Fn(mm_add_sub), seeded(*THREE)).to_backend(AddMulPartitionerDemo())
+
+
 def programs() -> dict[str, bytes]:
     """Return one program of each kind, by name."""
-    three = seeded((2, 2), (2, 2), (2, 2))
-    partitioned = edge_program(Fn(mm_add_sub), three).to_backend(AddMulPartitionerDemo())
     return {
-        "sin": lowered(torch.sin, SIN_INPUTS).buffer(),
-        "mm_add": partitioned.to_executorch().buffer,
+        "sin": sin(),
+        "mm_add": partitioned().to_executorch().buffer,
         "executor": composite(
             lowered(nn.Linear(4, 3), seeded((5, 4)), backend=EXECUTOR), seeded((5, 4))
         ),
-        "nested": nested(three)[0],
+        "nested": nested(seeded(*THREE))[0],
     }

@@ -22,9 +22,11 @@ from executorch.exir.schema import EValue, Int, Program, ScalarType
 from torch import Tensor, nn
 
 import executorch_c
-from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, edge_program
-from tests.backends.demo_programs import lowered, mm_add_sub, seeded, taylor_sin
+from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, THREE, composite
+from tests.backends.demo_programs import edge_program, lowered, mm_add_sub, partitioned, seeded, sin
+from tests.backends.demo_programs import taylor_sin
 from tests.exports import Fn
+from tests.models import blocks
 from tests.plans import Plan, build, edited, schema
 
 
@@ -47,13 +49,7 @@ def payload_changed(pte: bytes, old: bytes, new: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def sin_pte() -> bytes:
-    return lowered(torch.sin, SIN_INPUTS).buffer()
-
-
-@pytest.fixture(scope="module")
-def partitioned_pte() -> bytes:
-    edge = edge_program(Fn(mm_add_sub), seeded((2, 2), (2, 2), (2, 2)))
-    return edge.to_backend(AddMulPartitionerDemo()).to_executorch().buffer
+    return sin()
 
 
 def test_backends_are_found_by_entry_point() -> None:
@@ -73,44 +69,35 @@ def test_whole_module(specs: list[CompileSpec]) -> None:
 
 
 def test_composed_module() -> None:
-    inner = lowered(torch.sin, SIN_INPUTS)
+    """A lowered module is called twice, and operators that are not lowered read its results."""
 
-    class NotLowerable(nn.Module):
-        def __init__(self, bias: Tensor) -> None:
-            super().__init__()
-            self.bias = bias
+    def composed(x: Tensor, lowerable: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+        a = lowerable(x)
+        b = lowerable(a)
+        return a, b, a + b + 0.3
 
-        def forward(self, a: Tensor, b: Tensor) -> Tensor:
-            return torch.add(torch.add(a, b), self.bias)
-
-    class Composed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.non_lowerable = NotLowerable(torch.ones(1) * 0.3)
-            self.lowerable = inner
-
-        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            a = self.lowerable(x)
-            b = self.lowerable(a)
-            return a, b, self.non_lowerable(a, b)
-
-    pte = edge_program(Composed(), SIN_INPUTS, strict=True).to_executorch().buffer
+    module = blocks.Fn(composed, lowerable=lowered(torch.sin, SIN_INPUTS))
+    pte = edge_program(module, SIN_INPUTS, strict=True).to_executorch().buffer
     x = torch.tensor([0.8])
     a = taylor_sin(x)
     b = taylor_sin(a)
-    outputs = run(pte, (x,))
-    assert len(outputs) == 3
-    for result, expected in zip(outputs, (a, b, a + b + 0.3), strict=True):
+    for result, expected in zip(run(pte, (x,)), (a, b, a + b + 0.3), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
-def test_partitioned_with_compile_specs(partitioned_pte: bytes) -> None:
-    plan = deserialize_pte_binary(partitioned_pte).program.execution_plan[0]
-    specs = [spec for delegate in plan.delegates for spec in delegate.compile_specs]
-    assert [(spec.key, spec.value) for spec in specs] == [("max_value", b"\x04")] * 2
-    inputs = seeded((2, 2), (2, 2), (2, 2))
-    [z] = run(partitioned_pte, inputs)
-    np.testing.assert_allclose(z, mm_add_sub(*inputs), rtol=1e-5, atol=1e-6)
+def test_partitioned_with_compile_specs() -> None:
+    """Payloads in segments, and in the program."""
+    delegated, inputs = partitioned(), seeded(*THREE)
+    results = []
+    for extract in (True, False):
+        config = ExecutorchBackendConfig(extract_delegate_segments=extract)
+        pte = delegated.to_executorch(config).buffer
+        plan = deserialize_pte_binary(pte).program.execution_plan[0]
+        specs = [spec for delegate in plan.delegates for spec in delegate.compile_specs]
+        assert [(spec.key, spec.value) for spec in specs] == [("max_value", b"\x04")] * 2
+        results += run(pte, inputs)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_allclose(results[0], mm_add_sub(*inputs), rtol=1e-5, atol=1e-6)
 
 
 def test_partitioned_without_compile_specs() -> None:
@@ -194,18 +181,6 @@ def test_executor_backend_with_weights_in_a_data_file(tmp_path: pathlib.Path) ->
     np.testing.assert_allclose(y, net(*inputs).detach(), rtol=1e-5, atol=1e-6)
     with pytest.raises(executorch_c.InvalidExternalDataError, match="nested program.*data_path="):
         method(outer)
-
-
-def test_payload_in_a_segment() -> None:
-    edge = edge_program(Fn(mm_add_sub), seeded((2, 2), (2, 2), (2, 2)))
-    delegated = edge.to_backend(AddMulPartitionerDemo())
-    inputs = seeded((2, 2), (2, 2), (2, 2))
-    results = []
-    for extract in (True, False):
-        config = ExecutorchBackendConfig(extract_delegate_segments=extract)
-        results += run(delegated.to_executorch(config).buffer, inputs)
-    np.testing.assert_array_equal(results[0], results[1])
-    np.testing.assert_allclose(results[0], mm_add_sub(*inputs), rtol=1e-5, atol=1e-6)
 
 
 def test_unregistered_backend_is_named_with_the_registered_ones(sin_pte: bytes) -> None:

@@ -9,8 +9,8 @@ import torch
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 
 import executorch_c
-from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, composite, lowered, nested
-from tests.backends.demo_programs import seeded
+from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, THREE, composite
+from tests.backends.demo_programs import edge_program, lowered, nested, seeded, sin
 from tests.backends.fake_backend import WITHOUT_OPTIONS, Fake
 from tests.exports import Fn
 from tests.plans import edited
@@ -42,7 +42,7 @@ def load(pte: bytes, **options: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def sin_pte() -> bytes:
-    return lowered(torch.sin, SIN_INPUTS).buffer()
+    return sin()
 
 
 def of_backend(pte: bytes, name: str) -> bytes:
@@ -128,16 +128,10 @@ def test_wrong_options(sin_pte: bytes, options: Any, error: type[Exception], mat
 
 
 def test_a_method_without_delegates() -> None:
-    pte = edge(torch.abs)
+    pte = bytes(edge_program(Fn(torch.abs), SIN_INPUTS).to_executorch().buffer)
     with pytest.raises(executorch_c.InvalidArgumentError, match="the method has no delegates"):
         load(pte, backend_options={COMPILER: {"sine_terms": 2}})
     assert load(pte).backend_report() == []
-
-
-def edge(fn: Any) -> bytes:
-    from tests.backends.demo_programs import edge_program
-
-    return bytes(edge_program(Fn(fn), SIN_INPUTS).to_executorch().buffer)
 
 
 # ---- of the process ------------------------------------------------------------------------
@@ -228,5 +222,5 @@ def test_figures(sin_pte: bytes) -> None:
     specs = [CompileSpec("max_value", b"\x04")]
     inner = lowered(torch.sin, SIN_INPUTS, specs)
     assert len(load(composite(inner, SIN_INPUTS)).backend_report()) == 1
-    [row] = load(nested(seeded((2, 2), (2, 2), (2, 2)))[0]).backend_report()
+    [row] = load(nested(seeded(*THREE))[0]).backend_report()
     assert row == {"backend": EXECUTOR} | NOTHING | {"figures": {}}

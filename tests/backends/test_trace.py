@@ -5,15 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from executorch.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
 
 import executorch_c
 from executorch_c.trace import Trace
-from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, edge_program, lowered
-from tests.backends.demo_programs import mm_add_sub, nested, seeded, taylor_sin
-from tests.exports import Fn
-
-THREE = (2, 2), (2, 2), (2, 2)
+from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, THREE, lowered, nested
+from tests.backends.demo_programs import partitioned, seeded, sin, taylor_sin
 
 
 def traced(pte: bytes, inputs: Any, runs: int = 1, **options: Any) -> Trace:
@@ -25,13 +21,12 @@ def traced(pte: bytes, inputs: Any, runs: int = 1, **options: Any) -> Trace:
 
 
 @pytest.fixture(scope="module")
-def partitioned() -> bytes:
-    edge = edge_program(Fn(mm_add_sub), seeded(*THREE))
-    return edge.to_backend(AddMulPartitionerDemo()).to_executorch().buffer
+def pte() -> bytes:
+    return partitioned().to_executorch().buffer
 
 
-def test_nodes_follow_their_delegate(partitioned: bytes) -> None:
-    trace = traced(partitioned, seeded(*THREE))
+def test_nodes_follow_their_delegate(pte: bytes) -> None:
+    trace = traced(pte, seeded(*THREE))
     items = [(e.kind, e.name, e.instruction, e.delegate) for e in trace.events]
     two = ("aten.mm.default", "aten.add.Tensor")
     assert items == [
@@ -50,9 +45,9 @@ def test_nodes_follow_their_delegate(partitioned: bytes) -> None:
         assert 0 < first.duration_ns < delegate.duration_ns
 
 
-def test_values_inside_and_outside(partitioned: bytes) -> None:
+def test_values_inside_and_outside(pte: bytes) -> None:
     a, x, b = inputs = seeded(*THREE)
-    trace = traced(partitioned, inputs, values=True)
+    trace = traced(pte, inputs, values=True)
     y = a @ x
     z = y + b
     steps = [y, z, z - a, (z - a) @ x, (z - a) @ x + b]
@@ -66,8 +61,8 @@ def test_values_inside_and_outside(partitioned: bytes) -> None:
     np.testing.assert_array_equal(last.outputs[0].data, trace.events[-1].outputs[0].data)
 
 
-def test_values_without_being_asked_are_shapes(partitioned: bytes) -> None:
-    trace = traced(partitioned, seeded(*THREE))
+def test_values_without_being_asked_are_shapes(pte: bytes) -> None:
+    trace = traced(pte, seeded(*THREE))
     assert all(value.data is None for event in trace.events for value in event.values)
     assert [len(e.outputs) for e in trace.events if e.kind == "delegate"] == [1, 1]
 
@@ -102,7 +97,7 @@ def test_a_rejected_call_leaves_no_event() -> None:
 
 def test_the_sine_as_a_node() -> None:
     (x,) = SIN_INPUTS
-    trace = traced(lowered(torch.sin, SIN_INPUTS).buffer(), SIN_INPUTS, values=True)
+    trace = traced(sin(), SIN_INPUTS, values=True)
     [node] = [e for e in trace.events if e.kind == "node"]
     assert (node.name, node.debug_handle) == ("aten.sin.default", 1)
     np.testing.assert_allclose(node.outputs[0].data, taylor_sin(x), rtol=1e-6)
