@@ -19,14 +19,9 @@ class MobileNet(nn.Module):
         super().__init__()
         self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU6())
         self.block = nn.Sequential(
-            nn.Conv2d(16, 32, 1),
-            nn.BatchNorm2d(32),
-            nn.ReLU6(),
-            nn.Conv2d(32, 32, 3, 1, 1, groups=32),
-            nn.BatchNorm2d(32),
-            nn.ReLU6(),
-            nn.Conv2d(32, 16, 1),
-            nn.BatchNorm2d(16),
+            *(nn.Conv2d(16, 32, 1), nn.BatchNorm2d(32), nn.ReLU6()),
+            *(nn.Conv2d(32, 32, 3, 1, 1, groups=32), nn.BatchNorm2d(32), nn.ReLU6()),
+            *(nn.Conv2d(32, 16, 1), nn.BatchNorm2d(16)),
         )
         self.pool, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(16, 8)
 
@@ -69,22 +64,15 @@ class Transformer(nn.Module):
 
 
 def mlp() -> nn.Module:
-    return nn.Sequential(
-        nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 12)
-    )
+    layers = nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 12)
+    return nn.Sequential(*layers)
 
 
 def cnn() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.MaxPool2d(2, 2),
-        nn.Conv2d(8, 16, 3, 2, 1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(16, 10),
+        *(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2, 2)),
+        *(nn.Conv2d(8, 16, 3, 2, 1), nn.ReLU()),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)),
     )
 
 
