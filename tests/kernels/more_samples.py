@@ -335,12 +335,8 @@ def nearest(rng: Rng, dtype: str) -> Iterator[list]:
 
 def exact(rng: Rng, dtype: str) -> Iterator[list]:
     for width in (1, 2, 3, 16, 29):
-        yield [
-            array(rng, (2, 3, 5, width), "float64").astype(np_dtype(dtype)),
-            [10, 2 * width],
-            None,
-            None,
-        ]
+        x = array(rng, (2, 3, 5, width), "float64").astype(np_dtype(dtype))
+        yield [x, [10, 2 * width], None, None]
 
 
 def not_finite(make: Any) -> Samples:

@@ -34,14 +34,9 @@ def simple(shapes: list, *rest: object) -> Samples:
 def solve_ex(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for a in matrices(rng, dtype, SQUARE):
         n, batch = a.shape[-1], a.shape[:-2]
-        for left, shape in (
-            (True, (*batch, n, 2)),
-            (False, (*batch, 3, n)),
-            (True, (n,)),
-            (True, (*batch, n)),
-            (True, (2, *[1] * len(batch), n, 1)),
-        ):
-            yield [a, array(rng, shape, dtype), left, False]
+        others = ((n,), (*batch, n), (2, *[1] * len(batch), n, 1))
+        for shape in ((*batch, n, 2), (*batch, 3, n), *others):
+            yield [a, array(rng, shape, dtype), shape != (*batch, 3, n), False]
 
 
 def factored(a: np.ndarray) -> list[np.ndarray]:
@@ -102,13 +97,8 @@ def solve_triangular(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for left in (True, False):
             b = (*batch, n, 2) if left else (2, *[1] * len(batch), 3, n)
             for upper in (True, False):
-                yield [
-                    triangle(rng, dtype, shape),
-                    array(rng, b, dtype, order_of(b)),
-                    upper,
-                    left,
-                    i % 3 == 0,
-                ]
+                other = array(rng, b, dtype, order_of(b))
+                yield [triangle(rng, dtype, shape), other, upper, left, i % 3 == 0]
 
 
 def triangular_solve(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -120,9 +110,8 @@ def triangular_solve(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 
 
 def cholesky_inverse(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    for shape in SQUARE:
-        for upper in (False, True):
-            yield [triangle(rng, dtype, shape), upper]
+    for _, *args in cholesky_solve(rng, dtype):
+        yield args
 
 
 def cholesky_solve(rng: np.random.Generator, dtype: str) -> Iterator[list]:

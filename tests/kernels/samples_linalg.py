@@ -26,13 +26,7 @@ def bmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 def addmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for (beta, alpha), (m, k, n) in zip(FACTORS, SIZES, strict=True):
         for shape in ((m, n), (n,), (m, 1), ()):
-            yield [
-                array(rng, shape, dtype),
-                array(rng, (m, k), dtype),
-                array(rng, (k, n), dtype),
-                beta,
-                alpha,
-            ]
+            yield [*(array(rng, s, dtype) for s in (shape, (m, k), (k, n))), beta, alpha]
 
 
 def linear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -45,13 +39,8 @@ def linear(rng: np.random.Generator, dtype: str) -> Iterator[list]:
 def addbmm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for (beta, alpha), (m, k, n) in zip(FACTORS, SIZES, strict=True):
         for batch, shape in ((3, (m, n)), (1, (n,)), (0, (m, 1)), (2, ())):
-            yield [
-                array(rng, shape, dtype),
-                array(rng, (batch, m, k), dtype),
-                array(rng, (batch, k, n), dtype, (0, 2, 1)),
-                beta,
-                alpha,
-            ]
+            added, a = array(rng, shape, dtype), array(rng, (batch, m, k), dtype)
+            yield [added, a, array(rng, (batch, k, n), dtype, (0, 2, 1)), beta, alpha]
 
 
 def addmv(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -59,13 +48,8 @@ def addmv(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in (((m,), (0, 1)), ((1,), (1, 0)), ((), (0, 1))):
             if m * k == 0 and shape != (m,):
                 continue  # eager's result then has the shape of self, not the exported one
-            yield [
-                array(rng, shape, dtype),
-                array(rng, (m, k), dtype, order),
-                array(rng, (k,), dtype),
-                beta,
-                alpha,
-            ]
+            added, a = array(rng, shape, dtype), array(rng, (m, k), dtype, order)
+            yield [added, a, array(rng, (k,), dtype), beta, alpha]
 
 
 def trilinear(rng: np.random.Generator, dtype: str) -> Iterator[list]:

@@ -46,9 +46,8 @@ def scales(rng: np.random.Generator, shape: Any, dtype: str = "float32") -> np.n
 
 
 def zeros(rng: np.random.Generator, shape: Any, dtype: str = "int64") -> np.ndarray:
-    return np.asarray(rng.integers(-9 if dtype[0] != "u" else 0, 100, shape)).astype(
-        np_dtype(dtype)
-    )
+    least = -9 if dtype[0] != "u" else 0
+    return np.asarray(rng.integers(least, 100, shape)).astype(np_dtype(dtype))
 
 
 def quantize_per_tensor(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -75,12 +74,8 @@ def by_tensor(samples: Samples) -> Samples:
         for i, (x, scale, zero, *rest) in enumerate(samples(rng, dtype)):
             zero_dtype = "int64" if abs(zero) > 2**31 else ("int64", "int32", "float32")[i % 3]
             shape = ((), (1,), (1, 1))[i % 3]
-            yield [
-                x,
-                np.full(shape, scale, ("float64", "float32")[i % 2]),
-                np.full(shape, zero, zero_dtype),
-                *rest,
-            ]
+            factor = np.full(shape, scale, ("float64", "float32")[i % 2])
+            yield [x, factor, np.full(shape, zero, zero_dtype), *rest]
         if dtype in ("float32", "int8"):
             two = np.ones(2, np.float32)
             yield [x, two, np.zeros((), np.int64), 0, 100, *rest[2:]]
@@ -205,6 +200,16 @@ def dequantize_per_token(rng: np.random.Generator, dtype: str) -> Iterator[list]
         yield [x, scales(rng, of, s), zeros(rng, of, z), 0, 1, DType("int8"), DType(to)]
 
 
+def extremes(dtype: str) -> np.ndarray:
+    """Return rows of two numbers: equal ones, of one sign, not finite, tiny and huge ones."""
+    rows = [
+        *([0, 0], [5, 5], [-3, -3], [7, 3], [-7, -1], [np.nan, 1], [np.inf, 1], [-np.inf, 1]),
+        *([np.inf, -np.inf], [1e-20, 0], [6e4, -6e4], [3e38, -3e38]),
+    ]
+    with np.errstate(over="ignore"):
+        return np.array(rows).astype(np_dtype(dtype))
+
+
 def choose_qparams(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     ranges = [
         *((-128, 127, "int8"), (0, 255, "uint8"), (-(2**15), 2**15 - 1, "int16")),
@@ -214,15 +219,9 @@ def choose_qparams(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         x = array(rng, shape, dtype, order)
         for eps in (1.1920928955078125e-07, 0.3):
             yield [x, ranges[i % 6][0], ranges[i % 6][1], eps, DType(ranges[i % 6][2])]
-    for numbers in (
-        *([0, 0], [5, 5], [-3, -3], [7, 3], [-7, -1], [np.nan, 1], [np.inf, 1], [-np.inf, 1]),
-        *([np.inf, -np.inf], [1e-20, 0], [6e4, -6e4], [3e38, -3e38]),
-    ):
-        if dtype in FLOATING:
-            with np.errstate(over="ignore"):
-                x = np.array(numbers).astype(np_dtype(dtype))
-            for low, high, to in ranges[:4]:
-                yield [x, low, high, 1e-7, DType(to)]
+    for x in extremes(dtype) if dtype in FLOATING else ():
+        for low, high, to in ranges[:4]:
+            yield [x, low, high, 1e-7, DType(to)]
     x = array(rng, (3,), dtype)
     for low, high, to in (
         *((1, 5, "int8"), (-5, -1, "int8"), (0, 0, "int8"), (-(2**40), 5, "int32")),
@@ -237,12 +236,7 @@ def choose_qparams_per_token(rng: np.random.Generator, dtype: str) -> Iterator[l
         return  # eager accepts integers, which nobody quantises
     for shape, order in [*SHAPES, ((2, 0), None), ((5, 70), None), ((1,), None)]:
         yield [array(rng, shape, dtype, order), DType("int8")]
-    rows = [
-        *([0, 0], [5, 5], [-3, -3], [7, 3], [-7, -1], [np.nan, 1], [np.inf, 1], [-np.inf, 1]),
-        *([np.inf, -np.inf], [1e-20, 0], [6e4, -6e4], [3e38, -3e38]),
-    ]
-    with np.errstate(over="ignore"):
-        yield [np.array(rows).astype(np_dtype(dtype)), DType("uint8")]
+    yield [extremes(dtype), DType("uint8")]
     yield [array(rng, (30, 9), dtype, (1, 0)), DType("int8")]
 
 

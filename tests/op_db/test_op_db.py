@@ -28,12 +28,8 @@ NO_ARRAYS = {
     **{
         f"jiterator_{n}": NO_GPU
         for n in (
-            "unary",
-            "binary",
-            "4inputs_with_extra_args",
-            "binary_return_by_ref",
-            "2inputs_2outputs",
-        )
+            "unary binary 4inputs_with_extra_args binary_return_by_ref 2inputs_2outputs"
+        ).split()
     },
 }
 # ... or the flow does not export it. A sample that is exported by now, or no longer exported,
