@@ -52,14 +52,8 @@ def assert_orthogonal(q: np.ndarray, what: str) -> None:
     assert_zero(adjoint(w) @ w - np.eye(q.shape[-1]), q.dtype, np.ones(q.shape[:-2]), what)
 
 
-def check_shapes(outputs: list, results: list, what: str) -> None:
-    for f, r in zip(outputs, results, strict=True):
-        assert (f.shape, f.dtype) == (r.shape, r.dtype), what
-
-
 def check_eigh(args: list, outputs: list, results: list) -> None:
     what = f"_linalg_eigh {args}"
-    check_shapes(outputs, results, what)
     (a, *_), exact = exactly("aten::_linalg_eigh.eigenvalues", args, results)
     half = np.triu(a, 1) if args[1] in "Uu" else np.tril(a, -1)
     i = np.arange(a.shape[-1])
@@ -76,7 +70,6 @@ def check_eigh(args: list, outputs: list, results: list) -> None:
 
 def check_svd(args: list, outputs: list, results: list) -> None:
     what = f"_linalg_svd {args}"
-    check_shapes(outputs, results, what)
     u, s, v = outputs
     (a, *_), exact = exactly("aten::_linalg_svd.U", args, results)
     assert_values(s, exact[1], size_of(a), what)
@@ -108,7 +101,6 @@ def series(a: np.ndarray) -> np.ndarray:
 def check_exp(args: list, outputs: list, results: list) -> None:
     """Check against the series: eager's error is 4e-12 where it takes degree 8."""
     what, (a,) = f"matrix_exp {args}", args
-    check_shapes(outputs, results, what)
     exact = series(a)
     with np.errstate(over="ignore"):
         rounded = exact.astype(a.dtype)
@@ -119,7 +111,6 @@ def check_exp(args: list, outputs: list, results: list) -> None:
 def check_pinv(args: list, outputs: list, results: list) -> None:
     """Check with an error proportional to the condition number."""
     what, name = f"pinv {args}", "aten::linalg_pinv.atol_rtol_tensor_out"
-    check_shapes(outputs, results, what)
     (a, *_), exact = exactly(name, args, results)
     size = size_of(exact[0])
     condition = np.maximum(1.0, size * size_of(a))
@@ -132,7 +123,6 @@ def check_pinv(args: list, outputs: list, results: list) -> None:
 def check_eig(args: list, outputs: list, results: list) -> None:
     """Check eigenvalues in any order; real matrices have conjugate pairs."""
     what = f"linalg_eig {args}"
-    check_shapes(outputs, results, what)
     (a,), exact = exactly("aten::linalg_eig.out", args, results)
     values, vectors = wide(outputs[0]), wide(outputs[1])
     assert_zero(a @ vectors - vectors * values[..., None, :], outputs[1].dtype, size_of(a), what)
@@ -157,3 +147,9 @@ CHECKS: dict[str, Callable[[list, list, list], None]] = {
     "aten::linalg_matrix_exp.out": check_exp,
     "aten::linalg_pinv.atol_rtol_tensor_out": check_pinv,
 }
+
+
+def check(name: str, args: list, outputs: list, results: list) -> None:
+    for output, result in zip(outputs, results, strict=True):
+        assert (output.shape, output.dtype) == (result.shape, result.dtype), (name, args)
+    CHECKS[name](args, outputs, results)

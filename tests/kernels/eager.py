@@ -5,7 +5,6 @@ for tensors (their strides are their layout), `DType` for a ScalarType.
 """
 
 import functools
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -121,15 +120,12 @@ def functional(name: str) -> Any:
     return getattr(forms, overload.removesuffix("out").removesuffix("_") or "default")
 
 
-def called(name: str, values: list[Any]) -> list[Any]:
+def called(name: str, values: list[Any], **keywords: Any) -> list[Any]:
     """Return the results of torch's functional operator for arguments of torch's types."""
     op = functional(name)
-    positional, keywords = [], {}
-    for spec, value in zip(op._schema.arguments, values, strict=False):
-        if spec.kwarg_only:
-            keywords[spec.name] = value
-        else:
-            positional.append(value)
+    specs = list(zip(op._schema.arguments, values, strict=False))
+    positional = [value for spec, value in specs if not spec.kwarg_only]
+    keywords |= {spec.name: value for spec, value in specs if spec.kwarg_only}
     result = op(*positional, **keywords)
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
@@ -178,10 +174,3 @@ def widened(a: Any) -> Any:
 
 def channels_last(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
-
-
-def orders(rank: int) -> list:
-    """Return every dim order up to rank 3, and some of higher ranks."""
-    if rank <= 3:
-        return list(itertools.permutations(range(rank)))
-    return [tuple(range(rank)), channels_last(rank), tuple(reversed(range(rank)))]

@@ -318,7 +318,7 @@ def check(name: str, args: list, outputs: list[Any], results: list[Any]) -> None
         check_random(name, args, outputs)
         return
     if name in decomp_check.CHECKS:
-        decomp_check.CHECKS[name](args, outputs, results)
+        decomp_check.check(name, args, outputs, results)
         return
     if name == ROW:
         assert outputs[0].shape == (args[2] + 1, *args[0].shape[1:])

@@ -130,7 +130,7 @@ class Calls(torch.nn.Module):
 
     def __init__(self, name: str, cases: list[Call]) -> None:
         super().__init__()
-        self.op, self.cases = eager.functional(name), cases
+        self.name, self.cases = name, cases
         self.takes_dtype = makes_dtype(name)
         # The functional form has its dtype argument first.
         self.count = 1 if name == "aten::_to_copy.out" else None
@@ -145,15 +145,8 @@ class Calls(torch.nn.Module):
                 return [filled(v) for v in value]
             return next(left) if isinstance(value, np.ndarray) else eager.to_torch(value)
 
-        positional, named = [], {}
-        for spec, value in zip(self.op._schema.arguments, case.args[: self.count], strict=False):
-            if spec.kwarg_only:
-                named[spec.name] = filled(value)
-            else:
-                positional.append(filled(value))
-        if self.takes_dtype:
-            named["dtype"] = getattr(torch, case.dtype)
-        return self.op(*positional, **named)
+        keywords = {"dtype": getattr(torch, case.dtype)} if self.takes_dtype else {}
+        return eager.called(self.name, [filled(v) for v in case.args[: self.count]], **keywords)
 
 
 @dataclass

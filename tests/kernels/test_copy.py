@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.judge import assert_equal
-from tests.kernels.eager import ALL, COMPLEX, array, orders, to_numpy, to_torch
+from tests.kernels.eager import ALL, COMPLEX, array, to_numpy, to_torch
 from tests.dtypes import np_dtype
 from tests.op_harness import Out, run
 
@@ -30,7 +30,7 @@ def test_conversions(source: str, target: str, rng: np.random.Generator) -> None
     for shape, order in (((), None), ((0,), None), ((700,), None), ((5, 20, 33), (1, 2, 0))):
         a = in_range(rng, shape, source, order)
         want = converted(a, target)
-        for out_order in orders(len(shape))[-2:]:
+        for out_order in ((2, 0, 1), (2, 1, 0)) if len(shape) == 3 else (None,):
             for name in ("aten::_to_copy.out", "dim_order_ops::_to_dim_order_copy.out"):
                 output = run(name, [a, False, None, Out(shape, target, out_order)])[0]
                 assert_equal(output, want, (source, target, shape, out_order))

@@ -20,7 +20,13 @@ from tests.kernels import eager, rows, sweep
 
 # Rows that the flow does not emit for their own functional form, with the reason.
 ELSEWHERE = {
-    "aten::_local_scalar_dense": "a method that returns only a number cannot be planned",
+    **{
+        f"aten::{n}": "a method that returns only a number cannot be planned"
+        for n in (
+            "_local_scalar_dense sym_is_contiguous sym_numel sym_size.int sym_storage_offset "
+            "sym_stride.int"
+        ).split()
+    },
     "aten::_native_batch_norm_legit.out": "training: its functional form has no out variant",
     "aten::_to_copy.out": "becomes _to_dim_order_copy",
     "aten::adaptive_avg_pool1d.out": "becomes _adaptive_avg_pool2d",
@@ -56,12 +62,6 @@ ELSEWHERE = {
     "aten::squeeze_copy.dim_out": "becomes squeeze_copy.dims_out",
     "aten::stack.out": "becomes cat",
     "aten::resize_": "becomes as_strided_copy, or clone of the same sizes",
-    **{
-        f"aten::{n}": "a method that returns only a number cannot be planned"
-        for n in ("sym_is_contiguous", "sym_storage_offset", "sym_stride.int")
-    },
-    "aten::sym_numel": "a method that returns only a number cannot be planned",
-    "aten::sym_size.int": "a method that returns only a number cannot be planned",
     "aten::t_copy.out": "becomes permute_copy, or alias_copy of fewer dimensions",
     "aten::transpose_copy.int_out": "becomes permute_copy",
     "aten::tril.out": "decomposed: arange, le, where",
