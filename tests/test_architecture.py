@@ -465,26 +465,23 @@ def test_no_long_functions() -> None:
     assert not long
 
 
+def wide_lines(paths: list[Path], columns: int) -> list[str]:
+    """Return the places of wider lines."""
+    return [
+        f"{name(path)}:{number} ({len(line)} columns)"
+        for path in paths
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > columns and (path.suffix == ".md" or "http" not in line)
+    ]
+
+
 def test_no_long_lines() -> None:
-    """Tables (.def) have rows, not lines: they may be wider."""
-    long = []
-    for path in files("*.c", "*.h", "*.py", "*.pyi", "*.sh", "run", "wheels", "bare"):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            if len(line) > LONGEST_LINE and "http" not in line:
-                long.append(f"{name(path)}:{number} ({len(line)} columns)")
-    assert not long
-
-
-def test_no_wide_lines_in_documents() -> None:
-    """Except in pages that programs make."""
-    wide = []
-    for path in files("*.md"):
-        generated = path.name in {"OPERATORS.md", "results.md"} or path.parent.name == "results"
-        if not generated:
-            for number, line in enumerate(path.read_text().splitlines(), 1):
-                if len(line) > MARKDOWN_COLUMNS:
-                    wide.append(f"{name(path)}:{number} ({len(line)} columns)")
-    assert not wide
+    """Tables (.def) have rows, not lines: they may be wider, as pages that programs make."""
+    paths = files("*.c", "*.h", "*.py", "*.pyi", "*.sh", "run", "wheels", "bare")
+    assert not wide_lines(paths, LONGEST_LINE)
+    generated = {"OPERATORS.md", "results.md"}
+    pages = [p for p in files("*.md") if p.name not in generated and p.parent.name != "results"]
+    assert not wide_lines(pages, MARKDOWN_COLUMNS)
 
 
 # ---- documents and hygiene -------------------------------------------------------------------

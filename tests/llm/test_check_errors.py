@@ -1,12 +1,15 @@
-"""check_llm of programs that raise in the middle of a plan: a row has the stage and the error."""
+"""check_llm of programs that raise in the middle of a plan, and of plans that the official runtime
+computes wrongly or refuses: rows have the stage and the error."""
 
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from executorch_c.check import official
 from executorch_c.llm import EncoderDecoder, LLMReport, TextRunner, check_llm
+from tests.exports import manager
 from tests.llm import small_llm
 from tests.llm.small_llm import CONTEXT, Decoder
 from tests.llm.small_multimodal import modules, program
@@ -103,3 +106,68 @@ def test_errors_of_the_reference_are_raised() -> None:
 
     with pytest.raises(KeyError, match="ids"):
         check(small_llm.program(), fails, cases=["steps"])
+
+
+# ---- the official runtime ---------------------------------------------------------------------
+
+BIGRAMS, LENGTH = 50, 12
+PROMPTS = [[3, 40, 17, 22], [8, 9]]
+
+
+class Bigram(torch.nn.Module):
+    """Logits of a bigram model, plus what one operator computes from the tokens."""
+
+    def __init__(self, operator: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.operator = operator
+        self.table = torch.nn.Embedding(BIGRAMS, BIGRAMS)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits = self.table(tokens)
+        if self.operator == "remainder":  # of the dividend's sign in the official runtime
+            rest = torch.remainder((tokens - 25).to(torch.int16) * 2, torch.tensor([7]).short())
+            return logits * (2 + rest[..., None].float())
+        # The official runtime refuses negative padding.
+        return torch.nn.functional.pad(logits, (-1, 1))
+
+
+def check_bigram(operator: str, **options: Any) -> LLMReport:
+    model = Bigram(operator).eval()
+    length = torch.export.Dim("length", min=1, max=LENGTH)
+    pte = manager(
+        {"forward": (model, [torch.zeros(1, 4, dtype=torch.int64)])},
+        dynamic_shapes=({1: length},),
+        constants={},
+    ).buffer
+    return check_llm(model, PROMPTS, program=pte, progress=False, **options)
+
+
+def test_wrong_logits_differ() -> None:
+    report = check_bigram("remainder")
+    assert report.verdict == "differ" and not report.ok, str(report)
+    assert {row.verdict for row in report} == {"match"}
+    text = " ".join(str(report).split())
+    name = f"the official runtime {official.version()}"
+    assert f"{name} computes logits wrongly (aten::remainder." in text
+    assert "right in this runtime; steps, prompt 0: 3 of 4 positions differ, first 0" in text
+    wrong = [row for row in report if row.official and row.official.verdict == "differ"]
+    assert len(wrong) > 4 and f"in this runtime, {len(wrong)} differ in {name}" in text
+    assert any("computes logits wrongly" in problem for problem in report.problems())
+    assert report.fault == "" and report.explanation is None
+    report = check_bigram("remainder", engines="here")
+    assert report.ok and "official" not in report.table()
+
+
+def test_a_refusal_is_an_error() -> None:
+    report = check_bigram("pad")
+    assert report.verdict == "error" and {row.verdict for row in report} == {"match"}
+    text = " ".join(str(report).split())
+    assert "Padding values must be non-negative" in text and "fails: steps, prompt 0 and" in text
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ValueError, match="'elsewhere' is unknown"):
+        check_bigram("pad", engines="here,elsewhere")
+    with pytest.raises(ValueError, match="`official_seconds` is -1"):
+        check_bigram("pad", official_seconds=-1)
