@@ -1,4 +1,5 @@
-"""The official Python API, compared with executorch.runtime on the same files."""
+"""The official Python API, compared with executorch.runtime on the same files, and
+executorch_c.portable_lib, compared with the official module: equal calls give equal results."""
 
 import inspect
 import io
@@ -20,7 +21,13 @@ from tests.python.digits import DIGITS
 from tests.python.small_programs import CHANNELS_LAST
 
 executorch_runtime = pytest.importorskip("executorch.runtime")
+official_lib = pytest.importorskip("executorch.extension.pybindings.portable_lib")
+import ml_dtypes  # noqa: F401  (bfloat16 outputs)
 import torch
+
+from executorch_c import portable_lib
+from executorch_c.bundled import BundledProgram
+from tests.exports import Fn, export
 
 X = np.arange(4, dtype=np.float32).reshape(2, 2)
 
@@ -391,3 +398,102 @@ def test_names_and_strings_with_null_characters() -> None:
     ):
         with pytest.raises(ValueError, match=r"\\x00' has a null character"):
             call()
+
+
+# ---- executorch_c.portable_lib -------------------------------------------------------------------
+
+
+def mixed(x: Any, n: int) -> Any:
+    return x * n, (x > 0), x.to(torch.bfloat16)
+
+
+@pytest.fixture(scope="module")
+def mixed_pte() -> bytes:
+    counter = Fn(lambda x, count: count.add_(x).clone(), count=torch.nn.Buffer(torch.zeros(2)))
+    methods = {"forward": (mixed, (torch.ones(2, 3), 3)), "count": (counter, (torch.ones(2),))}
+    return export(methods, emit_mutable_buffer_names=True)
+
+
+def test_every_name_is_there() -> None:
+    names = {name for name in dir(official_lib) if not name.startswith("__")}
+    names -= {"glob", "importlib", "logger", "logging", "os", "spec", "sys"}  # not public
+    assert not names - set(dir(portable_lib))
+
+
+@pytest.mark.parametrize("lib", [official_lib, portable_lib], ids=["official", "ours"])
+def test_the_same_calls(lib: Any, mixed_pte: bytes, tmp_path: Any) -> None:
+    x = torch.randn(2, 3)
+    (tmp_path / "m.pte").write_bytes(mixed_pte)
+    buffer = lib._load_for_executorch_from_buffer(
+        mixed_pte, program_verification=lib.Verification.Minimal
+    )
+    for module in (buffer, lib._load_for_executorch(str(tmp_path / "m.pte"))):
+        assert sorted(module.method_names()) == ["count", "forward"]
+        assert not module.has_etdump()
+        for outputs in (
+            module.forward([x, 3]),
+            module.run_method("forward", (x, 3)),
+            module((x, 3)),
+        ):
+            for actual, expected in zip(outputs, mixed(x, 3), strict=True):
+                torch.testing.assert_close(actual, expected)
+        for step in (1.0, 2.0):  # state persists
+            [count] = module.run_method("count", (torch.ones(2),))
+            torch.testing.assert_close(count, torch.full((2,), step))
+        meta = module.method_meta("forward")
+        assert (meta.name(), meta.num_inputs(), meta.num_outputs()) == ("forward", 2, 3)
+        assert meta.input_tensor_meta(0).sizes() == (2, 3)
+
+
+@pytest.mark.parametrize("lib", [official_lib, portable_lib], ids=["official", "ours"])
+def test_programs_and_methods(lib: Any, mixed_pte: bytes) -> None:
+    program = lib._load_program_from_buffer(mixed_pte)
+    names = [program.get_method_name(i) for i in range(program.num_methods())]
+    assert sorted(names) == ["count", "forward"]
+    method = program.load_method("count")
+    method.set_inputs((torch.ones(2),))
+    method.execute()
+    torch.testing.assert_close(method.get_outputs()[0], torch.ones(2))
+    torch.testing.assert_close(method.get_attribute("count"), torch.ones(2))
+    method.get_attribute("count").zero_()
+    torch.testing.assert_close(method.call((torch.ones(2),))[0], torch.ones(2))
+    assert method.method_meta().name() == "count"
+
+
+def test_inputs_with_a_history(mixed_pte: bytes) -> None:
+    x = torch.randn(3, 2, requires_grad=True)
+    module = portable_lib._load_for_executorch_from_buffer(mixed_pte)
+    [product, *_] = module.forward([x.t(), 3])
+    torch.testing.assert_close(product, x.detach().t() * 3)
+
+
+def test_bundled_programs(mixed_pte: bytes) -> None:
+    x = torch.randn(2, 3)
+    good, bad = [x * 3, x > 0, x.to(torch.bfloat16)], [x * 4, x > 0, x.to(torch.bfloat16)]
+    data = BundledProgram(mixed_pte, {"forward": [([x, 3], good), ([x, 3], bad)]}).to_bytes()
+    bundled = portable_lib._load_bundled_program_from_buffer(data)
+    outputs = bundled.verify_result_with_bundled_expected_output("forward", 0)
+    torch.testing.assert_close(outputs, good)
+    with pytest.raises(RuntimeError, match="outputs differ"):
+        bundled.verify_result_with_bundled_expected_output("forward", 1)
+    module = portable_lib._load_for_executorch_from_bundled_program(bundled)
+    torch.testing.assert_close(module.forward([x, 3]), good)
+
+
+def test_what_there_is() -> None:
+    assert "aten::add.out" in portable_lib._get_operator_names()
+    assert set(official_lib._get_operator_names()) <= set(portable_lib._get_operator_names()) | LLM
+    assert portable_lib._is_available("BackendWithCompilerDemo")
+    assert "BackendWithCompilerDemo" in portable_lib._get_registered_backend_names()
+    threads = portable_lib._threadpool_get_thread_count()
+    portable_lib._unsafe_reset_threadpool(1)
+    assert (
+        portable_lib._threadpool_get_thread_count() == executorch_c.Runtime.get().num_threads == 1
+    )
+    portable_lib._unsafe_reset_threadpool(threads)
+
+
+LLM = {
+    name for name in official_lib._get_operator_names() if name.startswith(("llama::", "preproc"))
+}
+"""Operators of the reference's LLM library, which this runtime lacks."""
