@@ -1,7 +1,9 @@
 """Small modules through the official export flow, for tests of a single option."""
 
+import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,6 +42,15 @@ class Decaying(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.total.copy_(self.total * self.decay + x)
         return torch.sin(self.total)
+
+
+def two_conditions(x: torch.Tensor, clone: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute two conditions in a row, whose results share the official runtime's planned memory
+    unless the first is cloned (executorch #21490)."""
+    positive = x.sum() > 0
+    a = torch.cond(positive, lambda v: v.sin() + 1, lambda v: v.cos(), [x])
+    a = a.clone() if clone else a
+    return a, torch.cond(positive, lambda v: v * 2, lambda v: v * 3, [x])
 
 
 Source = torch.nn.Module | Callable[..., Any]
@@ -126,3 +137,29 @@ def quantized(
         graph = prepare_pt2e(exported, quantizer)
         graph(*inputs)
         return convert_pt2e(graph)
+
+
+def quantized_by_group(model: torch.nn.Module) -> torch.nn.Module:
+    """Return the model, whose weights torchao quantises to int4 in groups of 32, its activations at
+    run time."""
+    from torchao.quantization import quantize_
+    from torchao.quantization.granularity import PerGroup
+    from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig as Config
+
+    quantize_(model, Config(weight_dtype=torch.int4, weight_granularity=PerGroup(32)))
+    return model
+
+
+def unwrapped_by_group(model: torch.nn.Module, _: tuple[Any, ...]) -> torch.nn.Module:
+    from torchao.utils import unwrap_tensor_subclass
+
+    return unwrap_tensor_subclass(quantized_by_group(copy.deepcopy(model)))
+
+
+SCHEMES: dict[str, Callable[[torch.nn.Module, tuple[Any, ...]], torch.nn.Module]] = {
+    "static": partial(quantized, is_per_channel=True),
+    "per-tensor": partial(quantized, is_per_channel=False),
+    "dynamic": partial(quantized, is_per_channel=True, is_dynamic=True),
+    "8da4w": unwrapped_by_group,
+}
+"""Functions that return a quantised copy of a model, calibrated on its inputs."""

@@ -22,7 +22,7 @@ from executorch_c.debug.programs import compare_kernels, compare_programs
 from executorch_c.devtools import check_nan, explain, quantization_error
 from executorch_c.testing import MismatchError, assert_matches, check_model
 from tests.backends.fake_delegate import OPERATORS, FakeDelegate
-from tests.exports import export
+from tests.exports import Fn, export
 
 
 class Net(nn.Module):
@@ -93,6 +93,7 @@ def _require(report: Any) -> None:
     assert report.ok, str(report)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", ["pte", "interpreted"])
 @pytest.mark.parametrize("check", CHECKS)
 def test_programs_are_checked_as_written(
@@ -263,21 +264,14 @@ def test_nothing_is_said_where_nothing_was_delegated(pte: bytes, backend: FakeDe
 def test_state_goes_on_from_the_same_values(backend: FakeDelegate) -> None:
     """An explanation starts from the method's state, and changes it once."""
 
-    class Sum(nn.Module):
-        total: Tensor
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("total", torch.zeros(4))
-
-        def forward(self, x: Tensor) -> Tensor:
-            self.total.add_(x)
-            return torch.sigmoid(self.total * 2)
+    def sums() -> nn.Module:
+        total = nn.Buffer(torch.zeros(4))
+        return Fn(lambda x, total: torch.sigmoid(total.add_(x) * 2), total=total)
 
     with backend.active():
         x = torch.linspace(-1, 1, 4)
-        method = load(export(Sum(), x))
-        assert explain(Sum(), [x], program=method).ok
+        method = load(export(sums(), x))
+        assert explain(sums(), [x], program=method).ok
         outputs = method.execute([x.numpy()])[0]
     np.testing.assert_allclose(outputs, torch.sigmoid(4 * x).numpy(), rtol=1e-6)
 

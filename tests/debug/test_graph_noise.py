@@ -15,6 +15,7 @@ from executorch_c.debug._graphs import rowwise
 from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.noise.rounding import RandomRounding
 from executorch_c.testing import check_model
+from tests.exports import Fn
 
 
 GRID, STEP = 0.2, 0.1
@@ -29,11 +30,8 @@ def on_grid(x: Any, step: float) -> Any:
     return OPS.dequantize_per_tensor.default(q, step, 0, -128, 127, torch.int8)
 
 
-class Mean(torch.nn.Module):
-    """Means of rounded numbers, rounded."""
-
-    def forward(self, x: Any) -> Any:
-        return on_grid(on_grid(x, GRID).mean(0), STEP)
+MEAN = Fn(lambda x: on_grid(on_grid(x, GRID).mean(0), STEP))
+"""Means of rounded numbers, rounded."""
 
 
 def rows_of(means: list[float]) -> Any:
@@ -53,9 +51,9 @@ def test_an_element_next_to_a_tie_may_go_to_its_other_side(near: float) -> None:
     """The rounding of ties moves these means by 0.018 (standard deviation), so that four runs may
     leave 0.03 on its side of 0.05."""
     rows = rows_of([near, 0.1, 0.3, -0.4, 0.6, 1.1, -0.9, 0.0])
-    graph = reference_of(torch.export.export(Mean(), (rows,)), (rows,), "forward")
+    graph = reference_of(torch.export.export(MEAN, (rows,)), (rows,), "forward")
     [place] = graph.outputs
-    noise, eager = GraphNoise(graph, graph.arguments((rows,)), [place]), Mean()(rows).numpy()
+    noise, eager = GraphNoise(graph, graph.arguments((rows,)), [place]), MEAN(rows).numpy()
     other = eager.copy()
     other[0] = STEP - other[0]
     assert not noise.error(place, other, eager).mismatched
@@ -126,26 +124,18 @@ def test_a_fault_is_outside_of_the_noise(fault: Any) -> None:
 HALVES = (torch.linspace(-1, 1, 8).reshape(1, 8),)
 
 
-class Recurrent(nn.Module):
-    """A state that each call halves before it adds to it."""
-
-    state: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.linear = nn.Linear(8, 8)
-        self.register_buffer("state", torch.zeros(1, 8))
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.state.mul_(0.5).add_(self.linear(x))
-        return torch.tanh(self.state) * 2
+def recurrent(x: Tensor, state: Tensor, linear: Any) -> Tensor:
+    """Compute with a state that each call halves before it adds to it."""
+    state.mul_(0.5).add_(linear(x))
+    return torch.tanh(state) * 2
 
 
 @pytest.mark.skipif(not FLOWS["coreml"].is_installed, reason="needs coremltools")
 def test_the_state_is_named() -> None:
     """Core ML keeps float32 buffers in float16: the reading operator is right, the state is not."""
-    result = check_model(Recurrent().eval(), HALVES, flow="coreml", n_random=0)
+    torch.manual_seed(0)
+    model = Fn(recurrent, state=nn.Buffer(torch.zeros(1, 8)), linear=nn.Linear(8, 8))
+    result = check_model(model, HALVES, flow="coreml", n_random=0)
     assert [case.kind for case in result.failures] == ["state"], str(result)
     report = result.explain()
     assert report.first is not None and "(float16)" in report.first.name, str(report)

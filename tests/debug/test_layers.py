@@ -78,16 +78,16 @@ def assert_found(report: Any, module: str) -> None:
     assert after[-1].verdict == "propagated", str(report)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
-def test_swapped_channels(flow: str) -> None:
-    """Colour channels in another order, and swapped halves of the channels."""
-    model, damaged = net(), net()
-    with torch.no_grad():
-        damaged.stem[0].weight.copy_(model.stem[0].weight.flip(1))
-    assert_found(explained(model, damaged, IMAGE, flow), "stem.0")
-    damaged = Net(swap=True).eval()
+@pytest.mark.parametrize("layer", ["stem.0", "merge"])
+def test_swapped_channels(flow: str, layer: str) -> None:
+    """Colour channels in another order, or swapped halves of the channels."""
+    model, damaged = net(), Net(swap=layer == "merge").eval()
     damaged.load_state_dict(model.state_dict())
-    assert_found(explained(model, damaged, IMAGE, flow), "merge")
+    if layer == "stem.0":
+        damaged.stem[0].weight.data = model.stem[0].weight.data.flip(1)
+    assert_found(explained(model, damaged, IMAGE, flow), layer)
 
 
 @pytest.fixture
@@ -233,24 +233,17 @@ def test_inputs_that_the_model_changes() -> None:
     assert not explain(Fn(doubled), (x,), program=export(Fn(lambda x: x * 2 + 1), x)).ok
 
 
-class Positions(nn.Module):
-    """A module that adds positions of a dtype."""
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.dtype = dtype
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + torch.arange(4, dtype=self.dtype).to(torch.int32)
-
-
 def test_a_node_that_eager_cannot_compute() -> None:
     """torch exports arange of uint16, for which it has no kernel."""
+
+    def positions(dtype: torch.dtype) -> nn.Module:
+        return Fn(lambda x: x + torch.arange(4, dtype=dtype).to(torch.int32))
+
     x = torch.randn(4)
-    pte = lower(Positions(torch.int32), (x,), "portable")
+    pte = lower(positions(torch.int32), (x,), "portable")
     sentence = r"cannot compute node '\w*arange\w*' .*: .*UInt16"
     with pytest.raises(NotImplementedError, match=sentence):
-        explain(Positions(torch.uint16), (x,), program=pte)
+        explain(positions(torch.uint16), (x,), program=pte)
 
 
 def test_tolerances() -> None:
@@ -325,23 +318,16 @@ def test_command(
         assert message in capsys.readouterr().err
 
 
-class Average(nn.Module):
-    """State that decays."""
-
-    def __init__(self, decay: float) -> None:
-        super().__init__()
-        self.decay = decay
-        self.register_buffer("mean", torch.zeros(2, 6))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.mean.mul_(self.decay).add_(x)
-        return torch.tanh(self.mean)
+def average(decay: float) -> nn.Module:
+    """Build a state that decays."""
+    mean = nn.Buffer(torch.zeros(2, 6))
+    return Fn(lambda x, mean: torch.tanh(mean.mul_(decay).add_(x)), mean=mean)
 
 
 def test_a_state_of_zeros_is_noted() -> None:
     """A wrong decay does not show in the first call, and shows after one."""
-    model, x = Average(0.9).eval(), torch.linspace(-1, 1, 12).reshape(2, 6)
-    pte = bytes(lower(Average(0.8).eval(), (x,), "portable").buffer)
+    model, x = average(0.9), torch.linspace(-1, 1, 12).reshape(2, 6)
+    pte = bytes(lower(average(0.8), (x,), "portable").buffer)
     method = executorch_c.Runtime.get().load_program(pte).load_method("forward")
     report = explain(model, (x,), program=method)
     notes = " ".join(report.notes)

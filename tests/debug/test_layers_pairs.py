@@ -17,35 +17,26 @@ from executorch_c.devtools import explain
 from tests import exports
 from tests.backends import xnnpack_flow
 from tests.debug.deep import FLOWS, IMAGE, Net, explained
-from tests.models.blocks import MBConv
+from tests.models.blocks import Fn, MBConv, with_statistics
 
 Make = Callable[[], nn.Module]
 
 
-class SelfAttention(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.attention(x, x, x, need_weights=False)[0]  # type: ignore[no-any-return]
+def attention() -> nn.Module:
+    run = lambda x, attention: attention(x, x, x, need_weights=False)[0]  # noqa: E731
+    return Fn(run, attention=nn.MultiheadAttention(16, 2, batch_first=True))
 
 
-class Residual(nn.Module):
-    """Batch norm in a convolution, an addition with its activation, a gate."""
+def residual() -> nn.Module:
+    """Build batch norm in a convolution, an addition with its activation, a gate."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        layers = [nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 1)]
-        self.body = nn.Sequential(*layers, nn.BatchNorm2d(4))
-        for norm in (self.body[1], self.body[4]):
-            nn.init.uniform_(norm.running_mean, -0.5, 0.5)
-            nn.init.uniform_(norm.running_var, 0.5, 2.0)
-        self.gate = nn.Linear(4, 4)
+    def run(x: Tensor, body: Any, gate: Any) -> Tensor:
+        x = torch.relu(x + body(x))
+        return x * nn.functional.hardswish(gate(x.mean((2, 3))))[:, :, None, None]
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = torch.relu(x + self.body(x))
-        return x * nn.functional.hardswish(self.gate(x.mean((2, 3))))[:, :, None, None]
+    layers = [nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 1)]
+    body = with_statistics(nn.Sequential(*layers, nn.BatchNorm2d(4)))
+    return Fn(run, body=body, gate=nn.Linear(4, 4))
 
 
 def bottlenecks() -> nn.Module:
@@ -55,33 +46,23 @@ def bottlenecks() -> nn.Module:
     return nn.Sequential(ends[0], *blocks, *ends[1:])
 
 
-class Branches(nn.Module):
-    """`p` or `q`, selected by the input."""
+def branches() -> nn.Module:
+    """Build `p` or `q`, selected by the input."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.p, self.q, self.r = (nn.Linear(8, 8) for _ in range(4))
+    def run(x: Tensor, a: Any, p: Any, q: Any, r: Any) -> Tensor:
+        x = a(x)
+        ways = lambda x: torch.relu(p(x)) + 1, lambda x: torch.tanh(q(x))
+        return r(torch.cond(x.sum() > 0, *ways, (x,)))
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.a(x)
-        x = torch.cond(
-            x.sum() > 0, lambda x: torch.relu(self.p(x)) + 1, lambda x: torch.tanh(self.q(x)), (x,)
-        )
-        return self.r(x)
+    return Fn(run, **{name: nn.Linear(8, 8) for name in "apqr"})
 
 
-class Loop(nn.Module):
-    """The same operation for each row of the input."""
+def loop(rows: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    """Compute the same operation for each row of the input."""
+    from torch._higher_order_ops.map import map as torch_map
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(3))
-
-    def forward(self, rows: Tensor, y: Tensor) -> Tensor:
-        from torch._higher_order_ops.map import map as torch_map
-
-        each = torch_map(lambda row, y: torch.sigmoid(row * y).sum(0) + y, rows, y)
-        return each * self.weight  # the exporter rejects a view of a loop's result
+    each = torch_map(lambda row, y: torch.sigmoid(row * y).sum(0) + y, rows, y)
+    return each * weight  # the exporter rejects a view of a loop's result
 
 
 def wave(*shape: int) -> Tensor:
@@ -95,15 +76,18 @@ CASES: dict[str, tuple[Make, tuple[Tensor, ...]]] = {
     "linear": (lambda: nn.Linear(6, 5), (wave(2, 4, 6),)),
     "conv": (lambda: nn.Conv2d(3, 4, 3), (wave(1, 3, 8, 8),)),
     "classifier": (Net, IMAGE),
-    "attention": (SelfAttention, (wave(2, 5, 16),)),
+    "attention": (attention, (wave(2, 5, 16),)),
     "encoder": (
         lambda: nn.TransformerEncoderLayer(16, 2, 32, activation="gelu"),
         (wave(5, 2, 16),),
     ),
-    "residual": (Residual, (wave(1, 4, 6, 6),)),
+    "residual": (residual, (wave(1, 4, 6, 6),)),
     "bottlenecks": (bottlenecks, (wave(1, 3, 8, 8),)),
-    "branches": (Branches, (wave(2, 8),)),
-    "loop": (Loop, (wave(4, 2, 3), wave(2, 3))),
+    "branches": (branches, (wave(2, 8),)),
+    "loop": (
+        lambda: Fn(loop, weight=nn.Parameter(torch.rand(3))),
+        (wave(4, 2, 3), wave(2, 3)),
+    ),
 }
 
 
@@ -145,7 +129,7 @@ def counts(report: Any) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in re.findall(r"([\d]+) of ([\d]+)", report.notes[-1])]
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("name", CASES)
 def test_all_is_matched(name: str, flow: str) -> None:
@@ -171,7 +155,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize(
     ("name", "weight", "rows"), FAULTS, ids=[f"{row[0]}-{row[1]}" for row in FAULTS]
@@ -195,7 +179,7 @@ def test_wrong_weight(name: str, weight: str, rows: slice, flow: str) -> None:
     assert all(row.ok for row in report.rows[: report.first.index]), str(report)
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize(
     ("name", "seed"),
@@ -208,28 +192,25 @@ def test_other_weights(name: str, seed: int, flow: str) -> None:
     assert report.first.parameters, str(report)
 
 
-class Blocks(nn.Module):
-    """Two blocks of a branch and a sum each; the last sum is optional."""
+def blocks(is_whole: bool) -> nn.Module:
+    """Build two blocks of a branch and a sum each; the last sum is optional."""
 
-    def __init__(self, is_whole: bool) -> None:
-        super().__init__()
-        self.is_whole = is_whole
-        self.norms = nn.ModuleList(nn.LayerNorm(8) for _ in range(3))
-        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
-        self.head = nn.Linear(8, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        for i, (norm, layer) in enumerate(zip(self.norms, self.layers)):
+    def run(x: Tensor, norms: Any, layers: Any, head: Any) -> Tensor:
+        for i, (norm, layer) in enumerate(zip(norms, layers)):
             branch = torch.tanh(layer(norm(x)))
-            x = branch if i and not self.is_whole else x + branch
-        return self.head(torch.relu(self.norms[2](x)))  # type: ignore[no-any-return]
+            x = branch if i and not is_whole else x + branch
+        return head(torch.relu(norms[2](x)))
+
+    norms = nn.ModuleList(nn.LayerNorm(8) for _ in range(3))
+    layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+    return Fn(run, norms=norms, layers=layers, head=nn.Linear(8, 4))
 
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_missing_sum(flow: str) -> None:
     """Only the operator that reads the value without the sum is wrong."""
     torch.manual_seed(0)
-    whole, missing = Blocks(True).eval(), Blocks(False).eval()
+    whole, missing = blocks(True), blocks(False)
     missing.load_state_dict(whole.state_dict())
     x = torch.linspace(-2, 3, 40).cos().reshape(1, 5, 8)
     report = explained(torch.export.export(whole, (x,)), missing, (x,), flow)
@@ -239,22 +220,17 @@ def test_missing_sum(flow: str) -> None:
     assert report.rows[-1].verdict == "propagated", str(report)
 
 
-class Slices(nn.Module):
-    """Slices of equal shape, cut from the last axis, or from the first one after it is moved there
-    (as Cadence's passes do)."""
+def slices(x: Tensor, layer: Any) -> Tensor:
+    """Compute with slices of equal shape, cut from the last axis."""
+    q, k, v = layer(x).chunk(3, -1)
+    return torch.softmax(q * k, -1).transpose(1, 2) @ torch.sinh(v)
 
-    def __init__(self, is_moved: bool) -> None:
-        super().__init__()
-        self.is_moved = is_moved
-        self.layer = nn.Linear(4, 12)
 
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.is_moved:
-            q, k, v = self.layer(x).chunk(3, -1)
-            return torch.softmax(q * k, -1).transpose(1, 2) @ torch.sinh(v)
-        moved = self.layer(x).transpose(0, 2)
-        q, k, v = moved[:4], moved[4:8], torch.sinh(moved[8:])
-        return torch.softmax(q * k, 0).permute(2, 0, 1) @ v.transpose(0, 2)
+def moved_slices(x: Tensor, layer: Any) -> Tensor:
+    """Compute the same with the last axis moved to the front, as Cadence's passes do."""
+    moved = layer(x).transpose(0, 2)
+    q, k, v = moved[:4], moved[4:8], torch.sinh(moved[8:])
+    return torch.softmax(q * k, 0).permute(2, 0, 1) @ v.transpose(0, 2)
 
 
 @pytest.mark.parametrize("size", [5, 4])
@@ -263,10 +239,9 @@ def test_slices_with_axes_in_another_order(size: int, scale: float) -> None:
     """Slices are matched by their numbers, in the order of axes that the program has; a fault in
     the layer before them is not theirs."""
     torch.manual_seed(0)
-    model, moved = Slices(is_moved=False).eval(), Slices(is_moved=True).eval()
-    moved.load_state_dict(model.state_dict())
-    with torch.no_grad():
-        moved.layer.weight[8:] *= scale
+    model = Fn(slices, layer=nn.Linear(4, 12))
+    moved = Fn(moved_slices, layer=copy.deepcopy(model.layer))
+    moved.get_parameter("layer.weight").data[8:] *= scale
     x = torch.linspace(-2, 3, size * 4).cos().reshape(1, size, 4)
     report = explained(torch.export.export(model, (x,)), moved, (x,))
     assert not any(row.missing or row.instead for row in report), str(report)

@@ -14,7 +14,7 @@ import executorch_c
 from executorch_c import cli
 from executorch_c.debug._graphs import layouts
 from executorch_c.devtools import NonFiniteReport, check_nan
-from tests.exports import export
+from tests.exports import Fn, export
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
@@ -51,7 +51,8 @@ def test_finite_values_and_a_mask_in_a_buffer() -> None:
     report = watch(lambda x: torch.softmax(torch.relu(x) @ x.T, -1), X)
     assert report and not report.sources and report.first is None and report.outputs == ()
     assert "all finite" in str(report) and report.events >= 3
-    report = watch(Masked(), X)
+    buffer = nn.Buffer(torch.full((3, 3), -torch.inf).triu(1))
+    report = watch(Fn(lambda x, mask: torch.softmax(x @ x.T + mask, -1) @ x, mask=buffer), X)
     [mask] = report.sources
     assert report and mask.origin == "constant" and mask.range.negative == 3
     assert "aten::add.out" in mask.where
@@ -114,15 +115,6 @@ def test_a_mask_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no fault" in str(report) and "ends at aten::_softmax.out" in str(report)
 
 
-class Masked(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("mask", torch.full((3, 3), -torch.inf).triu(1))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(x @ x.T + self.mask, -1) @ x
-
-
 def test_a_row_that_is_masked_altogether() -> None:
     """A mask of -inf is intended, the NaN computed from it is not."""
 
@@ -157,15 +149,8 @@ def test_inputs_that_are_not_finite() -> None:
 
 
 def test_constants_that_are_not_numbers() -> None:
-    class Bad(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.tensor([1.0, torch.nan, 2, 3]))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.relu(x) * self.weight
-
-    report = watch(Bad(), X)
+    weight = nn.Parameter(torch.tensor([1.0, torch.nan, 2, 3]))
+    report = watch(Fn(lambda x, weight: torch.relu(x) * weight, weight=weight), X)
     assert report.first is not None and report.first.origin == "constant"
     assert "aten::mul.out" in report.first.where and report.first.range.nan == 1
 

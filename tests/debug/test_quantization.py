@@ -2,6 +2,7 @@
 outputs gain what the advice says."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,18 @@ Both = tuple[QuantizationReport, QuantizationReport]
 """SQNR of the model of 50 layers, and of the one with a wrong scale."""
 
 
-@pytest.fixture(scope="module", params=FLOWS)
-def budgets(request: pytest.FixtureRequest) -> Both:
-    good, bad = deep.programs(request.param)
+@cache
+def budgets_of(flow: str) -> Both:
+    good, bad = deep.programs(flow)
     return tuple(quantization_error(deep.model(), deep.INPUTS, program=pte) for pte in (good, bad))
 
 
+@pytest.fixture(params=FLOWS)
+def budgets(request: pytest.FixtureRequest) -> Both:
+    return budgets_of(request.param)
+
+
+@pytest.mark.sweep(2)
 def test_a_bad_scale(budgets: Both) -> None:
     """The layer with weights 1.5 times too large is first, with an error of at least a third."""
     good, bad = budgets
@@ -47,6 +54,7 @@ def test_a_bad_scale(budgets: Both) -> None:
         assert [row.index for row in budget] == list(range(len(budget)))
 
 
+@pytest.mark.sweep(2)
 def test_accumulated_error_of_the_last_layer(budgets: Both) -> None:
     """The accumulated error of the last layer is the error of the model's output."""
     good, bad = deep.quantized()
@@ -59,13 +67,13 @@ def test_accumulated_error_of_the_last_layer(budgets: Both) -> None:
             assert budget.arrives.relative == pytest.approx(error.item(), rel=0.2)
 
 
+@pytest.mark.heavy
 def test_flows_agree() -> None:
     """Delegated and portable programs have equal errors: rounding is attributed to its layer."""
     errors = {}
     for flow in FLOWS:
-        budget = quantization_error(deep.model(), deep.INPUTS, program=deep.programs(flow)[1])
         layers: dict[str, float] = {}
-        for row in budget:
+        for row in budgets_of(flow)[1]:
             name = str(row.module).partition(".")[0]
             layers[name] = max(layers.get(name, 0.0), row.accumulated.relative)
         errors[flow] = layers
@@ -74,6 +82,7 @@ def test_flows_agree() -> None:
     assert np.median(ratios) == pytest.approx(1, abs=0.2)
 
 
+@pytest.mark.heavy
 @torch.no_grad()
 def test_an_outlier_channel() -> None:
     """One channel of a layer's result is 200 times larger, and sets the step of all others: that
@@ -126,6 +135,7 @@ def test_an_outlier(flow: str) -> None:
     assert "not found in the program: addmm of '3'" in text
 
 
+@pytest.mark.sweep(2)
 def test_how_it_is_shown(budgets: Both, tmp_path: Path) -> None:
     _, bad = budgets
     text = str(bad)
@@ -162,10 +172,12 @@ def test_command(
     command = ["quantization-error", "bad.pte", "--model", "floats.py:make"]
     assert cli.main(command) == 0
     out = capsys.readouterr().out
-    assert out.startswith("bad.pte, method 'forward': quantization error") and "'31.0'" in out
+    assert (
+        out.startswith("bad.pte, method 'forward': quantization error") and f"'{deep.BAD}.0'" in out
+    )
     np.save("x.npy", deep.INPUTS[0].numpy())
     assert cli.main([*command, "--inputs", "x.npy", "--json", "--html", "b.html"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"][0]["module"] == "31.0"
+    assert json.loads(capsys.readouterr().out)["rows"][0]["module"] == f"{deep.BAD}.0"
     assert "costs most" in (tmp_path / "b.html").read_text()
     assert cli.main(["quantization-error", "no.pte", "--model", "floats.py:make"]) == 1
     with pytest.raises(SystemExit) as usage:

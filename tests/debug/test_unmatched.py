@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from executorch_c.devtools import ErrorReport
 from tests.backends import xnnpack_flow
 from tests.debug.deep import FLOWS, explained
+from tests.exports import Fn
 
 
 ROWS = torch.linspace(-2, 2, 256).sin().reshape(8, 32) * 1.5
@@ -45,6 +46,7 @@ def check_first(report: ErrorReport, module: str | None) -> Any:
 # ---- an activation that is another one, is missing, or is too many -----------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize(
     ("good", "bad", "missing"),
@@ -85,6 +87,7 @@ def test_an_activation_too_many(flow: str) -> None:
     assert next(row for row in report if row.module == "b").local.mismatched == 0
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("act", [nn.GELU, nn.ReLU])
 @pytest.mark.parametrize("wrong", ["a.weight", "b.weight", "c.bias"])
@@ -106,32 +109,30 @@ def test_a_wrong_element_is_no_limit() -> None:
     assert not row.missing and not row.instead
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
-def test_right_programs(flow: str) -> None:
-    for act in (nn.GELU(), nn.SiLU(), nn.ReLU(), nn.Hardswish(), nn.Identity()):
-        report = explained(Mlp(act), Mlp(act), X, flow)
-        assert report, str(report)
-        assert not any(row.missing or row.instead for row in report)
+@pytest.mark.parametrize("act", [nn.GELU, nn.SiLU, nn.ReLU, nn.Hardswish, nn.Identity])
+def test_right_programs(flow: str, act: Callable[[], nn.Module]) -> None:
+    report = explained(Mlp(act()), Mlp(act()), X, flow)
+    assert report, str(report)
+    assert not any(row.missing or row.instead for row in report)
 
 
 # ---- around views, sums and norms ---------------------------------------------------------------
 
 
-class Block(nn.Module):
-    """An MLP block of a transformer: a norm, an activation without a module, a skip connection."""
+def block(act: Callable[[Tensor], Tensor], wrong: str = "") -> nn.Module:
+    """Build an MLP of a transformer: a norm, an activation without a module, a skip connection."""
 
-    def __init__(self, act: Callable[[Tensor], Tensor], wrong: str = "") -> None:
-        super().__init__()
-        torch.manual_seed(1)
-        self.n = nn.LayerNorm(16)
-        self.up, self.down, self.out = nn.Linear(16, 32), nn.Linear(32, 16), nn.Linear(16, 4)
-        self.act = act
-        if wrong:
-            self.get_parameter(wrong).data[:2] *= 1.5
+    def run(x: Tensor, n: Any, up: Any, down: Any, out: Any) -> Tensor:
+        return out(x + down(act(up(n(x))).reshape(2, 3, 32)))
 
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.act(self.up(self.n(x))).reshape(2, 3, 32)
-        return self.out(x + self.down(y))
+    torch.manual_seed(1)
+    up, down, out = nn.Linear(16, 32), nn.Linear(32, 16), nn.Linear(16, 4)
+    model = Fn(run, n=nn.LayerNorm(16), up=up, down=down, out=out)
+    if wrong:
+        model.get_parameter(wrong).data[:2] *= 1.5
+    return model
 
 
 TOKENS = (torch.linspace(-3, 3, 96).cos().reshape(2, 3, 16),)
@@ -139,49 +140,47 @@ TOKENS = (torch.linspace(-3, 3, 96).cos().reshape(2, 3, 16),)
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_functions_beside_views(flow: str) -> None:
-    good, bad = Block(nn.functional.gelu), Block(torch.sin)
+    good, bad = block(nn.functional.gelu), block(torch.sin)
     row = check_first(explained(good, bad, TOKENS, flow), None)
     assert row.missing == ("gelu",)
     for layer in ("up", "down"):
-        wrong = Block(nn.functional.gelu, f"{layer}.weight")
+        wrong = block(nn.functional.gelu, f"{layer}.weight")
         assert not check_first(explained(good, wrong, TOKENS, flow), layer).missing
 
 
 EXTRA = (torch.sin, torch.relu, lambda y: y * 1.5, lambda y: torch.tanh(y) + 1)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
 @pytest.mark.parametrize("act", EXTRA, ids=["sin", "relu", "factor", "two"])
 def test_a_step_too_many_before_a_view(flow: str, act: Callable[[Tensor], Tensor]) -> None:
     """The step is named, not the view, which is right."""
-    row = check_first(explained(Block(lambda y: y), Block(act), TOKENS, flow), None)
+    row = check_first(explained(block(lambda y: y), block(act), TOKENS, flow), None)
     assert not row.missing and row.instead and row.before == "up", str(row)
     for layer in ("up", "down"):
-        wrong = Block(act, f"{layer}.weight")
-        assert not check_first(explained(Block(act), wrong, TOKENS, flow), layer).instead
+        wrong = block(act, f"{layer}.weight")
+        assert not check_first(explained(block(act), wrong, TOKENS, flow), layer).instead
 
 
-class Twice(nn.Module):
-    """An activation whose result two layers read, one of which adds what was before it."""
+def twice(act: nn.Module) -> nn.Module:
+    """Build an activation whose result two layers read, of which one adds what was before it."""
 
-    def __init__(self, act: nn.Module) -> None:
-        super().__init__()
-        torch.manual_seed(2)
-        self.a, self.act = nn.Linear(32, 16), act
-        self.b, self.c = nn.Linear(16, 8), nn.Linear(16, 8)
+    def run(x: Tensor, act: Any, a: Any, b: Any, c: Any) -> Tensor:
+        y = a(x)
+        z = act(y)
+        return b(z) * c(z + y).sigmoid()
 
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.a(x)
-        z = self.act(y)
-        return self.b(z) * self.c(z + y).sigmoid()
+    torch.manual_seed(2)
+    return Fn(run, act=act, a=nn.Linear(32, 16), b=nn.Linear(16, 8), c=nn.Linear(16, 8))
 
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_a_result_with_two_readers(flow: str) -> None:
     for act in (nn.Tanh(), nn.Identity()):
-        report = explained(Twice(nn.GELU()), Twice(act), X, flow)
+        report = explained(twice(nn.GELU()), twice(act), X, flow)
         assert check_first(report, "act").missing == ("gelu",)
-    row = explained(Twice(nn.Identity()), Twice(nn.GELU()), X, flow).first
+    row = explained(twice(nn.Identity()), twice(nn.GELU()), X, flow).first
     assert row is not None and not row.missing and row.instead and row.before == "a"
 
 
@@ -196,31 +195,27 @@ def test_the_last_operator(flow: str) -> None:
 # ---- a factor that moves from one operand to the other -----------------------------------------
 
 
-class Scores(nn.Module):
-    """Products of queries and keys, scaled on both sides, or on one."""
+def scores(query: float, key: float) -> nn.Module:
+    """Build products of queries and keys, scaled on both sides, or on one."""
 
-    def __init__(self, query: float, key: float) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.qk, self.out = nn.Linear(32, 32), nn.Linear(8, 3)
-        self.query, self.key = query, key
+    def run(x: Tensor, qk: Any, out: Any) -> Tensor:
+        q, k = qk(x).chunk(2, -1)
+        return out(torch.softmax((q if query == 1 else q * query) @ (k * key).T, -1))
 
-    def forward(self, x: Tensor) -> Tensor:
-        q, k = self.qk(x).chunk(2, -1)
-        q = q if self.query == 1 else q * self.query
-        return self.out(torch.softmax(q @ (k * self.key).T, -1))
+    torch.manual_seed(0)
+    return Fn(run, qk=nn.Linear(32, 32), out=nn.Linear(8, 3))
 
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_a_factor_of_the_other_operand(flow: str) -> None:
     """Errors that cancel each other are no fault: Core ML scales the keys alone. A wrong layer
     after them is named; a wrong factor is."""
-    good, moved = Scores(0.5, 0.5), Scores(1.0, 0.25)
+    good, moved = scores(0.5, 0.5), scores(1.0, 0.25)
     report = explained(good, moved, X, flow)
     assert report.verdict == "match" and not any(row.verdict == "source" for row in report)
-    moved.out.weight.data[0] *= -1
+    moved.get_parameter("out.weight").data[0] *= -1
     check_first(explained(good, moved, X, flow), "out")
-    wrong = explained(good, Scores(1.0, 0.3), X, flow)
+    wrong = explained(good, scores(1.0, 0.3), X, flow)
     assert wrong.verdict == "differ" and wrong.first is not None
     assert "mul" in wrong.first.name
 
@@ -294,7 +289,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("flow", "fault", "views"), CASES)
 def test_another_activation_of_a_quantised_model(flow: str, fault: str, views: bool) -> None:
     operator, good, *bad = REPLACED[fault]
@@ -306,6 +301,7 @@ def test_another_activation_of_a_quantised_model(flow: str, fault: str, views: b
     assert wrong <= {"act", None}, str(report)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("operator", [ATEN.relu.default, ATEN.tanh.default], ids=["relu", "tanh"])
 @pytest.mark.parametrize("flow", ["dynamic", "8da4w", "undelegated"])
 def test_an_activation_too_many_of_a_quantised_model(flow: str, operator: Any) -> None:

@@ -12,7 +12,7 @@ from executorch_c import Program, Runtime
 from tests import kept
 from tests.backends.demo_programs import nested, seeded
 from tests.backends.xnnpack_flow import lower, pt2e
-from tests.exports import manager
+from tests.exports import Fn, manager
 
 
 class Cnn(torch.nn.Module):
@@ -32,44 +32,25 @@ class Cnn(torch.nn.Module):
         return torch.softmax(self.fc(x.flatten(1)), dim=-1)
 
 
-class Net(torch.nn.Module):
-    """One layer."""
-
-    def __init__(self, layer: torch.nn.Module) -> None:
-        super().__init__()
-        self.linear = layer
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y: torch.Tensor = self.linear(x)
-        return y
+def named(layer: torch.nn.Module) -> torch.nn.Module:
+    return Fn(lambda x, linear: linear(x), linear=layer)
 
 
-class Counter(torch.nn.Module):
-    """State that each call updates."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("total", torch.full((4,), 2.0))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.total.add_(x)
-        return self.total * 2
+def counter() -> torch.nn.Module:
+    """Build a state that each call updates."""
+    return Fn(lambda x, total: total.add_(x) * 2, total=torch.nn.Buffer(torch.full((4,), 2.0)))
 
 
-class Branches(torch.nn.Module):
-    """Two torch.cond: jumps and moves."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x.sin(), [x])
-        return torch.cond(x.sum() > 1, lambda x: x * 2, lambda x: x.cos(), [x])
+def branches(x: torch.Tensor) -> torch.Tensor:
+    """Compute two torch.cond: jumps and moves."""
+    x = torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x.sin(), [x])
+    return torch.cond(x.sum() > 1, lambda x: x * 2, lambda x: x.cos(), [x])
 
 
-class Splits(torch.nn.Module):
-    """Lists of tensors and of numbers, several outputs, an index."""
-
-    def forward(self, x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        a, b = torch.split(x, 2)
-        return torch.cat([a, b, x])[i], a.reshape(-1)
+def splits(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Compute lists of tensors and of numbers, several outputs, an index."""
+    a, b = torch.split(x, 2)
+    return torch.cat([a, b, x])[i], a.reshape(-1)
 
 
 def image() -> torch.Tensor:
@@ -94,32 +75,26 @@ def _methods() -> Any:
 def _mixed() -> Any:
     """Export two delegates with an operator between them that is not delegated."""
 
-    class Mixed(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first = torch.nn.Conv2d(3, 4, 3, stride=2)
-            self.last = torch.nn.Linear(4 * 36, 5)
+    def run(x: torch.Tensor, first: Any, last: Any) -> torch.Tensor:
+        return torch.clamp(last(torch.erf(torch.relu(first(x))).flatten(1)), -1, 1)
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            x = torch.erf(torch.relu(self.first(x)))
-            return torch.clamp(self.last(x.flatten(1)), -1, 1)
-
-    return manager(Mixed(), image(), partitioner=XnnpackPartitioner())
+    layers = {"first": torch.nn.Conv2d(3, 4, 3, stride=2), "last": torch.nn.Linear(4 * 36, 5)}
+    return manager(Fn(run, **layers), image(), partitioner=XnnpackPartitioner())
 
 
 def _state() -> Any:
     """Export a program with the initial value of its state in the file."""
-    return manager(Counter(), torch.ones(4), passes=[InitializedMutableBufferPass(["total"])])
+    return manager(counter(), torch.ones(4), passes=[InitializedMutableBufferPass(["total"])])
 
 
 def _external() -> Any:
     """Export a program with its weights in a .ptd."""
-    return manager(Net(torch.nn.Linear(3, 2)), torch.ones(1, 3), external_constants=True)
+    return manager(named(torch.nn.Linear(3, 2)), torch.ones(1, 3), external_constants=True)
 
 
 def _quantised() -> Any:
     inputs = (image(),)
-    module = pt2e(channel=True)(Net(torch.nn.Conv2d(3, 4, 3)).eval(), inputs, None)
+    module = pt2e(channel=True)(named(torch.nn.Conv2d(3, 4, 3)), inputs, None)
     return lower(torch.export.export(module, inputs))
 
 
@@ -136,9 +111,9 @@ MAKERS = {
     "cnn": lambda: manager(Cnn(), image(), emit_stacktrace=True),
     "cnn_xnnpack": lambda: manager(Cnn(), image(), partitioner=XnnpackPartitioner()),
     "mixed": _mixed,
-    "counter": lambda: manager(Counter(), torch.ones(4)),
-    "branches": lambda: manager(Branches(), torch.ones(2, 3)),
-    "splits": lambda: manager(Splits(), torch.randn(4, 3), torch.tensor([0, 5])),
+    "counter": lambda: manager(counter(), torch.ones(4)),
+    "branches": lambda: manager(branches, torch.ones(2, 3)),
+    "splits": lambda: manager(splits, torch.randn(4, 3), torch.tensor([0, 5])),
     "dynamic": _dynamic,
     "methods": _methods,
     "state": _state,

@@ -10,14 +10,14 @@ from torch.nn import functional as F
 
 
 class Fn(nn.Module):
-    """A module around a function of its inputs and submodules (those of a closure would stay the
-    original's in a copy)."""
+    """A module around a function of its inputs and of submodules, parameters (`nn.Parameter`) and
+    buffers (`nn.Buffer`); those of a closure would stay the original's in a copy."""
 
-    def __init__(self, function: Callable[..., Any], **submodules: nn.Module) -> None:
+    def __init__(self, function: Callable[..., Any], **parts: nn.Module | Tensor) -> None:
         super().__init__()
-        self.function, self.names = function, list(submodules)
-        for name, module in submodules.items():
-            self.add_module(name, module)
+        self.function, self.names = function, list(parts)
+        for name, part in parts.items():
+            setattr(self, name, part)
 
     def forward(self, *args: Any) -> Any:
         return self.function(*args, *[getattr(self, name) for name in self.names])

@@ -28,15 +28,15 @@ def official() -> tuple[bytes, list[tuple[list[object], object]]]:
     from executorch.devtools.bundled_program.serialize import (
         serialize_from_bundled_program_to_flatbuffer as serialize,
     )
-    from executorch.exir import to_edge
 
-    class Scale(torch.nn.Module):
-        def forward(self, x, n: int):  # type: ignore[no-untyped-def]
-            return x * n, (x > 0)
+    from tests.exports import manager
 
-    program = to_edge(torch.export.export(Scale(), (torch.ones(2, 3), 3))).to_executorch()
+    def scaled(x, n: int):  # type: ignore[no-untyped-def]
+        return x * n, (x > 0)
+
+    program = manager(scaled, torch.ones(2, 3), 3)
     inputs = [[torch.randn(2, 3), 3] for _ in range(2)]
-    cases = [(row, Scale()(*row)) for row in inputs]
+    cases = [(row, scaled(*row)) for row in inputs]
     suite = MethodTestSuite(
         method_name="forward",
         test_cases=[MethodTestCase(inputs=i, expected_outputs=list(e)) for i, e in cases],

@@ -15,7 +15,7 @@ from executorch_c.check import flows
 from executorch_c.check.reference import Eager
 from executorch_c.noise.rounding import RandomRounding
 from executorch_c.testing import CheckResult, check_model
-from tests.exports import Decaying, flow_params, manager
+from tests.exports import Decaying, Fn, flow_params, manager
 
 QUANTISED = [flow.name for flow in flows.FLOWS.values() if flow.quantizer is not None]
 LAYERS = {"stem", "hidden", "last"}
@@ -23,18 +23,11 @@ COMPARED = {"vulkan-int8": {"stem"}, "cortex-m": {"stem", "last"}, "cadence": {"
 """Layers whose values explain finds: fused integer nodes of these flows have none in float."""
 
 
-class Net(nn.Module):
-    """A convolution, then linear layers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.stem = nn.Conv2d(3, 8, 3)
-        self.hidden, self.last = nn.Linear(8, 16), nn.Linear(16, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = torch.relu(self.stem(x)).mean((2, 3))
-        return self.last(torch.relu(self.hidden(x)))
+def net() -> nn.Module:
+    """Build a convolution, then linear layers."""
+    run = lambda x, a, b, c: c(torch.relu(b(torch.relu(a(x)).mean((2, 3)))))  # noqa: E731
+    torch.manual_seed(0)
+    return Fn(run, stem=nn.Conv2d(3, 8, 3), hidden=nn.Linear(8, 16), last=nn.Linear(16, 5))
 
 
 class Named(nn.Module):
@@ -149,13 +142,13 @@ def assert_named(result: CheckResult, layer: str, flow: str) -> None:
 )
 def test_one_layer(plant: Callable[[str, str], None], flow: str, fault: str, layer: str) -> None:
     plant(fault, layer)
-    assert_named(check_model(Net().eval(), IMAGE, flow=flow, n_random=1), layer, flow)
+    assert_named(check_model(net(), IMAGE, flow=flow, n_random=1), layer, flow)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", flow_params(QUANTISED))
 def test_nothing_planted(flow: str) -> None:
-    result = check_model(Net().eval(), IMAGE, flow=flow, n_random=1)
+    result = check_model(net(), IMAGE, flow=flow, n_random=1)
     assert result, str(result)
     with pytest.raises(ValueError, match="every case matches in this runtime; pass the case"):
         result.explain()
@@ -165,18 +158,7 @@ def test_nothing_planted(flow: str) -> None:
     assert COMPARED.get(flow, LAYERS) <= {row.module for row in report}, str(report)
 
 
-class Shifted(nn.Module):
-    """A module whose output is off by a constant."""
-
-    def __init__(self, module: nn.Module, by: float) -> None:
-        super().__init__()
-        self.module, self.by = module, by
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.module(x) + self.by  # type: ignore[no-any-return]
-
-
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", flow_params(name for name in QUANTISED if name != "cadence"))
 def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All layers are right, and every element of the output is off by a step, which is more than
@@ -187,20 +169,21 @@ def test_an_operator_after_the_last_layer(flow: str, monkeypatch: pytest.MonkeyP
         output = exported.graph.find_nodes(op="output")[0].args[0][0]
         # OpenVINO's results are floats: its graph differs by 1e-3 from random rounding alone.
         step = output.args[1] if "dequantize" in str(output.target) else 3e-3
-        return lower(flows.export(Shifted(exported.module(), step), ((IMAGE,), {}), None), *args)
+        shifted = Fn(lambda x, module: module(x) + step, module=exported.module())
+        return lower(flows.export(shifted, ((IMAGE,), {}), None), *args)
 
     monkeypatch.setattr(flows, "_lower", lower_wrongly)
-    result = check_model(Net().eval(), IMAGE, flow=flow, n_random=1)
+    result = check_model(net(), IMAGE, flow=flow, n_random=1)
     assert {case.verdict for case in result} == {"differ"}, str(result)
     report = result.explain()
     assert report.first is not None and report.first.where == "output 0", str(report)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", flow_params(QUANTISED))
 def test_noise_of_a_quantised_graph(flow: str) -> None:
     """Quantised graphs run with random rounding, which changes some integers by a step."""
-    exported = flows.export(Net().eval(), ((IMAGE,), {}), None)
+    exported = flows.export(net(), ((IMAGE,), {}), None)
     graph = flows._quantize(flows.FLOWS[flow], exported, [((IMAGE,), {})])
     call = ((IMAGE,), {})
     runs, right = Eager(graph).noise([call]), Eager(graph)([call])[0][0]

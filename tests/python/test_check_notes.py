@@ -1,8 +1,11 @@
 """Notes of check_model: the stage of an error and the next step, inputs that change no output,
 states that no output reads, and differences of the official runtime."""
 
+import copy
 import inspect
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +23,23 @@ from executorch_c.cli import main
 from executorch_c.inspect.structure import View
 from executorch_c.testing import check_model
 from tests import exports
-from tests.exports import Fn, export, manager
+from tests.exports import Fn, export, manager, two_conditions
 
 
-class Scores(nn.Module):
-    """Rounded scores, which a large bias decides unless `bias` is small."""
-
-    def __init__(self, bias: float) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.last = nn.Linear(16, 4)
-        with torch.no_grad():
-            self.last.bias.copy_(torch.tensor([40.0, -40.0, 30.0, 25.0]) * bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(x).sigmoid().round()
+def scores(bias: float) -> nn.Module:
+    """Build rounded scores, which a large bias decides unless `bias` is small."""
+    torch.manual_seed(0)
+    last = nn.Linear(16, 4)
+    last.bias.data.copy_(torch.tensor([40.0, -40.0, 30.0, 25.0]) * bias)
+    return Fn(lambda x, last: last(x).sigmoid().round(), last=last)
 
 
-class Residual(nn.Module):
-    """A branch that a factor scales, beside a constant."""
-
-    def __init__(self, gamma: float) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.branch, self.b = nn.Linear(16, 16), nn.Parameter(torch.randn(16))
-        self.gamma = nn.Parameter(torch.tensor(gamma))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.b + self.gamma * torch.relu(self.branch(x))
+def residual(gamma: float) -> nn.Module:
+    """Build a branch that a factor scales, beside a constant."""
+    torch.manual_seed(0)
+    parts = {"b": nn.Parameter(torch.randn(16)), "gamma": nn.Parameter(torch.tensor(gamma))}
+    run = lambda x, branch, b, gamma: b + gamma * torch.relu(branch(x))  # noqa: E731
+    return Fn(run, branch=nn.Linear(16, 16), **parts)
 
 
 def classes(x: Tensor) -> Tensor:
@@ -58,17 +50,17 @@ def classes(x: Tensor) -> Tensor:
 X = (torch.randn(3, 16, generator=torch.Generator().manual_seed(0)),)
 
 ROWS: dict[str, tuple[nn.Module, tuple[Tensor, ...], dict[str, Any], str]] = {
-    "saturated scores": (Scores(1.0), X, {}, "inconclusive"),
-    "a branch below rounding": (Residual(1e-9), X, {}, "inconclusive"),
-    "a branch of zero": (Residual(0.0), X, {}, "inconclusive"),
+    "saturated scores": (scores(1.0), X, {}, "inconclusive"),
+    "a branch below rounding": (residual(1e-9), X, {}, "inconclusive"),
+    "a branch of zero": (residual(0.0), X, {}, "inconclusive"),
     "classes": (Fn(classes), (torch.randn(4, 4),), {}, "inconclusive"),
     "a clamp": (Fn(lambda x: (x * 1e-3).clamp(1, 2) + torch.arange(16)), X, {}, "inconclusive"),
-    "scores": (Scores(0.0), X, {}, "match"),
-    "a branch": (Residual(1e-4), X, {}, "match"),
-    "a single call": (Residual(0.0), X, {"n_random": 0}, "match"),
-    "the caller's tolerances": (Scores(1.0), X, {"rtol": 1e-3}, "match"),
-    "real inputs": (Scores(1.0), X, {"real_inputs": [(X[0] * 100,)]}, "match"),
-    "a wrong program": (Scores(1.0), X, {"program": Scores(-1.0)}, "differ"),
+    "scores": (scores(0.0), X, {}, "match"),
+    "a branch": (residual(1e-4), X, {}, "match"),
+    "a single call": (residual(0.0), X, {"n_random": 0}, "match"),
+    "the caller's tolerances": (scores(1.0), X, {"rtol": 1e-3}, "match"),
+    "real inputs": (scores(1.0), X, {"real_inputs": [(X[0] * 100,)]}, "match"),
+    "a wrong program": (scores(1.0), X, {"program": scores(-1.0)}, "differ"),
 }
 """Models, inputs and options, and the verdict: outputs that no input changes are inconclusive."""
 
@@ -127,11 +119,6 @@ def note_of(error: type[Exception], *args: Any, **options: Any) -> str:
     return note
 
 
-class DataBranch(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x if x.sum().item() > 100 else -x
-
-
 def fails(exported: Any) -> Any:
     raise RuntimeError("the partitioner fails")
 
@@ -141,7 +128,7 @@ def test_each_stage(tmp_path: Path) -> None:
     broken.write_bytes(b"no program")
     for stage, note in {
         "eager": note_of(TypeError, model, (SMALL, SMALL)),
-        "export": note_of(Exception, DataBranch().eval(), (SMALL,)),
+        "export": note_of(Exception, lambda x: x if x.sum().item() > 100 else -x, (SMALL,)),
         "lower": note_of(RuntimeError, model, (SMALL,), flow=fails),
         "load": note_of(Exception, model, (SMALL,), program=broken),
         "compare": note_of(ValueError, model, (SMALL,), rtol={"logits": 1e-3}),
@@ -209,128 +196,87 @@ def test_a_model_that_fits() -> None:
         assert check_model(lambda x: x * 2, (x,), program=pte, n_random=0)
 
 
-class State(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("state", torch.zeros(3))
-        self.register_buffer("other", torch.zeros(3))
-
-
-class Overwritten(State):
-    def forward(self, x: Tensor) -> Tensor:
-        self.state.copy_(x)
-        return self.state * 2
-
-
-class Filled(State):
-    def forward(self, x: Tensor) -> Tensor:
-        self.state.zero_()
-        self.state.add_(x)
-        return self.state * 2
-
-
-class Counted(State):
-    def forward(self, x: Tensor) -> Tensor:
-        self.state.add_(1)
-        return x * 2
-
-
-class Copied(State):
-    def forward(self, x: Tensor) -> Tensor:
-        self.other.add_(self.state)
-        self.state.add_(x)
-        return x * 2
-
-
-class Clamped(State):
+class Clamped(nn.Module):
     """The index of what is written stays at the end of the cache from the first call on."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("position", torch.full((1,), 3, dtype=torch.int64))
+        self.register_buffer("other", torch.zeros(3))
+        self.register_buffer("state", torch.full((1,), 3, dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        at = self.position.clamp(max=2)
-        self.position.add_(1)
+        at = self.state.clamp(max=2)
+        self.state.add_(1)
         return x * self.other.index_copy(0, at, torch.ones(1)) + x
 
 
-class Read(State):
-    def forward(self, x: Tensor) -> Tensor:
-        self.state.add_(x)
-        return self.state * 2
+def of_state(function: Callable[[Tensor, Tensor, Tensor], Any]) -> Callable[[], nn.Module]:
+    """Return a maker of a model of an input, a state and another one: the last result of a tuple is
+    the output."""
+    buffers = {name: nn.Buffer(torch.zeros(3)) for name in ("state", "other")}
+    return lambda: Fn(lambda *values: function(*values)[-1], **copy.deepcopy(buffers))
 
 
 LINE = inspect.getsourcelines(Clamped.forward)[1] + 1
-REASONS = {
-    Overwritten: " (each call overwrites it before it is read)",
-    Filled: " (each call overwrites it before it is read)",
-    Counted: " (only its own next value is computed from it)",
-    Copied: " (only state 'other' is computed from it)",
-    Clamped: f" (clamp in test_check_notes.py:{LINE} limits it before it is read)",
-    Read: "",
+OVERWRITTEN = " (each call overwrites it before it is read)"
+REASONS: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "overwritten": (of_state(lambda x, s, _: (s.copy_(x), s * 2)), OVERWRITTEN),
+    "filled": (of_state(lambda x, s, _: (s.zero_(), s.add_(x), s * 2)), OVERWRITTEN),
+    "counted": (
+        of_state(lambda x, s, _: (s.add_(1), x * 2)),
+        " (only its own next value is computed from it)",
+    ),
+    "copied": (
+        of_state(lambda x, s, other: (other.add_(s), s.add_(x), x * 2)),
+        " (only state 'other' is computed from it)",
+    ),
+    "clamped": (Clamped, f" (clamp in test_check_notes.py:{LINE} limits it before it is read)"),
+    "read": (of_state(lambda x, s, _: (s.add_(x), s * 2)), ""),
 }
 
 
-@pytest.mark.parametrize("model", REASONS)
-def test_reasons(model: type[State]) -> None:
-    name = "position" if model is Clamped else "state"
-    text = reason(torch.export.export(model(), (torch.ones(3),)), name)
-    assert text.endswith(REASONS[model]) and bool(text) is bool(REASONS[model])
+@pytest.mark.parametrize("name", REASONS)
+def test_reasons(name: str) -> None:
+    model, expected = REASONS[name]
+    text = reason(torch.export.export(model(), (torch.ones(3),)), "state")
+    assert text.endswith(expected) and bool(text) is bool(expected)
 
 
-@pytest.mark.parametrize("model", [Counted, Clamped, Read])
-def test_the_note_has_the_reason(model: type[State]) -> None:
+@pytest.mark.parametrize("name", ["counted", "clamped", "read"])
+def test_the_note_has_the_reason(name: str) -> None:
+    model, expected = REASONS[name]
     result = check_model(model(), (torch.ones(3),), engines=("here",), progress=False)
     notes = [note for note in result.notes if "read by no output" in note]
-    assert len(notes) == (model is not Read) and all(REASONS[model] in note for note in notes)
-    assert model is not Clamped or "read by no output of later calls (" in notes[0]
+    assert len(notes) == bool(expected) and all(expected in note for note in notes)
+    assert name != "clamped" or "read by no output of later calls (" in notes[0]
 
 
 ADVICE = "Clone the result of each torch.cond"
 
 
-class TwoConditions(torch.nn.Module):
-    """Two conditions in a row, whose branches share planned memory (executorch #21490)."""
+def scanned(xs: Any, carry: Any, layer: Any) -> Any:
+    """Compute with a carry that the export loses: nothing writes what the linear layer reads."""
+    from torch._higher_order_ops.scan import scan
 
-    def __init__(self, clone: bool = False) -> None:
-        super().__init__()
-        self.clone = clone
+    def step(c: Any, x: Any) -> tuple[Any, Any]:
+        new = torch.tanh(layer(c) + x)
+        return new, new * 2
 
-    def forward(self, x: Any) -> Any:
-        positive = x.sum() > 0
-        a = torch.cond(positive, lambda v: v.sin() + 1, lambda v: v.cos(), [x])
-        a = a.clone() if self.clone else a
-        return a, torch.cond(positive, lambda v: v * 2, lambda v: v * 3, [x])
+    return tuple(scan(step, carry, xs, dim=0))
 
 
-class Scan(torch.nn.Module):
-    """A carry that the export loses: nothing writes what the linear layer reads."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.l = torch.nn.Linear(3, 3)
-
-    def forward(self, xs: Any, carry: Any) -> Any:
-        from torch._higher_order_ops.scan import scan
-
-        def step(c: Any, x: Any) -> tuple[Any, Any]:
-            new = torch.tanh(self.l(c) + x)
-            return new, new * 2
-
-        return tuple(scan(step, carry, xs, dim=0))
-
-
-def checked_here(model: Any, *inputs: Any) -> Any:
+def checked_here(function: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
     torch.manual_seed(0)
-    return check_model(model.eval(), inputs, n_random=1, engines="here", progress=False)
+    options = {"n_random": 1, "engines": "here", "progress": False, **options}
+    return check_model(Fn(function), inputs, **options)
 
 
 def test_a_match_by_chance_is_inconclusive() -> None:
     """The example's carry is zeros, like memory that nothing has written."""
     torch.manual_seed(0)
     inputs = (torch.randn(1, 3), torch.zeros(3))
-    result = check_model(Scan().eval(), inputs, n_random=0, engines="here", progress=False)
+    model = Fn(scanned, layer=nn.Linear(3, 3))
+    result = check_model(model, inputs, n_random=0, engines="here", progress=False)
     assert result.cases[0].verdict == "match" and result.is_undefined
     assert result.verdict == "inconclusive" and not result.ok
     assert "match by chance" in result.summary()
@@ -339,10 +285,8 @@ def test_a_match_by_chance_is_inconclusive() -> None:
 
 def test_conditions_in_a_row_are_noted(tmp_path: Path, capsys: Any) -> None:
     x = torch.arange(1.0, 9.0)
-    pte = exports.lowered(TwoConditions(), x)
-    result = check_model(
-        TwoConditions(), (x,), program=pte, n_random=1, engines="here", progress=False
-    )
+    pte = exports.lowered(Fn(two_conditions), x)
+    result = checked_here(two_conditions, x, program=pte)
     (note,) = [note for note in result.notes if "#21490" in note]
     assert result.ok and ADVICE in note
     path = tmp_path / "m.pte"
@@ -353,18 +297,16 @@ def test_conditions_in_a_row_are_noted(tmp_path: Path, capsys: Any) -> None:
     (method,) = json.loads(capsys.readouterr().out)["methods"]
     (row,) = [row for row in method["remarks"] if row["kind"] == "moved"]
     assert row["instruction"] is None and row["text"] == note
-    result = checked_here(TwoConditions(clone=True), x)  # the advice
+    result = checked_here(partial(two_conditions, clone=True), x)  # the advice
     assert result.ok and not [note for note in result.notes if "official" in note]
 
 
 def test_operators_that_the_official_runtime_lacks_or_rejects() -> None:
-    class Operators(torch.nn.Module):
-        def forward(self, x: Any, bounds: Any) -> Any:
-            padded = torch.nn.functional.pad(x, (0, 0, -1, 2))
-            return torch.bucketize(padded, bounds)
+    def operators(x: Any, bounds: Any) -> Any:
+        return torch.bucketize(torch.nn.functional.pad(x, (0, 0, -1, 2)), bounds)
 
     x = torch.linspace(-2, 2, 6).reshape(3, 2)
-    result = checked_here(Operators(), x, torch.tensor([-1.0, 0.0, 1.0]))
+    result = checked_here(operators, x, torch.tensor([-1.0, 0.0, 1.0]))
     kinds = {one.operator: one.kind for one in result.findings}
     assert not result.failures
     assert kinds["aten::bucketize.Tensor_out"] == "lacks"

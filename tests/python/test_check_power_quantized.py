@@ -16,10 +16,6 @@ from tests import exports
 pytest.importorskip("torchao")
 
 from torch import Tensor, nn
-from torchao.quantization import quantize_
-from torchao.quantization.granularity import PerGroup
-from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
-from torchao.utils import unwrap_tensor_subclass
 
 from executorch_c.check import sensitivity
 from executorch_c.check.constants import Constant, constants_of, other, wrong
@@ -39,36 +35,23 @@ def no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sensitivity, "TIME_SHARE", 1000.0)
 
 
-class Words(nn.Module):
-    """An embedding of 30 rows, of which 12 are read, and a layer whose channel 5 is dead; the layer
-    after it gets zeros from it, and two more."""
+def words() -> nn.Module:
+    """Build an embedding of 30 rows, of which 12 are read, and a layer whose channel 5 is dead; the
+    layer after it gets zeros from it, and two more."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.emb, self.first, self.last = nn.Embedding(30, 64), nn.Linear(64, 30), nn.Linear(32, 16)
-        with torch.no_grad():
-            self.first.bias[5] = -50.0
+    def run(ids: Tensor, emb: Any, first: Any, last: Any) -> Tensor:
+        x = first(emb(ids.clamp(max=11))).relu()
+        return last(torch.cat([x, torch.zeros_like(x[..., :2])], -1))
 
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.first(self.emb(ids.clamp(max=11))).relu()
-        return self.last(torch.cat([x, torch.zeros_like(x[..., :2])], -1))
+    torch.manual_seed(0)
+    layers = {"first": nn.Linear(64, 30), "last": nn.Linear(32, 16)}
+    layers["first"].bias.data[5] = -50.0
+    return exports.Fn(run, emb=nn.Embedding(30, 64), **layers)
 
 
-def pt2e(model: nn.Module, inputs: tuple[Tensor, ...], **options: bool) -> nn.Module:
-    return exports.quantized(model, inputs, is_per_channel=True, **options)
-
-
-def torchao(model: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
-    config = Int8DynamicActivationIntxWeightConfig(
-        weight_dtype=torch.int4, weight_granularity=PerGroup(32)
-    )
-    quantize_(model, config)
-    return unwrap_tensor_subclass(model)
-
-
-SCHEMES = {"static": pt2e, "dynamic": lambda m, x: pt2e(m, x, is_dynamic=True), "8da4w": torchao}
 LEAST = {"static": 0.9, "dynamic": 0.0, "8da4w": 0.1}
+"""For each scheme the share that is found at least."""
+each_scheme = pytest.mark.parametrize("scheme", LEAST)
 
 
 def lower(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
@@ -99,12 +82,12 @@ class Case:
 @cache
 def case(scheme: str) -> Case:
     inputs = (torch.arange(40).reshape(4, 10) % 12,)
-    module = SCHEMES[scheme](Words().eval(), inputs)
+    module = exports.SCHEMES[scheme](words(), inputs)
     one = Case(module, inputs, None)  # type: ignore[arg-type]
     return Case(module, inputs, one.check(lower(module, inputs)))
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@each_scheme
 def test_dead_channels_and_unread_rows_are_listed(scheme: str) -> None:
     power = case(scheme).result.power
     assert case(scheme).result.verdict == "match"
@@ -116,6 +99,7 @@ def test_dead_channels_and_unread_rows_are_listed(scheme: str) -> None:
     assert {"emb.weight", "first.weight", "first.weight.scale", "first.bias"} <= names
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("name", "at", "verdict"),
     [
@@ -124,12 +108,13 @@ def test_dead_channels_and_unread_rows_are_listed(scheme: str) -> None:
         ("first.weight", 6, "differ"),
     ],
 )
-@pytest.mark.parametrize("scheme", SCHEMES)
+@each_scheme
 def test_a_fault_in_what_is_listed_matches(scheme: str, name: str, at: int, verdict: str) -> None:
     """The same fault in another slice differs."""
     assert case(scheme).planted(name, at, other) == verdict
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("scheme", "name", "at"),
     [
@@ -148,7 +133,7 @@ def test_a_quantised_flow() -> None:
     """The names are those of the float model."""
     inputs = (torch.arange(40).reshape(4, 10) % 12,)
     options = {"flow": "xnnpack-int8", "engines": ("here",), "progress": False}
-    power = check_model(Words().eval(), inputs, **options).power
+    power = check_model(words(), inputs, **options).power
     assert set(IDLE) <= set(power.untested) and power.share
 
 
@@ -170,27 +155,24 @@ class Tables(nn.Module):
         return self.last(self.norm(x)) + shift
 
 
-class Chosen(nn.Module):
-    """A table of 40 rows, read by ids, and a layer for large ids."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.emb, self.first, self.last = nn.Embedding(40, 64), nn.Linear(64, 8), nn.Linear(64, 8)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.emb(ids)
-        return torch.where((ids > 30)[..., None], self.last(x), self.first(x))
+def by_ids(ids: Tensor, emb: Any, first: Any, last: Any) -> Tensor:
+    """Read a table of 40 rows by ids, with a layer for large ids."""
+    x = emb(ids)
+    return torch.where((ids > 30)[..., None], last(x), first(x))
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.sweep(3)
+@each_scheme
 def test_all_cases_that_a_search_compares_count(
     monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     """Each of 36 calls reads another row; the last four another layer. The graph's first cases
     are tried one by one, the others together."""
     inputs = (torch.zeros(1, 4, dtype=torch.int64),)
-    module = SCHEMES[scheme](Chosen().eval(), inputs)
+    torch.manual_seed(0)
+    layers = {"first": nn.Linear(64, 8), "last": nn.Linear(64, 8)}
+    chosen = exports.Fn(by_ids, emb=nn.Embedding(40, 64), **layers)
+    module = exports.SCHEMES[scheme](chosen, inputs)
 
     def candidates(_: InputSearch) -> Iterator[tuple[str, Any]]:
         yield from ((str(i), ((torch.full((1, 4), i),), {})) for i in range(1, 36))

@@ -20,8 +20,6 @@ import executorch.kernels.quantized  # noqa: F401  the out variants of quantize 
 from torch import Tensor, nn
 from torchao.quantization import quantize_
 from torchao.quantization.granularity import PerGroup
-from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
-from torchao.utils import unwrap_tensor_subclass
 
 import executorch_c
 from executorch_c import cli
@@ -32,24 +30,9 @@ from executorch_c.devtools import explain
 from executorch_c.inspect.quantized import quantization_of
 from executorch_c.inspect.structure import view_of
 from executorch_c.testing import check_model
+from tests.models.blocks import Attention
 
 Inputs = tuple[Tensor, ...]
-
-
-class Attention(nn.Module):
-    """A block of a transformer, with 32 features in two heads."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm, self.qkv, self.out = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(32, 32)
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (
-            part.unflatten(-1, (2, 16)).transpose(1, 2)
-            for part in self.qkv(self.norm(x)).chunk(3, -1)
-        )
-        weights = torch.softmax(q @ k.transpose(-1, -2) / 4, -1)
-        return x + self.out((weights @ v).transpose(1, 2).flatten(2))
 
 
 @cache
@@ -62,31 +45,13 @@ def model(name: str) -> tuple[nn.Module, Inputs]:
         )
         return nn.Sequential(*layers).eval(), (torch.randn(4, 3, 10, 10),)
     if name == "transformer":
-        return nn.Sequential(Attention(), nn.Linear(32, 32)).eval(), (torch.randn(2, 6, 32),)
+        layers = nn.LayerNorm(32), Attention(32, heads=2), nn.Linear(32, 32)
+        return nn.Sequential(*layers).eval(), (torch.randn(2, 6, 32),)
     layers = (nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32))
     return nn.Sequential(*layers).eval(), (torch.randn(8, 64),)
 
 
-def pt2e(name: str, **options: bool) -> nn.Module:
-    return exports.quantized(*model(name), **options)
-
-
-def torchao(name: str, dtype: torch.dtype = torch.int4) -> nn.Module:
-    net = copy.deepcopy(model(name)[0])
-    config = Int8DynamicActivationIntxWeightConfig(
-        weight_dtype=dtype, weight_granularity=PerGroup(32)
-    )
-    quantize_(net, config)
-    return net
-
-
-SCHEMES: dict[str, Callable[[str], nn.Module]] = {
-    "static": lambda name: pt2e(name, is_per_channel=True),
-    "per-tensor": lambda name: pt2e(name, is_per_channel=False),
-    "dynamic": lambda name: pt2e(name, is_per_channel=True, is_dynamic=True),
-    "8da4w": lambda name: unwrap_tensor_subclass(torchao(name)),
-    "portable": lambda name: pt2e(name, is_per_channel=True),
-}
+SCHEMES = {**exports.SCHEMES, "portable": exports.SCHEMES["static"]}
 
 
 def lower(module: nn.Module, inputs: Inputs, delegated: bool = True) -> bytes:
@@ -103,8 +68,8 @@ class Case:
 
 @cache
 def case(name: str, scheme: str) -> Case:
-    quantized = SCHEMES[scheme](name)
     net, inputs = model(name)
+    quantized = SCHEMES[scheme](net, inputs)
     return Case(net, quantized, inputs, lower(quantized, inputs, scheme != "portable"))
 
 
@@ -131,12 +96,12 @@ NAMES = {
 def test_right_programs(name: str, scheme: str) -> None:
     """A right program matches its float model, its quantised module and that module's export."""
     one = case(name, scheme)
-    floats = check_model(one.floats, one.inputs, program=one.pte, n_random=2)
+    floats = check_model(one.floats, one.inputs, program=one.pte, n_random=1)
     assert floats.verdict == "match" and not floats.failures, str(floats)
     assert floats.facts["quantised"] == NAMES[scheme] and floats.facts["model"] == "float"
     assert "the model is float: judged by SQNR" in " ".join(floats.notes)
     for reference in (one.quantized, torch.export.export(one.quantized, one.inputs)):
-        result = check_model(reference, one.inputs, program=one.pte, n_random=2)
+        result = check_model(reference, one.inputs, program=one.pte, n_random=1)
         assert result.verdict == "match" and not result.failures, str(result)
         assert result.facts["model"] == "quantised" and "least SQNR" not in result.facts
         assert "equal but for rounding ties" in " ".join(result.notes)
@@ -206,6 +171,7 @@ PLANTED = [
 """XNNPACK's exporter takes the scale and zero point of a value from its writer."""
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("scheme", "fault"), PLANTED)
 def test_planted_faults(scheme: str, fault: str) -> None:
     """The quantised module finds each fault, the float model those that an SQNR shows, of the
@@ -227,26 +193,17 @@ def test_planted_faults(scheme: str, fault: str) -> None:
         assert report.first.verdict == "source"
 
 
-class Branches(nn.Module):
-    """Two layers, of which one hardly adds to the output."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.main, self.side = nn.Linear(64, 32), nn.Linear(64, 32)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.main(x) + 0.01 * self.side(x)
-
-
 def test_a_noisy_layer_behind_good_outputs_is_inconclusive() -> None:
     """The SQNR of the outputs does not show a wrong layer that hardly adds to them."""
     torch.manual_seed(1)
-    net, x = Branches().eval(), torch.randn(8, 64)
+    layers = {"main": nn.Linear(64, 32), "side": nn.Linear(64, 32)}
+    net = exports.Fn(lambda x, main, side: main(x) + 0.01 * side(x), **layers)
+    x = torch.randn(8, 64)
     wrong = copy.deepcopy(net)
     with torch.no_grad():
         wrong.side.weight.neg_()
     for module, verdict in (net, "match"), (wrong, "inconclusive"):
-        pte = lower(exports.quantized(module, (x,), is_per_channel=True), (x,))
+        pte = lower(SCHEMES["static"](module, (x,)), (x,))
         result = check_model(net, (x,), program=pte, n_random=0)
         assert result.verdict == verdict, str(result)
         assert verdict == "match" or "of 'side'" in str(result)
@@ -265,15 +222,12 @@ def test_what_is_quantised() -> None:
         assert str(quantization_of(program, ["forward"], view)) == NAMES[scheme]
         assert is_quantized_model(one.quantized) and not is_quantized_model(one.floats)
         assert is_quantized_model(torch.export.export(one.quantized, one.inputs))
-    assert is_quantized_model(torchao("mlp"))  # before its tensors are unwrapped
+    by_group = exports.quantized_by_group(copy.deepcopy(model("mlp")[0]))
+    assert is_quantized_model(by_group)  # before its tensors are unwrapped
     plain = lower(*model("mlp"))
     assert quantization_of(executorch_c.Runtime.get().load_program(plain), ["forward"]) is None
-    assert not is_quantized_model(torch.export.export(Rounded(), (torch.randn(3),)))
-
-
-class Rounded(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(x.round())
+    rounded = exports.Fn(lambda x: torch.relu(x.round()))
+    assert not is_quantized_model(torch.export.export(rounded, (torch.randn(3),)))
 
 
 def test_a_function_that_quantises_is_a_flow() -> None:

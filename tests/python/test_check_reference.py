@@ -14,6 +14,7 @@ from torch import nn
 
 from executorch_c.check.copies import Copies
 from executorch_c.check.reference import Eager
+from tests.models.blocks import Fn
 
 
 class Net(torch.nn.Module):
@@ -179,20 +180,14 @@ def test_weights_in_a_tuple_are_replaced_in_a_copy() -> None:
 RUNS = list[int]()
 
 
-class Counter(nn.Module):
-    """Adds its calls up in a buffer, if it has one."""
+def counter(has_state: bool) -> nn.Module:
+    """Build a model that adds its calls up in a buffer, if it has one."""
 
-    def __init__(self, has_state: bool) -> None:
-        super().__init__()
-        self.has_state = has_state
-        self.register_buffer("count", torch.zeros(1))
-        self.register_buffer("fixed", torch.ones(1))
-
-    def forward(self, x: Any) -> Any:
+    def run(x: Any, count: Any, fixed: Any) -> Any:
         RUNS.append(1)
-        if self.has_state:
-            self.count += 1
-        return {"sum": x + self.count}
+        return {"sum": x + count.add_(int(has_state))}
+
+    return Fn(run, count=nn.Buffer(torch.zeros(1)), fixed=nn.Buffer(torch.ones(1)))
 
 
 @pytest.fixture(autouse=True)
@@ -203,7 +198,7 @@ def _no_runs() -> None:
 @pytest.mark.parametrize("has_state", [False, True])
 def test_the_first_call_runs_once(has_state: bool) -> None:
     call = ((torch.arange(3.0),), {})
-    eager = Eager(Counter(has_state))
+    eager = Eager(counter(has_state))
     outputs = eager.first(call)
     assert eager.known([call]) == [outputs] and eager.completed == [outputs]
     assert eager.names == ["sum"]
@@ -214,7 +209,7 @@ def test_the_first_call_runs_once(has_state: bool) -> None:
 
 def test_other_calls_and_outputs_run() -> None:
     call, other = ((torch.arange(3.0),), {}), ((torch.arange(3.0),), {})
-    eager = Eager(Counter(True))
+    eager = Eager(counter(True))
     eager.first(call)
     assert eager.known([other])[0][0].tolist() == [1, 2, 3] and len(RUNS) == 2
     assert [one[0].tolist() for one in eager.known([call, call])] == [[1, 2, 3], [2, 3, 4]]
@@ -225,17 +220,7 @@ def test_other_calls_and_outputs_run() -> None:
 
 
 def test_buffers_that_a_call_changes_are_those_of_this_call() -> None:
-    class Sometimes(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("seen", torch.zeros(1))
-
-        def forward(self, x: Any) -> Any:
-            if x.sum() > 0:
-                self.seen += 1
-            return x
-
-    eager = Eager(Sometimes())
+    eager = Eager(Fn(lambda x, seen: x + seen.add_(x.sum() > 0), seen=nn.Buffer(torch.zeros(1))))
     eager.first(((torch.zeros(1),), {}))
     assert eager.changed_buffers(((torch.ones(1),), {})) == ["seen"]
     assert eager.changed_buffers(((torch.zeros(1),), {})) == []

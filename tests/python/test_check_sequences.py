@@ -10,7 +10,7 @@ from executorch_c import testing
 from executorch_c.check.roles import roles_of
 from executorch_c.check.sequences import MAX_CALLS, starts
 from executorch_c.testing import check_model
-from tests.exports import Decaying, export
+from tests.exports import Decaying, Fn, export
 
 
 class Decoder(nn.Module):
@@ -86,22 +86,18 @@ def test_positions_of_calls() -> None:
 
 
 def test_a_counter_of_the_model_runs_past_the_end() -> None:
-    class Counting(nn.Module):
-        def __init__(self, fault: int = 0) -> None:
-            super().__init__()
-            self.fault = fault
-            self.register_buffer("at", torch.zeros(1, dtype=torch.long))
-            self.register_buffer("ring", torch.zeros(5, 3))
+    def counting(size: int) -> nn.Module:
+        def run(x: Tensor, at: Tensor, ring: Tensor) -> Tensor:
+            ring.index_copy_(0, at % size, x)
+            at.add_(1)
+            return ring.cumsum(0) * 2
 
-        def forward(self, x: Tensor) -> Tensor:
-            self.ring.index_copy_(0, self.at % (5 - self.fault), x)
-            self.at.add_(1)
-            return self.ring.cumsum(0) * 2
+        return Fn(run, at=nn.Buffer(torch.tensor([0])), ring=nn.Buffer(torch.zeros(5, 3)))
 
     x = torch.randn(1, 3)
-    assert roles_of(Counting(), ((x,), {})).capacity == 5
-    assert check_model(Counting().eval(), x, program=export(Counting(), x), n_random=0)
-    wrong = check_model(Counting().eval(), x, program=export(Counting(1), x), n_random=0)
+    assert roles_of(counting(5), ((x,), {})).capacity == 5
+    assert check_model(counting(5), x, program=export(counting(5), x), n_random=0)
+    wrong = check_model(counting(5), x, program=export(counting(4), x), n_random=0)
     assert not wrong and "of call 5: " in str(wrong).replace("\n  ", " ")
 
 

@@ -18,7 +18,7 @@ from executorch_c import cli
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import compare
 from tests import process
-from tests.exports import export
+from tests.exports import Fn, export
 from tests.python import digits
 
 
@@ -35,9 +35,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("programs")
 
-    class Mixed(torch.nn.Module):
-        def forward(self, x, n: int, flag: bool):  # type: ignore[no-untyped-def]
-            return (x * n if flag else x).to(torch.bfloat16), n + 1
+    mixed = Fn(lambda x, n, flag: ((x * n if flag else x).to(torch.bfloat16), n + 1))
 
     class Linear(torch.nn.Module):
         def __init__(self) -> None:
@@ -54,7 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         program.write_tensor_data_to_file(str(folder))
 
     torch.manual_seed(0)
-    export(Mixed(), (torch.ones(2, 3), 3, True), "mixed.pte")
+    export(mixed, (torch.ones(2, 3), 3, True), "mixed.pte")
     inputs = (torch.ones(2, dtype=torch.int64), torch.ones(2, 3))
     export(Linear(), inputs, "linear.pte", external_constants=True)
     export(torch.nn.Embedding(3, 2), (torch.tensor([1]),), "table.pte")

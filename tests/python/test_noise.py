@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from executorch_c.inspect.families import unsuffixed
 from executorch_c.noise import rounding, sums
 from executorch_c.noise.rounding import RandomRounding
+from tests.models.blocks import Fn
 
 BAND = 0.5, 8.0
 """Limits of the RMS noise, in units of the RMS of the true error."""
@@ -170,216 +171,201 @@ AB = matrices((8, "n"), ("n", 16))
 
 
 class Case(NamedTuple):
-    """A function and its tensors for a number of terms; the same with float32 sums of one term
-    after the other, if eager adds in another order; small and large numbers of terms."""
+    """Small and large numbers of terms; a function and its tensors for a number; the same with
+    float32 sums of one term after the other, if eager adds in another order."""
 
+    sizes: tuple[int, int]
     make: Make
     in_order: Function | None = None
-    sizes: tuple[int, int] = (16, 4096)
 
 
+LONG = 16, 4096
 CASES: dict[str, Case] = {
-    "mm": Case(AB(torch.mm), products),
-    "bmm": Case(matrices((2, 8, "n"), (2, "n", 16))(torch.bmm), products),
+    "mm": Case(LONG, AB(torch.mm), products),
+    "bmm": Case(LONG, matrices((2, 8, "n"), (2, "n", 16))(torch.bmm), products),
     "linear": Case(
-        matrices((8, "n"), (16, "n"), (16,))(F.linear), lambda x, w, b: products(x, w.T) + b
+        LONG, matrices((8, "n"), (16, "n"), (16,))(F.linear), lambda x, w, b: products(x, w.T) + b
     ),
-    "addmm": Case(matrices((8, 16), (8, "n"), ("n", 16))(torch.addmm), plus_products),
-    "mv": Case(matrices((32, "n"), ("n",))(torch.mv), lambda a, b: added(a * b)),
+    "addmm": Case(LONG, matrices((8, 16), (8, "n"), ("n", 16))(torch.addmm), plus_products),
+    "mv": Case(LONG, matrices((32, "n"), ("n",))(torch.mv), lambda a, b: added(a * b)),
     "addmv": Case(
-        matrices((32,), (32, "n"), ("n",))(torch.addmv), lambda c, a, b: c + added(a * b)
+        LONG, matrices((32,), (32, "n"), ("n",))(torch.addmv), lambda c, a, b: c + added(a * b)
     ),
-    "dot": Case(
-        matrices((64, "n"), (64, "n"))(by_row(torch.dot)),
-        lambda a, b: added(a * b),
-    ),
+    "dot": Case(LONG, matrices((64, "n"), (64, "n"))(by_row(torch.dot)), lambda a, b: added(a * b)),
     "baddbmm": Case(
-        matrices((2, 8, 16), (2, 8, "n"), (2, "n", 16))(torch.baddbmm),
-        plus_products,
+        LONG, matrices((2, 8, 16), (2, 8, "n"), (2, "n", 16))(torch.baddbmm), plus_products
     ),
     "addbmm": Case(
+        (16, 1024),
         matrices((8, 16), (4, 8, "n"), (4, "n", 16))(torch.addbmm),
         lambda c, a, b: c + products(torch.cat([*a], 1), torch.cat([*b], 0)),
-        sizes=(16, 1024),
     ),
     "einsum": Case(
-        matrices((2, 8, "n"), (2, 8, "n"))(lambda a, b: torch.einsum("bik,bjk->bij", a, b))
+        LONG, matrices((2, 8, "n"), (2, 8, "n"))(lambda a, b: torch.einsum("bik,bjk->bij", a, b))
     ),
     "bilinear": Case(
+        (8, 64),
         lambda n: (F.bilinear, (R(4, n), R(4, n), R(8, n, n))),
         lambda x, y, w: added((x[:, None, :, None] * w * y[:, None, None]).flatten(2)),
-        sizes=(8, 64),
     ),
-    "conv1d": Case(convolved(F.conv1d, 1), sizes=(4, 512)),
-    "conv2d": Case(convolved(lambda x, w: F.conv2d(x, w, padding=1), 2), sizes=(4, 128)),
-    "conv3d": Case(convolved(F.conv3d, 3), sizes=(4, 32)),
-    "conv2d, groups": Case(convolved(lambda x, w: F.conv2d(x, w, groups=2), 2, 2), sizes=(4, 64)),
+    "conv1d": Case((4, 512), convolved(F.conv1d, 1)),
+    "conv2d": Case((4, 128), convolved(lambda x, w: F.conv2d(x, w, padding=1), 2)),
+    "conv3d": Case((4, 32), convolved(F.conv3d, 3)),
+    "conv2d, groups": Case((4, 64), convolved(lambda x, w: F.conv2d(x, w, groups=2), 2, 2)),
     "conv2d, depthwise": Case(
+        (3, 9),
         lambda n: (lambda x, w: F.conv2d(x, w, groups=16), (R(1, 16, 16, 16), R(16, 1, n, n))),
-        sizes=(3, 9),
     ),
-    "conv_transpose1d": Case(convolved(F.conv_transpose1d, 1, transposed=True), sizes=(4, 512)),
-    "conv_transpose2d": Case(convolved(F.conv_transpose2d, 2, transposed=True), sizes=(4, 64)),
+    "conv_transpose1d": Case((4, 512), convolved(F.conv_transpose1d, 1, transposed=True)),
+    "conv_transpose2d": Case((4, 64), convolved(F.conv_transpose2d, 2, transposed=True)),
     "conv_transpose2d, stride": Case(
-        convolved(lambda x, w: F.conv_transpose2d(x, w, stride=2), 2, transposed=True),
-        sizes=(4, 128),
+        (4, 128), convolved(lambda x, w: F.conv_transpose2d(x, w, stride=2), 2, transposed=True)
     ),
     "conv_transpose2d, groups": Case(
-        convolved(lambda x, w: F.conv_transpose2d(x, w, groups=2), 2, 2, transposed=True),
-        sizes=(4, 64),
+        (4, 64), convolved(lambda x, w: F.conv_transpose2d(x, w, groups=2), 2, 2, transposed=True)
     ),
     "attention, keys": Case(
+        (16, 512),
         matrices((1, 2, "n", 16), (1, 2, "n", 16), (1, 2, "n", 16))(F.scaled_dot_product_attention),
-        sizes=(16, 512),
     ),
     "attention, width": Case(
+        (16, 512),
         matrices((1, 2, 16, "n"), (1, 2, 16, "n"), (1, 2, 16, "n"))(F.scaled_dot_product_attention),
-        sizes=(16, 512),
     ),
     "softmax": Case(
+        LONG,
         reduction(lambda x: x.softmax(-1)),
         lambda x: exponentials(x) / added(exponentials(x))[:, None],
     ),
     "log_softmax": Case(
+        LONG,
         reduction(lambda x: x.log_softmax(-1)),
         lambda x: x - x.amax(-1, keepdim=True) - added(exponentials(x)).log()[:, None],
     ),
     "logsumexp": Case(
-        reduction(lambda x: x.logsumexp(-1)), lambda x: x.amax(-1) + added(exponentials(x)).log()
+        LONG,
+        reduction(lambda x: x.logsumexp(-1)),
+        lambda x: x.amax(-1) + added(exponentials(x)).log(),
     ),
-    "logcumsumexp": Case(reduction(lambda x: x.logcumsumexp(-1))),
-    "layer_norm": Case(reduction(lambda x: F.layer_norm(x, x.shape[-1:])), normalized),
+    "logcumsumexp": Case(LONG, reduction(lambda x: x.logcumsumexp(-1))),
+    "layer_norm": Case(LONG, reduction(lambda x: F.layer_norm(x, x.shape[-1:])), normalized),
     "layer_norm, offset": Case(
-        lambda n: (lambda x: F.layer_norm(x, x.shape[-1:]), (R(16, n) + 10,)), normalized
+        LONG, lambda n: (lambda x: F.layer_norm(x, x.shape[-1:]), (R(16, n) + 10,)), normalized
     ),
     "layer_norm, long": Case(
-        lambda n: (lambda x: F.layer_norm(x, (16,)), (R(1, n, 16),)), normalized, sizes=(16, 1024)
+        (16, 1024), lambda n: (lambda x: F.layer_norm(x, (16,)), (R(1, n, 16),)), normalized
     ),
-    "group_norm": Case(
-        images(lambda x: F.group_norm(x, 4)), lambda x: channels(x, 4), sizes=(4, 32)
-    ),
+    "group_norm": Case((4, 32), images(lambda x: F.group_norm(x, 4)), lambda x: channels(x, 4)),
     "group_norm, offset": Case(
+        (4, 32),
         lambda n: (lambda x: F.group_norm(x, 4), (R(2, 8, n, n) + 10,)),
         lambda x: channels(x, 4),
-        sizes=(4, 32),
     ),
-    "batch_norm": Case(
-        lambda n: (F.batch_norm, (R(2, 8, n, n), R(8), uniform(8) + 0.5)), sizes=(4, 32)
-    ),
+    "batch_norm": Case((4, 32), lambda n: (F.batch_norm, (R(2, 8, n, n), R(8), uniform(8) + 0.5))),
     "batch_norm, training": Case(
-        images(lambda x: F.batch_norm(x, None, None, training=True)), trained, sizes=(4, 32)
+        (4, 32), images(lambda x: F.batch_norm(x, None, None, training=True)), trained
     ),
-    "instance_norm": Case(images(F.instance_norm), lambda x: channels(x, 8), sizes=(4, 32)),
-    "rms_norm": Case(reduction(lambda x: F.rms_norm(x, x.shape[-1:])), square_mean),
-    "sum": Case(reduction(lambda x: x.sum(-1)), added),
-    "sum, positive": Case(lambda n: (lambda x: x.sum(-1), (uniform(64, n),)), added),
-    "nansum": Case(reduction(lambda x: x.nansum(-1)), added),
-    "mean": Case(reduction(lambda x: x.mean(-1)), lambda x: added(x) / x.shape[-1]),
+    "instance_norm": Case((4, 32), images(F.instance_norm), lambda x: channels(x, 8)),
+    "rms_norm": Case(LONG, reduction(lambda x: F.rms_norm(x, x.shape[-1:])), square_mean),
+    "sum": Case(LONG, reduction(lambda x: x.sum(-1)), added),
+    "sum, positive": Case(LONG, lambda n: (lambda x: x.sum(-1), (uniform(64, n),)), added),
+    "nansum": Case(LONG, reduction(lambda x: x.nansum(-1)), added),
+    "mean": Case(LONG, reduction(lambda x: x.mean(-1)), lambda x: added(x) / x.shape[-1]),
     "mean, positive": Case(
-        lambda n: (lambda x: x.mean(-1), (uniform(64, n),)), lambda x: added(x) / x.shape[-1]
+        LONG, lambda n: (lambda x: x.mean(-1), (uniform(64, n),)), lambda x: added(x) / x.shape[-1]
     ),
-    "var": Case(reduction(lambda x: x.var(-1)), deviations),
-    "std": Case(reduction(lambda x: x.std(-1)), lambda x: deviations(x).sqrt()),
-    "var_mean": Case(reduction(lambda x: torch.var_mean(x, -1)[0]), deviations),
+    "var": Case(LONG, reduction(lambda x: x.var(-1)), deviations),
+    "std": Case(LONG, reduction(lambda x: x.std(-1)), lambda x: deviations(x).sqrt()),
+    "var_mean": Case(LONG, reduction(lambda x: torch.var_mean(x, -1)[0]), deviations),
     "vector_norm": Case(
-        reduction(lambda x: torch.linalg.vector_norm(x, dim=-1)), lambda x: added(x.square()).sqrt()
+        LONG,
+        reduction(lambda x: torch.linalg.vector_norm(x, dim=-1)),
+        lambda x: added(x.square()).sqrt(),
     ),
     "vector_norm, 1": Case(
-        reduction(lambda x: torch.linalg.vector_norm(x, 1, dim=-1)), lambda x: added(x.abs())
+        LONG, reduction(lambda x: torch.linalg.vector_norm(x, 1, dim=-1)), lambda x: added(x.abs())
     ),
-    "prod": Case(lambda n: (lambda x: x.prod(-1), (1 + R(64, n) / (2 * n**0.5),)), sizes=(4, 256)),
+    "prod": Case((4, 256), lambda n: (lambda x: x.prod(-1), (1 + R(64, n) / (2 * n**0.5),))),
     "cumsum": Case(
+        LONG,
         reduction(lambda x: x.cumsum(-1)),
         lambda x: torch.from_numpy(np.add.accumulate(x.numpy(), -1)),
     ),
     "cumprod": Case(
+        (4, 256),
         lambda n: (lambda x: x.cumprod(-1), (1 + R(64, n) / (2 * n**0.5),)),
         lambda x: torch.from_numpy(np.multiply.accumulate(x.numpy(), -1)),
-        sizes=(4, 256),
     ),
     "trace": Case(
+        (4, 64),
         lambda n: (by_row(torch.trace), (R(64, n, n),)),
         lambda x: added(x.diagonal(dim1=1, dim2=2).contiguous()),
-        sizes=(4, 64),
     ),
     "mse_loss": Case(
+        LONG,
         matrices((64, "n"), (64, "n"))(by_row(F.mse_loss)),
         lambda a, b: added((a - b).square()) / a.shape[-1],
     ),
-    "avg_pool1d": Case(lambda n: (lambda x: F.avg_pool1d(x, n), (R(2, 8, 256),)), sizes=(4, 128)),
-    "avg_pool2d": Case(lambda n: (lambda x: F.avg_pool2d(x, n), (R(2, 8, 64, 64),)), sizes=(2, 32)),
+    "avg_pool1d": Case((4, 128), lambda n: (lambda x: F.avg_pool1d(x, n), (R(2, 8, 256),))),
+    "avg_pool2d": Case((2, 32), lambda n: (lambda x: F.avg_pool2d(x, n), (R(2, 8, 64, 64),))),
     "avg_pool2d, overlapping": Case(
-        lambda n: (lambda x: F.avg_pool2d(x, n, 1), (R(2, 2, 40, 40),)), sizes=(3, 20)
+        (3, 20), lambda n: (lambda x: F.avg_pool2d(x, n, 1), (R(2, 2, 40, 40),))
     ),
-    "avg_pool3d": Case(
-        lambda n: (lambda x: F.avg_pool3d(x, n), (R(2, 4, 16, 16, 16),)), sizes=(2, 8)
-    ),
-    "adaptive_avg_pool1d": Case(
-        images(lambda x: F.adaptive_avg_pool1d(x, 4), dims=1), sizes=(16, 256)
-    ),
-    "adaptive_avg_pool2d": Case(images(lambda x: F.adaptive_avg_pool2d(x, 3)), sizes=(8, 64)),
-    "adaptive_avg_pool3d": Case(images(lambda x: F.adaptive_avg_pool3d(x, 3), 2, 3), sizes=(8, 16)),
-    "upsample_linear1d": Case(resized("linear", 1), sizes=(33, 250)),
-    "upsample_bilinear2d": Case(resized("bilinear", 2), sizes=(33, 100)),
-    "upsample_bilinear2d, corners": Case(
-        resized("bilinear", 2, align_corners=True), sizes=(33, 100)
-    ),
-    "upsample_bilinear2d, twice": Case(resized("bilinear", 2), sizes=(34, 68)),
-    "upsample_bicubic2d": Case(resized("bicubic", 2), sizes=(33, 100)),
-    "upsample_trilinear3d": Case(resized("trilinear", 3), sizes=(15, 30)),
-    "upsample_bilinear2d_aa": Case(resized("bilinear", 2, antialias=True), sizes=(3, 8)),
-    "upsample_bicubic2d_aa": Case(resized("bicubic", 2, antialias=True), sizes=(3, 8)),
-    "grid_sample": Case(sampled("bilinear", 2), sizes=(8, 64)),
-    "grid_sample, bicubic": Case(sampled("bicubic", 2), sizes=(8, 64)),
-    "grid_sample, 3d": Case(sampled("bilinear", 3), sizes=(8, 16)),
-    "embedding_bag, sum": Case(bags("sum"), sizes=(4, 512)),
-    "embedding_bag, mean": Case(bags("mean"), sizes=(4, 512)),
-    "cdist": Case(matrices((8, "n"), (9, "n"))(torch.cdist), sizes=(4, 1024)),
-    "cdist, 1": Case(
-        matrices((8, "n"), (9, "n"))(lambda a, b: torch.cdist(a, b, 1.0)), sizes=(4, 1024)
-    ),
+    "avg_pool3d": Case((2, 8), lambda n: (lambda x: F.avg_pool3d(x, n), (R(2, 4, 16, 16, 16),))),
+    "adaptive_avg_pool1d": Case((16, 256), images(lambda x: F.adaptive_avg_pool1d(x, 4), dims=1)),
+    "adaptive_avg_pool2d": Case((8, 64), images(lambda x: F.adaptive_avg_pool2d(x, 3))),
+    "adaptive_avg_pool3d": Case((8, 16), images(lambda x: F.adaptive_avg_pool3d(x, 3), 2, 3)),
+    "upsample_linear1d": Case((33, 250), resized("linear", 1)),
+    "upsample_bilinear2d": Case((33, 100), resized("bilinear", 2)),
+    "upsample_bilinear2d, corners": Case((33, 100), resized("bilinear", 2, align_corners=True)),
+    "upsample_bilinear2d, twice": Case((34, 68), resized("bilinear", 2)),
+    "upsample_bicubic2d": Case((33, 100), resized("bicubic", 2)),
+    "upsample_trilinear3d": Case((15, 30), resized("trilinear", 3)),
+    "upsample_bilinear2d_aa": Case((3, 8), resized("bilinear", 2, antialias=True)),
+    "upsample_bicubic2d_aa": Case((3, 8), resized("bicubic", 2, antialias=True)),
+    "grid_sample": Case((8, 64), sampled("bilinear", 2)),
+    "grid_sample, bicubic": Case((8, 64), sampled("bicubic", 2)),
+    "grid_sample, 3d": Case((8, 16), sampled("bilinear", 3)),
+    "embedding_bag, sum": Case((4, 512), bags("sum")),
+    "embedding_bag, mean": Case((4, 512), bags("mean")),
+    "cdist": Case((4, 1024), matrices((8, "n"), (9, "n"))(torch.cdist)),
+    "cdist, 1": Case((4, 1024), matrices((8, "n"), (9, "n"))(lambda a, b: torch.cdist(a, b, 1.0))),
     "cdist of products": Case(
+        (4, 1024),
         matrices((8, "n"), (9, "n"))(
             lambda a, b: torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist")
         ),
-        sizes=(4, 1024),
     ),
     "pdist": Case(
+        (4, 256),
         matrices((8, "n"))(F.pdist),
         lambda x: added((x[:, None] - x[None]).square()).sqrt()[tuple(torch.triu_indices(8, 8, 1))],
-        sizes=(4, 256),
     ),
-    "rfft": Case(matrices((4, "n"))(lambda x: torch.view_as_real(torch.fft.rfft(x)))),
-    "fft2": Case(
-        matrices((2, "n", "n"))(lambda x: torch.view_as_real(torch.fft.fft2(x))), sizes=(8, 64)
-    ),
-    "irfft": Case(matrices((4, "n", 2))(lambda x: torch.fft.irfft(torch.view_as_complex(x)))),
-    "lstm": Case(recurrent("LSTM"), sizes=(8, 64)),
-    "gru": Case(recurrent("GRU"), sizes=(8, 64)),
-    "index_add": Case(written(lambda x, i, s: x.index_add(0, i, s)), sizes=(4, 1024)),
-    "index_add_": Case(written(lambda x, i, s: x.clone().index_add_(0, i, s)), sizes=(4, 1024)),
-    "index_reduce": Case(written(lambda x, i, s: x.index_reduce(0, i, s, "mean")), sizes=(4, 64)),
-    "index_put": Case(
-        written(lambda x, i, s: x.index_put((i,), s, accumulate=True)), sizes=(4, 1024)
-    ),
+    "rfft": Case(LONG, matrices((4, "n"))(lambda x: torch.view_as_real(torch.fft.rfft(x)))),
+    "fft2": Case((8, 64), matrices((2, "n", "n"))(lambda x: torch.view_as_real(torch.fft.fft2(x)))),
+    "irfft": Case(LONG, matrices((4, "n", 2))(lambda x: torch.fft.irfft(torch.view_as_complex(x)))),
+    "lstm": Case((8, 64), recurrent("LSTM")),
+    "gru": Case((8, 64), recurrent("GRU")),
+    "index_add": Case((4, 1024), written(lambda x, i, s: x.index_add(0, i, s))),
+    "index_add_": Case((4, 1024), written(lambda x, i, s: x.clone().index_add_(0, i, s))),
+    "index_reduce": Case((4, 64), written(lambda x, i, s: x.index_reduce(0, i, s, "mean"))),
+    "index_put": Case((4, 1024), written(lambda x, i, s: x.index_put((i,), s, accumulate=True))),
     "scatter_add": Case(
-        written(lambda x, i, s: x.scatter_add(0, i[:, None].expand(-1, 4), s)), sizes=(4, 1024)
+        (4, 1024), written(lambda x, i, s: x.scatter_add(0, i[:, None].expand(-1, 4), s))
     ),
     "scatter_reduce, mean": Case(
-        written(lambda x, i, s: x.scatter_reduce(0, i[:, None].expand(-1, 4), s, "mean")),
-        sizes=(4, 1024),
+        (4, 1024), written(lambda x, i, s: x.scatter_reduce(0, i[:, None].expand(-1, 4), s, "mean"))
     ),
     "scatter_reduce, prod": Case(
+        (4, 16),
         written(lambda x, i, s: x.scatter_reduce(0, i[:, None].expand(-1, 4), 1 + s / 20, "prod")),
-        sizes=(4, 16),
     ),
     "col2im": Case(
-        lambda n: (lambda x: F.fold(x, (12, 12), n), (R(1, 4 * n * n, (13 - n) ** 2),)),
-        sizes=(2, 5),
+        (2, 5), lambda n: (lambda x: F.fold(x, (12, 12), n), (R(1, 4 * n * n, (13 - n) ** 2),))
     ),
-    "linalg.inv": Case(lambda n: (torch.linalg.inv, (R(n, n) + n * torch.eye(n),)), sizes=(4, 32)),
+    "linalg.inv": Case((4, 32), lambda n: (torch.linalg.inv, (R(n, n) + n * torch.eye(n),))),
     "linalg.solve": Case(
-        lambda n: (torch.linalg.solve, (R(n, n) + n * torch.eye(n), R(n, 2))), sizes=(4, 32)
+        (4, 32), lambda n: (torch.linalg.solve, (R(n, n) + n * torch.eye(n), R(n, 2)))
     ),
 }
 
@@ -416,7 +402,7 @@ def modelled(function: Function, tensors: Any, dtype: Any) -> float:
 def test_noise_of_an_operator(name: str, dtype: Any) -> None:
     RANDOM.manual_seed(0)
     torch.manual_seed(0)
-    make, in_order, sizes = CASES[name]
+    sizes, make, in_order = CASES[name]
     for n in sizes:
         function, tensors = make(n)
         try:
@@ -445,7 +431,7 @@ def test_every_sum_is_measured() -> None:
     """Rows of the table are in a case; the others are names that eager decomposes, of which the
     graphs of programs consist, or that have the same kernel as a measured one."""
     mode = Names()
-    for make, _, sizes in CASES.values():
+    for sizes, make, _ in CASES.values():
         function, tensors = make(sizes[0])
         with mode:
             function(*tensors)
@@ -491,19 +477,11 @@ LAYERS = {
     "TransformerEncoderLayer": lambda: torch.nn.TransformerEncoderLayer(
         64, 4, 256, batch_first=True
     ),
-    "MultiheadAttention": lambda: Own(torch.nn.MultiheadAttention(64, 4, batch_first=True)),
+    "MultiheadAttention": lambda: Fn(
+        lambda x, attention: attention(x, x, x, need_weights=False)[0],
+        attention=torch.nn.MultiheadAttention(64, 4, batch_first=True),
+    ),
 }
-
-
-class Own(torch.nn.Module):
-    """Attention of a sequence to itself."""
-
-    def __init__(self, attention: torch.nn.Module) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(self, x: Any) -> Any:
-        return self.attention(x, x, x, need_weights=False)[0]
 
 
 @pytest.mark.parametrize("name", LAYERS)

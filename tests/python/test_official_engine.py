@@ -23,7 +23,7 @@ from executorch_c.check import engines, official
 from executorch_c.check.engines import engines_of
 from executorch_c.check.official_child import packed, unpacked
 from executorch_c.testing import CheckError, CheckResult, check_model
-from tests.exports import Decaying, Fn, export
+from tests.exports import Decaying, Fn, export, two_conditions
 
 X = torch.tensor([[-1.5, 0.25, 2.0], [3.0, -0.5, 1.0]])
 
@@ -94,17 +94,8 @@ def test_wrong_numbers_differ(programs: dict[str, bytes]) -> None:
         result.explain()
 
 
-class Branches(nn.Module):
-    """The official runtime gives both outputs of consecutive branches one memory."""
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        positive = x.sum() > 0
-        first = torch.cond(positive, lambda v: v.sin() + 1, lambda v: v.cos(), [x])
-        return first, torch.cond(positive, lambda v: v * 2, lambda v: v * 3, [x])
-
-
 def test_a_move_whose_source_is_overwritten_is_named() -> None:
-    result = check_model(Branches().eval(), (torch.arange(1.0, 9.0),), n_random=0)
+    result = check_model(Fn(two_conditions), (torch.arange(1.0, 9.0),), n_random=0)
     assert result.verdict == "differ"
     text = " ".join(str(result).split())
     assert "computes output 0 wrongly (move, instruction 6: its source was overwritten)" in text

@@ -4,7 +4,7 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ml_dtypes
@@ -22,6 +22,14 @@ from tests.single_op import Out, SingleOps
 
 BF16 = ml_dtypes.bfloat16
 KINDS = [3, 2.5, True, "hi", None]
+
+
+@pytest.fixture(autouse=True)
+def frozen() -> Iterator[None]:
+    """Let gc.collect() see only what a test has made."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

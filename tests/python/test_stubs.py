@@ -11,7 +11,7 @@ import pytest
 
 import executorch_c
 from executorch_c import _core
-from tests import process
+from tests import kept, process
 
 PACKAGE = Path(executorch_c.__file__).parent
 INSTALLED = PACKAGE.parent.name == "site-packages"
@@ -26,16 +26,16 @@ def check(folder: Path, *command: str) -> None:
     process.python("-m", *command, cwd=folder, env=env)
 
 
-def test_stubtest_and_types_of_outputs(tmp_path: Path) -> None:
+def test_stubtest(tmp_path: Path) -> None:
     config = [] if INSTALLED else ["--mypy-config-file", str(CONFIG)]
     check(tmp_path, "mypy.stubtest", *config, "executorch_c._core")
+
+
+def test_the_package_and_its_users_are_strictly_typed(tmp_path: Path) -> None:
+    """In one run, whose cache stays: most of the time goes to the stubs of NumPy and torch."""
     (tmp_path / "snippet.py").write_text(SNIPPET)
-    config = [] if INSTALLED else ["--config-file", str(CONFIG)]
-    check(tmp_path, "mypy", "--strict", *config, "snippet.py")
-
-
-def test_the_package_is_strictly_typed(tmp_path: Path) -> None:
-    check(tmp_path, "mypy", "--config-file", str(CONFIG), "-p", "executorch_c")
+    options = "--strict", "--config-file", CONFIG, "--cache-dir", kept.folder() / "mypy"
+    check(tmp_path, "mypy", *map(str, options), "-p", "executorch_c", "-m", "snippet")
 
 
 TYPED = ["__init__.py", "_core.pyi", "_types.py", "_render/html.py", "trace.py"]

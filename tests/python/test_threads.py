@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.at_once import run_all
 from tests.python import small_programs
 
 
+@cache
 def long_running(seconds: float = 0.3) -> tuple[executorch_c.Method, np.ndarray]:
     """Return a method that runs for about the given time, and its input."""
     for size in (256, 512, 1024, 2048, 4096):
