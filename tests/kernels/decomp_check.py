@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.judge import ROUNDED, Limit, assert_right, bound, info
+from tests.judge import ROUNDED, Limit, assert_right, bound, info, wide
 from tests.kernels.accuracy import exactly
 
 EPSILON = float(info("float64").eps)
@@ -12,10 +12,6 @@ EPSILON = float(info("float64").eps)
 # that are rounded to, and for those that are computed in; the float64 units of values come on top
 # of their rounding. All are relative to the size of the matrix.
 ROUNDED_RESIDUAL, RESIDUAL, VALUES = 1, 8, 8
-
-
-def wide(a: np.ndarray) -> np.ndarray:
-    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
 def adjoint(a: np.ndarray) -> np.ndarray:

@@ -351,23 +351,15 @@ def not_finite(make: Any) -> Samples:
     return samples
 
 
-def slices(rng: Rng, dtype: str) -> Iterator[list]:
-    """Yield every row length that is moved without a call for each row, and lengths around it."""
-    for width in range(1, 80):
-        yield [array(rng, (2, 5, width + 3), dtype), 2, 2, 2 + width, 1]
-
-
-def deep(*tail: Any) -> Samples:
-    return lambda rng, dtype: iter([[array(rng, (2, 1) * 8, dtype), *tail]])
-
-
-def tiles(rng: Rng, dtype: str) -> Iterator[list]:
-    """Yield sizes around the tile, with dimensions before, between and after the transposed."""
-    for shape in ((15, 17), (16, 32), (3, 33, 50), (2, 33, 3, 18), (20, 2, 30, 5)):
-        for order in (range(len(shape))[::-1], (*range(1, len(shape)), 0)):
-            yield [array(rng, shape, dtype, order), None]
-
-
+DEEP = (2, 1) * 8  # the largest rank
+# Sizes around the tile, with dimensions before, between and after the transposed.
+TILES = [
+    (shape, order, [None])
+    for shape in ((15, 17), (16, 32), (3, 33, 50), (2, 33, 3, 18), (20, 2, 30, 5))
+    for order in (range(len(shape))[::-1], (*range(1, len(shape)), 0))
+]
+# Every row length that is moved without a call for each row, and lengths around it.
+SLICES = [((2, 5, width + 3), None, [2, 2, 2 + width, 1]) for width in range(1, 80)]
 ENDS = [
     *((-1, "uint8"), (-255, "uint8"), (127, "int8"), (65504, "float16")),
     *((np.inf, "float16"), (np.nan, "bfloat16"), (3.0e38, "bfloat16")),
@@ -493,11 +485,11 @@ MORE: dict[str, Samples] = {
         },
         "_cdist_forward.out": not_finite(lambda a, p: [a, a[::-1].copy(), p, None]),
         "_pdist_forward.out": not_finite(lambda a, p: [a, p]),
-        "slice_copy.Tensor_out": slices,
-        "clone.out": tiles,
-        "permute_copy.out": deep(list(range(15, -1, -1))),
-        "repeat.out": deep([1, 2] * 8),
-        "flip.out": deep(list(range(16))),
+        "slice_copy.Tensor_out": of_self(*SLICES),
+        "clone.out": of_self(*TILES),
+        "permute_copy.out": of_self((DEEP, None, [list(range(15, -1, -1))])),
+        "repeat.out": of_self((DEEP, None, [[1, 2] * 8])),
+        "flip.out": of_self((DEEP, None, [list(range(16))])),
         "_linalg_eigh.eigenvalues": large("L", True),
         "_linalg_svd.U": large(False, True, None),
         "linalg_eig.out": large(),

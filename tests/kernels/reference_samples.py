@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.kernels.eager import Samples, array
+from tests.kernels.eager import Samples, array, of_self
 
 
 def of_one_element(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -14,12 +14,6 @@ def of_one_element(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     for alpha in (*alphas, 0.5) if "float" in dtype else alphas:
         for shape in ((), (1,), (1, 1), (5,), (3, 5)):
             yield [array(rng, shape, dtype), array(rng, (3, 5), dtype), alpha]
-
-
-def of_four_dimensions(rng: np.random.Generator, dtype: str) -> Iterator[list]:
-    """Yield tensors of four dimensions with a place for a fifth."""
-    for dim in (0, 1, 2, -1):
-        yield [array(rng, (2, 3, 4, 5), dtype), dim]
 
 
 def of_several_dimensions(rng: np.random.Generator, dtype: str) -> Iterator[list]:
@@ -63,7 +57,7 @@ MORE = {
     "aten::sub.out": of_one_element,
     "aten::cat.out": of_two_dtypes,
     "aten::nonzero.out": of_several_dimensions,
-    "aten::unsqueeze_copy.out": of_four_dimensions,
+    "aten::unsqueeze_copy.out": of_self(*(((2, 3, 4, 5), None, [dim]) for dim in (0, 1, 2, -1))),
     **{f"aten::{name}.out": of_large_integers() for name in ("ceil", "floor", "round", "trunc")},
     "aten::pow.Tensor_Scalar_out": of_large_integers(2),
     "aten::pow.Tensor_Tensor_out": of_powers,

@@ -35,6 +35,7 @@ from executorch_c.inspect.reference import Behaviour, OperatorCall
 from executorch_c.inspect.structure import View
 from tests.judge import difference as difference_of, info, is_inexact, wide
 from tests.kernels import reference_samples, rows
+from tests.kernels.accuracy import replaced
 from tests.kernels.eager import called, channels_last, in_order, to_torch
 from tests.kernels.official_worker import Answer, Official
 from tests.single_op import SingleOps, dim_order_of
@@ -154,20 +155,9 @@ def is_consistent(name: str, args: list, results: list[Any], dtype: str) -> bool
     ignore the layout of indices."""
     if rows.is_contiguous(args):
         return True
-    plain = rows.wanted(name, contiguous(args), dtype)
+    plain = rows.wanted(name, replaced(args, np.copy, "fcVbiu", "C"), dtype)
     case = rows.MethodCase(name, dtype, args, results, "")
     return plain is not None and rows.agrees(case, plain)
-
-
-def contiguous(args: list) -> list:
-    return [
-        contiguous(a)
-        if isinstance(a, list)
-        else np.ascontiguousarray(a).reshape(a.shape)
-        if isinstance(a, np.ndarray)
-        else a
-        for a in args
-    ]
 
 
 def program(
@@ -435,15 +425,11 @@ def run_family(family: str, names: list[str], path: Path, count: int, last: bool
             entries, bugs = results(name, dtypes, official, count, last)
             for bug in bugs:
                 print("HERE", bug, flush=True)
-            lines.append(
-                {
-                    "operator": name,
-                    "results": [
-                        [c.dtype, c.layout, sorted(c.features), does, example]
-                        for c, does, example in entries
-                    ],
-                }
-            )
+            stored_results = [
+                [c.dtype, c.layout, sorted(c.features), does, example]
+                for c, does, example in entries
+            ]
+            lines.append({"operator": name, "results": stored_results})
             counts = Counter(does for _, does, _ in entries)
             print(f"{family} {name} {dict(counts)} {time.time() - start:.1f} s", flush=True)
     finally:
@@ -462,14 +448,8 @@ def written(behaviours: Iterable[Behaviour]) -> str:
         "\t".join(reference.COLUMNS),
     ]
     for row in behaviours:
-        out.append(
-            "\t".join(
-                [
-                    *(row.operator, row.does, ",".join(row.dtypes), ",".join(row.layouts)),
-                    *(row.when, row.samples, row.example),
-                ]
-            )
-        )
+        kinds = (row.operator, row.does, ",".join(row.dtypes), ",".join(row.layouts))
+        out.append("\t".join([*kinds, row.when, row.samples, row.example]))
     return "\n".join(out) + "\n"
 
 

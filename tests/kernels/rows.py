@@ -290,14 +290,9 @@ def check_random(name: str, args: list, outputs: list[Any]) -> None:
         "rand_like": (0, 1),
         "uniform": numbers,
         "bernoulli": (0, 2),
-        "randint": (numbers if len(numbers) > 1 else [0, *numbers]),
-        "randint_like": (numbers if len(numbers) > 1 else [0, *numbers]),
+        **dict.fromkeys(("randint", "randint_like"), [0, *numbers][-2:]),
         "geometric": (1, np.inf),
-        "exponential": (0, np.inf),
-        "log_normal": (0, np.inf),
-        "randperm": (0, np.inf),
-        "poisson": (0, np.inf),
-        "binomial": (0, np.inf),
+        **dict.fromkeys("exponential log_normal randperm poisson binomial".split(), (0, np.inf)),
         "multinomial": (0, args[0].shape[-1] if short == "multinomial" else 0),
     }.get(short, (-np.inf, np.inf))
     for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):

@@ -288,10 +288,8 @@ def embedding_bag(rng: np.random.Generator, dtype: str) -> Iterator[list]:
                 for padding in (-1, rows - 1):
                     yield [weight, at, starts, False, mode, False, None, False, padding]
                 if n:
-                    yield [
-                        *(weight, at, np.append(starts, at.dtype.type(n)), False, mode, False),
-                        *(None, True, -1),
-                    ]
+                    ends = np.append(starts, at.dtype.type(n))
+                    yield [weight, at, ends, False, mode, False, None, True, -1]
             yield [weight, at, starts, False, 0, False, factors, False, 0]
 
 

@@ -200,11 +200,8 @@ def packed(whole: np.ndarray, scales: np.ndarray, bits: int) -> np.ndarray:
 
 # Tokens, experts, active ones, dim, hidden, length of a group, bits.
 EXPERTS = [
-    (1, 2, 1, 16, 16, 16, 8),
-    (3, 4, 2, 32, 16, 16, 4),
-    (5, 3, 3, 64, 32, 32, 4),
-    (0, 2, 1, 16, 16, 16, 4),
-    (2, 3, 2, 48, 144, 48, 8),
+    *((1, 2, 1, 16, 16, 16, 8), (3, 4, 2, 32, 16, 16, 4), (5, 3, 3, 64, 32, 32, 4)),
+    *((0, 2, 1, 16, 16, 16, 4), (2, 3, 2, 48, 144, 48, 8)),
 ]
 
 

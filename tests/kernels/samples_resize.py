@@ -93,14 +93,8 @@ def padded(axes: int, least: int) -> Samples:
     def samples(rng: np.random.Generator, dtype: str) -> Iterator[list]:
         for shape, order in SHAPES[axes]:
             small = min(shape[2:]) - 1
-            for pad in (
-                [small, 0] * axes,
-                [0, small] * axes,
-                [-1, small] * axes,
-                [0, 0] * axes,
-                [1, least] * axes,
-            ):
-                yield [array(rng, shape, dtype, order), pad]
+            for pad in ([small, 0], [0, small], [-1, small], [0, 0], [1, least]):
+                yield [array(rng, shape, dtype, order), pad * axes]
         yield [array(rng, SHAPES[axes][0][0][1:], dtype), [1, 1] * axes]
         if least > 0:
             yield [array(rng, (2, 3, *[1] * axes), dtype), [2, 3] * axes]

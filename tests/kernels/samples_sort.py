@@ -203,13 +203,8 @@ def weights_of(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np
     return np.asarray(np.abs(array(rng, shape, dtype))) if rng.random() < 0.5 else None
 
 
-HISTOGRAMS: list[tuple[int, list[float] | None]] = [
-    (100, None),
-    (4, [-1.0, 1.0]),
-    (3, [0.25, 2.0]),
-    (1, None),
-    (7, [2.0, 2.0]),
-]
+RANGES: list[list[float] | None] = [None, [-1.0, 1.0], [0.25, 2.0], None, [2.0, 2.0]]
+HISTOGRAMS = list(zip((100, 4, 3, 1, 7), RANGES, strict=True))
 
 
 def histogram(rng: np.random.Generator, dtype: str) -> Iterator[list]:

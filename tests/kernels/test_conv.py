@@ -13,10 +13,6 @@ NAME = "aten::convolution.out"
 F = np.float32
 
 
-def convolve(args: list) -> list[np.ndarray]:
-    return in_wider(NAME, args)
-
-
 def some_bias(seed: int, args: list) -> list:
     """Return the arguments of a convolution without the bias for an even seed."""
     return [*args[:2], args[2] if seed % 2 else None, *args[3:]]
@@ -31,7 +27,7 @@ def test_weights_that_are_not_finite(rng, case, weight, dtype):
     for place in ((0,) * len(w), (w[0] - 1,) + tuple(size - 1 for size in w[1:])):
         args = convolution_of(rng, dtype, *case, transposed=True)
         args[1][place] = weight
-        (right,) = convolve(args)
+        (right,) = in_wider(NAME, args)
         (output,) = run(NAME, [*args, Out(right.shape, dtype)])
         for kind in (np.isnan, np.isposinf, np.isneginf):
             np.testing.assert_array_equal(kind(output.astype(F)), kind(right.astype(F)))
@@ -50,9 +46,9 @@ def test_depthwise_rows(seed):
     options = dict(stride=strides, padding=pads, dilation=dilations, groups=channels)
     x, w = (2, channels, *sizes), (channels * each, 1, *kernel)
     args = some_bias(seed, convolution_of(rng, "float32", x, w, options))
-    check(NAME, args, wanted=convolve(args))
+    check(NAME, args, wanted=in_wider(NAME, args))
     args[1][0, 0, ..., 0] = np.inf
-    plain = run(NAME, [*args, Out(convolve(args)[0].shape)], reference=True)[0]
+    plain = run(NAME, [*args, Out(in_wider(NAME, args)[0].shape)], reference=True)[0]
     np.testing.assert_array_equal(
         np.isnan(run(NAME, [*args, Out(plain.shape)])[0]), np.isnan(plain)
     )
@@ -85,7 +81,7 @@ def test_lines_in_place(seed):
     sums have the bits of packed ones, which other inputs (channels between rows) have."""
     args = random_lines(seed)
     whole = [np.rint(2 * a) if isinstance(a, np.ndarray) else a for a in args]
-    wanted, axes = convolve(whole), args[0].ndim - 2
+    wanted, axes = in_wider(NAME, whole), args[0].ndim - 2
     check(NAME, whole, orders=[None], wanted=wanted)
     (output,) = run(NAME, [*args, Out(wanted[0].shape)])
     order = (0, *range(2, axes + 1), 1, axes + 1)
@@ -111,7 +107,7 @@ def test_small_images(seed):
     inputs without adjacent columns have."""
     args = small_images(seed)
     whole = [np.rint(2 * a) if isinstance(a, np.ndarray) else a for a in args]
-    (wanted,) = convolve(whole)
+    (wanted,) = in_wider(NAME, whole)
     check(NAME, whole, orders=[None], wanted=[wanted])
     (output,) = run(NAME, [*args, Out(wanted.shape)])
     for order in ((0, 2, 1, 3), (1, 0, 2, 3), (0, 3, 1, 2)):
@@ -136,4 +132,4 @@ def test_channels_last(rng, dtype: str) -> None:
     for i in (1, 3, 4, 6):
         args = convolution_of(rng, dtype, *CONVOLUTIONS[i])
         last = [in_order(a, (0, 2, 3, 1)) for a in args[:2]]
-        check(NAME, [*last, *args[2:]], orders=[(0, 2, 3, 1)], wanted=convolve(args))
+        check(NAME, [*last, *args[2:]], orders=[(0, 2, 3, 1)], wanted=in_wider(NAME, args))

@@ -85,16 +85,11 @@ NO_OUT = "RuntimeError: Missing out variants"
 ONLY_A_NUMBER = "AssertionError: graph_output_allocated not set"
 NO_BOUND = "RuntimeError: Cannot evaluate a finite upper bound for symbolic expression"
 NO_CAST = "RuntimeError: result type Float can't be cast to the desired output type"
+NO_BOOLS = "shift: Expected input tensor to have an integral dtype"
 INTEGRAL, HALF = r"(u?int\d+|bool)", "b?float16"
 REFUSED: dict[str, list[tuple[str, int, str]]] = {
     **{
-        f"aten::__{n}shift__.{k}_out": [
-            (
-                "bool",
-                count,
-                f"RuntimeError: {n}shift: Expected input tensor to have an integral dtype",
-            )
-        ]
+        f"aten::__{n}shift__.{k}_out": [("bool", count, f"RuntimeError: {n}{NO_BOOLS}")]
         for n in ("l", "r")
         for k, count in (("Scalar", 6), ("Tensor", 1))
     },

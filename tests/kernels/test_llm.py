@@ -30,20 +30,16 @@ def zeros(*shape: int, dtype: str = "float32") -> np.ndarray:
     return np.zeros(shape, dtype)
 
 
+SHAPE = (1, 2, 2, 8)
+HALVES, WHOLE = zeros(*SHAPE, dtype="float16"), zeros(*SHAPE, dtype="int32")
+
+
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
         (1, zeros(1, 2, 1, 8), r"'key': shape \(1, 2, 1, 8\), expected that of 'key_cache'"),
-        (
-            2,
-            zeros(1, 2, 2, 8, dtype="float16"),
-            "'value': dtype float16, expected elements of 4 bytes",
-        ),
-        (
-            2,
-            zeros(1, 2, 2, 8, dtype="int32"),
-            "'value': dtype int32, expected float32 as in 'value_c",
-        ),
+        (2, HALVES, "'value': dtype float16, expected elements of 4 bytes"),
+        (2, WHOLE, "'value': dtype int32, expected float32 as in 'value_c"),
         (1, zeros(1, 7, 2, 8), r"'start_pos': 3 with 7 positions to write, expected .* \[0, 9\)"),
         (5, 9, "'start_pos': 9 with 2 positions"),
         (6, 7, r"'seq_len': 7, expected \[0, 6\]"),

@@ -72,7 +72,7 @@ def test_whole_range(name: str, dtype: str) -> None:
     assert_close(name, [points(dtype)])
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
 def test_polygamma(n: int, dtype: str) -> None:

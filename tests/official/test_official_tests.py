@@ -1,6 +1,7 @@
 """A sample of the official flow's own tests, on this runtime. All of them: python -m
 tests.official"""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,22 +12,13 @@ from tests import process
 from tests.official import __main__ as official
 
 
-BINDINGS = "extension/pybindings/test/test_pybindings.py"
-BINDINGS_AND_OPERATOR = {
-    "backends/xnnpack/test/ops/test_add.py": 11,
-    BINDINGS: official.RUNTIME[BINDINGS],
+GROUPS = {
+    "runtime": r"runtime/|extension/pybindings/test/test_backend",
+    "bindings": r"extension/pybindings/test/test_pybindings|backends/xnnpack/",
+    "others": r"exir/|devtools/",  # the emitter, the inspector and bundled programs
 }
-RUNTIME = {
-    name: count
-    for name, count in official.RUNTIME.items()
-    if name.startswith(("runtime/", "extension/")) and name != BINDINGS
-}
-OTHERS = {
-    name: count
-    for name, count in official.RUNTIME.items()
-    if name not in RUNTIME and name != BINDINGS
-}
-"""Tests of the emitter, the inspector and bundled programs."""
+"""Patterns of the files that one process runs."""
+COUNTS = {**official.RUNTIME, "backends/xnnpack/test/ops/test_add.py": 11}
 
 
 def passed(report: Path, names: Iterable[str]) -> dict[str, int]:
@@ -39,18 +31,12 @@ def passed(report: Path, names: Iterable[str]) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize(
-    "group",
-    [
-        pytest.param(RUNTIME, id="runtime"),
-        pytest.param(BINDINGS_AND_OPERATOR, id="bindings", marks=pytest.mark.heavy),
-        pytest.param(OTHERS, id="others", marks=pytest.mark.heavy),
-    ],
-)
-def test_the_official_tests_pass(tmp_path: Path, group: dict[str, int]) -> None:
+@pytest.mark.heavy
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_official_tests_pass(tmp_path: Path, group: str) -> None:
     """Counts are exact: a test that is not found, or that skips itself, has not passed. Files are
     run by one process, since each would spend most of its time with imports."""
-    wanted = dict(group)
+    wanted = {name: count for name, count in COUNTS.items() if re.match(GROUPS[group], name)}
     backends = pytest.importorskip("executorch_c").Runtime.get().backend_registry
     if not backends.is_available("XnnpackBackend"):
         wanted = {name: count for name, count in wanted.items() if "xnnpack" not in name}

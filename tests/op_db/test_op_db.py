@@ -82,7 +82,7 @@ def check_reason(kind: str, known: dict[str, str], name: str, said: str | None) 
         assert said is None, f"{name} is no longer {kind}: {said}"
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(20)
 @pytest.mark.parametrize("name", NAMES)
 def test_function(name: str) -> None:
     entry = opdb_samples.entries()[name]
@@ -108,6 +108,7 @@ def test_tables_name_functions() -> None:
     assert len(set().union(*tables)) == sum(map(len, tables)) == 45
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("name", "dtype", "says"),
     [
