@@ -451,11 +451,11 @@ def test_a_result_of_another_number_of_dimensions(op: str, rank: int) -> None:
     else:
         plan.call(name, *args, y)
     plan.call("aten::flip.out", y, [0], plan.output(shape))
-    x_given = np.ones((1, 2, 8, 8), np.float32)
+    picture = np.ones((1, 2, 8, 8), np.float32)
     with pytest.raises(Error):
-        load(build(plan), delegate_at_load="always").execute([x_given])
+        load(build(plan), delegate_at_load="always").execute([picture])
     with pytest.raises(Error):
-        load(build(plan), kernels="reference").execute([x_given])
+        load(build(plan), kernels="reference").execute([picture])
 
 
 # ---- values ------------------------------------------------------------------------------------
