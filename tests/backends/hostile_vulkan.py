@@ -121,6 +121,7 @@ CNN: list[Row] = [
 ]
 CNN_XQ8: list[Row] = [
     (value(Q8, 1, double_val=0.0), "argument 'scale' is not a positive number"),
+    (value(Q8, 1, double_val=-1.0), "argument 'scale' is not a positive number"),
     (value(Q8, 6, double_val=NAN), "argument 'output_scale' is not a positive number"),
     (value(Q8, 6, double_val=INF), "argument 'output_scale' is not a positive number"),
     (value(Q8, 7, int_val=1000), "zero point 1000 of an int8 input, expected -128 to"),
@@ -136,6 +137,7 @@ CNN_XQ8: list[Row] = [
 ]
 LIN_4W: list[Row] = [
     (value("q4gsw", 3, int_val=0), "group_size 0, expected a divisor of the 64"),
+    (value("q4gsw", 3, int_val=-32), "group_size -32, expected a divisor of the 64"),
     (value("q4gsw", 3, int_val=48), "group_size 48, expected a divisor of the 64"),
     (value("q4gsw", 3, int_val=1 << 62), "group_size 4611686018427387904, expected a"),
     (value("q4gsw", 2, dims=[1, 64]), "scales for groups of 32 do not fit 64 channels"),
