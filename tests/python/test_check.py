@@ -73,10 +73,12 @@ STATIC = [name for name, flow in FLOWS.items() if flow.is_static]
 
 @pytest.mark.parametrize("flow", flow_params(STATIC))
 def test_flows_of_static_shapes(flow: str) -> None:
-    """They refuse dynamic ones; test_check_explain.py has right programs of each."""
+    """They refuse dynamic ones; test_check_explain.py has right programs of quantised ones."""
     with pytest.raises(ValueError, match=f"the flow '{flow}' lowers static shapes only"):
         shapes = {"x": {0: Dim("n", max=7)}}
         check_model(net(), (torch.randn(IMAGE),), flow=flow, dynamic_shapes=shapes)
+    if FLOWS[flow].quantizer is None:
+        assert check_model(net(), (torch.randn(IMAGE),), flow=flow, n_random=1)
 
 
 @pytest.mark.sweep(3)

@@ -272,9 +272,9 @@ def test_parts_that_change_no_output_are_named() -> None:
     assert power.share is not None and 0.4 < power.share < 0.8
 
 
-@pytest.mark.parametrize(("name", "most"), [("asleep", 60), ("woken", 90)])
+@pytest.mark.parametrize(("name", "max_runs"), [("asleep", 60), ("woken", 90)])
 def test_inactive_units_take_few_runs(
-    monkeypatch: pytest.MonkeyPatch, name: str, most: int
+    monkeypatch: pytest.MonkeyPatch, name: str, max_runs: int
 ) -> None:
     """Slices are not tried one by one where all of a weight's together are not found, or where
     those that would be tried change nothing together."""
@@ -286,7 +286,7 @@ def test_inactive_units_take_few_runs(
 
     monkeypatch.setattr(Eager, "__call__", counted)
     power = power_of(name)
-    assert len(runs) < most  # the cases, their limits and the trials
+    assert len(runs) < max_runs  # the cases, their limits and the trials
     rows = [row for row in power.weights if row.name.startswith("branches")]
     assert len(rows) == 6 and not any(row.share for row in rows)
 

@@ -49,9 +49,9 @@ def words() -> nn.Module:
     return exports.Fn(run, emb=nn.Embedding(30, 64), **layers)
 
 
-LEAST = {"static": 0.9, "dynamic": 0.0, "8da4w": 0.1}
+MIN_SHARES = {"static": 0.9, "dynamic": 0.0, "8da4w": 0.1}
 """For each scheme the share that is found at least."""
-each_scheme = pytest.mark.parametrize("scheme", LEAST)
+each_scheme = pytest.mark.parametrize("scheme", MIN_SHARES)
 
 
 def lower(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
@@ -93,7 +93,7 @@ def test_dead_channels_and_unread_rows_are_listed(scheme: str) -> None:
     assert case(scheme).result.verdict == "match"
     idle = [line for line in power.untested if "never read" in line or "change" in line]
     assert idle == [*IDLE], power.untested
-    assert power.share is not None and power.share >= LEAST[scheme] * 0.5
+    assert power.share is not None and power.share >= MIN_SHARES[scheme] * 0.5
     assert power.is_least is (scheme != "static")
     names = {row.name for row in power.weights}
     assert {"emb.weight", "first.weight", "first.weight.scale", "first.bias"} <= names
