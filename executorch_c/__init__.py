@@ -156,7 +156,7 @@ def load(
     """Return a program whose methods can be loaded: `load("model.pte").load_method("forward")`.
 
     Args:
-        source: The path, bytes or open file of a .pte or a .bpte; a Program (returned as is), a
+        source: The path, bytes or open file of a .pte, .bpte or .ptn; a Program (returned as is), a
             Method (its program), a BundledProgram; an ExecutorchProgramManager or
             EdgeProgramManager of the official flow. All functions of this package take these.
         data_path: The .ptd file or files with weights.

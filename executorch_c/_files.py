@@ -11,6 +11,8 @@ from executorch_c._core import Error
 
 BUNDLED = b"BP08"
 """Identifier of a .bpte, at byte 4."""
+PACKAGE = b"PK\3\4"
+"""First bytes of a .ptn."""
 
 
 def _head(source: object) -> bytes:
@@ -35,6 +37,11 @@ def _head(source: object) -> bytes:
 def is_bundled(source: object) -> bool:
     """Return True if a path, buffer or open file is a .bpte."""
     return _head(source)[4:8] == BUNDLED
+
+
+def is_package(source: object) -> bool:
+    """Return True if a path, buffer or open file is a zip archive: as a program, a .ptn."""
+    return _head(source).startswith(PACKAGE)
 
 
 def is_readable(source: object) -> bool:

@@ -39,7 +39,7 @@ class EdgeManager(Protocol):
 ProgramSource: TypeAlias = Union[
     "Data", Program, Method, "BundledProgram", ExecutorchManager, EdgeManager, "ProgramFile"
 ]
-"""A program: the path, bytes or open file of a .pte or a .bpte; a Program; a Method; a
+"""A program: the path, bytes or open file of a .pte, .bpte or .ptn; a Program; a Method; a
 BundledProgram; an ExecutorchProgramManager or EdgeProgramManager."""
 
 

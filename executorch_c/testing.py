@@ -137,11 +137,12 @@ def check_model(
             compiles for the NPU); all of these with "-a8w4" (weights of 4 bits) or "-a16w8"
             (activations of 16) as "tosa-a8w4", "ethos-u55-a16w8";
             "cortex-m" (int8, operators of CMSIS-NN), "cadence" (int8, operators of Cadence's DSPs;
-            static shapes), "native" (portable graphs of ExecuTorch 1.5, interpreted on the CPU);
+            static shapes), "native" (portable graphs of ExecuTorch 1.5, interpreted on the CPU),
+            "native-package" (the same as a .ptn);
             or a function from ExportedProgram to a program.
-        program: An existing program instead of a flow: a path, bytes or an open file of a .pte or
-            .bpte, a Program, a Method, an EdgeProgramManager, an ExecutorchProgramManager, a
-            BundledProgram. Test cases of a .bpte are run, too.
+        program: An existing program instead of a flow: a path, bytes or an open file of a .pte,
+            .bpte or .ptn, a Program, a Method, an EdgeProgramManager, an ExecutorchProgramManager,
+            a BundledProgram. Test cases of a .bpte are run, too.
         dynamic_shapes: As for torch.export.export.
         n_random: Number of random calls.
         real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors; `calls(a, b, c)` is one

@@ -29,13 +29,11 @@ static bool copy_names(const ect_program *p, delegate *d) {
 /* Writes and opens the program. */
 static uint32_t open_program(ec_host_call *call, ect_program *p, delegate *d) {
   const ec_host *host = p->host;
-  ect_copy_shared(p);
-  if (!ect_drop_unread(p))
-    return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for the payload's program");
+  EC_BACKEND_TRY(ect_finish(call, p));
   d->node_count = p->call_count;
   d->input_count = p->input_count;
   d->output_count = p->output_count;
-  const uint32_t status = ect_write_pte(call, p, &d->bytes);
+  const uint32_t status = ect_write_pte(call, &(ect_method){"forward", p}, 1, &d->bytes);
   if (status != EC_BACKEND_OK) return status;
   if (!copy_names(p, d))
     return host->fail(call, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu nodes", p->call_count);

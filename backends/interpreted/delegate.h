@@ -13,17 +13,12 @@ uint32_t ect_describe(const ec_backend *self, const ec_host *host, ec_host_call 
 void ect_reset(const ec_backend *self, const ec_host *host, void *handle);
 void ect_destroy(const ec_backend *self, const ec_host *host, void *handle);
 
-/* The initialiser of an ec_backend. */
-#define ECT_BACKEND(name, format)                                                                  \
-  {.abi_version = EC_BACKEND_ABI_VERSION,                                                          \
-   .struct_size = sizeof(ec_backend),                                                              \
-   .id = (name),                                                                                   \
-   .version = "interpreted on the CPU",                                                            \
-   .user = (void *)(uintptr_t)(format),                                                            \
-   .init = ect_init,                                                                               \
-   .execute = ect_execute,                                                                         \
-   .destroy = ect_destroy,                                                                         \
-   .describe = ect_describe,                                                                       \
-   .reset = ect_reset}
+/* Members of an ec_backend. */
+#define ECT_MEMBERS(name, format)                                                                  \
+  .abi_version = EC_BACKEND_ABI_VERSION, .struct_size = sizeof(ec_backend), .id = (name),          \
+  .version = "interpreted on the CPU", .user = (void *)(uintptr_t)(format), .init = ect_init,      \
+  .execute = ect_execute, .destroy = ect_destroy, .describe = ect_describe, .reset = ect_reset
+/* The initialiser of one without others. */
+#define ECT_BACKEND(name, format) {ECT_MEMBERS(name, format)}
 
 #endif

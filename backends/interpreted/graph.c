@@ -160,7 +160,8 @@ void ect_unpack(const ect_operand *o, uint8_t *to, size_t count) {
 }
 
 ect_tensor ect_type_of(const ect_operand *o) {
-  ect_tensor t = {.dtype = o->scalar_type, .rank = o->rank, .is_dynamic = o->is_dynamic};
+  ect_tensor t = {.dtype = o->scalar_type, .rank = o->rank, .is_dynamic = o->is_dynamic,
+                  .varying = o->varying};
   memcpy(t.sizes, o->sizes, sizeof t.sizes);
   return t;
 }
@@ -238,8 +239,11 @@ static uint32_t use_group(ect_graph *g, uint32_t number, ect_tensor *t, size_t b
     return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                       "%s: a constant of %zu bytes has fewer bytes than its elements need",
                       ect_operand_name(g, number, name), group->size);
-  if (group->number == ECT_NO_VALUE)
+  if (group->number == ECT_NO_VALUE) {
     group->number = ect_add_constant(&g->program, group->data, group->size);
+    if (group->is_external && !g->program.failed)
+      g->program.constants[group->number].key = group->key;
+  }
   t->constant = (uint32_t)group->number;
   return EC_BACKEND_OK;
 }

@@ -37,6 +37,7 @@ typedef struct ect_operand {
   uint32_t stored_bits;   /* of an element in the payload; 0: of the scalar type */
   uint32_t rank;
   uint32_t unknown;       /* sizes that the payload does not state */
+  uint32_t varying;       /* bits of dimensions whose sizes may vary, of formats that know them */
   int64_t sizes[ECT_MAX_RANK];
   uint32_t group;         /* of constants */
 
@@ -53,6 +54,7 @@ typedef struct ect_group {
   const char *key; /* of named data; NULL: `data` */
   const void *data; /* NULL without a key: zeros */
   size_t size;
+  bool is_external; /* the program only names `data` by its key */
   int64_t number; /* in the program; ECT_NO_VALUE: not used yet */
 } ect_group;
 
@@ -98,6 +100,7 @@ struct ect_graph {
   ec_backend_call c;
   ect_program program;
   const ect_format *format;
+  ect_text method; /* of a package, in names of nodes */
   ect_operand *operands;
   ect_group *groups;
   ect_link *links;

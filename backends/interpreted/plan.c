@@ -90,6 +90,11 @@ static bool place_value(planner *pl, size_t value, ect_plan *out) {
   uint64_t *total = &out->sizes[t->role == ECT_STATE ? ECT_KEPT : ECT_WORK];
   if (t->role == ECT_CONSTANT) return true;
   if (*total > INT64_MAX / 4) return false;
+  if (t->role == ECT_STATE && pl->p->state_size) {
+    out->offsets[tensor] = t->place;
+    *total = pl->p->state_size;
+    return true;
+  }
   if (t->role == ECT_STATE) {
     out->offsets[tensor] = *total;
     *total += size;

@@ -18,10 +18,14 @@ enum { KERNEL_CALL = 1, JUMP_FALSE_CALL = 4 }; /* kinds of instructions */
 enum { VALUES = 2, INPUTS = 3, OUTPUTS = 4, CHAINS = 5, OPERATORS = 6, MEMORY = 8 };
 
 typedef struct writer {
-  ect_program *p;
+  const ect_method *methods;
+  size_t method_count;
   ec_fb_writer *b;
-  ect_plan plan;
-  uint64_t *starts; /* of constants in their segment */
+  ect_program *p; /* of the current method */
+  ect_plan plan;  /* likewise */
+  size_t first;   /* its first constant */
+  uint64_t *starts; /* of all constants in their segment */
+  size_t constant_count;
 } writer;
 
 /* Appends a table with offsets only; `at` receives their slots. */
@@ -53,25 +57,39 @@ static size_t put_allocation(writer *w, uint32_t memory, uint64_t offset) {
   return ec_fb_put_table(w->b, fields, 3);
 }
 
+/* Appends the name of external data. */
+static size_t put_external(writer *w, const char *key) {
+  enum { EXTERNAL = 1 };
+  ec_fb_slot fields[] = {{1, 4, 0, 0}, {2, 1, EXTERNAL, 0}};
+  const size_t table = ec_fb_put_table(w->b, fields, 2);
+  ec_fb_link(w->b, fields[0].at, ec_fb_put_string(w->b, key, strlen(key)));
+  return table;
+}
+
 static size_t put_tensor(writer *w, size_t number) {
+  enum { SIZES, ORDER, BUFFER, DTYPE, DYNAMISM, EXTRA, ALLOCATION, FIELDS };
   const ect_tensor *t = &w->p->tensors[number];
-  const bool planned = t->role != ECT_CONSTANT;
-  ec_fb_slot fields[] = {
-      {2, 4, 0, 0},
-      {3, 4, 0, 0},
-      {5, 4, t->role == ECT_COMPUTED ? 0 : (uint64_t)t->constant + 1, 0},
-      {0, 1, (uint64_t)t->dtype, 0},
-      {8, 1, t->is_dynamic ? DYNAMIC_BOUND : 0, 0},
-      {6, 4, 0, 0},
+  const char *key = t->role == ECT_COMPUTED ? NULL : w->p->constants[t->constant].key;
+  const bool has_bytes = t->role != ECT_COMPUTED && !key;
+  ec_fb_slot fields[FIELDS] = {
+      [SIZES] = {2, 4, 0, 0},
+      [ORDER] = {3, 4, 0, 0},
+      [BUFFER] = {5, 4, has_bytes ? (uint64_t)w->first + t->constant + 1 : 0, 0},
+      [DTYPE] = {0, 1, (uint64_t)t->dtype, 0},
+      [DYNAMISM] = {8, 1, t->is_dynamic ? DYNAMIC_BOUND : 0, 0},
   };
+  size_t count = EXTRA, extra = 0, allocation = 0;
   uint8_t order[ECT_MAX_RANK];
   for (uint32_t d = 0; d < t->rank; d++) order[d] = (uint8_t)d;
-  const size_t table = ec_fb_put_table(w->b, fields, planned ? 6 : 5);
-  put_i32s(w, fields[0].at, t->sizes, t->rank);
-  ec_fb_link(w->b, fields[1].at, ec_fb_put_vector(w->b, order, t->rank, 1));
-  if (planned)
+  if (key) fields[extra = count++] = (ec_fb_slot){9, 4, 0, 0};
+  if (t->role != ECT_CONSTANT) fields[allocation = count++] = (ec_fb_slot){6, 4, 0, 0};
+  const size_t table = ec_fb_put_table(w->b, fields, count);
+  put_i32s(w, fields[SIZES].at, t->sizes, t->rank);
+  ec_fb_link(w->b, fields[ORDER].at, ec_fb_put_vector(w->b, order, t->rank, 1));
+  if (extra) ec_fb_link(w->b, fields[extra].at, put_external(w, key));
+  if (allocation)
     ec_fb_link(
-        w->b, fields[5].at,
+        w->b, fields[allocation].at,
         put_allocation(w, t->role == ECT_STATE ? ECT_KEPT : ECT_WORK, w->plan.offsets[number]));
   return table;
 }
@@ -176,12 +194,11 @@ static void put_chain(writer *w, size_t slot) {
   }
 }
 
-static void put_method(writer *w, size_t slot) {
+static size_t put_method(writer *w, const char *name) {
   static const unsigned ids[] = {0, VALUES, INPUTS, OUTPUTS, CHAINS, OPERATORS, MEMORY};
   size_t slots[7];
-  const size_t plans = put_offsets(w, slot, 1);
-  ec_fb_link(w->b, plans, put_links(w, ids, 7, slots));
-  ec_fb_link(w->b, slots[0], ec_fb_put_string(w->b, "forward", strlen("forward")));
+  const size_t plan = put_links(w, ids, 7, slots);
+  ec_fb_link(w->b, slots[0], ec_fb_put_string(w->b, name, strlen(name)));
   put_values(w, slots[1]);
   put_i32s(w, slots[2], w->p->inputs, w->p->input_count);
   put_i32s(w, slots[3], w->p->outputs, w->p->output_count);
@@ -189,6 +206,19 @@ static void put_method(writer *w, size_t slot) {
   put_operators(w, slots[5]);
   const size_t memory = w->plan.sizes[ECT_KEPT] ? ECT_ARENAS : ECT_KEPT;
   ec_fb_link(w->b, slots[6], ec_fb_put_vector(w->b, w->plan.sizes, memory, 8));
+  return plan;
+}
+
+static void put_methods(writer *w, size_t slot) {
+  const size_t plans = put_offsets(w, slot, w->method_count);
+  for (size_t i = 0; i < w->method_count && !w->b->failed; i++) {
+    w->p = w->methods[i].program;
+    if (ect_plan_memory(w->p, &w->plan))
+      ec_fb_link(w->b, plans + 4 * i, put_method(w, w->methods[i].name));
+    else w->b->failed = true;
+    ect_plan_free(w->p->host, &w->plan);
+    w->first += w->p->constant_count;
+  }
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -196,19 +226,33 @@ static void put_method(writer *w, size_t slot) {
 /* Finds where constants begin in the segment. Returns its size. */
 static uint64_t place_constants(writer *w) {
   uint64_t used = 0;
-  for (size_t i = 0; i < w->p->constant_count; i++) {
-    used = (used + SEGMENT_ALIGN - 1) / SEGMENT_ALIGN * SEGMENT_ALIGN;
-    w->starts[i + 1] = used;
-    used += w->p->constants[i].size;
+  size_t next = 0;
+  for (size_t m = 0; m < w->method_count; m++) {
+    const ect_program *p = w->methods[m].program;
+    for (size_t i = 0; i < p->constant_count; i++) {
+      used = (used + SEGMENT_ALIGN - 1) / SEGMENT_ALIGN * SEGMENT_ALIGN;
+      w->starts[++next] = used;
+      if (!p->constants[i].key) used += p->constants[i].size;
+    }
   }
   return used;
+}
+
+static void put_constants(writer *w) {
+  for (size_t m = 0; m < w->method_count; m++) {
+    const ect_program *p = w->methods[m].program;
+    for (size_t i = 0; i < p->constant_count; i++) {
+      const ect_constant *c = &p->constants[i];
+      ec_fb_put(w->b, c->data, c->key ? 0 : c->size, SEGMENT_ALIGN);
+    }
+  }
 }
 
 /* Appends the offsets of constants; state has the same segment. */
 static size_t put_subsegments(writer *w) {
   ec_fb_slot fields[] = {{1, 4, 0, 0}, {0, 4, 0, 0}};
   const size_t table = ec_fb_put_table(w->b, fields, 2);
-  ec_fb_link(w->b, fields[0].at, ec_fb_put_vector(w->b, w->starts, w->p->constant_count + 1, 8));
+  ec_fb_link(w->b, fields[0].at, ec_fb_put_vector(w->b, w->starts, w->constant_count + 1, 8));
   return table;
 }
 
@@ -231,7 +275,7 @@ static void put_program(writer *w) {
   ec_fb_put(w->b, NULL, HEADER_BYTES - 12, 1);
   ec_fb_poke(w->b, 12, LONG_HEADER, 4);
   const size_t root = put_links(w, ids, 5, slots);
-  put_method(w, slots[0]);
+  put_methods(w, slots[0]);
   put_offsets(w, slots[1], 0);
   const uint64_t segment = place_constants(w);
   const size_t segments = put_offsets(w, slots[2], 1);
@@ -240,22 +284,23 @@ static void put_program(writer *w) {
   const size_t state = put_offsets(w, slots[4], 1);
   ec_fb_link(w->b, state, put_subsegments(w));
   const size_t program = w->b->size, base = ec_fb_put(w->b, NULL, 0, SEGMENT_ALIGN);
-  for (size_t i = 0; i < w->p->constant_count; i++) {
-    const ect_constant *c = &w->p->constants[i];
-    ec_fb_put(w->b, c->data, c->size, SEGMENT_ALIGN);
-  }
+  put_constants(w);
   put_header(w, root, program, base, segment);
 }
 
-uint32_t ect_write_pte(ec_host_call *call, ect_program *p, ec_fb_writer *out) {
-  const ec_host *host = p->host;
-  writer w = {.p = p, .b = out};
+uint32_t ect_write_pte(ec_host_call *call, const ect_method *methods, size_t count,
+                       ec_fb_writer *out) {
+  const ec_host *host = methods[0].program->host;
+  writer w = {.methods = methods, .method_count = count, .b = out};
+  bool ok = true;
   *out = (ec_fb_writer){.alloc = host->alloc, .free = host->free};
-  bool ok = !p->failed;
-  if (ok) w.starts = host->alloc((p->constant_count + 1) * sizeof *w.starts);
-  ok = ok && w.starts && ect_plan_memory(p, &w.plan);
+  for (size_t i = 0; i < count; i++) {
+    ok = ok && !methods[i].program->failed;
+    w.constant_count += methods[i].program->constant_count;
+  }
+  if (ok) w.starts = host->alloc((w.constant_count + 1) * sizeof *w.starts);
+  ok = ok && w.starts;
   if (ok) put_program(&w);
-  ect_plan_free(host, &w.plan);
   host->free(w.starts);
   if (ok && !out->failed) return EC_BACKEND_OK;
   host->free(out->data);

@@ -5,8 +5,15 @@
 #include "format/fb_write.h"
 #include "values.h"
 
-/* Writes a program with one method, "forward". Constants and the initial values of state are copied
- * into segments. Returns an EC_BACKEND_* status; the caller frees out->data. */
-uint32_t ect_write_pte(ec_host_call *call, ect_program *p, ec_fb_writer *out);
+/* A method of a .pte. */
+typedef struct ect_method {
+  const char *name;
+  ect_program *program;
+} ect_method;
+
+/* Writes a program. Constants and the initial values of state are copied into a segment, unless
+ * they are external. Returns an EC_BACKEND_* status; the caller frees out->data. */
+uint32_t ect_write_pte(ec_host_call *call, const ect_method *methods, size_t count,
+                       ec_fb_writer *out);
 
 #endif

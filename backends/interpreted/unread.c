@@ -37,7 +37,7 @@ static void drop_calls(ect_program *p, const bool *is_read, uint32_t *places) {
     if (p->calls[c].is_jump) p->calls[c].target = places[p->calls[c].target];
 }
 
-bool ect_drop_unread(ect_program *p) {
+static bool drop_unread(ect_program *p) {
   const ec_host *host = p->host;
   if (p->failed) return false;
   bool *is_read = host->alloc(p->value_count + 1);
@@ -51,4 +51,11 @@ bool ect_drop_unread(ect_program *p) {
   host->free(is_read);
   host->free(places);
   return ok;
+}
+
+uint32_t ect_finish(ec_host_call *call, ect_program *p) {
+  ect_copy_shared(p);
+  return drop_unread(p) ? (uint32_t)EC_BACKEND_OK
+                        : p->host->fail(call, EC_BACKEND_ALLOCATION_FAILED,
+                                        "no memory for the payload's program");
 }

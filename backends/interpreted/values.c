@@ -106,7 +106,7 @@ int64_t ect_add_ints(ect_program *p, const int64_t *numbers, size_t count) {
 
 uint32_t ect_add_constant(ect_program *p, const void *data, size_t size) {
   if (!GROW(p, constants, constant_room, constant_count)) return 0;
-  p->constants[p->constant_count] = (ect_constant){data, size};
+  p->constants[p->constant_count] = (ect_constant){data, size, NULL};
   return (uint32_t)p->constant_count++;
 }
 

@@ -39,8 +39,10 @@ typedef struct ect_tensor {
   uint32_t rank;
   int64_t sizes[ECT_MAX_RANK]; /* upper bounds if is_dynamic */
   bool is_dynamic;
+  uint32_t varying;  /* bits of dimensions whose sizes may vary, of formats that know them */
   uint8_t role;      /* an ect_role */
   uint32_t constant; /* of ECT_CONSTANT and ECT_STATE */
+  uint64_t place;    /* of ECT_STATE, if the program's `state_size` is set */
 } ect_tensor;
 
 /* A value. Items of lists are in ect_program.items: numbers of values; doubles as bits; bools. */
@@ -65,6 +67,7 @@ typedef struct ect_value {
 typedef struct ect_constant {
   const void *data;
   size_t size;
+  const char *key; /* of external data, which the .pte only names; NULL: the .pte holds it */
 } ect_constant;
 
 typedef struct ect_call {
@@ -91,6 +94,7 @@ typedef struct ect_program {
       input_count, output_count;
   size_t value_room, tensor_room, constant_room, item_room, call_room, op_room, owned_room,
       input_room, number_room, output_room;
+  uint64_t state_size; /* of the memory that methods share; 0: the plan places state */
   bool failed;
 } ect_program;
 

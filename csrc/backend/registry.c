@@ -22,6 +22,14 @@ static const struct {
 #undef EC_KNOWN_BACKEND
 };
 
+static const struct {
+  const char *magic, *id, *what;
+} packages[] = {
+#define EC_PACKAGE(magic, id, what) {magic, id, what},
+#include "backend/packages.def"
+#undef EC_PACKAGE
+};
+
 static ec_status check_backend(const ec_backend *b, ec_error *err) {
   if (!b || b->abi_version != EC_BACKEND_ABI_VERSION)
     return ec_fail(err, EC_INVALID_ARGUMENT, "backend has ABI version %u, expected %u",
@@ -101,6 +109,17 @@ const char *ec_backend_lacks(const char *id) {
   }
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].id, id) == 0) return known[i].text;
+  return NULL;
+}
+
+const char *ec_backend_of_package(const uint8_t *data, size_t size, const char **what) {
+  enum { LEAST_BYTES = 64 }; /* as of a program */
+  for (size_t i = 0; i < sizeof packages / sizeof *packages && size >= LEAST_BYTES; i++) {
+    const size_t length = strlen(packages[i].magic);
+    if (memcmp(data, packages[i].magic, length) != 0) continue;
+    *what = packages[i].what;
+    return packages[i].id;
+  }
   return NULL;
 }
 

@@ -100,14 +100,16 @@ static ec_status read_items(ec_named_map *map, const ec_pte *pte, const ec_ptd *
 }
 
 ec_status ec_named_map_init(ec_named_map *map, const ec_pte *pte, const ec_ptd *ptds, size_t count,
-                            ec_arena *arena, ec_error *err) {
+                            const ec_named_list *items, ec_arena *arena, ec_error *err) {
+  const size_t ready = items ? items->count : 0;
   *map = (ec_named_map){0};
   size_t total = pte ? ec_fb_vector(pte->root, EC_PTE_Program_named_data).count : 0;
   for (size_t i = 0; i < count; i++)
     total += ec_fb_vector(ptds[i].root, EC_PTD_FlatTensor_named_data).count;
-  if (total == 0) return EC_OK;
-  ec_named_map all = {.count = total};
-  EC_TRY(ec_arena_array(arena, total, sizeof *all.items, "named data", &all.items, err));
+  if (total + ready == 0) return EC_OK;
+  ec_named_map all = {.count = total + ready};
+  EC_TRY(ec_arena_array(arena, all.count, sizeof *all.items, "named data", &all.items, err));
+  if (ready) memcpy(all.items + total, items->items, ready * sizeof *all.items);
   EC_TRY(read_items(&all, pte, ptds, count, err));
   qsort(all.items, all.count, sizeof *all.items, compare_item_keys);
   EC_TRY(check_duplicates(&all, err));

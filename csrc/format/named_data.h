@@ -16,6 +16,12 @@ typedef struct ec_named_data {
   int source;       /* -1: the program; else index of the .ptd */
 } ec_named_data;
 
+/* Named data that is known already. */
+typedef struct ec_named_list {
+  const ec_named_data *items;
+  size_t count;
+} ec_named_list;
+
 /* A zeroed map is empty. */
 typedef struct ec_named_map {
   ec_named_data *items; /* sorted by key, in the arena given to ec_named_map_init */
@@ -23,9 +29,9 @@ typedef struct ec_named_map {
 } ec_named_map;
 
 /* Merges the named data and checks all segments. A duplicate key fails with InvalidArgument, naming
- * both places. */
+ * both places. `items` are data of the program that its .pte does not have; NULL: none. */
 ec_status ec_named_map_init(ec_named_map *map, const ec_pte *pte, const ec_ptd *ptds, size_t count,
-                            ec_arena *arena, ec_error *err);
+                            const ec_named_list *items, ec_arena *arena, ec_error *err);
 
 /* Returns NULL if no entry has that key. */
 const ec_named_data *ec_named_map_find(const ec_named_map *map, const char *key);

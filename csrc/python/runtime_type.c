@@ -3,8 +3,10 @@
 
 #include "python/runtime_type.h"
 
+#include "backend/registry.h"
 #include "core/threads.h"
 #include "python/arguments.h"
+#include "python/backends.h"
 #include "python/errors.h"
 #include "python/gil.h"
 #include "python/log.h"
@@ -78,7 +80,8 @@ PyDoc_STRVAR(
     "             debug_buffer_size=0, mlock=False, share_mutable_buffers=True)\n--\n\n"
     "Load an ExecuTorch program from a PTE binary.\n\n"
     "Args:\n"
-    "    data: A path (str or os.PathLike), which is mapped: weights are not copied, and unused\n"
+    "    data: A .pte, or a native package (.ptn), whose methods share state.\n"
+    "        A path (str or os.PathLike), which is mapped: weights are not copied, and unused\n"
     "        parts are not read; or bytes, or a file mapped read-only by mmap.mmap, or a\n"
     "        memoryview of one of them, which are used in place and kept alive; or another buffer\n"
     "        (bytearray, an array), which is copied, because it might change; or a binary file\n"
@@ -173,10 +176,16 @@ static void close_sources(program_load *load) {
   for (size_t i = 0; i < load->data_count; i++) ec_source_close(&load->data[i]);
 }
 
+/* Loads the backend that opens a file, if that is a package. */
+static int find_package_backend(ecpy_state *state, const ec_source *file) {
+  const char *what, *id = ec_backend_of_package(file->data, file->size, &what);
+  return id ? ecpy_discover_for(state, id) : 0;
+}
+
 static PyObject *load_sources(ecpy_state *state, program_load *load, PyObject *data,
                               PyObject *data_path, ec_mlock mlock) {
   if (ecpy_source_open(state, data, mlock, &load->file)) return NULL;
-  if (open_data_files(state, data_path, mlock, load)) {
+  if (find_package_backend(state, &load->file) || open_data_files(state, data_path, mlock, load)) {
     close_sources(load);
     return NULL;
   }

@@ -147,7 +147,7 @@ static ec_status describe_program(const ec_program *p, ec_program_info *out, ec_
 
 ec_status ec_program_info_init(const ec_program *program, ec_program_info *out, ec_error *err) {
   *out = (ec_program_info){
-      .file_size = program->pte.size,
+      .file_size = program->file.size,
       .program_size = program->pte.program_size,
       .segment_base = program->pte.segment_base,
       .header_length = program->pte.header_length,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/registry.h"
 #include "core/alloc.h"
 #include "core/small.h"
 #include "runtime/load/cost.h"
@@ -158,3 +159,16 @@ const ec_host ec_host_table = {
     .can_read = host_can_read,
     .program_reset = EC_IS_SMALL ? NULL : ec_nested_reset,
 };
+
+ec_status ec_host_open_package(const ec_backend *backend, const ec_source *file,
+                               ec_backend_package *out, ec_error *err) {
+  uint32_t (*open)(const ec_backend *, const ec_host *, ec_host_call *, const void *, size_t,
+                   ec_backend_package *) = EC_BACKEND_MEMBER(backend, open_package);
+  ec_arena scratch = {0};
+  if (!open)
+    return ec_fail(err, EC_NOT_SUPPORTED, "backend '%s' opens no packages", backend->id);
+  ec_host_call call = ec_host_call_of(NULL, &scratch, err);
+  const uint32_t status = open(backend, &ec_host_table, &call, file->data, file->size, out);
+  ec_arena_deinit(&scratch);
+  return (ec_status)status;
+}

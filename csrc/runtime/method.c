@@ -134,18 +134,10 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   return EC_OK;
 }
 
-/* Returns the default limit on load steps: linear in the size of the files, so that repeated
- * references in a file are bounded. */
-static uint64_t count_load_steps(const ec_program *p) {
-  uint64_t bytes = p->file.size;
-  for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;
-  return EC_LOAD_STEPS + EC_LOAD_STEPS_PER_BYTE * bytes;
-}
-
 ec_status ec_method_load(const ec_program *program, const char *name,
                          const ec_method_options *options, ec_method **out, ec_error *err) {
   ec_budget budget;
-  ec_budget_init(&budget, options->max_steps ? options->max_steps : count_load_steps(program),
+  ec_budget_init(&budget, options->max_steps ? options->max_steps : ec_program_load_steps(program),
                  options->max_bytes ? options->max_bytes : ec_machine_bytes(), options->interrupt);
   ec_budget_enter(&budget);
   ec_status status = ec_method_load_nested(program, name, options, 0, out, err);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/budget.h"
+#include "core/limits.h"
 #include "kernels/op.h"
 #include "runtime/program_internal.h"
 
@@ -46,12 +48,29 @@ static ec_status open_data_files(ec_program *p, ec_error *err) {
     ec_status status = ec_ptd_open(&ptds[i], p->data[i].data, p->data[i].size, err);
     if (status != EC_OK) return ec_fail_in(err, status, "data file %zu", i);
   }
-  return ec_named_map_init(&p->named, &p->pte, ptds, p->data_count, &p->arena, err);
+  return ec_named_map_init(&p->named, &p->pte, ptds, p->data_count, &p->package.items, &p->arena,
+                           err);
+}
+
+/* Opens a package, whose methods share state. Its work and memory are limited like those of a
+ * method's load. */
+static ec_status open_package(ec_program *p, ec_error *err) {
+  ec_budget budget;
+  ec_budget_init(&budget, ec_program_load_steps(p), ec_machine_bytes(), NULL);
+  ec_budget_enter(&budget);
+  const ec_status status = ec_package_open(&p->package, &p->file, &p->arena, err);
+  ec_budget_leave(&budget);
+  p->options.share_mutable_buffers |= p->package.opened.program != NULL;
+  return ec_budget_explain(&budget, status, err);
 }
 
 static ec_status open_program(ec_program *p, ec_error *err) {
+  const ec_backend_package *package = &p->package.opened;
   EC_TRY(ec_ops_init(err));
-  EC_TRY(ec_pte_open(&p->pte, p->file.data, p->file.size, p->options.verification, err));
+  EC_TRY(open_package(p, err));
+  const void *program = package->program ? package->program : p->file.data;
+  const size_t size = package->program ? package->program_size : p->file.size;
+  EC_TRY(ec_pte_open(&p->pte, program, size, p->options.verification, err));
   EC_TRY(load_names(p, err));
   return open_data_files(p, err);
 }
@@ -88,6 +107,7 @@ void ec_program_free(ec_program *p) {
   ec_state_blocks_deinit(&p->state);
   ec_lock_deinit(&p->state_lock);
   ec_arena_deinit(&p->arena);
+  ec_package_close(&p->package);
   ec_source_close(&p->file);
   for (size_t i = 0; i < p->data_count; i++) ec_source_close(&p->data[i]);
   ec_free(p->data);
@@ -99,6 +119,23 @@ const ec_named_data *ec_program_data(const ec_program *program, const char *key)
   for (; program && !data; program = program->outer)
     data = ec_named_map_find(&program->named, key);
   return data;
+}
+
+uint64_t ec_program_load_steps(const ec_program *p) {
+  uint64_t bytes = p->file.size;
+  for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;
+  return EC_LOAD_STEPS + EC_LOAD_STEPS_PER_BYTE * bytes;
+}
+
+bool ec_program_has_bytes(const ec_program *p, const void *data) {
+  const uintptr_t at = (uintptr_t)data;
+  const ec_backend_package *package = &p->package.opened;
+  bool is_inside = at - (uintptr_t)p->file.data < p->file.size ||
+                   at - (uintptr_t)package->program < package->program_size ||
+                   at - (uintptr_t)package->copies < package->copies_size;
+  for (size_t i = 0; i < p->data_count; i++)
+    is_inside = is_inside || at - (uintptr_t)p->data[i].data < p->data[i].size;
+  return is_inside;
 }
 
 void ec_program_release_pages(const ec_program *program, const void *data, size_t size) {

@@ -4,14 +4,16 @@
 
 #include "core/lock.h"
 #include "format/named_data.h"
-#include "runtime/program.h"
 #include "runtime/memory/state_block.h"
+#include "runtime/package.h"
+#include "runtime/program.h"
 
 struct ec_program {
   ec_arena arena; /* everything below except sources */
   ec_source file;
   ec_source *data;
   size_t data_count;
+  ec_package package; /* the file, if it is one: then `pte` is its program */
   ec_pte pte;
   ec_named_map named;
   ec_fb_vec plans;
@@ -24,6 +26,13 @@ struct ec_program {
 
 /* Finds named data in a program, then in its outer programs. Returns NULL if none has the key. */
 const ec_named_data *ec_program_data(const ec_program *program, const char *key);
+
+/* Returns the default limit on load steps: linear in the size of the files, so that repeated
+ * references in a file are bounded. */
+uint64_t ec_program_load_steps(const ec_program *program);
+
+/* True for bytes of the program's files. */
+bool ec_program_has_bytes(const ec_program *program, const void *data);
 
 /* Gives back the pages of mapped files that hold some data, which is not read soon. */
 void ec_program_release_pages(const ec_program *program, const void *data, size_t size);

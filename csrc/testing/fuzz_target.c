@@ -207,6 +207,62 @@ static size_t plain_regions(ec_bytes file, ec_region *out) {
   return 1;
 }
 
+/* ---- packages ---------------------------------------------------------------------------- */
+
+enum {
+  LOCAL_BYTES = 30, LOCAL_PACKED = 18, LOCAL_SIZE = 22, LOCAL_NAME = 26,
+  ENTRY_BYTES = 46, ENTRY_PACKED = 20, ENTRY_SIZE = 24, ENTRY_NAME = 28, ENTRY_LOCAL = 42,
+  END_BYTES = 22, END_DIRECTORY = 16
+};
+
+static uint32_t read_u16(const uint8_t *at) { return at[0] | (uint32_t)at[1] << 8; }
+
+static bool has_mark(ec_bytes file, size_t at, const char *mark, size_t bytes) {
+  return at < file.size && file.size - at >= bytes && memcmp(file.data + at, mark, 4) == 0;
+}
+
+/* Returns the bytes of a record of the directory. */
+static size_t entry_bytes(const uint8_t *entry) {
+  return ENTRY_BYTES + read_u16(entry + ENTRY_NAME) + read_u16(entry + ENTRY_NAME + 2) +
+         read_u16(entry + ENTRY_NAME + 4);
+}
+
+/* The sizes of the first member, and places after it. `sizes_at` is that of the directory. */
+static void grow_package(uint8_t *data, const ec_region *region, size_t by) {
+  uint8_t *entry = data + region->sizes_at + by;
+  add_u32(data + LOCAL_PACKED, by);
+  add_u32(data + LOCAL_SIZE, by);
+  for (; entry[2] == 1; entry += entry_bytes(entry)) {
+    const bool is_first = ec_read_u32(entry + ENTRY_LOCAL) == 0;
+    if (is_first) add_u32(entry + ENTRY_PACKED, by);
+    if (is_first) add_u32(entry + ENTRY_SIZE, by);
+    if (!is_first) add_u32(entry + ENTRY_LOCAL, by);
+  }
+  add_u32(entry + END_DIRECTORY, by);
+}
+
+/* Finds all bytes, and the graph: the first member of an archive whose records follow one another,
+ * without gaps. */
+static size_t package_regions(ec_bytes file, ec_region *out) {
+  size_t at = 0, graph = 0, directory;
+  while (has_mark(file, at, "PK\003\004", LOCAL_BYTES)) {
+    const uint8_t *local = file.data + at;
+    at += LOCAL_BYTES + read_u16(local + LOCAL_NAME) + read_u16(local + LOCAL_NAME + 2);
+    if (!graph) graph = at;
+    at += ec_read_u32(local + LOCAL_SIZE);
+  }
+  directory = at;
+  while (has_mark(file, at, "PK\001\002", ENTRY_BYTES)) at += entry_bytes(file.data + at);
+  out[0] = (ec_region){0, file.size, NULL, SIZE_MAX, NULL};
+  if (!graph || !has_mark(file, at, "PK\005\006", END_BYTES) || graph > directory) return 1;
+  const size_t size = ec_read_u32(file.data + LOCAL_SIZE);
+  if (size > directory - graph ||
+      ec_fb_verify(file.data + graph, size, ecn_payload_schema(), "graph", NULL) != EC_OK)
+    return 1;
+  out[1] = (ec_region){graph, size, ecn_payload_schema(), directory, grow_package};
+  return 2;
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 static const ec_fuzz_target targets[] = {
@@ -220,6 +276,7 @@ static const ec_fuzz_target targets[] = {
     {"coreml", run_pte, plain_regions},
     {"native", run_pte, payload_regions},
     {"openvino", run_pte, plain_regions},
+    {"package", run_pte, package_regions},
     {"tosa", run_pte, payload_regions},
     {"vulkan", run_pte, payload_regions},
 #ifdef EC_FUZZ_XNNPACK

@@ -22,7 +22,7 @@ static ec_status open_ptd(const ec_fb_writer *b, size_t size, ec_error *err) {
     for (uint32_t i = 0; i < 4; i++) ec_ptd_segment(&ptd, i, &bytes, NULL);
     ec_arena arena = {0};
     ec_named_map map;
-    ec_named_map_init(&map, NULL, &ptd, 1, &arena, NULL);
+    ec_named_map_init(&map, NULL, &ptd, 1, NULL, &arena, NULL);
     ec_arena_deinit(&arena);
   }
   free(copy);
@@ -81,7 +81,7 @@ void ec_test_named_map(ec_test *t) {
   ec_sample_ptd(&data);
   EC_CHECK_OK(t, ec_pte_open(&pte, program.data, program.size, EC_VERIFY_MINIMAL, &err), &err);
   EC_CHECK_OK(t, ec_ptd_open(&ptd, data.data, data.size, &err), &err);
-  EC_CHECK_OK(t, ec_named_map_init(&map, &pte, &ptd, 1, &arena, &err), &err);
+  EC_CHECK_OK(t, ec_named_map_init(&map, &pte, &ptd, 1, NULL, &arena, &err), &err);
   EC_CHECK(t, map.count == 3);
   const ec_named_data *entry = ec_named_map_find(&map, "weight");
   EC_CHECK(t, entry && entry->source == 0 && entry->has_layout && entry->bytes.size == 16);
@@ -91,7 +91,7 @@ void ec_test_named_map(ec_test *t) {
   entry = ec_named_map_find(&map, "weights");
   EC_CHECK(t, entry && entry->source == -1 && entry->bytes.data[0] == 32);
   EC_CHECK(t, !ec_named_map_find(&map, "") && !ec_named_map_find(&map, "weightss"));
-  EC_CHECK_OK(t, ec_named_map_init(&map, NULL, NULL, 0, &arena, &err), &err);
+  EC_CHECK_OK(t, ec_named_map_init(&map, NULL, NULL, 0, NULL, &arena, &err), &err);
   EC_CHECK(t, map.count == 0 && !ec_named_map_find(&map, "weight"));
   ec_arena_deinit(&arena);
 }
@@ -107,7 +107,7 @@ void ec_test_named_map_duplicates(ec_test *t) {
   b = a;
   EC_CHECK_OK(t, ec_ptd_open(&ptds[0], a.data, a.size, &err), &err);
   EC_CHECK_OK(t, ec_ptd_open(&ptds[1], b.data, b.size, &err), &err);
-  EC_CHECK_FAILS(t, ec_named_map_init(&map, NULL, ptds, 2, &arena, &err), &err,
+  EC_CHECK_FAILS(t, ec_named_map_init(&map, NULL, ptds, 2, NULL, &arena, &err), &err,
                  EC_INVALID_ARGUMENT, "named data 'blob' is in data file ");
   EC_CHECK(t, map.count == 0);
   ec_arena_deinit(&arena);
@@ -127,9 +127,9 @@ static void refuse(ec_test *t, const char *path, int64_t value, const char *says
   if (value == DROPPED) ec_text_drop(&b, ec_ptd_schema(), path);
   else ec_text_set(&b, ec_ptd_schema(), path, (uint64_t)value);
   if (*says)
-    EC_CHECK_FAILS(t, ec_named_map_init(&map, NULL, &ptd, 1, &arena, &err), &err,
+    EC_CHECK_FAILS(t, ec_named_map_init(&map, NULL, &ptd, 1, NULL, &arena, &err), &err,
                    EC_INVALID_EXTERNAL_DATA, says);
-  else EC_CHECK_OK(t, ec_named_map_init(&map, NULL, &ptd, 1, &arena, &err), &err);
+  else EC_CHECK_OK(t, ec_named_map_init(&map, NULL, &ptd, 1, NULL, &arena, &err), &err);
   ec_arena_deinit(&arena);
 }
 
@@ -215,7 +215,7 @@ static ec_status load_all(const ec_fb_writer *program, const ec_fb_writer *data,
   EC_GOTO(status, ec_source_open_buffer(&s, misaligned + 1, program->size, NULL, NULL, err));
   EC_GOTO(status, ec_pte_open(&pte, s.data, s.size, EC_VERIFY_INTERNAL_CONSISTENCY, err));
   EC_GOTO(status, ec_ptd_open(&ptd, data->data, data->size, err));
-  status = ec_named_map_init(&map, &pte, &ptd, 1, &arena, err);
+  status = ec_named_map_init(&map, &pte, &ptd, 1, NULL, &arena, err);
 fail:
   ec_arena_deinit(&arena);
   ec_source_close(&s);

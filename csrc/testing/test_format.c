@@ -241,7 +241,7 @@ void ec_test_pte_every_byte(ec_test *t) {
         continue;
       }
       use_pte(&pte);
-      ec_named_map_init(&map, &pte, NULL, 0, &arena, &err);
+      ec_named_map_init(&map, &pte, NULL, 0, NULL, &arena, &err);
       ec_arena_deinit(&arena);
     }
   free(copy);

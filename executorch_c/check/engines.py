@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from executorch_c._core import Method, TensorInfo
+from executorch_c._files import is_package
 from executorch_c._programs import ProgramFile
 from executorch_c._render import text as _text
 from executorch_c.check import official, official_blame
@@ -338,6 +339,8 @@ def _file(source: ProgramFile | None) -> tuple[official.Program, official.Progra
     program = source.source if source.bundled is None else source.bundled.program_data
     if program is None:
         raise Unavailable("a loaded program has no file: pass its path or bytes")
+    if is_package(program):
+        raise Unavailable("it reads no native packages (.ptn)")
     return _path_or_bytes(program), _path_or_bytes(source.data[0]) if source.data else None
 
 

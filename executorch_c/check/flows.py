@@ -7,6 +7,7 @@ import copy
 import io
 import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -161,6 +162,16 @@ def _lower_native(exported: Any, method: str) -> Any:
             compile_config=get_default_compile_config(),
         )
         return edge.to_executorch()
+
+
+def _lower_native_package(exported: Any, method: str) -> bytes:
+    """Return the native package (.ptn) of a method, which has to be one graph."""
+    from executorch.exir.native.native import to_native
+
+    with quiet(), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.ptn"
+        to_native({method: exported}).save(os.fspath(path))
+        return path.read_bytes()
 
 
 def _cadence_compiler() -> Any:
@@ -363,6 +374,12 @@ FLOWS = {
             "delegated to portable graphs of ExecuTorch 1.5; interpreted on the CPU",
             _portable,
             lower=_lower_native,
+        ),
+        Flow(
+            "native-package",
+            "a native package (.ptn) of ExecuTorch 1.5: one portable graph, interpreted on the CPU",
+            _portable,
+            lower=_lower_native_package,
         ),
         Flow(
             "cadence",

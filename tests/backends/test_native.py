@@ -173,6 +173,20 @@ def test_attention_and_products() -> None:
     assert_close(method_of(native_flow.export(Attentions(), inputs)), Attentions(), inputs)
 
 
+def test_attention_of_any_length() -> None:
+    """Masks of causal attention have the sizes of a call."""
+
+    class Causal(nn.Module):
+        def forward(self, q: torch.Tensor) -> torch.Tensor:
+            return nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+
+    shapes = ({2: torch.export.Dim("length", min=2, max=16)},)
+    q = torch.randn(1, 2, 9, 4)
+    method = method_of(native_flow.export(Causal(), (q,), dynamic_shapes=shapes))
+    for length in (9, 2, 16):
+        assert_close(method, Causal(), (torch.randn(1, 2, length, 4),))
+
+
 def test_nodes_are_described() -> None:
     inside: Any = Runtime.get().load_program(PROGRAMS.folder / "mlp.pte")._delegate("forward", 0)
     assert inside["nodes"][1]["note"].startswith("aten_relu__default")

@@ -190,6 +190,10 @@ def openvino(folder: Path) -> None:
         (folder / f"{name}.pte").write_bytes(data.replace(payload, plain))
 
 
+def package(_: Path) -> None:
+    """Write nothing: the recorded native packages are files of the tree."""
+
+
 TARGETS: dict[str, Callable[[Path], None]] = {
     "pte": pte,
     "ptd": ptd,
@@ -201,6 +205,7 @@ TARGETS: dict[str, Callable[[Path], None]] = {
     "llm": llm,
     "native": native,
     "openvino": openvino,
+    "package": package,
     "tosa": tosa,
     "vulkan": vulkan,
     "xnnpack": xnnpack,
@@ -210,6 +215,7 @@ TARGETS: dict[str, Callable[[Path], None]] = {
 RECORDED = {
     "coreml": "backends/coreml_programs/*.pte",
     "openvino": "backends/programs/openvino_*.pte",
+    "package": "backends/native_packages/*.ptn",
 }
 """Programs of the tree, of targets that cannot export any."""
 

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "core/checked.h"
-#include "json.h"
+#include "../json.h"
 
 enum { MAX_NODES = 65536, MAX_DEPTH = 8 };
 
 typedef struct listing {
-  ecm_json json;
+  ect_json json;
   uint32_t *nodes; /* tokens */
   uint8_t *is_child;
   size_t count;
@@ -19,13 +19,13 @@ typedef struct listing {
 } listing;
 
 static uint32_t read_nodes(listing *x) {
-  const ecm_json *j = &x->json;
+  const ect_json *j = &x->json;
   const ec_host *host = j->c.host;
-  const uint32_t list = ecm_json_member(j, 0, "nodes");
-  if (!list || j->tokens[list].type != ECM_ARRAY)
+  const uint32_t list = ect_json_member(j, 0, "nodes");
+  if (!list || j->tokens[list].type != ECT_JSON_ARRAY)
     return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
                            "payload: the index has no list 'nodes'");
-  for (uint32_t t = ecm_json_first(j, list); t; t = ecm_json_next(j, list, t)) x->count++;
+  for (uint32_t t = ect_json_first(j, list); t; t = ect_json_next(j, list, t)) x->count++;
   if (x->count == 0 || x->count > MAX_NODES)
     return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
                            "payload: the index has %zu nodes, expected 1 to %d", x->count,
@@ -35,19 +35,19 @@ static uint32_t read_nodes(listing *x) {
   if (!x->nodes || !x->is_child)
     return EC_BACKEND_FAIL(&j->c, EC_BACKEND_ALLOCATION_FAILED, "no memory for the index");
   size_t i = 0;
-  for (uint32_t t = ecm_json_first(j, list); t; t = ecm_json_next(j, list, t)) x->nodes[i++] = t;
+  for (uint32_t t = ect_json_first(j, list); t; t = ect_json_next(j, list, t)) x->nodes[i++] = t;
   return EC_BACKEND_OK;
 }
 
 /* Marks children, so that the root is the node without a mark. */
 static uint32_t find_root(listing *x, size_t *root) {
-  const ecm_json *j = &x->json;
+  const ect_json *j = &x->json;
   for (size_t i = 0; i < x->count; i++) {
-    const uint32_t children = ecm_json_member(j, x->nodes[i], "children");
-    uint32_t key = children ? ecm_json_first(j, children) : 0;
-    for (; key; key = ecm_json_next(j, children, key + 1)) {
+    const uint32_t children = ect_json_member(j, x->nodes[i], "children");
+    uint32_t key = children ? ect_json_first(j, children) : 0;
+    for (; key; key = ect_json_next(j, children, key + 1)) {
       uint64_t child;
-      if (j->tokens[children].type != ECM_OBJECT || !ecm_json_number(j, key + 1, &child) ||
+      if (j->tokens[children].type != ECT_JSON_OBJECT || !ect_json_number(j, key + 1, &child) ||
           child >= x->count)
         return EC_BACKEND_FAIL(
             &j->c, EC_BACKEND_INVALID_PROGRAM,
@@ -65,18 +65,18 @@ static uint32_t find_root(listing *x, size_t *root) {
 
 /* Finds a file by the names on its path, which end with NULL. */
 static uint32_t find_file(const listing *x, size_t root, const char *const *path, ect_text *out) {
-  const ecm_json *j = &x->json;
+  const ect_json *j = &x->json;
   uint32_t node = x->nodes[root];
   uint64_t number, offset, size;
   for (size_t i = 0; path[i]; i++) {
-    const uint32_t children = ecm_json_member(j, node, "children");
-    const uint32_t child = children ? ecm_json_member(j, children, path[i]) : 0;
-    if (!child || !ecm_json_number(j, child, &number) || number >= x->count) return EC_BACKEND_OK;
+    const uint32_t children = ect_json_member(j, node, "children");
+    const uint32_t child = children ? ect_json_member(j, children, path[i]) : 0;
+    if (!child || !ect_json_number(j, child, &number) || number >= x->count) return EC_BACKEND_OK;
     node = x->nodes[number];
   }
-  const uint32_t region = ecm_json_member(j, node, "dataRegion");
-  if (!region || !ecm_json_number(j, ecm_json_member(j, region, "offset"), &offset) ||
-      !ecm_json_number(j, ecm_json_member(j, region, "size"), &size))
+  const uint32_t region = ect_json_member(j, node, "dataRegion");
+  if (!region || !ect_json_number(j, ect_json_member(j, region, "offset"), &offset) ||
+      !ect_json_number(j, ect_json_member(j, region, "size"), &size))
     return EC_BACKEND_FAIL(&j->c, EC_BACKEND_INVALID_PROGRAM,
                            "payload: file %s has no region with offset and size in the index",
                            path[0]);
@@ -115,9 +115,9 @@ static uint32_t find_files(listing *x, ecm_files *out) {
 uint32_t ecm_directory_open(const ec_backend_call *c, ect_text payload, ecm_files *out) {
   listing x = {.payload = payload};
   *out = (ecm_files){{0}, {0}, {0}, {0}};
-  uint32_t status = ecm_json_open(c, payload, true, "the index of the directory", &x.json);
+  uint32_t status = ect_json_open(c, payload, true, "payload: the index of the directory", &x.json);
   if (status == EC_BACKEND_OK) status = find_files(&x, out);
-  ecm_json_free(&x.json);
+  ect_json_free(&x.json);
   c->host->free(x.nodes);
   c->host->free(x.is_child);
   return status;

@@ -36,9 +36,9 @@ uint32_t ecm_function_open(ecm_model *m, ecm_function *out) {
   EC_BACKEND_TRY(find_message(m, &out->message));
   EC_BACKEND_TRY(find_block(m, out));
   EC_BACKEND_TRY(
-      ecm_json_open(&m->g->c, m->files.metadata, false, "metadata.json", &out->metadata));
-  const uint32_t methods = ecm_json_member(&out->metadata, 0, "methods");
-  if (methods) out->lists = ecm_json_member(&out->metadata, methods, m->function);
+      ect_json_open(&m->g->c, m->files.metadata, false, "payload: metadata.json", &out->metadata));
+  const uint32_t methods = ect_json_member(&out->metadata, 0, "methods");
+  if (methods) out->lists = ect_json_member(&out->metadata, methods, m->function);
   if (methods && !out->lists)
     return EC_BACKEND_FAIL(&m->g->c, EC_BACKEND_INVALID_PROGRAM,
                            "metadata.json has no method '%s', which the delegate calls",
@@ -46,20 +46,20 @@ uint32_t ecm_function_open(ecm_model *m, ecm_function *out) {
   return EC_BACKEND_OK;
 }
 
-void ecm_function_close(ecm_function *f) { ecm_json_free(&f->metadata); }
+void ecm_function_close(ecm_function *f) { ect_json_free(&f->metadata); }
 
 uint32_t ecm_function_names(ecm_model *m, const ecm_function *f, const char *member,
                             uint32_t *list, uint32_t *first) {
-  const ecm_json *j = &f->metadata;
-  *list = ecm_json_member(j, f->lists, member);
-  if (!*list || j->tokens[*list].type != ECM_ARRAY)
+  const ect_json *j = &f->metadata;
+  *list = ect_json_member(j, f->lists, member);
+  if (!*list || j->tokens[*list].type != ECT_JSON_ARRAY)
     return EC_BACKEND_FAIL(&m->g->c, EC_BACKEND_INVALID_PROGRAM, "metadata.json has no list '%s'",
                            member);
-  *first = ecm_json_first(j, *list);
+  *first = ect_json_first(j, *list);
   return EC_BACKEND_OK;
 }
 
 ect_text ecm_function_text(const ecm_function *f, uint32_t token) {
-  const ecm_token *text = &f->metadata.tokens[token];
+  const ect_token *text = &f->metadata.tokens[token];
   return (ect_text){f->metadata.bytes.data + text->begin, text->end - text->begin};
 }

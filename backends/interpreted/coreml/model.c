@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/checked.h"
-#include "json.h"
+#include "../json.h"
 
 enum { STATE = 5 }; /* of ValueType */
 
@@ -185,17 +185,17 @@ ect_operand ecm_read_constant(ecm_model *m, ect_text message) {
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* Reads {"mapping": {"3": [[..., {"Output": name}], ...]}}. */
-static uint32_t read_handles(ecm_model *m, ecm_json *j) {
-  const uint32_t mapping = ecm_json_member(j, 0, "mapping");
-  uint32_t key = mapping ? ecm_json_first(j, mapping) : 0;
-  for (; key; key = ecm_json_next(j, mapping, j->tokens[key].next)) {
+static uint32_t read_handles(ecm_model *m, ect_json *j) {
+  const uint32_t mapping = ect_json_member(j, 0, "mapping");
+  uint32_t key = mapping ? ect_json_first(j, mapping) : 0;
+  for (; key; key = ect_json_next(j, mapping, j->tokens[key].next)) {
     const uint32_t paths = j->tokens[key].next;
     uint64_t handle;
-    if (j->tokens[mapping].type != ECM_OBJECT) return EC_BACKEND_OK;
-    if (!ecm_json_number(j, key, &handle) || handle >= UINT32_MAX) continue;
+    if (j->tokens[mapping].type != ECT_JSON_OBJECT) return EC_BACKEND_OK;
+    if (!ect_json_number(j, key, &handle) || handle >= UINT32_MAX) continue;
     for (uint32_t t = paths; t < j->tokens[paths].next; t++) {
-      const uint32_t output = ecm_json_member(j, t, "Output");
-      const ecm_token *text = &j->tokens[output];
+      const uint32_t output = ect_json_member(j, t, "Output");
+      const ect_token *text = &j->tokens[output];
       if (output && !ect_names_set(&m->handles, (ect_text){j->bytes.data + text->begin,
                                                            text->end - text->begin},
                                    (uint32_t)handle))
@@ -242,10 +242,10 @@ static void read_bound(ecm_model *m, ect_text input) {
     read_shapes(m, shapes.bytes);
 }
 
-static bool copy_member(const ecm_json *j, const char *member, char out[ECM_NAME_BYTES]) {
-  const ecm_token *t = &j->tokens[ecm_json_member(j, 0, member)];
+static bool copy_member(const ect_json *j, const char *member, char out[ECM_NAME_BYTES]) {
+  const ect_token *t = &j->tokens[ect_json_member(j, 0, member)];
   const size_t size = t->end - t->begin;
-  if (t == j->tokens || t->type != ECM_TEXT || size >= ECM_NAME_BYTES) return false;
+  if (t == j->tokens || t->type != ECT_JSON_TEXT || size >= ECM_NAME_BYTES) return false;
   memcpy(out, j->bytes.data + t->begin, size);
   out[size] = '\0';
   return true;
@@ -257,13 +257,13 @@ static uint32_t follow_reference(ecm_model *m, ect_text *payload) {
   const ect_text text = {payload->data + 4, payload->size - 4};
   char key[ECM_NAME_BYTES];
   const void *data = NULL;
-  ecm_json j;
-  uint32_t status = ecm_json_open(c, text, false, "the reference to a shared model", &j);
+  ect_json j;
+  uint32_t status = ect_json_open(c, text, false, "payload: the reference to a shared model", &j);
   if (status == EC_BACKEND_OK &&
       (!copy_member(&j, "key", key) || !copy_member(&j, "functionName", m->function)))
     status = EC_BACKEND_FAIL(c, EC_BACKEND_INVALID_PROGRAM,
                              "payload: the reference to a shared model has no key or functionName");
-  ecm_json_free(&j);
+  ect_json_free(&j);
   if (status != EC_BACKEND_OK) return status;
   if (c->host->named_data(c->call, key, &data, &payload->size) != EC_BACKEND_OK)
     return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_FOUND, "payload: no named data '%s', the shared model",
@@ -273,7 +273,7 @@ static uint32_t follow_reference(ecm_model *m, ect_text *payload) {
 }
 
 static uint32_t open_files(ecm_model *m, ect_text payload) {
-  ecm_json handles;
+  ect_json handles;
   ecm_field description, field;
   uint32_t status = EC_BACKEND_OK;
   memcpy(m->function, "main", sizeof "main");
@@ -281,9 +281,10 @@ static uint32_t open_files(ecm_model *m, ect_text payload) {
     EC_BACKEND_TRY(follow_reference(m, &payload));
   EC_BACKEND_TRY(ecm_directory_open(&m->g->c, payload, &m->files));
   if (m->files.handles.data) {
-    status = ecm_json_open(&m->g->c, m->files.handles, false, "the map of debug handles", &handles);
+    status = ect_json_open(&m->g->c, m->files.handles, false, "payload: the map of debug handles",
+                           &handles);
     if (status == EC_BACKEND_OK) status = read_handles(m, &handles);
-    ecm_json_free(&handles);
+    ect_json_free(&handles);
   }
   if (status == EC_BACKEND_OK && ecm_wire_find(m->files.model, 2, &description))
     for (ect_text rest = description.bytes; ecm_wire_next(&rest, &field);)

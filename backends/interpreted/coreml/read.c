@@ -205,7 +205,7 @@ static uint32_t link_names(ecm_model *m, const ecm_function *f, const char *memb
   uint32_t list = 0, t = 0;
   *first = (uint32_t)m->g->link_count;
   EC_BACKEND_TRY(ecm_function_names(m, f, member, &list, &t));
-  for (; t; t = ecm_json_next(&f->metadata, list, t)) {
+  for (; t; t = ect_json_next(&f->metadata, list, t)) {
     const ect_text name = ecm_function_text(f, t);
     const uint32_t operand = ect_names_find(&m->names, name);
     if (operand == UINT32_MAX)

@@ -2,6 +2,8 @@
 #include "../backends.h"
 #include "../delegate.h"
 #include "call.h"
+#include "method.h"
+#include "package.h"
 #include "payload.h"
 
 static const ect_format format = {
@@ -12,4 +14,5 @@ static const ect_format format = {
     .lost_data = ": NativePartitioner stores constants in a .ptd file (native_weights) unless "
                  "external_constants_tag=None"};
 
-const ec_backend ecn_backend = ECT_BACKEND("NativeBackend", &format);
+const ec_backend ecn_backend = {ECT_MEMBERS("NativeBackend", &format),
+                                .open_package = ecn_open_package};

@@ -36,9 +36,10 @@ bool ecn_is_in_place(ect_text target) {
 }
 
 void ecn_name_node(const ect_graph *g, const ect_node *n, char *out, size_t size) {
-  (void)g;
-  snprintf(out, size, "node %u '%.*s' (%.*s)", (unsigned)n->number, ECT_CLIP(n->name, 60),
-           ECT_CLIP(n->op, 80));
+  const bool is_named = g->method.size;
+  snprintf(out, size, "%s%.*s%snode %u '%.*s' (%.*s)", is_named ? "method '" : "",
+           ECT_CLIP(g->method, 40), is_named ? "', " : "", (unsigned)n->number,
+           ECT_CLIP(n->name, 60), ECT_CLIP(n->op, 80));
 }
 
 /* Finds the functional operator of the target. */
@@ -187,13 +188,20 @@ static uint32_t call_cond(ect_graph *g, const ect_node *n) {
   return ect_call_cond(g, n, condition, blocks, first, count);
 }
 
-/* Copies a value to state. */
+/* Copies a value to state, or from state that will change. State is never an `out`: memory of those
+ * is no state that methods share. */
 static uint32_t copy(ect_graph *g, const ect_node *n) {
+  ect_program *p = &g->program;
   int64_t from, to;
   ect_tensor t;
   EC_BACKEND_TRY(ect_use_tensor(g, ect_inputs(g, n)[0].operand, &from, &t));
   EC_BACKEND_TRY(ect_use_tensor(g, ect_outputs(g, n)[0].operand, &to, &t));
-  ect_add_copy(&g->program, from, to, NULL);
+  if (t.role == ECT_STATE) {
+    const int64_t args[] = {to, from, ect_add_bool(p, false), to};
+    ect_add_call(p, "aten::copy_", args, 4, NULL);
+  } else {
+    ect_add_copy(p, from, to, NULL);
+  }
   return EC_BACKEND_OK;
 }
 

@@ -2,16 +2,7 @@
 #ifndef ECN_SPECIAL_H
 #define ECN_SPECIAL_H
 
-#include "../graph.h"
-
-/* A node with one result. */
-typedef struct ecn_step {
-  ect_graph *g;
-  const int64_t *args; /* values, in the order of torch's schema */
-  size_t count;
-  int64_t out;         /* a tensor */
-  const ec_backend_node *shown;
-} ecn_step;
+#include "step.h"
 
 typedef uint32_t ecn_special(const ecn_step *s);
 

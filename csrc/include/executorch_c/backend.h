@@ -332,6 +332,27 @@ typedef struct ec_backend_run {
   bool *refused;
 } ec_backend_run;
 
+/* Tensor data of a package. */
+typedef struct ec_backend_package_item {
+  const char *key; /* NUL-terminated */
+  const void *data;
+  size_t size;
+  int32_t dtype; /* an EC_DTYPE_* */
+  uint32_t rank;
+  int64_t sizes[16]; /* row-major */
+} ec_backend_package_item;
+
+/* A package as a program. The host frees the memory; keys and data may also be bytes of the
+ * package, which stays open. */
+typedef struct ec_backend_package {
+  void *program; /* a .pte, whose external tensors are items */
+  size_t program_size;
+  ec_backend_package_item *items;
+  size_t item_count;
+  void *copies; /* data of items that is not in the package as it has to be; or NULL */
+  size_t copies_size;
+} ec_backend_package;
+
 typedef struct ec_backend ec_backend;
 struct ec_backend {
   uint32_t abi_version; /* EC_BACKEND_ABI_VERSION */
@@ -399,6 +420,12 @@ struct ec_backend {
    * same shapes and addresses, and other contents. Not in traced calls. Returns NOT_SUPPORTED, and
    * has changed nothing, if execute has to run. */
   uint32_t (*repeat)(const ec_backend *self, const ec_host *host, ec_host_call *call, void *handle);
+
+  /* Opens a file that is no .pte, but a package of this backend's own format (csrc/backend/
+   * packages.def): writes it as a program. The methods of the program share state. After a failure
+   * the host frees what `out` has, too. */
+  uint32_t (*open_package)(const ec_backend *self, const ec_host *host, ec_host_call *call,
+                           const void *data, size_t size, ec_backend_package *out);
 };
 
 #endif

@@ -111,15 +111,6 @@ static const char *check_call(const ec_run_analysis *c, const ec_instr *in) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static bool is_in_files(const ec_method *m, const void *data) {
-  const ec_program *p = m->program;
-  const uintptr_t at = (uintptr_t)data;
-  bool is_inside = at - (uintptr_t)p->file.data < p->file.size;
-  for (size_t i = 0; i < p->data_count; i++)
-    is_inside = is_inside || at - (uintptr_t)p->data[i].data < p->data[i].size;
-  return is_inside;
-}
-
 /* True for a result that no instruction reads, by its own name or another: indices of a pooling. */
 static bool is_unread(ec_run_analysis *c, size_t k) {
   const ec_use *use = &c->uses->rows[k];
@@ -140,7 +131,8 @@ static ec_status make_value(ec_run_analysis *c, ec_value *v, size_t *number,
   (*out)->tensor = view.as.tensor;
   (*out)->number = (uint32_t)(*number)++;
   (*out)->is_dynamic = t->dynamism != EC_STATIC;
-  if (ec_is_constant_tensor(c->m, t)) (*out)->is_shared = is_in_files(c->m, t->data);
+  if (ec_is_constant_tensor(c->m, t))
+    (*out)->is_shared = ec_program_has_bytes(c->m->program, t->data);
   else (*out)->tensor.data = NULL;
   return EC_OK;
 }
