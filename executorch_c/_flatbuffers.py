@@ -1,4 +1,5 @@
-"""Writes FlatBuffers from dictionaries, with the package `flatbuffers` (extra `devtools`).
+"""FlatBuffers as dictionaries: reads them, and writes them with the package `flatbuffers` (extra
+`devtools`).
 
     tables = {
         "Line": {"name": "string", "points": "[Point]", "dashes": "[4]"},
@@ -8,16 +9,17 @@
 
 A schema is its tables: fields in the order of their numbers, with their types. "4" is a number of
 4 bytes, "[4]" a vector of those, "string" a text, "Point" a table, "[Point]" tables, "|Point|Line"
-a union, whose type is the field before it. `_core._file_tables` gives those of .pte, .ptd and .bpte
-files, as the runtime reads them.
+a union, whose type is the field before it. `_core._file_tables` gives those of .pte, .ptd, .bpte
+and ETDump files, as the runtime reads them.
 
 A union's value is a pair: name of its table, and fields. A float is written as one, any other
-number as a signed integer. Bytes are a vector of bytes that is aligned for data. A field that is
-None or missing is left out.
+number as a signed integer; all are read as integers. Bytes are a vector of bytes that is aligned
+for data. A field that is None or missing is left out.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -27,6 +29,21 @@ Tables: TypeAlias = Mapping[str, Mapping[str, str]]
 
 ALIGNMENT = 32
 """Alignment of bytes: that of a program in a bundled program, the largest of all schemas."""
+MAX_SHARED_BYTES = 64
+"""Maximum size of a text that is written once for all its uses: verifiers bound the references of
+a file by its size."""
+CODES = {"1": "b", "2": "h", "4": "i", "8": "q"}
+"""Formats of `struct`, by type of number."""
+
+
+def read(data: bytes, tables: Tables, root: str) -> dict[str, Any]:
+    """Return the table of the type `root`, with the fields that are present.
+
+    The data is trusted: other data is checked before, as by `_core._check_etdump`. Texts that are
+    not UTF-8 have replacement characters.
+    """
+    reader = _Reader(tables, data)
+    return reader.table(root, reader.target(0))
 
 
 def write(
@@ -54,6 +71,46 @@ def write(
     finish = writer.builder.FinishSizePrefixed if is_prefixed else writer.builder.Finish
     finish(offset, file_identifier=identifier)
     return bytes(writer.builder.Output())
+
+
+class _Reader:
+    def __init__(self, tables: Tables, data: bytes) -> None:
+        self.tables, self.data = tables, data
+
+    def number(self, code: str, at: int) -> int:
+        return int(struct.unpack_from("<" + code, self.data, at)[0])
+
+    def target(self, at: int) -> int:
+        return at + self.number("I", at)
+
+    def table(self, name: str, at: int) -> dict[str, Any]:
+        vtable = at - self.number("i", at)
+        size, values = self.number("H", vtable), dict[str, Any]()
+        for number, (field, kind) in enumerate(self.tables[name].items()):
+            entry = 4 + 2 * number
+            where = self.number("H", vtable + entry) if entry < size else 0
+            if not where:
+                continue
+            if kind.startswith("|"):
+                member = kind.split("|")[values.pop(f"{field}_type")]
+                values[field] = [member, self.table(member, self.target(at + where))]
+            else:
+                values[field] = self.value(kind, at + where)
+        return values
+
+    def value(self, kind: str, at: int) -> Any:
+        if kind.isdigit():
+            return self.number(CODES[kind], at)
+        start = self.target(at)
+        if kind != "string" and not kind.startswith("["):
+            return self.table(kind, start)
+        count, start, item = self.number("I", start), start + 4, kind.strip("[]")
+        if kind in ("[1]", "string"):
+            data = bytes(self.data[start : start + count])
+            return data.decode("utf-8", "replace") if kind == "string" else data
+        if item.isdigit():
+            return [*struct.unpack_from(f"<{count}{CODES[item]}", self.data, start)]
+        return [self.value(item, start + 4 * i) for i in range(count)]
 
 
 def _number(kind: str, *values: float) -> str:
@@ -92,14 +149,18 @@ class _Writer:
 
     def value(self, kind: str, value: Any) -> int:
         if not kind.startswith("["):
-            text = kind == "string"
-            return self.builder.CreateSharedString(value) if text else self.table(kind, value)
+            return self.text(value) if kind == "string" else self.table(kind, value)
         kind = kind[1:-1]
         if isinstance(value, bytes):
             return self.data(value)
         if kind.isdigit():
             return self.vector(int(kind), _number(kind, *value), value)
         return self.vector(4, "UOffsetTRelative", [self.value(kind, item) for item in value])
+
+    def text(self, value: str) -> int:
+        create = "CreateSharedString" if len(value) <= MAX_SHARED_BYTES else "CreateString"
+        offset: int = getattr(self.builder, create)(value)
+        return offset
 
     def vector(self, width: int, kind: str, items: Sequence[float]) -> int:
         self.builder.StartVector(width, len(items), width)

@@ -10,7 +10,6 @@ SIZES = {
     "uint8": 1,
     "short": 2,
     "ushort": 2,
-    "float": 4,
     "int": 4,
     "uint": 4,
     "int32": 4,
@@ -19,6 +18,7 @@ SIZES = {
     "ulong": 8,
     "int64": 8,
     "uint64": 8,
+    "float": 4,
     "double": 8,
 }
 

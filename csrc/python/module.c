@@ -107,11 +107,22 @@ static PyObject *module_read_bundled(PyObject *module, PyObject *data) {
 
 PyDoc_STRVAR(file_tables_doc,
              "_file_tables($module, kind, /)\n--\n\n"
-             "The schema of a kind of file (\"pte\", \"ptd\", \"bpte\") as _flatbuffers.py\n"
-             "understands it: {table: {field: type}}, fields in the order of their numbers.");
+             "The schema of a kind of file (\"pte\", \"ptd\", \"bpte\", \"etdump\") as\n"
+             "_flatbuffers.py understands it: {table: {field: type}}, fields in the order of\n"
+             "their numbers.");
 
 static PyObject *module_file_tables(PyObject *Py_UNUSED(module), PyObject *kind) {
   return ecpy_file_tables(kind);
+}
+
+PyDoc_STRVAR(check_etdump_doc,
+             "_check_etdump($module, data, /)\n--\n\n"
+             "Check the structure of an ETDump, so that _flatbuffers.read may read it, and return\n"
+             "start and end of its tables.\n\n"
+             "Raises InvalidExternalDataError.");
+
+static PyObject *module_check_etdump(PyObject *module, PyObject *data) {
+  return ecpy_check_etdump(PyModule_GetState(module), data);
 }
 
 PyDoc_STRVAR(scalar_types_doc,
@@ -161,6 +172,7 @@ static PyMethodDef functions[] = {
     {"unregister_operator", module_unregister_operator, METH_O, unregister_operator_doc},
     {"_read_bundled", module_read_bundled, METH_O, read_bundled_doc},
     {"_file_tables", module_file_tables, METH_O, file_tables_doc},
+    {"_check_etdump", module_check_etdump, METH_O, check_etdump_doc},
     {"_scalar_types", module_scalar_types, METH_NOARGS, scalar_types_doc},
     {"_parse_schema", module_parse_schema, METH_O, parse_schema_doc},
     {"_register_operator", module_register_operator, METH_VARARGS, register_operator_doc},

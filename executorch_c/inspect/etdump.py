@@ -45,24 +45,6 @@ if TYPE_CHECKING:
 
 Path: TypeAlias = "str | os.PathLike[str]"
 
-TABLES = {
-    "ETDump": "version:4 run_data:[RunData]",
-    "RunData": "name:string bundled_input_index:4 allocators:[Allocator] events:[Event]",
-    "Event": "profile_event:ProfileEvent allocation_event:AllocationEvent debug_event:DebugEvent",
-    "ProfileEvent": "name:string chain_index:4 instruction_id:4 delegate_debug_id_int:4 "
-    "delegate_debug_id_str:string delegate_debug_metadata:[1] start_time:8 end_time:8",
-    "DebugEvent": "chain_index:8 instruction_id:4 debug_entry:Value delegate_debug_id_int:4 "
-    "delegate_debug_id_str:string name:string",
-    "Value": "val:1 tensor:Tensor tensor_list:TensorList int_value:Int float_value:Float "
-    "double_value:Double bool_value:Bool output:Bool",
-    "Tensor": "scalar_type:1 sizes:[8] strides:[8] offset:8",
-    "TensorList": "tensors:[Tensor]",
-    "Int": "int_val:8",
-    "Bool": "bool_val:1",
-    "Double": "double_val:8",
-}
-"""Fields of etdump_schema_flatcc.fbs by number: NAME:TYPE=DEFAULT, or only the name for offsets."""
-
 KINDS = ("Null", "Int", "Bool", "Float", "Double", "Tensor", "TensorList", "String")
 """Names of ValueType by number."""
 
@@ -279,11 +261,6 @@ def _runs(traces: Sequence[Trace]) -> list[_Run]:
 # ---- rows in a file ---------------------------------------------------------------------------
 
 
-def tables() -> dict[str, dict[str, str]]:
-    """Return TABLES as the writer takes them."""
-    return {name: dict(f.split(":") for f in row.split()) for name, row in TABLES.items()}
-
-
 class _Writer:
     """Writer of the FlatBuffer tables in TABLES, and of values in a debug buffer."""
 
@@ -357,7 +334,7 @@ class _Writer:
         values = {"version": 0, "run_data": [*map(self.run, runs)]}
         return _flatbuffers.write(
             values,
-            tables(),
+            _core._file_tables("etdump"),
             "ETDump",
             "ETDumps",
             identifier=b"ED00",

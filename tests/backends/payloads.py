@@ -23,7 +23,6 @@ Graph = dict[str, Any]
 Change = Callable[[Graph], None]
 Row = tuple[Change, str]
 """A change of a program's graph, and a sentence that the exception must have."""
-CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
 def schema(backend: str, unions: dict[str, list[str]]) -> dict[str, dict[str, str]]:
@@ -49,47 +48,6 @@ def schema(backend: str, unions: dict[str, list[str]]) -> dict[str, dict[str, st
 def rows_of(**tables: list[Any]) -> list[tuple[str, Any, str]]:
     """Return the rows of tables, with the name of the program that they change."""
     return [(name, *row) for name, rows in tables.items() for row in rows]
-
-
-class Reader:
-    """A FlatBuffer as dictionaries; it is trusted."""
-
-    def __init__(self, tables: dict[str, dict[str, str]], data: bytes) -> None:
-        self.tables, self.data = tables, data
-
-    def number(self, code: str, at: int) -> int:
-        return int(struct.unpack_from("<" + code, self.data, at)[0])
-
-    def target(self, at: int) -> int:
-        return at + self.number("I", at)
-
-    def table(self, name: str, at: int) -> Graph:
-        vtable = at - self.number("i", at)
-        size, entries = self.number("H", vtable), Graph()
-        for slot, (field, kind) in enumerate(self.tables[name].items()):
-            entry = 4 + 2 * slot
-            where = self.number("H", vtable + entry) if entry < size else 0
-            if not where:
-                continue
-            if kind.startswith("|"):
-                member = kind.split("|")[entries.pop(f"{field}_type")]
-                entries[field] = [member, self.table(member, self.target(at + where))]
-            else:
-                entries[field] = self.value(kind, at + where)
-        return entries
-
-    def value(self, kind: str, at: int) -> Any:
-        if kind.isdigit():
-            return self.number(CODES[int(kind)], at)
-        start = self.target(at)
-        count = self.number("I", start) if kind[0] == "[" or kind == "string" else 0
-        if kind in ("[1]", "string"):
-            data = self.data[start + 4 : start + 4 + count]
-            return data.decode() if kind == "string" else data
-        if kind[0] != "[":
-            return self.table(kind, start)
-        width = int(kind[1:-1]) if kind[1:-1].isdigit() else 4
-        return [self.value(kind[1:-1], start + 4 + width * i) for i in range(count)]
 
 
 def behind_header(payload: bytes) -> tuple[bytes, bytes]:
@@ -119,8 +77,7 @@ class Format:
         """Return the graph and the constants behind it."""
         has_header = self.magic and payload[4:8] == self.magic
         flat, constants = behind_header(payload) if has_header else (payload, b"")
-        at = struct.unpack_from("<I", flat)[0]
-        return Reader(self.tables, flat).table(self.root, at), constants
+        return _flatbuffers.read(flat, self.tables, self.root), constants
 
     def write(self, graph: Graph, constants: bytes = b"", has_header: bool = True) -> bytes:
         identifier = self.identifier

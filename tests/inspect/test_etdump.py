@@ -489,10 +489,7 @@ def test_missing_flatbuffers_and_folders(tmp_path: Path, monkeypatch: pytest.Mon
         trace.to_etdump(tmp_path / "a.etdp")
 
 
-def test_fields_are_those_of_the_schema() -> None:
-    text = fbs.texts("executorch.devtools.etdump", "etdump_schema_flatcc.fbs", "scalar_type.fbs")
-    tables = fbs.tables(text)
-    for name, fields in etdump.tables().items():
-        assert [*fields.items()] == [*tables[name].items()]
+def test_kinds_of_values_are_those_of_the_schema() -> None:
+    text = fbs.texts("executorch.devtools.etdump", "etdump_schema_flatcc.fbs")
     [kinds] = re.findall(r"enum ValueType : byte \{(.*?)\}", text)
     assert tuple(re.findall(r"\w+", kinds)) == etdump.KINDS
