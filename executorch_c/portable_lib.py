@@ -4,18 +4,19 @@ A test suite of the export flow runs on this runtime with one changed import:
 
     from executorch_c.portable_lib import _load_for_executorch_from_buffer
 
-Inputs and outputs are torch tensors, as in the official module, so it needs torch. Differences:
-exceptions are executorch_c's (and RuntimeErrors), methods of a program do not share memory, and
-outputs always own their memory, independently of `clone_outputs`.
+Outputs are torch tensors, as in the official module; NumPy arrays where torch is not installed.
+Inputs are tensors, numbers, or whatever `Method.execute` takes. Differences: exceptions are
+executorch_c's (and RuntimeErrors), methods of a program do not share memory, and outputs always own
+their memory, independently of `clone_outputs`.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from executorch_c import Verification
 from executorch_c._core import (
@@ -32,7 +33,14 @@ from executorch_c._core import (
 from executorch_c.bundled import BundledProgram
 
 if TYPE_CHECKING:
+    import torch
+
     from executorch_c._types import Data
+else:
+    try:
+        import torch
+    except ImportError:
+        torch = None
 
 __all__ = [
     "BundledModule",
@@ -45,11 +53,12 @@ __all__ = [
 ]
 
 Inputs = Sequence[object]
+"""Inputs of a call; an array or buffer is one input."""
 
 
 def _as_input(index: int, value: object) -> object:
     """Return a detached tensor on the CPU."""
-    if not isinstance(value, torch.Tensor):
+    if torch is None or not isinstance(value, torch.Tensor):
         return value
     if value.device.type not in ("cpu", "cuda"):
         raise InvalidArgumentError(
@@ -62,11 +71,13 @@ def _as_inputs(values: Inputs) -> tuple[object, ...]:
     return tuple(_as_input(index, value) for index, value in enumerate(values))
 
 
-def _as_tensor(array: np.ndarray[Any, np.dtype[Any]]) -> torch.Tensor:
-    """Return a tensor on the memory of an array, with its strides."""
-    if array.dtype.name != "bfloat16":
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+def _as_tensor(data: np.ndarray[Any, np.dtype[Any]]) -> Any:
+    """Return a tensor on the memory of an array, with its strides; the array without torch."""
+    if torch is None:
+        return data
+    if data.dtype.name != "bfloat16":
+        return torch.from_numpy(data)
+    return torch.from_numpy(data.view(np.int16)).view(torch.bfloat16)
 
 
 def _as_output(value: object) -> Any:
@@ -75,22 +86,25 @@ def _as_output(value: object) -> Any:
     return _as_tensor(value) if isinstance(value, np.ndarray) else value
 
 
-def _run(method: Method, inputs: Inputs) -> list[Any]:
+def _run(method: Method, call: object) -> list[Any]:
     """Run a method. Tensors of the caller that the program mutates are updated, as in the official
     runtime."""
+    inputs = _one_or_many(call)
     outputs, mutated = method._execute_mutating(_as_inputs(inputs))
-    for index, array in mutated:
+    for index, content in mutated:
         tensor = inputs[index]
-        if isinstance(tensor, torch.Tensor):
-            tensor.detach().copy_(_as_tensor(array))
+        if torch is not None and isinstance(tensor, torch.Tensor):
+            tensor.detach().copy_(_as_tensor(content))
     return [_as_output(out) for out in outputs]
 
 
 def _one_or_many(inputs: object) -> Inputs:
-    """Return the argument of __call__ as a sequence of inputs."""
+    """Return the inputs of a call as a list or tuple: an array or buffer is one input, not one for
+    each row."""
     if isinstance(inputs, (list, tuple)):
         return inputs
-    return [inputs]
+    is_buffer = isinstance(inputs, (str, bytes, bytearray, memoryview, array))
+    return list(inputs) if isinstance(inputs, Sequence) and not is_buffer else [inputs]
 
 
 class _PortableProgram:
@@ -124,19 +138,19 @@ class ExecuTorchModule(_PortableProgram):
         self._data_error = data_error
 
     def run_method(
-        self, method_name: str, inputs: Inputs = (), clone_outputs: bool = True
+        self, method_name: str, inputs: object = (), clone_outputs: bool = True
     ) -> list[Any]:
         """Run a method on tensors and numbers; return a list of its outputs."""
         if self._data_error is not None:
             raise self._data_error.with_traceback(None)
         return _run(self._program.load_method(method_name), inputs)
 
-    def forward(self, inputs: Inputs = (), clone_outputs: bool = True) -> list[Any]:
+    def forward(self, inputs: object = (), clone_outputs: bool = True) -> list[Any]:
         """Return run_method("forward", inputs)."""
         return self.run_method("forward", inputs)
 
     def __call__(self, inputs: object = (), clone_outputs: bool = True) -> list[Any]:
-        return self.run_method("forward", _one_or_many(inputs))
+        return self.run_method("forward", inputs)
 
     def plan_execute(self, method_name: str, clone_outputs: bool = True) -> list[Any]:
         """Run a method without inputs."""
@@ -155,10 +169,11 @@ class ExecuTorchMethod:
         self._inputs: Inputs = ()
         self._outputs: list[Any] = []
 
-    def set_inputs(self, inputs: Inputs) -> None:
+    def set_inputs(self, inputs: object) -> None:
         """Set the inputs of the next execute()."""
-        _as_inputs(inputs)  # raises for an invalid input
-        self._inputs = list(inputs)
+        values = list(_one_or_many(inputs))
+        _as_inputs(values)  # raises for an invalid input
+        self._inputs = values
 
     def execute(self) -> None:
         """Run the method on the inputs of set_inputs()."""
@@ -170,7 +185,7 @@ class ExecuTorchMethod:
 
     def call(self, inputs: object = (), clone_outputs: bool = True) -> list[Any]:
         """Set inputs, execute, and return the outputs."""
-        self.set_inputs(_one_or_many(inputs))
+        self.set_inputs(inputs)
         self.execute()
         return self.get_outputs()
 
@@ -180,10 +195,10 @@ class ExecuTorchMethod:
         """Return the metadata of this method."""
         return self._method.metadata
 
-    def get_attribute(self, name: str) -> torch.Tensor:
+    def get_attribute(self, name: str) -> Any:
         """Return a buffer or parameter by name: the method's memory if mutable, else a copy."""
-        array = self._method.get_attribute(name)
-        return _as_tensor(array if array.flags.writeable else array.copy())
+        content = self._method.get_attribute(name)
+        return _as_tensor(content if content.flags.writeable else content.copy())
 
 
 class ExecuTorchProgram(_PortableProgram):

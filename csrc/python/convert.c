@@ -1,6 +1,6 @@
 /* Conversion of tensor inputs, tried in this order:
  *   NumPy arrays (and their subclasses, except masked arrays) and NumPy scalars, without a cast of
- *     the dtype: only byte order and alignment are converted;
+ *     the dtype: only byte order and alignment are converted, and flat bytes may be bfloat16;
  *   Python numbers, and lists and tuples of them: cast to the program's dtype if NumPy's same-kind
  *     rule allows it (int to float, not float to int) and no integer changes its value;
  *   anything with __dlpack__, the buffer protocol, __array_interface__ or __array__. */
@@ -138,7 +138,7 @@ static bool is_number(PyObject *object) {
 static PyObject *bytes_as_bfloat16(ecpy_method *self, size_t index, PyObject *array) {
   const ecpy_slot *slot = &self->inputs[index];
   PyArrayObject *bytes = (PyArrayObject *)array;
-  if (slot->dtype != EC_BFLOAT16 || PyArray_TYPE(bytes) != NPY_UBYTE || PyArray_NDIM(bytes) != 1 ||
+  if (slot->dtype != EC_BFLOAT16 || PyArray_ITEMSIZE(bytes) != 1 || PyArray_NDIM(bytes) != 1 ||
       (size_t)PyArray_SIZE(bytes) != slot->nbytes || !PyArray_IS_C_CONTIGUOUS(bytes))
     return array;
   PyArray_Descr *descr = ecpy_descr(self->state, EC_BFLOAT16);
@@ -176,7 +176,9 @@ static PyObject *from_protocols(ecpy_method *self, size_t index, PyObject *objec
 
 PyObject *ecpy_to_array(ecpy_method *self, size_t index, PyObject *object) {
   PyObject *array;
-  if (PyArray_Check(object))
+  if (PyArray_CheckExact(object))
+    array = bytes_as_bfloat16(self, index, Py_NewRef(object));
+  else if (PyArray_Check(object))
     array = Py_NewRef(object);
   else if (PyArray_IsScalar(object, Generic))
     array = PyArray_FromScalar(object, NULL);
