@@ -22,6 +22,7 @@ from executorch_c._commands import (
     compare,
     demo,
     dump,
+    etdump,
     explain,
     generate,
     graph,
@@ -49,6 +50,7 @@ COMMANDS = (
     quantization_error,
     check_nan,
     trace,
+    etdump,
     generate,
     perplexity,
     operators,
@@ -86,6 +88,7 @@ examples:
   executorch-c quantization-error int8.pte --model model.py:make
   executorch-c check-nan model.pte --inputs x.npz    origin of NaN and infinity
   executorch-c trace model.pte --repeat 20 --html t.html
+  executorch-c etdump run.etdp --etrecord e.bin      times on a device
   executorch-c generate model.pte --tokenizer tokenizer.json --prompt "Hello"
   executorch-c perplexity model.pte --tokenizer tokenizer.json --text t.txt
   executorch-c operators --json

@@ -1,4 +1,5 @@
-"""Tools for one or two programs: divergence, quantisation error, NaN, contents, memory.
+"""Tools for one or two programs: divergence, quantisation error, NaN, contents, memory; recordings
+of devices.
 
 Only functions that compare with a PyTorch model import torch, when they are called.
 """
@@ -12,12 +13,16 @@ from executorch_c.debug.quantization import QuantizationReport, quantization_err
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.inspect.diagram.draw import Graph, graph
 from executorch_c.inspect.etdump import write as write_etdump
+from executorch_c.inspect.etdump_report import ETDump, read_etdump
+from executorch_c.inspect.etrecord import ETRecord, read_etrecord
 from executorch_c.inspect.listing import Dump, dump
 from executorch_c.inspect.memory import MemoryPlan, memory_plan
 from executorch_c.report import Report
 
 __all__ = [
     "Dump",
+    "ETDump",
+    "ETRecord",
     "ErrorReport",
     "Graph",
     "MemoryPlan",
@@ -33,5 +38,7 @@ __all__ = [
     "graph",
     "memory_plan",
     "quantization_error",
+    "read_etdump",
+    "read_etrecord",
     "write_etdump",
 ]

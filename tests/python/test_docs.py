@@ -205,7 +205,7 @@ def test_every_public_module_is_in_the_reference() -> None:
     shown = set(re.findall(r"^::: (\S+)", text, re.M))
     inner = {"cli", "pytest_plugin", "progress"}  # the first two have their own pages
     modules = {path.stem for path in (ROOT / "executorch_c").glob("[a-z]*.py")} - inner
-    modules |= {"llm", "llm.official"}
+    modules |= {"inspect", "llm", "llm.official"}
     assert {f"executorch_c.{module}" for module in modules} | {"executorch_c"} == shown
 
 
