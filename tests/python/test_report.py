@@ -5,6 +5,7 @@ import csv
 import hashlib
 import html.parser
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,24 @@ from executorch_c.debug.quantization import LayerError
 from executorch_c.debug.report import ErrorReport, NodeError
 from executorch_c.report import Report
 from executorch_c.testing import compare
+from executorch_c.trace import Trace
 from tests.python.digits import DIGITS, EXPECTED, IMAGES
 
 X, Y = IMAGES[:2], EXPECTED[:2]
 
 
-def traced() -> Report:
+def traced() -> Trace:
     method = executorch_c.load(DIGITS).load_method("forward")
     with method.tracing() as trace:
         method.execute([X])
     return trace
+
+
+def recorded() -> Report:
+    pytest.importorskip("flatbuffers")
+    with tempfile.TemporaryDirectory() as folder:
+        traced().to_etdump(Path(folder, "a.etdp"))
+        return devtools.read_etdump(Path(folder, "a.etdp"))
 
 
 def bundled() -> Report:
@@ -92,6 +101,7 @@ REPORTS: dict[str, Callable[[], Report]] = {
     "graph": lambda: devtools.graph(DIGITS),
     "dump": lambda: devtools.dump(DIGITS),
     "trace": traced,
+    "etdump": recorded,
     "bundled": bundled,
     "llm": checked_llm,
     "perplexity": lost,
