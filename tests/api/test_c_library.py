@@ -11,6 +11,7 @@ import pytest
 
 import executorch_c
 from executorch_c.bundled import BundledProgram
+from executorch_c.inspect import read_etdump
 from tests import process
 from tests.api import c_library
 
@@ -253,6 +254,8 @@ def test_the_official_inspector_reads_an_etdump(tmp_path: Path) -> None:
     # nodes by their debug handles: linear, relu, linear, softmax
     assert names == ["1", "2", "3", "4", "DELEGATE_CALL", "Method::execute"], names
     assert all(len(event.perf_data.raw) == 3 for event in block.events)
+    own = next(b for b in read_etdump(path).blocks if b.name == "Execute")
+    assert [(row.name, len(row.ticks)) for row in own.rows] == [(name, 3) for name in names]
     assert all(time >= 0 for event in block.events for time in event.perf_data.raw)
     wrong = c_library.run("--etdump", tmp_path / "none/x.etdp", MLP)
     assert wrong.returncode == 1 and "No such file" in wrong.stderr
