@@ -12,6 +12,8 @@ DEVICES = {
     "VulkanBackend": "a GPU adds in another order and, in float16, rounds partial sums",
     "CoreMLBackend": "the neural engine and the GPU add in another order and, in float16, round "
     "partial sums",
+    "MLXBackend": "a GPU adds in another order and rounds halves at other places; mutable buffers "
+    "begin as zeros, for the flow does not store their initial values",
     "TOSABackend": "integers are equal on every device; floats, and the graph that a compiler "
     "makes, may differ",
     "VgfBackend": "integers are equal on every device; floats, and the graph that a compiler "

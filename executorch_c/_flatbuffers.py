@@ -92,7 +92,7 @@ class _Reader:
             if not where:
                 continue
             if kind.startswith("|"):
-                member = kind.split("|")[values.pop(f"{field}_type")]
+                member = kind.split("|")[values.pop(f"{field}_type") & 0xFF]
                 values[field] = [member, self.table(member, self.target(at + where))]
             else:
                 values[field] = self.value(kind, at + where)
@@ -135,7 +135,7 @@ class _Writer:
                 continue
             if kind.startswith("|"):
                 member, value = value
-                slots.append((number - 1, "Int8", kind.split("|").index(member)))
+                slots.append((number - 1, "Uint8", kind.split("|").index(member)))
                 kind = member
             if kind.isdigit():
                 slots.append((number, _number(kind, value), value))

@@ -60,6 +60,7 @@ BACKEND_HEADERS = {
             "pthread.h sys/mman.h unistd.h"
         ).split()
     ),
+    "operators": {"core/half.h"},
     "interpreted": {
         "core/checked.h",
         "core/half.h",

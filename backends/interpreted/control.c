@@ -54,6 +54,17 @@ static uint32_t call_block(ect_graph *g, const ect_node *n, uint32_t block, uint
   return EC_BACKEND_OK;
 }
 
+/* Gives a result without a dtype that of the first block's output. Its sizes are unknown: those of
+ * the other block may differ. */
+static void adopt_type(ect_graph *g, uint32_t operand, const ect_tensor *t) {
+  ect_operand *o = &g->operands[operand];
+  if (!t || o->kind != ECT_TENSOR || o->scalar_type >= 0 || o->fault) return;
+  o->scalar_type = t->dtype;
+  o->rank = o->unknown = t->rank;
+  o->is_dynamic = true;
+  for (uint32_t d = 0; d < t->rank; d++) o->sizes[d] = -1;
+}
+
 /* Copies values to the node's results, which a trace shows in its place. */
 static uint32_t copy_results(ect_graph *g, const ect_node *n, const int64_t *from) {
   ec_backend_node node;
@@ -61,8 +72,10 @@ static uint32_t copy_results(ect_graph *g, const ect_node *n, const int64_t *fro
   for (uint32_t i = 0; i < n->output_count && !g->program.failed; i++) {
     ect_tensor t;
     int64_t to;
-    EC_BACKEND_TRY(ect_use_tensor(g, ect_outputs(g, n)[i].operand, &to, &t));
     const ect_tensor *result = ect_tensor_at(&g->program, from[i]);
+    adopt_type(g, ect_outputs(g, n)[i].operand, result);
+    EC_BACKEND_TRY(ect_use_tensor(g, ect_outputs(g, n)[i].operand, &to, &t));
+    result = ect_tensor_at(&g->program, from[i]);
     if (!result || result->dtype != t.dtype)
       return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                         "an output of its block has another dtype than the result");

@@ -40,6 +40,12 @@ static uint32_t open_program(ec_host_call *call, ect_program *p, delegate *d) {
   return host->program_open(call, d->bytes.data, d->bytes.size, "forward", &d->program);
 }
 
+/* Describes a graph. Types that only its translation finds are there as far as that goes. */
+static uint32_t describe(ect_graph *g, const ec_backend_visitor *visitor) {
+  if (g->format->infers_types) (void)ect_translate(g);
+  return ect_describe_graph(g, visitor);
+}
+
 /* Reads a payload, and describes it to `visitor`, or translates it into `d` if that is NULL. */
 static uint32_t with_graph(const ect_format *format, const ec_backend_call *c,
                            const ec_backend_init *what, const ec_backend_visitor *visitor,
@@ -50,7 +56,7 @@ static uint32_t with_graph(const ect_format *format, const ec_backend_call *c,
   g->format = format;
   g->program.host = c->host;
   uint32_t status = format->read(g, what);
-  if (status == EC_BACKEND_OK && visitor) status = ect_describe_graph(g, visitor);
+  if (status == EC_BACKEND_OK && visitor) status = describe(g, visitor);
   else if (status == EC_BACKEND_OK) status = ect_translate(g);
   if (status == EC_BACKEND_OK && !visitor) status = open_program(c->call, &g->program, d);
   ect_graph_close(g);

@@ -5,6 +5,7 @@
 #include "executorch_c/module.h"
 
 EC_BACKEND_MODULE(_backend_interpreted,
-                  "CoreMLBackend, NativeBackend, TOSABackend, VgfBackend and VulkanBackend, "
-                  "interpreted on the CPU.",
-                  &ecm_backend, &ecn_backend, &ets_backend, &ets_vgf_backend, &ecv_backend)
+                  "CoreMLBackend, MLXBackend, NativeBackend, TOSABackend, VgfBackend and "
+                  "VulkanBackend, interpreted on the CPU.",
+                  &ecm_backend, &emx_backend, &ecn_backend, &ets_backend, &ets_vgf_backend,
+                  &ecv_backend)

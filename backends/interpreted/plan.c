@@ -88,7 +88,7 @@ static bool place_value(planner *pl, size_t value, ect_plan *out) {
   if (!ect_tensor_bytes(t, &bytes) || bytes > INT64_MAX / 4) return false;
   const uint64_t size = ((uint64_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
   uint64_t *total = &out->sizes[t->role == ECT_STATE ? ECT_KEPT : ECT_WORK];
-  if (t->role == ECT_CONSTANT) return true;
+  if (t->role == ECT_CONSTANT || ect_is_unbounded(t)) return true;
   if (*total > INT64_MAX / 4) return false;
   if (t->role == ECT_STATE && pl->p->state_size) {
     out->offsets[tensor] = t->place;

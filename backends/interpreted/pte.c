@@ -10,7 +10,8 @@ enum {
   HEADER_BYTES = 40, /* root offset, "ET12", "eh00", length, sizes of program and segments */
   LONG_HEADER = 32,
   SEGMENT_ALIGN = 64,
-  DYNAMIC_BOUND = 1
+  DYNAMIC_BOUND = 1,
+  DYNAMIC_UNBOUND = 2
 };
 
 /* Field ids of program.fbs, where they are used more than once. */
@@ -70,21 +71,27 @@ static size_t put_tensor(writer *w, size_t number) {
   enum { SIZES, ORDER, BUFFER, DTYPE, DYNAMISM, EXTRA, ALLOCATION, FIELDS };
   const ect_tensor *t = &w->p->tensors[number];
   const char *key = t->role == ECT_COMPUTED ? NULL : w->p->constants[t->constant].key;
+  const bool is_unbounded = ect_is_unbounded(t);
   const bool has_bytes = t->role != ECT_COMPUTED && !key;
   ec_fb_slot fields[FIELDS] = {
       [SIZES] = {2, 4, 0, 0},
       [ORDER] = {3, 4, 0, 0},
       [BUFFER] = {5, 4, has_bytes ? (uint64_t)w->first + t->constant + 1 : 0, 0},
       [DTYPE] = {0, 1, (uint64_t)t->dtype, 0},
-      [DYNAMISM] = {8, 1, t->is_dynamic ? DYNAMIC_BOUND : 0, 0},
+      [DYNAMISM] = {8, 1, is_unbounded ? DYNAMIC_UNBOUND : t->is_dynamic ? DYNAMIC_BOUND : 0, 0},
   };
   size_t count = EXTRA, extra = 0, allocation = 0;
   uint8_t order[ECT_MAX_RANK];
-  for (uint32_t d = 0; d < t->rank; d++) order[d] = (uint8_t)d;
+  int64_t sizes[ECT_MAX_RANK];
+  for (uint32_t d = 0; d < t->rank; d++) {
+    order[d] = (uint8_t)d;
+    sizes[d] = t->sizes[d] < 0 ? 0 : t->sizes[d];
+  }
   if (key) fields[extra = count++] = (ec_fb_slot){9, 4, 0, 0};
-  if (t->role != ECT_CONSTANT) fields[allocation = count++] = (ec_fb_slot){6, 4, 0, 0};
+  if (t->role != ECT_CONSTANT && !is_unbounded)
+    fields[allocation = count++] = (ec_fb_slot){6, 4, 0, 0};
   const size_t table = ec_fb_put_table(w->b, fields, count);
-  put_i32s(w, fields[SIZES].at, t->sizes, t->rank);
+  put_i32s(w, fields[SIZES].at, sizes, t->rank);
   ec_fb_link(w->b, fields[ORDER].at, ec_fb_put_vector(w->b, order, t->rank, 1));
   if (extra) ec_fb_link(w->b, fields[extra].at, put_external(w, key));
   if (allocation)

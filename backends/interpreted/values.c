@@ -183,11 +183,17 @@ ect_tensor *ect_tensor_at(ect_program *p, int64_t value) {
   return v->kind == ECT_TENSOR ? &p->tensors[v->as.tensor] : NULL;
 }
 
+bool ect_is_unbounded(const ect_tensor *t) {
+  for (uint32_t d = 0; d < t->rank; d++)
+    if (t->sizes[d] < 0) return true;
+  return false;
+}
+
 bool ect_tensor_bytes(const ect_tensor *t, size_t *bytes) {
   size_t total = ec_backend_dtype_size(t->dtype);
   if (!total) return false;
   for (uint32_t d = 0; d < t->rank; d++) {
-    const uint64_t size = (uint64_t)t->sizes[d];
+    const uint64_t size = t->sizes[d] < 0 ? 0 : (uint64_t)t->sizes[d];
     if (size && total > INT64_MAX / 2 / size) return false;
     total *= (size_t)size;
   }

@@ -37,7 +37,7 @@ typedef enum ect_role {
 typedef struct ect_tensor {
   int32_t dtype; /* c10::ScalarType */
   uint32_t rank;
-  int64_t sizes[ECT_MAX_RANK]; /* upper bounds if is_dynamic */
+  int64_t sizes[ECT_MAX_RANK]; /* upper bounds if is_dynamic; -1: unknown */
   bool is_dynamic;
   uint32_t varying;  /* bits of dimensions whose sizes may vary, of formats that know them */
   uint8_t role;      /* an ect_role */
@@ -146,6 +146,8 @@ void ect_add_loop(ect_program *p, size_t first);
 const ect_value *ect_value_at(const ect_program *p, int64_t value);
 /* Returns NULL if the value is not a tensor. */
 ect_tensor *ect_tensor_at(ect_program *p, int64_t value);
-/* Computes the bytes of a tensor. Returns false if they overflow or the dtype is unknown. */
+/* True if the tensor has sizes without bounds: its memory grows in calls. */
+bool ect_is_unbounded(const ect_tensor *t);
+/* Computes the bytes of a tensor; those without bounds are 0. Returns false if they overflow or the dtype is unknown. */
 bool ect_tensor_bytes(const ect_tensor *t, size_t *bytes);
 #endif

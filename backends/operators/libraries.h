@@ -7,6 +7,7 @@
 extern const ec_operators cadence_operators;
 extern const ec_operators cortex_m_operators;
 extern const ec_operators eto_operators; /* tosa */
+extern const ec_operators emo_operators; /* mlx */
 extern const ec_operators evo_operators; /* vulkan */
 
 #endif

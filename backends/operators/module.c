@@ -6,5 +6,6 @@
 
 EC_OPERATORS_MODULE(_backend_operators,
                     "Operators of ExecuTorch's Cadence and Cortex-M flows, and of payloads of the "
-                    "TOSA and Vulkan delegates.",
-                    &cadence_operators, &cortex_m_operators, &eto_operators, &evo_operators)
+                    "MLX, TOSA and Vulkan delegates.",
+                    &cadence_operators, &cortex_m_operators, &emo_operators, &eto_operators,
+                    &evo_operators)

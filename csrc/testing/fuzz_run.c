@@ -37,6 +37,8 @@ void ec_fuzz_init(void) {
   ec_backend_register(&demo_compiler_backend, NULL);
   ec_backend_register(&demo_executor_backend, NULL);
   ec_backend_register(&ecm_backend, NULL);
+  ec_backend_register(&emx_backend, NULL);
+  ec_operators_register(&emo_operators, NULL);
   ec_backend_register(&ecn_backend, NULL);
   ec_backend_register(&eco_backend, NULL);
   ec_operators_register(&cadence_operators, NULL);

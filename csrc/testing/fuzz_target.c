@@ -8,6 +8,7 @@
 #include "format/bpte.h"
 #include "format/ptd.h"
 #include "format/pte.h"
+#include "../../backends/interpreted/mlx/payload.h"
 #include "../../backends/interpreted/native/payload.h"
 #include "../../backends/interpreted/tosa/payload.h"
 #include "../../backends/interpreted/vulkan/payload.h"
@@ -123,6 +124,7 @@ static const payload_format formats[] = {
 
 /* The headers have the same members: offset and size of the FlatBuffer, offset of constants. */
 enum { GRAPH_SIZE_AT = 14, CONSTANTS_AT = 18, HEADER_SIZE = 30, PTE_SEGMENTS_AT = 32 };
+enum { MLX_HEADER = 24 };
 
 static void add_u32(uint8_t *at, size_t by) {
   const uint32_t value = ec_read_u32(at) + (uint32_t)by;
@@ -151,6 +153,12 @@ static void grow_payload(uint8_t *data, const ec_region *region, size_t by) {
   add_u32(data + region->sizes_at + CONSTANTS_AT - GRAPH_SIZE_AT, by);
 }
 
+/* The header of an MLX graph has the end of the FlatBuffer, 16 bytes before its beginning. */
+static void grow_mlx(uint8_t *data, const ec_region *region, size_t by) {
+  grow_payload(data, region, by);
+  add_u64(data + region->at - 16, by);
+}
+
 /* Returns the schema of a payload, or NULL. */
 static const ec_fb_schema *payload_schema(ec_bytes payload) {
   for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
@@ -171,11 +179,16 @@ static bool find_region(ec_bytes payload, size_t start, ec_region *out) {
     schema = ets_payload_schema();
   } else if (payload.size >= HEADER_SIZE && memcmp(payload.data + 4, "NPTG", 4) == 0) {
     schema = ecn_payload_schema();
+  } else if (payload.size >= HEADER_SIZE && memcmp(payload.data + 4, "MLX0", 4) == 0) {
+    schema = emx_payload_schema();
+    at = MLX_HEADER;
+    size = ec_read_u64(payload.data + 8) - at;
   }
   if (!schema || at > payload.size || size > payload.size - at ||
       ec_fb_verify(payload.data + at, size, schema, "payload", NULL) != EC_OK)
     return false;
-  *out = (ec_region){start + at, size, schema, sizes_at, grow_payload};
+  *out = (ec_region){start + at, size, schema, sizes_at,
+                     at == MLX_HEADER && sizes_at == SIZE_MAX ? grow_mlx : grow_payload};
   return true;
 }
 
@@ -274,6 +287,7 @@ static const ec_fuzz_target targets[] = {
     {"cortex_m", run_pte, pte_regions},
     {"llm", run_pte, pte_regions},
     {"coreml", run_pte, plain_regions},
+    {"mlx", run_pte, payload_regions},
     {"native", run_pte, payload_regions},
     {"openvino", run_pte, plain_regions},
     {"package", run_pte, package_regions},

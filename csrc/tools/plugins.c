@@ -12,13 +12,13 @@
 
 ecr_status plugins_register(ecr_error *error) {
   static const ec_backend *const backends[] = {
-      &demo_compiler_backend, &demo_executor_backend, &ecm_backend, &ecn_backend, &ecv_backend,
-      &ets_backend, &ets_vgf_backend,
+      &demo_compiler_backend, &demo_executor_backend, &ecm_backend, &emx_backend, &ecn_backend,
+      &ecv_backend, &ets_backend, &ets_vgf_backend,
 #ifdef EC_RUN_XNNPACK
       &ecx_backend,
 #endif
   };
-  static const ec_operators *const operators[] = {&evo_operators, &eto_operators,
+  static const ec_operators *const operators[] = {&evo_operators, &eto_operators, &emo_operators,
                                                 &cortex_m_operators, &cadence_operators};
   ecr_status status = 0;
   for (size_t i = 0; !status && i < sizeof backends / sizeof *backends; i++)

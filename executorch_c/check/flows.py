@@ -174,6 +174,25 @@ def _lower_native_package(exported: Any, method: str) -> bytes:
         return path.read_bytes()
 
 
+def _lower_mlx(exported: Any, method: str) -> Any:
+    """Return the program for MLX, Apple's GPUs."""
+    from executorch_c.check import mlx_bindings
+
+    mlx_bindings.install()
+    from executorch.backends.mlx import MLXPartitioner
+    from executorch.backends.mlx.passes import get_default_passes
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    with quiet():
+        edge = to_edge_transform_and_lower(
+            {method: exported},
+            transform_passes=get_default_passes(),
+            partitioner={method: [MLXPartitioner()]},
+            compile_config=EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True),
+        )
+        return edge.to_executorch()
+
+
 def _cadence_compiler() -> Any:
     """Return the compiler of the Cadence flow, which imports `override` from typing: Python has it
     since 3.12."""
@@ -368,6 +387,12 @@ FLOWS = {
             lower=_lower_cortex_m,
             has_guards=False,
             packages=("tosa_serializer",),
+        ),
+        Flow(
+            "mlx",
+            "delegated to MLX, in floats; interpreted on the CPU",
+            _portable,
+            lower=_lower_mlx,
         ),
         Flow(
             "native",

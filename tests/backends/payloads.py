@@ -23,6 +23,10 @@ Graph = dict[str, Any]
 Change = Callable[[Graph], None]
 Row = tuple[Change, str]
 """A change of a program's graph, and a sentence that the exception must have."""
+SIZES = {"BOOL": "1", "TID": "4", "VID": "4"} | {
+    f"{kind}{8 * size}": str(size) for kind in "IUF" for size in (1, 2, 4, 8)
+}
+"""Named sizes of MLX's schema.def."""
 
 
 def schema(backend: str, unions: dict[str, list[str]]) -> dict[str, dict[str, str]]:
@@ -32,7 +36,8 @@ def schema(backend: str, unions: dict[str, list[str]]) -> dict[str, dict[str, st
         name: {} for name in re.findall(r"^EC_FB_TABLE_BEGIN\((\w+)\)", text, re.M)
     }
     row = r"^EC_FB_FIELD\((\w+), (\d+), (\w+), (\w+), (\w+)\)"
-    for table, _, field, kind, arg in re.findall(row, text, re.M):
+    for table, _, field, kind, name in re.findall(row, text, re.M):
+        arg = SIZES.get(name, name)
         tables[table][field] = {
             "SCALAR": arg,
             "VECTOR": f"[{arg}]",
@@ -51,14 +56,19 @@ def rows_of(**tables: list[Any]) -> list[tuple[str, Any, str]]:
 
 
 def behind_header(payload: bytes) -> tuple[bytes, bytes]:
-    """Return the graph and the constants of a payload of XNNPACK or Vulkan."""
+    """Return the graph and the constants of a payload of XNNPACK, Vulkan or MLX."""
+    if payload[4:8] == b"MLX0":
+        end = struct.unpack_from("<Q", payload, 8)[0]
+        return payload[24:end], payload[end:]
     start, size, behind, count = struct.unpack_from("<IIIQ", payload, 10)
     return payload[start : start + size], payload[behind : behind + count]
 
 
 def with_header(magic: bytes, flat: bytes, constants: bytes) -> bytes:
-    """Return a payload of XNNPACK or Vulkan."""
+    """Return a payload of XNNPACK, Vulkan or MLX."""
     padded = flat + bytes(-len(flat) % 16)
+    if magic == b"MLX0":
+        return bytes(4) + magic + struct.pack("<QQ", 24 + len(padded), len(constants)) + padded
     sizes = struct.pack("<HIIIQ", 30, 32, len(flat), 32 + len(padded), len(constants))
     return bytes(4) + magic + sizes + bytes(2) + padded + constants
 
@@ -70,7 +80,7 @@ class Format:
     folder: Path
     tables: dict[str, dict[str, str]]
     root: str
-    identifier: bytes
+    identifier: bytes | None
     magic: bytes = b""
 
     def read(self, payload: bytes) -> tuple[Graph, bytes]:

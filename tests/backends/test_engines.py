@@ -15,6 +15,7 @@ PROGRAMS = {
     "CoreMLBackend": "coreml_programs/mlp_fp32.pte",
     "TOSABackend": "tosa_programs/mlp_int8.pte",
     "VgfBackend": "tosa_programs/vgf_cnn_int8.pte",
+    "MLXBackend": "mlx_programs/mlp.pte",
     "NativeBackend": "native_programs/mlp.pte",
     "OpenvinoBackend": "programs/openvino_mlp.pte",
     "Cadence": "cadence_programs/mlp_q8.pte",

@@ -1,7 +1,7 @@
 """Payloads of interpreted delegates with one wrong field: one exception that names the place.
 
-The tables are in hostile_vulkan.py, hostile_tosa.py and hostile_native.py; test_recorded.py damages
-bytes.
+The tables are in hostile_vulkan.py, hostile_tosa.py, hostile_native.py and hostile_mlx.py;
+test_recorded.py damages bytes.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,14 @@ import pytest
 pytest.importorskip("flatbuffers")
 
 from executorch_c import Error, Runtime
-from tests.backends import hostile_native, hostile_tosa, hostile_vulkan
+from tests.backends import hostile_mlx, hostile_native, hostile_tosa, hostile_vulkan
 
 VULKAN, TOSA, NATIVE = hostile_vulkan.VULKAN, hostile_tosa.TOSA, hostile_native.NATIVE
 TABLES: dict[str, tuple[Callable[..., bytes], Path, list[Any]]] = {
     "vulkan": (VULKAN.edited, VULKAN.folder, hostile_vulkan.VULKAN_ROWS),
     "tosa": (TOSA.edited, TOSA.folder, hostile_tosa.TOSA_ROWS),
     "vgf": (hostile_tosa.edited_vgf, TOSA.folder, hostile_tosa.VGF_ROWS),
+    "mlx": (hostile_mlx.MLX.edited, hostile_mlx.MLX.folder, hostile_mlx.MLX_ROWS),
     "native": (NATIVE.edited, NATIVE.folder, hostile_native.NATIVE_ROWS),
 }
 
@@ -57,3 +58,10 @@ def test_refused(table: str, number: int) -> None:
     with pytest.raises(Error) as error:
         run(pte, folder / f"{name}.npz")
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("number", range(len(hostile_mlx.HEADERS)))
+def test_headers_of_mlx(number: int) -> None:
+    change, sentence = hostile_mlx.HEADERS[number]
+    with pytest.raises(Error, match=sentence):
+        run(hostile_mlx.with_payload("mlp", change), hostile_mlx.MLX.folder / "mlp.npz")

@@ -35,6 +35,11 @@ def native_payload(data: bytes) -> tuple[int, int]:
     return data.index(b"NPTG") - 4, len(data)
 
 
+def mlx_payload(data: bytes) -> tuple[int, int]:
+    begin = data.index(b"\0\0\0\0MLX0")
+    return begin, begin + int.from_bytes(data[begin + 8 : begin + 16], "little")
+
+
 @dataclass(frozen=True)
 class Backend:
     """A folder of recorded programs, with the largest error by a part of their names."""
@@ -75,6 +80,9 @@ BACKENDS = {
         {"int8": 0, "fp": 1e-5},
         "TOSABackend",
         tosa_payload,
+    ),
+    "mlx": Backend(
+        "cnn decoder greedy mlp packed_4w scan", {"": 1e-5}, "MLXBackend", mlx_payload, 300
     ),
     "native": Backend("attention cnn cond mlp", {"": 1e-6}, "NativeBackend", native_payload, 300),
     "cadence": Backend("cnn_fp32 cnn_q8 mlp_q8 mlp_q8sm", {"": 6e-8}, "", whole, 250),
@@ -135,6 +143,7 @@ TRACES = {
     ("coreml", "mlp_fp32"): "linear relu linear softmax",
     ("tosa", "mlp_fp"): "RESHAPE CONV2D CLAMP CONV2D RESHAPE REDUCE_MAX SUB EXP REDUCE_SUM"
     " RECIPROCAL MUL",
+    ("mlx", "mlp"): "Transpose Addmm Gelu LayerNorm IdCopy Transpose Addmm",
     ("native", "mlp"): "aten.linear.default aten.relu_.default aten.linear.default",
 }
 

@@ -164,6 +164,17 @@ def coreml(folder: Path) -> None:
         (folder / f"{row.id}.pte").write_bytes(coreml_zoo.lower(exported, row.ios, row.half))
 
 
+def mlx(folder: Path) -> None:
+    """Write programs of MLX: the recorded ones, and one of each node's row."""
+    from tests.backends import mlx_nodes, mlx_rows
+
+    copy_recorded("mlx", folder)
+    for i, row in enumerate(mlx_rows.ROWS):
+        graph = mlx_nodes.graph([row.chain()], row.inputs, row.outputs(), values=1)
+        pte = mlx_nodes.program(graph, row.inputs, row.outputs())
+        (folder / f"{row.node}_{i}.pte").write_bytes(pte)
+
+
 def native(folder: Path) -> None:
     """Write programs of NativeBackend: one of each model of its tests."""
     from tests.backends import native_flow
@@ -203,6 +214,7 @@ TARGETS: dict[str, Callable[[Path], None]] = {
     "coreml": coreml,
     "cortex_m": cortex_m,
     "llm": llm,
+    "mlx": mlx,
     "native": native,
     "openvino": openvino,
     "package": package,

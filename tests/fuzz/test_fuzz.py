@@ -56,7 +56,7 @@ def test_damaged_models(fuzzer: Path, programs: Path, tmp_path: Path) -> None:
     assert count(report, "calls ran") > CASES / 25
 
 
-@pytest.mark.parametrize("backend", ["coreml", "vulkan"])
+@pytest.mark.parametrize("backend", ["coreml", "mlx", "vulkan"])
 def test_damaged_payloads(fuzzer: Path, tmp_path: Path, backend: str) -> None:
     """Payloads with parts that are no FlatBuffers: directories, protobuf, headers, weights."""
     files = sorted((ROOT / f"tests/backends/{backend}_programs").glob("*.pte"))

@@ -38,7 +38,6 @@ def neutron() -> bytes:
 MADE = {
     "CudaBackend": (b"a" * 64 + b"_so_blob\n" + b"b" * 64 + b"_weights_blob", "AOTInductor"),
     "EnnBackend": (b"anything", ""),
-    "MLXBackend": (b"\0\0\0\0MLX0" + struct.pack("<QQ", 24, 1000), "1,000 bytes at 24"),
     "MPSBackend": (b"\0\0\0\0MP00" + struct.pack("<QQ", 64, 77), "77 bytes at 64"),
     "MetalBackend": (b"a_so_blob\nb_weights_blob", "named data: b_weights_blob"),
     "NeuropilotBackend": (struct.pack("<BIII", 2, 3, 1, 5) + b"12345", "header version 2"),
@@ -51,6 +50,7 @@ ARTIFACTS = {
     "coreml_mlp_fp16": ("CoreMLBackend", r"file weight\.bin: [\d,]+ bytes"),
     "ethos_u55_128_mlp_int8": ("EthosUBackend", "weight_data: 4,368 bytes"),
     "ethos_u85_256_cnn_int8": ("EthosUBackend", r"inputs: 1: \[1, "),
+    "mlx_mlp": ("MLXBackend", "data: 0 bytes at 1,296"),
     "native_mlp": ("NativeBackend", "portable graph"),
     "tosa_mlp_int8": ("TOSABackend", "TOSA graph"),
     "vgf_mlp_int8": ("VgfBackend", r"format: VGF 0\.5\.0"),

@@ -57,7 +57,7 @@ def test_backends_of_an_entry_point(tmp_path: Path, attribute: str) -> None:
     row = f"x = executorch_c._backend_demo{attribute}"
     distribution(tmp_path, NAME, f"[executorch_c.backends]\n{row}\n")
     names, warned = run(tmp_path)
-    kinds = "CoreML Native Openvino TOSA Vgf Vulkan Xnnpack".split()  # of the installation
+    kinds = "CoreML MLX Native Openvino TOSA Vgf Vulkan Xnnpack".split()  # of the installation
     others = set(ast.literal_eval(names)) - {f"{kind}Backend" for kind in kinds}
     assert others == {"BackendWithCompilerDemo", "ExecutorBackend"}
     assert warned == "[]"
