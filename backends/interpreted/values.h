@@ -148,6 +148,7 @@ const ect_value *ect_value_at(const ect_program *p, int64_t value);
 ect_tensor *ect_tensor_at(ect_program *p, int64_t value);
 /* True if the tensor has sizes without bounds: its memory grows in calls. */
 bool ect_is_unbounded(const ect_tensor *t);
-/* Computes the bytes of a tensor; those without bounds are 0. Returns false if they overflow or the dtype is unknown. */
+/* Computes the bytes of a tensor; those without bounds are 0. Returns false if they overflow or the
+ * dtype is unknown. */
 bool ect_tensor_bytes(const ect_tensor *t, size_t *bytes);
 #endif

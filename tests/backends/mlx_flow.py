@@ -58,15 +58,11 @@ class Decoder(nn.Module):
         torch._check(start + tokens.shape[1] <= self.capacity)
         x = self.norm(self.embedding(tokens))
         count = x.shape[1]
-        q, k, v = (
-            f(x).view(1, count, -1, 4).transpose(1, 2) for f in (self.q, self.k, self.v)
-        )
+        q, k, v = (f(x).view(1, count, -1, 4).transpose(1, 2) for f in (self.q, self.k, self.v))
         q, k = (torch.ops.mlx.rope(t, 4, start, False, 1e4, 1.0, None) for t in (q, k))
         torch.ops.mlx.kv_cache_update(self.keys, k, start)
         torch.ops.mlx.kv_cache_update(self.values, v, start)
-        y = torch.ops.mlx.custom_sdpa(
-            q, self.keys, self.values, start, is_causal=True, scale=0.5
-        )
+        y = torch.ops.mlx.custom_sdpa(q, self.keys, self.values, start, is_causal=True, scale=0.5)
         return self.out(y.transpose(1, 2).reshape(1, count, 16))
 
 

@@ -1,9 +1,8 @@
-"""Programs of MLX with a graph of the caller's: nodes, inputs, outputs, in the schema's own terms."""
+"""Programs of MLX with a graph of the caller's, in the terms of the schema."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from executorch.exir import schema as pte

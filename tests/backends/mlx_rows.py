@@ -4,23 +4,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from tests.backends.mlx_nodes import Node, integer, integers, real
-
-Array = np.ndarray
-F, H, B = np.float32, np.float16, ml_dtypes.bfloat16
-I32, I64, U8, U32 = np.int32, np.int64, np.uint8, np.uint32
-random = np.random.default_rng(0)
-
-
-def floats(*shape: int, low: float = -2, high: float = 2, dtype: Any = F) -> Array:
-    return random.uniform(low, high, shape).astype(dtype)
-
-
-def ints(*shape: int, low: int = -5, high: int = 6, dtype: Any = I32) -> Array:
-    return random.integers(low, high, shape).astype(dtype)
+from tests.backends.mlx_references import (
+    F,
+    H,
+    B,
+    I32,
+    I64,
+    U8,
+    U32,
+    Array,
+    conv,
+    dequantized,
+    erf,
+    floats,
+    ints,
+    norm,
+    packed,
+    random,
+    rope,
+    sdpa,
+    sigmoid,
+    softmax,
+)
 
 
 @dataclass
@@ -52,21 +60,6 @@ POSITIVE = floats(3, 4, low=0.1, high=3)
 UNIT = floats(3, 4, low=-0.9, high=0.9)
 N, M = ints(3, 4), ints(3, 4, low=1)
 BOOLS = random.integers(0, 2, (3, 4)).astype(bool)
-
-
-def erf(x: Array) -> Array:
-    import math
-
-    return np.vectorize(math.erf)(x)
-
-
-def sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x.astype(np.float64)))
-
-
-def softmax(x: Array, axis: int = -1) -> Array:
-    e = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
 
 
 UNARY: list[tuple[str, Array, Callable[..., Any]]] = [
@@ -158,41 +151,6 @@ SPANS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-def unpacked(w: Array, bits: int) -> Array:
-    """Return the codes of rows of words."""
-    stream = np.unpackbits(w.view(U8), axis=-1, bitorder="little")
-    codes = stream.reshape(*w.shape[:-1], -1, bits).astype(np.int64)
-    return (codes << np.arange(bits)).sum(-1)
-
-
-E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
-
-
-def dequantized(w: Array, scales: Array, biases: Any, mode: str, bits: int, group: int) -> Array:
-    codes = unpacked(w, bits)
-    if mode == "affine":
-        values, factors = codes.astype(np.float64), scales.astype(np.float64)
-    else:
-        is_byte = mode == "mxfp8"
-        values = codes.astype(U8).view(ml_dtypes.float8_e4m3fn) if is_byte else E2M1[codes]
-        kind = ml_dtypes.float8_e4m3fn if mode == "nvfp4" else ml_dtypes.float8_e8m0fnu
-        factors = scales.view(kind).astype(np.float64)
-    result = values.astype(np.float64) * np.repeat(factors, group, -1)
-    return result if biases is None else result + np.repeat(biases.astype(np.float64), group, -1)
-
-
-def packed(mode: str, bits: int, group: int, *batch: int, width: int = 64, dtype: Any = F) -> Any:
-    """Return random weights [*batch, width], scales and biases."""
-    w = random.integers(0, 1 << 32, (*batch, width * bits // 32), dtype=np.uint64).astype(U32)
-    shape = (*batch, width // group)
-    if mode == "affine":
-        return [w, floats(*shape, low=0.1, high=1, dtype=dtype), floats(*shape, dtype=dtype)]
-    if mode == "mxfp8":
-        w &= U32(0x7E7E7E7E)  # no NaN
-    low, high = (0x20, 0x50) if mode == "nvfp4" else (124, 130)
-    return [w, random.integers(low, high, shape).astype(U8)]
-
-
 MODES = [
     *(("affine", bits, group) for bits, group in ((2, 32), (3, 64), (4, 32), (5, 32), (6, 64))),
     ("affine", 8, 128),
@@ -203,116 +161,44 @@ MODES = [
 
 
 def quantized(mode: str, bits: int, group: int, dtype: Any = F) -> list[Row]:
-    fields = {"mode": mode, "bits": bits, "group_size": group}
-    width = 128
-    w = packed(mode, bits, group, 5, width=width, dtype=dtype)
-    experts = packed(mode, bits, group, 3, 6, width=width, dtype=dtype)
+    """Return rows of the nodes that have packed weights, of one mode."""
+    key = (mode, bits, group)
+    width, turned_width = 128, max(64, group)
     names = "w scales biases" if mode == "affine" else "w scales"
+    fields = {"mode": mode, "bits": bits, "group_size": group}
+    w = packed(*key, 5, width=width, dtype=dtype)
+    turned = packed(*key, width, width=turned_width, dtype=dtype)
+    experts = packed(*key, 3, 6, width=width, dtype=dtype)
     x, many = floats(2, 3, width, dtype=dtype), floats(4, 1, width, dtype=dtype)
     at = np.array([2, 0, 1, 2], U32)
 
     def plain(*parts: Array) -> Array:
-        return dequantized(parts[0], parts[1], parts[2] if len(parts) > 2 else None, *key)
+        return dequantized(*parts[:2], parts[2] if len(parts) > 2 else None, *key)
 
-    key = (mode, bits, group)
-    turned = packed(mode, bits, group, width, width=64 if group < 128 else 128, dtype=dtype)
-    limit = 1e-6 if dtype is F else 3e-3
-    kind = f"{mode}-{bits}" + ("" if dtype is F else f"-{np.dtype(dtype).name}")
+    def row(node: str, inputs: list[Array], f: Any, names: str, end: str = "", **more: Any) -> Row:
+        kind = f"{mode}-{bits}-{np.dtype(dtype).name}{end}"
+        limit = 1e-6 if dtype is F else 3e-3
+        return Row(node, inputs, f, {**fields, **more}, names, dtype, limit, id=kind)
+
+    def product(x: Array, *w: Array) -> Array:
+        return x.astype(np.float64) @ plain(*w).T
+
+    def chosen(x: Array, *w: Array) -> Array:
+        return x.astype(np.float64) @ plain(*w[:-1])[w[-1]].swapaxes(-1, -2)
+
     return [
-        Row(
-            "Dequantize",
-            w,
-            plain,
-            {**fields, "dtype": 6 if dtype is F else 5},
-            names,
-            dtype,
-            limit,
-            id=kind,
-        ),
-        Row(
-            "QuantizedMatmul",
-            [x, *w],
-            lambda x, *w: x.astype(np.float64) @ plain(*w).T,
-            fields,
-            f"x {names}",
-            dtype,
-            limit,
-            id=kind,
-        ),
-        Row(
+        row("Dequantize", w, plain, names, dtype=6 if dtype is F else 5),
+        row("QuantizedMatmul", [x, *w], product, f"x {names}"),
+        row(
             "QuantizedMatmul",
             [x, *turned],
             lambda x, *w: x.astype(np.float64) @ plain(*w),
-            {**fields, "transpose": 0},
             f"x {names}",
-            dtype,
-            limit,
-            id=f"{kind}-turned",
+            "-turned",
+            transpose=0,
         ),
-        Row(
-            "GatherQmm",
-            [many, *experts, at],
-            lambda x, *w: x.astype(np.float64) @ plain(*w[:-1])[w[-1]].swapaxes(-1, -2),
-            fields,
-            f"x {names} rhs_indices",
-            dtype,
-            limit,
-            id=kind,
-        ),
+        row("GatherQmm", [many, *experts, at], chosen, f"x {names} rhs_indices"),
     ]
-
-
-def rope(
-    x: Array, start: float, dims: int, base: float, scale: float, pairs: bool, freqs: Any = None
-) -> Array:
-    half = dims // 2
-    steps = base ** (-2 * np.arange(half) / dims) if freqs is None else 1 / freqs
-    angle = (start + np.arange(x.shape[-2]))[:, None] * scale * steps
-    result = x.astype(np.float64).copy()
-    a = result[..., 0:dims:2].copy() if pairs else result[..., :half].copy()
-    b = result[..., 1:dims:2].copy() if pairs else result[..., half:dims].copy()
-    first, second = a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)
-    if pairs:
-        result[..., 0:dims:2], result[..., 1:dims:2] = first, second
-    else:
-        result[..., :half], result[..., half:dims] = first, second
-    return result
-
-
-def sdpa(q: Array, k: Array, v: Array, mask: Any = None, causal: bool = False) -> Array:
-    repeats = q.shape[1] // k.shape[1]
-    k, v = (np.repeat(t.astype(np.float64), repeats, 1) for t in (k, v))
-    scores = q @ k.swapaxes(-1, -2) * 0.5
-    if mask is not None:
-        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
-    if causal:
-        queries, keys = scores.shape[-2:]
-        scores = np.where(np.tri(queries, keys, keys - queries, bool), scores, -np.inf)
-    return softmax(scores) @ v
-
-
-def norm(x: Array, weight: Any = None, bias: Any = None, centred: bool = False) -> Array:
-    x = x.astype(np.float64)
-    x = x - x.mean(-1, keepdims=True) if centred else x
-    y = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5)
-    y = y if weight is None else y * weight
-    return y if bias is None else y + bias
-
-
-def conv(x: Array, w: Array, transposed: bool = False, **options: Any) -> Array:
-    """Return a convolution of torch, with channels last."""
-    import torch
-
-    dims = x.ndim - 2
-    groups = options.get("groups", 1)
-    first = torch.from_numpy(np.moveaxis(x, -1, 1).copy()).double()
-    weight = torch.from_numpy(np.moveaxis(w, -1, 1).copy()).double()
-    if transposed:
-        parts = weight.chunk(groups, 0)
-        weight = torch.cat([part.transpose(0, 1) for part in parts])
-    name = f"conv{'_transpose' if transposed else ''}{dims}d"
-    result = getattr(torch.nn.functional, name)(first, weight, **options)
-    return np.moveaxis(result.numpy(), 1, -1)
 
 
 Q, K, V = floats(1, 4, 3, 8), floats(1, 2, 5, 8), floats(1, 2, 5, 6)
@@ -382,18 +268,23 @@ ROWS = [
     Row("AsType", [N], lambda x: x, {"scalar_type": 15}, dtype=B),
     Row("AsType", [N], lambda x: x != 0, {"scalar_type": 11}, dtype=bool),
     Row("AsType", [M], lambda x: x, {"scalar_type": 28}, dtype=U32),
-    Row(
-        "Where", [BOOLS, X, Y[:1].astype(H)], np.where, names="condition x y", dtype=F, limit=1e-3
-    ),
+    Row("Where", [BOOLS, X, Y[:1].astype(H)], np.where, names="condition x y", dtype=F, limit=1e-3),
     Row("Clip", [X, np.array(-1, F), np.array(0.5, F)], np.clip, names="x a_min a_max"),
     Row("Clip", [X, np.array(0.5, F)], lambda x, a: np.minimum(x, a), names="x a_max"),
     Row("Tril", [Z], lambda x: np.tril(x, 1), {"k": 1}),
     Row("Triu", [Z], np.triu),
     Row("Triu", [N.astype(np.int8)], lambda x: np.triu(x, -1), {"k": -1}),
-    Row("Roll", [Z], lambda x: np.roll(x, (1, -2), (0, 2)), {"shift": integers(1, -2), "axes": [0, 2]}),
+    Row(
+        "Roll",
+        [Z],
+        lambda x: np.roll(x, (1, -2), (0, 2)),
+        {"shift": integers(1, -2), "axes": [0, 2]},
+    ),
     Row("Flip", [Z], lambda x: x[:, ::-1, ::-1], {"axes": [1, -1]}),
     Row("FullLike", [X], lambda x: np.full_like(x, 2.5), {"v": real(2.5)}),
-    Row("FullLike", [X], lambda x: np.full(x.shape, 2), {"v": real(2), "scalar_type": 4}, dtype=I64),
+    Row(
+        "FullLike", [X], lambda x: np.full(x.shape, 2), {"v": real(2), "scalar_type": 4}, dtype=I64
+    ),
     Row("ExpandDims", [X], lambda x: x[..., None], {"axis": -1}),
     Row("Squeeze", [X[:1, None]], lambda x: x[0], {"dims": [0, -1]}),
     Row("Squeeze", [X[:1, None]], lambda x: x[0, 0]),
@@ -481,9 +372,9 @@ ROWS = [
     Row(
         "Gather",
         [Z, np.array([1, 0]), np.array([[3], [1]], I32)],
-        lambda x, a, b: np.stack([x[i][:, j][None, :, None] for i, j in np.broadcast(a, b)]).reshape(
-            2, 2, 1, 3, 1
-        ),
+        lambda x, a, b: np.stack(
+            [x[i][:, j][None, :, None] for i, j in np.broadcast(a, b)]
+        ).reshape(2, 2, 1, 3, 1),
         {"indices": [1, 2], "axes": [0, 2], "slice_sizes": [1, 3, 1]},
     ),
     Row(
@@ -593,7 +484,9 @@ ROWS = [
     Row(
         "Rope",
         [floats(2, 1, 3, 8), np.array([7, 2], I32)],
-        lambda x, i: np.stack([rope(t, s, 8, 500000.0, 1, False) for t, s in zip(x, i, strict=True)]),
+        lambda x, i: np.stack(
+            [rope(t, s, 8, 500000.0, 1, False) for t, s in zip(x, i, strict=True)]
+        ),
         {"offset": {"tid": 1}, "dims": 8},
     ),
     Row(
@@ -603,9 +496,7 @@ ROWS = [
         {"offset": {"tid": 1}, "dims": 8, "freqs": 2},
     ),
     Row("Sdpa", [Q, K, V], sdpa, {"scale": 0.5}, "q k v"),
-    Row(
-        "Sdpa", [Q, K, V], lambda *t: sdpa(*t, causal=True), {"scale": 0.5, "causal": 1}, "q k v"
-    ),
+    Row("Sdpa", [Q, K, V], lambda *t: sdpa(*t, causal=True), {"scale": 0.5, "causal": 1}, "q k v"),
     Row("Sdpa", [Q, K, V, floats(3, 5).astype(H)], sdpa, {"scale": 0.5}, "q k v mask"),
     Row(
         "Sdpa",
@@ -651,5 +542,11 @@ ROWS = [
         {"stride_w": 2, "dilation_h": 2},
         "x w",
     ),
-    Row("ConvTranspose3D", [floats(1, 2, 3, 2, 2), floats(2, 2, 2, 2, 2)], lambda x, w: conv(x, w, True), {}, "x w"),
+    Row(
+        "ConvTranspose3D",
+        [floats(1, 2, 3, 2, 2), floats(2, 2, 2, 2, 2)],
+        lambda x, w: conv(x, w, True),
+        {},
+        "x w",
+    ),
 ]

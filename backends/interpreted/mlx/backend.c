@@ -1,6 +1,7 @@
 /* MLXBackend: the graph of a payload as a program that the runtime runs on the CPU. */
 #include "../backends.h"
 #include "../delegate.h"
+#include "read.h"
 #include "reader.h"
 #include "translate.h"
 

@@ -1,5 +1,5 @@
-/* A node under translation: its arguments, by the names of the schema's fields, and its result. Types
- * of results follow from those of arguments: the payload has none. */
+/* A node under translation: its arguments, by the names of the schema's fields, and its result.
+ * Types of results follow from those of arguments: the payload has none. */
 #ifndef EMX_CALL_H
 #define EMX_CALL_H
 

@@ -42,8 +42,8 @@ static void mark_writes(emx_reader *r, const branches *b, size_t which) {
     r->registers.marks[b->writes[which][i].key] = (uint32_t)i;
 }
 
-/* True for a tensor that is there whichever branch runs; sets what it is after each. A tensor of one
- * branch alone, and values, are not there behind the choice. */
+/* True for a tensor that is there whichever branch runs; sets what it is after each. A tensor of
+ * one branch alone, and values, are not there behind the choice. */
 static bool is_result(const emx_reader *r, const branches *b, size_t which, size_t i,
                       uint32_t after[2]) {
   const emx_write *w = &b->writes[which][i], *other = find_write(r, b, !which, w->key);

@@ -6,7 +6,7 @@
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Makes a type that of a product: batches broadcast, then rows and columns. Vectors have neither. */
+/* Makes a type that of a product: batches broadcast, then rows and columns, which vectors lack. */
 static void product_type(ect_tensor *t, const ect_tensor *a, const ect_tensor *b, int64_t columns,
                          bool has_columns) {
   const int64_t rows = a->rank > 1 ? a->sizes[a->rank - 2] : 0;
@@ -77,7 +77,7 @@ uint32_t emx_call_gather_mm(const emx_call *c) {
   return emx_finish(c, "mlx::gather_mm.out", args, 4, &t);
 }
 
-/* The arguments of a packed weight: w, scales, biases, then group_size, bits, mode from `next` on. */
+/* The arguments of a packed weight: w, scales, biases; group_size, bits, mode from `next` on. */
 static uint32_t read_packed(const emx_call *c, int64_t *args, int64_t *next, ect_tensor *w,
                             ect_tensor *scales, bool *is_affine) {
   ect_program *p = &c->g->program;

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "../fb_text.h"
-#include "reader.h"
-
 uint32_t emx_no_memory(emx_reader *r) {
   return ect_refuse(r->g, EC_BACKEND_ALLOCATION_FAILED, "no memory for the graph");
 }
@@ -191,7 +189,7 @@ static uint32_t link_fields(emx_reader *r, ec_fb_table table, const emx_node_typ
     uint32_t operand;
     if (is_output(field->name) != outputs) continue;
     if (!ec_fb_field_at(table, field->id)) {
-      if (outputs)
+      if (outputs && type->kinds[i] != EMX_VECTOR_TID)
         return ect_refuse(r->g, EC_BACKEND_INVALID_PROGRAM, "no field '%s'", field->name);
       continue;
     }
@@ -236,8 +234,8 @@ static uint32_t read_node(emx_reader *r, ec_fb_table instruction) {
   else snprintf(g->what, sizeof g->what, "node %u", (unsigned)r->number);
   if (!type)
     return ect_refuse(g, EC_BACKEND_NOT_SUPPORTED,
-                      "type %u of the schema's union OpNode is not known here: ExecuTorch 1.5.1 has "
-                      "1 to 136",
+                      "type %u of the schema's union OpNode is not known here: ExecuTorch 1.5.1 "
+                      "has 1 to 136",
                       (unsigned)number);
   const ec_fb_table table = ec_fb_union(instruction, EMX_Instruction_op, number);
   if (!table) return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM, "it has no fields");

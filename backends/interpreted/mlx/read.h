@@ -28,6 +28,9 @@ typedef struct emx_reader {
   size_t max_nodes;
 } emx_reader;
 
+/* A function of ect_format. */
+void emx_name_node(const ect_graph *g, const ect_node *n, char *out, size_t size);
+
 /* Reads the nodes of a chain into the block. */
 uint32_t emx_read_chain(emx_reader *r, uint32_t chain);
 /* Reads an IfNode or ScanNode, whose chains become blocks. */

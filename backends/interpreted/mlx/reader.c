@@ -36,8 +36,8 @@ static void read_meta(emx_reader *r, uint32_t tensor, ect_operand *o) {
   o->rank = shape.count < ECT_MAX_RANK ? shape.count : ECT_MAX_RANK;
   if (!is_known(o->scalar_type) || shape.count > ECT_MAX_RANK)
     ect_set_fault(r->g, o, EC_BACKEND_NOT_SUPPORTED,
-                  "tensor %u '%.*s' has ScalarType %d and %u dimensions, expected a type of MLX and "
-                  "at most %d",
+                  "tensor %u '%.*s' has ScalarType %d and %u dimensions, expected a type of MLX "
+                  "and at most %d",
                   (unsigned)tensor, ECT_CLIP(o->name, 80), (int)o->scalar_type,
                   (unsigned)shape.count, ECT_MAX_RANK);
   if (!is_row_major(ec_fb_vector(meta, EMX_TensorMeta_dim_order)))
@@ -210,8 +210,8 @@ static uint32_t count_tensors(emx_reader *r, size_t size, uint32_t *tensors, uin
   return EC_BACKEND_OK;
 }
 
-/* Returns the number of instructions. Those of the first chain are numbered from there on: a node of
- * the main chain has its place there. */
+/* Returns the number of instructions. Those of the first chain are numbered from there on: a node
+ * of the main chain has its place there. */
 static uint32_t count_nodes(const emx_reader *r) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < r->chains.count; i++)

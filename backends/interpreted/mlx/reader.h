@@ -7,6 +7,5 @@
 /* Functions of ect_format. */
 uint32_t emx_read(ect_graph *g, const ec_backend_init *what);
 void emx_note(const ect_graph *g, const ect_operand *o, ect_note *note);
-void emx_name_node(const ect_graph *g, const ect_node *n, char *out, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reductions that the runtime lacks, running sums, sorts, and pointwise operators of several calls. */
+/* Reductions that the runtime lacks, running sums, sorts, pointwise operators of several calls. */
 #include <string.h>
 
 #include "../rows.h"

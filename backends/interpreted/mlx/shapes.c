@@ -122,14 +122,15 @@ uint32_t emx_call_transpose(const emx_call *c) {
   EC_BACKEND_TRY(emx_tensor(c, "x", &args[0], &x));
   EC_BACKEND_TRY(emx_literals(c, "perm", perm, &count));
   ect_tensor t = emx_like(&x, x.dtype);
-  for (uint32_t d = 0; d < count; d++) {
+  bool is_order = count == x.rank;
+  for (uint32_t d = 0; is_order && d < count; d++) {
     const int64_t from = perm[d] < 0 ? perm[d] + (int64_t)x.rank : perm[d];
-    if (count != x.rank || from < 0 || from >= (int64_t)x.rank || is_used[from])
-      return EMX_INVALID(c, "'perm' is no order of %u dimensions", (unsigned)x.rank);
+    is_order = from >= 0 && from < (int64_t)x.rank && !is_used[from];
+    if (!is_order) break;
     is_used[from] = true;
     t.sizes[d] = x.sizes[from];
   }
-  if (count != x.rank) return EMX_INVALID(c, "'perm' is no order of %u dimensions", (unsigned)x.rank);
+  if (!is_order) return EMX_INVALID(c, "'perm' is no order of %u dimensions", (unsigned)x.rank);
   args[1] = ect_add_ints(&c->g->program, perm, count);
   return emx_finish(c, "aten::permute_copy.out", args, 2, &t);
 }

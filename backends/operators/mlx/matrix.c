@@ -37,7 +37,7 @@ static void fill_block(const product *p, int64_t index, int64_t top, int64_t row
                        int64_t count) {
   double sums[STRIP][BLOCK] = {{0}};
   float row[BLOCK];
-  const int64_t a = p->lhs[index] * p->m + top, b = p->rhs[index] * (p->is_transposed ? p->n : p->k);
+  const int64_t a = p->lhs[index] * p->m + top, b = p->rhs[index] * p->k;
   for (int64_t k = 0; k < p->k; k++) {
     load_row(p, b + k, first, count, row);
     for (int64_t i = 0; i < rows; i++) {

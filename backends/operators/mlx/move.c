@@ -236,7 +236,8 @@ uint32_t emo_store(const emo_call *c) {
   memcpy(sizes + axis + 1, x->sizes + axis, (x->rank - axis) * sizeof *sizes);
   sizes[axis] = count;
   EC_BACKEND_TRY(emo_output(c, 4, x->rank + 1u, sizes, x, &out));
-  const int64_t outer = emo_product(x->sizes, 0, axis), inner = emo_product(x->sizes, axis, x->rank);
+  const int64_t outer = emo_product(x->sizes, 0, axis);
+  const int64_t inner = emo_product(x->sizes, axis, x->rank);
   for (int64_t o = 0; o < outer; o++)
     copy(out, (o * count + index) * inner, x, o * inner, inner);
   return EC_BACKEND_OK;
