@@ -178,19 +178,8 @@ def _lower_mlx(exported: Any, method: str) -> Any:
     """Return the program for MLX, Apple's GPUs."""
     from executorch_c.check import mlx_bindings
 
-    mlx_bindings.install()
-    from executorch.backends.mlx import MLXPartitioner
-    from executorch.backends.mlx.passes import get_default_passes
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
-
     with quiet():
-        edge = to_edge_transform_and_lower(
-            {method: exported},
-            transform_passes=get_default_passes(),
-            partitioner={method: [MLXPartitioner()]},
-            compile_config=EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True),
-        )
-        return edge.to_executorch()
+        return mlx_bindings.lower(exported, method)
 
 
 def _cadence_compiler() -> Any:
