@@ -2,6 +2,7 @@
 #include "format/bpte.h"
 
 #include "core/checked.h"
+#include "format/kind.h"
 #include "format/schema.h"
 
 static const ec_fb_schema *const union_ValueUnion[EC_BPTE_DOUBLE + 1];
@@ -15,20 +16,25 @@ static const ec_fb_schema *const union_ValueUnion[EC_BPTE_DOUBLE + 1] = {
     [EC_BPTE_DOUBLE] = &schema_Double,
 };
 
-enum { HEAD_BYTES = 12 }; /* root, identifier, and one offset: the smallest table */
+enum {
+  NEWEST_VERSION = 0, /* of the schema */
+  HEAD_BYTES = 12     /* root, identifier, and one offset: the smallest table */
+};
 
 const ec_fb_schema *ec_bpte_schema(void) { return &schema_BundledProgram; }
 
 ec_status ec_bpte_open(ec_bpte *out, const uint8_t *data, size_t size, ec_error *err) {
   *out = (ec_bpte){0};
   if (size < HEAD_BYTES || memcmp(data + 4, "BP", 2) != 0)
-    return ec_fb_fail_kind(data, size, EC_INVALID_PROGRAM, "a bundled program (.bpte)", err);
+    return ec_kind_fail(data, size, EC_INVALID_PROGRAM, "a bundled program (.bpte)", err);
   if (memcmp(data + 4, "BP08", 4) != 0)
     return ec_fail(err, EC_INVALID_PROGRAM,
                    "a bundled program of another version: found identifier '%.4s', expected 'BP08'",
                    (const char *)data + 4);
   EC_TRY(ec_fb_verify(data, size, &schema_BundledProgram, "bundled program", err));
   ec_fb_table root = ec_fb_root(data);
+  EC_TRY(ec_fb_check_version(root, EC_BPTE_BundledProgram_version, NEWEST_VERSION,
+                             EC_INVALID_PROGRAM, err));
   ec_fb_vec program = ec_fb_vector(root, EC_BPTE_BundledProgram_program);
   if (program.count == 0)
     return ec_fail(err, EC_INVALID_PROGRAM, "the bundle contains no program");

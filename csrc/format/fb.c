@@ -5,8 +5,11 @@
  * between the stack frames of the walk, formatted only on failure. */
 #include "format/fb.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/checked.h"
 #include "core/limits.h"
@@ -239,6 +242,28 @@ ec_status ec_fb_verify(const uint8_t *data, size_t size, const ec_fb_schema *roo
 static const uint8_t *offset_target(const uint8_t *slot) { return slot + ec_read_u32(slot); }
 
 ec_fb_table ec_fb_root(const uint8_t *data) { return offset_target(data); }
+
+ec_status ec_fb_check_version(ec_fb_table root, unsigned id, uint32_t newest, ec_status status,
+                              ec_error *err) {
+  const uint32_t version = ec_fb_u32(root, id);
+  if (version <= newest) return EC_OK;
+  return ec_fail(err, status,
+                 "version %" PRIu32 " of the schema, expected at most %" PRIu32
+                 ": export with an older ExecuTorch, or use a newer executorch_c",
+                 version, newest);
+}
+
+ec_status ec_fb_check_text_version(ec_fb_table root, unsigned id, uint32_t newest,
+                                   ec_status status, ec_error *err) {
+  const char *text = ec_fb_string(root, id);
+  char *end = NULL;
+  if (!text || (isdigit((unsigned char)*text) && strtoull(text, &end, 10) <= newest && !*end))
+    return EC_OK;
+  return ec_fail(err, status,
+                 "version '%.20s' of the schema, expected at most %" PRIu32
+                 ": export with an older ExecuTorch, or use a newer executorch_c",
+                 text, newest);
+}
 
 const uint8_t *ec_fb_field_at(ec_fb_table table, unsigned id) {
   const uint8_t *vtable = table - (int32_t)ec_read_u32(table);

@@ -76,10 +76,12 @@ ec_status ec_fb_verify(const uint8_t *data, size_t size, const ec_fb_schema *roo
 
 ec_fb_table ec_fb_root(const uint8_t *data);
 
-/* Explains why a file is not `expected` ("a .pte program"): names its likely kind (a zip, a Git LFS
- * pointer, another ExecuTorch file, ...) and its identifier. `size` is the file's. */
-ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, const char *expected,
-                          ec_error *err);
+/* Refuses a root whose field `id`, the version of its schema, is above `newest`: a uint32, or a
+ * decimal text, whose absence is no error. */
+ec_status ec_fb_check_version(ec_fb_table root, unsigned id, uint32_t newest, ec_status status,
+                              ec_error *err);
+ec_status ec_fb_check_text_version(ec_fb_table root, unsigned id, uint32_t newest,
+                                   ec_status status, ec_error *err);
 
 /* Returns the address of field `id` of a table; NULL if it is absent. */
 const uint8_t *ec_fb_field_at(ec_fb_table table, unsigned id);

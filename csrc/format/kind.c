@@ -1,44 +1,78 @@
-/* The actual kind of a file with the wrong format, for messages. */
+/* What a file, directory or object is that is not what was expected, for messages. */
+#include "format/kind.h"
+
 #include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "format/fb.h"
-
-typedef struct kind_row {
-  size_t offset;
-  const char *magic, *what;
-  ec_hint hint;
-} kind_row;
-
-static const kind_row kinds[] = {
-    {4, "ET12", "a .pte program", EC_HINT_NONE},
-    {4, "FT01", "a .ptd file (tensor data)", EC_HINT_IS_DATA},
-    {4, "BP08", "a bundled program (.bpte: a program with test inputs)", EC_HINT_NONE},
-    {8, "ED00", "an ETDump (a recorded trace)", EC_HINT_NONE},
-    {4, "TFL3", "a TensorFlow Lite model", EC_HINT_NONE},
-    {0, "PK\003\004", "a zip archive (as written by torch.save and torch.export.save)",
-     EC_HINT_NONE},
-    {0, "version https://git-lfs", "a Git LFS pointer: the file itself was not downloaded",
-     EC_HINT_NONE},
-    {0, "\x80\x02", "a Python pickle", EC_HINT_NONE},
-    {0, "\x7f" "ELF", "a shared library", EC_HINT_NONE},
-    {0, "<!DOCTYPE", "an HTML page", EC_HINT_NONE},
-    {0, "<html", "an HTML page", EC_HINT_NONE},
+enum {
+  HEAD_BYTES = 4096,  /* a zip archive's first name is there, */
+  TAIL_BYTES = 65536, /* its list of names here */
+  PATH_BYTES = 4096
 };
 
-static const kind_row *detect_kind(const uint8_t *data, size_t size) {
-  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    size_t n = strlen(kinds[i].magic);
-    if (size >= kinds[i].offset + n && !memcmp(data + kinds[i].offset, kinds[i].magic, n))
-      return &kinds[i];
-  }
-  return NULL;
+typedef struct file_kind {
+  size_t offset, size;
+  const char *magic, *inside, *what, *way;
+} file_kind;
+
+typedef struct named_kind {
+  const char *name, *text;
+} named_kind;
+
+static const file_kind files[] = {
+#define EC_FILE_KIND(offset, magic, inside, what, way)                                             \
+  {offset, sizeof(magic) - 1, magic, inside, what, way},
+#define EC_FOLDER_KIND(entry, what, way)
+#define EC_OBJECT_KIND(type, what, way)
+#include "format/kinds.def"
+#undef EC_FILE_KIND
+#undef EC_FOLDER_KIND
+};
+
+static const named_kind folders[] = {
+#define EC_FILE_KIND(offset, magic, inside, what, way)
+#define EC_FOLDER_KIND(entry, what, way) {entry, what ": " way},
+#include "format/kinds.def"
+#undef EC_FOLDER_KIND
+#undef EC_OBJECT_KIND
+};
+
+static const named_kind objects[] = {
+#define EC_FOLDER_KIND(entry, what, way)
+#define EC_OBJECT_KIND(type, what, way) {type, what ": " way},
+#include "format/kinds.def"
+#undef EC_FILE_KIND
+#undef EC_FOLDER_KIND
+#undef EC_OBJECT_KIND
+};
+
+static bool contains(const uint8_t *data, size_t size, const char *name) {
+  const size_t length = strlen(name);
+  for (size_t i = 0; i + length <= size; i++)
+    if (memcmp(data + i, name, length) == 0) return true;
+  return false;
 }
 
-ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, const char *expected,
-                          ec_error *err) {
-  const kind_row *kind = detect_kind(data, size);
-  if (kind)
-    return ec_fail_hint(err, status, kind->hint, "this is not %s but %s", expected, kind->what);
+/* Returns whether a file has the magic, in which '?' is any byte, and contains the name. */
+static bool is_kind(const file_kind *kind, const uint8_t *data, size_t size) {
+  if (size < kind->offset || size - kind->offset < kind->size) return false;
+  for (size_t i = 0; i < kind->size; i++)
+    if (kind->magic[i] != '?' && (uint8_t)kind->magic[i] != data[kind->offset + i]) return false;
+  const size_t head = size < HEAD_BYTES ? size : HEAD_BYTES;
+  const size_t tail = size < TAIL_BYTES ? size : TAIL_BYTES;
+  return contains(data, head, kind->inside) || contains(data + size - tail, tail, kind->inside);
+}
+
+ec_status ec_kind_fail(const uint8_t *data, size_t size, ec_status status, const char *expected,
+                       ec_error *err) {
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    if (is_kind(&files[i], data, size))
+      return ec_fail_hint(err, status,
+                          strcmp(files[i].magic, "FT01") ? EC_HINT_NONE : EC_HINT_IS_DATA,
+                          "this is not %s but %s: %s", expected, files[i].what, files[i].way);
   if (size < 8)
     return ec_fail(err, status, "this is not %s: %zu bytes are too few", expected, size);
   char actual[5] = {0};
@@ -49,4 +83,19 @@ ec_status ec_fb_fail_kind(const uint8_t *data, size_t size, ec_status status, co
     actual[i] = (char)c;
   }
   return ec_fail(err, status, "this is not %s: found identifier '%s'", expected, actual);
+}
+
+const char *ec_kind_of_folder(const char *path) {
+  char entry[PATH_BYTES];
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    const int length = snprintf(entry, sizeof entry, "%s/%s", path, folders[i].name);
+    if (length < PATH_BYTES && access(entry, F_OK) == 0) return folders[i].text;
+  }
+  return "a directory, not a file";
+}
+
+const char *ec_kind_of_object(const char *type) {
+  for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+    if (strcmp(objects[i].name, type) == 0) return objects[i].text;
+  return NULL;
 }

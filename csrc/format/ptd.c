@@ -4,12 +4,14 @@
 #include <inttypes.h>
 
 #include "core/checked.h"
+#include "format/kind.h"
 #include "format/schema.h"
 
 #include "format/flat_tensor.def"
 
 /* The header: "FH01", u32 length, u64 FlatBuffer offset and size, u64 segment base and size. */
 enum {
+  NEWEST_VERSION = 0, /* of the schema */
   HEAD_BYTES = 64,
   HEADER_AT = 8,
   LENGTH_AT = HEADER_AT + 4,
@@ -29,7 +31,7 @@ static ec_status check_identifier(const uint8_t *data, size_t size, ec_error *er
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
                    "a .ptd file of another version: found identifier '%.4s', expected 'FT01'",
                    (const char *)data + 4);
-  return ec_fb_fail_kind(data, size, EC_INVALID_EXTERNAL_DATA, "a .ptd file", err);
+  return ec_kind_fail(data, size, EC_INVALID_EXTERNAL_DATA, "a .ptd file", err);
 }
 
 /* Reads the header. `end` is the end of the FlatBuffer; its offsets count from the start of the
@@ -72,6 +74,8 @@ ec_status ec_ptd_open(ec_ptd *out, const uint8_t *data, size_t size, ec_error *e
     return EC_INVALID_EXTERNAL_DATA;
   }
   ptd.root = ec_fb_root(data);
+  EC_TRY(ec_fb_check_version(ptd.root, EC_PTD_FlatTensor_version, NEWEST_VERSION,
+                             EC_INVALID_EXTERNAL_DATA, err));
   if (!ec_fb_vector(ptd.root, EC_PTD_FlatTensor_segments).items ||
       !ec_fb_vector(ptd.root, EC_PTD_FlatTensor_named_data).items)
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA, "the file has no segments or no named_data");

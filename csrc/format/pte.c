@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "core/checked.h"
+#include "format/kind.h"
 #include "format/pte_check.h"
 #include "format/schema.h"
 
@@ -36,7 +37,8 @@ static const ec_fb_schema *const union_InstructionArguments[EC_PTE_FREE_CALL + 1
 /* The extended header: "eh00", u32 length, u64 program size, u64 segment base, and from length 32
  * on u64 segment data size. Longer headers contain fields of later versions. */
 enum {
-  HEAD_BYTES = 64, /* the reference reads this many bytes first */
+  NEWEST_VERSION = 0, /* of the schema */
+  HEAD_BYTES = 64,    /* the reference reads this many bytes first */
   HEADER_AT = 8,
   LENGTH_AT = HEADER_AT + 4,
   PROGRAM_SIZE_AT = HEADER_AT + 8,
@@ -59,7 +61,7 @@ static ec_status check_identifier(const uint8_t *data, size_t size, ec_error *er
                    "a .pte program of another schema version: found identifier '%.4s', expected "
                    "'ET12'",
                    (const char *)data + 4);
-  return ec_fb_fail_kind(data, size, status, "a .pte program", err);
+  return ec_kind_fail(data, size, status, "a .pte program", err);
 }
 
 static ec_status read_header(ec_pte *pte, ec_error *err) {
@@ -125,6 +127,8 @@ ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verifica
   EC_TRY(check_sizes(&pte, err));
   EC_TRY(ec_fb_verify(data, (size_t)pte.program_size, &schema_Program, "program", err));
   pte.root = ec_fb_root(data);
+  EC_TRY(ec_fb_check_version(pte.root, EC_PTE_Program_version, NEWEST_VERSION, EC_INVALID_PROGRAM,
+                             err));
   EC_TRY(check_constants(&pte, err));
   if (level == EC_VERIFY_INTERNAL_CONSISTENCY) EC_TRY(ec_pte_check_program(pte.root, err));
   *out = pte;

@@ -11,6 +11,7 @@
 #include "core/alloc.h"
 #include "core/checked.h"
 #include "core/limits.h"
+#include "format/kind.h"
 
 enum { BUFFER_ALIGN = 16 };
 
@@ -22,8 +23,9 @@ static ec_status map_file(ec_source *out, int fd, const char *path, ec_error *er
   struct stat info;
   if (fstat(fd, &info) != 0) return fail_path(err, "read the size of", path);
   if (!S_ISREG(info.st_mode))
-    return ec_fail(err, EC_ACCESS_FAILED, "'%s' is a %s, not a file", path,
-                   S_ISDIR(info.st_mode) ? "directory" : "device or pipe");
+    return ec_fail(err, EC_ACCESS_FAILED, "'%s' is %s", path,
+                   S_ISDIR(info.st_mode) ? ec_kind_of_folder(path)
+                                         : "a device or pipe, not a file");
   if (info.st_size == 0) return ec_fail(err, EC_ACCESS_FAILED, "'%s' is an empty file", path);
   if ((uintmax_t)info.st_size > EC_MAX_BYTES)
     return ec_fail(err, EC_ACCESS_FAILED, "'%s' is too large for this machine", path);

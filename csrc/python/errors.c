@@ -170,7 +170,7 @@ static PyObject *raise_sentence(ecpy_state *state, ec_status status, PyObject *s
 static const char *const hints[EC_HINTS] = {
     [EC_HINT_CONVERT] = "convert it with .astype",
     [EC_HINT_DATA_FILES] = "load the program with data_path=",
-    [EC_HINT_IS_DATA] = "pass it as data_path= with a program",
+    [EC_HINT_IS_DATA] = "pass it as data_path= with the program",
     [EC_HINT_MAX_STEPS] = "max_steps=",
     [EC_HINT_MAX_BYTES] = "max_bytes=",
 };

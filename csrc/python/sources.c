@@ -3,6 +3,7 @@
 
 #include "python/sources.h"
 
+#include "format/kind.h"
 #include "python/errors.h"
 #include "python/gil.h"
 
@@ -119,14 +120,31 @@ static int open_read(ecpy_state *state, PyObject *file, ec_source *out) {
   return rc;
 }
 
+/* Returns the kind of an object by its type and its bases; NULL: none is known. */
+static const char *kind_of(PyObject *object) {
+  PyObject *types = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__mro__");
+  const Py_ssize_t count = types && PyTuple_Check(types) ? PyTuple_Size(types) : 0;
+  const char *kind = NULL;
+  for (Py_ssize_t i = 0; !kind && i < count; i++) {
+    PyObject *name = PyObject_GetAttrString(PyTuple_GetItem(types, i), "__name__");
+    const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    if (text) kind = ec_kind_of_object(text);
+    Py_XDECREF(name);
+  }
+  Py_XDECREF(types);
+  PyErr_Clear();
+  return kind;
+}
+
 int ecpy_source_open(ecpy_state *state, PyObject *data, ec_mlock mlock, ec_source *out) {
   if (PyUnicode_Check(data) || PyObject_HasAttrString(data, "__fspath__"))
     return open_path(state, data, mlock, out);
   if (PyObject_CheckBuffer(data)) return open_buffer(state, data, out);
   if (PyObject_HasAttrString(data, "read")) return open_read(state, data, out);
+  const char *kind = kind_of(data);
   PyErr_Format(PyExc_TypeError,
                "Expected data to be bytes, bytearray, another buffer, a path to a file, or a "
-               "file-like object, but got %.200s.",
-               ecpy_type_name(data));
+               "file-like object, but got %.200s%s%s.",
+               ecpy_type_name(data), kind ? ": this is " : "", kind ? kind : "");
   return -1;
 }

@@ -154,7 +154,7 @@ MLP_FP: list[Row] = [
     ),
     (lambda g: g["regions"].clear(), "payload: the graph has no"),
     (lambda g: g["regions"][0]["blocks"].append(block(g)), "region 'main' has 2 blocks,"),
-    (lambda g: g["version"].update(major=7), "payload: TOSA version 7,"),
+    (lambda g: g["version"].update(major=7), "payload: TOSA version 7.0,"),
     (exp(op=250), "operator 17 has the number"),
     (exp(op=-1), "operator 17 has the number"),
     (exp(op=36), "attributes of"),

@@ -75,6 +75,29 @@ def test_every_reader_has_a_row() -> None:
     assert list(ROWS) == sorted(ROWS)
 
 
+DEMONSTRATIONS = {"BackendWithCompilerDemo", "BackendWithNamedDataMap", "ExecutorBackend"}
+
+
+def ids_of_the_wheel() -> set[str]:
+    """Return names of classes that preprocess payloads, outside its tests."""
+    import executorch.backends
+
+    folder = Path(next(iter(executorch.backends.__path__)))
+    texts = [path.read_text() for path in folder.rglob("*.py") if "test" not in path.stem]
+    return {
+        name
+        for text in texts
+        if "BackendDetails" in text
+        for name in re.findall(r"^class (\w+)\([^)]*\bBackendDetails\)", text, re.M)
+    }
+
+
+def test_every_backend_of_the_wheel_has_a_row() -> None:
+    ids = ids_of_the_wheel()
+    assert {"CoreAIBackend", "MetalBackend", "XnnpackBackend"} <= ids and len(ids) >= 17
+    assert ids - set(ROWS) - DEMONSTRATIONS == set()
+
+
 @pytest.mark.parametrize("backend", [name for name in ROWS if not is_registered(name)])
 def test_loading_says_what_is_needed(backend: str) -> None:
     loaded = Runtime.get().load_program(program(backend, b"x"))

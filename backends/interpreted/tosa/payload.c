@@ -16,7 +16,7 @@ enum {
 /* Last, because it redefines the macros of schema.def. */
 #include "format/schema.h"
 
-enum { MIN_BYTES = 12, MAJOR = 1 };
+enum { MIN_BYTES = 12, MAJOR = 1, NEWEST_MINOR = 1 };
 
 static const ec_fb_schema *const union_Attribute[ETS_OPERATORS];
 
@@ -227,10 +227,11 @@ uint32_t ets_read_payload(ect_graph *g, const ec_backend_init *what) {
   const ec_fb_table version = ec_fb_child(root, ETS_TosaGraph_version);
   const ec_fb_vec regions = ec_fb_vector(root, ETS_TosaGraph_regions);
   const int32_t major = (int32_t)ec_fb_get(version, ETS_Version_major, 4, UINT32_MAX);
-  if (major != MAJOR)
+  const int32_t minor = ec_fb_i32(version, ETS_Version_minor);
+  if (major != MAJOR || minor < 0 || minor > NEWEST_MINOR)
     return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INCOMPATIBLE,
-                           "payload: TOSA version %d, expected %d.0 or %d.1", (int)major, MAJOR,
-                           MAJOR);
+                           "payload: TOSA version %d.%d, expected %d.0 to %d.%d", (int)major,
+                           (int)minor, MAJOR, MAJOR, NEWEST_MINOR);
   if (!regions.count)
     return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INVALID_PROGRAM, "payload: the graph has no region");
   for (uint32_t i = 0; i < regions.count; i++)

@@ -19,7 +19,16 @@ static const ec_fb_schema *const union_Code[SPIRV_CODE + 1] = {[SPIRV_CODE] = &s
 /* Field numbers of vgf.def. */
 enum { MODULES = 0, CODE = 4, WORDS = 0, SEGMENTS = 0, TYPE = 0, MODULE_INDEX = 2, CONSTANTS = 6 };
 
-enum { SECTIONS_AT = 16, SECTIONS = 4, HEADER = 128, ROWS_AT = 16, ROW = 24, MIN_BYTES = 8 };
+enum {
+  NEWEST_MINOR = 5, /* 0.5 */
+  VERSION_AT = 8,
+  SECTIONS_AT = 16,
+  SECTIONS = 4,
+  HEADER = 128,
+  ROWS_AT = 16,
+  ROW = 24,
+  MIN_BYTES = 8
+};
 
 typedef struct container {
   ect_graph *g;
@@ -33,6 +42,10 @@ static uint32_t read_header(ect_graph *g, const uint8_t *data, size_t size, cont
     return EC_BACKEND_FAIL(
         &g->c, EC_BACKEND_INVALID_PROGRAM,
         "payload: %zu bytes without the header of a VGF container, expected 'VGF1'", size);
+  if (data[VERSION_AT] || data[VERSION_AT + 1] > NEWEST_MINOR)
+    return EC_BACKEND_FAIL(&g->c, EC_BACKEND_INCOMPATIBLE,
+                           "payload: VGF version %u.%u, expected at most 0.%d", data[VERSION_AT],
+                           data[VERSION_AT + 1], NEWEST_MINOR);
   for (size_t i = 0; i < SECTIONS; i++) {
     const uint64_t offset = ec_read_u64(data + SECTIONS_AT + 16 * i);
     const uint64_t bytes = ec_read_u64(data + SECTIONS_AT + 16 * i + 8);

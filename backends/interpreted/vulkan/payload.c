@@ -57,6 +57,7 @@ typedef struct reader {
 
 /* The header: four zero bytes, "VH00", u16 length, then the numbers below. */
 enum {
+  NEWEST_VERSION = 0, /* of the schema */
   MAGIC_AT = 4,
   LENGTH_AT = 8,
   GRAPH_OFFSET_AT = 10,
@@ -110,7 +111,10 @@ static uint32_t open_payload(reader *r, const ec_backend_init *what) {
     return EC_BACKEND_FAIL(c, EC_BACKEND_INCOMPATIBLE,
                            "payload: the graph has identifier '%.4s', expected 'VK00'",
                            (const char *)graph + 4);
-  const ec_status status = ec_fb_verify(graph, size, &schema_VkGraph, "payload", &err);
+  ec_status status = ec_fb_verify(graph, size, &schema_VkGraph, "payload", &err);
+  if (status == EC_OK)
+    status = ec_fb_check_text_version(ec_fb_root(graph), ECV_VkGraph_version, NEWEST_VERSION,
+                                      EC_DELEGATE_INCOMPATIBLE, &err);
   if (status != EC_OK) return EC_BACKEND_FAIL(c, (uint32_t)status, "%s", err.message);
   r->graph = ec_fb_root(graph);
   return EC_BACKEND_OK;

@@ -42,6 +42,7 @@ const ec_fb_schema *ecx_node_schema(uint8_t type) {
 
 /* The header: four zero bytes, "XH00", u16 length, then the numbers below. */
 enum {
+  NEWEST_VERSION = 0, /* of the schema */
   MAGIC_AT = 4,
   FLATBUFFER_OFFSET_AT = 10,
   FLATBUFFER_SIZE_AT = 14,
@@ -110,5 +111,8 @@ uint32_t ecx_payload_open(const ecx_call *c, const void *data, size_t size, ecx_
   if (ec_fb_verify(body.data, body.size, &schema_Graph, "payload", &err))
     return ecx_fail(c, EC_BACKEND_INVALID_PROGRAM, "%s", err.message);
   out->root = ec_fb_root(body.data);
+  if (ec_fb_check_text_version(out->root, ECX_Graph_version, NEWEST_VERSION,
+                               EC_DELEGATE_INCOMPATIBLE, &err))
+    return ecx_fail(c, EC_BACKEND_INCOMPATIBLE, "payload: %s", err.message);
   return EC_BACKEND_OK;
 }

@@ -1,0 +1,23 @@
+/* What a file, directory or object is that is not what was expected, for messages: kinds.def. */
+#ifndef EC_FORMAT_KIND_H
+#define EC_FORMAT_KIND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+/* Explains why a file is not `expected` ("a .pte program"): names its likely kind (a zip, a Git LFS
+ * pointer, another ExecuTorch file, ...) with what to do, or its identifier. `size` is the
+ * file's. */
+ec_status ec_kind_fail(const uint8_t *data, size_t size, ec_status status, const char *expected,
+                       ec_error *err);
+
+/* Returns the kind of a directory, as "a Core ML package (.mlpackage): <what to do>"; "a
+ * directory, not a file" if its entries say nothing. */
+const char *ec_kind_of_folder(const char *path);
+
+/* Returns the kind of a Python object by the name of its type, as above, or NULL. */
+const char *ec_kind_of_object(const char *type);
+
+#endif
