@@ -1,6 +1,7 @@
 /* Names and sizes of scalar types. */
 #include "core/dtype.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 typedef struct dtype_row {
@@ -31,6 +32,15 @@ static const dtype_row rows[EC_DTYPE_COUNT] = {
 };
 
 static const dtype_row unknown = {0, "unknown dtype", "Unknown"};
+
+static atomic_bool has_dropped_call;
+
+uintptr_t ec_dropped_loop(void) {
+  atomic_store(&has_dropped_call, true);
+  return 0;
+}
+
+bool ec_dropped_loop_ran(void) { return atomic_exchange(&has_dropped_call, false); }
 
 static const dtype_row *row_of(ec_dtype dtype) {
   unsigned id = (unsigned)dtype;

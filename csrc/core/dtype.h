@@ -19,6 +19,12 @@ enum { EC_DTYPE_COUNT = 32 }; /* size of a table indexed by dtype; unused slots 
 #define EC_KEPT_DTYPES 0xffffffffu
 #endif
 
+/* Stands in tables in place of a loop that a selective build lacks: notes the call, returns 0. */
+uintptr_t ec_dropped_loop(void);
+
+/* Returns whether such a loop was called since the last time. */
+bool ec_dropped_loop_ran(void);
+
 /* A set of dtypes is a mask of their ids. */
 typedef uint32_t ec_dtype_set;
 #define EC_BIT(dtype) (1u << (unsigned)(dtype))

@@ -29,11 +29,17 @@
 /* Returns the name of a template's function for the current dtype: EC_FN(add) is add_float32. */
 #define EC_FN(name) EC_PASTE(name, EC_SUFFIX)
 
-/* A selective build keeps some dtypes (EC_KEPT_DTYPES); tables have no loops for the others, whose
- * tensors are refused when a method is loaded. */
-#define EC_KEEP(suffix, fn) (EC_KEEPS_##suffix ? (fn) : 0)
+/* A selective build keeps some dtypes (EC_KEPT_DTYPES). Tensors of the others are refused when a
+ * method is loaded; tables have ec_dropped_loop for them, which makes the kernel call an error. */
+#define EC_KEEP(suffix, fn)                                                                        \
+  (EC_KEEPS_##suffix ? (fn) : (__typeof__(&*(fn)))(void (*)(void))ec_dropped_loop)
 enum {
-#define EC_KEEPS(name, suffix) EC_KEEPS_##suffix = EC_KEPT_DTYPES >> EC_##name & 1
+  /* Numbers of programs are float64; kernels of random numbers, ranges, norms and decompositions
+   * compute in it. */
+  EC_KEPT_CASTS = (int)(EC_KEPT_DTYPES | 1u << EC_FLOAT64),
+#define EC_KEEPS(name, suffix)                                                                     \
+  EC_KEEPS_##suffix = EC_KEPT_DTYPES >> EC_##name & 1,                                             \
+  EC_CASTS_##suffix = EC_KEPT_CASTS >> EC_##name & 1
   EC_KEEPS(UINT8, uint8),
   EC_KEEPS(INT8, int8),
   EC_KEEPS(INT16, int16),

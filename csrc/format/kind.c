@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/small.h"
+
 enum {
   HEAD_BYTES = 4096,  /* a zip archive's first name is there, */
   TAIL_BYTES = 65536, /* its list of names here */
@@ -68,7 +70,7 @@ static bool is_kind(const file_kind *kind, const uint8_t *data, size_t size) {
 
 ec_status ec_kind_fail(const uint8_t *data, size_t size, ec_status status, const char *expected,
                        ec_error *err) {
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+  for (size_t i = 0; !EC_IS_SMALL && i < sizeof files / sizeof *files; i++)
     if (is_kind(&files[i], data, size))
       return ec_fail_hint(err, status,
                           strcmp(files[i].magic, "FT01") ? EC_HINT_NONE : EC_HINT_IS_DATA,
@@ -87,7 +89,7 @@ ec_status ec_kind_fail(const uint8_t *data, size_t size, ec_status status, const
 
 const char *ec_kind_of_folder(const char *path) {
   char entry[PATH_BYTES];
-  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+  for (size_t i = 0; !EC_IS_SMALL && i < sizeof folders / sizeof *folders; i++) {
     const int length = snprintf(entry, sizeof entry, "%s/%s", path, folders[i].name);
     if (length < PATH_BYTES && access(entry, F_OK) == 0) return folders[i].text;
   }

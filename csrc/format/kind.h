@@ -1,4 +1,5 @@
-/* What a file, directory or object is that is not what was expected, for messages: kinds.def. */
+/* What a file, directory or object is that is not what was expected, for messages: kinds.def. Small
+ * builds have no kinds. */
 #ifndef EC_FORMAT_KIND_H
 #define EC_FORMAT_KIND_H
 

@@ -81,6 +81,9 @@ ec_status ec_run_kernel(ec_method *m, const ec_step *step, ec_joined *joined, ec
                   step->zero_rows, joined, &m->pages};
   ec_status status = in->op->fn(&call);
   ec_arena_reset(&m->scratch);
+  if (EC_IS_SMALL && ec_dropped_loop_ran() && status == EC_OK)
+    status = ec_fail(err, EC_NOT_SUPPORTED,
+                     "it computes in a dtype that this library was built without");
   if (!EC_IS_SMALL && record) ec_finish_record(step, status, m->elements);
   return status;
 }

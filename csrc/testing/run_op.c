@@ -160,6 +160,8 @@ int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int refer
     ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random, NULL, NULL, NULL,
                     false, NULL, NULL};
     status = reference ? op->fn(&call) : run_recorded(&call);
+    if (ec_dropped_loop_ran() && status == EC_OK)
+      status = ec_fail(&err, EC_NOT_SUPPORTED, "%s calls a loop of a dropped dtype", name);
   }
   snprintf(message, size, "%s", err.message);
   ec_arena_deinit(&scratch);
@@ -174,7 +176,7 @@ const char *ec_testing_op_schema(size_t index) {
 /* Returns the loops of fast.def for an instruction set; NULL if this machine lacks it. */
 static const ec_elementwise_loop *fast_loops(const char *isa) {
   if (strcmp(isa, "generic") == 0) return ec_fast_generic;
-#ifdef __x86_64__
+#if defined __x86_64__ && !defined EC_SMALL
   if (strcmp(isa, "avx2") == 0 && ec_fast_has_avx2()) return ec_fast_avx2;
   if (strcmp(isa, "avx512") == 0 && ec_fast_has_avx512()) return ec_fast_avx512;
 #endif

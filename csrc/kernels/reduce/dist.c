@@ -21,11 +21,16 @@ static double add_block(const double *size, int64_t n, double p, double sum) {
   return sum;
 }
 
+/* Returns the conversion to a complex number; of real ones, to its real part. */
+static ec_cast_fn read_as(const ec_tensor *t) {
+  const ec_dtype dtype = ec_tensor_dtype(t);
+  return ec_cast(ec_dtype_in(dtype, EC_SET_COMPLEX) ? EC_COMPLEX128 : EC_FLOAT64, dtype);
+}
+
 static double distance_norm(ec_iter *it, const ec_tensor *a, const ec_tensor *b, double p) {
-  double _Complex x[DIST_BLOCK], y[DIST_BLOCK];
+  double _Complex x[DIST_BLOCK] = {0}, y[DIST_BLOCK] = {0};
   double size[DIST_BLOCK], sum = p == -INFINITY ? INFINITY : 0;
-  ec_cast_fn read_a = ec_cast(EC_COMPLEX128, ec_tensor_dtype(a));
-  ec_cast_fn read_b = ec_cast(EC_COMPLEX128, ec_tensor_dtype(b));
+  const ec_cast_fn read_a = read_as(a), read_b = read_as(b);
   int64_t item = sizeof *x;
   for (bool more = ec_iter_start(it); more; more = ec_iter_next(it))
     for (int64_t i = 0, n; i < it->count; i += n) {
