@@ -12,6 +12,7 @@ typedef struct ect_stored {
   int64_t sizes[16];
   const uint8_t *data;
   size_t size;
+  void *copy; /* the caller's */
 } ect_stored;
 
 typedef struct ect_tensors {

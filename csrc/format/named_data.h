@@ -14,6 +14,7 @@ typedef struct ec_named_data {
   bool has_layout;  /* .ptd tensors: dtype, sizes, dim_order below */
   ec_tensor layout; /* data is NULL */
   int source;       /* -1: the program; else index of the .ptd */
+  void *copy;       /* room for a copy at an aligned address; or NULL */
 } ec_named_data;
 
 /* Named data that is known already. */

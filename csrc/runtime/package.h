@@ -10,11 +10,14 @@
 typedef struct ec_package {
   ec_backend_package opened; /* program NULL: the file is none */
   ec_named_list items;
+  bool *is_copied; /* by cache line of the copies */
 } ec_package;
 
 /* Opens a file if its first bytes are those of a package. The file has to stay open; the list of
  * items is in the arena. Errors: NotFound (no backend for it), those of the backend. */
 ec_status ec_package_open(ec_package *out, const ec_source *file, ec_arena *arena, ec_error *err);
+/* Copies an item to its room once. Returns NULL if it has none. Calls must not be concurrent. */
+const void *ec_package_copy(const ec_package *package, const ec_named_data *item);
 void ec_package_close(ec_package *package);
 
 /* Calls open_package of a backend. Defined in host.c, which has the functions for backends. */

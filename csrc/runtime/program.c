@@ -94,6 +94,7 @@ ec_status ec_program_open(const ec_program_options *options, ec_source *file, ec
   p->data_count = data_count;
   if (data_count) memcpy(sources, data, data_count * sizeof *sources);
   ec_lock_init(&p->state_lock);
+  ec_lock_init(&p->copy_lock);
   EC_GOTO(status, open_program(p, err));
   *out = p;
   return EC_OK;
@@ -106,6 +107,7 @@ void ec_program_free(ec_program *p) {
   if (!p) return;
   ec_state_blocks_deinit(&p->state);
   ec_lock_deinit(&p->state_lock);
+  ec_lock_deinit(&p->copy_lock);
   ec_arena_deinit(&p->arena);
   ec_package_close(&p->package);
   ec_source_close(&p->file);
@@ -119,6 +121,15 @@ const ec_named_data *ec_program_data(const ec_program *program, const char *key)
   for (; program && !data; program = program->outer)
     data = ec_named_map_find(&program->named, key);
   return data;
+}
+
+const void *ec_program_copy(const ec_program *program, const char *key) {
+  ec_lock *lock = &((ec_program *)(uintptr_t)program)->copy_lock;
+  const ec_named_data *item = ec_named_map_find(&program->named, key);
+  if (!item || ec_lock_wait(lock, NULL, NULL) != EC_LOCKED) return NULL;
+  const void *copy = ec_package_copy(&program->package, item);
+  ec_lock_release(lock);
+  return copy;
 }
 
 uint64_t ec_program_load_steps(const ec_program *p) {

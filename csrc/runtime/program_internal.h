@@ -21,6 +21,7 @@ struct ec_program {
   ec_program_options options;
   ec_state_blocks state;
   ec_lock state_lock;      /* held while a method with shared state runs */
+  ec_lock copy_lock;       /* held while a package's data is copied */
   const ec_program *outer; /* of a program inside a payload: its data is visible, too */
 };
 
@@ -33,6 +34,9 @@ uint64_t ec_program_load_steps(const ec_program *program);
 
 /* True for bytes of the program's files. */
 bool ec_program_has_bytes(const ec_program *program, const void *data);
+
+/* Returns a copy of named data at an aligned address, which the program keeps; NULL: none. */
+const void *ec_program_copy(const ec_program *program, const char *key);
 
 /* Gives back the pages of mapped files that hold some data, which is not read soon. */
 void ec_program_release_pages(const ec_program *program, const void *data, size_t size);

@@ -17,6 +17,7 @@ import pytest
 
 import executorch_c
 from executorch_c import Error, InvalidProgramError, Runtime
+from tests.resident import mapping
 
 FOLDER = Path(__file__).parent / "native_packages"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ptn"))
@@ -136,6 +137,32 @@ def test_methods_share_state(tmp_path: Path) -> None:
         expected = expected if isinstance(expected, tuple) else (expected,)
         for actual, value in zip(program.load_method(name).execute(inputs), expected, strict=True):
             np.testing.assert_allclose(actual, value, rtol=1e-6)
+
+
+class Shared(nn.Module):
+    """A method with a large weight."""
+
+    def __init__(self, weight: nn.Parameter, activation: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.weight, self.activation = weight, activation
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.activation(nn.functional.linear(x, self.weight))
+
+
+def test_constants_are_read_when_a_method_needs_them(tmp_path: Path) -> None:
+    """The copy at an aligned address is the program's, not one of each method."""
+    weight = nn.Parameter(torch.randn(2048, 1024))
+    models = {f.__name__: Shared(weight, f) for f in (torch.relu, torch.tanh)}
+    x = torch.randn(1, 1024)
+    path = export({name: (m, (x,), None) for name, m in models.items()}, tmp_path / "model.ptn")
+    program = executorch_c.load(path)
+    assert program.info()["named_data"][0]["size"] == 8 << 20
+    assert mapping(path)["Rss"] < 4 << 10
+    for name, model in models.items():
+        method = program.load_method(name, delegate_at_load=False)
+        assert method.memory()["native"] < 1 << 20
+        np.testing.assert_allclose(method(x), model(x).detach(), rtol=1e-4, atol=1e-4)
 
 
 class Attention(nn.Module):

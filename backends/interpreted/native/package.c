@@ -146,8 +146,8 @@ static size_t count_copied(const ect_stored *t) {
   return (t->size + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Copies tensors that begin at unaligned bytes of the file, once for all methods. */
-static uint32_t copy_unaligned(package *p) {
+/* Makes room for copies of constants that begin at unaligned bytes of the file. */
+static uint32_t place_copies(package *p) {
   ec_backend_package *out = p->out;
   size_t total = 0, used = 0;
   for (size_t i = 0; i < out->item_count; i++)
@@ -159,12 +159,11 @@ static uint32_t copy_unaligned(package *p) {
   for (size_t i = 0; i < out->item_count; i++) {
     ect_stored *t = find_tensor(p, ect_text_of(out->items[i].key));
     const size_t bytes = count_copied(t);
-    if (bytes) {
-      uint8_t *copy = (uint8_t *)out->copies + used;
-      t->data = memcpy(copy, t->data, t->size);
+    if (bytes && !t->copy) {
+      t->copy = (uint8_t *)out->copies + used;
       used += bytes;
     }
-    out->items[i].data = t->data;
+    out->items[i].copy = t->copy;
   }
   return EC_BACKEND_OK;
 }
@@ -220,7 +219,7 @@ static uint32_t place_state(package *p) {
 static uint32_t write_program(package *p, const ect_method *methods) {
   ec_fb_writer bytes;
   EC_BACKEND_TRY(place_state(p));
-  EC_BACKEND_TRY(copy_unaligned(p));
+  EC_BACKEND_TRY(place_copies(p));
   EC_BACKEND_TRY(ect_write_pte(p->c.call, methods, p->program_count, &bytes));
   p->out->program = bytes.data;
   p->out->program_size = bytes.size;

@@ -340,6 +340,7 @@ typedef struct ec_backend_package_item {
   int32_t dtype; /* an EC_DTYPE_* */
   uint32_t rank;
   int64_t sizes[16]; /* row-major */
+  void *copy;        /* room for a copy, in `copies`; NULL: `data` is aligned to its dtype */
 } ec_backend_package_item;
 
 /* A package as a program. The host frees the memory; keys and data may also be bytes of the
@@ -349,7 +350,7 @@ typedef struct ec_backend_package {
   size_t program_size;
   ec_backend_package_item *items;
   size_t item_count;
-  void *copies; /* data of items that is not in the package as it has to be; or NULL */
+  void *copies; /* the host fills the room of an item when it needs its data; or NULL */
   size_t copies_size;
 } ec_backend_package;
 

@@ -56,13 +56,19 @@ static ec_status copy_constant(ec_method *m, const uint8_t *bytes, size_t size, 
   return EC_OK;
 }
 
-/* Places a constant: in the file, or in a copy if its address there is unaligned. */
-static ec_status place_constant(ec_method *m, const ec_tensor *t, const uint8_t *bytes,
-                                ec_placement *p, ec_error *err) {
+/* Places a constant: in the file, or in a copy if its address there is unaligned, of the program or
+ * the method. */
+static ec_status place_constant(ec_method *m, const ec_value_row *row, const ec_tensor *t,
+                                const uint8_t *bytes, ec_placement *p, ec_error *err) {
   p->flags = EC_TENSOR_READONLY;
   p->capacity = p->nbytes;
   memcpy(&p->data, &bytes, sizeof p->data);
   if ((uintptr_t)bytes % item_align(t) == 0 || p->nbytes == 0) return EC_OK;
+  const void *kept = row->external ? ec_program_copy(m->program, row->info.tensor.name) : NULL;
+  if (kept) {
+    memcpy(&p->data, &kept, sizeof p->data);
+    return ec_charge_reading(p->nbytes, err);
+  }
   return copy_constant(m, bytes, p->nbytes, &p->data, err);
 }
 
@@ -93,7 +99,7 @@ ec_status ec_load_tensor(ec_method *m, const ec_value_row *row, ec_tensor *t, ec
                    row->device);
   EC_TRY(ec_tensor_bytes(m->program, row, &bytes, err));
   if (row->arena) EC_TRY(place_planned(row, t, p, err));
-  else if (bytes.data) EC_TRY(place_constant(m, t, bytes.data, p, err));
+  else if (bytes.data) EC_TRY(place_constant(m, row, t, bytes.data, p, err));
   if (row->arena && bytes.data) EC_TRY(add_initial(m, bytes, p, err));
   t->data = p->data;
   t->capacity = p->capacity;
