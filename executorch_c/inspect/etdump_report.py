@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,8 @@ PERCENTILES = (10, 50, 90)
 HEAD = ("", "name", "calls", "min", "avg", "max", "share", "node", "module", "values")
 TEXT_COLUMNS = 2
 SPANS = ("min", "avg", "max")
+MAX_LISTED = 4
+"""Maximum number of operators, modules or values in a cell."""
 LONGEST_TIME = 1e9
 """Longer times have an exponent in tables."""
 OPTIONAL = ("values", "node", "module")
@@ -210,16 +213,17 @@ class ETDump(Report):
     def _cells(self, block: EventBlock) -> list[list[str]]:
         ticks = self._unit()[1]
         total = sum(sum(row.ticks) for row in block.rows if row.name == CALL)
+        has_chains = len({row.chain for row in block.rows} - {NO_CHAIN}) > 1
         return [
             [
-                "" if row.chain == NO_CHAIN else _place(row, block),
+                _place(row, has_chains),
                 "  " * (row.delegate_id is not None) + _shown_name(row),
                 f"{len(row.ticks):,}",
                 *(_time(value / ticks) for value in (row.min, row.avg, row.max)),
                 f"{100 * sum(row.ticks) / total:.1f} %" if total else "",
-                ", ".join(node.operator for node in row.nodes),
-                ", ".join(dict.fromkeys(node.module for node in row.nodes if node.module)),
-                ", ".join(map(_shown, row.values)),
+                _listed(node.operator for node in row.nodes),
+                _listed(dict.fromkeys(node.module for node in row.nodes if node.module)),
+                _listed(map(_shown, row.values)),
             ]
             for row in _in_order(block.rows)
         ]
@@ -313,7 +317,8 @@ def _method_of(record: ETRecord, method: str | None) -> str:
 class _Group:
     """Events of an instruction, or of a node inside its delegate, in one run."""
 
-    profile: list[ProfileEvent] = field(default_factory=list)
+    profile: dict[str, list[ProfileEvent]] = field(default_factory=dict)
+    """By name."""
     debug: list[DebugEvent] = field(default_factory=list)
 
 
@@ -325,16 +330,14 @@ def _grouped(events: Iterable[Event]) -> dict[tuple[object, ...], EventRow]:
             continue
         group = groups.setdefault((event.chain, event.instruction, event.delegate_id), _Group())
         if isinstance(event, ProfileEvent):
-            group.profile.append(event)
+            group.profile.setdefault(event.name, []).append(event)
         else:
             group.debug.append(event)
     rows: dict[tuple[object, ...], EventRow] = {}
     for (chain, instruction, delegate_id), group in groups.items():
         values = tuple([event.value for event in group.debug])
         logged = group.debug[0].name if group.debug else None
-        names = dict.fromkeys(event.name for event in group.profile) or {logged or "": None}
-        for name in names:
-            times = [event for event in group.profile if event.name == name]
+        for name, times in (group.profile or {logged or "": []}).items():
             rows[chain, instruction, delegate_id, name, logged, bool(times)] = EventRow(
                 str(delegate_id) if delegate_id is not None else name or logged or "",
                 chain,
@@ -389,18 +392,13 @@ def _named(row: EventRow, record: ETRecord, method: str) -> EventRow:
     delegate = record.delegates.get(method, {}).get(row.instruction)
     if row.delegate_id is not None and delegate:
         handles = delegate.handles_of(row.delegate_id)
-    nodes = [
-        node
-        for handle in handles or ()
-        for node in record.nodes.get(method, ())
-        if node.debug_handle == handle
-    ]
+    nodes = record.nodes_of(method, handles or ())
     return _with(
         row,
         backend=delegate.backend if delegate else "",
         debug_handles=handles,
         num_outputs=record.num_outputs.get(method, {}).get(row.instruction, 1),
-        nodes=tuple(nodes),
+        nodes=nodes,
     )
 
 
@@ -429,12 +427,17 @@ def _in_order(rows: Iterable[EventRow]) -> list[EventRow]:
     return shown
 
 
-def _place(row: EventRow, block: EventBlock) -> str:
-    """Return the instruction, with its chain if there are several; empty for nodes."""
-    if row.delegate_id is not None or row.instruction < 0:
+def _place(row: EventRow, has_chains: bool) -> str:
+    """Return the instruction, with its chain if there are several; empty for nodes and calls."""
+    if row.delegate_id is not None or row.instruction < 0 or row.chain == NO_CHAIN:
         return ""
-    chains = {other.chain for other in block.rows} - {NO_CHAIN}
-    return f"{row.chain}:{row.instruction}" if len(chains) > 1 else str(row.instruction)
+    return f"{row.chain}:{row.instruction}" if has_chains else str(row.instruction)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """Return the first texts of a cell."""
+    first = [*islice(texts, MAX_LISTED + 1)]
+    return ", ".join(first[:MAX_LISTED]) + ", ..." * (len(first) > MAX_LISTED)
 
 
 def _shown_name(row: EventRow) -> str:

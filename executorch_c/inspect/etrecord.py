@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from executorch_c import _core, _extras
@@ -73,12 +74,10 @@ class Delegate:
     debug_handles: dict[str, Handles]
 
     def handles_of(self, delegate_id: int | str) -> Handles | None:
-        """Return the handles of a node; backends add to names, so that a name may contain the
-        key."""
-        if str(delegate_id) in self.debug_handles or isinstance(delegate_id, int):
-            return self.debug_handles.get(str(delegate_id))
-        keys = sorted((key for key in self.debug_handles if key in delegate_id), key=len)
-        return self.debug_handles[keys[-1]] if keys else None
+        """Return the handles of a node. Backends add to names: the key may be a word of one."""
+        words = sorted(re.findall(r"[\w.]+", str(delegate_id)), key=len, reverse=True)
+        keys = [key for key in (str(delegate_id), *words) if key in self.debug_handles]
+        return self.debug_handles[keys[0]] if keys else None
 
 
 @dataclass(frozen=True)
@@ -95,6 +94,19 @@ class ETRecord:
     """Numbers of a delegate's outputs."""
     nodes: dict[str, tuple[EdgeNode, ...]] = field(repr=False)
     """Nodes of the edge program, which was not delegated yet."""
+
+    @cached_property
+    def _nodes_by_handle(self) -> dict[tuple[str, int | None], list[EdgeNode]]:
+        groups: dict[tuple[str, int | None], list[EdgeNode]] = {}
+        for method, nodes in self.nodes.items():
+            for node in nodes:
+                groups.setdefault((method, node.debug_handle), []).append(node)
+        return groups
+
+    def nodes_of(self, method: str, handles: Handles) -> tuple[EdgeNode, ...]:
+        """Return the nodes of the edge program with these debug handles."""
+        lists = [self._nodes_by_handle.get((method, handle), []) for handle in handles]
+        return tuple([node for nodes in lists for node in nodes])
 
     def __str__(self) -> str:
         methods = [

@@ -438,7 +438,7 @@ def test_older_records_control_flow_and_node_names(tmp_path: Path) -> None:
     read = read_etrecord(record(tmp_path / "e", **entries, delegate_map=delegates))
     assert [node.operator for node in read.nodes["forward"]] == ["higher_order.cond", "aten.mul"]
     npu = read.delegates["forward"][2]
-    assert npu.handles_of("add_1:OpId_7 (cycles)") == (5,) and npu.handles_of("add") == (4,)
+    assert npu.handles_of("a:add_1:OpId_7 (cycles)") == (5,) and npu.handles_of("add") == (4,)
     assert npu.handles_of(3) is npu.handles_of("sub") is None
     assert _module("L,slice_indices(0, [1,2]),torch.nn.ReLU") == (
         "L",
