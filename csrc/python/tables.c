@@ -5,6 +5,7 @@
 #include "python/tables.h"
 
 #include "format/bpte.h"
+#include "format/kind.h"
 #include "format/ptd.h"
 #include "format/pte.h"
 #include "format/schema.h"
@@ -77,7 +78,7 @@ static ec_status check_etdump(const uint8_t *data, size_t size, ec_bytes *out, e
   *out = (ec_bytes){data, size};
   if (size < HEAD_BYTES || memcmp(data + IDENTIFIER_AT, identifier, 4) != 0) {
     if (size < HEAD_BYTES || memcmp(data + PREFIX_BYTES + IDENTIFIER_AT, identifier, 4) != 0)
-      return ec_fb_fail_kind(data, size, EC_INVALID_EXTERNAL_DATA, "an ETDump", err);
+      return ec_kind_fail(data, size, EC_INVALID_EXTERNAL_DATA, "an ETDump", err);
     *out = (ec_bytes){data + PREFIX_BYTES, ec_read_u32(data)};
     if (out->size > size - PREFIX_BYTES)
       return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
