@@ -536,4 +536,4 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(capsys.readouterr().out)["rows"][0]["avg (ms)"] == 0.002
     assert "By operator" in page.read_text()
     assert cli.main(["etdump", etrecord]) == 1
-    assert "this is not an ETDump but a zip archive" in capsys.readouterr().err
+    assert "this is not an ETDump but an ETRecord" in capsys.readouterr().err
