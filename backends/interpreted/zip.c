@@ -58,8 +58,7 @@ static const uint8_t *find_end(const archive *a) {
 static uint32_t find_directory(const archive *a, uint64_t *at, uint64_t *size, uint64_t *count) {
   const uint8_t *end = find_end(a);
   if (!end)
-    return REFUSE(a, "a zip archive (as written by torch.save and torch.export.save) without an "
-                  "end record: it was cut off");
+    return REFUSE(a, "a zip archive without an end record: it was cut off");
   const uint64_t locator_at = (uint64_t)(end - a->data) - LOCATOR_BYTES;
   const uint8_t *locator = find_record(a, locator_at, LOCATOR_BYTES, locator_mark);
   *count = read_bytes(end + END_COUNT, 2);

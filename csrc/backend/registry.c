@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/lock.h"
+#include "format/kind.h"
 
 #define EC_DTYPE(NAME, id, ...)                                                                    \
   _Static_assert(EC_DTYPE_##NAME == (id), "backend.h has another number of " #NAME);
@@ -23,9 +24,9 @@ static const struct {
 };
 
 static const struct {
-  const char *magic, *id, *what;
+  const char *magic, *name, *id, *what;
 } packages[] = {
-#define EC_PACKAGE(magic, id, what) {magic, id, what},
+#define EC_PACKAGE(magic, name, id, what) {magic, name, id, what},
 #include "backend/packages.def"
 #undef EC_PACKAGE
 };
@@ -117,6 +118,7 @@ const char *ec_backend_of_package(const uint8_t *data, size_t size, const char *
   for (size_t i = 0; i < sizeof packages / sizeof *packages && size >= LEAST_BYTES; i++) {
     const size_t length = strlen(packages[i].magic);
     if (memcmp(data, packages[i].magic, length) != 0) continue;
+    if (!ec_kind_has_name(data, size, packages[i].name)) continue;
     *what = packages[i].what;
     return packages[i].id;
   }

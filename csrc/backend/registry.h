@@ -37,8 +37,8 @@ ec_status ec_backend_require(const char *id, const ec_backend **out, ec_error *e
  * nothing is missing. */
 const char *ec_backend_lacks(const char *id);
 
-/* Returns the id of the backend that opens files with these first bytes (packages.def), and says in
- * `*what` which kind of file they are; NULL: none does. */
+/* Returns the id of the backend that opens a file as a package (packages.def), and says in `*what`
+ * which kind of file it is; NULL: none does. */
 const char *ec_backend_of_package(const uint8_t *data, size_t size, const char **what);
 
 /* Backends in order of registration. */

@@ -58,14 +58,18 @@ static bool contains(const uint8_t *data, size_t size, const char *name) {
   return false;
 }
 
+bool ec_kind_has_name(const uint8_t *data, size_t size, const char *name) {
+  const size_t head = size < HEAD_BYTES ? size : HEAD_BYTES;
+  const size_t tail = size < TAIL_BYTES ? size : TAIL_BYTES;
+  return contains(data, head, name) || contains(data + size - tail, tail, name);
+}
+
 /* Returns whether a file has the magic, in which '?' is any byte, and contains the name. */
 static bool is_kind(const file_kind *kind, const uint8_t *data, size_t size) {
   if (size < kind->offset || size - kind->offset < kind->size) return false;
   for (size_t i = 0; i < kind->size; i++)
     if (kind->magic[i] != '?' && (uint8_t)kind->magic[i] != data[kind->offset + i]) return false;
-  const size_t head = size < HEAD_BYTES ? size : HEAD_BYTES;
-  const size_t tail = size < TAIL_BYTES ? size : TAIL_BYTES;
-  return contains(data, head, kind->inside) || contains(data + size - tail, tail, kind->inside);
+  return ec_kind_has_name(data, size, kind->inside);
 }
 
 ec_status ec_kind_fail(const uint8_t *data, size_t size, ec_status status, const char *expected,

@@ -3,10 +3,14 @@
 #ifndef EC_FORMAT_KIND_H
 #define EC_FORMAT_KIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/error.h"
+
+/* Returns whether a name is in an archive: at its begin, or in the list at its end. */
+bool ec_kind_has_name(const uint8_t *data, size_t size, const char *name);
 
 /* Explains why a file is not `expected` ("a .pte program"): names its likely kind (a zip, a Git LFS
  * pointer, another ExecuTorch file, ...) with what to do, or its identifier. `size` is the

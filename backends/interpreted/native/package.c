@@ -249,8 +249,8 @@ static uint32_t open_members(package *p, const uint8_t *data, size_t size) {
   for (size_t i = 0; i < MEMBERS; i++) p->members[i].name = names[i];
   EC_BACKEND_TRY(ect_zip_find(&p->c, data, size, p->members, MEMBERS));
   if (!graph->data)
-    return REFUSE(p, "a zip archive (as written by torch.save and torch.export.save) without a "
-                  "member '%s', expected a native package (.ptn)", graph->name);
+    return REFUSE(p, "a zip archive without a member '%s', expected a native package (.ptn)",
+                  graph->name);
   EC_BACKEND_TRY(ecn_verify(&p->c, graph->data, graph->size, graph->name, &p->methods));
   for (uint32_t i = 0; i < p->methods.count; i++)
     EC_BACKEND_TRY(ecn_find_mutated(&p->c, ec_fb_vec_table(p->methods, i), &p->mutated));
