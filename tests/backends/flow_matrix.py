@@ -40,7 +40,7 @@ class Lowered:
 BACKENDS = {
     **{"vulkan": "VulkanBackend", "coreml": "CoreMLBackend", "tosa": "TOSABackend"},
     **{"vgf": "VgfBackend", "openvino": "OpenvinoBackend", "native": "NativeBackend"},
-    **{"xnnpack": "XnnpackBackend", "cadence": "cadence", "cortex-m": "cortex_m"},
+    **{"mlx": "MLXBackend", "xnnpack": "XnnpackBackend", "cadence": "cadence", "cortex-m": "cortex_m"},
 }
 """The id of a flow's delegate, or the namespace of its operators."""
 PACKAGES = {
@@ -117,9 +117,18 @@ def _native_torchao(scheme: str, model: nn.Module, inputs: Inputs) -> Lowered:
     return _native(vulkan_zoo.SCHEMES[scheme](copy.deepcopy(model), tuple(inputs[:1])), inputs)
 
 
-def _half(model: nn.Module, inputs: Inputs) -> Lowered:
+def _half(flow: str, model: nn.Module, inputs: Inputs) -> Lowered:
     """Lower a model of float16 parameters: its eager results are of float16, too."""
-    return _by_flow("native")(copy.deepcopy(model).half(), [x.half() for x in inputs])
+    return _by_flow(flow)(copy.deepcopy(model).half(), [x.half() for x in inputs])
+
+
+def _mlx_packed(config: str, group: int, model: nn.Module, inputs: Inputs) -> Lowered:
+    """Lower a model whose linear layers have packed weights."""
+    from executorch.extension.llm.export.quantize import quantize_model_
+
+    packed = copy.deepcopy(model)
+    quantize_model_(packed, config, group, skip_incompatible_shapes=True)
+    return _by_flow("mlx")(packed, inputs)
 
 
 def _openvino(mode: str, options: dict[str, Any], model: nn.Module, inputs: Inputs) -> Lowered:
@@ -431,8 +440,14 @@ SCHEMES = [
             ("matmul", "CadenceWith16BitMatmulActivationsQuantizer"),
         )
     ),
+    Scheme("mlx", "fp32", _by_flow("mlx")),
+    Scheme("mlx", "fp16", partial(_half, "mlx"), 3e-3),
+    *(
+        Scheme("mlx", name, partial(_mlx_packed, name, group), models=("mlp", "transformer"))
+        for name, group in (("4w", 32), ("8w", 32), ("nvfp4", 16))
+    ),
     Scheme("native", "fp32", _by_flow("native")),
-    Scheme("native", "fp16", _half, 3e-3),
+    Scheme("native", "fp16", partial(_half, "native"), 3e-3),
     *(
         Scheme("native", name, partial(_native, quantizer=quantizer))
         for name, quantizer in (
@@ -521,7 +536,7 @@ def export(scheme: Scheme, model_name: str) -> tuple[Lowered, Inputs]:
     model, inputs = flow_models.make(model_name)
     torch.manual_seed(0)
     program = scheme.lower(model, inputs)
-    if scheme.name == "fp16" and scheme.flow == "native":
+    if scheme.name == "fp16" and scheme.flow in ("mlx", "native"):
         inputs = [x.half() for x in inputs]
     return program, inputs
 

@@ -24,6 +24,7 @@ ROWS = [
     *(("tosa-int8", "mobilenet", "head"), ("tosa-int8", "mlp", "2"), ("tosa-int8", "cnn", "8")),
     *(("xnnpack-static8", "mlp", "2"), ("xnnpack-static8", "mobilenet", "block.3")),
     *(("native-fp32", "unet", "out"), ("native-fp32", "transformer", "qkv")),
+    *(("mlx-fp32", "unet", "up"), ("mlx-fp16", "transformer", "out")),
     *(("native-fp16", "unet", "up"), ("native-w8", "transformer", "out")),
     *(("cortex-m-m55", "mobilenet", "head"), ("cortex-m-m55", "cnn", "8")),
     *(("cadence-int8", "unet", "out"), ("cadence-int8", "transformer", "qkv")),
