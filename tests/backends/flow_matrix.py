@@ -40,7 +40,12 @@ class Lowered:
 BACKENDS = {
     **{"vulkan": "VulkanBackend", "coreml": "CoreMLBackend", "tosa": "TOSABackend"},
     **{"vgf": "VgfBackend", "openvino": "OpenvinoBackend", "native": "NativeBackend"},
-    **{"mlx": "MLXBackend", "xnnpack": "XnnpackBackend", "cadence": "cadence", "cortex-m": "cortex_m"},
+    **{
+        "mlx": "MLXBackend",
+        "xnnpack": "XnnpackBackend",
+        "cadence": "cadence",
+        "cortex-m": "cortex_m",
+    },
 }
 """The id of a flow's delegate, or the namespace of its operators."""
 PACKAGES = {

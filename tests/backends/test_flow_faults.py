@@ -25,6 +25,7 @@ ROWS = [
     *(("xnnpack-static8", "mlp", "2"), ("xnnpack-static8", "mobilenet", "block.3")),
     *(("native-fp32", "unet", "out"), ("native-fp32", "transformer", "qkv")),
     *(("mlx-fp32", "unet", "up"), ("mlx-fp16", "transformer", "out")),
+    *(("mlx-4w", "mlp", "2"), ("mlx-nvfp4", "transformer", "qkv"), ("mlx-fp32", "cnn", "4")),
     *(("native-fp16", "unet", "up"), ("native-w8", "transformer", "out")),
     *(("cortex-m-m55", "mobilenet", "head"), ("cortex-m-m55", "cnn", "8")),
     *(("cadence-int8", "unet", "out"), ("cadence-int8", "transformer", "qkv")),

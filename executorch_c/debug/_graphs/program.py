@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 NO_HANDLE = 0xFFFF
 """Debug handle of XnnpackBackend's nodes without an operator of the model."""
 
-WITHOUT_BIAS = ("_weight_int8pack_mm", "linear_qcs4w")
-"""Products of Vulkan's payloads that have no bias: an addition follows."""
+WITHOUT_BIAS = (
+    *("_weight_int8pack_mm", "linear_qcs4w"),
+    *("Conv1D", "Conv2D", "Conv3D", "ConvTranspose", "QuantizedMatmul"),
+)
+"""Products of Vulkan's and MLX's payloads that have no bias: an addition follows."""
 
 MATMUL = "MatMul "
 """Begins OpenVINO's note on a product of two values."""
@@ -270,8 +273,8 @@ class Steps:
                 row["name"] or event.name,
                 tuple(dict.fromkeys(writers[i] for i in row["inputs"] if i in writers)),
                 quantized=not integers.isdisjoint(row["outputs"]),
-                is_part=not parts.isdisjoint(row["outputs"]),
-                is_product=not parts.isdisjoint(row["inputs"]),
+                is_part=not parts.keys().isdisjoint(row["outputs"]),
+                product=next((parts[i] for i in row["inputs"] if i in parts), None),
                 multiplies=(row["note"] or "").startswith(MATMUL),
             )
             writers.update((value, (step, o)) for o, value in enumerate(row["outputs"]))
@@ -296,7 +299,7 @@ class Steps:
         quantized: bool = False,
         is_open: bool = False,
         is_part: bool = False,
-        is_product: bool = False,
+        product: str | None = None,
         multiplies: bool = False,
     ) -> Step:
         handle, where = event.debug_handle, f"delegate {call.event.delegate}, node {number}"
@@ -304,7 +307,7 @@ class Steps:
             order,
             where,
             event.name,
-            "linear" if is_product else kind(name),
+            product or kind(name),
             True,
             tuple(tensors(event)),
             sources,
@@ -318,10 +321,20 @@ class Steps:
         return step
 
 
-def _without_bias(inside: DelegateInside) -> set[int]:
-    """Return the results of products without a bias that one addition of a constant reads."""
-    constants = {value["id"] for value in inside["values"] if value["constant"]}
-    ids = set()
+def _constants(inside: DelegateInside) -> set[int]:
+    """Return the constants, and what nodes compute of them alone."""
+    ids = {value["id"] for value in inside["values"] if value["constant"]}
+    for row in inside["nodes"]:
+        if row["inputs"] and ids.issuperset(row["inputs"]):
+            ids |= set(row["outputs"])
+    return ids
+
+
+def _without_bias(inside: DelegateInside) -> dict[int, str]:
+    """Return the results of products without a bias that one addition of a constant reads, with the
+    kinds of the products."""
+    constants = _constants(inside)
+    kinds: dict[int, str] = {}
     for row in inside["nodes"]:
         if any(name in (row["name"] or "") for name in WITHOUT_BIAS):
             readers = [
@@ -330,8 +343,9 @@ def _without_bias(inside: DelegateInside) -> set[int]:
                 if not set(row["outputs"]).isdisjoint(other["inputs"])
             ]
             if len(readers) == 1 and kind(readers[0]["name"] or "") == "add":
-                ids |= set(row["outputs"] if constants.intersection(readers[0]["inputs"]) else ())
-    return ids
+                if constants.intersection(readers[0]["inputs"]):
+                    kinds |= dict.fromkeys(row["outputs"], kind(row["name"] or ""))
+    return kinds
 
 
 def tensors(event: Event) -> Iterator[Array | None]:
