@@ -12,7 +12,13 @@ ARGUMENTS = (
 ).split()
 NATIVE = Format(
     Path(__file__).parent / "native_programs",
-    schema("native", {"ArgumentValue": [f"{kind}Arg" for kind in ARGUMENTS]}),
+    schema(
+        "native",
+        {
+            "ArgumentValue": [f"{kind}Arg" for kind in ARGUMENTS],
+            "QuantScheme": ["AffineGroup", "PackedQuant"],
+        },
+    ),
     "Program",
     b"NPTG",
 )
@@ -126,6 +132,15 @@ CNN: list[Row] = [
     (meta(WEIGHT, 8, 27), "argument 'weight': shape (8, 27), expected 4 dimensions"),
     (meta(WEIGHT, dtype=5), "argument 'weight': dtype float16, expected float32 as"),
     (meta(WEIGHT, dtype=7), "fewer bytes than its elements need"),
+    (
+        meta(WEIGHT, quant={"scheme": ["AffineGroup", {"scale_data_key": "s", "group_size": 32}]}),
+        r"'p_first_weight' has packed quantised weights (AffineGroup)",
+    ),
+    (
+        meta(WEIGHT, quant={"scheme": ["PackedQuant", {"codec": "q4_0"}]}),
+        r"packed quantised weights (PackedQuant, codec q4_0)",
+    ),
+    (meta(WEIGHT, quant={}), "packed quantised weights (an unknown scheme)"),
     (meta(OUT, 1, 1, 1, 1), "argument 'out': shape (2, 8, 12, 12)"),
     (meta(OUT, dtype=11), "argument 'out': dtype bool, expected"),
     (meta("getitem", 2, 8, 12), "argument 'out0': shape (2, 8, 12, 12) has another rank"),

@@ -7,7 +7,6 @@ enum {
 #include "format/fields.h"
 #include "schema.def"
 #undef EC_FB_PREFIX
-  ECN_TensorMeta_quant = 3
 };
 
 /* Union ArgumentValue. */
@@ -16,6 +15,9 @@ enum {
   ECN_INT_LIST, ECN_FLOAT_LIST, ECN_BOOL_LIST, ECN_TENSOR_LIST, ECN_OPTIONAL_TENSOR_LIST,
   ECN_GRAPH, ECN_TYPES
 };
+
+/* Union QuantScheme. */
+enum { ECN_AFFINE_GROUP = 1, ECN_PACKED_QUANT, ECN_SCHEMES };
 
 /* Enums OpKind, OutputKind and OutputValueKind. */
 enum { ECN_CALL, ECN_PLACEHOLDER, ECN_OUTPUT };

@@ -45,6 +45,19 @@ static int32_t scalar_type(uint8_t dtype) {
   return dtype >= UINT16 && dtype <= UINT64 ? EC_DTYPE_UINT16 + (dtype - UINT16) : dtype;
 }
 
+/* Refuses a tensor by the name of its quantisation: nothing in ExecuTorch 1.5.1 writes one. */
+static void refuse_scheme(reader *r, ect_operand *o, ec_fb_table spec) {
+  const ec_fb_table packed = ec_fb_union(spec, ECN_QuantSpec_scheme, ECN_PACKED_QUANT);
+  const ec_fb_table group = ec_fb_union(spec, ECN_QuantSpec_scheme, ECN_AFFINE_GROUP);
+  const ect_text codec = ect_fb_text(packed, ECN_PackedQuant_codec);
+  ect_set_fault(r->g, o, EC_BACKEND_NOT_SUPPORTED,
+                "tensor '%.*s' has packed quantised weights (%s%.*s), which no exporter of "
+                "ExecuTorch 1.5 writes", ECT_CLIP(o->name, 80),
+                group    ? "AffineGroup"
+                : packed ? "PackedQuant, codec "
+                         : "an unknown scheme", ECT_CLIP(codec, 80));
+}
+
 /* Returns a tensor of a TensorMeta. Sizes are upper bounds. */
 static ect_operand read_meta(reader *r, ect_text name, ec_fb_table meta) {
   ect_operand o = ect_operand_new(ECT_TENSOR);
@@ -64,8 +77,7 @@ static ect_operand read_meta(reader *r, ect_text name, ec_fb_table meta) {
                   "at most %d",
                   ECT_CLIP(name, 80), (int)o.scalar_type, (unsigned)sizes.count, ECT_MAX_RANK);
   if (ec_fb_field_at(meta, ECN_TensorMeta_quant))
-    ect_set_fault(r->g, &o, EC_BACKEND_NOT_SUPPORTED,
-                  "tensor '%.*s' has packed quantised weights", ECT_CLIP(name, 80));
+    refuse_scheme(r, &o, ec_fb_child(meta, ECN_TensorMeta_quant));
   for (uint32_t d = 0; d < o.rank; d++) {
     const ec_fb_table dim = ec_fb_vec_table(sizes, d);
     o.sizes[d] = (int64_t)ec_fb_get(dim, ECN_Dim_max, 8, UINT64_MAX);

@@ -9,6 +9,7 @@
 #include "format/schema.h"
 
 static const ec_fb_schema *const union_ArgumentValue[ECN_TYPES];
+static const ec_fb_schema *const union_QuantScheme[ECN_SCHEMES];
 
 #include "schema.def"
 
@@ -26,6 +27,11 @@ static const ec_fb_schema *const union_ArgumentValue[ECN_TYPES] = {
     [ECN_TENSOR_LIST] = &schema_TensorListArg,
     [ECN_OPTIONAL_TENSOR_LIST] = &schema_OptionalTensorListArg,
     [ECN_GRAPH] = &schema_GraphArg,
+};
+
+static const ec_fb_schema *const union_QuantScheme[ECN_SCHEMES] = {
+    [ECN_AFFINE_GROUP] = &schema_AffineGroup,
+    [ECN_PACKED_QUANT] = &schema_PackedQuant,
 };
 
 const ec_fb_schema *ecn_payload_schema(void) { return &schema_Program; }
