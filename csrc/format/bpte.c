@@ -17,7 +17,7 @@ static const ec_fb_schema *const union_ValueUnion[EC_BPTE_DOUBLE + 1] = {
 };
 
 enum {
-  NEWEST_VERSION = 0, /* of the schema */
+  NEWEST_VERSION = 2, /* of the schema, which ExecuTorch 1.5 writes */
   HEAD_BYTES = 12     /* root, identifier, and one offset: the smallest table */
 };
 

@@ -69,7 +69,7 @@ def test_files_of_a_newer_schema_are_refused_with_both_numbers() -> None:
     with pytest.raises(InvalidExternalDataError, match="version 3 of.*at most 0"):
         Runtime.get().load_program(pte, data_path=ptd)
     bundled = written("bpte", "BundledProgram", version=4, method_test_suites=[], program=pte)
-    with pytest.raises(InvalidProgramError, match="version 4 of.*at most 0"):
+    with pytest.raises(InvalidProgramError, match="version 4 of.*at most 2"):
         BundledProgram.load(bundled)
 
 
