@@ -243,6 +243,7 @@ class Program:
         max_steps: int | None = None,
         delegate_at_load: bool | Literal["always", "each"] | None = None,
         passes: Iterable[str] | None = None,
+        kv_cache: KVCache | None = None,
     ) -> Method:
         """Load a method from the program."""
     def metadata(self, method_name: str) -> MethodMeta:
@@ -264,6 +265,38 @@ class Program:
         methods, and calls since the last such file. Values go to debug_buffer_path (or None) if
         debug_buffer_size was set; see executorch_c.inspect.etdump for the contents of the files."""
     def _repr_html_(self) -> str: ...
+
+@final
+class KVCache:
+    """Keys and values of a program whose attention is kvcache::update_and_attend."""
+    def __new__(
+        cls,
+        capacity: int,
+        *,
+        n_layers: int | None = None,
+        n_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        dtype: object = "float32",
+        window: int | Sequence[int | None] | None = None,
+    ) -> KVCache: ...
+    @property
+    def capacity(self) -> int:
+        """The maximum number of positions."""
+    @property
+    def dtype(self) -> str:
+        """The dtype of stored keys and values, a str."""
+    @property
+    def length(self) -> int:
+        """The number of stored positions."""
+    @property
+    def nbytes(self) -> int:
+        """The memory of all layers that calls have used so far."""
+    def reset(self) -> None:
+        """Forget all positions."""
+    def rewind(self, length: int, /) -> None:
+        """Forget the positions from `length` on."""
+    def copy(self) -> KVCache:
+        """Return a cache with the same settings and positions, and its own memory."""
 
 @final
 class BackendRegistry:

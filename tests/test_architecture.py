@@ -390,7 +390,8 @@ def sampled_operators() -> set[str]:
 
 def test_every_operator_has_samples() -> None:
     pytest.importorskip("torch")
-    assert not sorted(set(operator_rows()) - sampled_operators())
+    of_a_method = {"kvcache::update_and_attend.out"}  # with its cache: tests/llm/test_kv_cache.py
+    assert sorted(set(operator_rows()) - sampled_operators()) == sorted(of_a_method)
 
 
 def test_helpers_of_tests_are_imported_from_the_package() -> None:

@@ -8,6 +8,7 @@
 #include "python/bundled.h"
 #include "python/dtype.h"
 #include "python/errors.h"
+#include "python/kv_cache_type.h"
 #include "python/method_meta_type.h"
 #include "python/method_type.h"
 #include "python/objects.h"
@@ -195,6 +196,7 @@ static int add_types(PyObject *module, ecpy_state *state) {
       {&ecpy_backend_registry_spec, &state->backend_registry_type},
       {&ecpy_backend_call_spec, &state->backend_call_type},
       {&ecpy_operator_registry_spec, &state->operator_registry_type},
+      {&ecpy_kv_cache_spec, &state->kv_cache_type},
   };
   state->operator_type =
       (PyTypeObject *)PyType_FromModuleAndSpec(module, &ecpy_operator_spec, NULL);
@@ -240,6 +242,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state->backend_registry_type);
   Py_VISIT(state->backend_call_type);
   Py_VISIT(state->operator_registry_type);
+  Py_VISIT(state->kv_cache_type);
   Py_VISIT(state->operator_type);
   Py_VISIT(state->error_type);
   for (size_t i = 0; i < ECPY_STATUS_COUNT; i++) Py_VISIT(state->status_types[i]);
@@ -260,6 +263,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(state->backend_registry_type);
   Py_CLEAR(state->backend_call_type);
   Py_CLEAR(state->operator_registry_type);
+  Py_CLEAR(state->kv_cache_type);
   Py_CLEAR(state->operator_type);
   Py_CLEAR(state->error_type);
   for (size_t i = 0; i < ECPY_STATUS_COUNT; i++) Py_CLEAR(state->status_types[i]);

@@ -11,6 +11,7 @@
 #include "python/method_meta_type.h"
 #include "python/method_type.h"
 #include "python/objects.h"
+#include "python/kv_cache_type.h"
 #include "python/options.h"
 #include "python/program_object.h"
 #include "python/program_ref.h"
@@ -64,7 +65,7 @@ PyDoc_STRVAR(
     load_method_doc,
     "load_method($self, /, name, *, kernels='default', seed=None, backend_options=None,\n"
     "            num_threads=None, max_bytes=None, max_steps=None, delegate_at_load=None,\n"
-    "            passes=None)\n--\n\n"
+    "            passes=None, kv_cache=None)\n--\n\n"
     "Load a method from the program.\n\n"
     "Args:\n"
     "    name: The name of the method to load.\n"
@@ -98,7 +99,10 @@ PyDoc_STRVAR(
     "    passes: The names of the passes that plan how calls are executed (Method.passes), to\n"
     "        find the one that makes a difference; None for those of the environment variable\n"
     "        EXECUTORCH_C_PASSES, separated by commas, else all. Graphs inside interpreted\n"
-    "        delegates use the same passes.\n\n"
+    "        delegates use the same passes.\n"
+    "    kv_cache: The KVCache of a program whose attention is kvcache::update_and_attend, which\n"
+    "        is no part of the file; None for a program without one. Methods loaded with the same\n"
+    "        object share it.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state. Other arguments create a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
@@ -167,22 +171,23 @@ static PyObject *record_method(ecpy_program *self, PyObject *method) {
 static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"name",        "kernels",   "seed",      "backend_options",
                           "num_threads", "max_bytes", "max_steps", "delegate_at_load",
-                          "passes",      NULL};
+                          "passes",      "kv_cache",  NULL};
   ecpy_program *self = (ecpy_program *)object;
   PyObject *name, *seed = Py_None, *backend_options = Py_None, *threads = Py_None;
   PyObject *max_bytes = Py_None, *max_steps = Py_None, *delegation = Py_None;
-  PyObject *passes = Py_None, *method = NULL;
+  PyObject *passes = Py_None, *kv_cache = Py_None, *method = NULL;
   const char *kernels = "default";
   const ec_delegation usual = default_delegation();
   ec_method_options options = {.delegation = usual};
   ec_arena arena = {0};
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOOOOOOO:load_method", names, &name,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$sOOOOOOOO:load_method", names, &name,
                                    &kernels, &seed, &backend_options, &threads, &max_bytes,
-                                   &max_steps, &delegation, &passes))
+                                   &max_steps, &delegation, &passes, &kv_cache))
     return NULL;
   if (parse_kernels(kernels, &options.reference_kernels) ||
       parse_delegation(delegation, &options.delegation) ||
       ecpy_parse_passes(passes, &options.skipped_passes) ||
+      ecpy_parse_kv_cache(ecpy_state_of(object), kv_cache, &options.kv_cache) ||
       ecpy_parse_limit("max_bytes", max_bytes, &options.max_bytes) ||
       ecpy_parse_limit("max_steps", max_steps, &options.max_steps))
     return NULL;
@@ -193,7 +198,7 @@ static PyObject *program_load_method(PyObject *object, PyObject *args, PyObject 
   if (text && ecpy_options_parse(backend_options, &arena, &options) == 0) {
     const bool own = options.reference_kernels || options.seeded || options.backend_count ||
                      options.threads || options.max_bytes || options.max_steps ||
-                     options.delegation != usual || passes != Py_None;
+                     options.delegation != usual || passes != Py_None || options.kv_cache;
     method = own ? ecpy_method_new(ecpy_state_of(object), self->ref, text, &options)
                  : load_shared(self, name, text, &options);
   }

@@ -40,6 +40,7 @@ typedef struct ecpy_state {
   PyTypeObject *backend_registry_type;
   PyTypeObject *backend_call_type;
   PyTypeObject *operator_registry_type;
+  PyTypeObject *kv_cache_type;
   PyTypeObject *operator_type;               /* of the functions of Python operators */
   PyObject *error_type;                      /* executorch_c.Error */
   PyObject *status_types[ECPY_STATUS_COUNT]; /* one subclass for each row of status.def */

@@ -7,31 +7,32 @@
 #include "runtime/memory/saved_state.h"
 
 PyObject *ecpy_state_get(ecpy_method *self) {
-  npy_intp size = (npy_intp)ec_state_size(self->method);
-  PyObject *copy = PyArray_SimpleNew(1, &size, NPY_UINT8);
+  ec_error err = {0};
+  const size_t size = ec_state_size(self->method);
+  npy_intp count = (npy_intp)size;
+  PyObject *copy = PyArray_SimpleNew(1, &count, NPY_UINT8);
   if (!copy) return NULL;
   if (ecpy_method_lock(self)) {
     Py_DECREF(copy);
     return NULL;
   }
-  ec_state_save(self->method, PyArray_DATA((PyArrayObject *)copy));
+  const ec_status status =
+      ec_state_save(self->method, PyArray_DATA((PyArrayObject *)copy), size, &err);
   ecpy_method_unlock(self);
-  return copy;
+  if (status == EC_OK) return copy;
+  Py_DECREF(copy);
+  return ecpy_raise(self->state, &err);
 }
 
 /* Restores the state from bytes of a buffer; -1 with an exception. */
 static int restore(ecpy_method *self, const Py_buffer *buffer) {
-  const size_t size = ec_state_size(self->method);
-  if (buffer->len < 0 || (size_t)buffer->len != size) {
-    ecpy_raise_format(self->state, EC_INVALID_ARGUMENT,
-                      "the state of method '%s' has %zu bytes, found %zd",
-                      ec_method_name(self->method), size, buffer->len);
-    return -1;
-  }
+  ec_error err = {0};
   if (ecpy_method_lock(self)) return -1;
-  ec_state_restore(self->method, buffer->buf);
+  const ec_status status =
+      ec_state_restore(self->method, buffer->buf, (size_t)buffer->len, &err);
   ecpy_method_unlock(self);
-  return 0;
+  if (status != EC_OK) ecpy_raise(self->state, &err);
+  return status == EC_OK ? 0 : -1;
 }
 
 int ecpy_state_set(ecpy_method *self, PyObject *source) {

@@ -8,6 +8,7 @@
 #include "backend/registry.h"
 #include "core/alloc.h"
 #include "core/small.h"
+#include "kernels/llm/kv_cache.h"
 #include "runtime/passes/delegate.h"
 #include "runtime/exec.h"
 #include "runtime/host_call.h"
@@ -122,6 +123,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   m->program = program;
   m->name = program->names[index];
   m->options = *options;
+  ec_kv_cache_retain(m->options.kv_cache);
   ec_method_seed(m, options->seeded ? options->seed : make_seed(m));
   m->depth = depth;
   m->threads = ec_threads_acquire(options->threads);
@@ -172,6 +174,7 @@ void ec_method_free(ec_method *m) {
   for (size_t i = 0; i < m->output_count; i++) ec_free(m->outputs[i].staging);
   for (size_t i = 0; i < m->planned_count; i++)
     if (!m->shared_blocks[i]) ec_free(m->planned[i]);
+  ec_kv_cache_release(m->options.kv_cache);
   ec_threads_release(m->threads);
   ec_lock_deinit(&m->lock);
   ec_arena_deinit(&m->scratch);
@@ -180,6 +183,7 @@ void ec_method_free(ec_method *m) {
   ec_free(m);
 }
 
+ec_kv_cache *ec_method_kv_cache(const ec_method *m) { return m->options.kv_cache; }
 size_t ec_method_threads(const ec_method *m) { return ec_threads_count(m->threads); }
 const char *ec_method_name(const ec_method *m) { return m->name; }
 size_t ec_method_input_count(const ec_method *m) { return m->input_count; }
@@ -262,6 +266,13 @@ static void reset_delegates(const ec_method *m) {
   }
 }
 
+/* A cache whose lock is lost cannot be used again. */
+static void reset_cache(ec_kv_cache *cache) {
+  if (!cache || ec_kv_cache_lock(cache, NULL) != EC_OK) return;
+  ec_kv_cache_rewind(cache, 0);
+  ec_kv_cache_unlock(cache);
+}
+
 void ec_method_reset(ec_method *m) {
   for (size_t i = 1; i < m->planned_count; i++)
     if (m->shared_blocks[i]) ec_state_block_reset(m->shared_blocks[i]);
@@ -270,6 +281,7 @@ void ec_method_reset(ec_method *m) {
   for (size_t i = 0; i < m->tensor_count; i++) ec_tensor_trim(&m->tensors[i], true);
   set_first_state(m);
   reset_delegates(m);
+  if (m->depth == 0) reset_cache(m->options.kv_cache);
 }
 
 void ec_method_set_trace(ec_method *m, ec_trace *trace) { m->trace = trace; }

@@ -7,6 +7,7 @@
 #include "executorch_c/backend.h"
 
 typedef struct ec_method ec_method;
+struct ec_kv_cache;
 
 /* Options for the delegates of one backend. */
 typedef struct ec_backend_options {
@@ -35,6 +36,7 @@ typedef struct ec_method_options {
   const ec_backend_options *backends; /* copied; one for each id */
   size_t backend_count;
   uint64_t max_steps, max_bytes; /* for loading, and for each call; 0: see ec_method_budget */
+  struct ec_kv_cache *kv_cache; /* the method becomes a holder; NULL: none */
   const ec_interrupt *interrupt; /* called while the method is loaded; NULL: none */
 } ec_method_options;
 

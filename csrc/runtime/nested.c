@@ -40,6 +40,7 @@ static ec_method_options make_options(const ec_host_call *call) {
   options.delegation = outer->delegation;
   options.skipped_passes = outer->skipped_passes;
   options.backends_unknown = outer->backends_unknown;
+  options.kv_cache = outer->kv_cache;
   return options;
 }
 

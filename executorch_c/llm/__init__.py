@@ -19,6 +19,7 @@ if _TYPE_CHECKING:
     from executorch_c.llm.check_report import LLMReport
     from executorch_c.llm.encoder_decoder import EncoderDecoder
     from executorch_c.llm.generation import Stream
+    from executorch_c.llm.kv_cache import KVCache
     from executorch_c.llm.layer_costs import CostReport, quantization_cost
     from executorch_c.llm.losses import PerplexityReport, perplexity
     from executorch_c.llm.multimodal import MultimodalRunner
@@ -34,6 +35,7 @@ __all__ = [
     "DefaultSampler",
     "EncoderDecoder",
     "Generation",
+    "KVCache",
     "LLMReport",
     "MultimodalRunner",
     "OfficialSampler",
@@ -56,6 +58,7 @@ _MODULES = {
     "check_report": ("LLMReport",),
     "encoder_decoder": ("EncoderDecoder",),
     "generation": ("Stream",),
+    "kv_cache": ("KVCache",),
     "layer_costs": ("CostReport", "quantization_cost"),
     "multimodal": ("MultimodalRunner",),
     "losses": ("PerplexityReport", "perplexity"),

@@ -55,6 +55,7 @@ from executorch_c.progress import Progress
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._programs import ProgramSource
+    from executorch_c import KVCache
     from executorch_c._types import Data, FilePath
     from executorch_c.llm.tokenizers import Tokenizer
 
@@ -356,6 +357,7 @@ def check_llm(
     official_seconds: float | None = None,
     explain: bool | None = None,
     seed: int = 0,
+    kv_cache: KVCache | None = None,
     progress: bool | None = None,
 ) -> LLMReport:
     """Return how a text program agrees with a model, and with itself.
@@ -372,7 +374,9 @@ def check_llm(
             a note says if operators of a TextRunner were delegated when it was loaded.
         encoder_inputs: Inputs of a program with methods "encoder" and "text_decoder", one for each
             prompt: arrays of features, mono audio, ids or texts. Default: two random ones.
-        tokenizer, data_path, method: As for `TextRunner`.
+        tokenizer, data_path, method, kv_cache: As for `TextRunner`. Of the eager model the caches
+            in ExecuTorch's registry, one of which the caller has activated, are restored after each
+            sequence.
         cases: Names of cases: "encoder", "steps", "prefill", "chunks", "turns", "rewind", "reset",
             "official reset", "context"; `executorch_c.llm.check_report.MEANINGS` explains them.
         length: Tokens of the cases "chunks" and "context". Default: the context, at most 1,024.
@@ -410,7 +414,12 @@ def check_llm(
         runner = program
         if not isinstance(runner, TextRunner):
             runner = open_program(
-                runner, tokenizer, data_path, method=method, delegate_at_load=False
+                runner,
+                tokenizer,
+                data_path,
+                method=method,
+                delegate_at_load=False,
+                kv_cache=kv_cache,
             )
         ids, inputs = _prompts(prompts, runner, seed), list[Any]()
         if isinstance(runner, EncoderDecoder):

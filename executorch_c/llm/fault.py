@@ -13,6 +13,7 @@ from executorch_c import _extras
 from executorch_c.llm import agreement as _agreement
 from executorch_c.llm.encoder_decoder import EncoderDecoder
 from executorch_c.llm.encoder_reference import MethodsReference, Seq2SeqReference
+from executorch_c.llm.kv_cache import save_caches
 from executorch_c.llm.one_call import model_at, model_of_encoder
 from executorch_c.llm.reference import ModelReference, Reference
 from executorch_c.llm.runner import TextRunner
@@ -85,7 +86,9 @@ def _attributed(script: Script, row: Row, runner: TextRunner, limit: LogitTolera
     """Return the faulty part, file or runtime, in a sentence: compared with plain kernels, and with
     ExecuTorch's runtime."""
     method = None if len(runner.signature.methods) > 1 else runner.signature.decode.method
-    plain = type(runner)(runner.source, method=method, kernels="reference")
+    cache = runner._options["kv_cache"]
+    own = None if cache is None else cache.copy()
+    plain = type(runner)(runner.source, method=method, kernels="reference", kv_cache=own)
     ours = follow(script, runner)
     kernels_agree = _agrees(ours, follow(script, plain), limit)
     del plain
@@ -108,6 +111,9 @@ def _explained(
         return None
     if not all(_extras.is_installed(name) for name in ("torch", "executorch")):
         notes.append("no layers: explain needs torch and executorch (extra check)")
+        return None
+    if save_caches():
+        notes.append("no layers: the model's cache is outside of it, and explain calls it often")
         return None
     try:
         return _explain(script, row, runner, reference)

@@ -12,12 +12,17 @@ import numpy as np
 
 from executorch_c import _extras
 from executorch_c._arrays import as_array
+from executorch_c.llm.kv_cache import restore_caches, save_caches
 from executorch_c.llm.runner import TextRunner, as_float32
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c.llm.scripts import Script
     from executorch_c.llm.signature import TextSignature
+
+
+CACHES = " caches"
+"""Key of the caches outside the model, among its buffers: no name of one."""
 
 
 class Reference(Protocol):
@@ -244,7 +249,7 @@ class ModelReference(WithoutEncoder):
     def replay(self, script: Script) -> Array | None:
         """Return eager's logits by the script's calls: a model whose results depend on how a
         sequence is divided (a ring cache) is divided as the program is."""
-        if not self.takes_positions:
+        if not self.takes_positions or save_caches():  # which append, whatever the position
             return None
         rows = []
         with self.kept_buffers():
@@ -261,13 +266,15 @@ class ModelReference(WithoutEncoder):
         return np.stack(rows)
 
     def buffers(self) -> dict[str, Any]:
-        """Return copies of the model's buffers."""
-        return {name: b.detach().clone() for name, b in self.model.named_buffers()}
+        """Return copies of the model's buffers, and of caches that eager keeps outside of it."""
+        buffers = {name: b.detach().clone() for name, b in self.model.named_buffers()}
+        return {**buffers, CACHES: save_caches()}
 
     def restore(self, kept: dict[str, Any]) -> None:
         """Set the model's buffers to copies of them."""
         for name, b in self.model.named_buffers():
             b.copy_(kept[name])
+        restore_caches(kept[CACHES])
 
 
 def make_reference(

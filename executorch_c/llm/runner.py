@@ -26,7 +26,7 @@ from executorch_c.llm.special import choose_special
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from executorch_c import Program
+    from executorch_c import KVCache, Program
     from executorch_c._arrays import Array
     from executorch_c._delegation import DelegateAtLoad
     from executorch_c._programs import ProgramSource
@@ -87,7 +87,7 @@ class TextRunner:
         method: The only method to call ("lora_forward"). Default: "forward", or "prefill" and
             "decode".
         bos_id, eos_ids: Override those of metadata and tokenizer.
-        kernels, num_threads, delegate_at_load: As for `Program.load_method`.
+        kernels, num_threads, delegate_at_load, kv_cache: As for `Program.load_method`.
 
     Raises ValueError for a program that is not a text program, and for a tokenizer with more tokens
     than the program has logits; exceptions of loading; ImportError without the tokenizer's package.
@@ -106,6 +106,7 @@ class TextRunner:
         kernels: str = "default",
         num_threads: int | None = None,
         delegate_at_load: DelegateAtLoad | None = None,
+        kv_cache: KVCache | None = None,
     ) -> None:
         started = perf_counter()
         opened = _programs.opened(program, data_path)
@@ -115,8 +116,10 @@ class TextRunner:
             "kernels": kernels,
             "num_threads": num_threads,
             "delegate_at_load": delegate_at_load,
+            "kv_cache": kv_cache,
         }
-        self.signature = self._read_signature(method)
+        capacity = None if kv_cache is None else kv_cache.capacity
+        self.signature = _signature.limit_context(self._read_signature(method), capacity)
         self.tokenizer = None if tokenizer is None else _open(tokenizer)
         self.special = choose_special(self.signature, self.tokenizer, bos_id, eos_ids)
         self._engine = _state.Engine(self.program, self.signature.methods, **self._options)

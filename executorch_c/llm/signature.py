@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -277,6 +277,14 @@ def context_of(call: MethodCall, constants: Constants) -> int:
     if call.positions == "none":
         return min(context or call.longest, call.longest)
     return context or call.longest
+
+
+def limit_context(signature: TextSignature, capacity: int | None) -> TextSignature:
+    """Return a signature whose context a cache of a capacity can hold; None: no such cache."""
+    if capacity is None:
+        return signature
+    known = integer(signature.constants, "get_max_context_len", "get_max_seq_len")
+    return replace(signature, context=min(known or capacity, capacity))
 
 
 def read(program: Program, method: str | None = None) -> TextSignature:

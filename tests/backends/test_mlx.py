@@ -14,11 +14,11 @@ from tests.backends import mlx_nodes
 from tests.backends.mlx_nodes import computed, integer
 from tests.backends.mlx_rows import ROWS, Row
 
-LATER = {"MetalKernel", "UpdateAndAttend"}
-OTHERS = {"Noop", "ItemInt", "SymSize", "Split", "If", "Scan", "RandomBits"} | {
+LATER = {"MetalKernel"}
+OTHERS = {"Noop", "ItemInt", "SymSize", "Split", "If", "Scan", "RandomBits", "UpdateAndAttend"} | {
     f"{name}Int" for name in ("Add", "Subtract", "Multiply", "FloorDivide", "Mod")
 }
-"""Nodes of the tests below."""
+"""Nodes of the tests below, and of tests/llm/test_kv_cache.py."""
 COUNTS: Counter[str] = Counter()
 IDS = [f"{row.node}-{row.id or COUNTS.update([row.node]) or COUNTS[row.node]}" for row in ROWS]
 

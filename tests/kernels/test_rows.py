@@ -19,6 +19,8 @@ def test_schema_is_torchs(name: str) -> None:
     packet, _, overload = full.partition(".")
     if space == "quantized_decomposed":
         importlib.import_module("tests.kernels.quantized_forms")
+    if space == "kvcache":
+        importlib.import_module("tests.llm.kv_cache_out")
     if space in ("llama", "preprocess"):
         importlib.import_module("executorch.extension.llm.custom_ops.custom_ops")
     op = getattr(getattr(getattr(torch.ops, space), packet), overload or "default")

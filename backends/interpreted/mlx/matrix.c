@@ -194,6 +194,30 @@ uint32_t emx_call_sdpa(const emx_call *c) {
   return emx_finish(c, "mlx::sdpa.out", args, 6, &q);
 }
 
+/* The cache is the method's, not the graph's. */
+uint32_t emx_call_update_and_attend(const emx_call *c) {
+  ect_program *p = &c->g->program;
+  const char *const tensors[] = {"q", "k", "v", "position"}, *const numbers[] = {"layer_id",
+                                                                                 "scale"};
+  int64_t args[7], layer_id, dtype;
+  ect_tensor types[4], out;
+  for (size_t i = 0; i < 4; i++) EC_BACKEND_TRY(emx_tensor(c, tensors[i], &args[i], &types[i]));
+  for (size_t i = 0; i < 2; i++)
+    if (emx_find(c, numbers[i]) == ECT_ABSENT) return EMX_INVALID(c, "no field '%s'", numbers[i]);
+  EC_BACKEND_TRY(emx_literal(c, "layer_id", 0, &layer_id));
+  EC_BACKEND_TRY(emx_literal(c, "out_dtype", types[0].dtype, &dtype));
+  if (types[0].rank != 4 || types[2].rank != 4)
+    return EMX_INVALID(c, "'q' or 'v' has not four dimensions");
+  out = emx_like(&types[0], emx_float((int32_t)dtype));
+  if (out.dtype != dtype) return EMX_INVALID(c, "ScalarType %lld of a result", (long long)dtype);
+  out.sizes[3] = types[2].sizes[3];
+  out.is_dynamic |= types[2].is_dynamic;
+  args[4] = ect_add_int(p, layer_id);
+  args[5] = ect_add_double(p, emx_double(c, "scale", 0));
+  args[6] = ect_add_int(p, dtype);
+  return emx_finish(c, "kvcache::update_and_attend.out", args, 7, &out);
+}
+
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
 /* Permutes a tensor by a helper. */

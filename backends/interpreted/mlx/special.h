@@ -10,7 +10,7 @@ emx_special emx_call_reduce, emx_call_cumsum, emx_call_silu, emx_call_round, emx
 emx_special emx_call_sym_size, emx_call_item, emx_call_noop, emx_call_if, emx_call_scan;
 /* matrix.c */
 emx_special emx_call_addmm, emx_call_gather_mm, emx_call_quantized_matmul, emx_call_dequantize,
-    emx_call_norm, emx_call_rope, emx_call_sdpa, emx_call_conv;
+    emx_call_norm, emx_call_rope, emx_call_sdpa, emx_call_update_and_attend, emx_call_conv;
 /* shapes.c */
 emx_special emx_call_expand_dims, emx_call_squeeze, emx_call_reshape, emx_call_broadcast_to,
     emx_call_tile, emx_call_transpose, emx_call_as_strided, emx_call_pad, emx_call_repeat;

@@ -236,12 +236,8 @@ static uint32_t keep_state(ect_graph *g, const ect_node *n) {
 }
 
 static uint32_t refuse_later(const emx_call *c) {
-  if (ect_text_is(c->n->op, "MetalKernel"))
-    return EMX_REFUSE(c, "a kernel in Metal's language, which runs on Apple's GPUs alone; export "
-                         "without custom kernels");
-  return EMX_REFUSE(c, "kvcache::update_and_attend needs a cache of the runner, with its capacity, "
-                       "heads and dtype, which are not in the program; export with a cache in "
-                       "mutable buffers");
+  return EMX_REFUSE(c, "a kernel in Metal's language, which runs on Apple's GPUs alone; export "
+                       "without custom kernels");
 }
 
 uint32_t emx_translate(ect_graph *g, const ect_node *n) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/llm/kv_cache.h"
+
 /* True if tensor `index` has a value from an earlier call, for all that the file shows: it has
  * memory of its own, and the first instruction that uses it does not overwrite it. The outputs of
  * delegates are defined by them. */
@@ -74,18 +76,56 @@ ec_status ec_find_state(ec_method *m, const ec_uses *uses, ec_error *err) {
   return EC_OK;
 }
 
-size_t ec_state_size(const ec_method *m) {
+/* Returns the size of the memory that keeps values. */
+static size_t spans_size(const ec_method *m) {
   size_t size = 0; /* disjoint parts of memory: no overflow */
   for (size_t i = 0; i < m->state_count; i++) size += m->state[i].size;
   return size;
 }
 
-void ec_state_save(const ec_method *m, uint8_t *to) {
-  for (size_t i = 0; i < m->state_count; to += m->state[i++].size)
-    memmove(to, m->state[i].data, m->state[i].size); /* an attribute may be the caller's array */
+size_t ec_state_size(const ec_method *m) {
+  ec_kv_cache *cache = m->options.kv_cache;
+  size_t size = spans_size(m);
+  if (!cache || ec_kv_cache_lock(cache, NULL) != EC_OK) return size;
+  size += ec_kv_cache_state_size(cache);
+  ec_kv_cache_unlock(cache);
+  return size;
 }
 
-void ec_state_restore(const ec_method *m, const uint8_t *from) {
+static ec_status save_cache(ec_kv_cache *cache, uint8_t *to, size_t size, ec_error *err) {
+  EC_TRY(ec_kv_cache_lock(cache, err));
+  const bool same = ec_kv_cache_state_size(cache) == size;
+  if (same) ec_kv_cache_save(cache, to);
+  ec_kv_cache_unlock(cache);
+  return same ? EC_OK : ec_fail(err, EC_INVALID_STATE, "another method, which shares the KV cache, "
+                                "was running: no copy of the state was made");
+}
+
+ec_status ec_state_save(const ec_method *m, uint8_t *to, size_t size, ec_error *err) {
+  ec_kv_cache *cache = m->options.kv_cache;
+  const size_t own = spans_size(m);
+  if (cache) EC_TRY(save_cache(cache, to + own, size - own, err));
+  for (size_t i = 0; i < m->state_count; to += m->state[i++].size)
+    memmove(to, m->state[i].data, m->state[i].size); /* an attribute may be the caller's array */
+  return EC_OK;
+}
+
+static ec_status restore_cache(ec_kv_cache *cache, const uint8_t *from, size_t size,
+                               ec_error *err) {
+  EC_TRY(ec_kv_cache_lock(cache, err));
+  const ec_status status = ec_kv_cache_restore(cache, from, size, err);
+  ec_kv_cache_unlock(cache);
+  return status;
+}
+
+ec_status ec_state_restore(const ec_method *m, const uint8_t *from, size_t size, ec_error *err) {
+  ec_kv_cache *cache = m->options.kv_cache;
+  const size_t own = spans_size(m);
+  if (cache ? size < own : size != own)
+    return ec_fail(err, EC_INVALID_ARGUMENT, "the state of method '%s' has %zu bytes%s, found %zu",
+                   m->name, own, cache ? " and those of its KV cache" : "", size);
+  if (cache) EC_TRY(restore_cache(cache, from + own, size - own, err));
   for (size_t i = 0; i < m->state_count; from += m->state[i++].size)
     memmove(m->state[i].data, from, m->state[i].size);
+  return EC_OK;
 }
