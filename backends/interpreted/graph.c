@@ -235,6 +235,9 @@ static uint32_t use_group(ect_graph *g, uint32_t number, ect_tensor *t, size_t b
   ect_group *group = &g->groups[g->operands[number].group];
   char name[ECT_NOTE_BYTES];
   EC_BACKEND_TRY(find_group(g, group, bytes));
+  if (bytes != group->size && g->format->has_exact_data && group->key)
+    return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM, "%s has %zu bytes, expected %zu",
+                      ect_operand_name(g, number, name), group->size, bytes);
   if (bytes > group->size)
     return ect_refuse(g, EC_BACKEND_INVALID_PROGRAM,
                       "%s: a constant of %zu bytes has fewer bytes than its elements need",

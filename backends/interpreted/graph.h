@@ -92,6 +92,7 @@ typedef struct ect_format {
   void (*name)(const ect_graph *g, const ect_node *n, char *out, size_t size); /* for messages */
   /* Appends to the description of a tensor; NULL: nothing. */
   void (*note)(const ect_graph *g, const ect_operand *o, ect_note *note);
+  bool has_exact_data;      /* named data of another size than a constant's elements is an error */
   bool infers_types;        /* those of what nodes compute, by translation alone */
   const char *lost_data;    /* why named data may be missing; or NULL */
   const char *lost_outputs; /* why a program may pass fewer outputs than the payload has; or NULL */

@@ -64,7 +64,8 @@ MLX_ROWS: list[tuple[str, Change, str]] = [
     ("mlp", of_graph(input_map=[{"idx": 6, "slot_type": 2}]), "input 0 has slot type 2, expected"),
     ("mlp", of_graph(output_map=[{"idx": 99}]), "output 0 is number 99"),
     ("mlp", of_graph(instruction_chains=[{"instructions": []}]), "is written by no node"),
-    ("mlp", of_meta(0, 20, 13), "fewer bytes than its elements need"),
+    ("mlp", of_meta(0, 20, 13), "960 bytes, expected 1040"),
+    ("mlp", of_meta(0, 20, 11), "960 bytes, expected 880"),
     ("mlp", of_meta(0, 1 << 30, 1 << 30, 1 << 30), "is too large"),
     ("mlp", of_meta(0, *[1] * 17), "17 dimensions"),
     ("mlp", of_meta(0, -1, 12), "has sizes that are not fixed"),
@@ -79,6 +80,7 @@ MLX_ROWS: list[tuple[str, Change, str]] = [
     ("mlp", of_node("Transpose", perm=[0, 0]), "'perm' is no order of 2 dimensions"),
     ("mlp", of_node("Transpose", perm=[1]), "'perm' is no order of 2 dimensions"),
     ("mlp", of_node("LayerNorm", weight=0), "'weight' has 240 elements, expected 20"),
+    ("mlp", replaced("Gelu", "New", x=1), "node 2: type 137 of the schema's union OpNode is not"),
     (
         "mlp",
         replaced("Gelu", "MetalKernel", name="k", source="s"),

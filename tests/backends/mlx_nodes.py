@@ -29,7 +29,7 @@ DTYPES = {
 
 MLX = Format(
     Path(__file__).parent / "mlx_programs",
-    schema("mlx", {"OpNode": UNION}),
+    {**schema("mlx", {"OpNode": [*UNION, "New"]}), "New": {"x": "4"}},
     "MLXGraph",
     None,
     b"MLX0",

@@ -226,10 +226,11 @@ TARGETS: dict[str, Callable[[Path], None]] = {
 
 RECORDED = {
     "coreml": "backends/coreml_programs/*.pte",
+    "mlx": "backends/mlx_programs/*.pte",
     "openvino": "backends/programs/openvino_*.pte",
     "package": "backends/native_packages/*.ptn",
 }
-"""Programs of the tree, of targets that cannot export any."""
+"""Programs of the tree, of targets that cannot export any, or few."""
 
 
 def kept_files(target: str) -> list[Path]:

@@ -9,6 +9,7 @@ static const ect_format format = {.read = emx_read,
                                   .translate = emx_translate,
                                   .name = emx_name_node,
                                   .note = emx_note,
+                                  .has_exact_data = true,
                                   .infers_types = true};
 
 const ec_backend emx_backend = ECT_BACKEND("MLXBackend", &format);
