@@ -2,7 +2,6 @@
 #include "format/kind.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,13 +71,24 @@ static bool is_kind(const file_kind *kind, const uint8_t *data, size_t size) {
   return ec_kind_has_name(data, size, kind->inside);
 }
 
+static const file_kind *find_kind(const uint8_t *data, size_t size) {
+  for (size_t i = 0; !EC_IS_SMALL && i < sizeof files / sizeof *files; i++)
+    if (is_kind(&files[i], data, size)) return &files[i];
+  return NULL;
+}
+
+bool ec_kind_is_other_archive(const uint8_t *data, size_t size) {
+  const file_kind *kind = find_kind(data, size);
+  return kind && kind->inside[0] && strcmp(kind->inside, "program.ptg") != 0;
+}
+
 ec_status ec_kind_fail(const uint8_t *data, size_t size, ec_status status, const char *expected,
                        ec_error *err) {
-  for (size_t i = 0; !EC_IS_SMALL && i < sizeof files / sizeof *files; i++)
-    if (is_kind(&files[i], data, size))
-      return ec_fail_hint(err, status,
-                          strcmp(files[i].magic, "FT01") ? EC_HINT_NONE : EC_HINT_IS_DATA,
-                          "this is not %s but %s: %s", expected, files[i].what, files[i].way);
+  const file_kind *kind = find_kind(data, size);
+  if (kind)
+    return ec_fail_hint(err, status,
+                        strcmp(kind->magic, "FT01") ? EC_HINT_NONE : EC_HINT_IS_DATA,
+                        "this is not %s but %s: %s", expected, kind->what, kind->way);
   if (size < 8)
     return ec_fail(err, status, "this is not %s: %zu bytes are too few", expected, size);
   char actual[5] = {0};

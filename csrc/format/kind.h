@@ -18,6 +18,9 @@ bool ec_kind_has_name(const uint8_t *data, size_t size, const char *name);
 ec_status ec_kind_fail(const uint8_t *data, size_t size, ec_status status, const char *expected,
                        ec_error *err);
 
+/* Returns whether a file is an archive of a known kind that is no native package. */
+bool ec_kind_is_other_archive(const uint8_t *data, size_t size);
+
 /* Returns the kind of a directory, as "a Core ML package (.mlpackage): <what to do>"; "a
  * directory, not a file" if its entries say nothing. */
 const char *ec_kind_of_folder(const char *path);

@@ -2,6 +2,8 @@
  * only facts of the current call are checked, memory and shapes. */
 #include "runtime/calls.h"
 
+#include <stdatomic.h>
+
 #include "runtime/arg.h"
 #include "runtime/host_call.h"
 #include "runtime/passes/record.h"
@@ -70,6 +72,14 @@ static void resize_outs_to_bounds(const ec_method *m, const ec_instr *in) {
     if (in->op->args[i].is_out) resize_to_bound(m, in->args[i]);
 }
 
+static _Atomic(const char *) running; /* the operator or backend of the last call */
+
+const char *ec_running(void) { return atomic_load_explicit(&running, memory_order_relaxed); }
+
+static void set_running(const char *name) {
+  atomic_store_explicit(&running, name, memory_order_relaxed);
+}
+
 ec_status ec_run_kernel(ec_method *m, const ec_step *step, ec_joined *joined, ec_error *err) {
   const ec_instr *in = step->run;
   ec_record *record = joined ? NULL : step->record;
@@ -79,7 +89,9 @@ ec_status ec_run_kernel(ec_method *m, const ec_step *step, ec_joined *joined, ec
   ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
                   reference ? NULL : m->threads, step->kept, record,
                   step->zero_rows, joined, &m->pages};
+  set_running(in->op->name);
   ec_status status = in->op->fn(&call);
+  set_running(NULL);
   ec_arena_reset(&m->scratch);
   if (EC_IS_SMALL && ec_dropped_loop_ran() && status == EC_OK)
     status = ec_fail(err, EC_NOT_SUPPORTED,
@@ -103,8 +115,10 @@ ec_status ec_run_delegate(ec_method *m, const ec_instr *in, ec_error *err) {
   in->delegate->settled = NULL;
   ec_host_call call = ec_host_call_of(m, &m->scratch, err);
   call.instr = in;
+  set_running(backend->id);
   ec_status status = (ec_status)backend->execute(backend, &ec_host_table, &call,
                                                  in->delegate->handle, in->views, in->count);
+  set_running(NULL);
   ec_arena_reset(&m->scratch);
   if (status != EC_OK) return ec_fail_in(err, status, "%s", backend->id);
   in->delegate->elements = m->elements;

@@ -14,6 +14,7 @@
 #include "tools/etdump.h"
 #include "tools/npy.h"
 #include "tools/plugins.h"
+#include "tools/signals.h"
 
 enum { MAX_FILES = 64, MAX_VALUES = 256, EXIT_USAGE = 2, EXIT_DIFFER = 3 };
 
@@ -391,5 +392,6 @@ int main(int argc, char **argv) {
   }
   if (optind + 1 != argc) return refuse("MODEL", optind == argc ? "missing" : "more than one");
   o.model = argv[optind];
+  signals_name(o.model);
   return open_and_run(&o);
 }

@@ -148,7 +148,7 @@ OTHER_FILES = {
     "tensor data": (b"\0\0\0\0FT01", "a .ptd file"),
     "bundled program": (b"\0\0\0\0BP08", "a bundled program"),
     "trace": (b"\0\0\0\0\0\0\0\0ED00", "an ETDump"),
-    "zip": (b"PK\x03\x04", "a zip archive: unpack it"),
+    "zip": (b"PK\x03\x04", "a zip archive"),
     "lfs": (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),
     "pickle": (b"\x80\x02}q\x00", "a Python pickle"),
     "elf": (b"\x7fELF\x02\x01\x01\0", "a shared library"),

@@ -84,19 +84,22 @@ def test_each_row_is_named_with_what_to_do(row: int, tmp_path: Path) -> None:
     name = literal(what).decode()
     if kind == "FILE":
         magic, inside = literal(key[1]).replace(b"?", b"\x07"), literal(key[2])
-        if magic == b"ET12":
-            return
+        if magic == b"ET12" or inside == b"program.ptg":
+            return  # programs
         data = (b"\1\0" * 200)[: int(key[0])] + magic + b"\2" * 60 + inside
-        errors, source = "is not a .pte program but ", data.ljust(400, b"\0")
+        is_zip = magic[:2] == b"PK" and not inside
+        name = "a zip archive (as written by torch.save" if is_zip else f"{name}: "
+        errors = "" if is_zip else "is not a .pte program but "
+        source = data.ljust(400, b"\0")
     elif kind == "FOLDER":
         (tmp_path / literal(key[0]).decode()).touch()
-        errors, source = " is ", tmp_path
+        errors, name, source = " is ", f"{name}: ", tmp_path
     else:
         base = type(literal(key[0]).decode(), (), {})
-        errors, source = "this is ", type("Mine", (base,), {})()
+        errors, name, source = "this is ", f"{name}: ", type("Mine", (base,), {})()
     with pytest.raises((Error, TypeError)) as info:
         load(source)
-    assert f"{errors}{name}: " in str(info.value)
+    assert errors + name in str(info.value)
 
 
 def real_files(folder: Path) -> dict[str, str]:

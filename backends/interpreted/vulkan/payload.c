@@ -117,6 +117,9 @@ static uint32_t open_payload(reader *r, const ec_backend_init *what) {
                                       EC_DELEGATE_INCOMPATIBLE, &err);
   if (status != EC_OK) return EC_BACKEND_FAIL(c, (uint32_t)status, "%s", err.message);
   r->graph = ec_fb_root(graph);
+  if (ec_fb_vector(r->graph, ECV_VkGraph_shaders).count)
+    return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED,
+                           "payload: the graph has shaders of its own, expected none");
   return EC_BACKEND_OK;
 }
 
@@ -168,6 +171,9 @@ static ect_operand read_tensor(reader *r, uint32_t id, ec_fb_table table) {
   if (o.scalar_type < 0)
     ect_set_fault(g, &o, EC_BACKEND_NOT_SUPPORTED, "value %u has the unknown datatype %u",
                   (unsigned)id, datatype);
+  if (o.border_type < 0 && staging != UNSET)
+    ect_set_fault(g, &o, EC_BACKEND_NOT_SUPPORTED, "value %u has the unknown staging datatype %u",
+                  (unsigned)id, staging);
   if (dims.count > ECT_MAX_RANK)
     ect_set_fault(g, &o, EC_BACKEND_NOT_SUPPORTED,
                   "value %u has %u dimensions, at most %d are supported", (unsigned)id,

@@ -181,6 +181,12 @@ static uint32_t read_per_tensor(const reader *r, ec_fb_table table) {
   return EC_BACKEND_OK;
 }
 
+/* Checks the number of scales that a payload may repeat. */
+static uint32_t check_scale_count(const reader *r, uint32_t count, size_t expected) {
+  if (!count || count == expected) return EC_BACKEND_OK;
+  return fail_value(r, "scale_count %u, expected %zu", (unsigned)count, expected);
+}
+
 /* Reads scales: constant `buffer`, or a list inside the FlatBuffer if that is 0. */
 static uint32_t read_scales(const reader *r, uint32_t buffer, ec_fb_vec list, size_t item,
                             size_t expected) {
@@ -203,6 +209,7 @@ static uint32_t read_per_channel(const reader *r, ec_fb_table table) {
     return fail_value(r, "channels are dimension %u of %zu", (unsigned)v->channel_dim,
                       v->shape.rank);
   size_t count = v->shape.dims[v->channel_dim];
+  ECX_TRY(check_scale_count(r, ec_fb_u32(table, ECX_PerChannel_scale_count), count));
   ECX_TRY(read_scales(r, ec_fb_u32(table, ECX_PerChannel_scale_buffer),
                       ec_fb_vector(table, ECX_PerChannel_scale), sizeof(float), count));
   const float *scales = v->scales.at;
@@ -253,6 +260,7 @@ static uint32_t read_per_group(const reader *r, ec_fb_table table) {
     return fail_value(r, "groups of %u in rows of %zu, expected a multiple of %d that divides them",
                       (unsigned)v->group_size, v->shape.dims[1], SMALLEST_GROUP);
   size_t count = v->shape.dims[0] * (v->shape.dims[1] / v->group_size);
+  ECX_TRY(check_scale_count(r, ec_fb_u32(table, ECX_PerGroup_scale_count), count));
   ec_fb_vec wide = ec_fb_vector(table, ECX_PerGroup_scale);
   bool is_wide = !buffer && wide.count;
   if (is_wide)

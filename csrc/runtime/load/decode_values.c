@@ -53,6 +53,9 @@ static ec_status check_tensor_fields(ec_fb_table table, ec_error *err) {
                    order.count);
   if (storage_offset != 0)
     return ec_fail(err, EC_NOT_SUPPORTED, "storage_offset %d, expected 0", storage_offset);
+  if (ec_fb_i8(table, EC_PTE_Tensor_layout) != 0)
+    return ec_fail(err, EC_NOT_SUPPORTED, "layout %d, expected 0 (strided)",
+                   ec_fb_i8(table, EC_PTE_Tensor_layout));
   if (dynamism > EC_DYNAMIC_UNBOUND)
     return ec_fail(err, EC_INVALID_PROGRAM, "shape_dynamism %u, expected 0, 1 or 2", dynamism);
   return EC_OK;
@@ -113,8 +116,15 @@ static ec_status decode_location(const ec_rows *rows, ec_fb_table table, ec_valu
   const uint32_t buffer = row->info.tensor.buffer;
   ec_fb_table extra = ec_fb_child(table, EC_PTE_Tensor_extra_tensor_info);
   ec_fb_table alloc = ec_fb_child(table, EC_PTE_Tensor_allocation_info);
-  row->external = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_location) == 1;
+  const uint8_t location = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_location);
+  if (location > 1)
+    return ec_fail(err, EC_NOT_SUPPORTED, "location %u, expected 0 (a segment) or 1 (external)",
+                   location);
+  row->external = location == 1;
   row->device = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_device_type);
+  if (ec_fb_u64(extra, EC_PTE_ExtraTensorInfo_mutable_data_segments_idx) != 0)
+    return ec_fail(err, EC_NOT_SUPPORTED, "mutable_data_segments_idx %" PRIu64 ", expected 0",
+                   ec_fb_u64(extra, EC_PTE_ExtraTensorInfo_mutable_data_segments_idx));
   if (!row->external && buffer && alloc)
     EC_TRY(ec_pte_mutable_data(pte, buffer, nbytes, &row->bytes, err));
   else if (!row->external && buffer)

@@ -14,7 +14,10 @@ static ec_status check_devices(const ec_rows *rows, ec_error *err) {
     const uint8_t device = ec_fb_u8(row, EC_PTE_NonConstBufferDevice_device_type);
     if (device != 0)
       return ec_fail(err, EC_NOT_SUPPORTED,
-                     "planned memory on device type %u, only CPU is supported", device);
+                     "planned memory %u is on device %u%s, only the CPU (0) is supported: export "
+                     "without the compile spec 'target_device'",
+                     ec_fb_u32(row, EC_PTE_NonConstBufferDevice_buffer_idx), device,
+                     device == 1 ? " (CUDA)" : "");
   }
   return EC_OK;
 }
