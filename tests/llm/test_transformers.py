@@ -89,6 +89,7 @@ def eager(name: str, ids: list[int]) -> np.ndarray:
 IDS = np.random.default_rng(0).integers(3, VOCABULARY, CONTEXT).tolist()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_logit(name: str) -> None:
     expected = eager(name, IDS)

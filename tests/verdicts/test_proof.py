@@ -22,6 +22,7 @@ def subject(request: pytest.FixtureRequest) -> proof.Subject:
     return proof.Subject(*request.param)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("flow", FLOWS)
 def test_right_outputs_match(subject: proof.Subject, flow: str) -> None:
     rows = list(proof.right_programs(subject, flow, 3))
@@ -35,6 +36,7 @@ def test_faults_in_outputs_are_found(subject: proof.Subject, flow: str) -> None:
     assert not [row for row in counted if row.verdict == "match"]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("flow", FLOWS)
 def test_faults_in_programs_are_found_and_named(subject: proof.Subject, flow: str) -> None:
     rows = [*proof.weight_faults(subject, flow, 1, 1), *proof.graph_faults(subject, flow, 1, 1)]
