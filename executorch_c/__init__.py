@@ -205,7 +205,7 @@ def register_backend(backend: _B, *, override: bool = False) -> _B:
       before; if that is wrong (state that a delegate changes), set `self.num_outputs` in `init`.
     - `reset()`, optional: restores what `execute` keeps between calls, for `Method.reset`.
     - `destroy()`, optional: frees what `init` opened. `sys.unraisablehook` gets both's exceptions.
-    - `report()`, optional: returns `{name: int}` for `Method.backend_report`.
+    - `report()`, optional: returns `{name: int}` for `Method.backend_report`; `version`: a str.
     - With a parameter `call`, `init` and `execute` get a BackendCall, for named data and traces.
 
     Arguments and results are copied, so the class may keep them; inputs are read-only. Functions

@@ -31,7 +31,13 @@ from executorch_c.trace import Tracing
 
 def _register_backend(capsule: object, /) -> None: ...
 def _register_python_backend(
-    id: str, name: str, option_keys: tuple[str, ...], adapter: object, override: bool, /
+    id: str,
+    name: str,
+    version: str | None,
+    keys: tuple[str, ...],
+    adapter: object,
+    override: bool,
+    /,
 ) -> None: ...
 def unregister_backend(id: str, /) -> None:
     """Unregister a backend written in Python. Loaded methods keep it. Raises NotFoundError (a
@@ -258,6 +264,7 @@ class Program:
     def _structure(self, method_name: str, /) -> MethodStructure: ...
     def _delegate(self, method_name: str, index: int, /) -> DelegateInside | None: ...
     def _payload(self, method_name: str, index: int, /) -> bytes: ...
+    def _named_data(self, key: str, /) -> bytes | None: ...
     def write_etdump_result_to_file(
         self, etdump_path: str | os.PathLike[str], debug_buffer_path: str | os.PathLike[str] | None
     ) -> None:

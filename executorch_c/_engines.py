@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 DEVICES = {
     "VulkanBackend": "a GPU adds in another order and, in float16, rounds partial sums",
+    "CoreAIBackend": "the engine's Linux build; the neural engine and the GPU add in another order "
+    "and, in float16, round partial sums",
     "CoreMLBackend": "the neural engine and the GPU add in another order and, in float16, round "
     "partial sums",
     "MLXBackend": "a GPU adds in another order and rounds halves at other places; mutable buffers "

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
 EXTRAS = {
+    "coreai_torch": "coreai-flow",
     "executorch": "check",
     "flatbuffers": "devtools",
     "jinja2": "llm",

@@ -23,7 +23,9 @@ def register(backend: object, *, override: bool) -> None:
     adapter = Adapter(backend)
     _backends.discover()  # an installed backend has its id already
     keys = tuple(adapter.defaults)
-    _core._register_python_backend(adapter.id, adapter.name, keys, adapter, override)
+    _core._register_python_backend(
+        adapter.id, adapter.name, adapter.version, keys, adapter, override
+    )
     _log.debug("backend '%s' is %s", adapter.id, adapter.name)
 
 
@@ -80,6 +82,9 @@ class Adapter:
         self.id = backend.id
         if not isinstance(self.id, str) or not self.id or not self.id.isprintable():
             raise TypeError(f"{self.name}.id must be a printable str, not {self.id!r}")
+        self.version = getattr(backend, "version", None)
+        if self.version is not None and not isinstance(self.version, str):
+            raise TypeError(f"{self.name}.version must be a str, not {self.version!r}")
         self.defaults = checked_options(self.name, getattr(backend, "options", {}))
         self.values: dict[str, Option] = {}
         own = ("self",) if self.is_class else ()

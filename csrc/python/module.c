@@ -33,7 +33,7 @@ static PyObject *module_register_backend(PyObject *module, PyObject *capsule) {
 }
 
 PyDoc_STRVAR(register_python_backend_doc,
-             "_register_python_backend($module, id, name, option_keys, adapter, override, /)\n"
+             "_register_python_backend($module, id, name, version, keys, adapter, override, /)\n"
              "--\n\n"
              "Register the adapter of a class (executorch_c/_python_backends.py).");
 

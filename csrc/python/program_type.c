@@ -18,6 +18,7 @@
 #include "python/inspect.h"
 #include "python/passes.h"
 #include "python/trace.h"
+#include "runtime/program.h"
 
 /* ---- lifecycle ---- */
 
@@ -284,6 +285,19 @@ static PyObject *program_payload(PyObject *self, PyObject *args) {
   return ecpy_inspect_payload(ecpy_state_of(self), ((ecpy_program *)self)->ref, name, index);
 }
 
+PyDoc_STRVAR(named_data_doc,
+             "_named_data($self, key, /)\n--\n\n"
+             "Return named data as bytes; None if there is none of this key.");
+
+static PyObject *program_named_data(PyObject *self, PyObject *key) {
+  const char *text = PyUnicode_Check(key) ? ecpy_utf8(key) : NULL;
+  ec_bytes bytes;
+  if (PyErr_Occurred()) return NULL;
+  if (!text || !ec_program_named_data(((ecpy_program *)self)->ref->program, text, &bytes))
+    Py_RETURN_NONE;
+  return PyBytes_FromStringAndSize((const char *)bytes.data, (Py_ssize_t)bytes.size);
+}
+
 PyDoc_STRVAR(
     etdump_doc,
     "write_etdump_result_to_file($self, /, etdump_path, debug_buffer_path)\n--\n\n"
@@ -344,6 +358,7 @@ static PyMethodDef methods[] = {
     {"_structure", program_structure, METH_O, structure_doc},
     {"_delegate", program_delegate, METH_VARARGS, delegate_doc},
     {"_payload", program_payload, METH_VARARGS, payload_doc},
+    {"_named_data", program_named_data, METH_O, named_data_doc},
     {"write_etdump_result_to_file", ECPY_KEYWORDS(program_write_etdump), etdump_doc},
     {"_repr_html_", program_html, METH_NOARGS, html_doc},
     {NULL, NULL, 0, NULL},

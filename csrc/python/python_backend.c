@@ -446,13 +446,26 @@ static int set_keys(slot *s, PyObject *names) {
   return 0;
 }
 
+/* Sets the version. An earlier one is not freed, as for names of options. */
+static int set_version(slot *s, const char *version) {
+  const char *old = s->base.version;
+  if (version && old && strcmp(version, old) == 0) return 0;
+  s->base.version = version ? copy_raw(version) : NULL;
+  if (version && !s->base.version) {
+    ecpy_no_memory("the version of a backend");
+    return -1;
+  }
+  return 0;
+}
+
 int ecpy_register_python_backend(ecpy_state *state, PyObject *args) {
-  const char *id, *name;
+  const char *id, *name, *version;
   PyObject *keys, *adapter;
   int override;
   ec_error err;
   ec_error_clear(&err);
-  if (!PyArg_ParseTuple(args, "ssO!Op", &id, &name, &PyTuple_Type, &keys, &adapter, &override))
+  if (!PyArg_ParseTuple(args, "sszO!Op", &id, &name, &version, &PyTuple_Type, &keys, &adapter,
+                        &override))
     return -1;
   slot *s = find_slot(id);
   if (s && s->adapter && !override) {
@@ -461,7 +474,7 @@ int ecpy_register_python_backend(ecpy_state *state, PyObject *args) {
     return -1;
   }
   if (!s) s = new_slot(id);
-  if (!s || set_keys(s, keys)) return -1;
+  if (!s || set_keys(s, keys) || set_version(s, version)) return -1;
   if (ec_backend_register(&s->base, &err) != EC_OK) {
     ecpy_raise(state, &err);
     return -1;

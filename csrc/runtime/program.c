@@ -132,6 +132,12 @@ const void *ec_program_copy(const ec_program *program, const char *key) {
   return copy;
 }
 
+bool ec_program_named_data(const ec_program *program, const char *key, ec_bytes *out) {
+  const ec_named_data *data = ec_program_data(program, key);
+  if (data) *out = data->bytes;
+  return data;
+}
+
 uint64_t ec_program_load_steps(const ec_program *p) {
   uint64_t bytes = p->file.size;
   for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;

@@ -20,6 +20,7 @@ from executorch_c._core import Method, Program
 from executorch_c._modules import fresh
 from executorch_c._programs import ProgramFile, opened
 from executorch_c.bundled import BundledProgram
+from executorch_c.check import coreai_flow
 from executorch_c.compare.limits import FLOAT_RANGE_MIN_SQNR_DB, MIN_SQNR_DB
 from executorch_c.report import Origin
 
@@ -338,6 +339,13 @@ FLOWS = {
             _coreml,
             lower=_lower_coreml,
             packages=("coremltools",),
+        ),
+        Flow(
+            "coreai",
+            "delegated to Core AI, in floats, on its engine",
+            _portable,
+            lower=coreai_flow.lower,
+            packages=("coreai_torch",),
         ),
         Flow(
             "openvino",

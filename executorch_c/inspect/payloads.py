@@ -10,6 +10,7 @@ import json
 import struct
 from collections.abc import Callable, Iterator
 
+from executorch_c._coreai import payload as _coreai
 from executorch_c._render import text as _text
 
 Facts = Iterator[tuple[str, str]]
@@ -24,12 +25,18 @@ MAX_INDEX_BYTES = 1 << 20
 """Maximum number of bytes of the index of a Core ML payload."""
 
 
-def facts(backend: str, payload: bytes) -> list[tuple[str, str]]:
-    """Return what a payload shows, as names and texts; empty for an unknown backend or format."""
+def facts(
+    backend: str, payload: bytes, lookup: Callable[[str], bytes | None] = lambda key: None
+) -> list[tuple[str, str]]:
+    """Return what a payload shows, as names and texts; empty for an unknown backend or format.
+
+    `lookup` returns the program's named data of a key, or None.
+    """
     reader = READERS.get(backend)
     rows = []
     try:
-        for name, text in reader(payload) if reader else ():
+        arguments = (payload, lookup) if backend in READS_NAMED_DATA else (payload,)
+        for name, text in reader(*arguments) if reader else ():
             rows.append((name, text[:MAX_TEXT]))
             if len(rows) == MAX_FACTS:
                 break
@@ -172,7 +179,11 @@ def vulkan(payload: bytes) -> Facts:
         yield "constants", count(constants)
 
 
-READERS: dict[str, Callable[[bytes], Facts]] = {
+READS_NAMED_DATA = {"CoreAIBackend"}
+"""Backends whose readers also take `lookup`."""
+
+READERS: dict[str, Callable[..., Facts]] = {
+    "CoreAIBackend": _coreai.facts,
     "CoreMLBackend": core_ml,
     "CudaBackend": inductor,
     "EthosUBackend": vela,

@@ -193,7 +193,8 @@ class View:
         if row["id"] not in payloads.READERS:
             return []
         self.budget.take(ROWS_OF_PROGRAM + row["size"] // BYTES_OF_ROW)
-        return payloads.facts(row["id"], self.program._payload(self.method, delegate))
+        payload = self.program._payload(self.method, delegate)
+        return payloads.facts(row["id"], payload, self.program._named_data)
 
     def nested(self, delegate: int) -> list[View]:
         """Return the methods of a payload that is a program."""

@@ -36,6 +36,10 @@ def neutron() -> bytes:
 
 
 MADE = {
+    "CoreAIBackend": (
+        json.dumps({"packaging": "aot_compiled_inline", "hash": "a" * 64}).encode(),
+        f"hash: SHA-256 {'a' * 64}",
+    ),
     "CudaBackend": (b"a" * 64 + b"_so_blob\n" + b"b" * 64 + b"_weights_blob", "AOTInductor"),
     "EnnBackend": (b"anything", ""),
     "MPSBackend": (b"\0\0\0\0MP00" + struct.pack("<QQ", 64, 77), "77 bytes at 64"),

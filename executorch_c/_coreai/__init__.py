@@ -1,0 +1,156 @@
+"""CoreAIBackend: the model assets of Apple's Core AI, on the engine of the package coreai-core.
+
+`payload` reads what a program has, `engine` runs it in a child process (`child`, `messages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from executorch_c._core import BackendCall, InvalidArgumentError, InvalidProgramError
+from executorch_c._core import NotFoundError, NotSupportedError
+
+Option = bool | int | float | str
+
+
+def backends() -> list[type]:
+    """Return the backend; nothing without the package coreai-core (csrc/backend/known.def)."""
+    if not _is_installed():
+        return []
+    CoreAI.version = _version()
+    return [CoreAI]
+
+
+def _is_installed() -> bool:
+    try:
+        return find_spec("coreai.authoring") is not None  # `coreai` alone is any folder
+    except (ImportError, ValueError):
+        return False
+
+
+def _version() -> str:
+    """Return the engine's name and version."""
+    try:
+        return f"Core AI's engine of coreai-core {metadata.version('coreai-core')}"
+    except metadata.PackageNotFoundError:
+        return "Core AI's engine"
+
+
+class CoreAI:
+    """A delegate of CoreAIBackend."""
+
+    id = "CoreAIBackend"
+    version = ""
+    options = {"sidecar_folder": "", "timeout_seconds": 600.0}
+
+    def init(
+        self, payload: bytes, specs: Any, options: dict[str, Option], call: BackendCall
+    ) -> None:
+        """Read the payload and load the model."""
+        from executorch_c._coreai import engine, payload as payloads
+
+        self.manifest = payloads.manifest(payload)
+        self.folder = str(options["sidecar_folder"])
+        self.seconds = float(options["timeout_seconds"])
+        if not 0 < self.seconds < 1e9:
+            raise InvalidArgumentError(
+                f"option 'timeout_seconds' is {self.seconds:g}, expected more than 0"
+            )
+        self.model = engine.Model()
+        self.load(call)
+
+    def load(self, call: BackendCall) -> None:
+        """Load the model into the engine, of the program's named data."""
+        from executorch_c._coreai import payload as payloads
+
+        self.model.load(payloads.read(self.manifest, _lookup(call), self.folder), self.seconds)
+        for function in self.model.functions:
+            if function["states"]:
+                raise NotSupportedError(
+                    f"function '{function['name']}' keeps state inside the model "
+                    f"({', '.join(function['states'])[:100]}): lower with "
+                    "take_over_mutable_buffer=False"
+                )
+
+    def execute(self, inputs: list[Any], call: BackendCall) -> list[np.ndarray]:
+        """Return the outputs of the function that takes these inputs."""
+        for i, x in enumerate(inputs):
+            if not isinstance(x, np.ndarray):
+                raise InvalidProgramError(f"input {i} is a {type(x).__name__}, expected a tensor")
+        if not self.model.is_loaded:
+            self.load(call)
+        function = chosen(self.model.functions, [x.shape for x in inputs])
+        arrays = [
+            narrowed(i, np.asarray(x), row[1])
+            for i, (x, row) in enumerate(zip(inputs, function["inputs"], strict=True))
+        ]
+        return self.model.run(function["name"], arrays, self.seconds)
+
+    def destroy(self) -> None:
+        """Free the model."""
+        if hasattr(self, "model"):
+            self.model.unload()
+
+
+def _lookup(call: BackendCall) -> Callable[[str], bytes | None]:
+    def lookup(key: str) -> bytes | None:
+        try:
+            return call.named_data(key)
+        except NotFoundError:
+            return None
+
+    return lookup
+
+
+def _takes(sizes: Sequence[int], shape: Sequence[int]) -> bool:
+    """Return True if declared sizes (negative: any) allow a shape."""
+    return len(sizes) == len(shape) and all(a < 0 or a == b for a, b in zip(sizes, shape))
+
+
+def chosen(functions: list[dict[str, Any]], shapes: list[tuple[int, ...]]) -> dict[str, Any]:
+    """Return the function that takes inputs of these shapes. Raises InvalidArgumentError."""
+    if not functions:
+        raise InvalidProgramError("the model has no function")
+    for function in functions:
+        rows = function["inputs"]
+        if len(rows) != len(shapes):
+            raise InvalidProgramError(
+                f"function '{function['name']}' has {len(rows)} inputs, the program passes "
+                f"{len(shapes)}"
+            )
+        if all(_takes(row[2], shape) for row, shape in zip(rows, shapes)):
+            return function
+    if len(functions) > 1:
+        names = ", ".join(function["name"] for function in functions)[:200]
+        raise InvalidArgumentError(
+            f"no function of the model takes inputs of shapes {shapes}: the flow enumerated its "
+            f"shapes ({names})"
+        )
+    rows = functions[0]["inputs"]
+    i = next(i for i, (row, shape) in enumerate(zip(rows, shapes)) if not _takes(row[2], shape))
+    name, _, sizes = rows[i]
+    raise InvalidArgumentError(
+        f"input {i} ('{name}') has shape {list(shapes[i])}, function '{functions[0]['name']}' "
+        f"takes {[n if n >= 0 else '?' for n in sizes]}: the flow fixed this size when it lowered "
+        "the model, though the program accepts others (a fault of the Core AI flow)"
+    )
+
+
+def narrowed(index: int, x: np.ndarray, name: str) -> np.ndarray:
+    """Return an input with the dtype that the function takes. Raises InvalidArgumentError for
+    numbers of 64 bits that do not fit, and for another dtype."""
+    if x.dtype.name == name:
+        return x
+    if (x.dtype.name, name) in (("int64", "int32"), ("float64", "float32")):
+        result = x.astype(name)
+        if x.dtype.kind == "f" or np.array_equal(result, x):
+            return result
+        raise InvalidArgumentError(
+            f"input {index} has numbers beyond int32, to which the flow narrowed it"
+        )
+    raise InvalidProgramError(f"input {index} is {x.dtype.name}, the function takes {name}")
