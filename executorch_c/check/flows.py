@@ -7,10 +7,7 @@ import copy
 import io
 import os
 import sys
-import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,8 @@ from executorch_c._core import Method, Program
 from executorch_c._modules import fresh
 from executorch_c._programs import ProgramFile, opened
 from executorch_c.bundled import BundledProgram
-from executorch_c.check import coreai_flow
+from executorch_c.check import lowering
+from executorch_c.check.lowering import quiet
 from executorch_c.compare.limits import FLOAT_RANGE_MIN_SQNR_DB, MIN_SQNR_DB
 from executorch_c.report import Origin
 
@@ -146,41 +144,6 @@ def _lower_cortex_m(exported: Any, method: str) -> Any:
         )
         edge._edge_programs[method] = passes.transform()
         return edge.to_executorch()
-
-
-def _lower_native(exported: Any, method: str) -> Any:
-    """Return the program with ExecuTorch's portable graphs, which hold their constants."""
-    from executorch.backends.native import get_default_compile_config
-    from executorch.backends.native.partitioner import NativePartitioner
-    from executorch.backends.native.passes import get_default_passes
-    from executorch.exir import to_edge_transform_and_lower
-
-    with quiet():
-        edge = to_edge_transform_and_lower(
-            {method: exported},
-            transform_passes=get_default_passes(),
-            partitioner={method: [NativePartitioner(external_constants_tag=None)]},
-            compile_config=get_default_compile_config(),
-        )
-        return edge.to_executorch()
-
-
-def _lower_native_package(exported: Any, method: str) -> bytes:
-    """Return the native package (.ptn) of a method, which has to be one graph."""
-    from executorch.exir.native.native import to_native
-
-    with quiet(), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.ptn"
-        to_native({method: exported}).save(os.fspath(path))
-        return path.read_bytes()
-
-
-def _lower_mlx(exported: Any, method: str) -> Any:
-    """Return the program for MLX, Apple's GPUs."""
-    from executorch_c.check import mlx_bindings
-
-    with quiet():
-        return mlx_bindings.lower(exported, method)
 
 
 def _cadence_compiler() -> Any:
@@ -344,7 +307,7 @@ FLOWS = {
             "coreai",
             "delegated to Core AI, in floats, on its engine",
             _portable,
-            lower=coreai_flow.lower,
+            lower=lowering.coreai,
             packages=("coreai_torch",),
         ),
         Flow(
@@ -389,19 +352,19 @@ FLOWS = {
             "mlx",
             "delegated to MLX, in floats; interpreted on the CPU",
             _portable,
-            lower=_lower_mlx,
+            lower=lowering.mlx,
         ),
         Flow(
             "native",
             "delegated to portable graphs of ExecuTorch 1.5; interpreted on the CPU",
             _portable,
-            lower=_lower_native,
+            lower=lowering.native,
         ),
         Flow(
             "native-package",
             "a native package (.ptn) of ExecuTorch 1.5: one portable graph, interpreted on the CPU",
             _portable,
-            lower=_lower_native_package,
+            lower=lowering.native_package,
         ),
         Flow(
             "cadence",
@@ -447,14 +410,6 @@ class Subject:
             self.exported = exported
         if self.source is None and not self.quantizes:
             self.source = exported
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Ignore the exporter's own warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def export(model: Any, call: Call, dynamic_shapes: Any) -> Any:
