@@ -33,6 +33,13 @@ EXTRAS = {
 }
 """Extra in pyproject.toml of each package."""
 
+SDKS = {
+    "eiq_neutron_sdk": "NXP's eIQ Neutron SDK (examples/nxp/setup.sh of ExecuTorch)",
+    "mtk_converter": "MediaTek's NeuroPilot Express SDK",
+    "mtk_neuron": "MediaTek's NeuroPilot Express SDK",
+}
+"""Products of vendors with the other packages."""
+
 
 def is_installed(name: str) -> bool:
     """Return True if a package can be imported."""
@@ -49,13 +56,13 @@ def require(what: str, *packages: str) -> None:
 
 
 def missing_error(what: str, *packages: str) -> ImportError:
-    """Return an ImportError with the install command."""
-    extras = ",".join(dict.fromkeys(EXTRAS[name] for name in packages))
+    """Return an ImportError with the install command, or with the product that has the packages."""
     many = "packages" if len(packages) > 1 else "package"
-    return ImportError(
-        f"{what} needs the {many} {' and '.join(packages)}: pip install 'executorch_c[{extras}]'",
-        name=packages[0],
-    )
+    needs = f"{what} needs the {many} {' and '.join(packages)}"
+    if packages[0] in SDKS:
+        return ImportError(f"{needs} of {SDKS[packages[0]]}", name=packages[0])
+    extras = ",".join(dict.fromkeys(EXTRAS[name] for name in packages))
+    return ImportError(f"{needs}: pip install 'executorch_c[{extras}]'", name=packages[0])
 
 
 def load(what: str, name: str) -> ModuleType:

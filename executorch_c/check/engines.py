@@ -162,7 +162,10 @@ class OfficialProgram:
     def start(self, program: object = None) -> None:
         """Start the process, which imports the runtime meanwhile, unless the program, or the flow
         that makes it, is known to be of no use there."""
-        foreign = isinstance(program, str) and program in FLOWS and program not in NATIVE_FLOWS
+        flow = FLOWS.get(program) if isinstance(program, str) else None
+        if flow is not None and flow.leaves_out and self.why_not is None:
+            self.why_not = "the graph before a vendor's compiler is no program for it"
+        foreign = flow is not None and flow.name not in NATIVE_FLOWS
         if self.why_not is None and not foreign and not isinstance(program, Method):
             try:
                 self._process = official.acquire()

@@ -18,6 +18,7 @@ from executorch_c._modules import fresh
 from executorch_c._programs import ProgramFile, opened
 from executorch_c.bundled import BundledProgram
 from executorch_c.check import lowering
+from executorch_c.check import vendor_flows as vendor
 from executorch_c.check.lowering import quiet
 from executorch_c.compare.limits import FLOAT_RANGE_MIN_SQNR_DB, MIN_SQNR_DB
 from executorch_c.report import Origin
@@ -216,6 +217,8 @@ class Flow:
     """True: the flow's own passes fail on symbolic shapes."""
     packages: tuple[str, ...] = ()
     """Optional packages that the flow imports, besides torch and executorch."""
+    leaves_out: str = ""
+    """What a check of the flow does not test: a note of its report."""
 
     @property
     def is_installed(self) -> bool:
@@ -269,6 +272,49 @@ def _arm_flows() -> Iterator[Flow]:
                 is_static=True,
                 packages=("tosa_serializer", *packages),
             )
+
+
+VENDORS = (
+    *(
+        (name, f"PT2E: {values}, the graph that Qualcomm's compiler gets", quantizer, "qnn", ())
+        for name, values, quantizer in (
+            ("qnn", "int8", vendor.qnn_quantizer("use_8a8w")),
+            ("qnn-a16w8", "int16, weights of int8", vendor.qnn_quantizer("use_16a8w")),
+            ("qnn-a16w4", "int16, weights of 4 bits", vendor.qnn_quantizer("use_16a4w")),
+        )
+    ),
+    (
+        *("samsung", "PT2E: int8, the graph that Samsung's compiler gets"),
+        *(vendor.samsung_quantizer, "samsung", ()),
+    ),
+    (
+        *("mtk", "PT2E: int8, the graph that MediaTek's compiler gets", vendor.mtk_quantizer),
+        *("mtk", ("mtk_converter", "mtk_neuron")),
+    ),
+    (
+        *("neutron", "PT2E: int8, the graph that NXP's compiler gets", vendor.neutron_quantizer),
+        *("neutron", ("eiq_neutron_sdk",)),
+    ),
+    ("cuda", "floats, the graph that AOTInductor gets for CUDA", None, "cuda", ()),
+)
+"""Names, descriptions, quantizers, backends and packages of the flows without a compiler here."""
+
+
+def _vendor_flows() -> Iterator[Flow]:
+    """Yield the flows that check the graph before a vendor's compiler, without delegates."""
+    for name, about, quantizer, backend, packages in VENDORS:
+        yield Flow(
+            name,
+            f"{about}; without delegate",
+            _portable,
+            quantizer,
+            lower=getattr(vendor, f"lower_{backend}"),
+            folds_weights=backend not in ("samsung", "mtk"),
+            has_guards=backend == "cuda",
+            decompose=vendor.decompose_attention if backend == "samsung" else None,
+            packages=packages,
+            leaves_out=vendor.LEFT_OUT[backend],
+        )
 
 
 FLOWS = {
@@ -375,6 +421,7 @@ FLOWS = {
             decompose=_decompose_cadence,
             is_static=True,
         ),
+        *_vendor_flows(),
     )
 }
 
@@ -479,6 +526,7 @@ def _from_flow(
     result.quantized, result.quantizes = graph, flow.quantizer is not None
     result.min_sqnr_db = flow.min_sqnr_db
     result.source = source
+    result.notes += [flow.leaves_out] if flow.leaves_out else []
     return result
 
 
