@@ -274,49 +274,6 @@ def _arm_flows() -> Iterator[Flow]:
             )
 
 
-VENDORS = (
-    *(
-        (name, f"PT2E: {values}, the graph that Qualcomm's compiler gets", quantizer, "qnn", ())
-        for name, values, quantizer in (
-            ("qnn", "int8", vendor.qnn_quantizer("use_8a8w")),
-            ("qnn-a16w8", "int16, weights of int8", vendor.qnn_quantizer("use_16a8w")),
-            ("qnn-a16w4", "int16, weights of 4 bits", vendor.qnn_quantizer("use_16a4w")),
-        )
-    ),
-    (
-        *("samsung", "PT2E: int8, the graph that Samsung's compiler gets"),
-        *(vendor.samsung_quantizer, "samsung", ()),
-    ),
-    (
-        *("mtk", "PT2E: int8, the graph that MediaTek's compiler gets", vendor.mtk_quantizer),
-        *("mtk", ("mtk_converter", "mtk_neuron")),
-    ),
-    (
-        *("neutron", "PT2E: int8, the graph that NXP's compiler gets", vendor.neutron_quantizer),
-        *("neutron", ("eiq_neutron_sdk",)),
-    ),
-    ("cuda", "floats, the graph that AOTInductor gets for CUDA", None, "cuda", ()),
-)
-"""Names, descriptions, quantizers, backends and packages of the flows without a compiler here."""
-
-
-def _vendor_flows() -> Iterator[Flow]:
-    """Yield the flows that check the graph before a vendor's compiler, without delegates."""
-    for name, about, quantizer, backend, packages in VENDORS:
-        yield Flow(
-            name,
-            f"{about}; without delegate",
-            _portable,
-            quantizer,
-            lower=getattr(vendor, f"lower_{backend}"),
-            folds_weights=backend not in ("samsung", "mtk"),
-            has_guards=backend == "cuda",
-            decompose=vendor.decompose_attention if backend == "samsung" else None,
-            packages=packages,
-            leaves_out=vendor.LEFT_OUT[backend],
-        )
-
-
 FLOWS = {
     flow.name: flow
     for flow in (
@@ -421,7 +378,7 @@ FLOWS = {
             decompose=_decompose_cadence,
             is_static=True,
         ),
-        *_vendor_flows(),
+        *(Flow(partitioners=_portable, **row) for row in vendor.rows()),
     )
 }
 
@@ -474,11 +431,10 @@ def _quantize(flow: Flow, exported: Any, samples: Sequence[Call]) -> Any:
 
     assert flow.quantizer is not None
     with torch.no_grad(), quiet():
-        quantizer = flow.quantizer()
         guards = {} if flow.has_guards else {"check_guards": False}
         if flow.decompose is not None:
             exported = flow.decompose(exported)
-        graph = prepare_pt2e(fresh(exported.module(**guards)), quantizer)
+        graph = prepare_pt2e(fresh(exported.module(**guards)), flow.quantizer())
         for args, kwargs in samples:
             graph(*args, **kwargs)
         return convert_pt2e(graph, fold_quantize=flow.folds_weights)
@@ -524,8 +480,7 @@ def _from_flow(
     lowered = _lower(source, flow, method)
     result = _ready(flow.name, lowered, exported, method, None)
     result.quantized, result.quantizes = graph, flow.quantizer is not None
-    result.min_sqnr_db = flow.min_sqnr_db
-    result.source = source
+    result.min_sqnr_db, result.source = flow.min_sqnr_db, source
     result.notes += [flow.leaves_out] if flow.leaves_out else []
     return result
 

@@ -14,19 +14,6 @@ from typing import Any
 
 from executorch_c._core import operators
 
-_LEFT = (
-    "checked is the graph before {}, in this runtime's arithmetic; not its choice of nodes, the "
-    "compiled program, nor the device"
-)
-LEFT_OUT = {
-    "qnn": _LEFT.format("Qualcomm's last passes and its compiler"),
-    "samsung": _LEFT.format("Samsung's compiler and its passes"),
-    "mtk": _LEFT.format("MediaTek's compiler"),
-    "neutron": _LEFT.format("NXP's compiler"),
-    "cuda": _LEFT.format("AOTInductor, its passes and Triton kernels"),
-}
-"""What a check of each flow leaves out: a note of its report."""
-
 
 def _has_kernel(operator: Any) -> bool:
     """Return True if the runtime has the operator's out variant."""
@@ -181,3 +168,47 @@ def lower_cuda(exported: Any, method: str) -> Any:
     exported = exported.run_decompositions({torch.ops.aten.conv1d.default: conv1d_to_conv2d})
     kept, _ = AotiPartitioner("CudaBackend", []).ops_to_not_decompose(exported)
     return _program(exported, method, kept, [])
+
+
+# ---- rows --------------------------------------------------------------------------------------
+
+INT8 = {"about": "PT2E: int8", "has_guards": False}
+UNFOLDED = {**INT8, "folds_weights": False}
+FLOWS: dict[str, dict[str, Any]] = {
+    "qnn": {**INT8, "quantizer": qnn_quantizer("use_8a8w")},
+    "qnn-a16w8": {
+        **INT8,
+        "about": "PT2E: int16, weights of int8",
+        "quantizer": qnn_quantizer("use_16a8w"),
+    },
+    "qnn-a16w4": {
+        **INT8,
+        "about": "PT2E: int16, weights of 4 bits",
+        "quantizer": qnn_quantizer("use_16a4w"),
+    },
+    "samsung": {**UNFOLDED, "quantizer": samsung_quantizer, "decompose": decompose_attention},
+    "mtk": {**UNFOLDED, "quantizer": mtk_quantizer, "packages": ("mtk_converter", "mtk_neuron")},
+    "neutron": {**INT8, "quantizer": neutron_quantizer, "packages": ("eiq_neutron_sdk",)},
+    "cuda": {"about": "floats"},
+}
+"""Fields of each flow; the name before the hyphen is its vendor's."""
+VENDORS: dict[str, tuple[Callable[[Any, str], Any], str, str]] = {
+    "qnn": (lower_qnn, "Qualcomm's compiler", "Qualcomm's last passes and its compiler"),
+    "samsung": (lower_samsung, "Samsung's compiler", "Samsung's passes and compiler"),
+    "mtk": (lower_mtk, "MediaTek's compiler", "MediaTek's compiler"),
+    "neutron": (lower_neutron, "NXP's compiler", "NXP's compiler"),
+    "cuda": (lower_cuda, "AOTInductor for CUDA", "AOTInductor, its passes and Triton kernels"),
+}
+"""Functions that lower, the compiler, and what follows the graph that is checked."""
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """Yield the fields of each flow."""
+    for name, fields in FLOWS.items():
+        lower, compiler, rest = VENDORS[name.partition("-")[0]]
+        about = f"{fields['about']}, the graph that {compiler} gets; no delegate"
+        left_out = (
+            f"checked is the graph before {rest}, in this runtime's arithmetic; not the choice of "
+            "nodes, the compiled program, nor the device"
+        )
+        yield {**fields, "name": name, "about": about, "lower": lower, "leaves_out": left_out}
