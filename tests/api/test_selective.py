@@ -1,6 +1,9 @@
 """`executorch-c selective`: a small library that runs its programs, and refuses others."""
 
+import os
 import subprocess
+import sys
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +12,18 @@ import torch
 
 import executorch_c
 from executorch_c import _selective, cli
+from executorch_c._selective import SelectedOperators
 from tests import exports, process
 from tests.api import c_library
+from tests.kernels import rows as kernel_rows
 from tests.plans import Plan, build, schema
 
 exir = pytest.importorskip("executorch.exir")
 
 pytestmark = pytest.mark.heavy
 
+PARTS = 4
+"""Days on which all operators run in a small library."""
 CORE, DIGITS = 50_000, 150_000
 """Limits in bytes: code of the core, and code and constants of a classifier's library."""
 
@@ -133,3 +140,20 @@ def test_faults_are_one_sentence(
     assert "needs the source tree" in capsys.readouterr().err
     with pytest.raises(LookupError, match="no kernels for my::op.out"):
         _selective.rows_of(c_library.ROOT / "csrc", {"my::op.out", "aten::add.out"})
+
+
+def test_operators_compute_with_the_dtypes_that_a_library_keeps(tmp_path: Path) -> None:
+    """A part of the operators each day."""
+    part = date.today().toordinal() % PARTS
+    csrc = c_library.ROOT / "csrc"
+    needs = SelectedOperators(frozenset(kernel_rows.tables()), _selective.promoted([]), frozenset())
+    _selective.write(tmp_path, csrc, needs)
+    library = tmp_path / "objects/libexecutorch_c.so"
+    options = [f"SELECT={tmp_path}", f"BUILD={library.parent}", "CFLAGS=-O1", library]
+    process.run("make", "-s", "-j2", "-C", csrc, *options, timeout=900)
+    names = sorted(kernel_rows.tables())[part::PARTS]
+    dtypes = ",".join(needs.dtypes)
+    environment = {**os.environ, "EXECUTORCH_C_CORE_LIB": str(library)}
+    command = [sys.executable, "-m", "tests.api.small_rows", dtypes, *names]
+    done = process.run(*command, env=environment, cwd=c_library.ROOT, timeout=900)
+    assert not done.stdout, done.stdout
