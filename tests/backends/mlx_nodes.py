@@ -96,4 +96,4 @@ def program(content: Graph, inputs: Sequence[np.ndarray], outputs: Sequence[np.n
     args = [plan.input(array.shape, array.dtype.name) for array in inputs]
     args += [plan.output(array.shape, array.dtype.name) for array in outputs]
     plan.append(pte.DelegateCall(delegate, args))
-    return build(plan, payloads=[MLX.write(content)])
+    return build(plan, payloads=[MLX.write(content)], extract_delegate_segments=True)

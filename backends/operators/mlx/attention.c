@@ -119,7 +119,8 @@ typedef struct attention {
   int64_t heads, groups, queries, keys, width, value_width; /* groups: heads of q for one of k */
   double scale;
   bool is_causal;
-  double *scores; /* `keys` for each row */
+  int64_t first;  /* row of the batch that runs */
+  double *scores; /* `keys` for each row of the batch */
 } attention;
 
 /* Returns what a mask adds to a score. */
@@ -135,7 +136,7 @@ static double mask_at(const attention *a, int64_t row, int64_t key) {
 static void attend_row(const attention *a, int64_t row) {
   const int64_t head = row / a->queries, batch = head / a->heads;
   const int64_t kept = batch * (a->heads / a->groups) + head % a->heads / a->groups;
-  double *scores = a->scores + row * a->keys, most = -INFINITY, sum = 0;
+  double *scores = a->scores + (row - a->first) * a->keys, most = -INFINITY, sum = 0;
   for (int64_t j = 0; j < a->keys; j++) {
     const int64_t k = (kept * a->keys + j) * a->width;
     double dot = 0;
@@ -154,7 +155,20 @@ static void attend_row(const attention *a, int64_t row) {
 }
 
 static void attend(void *user, size_t begin, size_t end) {
-  for (int64_t row = (int64_t)begin; row < (int64_t)end; row++) attend_row(user, row);
+  const attention *a = user;
+  for (size_t row = begin; row < end; row++) attend_row(a, a->first + (int64_t)row);
+}
+
+/* Runs the rows in batches: the scores of all may not fit into memory. */
+static uint32_t attend_all(const emo_call *c, attention *a, int64_t rows) {
+  enum { MAX_SCORES = 1 << 20 };
+  const int64_t fitting = MAX_SCORES / (a->keys + 1) + 1, batch = fitting < rows ? fitting : rows;
+  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, batch * a->keys, sizeof *a->scores, &a->scores));
+  for (a->first = 0; a->first < rows; a->first += batch) {
+    const int64_t count = rows - a->first < batch ? rows - a->first : batch;
+    EC_ARG_PARALLEL(c, count, (double)(a->keys * (a->width + a->value_width)), attend, a);
+  }
+  return EC_BACKEND_OK;
 }
 
 /* Checks the shapes of q, k, v and the mask. */
@@ -193,10 +207,6 @@ uint32_t emo_sdpa(const emo_call *c) {
   EC_BACKEND_TRY(check_attention(c, &a));
   const int64_t rows = emo_product(a.q->sizes, 0, 3);
   const int64_t sizes[] = {a.q->sizes[0], a.heads, a.queries, a.value_width};
-  int64_t scores;
-  if (__builtin_mul_overflow(rows, a.keys, &scores)) return EC_ARG_FAIL(c, "too many scores");
-  EC_BACKEND_TRY(EC_ARG_SCRATCH(c, scores, sizeof *a.scores, &a.scores));
   EC_BACKEND_TRY(emo_output(c, 6, 4, sizes, NULL, &a.out));
-  EC_ARG_PARALLEL(c, rows, (double)(a.keys * (a.width + a.value_width)), attend, &a);
-  return EC_BACKEND_OK;
+  return attend_all(c, &a, rows);
 }
