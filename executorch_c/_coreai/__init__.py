@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,8 +14,12 @@ import numpy as np
 
 from executorch_c._core import BackendCall, InvalidArgumentError, InvalidProgramError
 from executorch_c._core import NotFoundError, NotSupportedError
+from executorch_c._types import DelegateInside, InnerNode, InnerValue
 
 Option = bool | int | float | str
+
+DEFAULT_SECONDS = 600.0
+"""Time limit of a load or a call of the engine."""
 
 
 def backends() -> list[type]:
@@ -35,6 +39,8 @@ def _is_installed() -> bool:
 
 def _version() -> str:
     """Return the engine's name and version."""
+    from importlib import metadata
+
     try:
         return f"Core AI's engine of coreai-core {metadata.version('coreai-core')}"
     except metadata.PackageNotFoundError:
@@ -46,7 +52,7 @@ class CoreAI:
 
     id = "CoreAIBackend"
     version = ""
-    options = {"sidecar_folder": "", "timeout_seconds": 600.0}
+    options = {"sidecar_folder": "", "timeout_seconds": DEFAULT_SECONDS}
 
     def init(
         self, payload: bytes, specs: Any, options: dict[str, Option], call: BackendCall
@@ -89,12 +95,58 @@ class CoreAI:
             narrowed(i, np.asarray(x), row[1])
             for i, (x, row) in enumerate(zip(inputs, function["inputs"], strict=True))
         ]
-        return self.model.run(function["name"], arrays, self.seconds)
+        nodes, values = self.model.run(function["name"], arrays, self.seconds, call.tracing)
+        shown = iter(values)
+        for node, has_value in nodes:
+            call.trace(operator(node), next(shown) if has_value else None)
+        return list(shown)
 
     def destroy(self) -> None:
         """Free the model."""
         if hasattr(self, "model"):
             self.model.unload()
+
+
+def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> DelegateInside | None:
+    """Return the values and nodes of a payload's first function; None without the engine."""
+    from executorch_c._coreai import engine, payload as payloads
+
+    if not _is_installed():
+        return None
+    model, seconds = engine.Model(), DEFAULT_SECONDS
+    model.load(payloads.read(payloads.manifest(payload), lookup, ""), seconds)
+    try:
+        function = model.functions[0]
+        graph = model.graph(function["name"], seconds)
+    finally:
+        model.unload()
+    inputs = len(function["inputs"])
+    places = {number: inputs + i for i, number in enumerate(graph["outputs"])}
+    types = [f"{row[1]} {row[2]}" for row in function["inputs"]]
+    types += [kind for _, _, kind in graph["nodes"]]
+    values = [
+        InnerValue(
+            id=i,
+            argument=i if i < inputs else places.get(i),
+            constant=False,
+            dtype=kind,
+            note=None,
+            shape=None,
+            nbytes=0,
+        )
+        for i, kind in enumerate(types)
+    ]
+    nodes = [
+        InnerNode(debug_handle=None, name=operator(name), note=None, inputs=reads, outputs=[number])
+        for number, (name, reads, _) in enumerate(graph["nodes"], inputs)
+    ]
+    return DelegateInside(values=values, nodes=nodes)
+
+
+def operator(node: str) -> str:
+    """Return the operator of a node of an edge graph: "aten::addmm" of aten_addmm_default_1."""
+    match = re.fullmatch(r"aten_(.+?)(_(default|Tensor|Scalar|int|dim)\w*?)?(_\d+)?", node)
+    return f"aten::{match[1]}" if match else node
 
 
 def _lookup(call: BackendCall) -> Callable[[str], bytes | None]:

@@ -156,19 +156,31 @@ class Model:
                 path.write_bytes(data)
             request = {"do": "load", "model": self.number, "path": f"{root}/model.aimodel"}
             reply, _ = engine.ask("the load of the model", seconds, request, [])
-            shutil.rmtree(root, ignore_errors=True)
         self.functions = _checked(reply, "the load of the model").get("functions", [])
 
-    def run(self, function: str, arrays: list[np.ndarray], seconds: float) -> list[np.ndarray]:
-        """Return the outputs of a function."""
+    def run(
+        self, function: str, arrays: list[np.ndarray], seconds: float, trace: bool
+    ) -> tuple[list[tuple[str, bool]], list[np.ndarray]]:
+        """Return the names of nodes, of a traced call, with whether they have values, and these
+        values before the outputs."""
+        reply, values = self.ask("run", function, seconds, arrays, trace=trace)
+        return reply.get("nodes", []), values
+
+    def graph(self, function: str, seconds: float) -> dict[str, Any]:
+        """Return nodes (names, numbers of values that they read, types) and numbers of outputs."""
+        return self.ask("graph", function, seconds, [])[0]
+
+    def ask(
+        self, do: str, function: str, seconds: float, arrays: list[np.ndarray], **more: bool
+    ) -> tuple[dict[str, Any], list[np.ndarray]]:
+        """Return the engine's answer about a function."""
         what = f"function '{function}'"
-        request = {"do": "run", "model": self.number, "function": function}
+        request = {"do": do, "model": self.number, "function": function, **more}
         with _lock:
             if _engine is None or _engine.generation != self.generation:
                 raise DelegateInvalidHandleError(f"Core AI's engine ended before {what}")
-            reply, outputs = _engine.ask(what, seconds, request, arrays)
-        _checked(reply, what)
-        return outputs
+            reply, values = _engine.ask(what, seconds, request, arrays)
+        return _checked(reply, what), values
 
     def unload(self) -> None:
         """Free the model in the engine, unless a call is running there."""

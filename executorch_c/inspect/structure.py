@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from executorch_c._core import Error, OutOfResourcesError, Runtime
 from executorch_c._render import text as _text
+from executorch_c import _coreai
 from executorch_c.inspect import payloads
 
 if TYPE_CHECKING:
@@ -181,6 +182,10 @@ class View:
     def _read_inside(self, delegate: int) -> DelegateInside | str | None:
         try:
             inside = self.program._delegate(self.method, delegate)
+            row = self.structure["delegates"][delegate]
+            if inside is None and row["id"] == "CoreAIBackend":
+                payload = self.program._payload(self.method, delegate)
+                inside = _coreai.described(payload, self.program._named_data)
         except Error as error:
             return str(error)
         if inside is not None:

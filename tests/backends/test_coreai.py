@@ -1,6 +1,7 @@
 """CoreAIBackend: manifests, files and hashes without an engine; the engine's process with a
 stand-in for the package coreai-core, and with the package the recorded programs."""
 
+import copy
 import hashlib
 import json
 import os
@@ -19,8 +20,9 @@ from numpy.testing import assert_array_equal
 
 import executorch_c
 from executorch_c import Error, Runtime, register_backend, unregister_backend
-from executorch_c._coreai import CoreAI, chosen, engine, narrowed, payload
-from executorch_c.inspect import payloads
+from executorch_c._coreai import CoreAI, chosen, engine, inside, narrowed, operator, payload
+from executorch_c.check import lowering
+from executorch_c.inspect import payloads, structure
 from tests import process
 from tests.plans import BOUNDED, Plan, program, schema
 
@@ -278,6 +280,22 @@ def test_numbers_of_64_bits_are_narrowed() -> None:
         narrowed(0, np.int8([1]), "bool")
 
 
+def test_debug_information_names_the_nodes() -> None:
+    """Any other text of the engine is an exception in its process."""
+    node = {"name": {"string": {"_0": "torch"}}, "id": {"integer": {"_0": 6}}}
+    node["identifiers"] = {"array": {"_0": [{"string": {"_0": "aten_addmm_default"}}]}}
+    row = {"key": "sources", "value": {"array": {"_0": [{"dictionary": {"_0": node}}]}}}
+    text = json.dumps([{"operations": [{"odixId": 4, "metadatas": [row]}]}]).encode()
+    assert inside.sources(text) == {4: (6, "aten_addmm_default")}
+    for name, expected in (
+        ("aten_addmm_default_1", "aten::addmm"),
+        ("aten_add_Tensor", "aten::add"),
+        ("aten__to_copy_default", "aten::_to_copy"),
+        ("other", "other"),
+    ):
+        assert operator(name) == expected
+
+
 # ---- the engine's process ----------------------------------------------------------------------
 
 
@@ -464,13 +482,34 @@ def test_a_damaged_program_ends_only_the_engine() -> None:
 
 
 @needs_engine
+def test_values_inside() -> None:
+    """A trace has the nodes that the payload describes, in their order."""
+    loaded = executorch_c.load(PROGRAMS / "mlp_dyn.pte")
+    method = loaded.load_method("forward")
+    with method.tracing(values=True) as trace:
+        y = method(np.ones((2, 32), np.float32))
+    (view,) = structure.methods(loaded, "forward")
+    described = view.inside(0)
+    assert isinstance(described, dict)
+    nodes = [event for event in trace.events if event.kind == "node"]
+    assert [event.name for event in nodes] == [node["name"] for node in described["nodes"]]
+    assert_array_equal(nodes[-1].outputs[0].data, y)
+
+
+@needs_engine
 def test_the_flow() -> None:
     pytest.importorskip("coreai_torch", reason="the extra coreai-flow is not installed")
     import torch
     from torch import nn
 
+    from executorch_c.devtools import explain
     from executorch_c.testing import check_model
 
+    model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 16), nn.ReLU()).eval()
+    wrong, x = copy.deepcopy(model), torch.randn(4, 8)
+    wrong[2].weight.data[3] *= 1.5
+    program_ = lowering.coreai(torch.export.export(wrong, (x,)), "forward").buffer
+    assert "aten::addmm (addmm) of '2'" in str(explain(model, (x,), program=program_))
     model = nn.Sequential(nn.Embedding(11, 8), nn.Linear(8, 3), nn.GELU()).eval()
     result = check_model(model, (torch.randint(0, 11, (2, 5)),), flow="coreai")
     assert result.verdict == "match"
