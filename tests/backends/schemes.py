@@ -1,0 +1,254 @@
+"""Every quantiser and torchao config of the installed wheels over three models, in each flow.
+
+`python -m tests.backends.schemes WORD...` prints the result of each cell of the schemes whose name
+has a word, of all without one; `--table FILE...` writes them to
+`executorch_c/docs/reference/schemes.md`.
+"""
+
+import logging
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from executorch_c import Runtime
+from executorch_c.check import flows
+from executorch_c.testing import check_model
+from tests import ROOT
+from tests.backends.scheme_rows import MODELS, SCHEMES, Scheme
+
+CALLS = 2
+MAX_SENTENCE = 160
+"""Characters of an error."""
+FLOAT_LIMIT = 1e-5
+"""Relative difference of sums of floats in another order."""
+NOTHING = "quantises no layer of this kind"
+FLOWS = ("portable", "xnnpack", "vulkan", "coreml", "native")
+
+
+def _sentence(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:MAX_SENTENCE]
+
+
+def _is_quantized(module: Any) -> bool:
+    if isinstance(module, torch.fx.GraphModule):
+        return any("quant" in str(node.target) for node in module.graph.nodes)
+    tensors = [*module.parameters(), *module.buffers()]
+    kinds = {type(layer).__name__ for layer in module.modules()}
+    return any(type(t).__name__ not in ("Parameter", "Tensor") for t in tensors) or any(
+        "Quant" in kind or "Intx" in kind or "arametriz" in kind for kind in kinds
+    )
+
+
+def cells(
+    scheme: Scheme, model_name: str, names: tuple[str, ...] = FLOWS
+) -> Iterator[tuple[str, str]]:
+    """Yield the result of each flow, or of a step before them for all."""
+    torch.manual_seed(0)
+    make, draw = MODELS[model_name]
+    model, inputs = make().eval(), [draw() for _ in range(4)]
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    if scheme.is_bfloat16:
+        model = model.bfloat16()
+        inputs = [x.bfloat16() if x.is_floating_point() else x for x in inputs]
+    try:
+        quantized = scheme.quantize(model, inputs)
+    except Exception as error:
+        yield "quantiser", _sentence(error)
+        return
+    if not _is_quantized(quantized):
+        yield "quantiser", NOTHING
+        return
+    try:
+        with torch.no_grad():
+            quantized(inputs[0])
+    except Exception as error:
+        yield "eager", _sentence(error)
+        return
+    try:
+        flows.export(quantized, ((inputs[0],), {}), None)
+    except Exception as error:
+        yield "torch.export", _sentence(error)
+        return
+    for name in names:
+        yield name, cell(quantized, inputs, name)
+
+
+def cell(quantized: Any, inputs: list[Tensor], name: str) -> str:
+    """Return the result of a flow: lowered, run and compared with eager."""
+    import executorch.kernels.quantized  # noqa: F401  out variants
+
+    row = flows.FLOWS[name]
+    if not row.is_installed:
+        return f"needs {', '.join(row.packages)}"
+    exported = flows.export(quantized, ((inputs[0],), {}), None)
+    try:
+        pte = bytes(flows._lower(exported, row, "forward").buffer)
+    except Exception as error:
+        return f"refused: {_sentence(error)}"
+    try:
+        method = Runtime.get().load_program(pte).load_method("forward")
+        actual = [method.execute([x])[0] for x in inputs[:CALLS]]
+    except Exception as error:
+        return f"fails: {_sentence(error)}{_official_fails(pte, inputs)}"
+    with torch.no_grad():
+        eager = [quantized(x).float().numpy() for x in inputs[:CALLS]]
+    if max(map(_difference, actual, eager)) <= FLOAT_LIMIT:
+        return "runs"
+    if check_model(quantized, (inputs[0],), program=pte, n_random=1, progress=False).ok:
+        return "runs"  # ties of quantised activations
+    return _judged_by_official(pte, inputs, actual, eager)
+
+
+def _difference(actual: Any, eager: Any) -> float:
+    return float(abs(np.asarray(actual, np.float32) - eager).max() / abs(eager).max())
+
+
+def _official(pte: bytes, inputs: list[Tensor]) -> list[Any]:
+    from executorch.runtime import Runtime as Official
+
+    method = Official.get().load_program(pte).load_method("forward")
+    return [method.execute([x])[0].float().numpy() for x in inputs[:CALLS]]
+
+
+def _official_fails(pte: bytes, inputs: list[Tensor]) -> str:
+    try:
+        _official(pte, inputs)
+    except Exception:
+        return " (the official runtime fails, too)"
+    return " (the official runtime runs it)"
+
+
+def _judged_by_official(pte: bytes, inputs: list[Tensor], actual: Any, eager: Any) -> str:
+    """Return whose difference it is: the flow's if the official runtime has the same results."""
+    worst = max(map(_difference, actual, eager))
+    try:
+        official = _official(pte, inputs)
+    except Exception:
+        return f"differs by {worst:.1e}"
+    if max(map(_difference, actual, official)) <= FLOAT_LIMIT:
+        return f"mislowered: differs by {worst:.1e}, as the official runtime does"
+    return f"differs by {worst:.1e} from eager and from the official runtime"
+
+
+def letter(step: str, result: str) -> str:
+    """Return a cell's letter in the table."""
+    if result == NOTHING:
+        return "-"
+    if step not in flows.FLOWS:
+        return "n"
+    return {"runs": "R", "refused": "r", "mislowered": "m"}.get(result.partition(":")[0], "f")
+
+
+LEGEND = """\
+# Schemes of the wheels, by flow
+
+<!-- Written by `python -m tests.backends.schemes --table FILE...`. -->
+
+Quantisers of executorch 1.5.1 and configs of torchao 0.18 over three models: a linear layer, a
+convolution, and a transformer with an embedding. A cell has a letter for each of them, in this
+order:
+
+* `R`: runs, and equals eager of the quantised module;
+* `r`: refused by the flow;
+* `m`: mislowered: the results differ from eager's as those of the official runtime do;
+* `f`: the flow writes a program that fails or differs here;
+* `n`: not to be had on this processor: the quantiser, eager or `torch.export` refuses;
+* `-`: the scheme quantises no layer of this kind.
+
+The sentences of all letters but `R` are below the table. Rows of `tests/backends/scheme_rows.py`
+that are not here are not measured yet; the command prints them.
+"""
+
+Results = dict[tuple[str, str, str], str]
+"""Results by scheme, model and flow, or step before the flows."""
+
+
+def _lines(results: Results) -> Iterator[str]:
+    """Yield the lines of the table and of the sentences."""
+    known = {name for name, _, _ in results}
+    names = [scheme.name for scheme in SCHEMES if scheme.name in known]
+    yield f"| scheme | {' | '.join(FLOWS)} |"
+    yield "|---" * (len(FLOWS) + 1) + "|"
+    for name in names:
+        yield f"| `{name}` | {' | '.join(letters(results, name, flow) for flow in FLOWS)} |"
+    yield from ("", "## Sentences", "")
+    reasons: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for (name, _, step), result in results.items():
+        if result not in ("runs", NOTHING):
+            steps, schemes = reasons.setdefault(_general(result), ({}, {}))
+            steps[step] = schemes[name] = None
+    for sentence, (steps, schemes) in sorted(reasons.items()):
+        text = f"* `{sentence}`; {', '.join(steps)}: {', '.join(schemes)}"
+        yield from textwrap.wrap(text, 118, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _general(result: str) -> str:
+    """Return a result without what depends on the model."""
+    result = re.sub(r"\d\.\de[+-]\d+", "...", result.replace("`", "'"))
+    result = re.sub(r"(value|instruction|argument) \d+", r"\1 N", result)
+    return re.sub(r"tensor [\w.]*lifted_tensor_\d+", "tensor lifted_tensor_N", result)
+
+
+def letters(results: Results, scheme: str, flow: str) -> str:
+    """Return a scheme's cell of a flow: a letter for each model."""
+    cell_letters = []
+    for model_name in MODELS:
+        mine = {
+            step: r for (name, m, step), r in results.items() if (name, m) == (scheme, model_name)
+        }
+        step = flow if flow in mine else next(iter(mine), flow)
+        cell_letters.append(letter(step, mine.get(step, "not measured")))
+    return "".join(cell_letters)
+
+
+def _is_measured(results: Results, scheme: str) -> bool:
+    """Return True if a scheme has a result in each flow, or before them, for each model."""
+    for model_name in MODELS:
+        steps = {step for name, model, step in results if (name, model) == (scheme, model_name)}
+        if not steps >= set(FLOWS) and not steps - set(FLOWS):
+            return False
+    return True
+
+
+def write_table(paths: list[str]) -> None:
+    """Write the page from printed results; later ones replace earlier ones of the same scheme."""
+    results: Results = {}
+    for path in paths:
+        rows = [line.split("\t") for line in Path(path).read_text().splitlines()]
+        rows = [row for row in rows if len(row) == 4]
+        for name in {row[0] for row in rows}:
+            results = {key: value for key, value in results.items() if key[0] != name}
+        results |= {(row[0], row[1], row[2]): row[3] for row in rows}
+    results = {key: value for key, value in results.items() if _is_measured(results, key[0])}
+    PAGE.write_text(LEGEND + "\n" + "\n".join(_lines(results)) + "\n")
+
+
+PAGE = ROOT / "executorch_c" / "docs" / "reference" / "schemes.md"
+
+
+def main(words: list[str]) -> None:
+    if words[:1] == ["--table"]:
+        write_table(words[1:])
+        return
+    logging.disable(logging.WARNING)
+    os.environ.setdefault("QNN_SDK_ROOT", "")  # downloads no SDK
+    for scheme in SCHEMES:
+        if words and not any(re.search(word, scheme.name) for word in words):
+            continue
+        for model_name in MODELS:
+            for name, result in cells(scheme, model_name):
+                print(f"{scheme.name}\t{model_name}\t{name}\t{result}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
