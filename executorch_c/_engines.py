@@ -14,8 +14,8 @@ DEVICES = {
     "and, in float16, round partial sums",
     "CoreMLBackend": "the neural engine and the GPU add in another order and, in float16, round "
     "partial sums",
-    "MLXBackend": "a GPU adds in another order and rounds halves at other places; mutable buffers "
-    "begin as zeros, for the flow does not store their initial values",
+    "MLXBackend": "a GPU adds in another order and, in float16, rounds at other places; buffers "
+    "that the model changes begin as zeros, because the flow does not store their values",
     "TOSABackend": "integers are equal on every device; floats, and the graph that a compiler "
     "makes, may differ",
     "VgfBackend": "integers are equal on every device; floats, and the graph that a compiler "

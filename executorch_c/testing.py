@@ -69,9 +69,9 @@ def assert_matches(
     Args:
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         expected: Expected outputs, as for `compare`.
-        program: A path, bytes or file of a .pte or .bpte, a Program, a Method (with its current
-            state, and operators that were delegated when it was loaded), a BundledProgram, or a
-            manager of the official flow.
+        program: A path, bytes or file of a .pte, .ptn or .bpte, a Program, a Method (with its
+            current state, and operators that were delegated when it was loaded), a BundledProgram,
+            or a manager of the official flow.
         method: Name of the method, unless `program` is a Method.
         rtol, atol, equal_nan, check_dtype: As for `compare`.
         kernels: As for `Program.load_method`.

@@ -138,7 +138,9 @@ def add_command(
     return parser
 
 
-def add_model(parser: argparse.ArgumentParser, text: str = "program, a .pte or .bpte") -> None:
+def add_model(
+    parser: argparse.ArgumentParser, text: str = "program, a .pte, .ptn or .bpte"
+) -> None:
     """Add MODEL.pte and --data."""
     parser.add_argument("model", metavar="MODEL.pte", help=text)
     add(parser, "--data")

@@ -90,16 +90,17 @@ def in_order(
     path: str, arrays: Mapping[str, Array], orders: Sequence[Sequence[str]], values: str
 ) -> list[Array]:
     """Return arrays in the first of `orders` that has their names; without one as in the file, with
-    a warning on stderr that names `values`."""
+    a warning on stderr that names `values`, if one has their number. The third has input_0, ..."""
     for names in orders:
         if sorted(names) == sorted(arrays):
             return [arrays[name] for name in names]
     positional = [f"arr_{i}" for i in range(len(arrays))]  # np.savez names unnamed arrays so
-    if len(arrays) > 1 and list(arrays) != positional:
-        known = ", ".join(filter(None, orders[0]))
+    counts = [len(names) for names in orders]
+    if len(arrays) > 1 and len(arrays) in counts and list(arrays) != positional:
+        known = ", ".join(filter(None, orders[0])) or f"unknown: use {orders[2][0]}, ..."
         print(
             f"executorch-c: warning: {path}: {', '.join(arrays)} are taken by order; "
-            f"the names of {values} are {known or 'unknown'}",
+            f"the names of {values} are {known}",
             file=sys.stderr,
         )
     return list(arrays.values())
@@ -149,9 +150,10 @@ def make_inputs(infos: Sequence[ValueInfo], path: str | None, seed: int) -> list
         return [as_input(array, w) for array, w in zip(arrays, infos, strict=True)]
     if len(arrays) != tensors:
         need = _text.plural(len(infos), "input")
+        way = ": leave only its inputs in the file" if len(arrays) > len(infos) else ""
         raise ValueError(
             f"{path}: contains {_text.plural(len(arrays), 'array')}, the method takes "
-            f"{need} with {_text.plural(tensors, 'tensor')}"
+            f"{need} with {_text.plural(tensors, 'tensor')}{way}"
         )
     rest = iter(arrays)
     return [as_input(next(rest), w) if w["kind"] == "Tensor" else w.get("value") for w in infos]

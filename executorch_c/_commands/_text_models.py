@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_text_model(parser: argparse.ArgumentParser) -> None:
     """Add MODEL.pte, --data, --tokenizer, --method and --threads."""
-    _arguments.add_model(parser, "text program, a .pte")
+    _arguments.add_model(parser, "text program, a .pte or .ptn")
     parser.add_argument(
         "--tokenizer",
         metavar="T",

@@ -41,7 +41,7 @@ def add(commands: _arguments.Commands) -> None:
         "model",
         metavar="MODEL",
         help="function that returns the model, module:function or file.py:function; with --model: "
-        "program, a .pte or .bpte",
+        "program, a .pte, .ptn or .bpte",
     )
     _models.add_model_function(parser)
     _arguments.add(parser, "--data")

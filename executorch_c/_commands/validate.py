@@ -38,7 +38,7 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(
         commands, "validate", main, "compare the outputs of a program with expected outputs", HELP
     )
-    _arguments.add_model(parser, "program, a .pte, or a .bpte with test cases")
+    _arguments.add_model(parser, "program, a .pte or .ptn, or a .bpte with test cases")
     _arguments.add_inputs(parser, "from the .bpte; required with a .pte")
     parser.add_argument("--expect", metavar="Y.npz", help="expected outputs, an .npz or .npy file")
     _arguments.add_method(parser, "forward, or the only one; of a .bpte: all")

@@ -28,6 +28,9 @@ WAYS_ON: dict[Stage, str] = {
 }
 """What each stage is, and what to do."""
 
+IMPORT_WAY = "a module cannot be imported: install its package, or use another flow"
+"""What to do if a stage raises ImportError."""
+
 BFLOAT16 = 15
 """PyTorch's number of the dtype."""
 
@@ -47,7 +50,8 @@ def stage(name: Stage, model: Any = None) -> Iterator[None]:
         yield
     except Exception as error:
         if stage_of(error) is None:
-            way_on = training_note(model) or WAYS_ON[name]
+            way_on = IMPORT_WAY if isinstance(error, ImportError) else WAYS_ON[name]
+            way_on = training_note(model) or way_on
             _add_note(error, f"stage: {name} ({way_on})")
         raise
 

@@ -62,8 +62,8 @@ def explain(
             explains (an SQNR below 10 dB); `quantization_error` ranks what it does explain.
         inputs: The positional arguments of the model: tensors or arrays of the program's dtypes
             (they are cast for a reference of another float dtype).
-        program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
-            is used and changed), a BundledProgram, or a manager of the official flow.
+        program: A path, bytes or file of a .pte, .ptn or .bpte, a Program, a loaded Method (whose
+            state is used and changed), a BundledProgram, or a manager of the official flow.
         method: Name of the method. A module's `forward` is the reference of any method.
         rtol, atol: A node is out of tolerance if |actual - expected| > atol + rtol * |expected|.
             Default: the rounding noise of the node (`executorch_c/compare/tolerance.py` has the

@@ -469,8 +469,8 @@ def check_nan(
     are faults if they reach an output.
 
     Args:
-        program: A path, bytes or file of a .pte or .bpte, a Program, a loaded Method (whose state
-            is then used and changed), a BundledProgram, or a manager of the official flow.
+        program: A path, bytes or file of a .pte, .ptn or .bpte, a Program, a loaded Method (whose
+            state is then used and changed), a BundledProgram, or a manager of the official flow.
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
         method: Name of the method, unless `program` is a Method.
         kernels, delegate_at_load: As for `explain`.

@@ -276,7 +276,7 @@ def compare_programs(
     values, inside delegates too. Outputs are always compared.
 
     Args:
-        baseline: The reference: a path, bytes or file of a .pte or .bpte, a Program, a Method
+        baseline: The reference: a path, bytes or file of a .pte, .ptn or .bpte, a Program, a Method
             (only its name is used), or a manager of the official flow.
         candidate: The program under test.
         inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.

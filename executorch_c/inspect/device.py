@@ -113,7 +113,8 @@ def _of_operators(view: View) -> Iterator[Remark]:
             groups.setdefault((row.operator, row.does, row.when), []).append((step, row))
     for (operator, does, _), calls in groups.items():
         (step, row), *_ = calls
-        text = _sentence(view, step, row, len(calls))
+        count = len({id(call) for call, _ in calls})  # rows may differ in their example only
+        text = _sentence(view, step, row, count)
         yield Remark(
             does,
             text,
@@ -121,7 +122,7 @@ def _of_operators(view: View) -> Iterator[Remark]:
             None,
             step.number,
             structure.source(step),
-            len(calls),
+            count,
             row.is_certain,
         )
 

@@ -331,7 +331,7 @@ def _delegate(view: View, step: Instruction, index: int) -> Iterator[str]:
         for number, node in enumerate(inside["nodes"]):
             yield f"{number:4}  {_node(node, values, outer)}"
     elif not nested:
-        yield "its backend is missing or does not describe payloads"
+        yield "no nodes: the backend is missing or does not describe them"
 
 
 def inner_name(value: InnerValue, outer: list[int]) -> str:

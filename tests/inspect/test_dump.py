@@ -129,7 +129,7 @@ def test_what_cannot_be_opened_or_called_here() -> None:
     assert "XnnpackBackend" in method["delegates"][0]["error"]
     pte = pte_of("mixed").replace(b"XnnpackBackend", b"YnnpackBackend")
     text = dump(Runtime.get().load_program(pte))
-    assert text.count("its backend is missing or does not describe payloads") == 2
+    assert text.count("no nodes: the backend is missing or does not describe them") == 2
     assert "YnnpackBackend[1](" in text
 
 

@@ -137,6 +137,14 @@ def test_each_stage(tmp_path: Path) -> None:
         assert stage != "eager" or "call model(*inputs)" in note
 
 
+def test_a_flow_whose_package_is_missing() -> None:
+    def imports(exported: Any) -> Any:
+        raise ImportError("flow 'mine' needs the package mine")
+
+    note = note_of(ImportError, nn.Linear(3, 2).eval(), (SMALL,), flow=imports)
+    assert note.startswith("stage: lower (") and "install its package" in note
+
+
 def test_a_program_that_fails() -> None:
     """It is a case of the result, whose text has the stage."""
     tokens = torch.tensor([1, 7])

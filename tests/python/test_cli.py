@@ -489,6 +489,10 @@ def test_arrays_go_by_name_and_warn_by_order(files: Path, tmp_path: Path, capsys
     assert out == right and "x.npz: a, b are taken by order" in err
     if None not in names:
         assert run(**{names[1]: x, names[0]: tokens}) == (right, "")
+    more = saved(tmp_path / "x.npz", in0=tokens, in1=x, out0=x)
+    code, _, err = command(capsys, "run", model, "--data", data, "--inputs", more)
+    assert code == 1 and "by order" not in err
+    assert "3 arrays, the method takes 2 inputs with 2 tensors: leave only its inputs" in err
 
 
 def test_info_of_delegation_at_load(capsys: Capture, tmp_path: Path) -> None:
