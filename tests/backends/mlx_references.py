@@ -86,15 +86,19 @@ def rope(
     return result
 
 
+HIDDEN = float(np.finfo(F).min)
+"""The score of a key that a query does not see."""
+
+
 def sdpa(q: Array, k: Array, v: Array, mask: Any = None, causal: bool = False) -> Array:
     repeats = q.shape[1] // k.shape[1]
     k, v = (np.repeat(t.astype(np.float64), repeats, 1) for t in (k, v))
     scores = q @ k.swapaxes(-1, -2) * 0.5
     if mask is not None:
-        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+        scores = np.where(mask, scores, HIDDEN) if mask.dtype == bool else scores + mask
     if causal:
         queries, keys = scores.shape[-2:]
-        scores = np.where(np.tri(queries, keys, keys - queries, bool), scores, -np.inf)
+        scores = np.where(np.tri(queries, keys, keys - queries, bool), scores, HIDDEN)
     return softmax(scores) @ v
 
 

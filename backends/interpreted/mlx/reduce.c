@@ -6,9 +6,9 @@
 
 /* Finds the name of a node in mlx::reduce. */
 static const char *reduce_kind(ect_text op) {
-  static const char *const kinds[][2] = {{"All", "all"},   {"LogSumExp", "logsumexp"},
-                                         {"Median", "median"}, {"Prod", "prod"},
-                                         {"Std", "std"},   {"Var", "var"}};
+  static const char *const kinds[][2] = {{"All", "all"}, {"Any", "any"},
+                                         {"LogSumExp", "logsumexp"}, {"Median", "median"},
+                                         {"Prod", "prod"}, {"Std", "std"}, {"Var", "var"}};
   size_t i = 0;
   while (!ect_text_is(op, kinds[i][0])) i++;
   return kinds[i][1];
@@ -29,7 +29,7 @@ uint32_t emx_call_reduce(const emx_call *c) {
   args[2] = ect_add_bool(p, emx_bool(c, "keepdims", false));
   args[3] = ect_add_string(p, kind, strlen(kind));
   args[4] = ect_add_int(p, ddof);
-  t.dtype = !strcmp(kind, "all")    ? EC_DTYPE_BOOL
+  t.dtype = kind[0] == 'a'          ? EC_DTYPE_BOOL
             : !strcmp(kind, "prod") ? emx_sum_type(dtype)
                                     : emx_float(dtype);
   return emx_finish(c, "mlx::reduce.out", args, 5, &t);

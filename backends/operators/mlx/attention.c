@@ -1,4 +1,5 @@
 /* Normalisation, rotation and attention. */
+#include <float.h>
 #include <math.h>
 
 #include "operators.h"
@@ -123,13 +124,14 @@ typedef struct attention {
   double *scores; /* `keys` for each row of the batch */
 } attention;
 
-/* Returns what a mask adds to a score. */
+/* Returns what a mask adds to a score. A hidden key has the least float32, as in MLX: a query that
+ * sees no key has the mean of all, not NaN. */
 static double mask_at(const attention *a, int64_t row, int64_t key) {
   const int64_t all[] = {a->q->sizes[0], a->heads, a->queries, a->keys};
-  if (a->is_causal && key > row % a->queries + a->keys - a->queries) return -INFINITY;
+  if (a->is_causal && key > row % a->queries + a->keys - a->queries) return -FLT_MAX;
   if (!a->mask) return 0;
   const int64_t at = emo_place(a->mask->sizes, a->mask->rank, all, 4, row * a->keys + key);
-  if (a->mask->dtype == EC_DTYPE_BOOL) return emo_load_int(a->mask, at) ? 0 : -INFINITY;
+  if (a->mask->dtype == EC_DTYPE_BOOL) return emo_load_int(a->mask, at) ? 0 : -(double)FLT_MAX;
   return emo_load(a->mask, at);
 }
 

@@ -76,6 +76,13 @@ static double reduce_all(double *items, int64_t count, int64_t ddof) {
   return 1;
 }
 
+static double reduce_any(double *items, int64_t count, int64_t ddof) {
+  (void)ddof;
+  for (int64_t i = 0; i < count; i++)
+    if (items[i] != 0) return 1;
+  return 0;
+}
+
 static double reduce_var(double *items, int64_t count, int64_t ddof) {
   double mean = 0, sum = 0;
   for (int64_t i = 0; i < count; i++) mean += items[i];
@@ -117,8 +124,9 @@ static reduce_fn *find_kind(const char *kind) {
   static const struct {
     const char *name;
     reduce_fn *function;
-  } rows[] = {{"all", reduce_all},       {"logsumexp", reduce_logsumexp}, {"median", reduce_median},
-              {"prod", reduce_prod},     {"std", reduce_std},             {"var", reduce_var}};
+  } rows[] = {{"all", reduce_all},       {"any", reduce_any},   {"logsumexp", reduce_logsumexp},
+              {"median", reduce_median}, {"prod", reduce_prod}, {"std", reduce_std},
+              {"var", reduce_var}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strcmp(kind, rows[i].name) == 0) return rows[i].function;
   return NULL;
@@ -162,6 +170,14 @@ static int64_t find_item(const reduction *r, int64_t at, int64_t i) {
   return place;
 }
 
+/* Returns the product of the items of result `at`, modulo 2 ** 64: doubles are not exact. */
+static int64_t multiply_ints(const reduction *r, int64_t at) {
+  uint64_t product = 1;
+  for (int64_t i = 0; i < r->count; i++)
+    product *= (uint64_t)emo_load_int(r->x, find_item(r, at, i));
+  return (int64_t)product;
+}
+
 uint32_t emo_reduce(const emo_call *c) {
   reduction r = {.rank = 0};
   const ec_backend_tensor *out;
@@ -173,7 +189,12 @@ uint32_t emo_reduce(const emo_call *c) {
   EC_BACKEND_TRY(EC_ARG_SCRATCH(c, r.count, sizeof *items, &items));
   EC_BACKEND_TRY(emo_output(c, 5, r.rank, r.sizes, NULL, &out));
   const int64_t results = emo_product(r.sizes, 0, r.rank);
+  const bool is_whole = function == reduce_prod && !emo_is_float(out->dtype);
   for (int64_t at = 0; at < results; at++) {
+    if (is_whole) {
+      emo_store_int(out, at, multiply_ints(&r, at));
+      continue;
+    }
     for (int64_t i = 0; i < r.count; i++) items[i] = emo_load(r.x, find_item(&r, at, i));
     emo_store_at(out, at, function(items, r.count, c->args[4].as.i));
   }
