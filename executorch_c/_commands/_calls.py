@@ -65,7 +65,9 @@ def read_arrays(path: str) -> dict[str, Array]:
         with loaded:
             return {name: loaded[name] for name in loaded.files}
     except DAMAGED as error:
-        raise ValueError(f"{path}: not an .npz or .npy file of arrays ({error})") from error
+        # numpy takes any other file for a pickle, and advises to load it
+        why = "another kind of file" if "contains pickled" in str(error) else error
+        raise ValueError(f"{path}: not an .npz or .npy file of arrays ({why})") from error
 
 
 def write_arrays(path: str, kind: str, values: Sequence[Any]) -> None:
