@@ -123,7 +123,7 @@ ec_status ec_method_load_nested(const ec_program *program, const char *name,
   m->program = program;
   m->name = program->names[index];
   m->options = *options;
-  ec_kv_cache_retain(m->options.kv_cache);
+  if (!EC_IS_SMALL) ec_kv_cache_retain(m->options.kv_cache);
   ec_method_seed(m, options->seeded ? options->seed : make_seed(m));
   m->depth = depth;
   m->threads = ec_threads_acquire(options->threads);
@@ -174,7 +174,7 @@ void ec_method_free(ec_method *m) {
   for (size_t i = 0; i < m->output_count; i++) ec_free(m->outputs[i].staging);
   for (size_t i = 0; i < m->planned_count; i++)
     if (!m->shared_blocks[i]) ec_free(m->planned[i]);
-  ec_kv_cache_release(m->options.kv_cache);
+  if (!EC_IS_SMALL) ec_kv_cache_release(m->options.kv_cache);
   ec_threads_release(m->threads);
   ec_lock_deinit(&m->lock);
   ec_arena_deinit(&m->scratch);
@@ -268,7 +268,7 @@ static void reset_delegates(const ec_method *m) {
 
 /* A cache whose lock is lost cannot be used again. */
 static void reset_cache(ec_kv_cache *cache) {
-  if (!cache || ec_kv_cache_lock(cache, NULL) != EC_OK) return;
+  if (EC_IS_SMALL || !cache || ec_kv_cache_lock(cache, NULL) != EC_OK) return;
   ec_kv_cache_rewind(cache, 0);
   ec_kv_cache_unlock(cache);
 }

@@ -7,6 +7,7 @@
 #include "core/alloc.h"
 #include "core/budget.h"
 #include "core/limits.h"
+#include "core/small.h"
 #include "kernels/op.h"
 #include "runtime/program_internal.h"
 
@@ -67,7 +68,7 @@ static ec_status open_package(ec_program *p, ec_error *err) {
 static ec_status open_program(ec_program *p, ec_error *err) {
   const ec_backend_package *package = &p->package.opened;
   EC_TRY(ec_ops_init(err));
-  EC_TRY(open_package(p, err));
+  if (!EC_IS_SMALL) EC_TRY(open_package(p, err));
   const void *program = package->program ? package->program : p->file.data;
   const size_t size = package->program ? package->program_size : p->file.size;
   EC_TRY(ec_pte_open(&p->pte, program, size, p->options.verification, err));
@@ -109,7 +110,7 @@ void ec_program_free(ec_program *p) {
   ec_lock_deinit(&p->state_lock);
   ec_lock_deinit(&p->copy_lock);
   ec_arena_deinit(&p->arena);
-  ec_package_close(&p->package);
+  if (!EC_IS_SMALL) ec_package_close(&p->package);
   ec_source_close(&p->file);
   for (size_t i = 0; i < p->data_count; i++) ec_source_close(&p->data[i]);
   ec_free(p->data);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/small.h"
 #include "runtime/load/cost.h"
 #include "runtime/program_internal.h"
 
@@ -64,7 +65,8 @@ static ec_status place_constant(ec_method *m, const ec_value_row *row, const ec_
   p->capacity = p->nbytes;
   memcpy(&p->data, &bytes, sizeof p->data);
   if ((uintptr_t)bytes % item_align(t) == 0 || p->nbytes == 0) return EC_OK;
-  const void *kept = row->external ? ec_program_copy(m->program, row->info.tensor.name) : NULL;
+  const void *kept = NULL;
+  if (!EC_IS_SMALL && row->external) kept = ec_program_copy(m->program, row->info.tensor.name);
   if (kept) {
     memcpy(&p->data, &kept, sizeof p->data);
     return ec_charge_reading(p->nbytes, err);
