@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, cast
 
 from executorch_c._core import Method, Program, Runtime
+from executorch_c._eager_caches import like_active_cache
 from executorch_c._files import is_bundled, is_readable, named_after
 
 if TYPE_CHECKING:
@@ -150,7 +151,12 @@ def method_of(
         raise ValueError("`delegate_at_load` has no effect with kernels='reference'")
     if file.method is not None:
         return file.method
-    return file.program.load_method(name, kernels=kernels, delegate_at_load=delegate_at_load)
+    return file.program.load_method(
+        name,
+        kernels=kernels,
+        delegate_at_load=delegate_at_load,
+        kv_cache=like_active_cache(),  # of the model that it is compared with
+    )
 
 
 def name_in(file: ProgramFile, name: str) -> str:

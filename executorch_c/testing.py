@@ -240,6 +240,7 @@ def check_model(
     wrong structure. Raises the exceptions of eager (on the example and real inputs), of the
     exporter and of loading. An exception of the running program is a failed case.
     """
+    from executorch_c._eager_caches import kept_caches
     from executorch_c.check import run
     from executorch_c.check.engines import engines_of
 
@@ -254,21 +255,22 @@ def check_model(
         engines_of(engines),
         official_seconds,
     )
-    return run.check_model(
-        model,
-        inputs,
-        flow,
-        program=program,
-        dynamic_shapes=dynamic_shapes,
-        n_random=n_random,
-        real_inputs=real_inputs,
-        search=search,
-        method=method,
-        data_path=data_path,
-        seed=seed,
-        progress=progress,
-        options=options,
-    )
+    with kept_caches():
+        return run.check_model(
+            model,
+            inputs,
+            flow,
+            program=program,
+            dynamic_shapes=dynamic_shapes,
+            n_random=n_random,
+            real_inputs=real_inputs,
+            search=search,
+            method=method,
+            data_path=data_path,
+            seed=seed,
+            progress=progress,
+            options=options,
+        )
 
 
 def calls(*inputs: object) -> object:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from executorch_c._eager_caches import restore_caches, save_caches
 from executorch_c._modules import fresh
 
 DICTS = (dict, OrderedDict, defaultdict)
@@ -285,6 +286,7 @@ class Copies:
         """False: each run has a copy of its own."""
         self._module: Any = None
         self._snapshot: _Snapshot | None = None
+        self._caches = save_caches()
 
     def fresh(self, replaced: Mapping[int, Any] | None = None) -> Any:
         """Return a copy in the model's state, which shares the parameters; the one before is no
@@ -293,6 +295,7 @@ class Copies:
         Args:
             replaced: Tensors in the places of parameters and buffers, by the ids of these.
         """
+        restore_caches(self._caches)
         if self._snapshot is not None and not (self.is_restored and self._snapshot.restore()):
             self._snapshot = None
         if self._snapshot is None and self.is_restored:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from executorch_c._arrays import as_array
+from executorch_c._eager_caches import kept_caches
 from executorch_c._modules import fresh
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import MAX_DECOMPOSITION_DISTANCE
@@ -54,7 +55,7 @@ def changed_row(graph: ReferenceGraph, model: Any, inputs: Sequence[Any]) -> Nod
 
     if graph.source is None or any(map(is_quantizer, graph.nodes)):
         return None  # rounding ties of a quantised graph are no change
-    with torch.no_grad():
+    with torch.no_grad(), kept_caches():
         flat = list(tree_leaves(tuple(inputs)))
         decomposed = list(_values(graph, flat))
         ends = dict(_ends(graph, decomposed))

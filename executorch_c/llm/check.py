@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 import numpy as np
 
 from executorch_c._delegation import run_notes
+from executorch_c._eager_caches import like_active_cache
 from executorch_c._order import model_first
 from executorch_c._programs import title_of
 from executorch_c.check.case_run import run_case
@@ -374,9 +375,9 @@ def check_llm(
             a note says if operators of a TextRunner were delegated when it was loaded.
         encoder_inputs: Inputs of a program with methods "encoder" and "text_decoder", one for each
             prompt: arrays of features, mono audio, ids or texts. Default: two random ones.
-        tokenizer, data_path, method, kv_cache: As for `TextRunner`. Of the eager model the caches
-            in ExecuTorch's registry, one of which the caller has activated, are restored after each
-            sequence.
+        tokenizer, data_path, method: As for `TextRunner`.
+        kv_cache: As for `TextRunner`. Default: one like the active cache of ExecuTorch's registry,
+            which eager uses. Caches of the registry are restored after each sequence.
         cases: Names of cases: "encoder", "steps", "prefill", "chunks", "turns", "rewind", "reset",
             "official reset", "context"; `executorch_c.llm.check_report.MEANINGS` explains them.
         length: Tokens of the cases "chunks" and "context". Default: the context, at most 1,024.
@@ -419,7 +420,7 @@ def check_llm(
                 data_path,
                 method=method,
                 delegate_at_load=False,
-                kv_cache=kv_cache,
+                kv_cache=kv_cache or like_active_cache(),
             )
         ids, inputs = _prompts(prompts, runner, seed), list[Any]()
         if isinstance(runner, EncoderDecoder):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from executorch_c import _extras
+from executorch_c._eager_caches import kept_caches
 from executorch_c.llm import agreement as _agreement
 from executorch_c.llm.encoder_decoder import EncoderDecoder
 from executorch_c.llm.encoder_reference import MethodsReference, Seq2SeqReference
-from executorch_c.llm.kv_cache import save_caches
 from executorch_c.llm.one_call import model_at, model_of_encoder
 from executorch_c.llm.reference import ModelReference, Reference
 from executorch_c.llm.runner import TextRunner
@@ -112,11 +112,9 @@ def _explained(
     if not all(_extras.is_installed(name) for name in ("torch", "executorch")):
         notes.append("no layers: explain needs torch and executorch (extra check)")
         return None
-    if save_caches():
-        notes.append("no layers: the model's cache is outside of it, and explain calls it often")
-        return None
     try:
-        return _explain(script, row, runner, reference)
+        with kept_caches():
+            return _explain(script, row, runner, reference)
     except Exception as error:  # the model may not be exportable by itself
         notes.append(f"no layers: explain failed: {type(error).__name__}: {error}")
         return None

@@ -12,7 +12,7 @@ import numpy as np
 
 from executorch_c import _extras
 from executorch_c._arrays import as_array
-from executorch_c.llm.kv_cache import restore_caches, save_caches
+from executorch_c._eager_caches import restore_caches, save_caches
 from executorch_c.llm.runner import TextRunner, as_float32
 
 if TYPE_CHECKING:

@@ -16,7 +16,9 @@ from executorch.extension.llm.cache.reference_cache import (
 from executorch.extension.llm.cache.update_and_attend import REGISTRY, update_and_attend
 
 import executorch_c
+from executorch_c.devtools import explain
 from executorch_c.llm import KVCache, TextRunner, check_llm
+from executorch_c.testing import check_model
 from tests.at_once import run_each
 from tests.backends import mlx_nodes
 from tests.llm import kv_cache_out  # noqa: F401  (the overload)
@@ -301,3 +303,18 @@ def test_check_llm(eager: Any, fault: bool) -> None:
     )
     assert bool(report) != fault, report
     assert ("the file is at fault" in report.fault) == fault
+
+
+def test_checks_use_a_cache_like_the_active_one(eager: Any) -> None:
+    """Programs get a cache of the configuration of eager's, which begins each run as it is."""
+    held = eager(torch.float32, 0, WINDOW)
+    example = torch.tensor([[1, 2, 3]]), torch.tensor([0])
+    for fault in (False, True):
+        report = explain(Decoder().eval(), example, program=decoder(fault), progress=False)
+        assert report.ok != fault, report
+        if fault:
+            assert report.first is not None and report.first.module == "out.1", report
+    options: Any = dict(n_random=0, engines="here", progress=False)
+    assert check_model(Decoder().eval(), example, program=decoder(), **options).ok
+    assert check_model(Layer().eval(), arguments(3), flow="mlx", **options).ok
+    assert held.used(0) == held.used(1) == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from executorch_c._eager_caches import kept_caches
+
 if TYPE_CHECKING:
     from torch.fx import Node
 
@@ -27,8 +29,12 @@ def call(node: Node, lookup: Callable[[Node], Any]) -> Any:
     from torch.fx.node import map_arg
 
     target: Any = node.target
+    args, kwargs = map_arg(node.args, lookup), map_arg(node.kwargs, lookup)
     try:
-        return target(*map_arg(node.args, lookup), **map_arg(node.kwargs, lookup))
+        if getattr(target, "namespace", "") == "kvcache":  # appends to a cache
+            with kept_caches():
+                return target(*args, **kwargs)
+        return target(*args, **kwargs)
     except NotImplementedError as error:
         reason = f"eager PyTorch cannot compute node '{node.name}' ({target}) of the reference"
         raise NotImplementedError(f"{reason}: {error}") from error

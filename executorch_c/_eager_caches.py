@@ -1,0 +1,70 @@
+"""Caches of kvcache::update_and_attend in eager: ExecuTorch's registry of the process.
+
+Neither a copy of a model nor one of its buffers includes them, and every call appends. Programs
+that are compared with such a model get a cache of the same configuration.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from executorch_c import KVCache
+
+EagerCaches: TypeAlias = "dict[str, dict[str, Any]]"
+"""Members of the installed caches, by key."""
+
+
+def _registry() -> Any:
+    """Return ExecuTorch's registry; None if its module is not imported."""
+    module = sys.modules.get("executorch.extension.llm.cache.update_and_attend")
+    return getattr(module, "REGISTRY", None)
+
+
+def _installed() -> dict[str, Any]:
+    caches: dict[str, Any] = getattr(_registry(), "_caches", {})
+    return caches
+
+
+def save_caches() -> EagerCaches:
+    """Return copies of all caches of the registry."""
+    return {key: copy.deepcopy(vars(cache)) for key, cache in _installed().items()}
+
+
+def restore_caches(saved: EagerCaches) -> None:
+    """Set the caches of the registry to copies of saved ones."""
+    for key, cache in _installed().items():
+        if key in saved:
+            vars(cache).update(copy.deepcopy(saved[key]))
+
+
+@contextmanager
+def kept_caches() -> Iterator[None]:
+    """Restore the caches of the registry at the end."""
+    saved = save_caches()
+    try:
+        yield
+    finally:
+        restore_caches(saved)
+
+
+def like_active_cache() -> KVCache | None:
+    """Return an empty cache with the configuration of the registry's active one; None without."""
+    registry = _registry()
+    config = getattr(_installed().get(getattr(registry, "_active", "")), "config", None)
+    if config is None:
+        return None
+    from executorch_c import KVCache
+
+    return KVCache(
+        config.capacity,
+        n_layers=config.n_layers,
+        n_kv_heads=config.n_kv_heads,
+        head_dim=config.head_dim,
+        dtype=config.dtype,
+        window=[config.policy_for(i).window or None for i in range(config.n_layers)],
+    )
