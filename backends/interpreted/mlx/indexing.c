@@ -122,6 +122,23 @@ uint32_t emx_call_take(const emx_call *c) {
   return emx_finish(c, "aten::select_copy.int_out", (int64_t[]){x, number, value}, 3, &t);
 }
 
+/* 'x' and 'indices' broadcast, but in the axis. */
+uint32_t emx_call_take_along_axis(const emx_call *c) {
+  int64_t x, indices;
+  uint32_t axis;
+  ect_tensor t, index;
+  EC_BACKEND_TRY(emx_tensor(c, "x", &x, &t));
+  EC_BACKEND_TRY(emx_tensor(c, "indices", &indices, &index));
+  EC_BACKEND_TRY(emx_axis(c, "axis", t.rank, &axis));
+  if (index.rank != t.rank)
+    return EMX_INVALID(c, "'indices' has %u dimensions, expected %u", (unsigned)index.rank,
+                       (unsigned)t.rank);
+  t.sizes[axis] = index.sizes[axis];
+  emx_broadcast(&t, &index);
+  const int64_t args[] = {x, indices, ect_add_int(&c->g->program, axis)};
+  return emx_finish(c, "mlx::take_along_axis.out", args, 3, &t);
+}
+
 /* Finds a list of tensors; broadcasts their types, and promotes their dtypes. */
 static uint32_t read_tensors(const emx_call *c, const char *name, int64_t *values,
                              ect_tensor *types, uint32_t *count) {

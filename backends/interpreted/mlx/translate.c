@@ -79,12 +79,10 @@ uint32_t emx_reduce_type(const emx_call *c, ect_tensor *t) {
 
 static uint32_t set_sizes(packing *k, char rule, ect_tensor *t) {
   bool is_reduced[ECT_MAX_RANK] = {false};
-  int64_t value;
   uint32_t axis;
   switch (rule) {
   case 'b': *t = k->all; return EC_BACKEND_OK;
   case 'r': return emx_reduce_type(&k->c, t);
-  case 'i': return emx_tensor(&k->c, "indices", &value, t);
   case 'a':
     EC_BACKEND_TRY(emx_axis(&k->c, "axis", t->rank, &axis));
     is_reduced[axis] = true;

@@ -72,6 +72,32 @@ uint32_t emo_take(const emo_call *c) {
   return EC_BACKEND_OK;
 }
 
+uint32_t emo_take_along_axis(const emo_call *c) {
+  split s;
+  const ec_backend_tensor *indices, *out;
+  int64_t all[EMO_MAX_RANK], sizes[EMO_MAX_RANK];
+  size_t rank;
+  EC_BACKEND_TRY(read_split(c, c->args[2].as.i, &s));
+  EC_BACKEND_TRY(emo_tensor(c, 1, "indices", &indices));
+  if (indices->rank != s.x->rank || emo_is_float(indices->dtype))
+    return EC_ARG_FAIL(c, "'indices' has %u dimensions of %s", (unsigned)indices->rank,
+                       ec_backend_dtype_name(indices->dtype));
+  memcpy(all, s.x->sizes, s.x->rank * sizeof *all);
+  all[s.axis] = indices->sizes[s.axis];
+  EC_BACKEND_TRY(emo_broadcast(c, all, s.x->rank, indices->sizes, indices->rank, sizes, &rank));
+  EC_BACKEND_TRY(emo_output(c, 3, rank, sizes, s.x, &out));
+  const int64_t count = emo_product(sizes, 0, rank);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t index = 0, from = 0, rest = i, step = 1;
+    const int64_t at = emo_place(indices->sizes, rank, sizes, rank, i);
+    EC_BACKEND_TRY(read_index(c, indices, at, s.size, &index));
+    for (size_t d = rank; d-- > 0; step *= s.x->sizes[d], rest /= sizes[d])
+      from += (d == s.axis ? index : s.x->sizes[d] == 1 ? 0 : rest % sizes[d]) * step;
+    copy(out, i, s.x, from, 1);
+  }
+  return EC_BACKEND_OK;
+}
+
 /* A gather: indices broadcast to `sizes`, of `rank` dimensions; slices follow. */
 typedef struct gather {
   const ec_backend_tensor *x, *out;
