@@ -413,7 +413,8 @@ method(np.zeros((2, 3), np.float32))
 print(engine._engine.process.pid, engine._engine.folder, flush=True)
 {end}
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     pid, folder = done.stdout.split()
     assert done.returncode == (-9 if end else 0) and ended(int(pid))
     assert not Path(folder).exists()

@@ -1,17 +1,17 @@
 """Each engine that is not the device's, and what the device does differently: `info`, checks."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-from executorch_c import Runtime, _engines, cli
+from executorch_c import Runtime, _engines, _extras, cli
 from executorch_c.check import facts
 from tests.single_op import Out, SingleOps
 
 HERE = Path(__file__).parent
 PROGRAMS = {
     "VulkanBackend": "vulkan_programs/mlp.pte",
+    "CoreAIBackend": "coreai_programs/mlp_dyn.pte",
     "CoreMLBackend": "coreml_programs/mlp_fp32.pte",
     "TOSABackend": "tosa_programs/mlp_int8.pte",
     "VgfBackend": "tosa_programs/vgf_cnn_int8.pte",
@@ -20,6 +20,8 @@ PROGRAMS = {
     "OpenvinoBackend": "programs/openvino_mlp.pte",
     "Cadence": "cadence_programs/mlp_q8.pte",
 }
+EXTRAS = {"CoreAIBackend": ("coreai", "coreai.authoring"), "OpenvinoBackend": ("openvino",) * 2}
+"""Engines of optional packages: the extra, and a module of the package."""
 ABOUT = {**_engines.DEVICES, **{name: about for name, about in _engines.LIBRARIES.values()}}
 
 
@@ -45,8 +47,9 @@ def check_hints(name: str, path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_hints(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if name == "OpenvinoBackend" and importlib.util.find_spec("openvino") is None:
-        pytest.skip("needs the extra openvino")
+    extra, module = EXTRAS.get(name, ("", ""))
+    if extra and not _extras.is_installed(module):
+        pytest.skip(f"needs the extra {extra}")
     check_hints(name, HERE / PROGRAMS[name], capsys)
 
 
