@@ -45,7 +45,10 @@ def is_installed(name: str) -> bool:
     """Return True if a package can be imported."""
     if name in sys.modules:
         return sys.modules[name] is not None
-    return importlib.util.find_spec(name) is not None
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package around it
+        return False
 
 
 def require(what: str, *packages: str) -> None:
