@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from executorch_c import Error, Runtime
-from executorch_c.check import flows
+from executorch_c.check import flows, vendor_flows
 from executorch_c.testing import check_model
 from tests.backends import flow_matrix as matrix
 from tests.models import flow_models
@@ -335,10 +335,13 @@ def test_the_lists_name_rows() -> None:
 
 def test_the_documentation_names_each_scheme_and_flow() -> None:
     docs = Path(__file__).parents[2] / "executorch_c" / "docs"
-    text = (docs / "backends.md").read_text().partition("## Schemes")[2]
+    whole = (docs / "backends.md").read_text()
+    text = whole.partition("## Schemes")[2]
     rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
     ids = [name for row in rows for name in re.findall("`(.+?)`", row[0])]
     assert sorted(ids) == sorted(scheme.id for scheme in matrix.SCHEMES)
     names = [name for row in rows for name in re.findall('"(.+?)"', row[1])]
+    own = {"coreai", "native-package", *vendor_flows.FLOWS}
     others = {"portable", "xnnpack", "xnnpack-int8", "xnnpack-dynamic"}
-    assert sorted(names) == sorted(flows.FLOWS.keys() - others)
+    assert sorted(names) == sorted(flows.FLOWS.keys() - own - others)
+    assert not [name for name in own if not re.search(f'["`]{name}["`]', whole)]

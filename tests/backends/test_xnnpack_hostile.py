@@ -103,7 +103,12 @@ CASES = [
     ("conv-float32", tensor(is_output, flags=3), "input and an output"),
     ("cat_2-float32", lambda p: no_position(p, is_output, num_externs=2), "it has no outputs"),
     ("conv-float32", tensor(is_input, datatype=2), "dtype|datatypes"),
-    ("conv-static_channel", quantisation("PerChannelQuant", channel_dim=3), "dimension 3|channels"),
+    ("conv-static_channel", quantisation("PerChannelQuant", channel_dim=3), "scale_count 5, expe"),
+    (
+        "conv-static_channel",
+        quantisation("PerChannelQuant", channel_dim=3, num_scales=0),
+        "dimension 3|channels",
+    ),
     ("conv-static_channel", quantisation("PerChannelQuant", channel_dim=9), "dimension 9"),
     ("conv-static_channel", quantisation("PerTensorQuant", zero_point=1000), "zero point 1000"),
     ("conv-static_channel", quantisation("PerTensorQuant", zero_point=0, scale=0.0), "scale 0"),
