@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/lock.h"
+#include "core/small.h"
 #include "format/kind.h"
 
 #define EC_DTYPE(NAME, id, ...)                                                                    \
@@ -108,7 +109,7 @@ const char *ec_backend_lacks(const char *id) {
     const char *(*why)(const ec_backend *) = EC_BACKEND_MEMBER(backend, why_unavailable);
     return why && !ec_backend_is_available(id) ? why(backend) : NULL;
   }
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+  for (size_t i = 0; !EC_IS_SMALL && i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].id, id) == 0) return known[i].text;
   return NULL;
 }
@@ -120,7 +121,7 @@ const char *ec_backend_of_package(const uint8_t *data, size_t size, const char *
     if (memcmp(data, packages[i].magic, length) != 0) continue;
     if (!ec_kind_has_name(data, size, packages[i].name)) continue;
     *what = packages[i].what;
-    return packages[i].id;
+    return ec_kind_is_other_archive(data, size) ? NULL : packages[i].id;
   }
   return NULL;
 }

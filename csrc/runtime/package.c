@@ -6,7 +6,6 @@
 #include "backend/registry.h"
 #include "core/alloc.h"
 #include "core/limits.h"
-#include "format/kind.h"
 
 static ec_status read_item(const ec_backend_package_item *item, ec_named_data *out, ec_error *err) {
   *out = (ec_named_data){.key = item->key, .bytes = {item->data, item->size}, .source = -1,
@@ -36,7 +35,7 @@ static ec_status read_items(ec_package *p, ec_arena *arena, ec_error *err) {
 ec_status ec_package_open(ec_package *out, const ec_source *file, ec_arena *arena, ec_error *err) {
   const ec_backend *backend;
   const char *what, *id = ec_backend_of_package(file->data, file->size, &what);
-  if (!id || ec_kind_is_other_archive(file->data, file->size)) return EC_OK;
+  if (!id) return EC_OK;
   ec_status status = ec_backend_require(id, &backend, err);
   if (status != EC_OK)
     return ec_fail_in(err, status, "this is not a .pte program but %s", what);
