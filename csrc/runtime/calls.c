@@ -72,12 +72,16 @@ static void resize_outs_to_bounds(const ec_method *m, const ec_instr *in) {
     if (in->op->args[i].is_out) resize_to_bound(m, in->args[i]);
 }
 
+static bool keeps_running; /* set before any call */
 static _Atomic(const char *) running; /* the operator or backend of the last call */
+
+void ec_keep_running(void) { keeps_running = true; }
 
 const char *ec_running(void) { return atomic_load_explicit(&running, memory_order_relaxed); }
 
-static void set_running(const char *name) {
-  atomic_store_explicit(&running, name, memory_order_relaxed);
+/* Threads of all methods write `running`: only where somebody reads it. */
+static inline void set_running(const char *name) {
+  if (keeps_running) atomic_store_explicit(&running, name, memory_order_relaxed);
 }
 
 ec_status ec_run_kernel(ec_method *m, const ec_step *step, ec_joined *joined, ec_error *err) {

@@ -11,8 +11,11 @@ ec_status ec_run_kernel(ec_method *m, const ec_step *step, ec_joined *joined, ec
 /* Executes the delegate of a DelegateCall. */
 ec_status ec_run_delegate(ec_method *m, const ec_instr *in, ec_error *err);
 
+/* Makes calls note their operator or backend from now on; before the first call. */
+void ec_keep_running(void);
+
 /* Returns the operator or backend of the call that began last, for handlers of signals; NULL: none
- * runs. */
+ * runs, or nothing was noted. */
 const char *ec_running(void);
 
 /* True for the status of a delegate made at load that cannot compute with the values of this call.

@@ -36,6 +36,7 @@ static void print_signal(int number) {
 
 void signals_name(const char *model) {
   running_model = model;
+  ec_keep_running();
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
     struct sigaction action = {.sa_handler = print_signal, .sa_flags = (int)SA_RESETHAND};
     sigaction(signals[i].number, &action, NULL);
