@@ -134,17 +134,17 @@ ec_status ec_kv_cache_open_layer(ec_kv_cache *cache, int64_t index, const ec_kv_
       !compute_bytes(cache, sizes, sizes->v_dim, capacity, &values))
     return ec_fail(err, EC_INVALID_ARGUMENT, "the bytes of layer %" PRId64 " of a KV cache of %"
                    PRId64 " positions overflow", index, capacity);
-  ec_kv_layer made = *sizes;
-  made.used = 0;
-  made.keys = ec_alloc_zeroed(keys);
-  made.values = made.keys ? ec_alloc_zeroed(values) : NULL;
-  if (!made.values) {
-    ec_free(made.keys);
+  ec_kv_layer opened = *sizes;
+  opened.used = 0;
+  opened.keys = ec_alloc_zeroed(keys);
+  opened.values = opened.keys ? ec_alloc_zeroed(values) : NULL;
+  if (!opened.values) {
+    ec_free(opened.keys);
     return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for layer %" PRId64 " of a KV cache"
                    " of %" PRId64 " positions: %zu bytes of keys and %zu of values", index,
                    capacity, keys, values);
   }
-  *layer = made;
+  *layer = opened;
   return EC_OK;
 }
 
@@ -194,22 +194,32 @@ size_t ec_kv_cache_state_size(const ec_kv_cache *cache) {
   return size;
 }
 
-/* Copies the used positions of each head between a layer's memory and a copy, which it returns
- * advanced. `to` NULL: from the copy. */
-static const uint8_t *copy_heads(const ec_kv_cache *cache, const ec_kv_layer *layer, bool values,
-                                 uint8_t *to, const uint8_t *from) {
+/* Keys or values of a layer: heads of `used` bytes that stand `step` bytes apart. */
+typedef struct heads {
+  char *data;
+  int64_t count;
+  size_t used, step;
+} heads;
+
+static heads heads_of(const ec_kv_cache *cache, const ec_kv_layer *layer, bool values) {
   const size_t row = (size_t)(values ? layer->v_dim : layer->dim) *
                      ec_dtype_size(cache->config.dtype);
-  const size_t used = (size_t)layer->used * row;
-  char *head = values ? layer->values : layer->keys;
-  for (int64_t i = 0; i < layer->batch * layer->heads; i++) {
-    if (to) memcpy(to, head, used);
-    else memcpy(head, from, used);
-    if (to) to += used;
-    else from += used;
-    head += (size_t)cache->config.capacity * row;
-  }
-  return to ? to : from;
+  return (heads){values ? layer->values : layer->keys, layer->batch * layer->heads,
+                 (size_t)layer->used * row, (size_t)cache->config.capacity * row};
+}
+
+/* Copies heads to a copy; returns the copy's place after them. */
+static uint8_t *save_heads(const heads *h, uint8_t *to) {
+  for (int64_t i = 0; i < h->count; i++, to += h->used)
+    memcpy(to, h->data + (size_t)i * h->step, h->used);
+  return to;
+}
+
+/* Copies heads from a copy; returns the copy's place after them. */
+static const uint8_t *restore_heads(const heads *h, const uint8_t *from) {
+  for (int64_t i = 0; i < h->count; i++, from += h->used)
+    memcpy(h->data + (size_t)i * h->step, from, h->used);
+  return from;
 }
 
 void ec_kv_cache_save(const ec_kv_cache *cache, uint8_t *to) {
@@ -219,9 +229,8 @@ void ec_kv_cache_save(const ec_kv_cache *cache, uint8_t *to) {
     const saved_layer saved = {i, cache->config.dtype, layer->batch, layer->heads, layer->dim,
                                layer->v_dim, layer->used};
     memcpy(to, &saved, sizeof saved);
-    to += sizeof saved;
-    for (int values = 0; values < 2; values++)
-      to += copy_heads(cache, layer, values, to, NULL) - to;
+    const heads keys = heads_of(cache, layer, false), values = heads_of(cache, layer, true);
+    to = save_heads(&values, save_heads(&keys, to + sizeof saved));
   }
 }
 
@@ -256,8 +265,8 @@ static ec_status read_state(ec_kv_cache *cache, const uint8_t *from, size_t size
     EC_TRY(ec_kv_cache_open_layer(cache, saved.index, &sizes, &layer, err));
     if (!applies) continue;
     layer->used = saved.used;
-    const uint8_t *values = copy_heads(cache, layer, false, NULL, from + at + sizeof saved);
-    (void)copy_heads(cache, layer, true, NULL, values);
+    const heads keys = heads_of(cache, layer, false), values = heads_of(cache, layer, true);
+    (void)restore_heads(&values, restore_heads(&keys, from + at + sizeof saved));
   }
   return EC_OK;
 }
