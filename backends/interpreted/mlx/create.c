@@ -10,12 +10,12 @@ uint32_t emx_call_arange(const emx_call *c) {
   EC_BACKEND_TRY(emx_int(c, "step", &args[2], &step, &step_is_literal));
   EC_BACKEND_TRY(emx_scalar_type(c, EC_DTYPE_INT32, &t.dtype));
   t.is_dynamic = !(start_is_literal && stop_is_literal && step_is_literal);
-  int64_t range = 0, least = 0;
+  int64_t range = 0;
   if (step_is_literal && !step) return EMX_INVALID(c, "'step' is 0");
   const bool is_known = step_is_literal && step > 0 && start_is_literal &&
                         (stop_is_literal || stop >= 0) &&
                         !__builtin_sub_overflow(stop, start, &range);
-  if (is_known) t.sizes[0] = range > least ? range / step + (range % step != 0) : 0;
+  if (is_known) t.sizes[0] = range > 0 ? range / step + (range % step != 0) : 0;
   return emx_finish(c, "aten::arange.start_out", args, 3, &t);
 }
 

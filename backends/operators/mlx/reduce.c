@@ -41,6 +41,7 @@ uint32_t emo_cumsum(const emo_call *c) {
   EC_BACKEND_TRY(emo_output(c, 4, x->rank, x->sizes, NULL, &out));
   const int64_t size = x->sizes[axis], inner = emo_product(x->sizes, axis + 1, x->rank);
   const int64_t lines = emo_product(x->sizes, 0, axis) * inner;
+  const bool is_float = emo_is_float(out->dtype);
   for (int64_t line = 0; line < lines; line++) {
     const int64_t first = line / inner * size * inner + line % inner;
     double real = 0;
@@ -49,9 +50,9 @@ uint32_t emo_cumsum(const emo_call *c) {
       const int64_t at = first + (reverse ? size - 1 - i : i) * inner;
       const double before = real;
       const uint64_t whole_before = whole;
-      real += emo_load(x, at);
-      whole += (uint64_t)emo_load_int(x, at);
-      if (emo_is_float(out->dtype)) emo_store_at(out, at, inclusive ? real : before);
+      if (is_float) real += emo_load(x, at);
+      else whole += (uint64_t)emo_load_int(x, at);
+      if (is_float) emo_store_at(out, at, inclusive ? real : before);
       else emo_store_int(out, at, (int64_t)(inclusive ? whole : whole_before));
     }
   }
