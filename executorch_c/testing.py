@@ -139,8 +139,8 @@ def check_model(
             "cortex-m" (int8, operators of CMSIS-NN), "cadence" (int8, operators of Cadence's DSPs;
             static shapes), "native" (portable graphs of ExecuTorch 1.5, interpreted on the CPU),
             "native-package" (the same as a .ptn), "mlx" (MLX, Apple's GPUs, interpreted on the
-            CPU), "qnn", "qnn-a16w8", "qnn-a16w4", "samsung", "mtk", "neutron", "cuda" (the graph
-            before the vendor's compiler, without delegate);
+            CPU), "coreai" (Core AI, on its engine), "qnn", "qnn-a16w8", "qnn-a16w4", "samsung",
+            "mtk", "neutron", "cuda" (the graph before the vendor's compiler, without delegate);
             or a function from ExportedProgram to a program.
         program: An existing program instead of a flow: a path, bytes or an open file of a .pte,
             .bpte or .ptn, a Program, a Method, an EdgeProgramManager, an ExecutorchProgramManager,

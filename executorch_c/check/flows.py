@@ -61,7 +61,7 @@ def _lower_coreml(exported: Any, method: str) -> Any:
     if exported.graph_signature.buffers:  # those that operators in place write are known after them
         with quiet():
             has_state = bool(exported.run_decompositions({}).graph_signature.buffers_to_mutate)
-    return _delegated(exported, _coreml("iOS18" if has_state else "iOS17"), method)
+    return lowering.lower(exported, method, _coreml("iOS18" if has_state else "iOS17"))
 
 
 def _openvino() -> list[Any]:
@@ -444,27 +444,14 @@ def _lower(exported: Any, flow: Flow, method: str) -> Any:
     """Return the program of a flow; operators that are not core ATen are allowed."""
     if flow.lower is not None:
         return flow.lower(exported, method)
-    return _delegated(exported, flow.partitioners(), method)
-
-
-def _delegated(exported: Any, partitioners: list[Any], method: str) -> Any:
-    """Return the program that partitioners make of an exported method."""
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
-
-    with quiet():
-        edge = to_edge_transform_and_lower(
-            {method: exported},
-            partitioner={method: partitioners} if partitioners else None,
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        )
-        return edge.to_executorch()
+    return lowering.lower(exported, method, flow.partitioners())
 
 
 def undelegated(exported: Any, method: str) -> Any:
     """Return the program of an exported method without delegates."""
     import executorch.kernels.quantized  # noqa: F401  the out variants of quantised operators
 
-    return _delegated(exported, [], method)
+    return lowering.lower(exported, method, [])
 
 
 def _from_flow(

@@ -13,11 +13,37 @@ from typing import Any
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Ignore the exporter's own warnings."""
+def quiet(*loggers: str) -> Iterator[None]:
+    """Ignore the exporter's own warnings, and what loggers say beneath warnings."""
+    levels = {name: logging.getLogger(name).level for name in loggers}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield
+        try:
+            for name in loggers:
+                logging.getLogger(name).setLevel(logging.WARNING)
+            yield
+        finally:
+            for name, level in levels.items():
+                logging.getLogger(name).setLevel(level)
+
+
+def lower(
+    exported: Any, method: str, partitioners: list[Any], passes: Any = None, config: Any = None
+) -> Any:
+    """Return the program that partitioners, after passes, make of an exported method.
+
+    Without `config`, operators that are not core ATen are allowed.
+    """
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    with quiet():
+        edge = to_edge_transform_and_lower(
+            {method: exported},
+            transform_passes=passes,
+            partitioner={method: partitioners} if partitioners else None,
+            compile_config=config or EdgeCompileConfig(_check_ir_validity=False),
+        )
+        return edge.to_executorch()
 
 
 def native(exported: Any, method: str) -> Any:
@@ -25,16 +51,10 @@ def native(exported: Any, method: str) -> Any:
     from executorch.backends.native import get_default_compile_config
     from executorch.backends.native.partitioner import NativePartitioner
     from executorch.backends.native.passes import get_default_passes
-    from executorch.exir import to_edge_transform_and_lower
 
-    with quiet():
-        edge = to_edge_transform_and_lower(
-            {method: exported},
-            transform_passes=get_default_passes(),
-            partitioner={method: [NativePartitioner(external_constants_tag=None)]},
-            compile_config=get_default_compile_config(),
-        )
-        return edge.to_executorch()
+    partitioners = [NativePartitioner(external_constants_tag=None)]
+    config = get_default_compile_config()
+    return lower(exported, method, partitioners, get_default_passes(), config)
 
 
 def native_package(exported: Any, method: str) -> bytes:
@@ -51,8 +71,14 @@ def mlx(exported: Any, method: str) -> Any:
     """Return the program for MLX, Apple's GPUs."""
     from executorch_c.check import mlx_bindings
 
-    with quiet():
-        return mlx_bindings.lower(exported, method)
+    with quiet("executorch.backends.mlx"):  # it lists operators that it does not take
+        mlx_bindings.install()
+        from executorch.backends.mlx import MLXPartitioner
+        from executorch.backends.mlx.passes import get_default_passes
+        from executorch.exir import EdgeCompileConfig
+
+        config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
+        return lower(exported, method, [MLXPartitioner()], get_default_passes(), config)
 
 
 def coreai(exported: Any, method: str) -> Any:
@@ -60,16 +86,10 @@ def coreai(exported: Any, method: str) -> Any:
     hold it."""
     from coreai.authoring import AIProgram
     from executorch.backends.apple import coreai as flow
-    from executorch.exir import to_edge_transform_and_lower
 
     if not hasattr(AIProgram, "get_graph"):  # ExecuTorch 1.5.1 calls it by its earlier name
         AIProgram.get_graph = AIProgram._get_graph
-    logging.getLogger("executorch.backends.apple.coreai").setLevel(logging.WARNING)
-    with quiet():
-        edge = to_edge_transform_and_lower(
-            {method: exported},
-            transform_passes=flow.get_default_passes(),
-            partitioner={method: [flow.CoreAIPartitioner(take_over_mutable_buffer=False)]},
-            compile_config=flow.get_default_compile_config(),
-        )
-        return edge.to_executorch()
+    partitioners = [flow.CoreAIPartitioner(take_over_mutable_buffer=False)]
+    passes, config = flow.get_default_passes(), flow.get_default_compile_config()
+    with quiet("executorch.backends.apple.coreai"):
+        return lower(exported, method, partitioners, passes, config)

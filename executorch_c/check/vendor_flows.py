@@ -13,11 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from executorch_c._core import operators
-
-
-def _has_kernel(operator: Any) -> bool:
-    """Return True if the runtime has the operator's out variant."""
-    return f"{operator._schema.name}.out" in {row["name"] for row in operators()}
+from executorch_c.check import lowering
 
 
 def _program(
@@ -28,16 +24,12 @@ def _program(
     Operators without a kernel are.
     """
     import executorch.kernels.quantized  # noqa: F401  the out variants of quantised operators
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+    from executorch.exir import EdgeCompileConfig
 
-    edge = to_edge_transform_and_lower(
-        {method: exported},
-        transform_passes=list(passes),
-        compile_config=EdgeCompileConfig(
-            _check_ir_validity=False, preserve_ops=list(filter(_has_kernel, kept)), **config
-        ),
-    )
-    return edge.to_executorch()
+    kernels = {row["name"] for row in operators()}
+    kept = [operator for operator in kept if f"{operator._schema.name}.out" in kernels]
+    settings = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=kept, **config)
+    return lowering.lower(exported, method, [], list(passes), settings)
 
 
 # ---- Qualcomm ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from executorch_c.check import mlx_bindings
+from executorch_c.check import lowering, mlx_bindings
 from tests.models.blocks import EncoderLayer
 
 mlx_bindings.install()
@@ -22,7 +22,7 @@ def export(model: nn.Module, inputs: Inputs, **options: Any) -> bytes:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         exported = torch.export.export(model.eval(), inputs, **options)
-        return bytes(mlx_bindings.lower(exported, "forward").buffer)
+        return bytes(lowering.mlx(exported, "forward").buffer)
 
 
 class Convolutions(nn.Module):
