@@ -47,7 +47,7 @@ def is_installed(name: str) -> bool:
         return sys.modules[name] is not None
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # the package around it
+    except (ImportError, ValueError):  # the package around it, or one without a spec
         return False
 
 

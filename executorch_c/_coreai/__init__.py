@@ -7,34 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from executorch_c import _extras
 from executorch_c._core import BackendCall, InvalidArgumentError, InvalidProgramError
 from executorch_c._core import NotFoundError, NotSupportedError
 from executorch_c._types import DelegateInside, InnerNode, InnerValue
 
 Option = bool | int | float | str
 
+ENGINE = "coreai.authoring"
+"""A module of coreai-core; any folder may be the namespace package `coreai`."""
 DEFAULT_SECONDS = 600.0
 """Time limit of a load or a call of the engine."""
 
 
 def backends() -> list[type]:
     """Return the backend; nothing without the package coreai-core (csrc/backend/known.def)."""
-    if not _is_installed():
+    if not _extras.is_installed(ENGINE):
         return []
     CoreAI.version = _version()
     return [CoreAI]
-
-
-def _is_installed() -> bool:
-    try:
-        return find_spec("coreai.authoring") is not None  # `coreai` alone is any folder
-    except (ImportError, ValueError):
-        return False
 
 
 def _version() -> str:
@@ -111,7 +106,7 @@ def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> Delegate
     """Return the values and nodes of a payload's first function; None without the engine."""
     from executorch_c._coreai import engine, payload as payloads
 
-    if not _is_installed():
+    if not _extras.is_installed(ENGINE):
         return None
     model, seconds = engine.Model(), DEFAULT_SECONDS
     model.load(payloads.read(payloads.manifest(payload), lookup, ""), seconds)

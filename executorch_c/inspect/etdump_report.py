@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -373,15 +373,12 @@ def _blocks(
 
 def _merged(rows: tuple[EventRow, ...]) -> EventRow:
     """Return one row with the times of all."""
-    times = {
-        name: tuple([item for row in rows for item in getattr(row, name)])
-        for name in ("ticks", "starts", "metadata")
-    }
-    return _with(rows[0], **times)
-
-
-def _with(row: EventRow, **changes: Any) -> EventRow:
-    return EventRow(**{**row.__dict__, **changes})
+    return replace(
+        rows[0],
+        ticks=tuple([tick for row in rows for tick in row.ticks]),
+        starts=tuple([start for row in rows for start in row.starts]),
+        metadata=tuple([data for row in rows for data in row.metadata]),
+    )
 
 
 def _named(row: EventRow, record: ETRecord, method: str) -> EventRow:
@@ -393,7 +390,7 @@ def _named(row: EventRow, record: ETRecord, method: str) -> EventRow:
     if row.delegate_id is not None and delegate:
         handles = delegate.handles_of(row.delegate_id)
     nodes = record.nodes_of(method, handles or ())
-    return _with(
+    return replace(
         row,
         backend=delegate.backend if delegate else "",
         debug_handles=handles,

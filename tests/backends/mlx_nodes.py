@@ -8,25 +8,10 @@ import numpy as np
 from executorch.exir import schema as pte
 
 from tests.backends.payloads import BACKENDS, Format, Graph, schema
+from tests.dtypes import dtype_id
 from tests.plans import Plan, build
 
 UNION = re.findall(r"^EMX_NODE\((\w+)\)", (BACKENDS / "mlx" / "union.def").read_text(), re.M)
-DTYPES = {
-    "uint8": 0,
-    "int8": 1,
-    "int16": 2,
-    "int32": 3,
-    "int64": 4,
-    "float16": 5,
-    "float32": 6,
-    "bool": 11,
-    "bfloat16": 15,
-    "uint16": 27,
-    "uint32": 28,
-    "uint64": 29,
-}
-
-
 MLX = Format(
     Path(__file__).parent / "mlx_programs",
     {**schema("mlx", {"OpNode": [*UNION, "New"]}), "New": {"x": "4"}},
@@ -55,7 +40,7 @@ def real(number: float) -> Graph:
 
 def meta(array: np.ndarray) -> Graph:
     shape = [{"value": size} for size in array.shape]
-    return {"shape": shape, "scalar_type": DTYPES[array.dtype.name]}
+    return {"shape": shape, "scalar_type": dtype_id(array.dtype.name)}
 
 
 Node = tuple[str, Graph]
