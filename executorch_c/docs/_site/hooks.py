@@ -15,7 +15,7 @@ from typing import Any
 DOCS = Path(__file__).resolve().parents[1]
 ROOT = DOCS.parents[1]
 INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.M)
-LINK = re.compile(r"\[([^\]\n]+)\]\((?!\w+://)([^)#\s]+)(#[^)\s]*)?\)")
+LINK = re.compile(r"\[([^\]]+)\]\((?!\w+://)([^)#\s]+)(#[^)\s]*)?\)")
 CODE = re.compile(r"(^```.*?^```$)", re.M | re.S)
 WIDTH = "90"
 log = logging.getLogger("mkdocs.hooks.executorch_c")
@@ -37,7 +37,8 @@ def help_texts() -> str:
 
 def linked(text: str, folder: Path, page: Path) -> str:
     """Return a text of `folder` with its links relative to a page of the site. A link to a file
-    outside the site becomes its path in the tree; a missing file is a warning."""
+    outside the site becomes its path in the tree; a missing file is a warning. The words of a
+    link may go on in the next line."""
 
     def replaced(match: re.Match[str]) -> str:
         words, target, anchor = match[1], match[2], match[3] or ""
