@@ -28,6 +28,23 @@ ADVICE: dict[Does, str] = {
     "crashes": "avoid it in the model",
     "differs": "avoid it in the model",
 }
+COPY_ADVICE = (
+    "the flow writes it for a buffer that the model assigns: return the state as an output and "
+    "pass it as an input, or keep it in another dtype"
+)
+FLOW_ADVICE: dict[str, str] = {
+    "aten::copy.out": COPY_ADVICE,
+    "aten::copy_": COPY_ADVICE,
+    "dim_order_ops": "the flow writes it for a copy or conversion (to, clone, contiguous): convert "
+    "to a dtype that the runtime takes, or export with EdgeCompileConfig(_skip_dim_order=True)",
+    "et_copy": "the flow writes it for the compile spec 'target_device': export without that, or "
+    "for a runtime with an allocator of that device",
+    "executorch_prim": "the flow writes it for numbers that the model computes of shapes: give "
+    "both numbers one type, int or float, or export with static shapes",
+    "quantized_decomposed": "the quantiser writes it: delegate the layer to a backend, quantise it "
+    "to another dtype, or keep it in float",
+}
+"""Advice on operators that no model calls, by operator or namespace."""
 
 
 class RemarkRow(TypedDict):
@@ -134,8 +151,15 @@ def _sentence(view: View, step: Instruction, row: Behaviour, calls: int) -> str:
     verb = VERBS[row.does]
     return (
         f"{row.operator} ({at}{more}): the official runtime {VERSION} {verb}"
-        f"{_condition(view, step, row)}: {ADVICE[row.does]}"
+        f"{_condition(view, step, row)}: {_advice(row)}"
     )
+
+
+def _advice(row: Behaviour) -> str:
+    """Return what the user can do about an operator."""
+    space = row.operator.partition("::")[0]
+    by_operator = FLOW_ADVICE.get(row.operator)
+    return by_operator or FLOW_ADVICE.get(space) or ADVICE[row.does]
 
 
 def _condition(view: View, step: Instruction, row: Behaviour) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from executorch_c._coreai import payload as _coreai
 from executorch_c._render import text as _text
@@ -32,11 +33,13 @@ def facts(
 
     `lookup` returns the program's named data of a key, or None.
     """
-    reader = READERS.get(backend)
+    if backend not in READERS:
+        return []
+    reader = READERS[backend]
+    arguments = (payload, lookup) if reader.takes_lookup else (payload,)
     rows = []
     try:
-        arguments = (payload, lookup) if backend in READS_NAMED_DATA else (payload,)
-        for name, text in reader(*arguments) if reader else ():
+        for name, text in reader.read(*arguments):
             rows.append((name, text[:MAX_TEXT]))
             if len(rows) == MAX_FACTS:
                 break
@@ -179,24 +182,29 @@ def vulkan(payload: bytes) -> Facts:
         yield "constants", count(constants)
 
 
-READS_NAMED_DATA = {"CoreAIBackend"}
-"""Backends whose readers also take `lookup`."""
+class Reader(NamedTuple):
+    """A reader of payloads."""
 
-READERS: dict[str, Callable[..., Facts]] = {
-    "CoreAIBackend": _coreai.facts,
-    "CoreMLBackend": core_ml,
-    "CudaBackend": inductor,
-    "EthosUBackend": vela,
-    "MLXBackend": mlx,
-    "MPSBackend": mps,
-    "MetalBackend": inductor,
-    "NativeBackend": flatbuffer("portable graph", b"NPTG"),
-    "NeuropilotBackend": neuropilot,
-    "NeutronBackend": neutron,
-    "QnnBackend": qnn,
-    "TOSABackend": flatbuffer("TOSA graph", b"TOSA"),
-    "VgfBackend": vgf,
-    "VulkanBackend": vulkan,
+    read: Callable[..., Facts]
+    takes_lookup: bool = False
+    """Also takes `lookup`, after the payload."""
+
+
+READERS: dict[str, Reader] = {
+    "CoreAIBackend": Reader(_coreai.facts, takes_lookup=True),
+    "CoreMLBackend": Reader(core_ml),
+    "CudaBackend": Reader(inductor),
+    "EthosUBackend": Reader(vela),
+    "MLXBackend": Reader(mlx),
+    "MPSBackend": Reader(mps),
+    "MetalBackend": Reader(inductor),
+    "NativeBackend": Reader(flatbuffer("portable graph", b"NPTG")),
+    "NeuropilotBackend": Reader(neuropilot),
+    "NeutronBackend": Reader(neutron),
+    "QnnBackend": Reader(qnn),
+    "TOSABackend": Reader(flatbuffer("TOSA graph", b"TOSA")),
+    "VgfBackend": Reader(vgf),
+    "VulkanBackend": Reader(vulkan),
 }
 """Readers by the id of the backend: the ids of csrc/backend/known.def whose payloads have a
 header."""

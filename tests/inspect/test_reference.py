@@ -78,6 +78,20 @@ def test_the_table_is_read_as_written() -> None:
     assert all(row.does in reference.DOES for row in rows)
 
 
+CALLED_BY_MODELS = {"aten", "llama", "preprocess"}
+"""Namespaces of operators that a model can call, which is then told to avoid them."""
+
+
+def test_operators_of_the_flow_have_advice() -> None:
+    """`avoid it in the model` helps nobody whose model has no such operator."""
+    rows = [row for name in reference.table() for row in reference.behaviours(name)]
+    spaces = {row.operator.partition("::")[0] for row in rows}
+    advised = {name.partition("::")[0] for name in device.FLOW_ADVICE}
+    assert spaces - CALLED_BY_MODELS == advised - CALLED_BY_MODELS
+    (copy,) = {device._advice(row) for row in reference.behaviours("et_copy::_h2d_copy.out")}
+    assert "target_device" in copy and "avoid" not in copy
+
+
 def network() -> Any:
     """Return a convolution, normalised, and a depthwise one, with weights in channels-last."""
     first, depthwise = (torch.nn.Conv2d(4, 4, 3, padding=1, groups=groups) for groups in (1, 4))
