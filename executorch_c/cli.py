@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from executorch_c import __version__
+from executorch_c import __version__, _streams
 from executorch_c._render import terminal
 from executorch_c._render.text import visible
 from executorch_c._commands import (
@@ -139,9 +139,17 @@ def _error(error: BaseException, args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; usage errors exit with 2."""
+    """Run the command line and return its exit code; usage errors exit with 2.
+
+    Files and exit code do not depend on who reads standard output.
+    """
+    with _streams.outputs():
+        return _main(_canonical(sys.argv[1:] if argv is None else argv))
+
+
+def _main(argv: Sequence[str]) -> int:
     top = parser()
-    args, unknown = top.parse_known_args(_canonical(sys.argv[1:] if argv is None else argv))
+    args, unknown = top.parse_known_args(argv)
     if unknown:
         usage: argparse.ArgumentParser = getattr(args, "parser", top)
         usage.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -154,10 +162,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with terminal.tables(sys.stdout), _arguments.delegation(args):
             code: int = args.command(args)
-        sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # of a command whose text is all it does
         return 0
     except KeyboardInterrupt:
         return INTERRUPTED

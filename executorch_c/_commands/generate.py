@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from executorch_c import _streams
 from executorch_c._commands import _arguments, _text_models
 from executorch_c._render import json as _json
 
@@ -108,11 +109,12 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def write(pieces: Iterator[str], quiet: bool) -> None:
-    """Print pieces as they come, unless `quiet`."""
+    """Print pieces as they come, unless `quiet`, while somebody reads them."""
     for piece in pieces:
         if not quiet:
             sys.stdout.write(piece)
             sys.stdout.flush()
+            _streams.stop_without_reader()
     if not quiet:
         sys.stdout.write("\n")
 
