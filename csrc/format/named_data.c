@@ -2,7 +2,6 @@
 #include "format/named_data.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/checked.h"
@@ -56,31 +55,32 @@ static ec_status read_program_item(const ec_pte *pte, ec_fb_table table, ec_name
 static ec_status read_file_item(const ec_ptd *ptd, size_t source, ec_fb_table table,
                                 ec_named_data *item, ec_error *err) {
   item->source = (int)source;
+  item->path = ptd->path;
   EC_TRY(read_key(table, EC_PTD_NamedData_key, item, err));
   EC_TRY(ec_ptd_segment(ptd, ec_fb_u32(table, EC_PTD_NamedData_segment_index), &item->bytes, err));
   ec_fb_table layout = ec_fb_child(table, EC_PTD_NamedData_tensor_layout);
   return layout ? read_layout(layout, item, err) : EC_OK;
 }
 
-static const char *format_source(int source, char *text, size_t size) {
-  if (source < 0) snprintf(text, size, "the program");
-  else snprintf(text, size, "data file %d", source);
-  return text;
+const char *ec_named_data_place(const ec_named_data *entry, char text[EC_PTD_TEXT]) {
+  return entry->source < 0 ? "the program"
+                           : ec_ptd_text(entry->path, (size_t)entry->source, text);
 }
 
 static ec_status check_duplicates(const ec_named_map *map, ec_error *err) {
-  char a[32], b[32];
+  char a[EC_PTD_TEXT], b[EC_PTD_TEXT];
   for (size_t i = 1; i < map->count; i++)
     if (compare_item_keys(&map->items[i - 1], &map->items[i]) == 0)
       return ec_fail(err, EC_INVALID_ARGUMENT, "named data '%.64s' is in %s and in %s",
-                     map->items[i].key, format_source(map->items[i - 1].source, a, sizeof a),
-                     format_source(map->items[i].source, b, sizeof b));
+                     map->items[i].key, ec_named_data_place(&map->items[i - 1], a),
+                     ec_named_data_place(&map->items[i], b));
   return EC_OK;
 }
 
 static ec_status read_items(ec_named_map *map, const ec_pte *pte, const ec_ptd *ptds, size_t count,
                             ec_error *err) {
   ec_fb_vec rows = pte ? ec_fb_vector(pte->root, EC_PTE_Program_named_data) : (ec_fb_vec){NULL, 0};
+  char text[EC_PTD_TEXT];
   size_t next = 0;
   for (uint32_t i = 0; i < rows.count; i++) {
     ec_status status = read_program_item(pte, ec_fb_vec_table(rows, i), &map->items[next++], err);
@@ -92,8 +92,8 @@ static ec_status read_items(ec_named_map *map, const ec_pte *pte, const ec_ptd *
       ec_status status = read_file_item(&ptds[source], source, ec_fb_vec_table(rows, i),
                                         &map->items[next++], err);
       if (status != EC_OK)
-        return ec_fail_in(err, EC_INVALID_EXTERNAL_DATA, "data file %zu: named_data[%" PRIu32 "]",
-                          source, i);
+        return ec_fail_in(err, EC_INVALID_EXTERNAL_DATA, "%s: named_data[%" PRIu32 "]",
+                          ec_ptd_text(ptds[source].path, source, text), i);
     }
   }
   return EC_OK;

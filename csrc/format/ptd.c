@@ -2,6 +2,7 @@
 #include "format/ptd.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "core/checked.h"
 #include "format/kind.h"
@@ -62,6 +63,15 @@ static ec_status read_header(ec_ptd *ptd, uint64_t *end, ec_error *err) {
 }
 
 const ec_fb_schema *ec_ptd_schema(void) { return &schema_FlatTensor; }
+
+const char *ec_ptd_text(const char *path, size_t index, char text[EC_PTD_TEXT]) {
+  enum { MAX_PATH = EC_PTD_TEXT - 20 };
+  const size_t length = path ? strlen(path) : 0;
+  if (!path) snprintf(text, EC_PTD_TEXT, "data file %zu", index);
+  else if (length <= MAX_PATH) snprintf(text, EC_PTD_TEXT, "data file '%s'", path);
+  else snprintf(text, EC_PTD_TEXT, "data file '...%s'", path + length - MAX_PATH);
+  return text;
+}
 
 ec_status ec_ptd_open(ec_ptd *out, const uint8_t *data, size_t size, ec_error *err) {
   ec_ptd ptd = {.data = data, .size = size};

@@ -17,7 +17,14 @@ typedef struct ec_ptd {
   size_t size;
   uint64_t segment_base, segment_data_size;
   ec_fb_table root; /* table FlatTensor */
+  const char *path; /* for messages, set by the caller; NULL: a buffer */
 } ec_ptd;
+
+enum { EC_PTD_TEXT = 320 };
+
+/* Writes how messages call a file: "data file 'weights.ptd'", or "data file 0" of a buffer, by its
+ * index among the files. Returns the text. */
+const char *ec_ptd_text(const char *path, size_t index, char text[EC_PTD_TEXT]);
 
 /* Returns the table FlatTensor of flat_tensor.def, for walks over the whole file. */
 const ec_fb_schema *ec_ptd_schema(void);

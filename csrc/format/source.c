@@ -35,6 +35,15 @@ static ec_status map_file(ec_source *out, int fd, const char *path, ec_error *er
   return EC_OK;
 }
 
+static ec_status copy_path(ec_source *out, const char *path, ec_error *err) {
+  const size_t size = strlen(path) + 1;
+  out->path = ec_alloc(size);
+  if (!out->path)
+    return ec_fail(err, EC_MEMORY_ALLOCATION_FAILED, "no memory for the path '%s'", path);
+  memcpy(out->path, path, size);
+  return EC_OK;
+}
+
 ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock_mode,
                               ec_error *err) {
   *out = (ec_source){0};
@@ -47,10 +56,10 @@ ec_status ec_source_open_file(ec_source *out, const char *path, ec_mlock mlock_m
   close(fd); /* the mapping stays valid */
   if (status != EC_OK) return status;
   if (mlock_mode != EC_MLOCK_NONE && mlock(out->data, out->size) != 0 &&
-      mlock_mode == EC_MLOCK_REQUIRE) {
+      mlock_mode == EC_MLOCK_REQUIRE)
     status = fail_path(err, "lock in memory", path);
-    ec_source_close(out);
-  }
+  if (status == EC_OK) status = copy_path(out, path, err);
+  if (status != EC_OK) ec_source_close(out);
   return status;
 }
 
@@ -86,5 +95,6 @@ void ec_source_release_pages(const ec_source *source, const void *data, size_t s
 void ec_source_close(ec_source *source) {
   if (source->mapped) munmap((void *)(uintptr_t)source->data, source->mapped);
   if (source->release) source->release(source->owner);
+  ec_free(source->path);
   *source = (ec_source){0};
 }

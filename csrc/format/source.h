@@ -21,6 +21,7 @@ typedef struct ec_source {
   void (*release)(void *owner); /* called once by ec_source_close; may be NULL */
   void *owner;
   size_t mapped; /* bytes to unmap; 0 for a buffer */
+  char *path;    /* a copy, for messages; NULL for a buffer */
 } ec_source;
 
 /* Maps a file read-only. Refuses empty files, directories and devices. AccessFailed names the path

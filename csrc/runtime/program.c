@@ -43,11 +43,14 @@ static ec_status load_names(ec_program *p, ec_error *err) {
 }
 
 static ec_status open_data_files(ec_program *p, ec_error *err) {
+  char text[EC_PTD_TEXT];
   ec_ptd *ptds;
   EC_TRY(ec_arena_array(&p->arena, p->data_count, sizeof *ptds, "data files", &ptds, err));
   for (size_t i = 0; i < p->data_count; i++) {
     ec_status status = ec_ptd_open(&ptds[i], p->data[i].data, p->data[i].size, err);
-    if (status != EC_OK) return ec_fail_in(err, status, "data file %zu", i);
+    if (status != EC_OK)
+      return ec_fail_in(err, status, "%s", ec_ptd_text(p->data[i].path, i, text));
+    ptds[i].path = p->data[i].path;
   }
   return ec_named_map_init(&p->named, &p->pte, ptds, p->data_count, &p->package.items, &p->arena,
                            err);

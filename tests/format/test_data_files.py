@@ -1,5 +1,6 @@
 """.ptd files: weights outside the program, in one or several files, and invalid ones."""
 
+import os
 import gc
 import struct
 from pathlib import Path
@@ -217,6 +218,33 @@ def test_duplicates() -> None:
     data = data_file(weight=WEIGHT)
     with pytest.raises(InvalidArgumentError, match="'weight' is in data file 0 and in data file 1"):
         run([data, data])
+
+
+def test_errors_name_the_path(tmp_path: Path) -> None:
+    """Of the file among several: damaged, with an impossible layout, with another tensor."""
+    good, bad = (str(tmp_path / f"{name}.ptd") for name in ("good", "bad"))
+    Path(good).write_bytes(data_file(weight=WEIGHT))
+
+    def message(data: bytes, *files: str) -> str:
+        Path(bad).write_bytes(data)
+        with pytest.raises(executorch_c.Error) as caught:
+            run([*files, bad])
+        return str(caught.value)
+
+    impossible = data_file(other=(WEIGHT.tobytes(), TensorLayout(ScalarType.FLOAT, [5], [0])))
+    assert f"data file '{bad}': named_data[0]" in message(impossible, good)
+    assert f"data file '{bad}': " in message(b"no data" * 100, good)
+    assert f"in data file '{good}' and in data file '{bad}'" in message(
+        Path(good).read_bytes(), good
+    )
+    assert f"data file '{bad}': external tensor 'weight' is" in message(
+        data_file(weight=WEIGHT[:1])
+    )
+    deep = str(tmp_path.joinpath(*["folder" * 20] * 4, "last.ptd"))
+    os.makedirs(os.path.dirname(deep))
+    Path(deep).write_bytes(b"no data" * 100)
+    with pytest.raises(InvalidExternalDataError, match=r"data file '\.\.\..*last.ptd': "):
+        run([good, deep])
 
 
 def test_tensor_without_a_name() -> None:

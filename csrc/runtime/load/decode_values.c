@@ -146,20 +146,22 @@ static ec_status find_external(const ec_program *program, const ec_tensor_info *
                         "external tensor '%s' is in none of the %zu data files given",
                         t->name ? t->name : "(no name)", program->data_count);
   const ec_tensor *layout = &entry->layout;
-  char actual[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT];
+  char actual[EC_SHAPE_TEXT], want[EC_SHAPE_TEXT], place[EC_PTD_TEXT];
   if (!entry->has_layout || ec_tensor_dtype(layout) != t->dtype ||
       !ec_tensor_has_sizes(layout, t->rank, t->sizes) ||
       memcmp(layout->dim_order, t->dim_order, t->rank) != 0)
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
-                   "external tensor '%s' is %s %s, the program expects %s %s (and its dim_order)",
-                   t->name, entry->has_layout ? ec_dtype_name(ec_tensor_dtype(layout)) : "raw",
+                   "%s: external tensor '%s' is %s %s, the program expects %s %s (and its "
+                   "dim_order)",
+                   ec_named_data_place(entry, place), t->name,
+                   entry->has_layout ? ec_dtype_name(ec_tensor_dtype(layout)) : "raw",
                    ec_shape_text(layout->sizes, layout->rank, actual, sizeof actual),
                    ec_dtype_name(t->dtype),
                    ec_shape_text(t->sizes, t->rank, want, sizeof want));
   if (entry->bytes.size < t->nbytes)
     return ec_fail(err, EC_INVALID_EXTERNAL_DATA,
-                   "external tensor '%s' has %zu bytes, expected %zu", t->name, entry->bytes.size,
-                   t->nbytes);
+                   "%s: external tensor '%s' has %zu bytes, expected %zu",
+                   ec_named_data_place(entry, place), t->name, entry->bytes.size, t->nbytes);
   *out = entry->bytes;
   return EC_OK;
 }
