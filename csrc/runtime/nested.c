@@ -41,6 +41,7 @@ static ec_method_options make_options(const ec_host_call *call) {
   options.skipped_passes = outer->skipped_passes;
   options.backends_unknown = outer->backends_unknown;
   options.kv_cache = outer->kv_cache;
+  options.max_bytes = outer->max_bytes;
   return options;
 }
 

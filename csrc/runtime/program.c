@@ -142,10 +142,14 @@ bool ec_program_named_data(const ec_program *program, const char *key, ec_bytes 
   return data;
 }
 
-uint64_t ec_program_load_steps(const ec_program *p) {
+uint64_t ec_program_bytes(const ec_program *p) {
   uint64_t bytes = p->file.size;
   for (size_t i = 0; i < p->data_count; i++) bytes += p->data[i].size;
-  return EC_LOAD_STEPS + EC_LOAD_STEPS_PER_BYTE * bytes;
+  return bytes;
+}
+
+uint64_t ec_program_load_steps(const ec_program *p) {
+  return EC_LOAD_STEPS + EC_LOAD_STEPS_PER_BYTE * ec_program_bytes(p);
 }
 
 bool ec_program_has_bytes(const ec_program *p, const void *data) {

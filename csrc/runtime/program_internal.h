@@ -28,6 +28,9 @@ struct ec_program {
 /* Finds named data in a program, then in its outer programs. Returns NULL if none has the key. */
 const ec_named_data *ec_program_data(const ec_program *program, const char *key);
 
+/* Returns the size of the program's files. */
+uint64_t ec_program_bytes(const ec_program *program);
+
 /* Returns the default limit on load steps: linear in the size of the files, so that repeated
  * references in a file are bounded. */
 uint64_t ec_program_load_steps(const ec_program *program);

@@ -51,8 +51,8 @@ def swap(name: str, a: str, b: str) -> Change:
 
 LAST = (1 << 31) - 1
 MLX_ROWS: list[tuple[str, Change, str]] = [
-    ("mlp", of_graph(version="2"), "version 2 of MLX graphs, expected at most 1"),
-    ("mlp", of_graph(version="new"), "version 'new' is not a number"),
+    ("mlp", of_graph(version="2"), "version '2' of the schema, expected at most 1"),
+    ("mlp", of_graph(version="new"), "version 'new' of the schema, expected at most 1"),
     ("mlp", of_graph(num_temp_tensors=LAST), "tensors and 0 values in"),
     ("mlp", of_graph(num_values=LAST), "values in"),
     ("mlp", of_graph(num_constant_tensors=40), "tensor_meta has"),

@@ -128,6 +128,10 @@ int32_t emx_work(int32_t dtype) {
   return dtype >= EC_DTYPE_UINT16 && dtype <= EC_DTYPE_UINT64 ? EC_DTYPE_INT64 : dtype;
 }
 
+int32_t emx_order_type(int32_t dtype) {
+  return dtype == EC_DTYPE_BOOL ? EC_DTYPE_UINT8 : emx_work(dtype);
+}
+
 /* Returns the signed dtype of twice the bytes. */
 static int32_t widen(int32_t dtype) {
   switch (dtype) {
@@ -194,7 +198,8 @@ uint32_t emx_finish(const emx_call *c, const char *op, const int64_t *args, size
   ect_program *p = &c->g->program;
   const uint32_t operand = ect_outputs(c->g, c->n)[0].operand;
   const ect_tensor *first = p->failed ? NULL : ect_tensor_at(p, args[0]);
-  const bool is_kept = strncmp(op, "mlx::", 5) == 0 || (first && first->dtype == type->dtype);
+  const bool is_kept = strncmp(op, "mlx::", 5) == 0 || strcmp(op, "aten::_to_copy.out") == 0 ||
+                       (first && first->dtype == type->dtype);
   const int32_t work = is_kept ? type->dtype : emx_work(type->dtype);
   int64_t out, computed;
   ect_tensor t = emx_like(type, type->dtype);
@@ -206,4 +211,30 @@ uint32_t emx_finish(const emx_call *c, const char *op, const int64_t *args, size
   EC_BACKEND_TRY(emx_helper(c, op, args, count, &t, &computed));
   ect_add_copy(p, computed, out, c->shown);
   return EC_BACKEND_OK;
+}
+
+/* ---- numbers in their order ------------------------------------------------------------------ */
+
+/* Adds a call that changes the highest bit of int64s. */
+static uint32_t flip(const emx_call *c, int64_t value, const ect_tensor *type, int64_t *out) {
+  const int64_t args[] = {value, ect_add_int(&c->g->program, INT64_MIN)};
+  const ect_tensor t = emx_like(type, EC_DTYPE_INT64);
+  return emx_helper(c, "aten::bitwise_xor.Scalar_out", args, 2, &t, out);
+}
+
+uint32_t emx_order(const emx_call *c, int64_t value, const ect_tensor *type, int32_t dtype,
+                   int64_t *out) {
+  *out = ect_convert(&c->g->program, value, emx_order_type(dtype));
+  return dtype == EC_DTYPE_UINT64 ? flip(c, *out, type, out) : (uint32_t)EC_BACKEND_OK;
+}
+
+uint32_t emx_finish_order(const emx_call *c, const char *op, const int64_t *args, size_t count,
+                          const ect_tensor *type) {
+  const ect_tensor t = emx_like(type, emx_order_type(type->dtype));
+  int64_t out;
+  if (t.dtype == emx_work(type->dtype) && type->dtype != EC_DTYPE_UINT64)
+    return emx_finish(c, op, args, count, type);
+  EC_BACKEND_TRY(emx_helper(c, op, args, count, &t, &out));
+  if (type->dtype == EC_DTYPE_UINT64) EC_BACKEND_TRY(flip(c, out, &t, &out));
+  return emx_finish(c, "aten::_to_copy.out", &out, 1, type);
 }

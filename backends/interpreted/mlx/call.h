@@ -50,6 +50,9 @@ int32_t emx_promote(int32_t a, int32_t b);
 int32_t emx_float(int32_t dtype);
 /* Returns the dtype that the runtime computes with: uint16 to uint64 are int64. */
 int32_t emx_work(int32_t dtype);
+/* Returns the dtype in which the runtime compares: bools are uint8, uint64s int64s with the highest
+ * bit changed. */
+int32_t emx_order_type(int32_t dtype);
 /* Returns a computed tensor of a type's sizes. */
 ect_tensor emx_like(const ect_tensor *type, int32_t dtype);
 /* Makes a type that of two that broadcast. */
@@ -72,5 +75,11 @@ uint32_t emx_helper(const emx_call *c, const char *op, const int64_t *args, size
 /* Adds the call whose result is the node's, of a type; the runtime may compute it in another. */
 uint32_t emx_finish(const emx_call *c, const char *op, const int64_t *args, size_t count,
                     const ect_tensor *type);
+/* Converts a tensor, by way of `dtype`, to emx_order_type(dtype). */
+uint32_t emx_order(const emx_call *c, int64_t value, const ect_tensor *type, int32_t dtype,
+                   int64_t *out);
+/* The same as emx_finish for a call that computes in emx_order_type(type->dtype). */
+uint32_t emx_finish_order(const emx_call *c, const char *op, const int64_t *args, size_t count,
+                          const ect_tensor *type);
 
 #endif

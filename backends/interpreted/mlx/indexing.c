@@ -139,6 +139,30 @@ uint32_t emx_call_take_along_axis(const emx_call *c) {
   return emx_finish(c, "mlx::take_along_axis.out", args, 3, &t);
 }
 
+/* 'updates' become the dtype of 'x'; all broadcast, but 'x' in the axis. */
+uint32_t emx_call_scatter_add(const emx_call *c) {
+  ect_program *p = &c->g->program;
+  int64_t x, indices, updates;
+  uint32_t axis;
+  ect_tensor t, index, update;
+  EC_BACKEND_TRY(emx_tensor(c, "x", &x, &t));
+  EC_BACKEND_TRY(emx_tensor(c, "indices", &indices, &index));
+  EC_BACKEND_TRY(emx_tensor(c, "updates", &updates, &update));
+  EC_BACKEND_TRY(emx_axis(c, "axis", t.rank, &axis));
+  const uint32_t rank = t.rank;
+  const int64_t size = t.sizes[axis];
+  emx_broadcast(&t, &index);
+  emx_broadcast(&t, &update);
+  while (t.rank > rank && t.sizes[0] == 1)
+    memmove(t.sizes, t.sizes + 1, --t.rank * sizeof *t.sizes);
+  if (index.rank != rank || t.rank != rank)
+    return EMX_INVALID(c, "'indices' has %u dimensions and 'updates' %u, expected %u",
+                       (unsigned)index.rank, (unsigned)update.rank, (unsigned)rank);
+  t.sizes[axis] = size;
+  const int64_t args[] = {x, indices, ect_convert(p, updates, t.dtype), ect_add_int(p, axis)};
+  return emx_finish(c, "mlx::scatter_add.out", args, 4, &t);
+}
+
 /* Finds a list of tensors; broadcasts their types, and promotes their dtypes. */
 static uint32_t read_tensors(const emx_call *c, const char *name, int64_t *values,
                              ect_tensor *types, uint32_t *count) {

@@ -2,7 +2,6 @@
 #include "reader.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../fb_text.h"
@@ -10,6 +9,7 @@
 
 #define FAIL(r, ...) EC_BACKEND_FAIL(&(r)->g->c, EC_BACKEND_INVALID_PROGRAM, __VA_ARGS__)
 
+enum { NEWEST_VERSION = 1 };
 enum { SLOT_TENSOR, SLOT_INT, SLOT_FLOAT, SLOT_BOOL };
 
 /* ---- tensors with a meta --------------------------------------------------------------------- */
@@ -176,18 +176,6 @@ static uint32_t read_outputs(emx_reader *r, ec_fb_vec map) {
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
-/* Checks the version, a number as text: "1", or nothing for 1. */
-static uint32_t check_version(emx_reader *r) {
-  const ect_text version = ect_fb_text(r->graph, EMX_MLXGraph_version);
-  char *end = NULL;
-  const long number = version.size ? strtol((const char *)version.data, &end, 10) : 1;
-  if (end && (*end || end == (const char *)version.data))
-    return FAIL(r, "payload: version '%.*s' is not a number", ECT_CLIP(version, 40));
-  if (number <= 1) return EC_BACKEND_OK;
-  return EC_BACKEND_FAIL(&r->g->c, EC_BACKEND_NOT_SUPPORTED,
-                         "payload: version %ld of MLX graphs, expected at most 1", number);
-}
-
 /* Adds up the counts of tensors. The payload's size bounds them. */
 static uint32_t count_tensors(emx_reader *r, size_t size, uint32_t *tensors, uint32_t *values) {
   static const unsigned ids[] = {
@@ -253,12 +241,14 @@ uint32_t emx_read(ect_graph *g, const ec_backend_init *what) {
   ec_error err = {0};
   uint32_t tensors = 0, values = 0;
   EC_BACKEND_TRY(emx_read_header(&g->c, what->payload, what->payload_size, &bytes, &size));
-  const ec_status verified = ec_fb_verify(bytes, size, emx_payload_schema(), "payload", &err);
+  ec_status verified = ec_fb_verify(bytes, size, emx_payload_schema(), "payload", &err);
+  if (verified == EC_OK)
+    verified = ec_fb_check_text_version(ec_fb_root(bytes), EMX_MLXGraph_version, NEWEST_VERSION,
+                                        EC_DELEGATE_INCOMPATIBLE, &err);
   if (verified != EC_OK) return EC_BACKEND_FAIL(&g->c, (uint32_t)verified, "%s", err.message);
   emx_reader r = {.g = g, .graph = ec_fb_root(bytes), .max_nodes = size};
   r.chains = ec_fb_vector(r.graph, EMX_MLXGraph_instruction_chains);
   r.metas = ec_fb_vector(r.graph, EMX_MLXGraph_tensor_meta);
-  EC_BACKEND_TRY(check_version(&r));
   EC_BACKEND_TRY(count_tensors(&r, size, &tensors, &values));
   uint32_t status = emx_registers_open(&r.registers, g->c.host, tensors, values)
                         ? (uint32_t)EC_BACKEND_OK

@@ -38,12 +38,12 @@ static uint32_t read_types(packing *k, const char *items) {
   while (*items) {
     items = next_source(items, &letter, source);
     const uint32_t operand = source[0] ? emx_find(&k->c, source) : ECT_ABSENT;
-    if (!strchr("=wpPfcq", letter) || operand == ECT_ABSENT) continue;
+    if (!strchr("=wpPfcoO", letter) || operand == ECT_ABSENT) continue;
     int64_t value;
     ect_tensor t;
     EC_BACKEND_TRY(ect_use_tensor(k->c.g, operand, &value, &t));
     t = emx_like(&t, t.dtype);
-    if (letter == 'p' || letter == 'P')
+    if (strchr("pPO", letter))
       k->promoted = k->promoted < 0 ? t.dtype : emx_promote(k->promoted, t.dtype);
     if (!k->has_first) k->first = k->all = t;
     else emx_broadcast(&k->all, &t);
@@ -118,7 +118,8 @@ static uint32_t set_type(packing *k, const char *rule, ect_tensor *t) {
   *t = k->first;
   EC_BACKEND_TRY(set_sizes(k, rule[1], t));
   switch (rule[0]) {
-  case 'p': dtype = k->promoted; break;
+  case 'p':
+  case 'O': dtype = k->promoted; break;
   case 'P': dtype = emx_float(k->promoted); break;
   case 'f': dtype = emx_float(dtype); break;
   case 'b': dtype = EC_DTYPE_BOOL; break;
@@ -139,6 +140,8 @@ static uint32_t read_tensor(packing *k, const ect_item *item, int64_t *out) {
   if (t.dtype < 0) return EC_BACKEND_OK;
   int32_t dtype = t.dtype;
   switch (item->letter) {
+  case 'o': return emx_order(&k->c, *out, &t, dtype, out);
+  case 'O': return emx_order(&k->c, *out, &t, k->promoted, out);
   case 'p': dtype = k->promoted; break;
   case 'P': dtype = emx_float(k->promoted); break;
   case 'f': dtype = emx_float(dtype); break;
@@ -191,6 +194,8 @@ static uint32_t call_row(packing *k, const ect_row *row) {
   EC_BACKEND_TRY(
       ect_read_items(&k->c.g->program, row->args, NULL, read_item, k, args, &count, &taken));
   EC_BACKEND_TRY(set_type(k, row->results, &type));
+  if (row->results[0] == 'o' || row->results[0] == 'O')
+    return emx_finish_order(&k->c, row->op, args, count, &type);
   return emx_finish(&k->c, row->op, args, count, &type);
 }
 

@@ -94,6 +94,7 @@ int64_t emo_load_int(const ec_backend_tensor *t, int64_t at) {
 
 double emo_load(const ec_backend_tensor *t, int64_t at) {
   const size_t width = ec_backend_dtype_size(t->dtype);
+  if (t->dtype == EC_DTYPE_UINT64) return (double)(uint64_t)emo_load_int(t, at);
   if (!emo_is_float(t->dtype)) return (double)emo_load_int(t, at);
   const uint64_t bits = load_bits(t, at, width);
   if (t->dtype == EC_DTYPE_FLOAT32) return (double)ec_bits_float((uint32_t)bits);
@@ -113,4 +114,14 @@ void emo_store_at(const ec_backend_tensor *t, int64_t at, double value) {
   else if (t->dtype == EC_DTYPE_FLOAT32) ((float *)t->data)[at] = (float)value;
   else if (t->dtype == EC_DTYPE_FLOAT16) ((uint16_t *)t->data)[at] = ec_f32_to_f16((float)value);
   else ((uint16_t *)t->data)[at] = ec_f32_to_bf16((float)value);
+}
+
+uint32_t emo_index(const emo_call *c, const ec_backend_tensor *indices, int64_t at, int64_t limit,
+                   int64_t *out) {
+  const int64_t index = emo_load_int(indices, at);
+  if (index < -limit || index >= limit)
+    return EC_ARG_FAIL(c, "index %lld, expected %lld to %lld", (long long)index, (long long)-limit,
+                       (long long)limit - 1);
+  *out = index < 0 ? index + limit : index;
+  return EC_BACKEND_OK;
 }

@@ -33,6 +33,10 @@ int64_t emo_place(const int64_t *sizes, size_t rank, const int64_t *all, size_t 
 /* Elements before and after an axis. */
 int64_t emo_product(const int64_t *sizes, size_t first, size_t end);
 
+/* Reads an index of `limit` places, from the end if it is negative. */
+uint32_t emo_index(const emo_call *c, const ec_backend_tensor *indices, int64_t at, int64_t limit,
+                   int64_t *out);
+
 /* Reads an element of any dtype but 64-bit floats, or writes one. */
 double emo_load(const ec_backend_tensor *t, int64_t at);
 int64_t emo_load_int(const ec_backend_tensor *t, int64_t at);

@@ -37,17 +37,6 @@ static uint32_t resize_axis(const emo_call *c, size_t out, const split *s, int64
 
 /* ---- indices --------------------------------------------------------------------------------- */
 
-/* Reads an index of `limit` places, from the end if it is negative. */
-static uint32_t read_index(const emo_call *c, const ec_backend_tensor *indices, int64_t at,
-                           int64_t limit, int64_t *out) {
-  const int64_t index = emo_load_int(indices, at);
-  if (index < -limit || index >= limit)
-    return EC_ARG_FAIL(c, "index %lld, expected %lld to %lld", (long long)index, (long long)-limit,
-                       (long long)limit - 1);
-  *out = index < 0 ? index + limit : index;
-  return EC_BACKEND_OK;
-}
-
 uint32_t emo_take(const emo_call *c) {
   split s;
   const ec_backend_tensor *indices, *out;
@@ -65,7 +54,7 @@ uint32_t emo_take(const emo_call *c) {
   const int64_t count = ec_arg_count(indices);
   for (int64_t i = 0; i < count && s.outer && s.inner; i++) {
     int64_t index = 0;
-    EC_BACKEND_TRY(read_index(c, indices, i, s.size, &index));
+    EC_BACKEND_TRY(emo_index(c, indices, i, s.size, &index));
     for (int64_t o = 0; o < s.outer; o++)
       copy(out, (o * count + i) * s.inner, s.x, (o * s.size + index) * s.inner, s.inner);
   }
@@ -90,7 +79,7 @@ uint32_t emo_take_along_axis(const emo_call *c) {
   for (int64_t i = 0; i < count; i++) {
     int64_t index = 0, from = 0, rest = i, step = 1;
     const int64_t at = emo_place(indices->sizes, rank, sizes, rank, i);
-    EC_BACKEND_TRY(read_index(c, indices, at, s.size, &index));
+    EC_BACKEND_TRY(emo_index(c, indices, at, s.size, &index));
     for (size_t d = rank; d-- > 0; step *= s.x->sizes[d], rest /= sizes[d])
       from += (d == s.axis ? index : s.x->sizes[d] == 1 ? 0 : rest % sizes[d]) * step;
     copy(out, i, s.x, from, 1);
@@ -140,7 +129,7 @@ static uint32_t find_slice(const emo_call *c, const gather *g, int64_t item, int
     const int64_t axis = g->axes[i], size = g->x->sizes[axis];
     const int64_t at = emo_place(t->sizes, t->rank, g->sizes, g->rank, item);
     int64_t index = 0;
-    EC_BACKEND_TRY(read_index(c, t, at, size, &index));
+    EC_BACKEND_TRY(emo_index(c, t, at, size, &index));
     if (index > size - g->slices[axis])
       return EC_ARG_FAIL(c, "a slice from %lld on leaves axis %lld", (long long)index,
                          (long long)axis);

@@ -24,6 +24,24 @@ uint32_t emo_logaddexp(const emo_call *c) {
   return EC_BACKEND_OK;
 }
 
+uint32_t emo_divide_unsigned(const emo_call *c) {
+  const ec_backend_tensor *a, *b, *out;
+  int64_t sizes[EMO_MAX_RANK];
+  size_t rank;
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 0, "a", EC_ARG_SET(EC_DTYPE_INT64), -1, &a));
+  EC_BACKEND_TRY(EC_ARG_TENSOR(c, 1, "b", EC_ARG_SET(EC_DTYPE_INT64), -1, &b));
+  EC_BACKEND_TRY(emo_broadcast(c, a->sizes, a->rank, b->sizes, b->rank, sizes, &rank));
+  EC_BACKEND_TRY(emo_output(c, 3, rank, sizes, NULL, &out));
+  const int64_t count = emo_product(sizes, 0, rank);
+  for (int64_t i = 0; i < count; i++) {
+    const uint64_t x = (uint64_t)emo_load_int(a, emo_place(a->sizes, a->rank, sizes, rank, i));
+    const uint64_t y = (uint64_t)emo_load_int(b, emo_place(b->sizes, b->rank, sizes, rank, i));
+    if (!y) return EC_ARG_FAIL(c, "integer division by zero");
+    emo_store_int(out, i, (int64_t)(c->args[2].as.b ? x % y : x / y));
+  }
+  return EC_BACKEND_OK;
+}
+
 uint32_t emo_random_bits(const emo_call *c) {
   return EC_BACKEND_FAIL(c, EC_BACKEND_NOT_SUPPORTED,
                          "random bits of MLX are not reproducible here; take a temperature of 0, "

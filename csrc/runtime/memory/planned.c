@@ -1,6 +1,8 @@
 /* Planned memory: sizes and devices, alignment, allocation, and the addresses of tensors in it. */
 #include "runtime/memory/planned.h"
 
+#include <inttypes.h>
+
 #include "core/alloc.h"
 #include "core/checked.h"
 #include "core/small.h"
@@ -22,6 +24,22 @@ static ec_status check_devices(const ec_rows *rows, ec_error *err) {
   return EC_OK;
 }
 
+/* Bounds the planned memory inside delegates, which nobody sees beforehand, without a limit of the
+ * user: a payload of 1 KB could fill gigabytes. The files raise the bound. */
+static ec_status bound_hidden_memory(const ec_method *m, ec_error *err) {
+  enum { LEAST = 1 << 30, FOR_FILES = 16 };
+  uint64_t bytes = 0, files = 0;
+  if (EC_IS_SMALL || !m->depth || m->options.max_bytes) return EC_OK;
+  for (size_t i = 1; i < m->planned_count; i++)
+    if (__builtin_add_overflow(bytes, m->planned_sizes[i], &bytes)) bytes = UINT64_MAX;
+  for (const ec_program *p = m->program->outer; p; p = p->outer) files += ec_program_bytes(p);
+  if (bytes <= LEAST + FOR_FILES * files) return EC_OK;
+  return ec_fail_hint(err, EC_MEMORY_ALLOCATION_FAILED, EC_HINT_MAX_BYTES,
+                      "%" PRIu64 " bytes of planned memory inside a delegate of files of %" PRIu64
+                      " bytes, unless they are allowed",
+                      bytes, files);
+}
+
 ec_status ec_load_memory_sizes(ec_method *m, const ec_rows *rows, ec_error *err) {
   const uint32_t count = rows->memory.count;
   if (!rows->memory.items)
@@ -39,7 +57,7 @@ ec_status ec_load_memory_sizes(ec_method *m, const ec_rows *rows, ec_error *err)
   m->planned_count = count;
   for (uint32_t id = 1; id < count; id++)
     EC_TRY(ec_decode_memory(rows, id, &m->planned_sizes[id], err));
-  return EC_OK;
+  return bound_hidden_memory(m, err);
 }
 
 /* Finds the alignment of each arena's start: the largest power of two (up to a page) that divides
