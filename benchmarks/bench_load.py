@@ -72,7 +72,7 @@ def verify_share(path: Path, load: float) -> str:
     """Return the share of load time that the structural checks take, which are always on."""
     from tests import build_core
 
-    library = os.environ.get("EXECUTORCH_C_CORE_LIB") or str(build_core.build())
+    library = os.environ.get("EXECUTORCH_C_CORE_LIB") or str(build_core.build("-O2"))
     time_verify = ctypes.CDLL(library).ec_testing_time_verify
     time_verify.restype = ctypes.c_double
     spent = time_verify(os.fsencode(path), 100)
