@@ -91,6 +91,7 @@ MLX_ROWS: list[tuple[str, Change, str]] = [
         replaced("Gelu", "UpdateAndAttend", q=6, k=6, v=6, position=6, out=7),
         "node 2 (UpdateAndAttend): no field 'layer_id'",
     ),
+    ("mlp", replaced("Gelu", "Split", x=6, sizes=integers(1), axis=0), "no field 'outs'"),
     ("mlp", replaced("Gelu", "Mean", x=6, out=7, axes=[9]), "'axes' has 9 for a tensor of 2"),
     ("mlp", replaced("Gelu", "Softmax", x=6, out=7, axis=2), "dim 2 is out of range"),
     ("mlp", replaced("Gelu", "AsType", x=6, out=7, scalar_type=40), "ScalarType 40"),

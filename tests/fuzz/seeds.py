@@ -165,11 +165,13 @@ def coreml(folder: Path) -> None:
 
 
 def mlx(folder: Path) -> None:
-    """Write programs of MLX: the recorded ones, and one of each node's row."""
-    from tests.backends import mlx_nodes, mlx_rows
+    """Write programs of MLX: the recorded ones, one of each node's row, random graphs."""
+    from tests.backends import mlx_edges, mlx_nodes, mlx_rows
+    from tests.fuzz import random_graphs
 
     copy_recorded("mlx", folder)
-    for i, row in enumerate(mlx_rows.ROWS):
+    random_graphs.write(folder, random_graphs.GRAPHS_PER_HOST * 5)
+    for i, row in enumerate([*mlx_rows.ROWS, *mlx_edges.ROWS]):
         graph = mlx_nodes.graph([row.chain()], row.inputs, row.outputs(), values=1)
         pte = mlx_nodes.program(graph, row.inputs, row.outputs())
         (folder / f"{row.node}_{i}.pte").write_bytes(pte)

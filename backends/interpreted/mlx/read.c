@@ -189,7 +189,7 @@ static uint32_t link_fields(emx_reader *r, ec_fb_table table, const emx_node_typ
     uint32_t operand;
     if (is_output(field->name) != outputs) continue;
     if (!ec_fb_field_at(table, field->id)) {
-      if (outputs && type->kinds[i] != EMX_VECTOR_TID)
+      if (outputs)
         return ect_refuse(r->g, EC_BACKEND_INVALID_PROGRAM, "no field '%s'", field->name);
       continue;
     }
