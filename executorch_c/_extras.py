@@ -64,8 +64,20 @@ def missing_error(what: str, *packages: str) -> ImportError:
     needs = f"{what} needs the {many} {' and '.join(packages)}"
     if packages[0] in SDKS:
         return ImportError(f"{needs} of {SDKS[packages[0]]}", name=packages[0])
+    return ImportError(f"{needs}: {_command(packages)}", name=packages[0])
+
+
+def _command(packages: Sequence[str]) -> str:
     extras = ",".join(dict.fromkeys(EXTRAS[name] for name in packages))
-    return ImportError(f"{needs}: pip install 'executorch_c[{extras}]'", name=packages[0])
+    return f"pip install 'executorch_c[{extras}]'"
+
+
+def install_command(error: ImportError) -> str:
+    """Return the command that installs the package that an import did not find; an empty text
+    for a package of no extra, or if the error says it."""
+    package = (error.name or "").partition(".")[0]
+    command = _command([package]) if package in EXTRAS else ""
+    return "" if command in str(error) else command
 
 
 def load(what: str, name: str) -> ModuleType:

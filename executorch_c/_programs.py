@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, cast
 
 from executorch_c._core import Method, Program, Runtime
-from executorch_c._eager_caches import like_active_cache
 from executorch_c._files import is_bundled, is_readable, named_after
 
 if TYPE_CHECKING:
@@ -141,6 +140,8 @@ def method_of(
 
     Raises ValueError if `delegate_at_load` could have no effect: for a Method, with plain loops.
     """
+    from executorch_c._eager_caches import like_active_cache
+
     file = opened(source)
     if delegate_at_load and file.method is not None:
         raise ValueError(

@@ -98,9 +98,9 @@ exit codes: 0 match, 1 error, 2 wrong usage, 3 differ, 4 inconclusive
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> _arguments.Parser:
     """Return the parser of all commands."""
-    top = argparse.ArgumentParser(
+    top = _arguments.Parser(
         "executorch-c",
         description="Run and inspect ExecuTorch programs (.pte) on NumPy arrays, without torch.",
         epilog=EXAMPLES,
@@ -129,9 +129,10 @@ def _error(error: BaseException, args: argparse.Namespace) -> int:
     text = text or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    named = [value for value in vars(args).values() if isinstance(value, str)]
+    named = [value for value in vars(args).values() if isinstance(value, str) and "." in value]
+    files = [os.path.basename(name.rpartition(".py:")[0] or name) for name in named]
     model = getattr(args, "model", None)
-    if model and not any(os.path.basename(name) in text for name in named if "." in name):
+    if model and not any(file in text for file in files):
         text = f"{model}: {text}"
     text = "; ".join([text, *getattr(error, "__notes__", ())])
     print("executorch-c: error: " + visible(" ".join(text.split())), file=sys.stderr)
@@ -151,8 +152,8 @@ def _main(argv: Sequence[str]) -> int:
     top = parser()
     args, unknown = top.parse_known_args(argv)
     if unknown:
-        usage: argparse.ArgumentParser = getattr(args, "parser", top)
-        usage.error(f"unrecognized arguments: {' '.join(unknown)}")
+        usage: _arguments.Parser = getattr(args, "parser", top)
+        usage.refuse(unknown)
     if args.version:
         print(f"executorch_c {__version__}")
         return 0

@@ -12,7 +12,9 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+
+from executorch_c._render.text import did_you_mean
 
 if TYPE_CHECKING:
     from executorch_c._core import Program
@@ -118,6 +120,33 @@ class HelpFormatter(argparse.HelpFormatter):
             break_on_hyphens=False,
             break_long_words=False,
         )
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors have one line of usage, and the name that is most like an unknown
+    one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and error; exit with code 2."""
+        words = [
+            action.metavar or action.dest
+            for action in self._get_positional_actions()
+            if action.nargs not in ("?", "*")
+        ]
+        usage = " ".join([self.prog, "[OPTIONS]", *map(str, words)])
+        self.exit(2, f"usage: {usage} (see --help)\n{self.prog}: error: {message}\n")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Report words that are no arguments of the command."""
+        hints = (did_you_mean(word, self._option_string_actions) for word in words)
+        hint = next(filter(None, hints), "")
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = list(map(str, action.choices))
+            hint = did_you_mean(str(value), names) or f", expected one of {', '.join(names)}"
+            raise argparse.ArgumentError(action, f"found '{value}'{hint}")
 
 
 def add_command(

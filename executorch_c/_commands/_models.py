@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from executorch_c._render.text import did_you_mean
 from executorch_c.check.stages import stage
 
 
@@ -32,10 +34,20 @@ def add_model_function(parser: Parser) -> None:
 
 def function_name(text: str) -> str:
     """Return a name in the form MODULE:FUNCTION: the argparse type."""
+    try:
+        _parts(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Return module and function of "module:function". Raises ValueError."""
     place, _, name = text.rpartition(":")
     if not place or not name:
-        raise argparse.ArgumentTypeError(f"'{text}' is not module:function")
-    return text
+        hint = f": add the function, {text}:make" if text.endswith(".py") else ""
+        raise ValueError(f"'{text}' is not module:function{hint}")
+    return place, name
 
 
 def _load(path: str) -> Any:
@@ -43,31 +55,38 @@ def _load(path: str) -> Any:
     spec = importlib.util.spec_from_file_location("executorch_c_checked", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")
+    with open(path, "rb"):  # a missing file, before anything runs
+        pass
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    spec.loader.exec_module(module)
+    with stage("make"):
+        spec.loader.exec_module(module)
     return module
 
 
+def _import(place: str) -> Any:
+    """Import a module by its name."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        with stage("make"):
+            return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name and place.startswith(error.name):
+            raise ValueError(f"no module named '{place}'") from None
+        raise
+
+
 def find(text: str) -> Callable[[], Any]:
-    """Return the function that "module:function" names. Raises ValueError."""
-    place, _, name = text.rpartition(":")
-    if not place or not name:
-        raise ValueError(f"'{text}' is not module:function")
-    if place.endswith(".py"):
-        module = _load(place)
-    else:
-        sys.path.insert(0, os.getcwd())
-        try:
-            module = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            if error.name and place.startswith(error.name):
-                raise ValueError(f"no module named '{place}'") from None
-            raise
+    """Return the function that "module:function" names. Raises ValueError, OSError, and what the
+    module raises."""
+    place, name = _parts(text)
+    module = _load(place) if place.endswith(".py") else _import(place)
     attribute = getattr(module, name, None)
     if not callable(attribute):
-        raise ValueError(f"{place} has no function '{name}'")
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        hint = did_you_mean(name, functions)
+        raise ValueError(f"{place} has no function '{name}'{hint}")
     function: Callable[[], Any] = attribute
     return function
 
@@ -77,8 +96,9 @@ def model_and_inputs(text: str) -> tuple[Any, Sequence[Any] | Any | None, dict[s
 
     Raises ValueError if the function returns another type.
     """
+    function = find(text)
     with stage("make"):
-        result = find(text)()
+        result = function()
     parts = result if isinstance(result, tuple) else (result,)
     if len(parts) not in (1, 2, 3) or parts[0] is None:
         raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any
 from executorch_c import testing
 from executorch_c._commands import _arguments, _models, _text_checks
 from executorch_c._commands._calls import arguments_of, read_arrays
-from executorch_c.check.flows import FLOWS
+from executorch_c.check.flows import FLOWS, unknown_flow
 
 HELP = """\
 Compare a program with its PyTorch model: export the model with the official flow, or take an
@@ -102,9 +102,8 @@ def _program(args: argparse.Namespace) -> str | None:
         path: str = args.model
         return path
     if args.flow is not None and args.flow not in FLOWS:
-        expected = ", ".join(FLOWS)
-        args.parser.error(f"argument --flow: flow is '{args.flow}', expected one of {expected}")
-    if os.path.isfile(args.model):
+        args.parser.error("argument --flow: flow is " + unknown_flow(args.flow))
+    if os.path.isfile(args.model) and not args.model.endswith(".py"):
         args.parser.error(f"{args.model} is a program: pass its PyTorch model, --model M.py:F")
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,6 +54,12 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return ", did you mean 'run'?" for the name that is most like one; else an empty text."""
+    matches = difflib.get_close_matches(name, list(names), 1)
+    return f", did you mean '{matches[0]}'?" if matches else ""
 
 
 def shortened(text: str, limit: int) -> str:

@@ -16,6 +16,7 @@ from executorch_c import _extras
 from executorch_c._core import Method, Program
 from executorch_c._modules import fresh
 from executorch_c._programs import ProgramFile, opened
+from executorch_c._render.text import did_you_mean
 from executorch_c.bundled import BundledProgram
 from executorch_c.check import lowering
 from executorch_c.check import vendor_flows as vendor
@@ -483,6 +484,14 @@ def _shapes_of(exported: Any) -> Any:
     )
 
 
+def unknown_flow(flow: str) -> str:
+    """Return what is wrong with a name that is no flow's: "'x', expected one of portable, ..."."""
+    if os.path.exists(flow):
+        return f"'{flow}', a file: pass it as `program`"
+    hint = did_you_mean(flow, FLOWS)
+    return f"'{flow}'{hint or ', expected one of ' + ', '.join(FLOWS)}"
+
+
 def _label(source: object) -> str:
     return os.fspath(source) if isinstance(source, (str, os.PathLike)) else type(source).__name__
 
@@ -535,8 +544,7 @@ def subject(
         say(f"exporting ({flow})")
         return _from_flow(FLOWS[flow], exporter(), dynamic_shapes, samples, method)
     if isinstance(flow, str):
-        hint = "; pass a file as `program`" if os.path.exists(flow) else ""
-        raise ValueError(f"`flow` is '{flow}', expected one of {', '.join(FLOWS)}{hint}")
+        raise ValueError("`flow` is " + unknown_flow(flow))
     if not callable(flow) or isinstance(flow, (Program, Method)):
         raise TypeError(
             f"`flow` is a {type(flow).__name__}, expected a name or a function; pass a ready "

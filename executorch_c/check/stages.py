@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from executorch_c import _extras
 from executorch_c._render import text as _text
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ def stage(name: Stage, model: Any = None) -> Iterator[None]:
         yield
     except Exception as error:
         if stage_of(error) is None:
-            way_on = IMPORT_WAY if isinstance(error, ImportError) else WAYS_ON[name]
-            way_on = training_note(model) or way_on
+            way_on = training_note(model) or WAYS_ON[name]
+            if isinstance(error, ImportError):
+                way_on = _extras.install_command(error) or IMPORT_WAY
             _add_note(error, f"stage: {name} ({way_on})")
         raise
 

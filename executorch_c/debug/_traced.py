@@ -11,6 +11,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._files import named_after
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import INPUT_RUNS, INT8_STEP
 from executorch_c.compare.scale import widened
@@ -106,12 +107,13 @@ def traced_run(
     def load(choice: DelegateAtLoad | Literal["each"]) -> Method:
         return source.program.load_method(method, kernels=kernels, seed=0, delegate_at_load=choice)
 
-    loaded = load("each" if delegate_at_load else False)
     view = View(source.program, method)
-    with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
-        outputs = loaded.execute(inputs)
-    if delegate_at_load:
-        outputs = load(delegate_at_load).execute(inputs)
+    with named_after(source.source):
+        loaded = load("each" if delegate_at_load else False)
+        with loaded.tracing(values=True, max_bytes=max_bytes) as trace:
+            outputs = loaded.execute(inputs)
+        if delegate_at_load:
+            outputs = load(delegate_at_load).execute(inputs)
     results = list(_results(trace, view))
     steps = Steps(view, inputs)
     integers = {step.order for step in steps.read(trace.events) if step.quantized}

@@ -97,6 +97,9 @@ def product():
 
 def nothing():
     return None
+
+def fails():
+    raise ValueError("no")
 """
 
 
@@ -166,7 +169,6 @@ FOLDER = "folder no/such/folder does not exist"
 MISUSES = {
     "": "usage: executorch-c",
     "nonsense": "usage: executorch-c",
-    "run": "usage: executorch-c run",
     "validate": "usage: executorch-c validate",
     "validate digits.pte": "pass --inputs",
     "validate digits.pte --inputs x.npz --expect y.npz --rtol -1": "usage: executorch-c validate",
@@ -174,6 +176,11 @@ MISUSES = {
     "info --what digits.pte": "usage: executorch-c info",
     "trace digits.pte --debug-buffer x.bin": "--debug-buffer requires --etdump",
     "check checked_model:make --flow x": "flow is 'x', expected one of",
+    "check checked_model:make --flow xnpack": "flow is 'xnpack', did you mean 'xnnpack'?",
+    "chek pair.pte": "found 'chek', did you mean 'check'?\n",
+    "run pair.pte --repeats 3": "run: error: unrecognized arguments: --repeats 3, did you mean "
+    "'--repeat'?\n",
+    "run": "usage: executorch-c run [OPTIONS] MODEL.pte (see --help)\n",
     "check pair.pte": "pass its PyTorch model",
     "check pair.pte --model checked_model:other --flow xnnpack": "--flow",
     **{
@@ -241,6 +248,13 @@ FAILURES = {
     "check no_such_module:f --inputs none.npz": r"none\.npz",
     "check checked_model:nothing": r"returns a NoneType, expected \(model, example_inputs\)",
     "check checked_model": "is not module:function",
+    "check checked_model.py": "is not module:function: add the function, checked_model.py:make$",
+    "check checked_model.py:mak": r"error: checked_model.py has no function 'mak', did you mean",
+    "compare pair.pte table.pte": "error: table.pte: ",
+    "compare table.pte pair.pte": "error: pair.pte: ",
+    "explain pair.pte --model none.py:make": "^executorch-c: error: .*none.py: No such file or "
+    "directory$",
+    "explain pair.pte --model checked_model.py:fails": "pair.pte: no; stage: make ",
 }
 """Command lines, and what the error says."""
 
