@@ -136,6 +136,8 @@ ec_status ec_op_et_view(ec_call *c) {
 
 /* ---- et_copy_index ----------------------------------------------------------------------- */
 
+/* copy_to grows by one row with each step of its loop; in programs of ExecuTorch 1.0, which declare
+ * it static, it has all rows from the beginning. */
 ec_status ec_op_et_copy_index(ec_call *c) {
   ec_tensor *to = ec_arg_tensor(c, 0);
   const ec_tensor *from = ec_arg_tensor(c, 1);
@@ -153,9 +155,11 @@ ec_status ec_op_et_copy_index(ec_call *c) {
     return ec_call_fail(c, 0, "its first dimension is not outermost in memory");
   if (index < 0 || index == INT64_MAX)
     return ec_call_fail(c, 2, "%" PRId64 ", expected an index from 0", index);
-  memcpy(sizes, to->sizes, to->rank * sizeof *sizes);
-  sizes[0] = index + 1;
-  EC_TRY(ec_call_resize(c, 0, to->rank, sizes));
+  if (to->dynamism != EC_STATIC || index >= to->sizes[0]) {
+    memcpy(sizes, to->sizes, to->rank * sizeof *sizes);
+    sizes[0] = index + 1;
+    EC_TRY(ec_call_resize(c, 0, to->rank, sizes));
+  }
   ec_view dst = ec_view_of(to), src = ec_view_of(from);
   if (from->numel == 0) return EC_OK;
   dst.data += (size_t)(index * to->strides[0]) * ec_dtype_size(dst.dtype);

@@ -1,0 +1,107 @@
+"""What another release of executorch changes, and which of it is unknown here.
+
+    python -m tests.release --wheel DIR_OR_VENV [--json] [--all]
+
+The environment is a virtual environment, or a folder of `pip install --target`. Compared with the
+executorch of this environment: schemas, operators, backends, passes, dialects, the Python API, and
+the names that this repository imports. Then programs of the release (export_programs.py), each flow
+and example (examples.py), and the wheel's own tests run on this runtime. Prints what is unknown,
+and nothing if all is known; exits with 1 if something is unknown.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.release import changes, environment
+from tests.release.changes import Change
+from tests.release.golden import FOLDER
+from tests.release.programs import programs, refusals
+
+STEPS = ("snapshot", "programs", "examples", "suites")
+
+
+def parser() -> argparse.ArgumentParser:
+    lines = (__doc__ or "").splitlines()
+    result = argparse.ArgumentParser(prog="python -m tests.release", description=lines[0])
+    result.add_argument("--wheel", type=Path, required=True, metavar="DIR_OR_VENV")
+    result.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
+    result.add_argument("--all", action="store_true", help="known changes, too, with reasons")
+    result.add_argument("--json", action="store_true", help="all changes and faults as JSON")
+    result.add_argument("--keep", action="store_true", help="keep the programs in golden/RELEASE")
+    return result
+
+
+def changed_programs(other: environment.Environment, release: str, keep: bool) -> list[Change]:
+    """Return a row for each program that does not run here, or that the release cannot export."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / release
+        other.export(folder, environment.progress)
+        faults = {program.name: program.fault() for program in programs(folder)}
+        rows = [Change("programs", key, "fault", fault) for key, fault in faults.items() if fault]
+        failed = refusals(folder)
+        rows += [Change("programs", key, "not exported", why) for key, why in failed.items()]
+        if keep:
+            shutil.rmtree(FOLDER / release, ignore_errors=True)
+            shutil.copytree(folder, FOLDER / release)
+    return rows
+
+
+def changed_examples(other: environment.Environment) -> list[Change]:
+    """Return a row for each flow and example that runs with this release, but not with the other;
+    of a row that only the other has, if it does not run."""
+    before = environment.here().examples(environment.progress)
+    after = other.examples(environment.progress)
+    return [
+        Change("examples", name, "fault", result)
+        for name, result in after.items()
+        if result != "ok" and before.get(name, "ok") == "ok"
+    ]
+
+
+def all_changes(args: argparse.Namespace) -> tuple[str, list[Change]]:
+    """Return the release's version, and all changes and faults, with reasons."""
+    other, known = environment.Environment(environment.python_of(args.wheel)), changes.Known.here()
+    release, rows = other.version(), []
+    if "snapshot" in args.steps:
+        environment.progress("snapshot of the installed release")
+        old = environment.here().snapshot()
+        environment.progress(f"snapshot of {release}")
+        rows += list(changes.all_differences(old, other.snapshot()))
+    if "programs" in args.steps:
+        rows += changed_programs(other, release, args.keep)
+    if "examples" in args.steps:
+        rows += changed_examples(other)
+    if "suites" in args.steps:
+        failed = other.suites(environment.progress)
+        rows += [Change("suites", test, "fault", outcome) for test, outcome in failed]
+    environment.progress("")
+    return release, known.judged(rows, release)
+
+
+def lines(row: Change) -> str:
+    """Return a change in lines of 80 columns."""
+    parts = [f"{row.part}: {row.what}", f"  {row.name}", f"  {row.detail}", f"  ({row.reason})"]
+    texts = [part for part in parts if part.strip("() ")]
+    return "\n".join(text if len(text) <= 80 else f"{text[:77]}..." for text in texts)
+
+
+def main() -> int:
+    args = parser().parse_args()
+    release, rows = all_changes(args)
+    unknown = [row for row in rows if not row.reason]
+    if args.json:
+        table = [vars(row) for row in rows]
+        print(environment.as_json({"release": release, "unknown": len(unknown), "changes": table}))
+    else:
+        for row in rows if args.all else unknown:
+            print(lines(row))
+        if unknown:
+            print(f"executorch {release}: {len(unknown)} of {len(rows)} changes are unknown")
+    return int(bool(unknown))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

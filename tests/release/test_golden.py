@@ -1,0 +1,32 @@
+"""Programs of all releases run here: equal to eager's outputs, and to the bits of today."""
+
+import json
+
+import pytest
+
+from tests.release import golden
+from tests.release.export_programs import ROWS
+from tests.release.programs import Program, refusals
+
+PROGRAMS = golden.kept()
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=golden.key)
+def test_a_program_of_a_release_runs(program: Program) -> None:
+    assert not program.fault()
+
+
+def test_the_bits_are_those_of_the_table() -> None:
+    """Renewed by `python -m tests.release.golden --renew`: see README.md."""
+    assert golden.digests() == json.loads(golden.BITS.read_text())
+
+
+@pytest.mark.parametrize("release", golden.releases())
+def test_each_row_is_kept_or_refused_by_the_release(release: str) -> None:
+    folder = golden.FOLDER / release
+    names = {program.name for program in PROGRAMS if program.path.parent == folder}
+    assert names | set(refusals(folder)) == set(ROWS)
+
+
+def test_the_files_are_small() -> None:
+    assert sum(path.stat().st_size for path in golden.FOLDER.rglob("*")) < 4e6
