@@ -111,6 +111,8 @@ def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> Delegate
     model, seconds = engine.Model(), DEFAULT_SECONDS
     model.load(payloads.read(payloads.manifest(payload), lookup, ""), seconds)
     try:
+        if not model.functions:
+            raise InvalidProgramError("the model has no function")
         function = model.functions[0]
         graph = model.graph(function["name"], seconds)
     finally:
@@ -119,6 +121,8 @@ def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> Delegate
     places = {number: inputs + i for i, number in enumerate(graph["outputs"])}
     types = [f"{row[1]} {row[2]}" for row in function["inputs"]]
     types += [kind for _, _, kind in graph["nodes"]]
+    if any(number >= len(types) for _, reads, _ in graph["nodes"] for number in reads):
+        raise InvalidProgramError(f"a node reads a value beyond the {len(types)} of the graph")
     values = [
         InnerValue(
             id=i,

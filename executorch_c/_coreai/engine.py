@@ -17,13 +17,17 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from executorch_c._core import AccessFailedError, DelegateInvalidHandleError, InvalidArgumentError
+from executorch_c._coreai import answers
 from executorch_c._coreai.messages import receive, send
+
+Result = TypeVar("Result")
 
 SECONDS_TO_END = 5.0
 """Time for a process that has closed its socket to end."""
@@ -65,15 +69,25 @@ class Engine:
             theirs.close()
 
     def ask(
-        self, what: str, seconds: float, request: dict[str, Any], arrays: list[np.ndarray]
-    ) -> tuple[dict[str, Any], list[np.ndarray]]:
-        """Return the answer to a message. Raises DelegateInvalidHandleError if the process ends or
-        takes longer; it is then closed, as after an exception of another kind."""
+        self,
+        what: str,
+        seconds: float,
+        request: dict[str, Any],
+        arrays: list[np.ndarray],
+        read: Callable[[dict[str, Any], list[np.ndarray]], Result],
+    ) -> Result:
+        """Return what `read` makes of the answer to a message. Raises InvalidArgumentError if that
+        is an exception of the engine, and DelegateInvalidHandleError if the process ends, takes
+        longer or sends what `read` refuses; it is then closed, as after an exception of another
+        kind."""
         deadline = time.monotonic() + seconds
         try:
             self.pipe.settimeout(seconds)
             send(self.pipe, request, arrays)
-            return receive(self.pipe, deadline)
+            reply, results = receive(self.pipe, deadline)
+            error = answers.error(reply)
+            if error is None:
+                return read(reply, results)
         except TimeoutError:
             self.close()
             raise DelegateInvalidHandleError(
@@ -86,14 +100,16 @@ class Engine:
             raise DelegateInvalidHandleError(
                 f"Core AI's engine died in {what}: {text}; the next call starts another process"
             ) from None
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as malformed:
             self.close()
             raise DelegateInvalidHandleError(
-                f"Core AI's engine sent a malformed answer in {what}: {error}"
-            ) from error
+                f"Core AI's engine sent a malformed answer in {what}: {malformed}; its process was "
+                "ended, the next call starts another one"
+            ) from malformed
         except BaseException:
             self.close()  # its answer would be that to the next message
             raise
+        raise InvalidArgumentError(f"Core AI's engine refused {what}: {error}")
 
     def end(self) -> str:
         """Close the process that has ended, and return how."""
@@ -155,32 +171,37 @@ class Model:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
             request = {"do": "load", "model": self.number, "path": f"{root}/model.aimodel"}
-            reply, _ = engine.ask("the load of the model", seconds, request, [])
-        self.functions = _checked(reply, "the load of the model").get("functions", [])
+            self.functions = engine.ask(
+                "the load of the model", seconds, request, [], answers.functions
+            )
 
     def run(
         self, function: str, arrays: list[np.ndarray], seconds: float, trace: bool
     ) -> tuple[list[tuple[str, bool]], list[np.ndarray]]:
         """Return the names of nodes, of a traced call, with whether they have values, and these
         values before the outputs."""
-        reply, values = self.ask("run", function, seconds, arrays, trace=trace)
-        return reply.get("nodes", []), values
+        return self.ask("run", function, seconds, arrays, answers.values, trace=trace)
 
     def graph(self, function: str, seconds: float) -> dict[str, Any]:
         """Return nodes (names, numbers of values that they read, types) and numbers of outputs."""
-        return self.ask("graph", function, seconds, [])[0]
+        return self.ask("graph", function, seconds, [], answers.graph)
 
     def ask(
-        self, do: str, function: str, seconds: float, arrays: list[np.ndarray], **more: bool
-    ) -> tuple[dict[str, Any], list[np.ndarray]]:
-        """Return the engine's answer about a function."""
+        self,
+        do: str,
+        function: str,
+        seconds: float,
+        arrays: list[np.ndarray],
+        read: Callable[[dict[str, Any], list[np.ndarray]], Result],
+        **more: bool,
+    ) -> Result:
+        """Return what `read` makes of the engine's answer about a function."""
         what = f"function '{function}'"
         request = {"do": do, "model": self.number, "function": function, **more}
         with _lock:
             if _engine is None or _engine.generation != self.generation:
                 raise DelegateInvalidHandleError(f"Core AI's engine ended before {what}")
-            reply, values = _engine.ask(what, seconds, request, arrays)
-        return _checked(reply, what), values
+            return _engine.ask(what, seconds, request, arrays, read)
 
     def unload(self) -> None:
         """Free the model in the engine, unless a call is running there."""
@@ -188,17 +209,12 @@ class Model:
             return
         try:
             if _engine is not None and _engine.generation == self.generation:
-                _engine.ask("the end", 60, {"do": "unload", "model": self.number}, [])
-        except DelegateInvalidHandleError:
+                request = {"do": "unload", "model": self.number}
+                _engine.ask("the end", 60, request, [], lambda *_: None)
+        except (DelegateInvalidHandleError, InvalidArgumentError):
             pass
         finally:
             _lock.release()
-
-
-def _checked(reply: dict[str, Any], what: str) -> dict[str, Any]:
-    if "error" in reply:
-        raise InvalidArgumentError(f"Core AI's engine refused {what}: {reply['error']}")
-    return reply
 
 
 def _close() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import struct
 import time
@@ -11,6 +12,10 @@ from typing import Any
 import numpy as np
 
 MAX_HEADER_BYTES = 1 << 24
+MAX_ARRAY_BYTES = 1 << 32
+"""Maximum size of all arrays of a message."""
+MAX_PART_BYTES = 1 << 20
+"""Maximum number of bytes of one read."""
 MAX_RANK = 16
 DTYPES = (
     "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 bfloat16"
@@ -45,32 +50,61 @@ def receive(
     (size,) = struct.unpack("<I", _bytes(source, 4, deadline))
     if size > MAX_HEADER_BYTES:
         raise ValueError(f"a header of {size:,} bytes")
-    header = json.loads(bytes(_bytes(source, size, deadline)))
+    header = parsed(bytes(_bytes(source, size, deadline)))
+    rows = header.pop("arrays", None)
+    if not isinstance(rows, list):
+        raise ValueError(f"'arrays' is {shown(rows)}, expected a list")
+    types = [_array_type(row) for row in rows]
+    total = sum(dtype.itemsize * math.prod(shape) for dtype, shape in types)
+    if total > MAX_ARRAY_BYTES:
+        raise ValueError(f"arrays of {total:,} bytes, expected at most {MAX_ARRAY_BYTES:,}")
     arrays = []
-    for name, shape in header.pop("arrays"):
-        if name not in DTYPES or len(shape) > MAX_RANK or not all(0 <= n < 1 << 40 for n in shape):
-            raise ValueError(f"an array of dtype {name!r}, shape {shape}")
-        dtype, count = dtype_of(name), 1
-        for n in shape:
-            count *= n
-        if count >= 1 << 40:
-            raise ValueError(f"an array of shape {shape}")
-        data = _bytes(source, count * dtype.itemsize, deadline)
+    for dtype, shape in types:
+        data = _bytes(source, dtype.itemsize * math.prod(shape), deadline)
         arrays.append(np.frombuffer(data, np.uint8).view(dtype).reshape(shape))
     return header, arrays
 
 
+def parsed(text: bytes) -> dict[str, Any]:
+    """Return a header of JSON. Raises ValueError."""
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"a header that is not JSON: {str(error)[:100]}") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"a header that is {shown(header)}, expected an object")
+    return header
+
+
+def shown(value: object) -> str:
+    """Return a short text of a value of JSON."""
+    text = ascii(value)
+    return text if len(text) < 80 else f"{text[:80]}..."
+
+
+def _array_type(row: object) -> tuple[np.dtype[Any], list[int]]:
+    """Return the dtype and the shape of an array of a header. Raises ValueError."""
+    name, shape = row if isinstance(row, list) and len(row) == 2 else (None, None)
+    if not isinstance(name, str) or name not in DTYPES:
+        raise ValueError(f"an array {shown(row)}, expected a dtype and a shape")
+    if not isinstance(shape, list) or len(shape) > MAX_RANK:
+        raise ValueError(f"an array of shape {shown(shape)}, expected at most {MAX_RANK} sizes")
+    if not all(type(size) is int and 0 <= size <= MAX_ARRAY_BYTES for size in shape):
+        raise ValueError(f"an array of shape {shown(shape)}")
+    return dtype_of(name), shape
+
+
 def _bytes(source: socket.socket, size: int, deadline: float | None) -> bytearray:
-    data = bytearray(size)
-    view, at = memoryview(data), 0
-    while at < size:
+    """Return the next bytes; memory grows with what has arrived."""
+    data = bytearray()
+    while len(data) < size:
         if deadline is not None:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimeoutError
             source.settimeout(remaining)
-        count = source.recv_into(view[at:])
-        if not count:
+        part = source.recv(min(size - len(data), MAX_PART_BYTES))
+        if not part:
             raise EOFError
-        at += count
+        data += part
     return data

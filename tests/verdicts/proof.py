@@ -119,8 +119,9 @@ class Row:
 
 
 def lowered(exported: Any, flow: str) -> bytes:
-    """Return the .pte of an exported program."""
-    return bytes(flows._lower(exported, flows.FLOWS[flow], "forward").buffer)
+    """Return the .pte or the .ptn of an exported program."""
+    program = flows._lower(exported, flows.FLOWS[flow], "forward")
+    return program if isinstance(program, bytes) else bytes(program.buffer)
 
 
 def edge_of(exported: Any) -> Any:
