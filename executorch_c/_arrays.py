@@ -11,19 +11,23 @@ from executorch_c import _extras
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+FLOAT8 = ("float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz")
+EXTENSIONS = ("bfloat16", *FLOAT8)
+"""Dtypes that NumPy lacks."""
+
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the NumPy dtype of a name; bfloat16 is ml_dtypes.bfloat16."""
-    if name == "bfloat16":
-        ml_dtypes = _extras.load("an array of bfloat16", "ml_dtypes")
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat16
+    """Return the NumPy dtype of a name; bfloat16 and float8 are those of ml_dtypes."""
+    if name in EXTENSIONS:
+        ml_dtypes = _extras.load(f"an array of {name}", "ml_dtypes")
+        extension: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return extension
     return np.dtype(name)
 
 
 def as_array(value: object) -> Array:
-    """Return an array-like object as a NumPy array. A torch.Tensor may require a gradient or be
-    bfloat16.
+    """Return an array-like object as a NumPy array. A torch.Tensor may require a gradient, or be
+    bfloat16 or float8.
 
     Raises TypeError for an object that is not an array of numbers.
     """
@@ -42,10 +46,12 @@ def as_array(value: object) -> Array:
 def _from_torch(tensor: Any) -> Any:
     torch = sys.modules["torch"]
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    if tensor.dtype != torch.bfloat16:
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in EXTENSIONS:
         return tensor.numpy()
     try:
-        import ml_dtypes
+        dtype = dtype_of(name)
     except ImportError:
         return tensor.float().numpy()  # the same numbers
-    return tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    bits = torch.int16 if dtype.itemsize == 2 else torch.uint8
+    return tensor.contiguous().view(bits).numpy().view(dtype)

@@ -108,8 +108,8 @@ class TensorInfo:
         """The same as sizes()."""
     @property
     def numpy_dtype(self) -> np.dtype[np.generic]:
-        """The numpy.dtype of arrays for this tensor. bfloat16 is ml_dtypes.bfloat16 if that
-        package is installed, else uint16 (raw bits)."""
+        """The numpy.dtype of arrays for this tensor. bfloat16 and float8 are those of
+        ml_dtypes if that package is installed, else uint16 and uint8 (raw bits)."""
     @property
     def dim_order(self) -> tuple[int, ...]:
         """The dimensions, outermost in memory first: (0, 1, 2, 3) is row-major, (0, 2, 3, 1)

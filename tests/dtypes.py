@@ -16,10 +16,16 @@ DTYPES = {
     "complex128": 10,
     "bool": 11,
     "bfloat16": 15,
+    "float8_e5m2": 23,
+    "float8_e4m3fn": 24,
+    "float8_e5m2fnuz": 25,
+    "float8_e4m3fnuz": 26,
     "uint16": 27,
     "uint32": 28,
     "uint64": 29,
 }
+
+FLOAT8 = [name for name in DTYPES if name.startswith("float8")]
 
 
 def dtype_id(name: str) -> int:
@@ -29,7 +35,8 @@ def dtype_id(name: str) -> int:
 
 def np_dtype(name: str) -> np.dtype:
     """Return NumPy's dtype of a name."""
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    is_extension = name == "bfloat16" or name in FLOAT8
+    return np.dtype(getattr(ml_dtypes, name)) if is_extension else np.dtype(name)
 
 
 WIDTHS = {number: np_dtype(name).itemsize for name, number in DTYPES.items()}

@@ -25,10 +25,6 @@ static const dtype_row rows[EC_DTYPE_COUNT] = {
     [20] = {0, "bits4x2", "Bits4x2"},
     [21] = {0, "bits8", "Bits8"},
     [22] = {0, "bits16", "Bits16"},
-    [23] = {0, "float8_e5m2", "Float8_e5m2"},
-    [24] = {0, "float8_e4m3fn", "Float8_e4m3fn"},
-    [25] = {0, "float8_e5m2fnuz", "Float8_e5m2fnuz"},
-    [26] = {0, "float8_e4m3fnuz", "Float8_e4m3fnuz"},
 };
 
 static const dtype_row unknown = {0, "unknown dtype", "Unknown"};

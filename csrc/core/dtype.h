@@ -42,6 +42,10 @@ enum {
   EC_SET_FLOATCB = EC_SET_FLOATC | EC_SET_BOOL,
   EC_SET_REALC = EC_SET_REAL | EC_SET_COMPLEX,
   EC_SET_ALL = EC_SET_REALB | EC_SET_COMPLEX,
+  /* Dtypes of weights, without arithmetic: only rows with STORED or FLOAT8 take them. */
+  EC_SET_FLOAT8 = 1u << EC_FLOAT8_E5M2 | 1u << EC_FLOAT8_E4M3FN | 1u << EC_FLOAT8_E5M2FNUZ |
+                  1u << EC_FLOAT8_E4M3FNUZ,
+  EC_SET_STORED = EC_SET_ALL | EC_SET_FLOAT8,
   /* Dtypes of eager PyTorch's heavier operators: uint16, uint32 and uint64 are missing. */
   EC_SET_CLASSIC_INT = EC_SET_INTEGRAL & ~(1u << EC_UINT16 | 1u << EC_UINT32 | 1u << EC_UINT64),
   EC_SET_CLASSIC = EC_SET_CLASSIC_INT | EC_SET_FLOATING,
@@ -75,6 +79,7 @@ static inline bool ec_dtype_in(ec_dtype dtype, ec_dtype_set set) {
   return (unsigned)dtype < 32 && (set >> (unsigned)dtype & 1u);
 }
 static inline bool ec_is_floating(ec_dtype d) { return ec_dtype_in(d, EC_SET_FLOATING); }
+static inline bool ec_is_float8(ec_dtype d) { return ec_dtype_in(d, EC_SET_FLOAT8); }
 static inline bool ec_is_complex(ec_dtype d) { return ec_dtype_in(d, EC_SET_COMPLEX); }
 static inline bool ec_is_integral(ec_dtype d) { return ec_dtype_in(d, EC_SET_INTEGRAL); }
 

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "core/dtype.h"
+#include "core/float8.h"
 #include "core/half.h"
 
 #define EC_PASTE2(a, b) a##_##b
@@ -55,6 +56,10 @@ enum {
   EC_KEEPS(COMPLEX64, complex64),
   EC_KEEPS(COMPLEX128, complex128),
   EC_KEEPS(BOOL, bool8),
+  EC_KEEPS(FLOAT8_E5M2, float8_e5m2),
+  EC_KEEPS(FLOAT8_E4M3FN, float8_e4m3fn),
+  EC_KEEPS(FLOAT8_E5M2FNUZ, float8_e5m2fnuz),
+  EC_KEEPS(FLOAT8_E4M3FNUZ, float8_e4m3fnuz),
 #undef EC_KEEPS
 };
 
@@ -82,10 +87,16 @@ enum {
   [EC_COMPLEX128] = EC_KEEP(complex128, fn##_complex128)
 #define EC_ROWS_BOOL(fn)                                                                           \
   [EC_BOOL] = EC_KEEP(bool8, fn##_bool8)
+#define EC_ROWS_FLOAT8(fn)                                                                         \
+  [EC_FLOAT8_E5M2] = EC_KEEP(float8_e5m2, fn##_float8_e5m2),                                       \
+  [EC_FLOAT8_E4M3FN] = EC_KEEP(float8_e4m3fn, fn##_float8_e4m3fn),                                 \
+  [EC_FLOAT8_E5M2FNUZ] = EC_KEEP(float8_e5m2fnuz, fn##_float8_e5m2fnuz),                           \
+  [EC_FLOAT8_E4M3FNUZ] = EC_KEEP(float8_e4m3fnuz, fn##_float8_e4m3fnuz)
 #define EC_ROWS_REAL(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_FLOATING(fn)
 #define EC_ROWS_REALB(fn) EC_ROWS_REAL(fn), EC_ROWS_BOOL(fn)
 #define EC_ROWS_INTB(fn) EC_ROWS_INTEGRAL(fn), EC_ROWS_BOOL(fn)
 #define EC_ROWS_FLOATC(fn) EC_ROWS_FLOATING(fn), EC_ROWS_COMPLEX(fn)
 #define EC_ROWS_ALL(fn) EC_ROWS_REALB(fn), EC_ROWS_COMPLEX(fn)
+#define EC_ROWS_STORED(fn) EC_ROWS_ALL(fn), EC_ROWS_FLOAT8(fn)
 
 #endif

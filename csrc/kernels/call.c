@@ -59,6 +59,24 @@ ec_status ec_call_fail(ec_call *c, size_t i, const char *fmt, ...) {
   return ec_fail(c->err, EC_INVALID_ARGUMENT, "argument '%s': %s", c->op->args[i].name, text);
 }
 
+static ec_status check_float8(const ec_op *op, size_t i, const ec_value *v, ec_error *err) {
+  const bool is_list = v->kind == EC_KIND_TENSOR_LIST || v->kind == EC_KIND_OPTIONAL_TENSOR_LIST;
+  if (v->kind == EC_KIND_TENSOR) {
+    const ec_dtype dtype = ec_tensor_dtype(v->as.tensor);
+    if (!ec_is_float8(dtype) || ec_dtype_in(dtype, op->dtypes)) return EC_OK;
+    return ec_fail(err, EC_NOT_SUPPORTED, "argument '%s' has dtype %s, which this operator lacks",
+                   op->args[i].name, ec_dtype_name(dtype));
+  }
+  for (uint32_t k = 0; is_list && k < v->count; k++)
+    EC_TRY(check_float8(op, i, v->as.items[k], err));
+  return EC_OK;
+}
+
+ec_status ec_op_check_float8(const ec_op *op, ec_value *const *args, ec_error *err) {
+  for (size_t i = 0; i < op->nargs; i++) EC_TRY(check_float8(op, i, args[i], err));
+  return EC_OK;
+}
+
 ec_status ec_call_check_dtype(ec_call *c, size_t i, ec_dtype_set expected) {
   ec_dtype actual = ec_tensor_dtype(ec_arg_tensor(c, i));
   if (ec_dtype_in(actual, expected)) return EC_OK;

@@ -37,6 +37,10 @@ typedef struct ec_call {
   struct ec_pages *pages; /* of the files of constants (kernels/pages.h); NULL: they stay */
 } ec_call;
 
+/* Refuses float8 arguments of operators that neither move nor convert them: the tables of their
+ * kernels have no row for it. To be called once, before the first call. */
+ec_status ec_op_check_float8(const ec_op *op, ec_value *const *args, ec_error *err);
+
 typedef struct ec_ints {
   const int64_t *v;
   size_t n;

@@ -15,10 +15,10 @@
 #define EC_KEEP(suffix, fn) (EC_CASTS_##suffix ? (fn) : NULL)
 
 #define EC_TEMPLATE "kernels/cast.tmpl.h"
-#include "core/foreach/all.h"
+#include "core/foreach/stored.h"
 #undef EC_TEMPLATE
 
-static const ec_cast_fn *const casts[EC_DTYPE_COUNT] = {EC_ROWS_ALL(casts)};
+static const ec_cast_fn *const casts[EC_DTYPE_COUNT] = {EC_ROWS_STORED(casts)};
 
 ec_cast_fn ec_cast(ec_dtype dst, ec_dtype src) {
   const ec_cast_fn half = ec_cast_half(dst, src), special = half ? half : ec_cast_int64(dst, src);

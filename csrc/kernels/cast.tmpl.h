@@ -99,8 +99,24 @@ static inline EC_T EC_FN(from_f64)(double x) {
 #define EC_FROM_T double _Complex
 #define EC_CONVERT(x) EC_FROM_COMPLEX(x)
 #include "kernels/cast_from.tmpl.h"
+#define EC_FROM float8_e5m2
+#define EC_FROM_T uint8_t
+#define EC_CONVERT(x) EC_FN(from_f32)(ec_f8_to_f32(x, EC_F8_E5M2))
+#include "kernels/cast_from.tmpl.h"
+#define EC_FROM float8_e4m3fn
+#define EC_FROM_T uint8_t
+#define EC_CONVERT(x) EC_FN(from_f32)(ec_f8_to_f32(x, EC_F8_E4M3FN))
+#include "kernels/cast_from.tmpl.h"
+#define EC_FROM float8_e5m2fnuz
+#define EC_FROM_T uint8_t
+#define EC_CONVERT(x) EC_FN(from_f32)(ec_f8_to_f32(x, EC_F8_E5M2FNUZ))
+#include "kernels/cast_from.tmpl.h"
+#define EC_FROM float8_e4m3fnuz
+#define EC_FROM_T uint8_t
+#define EC_CONVERT(x) EC_FN(from_f32)(ec_f8_to_f32(x, EC_F8_E4M3FNUZ))
+#include "kernels/cast_from.tmpl.h"
 
-static const ec_cast_fn EC_FN(casts)[EC_DTYPE_COUNT] = {EC_ROWS_ALL(EC_FN(cast))};
+static const ec_cast_fn EC_FN(casts)[EC_DTYPE_COUNT] = {EC_ROWS_STORED(EC_FN(cast))};
 
 #undef EC_CAST_CLONES
 #undef EC_FROM_COMPLEX

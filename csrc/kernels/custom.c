@@ -77,7 +77,7 @@ static ec_status make_custom(const ec_op_def *def, custom **out, ec_error *err) 
   c->op.family = "custom";
   c->op.fn = def->fn;
   c->op.user = def->user;
-  c->op.dtypes = EC_SET_ALL;
+  c->op.dtypes = EC_SET_STORED;
   c->op.custom = true;
   c->retain = def->retain;
   c->release = def->release;

@@ -2,7 +2,8 @@
 #include "kernels/promote.h"
 
 static int dtype_category(ec_dtype d) {
-  return ec_is_complex(d) ? 3 : ec_is_floating(d) ? 2 : ec_is_integral(d) ? 1 : 0;
+  if (ec_is_floating(d) || ec_is_float8(d)) return 2;
+  return ec_is_complex(d) ? 3 : ec_is_integral(d) ? 1 : 0;
 }
 
 /* True for uint16, uint32 and uint64, which torch promotes only to floating point. */
@@ -27,6 +28,7 @@ static ec_dtype promote_floats(ec_dtype a, ec_dtype b) {
 bool ec_promote_types(ec_dtype a, ec_dtype b, ec_dtype *out) {
   *out = a;
   if (a == b) return true;
+  if (ec_is_float8(a) || ec_is_float8(b)) return false;
   ec_dtype high = dtype_category(a) >= dtype_category(b) ? a : b, low = high == a ? b : a;
   *out = high;
   if ((is_barebones(a) || is_barebones(b)) && dtype_category(high) != 2) return false;
@@ -76,7 +78,7 @@ ec_status ec_result_dtype(ec_call *c, const ec_result_type *r, ec_dtype *out) {
   if (r->impossible || !id)
     return ec_fail(c->err, EC_INVALID_ARGUMENT,
                    "the operands have no common dtype (uint16, uint32 and uint64 promote to "
-                   "floating point only)");
+                   "floating point only, float8 to nothing)");
   *out = (ec_dtype)(id - 1);
   return EC_OK;
 }

@@ -1,6 +1,7 @@
 /* Conversion of tensor inputs, tried in this order:
  *   NumPy arrays (and their subclasses, except masked arrays) and NumPy scalars, without a cast of
- *     the dtype: only byte order and alignment are converted, and flat bytes may be bfloat16;
+ *     the dtype: only byte order and alignment are converted, and flat bytes may be bfloat16 or
+ *     float8;
  *   Python numbers, and lists and tuples of them: cast to the program's dtype if NumPy's same-kind
  *     rule allows it (int to float, not float to int) and no integer changes its value;
  *   anything with __dlpack__, the buffer protocol, __array_interface__ or __array__. */
@@ -8,7 +9,7 @@
 
 #include "python/convert.h"
 
-#include "core/half.h"
+#include "kernels/cast.h"
 #include "python/dlpack.h"
 #include "python/dtype.h"
 #include "python/input_errors.h"
@@ -81,10 +82,10 @@ static int integers_fit(PyArrayObject *from, PyObject *to) {
   return rc;
 }
 
-/* Returns a bfloat16 array from any real array, with or without ml_dtypes. Does not take the
- * array. */
-static PyObject *round_to_bfloat16(ecpy_state *state, PyArrayObject *array) {
-  PyArray_Descr *descr = ecpy_descr(state, EC_BFLOAT16);
+/* Returns an array of bfloat16 or float8 from any real array, with or without ml_dtypes. Does not
+ * take the array. */
+static PyObject *round_to_extension(ecpy_state *state, PyArrayObject *array, ec_dtype dtype) {
+  PyArray_Descr *descr = ecpy_descr(state, dtype);
   if (!descr) return NULL;
   PyObject *floats = PyArray_FromArray(array, PyArray_DescrFromType(NPY_FLOAT32),
                                        NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST);
@@ -93,9 +94,9 @@ static PyObject *round_to_bfloat16(ecpy_state *state, PyArrayObject *array) {
   Py_INCREF((PyObject *)descr);
   PyObject *to = PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(from), PyArray_DIMS(from),
                                       NULL, NULL, 0, NULL);
-  const float *source = PyArray_DATA(from);
-  uint16_t *target = to ? PyArray_DATA((PyArrayObject *)to) : NULL;
-  for (npy_intp i = 0; target && i < PyArray_SIZE(from); i++) target[i] = ec_f32_to_bf16(source[i]);
+  if (to)
+    ec_cast(dtype, EC_FLOAT32)(PyArray_SIZE(from), PyArray_DATA((PyArrayObject *)to),
+                               (int64_t)ec_dtype_size(dtype), PyArray_DATA(from), sizeof(float));
   Py_DECREF(floats);
   return to;
 }
@@ -106,7 +107,7 @@ static PyObject *cast_numbers(ecpy_method *self, size_t index, PyArrayObject *ar
   if (from < 0 || (from > to && PyArray_SIZE(array) > 0))
     return ecpy_input_error(self, index, "found Python values of NumPy dtype %S, which are not "
                                          "cast to %s", PyArray_DESCR(array), ec_dtype_name(dtype));
-  if (dtype == EC_BFLOAT16) return round_to_bfloat16(self->state, array);
+  if (ecpy_is_extension(dtype)) return round_to_extension(self->state, array, dtype);
   PyArray_Descr *descr = ecpy_descr(self->state, dtype);
   if (!descr) return NULL;
   Py_INCREF((PyObject *)descr);
@@ -133,15 +134,16 @@ static bool is_number(PyObject *object) {
 
 /* ---- protocols --------------------------------------------------------------------------- */
 
-/* Reinterprets flat bytes of exactly the right size as bfloat16, which the buffer protocol cannot
- * express. */
-static PyObject *bytes_as_bfloat16(ecpy_method *self, size_t index, PyObject *array) {
+/* Reinterprets flat bytes of exactly the right size as bfloat16 or float8, which the buffer
+ * protocol cannot express. */
+static PyObject *bytes_as_extension(ecpy_method *self, size_t index, PyObject *array) {
   const ecpy_slot *slot = &self->inputs[index];
   PyArrayObject *bytes = (PyArrayObject *)array;
-  if (slot->dtype != EC_BFLOAT16 || PyArray_ITEMSIZE(bytes) != 1 || PyArray_NDIM(bytes) != 1 ||
+  if (!ecpy_is_extension((ec_dtype)slot->dtype) || PyArray_ITEMSIZE(bytes) != 1 ||
+      PyArray_NDIM(bytes) != 1 ||
       (size_t)PyArray_SIZE(bytes) != slot->nbytes || !PyArray_IS_C_CONTIGUOUS(bytes))
     return array;
-  PyArray_Descr *descr = ecpy_descr(self->state, EC_BFLOAT16);
+  PyArray_Descr *descr = ecpy_descr(self->state, (ec_dtype)slot->dtype);
   if (!descr) return array;
   Py_INCREF((PyObject *)descr);
   PyObject *view = PyArray_NewFromDescr(&PyArray_Type, descr, slot->rank, slot->sizes, NULL,
@@ -155,7 +157,7 @@ static PyObject *from_buffer(ecpy_method *self, size_t index, PyObject *object) 
   PyObject *memory = PyMemoryView_FromObject(object);
   PyObject *array = memory ? PyArray_FromAny(memory, NULL, 0, 0, 0, NULL) : NULL;
   Py_XDECREF(memory);
-  return array ? bytes_as_bfloat16(self, index, array)
+  return array ? bytes_as_extension(self, index, array)
                : explain_failure(self, index, object, "the buffer protocol");
 }
 
@@ -177,7 +179,7 @@ static PyObject *from_protocols(ecpy_method *self, size_t index, PyObject *objec
 PyObject *ecpy_to_array(ecpy_method *self, size_t index, PyObject *object) {
   PyObject *array;
   if (PyArray_CheckExact(object))
-    array = bytes_as_bfloat16(self, index, Py_NewRef(object));
+    array = bytes_as_extension(self, index, Py_NewRef(object));
   else if (PyArray_Check(object))
     array = Py_NewRef(object);
   else if (PyArray_IsScalar(object, Generic))

@@ -9,7 +9,10 @@
 #include "python/dtype.h"
 
 enum { DL_CPU = 1, DL_CUDA_HOST = 3 }; /* both are readable by the CPU */
-enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
+enum {
+  DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6,
+  DL_FLOAT8_E4M3FN = 10, DL_FLOAT8_E4M3FNUZ = 11, DL_FLOAT8_E5M2 = 12, DL_FLOAT8_E5M2FNUZ = 13
+};
 
 typedef struct dl_tensor {
   void *data;
@@ -51,6 +54,8 @@ static bool find_dtype(const dl_tensor *tensor, ec_dtype *dtype) {
       {DL_INT, 64, EC_INT64},     {DL_UINT, 8, EC_UINT8},        {DL_UINT, 16, EC_UINT16},
       {DL_UINT, 32, EC_UINT32},   {DL_UINT, 64, EC_UINT64},      {DL_FLOAT, 16, EC_FLOAT16},
       {DL_FLOAT, 32, EC_FLOAT32}, {DL_FLOAT, 64, EC_FLOAT64},    {DL_BFLOAT, 16, EC_BFLOAT16},
+      {DL_FLOAT8_E4M3FN, 8, EC_FLOAT8_E4M3FN}, {DL_FLOAT8_E4M3FNUZ, 8, EC_FLOAT8_E4M3FNUZ},
+      {DL_FLOAT8_E5M2, 8, EC_FLOAT8_E5M2}, {DL_FLOAT8_E5M2FNUZ, 8, EC_FLOAT8_E5M2FNUZ},
       {DL_BOOL, 8, EC_BOOL},      {DL_COMPLEX, 64, EC_COMPLEX64}, {DL_COMPLEX, 128, EC_COMPLEX128},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

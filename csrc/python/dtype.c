@@ -1,4 +1,4 @@
-/* Dtypes: a table by NumPy's type number. bfloat16 is found through its scalar type. */
+/* Dtypes: a table by NumPy's type number. Those of ml_dtypes are found by their scalar types. */
 #include "python/state.h"
 
 #include "python/dtype.h"
@@ -40,50 +40,72 @@ int ecpy_dtypes_init(ecpy_state *state) {
   return 0;
 }
 
-/* Imports ml_dtypes once. A missing package is not an error. */
-static int look_up_bfloat16(ecpy_state *state) {
-  if (state->bfloat16_looked_up) return 0;
-  PyObject *module = PyImport_ImportModule("ml_dtypes");
-  PyObject *type = module ? PyObject_GetAttrString(module, "bfloat16") : NULL;
-  Py_XDECREF(module);
-  if (!type && !PyErr_ExceptionMatches(PyExc_ImportError)) return -1;
-  if (!type) PyErr_Clear();
+/* Dtypes that ml_dtypes has under their own names, and NumPy's of the same width. */
+static const struct {
+  ec_dtype dtype;
+  int bits;
+} extensions[] = {
+    {EC_BFLOAT16, NPY_UINT16},       {EC_FLOAT8_E5M2, NPY_UINT8},     {EC_FLOAT8_E4M3FN, NPY_UINT8},
+    {EC_FLOAT8_E5M2FNUZ, NPY_UINT8}, {EC_FLOAT8_E4M3FNUZ, NPY_UINT8},
+};
+enum { EXTENSIONS = sizeof extensions / sizeof *extensions };
+
+static int look_up_extension(ecpy_state *state, PyObject *module, size_t i) {
+  const ec_dtype dtype = extensions[i].dtype;
+  PyObject *type = module ? PyObject_GetAttrString(module, ec_dtype_name(dtype)) : NULL;
+  if (module && !type) return -1;
   PyArray_Descr *descr = NULL;
   if (type && PyArray_DescrConverter(type, &descr) != NPY_SUCCEED) {
     Py_DECREF(type);
     return -1;
   }
-  if (!descr) descr = PyArray_DescrFromType(NPY_UINT16);
-  Py_XSETREF(state->bfloat16, type);
-  Py_XSETREF(state->descrs[EC_BFLOAT16], (PyObject *)descr);
-  state->bfloat16_looked_up = 1;
+  if (!descr) descr = PyArray_DescrFromType(extensions[i].bits);
+  Py_XSETREF(state->extensions[dtype], type);
+  Py_XSETREF(state->descrs[dtype], (PyObject *)descr);
   return 0;
 }
 
+/* Imports ml_dtypes once. A missing package is not an error. */
+static int look_up_extensions(ecpy_state *state) {
+  if (state->extensions_looked_up) return 0;
+  PyObject *module = PyImport_ImportModule("ml_dtypes");
+  if (!module && !PyErr_ExceptionMatches(PyExc_ImportError)) return -1;
+  if (!module) PyErr_Clear();
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < EXTENSIONS; i++) rc = look_up_extension(state, module, i);
+  Py_XDECREF(module);
+  if (rc == 0) state->extensions_looked_up = 1;
+  return rc;
+}
+
+bool ecpy_is_extension(ec_dtype dtype) { return dtype == EC_BFLOAT16 || ec_is_float8(dtype); }
+
 PyArray_Descr *ecpy_descr(ecpy_state *state, ec_dtype dtype) {
-  if (dtype == EC_BFLOAT16 && look_up_bfloat16(state)) return NULL;
+  if (ecpy_is_extension(dtype) && look_up_extensions(state)) return NULL;
   PyObject *descr = (unsigned)dtype < EC_DTYPE_COUNT ? state->descrs[dtype] : NULL;
   if (!descr) PyErr_Format(PyExc_TypeError, "no NumPy dtype for %s", ec_dtype_name(dtype));
   return (PyArray_Descr *)descr;
 }
 
-/* True for ml_dtypes.bfloat16. Registered dtypes have dynamic type numbers, so their scalar type
+/* Finds a dtype of ml_dtypes. Registered dtypes have dynamic type numbers, so their scalar type
  * identifies them. */
-static bool is_bfloat16(ecpy_state *state, PyArray_Descr *descr) {
-  if (!state->bfloat16_looked_up && look_up_bfloat16(state)) PyErr_Clear();
-  return state->bfloat16 && (PyObject *)descr->typeobj == state->bfloat16;
+static bool find_extension(ecpy_state *state, PyArray_Descr *descr, ec_dtype *dtype) {
+  if (look_up_extensions(state)) PyErr_Clear();
+  for (size_t i = 0; i < EXTENSIONS; i++) {
+    *dtype = extensions[i].dtype;
+    if (state->extensions[*dtype] == (PyObject *)descr->typeobj) return true;
+  }
+  return false;
 }
 
 bool ecpy_dtype_of(ecpy_state *state, PyArray_Descr *descr, ec_dtype expected, ec_dtype *dtype) {
   int number = descr->type_num;
-  if (number >= NPY_USERDEF) {
-    *dtype = EC_BFLOAT16;
-    return is_bfloat16(state, descr);
-  }
+  if (number >= NPY_USERDEF) return find_extension(state, descr, dtype);
   if (number < 0 || number >= TYPE_NUMBERS || !dtype_by_number[number]) return false;
   *dtype = (ec_dtype)(dtype_by_number[number] - 1);
-  if (*dtype == EC_UINT16 && expected == EC_BFLOAT16 && state->bfloat16_looked_up)
-    *dtype = state->bfloat16 ? EC_UINT16 : EC_BFLOAT16;
+  if (ecpy_is_extension(expected) && state->extensions_looked_up && !state->extensions[expected] &&
+      state->descrs[expected] == state->descrs[*dtype])
+    *dtype = expected;
   return true;
 }
 

@@ -49,13 +49,13 @@ static int prepare_scalar(ecpy_method *self, size_t index, PyObject *object, ec_
 }
 
 /* True for the common case: an array that can be bound without conversion. Of another dtype, it may
- * be bytes that are bfloat16. */
+ * be bytes that are bfloat16 or float8. */
 static inline bool is_plain(ecpy_method *self, size_t index, PyObject *object) {
   ec_dtype dtype, expected = (ec_dtype)self->inputs[index].dtype;
   if (!PyArray_CheckExact(object) || !PyArray_ISBEHAVED_RO((PyArrayObject *)object)) return false;
   if (!ecpy_dtype_of(self->state, PyArray_DESCR((PyArrayObject *)object), expected, &dtype))
     return false;
-  return dtype == expected || expected != EC_BFLOAT16;
+  return dtype == expected || !ecpy_is_extension(expected);
 }
 
 static int prepare_input(ecpy_method *self, size_t index, PyObject *object, ecpy_input *input) {

@@ -249,7 +249,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(state->runtime);
   Py_VISIT(state->capsules);
   for (size_t i = 0; i < EC_DTYPE_COUNT; i++) Py_VISIT(state->descrs[i]);
-  Py_VISIT(state->bfloat16);
+  for (size_t i = 0; i < EC_DTYPE_COUNT; i++) Py_VISIT(state->extensions[i]);
   return 0;
 }
 
@@ -270,7 +270,7 @@ static int module_clear(PyObject *module) {
   Py_CLEAR(state->runtime);
   Py_CLEAR(state->capsules);
   for (size_t i = 0; i < EC_DTYPE_COUNT; i++) Py_CLEAR(state->descrs[i]);
-  Py_CLEAR(state->bfloat16);
+  for (size_t i = 0; i < EC_DTYPE_COUNT; i++) Py_CLEAR(state->extensions[i]);
   Py_CLEAR(state->name_dlpack);
   Py_CLEAR(state->name_dlpack_device);
   Py_CLEAR(state->name_array);

@@ -46,10 +46,10 @@ typedef struct ecpy_state {
   PyObject *status_types[ECPY_STATUS_COUNT]; /* one subclass for each row of status.def */
   PyObject *runtime;                         /* the result of Runtime.get(); NULL before */
   PyObject *capsules;                        /* list: keeps capsules of plug-ins alive */
-  PyObject *descrs[EC_DTYPE_COUNT];          /* numpy.dtype objects; bfloat16 at first use */
-  PyObject *bfloat16;                        /* ml_dtypes.bfloat16; NULL if not importable */
+  PyObject *descrs[EC_DTYPE_COUNT];          /* numpy.dtype objects; ml_dtypes' at first use */
+  PyObject *extensions[EC_DTYPE_COUNT];      /* scalar types of ml_dtypes; NULL if it is missing */
   PyObject *name_dlpack, *name_dlpack_device, *name_array, *name_array_interface;
-  int bfloat16_looked_up;
+  int extensions_looked_up;
   ecpy_stage discovered;
 } ecpy_state;
 

@@ -118,8 +118,8 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getset[] = {
     {"shape", tensor_info_shape, NULL, PyDoc_STR("The same as sizes()."), NULL},
     {"numpy_dtype", tensor_info_numpy_dtype, NULL,
-     PyDoc_STR("The numpy.dtype of arrays for this tensor. bfloat16 is ml_dtypes.bfloat16 if that\n"
-               "package is installed, else uint16 (raw bits)."),
+     PyDoc_STR("The numpy.dtype of arrays for this tensor. bfloat16 and float8 are those of\n"
+               "ml_dtypes if that package is installed, else uint16 and uint8 (raw bits)."),
      NULL},
     {"dim_order", tensor_info_dim_order, NULL,
      PyDoc_STR("The dimensions, outermost in memory first: (0, 1, 2, 3) is row-major,\n"

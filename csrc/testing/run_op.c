@@ -159,7 +159,8 @@ int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int refer
     ec_random random = {0, 0};
     ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random, NULL, NULL, NULL,
                     false, NULL, NULL};
-    status = reference ? op->fn(&call) : run_recorded(&call);
+    status = ec_op_check_float8(op, args, &err);
+    if (status == EC_OK) status = reference ? op->fn(&call) : run_recorded(&call);
     if (ec_dropped_loop_ran() && status == EC_OK)
       status = ec_fail(&err, EC_NOT_SUPPORTED, "%s calls a loop of a dropped dtype", name);
   }

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from tests.dtypes import dtype_id, np_dtype
+from tests.dtypes import FLOAT8, dtype_id, np_dtype
 from tests.kernels import llm_forms
 
 INTS = ["uint8", "int8", "int16", "int32", "int64"]  # dtypes of eager's heavier operators
@@ -85,6 +85,8 @@ def to_torch(a: Any) -> Any:
     if isinstance(a, np.ndarray):
         if a.dtype == ml_dtypes.bfloat16:
             return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
+        if a.dtype.name in FLOAT8:
+            return torch.from_numpy(a.view(np.uint8)).view(getattr(torch, a.dtype.name))
         return torch.from_numpy(a)
     if isinstance(a, DType):
         return getattr(torch, a)
@@ -94,6 +96,9 @@ def to_torch(a: Any) -> Any:
 def to_numpy(t: torch.Tensor) -> np.ndarray:
     if t.dtype == torch.bfloat16:
         return t.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    name = str(t.dtype).removeprefix("torch.")
+    if name in FLOAT8:
+        return t.view(torch.uint8).numpy().view(np_dtype(name))
     return t.numpy()
 
 

@@ -11,6 +11,7 @@ HERE = Path(__file__).resolve().parent
 
 import executorch_c
 from executorch_c.inspect import reference
+from tests.dtypes import FLOAT8
 
 PATH = HERE.parents[1] / "csrc" / "kernels" / "OPERATORS.md"
 SIGNED, WIDE = ("int8", "int16", "int32", "int64"), ("uint16", "uint32", "uint64")
@@ -20,6 +21,7 @@ SETS = {
     "classic integers": ("uint8", *SIGNED),
     "floating": ("float16", "bfloat16", "float32", "float64"),
     "complex": ("complex64", "complex128"),
+    "float8": tuple(FLOAT8),
 }
 INTRODUCTION = """\
 # Operators
@@ -43,8 +45,9 @@ it depends on values. This runtime agrees with eager on all of them.
 def dtypes_text(dtypes: tuple[str, ...]) -> str:
     """Return the shortest list of names for a set of dtypes."""
     left, words = set(dtypes), []
-    if left == {"bool", *(d for members in SETS.values() for d in members)}:
-        return "all"
+    every = {"bool", *(d for members in SETS.values() for d in members)}
+    if left >= every - set(FLOAT8):
+        return "all, float8" if left == every else "all"
     for name, members in SETS.items():
         if left >= set(members):
             words.append(name)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.dtypes import np_dtype
-from tests.kernels.eager import array
+from tests.kernels.eager import DType, array, in_order
 
 FACTORS = [(1, 1), (2, 3), (0, 1), (1, 0), (1, 2)]  # beta, alpha
 SIZES = [(1, 5, 40), (3, 20, 37), (40, 9, 2), (2, 0, 3), (0, 2, 3)]  # m, k, n
@@ -76,7 +76,27 @@ def int_mm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
     yield [full.astype(np_dtype(dtype)), np.full((300, 2), -128, np.int8)]
 
 
+def powers(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Return 1, 2 and 4 in float32."""
+    return np.float32(2.0) ** rng.integers(0, 3, shape).astype(np.float32)
+
+
+def scaled_mm(rng: np.random.Generator, dtype: str) -> Iterator[list]:
+    """Yield products of float8 matrices, with a result of the dtype (one of another is refused);
+    eager wants columns. Powers of two: their sums are exact, as eager has no wider form."""
+    result = dtype if dtype in ("float16", "bfloat16", "float32") else "float32"
+    pairs = (("float8_e4m3fn", "float8_e4m3fn"), ("float8_e5m2", "float8_e4m3fn"))
+    for (m, k, n), (left, right) in zip(((16, 32, 48), (3, 64, 16)), pairs, strict=True):
+        a = powers(rng, (m, k)).astype(np_dtype(left if result == dtype else dtype))
+        b = in_order(powers(rng, (k, n)).astype(np_dtype(right)), (1, 0))
+        rows, columns = powers(rng, (m, 1)), powers(rng, (1, n))
+        for scales in ([rows[0], columns[0, :1]], [rows, columns]):
+            for bias in (None, array(rng, (n,), result)):
+                yield [a, b, *scales, bias, None, DType(result), False]
+
+
 SAMPLES = {
+    "aten::_scaled_mm.out": scaled_mm,
     "aten::_int_mm.out": int_mm,
     "aten::mm.out": mm,
     "aten::bmm.out": bmm,

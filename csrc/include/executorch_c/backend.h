@@ -56,6 +56,10 @@ enum {
   EC_DTYPE_COMPLEX128 = 10,
   EC_DTYPE_BOOL = 11,
   EC_DTYPE_BFLOAT16 = 15,
+  EC_DTYPE_FLOAT8_E5M2 = 23,
+  EC_DTYPE_FLOAT8_E4M3FN = 24,
+  EC_DTYPE_FLOAT8_E5M2FNUZ = 25,
+  EC_DTYPE_FLOAT8_E4M3FNUZ = 26,
   EC_DTYPE_UINT16 = 27,
   EC_DTYPE_UINT32 = 28,
   EC_DTYPE_UINT64 = 29
@@ -68,7 +72,9 @@ static inline size_t ec_backend_dtype_size(int32_t dtype) {
       [EC_DTYPE_INT32] = 4,       [EC_DTYPE_INT64] = 8,   [EC_DTYPE_FLOAT16] = 2,
       [EC_DTYPE_FLOAT32] = 4,     [EC_DTYPE_FLOAT64] = 8, [EC_DTYPE_COMPLEX64] = 8,
       [EC_DTYPE_COMPLEX128] = 16, [EC_DTYPE_BOOL] = 1,    [EC_DTYPE_BFLOAT16] = 2,
-      [EC_DTYPE_UINT16] = 2,      [EC_DTYPE_UINT32] = 4,  [EC_DTYPE_UINT64] = 8};
+      [EC_DTYPE_UINT16] = 2,      [EC_DTYPE_UINT32] = 4,  [EC_DTYPE_UINT64] = 8,
+      [EC_DTYPE_FLOAT8_E5M2] = 1, [EC_DTYPE_FLOAT8_E4M3FN] = 1,
+      [EC_DTYPE_FLOAT8_E5M2FNUZ] = 1, [EC_DTYPE_FLOAT8_E4M3FNUZ] = 1};
   return dtype >= 0 && (size_t)dtype < sizeof sizes ? sizes[dtype] : 0;
 }
 
@@ -82,7 +88,11 @@ static inline const char *ec_backend_dtype_name(int32_t dtype) {
       [EC_DTYPE_COMPLEX64] = "complex64", [EC_DTYPE_COMPLEX128] = "complex128",
       [EC_DTYPE_BOOL] = "bool",           [EC_DTYPE_BFLOAT16] = "bfloat16",
       [EC_DTYPE_UINT16] = "uint16",       [EC_DTYPE_UINT32] = "uint32",
-      [EC_DTYPE_UINT64] = "uint64"};
+      [EC_DTYPE_UINT64] = "uint64",
+      [EC_DTYPE_FLOAT8_E5M2] = "float8_e5m2",
+      [EC_DTYPE_FLOAT8_E4M3FN] = "float8_e4m3fn",
+      [EC_DTYPE_FLOAT8_E5M2FNUZ] = "float8_e5m2fnuz",
+      [EC_DTYPE_FLOAT8_E4M3FNUZ] = "float8_e4m3fnuz"};
   const bool is_known = ec_backend_dtype_size(dtype) != 0;
   return is_known ? names[dtype] : "another dtype";
 }

@@ -76,7 +76,7 @@ static ec_status check_args(const ec_instr *instr, ec_error *err) {
   if (op->returns_scalar && !ec_is_number(instr->args[op->nargs]))
     return ec_fail(err, EC_INVALID_PROGRAM, "the result goes into a %s, expected a number",
                    ec_kind_name((ec_kind)instr->args[op->nargs]->kind));
-  return EC_OK;
+  return ec_op_check_float8(op, instr->args, err);
 }
 
 static bool holds_tensors(const ec_value *v) {
