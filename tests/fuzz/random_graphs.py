@@ -1,11 +1,8 @@
-"""Random graphs of MLX that the schema allows: nodes of all types on tensors of all dtypes, with
-fields of which most are plausible, some wild, and some missing."""
+"""Random graphs of MLX that the schema allows: nodes of all types on tensors of all dtypes."""
 
-import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +10,10 @@ from tests.backends import mlx_nodes
 from tests.backends.mlx_nodes import MLX, UNION, integer
 from tests.backends.payloads import BACKENDS, Graph, filled, roomy
 from tests.dtypes import dtype_id
+from tests.fuzz.random_tables import WILD, Tables
 
-WILD = (-1, -2, 100, 127, 255, 1 << 15, 1 << 30, (1 << 31) - 1, -(1 << 31), 1 << 62, -(1 << 63))
-"""Numbers at the edges of their widths."""
-TEXTS = ("", "affine", "nvfp4", "mxfp4", "mxfp8", "tanh", "none", "constant", "edge", "x" * 300)
 DTYPES = (0, 1, 2, 3, 4, 5, 6, 7, 11, 15, 27, 28, 29, 99)
-BITS = {"1": 8, "2": 16, "4": 32, "8": 64}
-"""Widths of numbers by their types in the schema's notation."""
+FLOATS = (0.0, 1.0, -1.0, 0.5, 1e30, float("inf"), float("nan"))
 KINDS = {
     (table, field): kind
     for table, field, kind in re.findall(
@@ -36,55 +30,34 @@ GRAPHS_PER_HOST = 200
 """Graphs in one program: writing another one costs more than its graph."""
 
 
-class Writer:
+class Writer(Tables):
     """Random nodes for inputs that a program has; tensor INPUTS is the output, one element of a
     ScalarType, and temporaries follow."""
 
-    def __init__(self, seed: int, output: int) -> None:
-        self.random, self.output = random.Random(seed), output
-        self.written = list(range(INPUTS))
+    texts = ("", "affine", "nvfp4", "mxfp4", "mxfp8", "tanh", "none", "constant", "edge", "x" * 300)
 
-    def number(self, width: str, is_float: bool) -> int | float:
-        """Return a number that fits its width."""
-        pick = self.random
-        if is_float:
-            return pick.choice((0.0, 1.0, -1.0, 0.5, 1e30, float("inf"), float("nan")))
-        value = pick.randrange(5) if pick.random() < 0.8 else pick.choice((*WILD, *DTYPES))
-        low = -(1 << (BITS[width] - 1))
-        return (value - low) % (1 << BITS[width]) + low
+    def __init__(self, seed: int, output: int) -> None:
+        super().__init__(MLX.tables, seed)
+        self.output = output
+        self.written = list(range(INPUTS))
 
     def tensor(self) -> int:
         return self.random.choice(self.written) if self.random.random() < 0.98 else 99
 
-    def scalar(self, table: str, field: str, kind: str) -> int | float:
-        name = KINDS.get((table, field), "")
-        if name == "VID":
+    def scalar(self, table: str, field: str, width: str) -> int | float:
+        """Return a tensor, a value, a float or another number."""
+        kind = KINDS.get((table, field), "")
+        if kind == "VID":
             return self.random.randrange(VALUES + (self.random.random() < 0.05))
-        if name == "TID":
+        if kind == "TID":
             return self.tensor()
-        if field == "is_vid" or field == "kind":
+        if kind:
+            return self.random.choice(FLOATS)
+        if field in ("is_vid", "kind"):
             return int(self.random.random() < 0.1) * self.random.choice((1, 1, 2, 3))
         if field.endswith("_type") and self.random.random() < 0.9:
             return self.random.choice(DTYPES)
-        return self.number(kind, name.startswith("F"))
-
-    def field(self, table: str, field: str, kind: str, depth: int) -> Any:
-        if kind.startswith("["):
-            count = self.random.choice((0, 1, 1, 2, 2, 2, 3, 4, 17))
-            return [self.field(table, field, kind[1:-1], depth) for _ in range(count)]
-        if kind == "string":
-            return self.random.choice(TEXTS)
-        if kind in BITS:
-            return self.scalar(table, field, kind)
-        return self.table(kind, depth + 1)
-
-    def table(self, name: str, depth: int = 0) -> Graph:
-        """Return a table; few of its fields are missing."""
-        return {
-            field: self.field(name, field, kind, depth)
-            for field, kind in MLX.tables[name].items()
-            if self.random.random() < 0.98
-        }
+        return self.number(width, (*WILD, *DTYPES))
 
     def node(self) -> Graph:
         """Return a node that writes a temporary."""

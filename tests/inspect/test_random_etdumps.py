@@ -1,0 +1,61 @@
+"""Random ETDumps that the schema allows: they are read, or refused with the name of the file."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flatbuffers")
+
+from executorch_c import InvalidExternalDataError, _core
+from executorch_c.inspect import read_etdump
+from executorch_c.inspect.etdump import KINDS
+from tests.fuzz.random_tables import Table, Tables
+from tests.inspect.test_read_etdump import flatbuffer
+
+MUTATIONS = int(os.environ.get("EXECUTORCH_C_FUZZ_MUTATIONS", "8"))
+SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
+BUFFER = bytes(range(64))
+VALUES = ("tensor", "tensor_list", "int_value", "float_value", "double_value", "bool_value")
+
+
+def event(tables: Tables) -> Table:
+    """Return an event; most have one kind, and a value its type."""
+    whole = tables.table("Event")
+    if tables.random.random() < 0.1:
+        return whole
+    kind = tables.random.choice(("profile_event", "allocation_event", "debug_event", "debug_event"))
+    value = whole.get("debug_event", {}).get("debug_entry", {})
+    names = [name for name in VALUES if name in value]
+    if names and tables.random.random() < 0.9:
+        name = tables.random.choice(names)
+        number = KINDS.index(name.removesuffix("_value").title().replace("_", ""))
+        kept = {name: value[name], **{key: value[key] for key in value if key == "output"}}
+        whole["debug_event"]["debug_entry"] = {"val": number, **kept}
+    return {name: table for name, table in whole.items() if name == kind}
+
+
+def test_random_etdumps(tmp_path: Path) -> None:
+    schema = _core._file_tables("etdump")
+    path, buffer = tmp_path / "a.etdp", tmp_path / "a.bin"
+    buffer.write_bytes(BUFFER)
+    counts = {True: 0, False: 0}
+    for number in range(MUTATIONS * 30):
+        tables = Tables(schema, SEED * 1_000_003 + number)
+        runs = [
+            {
+                "name": "Execute",
+                "events": [event(tables) for _ in range(tables.random.randrange(4))],
+            }
+            for _ in range(tables.random.randrange(3))
+        ]
+        path.write_bytes(flatbuffer(runs))
+        try:
+            dump = read_etdump(path, buffer)
+            dump.rows_as_dicts()
+            str(dump)
+            counts[True] += 1
+        except InvalidExternalDataError as error:
+            assert str(error).startswith(str(path))
+            counts[False] += 1
+    assert min(counts.values()) > 10, counts
