@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "core/checked.h"
+#include "core/small.h"
 #include "format/kind.h"
 #include "format/pte_check.h"
 #include "format/schema.h"
@@ -130,7 +131,8 @@ ec_status ec_pte_open(ec_pte *out, const uint8_t *data, size_t size, ec_verifica
   EC_TRY(ec_fb_check_version(pte.root, EC_PTE_Program_version, NEWEST_VERSION, EC_INVALID_PROGRAM,
                              err));
   EC_TRY(check_constants(&pte, err));
-  if (level == EC_VERIFY_INTERNAL_CONSISTENCY) EC_TRY(ec_pte_check_program(pte.root, err));
+  if (!EC_IS_SMALL && level == EC_VERIFY_INTERNAL_CONSISTENCY)
+    EC_TRY(ec_pte_check_program(pte.root, err));
   *out = pte;
   return EC_OK;
 }

@@ -14,6 +14,8 @@ from executorch_c._arrays import Array
 from executorch_c.compare.scale import unmasked, widened
 
 Index = tuple[int, ...]
+MIN_SNR_DB = -6000.0
+"""Signal-to-noise ratio below which the error is infinite: a larger one is no float64."""
 
 
 @dataclass(frozen=True)
@@ -212,8 +214,8 @@ def _special(a: Array, e: Array) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def _relative(snr_db: float, nan: tuple[int, int], inf: tuple[int, int]) -> float:
     """Return the relative error of a signal-to-noise ratio; infinite if only one array has NaN, or
-    infinities."""
-    if nan[0] != nan[1] or inf[0] != inf[1]:
+    infinities, or the error is larger than any number."""
+    if nan[0] != nan[1] or inf[0] != inf[1] or snr_db < MIN_SNR_DB:
         return math.inf
     return 0.0 if math.isnan(snr_db) else float(10.0 ** (-snr_db / 20))
 

@@ -1,19 +1,25 @@
-"""Samples of operators on a library that keeps some dtypes: `python -m tests.api.small_rows
-DTYPE,... OPERATOR ...` prints a line for each operator that ends its process, or calls a dropped
-loop. EXECUTORCH_C_CORE_LIB is the library."""
+"""One-op programs of operators in a small library: `python -m tests.api.small_rows FOLDER DTYPE,...
+OPERATOR ...` runs samples in these dtypes with FOLDER/ec-run, which compares outputs with eager's,
+and prints a line for each operator that fails."""
 
-import os
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from tests.kernels import rows
-from tests.op_harness import OpError
-from tests.single_op import dtype_name, is_tensor
+import numpy as np
 
-SAMPLES = 3
+from executorch_c.bundled import BundledProgram
+from tests import process
+from tests.kernels import decomp_check, eager, rows
+from tests.single_op import SingleOps, dtype_name, is_tensor
+
+SAMPLES = 2
 """Maximum number of samples of an operator and dtype."""
+DIFFERENT = 3
+"""Exit code of ec-run."""
 
 
 def dtypes_of(value: Any) -> Iterator[str]:
@@ -22,40 +28,51 @@ def dtypes_of(value: Any) -> Iterator[str]:
             yield from dtypes_of(item)
     elif is_tensor(value):
         yield dtype_name(value)
-    elif hasattr(value, "dtype"):
-        yield value.dtype  # of an Out
 
 
-def run(name: str, kept: set[str]) -> str:
-    """Return the first fault of an operator, or an empty text."""
-    for dtype in sorted(kept & set(rows.dtypes_of(name))):
-        for args in rows.every_sample(name, dtype)[:SAMPLES]:
-            ((_, results),) = rows.expected(name, [args], dtype)
-            if results is None:
+def array(value: Any) -> Any:
+    return value if isinstance(value, np.ndarray) or not is_tensor(value) else eager.to_numpy(value)
+
+
+def bundle(name: str, kept: list[str]) -> tuple[bytes, list[str]]:
+    """Return a program with a method for each sample whose tensors have these dtypes, with eager's
+    results, and the names of the methods."""
+    ops, cases = SingleOps(), dict[str, Any]()
+    for dtype in sorted({*kept} & {*rows.dtypes_of(name)}):
+        for args, results in rows.samples(name, dtype, SAMPLES)[:SAMPLES]:
+            if results is None or not {*dtypes_of([args, results])} <= {*kept}:
                 continue
-            outs = rows.outs_of(results)
-            if set(dtypes_of([args, outs])) <= kept:
-                try:
-                    rows.called(name, args, outs)
-                except OpError as error:
-                    if "dropped" in str(error):
-                        return f"{dtype}: {error}"
-    return ""
+            method = rows.add(ops, name, args, rows.outs_of(results))
+            inputs = [array(value) for value in ops.inputs[method]]
+            cases[method] = [(inputs, [array(value) for value in results])]
+    return BundledProgram(ops.build(), cases).to_bytes() if cases else b"", [*cases]
+
+
+def is_exact(name: str) -> bool:
+    """Return whether eager's results are the only ones."""
+    is_random = rows.tables()[name][0] == "random"
+    return not (is_random or name in decomp_check.CHECKS or name in (*rows.UNFILLED, rows.ROW))
+
+
+def faults(name: str, kept: list[str], runner: Path, file: Path) -> Iterator[str]:
+    """Yield what is wrong with an operator."""
+    data, methods = bundle(name, kept)
+    file.write_bytes(data)
+    for method in methods:
+        done = process.run(runner, "--method", method, file, ok=False, timeout=300)
+        if done.returncode != 0 and (done.returncode != DIFFERENT or is_exact(name)):
+            text = f"{done.stdout[-300:]} {done.stderr[-1500:]}"
+            yield f"{name} {method}: exit code {done.returncode}: {text}"
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    kept = set(sys.argv[1].split(","))
-    for name in sys.argv[2:]:
-        child = os.fork()
-        if not child:
-            fault = run(name, kept)
-            if fault:
-                print(f"{name}: {fault}", flush=True)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if os.WIFSIGNALED(status):
-            print(f"{name}: signal {os.WTERMSIG(status)}", flush=True)
+    folder, kept, *names = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in names:
+            file = Path(temporary, "row.bpte")
+            for text in faults(name, kept.split(","), Path(folder, "ec-run"), file):
+                print(text, flush=True)
 
 
 if __name__ == "__main__":

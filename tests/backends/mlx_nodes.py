@@ -74,11 +74,16 @@ def graph(
     }
 
 
-def program(content: Graph, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> bytes:
+def program(
+    content: Graph,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    is_inline: bool = False,
+) -> bytes:
     """Return a program that is one delegate."""
     plan = Plan()
     delegate = plan.delegate("MLXBackend", 0)
     args = [plan.input(array.shape, array.dtype.name) for array in inputs]
     args += [plan.output(array.shape, array.dtype.name) for array in outputs]
     plan.append(pte.DelegateCall(delegate, args))
-    return build(plan, payloads=[MLX.write(content)], extract_delegate_segments=True)
+    return build(plan, payloads=[MLX.write(content)], extract_delegate_segments=not is_inline)

@@ -29,16 +29,25 @@ SIZES = {"BOOL": "1", "TID": "4", "VID": "4"} | {
 """Named sizes of MLX's schema.def."""
 
 
-def schema(backend: str, unions: dict[str, list[str]]) -> dict[str, dict[str, str]]:
-    """Return the tables of a schema.def in the notation of executorch_c/_flatbuffers.py."""
-    text = (BACKENDS / backend / "schema.def").read_text()
+ROW = re.compile(
+    r"^(?:EC_FB_FIELD|ECX_FIELD_\w+)\((\w+), (\d+), (\w+)(?:, (\w+), (\w+))?\)", re.MULTILINE
+)
+
+
+def schema(
+    backend: str, unions: dict[str, list[str]], name: str = "schema.def"
+) -> dict[str, dict[str, str]]:
+    """Return the tables of a schema.def in the notation of executorch_c/_flatbuffers.py. Numbers
+    without a row are fields like "_3"."""
+    text = (BACKENDS / backend / name).read_text()
     tables: dict[str, dict[str, str]] = {
-        name: {} for name in re.findall(r"^EC_FB_TABLE_BEGIN\((\w+)\)", text, re.M)
+        table: {} for table in re.findall(r"^EC_FB_TABLE_BEGIN\((\w+)\)", text, re.M)
     }
-    row = r"^EC_FB_FIELD\((\w+), (\d+), (\w+), (\w+), (\w+)\)"
-    for table, _, field, kind, name in re.findall(row, text, re.M):
-        arg = SIZES.get(name, name)
-        tables[table][field] = {
+    for table, number, field, kind, size in ROW.findall(text):
+        arg, entries = SIZES.get(size, size), tables[table]
+        entries |= {f"_{i}": "1" for i in range(len(entries), int(number))}
+        entries[field] = {
+            "": "4",
             "SCALAR": arg,
             "VECTOR": f"[{arg}]",
             "STRING": "string",

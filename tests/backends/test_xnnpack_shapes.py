@@ -12,23 +12,11 @@ import numpy as np
 import pytest
 
 import executorch_c as et
-from tests.backends.xnnpack_graphs import ABSENT, NUMPY, Channel, Graph
+from tests.backends.xnnpack_graphs import ABSENT, Channel, Graph
 from tests.backends.xnnpack_series import needs_xnnpack
-from tests.backends.xnnpack_kinds import KINDS, integers, numbers, source
-from tests.backends.xnnpack_payload import datatypes
+from tests.backends.xnnpack_kinds import KINDS, arguments, integers, numbers, source
 
 pytestmark = needs_xnnpack
-
-
-def arguments(graph: Graph) -> list[np.ndarray]:
-    rng = np.random.default_rng(0)
-    arrays = []
-    for index in graph.inputs:
-        tensor = graph.tensor(index)
-        dtype = NUMPY[datatypes()[tensor["datatype"]]]
-        x = 3 * rng.normal(size=tensor["dims"])
-        arrays.append((10 * abs(x) if dtype in ("int8", "uint8") else x).astype(dtype))
-    return arrays
 
 
 def bounds(graphs: list[Graph]) -> dict[int, list[int]]:

@@ -273,9 +273,11 @@ class Graph:
         }
         return Payload(graph, self.constants).pack()
 
-    def program(self, bounds: Mapping[int, Shape] | None = None) -> bytes:
+    def program(
+        self, bounds: Mapping[int, Shape] | None = None, payload: bytes | None = None
+    ) -> bytes:
         """Return a .pte whose arguments may have any shape up to `bounds`, or up to the value's
-        shape."""
+        shape, with the graph's payload or another one."""
         plan = plans.Plan()
         args = []
         for index in [*self.inputs, *self.outputs]:
@@ -286,7 +288,7 @@ class Graph:
             shape = (bounds or {}).get(index, tensor["dims"])
             args.append(int(add(shape, dtype, dynamism=plans.BOUNDED)))
         plan.append(plans.schema.DelegateCall(plan.delegate(BACKEND, 0), args))
-        return plans.build(plan, payloads=[self.payload()])
+        return plans.build(plan, payloads=[payload or self.payload()])
 
     # ---- calls ----
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.backends.xnnpack_graphs import ABSENT, Channel, Graph, Group, Shape, Tensor, Token
+from tests.backends.xnnpack_graphs import ABSENT, NUMPY, Channel, Graph, Group, Shape, Tensor, Token
+from tests.backends.xnnpack_payload import datatypes
 
 Maker = Callable[[Shape], Graph]
 KINDS: dict[str, tuple[Maker, list[Shape]]] = {}
@@ -49,6 +50,18 @@ def add(name: str, shapes: list[Shape], make: Maker) -> None:
 
 def same(shape: Shape) -> Shape:
     return shape
+
+
+def arguments(graph: Graph) -> list[np.ndarray]:
+    """Return inputs of a graph."""
+    rng = np.random.default_rng(0)
+    arrays = []
+    for index in graph.inputs:
+        tensor = graph.tensor(index)
+        dtype = NUMPY[datatypes()[tensor["datatype"]]]
+        x = 3 * rng.normal(size=tensor["dims"])
+        arrays.append((10 * abs(x) if dtype in ("int8", "uint8") else x).astype(dtype))
+    return arrays
 
 
 def unary(kind: str, dtype: str, out: Callable[[Shape], Shape] = same, **fields: object) -> Maker:

@@ -1,8 +1,9 @@
 """Fields of the formats that are not simply used: checked ones, and ignored ones with the reason.
 
 A row of a `.def` file may end with `/* checked: <what is accepted> */` or `/* ignored: <why> */`;
-all other fields are used. `python -m tests.format.fields` writes the table of them into
-csrc/format/README.md.
+all other fields are used (`/* used: only <when> */`: in no sample of the test). The first row of a
+table may end with `/* refused: <why> */`. `python -m tests.format.fields` writes the table of them
+into csrc/format/README.md.
 """
 
 import re
@@ -21,6 +22,8 @@ FILES = {
     "native": "backends/interpreted/native/schema.def",
     "TOSA": "backends/interpreted/tosa/schema.def",
     "VGF": "backends/interpreted/tosa/vgf.def",
+    "MLX": "backends/interpreted/mlx/schema.def",
+    "ETDump": "csrc/format/etdump.def",
 }
 """Formats, and the tables of their schemas. Core ML's protobuf has no table: its reader refuses
 unknown layers and fields."""
@@ -28,6 +31,9 @@ BEGIN, END = "<!-- fields: python -m tests.format.fields -->\n", "<!-- end of fi
 ROW = re.compile(
     r"^EC(?:_FB_FIELD|X_FIELD_\w+)\((\w+), \d+, (\w+)[^)]*\)(?: /\* (\w+): (.*?) \*/)?$", re.M
 )
+
+
+TABLE = re.compile(r"^EC_FB_TABLE_BEGIN\((\w+)\) /\* refused: (.*?) \*/$", re.M)
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,13 @@ class Field:
 def fields(form: str) -> list[Field]:
     """Return all fields of a format."""
     text = (ROOT / FILES[form]).read_text()
-    return [Field(m[1], m[2], m[3] or "used", m[4] or "") for m in ROW.finditer(text)]
+    rows = [Field(m[1], m[2], m[3] or "used", m[4] or "") for m in ROW.finditer(text)]
+    return [row for row in rows if row.table not in refused(form)]
+
+
+def refused(form: str) -> dict[str, str]:
+    """Return the tables that are refused, with the reason."""
+    return dict(TABLE.findall((ROOT / FILES[form]).read_text()))
 
 
 def lines() -> Iterator[str]:
@@ -49,6 +61,9 @@ def lines() -> Iterator[str]:
     yield "| format | field | |"
     yield "|---|---|---|"
     for form in FILES:
+        yield from (
+            f"| {form} | `{name}` | refused: {why} |" for name, why in refused(form).items()
+        )
         rows = [field for field in fields(form) if field.status != "used"]
         yield from (f"| {form} | `{f.table}.{f.name}` | {f.status}: {f.reason} |" for f in rows)
 

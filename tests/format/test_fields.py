@@ -2,107 +2,38 @@
 the `.def` says."""
 
 import copy
-import functools
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 import executorch_c
-from executorch_c import _core, _flatbuffers
-from tests.backends.hostile_native import NATIVE
-from tests.backends.hostile_tosa import TOSA
-from tests.backends.hostile_vulkan import VULKAN
 from tests.backends.payloads import Graph
-from tests.backends.recorded import Recorded
 from tests.format import fields
-from tests.plans import Constants, Plan, build, schema
+from tests.format.field_samples import SAMPLES, Sample, Tables
 
-ONES = np.ones(4, np.float32)
-FORMATS = {"Vulkan": VULKAN, "native": NATIVE, "TOSA": TOSA}
-NUMBERS = {"1": (77, -1), "2": (77, -1), "4": (77, -1, 2**31 - 1), "8": (77, -1, 2**62)}
+NUMBERS = {"1": (77, -1, 0), "2": (77, -1), "4": (77, -1, 2**31 - 1), "8": (77, -1, 2**62)}
 INSTANCES = 3
 """Maximum number of tables of a sample in which a field is changed."""
-LIMITS = {"max_bytes": 1 << 26, "max_steps": 1 << 16}
-Change = Callable[[Graph], None]
-Edit = Callable[[Change], bytes]
+RESULTS = 4
+"""Number of values with an effect after which a field is left out."""
+UNSEEN = {
+    "Vulkan": "DoubleList SymInt",
+    "native": "AffineGroup PackedQuant StringArg ScalarTypeArg FloatListArg BoolListArg"
+    " OptionalTensorListArg MutableBufferSpec",
+    "TOSA": "Nan AvgPool AvgPoolAdaptive TransposeConv Fft Rfft RightShift Resize Custom CondIf"
+    " WhileLoop BlockScaled AssertEqual",
+}
+"""Tables of no sample, which tests/backends/ runs, and damages, in exported programs."""
+EXPECTED = {"used": {"error", "other"}, "ignored": {"same"}, "checked": {"error"}}
 
 
-# ---- samples ---------------------------------------------------------------------------------
+def owner(tables: Tables, name: str) -> str:
+    """Return the first table with the fields of a table: members of unions share them."""
+    return next(one for one, entries in tables.items() if entries is tables[name])
 
 
-def with_everything() -> bytes:
-    """Return a program with all kinds of values, constants, state and places in the source."""
-    constants, plan = Constants(), Plan()
-    x, y = plan.input((4,)), plan.tensor((4,))
-    state = plan.tensor((4,), buffer=constants.add_mutable(ONES), name="state")
-    plan.call("aten::add.out", x, plan.constant(constants, 3 * ONES), 1, y)
-    plan.call("aten::mul.Scalar_out", y, 2.5, y)
-    plan.jump_false(plan.input((), "bool"), 4)
-    plan.call("aten::add.out", y, state, 1, y)
-    plan.call("aten::copy_", state, y, False, returns=[state])
-    plan.call("aten::cat.out", [y, y], 0, plan.output((8,)))
-    plan.call("aten::sum.IntList_out", y, [0], True, None, plan.output((1,)))
-    image = plan.tensor((1, 1, 2, 2))
-    plan.call("aten::view_copy.out", y, [1, 1, 2, 2], image)
-    zero = plan.constant(constants, np.zeros(1, np.int64))
-    plan.call("aten::index.Tensor_out", image, [None, zero], plan.output((1, 1, 2, 2)))
-    large = plan.output((1, 1, 4, 4))
-    plan.call("aten::upsample_nearest2d.vec_out", image, [4, 4], None, large)
-    plan.move(plan.value(1), plan.take(0)[0])
-    plan.take("text", True, 0.5, [True, False], [0.5])
-    plan.plan.chains[0].stacktrace = [
-        schema.FrameList([schema.Frame("net.py", 7, "forward", "y = x + 1")])
-        for _ in plan.plan.chains[0].instructions
-    ]
-    plan.plan.non_const_buffer_device = [schema.NonConstBufferDevice(1, 0, 0)]
-    plan.plan.container_meta_type = schema.ContainerMetadata("in", "out")
-    return build(plan, constants=constants)
-
-
-def header(flat: bytes, pte: bytes) -> bytes:
-    """Return a .pte of tables and of another one's segments."""
-    if pte[8:12] != b"eh00":
-        return flat
-    base, size = struct.unpack_from("<QQ", pte, 24)
-    start = -(-(len(flat) + 32) // 128) * 128
-    head = struct.pack("<4sIQQQ", b"eh00", 32, len(flat) + 32, start, size)
-    root = struct.pack("<I", struct.unpack_from("<I", flat)[0] + 32)
-    whole = root + flat[4:8] + head + flat[8:]
-    return whole.ljust(start, b"\0") + pte[base : base + size]
-
-
-def edit_program(pte: bytes) -> Edit:
-    tables = _core._file_tables("pte")
-
-    def edit(change: Change) -> bytes:
-        root = _flatbuffers.read(pte, tables, "Program")
-        change(root)
-        flat = _flatbuffers.write(root, tables, "Program", "a test", identifier=b"ET12")
-        return header(flat, pte)
-
-    return edit
-
-
-def samples(form: str) -> Iterator[tuple[dict[str, dict[str, str]], str, Edit, list[Any]]]:
-    """Yield tables and root of a schema, an editor of a sample, and the sample's inputs."""
-    if form == ".pte":
-        inputs = [ONES, np.array(True)]
-        yield _core._file_tables("pte"), "Program", edit_program(with_everything()), inputs
-        return
-    layout = FORMATS[form]
-    for name in Recorded(layout.folder).names():
-        if not name.startswith("vgf"):
-            edit = functools.partial(layout.edited, name)
-            yield layout.tables, layout.root, edit, Recorded(layout.folder).arrays(name)[0]
-
-
-# ---- changes ---------------------------------------------------------------------------------
-
-
-def tables_of(tables: Any, name: str, graph: Graph) -> Iterator[tuple[str, Graph]]:
+def tables_of(tables: Tables, name: str, graph: Graph) -> Iterator[tuple[str, Graph]]:
     """Yield the name and fields of each table below one."""
     yield name, graph
     for field, value in graph.items():
@@ -112,6 +43,16 @@ def tables_of(tables: Any, name: str, graph: Graph) -> Iterator[tuple[str, Graph
         for item in value if kind[0] == "[" and kind[1:-1] in tables else [value]:
             if isinstance(item, dict):
                 yield from tables_of(tables, kind.strip("[]"), item)
+
+
+def is_union_type(entries: dict[str, str], field: str) -> bool:
+    return entries.get(field.removesuffix("_type"), "").startswith("|")
+
+
+def is_structural(tables: Tables, table: str, field: str) -> bool:
+    """Return True for tables and for the types of unions: their fields are used."""
+    kind = tables[table][field]
+    return kind.strip("[]") in tables or kind[0] == "|" or is_union_type(tables[table], field)
 
 
 def values_of(kind: str, value: Any) -> list[Any]:
@@ -126,63 +67,85 @@ def values_of(kind: str, value: Any) -> list[Any]:
         return [b"M" * max(len(value or b""), 1)]
     if kind[1:-1] in NUMBERS:
         return [[77] * max(len(value or []), 1), [*(value or []), 77]]
-    return []
+    return [[*(value or []), {}]] if kind[0] == "[" else []
 
 
-def outcome(pte: bytes, inputs: list[Any]) -> str:
-    """Return all that a program gives: outputs and what is shown of it, or the error."""
+def outcome(sample: Sample, file: bytes) -> str:
+    """Return all that the library shows of a file, or the error."""
     try:
-        program = executorch_c.load(pte)
-        method = program.load_method("forward", **LIMITS)
-        outputs = [np.asarray(out).tobytes() for out in method.execute(inputs)]
-        count = len(program.info()["methods"][0]["delegates"])
-        inside = [program._delegate("forward", i) for i in range(count)]
-        return f"{outputs} {inside} {program._structure('forward')} {method.metadata}"
-    except (executorch_c.Error, ValueError, TypeError, MemoryError) as error:
+        return sample.shown(file)
+    except (executorch_c.Error, ValueError, TypeError, MemoryError, LookupError) as error:
         return f"error: {error}"
 
 
-def outcomes(edit: Edit, tables: Any, root: str, inputs: list[Any]) -> Iterator[tuple[Any, Any]]:
+def results_of(sample: Sample, seen: dict[Any, int]) -> Iterator[tuple[Any, Any]]:
     """Yield each field of the sample's tables, and what its unknown values give: "same", "other"
-    or "error"."""
-    found: dict[Any, list[tuple[int, list[Any]]]] = {}
+    or "error"; `seen` counts those with an effect."""
+    tables = sample.tables
+    changes: dict[Any, list[tuple[int, list[Any]]]] = {}
 
     def collect(graph: Graph) -> None:
-        for at, (name, entries) in enumerate(tables_of(tables, root, graph)):
+        for at, (name, entries) in enumerate(tables_of(tables, sample.root, graph)):
             for field, kind in tables[name].items():
-                if not kind.startswith("|") and not field.endswith("_type"):
+                key = owner(tables, name), field, field in entries
+                if not field.startswith("_") and not is_union_type(tables[name], field):
                     values = values_of(kind, entries.get(field))
-                    found.setdefault((name, field, field in entries), []).append((at, values))
+                    changes.setdefault(key, []).append((at, values))
 
-    usual = outcome(edit(collect), inputs)
+    usual = outcome(sample, sample.edited(collect))
     assert not usual.startswith("error"), usual
-    for (name, field, _), every in found.items():
+    for key, every in changes.items():
         spread = every[:: max(1, len(every) // INSTANCES)] + every[-1:]
         for at, value in ((at, value) for at, values in spread for value in values):
+            if seen.get(key, 0) >= RESULTS:
+                break
 
             def change(graph: Graph) -> None:
-                list(tables_of(tables, root, graph))[at][1][field] = copy.copy(value)  # noqa: B023
+                table = list(tables_of(tables, sample.root, graph))[at][1]  # noqa: B023
+                table[key[1]] = copy.copy(value)  # noqa: B023
 
-            result = outcome(edit(change), inputs)
+            result = outcome(sample, sample.edited(change))
+            seen[key] = seen.get(key, 0) + (result != usual)
             same = "same" if result == usual else "other"
-            yield (name, field), "error" if result.startswith("error") else same
+            yield key[:2], "error" if result.startswith("error") else same
 
 
-@pytest.mark.parametrize("form", [".pte", *FORMATS])
+def is_accepted(sample: Sample, name: str) -> bool:
+    """Return whether a member of a union in place of the first one gives no error."""
+
+    def change(graph: Graph) -> None:
+        for _, entries in tables_of(sample.tables, sample.root, graph):
+            for value in entries.values():
+                if isinstance(value, list) and value and isinstance(value[0], str):
+                    value[:] = [name, {}]
+                    return
+
+    return not outcome(sample, sample.edited(change)).startswith("error")
+
+
+@pytest.mark.parametrize("form", fields.FILES)
 def test_each_field_is_used_checked_or_ignored_as_its_row_says(form: str) -> None:
     results: dict[Any, set[str]] = {}
-    for tables, root, edit, inputs in samples(form):
-        for key, result in outcomes(edit, tables, root, inputs):
+    seen: dict[Any, int] = {}
+    tables: Tables = {}
+    wrong: list[str] = []
+    for sample in SAMPLES[form]():
+        tables = sample.tables
+        wrong += [name for name in fields.refused(form) if is_accepted(sample, name)]
+        for key, result in results_of(sample, seen):
             results.setdefault(key, set()).add(result)
-    wrong = []
+    unseen = UNSEEN.get(form, "").split()
+    wrong += [table for table, _ in results if table in unseen]
     for row in fields.fields(form):
-        seen = results.get((row.table, row.name))
-        expected = {"used": {"error", "other"}, "ignored": {"same"}, "checked": {"error"}}
-        if seen and not row.reason.startswith("only ") and not seen & expected[row.status]:
-            wrong.append((row, seen))
-        if seen and row.status == "ignored" and seen != {"same"}:
-            wrong.append((row, seen))
-    assert not wrong, "\n".join(f"{row.table}.{row.name} {row.status}: {s}" for row, s in wrong)
+        found = results.get((row.table, row.name), set())
+        if row.table in unseen:
+            continue
+        elsewhere = row.reason.startswith("only ") or is_structural(tables, row.table, row.name)
+        if row.status == "used" and elsewhere:
+            continue
+        if not found & EXPECTED[row.status] or (row.status == "ignored" and found != {"same"}):
+            wrong.append(f"{row.table}.{row.name} {row.status}: {found or 'in no sample'}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_table_is_not_stale() -> None:

@@ -34,6 +34,13 @@ uint32_t ecx_shape_broadcast(const ecx_call *c, const ecx_graph *g, const ecx_no
   return EC_BACKEND_OK;
 }
 
+/* Checks that num_dims, the first field of these tables, repeats the length of their vectors. */
+static uint32_t check_rank(const ecx_call *c, const ecx_node *n, uint32_t rank) {
+  const uint32_t stated = ec_fb_u32(n->params, 0);
+  if (!stated || stated == rank) return EC_BACKEND_OK;
+  return REFUSE(c, n, "num_dims %u, expected %u", (unsigned)stated, (unsigned)rank);
+}
+
 /* Reads a vector parameter with one number per dimension of the input. */
 static uint32_t one_per_dim(const ecx_call *c, const ecx_graph *g, const ecx_node *n, unsigned id,
                             const char *name, ec_fb_vec *out) {
@@ -53,6 +60,7 @@ uint32_t ecx_shape_transpose(const ecx_call *c, const ecx_graph *g, const ecx_no
   ec_fb_vec perm;
   uint32_t seen = 0;
   ECX_TRY(one_per_dim(c, g, n, ECX_Transpose_perm, "dimensions in perm", &perm));
+  ECX_TRY(check_rank(c, n, perm.count));
   out->rank = in->rank;
   for (size_t d = 0; d < in->rank; d++) {
     uint32_t from = item(perm, d);
@@ -72,6 +80,7 @@ uint32_t ecx_shape_reshape(const ecx_call *c, const ecx_graph *g, const ecx_node
   char from[ECX_TEXT / 2], to[ECX_TEXT / 2];
   size_t count, known = 1, inferred = XNN_MAX_TENSOR_DIMS;
   bool fits = dims.count <= XNN_MAX_TENSOR_DIMS;
+  ECX_TRY(check_rank(c, n, dims.count));
   out->rank = fits ? dims.count : 0;
   for (size_t d = 0; fits && d < out->rank; d++) {
     out->dims[d] = item(dims, d);
@@ -100,6 +109,7 @@ uint32_t ecx_shape_slice(const ecx_call *c, const ecx_graph *g, const ecx_node *
   ec_fb_vec offsets, sizes;
   ECX_TRY(one_per_dim(c, g, n, ECX_Slice_offsets, "offsets", &offsets));
   ECX_TRY(one_per_dim(c, g, n, ECX_Slice_sizes, "sizes", &sizes));
+  ECX_TRY(check_rank(c, n, sizes.count));
   out->rank = in->rank;
   for (size_t d = 0; d < in->rank; d++) {
     size_t offset = item(offsets, d), size = item(sizes, d);

@@ -99,6 +99,10 @@ static uint32_t read_shape(const reader *r, ec_fb_table table) {
   if (dims.count > XNN_MAX_TENSOR_DIMS)
     return fail_value(r, "%u dimensions, XNNPACK supports at most %d", (unsigned)dims.count,
                       XNN_MAX_TENSOR_DIMS);
+  const uint32_t stated = ec_fb_u32(table, ECX_Tensor_num_dims);
+  if (stated && stated != dims.count)
+    return fail_value(r, "num_dims %u, its shape has %u dimensions", (unsigned)stated,
+                      (unsigned)dims.count);
   v->shape.rank = dims.count;
   for (uint32_t d = 0; d < dims.count; d++)
     v->shape.dims[d] = (uint32_t)ec_fb_vec_i32(dims, d);
