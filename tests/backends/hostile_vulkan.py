@@ -97,6 +97,7 @@ CNN: list[Row] = [
     (value(CONV, 11, dims=[1, 8, 4, 4]), "argument 'out': shape (1, 8, 16, 16) has 2048"),
     (value(CONV, 11, datatype=2), "argument 'out': dtype int8, expected float32 as in"),
     (value(POOL, 1, items=[1 << 40, 2]), "argument 'kernel_size': size 1099511627776 with"),
+    (entry("chain", 0, name="et_vk.conv2d_q8ta_q8csw.default"), "1.0 and 1.1 wrote this operator"),
     (items(22, 22, 21), "item 0 of value list 22 is a list,"),
     (items(22, 20, 20), "value 20 is two of its results"),
     (items(22, 20), "node 1 (aten.max_pool2d_with_indices.default) has 6"),

@@ -32,8 +32,18 @@ FORMATS = {
 """Ends of the paths of schemas, and the tables that read them; the other schemas are of payloads
 for compilers that are not here."""
 FIELD = re.compile(r"^EC(?:_FB_FIELD|X_FIELD_\w+)\((\w+), \d+, (\w+)", re.M)
-TORCH = {"aten", "prim", "prims", "quantized", "inductor", "profiler", "_test", "_c10d_functional"}
-"""Namespaces of torch's own operators: their schemas are those of another torch."""
+TORCH = {
+    "aten",
+    "torchao",
+    "prim",
+    "prims",
+    "quantized",
+    "inductor",
+    "profiler",
+    "_test",
+    "_c10d_functional",
+}
+"""Namespaces of the operators of torch and torchao, which have other versions."""
 GENERIC = ("kernel ", "runtime ")
 
 
@@ -117,7 +127,8 @@ def declarations(schemas: dict[str, dict[str, list[str]]]) -> dict[str, str]:
             for number, line in enumerate(lines):
                 head, _, rest = re.sub(r"\s", "", line).partition(":")
                 name, _, value = head.partition("=")
-                rows[f"{path} {declaration}.{name}"] = f"{number} {rest or value}"
+                place = f"= {value}" if value and not rest else f"{number} {rest}"
+                rows[f"{path} {declaration}.{name}"] = place
     return rows
 
 

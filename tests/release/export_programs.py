@@ -220,6 +220,18 @@ def arithmetic(_, x, y):
     return x.exp() + y.sqrt() * torch.tanh(x), x.cumsum(0), torch.where(x > y, x, -y), x.std(0)
 
 
+class Clamped(nn.Module):
+    """Sums and products before and after limits, which releases fuse in their own ways."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 1)
+
+    def forward(self, x, y):
+        sums = (x + y).clamp(-1, 1), x.clamp(0, 1) - y, (x * y).relu(), x.relu() / (y.abs() + 1)
+        return *sums, self.conv(x).relu(), self.conv(x) + self.conv(y)
+
+
 def integers(_, a, b, flags):
     return a // b, a % b, flags & (a > b), a.to(torch.uint8), torch.argmax(a, 0), a.sort(0)[0]
 
@@ -262,6 +274,10 @@ def heads(operator):
 
 def image():
     return (normal(1, 3, 8, 8),)
+
+
+def pair():
+    return normal(1, 3, 4, 4), normal(1, 3, 4, 4).flip(3)
 
 
 def totals(start, **options):
@@ -319,6 +335,8 @@ ROWS = {
     ),
     "vulkan_mlp": lambda: Row(mlp(), (normal(2, 8),), backend="vulkan"),
     "vulkan_cnn": lambda: Row(cnn(), image(), backend="vulkan"),
+    "xnnpack_clamp": lambda: Row(Clamped(), pair(), backend="xnnpack"),
+    "vulkan_clamp": lambda: Row(Clamped(), pair(), backend="vulkan"),
     "coreml_mlp": lambda: Row(mlp(), (normal(2, 8),), backend="coreml"),
 }
 """Programs by name; what begins with a backend's name is delegated to it."""

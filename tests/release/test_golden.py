@@ -5,15 +5,20 @@ import json
 import pytest
 
 from tests.release import golden
+from tests.release.changes import Change, Known
 from tests.release.export_programs import ROWS
 from tests.release.programs import Program, refusals
 
 PROGRAMS = golden.kept()
+KNOWN = Known.here()
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=golden.key)
 def test_a_program_of_a_release_runs(program: Program) -> None:
-    assert not program.fault()
+    """reviewed.tsv lists programs that the release itself exported wrongly."""
+    release, fault = program.path.parent.name, program.fault()
+    reviewed = KNOWN.reason(Change("programs", program.name, "fault"), release)
+    assert bool(fault) == bool(reviewed), fault
 
 
 def test_the_bits_are_those_of_the_table() -> None:

@@ -91,6 +91,47 @@ uint32_t ecv_call_clamped_convolution(ect_graph *g, const ect_node *n) {
   return EC_BACKEND_OK;
 }
 
+/* binary_..._with_clamp(a, b, min, max), which ExecuTorch 1.0 fuses. */
+static uint32_t call_clamped(ect_graph *g, const ect_node *n, const char *op, bool has_alpha) {
+  enum { RESULT = 4 };
+  int64_t args[RESULT + 1], result;
+  ect_tensor out;
+  ec_backend_node node;
+  EC_BACKEND_TRY(ecv_use_all(g, n, RESULT + 1, args));
+  EC_BACKEND_TRY(use_result(g, n, &result, &out));
+  const int64_t value = ect_add_like(&g->program, &out, out.dtype);
+  const int64_t operands[] = {args[0], args[1], has_alpha ? ect_add_int(&g->program, 1) : 0};
+  for (int i = 2; i < RESULT; i++)
+    if (is_unbounded(g, args[i])) args[i] = ect_add_none(&g->program);
+  const int64_t clamp[] = {value, args[2], args[3], result};
+  EC_BACKEND_TRY(ect_call_op(g, op, operands, has_alpha ? 3 : 2, &value, 1, NULL));
+  ect_add_call(&g->program, "aten::clamp.out", clamp, 4, ect_shown(g, n, &node));
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecv_call_clamped_sum(ect_graph *g, const ect_node *n) {
+  return call_clamped(g, n, "aten::add.out", true);
+}
+
+uint32_t ecv_call_clamped_difference(ect_graph *g, const ect_node *n) {
+  return call_clamped(g, n, "aten::sub.out", true);
+}
+
+uint32_t ecv_call_clamped_product(ect_graph *g, const ect_node *n) {
+  return call_clamped(g, n, "aten::mul.out", false);
+}
+
+uint32_t ecv_call_clamped_quotient(ect_graph *g, const ect_node *n) {
+  return call_clamped(g, n, "aten::div.out", false);
+}
+
+uint32_t ecv_refuse_former(ect_graph *g, const ect_node *n) {
+  (void)n;
+  return ect_refuse(g, EC_BACKEND_NOT_SUPPORTED,
+                    "ExecuTorch 1.0 and 1.1 wrote this operator, which later releases replaced: "
+                    "export the model again");
+}
+
 /* max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode), without indices. */
 uint32_t ecv_call_max_pool(ect_graph *g, const ect_node *n) {
   int64_t args[7], outs[2];

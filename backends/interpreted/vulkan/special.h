@@ -7,7 +7,9 @@
 typedef uint32_t ecv_special(ect_graph *g, const ect_node *n);
 
 ecv_special ecv_call_nothing, ecv_call_prepack, ecv_call_select_number,
-    ecv_call_clamped_convolution, ecv_call_max_pool;
+    ecv_call_clamped_convolution, ecv_call_clamped_sum, ecv_call_clamped_difference,
+    ecv_call_clamped_product, ecv_call_clamped_quotient, ecv_call_max_pool,
+    ecv_refuse_former;
 
 /* Fails unless a call has that many values, its result included. */
 uint32_t ecv_check_count(ect_graph *g, const ect_node *n, uint32_t wanted);

@@ -16,6 +16,21 @@ ec_status ec_load_operators(ec_method *m, const ec_rows *rows, ec_error *err) {
   return EC_OK;
 }
 
+/* Appends which release of ExecuTorch wrote an operator that later ones do not have. */
+static void append_release(ec_error *err, const char *name) {
+  static const struct {
+    const char *begin, *text;
+  } former[] = {
+#define EC_FORMER_OPERATOR(begin, releases, why)                                                   \
+  {begin, " (of ExecuTorch " releases "; " why ": export the model again)"},
+#include "kernels/former.def"
+#undef EC_FORMER_OPERATOR
+  };
+  for (size_t i = 0; i < sizeof former / sizeof *former; i++)
+    if (!strncmp(name, former[i].begin, strlen(former[i].begin)))
+      ec_error_append(err, "%s", former[i].text);
+}
+
 /* Fails with one message that lists every operator of the method without a kernel. */
 static ec_status check_operators(ec_method *m, const ec_rows *rows, ec_error *err) {
   const char *name;
@@ -25,6 +40,7 @@ static ec_status check_operators(ec_method *m, const ec_rows *rows, ec_error *er
     EC_TRY(ec_copy_op_name(rows, i, &m->scratch, &name, err));
     if (missing++ == 0) ec_fail(err, EC_OPERATOR_MISSING, "no kernel for %s", name);
     else ec_error_append(err, ", %s", name);
+    append_release(err, name);
   }
   return missing ? EC_OPERATOR_MISSING : EC_OK;
 }

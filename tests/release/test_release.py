@@ -1,0 +1,117 @@
+"""The comparison of releases: each kind of change is found, and what is known has a reason."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from executorch_c import OperatorMissingError
+from tests.plans import Plan, build, load
+from tests.release import changes
+from tests.release.__main__ import lines
+from tests.release.changes import Change, Known
+
+BASE: dict[str, Any] = {
+    "versions": {"executorch": "9.9.9"},
+    "schemas": {
+        "schema/program.fbs": {"table Program": ["version: uint", "segments: [DataSegment]"]},
+        "backends/other/schema.fbs": {"enum Kind": ["A = 0", "B"]},
+    },
+    "operators": {"et::one.out": "et::one.out(Tensor x) -> Tensor", "kernel aten::add.out": ""},
+    "backends": {"XnnpackBackend": "a.py"},
+    "passes": {"FuseAll": "b.py"},
+    "dialects": {"dialect EDGE": "c.py"},
+    "api": {"executorch.runtime.Method.execute": "(self, inputs)"},
+    "uses": {"executorch.runtime:Runtime": ""},
+}
+
+
+def compared(edit: Any) -> list[Change]:
+    new = copy.deepcopy(BASE)
+    edit(new)
+    return Known.here().judged(changes.all_differences(BASE, new), "9.9.9")
+
+
+def test_equal_releases_have_no_changes() -> None:
+    assert compared(lambda new: None) == []
+
+
+def append(part: str, *path: str, value: str) -> Any:
+    def edit(new: dict[str, Any]) -> None:
+        at = new[part]
+        for name in path[:-1]:
+            at = at[name]
+        if isinstance(at.get(path[-1]), list):
+            at[path[-1]].append(value)
+        else:
+            at[path[-1]] = value
+
+    return edit
+
+
+PROGRAM = ("schemas", "schema/program.fbs", "table Program")
+UNKNOWN = {
+    "a field": append(*PROGRAM, value="newest: int"),
+    "an operator": append("operators", "et::two.out", value="et::two.out(Tensor x) -> Tensor"),
+    "a schema": append("operators", "et::one.out", value="et::one.out(Tensor y) -> Tensor"),
+    "a kernel": append("operators", "kernel aten::newest.out", value=""),
+    "a backend": append("backends", "runtime NewestBackend", value=""),
+    "a pass": append("passes", "FuseMore", value="d.py"),
+    "a dialect": append("dialects", "dialect NEWEST", value="d.py"),
+    "a signature": append("api", "executorch.runtime.Method.execute", value="(self, inputs, out)"),
+    "a used name": lambda new: new["uses"].clear(),
+}
+KNOWN = {
+    "a field of a table here": append(*PROGRAM, value="named_data: [NamedData]"),
+    "a schema that nothing reads": append(
+        "schemas", "backends/other/schema.fbs", "enum Kind", value="C"
+    ),
+    "an operator here": append(
+        "operators", "kernel aten::mul.out", value="aten::mul.out(Tensor self) -> Tensor"
+    ),
+    "an operator of torch": append("operators", "aten::newest", value="aten::newest() -> int"),
+    "a backend of known.def": append("backends", "QnnBackend", value="e.py"),
+    "a pass less": lambda new: new["passes"].clear(),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_a_change_is_unknown(kind: str) -> None:
+    (change,) = compared(UNKNOWN[kind])
+    assert not change.reason
+    assert all(len(line) <= 80 for line in lines(change).splitlines())
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_a_known_change_has_a_reason(kind: str) -> None:
+    assert [bool(change.reason) for change in compared(KNOWN[kind])] == [True]
+
+
+def test_a_moved_field_is_unknown() -> None:
+    """A format only grows at the ends of its tables."""
+    moved = compared(lambda new: new["schemas"]["schema/program.fbs"]["table Program"].reverse())
+    assert [(change.what, change.reason) for change in moved] == [("changed", "")] * 2
+
+
+def test_reviewed_rows_have_four_cells_and_a_reason() -> None:
+    parts = {*changes.PARTS, "programs", "examples", "suites"}
+    for part, name, release, reason in Known.here().rows:
+        assert part in parts and name and release and reason
+
+
+def test_all_formats_have_tables() -> None:
+    assert all(changes.fields_here(schema) for schema in changes.FORMATS)
+
+
+def test_a_snapshot_needs_no_package_of_this_repository() -> None:
+    text = (changes.REVIEWED.with_name("snapshot.py")).read_text()
+    assert "executorch_c" not in text and "from tests" not in text
+    assert json.loads(json.dumps(BASE)) == BASE
+
+
+def test_an_operator_of_an_older_release_is_named() -> None:
+    plan = Plan()
+    plan.call("cadence::quantized_conv_nchw.per_tensor_out", plan.input((2,)), plan.output((2,)))
+    with pytest.raises(OperatorMissingError, match="of ExecuTorch 1.0; .*: export the model again"):
+        load(build(plan))
