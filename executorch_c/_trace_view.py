@@ -123,10 +123,19 @@ def lines(trace: Trace) -> list[Line]:
     return [*inner, rest, whole]
 
 
+def _times(nanoseconds: int, runs: int, total: int | None) -> list[str]:
+    """Return the mean time in microseconds and its share of the total; None: not measured."""
+    if total is None:
+        return ["", ""]
+    share = f"{100 * nanoseconds / total:.1f} %" if total else ""
+    return [f"{nanoseconds / runs / 1e3:,.1f}", share]
+
+
 def _table(trace: Trace, entries: list[Line]) -> tuple[list[str], list[list[str]]]:
     """Return head and rows, without the column `calls` if all counts are 1."""
     runs = max(trace.runs, 1)
     total = entries[-1].nanoseconds
+    is_timed = any(line.level and line.nanoseconds for line in entries)
     rows = [
         [
             line.where,
@@ -134,8 +143,7 @@ def _table(trace: Trace, entries: list[Line]) -> tuple[list[str], list[list[str]
             line.shapes,
             f"{line.nbytes:,}" if line.nbytes else "",
             f"{line.calls / runs:g}" if line.calls not in (runs, 0) else "",
-            f"{line.nanoseconds / runs / 1e3:,.1f}",
-            f"{100 * line.nanoseconds / total:.1f} %" if total else "",
+            *_times(line.nanoseconds, runs, total if is_timed or not line.level else None),
         ]
         for line in entries
     ]
@@ -199,8 +207,7 @@ def _by_name(trace: Trace, entries: list[Line]) -> list[list[str]]:
         [
             name,
             f"{calls / runs:g}",
-            f"{ns / runs / 1e3:,.1f}",
-            f"{100 * ns / total:.1f} %" if total else "",
+            *_times(ns, runs, total),
         ]
         for name, (calls, ns) in sorted(sums.items(), key=lambda item: -item[1][1])
     ]

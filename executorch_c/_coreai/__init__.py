@@ -119,8 +119,7 @@ def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> Delegate
         model.unload()
     inputs = len(function["inputs"])
     places = {number: inputs + i for i, number in enumerate(graph["outputs"])}
-    types = [f"{row[1]} {row[2]}" for row in function["inputs"]]
-    types += [kind for _, _, kind in graph["nodes"]]
+    types = [row[1:] for row in function["inputs"]] + [kind for _, _, kind in graph["nodes"]]
     if any(number >= len(types) for _, reads, _ in graph["nodes"] for number in reads):
         raise InvalidProgramError(f"a node reads a value beyond the {len(types)} of the graph")
     values = [
@@ -130,10 +129,10 @@ def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> Delegate
             constant=False,
             dtype=kind,
             note=None,
-            shape=None,
+            shape=None if shape is None or min(shape, default=0) < 0 else tuple(shape),
             nbytes=0,
         )
-        for i, kind in enumerate(types)
+        for i, (kind, shape) in enumerate(types)
     ]
     nodes = [
         InnerNode(debug_handle=None, name=operator(name), note=None, inputs=reads, outputs=[number])
@@ -142,10 +141,13 @@ def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> Delegate
     return DelegateInside(values=values, nodes=nodes)
 
 
+OVERLOADS = "default|tensor|scalar|tensor_(?:scalar|tensor)|self|int|dim|dim_intlist|correction"
+
+
 def operator(node: str) -> str:
     """Return the operator of a node of an edge graph: "aten::addmm" of aten_addmm_default_1."""
-    match = re.fullmatch(r"aten_(.+?)(_(default|Tensor|Scalar|int|dim)\w*?)?(_\d+)?", node)
-    return f"aten::{match[1]}" if match else node
+    match = re.fullmatch(rf"(aten|coreai)_(.+?)(_({OVERLOADS}))?(_\d+)?", node, re.IGNORECASE)
+    return f"{match[1]}::{match[2]}" if match else node
 
 
 def _lookup(call: BackendCall) -> Callable[[str], bytes | None]:

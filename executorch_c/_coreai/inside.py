@@ -49,7 +49,24 @@ class Node:
     name: str
     reads: list[int]
     """Numbers of values: inputs, then nodes in order."""
-    dtype: str = ""
+    type: tuple[str, list[int] | None] = ("", None)
+    """Dtype and shape of its result; None: a dimension is not known."""
+
+
+TENSOR = re.compile(r"tensor<((?:[\d?]+x)*)([a-z]+)(\d+)(\w*)>")
+FORMATS = {"f": "float", "bf": "bfloat", "si": "int", "i": "int", "ui": "uint"}
+
+
+def type_of(text: str) -> tuple[str, list[int] | None]:
+    """Return dtype and shape of a tensor's type in MLIR: ("float32", [4, 8]) of
+    "tensor<4x8xf32>"."""
+    match = TENSOR.fullmatch(text)
+    if match is None:
+        return text, None
+    sizes, kind, bits, rest = match.groups()
+    dtype = "bool" if (kind, bits) == ("i", "1") else FORMATS.get(kind, kind) + bits + rest.lower()
+    dims = sizes.split("x")[:-1]
+    return dtype, None if "?" in dims else [int(size) for size in dims]
 
 
 def graph(program: Any, name: str) -> tuple[list[Node], list[int | None]]:
@@ -70,7 +87,7 @@ def graph(program: Any, name: str) -> tuple[list[Node], list[int | None]]:
             node = nodes.setdefault(int(match[1]), Node(int(match[1]), match[2], []))
             number = inputs + list(nodes).index(node.id)
             node.reads += [one for one in reads if one != number and one not in node.reads]
-            node.dtype = str(operation.results[0].type)
+            node.type = type_of(str(operation.results[0].type))
         numbers.update(dict.fromkeys(operation.results, number))
     return list(nodes.values()), []
 

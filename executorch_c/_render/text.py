@@ -150,8 +150,11 @@ def _aligned(text: str, size: int, to_the_right: bool) -> str:
 
 
 def _is_numeric(texts: Iterable[str]) -> bool:
-    """Return True if a column has only numbers, which are never truncated."""
-    return all(not text or text[0] in "0123456789-+<" or text in ("inf", "nan") for text in texts)
+    """Return True if a column has only numbers with units, which are never truncated."""
+    return all(
+        not text or (text[0] in "0123456789-+<" or text in ("inf", "nan")) and text.count(" ") < 3
+        for text in texts
+    )
 
 
 def plural(count: int, noun: str) -> str:

@@ -291,9 +291,26 @@ def test_debug_information_names_the_nodes() -> None:
         ("aten_addmm_default_1", "aten::addmm"),
         ("aten_add_Tensor", "aten::add"),
         ("aten__to_copy_default", "aten::_to_copy"),
+        ("aten_pow_tensor_scalar_1", "aten::pow"),
+        ("aten_scalar_tensor_default", "aten::scalar_tensor"),
+        ("coreai_dequantize_default_2", "coreai::dequantize"),
         ("other", "other"),
     ):
         assert operator(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tensor<4x32xsi8>", ("int8", [4, 32])),
+        ("tensor<bf16>", ("bfloat16", [])),
+        ("tensor<2xi1>", ("bool", [2])),
+        ("tensor<?x3xf8E4M3FN>", ("float8e4m3fn", None)),
+        ("other", ("other", None)),
+    ],
+)
+def test_types_of_mlir(text: str, expected: tuple[str, list[int] | None]) -> None:
+    assert inside.type_of(text) == expected
 
 
 # ---- the engine's process ----------------------------------------------------------------------
@@ -495,6 +512,8 @@ def test_values_inside() -> None:
     nodes = [event for event in trace.events if event.kind == "node"]
     assert [event.name for event in nodes] == [node["name"] for node in described["nodes"]]
     assert_array_equal(nodes[-1].outputs[0].data, y)
+    lines = [line.split()[-1] for line in str(trace).splitlines() if "aten::" in line]
+    assert not any(line.endswith("%") for line in lines)  # times of nodes are not measured
 
 
 @needs_engine

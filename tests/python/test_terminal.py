@@ -93,6 +93,12 @@ def test_tables_that_cannot_be_cut_are_whole(screen: Terminal) -> None:
         assert undrawn(text.table([row])).split() == row
 
 
+def test_sentences_that_begin_with_a_number_are_shortened() -> None:
+    rows = [["1 -infinite of 1 element of float32, first at ()" * 2, "12.5 %"]]
+    (line,) = text.table(rows, width=60).splitlines()
+    assert len(line) <= 60 and line.endswith("  12.5 %")
+
+
 def test_files_are_plain(screen: Terminal, tmp_path: Path) -> None:
     path = tmp_path / "report.txt"
     shown = printed(screen, *COMPARE, "--output", str(path))
