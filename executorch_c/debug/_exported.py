@@ -113,8 +113,10 @@ def _difference(
 
 
 def _values(graph: ReferenceGraph, inputs: Sequence[Any]) -> Iterator[_Value]:
-    """Yield the results of all nodes, each a copy: operators may work in place."""
+    """Yield the results of all nodes, each a copy: operators may work in place. Weights that
+    torchao has quantised, tensors of several parts, are none."""
     import torch
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     known = {
         node: value.clone() if isinstance(value, torch.Tensor) else value
@@ -129,7 +131,7 @@ def _values(graph: ReferenceGraph, inputs: Sequence[Any]) -> Iterator[_Value]:
             return
         value = known[node]
         for one in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(one, torch.Tensor):
+            if isinstance(one, torch.Tensor) and not is_traceable_wrapper_subclass(one):
                 yield _Value(node, as_array(one.detach().clone()))
 
 

@@ -224,6 +224,21 @@ def _requantized(actual: Array, expected: Array, rerun: NodeValue) -> ErrorMetri
     return quantized_error(actual, expected, rerun, noise)
 
 
+def _grid(rerun: NodeValue) -> tuple[Array | float, Array | float, int, int] | None:
+    """Return scale, zero point, least and largest integer of a (de)quantising node: numbers, or
+    arrays along its axis; None for any other node."""
+    node = rerun.node
+    if node is None or not (operator_of(node) or "").endswith("quantize_per_channel"):
+        return None if node is None else grid_of(node)
+    scale, zero, axis, low, high = node.args[1:6]
+    shape = [-1 if at == axis else 1 for at in range(as_array(rerun.value).ndim)]
+    scales, zeros = (
+        as_array(rerun.env[one].value).astype(np.float64).reshape(shape)  # type: ignore[index]
+        for one in (scale, zero)
+    )
+    return (scales, zeros, int(low), int(high)) if (scales > 0).all() else None  # type: ignore[arg-type]
+
+
 def quantized_error(
     actual: Array, expected: Array, rerun: NodeValue, noise: Array | float = 0.0
 ) -> ErrorMetrics | None:
@@ -234,8 +249,7 @@ def quantized_error(
         noise: Error that the number before rounding may have.
     """
     node = rerun.node
-    grid = None if node is None else grid_of(node)
-    before = value_before_rounding(rerun)
+    grid, before = _grid(rerun), value_before_rounding(rerun)
     if grid is None or before is None or node is None:
         return None
     scale, zero, low, high = grid

@@ -211,8 +211,10 @@ class Pairing:
 
     def _assume(self, step: Step, front: StepSources) -> None:
         """Assume that a step is wrong: computed from its node's values, or without one of them, as
-        where a sum is missing, which holds only where a later step follows."""
-        for sources in (front.all, front.all | self.state.around()):
+        where a sum is missing, which holds only where a later step follows. A step on constants
+        lacks none: MLX's view of a batch norm's parameters is not one of the model's views."""
+        around = self.state.around() if front.nodes else set()
+        for sources in (front.all, front.all | around):
             if options := self.search.options(step, front, sources):
                 hypothesis = Hypothesis(step, options, is_sure=sources == front.all)
                 self.state.hypotheses[step] = hypothesis
