@@ -104,7 +104,7 @@ class CoreAI:
 
 def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> DelegateInside | None:
     """Return the values and nodes of a payload's first function; None without the engine."""
-    from executorch_c._coreai import engine, payload as payloads
+    from executorch_c._coreai import engine, inside, payload as payloads
 
     if not _extras.is_installed(ENGINE):
         return None
@@ -119,7 +119,8 @@ def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> Delegate
         model.unload()
     inputs = len(function["inputs"])
     places = {number: inputs + i for i, number in enumerate(graph["outputs"])}
-    types = [row[1:] for row in function["inputs"]] + [kind for _, _, kind in graph["nodes"]]
+    types = [tuple(row[1:]) for row in function["inputs"]]
+    types += [inside.type_of(kind) for _, _, kind in graph["nodes"]]
     if any(number >= len(types) for _, reads, _ in graph["nodes"] for number in reads):
         raise InvalidProgramError(f"a node reads a value beyond the {len(types)} of the graph")
     values = [

@@ -87,7 +87,7 @@ class Models:
     def graph(self, number: int, name: str) -> dict[str, Any]:
         """Return the nodes and the outputs of a function."""
         nodes, outputs = inside.graph(self.assets[number][0].program, name)
-        return {"nodes": [(one.name, one.reads, one.type) for one in nodes], "outputs": outputs}
+        return {"nodes": [(one.name, one.reads, one.dtype) for one in nodes], "outputs": outputs}
 
     async def unload(self, number: int) -> None:
         """Free a model."""

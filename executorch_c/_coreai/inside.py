@@ -49,11 +49,11 @@ class Node:
     name: str
     reads: list[int]
     """Numbers of values: inputs, then nodes in order."""
-    type: tuple[str, list[int] | None] = ("", None)
-    """Dtype and shape of its result; None: a dimension is not known."""
+    dtype: str = ""
+    """The type of its result, in MLIR's words."""
 
 
-TENSOR = re.compile(r"tensor<((?:[\d?]+x)*)([a-z]+)(\d+)(\w*)>")
+TENSOR = re.compile(r"tensor<((?:(?:\d{1,18}|\?)x){,16})([a-z]+)(\d{1,3})(\w{,16})>")
 FORMATS = {"f": "float", "bf": "bfloat", "si": "int", "i": "int", "ui": "uint"}
 
 
@@ -87,7 +87,7 @@ def graph(program: Any, name: str) -> tuple[list[Node], list[int | None]]:
             node = nodes.setdefault(int(match[1]), Node(int(match[1]), match[2], []))
             number = inputs + list(nodes).index(node.id)
             node.reads += [one for one in reads if one != number and one not in node.reads]
-            node.type = type_of(str(operation.results[0].type))
+            node.dtype = str(operation.results[0].type)
         numbers.update(dict.fromkeys(operation.results, number))
     return list(nodes.values()), []
 
