@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -230,13 +230,12 @@ def _grid(rerun: NodeValue) -> tuple[Array | float, Array | float, int, int] | N
     node = rerun.node
     if node is None or not (operator_of(node) or "").endswith("quantize_per_channel"):
         return None if node is None else grid_of(node)
-    scale, zero, axis, low, high = node.args[1:6]
+    scale, zero, axis, low, high = cast("tuple[Node, Node, int, int, int]", node.args[1:6])
     shape = [-1 if at == axis else 1 for at in range(as_array(rerun.value).ndim)]
     scales, zeros = (
-        as_array(rerun.env[one].value).astype(np.float64).reshape(shape)  # type: ignore[index]
-        for one in (scale, zero)
+        as_array(rerun.env[one].value).astype(np.float64).reshape(shape) for one in (scale, zero)
     )
-    return (scales, zeros, int(low), int(high)) if (scales > 0).all() else None  # type: ignore[arg-type]
+    return (scales, zeros, low, high) if (scales > 0).all() else None
 
 
 def quantized_error(

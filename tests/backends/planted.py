@@ -384,7 +384,7 @@ SCHEMES = [
         ("element", "rows", "bias"),
     ),
     *(
-        _packs(name, "xnnpack", partial(_by_intx, group))
+        _packs(name, "xnnpack", partial(_by_intx, group), (*WEIGHTS, "scale"))  # no zero points
         for name, group in (("xnnpack-8da4w", None), ("xnnpack-qb4w", 32))
     ),
     *(Scheme(name, name, faults=VENDOR) for name in ("qnn", "qnn-a16w8", "qnn-a16w4", "neutron")),
