@@ -58,12 +58,21 @@ def native(exported: Any, method: str) -> Any:
 
 
 def native_package(exported: Any, method: str) -> bytes:
-    """Return the native package (.ptn) of a method, which has to be one graph."""
+    """Return the native package (.ptn) of a method. Raises ValueError if it is not one graph."""
     from executorch.exir.native.native import to_native
 
     with quiet(), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.ptn"
-        to_native({method: exported}).save(os.fspath(path))
+        try:
+            to_native({method: exported}).save(os.fspath(path))
+        except ValueError as error:
+            if "native delegates; exactly one" not in str(error):
+                raise
+            raise ValueError(
+                f"a native package has one graph of method '{method}', and ExecuTorch's "
+                "partitioner makes several: it ends one at an operator of several results, such as "
+                "batch norm, max pooling or split; flow 'native' lowers such a model"
+            ) from error
         return path.read_bytes()
 
 

@@ -415,6 +415,8 @@ class Outcome:
     """The module with the fault."""
     named: list[str | None]
     """Modules that the report of the wrong program says to be wrong."""
+    notes: Sequence[str]
+    """Of the check of the wrong program."""
     text: str
     """The reports."""
 
@@ -443,7 +445,7 @@ def outcome(scheme: Scheme, model_name: str, number: int) -> Outcome:
     accused, named = (faults_of_report(r) for r in (reports[0], reports[-1]))
     ((fault, layer),) = places
     text = "\n".join(map(str, (right, wrong, *reports)))
-    return Outcome(right.verdict, accused, wrong.verdict, fault, layer, named, text)
+    return Outcome(right.verdict, accused, wrong.verdict, fault, layer, named, wrong.notes, text)
 
 
 def faults_of_report(report: Any) -> list[str | None]:

@@ -199,6 +199,14 @@ def test_check_model_takes_the_flow() -> None:
     assert "it reads no native packages (.ptn)" in " ".join(str(result).split())
 
 
+def test_the_flow_refuses_several_graphs() -> None:
+    from executorch_c.testing import check_model
+
+    model, x = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()).eval(), torch.randn(1, 3, 4, 4)
+    with pytest.raises(ValueError, match="makes several: .* flow 'native' lowers such a model"):
+        check_model(model, (x,), flow="native-package")
+
+
 # ---- damage -------------------------------------------------------------------------------------
 
 

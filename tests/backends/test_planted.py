@@ -31,6 +31,7 @@ def test_a_fault_is_found_and_named(scheme: planted.Scheme, model_name: str, num
         pytest.skip(f"needs {', '.join(row.packages)}")
     result = planted.outcome(scheme, model_name, number)
     assert result.is_right, result.text
+    assert not row.leaves_out or row.leaves_out in result.notes
 
 
 def main(names: list[str]) -> None:
