@@ -1,5 +1,6 @@
 """Fixtures of all tests: seeds, the official runtime as an oracle."""
 
+import gc
 import os
 import re
 import sys
@@ -42,8 +43,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(skip)
 
 
-def pytest_collection_finish() -> None:
-    exporter_speed.keep_imports()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Import test files without garbage collection, a quarter of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        exporter_speed.keep_imports()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -78,31 +78,32 @@ def explained(
 
 
 @cache
-def model() -> nn.Module:
+def model(count: int = LAYERS) -> nn.Module:
     """Return the float32 model; a layer is a linear layer "7.0" and its activation "7.1"."""
     torch.manual_seed(0)
-    layers = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(LAYERS)))
+    layers = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(count)))
     for layer in layers:
         nn.init.orthogonal_(layer[0].weight, gain=1.3)
     return layers.eval()
 
 
 @cache
-def quantized() -> tuple[nn.Module, nn.Module]:
+def quantized(count: int = LAYERS, wrong: int = BAD) -> tuple[nn.Module, nn.Module]:
     """Return the quantised model, and the same with the weight scale of one layer multiplied by
     1.5."""
-    good = xnnpack_flow.SCHEMES["static"](model(), INPUTS, None)
+    good = xnnpack_flow.SCHEMES["static"](model(count), INPUTS, None)
     bad = copy.deepcopy(good)
     weights = [
         n
         for n in bad.graph.nodes
         if "dequantize_per_tensor" in str(n.target) and n.all_input_nodes[0].op == "get_attr"
     ]
-    assert len(weights) == LAYERS
+    assert len(weights) == count
     node = next(
         n
         for n in weights
-        if f"{BAD}.0" in [path for path, _ in next(iter(n.users)).meta["nn_module_stack"].values()]
+        if f"{wrong}.0"
+        in [path for path, _ in next(iter(n.users)).meta["nn_module_stack"].values()]
     )
     node.args = (node.args[0], node.args[1] * 1.5, *node.args[2:])
     bad.recompile()
@@ -117,9 +118,11 @@ def edge() -> Any:
     return to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
 
 
-def programs(flow: str) -> tuple[bytes, bytes]:
+def programs(flow: str, count: int = LAYERS, wrong: int = BAD) -> tuple[bytes, bytes]:
     """Return the programs of both models."""
-    good, bad = xnnpack_flow.cached(
-        f"deep-{flow}", __file__, lambda: [lower(m, INPUTS, flow).buffer for m in quantized()]
-    )
+
+    def make() -> list[bytes]:
+        return [lower(graph, INPUTS, flow).buffer for graph in quantized(count, wrong)]
+
+    good, bad = xnnpack_flow.cached(f"deep-{flow}-{count}-{wrong}", __file__, make)
     return good, bad

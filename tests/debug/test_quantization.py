@@ -163,8 +163,9 @@ def test_how_it_is_shown(budgets: Both, tmp_path: Path) -> None:
 def test_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "bad.pte").write_bytes(deep.programs("xnnpack")[1])
-    torch.save((deep.model(), deep.INPUTS), tmp_path / "model.pt")
+    count, wrong = 8, 5
+    (tmp_path / "bad.pte").write_bytes(deep.programs("xnnpack", count, wrong)[1])
+    torch.save((deep.model(count), deep.INPUTS), tmp_path / "model.pt")
     (tmp_path / "floats.py").write_text(
         "import torch\ndef make():\n    return torch.load('model.pt', weights_only=False)\n"
     )
@@ -172,12 +173,10 @@ def test_command(
     command = ["quantization-error", "bad.pte", "--model", "floats.py:make"]
     assert cli.main(command) == 0
     out = capsys.readouterr().out
-    assert (
-        out.startswith("bad.pte, method 'forward': quantization error") and f"'{deep.BAD}.0'" in out
-    )
+    assert out.startswith("bad.pte, method 'forward': quantization error") and f"'{wrong}.0'" in out
     np.save("x.npy", deep.INPUTS[0].numpy())
     assert cli.main([*command, "--inputs", "x.npy", "--json", "--html", "b.html"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"][0]["module"] == f"{deep.BAD}.0"
+    assert json.loads(capsys.readouterr().out)["rows"][0]["module"] == f"{wrong}.0"
     assert "costs most" in (tmp_path / "b.html").read_text()
     assert cli.main(["quantization-error", "no.pte", "--model", "floats.py:make"]) == 1
     with pytest.raises(SystemExit) as usage:
