@@ -1,8 +1,6 @@
 """`executorch-c selective`: a small library that runs its programs, and refuses others."""
 
-import os
 import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -24,6 +22,11 @@ pytestmark = pytest.mark.heavy
 
 PARTS = 4
 """Days on which all operators run in a small library."""
+DTYPES = (
+    *("int8 int32", "float16", "bfloat16", "uint8 uint16", "complex64", "float64 int16", ""),
+    *("complex128", "uint32 uint64", "complex64 float16", "int8 uint8 float16 bfloat16"),
+)
+"""Dtypes that libraries keep beside those of masks, positions and scalars: one row each day."""
 CORE, DIGITS = 50_000, 150_000
 """Limits in bytes: code of the core, and code and constants of a classifier's library."""
 
@@ -142,18 +145,38 @@ def test_faults_are_one_sentence(
         _selective.rows_of(c_library.ROOT / "csrc", {"my::op.out", "aten::add.out"})
 
 
-def test_operators_compute_with_the_dtypes_that_a_library_keeps(tmp_path: Path) -> None:
-    """A part of the operators each day."""
-    part = date.today().toordinal() % PARTS
-    csrc = c_library.ROOT / "csrc"
-    needs = SelectedOperators(frozenset(kernel_rows.tables()), _selective.promoted([]), frozenset())
-    _selective.write(tmp_path, csrc, needs)
-    library = tmp_path / "objects/libexecutorch_c.so"
-    options = [f"SELECT={tmp_path}", f"BUILD={library.parent}", "CFLAGS=-O1", library]
-    process.run("make", "-s", "-j2", "-C", csrc, *options, timeout=900)
-    names = sorted(kernel_rows.tables())[part::PARTS]
-    dtypes = ",".join(needs.dtypes)
-    environment = {**os.environ, "EXECUTORCH_C_CORE_LIB": str(library)}
-    command = [sys.executable, "-m", "tests.api.small_rows", dtypes, *names]
-    done = process.run(*command, env=environment, cwd=c_library.ROOT, timeout=900)
+def test_operators_compute_as_eager_with_the_dtypes_that_a_library_keeps(tmp_path: Path) -> None:
+    """All operators are in the library, with sanitizers; each day other dtypes are kept, and others
+    of the operators run."""
+    day = date.today().toordinal()
+    names = frozenset(kernel_rows.tables())
+    kept = _selective.promoted(DTYPES[day % len(DTYPES)].split())
+    _selective.write(tmp_path, c_library.ROOT / "csrc", SelectedOperators(names, kept, frozenset()))
+    flags = "-O1 -fsanitize=address,undefined -fno-sanitize-recover"
+    options = (f"SELECT={tmp_path}", f"BUILD={tmp_path}/objects", f"CFLAGS={flags}", "selective")
+    process.run("make", "-s", "-j2", "-C", c_library.ROOT / "csrc", *options, timeout=900)
+    chosen = sorted(names)[day % PARTS :: PARTS]
+    command = ("-m", "tests.api.small_rows", tmp_path, ",".join(kept), *chosen)
+    done = process.python(*command, cwd=c_library.ROOT, timeout=900)
     assert not done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("device", schema.DeviceType)
+def test_a_tensor_of_another_device_is_refused(
+    small: Path, tmp_path: Path, device: schema.DeviceType
+) -> None:
+    plan = Plan()
+    x, y = plan.input((4,)), plan.output((4,))
+    plan.call("aten::relu.out", x, y)
+    plan.plan.values[y].val.extra_tensor_info = schema.ExtraTensorInfo(device_type=device)
+    pte = tmp_path / "x.pte"
+    pte.write_bytes(build(plan))
+    done = run(small, pte)
+    is_cpu = device == schema.DeviceType.CPU
+    assert done.returncode == (0 if is_cpu else 1), done.stderr
+    assert is_cpu or f"device type {int(device)}, only 0 (CPU) is supported" in done.stderr
+    if is_cpu:
+        executorch_c.load(pte).load_method("forward")
+    else:
+        with pytest.raises(executorch_c.NotSupportedError, match="only 0 .CPU. is supported"):
+            executorch_c.load(pte).load_method("forward")
