@@ -265,6 +265,7 @@ class _Decoder:
             )
         if math.prod(sizes) > extent:
             raise damaged(path, f"strides {strides} let elements of sizes {sizes} overlap")
-        steps = [stride * dtype.itemsize for stride in strides]
+        used = [stride if size > 1 else 1 for size, stride in zip(sizes, strides)]
+        steps = [stride * dtype.itemsize for stride in used]
         array: Array = np.ndarray(sizes, dtype, self.buffer, offset, steps)
         return array

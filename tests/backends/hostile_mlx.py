@@ -81,6 +81,7 @@ MLX_ROWS: list[tuple[str, Change, str]] = [
     ("mlp", of_node("Transpose", perm=[1]), "'perm' is no order of 2 dimensions"),
     ("mlp", of_node("LayerNorm", weight=0), "'weight' has 240 elements, expected 20"),
     ("mlp", replaced("Gelu", "New", x=1), "node 2: type 137 of the schema's union OpNode is not"),
+    ("mlp", replaced("Gelu", "Newer", x=1), "node 2: type 138 of the schema's union OpNode is not"),
     (
         "mlp",
         replaced("Gelu", "MetalKernel", name="k", source="s"),

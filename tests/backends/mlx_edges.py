@@ -86,6 +86,7 @@ ROWS = [
     *(Row(name, [BOOLS], lambda x: x) for name in ("Floor", "Ceil", "Trunc", "Round", "Abs")),
     Row("Argmax", [BOOLS], lambda x: x.argmax(0), {"axis": 0}, dtype=U32),
     Row("Clip", [BOOLS, np.array(False)], np.minimum, names="x a_max"),
+    Row("Round", [ints(3, 4) * 7], lambda x: np.round(x / 10) * 10, {"decimals": -1}),
     # quotients of floats
     Row(
         "FloorDivide",

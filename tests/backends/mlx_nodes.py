@@ -14,7 +14,7 @@ from tests.plans import Plan, build
 UNION = re.findall(r"^EMX_NODE\((\w+)\)", (BACKENDS / "mlx" / "union.def").read_text(), re.M)
 MLX = Format(
     Path(__file__).parent / "mlx_programs",
-    {**schema("mlx", {"OpNode": [*UNION, "New"]}), "New": {"x": "4"}},
+    {**schema("mlx", {"OpNode": [*UNION, "New", "Newer"]}), "New": {"x": "4"}, "Newer": {"x": "4"}},
     "MLXGraph",
     None,
     b"MLX0",

@@ -164,7 +164,10 @@ def test_state_and_the_chain_at_load() -> None:
     ]
     content = mlx_nodes.graph([main, start], [X], [X], 1, buffers=[X])
     content["init_chain_idx"] = 1
-    method = Runtime.get().load_program(mlx_nodes.program(content, [X], [X])).load_method("forward")
+    loaded = Runtime.get().load_program(mlx_nodes.program(content, [X], [X]))
+    notes = [value["note"] for value in loaded._delegate("forward", 0)["values"]]
+    assert "state, zeros at load: MLX payloads have no initial values" in notes
+    method = loaded.load_method("forward")
     for count in (1, 2, 3):
         np.testing.assert_allclose(method.execute([X])[0], X * 2 * count, rtol=1e-6)
     method.reset()

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flatbuffers")
@@ -11,7 +12,7 @@ from executorch_c import InvalidExternalDataError, _core
 from executorch_c.inspect import read_etdump
 from executorch_c.inspect.etdump import KINDS
 from tests.fuzz.random_tables import Table, Tables
-from tests.inspect.test_read_etdump import flatbuffer
+from tests.inspect.test_read_etdump import flatbuffer, of_tensor, values
 
 MUTATIONS = int(os.environ.get("EXECUTORCH_C_FUZZ_MUTATIONS", "8"))
 SEED = int(os.environ.get("EXECUTORCH_C_FUZZ_SEED", "1"))
@@ -33,6 +34,11 @@ def event(tables: Tables) -> Table:
         kept = {name: value[name], **{key: value[key] for key in value if key == "output"}}
         whole["debug_event"]["debug_entry"] = {"val": number, **kept}
     return {name: table for name, table in whole.items() if name == kind}
+
+
+def test_a_stride_of_one_element_is_not_used(tmp_path: Path) -> None:
+    [value] = values(tmp_path, BUFFER, of_tensor(np.ones((1, 3), "uint8"), strides=[2**62, 2]))
+    np.testing.assert_array_equal(value, [[0, 2, 4]])
 
 
 def test_random_etdumps(tmp_path: Path) -> None:

@@ -264,6 +264,7 @@ uint32_t emx_call_split(const emx_call *c) {
   uint32_t size_count, axis, count = 0;
   bool is_literal;
   ect_tensor t;
+  if (!c->n->output_count) return EMX_INVALID(c, "no field 'outs'");
   EC_BACKEND_TRY(emx_tensor(c, "x", &x, &t));
   EC_BACKEND_TRY(emx_axis(c, "axis", t.rank, &axis));
   EC_BACKEND_TRY(emx_ints(c, "sizes", &sizes, bounds, &size_count, &is_literal));

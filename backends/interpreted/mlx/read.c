@@ -189,7 +189,7 @@ static uint32_t link_fields(emx_reader *r, ec_fb_table table, const emx_node_typ
     uint32_t operand;
     if (is_output(field->name) != outputs) continue;
     if (!ec_fb_field_at(table, field->id)) {
-      if (outputs)
+      if (outputs && type->kinds[i] != EMX_VECTOR_TID)
         return ect_refuse(r->g, EC_BACKEND_INVALID_PROGRAM, "no field '%s'", field->name);
       continue;
     }
@@ -206,7 +206,7 @@ static uint32_t keep_results(emx_reader *r, ec_fb_table table, const emx_node_ty
   uint32_t at = 0;
   for (size_t i = 0; i < type->schema->field_count; i++) {
     const ec_fb_field *field = &type->schema->fields[i];
-    if (!is_output(field->name)) continue;
+    if (!is_output(field->name) || !ec_fb_field_at(table, field->id)) continue;
     const ect_link link = ect_outputs(r->g, n)[at++];
     if (type->kinds[i] == EMX_SCALAR_TID && is_buffer(r, ec_fb_u32(table, field->id)))
       EC_BACKEND_TRY(keep_state(r, ec_fb_u32(table, field->id), link.operand));

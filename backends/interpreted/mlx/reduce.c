@@ -95,15 +95,26 @@ uint32_t emx_call_remainder(const emx_call *c) {
   return emx_finish(c, "aten::remainder.Tensor_out", args, 2, &t);
 }
 
+/* Integers are rounded as float32. */
+static uint32_t round_decimals(const emx_call *c, int64_t x, int64_t decimals,
+                               const ect_tensor *type) {
+  ect_program *p = &c->g->program;
+  const ect_tensor t = emx_like(type, emx_float(type->dtype));
+  const int64_t args[] = {ect_convert(p, x, t.dtype), ect_add_int(p, decimals)};
+  int64_t out;
+  if (t.dtype == type->dtype) return emx_finish(c, "aten::round.decimals_out", args, 2, type);
+  EC_BACKEND_TRY(emx_helper(c, "aten::round.decimals_out", args, 2, &t, &out));
+  return emx_finish(c, "aten::_to_copy.out", &out, 1, type);
+}
+
 uint32_t emx_call_round(const emx_call *c) {
-  int64_t args[2], decimals;
+  int64_t args[1], decimals;
   ect_tensor t;
   EC_BACKEND_TRY(emx_tensor(c, "x", &args[0], &t));
   EC_BACKEND_TRY(emx_literal(c, "decimals", 0, &decimals));
+  if (decimals) return round_decimals(c, args[0], decimals, &t);
   EC_BACKEND_TRY(emx_order(c, args[0], &t, t.dtype, &args[0]));
-  args[1] = ect_add_int(&c->g->program, decimals);
-  return decimals ? emx_finish_order(c, "aten::round.decimals_out", args, 2, &t)
-                  : emx_finish_order(c, "aten::round.out", args, 1, &t);
+  return emx_finish_order(c, "aten::round.out", args, 1, &t);
 }
 
 /* Returns true for dtypes with numbers below zero. */
