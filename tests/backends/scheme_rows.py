@@ -297,6 +297,7 @@ TORCHAO = [
         "Float8DynamicActivationFloat8WeightOpaqueTensorConfig",
     ),
     _ao("mxfp8-exportable", "executorch.extension.llm.export.mx.ExportableMXConfig"),
+    _ao("mxfp-arm", "executorch.backends.arm.ao_ext.mxfp.MXFPOpConfig"),
     _ao("nvfp4-exportable", "executorch.extension.llm.export.nvfp4.ExportableNVFP4Config"),
 ]
 
@@ -337,6 +338,10 @@ def _openvino(mode: str) -> Callable[[], Any]:
     return make
 
 
+def _cadence_form(kind: str) -> Any:
+    return _class(f"executorch.backends.cadence.aot.quantizer.quantizer.Cadence{kind}Quantizer")()
+
+
 PT2E = [
     _pt2e("xnnpack-tensor", _symmetric(*XNNPACK, is_per_channel=False)),
     _pt2e("xnnpack-channel", _symmetric(*XNNPACK, is_per_channel=True)),
@@ -369,6 +374,21 @@ PT2E = [
     _pt2e("enn", vendor_flows.samsung_quantizer),
     _pt2e("cortex-m", flows._cortex_m),
     _pt2e("cadence", flows._cadence),
+    *(
+        _pt2e(f"cadence-{name}", partial(_cadence_form, kind))
+        for name, kind in {
+            "nop": "Nop",
+            "rms-norm-nop": "RmsNormNop",
+            "w8a32": "W8A32Mixed",
+            "wake-word": "WakeWord",
+            "fused-conv-relu": "FusedConvRelu",
+            "conv-16bit": "With16BitConvActivations",
+            "linear-16bit": "With16BitLinearActivations",
+            "matmul-16bit": "With16BitMatmulActivations",
+            "layer-norm": "WithLayerNorm",
+            "softmax": "WithSoftmax",
+        }.items()
+    ),
     _pt2e(
         "example",
         lambda: _class("executorch.backends.example.example_quantizer.ExampleQuantizer")(),

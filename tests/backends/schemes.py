@@ -1,16 +1,18 @@
 """Every quantiser and torchao config of the installed wheels over three models, in each flow.
 
 `python -m tests.backends.schemes WORD...` prints the result of each cell of the schemes whose name
-has a word, of all without one; `--table FILE...` writes them to
-`executorch_c/docs/reference/schemes.md`.
+has a word, of all without one; `--table FILE...` writes printed
+results into `executorch_c/docs/reference/schemes.md`, whose other rows stay.
 """
 
+import copy
 import logging
 import os
 import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from executorch_c import Runtime
 from executorch_c.check import flows
 from executorch_c.testing import check_model
 from tests import ROOT
+from tests.backends.scheme_faults import FAULTS
 from tests.backends.scheme_rows import MODELS, SCHEMES, Scheme
 
 CALLS = 2
@@ -31,6 +34,7 @@ FLOAT_LIMIT = 1e-5
 """Relative difference of sums of floats in another order."""
 NOTHING = "quantises no layer of this kind"
 FLOWS = ("portable", "xnnpack", "vulkan", "coreml", "native")
+PAGE = ROOT / "executorch_c" / "docs" / "reference" / "schemes.md"
 
 
 def _sentence(error: BaseException) -> str:
@@ -99,14 +103,37 @@ def cell(quantized: Any, inputs: list[Tensor], name: str) -> str:
         method = Runtime.get().load_program(pte).load_method("forward")
         actual = [method.execute([x])[0] for x in inputs[:CALLS]]
     except Exception as error:
-        return f"fails: {_sentence(error)}{_official_fails(pte, inputs)}"
-    with torch.no_grad():
-        eager = [quantized(x).float().numpy() for x in inputs[:CALLS]]
-    if max(map(_difference, actual, eager)) <= FLOAT_LIMIT:
+        official = _official_fails(pte, inputs) if name in ("portable", "xnnpack") else ""
+        return f"fails: {_sentence(error)}{official}"
+    eager = _eager(quantized, inputs)
+    if _agrees(quantized, inputs, pte, actual, eager):
         return "runs"
-    if check_model(quantized, (inputs[0],), program=pte, n_random=1, progress=False).ok:
-        return "runs"  # ties of quantised activations
-    return _judged_by_official(pte, inputs, actual, eager)
+    return _fault(quantized, inputs, pte, actual, name) or _judged_by_official(
+        pte, inputs, actual, eager
+    )
+
+
+def _eager(quantized: Any, inputs: list[Tensor]) -> list[Any]:
+    with torch.no_grad():
+        return [quantized(x).float().numpy() for x in inputs[:CALLS]]
+
+
+def _agrees(quantized: Any, inputs: list[Tensor], pte: bytes, actual: Any, eager: Any) -> bool:
+    """Return True if the results are eager's, but for ties of quantised activations."""
+    if max(map(_difference, actual, eager)) <= FLOAT_LIMIT:
+        return True
+    return check_model(quantized, (inputs[0],), program=pte, n_random=1, progress=False).ok
+
+
+def _fault(quantized: Any, inputs: list[Tensor], pte: bytes, actual: Any, name: str) -> str:
+    """Return the known fault of a flow if it explains the results, else nothing."""
+    if name not in FAULTS:
+        return ""
+    worst = max(map(_difference, actual, _eager(quantized, inputs)))
+    changed = FAULTS[name].change(copy.deepcopy(quantized))
+    if not _agrees(changed, inputs, pte, actual, _eager(changed, inputs)):
+        return ""
+    return f"mislowered: differs by {worst:.1e}, as eager does if {FAULTS[name].sentence}"
 
 
 def _difference(actual: Any, eager: Any) -> float:
@@ -160,7 +187,8 @@ order:
 
 * `R`: runs, and equals eager of the quantised module;
 * `r`: refused by the flow;
-* `m`: mislowered: the results differ from eager's as those of the official runtime do;
+* `m`: mislowered: the results differ from eager's as those of the official runtime do, or as
+  eager's own do after the flow's fault;
 * `f`: the flow writes a program that fails or differs here;
 * `n`: not to be had on this processor: the quantiser, eager or `torch.export` refuses;
 * `-`: the scheme quantises no layer of this kind.
@@ -173,23 +201,51 @@ Results = dict[tuple[str, str, str], str]
 """Results by scheme, model and flow, or step before the flows."""
 
 
-def _lines(results: Results) -> Iterator[str]:
-    """Yield the lines of the table and of the sentences."""
-    known = {name for name, _, _ in results}
-    names = [scheme.name for scheme in SCHEMES if scheme.name in known]
-    yield f"| scheme | {' | '.join(FLOWS)} |"
-    yield "|---" * (len(FLOWS) + 1) + "|"
-    for name in names:
-        yield f"| `{name}` | {' | '.join(letters(results, name, flow) for flow in FLOWS)} |"
-    yield from ("", "## Sentences", "")
-    reasons: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    for (name, _, step), result in results.items():
-        if result not in ("runs", NOTHING):
-            steps, schemes = reasons.setdefault(_general(result), ({}, {}))
-            steps[step] = schemes[name] = None
-    for sentence, (steps, schemes) in sorted(reasons.items()):
-        text = f"* `{sentence}`; {', '.join(steps)}: {', '.join(schemes)}"
-        yield from textwrap.wrap(text, 118, subsequent_indent="  ", break_on_hyphens=False)
+@dataclass
+class Page:
+    """The table's letters, by scheme and flow, and the sentences with their steps and schemes."""
+
+    letters: dict[str, dict[str, str]]
+    reasons: dict[str, tuple[list[str], list[str]]]
+
+    @classmethod
+    def read(cls) -> "Page":
+        text = PAGE.read_text()
+        rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")]
+        cells = [[cell.strip().strip("`") for cell in row] for row in rows]
+        table = {row[0]: dict(zip(FLOWS, row[1:], strict=True)) for row in cells[2:]}
+        reasons = {}
+        for item in re.split(r"\n\* ", text.partition("## Sentences\n")[2])[1:]:
+            sentence, _, rest = " ".join(item.split())[1:].rpartition("`; ")
+            steps, _, schemes = rest.rpartition(": ")
+            reasons[sentence] = (steps.split(", "), schemes.split(", "))
+        return cls(table, reasons)
+
+    def merge(self, results: Results) -> None:
+        """Replace the cells and sentences of the schemes of results."""
+        names = {name for name, _, _ in results}
+        for _, schemes in self.reasons.values():
+            schemes[:] = [name for name in schemes if name not in names]
+        for name in names:
+            self.letters[name] = {flow: letters(results, name, flow) for flow in FLOWS}
+        for (name, _, step), result in results.items():
+            if result not in ("runs", NOTHING):
+                for known, new in zip(
+                    self.reasons.setdefault(_general(result), ([], [])), (step, name), strict=True
+                ):
+                    known += [new] if new not in known else []
+
+    def lines(self) -> Iterator[str]:
+        names = [scheme.name for scheme in SCHEMES if scheme.name in self.letters]
+        yield f"| scheme | {' | '.join(FLOWS)} |"
+        yield "|---" * (len(FLOWS) + 1) + "|"
+        for name in names:
+            yield f"| `{name}` | {' | '.join(self.letters[name][flow] for flow in FLOWS)} |"
+        yield from ("", "## Sentences", "")
+        for sentence, (steps, schemes) in sorted(self.reasons.items()):
+            text = f"* `{sentence}`; {', '.join(steps)}: {', '.join(schemes)}"
+            if schemes:
+                yield from textwrap.wrap(text, 118, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _general(result: str) -> str:
@@ -221,7 +277,7 @@ def _is_measured(results: Results, scheme: str) -> bool:
 
 
 def write_table(paths: list[str]) -> None:
-    """Write the page from printed results; later ones replace earlier ones of the same scheme."""
+    """Write printed results into the page; later ones replace earlier ones of the same scheme."""
     results: Results = {}
     for path in paths:
         rows = [line.split("\t") for line in Path(path).read_text().splitlines()]
@@ -230,10 +286,9 @@ def write_table(paths: list[str]) -> None:
             results = {key: value for key, value in results.items() if key[0] != name}
         results |= {(row[0], row[1], row[2]): row[3] for row in rows}
     results = {key: value for key, value in results.items() if _is_measured(results, key[0])}
-    PAGE.write_text(LEGEND + "\n" + "\n".join(_lines(results)) + "\n")
-
-
-PAGE = ROOT / "executorch_c" / "docs" / "reference" / "schemes.md"
+    page = Page.read()
+    page.merge(results)
+    PAGE.write_text(LEGEND + "\n" + "\n".join(page.lines()) + "\n")
 
 
 def main(words: list[str]) -> None:

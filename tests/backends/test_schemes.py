@@ -7,15 +7,7 @@ from tests.backends import schemes
 FLOWS = ("portable", "xnnpack")
 
 
-def documented() -> dict[str, dict[str, str]]:
-    """Return the letters of each flow, by scheme."""
-    rows = [line.split("|") for line in schemes.PAGE.read_text().splitlines() if "|" in line]
-    cells = [[cell.strip().strip("`") for cell in row[1:-1]] for row in rows]
-    head, *table = [row for row in cells if len(row) == len(schemes.FLOWS) + 1]
-    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in table[1:]}
-
-
-TABLE = documented()
+TABLE = schemes.Page.read().letters
 CELLS = [
     (scheme, model_name, index)
     for scheme in schemes.SCHEMES

@@ -1,0 +1,51 @@
+"""Faults of flows whose own runtime is not here: what a flow does to a quantised module.
+
+A cell whose results differ is the flow's fault if eager has the same results after the change.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+ZERO_POINTS = "zero points of weights that are not integers are dropped"
+CONSTANTS = "constants are dequantised in int8, where 127 + 128 is -1"
+
+
+@dataclass(frozen=True)
+class Fault:
+    sentence: str
+    change: Callable[[Any], Any]
+    """Returns the module, changed in place."""
+
+
+def _drop_zero_points(module: Any) -> Any:
+    """Set the zero points of torchao's weights to 0."""
+    for layer in module.modules():
+        zero_point = getattr(getattr(layer, "weight", None), "zero_point", None)
+        if isinstance(zero_point, torch.Tensor) and zero_point.is_floating_point():
+            zero_point.zero_()
+    return module
+
+
+def _wrap_constants(module: Any) -> Any:
+    """Subtract the zero points of constant numbers in int8."""
+    if not isinstance(module, torch.fx.GraphModule):
+        return module
+    for node in module.graph.nodes:
+        if "dequantize_per_tensor" not in str(node.target) or node.args[0].op != "get_attr":
+            continue
+        constant = getattr(module, node.args[0].target)
+        exact = constant.to(torch.int32) - node.args[2]
+        if constant.numel() == 1 and exact.item():
+            wrapped = exact.to(torch.int8).item()
+            node.update_arg(1, node.args[1] * wrapped / exact.item())
+    module.recompile()
+    return module
+
+
+FAULTS = {
+    "vulkan": Fault(ZERO_POINTS, _drop_zero_points),
+    "coreml": Fault(CONSTANTS, _wrap_constants),
+}
