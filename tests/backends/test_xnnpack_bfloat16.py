@@ -1,0 +1,101 @@
+"""Programs of the XNNPACK flow in bfloat16 (`enable_bf16`), whose nodes XNNPACK lacks in part: they
+are computed in float32 and give eager's results, rounded to bfloat16."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from executorch_c import Runtime
+
+EPSILON = 2.0**-7
+LIMIT = 2 * EPSILON
+"""Relative to the largest result: eager rounds each step, a delegate the last one."""
+
+
+class Function(nn.Module):
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.function(*inputs)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+PICTURE, MATRIX = (1, 8, 9, 9), (3, 4)
+LAYERS: dict[str, tuple[Callable[[], nn.Module], list[tuple[int, ...]]]] = {
+    "linear": (lambda: nn.Linear(64, 32), [(4, 64)]),
+    "convolution": (lambda: nn.Conv2d(8, 16, 3, padding=1), [PICTURE]),
+    "depthwise": (lambda: nn.Conv2d(8, 8, 3, groups=8), [PICTURE]),
+    "transposed": (lambda: nn.ConvTranspose2d(8, 4, 3, stride=2), [PICTURE]),
+    "norm": (lambda: nn.Sequential(nn.Conv2d(8, 4, 3), nn.BatchNorm2d(4)), [PICTURE]),
+    "max_pool": (lambda: nn.MaxPool2d(2), [PICTURE]),
+    "average_pool": (lambda: nn.AvgPool2d(2), [PICTURE]),
+    "prelu": (lambda: nn.PReLU(8), [PICTURE]),
+    "upsample": (lambda: nn.UpsamplingBilinear2d(scale_factor=2), [PICTURE]),
+    "relu": (nn.ReLU, [MATRIX]),
+    "leaky_relu": (nn.LeakyReLU, [MATRIX]),
+    "hardswish": (nn.Hardswish, [MATRIX]),
+    "gelu": (nn.GELU, [MATRIX]),
+    "sigmoid": (nn.Sigmoid, [MATRIX]),
+    "tanh": (nn.Tanh, [MATRIX]),
+    "softmax": (lambda: nn.Softmax(-1), [MATRIX]),
+    "mlp": (lambda: nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 8)), [MATRIX]),
+}
+FUNCTIONS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
+    **{
+        name: (getattr(torch, name), [MATRIX, MATRIX])
+        for name in "add sub mul div maximum minimum".split()
+    },
+    **{
+        name: (getattr(torch, name), [MATRIX])
+        for name in "abs neg ceil floor square exp sin cos".split()
+    },
+    "sqrt": (lambda x: (x * x).sqrt(), [MATRIX]),
+    "clamp": (lambda x: x.clamp(-0.5, 0.5), [MATRIX]),
+    "mean": (lambda x: x.mean((2, 3), keepdim=True), [PICTURE]),
+    "bmm": (torch.bmm, [(2, 3, 4), (2, 4, 5)]),
+    "permute": (lambda x: x.permute(1, 0) + 1, [MATRIX]),
+    "view": (lambda x: x.view(4, 3) + 1, [MATRIX]),
+    "slice": (lambda x: x[:, 1:3] + 1, [MATRIX]),
+    "cat": (lambda x, y: torch.cat([x, y]), [MATRIX, MATRIX]),
+    "pad": (lambda x: nn.functional.pad(x, (1, 1)), [MATRIX]),
+    "attention": (attention, [(1, 2, 4, 8)] * 3),
+}
+
+
+def lower(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[bytes, int]:
+    """Return a program and the number of its delegates."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    exported = torch.export.export(module, inputs)
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(enable_bf16=True)])
+    nodes = edge.exported_program().graph.nodes
+    return bytes(edge.to_executorch().buffer), sum("delegate" in str(n.target) for n in nodes)
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *FUNCTIONS])
+def test_equals_eager(name: str) -> None:
+    torch.manual_seed(0)
+    if name in LAYERS:
+        make, shapes = LAYERS[name]
+        module: Any = make()
+    else:
+        function, shapes = FUNCTIONS[name]
+        module = Function(function)
+    module = module.eval().requires_grad_(False).bfloat16()
+    inputs = tuple(torch.randn(shape).bfloat16() for shape in shapes)
+    program, delegates = lower(module, inputs)
+    expected = module(*inputs)
+    actual = Runtime.get().load_program(program).load_method("forward").execute(list(inputs))[0]
+    assert delegates and str(actual.dtype) == "bfloat16"
+    difference = np.abs(actual.astype(np.float32) - expected.float().numpy()).max()
+    assert difference <= LIMIT * expected.abs().max().item()
