@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from executorch_c.debug._graphs.layouts import may_fit
-from executorch_c.debug._graphs.names import kind_of
+from executorch_c.debug._graphs.names import kind_of, operator_of
 from executorch_c.debug._graphs.reference import handles_of
 from executorch_c.debug._matching.matches import Match
+from executorch_c.inspect.families import MOVES
 
 if TYPE_CHECKING:
     from executorch_c.debug._graphs.program import Step
@@ -34,7 +35,8 @@ def find(pairing: Pairing, steps: Sequence[Step]) -> Match | None:
 
 
 def _node_of(pairing: Pairing, step: Step) -> Node | None:
-    """Return the node of a step of another shape; None if there are several."""
+    """Return the node of a step of another shape; None if there are several, or if the step has
+    the shape of the move's reader: Core AI's engine shows a layer as the select before it."""
     array = next((one for one in step.outputs if one is not None), None)
     state = pairing.state
     front = state.front(step)
@@ -50,7 +52,10 @@ def _node_of(pairing: Pairing, step: Step) -> Node | None:
             nodes.append(node)
     marked = [node for node in nodes if not step.handles.isdisjoint(handles_of(node))]
     nodes = marked if len(nodes) > 1 else nodes
-    return nodes[0] if len(nodes) == 1 and not may_fit(nodes[0], array) else None
+    if len(nodes) != 1 or may_fit(nodes[0], array):
+        return None
+    is_fused = step.inside and operator_of(nodes[0]) in MOVES
+    return None if is_fused and any(may_fit(user, array) for user in nodes[0].users) else nodes[0]
 
 
 def _is_followed(pairing: Pairing, step: Step, steps: Sequence[Step]) -> bool:
