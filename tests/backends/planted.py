@@ -22,7 +22,7 @@ from executorch_c.debug._judge import layer_of
 from tests.backends import scheme_rows
 from tests.models import flow_models, plain_models
 
-LAYERS = ("aten.conv", "aten.linear", "aten.lstm", "aten.embedding")
+LAYERS = ("aten.conv", "aten.linear", "aten.lstm", "aten.embedding", "aten.mm.")
 """Operators with a weight."""
 
 # ---- constants of a layer ----------------------------------------------------------------------
@@ -47,7 +47,8 @@ class Layer:
         has quantised."""
         is_part = "access_subclass" in str(node.target)
         if is_part:
-            node, part = node.args
+            node, own = node.args
+            part = own if part == "qdata" else part
         signature = self.exported.graph_signature
         names = {
             **signature.inputs_to_parameters,
@@ -199,6 +200,8 @@ CODES = (*WEIGHTS, "scale", "zero")
 ACTIVATIONS = ("input scale", "input zero")
 VISIBLE = 0.005
 """The least relative change of the outputs: a fault that changes less need not be found."""
+VISIBLE_STEPS = 8
+"""The same of outputs in half precision, in units of their epsilon."""
 TRIES = 6
 
 
@@ -206,8 +209,10 @@ def _is_visible(exported: Any, wrong: Any, inputs: Sequence[Any]) -> bool:
     """Return True if a wrong program has other outputs in eager."""
     with torch.no_grad():
         for x in inputs:
-            right, other = (p.module(check_guards=False)(x).double() for p in (exported, wrong))
-            if float((other - right).norm()) >= VISIBLE * float(right.norm()):
+            right, other = (p.module(check_guards=False)(x) for p in (exported, wrong))
+            share = max(VISIBLE, VISIBLE_STEPS * torch.finfo(right.dtype).eps)
+            change = (other.double() - right.double()).norm()
+            if float(change) >= share * float(right.double().norm()):
                 return True
     return False
 
