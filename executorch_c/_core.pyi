@@ -293,6 +293,9 @@ class KVCache:
     def dtype(self) -> str:
         """The dtype of stored keys and values, a str."""
     @property
+    def window(self) -> int | list[int | None] | None:
+        """The positions that a query sees: None for all; a list, one for each layer."""
+    @property
     def length(self) -> int:
         """The number of stored positions."""
     @property

@@ -1,7 +1,9 @@
-"""Caches of kvcache::update_and_attend in eager: ExecuTorch's registry of the process.
+"""Caches of kvcache::update_and_attend: in eager ExecuTorch's registry of the process, for programs
+that are compared an empty one.
 
-Neither a copy of a model nor one of its buffers includes them, and every call appends. Programs
-that are compared with such a model get a cache of the same configuration.
+Neither a copy of a model nor one of its buffers includes those of the registry, and every call
+appends. Programs that are compared with such a model get a cache of the same configuration, or of
+that of --kv-cache.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from executorch_c import KVCache
+    from executorch_c import KVCache, Program
 
 EagerCaches: TypeAlias = "dict[str, dict[str, Any]]"
 """Members of the installed caches, by key."""
@@ -68,3 +70,32 @@ def like_active_cache() -> KVCache | None:
         dtype=config.dtype,
         window=[config.policy_for(i).window or None for i in range(config.n_layers)],
     )
+
+
+def uses_kv_cache(program: Program, method: str | None = None) -> bool:
+    """Return True if calls of a method need a cache; None: of any method."""
+    methods = program.info()["methods"]
+    return any(one["uses_kv_cache"] for one in methods if method in (None, one["name"]))
+
+
+_default: list[KVCache] = []
+"""The cache of `default_cache`, or nothing."""
+
+
+@contextmanager
+def default_cache(cache: KVCache | None) -> Iterator[None]:
+    """Make `cache_for` return copies of a cache; None: no change."""
+    _default[:] = [] if cache is None else [cache]
+    try:
+        yield
+    finally:
+        _default.clear()
+
+
+def cache_for(program: Program, method: str | None = None) -> KVCache | None:
+    """Return an empty cache with which a method, or any, is loaded for a comparison: that of
+    `default_cache`, else one like the active cache of eager for a method that uses one, or None."""
+    if _default:
+        return _default[0].copy()
+    cache = like_active_cache()
+    return cache if cache is not None and uses_kv_cache(program, method) else None

@@ -140,7 +140,7 @@ def method_of(
 
     Raises ValueError if `delegate_at_load` could have no effect: for a Method, with plain loops.
     """
-    from executorch_c._eager_caches import like_active_cache
+    from executorch_c._eager_caches import cache_for
 
     file = opened(source)
     if delegate_at_load and file.method is not None:
@@ -156,7 +156,7 @@ def method_of(
         name,
         kernels=kernels,
         delegate_at_load=delegate_at_load,
-        kv_cache=like_active_cache(),  # of the model that it is compared with
+        kv_cache=cache_for(file.program, name),
     )
 
 

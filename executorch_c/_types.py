@@ -62,6 +62,8 @@ class Requirements(TypedDict):
     backends: dict[str, int]
     missing_operators: list[str]
     missing_backends: list[str]
+    missing_devices: list[str]
+    uses_kv_cache: bool
 
 
 class MemoryUse(TypedDict):
@@ -158,6 +160,10 @@ class MethodInfo(TypedDict):
     constant_bytes: int
     encoded_inputs: str | None
     encoded_outputs: str | None
+    device: str | None
+    """A device of planned memory other than the CPU."""
+    uses_kv_cache: bool
+    """Calls, in payloads too, need load_method(kv_cache=)."""
 
 
 class StructureValue(TypedDict, total=False):

@@ -23,6 +23,7 @@ import numpy as np
 from executorch_c._arrays import Array, as_array, dtype_of
 from executorch_c._core import Method, Program, Runtime, _read_bundled
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._eager_caches import cache_for
 from executorch_c._files import named_after
 from executorch_c._render import text as _text
 from executorch_c.compare.arrays import Comparison, MismatchError, compare_flat
@@ -209,9 +210,10 @@ class BundledProgram:
         else:
             chosen = self.cases
         names = dict.fromkeys(case.method for case in chosen)
+        caches = {name: cache_for(self.program, name) for name in names}
         methods = {
-            name: self.program.load_method(name, delegate_at_load=delegate_at_load)
-            for name in names
+            name: self.program.load_method(name, delegate_at_load=delegate_at_load, kv_cache=cache)
+            for name, cache in caches.items()
         }
         results = []
         for case in chosen:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from executorch_c import __version__, _streams
+from executorch_c._eager_caches import default_cache
 from executorch_c._render import terminal
 from executorch_c._render.text import visible
 from executorch_c._commands import (
@@ -160,8 +161,9 @@ def _main(argv: Sequence[str]) -> int:
     if not hasattr(args, "command"):
         names = ", ".join(map(name_of, COMMANDS))
         top.error(f"pass a command: {names} (see --help)")
+    cache = getattr(args, "kv_cache", None)
     try:
-        with terminal.tables(sys.stdout), _arguments.delegation(args):
+        with terminal.tables(sys.stdout), _arguments.delegation(args), default_cache(cache):
             code: int = args.command(args)
         return code
     except BrokenPipeError:  # of a command whose text is all it does

@@ -1,6 +1,8 @@
 /* The program of a payload: written, opened, run under the names of the payload's nodes. */
 #include "delegate.h"
 
+#include <stddef.h>
+
 #include "describe.h"
 #include "pte.h"
 #include "translate.h"
@@ -40,9 +42,16 @@ static uint32_t open_program(ec_host_call *call, ect_program *p, delegate *d) {
   return host->program_open(call, d->bytes.data, d->bytes.size, "forward", &d->program);
 }
 
-/* Describes a graph. Types that only its translation finds are there as far as that goes. */
+static bool wants_operators(const ec_backend_visitor *v) {
+  return v->struct_size >= offsetof(ec_backend_visitor, op) + sizeof v->op && v->op;
+}
+
+/* Describes a graph. Types that only its translation finds are there as far as that goes, and its
+ * operators. */
 static uint32_t describe(ect_graph *g, const ec_backend_visitor *visitor) {
   if (g->format->infers_types) (void)ect_translate(g);
+  for (size_t i = 0; wants_operators(visitor) && i < g->program.op_count; i++)
+    visitor->op(visitor->user, g->program.ops[i]);
   return ect_describe_graph(g, visitor);
 }
 

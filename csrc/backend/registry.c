@@ -126,14 +126,15 @@ const char *ec_backend_of_package(const uint8_t *data, size_t size, const char *
   return NULL;
 }
 
-/* The NotFound message of a backend that is not registered. */
+/* The NotFound message of a backend that is not registered: what a known one needs; of another id,
+ * which may be a mistake, those that are registered. */
 static ec_status fail_unregistered(const char *id, ec_error *err) {
-  ec_fail(err, EC_NOT_FOUND, "backend '%s' is not registered; registered: ", id);
-  for (size_t i = 0; i < ec_backend_count(); i++)
-    ec_error_append(err, "%s'%s'", i ? ", " : "", ec_backend_at(i)->id);
-  if (!ec_backend_count()) ec_error_append(err, "none");
   const char *lacks = ec_backend_lacks(id);
-  if (lacks) ec_error_append(err, "; %s", lacks);
+  ec_fail(err, EC_NOT_FOUND, "backend '%s' is not registered", id);
+  if (lacks) ec_error_append(err, ": %s", lacks);
+  else ec_error_append(err, "; registered: %s", ec_backend_count() ? "" : "none");
+  for (size_t i = 0; !lacks && i < ec_backend_count(); i++)
+    ec_error_append(err, "%s'%s'", i ? ", " : "", ec_backend_at(i)->id);
   return EC_NOT_FOUND;
 }
 

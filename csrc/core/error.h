@@ -18,6 +18,7 @@ typedef enum ec_hint {
   EC_HINT_IS_DATA,    /* the file has the data of a program */
   EC_HINT_MAX_STEPS,  /* the limit on steps was reached */
   EC_HINT_MAX_BYTES,
+  EC_HINT_KV_CACHE,   /* the caller of the load gives one */
   EC_HINTS
 } ec_hint;
 

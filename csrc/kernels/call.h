@@ -14,6 +14,7 @@ struct ec_kept;
 struct ec_record;
 struct ec_joined;
 struct ec_pages;
+struct ec_kv_cache;
 
 /* The position in a method's random stream: kernels/random/random.h. */
 typedef struct ec_random {
@@ -35,6 +36,7 @@ typedef struct ec_call {
   bool zero_rows; /* _softmax: rows of -inf become zeros, not NaN; where: of scores, its mask */
   struct ec_joined *joined; /* takes the loop of the call (pointwise/joined.h); NULL: it runs */
   struct ec_pages *pages; /* of the files of constants (kernels/pages.h); NULL: they stay */
+  struct ec_kv_cache *kv_cache; /* the caller's (kernels/llm/kv_cache.h); NULL: none */
 } ec_call;
 
 /* Refuses float8 arguments of operators that neither move nor convert them: the tables of their

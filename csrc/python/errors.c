@@ -173,6 +173,8 @@ static const char *const hints[EC_HINTS] = {
     [EC_HINT_IS_DATA] = "pass it as data_path= with the program",
     [EC_HINT_MAX_STEPS] = "max_steps=",
     [EC_HINT_MAX_BYTES] = "max_bytes=",
+    [EC_HINT_KV_CACHE] = "load_method(kv_cache=executorch_c.KVCache(capacity)); commands have "
+                         "--kv-cache capacity=N",
 };
 
 /* Appends the text of a hint in parentheses, or inside those at the end of the message. Takes

@@ -8,6 +8,7 @@
 #include "python/objects.h"
 #include "python/program_ref.h"
 #include "python/values.h"
+#include "runtime/inspect.h"
 
 static PyObject *bool_object(bool value) { return Py_NewRef(value ? Py_True : Py_False); }
 
@@ -77,16 +78,21 @@ static PyObject *delegate_list(const ec_method_info *info) {
   return list;
 }
 
-static PyObject *method_dict(const ec_method_info *info) {
+static const char *device_name(const ec_method_info *info) {
+  return info->device ? ec_device_name(info->device) : NULL;
+}
+
+static PyObject *method_dict(const ec_method_info *info, bool uses_kv_cache) {
   return Py_BuildValue(
-      "{s:N, s:N, s:N, s:N, s:N, s:N, s:N, s:n, s:n, s:n, s:K, s:N, s:N}", "name",
+      "{s:N, s:N, s:N, s:N, s:N, s:N, s:N, s:n, s:n, s:n, s:K, s:N, s:N, s:N, s:N}", "name",
       ecpy_text(info->name), "inputs", value_list(info->inputs, info->input_count), "outputs",
       value_list(info->outputs, info->output_count), "attributes", attribute_list(info), "arenas",
       ecpy_int_list(info->arenas, info->arena_count), "operators", operator_list(info), "delegates",
       delegate_list(info), "values", (Py_ssize_t)info->value_count, "instructions",
       (Py_ssize_t)info->instruction_count, "chains", (Py_ssize_t)info->chain_count,
       "constant_bytes", (unsigned long long)info->constant_bytes, "encoded_inputs",
-      ecpy_text(info->encoded_inputs), "encoded_outputs", ecpy_text(info->encoded_outputs));
+      ecpy_text(info->encoded_inputs), "encoded_outputs", ecpy_text(info->encoded_outputs),
+      "device", ecpy_text(device_name(info)), "uses_kv_cache", bool_object(uses_kv_cache));
 }
 
 static PyObject *method_list(ecpy_state *state, ecpy_program_ref *ref) {
@@ -97,7 +103,7 @@ static PyObject *method_list(ecpy_state *state, ecpy_program_ref *ref) {
       Py_CLEAR(list);
       break;
     }
-    ecpy_append(&list, method_dict(&info));
+    ecpy_append(&list, method_dict(&info, ec_program_uses_kv_cache(ref->program, i)));
     ec_method_info_deinit(&info);
   }
   return list;
@@ -152,7 +158,8 @@ static int add_count(PyObject *dict, PyObject *name, size_t count) {
 
 typedef struct needs {
   PyObject *operators, *backends;                 /* name -> calls, id -> bytes of payload */
-  PyObject *missing_operators, *missing_backends; /* sets of names */
+  PyObject *missing_operators, *missing_backends, *missing_devices; /* sets of names */
+  bool uses_kv_cache;
 } needs;
 
 static int add_missing(PyObject *set, const char *name, bool present) {
@@ -174,17 +181,20 @@ static int add_method(needs *n, const ec_method_info *info) {
     if (add_count(n->backends, ecpy_text(use->id), use->payload)) return -1;
     if (add_missing(n->missing_backends, use->id, use->available)) return -1;
   }
-  return 0;
+  return add_missing(n->missing_devices, device_name(info), !info->device);
 }
 
 static int add_methods(ecpy_state *state, ecpy_program_ref *ref, needs *n) {
-  if (!n->operators || !n->backends || !n->missing_operators || !n->missing_backends) return -1;
+  if (!n->operators || !n->backends || !n->missing_operators || !n->missing_backends ||
+      !n->missing_devices)
+    return -1;
   for (size_t i = 0; i < ec_program_method_count(ref->program); i++) {
     ec_method_info info = {0};
     if (ecpy_describe(state, ref, i, &info)) return -1;
     int rc = add_method(n, &info);
     ec_method_info_deinit(&info);
     if (rc) return rc;
+    n->uses_kv_cache |= ec_program_uses_kv_cache(ref->program, i);
   }
   return 0;
 }
@@ -197,15 +207,19 @@ static PyObject *sorted_list(PyObject *set) {
 }
 
 PyObject *ecpy_program_requirements(ecpy_state *state, ecpy_program_ref *ref) {
-  needs n = {PyDict_New(), PyDict_New(), PySet_New(NULL), PySet_New(NULL)};
+  needs n = {PyDict_New(), PyDict_New(), PySet_New(NULL), PySet_New(NULL), PySet_New(NULL),
+             false};
   PyObject *dict = NULL;
   if (add_methods(state, ref, &n) == 0)
-    dict = Py_BuildValue("{s:O, s:O, s:N, s:N}", "operators", n.operators, "backends", n.backends,
-                         "missing_operators", sorted_list(n.missing_operators), "missing_backends",
-                         sorted_list(n.missing_backends));
+    dict = Py_BuildValue("{s:O, s:O, s:N, s:N, s:N, s:N}", "operators", n.operators, "backends",
+                         n.backends, "missing_operators", sorted_list(n.missing_operators),
+                         "missing_backends", sorted_list(n.missing_backends), "missing_devices",
+                         sorted_list(n.missing_devices), "uses_kv_cache",
+                         bool_object(n.uses_kv_cache));
   Py_XDECREF(n.operators);
   Py_XDECREF(n.backends);
   Py_XDECREF(n.missing_operators);
   Py_XDECREF(n.missing_backends);
+  Py_XDECREF(n.missing_devices);
   return dict;
 }

@@ -175,7 +175,7 @@ static PyObject *look_inside(ecpy_state *state, const ec_program *program, const
   ec_error_clear(&err);
   bool supported = false;
   inside in = {PyList_New(0), PyList_New(0)};
-  const ec_backend_visitor visitor = {sizeof visitor, &in, add_value, add_node};
+  const ec_backend_visitor visitor = {sizeof visitor, &in, add_value, add_node, NULL};
   PyObject *dict = NULL;
   ec_status status = ec_inspect_delegate(program, s, delegate, &visitor, &supported, &err);
   if (!PyErr_Occurred()) {

@@ -238,13 +238,34 @@ static PyObject *kv_cache_nbytes(PyObject *self, void *Py_UNUSED(closure)) {
   return PyLong_FromSize_t(bytes);
 }
 
+/* Returns None, a number, or a list with one for each layer: the argument of the constructor. */
+static PyObject *kv_cache_window(PyObject *self, void *Py_UNUSED(closure)) {
+  const ec_kv_cache *cache = cache_of(self);
+  int64_t same = 1;
+  while (same < cache->config.layers && cache->windows[same] == cache->windows[0]) same++;
+  const bool is_one = same == cache->config.layers;
+  PyObject *list = PyList_New(0);
+  for (int64_t i = 0; list && i < (is_one ? 1 : cache->config.layers); i++) {
+    const long long window = cache->windows[i];
+    ecpy_append(&list, window ? PyLong_FromLongLong(window) : Py_NewRef(Py_None));
+  }
+  if (!list || !is_one) return list;
+  PyObject *one = Py_NewRef(PyList_GetItem(list, 0));
+  Py_DECREF(list);
+  return one;
+}
+
 static PyObject *kv_cache_repr(PyObject *self) {
-  PyObject *length = kv_cache_length(self, NULL);
-  PyObject *text = length ? PyUnicode_FromFormat("<KVCache: %S of %lld positions, %s>", length,
-                                                 (long long)cache_of(self)->config.capacity,
-                                                 ec_dtype_name(cache_of(self)->config.dtype))
-                          : NULL;
+  PyObject *length = kv_cache_length(self, NULL), *window = kv_cache_window(self, NULL);
+  PyObject *text = NULL;
+  if (length && window)
+    text = PyUnicode_FromFormat(window == Py_None
+                                    ? "<KVCache: %S of %lld positions, %s>"
+                                    : "<KVCache: %S of %lld positions, %s, window %S>",
+                                length, (long long)cache_of(self)->config.capacity,
+                                ec_dtype_name(cache_of(self)->config.dtype), window);
   Py_XDECREF(length);
+  Py_XDECREF(window);
   return text;
 }
 
@@ -260,6 +281,8 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getset[] = {
     {"capacity", kv_cache_capacity, NULL, PyDoc_STR("The maximum number of positions."), NULL},
     {"dtype", kv_cache_dtype, NULL, PyDoc_STR("The dtype of stored keys and values, a str."), NULL},
+    {"window", kv_cache_window, NULL,
+     PyDoc_STR("The positions that a query sees: None for all; a list, one for each layer."), NULL},
     {"length", kv_cache_length, NULL, PyDoc_STR("The number of stored positions."), NULL},
     {"nbytes", kv_cache_nbytes, NULL,
      PyDoc_STR("The memory of all layers that calls have used so far."), NULL},

@@ -102,13 +102,13 @@ PyDoc_STRVAR(
     "        EXECUTORCH_C_PASSES, separated by commas, else all. Graphs inside interpreted\n"
     "        delegates use the same passes.\n"
     "    kv_cache: The KVCache of a program whose attention is kvcache::update_and_attend, which\n"
-    "        is no part of the file; None for a program without one. Methods loaded with the same\n"
-    "        object share it.\n\n"
+    "        is no part of the file (requirements() tells); None for others. Methods loaded\n"
+    "        with the same object share it.\n\n"
     "Returns the Method. Loading a method again with default arguments returns the same object,\n"
     "which has its own memory and state. Other arguments create a new one each time.\n\n"
     "Raises NotFoundError (a KeyError: no such method, or a backend that is not registered),\n"
     "OperatorMissingError (lists all missing operators), InvalidProgramError, NotSupportedError,\n"
-    "InvalidArgumentError (options for a backend that the method does not use),\n"
+    "InvalidArgumentError (options for a backend that the method does not use, or a KV cache),\n"
     "MemoryAllocationFailedError, OutOfResourcesError (max_steps), and errors of backends.\n"
     "Signals are handled during the load: an exception of a handler ends it.");
 
@@ -231,8 +231,10 @@ PyDoc_STRVAR(
     "requirements($self, /)\n--\n\n"
     "Return the operators and backends that the program needs, without loading it.\n\n"
     "A dictionary: `operators` (name -> number of calls in the file, over all methods),\n"
-    "`backends` (id -> bytes of payload), `missing_operators` and `missing_backends` (sorted\n"
-    "lists of the unavailable ones; if both are empty, all methods can load).");
+    "`backends` (id -> bytes of payload), `missing_operators`, `missing_backends` and\n"
+    "`missing_devices` (sorted lists of the unavailable ones, the last one of memory that the\n"
+    "program plans elsewhere; if all are empty, all methods can load), and `uses_kv_cache`: a\n"
+    "call needs `load_method(kv_cache=)`.");
 
 static PyObject *program_requirements(PyObject *self, PyObject *Py_UNUSED(args)) {
   return ecpy_program_requirements(ecpy_state_of(self), ((ecpy_program *)self)->ref);

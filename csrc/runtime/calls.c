@@ -92,7 +92,7 @@ ec_status ec_run_kernel(ec_method *m, const ec_step *step, ec_joined *joined, ec
   const bool reference = m->options.reference_kernels;
   ec_call call = {in->args, in->op, &m->scratch, err, reference, m, &m->random,
                   reference ? NULL : m->threads, step->kept, record,
-                  step->zero_rows, joined, &m->pages};
+                  step->zero_rows, joined, &m->pages, m->options.kv_cache};
   set_running(in->op->name);
   ec_status status = in->op->fn(&call);
   set_running(NULL);

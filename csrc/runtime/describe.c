@@ -33,6 +33,7 @@ static ec_status describe_values(ec_method_info *info, const ec_rows *rows, ec_e
     if (!ec_value_is_tensor(row)) continue;
     ec_status status = ec_decode_value_info(row, &value, err);
     if (status != EC_OK) return ec_fail_in(err, status, "value %u", i);
+    if (value.tensor.device) info->device = value.tensor.device;
     if (value.tensor.name) info->attributes[info->attribute_count++] = value.tensor;
     if (value.tensor.buffer && !value.tensor.is_memory_planned)
       info->constant_bytes += value.tensor.nbytes;
@@ -45,6 +46,9 @@ static ec_status describe_arenas(ec_method_info *info, const ec_rows *rows, ec_e
   EC_TRY(ec_arena_array(&info->arena, count, sizeof *info->arenas, "arenas", &info->arenas, err));
   info->arena_count = count;
   for (uint32_t i = 0; i < count; i++) info->arenas[i] = ec_fb_vec_i64(rows->memory, i + 1);
+  ec_fb_vec devices = ec_fb_vector(rows->table, EC_PTE_ExecutionPlan_non_const_buffer_device);
+  for (uint32_t i = 0; i < devices.count; i++)
+    info->device |= ec_fb_u8(ec_fb_vec_table(devices, i), EC_PTE_NonConstBufferDevice_device_type);
   return EC_OK;
 }
 

@@ -34,6 +34,7 @@ typedef struct ec_method_info {
   size_t delegate_count;
   size_t value_count, instruction_count, chain_count;
   uint64_t constant_bytes; /* of constant tensors */
+  uint8_t device; /* the type of one that planned memory or a tensor is on; 0: the CPU only */
   const char *encoded_inputs, *encoded_outputs; /* pytree specs (JSON); NULL if absent */
   ec_arena arena; /* holds all of the above */
 } ec_method_info;

@@ -14,6 +14,7 @@ struct ec_host_call {
   const ec_method *method; /* NULL: no method */
   const ec_method_options *options; /* of the method; NULL: no method */
   ec_nested_delegation delegated; /* of the programs that the call has opened */
+  bool uses_kv_cache; /* one of these programs does */
   const ec_instr *instr; /* the DelegateCall being executed; NULL: none */
 };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/registry.h"
+#include "kernels/llm/kv_cache.h"
 #include "runtime/host_call.h"
 #include "runtime/program_internal.h"
 
@@ -296,4 +297,29 @@ void ec_inspection_deinit(ec_inspection *s) {
   for (size_t i = 0; i < s->op_count; i++) ec_op_release(s->ops[i]);
   s->op_count = 0;
   ec_arena_deinit(&s->arena);
+}
+
+/* ---- needs ------------------------------------------------------------------------------- */
+
+static void skip_value(void *user, const ec_backend_inner_value *value) {
+  (void)user, (void)value;
+}
+
+static void skip_node(void *user, const ec_backend_inner_node *node) { (void)user, (void)node; }
+
+static void note_operator(void *user, const char *name) {
+  *(bool *)user |= ec_kv_cache_is_used_by(name);
+}
+
+bool ec_program_uses_kv_cache(const ec_program *program, size_t method) {
+  bool uses = false, supported;
+  ec_inspection s;
+  const ec_backend_visitor visitor = {sizeof visitor, &uses, skip_value, skip_node, note_operator};
+  if (ec_inspection_init(program, method, &s, NULL) != EC_OK) return false;
+  for (size_t i = 0; i < s.op_count; i++)
+    uses |= s.ops[i] && ec_kv_cache_is_used_by(s.ops[i]->name);
+  for (size_t i = 0; !uses && i < s.delegate_count; i++)
+    (void)ec_inspect_delegate(program, &s, i, &visitor, &supported, NULL);
+  ec_inspection_deinit(&s);
+  return uses;
 }

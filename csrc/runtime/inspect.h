@@ -67,4 +67,8 @@ ec_status ec_inspect_delegate(const ec_program *program, const ec_inspection *in
                               size_t delegate, const ec_backend_visitor *visitor, bool *supported,
                               ec_error *err);
 
+/* Returns true if a method calls an operator that needs a KV cache of the caller's, or if a payload
+ * does, as far as its backend says. */
+bool ec_program_uses_kv_cache(const ec_program *program, size_t method);
+
 #endif

@@ -60,6 +60,16 @@ static void set_first_state(const ec_method *m) {
   }
 }
 
+/* Refuses a KV cache that nothing in the file reads. Programs inside it get the outer method's. */
+static ec_status check_kv_cache(ec_method *m, ec_error *err) {
+  for (size_t i = 0; i < m->op_count; i++)
+    m->uses_kv_cache |= ec_kv_cache_is_used_by(m->ops[i]->name);
+  if (m->depth || !m->options.kv_cache || m->uses_kv_cache) return EC_OK;
+  return ec_fail(err, EC_INVALID_ARGUMENT,
+                 "a KV cache is given, and nothing calls kvcache::update_and_attend: what the "
+                 "method keeps between calls is in its own buffers. Load it without a cache");
+}
+
 /* Loads the file's part: checked, and converted to native structs. */
 static ec_status load_file(ec_method *m, const ec_rows *rows, ec_error *err) {
   EC_TRY(ec_load_operators(m, rows, err));
@@ -69,7 +79,8 @@ static ec_status load_file(ec_method *m, const ec_rows *rows, ec_error *err) {
   EC_TRY(ec_find_delegates(m, rows, err));
   EC_TRY(ec_load_chains(m, rows, err));
   EC_TRY(ec_check_delegating_backends(m, err));
-  return ec_init_delegates(m, err);
+  EC_TRY(ec_init_delegates(m, err));
+  return EC_IS_SMALL ? EC_OK : check_kv_cache(m, err);
 }
 
 /* Gives back pages of the program's files. */
@@ -183,7 +194,6 @@ void ec_method_free(ec_method *m) {
   ec_free(m);
 }
 
-ec_kv_cache *ec_method_kv_cache(const ec_method *m) { return m->options.kv_cache; }
 size_t ec_method_threads(const ec_method *m) { return ec_threads_count(m->threads); }
 const char *ec_method_name(const ec_method *m) { return m->name; }
 size_t ec_method_input_count(const ec_method *m) { return m->input_count; }

@@ -140,6 +140,7 @@ struct ec_method {
   ec_random random;
   ec_threads *threads; /* for loops and delegates; NULL: one */
   int depth; /* of nested programs */
+  bool uses_kv_cache; /* by itself, or a program inside a payload */
   ec_trace *trace; /* NULL: none; owned by the thread that holds the lock */
   const ec_backend_node *nodes; /* the trace's events, by instruction; NULL: instructions */
   size_t node_count;

@@ -65,6 +65,7 @@ static ec_status open_nested(ec_host_call *call, ec_source *source, const char *
   EC_TRY(ec_method_load_nested(nested->program, method, &method_options, call->depth + 1,
                                &nested->method, call->err));
   count_delegated(nested->method, &call->delegated);
+  call->uses_kv_cache |= nested->method->uses_kv_cache;
   return EC_OK;
 }
 

@@ -266,7 +266,7 @@ static void read_row(fuzz *f, const ec_value_row *row) {
 
 static void read_inspection(fuzz *f, const ec_program *program, const ec_inspection *s) {
   bool supported;
-  const ec_backend_visitor visitor = {sizeof visitor, f, visit_value, visit_node};
+  const ec_backend_visitor visitor = {sizeof visitor, f, visit_value, visit_node, NULL};
   for (size_t i = 0; i < s->value_count; i++) read_row(f, &s->values[i]);
   for (size_t c = 0; c < s->chain_count; c++)
     for (size_t i = 0; i < s->chains[c].count; i++) read_instr(f, s, &s->chains[c].instrs[i]);
@@ -280,6 +280,7 @@ static int run_inspection(fuzz *f, const ec_program *program, size_t index) {
   if (!ok(f, ec_inspection_init(program, index, &s, &f->err), "inspection")) return 0;
   read_inspection(f, program, &s);
   ec_inspection_deinit(&s);
+  (void)ec_program_uses_kv_cache(program, index);
   return 1;
 }
 

@@ -158,7 +158,7 @@ int ec_testing_run_op(const char *name, ec_value **args, size_t nargs, int refer
   if (status == EC_OK) {
     ec_random random = {0, 0};
     ec_call call = {args, op, &scratch, &err, reference != 0, NULL, &random, NULL, NULL, NULL,
-                    false, NULL, NULL};
+                    false, NULL, NULL, NULL};
     status = ec_op_check_float8(op, args, &err);
     if (status == EC_OK) status = reference ? op->fn(&call) : run_recorded(&call);
     if (ec_dropped_loop_ran() && status == EC_OK)

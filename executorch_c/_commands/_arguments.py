@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 from executorch_c._render.text import did_you_mean
 
 if TYPE_CHECKING:
-    from executorch_c._core import Program
+    from executorch_c._core import KVCache, Program
     from executorch_c._programs import ProgramFile
     from executorch_c.compare.verdicts import Verdict
     from executorch_c.report import Report
@@ -71,6 +71,46 @@ def count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError(f"expected 0 or more, got {value}")
     return value
+
+
+def _windows(text: str) -> int | list[int | None] | None:
+    """Return the window of a KV cache: "512" for all layers, "none/512" by layer."""
+    each = [None if part == "none" else positive(part) for part in text.split("/")]
+    return each[0] if len(each) == 1 else each
+
+
+KV_CACHE: dict[str, Callable[[str], object]] = {
+    "capacity": positive,
+    "n_layers": positive,
+    "n_kv_heads": positive,
+    "head_dim": positive,
+    "dtype": str,
+    "window": _windows,
+}
+"""Types of the arguments of a KV cache."""
+
+
+def kv_cache(text: str) -> KVCache:
+    """Return the KV cache of "capacity=1024,window=512", or of "1024": the argparse type."""
+    from executorch_c import Error, KVCache
+
+    values: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        name, value = (name, value) if equals else ("capacity", name)
+        if name not in KV_CACHE or name in values:
+            what = "is there twice" if name in values else f"is none of {', '.join(KV_CACHE)}"
+            raise argparse.ArgumentTypeError(f"{name!r} {what}")
+        try:
+            values[name] = KV_CACHE[name](value)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{name}={value}: expected a number") from None
+    if "capacity" not in values:
+        raise argparse.ArgumentTypeError("expected capacity=N, the number of positions")
+    try:
+        return KVCache(**values)
+    except (ValueError, Error) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def output_file(*endings: str) -> Callable[[str], str]:
@@ -213,6 +253,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
         help="minimum signal-to-quantisation-noise ratio (SQNR) of a quantised program against "
         "float outputs, in dB; default: 10, with weights of 8 bits and float or dynamic "
         "activations 15; an error where it has no effect",
+    ),
+    "--kv-cache": dict(
+        type=kv_cache,
+        metavar="C",
+        help="cache of keys and values that the program expects of its runner: "
+        "capacity=1024,dtype=float16,window=512, with the arguments of executorch_c.KVCache; "
+        "window=none/512 has one for each layer",
     ),
     "--kernels": dict(
         choices=("default", "reference"),

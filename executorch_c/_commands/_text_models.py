@@ -29,7 +29,7 @@ def add_text_model(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the only method to call; default: forward, or prefill and decode",
     )
-    _arguments.add(parser, "--threads")
+    _arguments.add(parser, "--threads", "--kv-cache")
 
 
 def tokenizer_of(model: str) -> str | None:
@@ -61,6 +61,7 @@ def open_runner(
         method=args.method,
         num_threads=args.threads,
         delegate_at_load=delegate_at_load,
+        kv_cache=args.kv_cache,
     )
     for conflict in runner.conflicts:
         print(f"executorch-c: warning: {conflict}", file=sys.stderr)

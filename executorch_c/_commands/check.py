@@ -62,7 +62,7 @@ def add(commands: _arguments.Commands) -> None:
         "the seconds that are named: large numbers, ties, dead units, rare experts",
     )
     _arguments.add_method(parser, "forward")
-    _arguments.add(parser, "--kernels")
+    _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_checked_delegation(parser)
     parser.add_argument(
         "--engines",

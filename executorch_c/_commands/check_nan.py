@@ -24,7 +24,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
-    _arguments.add(parser, "--kernels")
+    _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser)
 

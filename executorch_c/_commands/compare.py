@@ -31,7 +31,7 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument("other", metavar="OTHER.pte", nargs="?", help="candidate")
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
-    _arguments.add(parser, "--kernels")
+    _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_checked_delegation(parser)
     _arguments.add(parser, "--rtol", "--atol")
     _arguments.add_rows(parser)

@@ -44,7 +44,7 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
     _arguments.add_inputs(parser, "the model's example, or random")
     _arguments.add_method(parser)
     _arguments.add_rows(parser)
-    _arguments.add(parser, "--kernels")
+    _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser, picture=True)
 

@@ -41,6 +41,14 @@ LONGEST_LIST = 12
 """Maximum number of listed segments and named data; the rest is counted."""
 
 
+KV_CACHE = (
+    "--kv-cache capacity=N of the commands, load_method(kv_cache=executorch_c.KVCache(N)) or "
+    "TextRunner(kv_cache=) in Python, with dtype and windows of the runner for which the program "
+    "was exported"
+)
+"""How a program gets a KV cache."""
+
+
 class DelegatedAtLoad(TypedDict):
     """Operators of a method after load-time delegation."""
 
@@ -216,10 +224,18 @@ def show_verdict(methods: Sequence[MethodInfo]) -> None:
     """Print a sentence about missing operators and backends."""
     operators = {o["name"] for m in methods for o in m["operators"] if not o["available"]}
     backends = {d["id"] for m in methods for d in m["delegates"] if not d["available"]}
-    missing = [("operators", sorted(operators)), ("backends", sorted(backends))]
-    text = "; ".join(f"{kind} {', '.join(names)}" for kind, names in missing if names)
-    text = _text.visible(text)
-    print(f"\ncannot run here, missing: {text}" if text else "\ncan run here: nothing is missing")
+    devices = {f"of {m['device']}" for m in methods if m["device"]}
+    missing = [("operators", operators), ("backends", backends), ("memory", devices)]
+    text = "; ".join(f"{kind} {', '.join(sorted(names))}" for kind, names in missing if names)
+    if devices:
+        text += " (export without the compile spec 'target_device')"
+    if text:
+        verdict = f"cannot run here, missing: {_text.visible(text)}"
+    elif any(m["uses_kv_cache"] for m in methods):
+        verdict = f"can run here with a KV cache, which is not in the file: {KV_CACHE}"
+    else:
+        verdict = "can run here: nothing is missing"
+    print("\n" + _text.wrapped(verdict))
 
 
 def main(args: argparse.Namespace) -> int:

@@ -40,7 +40,7 @@ def add(commands: _arguments.Commands) -> None:
         "--save-inputs", metavar="X.npz", type=_arguments.output_file(), help="write the inputs"
     )
     _arguments.add_method(parser)
-    _arguments.add(parser, "--kernels")
+    _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_delegation(parser)
     _arguments.add(parser, "--repeat", "--threads")
     _arguments.add_output(parser, "write the last call's outputs, as .npz")
@@ -88,7 +88,11 @@ def main(args: argparse.Namespace) -> int:
         write_arrays(args.save_inputs, "input", inputs)
     start = perf_counter()
     method = program.load_method(
-        args.method, kernels=args.kernels, seed=args.seed, num_threads=args.threads
+        args.method,
+        kernels=args.kernels,
+        seed=args.seed,
+        num_threads=args.threads,
+        kv_cache=args.kv_cache,
     )
     load_time += perf_counter() - start
     info = find_method(program, args.method)

@@ -25,7 +25,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_model(parser)
     _arguments.add_inputs(parser)
     _arguments.add_method(parser)
-    _arguments.add(parser, "--kernels")
+    _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_delegation(parser)
     _arguments.add(parser, "--repeat", "--threads")
     _arguments.add_results(parser)
@@ -64,7 +64,11 @@ def main(args: argparse.Namespace) -> int:
     source = _arguments.open_program(args)
     inputs = inputs_of(source.program, args)
     method = source.program.load_method(
-        args.method, kernels=args.kernels, seed=args.seed, num_threads=args.threads
+        args.method,
+        kernels=args.kernels,
+        seed=args.seed,
+        num_threads=args.threads,
+        kv_cache=args.kv_cache,
     )
     if args.repeat > 1:
         _warm(method, inputs)

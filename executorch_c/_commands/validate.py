@@ -42,7 +42,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add_inputs(parser, "from the .bpte; required with a .pte")
     parser.add_argument("--expect", metavar="Y.npz", help="expected outputs, an .npz or .npy file")
     _arguments.add_method(parser, "forward, or the only one; of a .bpte: all")
-    _arguments.add(parser, "--rtol", "--atol", "--min-sqnr", "--kernels")
+    _arguments.add(parser, "--rtol", "--atol", "--min-sqnr", "--kernels", "--kv-cache")
     _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser)
 

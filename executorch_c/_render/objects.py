@@ -117,13 +117,14 @@ def _verdict(needs: Requirements) -> Markup:
     for noun, names in (
         ("operator", needs["missing_operators"]),
         ("backend", needs["missing_backends"]),
+        ("device", needs["missing_devices"]),
     ):
         if names:
             more = f", ... {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
             listed = ", ".join(names[:MAX_LISTED]) + more
             parts.append(f"{noun}{'s' if len(names) > 1 else ''} {listed}")
     if not parts:
-        return Markup("can run here")
+        return Markup("can run here" + (" with kv_cache=" if needs["uses_kv_cache"] else ""))
     return tag("b", f"missing here: {'; '.join(parts)}", style="color: #b3261e")
 
 

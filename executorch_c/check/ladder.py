@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from executorch_c import _extras
 from executorch_c._arrays import as_array
 from executorch_c._order import model_first
-from executorch_c._programs import ProgramSource, opened, title_of
+from executorch_c._programs import ProgramSource, method_of, opened, title_of
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.check import flows
@@ -150,7 +150,7 @@ class _StepRunner:
         """Return the outputs of a program as written."""
         from torch.utils._pytree import tree_leaves
 
-        loaded = opened(program).program.load_method(method, delegate_at_load=False)
+        loaded = method_of(opened(program).program, method)
         outputs: list[Any] = []
         for call in self.calls:
             outputs = loaded.execute([array(leaf) for leaf in tree_leaves(call)])

@@ -11,6 +11,7 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._eager_caches import cache_for
 from executorch_c._files import named_after
 from executorch_c.compare import tolerance
 from executorch_c.compare.limits import INPUT_RUNS, INT8_STEP
@@ -105,7 +106,13 @@ def traced_run(
     values are those of operators that are delegated separately, outputs those of runs of them."""
 
     def load(choice: DelegateAtLoad | Literal["each"]) -> Method:
-        return source.program.load_method(method, kernels=kernels, seed=0, delegate_at_load=choice)
+        return source.program.load_method(
+            method,
+            kernels=kernels,
+            seed=0,
+            delegate_at_load=choice,
+            kv_cache=cache_for(source.program, method),
+        )
 
     view = View(source.program, method)
     with named_after(source.source):

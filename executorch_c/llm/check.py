@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 import numpy as np
 
 from executorch_c._delegation import run_notes
-from executorch_c._eager_caches import like_active_cache
+from executorch_c._eager_caches import cache_for
 from executorch_c._order import model_first
-from executorch_c._programs import title_of
+from executorch_c._programs import opened, title_of
 from executorch_c.check.case_run import run_case
 from executorch_c.check.engines import engines_of, remarks_on_runs
 from executorch_c.check.stages import stage, stage_of
@@ -414,13 +414,13 @@ def check_llm(
     with Progress("check_llm", progress) as say, closing(official):
         runner = program
         if not isinstance(runner, TextRunner):
+            source = opened(runner, data_path)
             runner = open_program(
-                runner,
+                source,
                 tokenizer,
-                data_path,
                 method=method,
                 delegate_at_load=False,
-                kv_cache=kv_cache or like_active_cache(),
+                kv_cache=kv_cache or cache_for(source.program),
             )
         ids, inputs = _prompts(prompts, runner, seed), list[Any]()
         if isinstance(runner, EncoderDecoder):

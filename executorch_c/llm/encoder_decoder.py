@@ -60,7 +60,9 @@ class EncoderDecoder(TextRunner):
             raise ValueError(
                 f"method '{call.method}': expected 3 inputs (ids, encoder states, positions)"
             )
-        self._encoder: Method = self.program.load_method(ENCODER, **self._options)
+        self._encoder: Method = self.program.load_method(
+            ENCODER, **{**self._options, "kv_cache": None}
+        )
         self._hidden: Array | None = None
         self._encoded: Array | None = None
         return _signature.signature_of(call, call, _signature.read_constants(self.program))

@@ -13,9 +13,10 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from executorch_c._eager_caches import uses_kv_cache
 
 if TYPE_CHECKING:
-    from executorch_c import Method, Program
+    from executorch_c import KVCache, Method, Program
     from executorch_c._arrays import Array
     from executorch_c._types import MethodStructure, StructureInstruction
 
@@ -192,6 +193,15 @@ def rewinding(program: Program, methods: Sequence[str]) -> RewindRequirements:
     return RewindRequirements(tuple(dict.fromkeys(lost)), min(rings, default=None))
 
 
+def _caches_by_method(
+    program: Program, methods: Sequence[str], cache: KVCache | None
+) -> list[tuple[str, KVCache | None]]:
+    """Return methods with the cache that all of them which use one share: if none does, with the
+    cache, which loading then refuses."""
+    users = [name for name in methods if cache is not None and uses_kv_cache(program, name)]
+    return [(name, cache if name in users or not users else None) for name in methods]
+
+
 class Engine:
     """The loaded methods of a program, and the session whose state they hold.
 
@@ -201,7 +211,10 @@ class Engine:
 
     def __init__(self, program: Program, methods: Sequence[str], **options: Any) -> None:
         self.program = program
-        self.methods: dict[str, Method] = {n: program.load_method(n, **options) for n in methods}
+        self.methods: dict[str, Method] = {
+            name: program.load_method(name, **{**options, "kv_cache": cache})
+            for name, cache in _caches_by_method(program, methods, options.get("kv_cache"))
+        }
         self.lock = threading.RLock()
         self._owner: weakref.ref[Session] | None = None
         _engines.add(self)

@@ -316,8 +316,9 @@ def test_kinds_of_values() -> None:
 
 def test_requirements_and_info() -> None:
     program = Runtime.get().load_program(small_programs.add_pte())
-    missing = {"missing_operators": [], "missing_backends": []}
-    assert program.requirements() == {"operators": {"aten::add.out": 1}, "backends": {}, **missing}
+    missing = {"missing_operators": [], "missing_backends": [], "missing_devices": []}
+    needs = {"operators": {"aten::add.out": 1}, "backends": {}, "uses_kv_cache": False}
+    assert program.requirements() == {**needs, **missing}
     info = program.info()
     (method,) = info["methods"]
     assert method["name"] == "forward"

@@ -302,6 +302,10 @@ typedef struct ec_backend_visitor {
   void *user;
   void (*value)(void *user, const ec_backend_inner_value *value);
   void (*node)(void *user, const ec_backend_inner_node *node);
+  /* An operator of the runtime with which the payload is computed, "aten::add.out"; NULL: not
+   * wanted. Backends that translate payloads for program_open report those that describing finds,
+   * which may be none of them. */
+  void (*op)(void *user, const char *name);
 } ec_backend_visitor;
 
 /* Load-time delegation: a backend may take kernel calls of a method that no exporter delegated. The

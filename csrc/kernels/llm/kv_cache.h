@@ -6,6 +6,8 @@
 #ifndef EC_KERNELS_LLM_KV_CACHE_H
 #define EC_KERNELS_LLM_KV_CACHE_H
 
+#include <string.h>
+
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/lock.h"
@@ -37,9 +39,10 @@ typedef struct ec_kv_cache {
   ec_lock lock; /* held while layers are read or changed */
 } ec_kv_cache;
 
-/* Returns the cache with which a method was loaded; NULL: none. The runtime has the methods. */
-struct ec_method;
-ec_kv_cache *ec_method_kv_cache(const struct ec_method *method);
+/* Returns true for operators that need ec_call.kv_cache, by name. */
+static inline bool ec_kv_cache_is_used_by(const char *op) {
+  return strncmp(op, "kvcache::", strlen("kvcache::")) == 0;
+}
 
 /* Creates a cache with one holder. Errors: InvalidArgument (names the member), or no memory. */
 ec_status ec_kv_cache_new(const ec_kv_config *config, ec_kv_cache **out, ec_error *err);

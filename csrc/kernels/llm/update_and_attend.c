@@ -11,10 +11,6 @@
 enum { Q, K, V, POSITION, LAYER, SCALE, OUT_DTYPE, OUT };
 enum { RANK = 4 };
 
-static ec_kv_cache *cache_of(const ec_call *c) {
-  return c->method ? ec_method_kv_cache(c->method) : NULL;
-}
-
 /* Checks that k or v has the batch and positions of q, and the heads of k. */
 static ec_status check_new(ec_call *c, size_t i) {
   const ec_tensor *q = ec_arg_tensor(c, Q), *k = ec_arg_tensor(c, K), *t = ec_arg_tensor(c, i);
@@ -56,20 +52,20 @@ static ec_status check_arguments(ec_call *c) {
 static ec_status fail_without_cache(ec_call *c) {
   const ec_tensor *k = ec_arg_tensor(c, K), *v = ec_arg_tensor(c, V);
   char keys[EC_SHAPE_TEXT], values[EC_SHAPE_TEXT];
-  return ec_fail(c->err, EC_INVALID_STATE,
-                 "needs a cache of keys and values, which is not in the file: load the method with "
-                 "kv_cache=executorch_c.llm.KVCache(capacity). Layer %" PRId64 " stores k %s and v "
-                 "%s of %s: n_kv_heads %" PRId64 ", head_dim %" PRId64 "; capacity (positions), "
-                 "dtype and windows are those of the runner for which the program was exported",
-                 ec_arg_int(c, LAYER), ec_shape_text(k->sizes, RANK, keys, sizeof keys),
-                 ec_shape_text(v->sizes, RANK, values, sizeof values),
-                 ec_dtype_name(ec_tensor_dtype(k)), k->sizes[1], k->sizes[3]);
+  return ec_fail_hint(c->err, EC_INVALID_STATE, EC_HINT_KV_CACHE,
+                      "needs a cache of keys and values, which is not in the file. Layer %" PRId64
+                      " stores k %s and v %s of %s: n_kv_heads %" PRId64 ", head_dim %" PRId64
+                      "; capacity (positions), dtype and windows are those of the runner for which "
+                      "the program was exported",
+                      ec_arg_int(c, LAYER), ec_shape_text(k->sizes, RANK, keys, sizeof keys),
+                      ec_shape_text(v->sizes, RANK, values, sizeof values),
+                      ec_dtype_name(ec_tensor_dtype(k)), k->sizes[1], k->sizes[3]);
 }
 
 /* Finds the first position: it continues the layer, or goes back. */
 static ec_status find_start(ec_call *c, const ec_kv_layer *layer, int64_t *start) {
   const ec_tensor *position = ec_arg_tensor(c, POSITION);
-  const int64_t capacity = cache_of(c)->config.capacity, layer_id = ec_arg_int(c, LAYER);
+  const int64_t capacity = c->kv_cache->config.capacity, layer_id = ec_arg_int(c, LAYER);
   const int64_t queries = position->sizes[0];
   *start = layer->used;
   if (!queries) return EC_OK;
@@ -89,11 +85,11 @@ static ec_status find_start(ec_call *c, const ec_kv_layer *layer, int64_t *start
 static void store(const ec_call *c, size_t i, char *data, int64_t start) {
   const ec_view from = ec_view_of(ec_arg_tensor(c, i));
   ec_view to = from;
-  to.dtype = cache_of(c)->config.dtype;
+  to.dtype = c->kv_cache->config.dtype;
   to.data = data + (size_t)(start * from.sizes[3]) * ec_dtype_size(to.dtype);
   to.strides[3] = 1;
   to.strides[2] = from.sizes[3];
-  to.strides[1] = cache_of(c)->config.capacity * to.strides[2];
+  to.strides[1] = c->kv_cache->config.capacity * to.strides[2];
   to.strides[0] = from.sizes[1] * to.strides[1];
   if (ec_arg_tensor(c, i)->numel) ec_copy_view(c, &to, &from);
 }
@@ -107,9 +103,9 @@ typedef struct history {
 /* Reads `used` positions of every head: the cache's memory, or converted. */
 static ec_status read_history(ec_call *c, const ec_kv_layer *layer, const char *data, int64_t dim,
                               int64_t used, history *out) {
-  const ec_dtype dtype = cache_of(c)->config.dtype;
+  const ec_dtype dtype = c->kv_cache->config.dtype;
   const int64_t heads = layer->batch * layer->heads, item = (int64_t)ec_dtype_size(dtype);
-  const int64_t step = cache_of(c)->config.capacity * dim;
+  const int64_t step = c->kv_cache->config.capacity * dim;
   *out = (history){(const float *)(const void *)data, dim, step};
   if (dtype == EC_FLOAT32) return EC_OK;
   float *numbers;
@@ -177,7 +173,7 @@ static ec_status attend_layer(ec_call *c, const ec_kv_layer *layer, int64_t star
   ec_tensor *out = ec_arg_tensor(c, OUT);
   const int64_t used = start + q->sizes[2], rows = q->sizes[0] * q->sizes[1] * q->sizes[2];
   attend a = {.queries = q->sizes[2], .group = q->sizes[1] / layer->heads, .start = start,
-              .window = cache_of(c)->windows[ec_arg_int(c, LAYER)],
+              .window = c->kv_cache->windows[ec_arg_int(c, LAYER)],
               .scale = (float)ec_arg_double(c, SCALE)};
   void *queries;
   EC_TRY(ec_call_packed(c, q, EC_FLOAT32, &queries));
@@ -203,7 +199,7 @@ static ec_status update_and_attend(ec_call *c) {
   const ec_kv_layer wanted = {.batch = s[0], .heads = s[1], .dim = s[3], .v_dim = v->sizes[3]};
   ec_kv_layer *layer;
   int64_t start;
-  EC_TRY(ec_kv_cache_open_layer(cache_of(c), ec_arg_int(c, LAYER), &wanted, &layer, c->err));
+  EC_TRY(ec_kv_cache_open_layer(c->kv_cache, ec_arg_int(c, LAYER), &wanted, &layer, c->err));
   EC_TRY(find_start(c, layer, &start));
   EC_TRY(ec_call_resize(c, OUT, RANK, sizes));
   store(c, K, layer->keys, start);
@@ -214,9 +210,9 @@ static ec_status update_and_attend(ec_call *c) {
 
 ec_status ec_op_update_and_attend_out(ec_call *c) {
   EC_TRY(check_arguments(c));
-  if (!cache_of(c)) return fail_without_cache(c);
-  EC_TRY(ec_kv_cache_lock(cache_of(c), c->err));
+  if (!c->kv_cache) return fail_without_cache(c);
+  EC_TRY(ec_kv_cache_lock(c->kv_cache, c->err));
   const ec_status status = update_and_attend(c);
-  ec_kv_cache_unlock(cache_of(c));
+  ec_kv_cache_unlock(c->kv_cache);
   return status;
 }

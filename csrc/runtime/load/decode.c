@@ -3,6 +3,7 @@
 #include "runtime/load/decode.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,22 @@ ec_status ec_decode_memory(const ec_rows *rows, uint32_t id, size_t *size, ec_er
     return ec_fail(err, EC_INVALID_PROGRAM, "planned memory %u has size %" PRId64, id, bytes);
   *size = (size_t)bytes;
   return EC_OK;
+}
+
+const char *ec_device_name(uint8_t type) {
+  static const char *const names[] = {"CPU", "CUDA"};
+  return type < sizeof names / sizeof *names ? names[type] : "a device of an unknown type";
+}
+
+ec_status ec_fail_device(ec_error *err, uint8_t type, const char *fmt, ...) {
+  char what[64];
+  va_list args;
+  va_start(args, fmt);
+  (void)vsnprintf(what, sizeof what, fmt, args);
+  va_end(args);
+  return ec_fail(err, EC_NOT_SUPPORTED, "%s is on device %u (%s), only the CPU (0) is supported: "
+                 "export without the compile spec 'target_device'", what, type,
+                 ec_device_name(type));
 }
 
 /* ---- indices of values ------------------------------------------------------------------- */

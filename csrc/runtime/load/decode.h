@@ -28,6 +28,11 @@ void ec_rows_init(ec_rows *rows, const ec_program *program, size_t method);
  * negative. */
 ec_status ec_decode_memory(const ec_rows *rows, uint32_t id, size_t *size, ec_error *err);
 
+/* Returns the name of a device type: "CPU", "CUDA", "a device of an unknown type". */
+const char *ec_device_name(uint8_t type);
+/* Fails for memory of a device; the format says whose. */
+ec_status ec_fail_device(ec_error *err, uint8_t type, const char *fmt, ...) EC_PRINTF(3, 4);
+
 /* Returns item `index` of rows->inputs or rows->outputs; `what` is "input" or "output". */
 ec_status ec_decode_io(const ec_rows *rows, ec_fb_vec indices, uint32_t index, const char *what,
                        uint32_t *value, ec_error *err);

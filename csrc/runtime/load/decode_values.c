@@ -72,6 +72,7 @@ static ec_status decode_tensor(ec_fb_table table, ec_tensor_info *info, ec_error
       .rank = dims.count,
       .dynamism = (ec_dynamism)ec_fb_u8(table, EC_PTE_Tensor_shape_dynamism),
       .buffer = ec_fb_u32(table, EC_PTE_Tensor_data_buffer_idx),
+      .device = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_device_type),
       .is_memory_planned = ec_fb_child(table, EC_PTE_Tensor_allocation_info) != NULL,
   };
   for (uint32_t d = 0; d < dims.count; d++) info->sizes[d] = ec_fb_vec_i32(dims, d);
@@ -121,7 +122,6 @@ static ec_status decode_location(const ec_rows *rows, ec_fb_table table, ec_valu
     return ec_fail(err, EC_NOT_SUPPORTED, "location %u, expected 0 (a segment) or 1 (external)",
                    location);
   row->external = location == 1;
-  row->device = ec_fb_u8(extra, EC_PTE_ExtraTensorInfo_device_type);
   if (ec_fb_u64(extra, EC_PTE_ExtraTensorInfo_mutable_data_segments_idx) != 0)
     return ec_fail(err, EC_NOT_SUPPORTED, "mutable_data_segments_idx %" PRIu64 ", expected 0",
                    ec_fb_u64(extra, EC_PTE_ExtraTensorInfo_mutable_data_segments_idx));

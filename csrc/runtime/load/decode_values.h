@@ -13,6 +13,7 @@ typedef struct ec_tensor_info {
   uint8_t dim_order[EC_MAX_RANK];
   ec_dynamism dynamism;
   bool is_memory_planned;
+  uint8_t device;         /* type; 0: CPU */
   uint32_t buffer;        /* data_buffer_idx; 0: no bytes in the file */
   size_t nbytes;
 } ec_tensor_info;
@@ -38,7 +39,6 @@ typedef struct ec_value_row {
   ec_value_info info;
   uint8_t location;    /* an ec_location */
   bool external;       /* the bytes are named data, which may be missing: ec_tensor_bytes */
-  uint8_t device;      /* type; 0: CPU */
   uint32_t arena;      /* 1-based; 0: none */
   uint64_t offset;     /* in the arena */
   ec_bytes bytes;      /* in the file: a constant, or the initial value of state */

@@ -65,6 +65,7 @@ static ec_status init_delegate(ec_method *m, ec_delegate *d, ec_error *err) {
   if (status != EC_OK) return ec_fail_in(err, status, "%s", d->backend->id);
   d->ready = true;
   d->delegated = call.delegated;
+  m->uses_kv_cache |= call.uses_kv_cache;
   return EC_OK;
 }
 

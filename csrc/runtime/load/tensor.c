@@ -96,9 +96,8 @@ ec_status ec_load_tensor(ec_method *m, const ec_value_row *row, ec_tensor *t, ec
                          ec_error *err) {
   ec_bytes bytes;
   EC_TRY(init_tensor(m, row, t, p, err));
-  if (row->device != 0)
-    return ec_fail(err, EC_NOT_SUPPORTED, "device type %u, only 0 (CPU) is supported",
-                   row->device);
+  if (row->info.tensor.device != 0)
+    return ec_fail_device(err, row->info.tensor.device, "the tensor");
   EC_TRY(ec_tensor_bytes(m->program, row, &bytes, err));
   if (row->arena) EC_TRY(place_planned(row, t, p, err));
   else if (bytes.data) EC_TRY(place_constant(m, row, t, bytes.data, p, err));

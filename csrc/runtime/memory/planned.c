@@ -15,11 +15,8 @@ static ec_status check_devices(const ec_rows *rows, ec_error *err) {
     ec_fb_table row = ec_fb_vec_table(devices, i);
     const uint8_t device = ec_fb_u8(row, EC_PTE_NonConstBufferDevice_device_type);
     if (device != 0)
-      return ec_fail(err, EC_NOT_SUPPORTED,
-                     "planned memory %u is on device %u%s, only the CPU (0) is supported: export "
-                     "without the compile spec 'target_device'",
-                     ec_fb_u32(row, EC_PTE_NonConstBufferDevice_buffer_idx), device,
-                     device == 1 ? " (CUDA)" : "");
+      return ec_fail_device(err, device, "planned memory %u",
+                            ec_fb_u32(row, EC_PTE_NonConstBufferDevice_buffer_idx));
   }
   return EC_OK;
 }

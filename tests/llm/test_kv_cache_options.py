@@ -1,0 +1,97 @@
+"""Who needs a KV cache or memory of a device, and how commands get a cache."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from executorch.exir import schema
+
+import executorch_c
+from executorch_c import KVCache, cli
+from executorch_c.llm import TextRunner
+from tests.backends import mlx_nodes
+from tests.llm.test_kv_cache import CAPACITY, arguments, arrays, decoder, layer
+from tests.plans import Plan, build
+
+
+def plain(device: int = 0) -> bytes:
+    """Return x + x; with a device, its planned memory is there."""
+    plan = Plan()
+    x, y = plan.input((4,)), plan.output((4,))
+    plan.call("aten::add.out", x, x, 1, y)
+    if device:
+        plan.plan.non_const_buffer_device = [schema.NonConstBufferDevice(1, device, 0)]
+    return build(plan)
+
+
+def node() -> bytes:
+    """Return a program whose payload has the call."""
+    inputs = arrays(arguments(2))
+    fields = dict(zip(("q", "k", "v", "position", "out"), range(5)), layer_id=0, scale=0.3)
+    outputs = [np.zeros((1, 4, 2, 4), np.float32)]
+    content = mlx_nodes.graph([[("UpdateAndAttend", {**fields, "out_dtype": 6})]], inputs, outputs)
+    return bytes(mlx_nodes.program(content, inputs, outputs))
+
+
+def test_requirements() -> None:
+    for make, uses, devices in (
+        (plain, False, []),
+        (layer, True, []),
+        (node, True, []),
+        (lambda: plain(1), False, ["CUDA"]),
+    ):
+        needs = executorch_c.load(make()).requirements()
+        assert (needs["uses_kv_cache"], needs["missing_devices"]) == (uses, devices)
+
+
+def test_a_cache_without_a_use_is_refused() -> None:
+    with pytest.raises(executorch_c.InvalidArgumentError, match="nothing calls kvcache"):
+        executorch_c.load(plain()).load_method("forward", kv_cache=KVCache(4))
+    executorch_c.load(node()).load_method("forward", kv_cache=KVCache(4))
+    assert TextRunner(decoder(), kv_cache=KVCache(CAPACITY)).context == CAPACITY
+
+
+def test_windows_are_shown() -> None:
+    for window in (None, 3, [None, 3]):
+        cache = KVCache(4, n_layers=2, window=window)
+        assert cache.window == cache.copy().window == window
+        assert (f"window {window}" in repr(cache)) == (window is not None)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
+    """Return exit code and text of a command."""
+    try:
+        code = cli.main([str(word) for word in words])
+    except SystemExit as error:
+        code = int(str(error.code))
+    return code, " ".join("".join(capsys.readouterr()).split())
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts, one, other = (tmp_path / f"{name}.pte" for name in ("decoder", "node", "plain"))
+    for path, data in ((texts, decoder()), (one, node()), (other, plain(1))):
+        path.write_bytes(data)
+    assert (
+        "can run here with a KV cache, which is not in the file: --kv-cache"
+        in (run(capsys, "info", one)[1])
+    )
+    assert "cannot run here, missing: memory of CUDA" in run(capsys, "info", other)[1]
+    code, text = run(capsys, "run", one)
+    assert code == 1 and "--kv-cache capacity=N" in text
+    for option in ("16", "capacity=16,window=2", "capacity=16,window=none/4,dtype=float16"):
+        assert run(capsys, "run", one, "--kv-cache", option)[0] == 0
+    assert run(capsys, "trace", one, "--kv-cache", "16")[0] == 0
+    assert run(capsys, "compare", one, one, "--kv-cache", "16")[0] == 0
+    assert run(capsys, "check-nan", one, "--kv-cache", "16")[0] == 0
+    words = "--ids", "1,2,3", "--max-new-tokens", 2, "--kv-cache"
+    assert run(capsys, "generate", texts, *words, CAPACITY)[0] == 0
+    assert run(capsys, "check", texts, "--llm", "--engines", "here", "--kv-cache", "16")[0] == 0
+    for option, text in (
+        ("n_layers=2", "expected capacity=N"),
+        ("16,size=2", "'size' is none of capacity"),
+        ("16,capacity=2", "'capacity' is there twice"),
+        ("16,window=a", "window=a: expected a number"),
+        ("16,dtype=int8", "must be float32, float16 or bfloat16"),
+    ):
+        code, said = run(capsys, "run", one, "--kv-cache", option)
+        assert code == 2 and text in said
