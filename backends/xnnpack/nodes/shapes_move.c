@@ -80,7 +80,6 @@ uint32_t ecx_shape_reshape(const ecx_call *c, const ecx_graph *g, const ecx_node
   char from[ECX_TEXT / 2], to[ECX_TEXT / 2];
   size_t count, known = 1, inferred = XNN_MAX_TENSOR_DIMS;
   bool fits = dims.count <= XNN_MAX_TENSOR_DIMS;
-  ECX_TRY(check_rank(c, n, dims.count));
   out->rank = fits ? dims.count : 0;
   for (size_t d = 0; fits && d < out->rank; d++) {
     out->dims[d] = item(dims, d);
@@ -98,7 +97,7 @@ uint32_t ecx_shape_reshape(const ecx_call *c, const ecx_graph *g, const ecx_node
   } else {
     fits = fits && count == known;
   }
-  if (fits) return EC_BACKEND_OK;
+  if (fits) return check_rank(c, n, dims.count);
   return REFUSE(c, n, "%s does not fit into %s (%u dimensions, at most one of them 0)",
                 text_of(in, from), text_of(out, to), (unsigned)dims.count);
 }
