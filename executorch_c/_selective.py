@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from executorch_c._core import Program
+from executorch_c._files import is_package
 
 ALWAYS = {"bool", "int64", "float32"}
 """Dtypes of masks, positions and scalars, in which kernels compute."""
@@ -52,6 +53,24 @@ def needs_of(programs: Iterable[Program]) -> SelectedOperators:
             values = program._structure(name)["values"]
             dtypes |= {value["dtype"] for value in values if value["kind"] == "Tensor"}
     return SelectedOperators(frozenset(operators), promoted(dtypes), frozenset(backends))
+
+
+def check_loadable(model: str, program: Program) -> None:
+    """Raise ValueError for a program that no small library runs: it opens no .ptn, and no program
+    inside a payload, which is what interpreted backends make of theirs."""
+    if is_package(model):
+        raise ValueError(
+            f"{model}: small libraries load a .pte, not a native package: export the same module "
+            "with to_edge(...).to_executorch(), or use the whole library (csrc/api/README.md)"
+        )
+    uses = [use for method in program.info()["methods"] for use in method["delegates"]]
+    inside = sorted({use["id"] for use in uses if use["engine"] == "interpreted on the CPU"})
+    if inside:
+        raise ValueError(
+            f"{model}: small libraries leave the interpreter of {', '.join(inside)} out: lower the "
+            "same module to XNNPACK or to no backend, or use the whole library "
+            "(csrc/api/README.md)"
+        )
 
 
 def source_tree(folder: str | None) -> Path:

@@ -42,7 +42,10 @@ def main(args: argparse.Namespace) -> int:
     from executorch_c import _selective, load
 
     csrc = _selective.source_tree(args.source)
-    needs = _selective.needs_of([load(model) for model in args.models])
+    programs = [load(model) for model in args.models]
+    for model, program in zip(args.models, programs):
+        _selective.check_loadable(model, program)
+    needs = _selective.needs_of(programs)
     folder = Path(args.output)
     _selective.write(folder, csrc, needs)
     _selective.build(folder, csrc, args.jobs)
