@@ -48,7 +48,7 @@ def _is_quantized(module: Any) -> bool:
     tensors = [*module.parameters(), *module.buffers()]
     kinds = {type(layer).__name__ for layer in module.modules()}
     return any(type(t).__name__ not in ("Parameter", "Tensor") for t in tensors) or any(
-        "Quant" in kind or "Intx" in kind or "arametriz" in kind for kind in kinds
+        word in kind for kind in kinds for word in ("Quant", "Intx", "arametriz", "MXFP")
     )
 
 
