@@ -76,6 +76,8 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         in (run(capsys, "info", one)[1])
     )
     assert "cannot run here, missing: memory of CUDA" in run(capsys, "info", other)[1]
+    code, text = run(capsys, "selective", one, "-o", tmp_path / "small")
+    assert code == 1 and "leave the interpreter of MLXBackend out" in text
     code, text = run(capsys, "run", one)
     assert code == 1 and "--kv-cache capacity=N" in text
     for option in ("16", "capacity=16,window=2", "capacity=16,window=none/4,dtype=float16"):
