@@ -41,10 +41,10 @@ def main(args: argparse.Namespace) -> int:
     """Run `executorch-c selective`."""
     from executorch_c import _selective, load
 
-    csrc = _selective.source_tree(args.source)
     programs = [load(model) for model in args.models]
     for model, program in zip(args.models, programs):
         _selective.check_loadable(model, program)
+    csrc = _selective.source_tree(args.source)
     needs = _selective.needs_of(programs)
     folder = Path(args.output)
     _selective.write(folder, csrc, needs)

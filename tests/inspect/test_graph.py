@@ -242,7 +242,7 @@ def test_files_and_command(
     assert cli.main(["graph", str(model), "--format", "model-explorer"]) == 0
     assert capsys.readouterr().out == picture.model_explorer()
     for wrong, message in (
-        (["--format", "png"], "'png' (choose from"),
+        (["--format", "png"], "found 'png', expected one of dot, svg"),
         (["-o", str(tmp_path / "a.xyz")], "a.xyz': expected a name that ends"),
     ):
         with pytest.raises(SystemExit) as stop:

@@ -474,7 +474,8 @@ def test_wrong_arguments() -> None:
     x = torch.randn(3)
     two = bytes(manager(Fn(torch.add), x, x).buffer)
     for message, args, options in (
-        ("`flow` is 'portabel', expected one of portable", (torch.tanh, x), {"flow": "portabel"}),
+        ("`flow` is 'portabel', did you mean 'portable'", (torch.tanh, x), {"flow": "portabel"}),
+        ("`flow` is 'x', expected one of portable, ", (torch.tanh, x), {"flow": "x"}),
         ("differ between two equal calls", (nn.Dropout(), x), {}),
         (r"`real_inputs\[0\]` has 2 positional", (torch.tanh, x), {"real_inputs": [(x, x)]}),
         ("expected a tuple of positional arguments", (torch.tanh, 3), {}),

@@ -439,7 +439,7 @@ def test_every_sum_is_measured() -> None:
     assert alike == set(
         (
             "_addmm_activation _convolution _embedding_bag _fused_rms_norm "
-            "_native_batch_norm_legit _native_batch_norm_legit_functional _safe_softmax "
+            "_native_batch_norm_legit _native_batch_norm_legit_functional _safe_softmax _scaled_mm "
             "_scaled_dot_product_attention_math adaptive_avg_pool1d adaptive_avg_pool2d "
             "avg_pool1d binary_cross_entropy convolution_overrideable huber_loss inner "
             "inverse layer_norm linalg_cholesky_ex linalg_lu_factor_ex linalg_qr "
