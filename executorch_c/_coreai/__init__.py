@@ -99,7 +99,7 @@ class CoreAI:
     def destroy(self) -> None:
         """Free the model."""
         if hasattr(self, "model"):
-            self.model.unload()
+            self.model.unload(self.seconds)
 
 
 def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> DelegateInside | None:
@@ -116,7 +116,7 @@ def described(payload: bytes, lookup: Callable[[str], bytes | None]) -> Delegate
         function = model.functions[0]
         graph = model.graph(function["name"], seconds)
     finally:
-        model.unload()
+        model.unload(seconds)
     inputs = len(function["inputs"])
     places = {number: inputs + i for i, number in enumerate(graph["outputs"])}
     types = [tuple(row[1:]) for row in function["inputs"]]

@@ -31,6 +31,7 @@ Result = TypeVar("Result")
 
 SECONDS_TO_END = 5.0
 """Time for a process that has closed its socket to end."""
+MAX_SECONDS_TO_UNLOAD = 60.0
 
 
 class Engine:
@@ -203,14 +204,16 @@ class Model:
                 raise DelegateInvalidHandleError(f"Core AI's engine ended before {what}")
             return _engine.ask(what, seconds, request, arrays, read)
 
-    def unload(self) -> None:
-        """Free the model in the engine, unless a call is running there."""
+    def unload(self, seconds: float) -> None:
+        """Free the model in the engine, unless a call is running there; the engine is ended if it
+        takes longer."""
         if not _lock.acquire(blocking=False):
             return
         try:
             if _engine is not None and _engine.generation == self.generation:
                 request = {"do": "unload", "model": self.number}
-                _engine.ask("the end", 60, request, [], lambda *_: None)
+                limit = min(seconds, MAX_SECONDS_TO_UNLOAD)
+                _engine.ask("the end", limit, request, [], lambda *_: None)
         except (DelegateInvalidHandleError, InvalidArgumentError):
             pass
         finally:

@@ -7,6 +7,7 @@ import random
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -178,6 +179,16 @@ def test_an_answer_to_a_call(answer: Answer, match: str) -> None:
     with pytest.raises(Error, match=match):
         method(X)
     assert_array_equal(method(X), X * 2)  # another process has loaded the model again
+    check_next()
+
+
+def test_no_answer_at_the_end() -> None:
+    """The time limit of calls is that of the release of a model."""
+    method = load(pte(files()), timeout_seconds=SECONDS)
+    Stub.answers = [None]
+    start = time.monotonic()
+    del method
+    assert Stub.answers == [] and time.monotonic() - start < 20
     check_next()
 
 
