@@ -1,6 +1,8 @@
 """Programs of the XNNPACK flow in bfloat16 (`enable_bf16`), whose nodes XNNPACK lacks in part: they
-are computed in float32 and give eager's results, rounded to bfloat16."""
+are computed in float32, or in int8 where activations are quantised, and give eager's results,
+rounded to bfloat16."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from executorch_c import Runtime
+from executorch_c import InvalidProgramError, Runtime
+from tests.backends import xnnpack_flow, xnnpack_payload
 
 EPSILON = 2.0**-7
 LIMIT = 2 * EPSILON
@@ -82,6 +85,14 @@ def lower(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[bytes, int]:
     return bytes(edge.to_executorch().buffer), sum("delegate" in str(n.target) for n in nodes)
 
 
+def difference(program: bytes, module: Any, inputs: tuple[Tensor, ...]) -> float:
+    """Return the difference from eager, relative to the largest result."""
+    expected = module(*inputs).float().numpy()
+    actual = Runtime.get().load_program(program).load_method("forward").execute(list(inputs))[0]
+    assert str(actual.dtype) == "bfloat16"
+    return float(np.abs(actual.astype(np.float32) - expected).max() / np.abs(expected).max())
+
+
 @pytest.mark.parametrize("name", [*LAYERS, *FUNCTIONS])
 def test_equals_eager(name: str) -> None:
     torch.manual_seed(0)
@@ -94,8 +105,43 @@ def test_equals_eager(name: str) -> None:
     module = module.eval().requires_grad_(False).bfloat16()
     inputs = tuple(torch.randn(shape).bfloat16() for shape in shapes)
     program, delegates = lower(module, inputs)
-    expected = module(*inputs)
-    actual = Runtime.get().load_program(program).load_method("forward").execute(list(inputs))[0]
-    assert delegates and str(actual.dtype) == "bfloat16"
-    difference = np.abs(actual.astype(np.float32) - expected.float().numpy()).max()
-    assert difference <= LIMIT * expected.abs().max().item()
+    assert delegates and difference(program, module, inputs) <= LIMIT
+
+
+TORCHAO = xnnpack_flow.torchao("int4", 32, torch.bfloat16)
+PT2E = xnnpack_flow.pt2e(channel=True, dynamic=True)
+PT2E_INT4 = xnnpack_flow.pt2e(channel=True, dynamic=True, bits=4)
+MLP = (lambda: nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 32)), (1, 64))
+DYNAMIC: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], Any, str]] = {
+    "torchao-linear": (lambda: nn.Linear(64, 32), (4, 64), TORCHAO, "qbint4"),
+    "torchao-mlp": (*MLP, TORCHAO, "qbint4"),
+    "pt2e-linear": (lambda: nn.Linear(64, 32), (1, 64), PT2E, "qcint8"),
+    "pt2e-int4": (lambda: nn.Linear(64, 32), (1, 64), PT2E_INT4, "qcint4"),
+    "pt2e-mlp": (*MLP, PT2E, "qcint8"),
+    "pt2e-convolution": (lambda: nn.Conv2d(8, 16, 3, padding=1), PICTURE, PT2E, "qcint8"),
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_dynamic_quantisation_equals_eager(name: str) -> None:
+    make, shape, quantize, weights = DYNAMIC[name]
+    torch.manual_seed(0)
+    model = make().eval().requires_grad_(False).bfloat16()
+    inputs = (torch.randn(shape).bfloat16(),)
+    quantized = quantize(copy.deepcopy(model), inputs, None)
+    program, _ = lower(quantized, inputs)
+    types = {kind for payload in xnnpack_payload.payloads(program) for kind in payload.datatypes}
+    assert {"bf16", "qdint8", weights} <= types
+    assert difference(program, quantized, inputs) <= LIMIT
+    next(layer for layer in model.modules() if hasattr(layer, "weight")).weight[0] *= 1.25
+    assert difference(program, quantize(model, inputs, None), inputs) > LIMIT
+
+
+def test_scales_of_rows_in_bfloat16_are_refused() -> None:
+    """The flow writes torchao's scales of rows as they are, where a payload's are float32."""
+    model, inputs = nn.Linear(64, 32).bfloat16(), (torch.randn(4, 64).bfloat16(),)
+    program, _ = lower(
+        xnnpack_flow.torchao("int8", None, torch.bfloat16)(model, inputs, None), inputs
+    )
+    with pytest.raises(InvalidProgramError, match="16 scales, expected 32"):
+        Runtime.get().load_program(program).load_method("forward")
