@@ -10,6 +10,7 @@ the next ones. A row that the release cannot export leaves NAME.error with the r
 import argparse
 import contextlib
 import copy
+import importlib.util
 import os
 import signal
 import sys
@@ -60,7 +61,36 @@ def partitioners(name):
             compute_precision=coremltools.precision.FLOAT32,
         )
         return [CoreMLPartitioner(compile_specs=specs)]
+    if name == "mlx":
+        write_mlx_bindings()
+        from executorch.backends.mlx import MLXPartitioner
+
+        return [MLXPartitioner()]
+    if name == "tosa":
+        from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+        from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
+
+        return [TOSAPartitioner(TosaCompileSpec("TOSA-1.0+FP"))]
     return []
+
+
+def write_mlx_bindings():
+    """Write the bindings of MLX's schema that the wheel lacks, by a file of this repository that
+    imports the standard library alone."""
+    path = Path(__file__).resolve().parents[2] / "executorch_c" / "check" / "mlx_bindings.py"
+    spec = importlib.util.spec_from_file_location("mlx_bindings", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.install()
+
+
+def passes(name):
+    """Return the passes before the partitioner of a backend."""
+    if name != "mlx":
+        return None
+    from executorch.backends.mlx.passes import get_default_passes
+
+    return get_default_passes()
 
 
 def portable(model, calls, backend="", shapes=None, external=False, initial=()):
@@ -74,10 +104,14 @@ def portable(model, calls, backend="", shapes=None, external=False, initial=()):
     from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
     exported = torch.export.export(copy.deepcopy(model), calls[0], dynamic_shapes=shapes)
+    partitioner = partitioners(backend) or None
     edge = to_edge_transform_and_lower(
         exported,
-        partitioner=partitioners(backend) or None,
-        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        transform_passes=passes(backend),
+        partitioner=partitioner,
+        compile_config=EdgeCompileConfig(
+            _check_ir_validity=False, _skip_dim_order=backend == "mlx"
+        ),
     )
     config = ExecutorchBackendConfig(external_constants=external)
     if initial:
@@ -338,8 +372,15 @@ ROWS = {
     "xnnpack_clamp": lambda: Row(Clamped(), pair(), backend="xnnpack"),
     "vulkan_clamp": lambda: Row(Clamped(), pair(), backend="vulkan"),
     "coreml_mlp": lambda: Row(mlp(), (normal(2, 8),), backend="coreml"),
+    "mlx_mlp": lambda: Row(mlp(), (normal(2, 8),), backend="mlx"),
+    "mlx_block": lambda: Row(block(), (normal(1, 5, 16),), backend="mlx"),
+    "tosa_mlp": lambda: Row(mlp(), (normal(2, 8),), backend="tosa"),
 }
 """Programs by name; what begins with a backend's name is delegated to it."""
+FIRST_RELEASES = {"mlx_mlp": "1.5.1", "mlx_block": "1.5.1", "tosa_mlp": "1.5.1"}
+"""Oldest releases in golden/ of rows that came later than the others."""
+PACKAGES = {"tosa_mlp": "tosa_serializer"}
+"""Packages that rows need beside executorch: without them they are left out."""
 
 
 # ---- export ----------------------------------------------------------------------------------
@@ -409,7 +450,8 @@ def main():
     warnings.simplefilter("ignore")
     args.folder.mkdir(parents=True, exist_ok=True)
     load_exporter()
-    for name in args.names or ROWS:
+    has = importlib.util.find_spec
+    for name in args.names or [name for name in ROWS if has(PACKAGES.get(name, "executorch"))]:
         print(name, flush=True)
         if (process := os.fork()) == 0:
             child(name, args.folder)

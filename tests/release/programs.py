@@ -23,6 +23,8 @@ LIMITS = {
     "xnnpack": 1e-6,
     "vulkan": 1e-6,
     "coreml": 1e-6,
+    "mlx": 1e-6,
+    "tosa": 1e-6,
 }
 """Limits by the beginnings of names, most special first. Activations that a delegate quantises may
 be a step apart, of 256 over the range of a tensor, in each of two layers."""
@@ -40,7 +42,7 @@ class Program:
 
     @property
     def is_delegated(self) -> bool:
-        return self.name.startswith(("xnnpack", "vulkan", "coreml"))
+        return self.name.startswith(("xnnpack", "vulkan", "coreml", "mlx", "tosa"))
 
     @property
     def limit(self) -> float:
