@@ -10,6 +10,7 @@ import pytest
 
 import executorch_c
 from executorch_c import Error
+from tests.backends import protobuf
 from tests.backends.recorded import Recorded
 from tests.backends.test_recorded import coreml_payload
 
@@ -71,3 +72,19 @@ def test_the_index_may_not_point_outside() -> None:
     assert text in data
     with pytest.raises(Error, match="the index states a file of 99999 bytes"):
         method(data.replace(text, f'"size":{"9" * len(str(size))}'[::-1].encode()))
+
+
+@pytest.mark.parametrize("message", ["Model", "Function", "Operation", "TensorType"])
+def test_a_field_that_no_row_has_is_refused(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(protobuf.TABLES[message], "later", "8")
+    monkeypatch.setitem(protobuf.NUMBERS, (message, "later"), 4000)
+
+    def program(value: int) -> bytes:
+        def change(model: dict[str, Any]) -> None:
+            protobuf.first(message, model)["later"] = value
+
+        return protobuf.edited((PROGRAMS / "mlp_bits.pte").read_bytes(), change)
+
+    method(program(0))
+    with pytest.raises(Error, match=f"field 4000 of {message} is not supported"):
+        method(program(1))

@@ -14,7 +14,7 @@ import executorch_c
 from executorch_c import _core, _flatbuffers
 from executorch_c.bundled import BundledProgram
 from executorch_c.inspect import etdump_events
-from tests.backends import mlx_nodes, mlx_rows, xnnpack_kinds
+from tests.backends import mlx_nodes, mlx_rows, protobuf, xnnpack_kinds
 from tests.backends.hostile_native import NATIVE
 from tests.backends.hostile_tosa import TOSA
 from tests.backends.hostile_vulkan import VULKAN
@@ -297,6 +297,18 @@ def xnnpack() -> Iterator[Sample]:
         yield Sample(layout.tables, layout.root, edited, functools.partial(run, inputs))
 
 
+COREML = Recorded(BACKENDS / "../../tests/backends/coreml_programs")
+
+
+def coreml() -> Iterator[Sample]:
+    """Yield programs with state, with ranges of shapes, and with strings."""
+    for name in ("cache_fp32", "mlp_dyn", "cnn_fp16"):
+        pte = (COREML.folder / f"{name}.pte").read_bytes()
+        shown = functools.partial(run, COREML.arrays(name)[0])
+        edited = functools.partial(protobuf.edited, pte)
+        yield Sample(protobuf.TABLES, "Model", edited, shown)
+
+
 SECTIONS = {"ModuleTable": 16, "SequenceTable": 32}
 """Places of the offsets of sections in a VGF container, by their root tables."""
 VGF_NAME = "vgf_mlp_fp"
@@ -337,4 +349,5 @@ SAMPLES: dict[str, Callable[[], Iterator[Sample]]] = {
     "TOSA": functools.partial(recorded, TOSA),
     "VGF": containers,
     "MLX": mlx,
+    "Core ML": coreml,
 }

@@ -2,8 +2,8 @@
 
 A row of a `.def` file may end with `/* checked: <what is accepted> */` or `/* ignored: <why> */`;
 all other fields are used (`/* used: only <when> */`: in no sample of the test). The first row of a
-table may end with `/* refused: <why> */`. `python -m tests.format.fields` writes the table of them
-into csrc/format/README.md.
+table, or a row of Core ML's, may end with `/* refused: <why> */`. `python -m tests.format.fields`
+writes the table of them into csrc/format/README.md.
 """
 
 import re
@@ -23,13 +23,14 @@ FILES = {
     "TOSA": "backends/interpreted/tosa/schema.def",
     "VGF": "backends/interpreted/tosa/vgf.def",
     "MLX": "backends/interpreted/mlx/schema.def",
+    "Core ML": "backends/interpreted/coreml/schema.def",
     "ETDump": "csrc/format/etdump.def",
 }
-"""Formats, and the tables of their schemas. Core ML's protobuf has no table: its reader refuses
-unknown layers and fields."""
+"""Formats, and the tables of their schemas."""
 BEGIN, END = "<!-- fields: python -m tests.format.fields -->\n", "<!-- end of fields -->"
 ROW = re.compile(
-    r"^EC(?:_FB_FIELD|X_FIELD_\w+)\((\w+), \d+, (\w+)[^)]*\)(?: /\* (\w+): (.*?) \*/)?$", re.M
+    r"^EC(?:_FB_FIELD|X_FIELD_\w+|M_[A-Z]+)\((\w+), \d+, (\w+)[^)]*\)(?: /\* (\w+): (.*?) \*/)?$",
+    re.M,
 )
 
 

@@ -23,9 +23,15 @@ UNSEEN = {
     " OptionalTensorListArg MutableBufferSpec",
     "TOSA": "Nan AvgPool AvgPoolAdaptive TransposeConv Fft Rfft RightShift Resize Custom CondIf"
     " WhileLoop BlockScaled AssertEqual",
+    "Core ML": "EnumeratedShapes Shape FunctionDescription",
 }
 """Tables of no sample, which tests/backends/ runs, and damages, in exported programs."""
-EXPECTED = {"used": {"error", "other"}, "ignored": {"same"}, "checked": {"error"}}
+EXPECTED = {
+    "used": {"error", "other"},
+    "ignored": {"same"},
+    "checked": {"error"},
+    "refused": {"error"},
+}
 
 
 def owner(tables: Tables, name: str) -> str:

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "fields.h"
+
 enum { ML_PROGRAM = 502, FUNCTIONS = 2, OPSET = 2, BLOCKS = 3 };
 
 static uint32_t find_message(ecm_model *m, ect_text *out) {
@@ -12,6 +14,7 @@ static uint32_t find_message(ecm_model *m, ect_text *out) {
                            "model.mlmodel is not a protobuf message");
   if (!ecm_wire_find(m->files.model, ML_PROGRAM, &program))
     return ect_refuse(m->g, EC_BACKEND_NOT_SUPPORTED, "model.mlmodel is not an ML program");
+  EC_BACKEND_TRY(ecm_check_fields(m));
   if (!ecm_wire_entry(program.bytes, FUNCTIONS, m->function, out))
     return ect_refuse(m->g, EC_BACKEND_INVALID_PROGRAM, "the ML program has no function '%s'",
                       m->function);

@@ -56,7 +56,7 @@ static void read_dimension(ecm_model *m, ect_text dimension, ect_operand *out) {
 }
 
 ect_operand ecm_read_type(ecm_model *m, ect_text value_type) {
-  ecm_field tensor, field, state;
+  ecm_field tensor, field, state, rank = {0};
   ect_operand o = ect_operand_new(ECT_TENSOR);
   o.is_dynamic = true;
   if (ecm_wire_find(value_type, STATE, &state) && ecm_wire_find(state.bytes, 1, &field)) {
@@ -71,8 +71,12 @@ ect_operand ecm_read_type(ecm_model *m, ect_text value_type) {
   ect_text rest = tensor.bytes;
   while (ecm_wire_next(&rest, &field)) {
     if (field.number == 1) set_dtype(&o, (uint32_t)(field.value & INT32_MAX));
+    if (field.number == 2) rank = field;
     if (field.number == 3) read_dimension(m, field.bytes, &o);
   }
+  if (!o.fault && rank.value != o.rank)
+    ect_set_fault(m->g, &o, EC_BACKEND_INVALID_PROGRAM,
+                  "a type has rank %" PRIu64 " and %u dimensions", rank.value, (unsigned)o.rank);
   return o;
 }
 
@@ -94,11 +98,17 @@ static void decode_varints(ecm_model *m, ect_text packed, size_t width, ect_oper
 /* A record of weight.bin: magic, dtype, size, offset. */
 static void read_blob(ecm_model *m, ect_text blob, ect_operand *o) {
   enum { RECORD = 64 };
-  ecm_field offset = {0};
+  ecm_field offset = {0}, name = {0};
   const ect_text file = m->files.weights;
   uint32_t magic = 0;
   uint64_t size = 0, at = 0;
+  ecm_wire_find(blob, 1, &name);
   ecm_wire_find(blob, 2, &offset);
+  if (!ect_text_is(name.bytes, "@model_path/weights/weight.bin")) {
+    INVALID("a weight is in the file '%.*s', expected @model_path/weights/weight.bin",
+            ECT_CLIP(name.bytes, 80));
+    return;
+  }
   if (!ec_in_range(offset.value, RECORD, file.size)) {
     INVALID("a weight's record at %" PRIu64 " is outside of weight.bin of %zu bytes", offset.value,
             file.size);
@@ -242,6 +252,20 @@ static void read_bound(ecm_model *m, ect_text input) {
     read_shapes(m, shapes.bytes);
 }
 
+/* Reads the inputs of a ModelDescription, and those of its functions. */
+static void read_bounds(ecm_model *m, ect_text description) {
+  enum { INPUT = 1, FUNCTIONS = 20, INPUT_OF_FUNCTION = 2 };
+  ecm_field field, inner;
+  while (ecm_wire_next(&description, &field)) {
+    if (field.wire != ECM_BYTES) continue;
+    if (field.number == INPUT) read_bound(m, field.bytes);
+    if (field.number == FUNCTIONS)
+      while (ecm_wire_next(&field.bytes, &inner))
+        if (inner.number == INPUT_OF_FUNCTION && inner.wire == ECM_BYTES)
+          read_bound(m, inner.bytes);
+  }
+}
+
 static bool copy_member(const ect_json *j, const char *member, char out[ECM_NAME_BYTES]) {
   const ect_token *t = &j->tokens[ect_json_member(j, 0, member)];
   const size_t size = t->end - t->begin;
@@ -274,7 +298,7 @@ static uint32_t follow_reference(ecm_model *m, ect_text *payload) {
 
 static uint32_t open_files(ecm_model *m, ect_text payload) {
   ect_json handles;
-  ecm_field description, field;
+  ecm_field description;
   uint32_t status = EC_BACKEND_OK;
   memcpy(m->function, "main", sizeof "main");
   if (payload.size > 4 && memcmp(payload.data, "CMJR", 4) == 0)
@@ -287,8 +311,7 @@ static uint32_t open_files(ecm_model *m, ect_text payload) {
     ect_json_free(&handles);
   }
   if (status == EC_BACKEND_OK && ecm_wire_find(m->files.model, 2, &description))
-    for (ect_text rest = description.bytes; ecm_wire_next(&rest, &field);)
-      if (field.number == 1 && field.wire == ECM_BYTES) read_bound(m, field.bytes);
+    read_bounds(m, description.bytes);
   return status;
 }
 
