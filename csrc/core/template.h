@@ -36,8 +36,11 @@
   (EC_KEEPS_##suffix ? (fn) : (__typeof__(&*(fn)))(void (*)(void))ec_dropped_loop)
 enum {
   /* Numbers of programs are float64; kernels of random numbers, ranges, norms and decompositions
-   * compute in it. */
-  EC_KEPT_CASTS = (int)(EC_KEPT_DTYPES | 1u << EC_FLOAT64),
+   * compute in it. Sums of small integers and of complex64 are wider. */
+  EC_SMALL_INTEGERS = 1 << EC_UINT8 | 1 << EC_INT8 | 1 << EC_INT16,
+  EC_KEPT_CASTS = (int)(EC_KEPT_DTYPES | 1u << EC_FLOAT64 |
+                        (EC_KEPT_DTYPES & EC_SMALL_INTEGERS ? 1u << EC_INT32 : 0) |
+                        (EC_KEPT_DTYPES >> EC_COMPLEX64 & 1u) << EC_COMPLEX128),
 #define EC_KEEPS(name, suffix)                                                                     \
   EC_KEEPS_##suffix = EC_KEPT_DTYPES >> EC_##name & 1,                                             \
   EC_CASTS_##suffix = EC_KEPT_CASTS >> EC_##name & 1
