@@ -11,6 +11,7 @@ import torch
 
 ZERO_POINTS = "zero points of weights that are not integers are dropped"
 CONSTANTS = "constants are dequantised in int8, where 127 + 128 is -1"
+ACTIVATIONS = "activations are not quantised"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,18 @@ def _wrap_constants(module: Any) -> Any:
     return module
 
 
+def _drop_activations(module: Any) -> Any:
+    """Pass on activations in place of those quantised with a scale of their own."""
+    if not isinstance(module, torch.fx.GraphModule):
+        return module
+    for node in module.graph.nodes:
+        if str(node.target) == "quantized_decomposed.dequantize_per_tensor.tensor":
+            node.replace_all_uses_with(node.args[0].args[0])
+    module.recompile()
+    return module
+
+
 FAULTS = {
-    "vulkan": Fault(ZERO_POINTS, _drop_zero_points),
-    "coreml": Fault(CONSTANTS, _wrap_constants),
+    "vulkan": (Fault(ZERO_POINTS, _drop_zero_points), Fault(ACTIVATIONS, _drop_activations)),
+    "coreml": (Fault(CONSTANTS, _wrap_constants),),
 }

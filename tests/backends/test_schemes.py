@@ -4,31 +4,36 @@ import pytest
 
 from tests.backends import schemes
 
-FLOWS = ("portable", "xnnpack")
-
-
+FLOWS = (("portable", "xnnpack"), ("vulkan", "coreml", "native"))
 TABLE = schemes.Page.read().letters
 CELLS = [
-    (scheme, model_name, index)
+    (scheme, model_name, index, names)
     for scheme in schemes.SCHEMES
     for index, model_name in enumerate(schemes.MODELS)
     if scheme.name in TABLE and TABLE[scheme.name]["portable"][index] != "-"
+    for names in FLOWS
 ]
 
 
-@pytest.mark.sweep(60)
+@pytest.mark.sweep(121)
 @pytest.mark.parametrize(
-    ("scheme", "model_name", "index"), CELLS, ids=[f"{s.name}-{name}" for s, name, _ in CELLS]
+    ("scheme", "model_name", "index", "names"),
+    CELLS,
+    ids=[f"{scheme.name}-{name}-{names[0]}" for scheme, name, _, names in CELLS],
 )
 def test_cells_are_as_documented(
-    scheme: schemes.Scheme, model_name: str, index: int, monkeypatch: pytest.MonkeyPatch
+    scheme: schemes.Scheme,
+    model_name: str,
+    index: int,
+    names: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("QNN_SDK_ROOT", "")  # downloads no SDK
     results = {
         (scheme.name, model_name, step): result
-        for step, result in schemes.cells(scheme, model_name, FLOWS)
+        for step, result in schemes.cells(scheme, model_name, names)
     }
-    for flow in FLOWS:
+    for flow in names:
         expected = TABLE[scheme.name][flow][index]
         assert schemes.letters(results, scheme.name, flow)[index] == expected, results
 
