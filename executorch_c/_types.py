@@ -152,6 +152,8 @@ class MethodInfo(TypedDict):
     outputs: list[ValueInfo]
     attributes: list[ValueInfo]
     arenas: list[int]
+    arena_devices: list[str]
+    """The device of each arena: "CPU"."""
     operators: list[OperatorUse]
     delegates: list[DelegateUse]
     values: int

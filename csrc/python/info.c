@@ -82,14 +82,22 @@ static const char *device_name(const ec_method_info *info) {
   return info->device ? ec_device_name(info->device) : NULL;
 }
 
+static PyObject *device_list(const ec_method_info *info) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < info->arena_count; i++)
+    ecpy_append(&list, ecpy_text(ec_device_name(info->arena_devices[i])));
+  return list;
+}
+
 static PyObject *method_dict(const ec_method_info *info, bool uses_kv_cache) {
   return Py_BuildValue(
-      "{s:N, s:N, s:N, s:N, s:N, s:N, s:N, s:n, s:n, s:n, s:K, s:N, s:N, s:N, s:N}", "name",
+      "{s:N, s:N, s:N, s:N, s:N, s:N, s:N, s:N, s:n, s:n, s:n, s:K, s:N, s:N, s:N, s:N}", "name",
       ecpy_text(info->name), "inputs", value_list(info->inputs, info->input_count), "outputs",
       value_list(info->outputs, info->output_count), "attributes", attribute_list(info), "arenas",
-      ecpy_int_list(info->arenas, info->arena_count), "operators", operator_list(info), "delegates",
-      delegate_list(info), "values", (Py_ssize_t)info->value_count, "instructions",
-      (Py_ssize_t)info->instruction_count, "chains", (Py_ssize_t)info->chain_count,
+      ecpy_int_list(info->arenas, info->arena_count), "arena_devices", device_list(info),
+      "operators", operator_list(info), "delegates", delegate_list(info), "values",
+      (Py_ssize_t)info->value_count, "instructions", (Py_ssize_t)info->instruction_count, "chains",
+      (Py_ssize_t)info->chain_count,
       "constant_bytes", (unsigned long long)info->constant_bytes, "encoded_inputs",
       ecpy_text(info->encoded_inputs), "encoded_outputs", ecpy_text(info->encoded_outputs),
       "device", ecpy_text(device_name(info)), "uses_kv_cache", bool_object(uses_kv_cache));

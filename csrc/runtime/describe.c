@@ -44,11 +44,18 @@ static ec_status describe_values(ec_method_info *info, const ec_rows *rows, ec_e
 static ec_status describe_arenas(ec_method_info *info, const ec_rows *rows, ec_error *err) {
   const uint32_t count = rows->arena_count;
   EC_TRY(ec_arena_array(&info->arena, count, sizeof *info->arenas, "arenas", &info->arenas, err));
+  EC_TRY(ec_arena_array(&info->arena, count, sizeof *info->arena_devices, "arenas",
+                        &info->arena_devices, err));
   info->arena_count = count;
   for (uint32_t i = 0; i < count; i++) info->arenas[i] = ec_fb_vec_i64(rows->memory, i + 1);
   ec_fb_vec devices = ec_fb_vector(rows->table, EC_PTE_ExecutionPlan_non_const_buffer_device);
-  for (uint32_t i = 0; i < devices.count; i++)
-    info->device |= ec_fb_u8(ec_fb_vec_table(devices, i), EC_PTE_NonConstBufferDevice_device_type);
+  for (uint32_t i = 0; i < devices.count; i++) {
+    const ec_fb_table row = ec_fb_vec_table(devices, i);
+    const uint8_t device = ec_fb_u8(row, EC_PTE_NonConstBufferDevice_device_type);
+    const uint32_t arena = ec_fb_u32(row, EC_PTE_NonConstBufferDevice_buffer_idx);
+    if (device) info->device = device;
+    if (arena >= 1 && arena <= count) info->arena_devices[arena - 1] = device;
+  }
   return EC_OK;
 }
 

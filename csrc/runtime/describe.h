@@ -27,6 +27,7 @@ typedef struct ec_method_info {
   ec_tensor_info *attributes; /* named tensors that can be read and set */
   size_t attribute_count;
   int64_t *arenas; /* bytes of each planned buffer */
+  uint8_t *arena_devices; /* the type of the device that each is on */
   size_t arena_count;
   ec_op_use *operators;
   size_t operator_count;

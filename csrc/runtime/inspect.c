@@ -7,6 +7,7 @@
 #include "backend/registry.h"
 #include "kernels/llm/kv_cache.h"
 #include "runtime/host_call.h"
+#include "runtime/program.h"
 #include "runtime/program_internal.h"
 
 /* The state of reading a method. */
@@ -307,19 +308,53 @@ static void skip_value(void *user, const ec_backend_inner_value *value) {
 
 static void skip_node(void *user, const ec_backend_inner_node *node) { (void)user, (void)node; }
 
+/* A search for calls that need a KV cache. */
+typedef struct cache_search {
+  bool uses;
+  size_t depth, opened; /* programs around this one; payloads opened as programs */
+} cache_search;
+
 static void note_operator(void *user, const char *name) {
-  *(bool *)user |= ec_kv_cache_is_used_by(name);
+  ((cache_search *)user)->uses |= ec_kv_cache_is_used_by(name);
+}
+
+static void search_method(const ec_program *program, size_t method, cache_search *search);
+
+/* Searches all methods of a payload that is a program. */
+static void search_payload(ec_bytes payload, cache_search *search) {
+  enum { MAX_OPENED = 64 }; /* rows may share a payload */
+  const ec_program_options options = {.verification = EC_VERIFY_INTERNAL_CONSISTENCY};
+  ec_source source;
+  ec_program *program;
+  if (payload.size < 8 || memcmp(payload.data + 4, "ET", 2) != 0 ||
+      search->depth + 1 >= EC_MAX_NESTED_PROGRAMS || search->opened++ >= MAX_OPENED ||
+      ec_source_open_buffer(&source, payload.data, payload.size, NULL, NULL, NULL) != EC_OK ||
+      ec_program_open(&options, &source, NULL, 0, &program, NULL) != EC_OK)
+    return;
+  search->depth++;
+  for (size_t i = 0; i < ec_program_method_count(program); i++)
+    search_method(program, i, search);
+  search->depth--;
+  ec_program_free(program);
+}
+
+static void search_method(const ec_program *program, size_t method, cache_search *search) {
+  ec_inspection s;
+  const ec_backend_visitor visitor = {sizeof visitor, search, skip_value, skip_node,
+                                      note_operator};
+  if (search->uses || ec_inspection_init(program, method, &s, NULL) != EC_OK) return;
+  for (size_t i = 0; i < s.op_count; i++)
+    search->uses |= s.ops[i] && ec_kv_cache_is_used_by(s.ops[i]->name);
+  for (size_t i = 0; !search->uses && i < s.delegate_count; i++) {
+    bool supported;
+    (void)ec_inspect_delegate(program, &s, i, &visitor, &supported, NULL);
+    if (!supported) search_payload(s.delegates[i].payload, search);
+  }
+  ec_inspection_deinit(&s);
 }
 
 bool ec_program_uses_kv_cache(const ec_program *program, size_t method) {
-  bool uses = false, supported;
-  ec_inspection s;
-  const ec_backend_visitor visitor = {sizeof visitor, &uses, skip_value, skip_node, note_operator};
-  if (ec_inspection_init(program, method, &s, NULL) != EC_OK) return false;
-  for (size_t i = 0; i < s.op_count; i++)
-    uses |= s.ops[i] && ec_kv_cache_is_used_by(s.ops[i]->name);
-  for (size_t i = 0; !uses && i < s.delegate_count; i++)
-    (void)ec_inspect_delegate(program, &s, i, &visitor, &supported, NULL);
-  ec_inspection_deinit(&s);
-  return uses;
+  cache_search search = {0};
+  search_method(program, method, &search);
+  return search.uses;
 }

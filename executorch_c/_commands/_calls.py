@@ -141,11 +141,32 @@ def random_array(info: ValueInfo, rng: np.random.Generator) -> Array:
     return rng.integers(0, 2, sizes).astype(dtype)
 
 
-def make_inputs(infos: Sequence[ValueInfo], path: str | None, seed: int) -> list[object]:
+def first_positions(array: Array) -> Array:
+    """Return positions that a KV cache accepts for its first call: integers whose first dimension
+    has them all count from 0, others, tokens among them, begin with 0."""
+    if array.dtype.kind != "i" or not array.size:
+        return array
+    if array.shape[:1] in ((), (array.size,)):
+        return np.arange(array.size, dtype=array.dtype).reshape(array.shape)
+    array.flat[0] = 0
+    return array
+
+
+def random_inputs(method: MethodInfo, seed: int) -> list[object]:
+    """Return random tensors, and the program's numbers and strings."""
+    rng = np.random.default_rng(seed)
+    change = first_positions if method["uses_kv_cache"] else lambda array: array
+    return [
+        change(random_array(info, rng)) if info["kind"] == "Tensor" else info.get("value")
+        for info in method["inputs"]
+    ]
+
+
+def make_inputs(method: MethodInfo, path: str | None, seed: int) -> list[object]:
     """Return the inputs of a call, from a file or random. Numbers and strings are the program's."""
+    infos = method["inputs"]
     if path is None:
-        rng = np.random.default_rng(seed)
-        return [random_array(w, rng) if w["kind"] == "Tensor" else w.get("value") for w in infos]
+        return random_inputs(method, seed)
     arrays = ordered(path, infos)
     tensors = sum(w["kind"] == "Tensor" for w in infos)
     if len(arrays) == len(infos):
@@ -175,4 +196,4 @@ def inputs_of(program: Program, args: argparse.Namespace) -> list[object]:
     """Return the inputs of --method, from --inputs or random with --seed. Sets `args.method` to the
     name of the method."""
     args.method = method_of(program, args.method)
-    return make_inputs(find_method(program, args.method)["inputs"], args.inputs, args.seed)
+    return make_inputs(find_method(program, args.method), args.inputs, args.seed)

@@ -135,8 +135,12 @@ def show_method(program: Program, method: MethodInfo) -> None:
     }
     for title, listed in values.items():
         section(title, [value_row(i, value) for i, value in enumerate(listed)])
-    arenas = method["arenas"]
-    section("planned memory", [[f"arena {i}", size, "bytes"] for i, size in enumerate(arenas, 1)])
+    arenas = zip(method["arenas"], method["arena_devices"])
+    rows = [
+        [f"arena {i}", size, "bytes", "" if device == "CPU" else f"memory of {device}"]
+        for i, (size, device) in enumerate(arenas, 1)
+    ]
+    section("planned memory", rows)
     section("operators", [[o["calls"], o["name"], operator_state(o)] for o in method["operators"]])
     section(
         "delegates",

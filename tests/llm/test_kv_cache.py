@@ -305,6 +305,17 @@ def test_check_llm(eager: Any, fault: bool) -> None:
     assert ("the file is at fault" in report.fault) == fault
 
 
+def test_many_rows_equal_single_ones() -> None:
+    """The loop of blocks gives, with a window and wider keys, what that of few rows gives."""
+    load = executorch_c.load(layer()).load_method
+    whole, each = (load("forward", kv_cache=KVCache(CAPACITY, window=WINDOW)) for _ in range(2))
+    *tensors, position = arrays(arguments(CAPACITY))
+    expected = whole(*tensors, position)
+    for i in range(CAPACITY):
+        row = each(*(t[:, :, i : i + 1] for t in tensors), position[i : i + 1])
+        np.testing.assert_allclose(row, expected[:, :, i : i + 1], rtol=1e-5, atol=1e-6)
+
+
 def test_checks_use_a_cache_like_the_active_one(eager: Any) -> None:
     """Programs get a cache of the configuration of eager's, which begins each run as it is."""
     held = eager(torch.float32, 0, WINDOW)

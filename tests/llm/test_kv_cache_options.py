@@ -4,13 +4,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from executorch.exir import schema
+from executorch.extension.llm.cache.reference_cache import CacheConfig, ContiguousReferenceCache
+from executorch.extension.llm.cache.update_and_attend import REGISTRY
 
 import executorch_c
 from executorch_c import KVCache, cli
 from executorch_c.llm import TextRunner
 from tests.backends import mlx_nodes
-from tests.llm.test_kv_cache import CAPACITY, arguments, arrays, decoder, layer
+from tests.llm.test_kv_cache import (
+    CAPACITY,
+    HEAD,
+    KV_HEADS,
+    VALUE,
+    arguments,
+    arrays,
+    decoder,
+    layer,
+)
 from tests.plans import Plan, build
 
 
@@ -33,11 +45,21 @@ def node() -> bytes:
     return bytes(mlx_nodes.program(content, inputs, outputs))
 
 
+def nested() -> bytes:
+    """Return a program whose payload is a program that has the call."""
+    plan, n = Plan(), CAPACITY
+    tensors = [plan.input((1, heads, n, size)) for heads, size in ((4, 8), (2, 8), (2, 4))]
+    tensors += [plan.input((n, 1), "int64"), plan.output((1, 4, n, 4))]
+    plan.append(schema.DelegateCall(plan.delegate("ExecutorBackend", 0), tensors))
+    return build(plan, payloads=[layer()])
+
+
 def test_requirements() -> None:
     for make, uses, devices in (
         (plain, False, []),
         (layer, True, []),
         (node, True, []),
+        (nested, True, []),
         (lambda: plain(1), False, ["CUDA"]),
     ):
         needs = executorch_c.load(make()).requirements()
@@ -68,20 +90,26 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts, one, other = (tmp_path / f"{name}.pte" for name in ("decoder", "node", "plain"))
-    for path, data in ((texts, decoder()), (one, node()), (other, plain(1))):
+    texts, one, whole, other = (
+        tmp_path / f"{name}.pte" for name in ("decoder", "node", "whole", "plain")
+    )
+    for path, data in zip((texts, one, whole, other), (decoder(), node(), nested(), plain(1))):
         path.write_bytes(data)
     assert (
         "can run here with a KV cache, which is not in the file: --kv-cache"
         in (run(capsys, "info", one)[1])
     )
-    assert "cannot run here, missing: memory of CUDA" in run(capsys, "info", other)[1]
+    text = run(capsys, "info", other)[1]
+    assert "bytes memory of CUDA" in text and "cannot run here, missing: memory of CUDA" in text
     code, text = run(capsys, "selective", one, "-o", tmp_path / "small")
     assert code == 1 and "leave the interpreter of MLXBackend out" in text
     code, text = run(capsys, "run", one)
     assert code == 1 and "--kv-cache capacity=N" in text
     for option in ("16", "capacity=16,window=2", "capacity=16,window=none/4,dtype=float16"):
         assert run(capsys, "run", one, "--kv-cache", option)[0] == 0
+    for path in (texts, one, whole):
+        for seed in range(3):  # a position begins at 0
+            assert run(capsys, "run", path, "--kv-cache", "16", "--seed", seed)[0] == 0
     assert run(capsys, "trace", one, "--kv-cache", "16")[0] == 0
     assert run(capsys, "compare", one, one, "--kv-cache", "16")[0] == 0
     assert run(capsys, "check-nan", one, "--kv-cache", "16")[0] == 0
@@ -97,3 +125,35 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ):
         code, said = run(capsys, "run", one, "--kv-cache", option)
         assert code == 2 and text in said
+
+
+MODEL = """
+import torch
+from tests.llm.test_kv_cache import Decoder
+
+def make():
+    return Decoder().eval(), (torch.tensor([[1, 2, 3]]), torch.tensor([0]))
+"""
+
+
+def test_commands_that_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ContiguousReferenceCache(CacheConfig(2, KV_HEADS, HEAD, CAPACITY))
+    made._v = [torch.zeros(1, KV_HEADS, 0, VALUE) for _ in range(2)]
+    monkeypatch.setattr(REGISTRY, "_caches", {"tests": made})
+    monkeypatch.setattr(REGISTRY, "_active", "tests")
+    texts, x, y = (tmp_path / name for name in ("decoder.pte", "x.npz", "y.npz"))
+    texts.write_bytes(decoder())
+    (tmp_path / "model.py").write_text(MODEL)
+    model = "--model", f"{tmp_path / 'model.py'}:make"
+    for command, *words in (
+        ("run", "--save-inputs", x, "-o", y),
+        ("validate", "--inputs", x, "--expect", y),
+        ("perplexity", "--ids", "1,2,3,4,5"),
+        ("explain", *model),
+        ("quantization-error", *model),
+        ("check", *model, "--random", "0", "--engines", "here"),
+    ):
+        code, text = run(capsys, command, texts, *words, "--kv-cache", CAPACITY)
+        assert code == 0, text

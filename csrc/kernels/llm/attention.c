@@ -28,12 +28,13 @@ typedef struct split_attention {
 static void run_row(const ec_attention *a, const ec_attention_part *p, float *buffer,
                     double *weights, double *sums) {
   const int64_t keys = ec_min_i64(a->keys, ec_attention_limit(a, p->row));
+  const int64_t first = ec_attention_first(a, p->row);
   const int64_t at = ec_attention_query(a, p, p->row);
   const float *mask = ec_attention_mask(a, p->batch, p->head, p->row);
   const float *q = ec_rows_read(&a->q, at, 1, buffer);
   double largest = -INFINITY, total = 0;
-  for (int64_t d = 0; d < a->dim; d++) sums[d] = 0;
-  for (int64_t j = 0; j < keys; j++) {
+  for (int64_t d = 0; d < a->v.dim; d++) sums[d] = 0;
+  for (int64_t j = first; j < keys; j++) {
     const int64_t key = ec_rows_at(&a->k, p->batch, p->head, j);
     const float *k = ec_rows_read(&a->k, key, 1, buffer + a->dim);
     double x = 0;
@@ -42,23 +43,23 @@ static void run_row(const ec_attention *a, const ec_attention_part *p, float *bu
     if (weights[j] > largest) largest = weights[j];
   }
   if (largest == -INFINITY) largest = 0;
-  for (int64_t j = 0; j < keys; j++) {
+  for (int64_t j = first; j < keys; j++) {
     const double weight = exp(weights[j] - largest);
     const int64_t value = ec_rows_at(&a->v, p->batch, p->head, j);
-    const float *v = ec_rows_read(&a->v, value, 1, buffer + a->dim);
-    for (int64_t d = 0; d < a->dim; d++) sums[d] += weight * (double)v[d];
+    const float *v = ec_rows_read(&a->v, value, 1, buffer);
+    for (int64_t d = 0; d < a->v.dim; d++) sums[d] += weight * (double)v[d];
     total += weight;
   }
-  for (int64_t d = 0; d < a->dim; d++) buffer[d] = (float)(sums[d] / total);
+  for (int64_t d = 0; d < a->v.dim; d++) buffer[d] = (float)(sums[d] / total);
   ec_rows_write(&a->out, at, buffer, 1);
 }
 
 static ec_status run_reference(ec_call *c, const ec_attention *a) {
   float *buffer;
   double *weights, *sums;
-  EC_TRY(ec_call_scratch(c, (size_t)a->dim, 2 * sizeof *buffer, &buffer));
+  EC_TRY(ec_call_scratch(c, (size_t)ec_max_i64(a->dim, a->v.dim), 2 * sizeof *buffer, &buffer));
   EC_TRY(ec_call_scratch(c, (size_t)a->keys, sizeof *weights, &weights));
-  EC_TRY(ec_call_scratch(c, (size_t)a->dim, sizeof *sums, &sums));
+  EC_TRY(ec_call_scratch(c, (size_t)a->v.dim, sizeof *sums, &sums));
   for (int64_t b = 0; b < a->batches; b++)
     for (int64_t h = 0; h < a->kv_heads; h++)
       for (int64_t r = 0; r < ec_attention_rows(a); r++) {

@@ -2,6 +2,7 @@
 #ifndef EC_KERNELS_LLM_ATTENTION_TYPES_H
 #define EC_KERNELS_LLM_ATTENTION_TYPES_H
 
+#include "core/checked.h"
 #include "kernels/call.h"
 #include "kernels/llm/rows.h"
 
@@ -10,10 +11,11 @@
 typedef struct ec_attention {
   int64_t batches, kv_heads, group; /* group: query heads for each head of keys */
   int64_t queries, keys, dim;
-  ec_rows q, k, v, out; /* out: rows as in q */
+  ec_rows q, k, v, out; /* out: rows as in q, as wide as those of v */
   float scale;
   bool causal;       /* the query at i sees keys up to start + i */
   int64_t start;
+  int64_t window;    /* causal: number of the last keys that a query sees; 0: all */
   const float *mask; /* rows of keys, added to the scaled products; NULL: none */
   int64_t mask_batch, mask_head, mask_row; /* its strides in elements, by query head and position */
   bool zero_rows;    /* a row that sees no key is zeros, not NaN */
@@ -36,6 +38,11 @@ static inline int64_t ec_attention_query(const ec_attention *a, const ec_attenti
 /* Returns the number of keys that a row sees. */
 static inline int64_t ec_attention_limit(const ec_attention *a, int64_t row) {
   return a->causal ? a->start + row / a->group + 1 : a->keys;
+}
+
+/* Returns the first key that a row sees. */
+static inline int64_t ec_attention_first(const ec_attention *a, int64_t row) {
+  return a->window ? ec_max_i64(0, ec_attention_limit(a, row) - a->window) : 0;
 }
 
 /* Returns the mask's row for query row `row` of a head of keys, or NULL. */

@@ -25,9 +25,9 @@ typedef struct block {
   ec_attention_part part;
   int64_t width; /* rows, rounded up to a panel */
   float *q;      /* dim x width */
-  float *k, *v;  /* panels of keys x dim, and of dim x keys */
+  float *k, *v;  /* panels of keys x dim, and of dim of values x keys */
   float *scores; /* keys x width */
-  float *sums;   /* dim x width */
+  float *sums;   /* dim of values x width */
   float *largest, *total, *factor; /* width */
   float *buffer; /* converted rows */
 } block;
@@ -40,7 +40,7 @@ bool ec_blocks_init(const ec_attention *a, ec_blocks *b) {
   const ec_micro *micro = ec_micro_find(EC_MICRO_FLOAT);
   const size_t panel = micro->cols > LANES ? micro->cols : LANES;
   *b = (ec_blocks){.a = a, .micro = micro, .panel = panel};
-  b->dim = round_up(a->dim, micro->rows);
+  b->dim = round_up(ec_max_i64(a->dim, a->v.dim), micro->rows);
   b->keys = round_up(ec_min_i64(KEYS, a->keys), micro->rows);
   b->rows = ec_min_i64(round_up(ec_attention_rows(a), panel), PANELS * (int64_t)panel);
   const size_t dim = (size_t)round_up(b->dim, ALIGNED), rows = (size_t)b->rows;
@@ -158,10 +158,19 @@ static void add_mask(const block *w, int64_t first, int64_t n) {
   }
 }
 
+/* Hides keys before the windows of rows. */
+static void hide_before_window(const block *w, int64_t first, int64_t n) {
+  for (int64_t r = 0; r < w->part.rows; r++) {
+    const int64_t hidden = ec_attention_first(w->b->a, w->part.row + r) - first;
+    for (int64_t j = 0; j < ec_min_i64(hidden, n); j++) w->scores[j * w->width + r] = -INFINITY;
+  }
+}
+
 /* Adds the mask, and hides keys that causal rows do not see. */
 static void mask_scores(const block *w, int64_t first, int64_t n) {
   const ec_attention *a = w->b->a;
   if (a->mask) add_mask(w, first, n);
+  if (a->window) hide_before_window(w, first, n);
   if (ec_attention_limit(a, w->part.row) >= first + n) return;
   for (int64_t r = 0; r < w->part.rows; r++) {
     const int64_t seen = ec_attention_limit(a, w->part.row + r) - first;
@@ -240,8 +249,8 @@ static void add_keys(const block *w, int64_t first, int64_t n) {
   weigh_scores(w, n);
   const float *rows = read_rows(w, &a->v, first, n, &step);
   const ec_gemm_side v = {.data = rows, .lane = 1, .k = step};
-  pack_panels(&v, a->dim, n, w->b->micro->rows, w->v);
-  multiply_panels(w, w->v, a->dim, n, w->scores, w->sums, true);
+  pack_panels(&v, a->v.dim, n, w->b->micro->rows, w->v);
+  multiply_panels(w, w->v, a->v.dim, n, w->scores, w->sums, true);
 }
 
 static void run_block(block *w) {
@@ -253,10 +262,10 @@ static void run_block(block *w) {
   memset(w->sums, 0, (size_t)(w->b->dim * w->width) * sizeof *w->sums);
   memset(w->total, 0, (size_t)w->width * sizeof *w->total);
   for (int64_t r = 0; r < w->width; r++) w->largest[r] = -INFINITY;
-  for (int64_t first = 0; first < keys; first += w->b->keys)
+  for (int64_t first = ec_attention_first(a, w->part.row); first < keys; first += w->b->keys)
     add_keys(w, first, ec_min_i64(w->b->keys, keys - first));
   for (int64_t r = 0; r < w->part.rows; r++) {
-    for (int64_t d = 0; d < a->dim; d++) w->buffer[d] = w->sums[d * w->width + r];
+    for (int64_t d = 0; d < a->v.dim; d++) w->buffer[d] = w->sums[d * w->width + r];
     ec_rows_write(&a->out, ec_attention_query(a, &w->part, w->part.row + r), w->buffer,
                   ec_attention_factor(a, w->total[r]));
   }

@@ -12,7 +12,7 @@ typedef struct ec_blocks {
   size_t panel; /* rows of a block are a multiple of it */
   int64_t keys; /* of one block */
   int64_t rows; /* of one block */
-  int64_t dim;  /* rounded up to rows of the micro-kernel */
+  int64_t dim;  /* the larger one of keys and values, rounded up to rows of the micro-kernel */
   size_t room;  /* floats of scratch memory for ec_blocks_run */
 } ec_blocks;
 

@@ -31,7 +31,7 @@ typedef float memory __attribute__((vector_size(4 * LANES), aligned(4), may_alia
 typedef struct few {
   const ec_attention *a;
   int64_t batch, head, heads, rows;
-  float *q, *sums;           /* dim each */
+  float *q, *sums;           /* dim of keys, of values each */
   float *scores;             /* KEYS each */
   float *largest, *total;
   float *buffer;             /* PART converted rows of each head */
@@ -47,11 +47,12 @@ typedef struct part {
 static int64_t most_heads(const ec_attention *a) { return ec_min_i64(HEADS, a->kv_heads); }
 
 bool ec_few_room(const ec_attention *a, size_t *room) {
-  const size_t heads = (size_t)most_heads(a), dim = (size_t)a->dim;
+  const size_t heads = (size_t)most_heads(a), widest = (size_t)ec_max_i64(a->dim, a->v.dim);
   const size_t rows = heads * (size_t)ec_attention_rows(a);
   size_t each, all, buffer;
-  return ec_mul_size(dim, 2, &each) && ec_add_size(each, KEYS + 2, &each) &&
-         ec_mul_size(rows, each, &all) && ec_mul_size(dim, heads * PART, &buffer) &&
+  return ec_add_size((size_t)a->dim, (size_t)a->v.dim, &each) &&
+         ec_add_size(each, KEYS + 2, &each) && ec_mul_size(rows, each, &all) &&
+         ec_mul_size(widest, heads * PART, &buffer) &&
          ec_add_size(all, buffer, room);
 }
 
@@ -131,7 +132,7 @@ INLINE void add_rows(const float *p, int64_t rows, int64_t dim, const float *v, 
 
 /* Adds values of all heads with the weights from `at` on. */
 EC_CLONES static void add_values(const few *f, const part *v, int64_t at) {
-  const int64_t dim = f->a->dim, whole = v->count / STEP * STEP, bytes = sizeof(float);
+  const int64_t dim = f->a->v.dim, whole = v->count / STEP * STEP, bytes = sizeof(float);
   for (int64_t j = 0; j < whole; j += STEP)
     for (int64_t h = 0; h < f->heads; h++) {
       const float *values = v->data + h * v->head + j * v->seq;
@@ -179,12 +180,14 @@ static void update_row(const few *f, int64_t at, int64_t row, int64_t first, int
   const ec_attention *a = f->a;
   const float *mask = ec_attention_mask(a, f->batch, f->head + at / f->rows, row);
   const int64_t seen = ec_min_i64(n, ec_attention_limit(a, row) - first);
+  const int64_t hidden = ec_min_i64(n, ec_attention_first(a, row) - first);
   float *x = f->scores + at * KEYS;
+  for (int64_t i = 0; i < hidden; i++) x[i] = -INFINITY;
   for (int64_t i = ec_max_i64(seen, 0); i < n; i++) x[i] = -INFINITY;
   for (int64_t i = 0; mask && i < n; i++) x[i] += mask[first + i];
   const float before = f->largest[at], m = find_largest(x, n, before);
   const float base = m == -INFINITY ? 0 : m, factor = ec_exp_f32(before - base);
-  if (factor != 1) scale_sums(f->sums + at * a->dim, a->dim, factor);
+  if (factor != 1) scale_sums(f->sums + at * a->v.dim, a->v.dim, factor);
   f->total[at] = f->total[at] * factor + exponentiate(x, n, base);
   f->largest[at] = m;
 }
@@ -230,12 +233,12 @@ static void run_heads(const few *f) {
     f->largest[i] = -INFINITY;
     f->total[i] = 0;
   }
-  memset(f->sums, 0, (size_t)(f->heads * f->rows * a->dim) * sizeof *f->sums);
-  for (int64_t first = 0; first < a->keys; first += KEYS)
+  memset(f->sums, 0, (size_t)(f->heads * f->rows * a->v.dim) * sizeof *f->sums);
+  for (int64_t first = ec_attention_first(a, 0); first < a->keys; first += KEYS)
     add_block(f, first, ec_min_i64(KEYS, a->keys - first));
   for (int64_t i = 0; i < f->heads * f->rows; i++) {
     const ec_attention_part at = {f->batch, f->head + i / f->rows, 0, f->rows};
-    ec_rows_write(&a->out, ec_attention_query(a, &at, i % f->rows), f->sums + i * a->dim,
+    ec_rows_write(&a->out, ec_attention_query(a, &at, i % f->rows), f->sums + i * a->v.dim,
                   ec_attention_factor(a, f->total[i]));
   }
 }
@@ -245,8 +248,8 @@ void ec_few_run(const ec_attention *a, int64_t begin, int64_t end, float *scratc
   few f = {.a = a, .rows = rows};
   f.q = scratch;
   f.sums = f.q + most * a->dim;
-  f.buffer = f.sums + most * a->dim;
-  f.scores = f.buffer + most_heads(a) * PART * a->dim;
+  f.buffer = f.sums + most * a->v.dim;
+  f.scores = f.buffer + most_heads(a) * PART * ec_max_i64(a->dim, a->v.dim);
   f.largest = f.scores + most * KEYS;
   f.total = f.largest + most;
   while (begin < end) {

@@ -1,11 +1,9 @@
 /* update_and_attend: keys and values of new positions enter the method's KV cache, then queries
  * attend to all positions so far. */
 #include <inttypes.h>
-#include <math.h>
 
-#include "core/checked.h"
-#include "core/simd.h"
 #include "kernels/copy.h"
+#include "kernels/llm/attention.h"
 #include "kernels/llm/kv_cache.h"
 
 enum { Q, K, V, POSITION, LAYER, SCALE, OUT_DTYPE, OUT };
@@ -94,98 +92,32 @@ static void store(const ec_call *c, size_t i, char *data, int64_t start) {
   if (ec_arg_tensor(c, i)->numel) ec_copy_view(c, &to, &from);
 }
 
-/* Keys or values as float32: head `h` of the batch begins at data + h * step. */
-typedef struct history {
-  const float *data;
-  int64_t dim, step;
-} history;
-
-/* Reads `used` positions of every head: the cache's memory, or converted. */
-static ec_status read_history(ec_call *c, const ec_kv_layer *layer, const char *data, int64_t dim,
-                              int64_t used, history *out) {
-  const ec_dtype dtype = c->kv_cache->config.dtype;
-  const int64_t heads = layer->batch * layer->heads, item = (int64_t)ec_dtype_size(dtype);
-  const int64_t step = c->kv_cache->config.capacity * dim;
-  *out = (history){(const float *)(const void *)data, dim, step};
-  if (dtype == EC_FLOAT32) return EC_OK;
-  float *numbers;
-  out->step = used * dim; /* no more than what the cache has: no overflow */
-  EC_TRY(ec_call_scratch(c, (size_t)(heads * out->step), sizeof *numbers, &numbers));
-  for (int64_t h = 0; h < heads; h++)
-    ec_cast(EC_FLOAT32, dtype)(out->step, (char *)(numbers + h * out->step), sizeof *numbers,
-                               data + h * step * item, item);
-  out->data = numbers;
-  return EC_OK;
-}
-
-typedef struct attend {
-  const float *q;
-  float *out;
-  history k, v;
-  int64_t queries, group; /* query heads for each head of keys */
-  int64_t start, window;  /* 0: no window */
-  float scale;
-} attend;
-
-EC_CLONES static float multiply(const float *restrict a, const float *restrict b, int64_t n) {
-  enum { LANES = 8 };
-  float sums[LANES] = {0}, sum = 0;
-  int64_t i = 0;
-  for (; i + LANES <= n; i += LANES)
-    for (int64_t l = 0; l < LANES; l++) sums[l] += a[i + l] * b[i + l];
-  for (; i < n; i++) sum += a[i] * b[i];
-  for (int64_t l = 0; l < LANES; l++) sum += sums[l];
-  return sum;
-}
-
-/* out = out * keep + x * weight */
-EC_CLONES static void accumulate(float *restrict out, const float *restrict x, int64_t n,
-                                 float keep, float weight) {
-  for (int64_t i = 0; i < n; i++) out[i] = out[i] * keep + x[i] * weight;
-}
-
-/* Computes one query: a running maximum and sum over the positions that it sees. */
-static void attend_row(const attend *a, int64_t row) {
-  const int64_t head = row / a->queries / a->group, end = a->start + row % a->queries + 1;
-  const int64_t first = a->window ? ec_max_i64(0, end - a->window) : 0;
-  const float *q = a->q + row * a->k.dim;
-  const float *keys = a->k.data + head * a->k.step, *values = a->v.data + head * a->v.step;
-  float *out = a->out + row * a->v.dim, largest = -INFINITY, sum = 0;
-  for (int64_t j = first; j < end; j++) {
-    const float score = multiply(q, keys + j * a->k.dim, a->k.dim) * a->scale;
-    const float top = score > largest ? score : largest;
-    const float keep = largest == -INFINITY ? 0 : expf(largest - top);
-    const float weight = score == -INFINITY ? 0 : expf(score - top);
-    accumulate(out, values + j * a->v.dim, a->v.dim, keep, weight);
-    sum = sum * keep + weight;
-    largest = top;
-  }
-  for (int64_t i = 0; i < a->v.dim; i++) out[i] /= sum;
-}
-
-static void attend_rows(void *user, size_t first, size_t end) {
-  for (size_t row = first; row < end; row++) attend_row(user, (int64_t)row);
+/* Describes the rows of a row-major (batch, heads, positions, numbers). */
+static ec_rows make_rows(char *data, ec_dtype dtype, const int64_t sizes[RANK]) {
+  return (ec_rows){.data = data, .dtype = dtype, .dim = sizes[3], .batch = sizes[1] * sizes[2],
+                   .head = sizes[2], .seq = 1};
 }
 
 /* Computes the result from the layer, which has the new positions; sizes are those of the out. */
 static ec_status attend_layer(ec_call *c, const ec_kv_layer *layer, int64_t start) {
-  const ec_tensor *q = ec_arg_tensor(c, Q);
-  ec_tensor *out = ec_arg_tensor(c, OUT);
-  const int64_t used = start + q->sizes[2], rows = q->sizes[0] * q->sizes[1] * q->sizes[2];
-  attend a = {.queries = q->sizes[2], .group = q->sizes[1] / layer->heads, .start = start,
-              .window = c->kv_cache->windows[ec_arg_int(c, LAYER)],
-              .scale = (float)ec_arg_double(c, SCALE)};
+  const ec_kv_config *config = &c->kv_cache->config;
+  const ec_tensor *q = ec_arg_tensor(c, Q), *out = ec_arg_tensor(c, OUT);
+  const int64_t keys[] = {layer->batch, layer->heads, config->capacity, layer->dim};
+  const int64_t values[] = {layer->batch, layer->heads, config->capacity, layer->v_dim};
+  ec_attention a = {.batches = layer->batch, .kv_heads = layer->heads,
+                    .group = q->sizes[1] / layer->heads, .queries = q->sizes[2],
+                    .keys = start + q->sizes[2], .dim = layer->dim, .causal = true, .start = start,
+                    .window = c->kv_cache->windows[ec_arg_int(c, LAYER)],
+                    .scale = (float)ec_arg_double(c, SCALE)};
+  ec_view to = ec_view_of(out), from = to;
   void *queries;
-  EC_TRY(ec_call_packed(c, q, EC_FLOAT32, &queries));
-  EC_TRY(read_history(c, layer, layer->keys, layer->dim, used, &a.k));
-  EC_TRY(read_history(c, layer, layer->values, layer->v_dim, used, &a.v));
-  EC_TRY(ec_call_scratch(c, (size_t)out->numel, sizeof *a.out, &a.out));
-  a.q = queries;
-  ec_parallel_for(c, (size_t)rows, 1, attend_rows, &a);
-  ec_tensor result = *out;
-  result.data = a.out;
-  ec_view from = ec_view_of(&result), to = ec_view_of(out);
-  from.dtype = EC_FLOAT32;
+  EC_TRY(ec_call_packed(c, q, ec_tensor_dtype(q), &queries));
+  EC_TRY(ec_call_scratch(c, (size_t)out->numel, ec_dtype_size(to.dtype), &from.data));
+  a.q = make_rows(queries, ec_tensor_dtype(q), q->sizes);
+  a.k = make_rows(layer->keys, config->dtype, keys);
+  a.v = make_rows(layer->values, config->dtype, values);
+  a.out = make_rows(from.data, to.dtype, out->sizes);
+  EC_TRY(ec_attention_run(c, &a));
   ec_strides(out->sizes, (const uint8_t[]){0, 1, 2, 3}, RANK, from.strides);
   ec_copy_view(c, &to, &from);
   return EC_OK;
