@@ -91,7 +91,8 @@ def model(count: int = LAYERS) -> nn.Module:
 def quantized(count: int = LAYERS, wrong: int = BAD) -> tuple[nn.Module, nn.Module]:
     """Return the quantised model, and the same with the weight scale of one layer multiplied by
     1.5."""
-    good = xnnpack_flow.SCHEMES["static"](model(count), INPUTS, None)
+    own = copy.deepcopy(model(count))  # quantisation rounds the weights of its model
+    good = xnnpack_flow.SCHEMES["static"](own, INPUTS, None)
     bad = copy.deepcopy(good)
     weights = [
         n
