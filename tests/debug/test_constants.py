@@ -4,8 +4,9 @@ import copy
 from typing import Any
 
 import executorch.kernels.quantized  # noqa: F401  the out variants of quantize and dequantize
-import torch.ao.quantization.fx._decomposed  # noqa: F401  the operators
+import pytest
 import torch
+import torch.ao.quantization.fx._decomposed  # noqa: F401  the operators
 from torch import Tensor, nn
 
 from executorch_c.check import flows, lowering
@@ -45,19 +46,20 @@ def test_a_wrong_element_of_a_weight_that_is_quantised_at_run_time() -> None:
         assert [line.where for line in report if line.verdict == "source"] == sources, str(report)
 
 
-def test_a_view_of_constants_is_no_wrong_view_of_the_model() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_view_of_constants_is_no_wrong_view_of_the_model(dtype: torch.dtype) -> None:
     """The flow views a batch norm's parameters as they are added, and Flatten's result has as many
-    numbers."""
+    numbers. In bfloat16 the program goes on in float32 from the norm on."""
     torch.manual_seed(0)
     norm = nn.BatchNorm2d(16)
     norm.weight.data.uniform_(0.5, 1.5)
     norm.bias.data.normal_()
     layers = nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 9)
     model = nn.Sequential(nn.Conv2d(3, 16, 3), norm, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *layers)
-    x = torch.randn(1, 3, 8, 8)
+    model, x = model.to(dtype), torch.randn(1, 3, 8, 8, dtype=dtype)
     lowered = lowering.mlx(flows.export(model.eval(), ((x,), {}), None), "forward")
     report = explain(model, (x,), program=bytes(lowered.buffer))
-    assert {"4", "5", "6"} <= {line.module for line in report}, str(report)
+    assert {"1", "4", "5", "6"} <= {line.module for line in report}, str(report)
 
 
 def test_weights_of_several_parts_that_no_operator_dequantises() -> None:

@@ -33,6 +33,9 @@ class Candidate:
     """All nodes with these numbers."""
     is_sure: bool = False
     """True if the step's elements are not all equal."""
+    rounding: float = 0.0
+    """Machine epsilon of the node's coarsest result: MLX computes in float32 what the graph has in
+    bfloat16."""
 
 
 @dataclass

@@ -89,8 +89,9 @@ class Search:
 
     def agrees(self, step: Step, node: Node) -> bool:
         """Return True if a node has the step's numbers."""
-        compared = compare(step, self.state.values.value(node))
-        return compared is not None and compared[0] <= limit_of(step)
+        value = self.state.values.value(node)
+        compared = compare(step, value)
+        return compared is not None and compared[0] <= limit_of(step, rounding=_rounding_of(value))
 
     def _equal(self, step: Step, front: StepSources) -> Iterator[Candidate]:
         """Yield the candidates with the step's numbers: sources, then nodes that follow from them.
@@ -109,7 +110,9 @@ class Search:
             if is_quantizer(node) or has_several(node):
                 passed.add(node)
             candidate = self._candidate(step, node, front)
-            if candidate is not None and candidate.distance <= limit_of(step, candidate.path):
+            if candidate is None:
+                continue
+            if candidate.distance <= limit_of(step, candidate.path, candidate.rounding):
                 yield candidate
                 passed.add(node)
                 done |= candidate.level > 0 and candidate.is_sure
@@ -138,7 +141,8 @@ class Search:
         vary and are equal without the room for quantisation on its path."""
         if candidate.level or candidate.node in sources or candidate.node in self.state.taken:
             return True
-        return candidate.is_sure and candidate.distance <= limit_of(step)
+        limit = limit_of(step, rounding=candidate.rounding)
+        return candidate.is_sure and candidate.distance <= limit
 
     # ---- nodes that a wrong step may be ---------------------------------------------------
 
@@ -193,7 +197,8 @@ class Search:
         if node in front.all and not exact:
             level = 0  # one of the sources, which another one has not changed much
         is_sure = array.size > 1 and float(np.ptp(sample(array))) > 0
-        return Candidate(node, parts, distance, path, used, level, exact, is_sure=is_sure)
+        rounding = _rounding_of(value)
+        return Candidate(node, parts, distance, path, used, level, exact, [], is_sure, rounding)
 
     def _is_exact(self, front: StepSources, used: set[Node]) -> bool:
         """Return True if all sources are used, or constants."""
@@ -286,9 +291,10 @@ def compare(step: Step, value: Any) -> tuple[float, Parts] | None:
     return (worst, parts) if worst >= 0 else None
 
 
-def limit_of(step: Step, path: Sequence[Node] = ()) -> float:
-    """Return the largest distance |a - b| / (|a| + |b|) of equal values."""
-    coarsest = _rounding(step)
+def limit_of(step: Step, path: Sequence[Node] = (), rounding: float = 0.0) -> float:
+    """Return the largest distance |a - b| / (|a| + |b|) of equal values; `rounding` is the machine
+    epsilon of the node's."""
+    coarsest = max(_rounding(step), rounding)
     if step.quantized or any(map(is_quantizer, path)):
         coarsest = INT8_EPSILON
     return math.sqrt(coarsest) / 2
@@ -300,6 +306,15 @@ def _rounding(step: Step) -> float:
     return max([EPSILON["float32"], *map(epsilon_of, dtypes)])
 
 
+def _rounding_of(value: Any) -> float:
+    """Return the machine epsilon of the coarsest of a node's results; 0 for integers."""
+    import torch
+
+    results = value if isinstance(value, (list, tuple)) else [value]
+    dtypes = [str(one.dtype) for one in results if isinstance(one, torch.Tensor)]
+    return max((EPSILON.get(dtype.removeprefix("torch."), 0.0) for dtype in dtypes), default=0.0)
+
+
 def is_tight(candidate: Candidate) -> bool:
     """Return True if a candidate has the step's numbers without the room of quantisation."""
     return candidate.distance <= math.sqrt(EPSILON["float32"]) / 2
@@ -308,7 +323,7 @@ def is_tight(candidate: Candidate) -> bool:
 def _nearest(step: Step, equal: Sequence[Candidate]) -> list[Candidate]:
     """Return candidates without those that are further off than others by more than rounding: a
     convolution alone, where batch norm that is nearly the identity is fused into it."""
-    rounding = _rounding(step)
+    rounding = max(_rounding(step), *(candidate.rounding for candidate in equal))
     if step.quantized or any(is_quantizer(n) for candidate in equal for n in candidate.path):
         rounding = TIE_DISTANCE
     limit = EQUAL_RATIO * max(min(candidate.distance for candidate in equal), rounding)
