@@ -174,9 +174,9 @@ def test_a_tensor_of_another_device_is_refused(
     done = run(small, pte)
     is_cpu = device == schema.DeviceType.CPU
     assert done.returncode == (0 if is_cpu else 1), done.stderr
-    assert is_cpu or f"device type {int(device)}, only 0 (CPU) is supported" in done.stderr
+    assert is_cpu or f"device {int(device)} (CUDA), only the CPU (0) is supported" in done.stderr
     if is_cpu:
         executorch_c.load(pte).load_method("forward")
     else:
-        with pytest.raises(executorch_c.NotSupportedError, match="only 0 .CPU. is supported"):
+        with pytest.raises(executorch_c.NotSupportedError, match="only the CPU .0. is supported"):
             executorch_c.load(pte).load_method("forward")
