@@ -147,7 +147,8 @@ def first_positions(array: Array) -> Array:
     if array.dtype.kind != "i" or not array.size:
         return array
     if array.shape[:1] in ((), (array.size,)):
-        return np.arange(array.size, dtype=array.dtype).reshape(array.shape)
+        positions: Array = np.arange(array.size, dtype=array.dtype).reshape(array.shape)
+        return positions
     array.flat[0] = 0
     return array
 

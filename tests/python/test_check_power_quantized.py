@@ -114,19 +114,30 @@ def test_a_fault_in_what_is_listed_matches(scheme: str, name: str, at: int, verd
     assert case(scheme).planted(name, at, other) == verdict
 
 
+DEAD = (5,)
+SMALL = (3, 5, 13)
+"""Channels whose scales may be wrong by 1 % within the limit: a planted fault matches there."""
+
+
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(
-    ("scheme", "name", "at"),
+    ("scheme", "name", "at", "missed"),
     [
-        *(("static", "first.weight", 6), ("static", "first.weight.scale", 11)),
-        *(("static", "last.weight", 2), ("8da4w", "first.weight", 6), ("8da4w", "last.weight", 9)),
+        *(("static", "first.weight", 6, DEAD), ("static", "first.weight.scale", 11, SMALL)),
+        *(("static", "last.weight", 2, ()), ("8da4w", "first.weight", 6, DEAD)),
+        ("8da4w", "last.weight", 9, ()),
     ],
 )
-def test_what_would_be_found_differs(scheme: str, name: str, at: int) -> None:
-    """All slices of these constants are found, except the dead channel and at most one more."""
+def test_what_would_be_found_differs(
+    scheme: str, name: str, at: int, missed: tuple[int, ...]
+) -> None:
+    """The share of slices that are found is that of planted faults, or one slice less."""
     [row] = [one for one in case(scheme).result.power.weights if one.name == name]
-    assert row.share is not None and row.share >= 28 / 30
+    slices, share = row.shape[0], row.share
+    assert share is not None and round((1 - share) * slices) - len(missed) in (0, 1)
     assert case(scheme).planted(name, at, wrong) == "differ"
+    for slice_at in missed:
+        assert case(scheme).planted(name, slice_at, wrong) == "match"
 
 
 def test_a_quantised_flow() -> None:
