@@ -254,7 +254,7 @@ FAILURES = {
     "compare table.pte pair.pte": "error: pair.pte: ",
     "explain pair.pte --model none.py:make": "^executorch-c: error: .*none.py: No such file or "
     "directory$",
-    "explain pair.pte --model checked_model.py:fails": "pair.pte: no; stage: make ",
+    "explain pair.pte --model checked_model.py:fails": "checked_model.py:fails: no; stage: make ",
 }
 """Command lines, and what the error says."""
 
