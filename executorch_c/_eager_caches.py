@@ -1,9 +1,8 @@
 """Caches of kvcache::update_and_attend: in eager ExecuTorch's registry of the process, for programs
 that are compared an empty one.
 
-Neither a copy of a model nor one of its buffers includes those of the registry, and every call
-appends. Programs that are compared with such a model get a cache of the same configuration, or of
-that of --kv-cache.
+Copies of a model and of its buffers do not include them, and every call appends. A program that is
+compared with such a model gets a cache with the same configuration, or a copy of --kv-cache.
 """
 
 from __future__ import annotations
@@ -72,10 +71,9 @@ def like_active_cache() -> KVCache | None:
     )
 
 
-def uses_kv_cache(program: Program, method: str | None = None) -> bool:
-    """Return True if calls of a method need a cache; None: of any method."""
-    methods = program.info()["methods"]
-    return any(one["uses_kv_cache"] for one in methods if method in (None, one["name"]))
+def methods_with_cache(program: Program) -> set[str]:
+    """Return the methods whose calls need a cache."""
+    return {one["name"] for one in program.info()["methods"] if one["uses_kv_cache"]}
 
 
 _default: list[KVCache] = []
@@ -93,9 +91,12 @@ def default_cache(cache: KVCache | None) -> Iterator[None]:
 
 
 def cache_for(program: Program, method: str | None = None) -> KVCache | None:
-    """Return an empty cache with which a method, or any, is loaded for a comparison: that of
-    `default_cache`, else one like the active cache of eager for a method that uses one, or None."""
+    """Return an empty cache for loading a method, or any method, in a comparison: a copy of
+    `default_cache`'s; else one like eager's active cache if the method uses one; else None."""
     if _default:
         return _default[0].copy()
     cache = like_active_cache()
-    return cache if cache is not None and uses_kv_cache(program, method) else None
+    if cache is None:
+        return None
+    names = methods_with_cache(program)
+    return cache if (method in names if method else names) else None

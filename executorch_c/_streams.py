@@ -47,8 +47,8 @@ class OutputFile:
 
 
 @contextmanager
-def outputs() -> Iterator[OutputFile]:
-    """Take standard output and error for files that drop texts after an error. Yield the first.
+def outputs() -> Iterator[None]:
+    """Take standard output and error for files that drop texts after an error.
 
     After the block, standard error has a line about a full disk. A reader that has seen enough
     (`| head`) is no error. A stream that is closed (`>&-`) is the null device.
@@ -57,7 +57,7 @@ def outputs() -> Iterator[OutputFile]:
         out, err = OutputFile(sys.stdout or null), OutputFile(sys.stderr or null)
         with redirect_stdout(cast(TextIO, out)), redirect_stderr(cast(TextIO, err)):
             try:
-                yield out
+                yield
             finally:
                 out.flush()
                 if out.error is not None and not isinstance(out.error, BrokenPipeError):

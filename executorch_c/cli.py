@@ -146,7 +146,7 @@ def _error(error: BaseException, args: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; usage errors exit with 2.
 
-    Files and exit code do not depend on who reads standard output.
+    Written files and the exit code are the same if nobody reads standard output.
     """
     with _streams.outputs():
         return _main(_canonical(sys.argv[1:] if argv is None else argv))

@@ -107,7 +107,7 @@ def generate_code_on_use() -> None:
     generate, attributes = GraphModule.recompile, ("_code", "_lineno_map", "_prologue_start")
 
     class Code:
-        """What `recompile` returns."""
+        """The result of `recompile`: the code, generated on use."""
 
         def __init__(self, module: Any) -> None:
             self.module = module

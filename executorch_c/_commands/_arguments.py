@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
-from executorch_c._render.text import did_you_mean
+from executorch_c._render.text import did_you_mean, unknown
 
 if TYPE_CHECKING:
     from executorch_c._core import KVCache, Program
@@ -184,9 +184,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            names = list(map(str, action.choices))
-            hint = did_you_mean(str(value), names) or f", expected one of {', '.join(names)}"
-            raise argparse.ArgumentError(action, f"found '{value}'{hint}")
+            found = unknown(str(value), map(str, action.choices))
+            raise argparse.ArgumentError(action, f"found {found}")
 
 
 def add_command(

@@ -55,8 +55,7 @@ def _load(path: str) -> Any:
     spec = importlib.util.spec_from_file_location("executorch_c_checked", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")
-    with open(path, "rb"):  # a missing file, before anything runs
-        pass
+    os.stat(path)  # a missing file is an error before the stage
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))

@@ -46,7 +46,7 @@ KV_CACHE = (
     "TextRunner(kv_cache=) in Python, with dtype and windows of the runner for which the program "
     "was exported"
 )
-"""How a program gets a KV cache."""
+"""Ways to pass a KV cache to a program."""
 
 
 class DelegatedAtLoad(TypedDict):

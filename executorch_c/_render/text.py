@@ -62,6 +62,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f", did you mean '{matches[0]}'?" if matches else ""
 
 
+def unknown(name: str, names: Iterable[str]) -> str:
+    """Return "'rn', did you mean 'run'?", or the names if none of them is like it."""
+    names = list(names)
+    return f"'{name}'{did_you_mean(name, names) or ', expected one of ' + ', '.join(names)}"
+
+
 def shortened(text: str, limit: int) -> str:
     """Return a text of at most `limit` characters, truncated in the middle."""
     if len(text) <= limit:

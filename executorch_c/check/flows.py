@@ -16,7 +16,7 @@ from executorch_c import _extras
 from executorch_c._core import Method, Program
 from executorch_c._modules import fresh
 from executorch_c._programs import ProgramFile, opened
-from executorch_c._render.text import did_you_mean
+from executorch_c._render.text import unknown
 from executorch_c.bundled import BundledProgram
 from executorch_c.check import lowering
 from executorch_c.check import vendor_flows as vendor
@@ -488,8 +488,7 @@ def unknown_flow(flow: str) -> str:
     """Return what is wrong with a name that is no flow's: "'x', expected one of portable, ..."."""
     if os.path.exists(flow):
         return f"'{flow}', a file: pass it as `program`"
-    hint = did_you_mean(flow, FLOWS)
-    return f"'{flow}'{hint or ', expected one of ' + ', '.join(FLOWS)}"
+    return unknown(flow, FLOWS)
 
 
 def _label(source: object) -> str:

@@ -13,7 +13,8 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from executorch_c._eager_caches import uses_kv_cache
+
+from executorch_c._eager_caches import methods_with_cache
 
 if TYPE_CHECKING:
     from executorch_c import KVCache, Method, Program
@@ -198,7 +199,7 @@ def _caches_by_method(
 ) -> list[tuple[str, KVCache | None]]:
     """Return methods with the cache that all of them which use one share: if none does, with the
     cache, which loading then refuses."""
-    users = [name for name in methods if cache is not None and uses_kv_cache(program, name)]
+    users = methods_with_cache(program).intersection(methods) if cache is not None else set()
     return [(name, cache if name in users or not users else None) for name in methods]
 
 

@@ -16,7 +16,7 @@ DIVISORS = np.array([np.inf, np.inf, -np.inf, 2, -2.5, 2.5], F)
 
 
 def added(x: Array, indices: Array, updates: Array, axis: int) -> Array:
-    """Return what ScatterAdd gives: all shapes broadcast, but that of `x` in the axis."""
+    """Return the result of ScatterAdd: all shapes broadcast, except that of `x` in the axis."""
     updates = updates.reshape(updates.shape[-x.ndim :])
     indices, updates = np.broadcast_arrays(indices, updates)
     sizes = list(np.broadcast_shapes(x.shape[:axis], indices.shape[:axis]))

@@ -409,7 +409,7 @@ def rows(scheme: Scheme) -> Iterator[tuple[str, int]]:
 
 @dataclass
 class Outcome:
-    """What the checks say of a right program, and of the same with a fault."""
+    """Results of the checks of a right program, and of the same program with a fault."""
 
     right: str
     accused: list[str | None]

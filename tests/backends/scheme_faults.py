@@ -5,6 +5,7 @@ A cell whose results differ is the flow's fault if eager has the same results af
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,34 +31,36 @@ def _drop_zero_points(module: Any) -> Any:
     return module
 
 
-def _wrap_constants(module: Any) -> Any:
-    """Subtract the zero points of constant numbers in int8."""
-    if not isinstance(module, torch.fx.GraphModule):
-        return module
-    for node in module.graph.nodes:
-        if "dequantize_per_tensor" not in str(node.target) or node.args[0].op != "get_attr":
-            continue
-        constant = getattr(module, node.args[0].target)
-        exact = constant.to(torch.int32) - node.args[2]
-        if constant.numel() == 1 and exact.item():
-            wrapped = exact.to(torch.int8).item()
-            node.update_arg(1, node.args[1] * wrapped / exact.item())
-    module.recompile()
+def _changed(change: Callable[[Any, Any], None], module: Any) -> Any:
+    """Change each node of a graph module."""
+    if isinstance(module, torch.fx.GraphModule):
+        for node in module.graph.nodes:
+            change(module, node)
+        module.recompile()
     return module
 
 
-def _drop_activations(module: Any) -> Any:
-    """Pass on activations in place of those quantised with a scale of their own."""
-    if not isinstance(module, torch.fx.GraphModule):
-        return module
-    for node in module.graph.nodes:
-        if str(node.target) == "quantized_decomposed.dequantize_per_tensor.tensor":
-            node.replace_all_uses_with(node.args[0].args[0])
-    module.recompile()
-    return module
+def _wrap_constant(module: Any, node: Any) -> None:
+    """Subtract the zero point of a constant number in int8."""
+    if "dequantize_per_tensor" not in str(node.target) or node.args[0].op != "get_attr":
+        return
+    constant = getattr(module, node.args[0].target)
+    exact = constant.to(torch.int32) - node.args[2]
+    if constant.numel() == 1 and exact.item():
+        wrapped = exact.to(torch.int8).item()
+        node.update_arg(1, node.args[1] * wrapped / exact.item())
+
+
+def _drop_activation(_: Any, node: Any) -> None:
+    """Pass on an activation in place of one quantised with a scale of its own."""
+    if str(node.target) == "quantized_decomposed.dequantize_per_tensor.tensor":
+        node.replace_all_uses_with(node.args[0].args[0])
 
 
 FAULTS = {
-    "vulkan": (Fault(ZERO_POINTS, _drop_zero_points), Fault(ACTIVATIONS, _drop_activations)),
-    "coreml": (Fault(CONSTANTS, _wrap_constants),),
+    "vulkan": (
+        Fault(ZERO_POINTS, _drop_zero_points),
+        Fault(ACTIVATIONS, partial(_changed, _drop_activation)),
+    ),
+    "coreml": (Fault(CONSTANTS, partial(_changed, _wrap_constant)),),
 }

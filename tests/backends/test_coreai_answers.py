@@ -183,7 +183,7 @@ def test_an_answer_to_a_call(answer: Answer, match: str) -> None:
 
 
 def test_no_answer_at_the_end() -> None:
-    """The time limit of calls is that of the release of a model."""
+    """Releasing a model has the time limit of calls."""
     method = load(pte(files()), timeout_seconds=SECONDS)
     Stub.answers = [None]
     start = time.monotonic()

@@ -12,20 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from executorch_c import InvalidProgramError, Runtime
+from tests import exports
 from tests.backends import xnnpack_flow, xnnpack_payload
 
 EPSILON = 2.0**-7
 LIMIT = 2 * EPSILON
 """Relative to the largest result: eager rounds each step, a delegate the last one."""
-
-
-class Function(nn.Module):
-    def __init__(self, function: Callable[..., Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        return self.function(*inputs)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -74,15 +66,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
 }
 
 
-def lower(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[bytes, int]:
-    """Return a program and the number of its delegates."""
+def lower(module: nn.Module, inputs: tuple[Tensor, ...]) -> bytes:
+    """Return a program whose partitioner takes bfloat16."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.exir import to_edge_transform_and_lower
 
-    exported = torch.export.export(module, inputs)
-    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner(enable_bf16=True)])
-    nodes = edge.exported_program().graph.nodes
-    return bytes(edge.to_executorch().buffer), sum("delegate" in str(n.target) for n in nodes)
+    return exports.lowered(module, *inputs, partitioner=[XnnpackPartitioner(enable_bf16=True)])
 
 
 def difference(program: bytes, module: Any, inputs: tuple[Tensor, ...]) -> float:
@@ -101,11 +89,12 @@ def test_equals_eager(name: str) -> None:
         module: Any = make()
     else:
         function, shapes = FUNCTIONS[name]
-        module = Function(function)
+        module = exports.Fn(function)
     module = module.eval().requires_grad_(False).bfloat16()
     inputs = tuple(torch.randn(shape).bfloat16() for shape in shapes)
-    program, delegates = lower(module, inputs)
-    assert delegates and difference(program, module, inputs) <= LIMIT
+    program = lower(module, inputs)
+    assert xnnpack_payload.payloads(program)
+    assert difference(program, module, inputs) <= LIMIT
 
 
 TORCHAO = xnnpack_flow.torchao("int4", 32, torch.bfloat16)
@@ -129,7 +118,7 @@ def test_dynamic_quantisation_equals_eager(name: str) -> None:
     model = make().eval().requires_grad_(False).bfloat16()
     inputs = (torch.randn(shape).bfloat16(),)
     quantized = quantize(copy.deepcopy(model), inputs, None)
-    program, _ = lower(quantized, inputs)
+    program = lower(quantized, inputs)
     types = {kind for payload in xnnpack_payload.payloads(program) for kind in payload.datatypes}
     assert {"bf16", "qdint8", weights} <= types
     assert difference(program, quantized, inputs) <= LIMIT
@@ -140,8 +129,6 @@ def test_dynamic_quantisation_equals_eager(name: str) -> None:
 def test_scales_of_rows_in_bfloat16_are_refused() -> None:
     """The flow writes torchao's scales of rows as they are, where a payload's are float32."""
     model, inputs = nn.Linear(64, 32).bfloat16(), (torch.randn(4, 64).bfloat16(),)
-    program, _ = lower(
-        xnnpack_flow.torchao("int8", None, torch.bfloat16)(model, inputs, None), inputs
-    )
+    program = lower(xnnpack_flow.torchao("int8", None, torch.bfloat16)(model, inputs, None), inputs)
     with pytest.raises(InvalidProgramError, match="16 scales, expected 32"):
         Runtime.get().load_program(program).load_method("forward")

@@ -63,7 +63,7 @@ def test_a_view_of_constants_is_no_wrong_view_of_the_model(dtype: torch.dtype) -
 
 
 def test_weights_of_several_parts_that_no_operator_dequantises() -> None:
-    """torchao's Int8Tensor computes linear layers itself: it has no numbers of its own."""
+    """torchao's Int8Tensor computes linear layers itself: it is no single array of numbers."""
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
     torch.manual_seed(0)

@@ -32,8 +32,6 @@ ROW = re.compile(
     r"^EC(?:_FB_FIELD|X_FIELD_\w+|M_[A-Z]+)\((\w+), \d+, (\w+)[^)]*\)(?: /\* (\w+): (.*?) \*/)?$",
     re.M,
 )
-
-
 TABLE = re.compile(r"^EC_FB_TABLE_BEGIN\((\w+)\) /\* refused: (.*?) \*/$", re.M)
 
 
@@ -45,11 +43,15 @@ class Field:
     reason: str
 
 
-def fields(form: str) -> list[Field]:
-    """Return all fields of a format."""
+def rows(form: str) -> list[Field]:
+    """Return the rows of a format's table."""
     text = (ROOT / FILES[form]).read_text()
-    rows = [Field(m[1], m[2], m[3] or "used", m[4] or "") for m in ROW.finditer(text)]
-    return [row for row in rows if row.table not in refused(form)]
+    return [Field(m[1], m[2], m[3] or "used", m[4] or "") for m in ROW.finditer(text)]
+
+
+def fields(form: str) -> list[Field]:
+    """Return all fields of a format, but those of refused tables."""
+    return [row for row in rows(form) if row.table not in refused(form)]
 
 
 def refused(form: str) -> dict[str, str]:
@@ -65,8 +67,8 @@ def lines() -> Iterator[str]:
         yield from (
             f"| {form} | `{name}` | refused: {why} |" for name, why in refused(form).items()
         )
-        rows = [field for field in fields(form) if field.status != "used"]
-        yield from (f"| {form} | `{f.table}.{f.name}` | {f.status}: {f.reason} |" for f in rows)
+        others = [field for field in fields(form) if field.status != "used"]
+        yield from (f"| {form} | `{f.table}.{f.name}` | {f.status}: {f.reason} |" for f in others)
 
 
 def table() -> str:

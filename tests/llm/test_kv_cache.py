@@ -306,7 +306,7 @@ def test_check_llm(eager: Any, fault: bool) -> None:
 
 
 def test_many_rows_equal_single_ones() -> None:
-    """The loop of blocks gives, with a window and wider keys, what that of few rows gives."""
+    """The loops over blocks and over few rows agree, with a window and wider keys."""
     load = executorch_c.load(layer()).load_method
     whole, each = (load("forward", kv_cache=KVCache(CAPACITY, window=WINDOW)) for _ in range(2))
     *tensors, position = arrays(arguments(CAPACITY))

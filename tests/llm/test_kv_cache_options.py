@@ -1,4 +1,4 @@
-"""Who needs a KV cache or memory of a device, and how commands get a cache."""
+"""Programs that need a KV cache or the memory of a device; the option --kv-cache."""
 
 from pathlib import Path
 

@@ -131,7 +131,7 @@ SMALL = (3, 5, 13)
 def test_what_would_be_found_differs(
     scheme: str, name: str, at: int, missed: tuple[int, ...]
 ) -> None:
-    """The share of slices that are found is that of planted faults, or one slice less."""
+    """The share of found slices is that of planted faults, or one slice less."""
     [row] = [one for one in case(scheme).result.power.weights if one.name == name]
     slices, share = row.shape[0], row.share
     assert share is not None and round((1 - share) * slices) - len(missed) in (0, 1)

@@ -1,4 +1,4 @@
-"""What another release of executorch changes, and which of it is unknown here.
+"""Changes of another release of executorch, and which of them are unknown here.
 
     python -m tests.release --wheel DIR_OR_VENV [--json] [--all]
 

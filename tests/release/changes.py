@@ -1,4 +1,4 @@
-"""What changed between two snapshots, and which of it nobody here knows.
+"""Differences of two snapshots, and which of them are unknown here.
 
 A change is known if the tables of this repository have it (fields of the formats, operators,
 backends), or if a row of reviewed.tsv says why it is of no consequence.
@@ -13,25 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from tests import ROOT
+from tests.format import fields
 
 Snapshot = dict[str, Any]
 PARTS = ("schemas", "operators", "backends", "passes", "dialects", "api", "uses")
 REVIEWED = Path(__file__).with_name("reviewed.tsv")
 FORMATS = {
-    "program.fbs": "csrc/format/program.def",
-    "flat_tensor.fbs": "csrc/format/flat_tensor.def",
-    "bundled_program_schema.fbs": "csrc/format/bundled.def",
-    "etdump_schema_flatcc.fbs": "csrc/format/etdump.def",
-    "xnnpack/serialization/runtime_schema.fbs": "backends/xnnpack/payload/tables.def",
-    "mlx/serialization/schema.fbs": "backends/interpreted/mlx/schema.def",
-    "native/serialization/native_graph.fbs": "backends/interpreted/native/schema.def",
-    "vulkan/serialization/schema.fbs": "backends/interpreted/vulkan/schema.def",
-    "tosa/schemas/tosa_1.0.fbs": "backends/interpreted/tosa/schema.def",
-    "tosa/schemas/tosa_1.1.fbs": "backends/interpreted/tosa/schema.def",
+    "program.fbs": ".pte",
+    "flat_tensor.fbs": ".ptd",
+    "bundled_program_schema.fbs": ".bpte",
+    "etdump_schema_flatcc.fbs": "ETDump",
+    "xnnpack/serialization/runtime_schema.fbs": "XNNPACK",
+    "mlx/serialization/schema.fbs": "MLX",
+    "native/serialization/native_graph.fbs": "native",
+    "vulkan/serialization/schema.fbs": "Vulkan",
+    "tosa/schemas/tosa_1.0.fbs": "TOSA",
+    "tosa/schemas/tosa_1.1.fbs": "TOSA",
 }
-"""Ends of the paths of schemas, and the tables that read them; the other schemas are of payloads
-for compilers that are not here."""
-FIELD = re.compile(r"^EC(?:_FB_FIELD|X_FIELD_\w+)\((\w+), \d+, (\w+)", re.M)
+"""Ends of the paths of schemas, and their formats in tests/format/fields.py; the other schemas are
+of payloads for compilers that are not here."""
 TORCH = {
     "aten",
     "torchao",
@@ -65,9 +65,9 @@ class Change:
 
 def fields_here(schema: str) -> set[tuple[str, str]] | None:
     """Return the fields that are read of a schema, by its path; None: nothing reads it."""
-    for end, table in FORMATS.items():
+    for end, form in FORMATS.items():
         if schema.endswith(end):
-            return set(FIELD.findall((ROOT / table).read_text()))
+            return {(row.table, row.name) for row in fields.rows(form)}
     return None
 
 
@@ -145,7 +145,7 @@ def all_differences(old: Snapshot, new: Snapshot) -> Iterator[Change]:
 
 @dataclass
 class Known:
-    """What this repository knows."""
+    """The tables of this repository, and the rows of reviewed.tsv."""
 
     operators: dict[str, str]
     backends: set[str]
@@ -164,11 +164,11 @@ class Known:
             return "nothing here needs it of the release: programs of it are in golden/"
         if change.part == "schemas":
             path, _, declaration = change.name.partition(" ")
-            fields = fields_here(path)
-            if fields is None:
+            known = fields_here(path)
+            if known is None:
                 return "a schema that nothing here reads"
             kind, _, field = declaration.partition(" ")
-            if kind == "table" and change.what == "new" and tuple(field.split(".")) in fields:
+            if kind == "table" and change.what == "new" and tuple(field.split(".")) in known:
                 return "a field of the tables here"
         if change.part == "operators":
             name = change.name.split()[-1]

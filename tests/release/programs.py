@@ -42,7 +42,7 @@ class Program:
 
     @property
     def is_delegated(self) -> bool:
-        return self.name.startswith(("xnnpack", "vulkan", "coreml", "mlx", "tosa"))
+        return self.name.startswith(tuple(LIMITS))
 
     @property
     def limit(self) -> float:

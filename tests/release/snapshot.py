@@ -1,4 +1,4 @@
-"""What a release of executorch consists of, as JSON: run by the python of its environment.
+"""The contents of a release of executorch, as JSON: run by the python of its environment.
 
     PYTHON tests/release/snapshot.py [NAMES] > snapshot.json
 
