@@ -6,9 +6,10 @@ import argparse
 import os
 import sys
 
-from executorch_c._commands import _arguments, _models, _text_models
+from executorch_c._commands import _arguments, _text_models
 from executorch_c._commands._calls import read_arrays
 from executorch_c._commands._models import Parser
+from executorch_c.check import named
 
 WITHOUT = {"flow": "--flow", "random": "--random", "atol": "--atol"}
 """Options of other programs."""
@@ -74,7 +75,7 @@ def check_text(args: argparse.Namespace) -> int:
     runner = _text_models.open_runner(args, args.checks_delegated, may_encode=True)
     model = args.reference
     if args.make:
-        model = _models.model_and_inputs(args.make)[0]
+        model = named.model_and_inputs(args.make)[0]
     prompts = [one for one in (args.prompt, args.ids) if one is not None]
     inputs = list(read_arrays(args.inputs).values()) if args.inputs else None
     report = check_llm(

@@ -9,6 +9,7 @@ from typing import Any
 from executorch_c import testing
 from executorch_c._commands import _arguments, _models, _text_checks
 from executorch_c._commands._calls import arguments_of, read_arrays
+from executorch_c.check import named
 from executorch_c.check.flows import FLOWS, unknown_flow
 
 HELP = """\
@@ -114,7 +115,7 @@ def main(args: argparse.Namespace) -> int:
         return _text_checks.check_text(args)
     program = _program(args)
     arrays = read_arrays(args.inputs) if args.inputs else {}
-    model, example, options = _models.model_and_inputs(args.make or args.model)
+    model, example, options = named.model_and_inputs(args.make or args.model)
     if args.inputs:
         example = tuple(arguments_of(args.inputs, arrays, model))
     asked: dict[str, Any] = {

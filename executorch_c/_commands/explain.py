@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from executorch_c._commands import _arguments, _models
 from executorch_c._commands._calls import inputs_of
+from executorch_c.check import named
 
 if TYPE_CHECKING:
     from executorch_c._programs import ProgramFile
@@ -58,7 +59,7 @@ def opened(args: argparse.Namespace) -> tuple[ProgramFile, object, list[object]]
     inputs = inputs_of(program.program, args)
     reference: object = args.etrecord
     if args.make:
-        reference, example, _ = _models.model_and_inputs(args.make)
+        reference, example, _ = named.model_and_inputs(args.make)
         inputs = list(example) if example is not None and not args.inputs else inputs
     return program, reference, inputs
 
