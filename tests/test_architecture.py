@@ -27,6 +27,7 @@ PYTHON_LAYERS = (
     "inspect",
     "debug",
     "check",
+    "blame",
     "llm",
     "devtools portable_lib pytest_plugin testing _selective",
     "_commands cli __main__",
