@@ -26,7 +26,8 @@ from executorch_c._delegation import DelegateAtLoad
 from executorch_c._eager_caches import cache_for
 from executorch_c._files import named_after
 from executorch_c._render import text as _text
-from executorch_c.compare.arrays import Comparison, MismatchError, compare_flat
+from executorch_c.compare.arrays import MismatchError, compare_flat
+from executorch_c.compare.comparison import Comparison
 from executorch_c.compare.quantized import rule_by_program
 from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import Report

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource, method_of
-from executorch_c.compare.arrays import Comparison, MismatchError, OutputComparison, compare
+from executorch_c.compare.arrays import MismatchError, compare
+from executorch_c.compare.comparison import Comparison, OutputComparison
 from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.compare.tolerance import PerOutput
 

@@ -11,7 +11,8 @@ from executorch_c._files import is_bundled
 from executorch_c._programs import method_of, opened
 from executorch_c._render import json as _json
 from executorch_c.compare import verdicts
-from executorch_c.compare.arrays import compare_flat, joined
+from executorch_c.compare.arrays import compare_flat
+from executorch_c.compare.comparison import joined
 from executorch_c.compare.quantized import rule_by_program
 from executorch_c.report import Origin
 

@@ -24,7 +24,7 @@ from executorch_c.check.flows import FLOWS
 from executorch_c.check.official import Process, Reply, Unavailable
 from executorch_c.check.official_child import unwired
 from executorch_c.check.reference import array
-from executorch_c.compare.arrays import Comparison
+from executorch_c.compare.comparison import Comparison
 
 if TYPE_CHECKING:
     from executorch_c.check.result import CheckedCase

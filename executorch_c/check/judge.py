@@ -27,7 +27,8 @@ import numpy as np
 from executorch_c._arrays import Array, as_array
 from executorch_c.check import sets
 from executorch_c.compare import tolerance, verdicts
-from executorch_c.compare.arrays import Comparison, OutputComparison, Rule, compare_flat, rule_of
+from executorch_c.compare.arrays import Rule, compare_flat, rule_of
+from executorch_c.compare.comparison import Comparison, OutputComparison
 from executorch_c.compare.limits import FIRST_RUNS, MAX_GRAPH_FACTOR, NOISE_RUNS
 from executorch_c.compare.metrics import rms
 from executorch_c.compare.scale import unmasked, widened

@@ -14,7 +14,7 @@ from executorch_c.check.cases import CallSequence
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase
 from executorch_c.compare import tolerance
-from executorch_c.compare.arrays import OutputComparison
+from executorch_c.compare.comparison import OutputComparison
 from executorch_c.compare.tolerance import Tolerance
 from executorch_c.noise.rounding import samples
 

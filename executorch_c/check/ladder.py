@@ -23,7 +23,8 @@ from executorch_c.check import flows
 from executorch_c.check.judge import Judge, sqnr_db
 from executorch_c.check.reference import Eager, array
 from executorch_c.compare import tolerance, verdicts
-from executorch_c.compare.arrays import Comparison, compare_flat, number
+from executorch_c.compare.arrays import compare_flat
+from executorch_c.compare.comparison import Comparison, number
 from executorch_c.compare.limits import MAX_GRAPH_FACTOR, MIN_SQNR_DB
 from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.debug._graphs.reference import to_edge

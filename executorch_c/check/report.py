@@ -13,7 +13,7 @@ from executorch_c._render import text as _text
 from executorch_c._render.html import Markup, page, table, tag, together, verdict
 from executorch_c.check.engines import OfficialRun
 from executorch_c.compare import verdicts
-from executorch_c.compare.arrays import Comparison, OutputComparison, differing
+from executorch_c.compare.comparison import Comparison, OutputComparison, differing
 from executorch_c.report import about_table
 
 if TYPE_CHECKING:

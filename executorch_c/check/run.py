@@ -29,7 +29,8 @@ from executorch_c.check.result import CheckedCase, CheckResult
 from executorch_c.check.search import InputSearch, seconds_of
 from executorch_c.check.stages import check_fit, stage
 from executorch_c.check.variation import Variation, input_names
-from executorch_c.compare.arrays import Comparison, compare, joined, of_call
+from executorch_c.compare.arrays import compare
+from executorch_c.compare.comparison import Comparison, joined, of_call
 from executorch_c.compare.tolerance import CallerTolerances, PerOutput, check_not_negative
 from executorch_c.inspect import device
 from executorch_c.inspect.structure import view_of

@@ -13,7 +13,7 @@ from executorch_c._arrays import as_array
 if TYPE_CHECKING:
     from executorch_c.check.flows import Call
     from executorch_c.check.reference import Eager
-    from executorch_c.compare.arrays import Comparison, OutputComparison
+    from executorch_c.compare.comparison import Comparison, OutputComparison
 
 
 def unordered(eager: Eager, calls: Sequence[Call]) -> dict[int, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from executorch_c._arrays import Array, as_array
 from executorch_c.check.flows import Call
 from executorch_c.compare import tolerance, verdicts
-from executorch_c.compare.arrays import Comparison, OutputComparison
+from executorch_c.compare.comparison import Comparison, OutputComparison
 from executorch_c.compare.tolerance import Tolerance
 
 

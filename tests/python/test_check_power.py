@@ -21,7 +21,7 @@ from executorch_c.check.power import Power, percent, ranges
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase
 from executorch_c.check.trials import equal
-from executorch_c.compare.arrays import Comparison, joined
+from executorch_c.compare.comparison import Comparison, joined
 from executorch_c.compare.tolerance import CallerTolerances
 from executorch_c.testing import check_model
 from tests.exports import Fn, export

@@ -8,7 +8,8 @@ import pytest
 
 import executorch_c
 from executorch_c.compare import tolerance
-from executorch_c.compare.arrays import HEAD, compare_flat
+from executorch_c.compare.arrays import compare_flat
+from executorch_c.compare.comparison import HEAD
 from executorch_c.compare.channels import wrong_channels
 from executorch_c.testing import MismatchError, assert_matches, compare
 from tests.python.digits import DIGITS, EXPECTED, IMAGES
