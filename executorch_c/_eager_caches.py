@@ -71,6 +71,13 @@ def like_active_cache() -> KVCache | None:
     )
 
 
+def check_active_cache() -> None:
+    """Raise the registry's RuntimeError if it has no active cache for eager's calls."""
+    registry = _registry()
+    if registry is not None:
+        registry.current()
+
+
 def methods_with_cache(program: Program) -> set[str]:
     """Return the methods whose calls need a cache."""
     return {one["name"] for one in program.info()["methods"] if one["uses_kv_cache"]}

@@ -12,9 +12,8 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from executorch_c import __version__, _streams
+from executorch_c import __version__, _stages, _streams
 from executorch_c._eager_caches import default_cache
-from executorch_c.check import stages
 from executorch_c._render import terminal
 from executorch_c._render.text import visible
 from executorch_c._commands import (
@@ -134,7 +133,7 @@ def _error(error: BaseException, args: argparse.Namespace) -> int:
     named = [value for value in vars(args).values() if isinstance(value, str) and "." in value]
     files = [os.path.basename(name.rpartition(".py:")[0] or name) for name in named]
     model = getattr(args, "model", None)
-    if stages.stage_of(error) in ("make", "eager", "export"):  # of the model, not of its program
+    if _stages.stage_of(error) in ("make", "eager", "export"):  # of the model, not of its program
         model = getattr(args, "make", None) or model
     if model and not any(file in text for file in files):
         text = f"{model}: {text}"

@@ -17,7 +17,7 @@ CSRC = ROOT / "csrc"
 LAYERS = tuple("core format trace kernels backend runtime api tools python testing".split())
 PYTHON_LAYERS = (
     "_arrays _coreai _delegation _engines _entry_points _extras _files _flatbuffers _inputs _log"
-    " _modules _order _streams _types _render examples progress report",
+    " _modules _order _stages _streams _types _render examples progress report",
     "inspect.dataflow inspect.device inspect.etdump inspect.events inspect.families"
     " inspect.payloads inspect.quantized inspect.reference inspect.scales inspect.structure"
     " trace _trace_view",

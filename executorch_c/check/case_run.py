@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from executorch_c.check.stages import stage, stage_of
+from executorch_c._stages import stage, stage_of
 
 Outputs = TypeVar("Outputs")
 Row = TypeVar("Row")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from executorch_c._render.text import did_you_mean
-from executorch_c.check.stages import stage
+from executorch_c._stages import stage
 
 
 def parts_of(text: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from executorch_c.check import engines as _engines
 from executorch_c.check import report
 from executorch_c.check.engines import EngineCase, EngineName, OfficialRun
 from executorch_c.check.power import Power
-from executorch_c.check.stages import notes_of
+from executorch_c._stages import notes_of
 from executorch_c.compare import verdicts
 from executorch_c.compare.comparison import FIGURES, Comparison, OutputComparison, joined, number
 from executorch_c.compare.verdicts import Verdict

@@ -27,7 +27,7 @@ from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
 from executorch_c.check.result import CheckedCase, CheckResult
 from executorch_c.check.search import InputSearch, seconds_of
-from executorch_c.check.stages import check_fit, stage
+from executorch_c._stages import check_fit, stage
 from executorch_c.check.variation import Variation, input_names
 from executorch_c.compare.arrays import compare
 from executorch_c.compare.comparison import Comparison, joined, of_call

@@ -29,7 +29,7 @@ from executorch_c._order import model_first
 from executorch_c._programs import opened, title_of
 from executorch_c.check.case_run import run_case
 from executorch_c.check.engines import engines_of, remarks_on_runs
-from executorch_c.check.stages import stage, stage_of
+from executorch_c._stages import stage, stage_of
 from executorch_c.compare.limits import LOGIT_MIN_SQNR_DB
 from executorch_c.compare.logits import LogitTolerance, against_model, between_runs
 from executorch_c.compare.tolerance import check_not_negative

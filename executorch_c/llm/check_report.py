@@ -13,7 +13,7 @@ from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.check import engines as _engines
 from executorch_c.check.case_source import first_line
-from executorch_c.check.stages import notes_of
+from executorch_c._stages import notes_of
 from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:

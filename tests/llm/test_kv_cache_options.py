@@ -11,6 +11,7 @@ from executorch.extension.llm.cache.update_and_attend import REGISTRY
 
 import executorch_c
 from executorch_c import KVCache, cli
+from executorch_c.devtools import explain
 from executorch_c.llm import TextRunner
 from tests.backends import mlx_nodes
 from tests.llm.test_kv_cache import (
@@ -127,6 +128,17 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert code == 2 and text in said
 
 
+class Plain(torch.nn.Module):
+    """Attention without a cache."""
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, position: torch.Tensor
+    ) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, scale=0.3, enable_gqa=True
+        )
+
+
 MODEL = """
 import torch
 from tests.llm.test_kv_cache import Decoder
@@ -157,3 +169,24 @@ def test_commands_that_compare(
     ):
         code, text = run(capsys, command, texts, *words, "--kv-cache", CAPACITY)
         assert code == 0, text
+
+
+def test_a_missing_cache_of_eager_is_no_fault_of_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model's error says how eager gets a cache, and the program's how the program does."""
+    monkeypatch.setattr(REGISTRY, "_active", None)
+    program, make = tmp_path / "decoder.pte", tmp_path / "model.py"
+    program.write_bytes(decoder())
+    make.write_text(MODEL)
+    for command in ("explain", "quantization-error", "check"):
+        for cache in ((), ("--kv-cache", CAPACITY)):
+            code, text = run(capsys, command, program, "--model", f"{make}:make", *cache)
+            assert code == 1 and f"error: {make}:make: " in text, text
+            assert "stage: eager" in text and "REGISTRY.install" in text, text
+
+
+def test_a_missing_cache_of_the_program_is_no_row_of_a_report() -> None:
+    """The reference has no cache: it is the model before its attention is replaced."""
+    with pytest.raises(executorch_c.InvalidStateError, match=r"KVCache\(capacity\)"):
+        explain(Plain().eval(), arguments(3), program=layer(), progress=False)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 pytest.importorskip("executorch.exir")
 
 from executorch_c import cli
-from executorch_c.check.stages import notes_of, stage_of
+from executorch_c._stages import notes_of, stage_of
 from executorch_c.check.unread import reason
 from executorch_c.check.variation import input_names
 from executorch_c.cli import main

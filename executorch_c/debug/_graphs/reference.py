@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from executorch_c._stages import stage
 from executorch_c.debug._graphs.names import operator_of
 from executorch_c.debug._graphs.unroll import has_control_flow, unrolled_graph
 from executorch_c.inspect.families import MOVES
@@ -250,7 +251,7 @@ def _of_module(model: Any, inputs: Sequence[Any]) -> ReferenceGraph:
     notes: tuple[str, ...] = ()
     if model.training and not isinstance(model, torch.fx.GraphModule):
         notes = ("the reference is in training mode: call .eval() if the program is not",)
-    with torch.no_grad():
+    with torch.no_grad(), stage("export", model):
         exported = torch.export.export(model, _cast(model, inputs))
     return ReferenceGraph(to_edge(exported), notes=notes, source=exported)
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from executorch_c._delegation import DelegateAtLoad, trace_notes
-from executorch_c._core import Error
+from executorch_c._core import Error, InvalidStateError
+from executorch_c._eager_caches import check_active_cache
 from executorch_c._programs import ProgramSource, method_of, opened, title_of
+from executorch_c._stages import stage
 from executorch_c.debug._graphs.layouts import as_tensor
 from executorch_c.debug._graphs.reference import reference_of
 from executorch_c.debug._graphs.program import Steps
@@ -87,8 +89,8 @@ def run_with_graph(
 ) -> Run:
     """Run a program and export its reference; arguments are those of `explain`.
 
-    Raises the exceptions of loading and exporting, and of a program that fails before its first
-    instruction.
+    Raises the exceptions of loading and exporting, of a program that fails before its first
+    instruction, and of a missing KV cache.
     """
     from torch.utils._pytree import tree_leaves
 
@@ -108,6 +110,11 @@ def run_with_graph(
     view = View(loaded._program, name)
     operators = [event.name for event in trace.events]
     graph = as_xnnpack(reference_of(model, arguments, method).unrolled(flat), operators)
+    if any(getattr(node.target, "namespace", "") == "kvcache" for node in graph.nodes):
+        with stage("eager"):
+            check_active_cache()
+    if isinstance(failure, InvalidStateError):  # the caller's, who passed no KV cache
+        raise failure
     return Run(
         title_of(program, "program"),
         name,

@@ -32,6 +32,16 @@ WAYS_ON: dict[Stage, str] = {
 IMPORT_WAY = "a module cannot be imported: install its package, or use another flow"
 """What to do if a stage raises ImportError."""
 
+NO_CACHE = "update_and_attend called with no active cache"
+"""Error of ExecuTorch's registry of KV caches."""
+
+CACHE_WAY = (
+    "the model's attention needs a KV cache: REGISTRY.install('a', cache) and, around the check, "
+    "REGISTRY.active('a') of executorch.extension.llm.cache.update_and_attend; the program gets "
+    "one like it"
+)
+"""What to do about it: `docs/howto/llm.md` has an example."""
+
 BFLOAT16 = 15
 """PyTorch's number of the dtype."""
 
@@ -52,6 +62,8 @@ def stage(name: Stage, model: Any = None) -> Iterator[None]:
     except Exception as error:
         if stage_of(error) is None:
             way_on = training_note(model) or WAYS_ON[name]
+            if NO_CACHE in str(error):
+                way_on = CACHE_WAY
             if isinstance(error, ImportError):
                 way_on = _extras.install_command(error) or IMPORT_WAY
             _add_note(error, f"stage: {name} ({way_on})")
