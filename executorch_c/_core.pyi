@@ -27,7 +27,7 @@ from executorch_c._types import (
     PassInfo,
     UndelegatedOperator,
 )
-from executorch_c.trace import Tracing
+from executorch_c.trace import Alter, Tracing
 
 def _register_backend(capsule: object, /) -> None: ...
 def _register_python_backend(
@@ -201,10 +201,22 @@ class Method:
         of a kernel so far), `heap` (unbound tensors, copied inputs).
         Memory of backends is not included."""
     def tracing(
-        self, *, values: bool = False, ranges: bool = False, max_bytes: int = 268435456
+        self,
+        *,
+        values: bool = False,
+        ranges: bool = False,
+        max_bytes: int = 268435456,
+        alter: Alter | None = None,
     ) -> Tracing:
         """Record the calls of this method, in a with statement:"""
-    def _trace_start(self, values: bool, max_bytes: int, ranges: bool = False, /) -> None: ...
+    def _trace_start(
+        self,
+        values: bool,
+        max_bytes: int,
+        ranges: bool = False,
+        alter: Callable[..., object] | None = None,
+        /,
+    ) -> None: ...
     def _trace_stop(self) -> tuple[list[RawEvent], int, int]: ...
     def _trace_drain(self) -> tuple[list[RawEvent], int, int]: ...
     def backend_report(self) -> list[DelegateReport]:

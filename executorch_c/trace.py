@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from executorch_c import _trace_view
 from executorch_c._render import text as _text
@@ -114,6 +114,29 @@ class Event:
         """Computed tensors and numbers. A file does not mark the outputs of a delegate: they are
         the last arguments that no earlier instruction has written."""
         return tuple(value for value in self.values if value.is_output)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `alter` of `method.tracing(alter=)` is called with: the place of a computed tensor."""
+
+    kind: Kind
+    name: str
+    """Name of the operator, the backend, or the backend's node."""
+    depth: int
+    chain: int | None
+    instruction: int | None
+    delegate: int | None
+    debug_handle: int | None
+    """As in Event."""
+    node: int
+    """Number of the node in its delegate's call, from 0; 0 outside of delegates."""
+    output: int
+    """Number of the tensor among the results of the instruction or node."""
+
+
+Alter: TypeAlias = "Callable[[Result, Array], object]"
+"""May change the array in place."""
 
 
 def _value(raw: RawValue) -> Value:
@@ -279,14 +302,27 @@ class Trace(Report):
 class Tracing:
     """The context manager of Method.tracing()."""
 
-    def __init__(self, method: Method, values: bool, ranges: bool, max_bytes: int) -> None:
+    def __init__(
+        self, method: Method, values: bool, ranges: bool, max_bytes: int, alter: Alter | None
+    ) -> None:
         self._method, self._values, self._ranges = method, values, ranges
-        self._max_bytes = max_bytes
+        self._max_bytes, self._alter = max_bytes, alter
         self._trace: Trace | None = None
+        self._error: BaseException | None = None
+
+    def _altered(self, *raw: Any) -> None:
+        """Call `alter`; keep its exception, because C code calls this function."""
+        *place, array = raw
+        if self._alter is not None and self._error is None:
+            try:
+                self._alter(Result(*place), array)
+            except BaseException as error:
+                self._error = error
 
     def __enter__(self) -> Trace:
         self._trace = Trace(self._method.metadata.name())  # raises before tracing starts
-        self._method._trace_start(self._values, self._max_bytes, self._ranges)
+        alter = None if self._alter is None else self._altered
+        self._method._trace_start(self._values, self._max_bytes, self._ranges, alter)
         return self._trace
 
     def __exit__(
@@ -297,9 +333,11 @@ class Tracing:
     ) -> None:
         assert self._trace is not None
         self._trace._fill(self._method, self._method._trace_stop())
+        if self._error is not None:
+            raise self._error
 
 
-def _tracing(what: tuple[Method, bool, bool, int]) -> Tracing:
+def _tracing(what: tuple[Method, bool, bool, int, Alter | None]) -> Tracing:
     """Return the context manager: C calls it for Method.tracing()."""
     return Tracing(*what)
 

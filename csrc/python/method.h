@@ -29,6 +29,7 @@ typedef struct ecpy_method {
   bool fresh;
   PyObject *meta;      /* MethodMeta, created at first use */
   ec_trace *trace;     /* NULL: not traced */
+  PyObject *alter;     /* the function that the trace calls with results; or NULL */
   ec_trace *record;    /* the trace for an ETDump, in the absence of another one; NULL */
   size_t record_data;  /* the limit on its values */
   uint64_t load_start, load_ns;

@@ -99,6 +99,7 @@ static int method_traverse(PyObject *object, visitproc visit, void *arg) {
   ecpy_method *self = (ecpy_method *)object;
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->meta);
+  Py_VISIT(self->alter);
   for (size_t i = 0; self->method && i < ec_method_operator_count(self->method); i++) {
     const ec_op *op = ec_method_operator(self->method, i);
     if (op && op->fn == ecpy_operator_kernel) Py_VISIT((PyObject *)op->user);
@@ -120,6 +121,7 @@ static void method_dealloc(PyObject *object) {
   ecpy_program_ref_release(self->ref);
   ecpy_method_free_slots(self);
   Py_CLEAR(self->meta);
+  Py_CLEAR(self->alter);
   ecpy_free_object(object);
 }
 
@@ -437,7 +439,7 @@ static PyObject *method_backend_report(PyObject *object, PyObject *Py_UNUSED(arg
 
 PyDoc_STRVAR(
     tracing_doc,
-    "tracing($self, /, *, values=False, ranges=False, max_bytes=268435456)\n--\n\n"
+    "tracing($self, /, *, values=False, ranges=False, max_bytes=268435456, alter=None)\n--\n\n"
     "Record the calls of this method, in a with statement:\n\n"
     "    with method.tracing() as trace:\n"
     "        method.execute([x])\n"
@@ -449,38 +451,37 @@ PyDoc_STRVAR(
     "    values: Also copy the results of instructions and nodes.\n"
     "    ranges: Also compute ranges of all arguments and results, and count NaNs and infinities.\n"
     "    max_bytes: Memory for the trace and its Python objects. Data beyond it is counted and\n"
-    "        dropped: see dropped_events and dropped_values.\n\n"
+    "        dropped: see dropped_events and dropped_values.\n"
+    "    alter: A function of (executorch_c.trace.Result, array), called with each tensor that an\n"
+    "        instruction or a node inside a delegate computes. It may change the array, and the\n"
+    "        call goes on with it. Of engines that run as a whole, only outputs change.\n\n"
+    "Leaving the block raises what `alter` raised; it is not called again after that.\n"
     "Entering raises InvalidStateError if the method is already being traced.");
 
 static PyObject *method_tracing(PyObject *self, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"values", "ranges", "max_bytes", NULL};
+  static char *names[] = {"values", "ranges", "max_bytes", "alter", NULL};
   int values = 0, ranges = 0;
-  PyObject *most = NULL;
+  PyObject *most = NULL, *alter = Py_None;
   Py_ssize_t max_bytes = 256 * 1024 * 1024;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$ppO:tracing", names, &values, &ranges,
-                                   &most) ||
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$ppOO:tracing", names, &values, &ranges,
+                                   &most, &alter) ||
       (most && ecpy_parse_size("max_bytes", most, &max_bytes)))
     return NULL;
   if (max_bytes < 0)
     return PyErr_Format(PyExc_ValueError, "`max_bytes` is negative: %zd", max_bytes);
-  PyObject *what = Py_BuildValue("OOOn", self, values ? Py_True : Py_False,
-                                 ranges ? Py_True : Py_False, max_bytes);
+  if (alter != Py_None && !PyCallable_Check(alter))
+    return PyErr_Format(PyExc_TypeError, "`alter` must be a function, not %.200s",
+                        ecpy_type_name(alter));
+  PyObject *what = Py_BuildValue("OOOnO", self, values ? Py_True : Py_False,
+                                 ranges ? Py_True : Py_False, max_bytes, alter);
   PyObject *made = what ? ecpy_call_python("executorch_c.trace", "_tracing", what) : NULL;
   Py_XDECREF(what);
   return made;
 }
 
-PyDoc_STRVAR(trace_start_doc, "_trace_start($self, values, max_bytes, ranges=False, /)\n--\n\n"
-                              "Start a trace, for executorch_c.trace.");
-
-static PyObject *method_trace_start(PyObject *self, PyObject *args) {
-  int values, ranges = 0;
-  Py_ssize_t max_bytes;
-  if (!PyArg_ParseTuple(args, "pn|p:_trace_start", &values, &max_bytes, &ranges)) return NULL;
-  const unsigned keeps = (values ? EC_TRACE_VALUES : 0u) | (ranges ? EC_TRACE_RANGES : 0u);
-  if (ecpy_trace_start((ecpy_method *)self, keeps, (size_t)max_bytes)) return NULL;
-  Py_RETURN_NONE;
-}
+PyDoc_STRVAR(trace_start_doc,
+             "_trace_start($self, values, max_bytes, ranges=False, alter=None, /)\n--\n\n"
+             "Start a trace, for executorch_c.trace.");
 
 PyDoc_STRVAR(trace_stop_doc,
              "_trace_stop($self, /)\n--\n\nReturn the trace, for executorch_c.trace.");
@@ -532,7 +533,7 @@ static PyMethodDef methods[] = {
     {"backend_report", method_backend_report, METH_NOARGS, backend_report_doc},
     {"tracing", FUNCTION(method_tracing), METH_VARARGS | METH_KEYWORDS, tracing_doc},
     {"_execute_mutating", method_mutating, METH_O, mutating_doc},
-    {"_trace_start", method_trace_start, METH_VARARGS, trace_start_doc},
+    {"_trace_start", ecpy_trace_start, METH_VARARGS, trace_start_doc},
     {"_trace_stop", method_trace_stop, METH_NOARGS, trace_stop_doc},
     {"_trace_drain", method_trace_drain, METH_NOARGS, trace_drain_doc},
     {"_repr_html_", method_html, METH_NOARGS, html_doc},

@@ -7,13 +7,52 @@
 #include "python/arrays.h"
 #include "python/dtype.h"
 #include "python/errors.h"
+#include "python/gil.h"
 #include "python/method.h"
 #include "python/objects.h"
 #include "python/values.h"
 
 static const char capsule_name[] = "executorch_c._trace";
 
-int ecpy_trace_start(ecpy_method *self, unsigned keeps, size_t max_bytes) {
+/* ---- results that are changed ------------------------------------------------------------ */
+
+typedef struct altered {
+  ecpy_method *method;
+  const ec_event *event;
+  uint32_t output;
+  const ec_tensor *tensor;
+} altered;
+
+static PyObject *number_or_none(uint32_t n) {
+  return n == EC_TRACE_NONE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(n);
+}
+
+static void call_alter(void *arg) {
+  const altered *r = arg;
+  const ec_event *e = r->event;
+  PyObject *array = ecpy_tensor_copy(r->method->state, r->tensor);
+  PyObject *returned = NULL;
+  if (array)
+    returned = PyObject_CallFunction(
+        r->method->alter, "sNiNNNNIIO", ec_event_kind_name((ec_event_kind)e->kind),
+        ecpy_text(e->name), (int)e->depth, number_or_none(e->chain), number_or_none(e->instruction),
+        number_or_none(e->delegate), number_or_none(e->debug_handle), e->number, r->output, array);
+  if (returned)
+    memcpy(r->tensor->data, PyArray_DATA((PyArrayObject *)array), ec_tensor_nbytes(r->tensor));
+  else
+    PyErr_WriteUnraisable(r->method->alter); /* executorch_c/trace.py keeps those of functions */
+  Py_XDECREF(returned);
+  Py_XDECREF(array);
+}
+
+static void alter_result(void *user, const ec_event *event, uint32_t output,
+                         const ec_tensor *tensor) {
+  altered r = {user, event, output, tensor};
+  ecpy_with_gil(call_alter, &r);
+}
+
+/* Returns -1 with InvalidStateError if a trace is running. */
+static int start_trace(ecpy_method *self, unsigned keeps, size_t max_bytes, PyObject *alter) {
   ec_trace *trace = ec_trace_new(keeps, max_bytes);
   if (!trace) {
     ecpy_no_memory("a trace");
@@ -26,6 +65,8 @@ int ecpy_trace_start(ecpy_method *self, unsigned keeps, size_t max_bytes) {
   const bool free_now = self->trace != NULL;
   if (!free_now) {
     self->trace = trace;
+    self->alter = Py_XNewRef(alter);
+    if (alter) ec_trace_set_alter(trace, alter_result, self);
     ec_method_set_trace(self->method, trace);
   }
   ecpy_method_unlock(self);
@@ -36,15 +77,23 @@ int ecpy_trace_start(ecpy_method *self, unsigned keeps, size_t max_bytes) {
   return -1;
 }
 
+PyObject *ecpy_trace_start(PyObject *self, PyObject *args) {
+  int values, ranges = 0;
+  Py_ssize_t max_bytes;
+  PyObject *alter = Py_None;
+  if (!PyArg_ParseTuple(args, "pn|pO:_trace_start", &values, &max_bytes, &ranges, &alter))
+    return NULL;
+  const unsigned keeps = (values ? EC_TRACE_VALUES : 0u) | (ranges ? EC_TRACE_RANGES : 0u);
+  if (alter == Py_None) alter = NULL;
+  if (start_trace((ecpy_method *)self, keeps, (size_t)max_bytes, alter)) return NULL;
+  Py_RETURN_NONE;
+}
+
 static void free_capsule(PyObject *capsule) {
   ec_trace_free(PyCapsule_GetPointer(capsule, capsule_name));
 }
 
 /* ---- values ------------------------------------------------------------------------------ */
-
-static PyObject *number_or_none(uint32_t n) {
-  return n == EC_TRACE_NONE ? Py_NewRef(Py_None) : PyLong_FromUnsignedLong(n);
-}
 
 /* Returns a read-only array on the copied data. */
 static PyObject *array_object(ecpy_state *state, PyObject *capsule, const ec_event_value *v) {
@@ -147,7 +196,10 @@ PyObject *ecpy_trace_stop(ecpy_method *self) {
   ec_trace *trace = self->trace;
   self->trace = NULL;
   ec_method_set_trace(self->method, self->record);
+  PyObject *alter = self->alter;
+  self->alter = NULL;
   ecpy_method_unlock(self);
+  Py_XDECREF(alter);
   if (trace) return trace_result(self->state, trace);
   return ecpy_raise_format(self->state, EC_INVALID_STATE, "method '%s' is not being traced",
                            ec_method_name(self->method));

@@ -4,9 +4,11 @@
 
 #include "python/method.h"
 
-/* Starts a trace of all calls; `keeps` is a set of EC_TRACE_* bits. Returns -1 with
- * InvalidStateError if one is running. */
-int ecpy_trace_start(ecpy_method *self, unsigned keeps, size_t max_bytes);
+/* Starts a trace of all calls: Method._trace_start. `alter` (None: no function) is called with each
+ * result of an instruction or node: (kind, name, depth, chain, instruction, delegate, debug handle,
+ * number of the node, number of the result, array). It may change the array. Raises
+ * InvalidStateError if a trace is running. */
+PyObject *ecpy_trace_start(PyObject *self, PyObject *args);
 
 /* Stops the trace and returns (events, dropped events, dropped values). An event is (kind, name,
  * depth, chain, instruction, delegate, debug handle, start, duration, failed, values), with None

@@ -75,6 +75,7 @@ static uint32_t host_trace_wants(ec_host_call *call) {
   uint32_t wants = EC_BACKEND_TRACE_TIMES;
   if (keeps) wants |= EC_BACKEND_TRACE_VALUES;
   if (keeps & EC_TRACE_RANGES) wants |= EC_BACKEND_TRACE_INPUTS;
+  if (keeps & EC_TRACE_ALTERS) wants |= EC_BACKEND_TRACE_ALTERS;
   return wants;
 }
 

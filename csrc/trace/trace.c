@@ -21,6 +21,8 @@ struct ec_trace {
   ec_event nowhere; /* target for the data of dropped events */
   ec_trace_scope scope;
   uint16_t depth;
+  ec_trace_alter_fn alter; /* or NULL */
+  void *alter_user;
 };
 
 ec_trace *ec_trace_new(unsigned keeps, size_t max_bytes) {
@@ -33,6 +35,12 @@ ec_trace *ec_trace_new(unsigned keeps, size_t max_bytes) {
 }
 
 void ec_trace_bound_data(ec_trace *trace, size_t max_data) { trace->max_data = max_data; }
+
+void ec_trace_set_alter(ec_trace *trace, ec_trace_alter_fn fn, void *user) {
+  trace->alter = fn;
+  trace->alter_user = user;
+  trace->keeps |= EC_TRACE_ALTERS;
+}
 
 void ec_trace_free(ec_trace *trace) {
   if (!trace) return;
@@ -160,8 +168,17 @@ static const ec_range *find_range(ec_trace *trace, const ec_tensor *t) {
   return range;
 }
 
+/* Lets a result of an instruction or node be changed. */
+static void alter_result(const ec_trace *trace, const ec_event *event, const ec_tensor *tensor) {
+  uint32_t output = 0;
+  if (event == &trace->nowhere || event->kind == EC_EVENT_EXECUTE || !tensor->data) return;
+  for (const ec_event_value *v = event->values; v; v = v->next) output += v->is_output ? 1 : 0;
+  trace->alter(trace->alter_user, event, output, tensor);
+}
+
 void ec_trace_tensor(ec_trace *trace, ec_event *event, const ec_event_value *head,
                      const ec_tensor *tensor) {
+  if (trace->alter && head->is_output) alter_result(trace, event, tensor);
   ec_event_value *value = add_value(trace, event, head->name, tensor->rank);
   if (!value) return;
   uint8_t *order = trace_alloc(trace, tensor->rank ? tensor->rank : 1u, 1);
@@ -190,7 +207,7 @@ void ec_trace_scalar(ec_trace *trace, ec_event *event, const char *name, ec_scal
 
 ec_trace_scope ec_trace_enter(ec_trace *trace, ec_event *delegate) {
   const ec_trace_scope outer = trace->scope;
-  trace->scope = (ec_trace_scope){delegate, delegate ? delegate->start : 0};
+  trace->scope = (ec_trace_scope){delegate, delegate ? delegate->start : 0, 0};
   return outer;
 }
 
@@ -201,6 +218,7 @@ static ec_event *add_node(ec_trace *trace, uint32_t debug_handle, const char *na
   head.kind = EC_EVENT_NODE;
   head.name = name;
   head.debug_handle = debug_handle;
+  head.number = trace->scope.nodes++;
   head.failed = false;
   head.start = trace->scope.clock;
   head.duration = 0;

@@ -21,7 +21,8 @@ enum { EC_TRACE_NONE = UINT32_MAX }; /* no index */
 /* Data that a trace keeps in addition to events and shapes: bits. */
 enum {
   EC_TRACE_VALUES = 1, /* copies of results */
-  EC_TRACE_RANGES = 2  /* the ranges of all arguments and results */
+  EC_TRACE_RANGES = 2, /* the ranges of all arguments and results */
+  EC_TRACE_ALTERS = 4  /* results may be changed: see ec_trace_set_alter */
 };
 
 /* An argument or a result: a tensor or a number. */
@@ -48,6 +49,7 @@ typedef struct ec_event {
   uint32_t chain, instruction; /* an ETRecord's debug handles refer to instruction numbers */
   uint32_t delegate;           /* index in the file */
   uint32_t debug_handle;       /* of a node */
+  uint32_t number;             /* of a node, in its delegate's call */
   uint64_t start, duration;    /* ns of CLOCK_MONOTONIC; nodes are placed end to end */
   const char *name;            /* operator, backend, node, method */
   ec_event_value *values, **last;
@@ -60,6 +62,12 @@ ec_trace *ec_trace_new(unsigned keeps, size_t max_bytes);
 void ec_trace_free(ec_trace *trace); /* NULL is allowed */
 /* Limits copies of results to `max_data` of the max_bytes; the default is no separate limit. */
 void ec_trace_bound_data(ec_trace *trace, size_t max_data);
+
+/* Calls `fn` with each result of an instruction or node, before it is copied: the `output`-th of
+ * its event. It may change the data, with which the call goes on. Sets EC_TRACE_ALTERS. */
+typedef void (*ec_trace_alter_fn)(void *user, const ec_event *event, uint32_t output,
+                                  const ec_tensor *tensor);
+void ec_trace_set_alter(ec_trace *trace, ec_trace_alter_fn fn, void *user);
 
 unsigned ec_trace_keeps(const ec_trace *trace);
 const ec_event *ec_trace_first(const ec_trace *trace);
@@ -82,10 +90,11 @@ void ec_trace_tensor(ec_trace *trace, ec_event *event, const ec_event_value *hea
                      const ec_tensor *tensor);
 void ec_trace_scalar(ec_trace *trace, ec_event *event, const char *name, ec_scalar scalar);
 
-/* The delegate to which nodes are added, and the start time of its next node. */
+/* The delegate to which nodes are added, the start time of its next node and its number. */
 typedef struct ec_trace_scope {
   ec_event *delegate;
   uint64_t clock;
+  uint32_t nodes;
 } ec_trace_scope;
 
 /* Enters a started delegate (NULL: anything without nodes). Returns the previous scope. */

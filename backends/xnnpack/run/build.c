@@ -55,8 +55,36 @@ static enum xnn_status define_quantized_input(const ecx_builder *b, const ecx_va
   return status == xnn_status_success ? xnn_define_convert(b->subgraph, input, *id, 0) : status;
 }
 
+static bool reads(const ecx_node *n, uint32_t index) {
+  for (size_t i = 0; i < ECX_MAX_INPUTS; i++)
+    if (n->in[i] == index) return true;
+  return false;
+}
+
+bool ecx_is_in_step(const ecx_graph *g, const ecx_node *only, const ecx_node *n) {
+  if (n == only) return true;
+  for (unsigned o = 0; o < n->kind->layout->outputs; o++)
+    if (ecx_out(g, n, o)->scheme == ECX_PER_TOKEN && reads(only, n->out[o])) return true;
+  return false;
+}
+
+bool ecx_step_reads(const ecx_graph *g, const ecx_node *only, uint32_t index) {
+  for (uint32_t i = 0; i < g->node_count; i++)
+    if (ecx_is_in_step(g, only, &g->nodes[i]) && reads(&g->nodes[i], index)) return true;
+  return false;
+}
+
 static bool is_run(const ecx_builder *b, const ecx_plan *plan, const ecx_node *n) {
+  if (plan->only && !ecx_is_in_step(b->graph, plan->only, n)) return false;
   return plan->show_all ? !n->is_dead : ecx_is_run(b->graph, n);
+}
+
+/* Returns the flags of a value that an earlier step has computed: an input of this one; 0: it is
+ * not. */
+static uint32_t step_flags(const ecx_builder *b, const ecx_plan *plan, const ecx_value *v) {
+  const bool earlier =
+      plan->only && v->producer != ECX_NONE && !is_run(b, plan, &b->graph->nodes[v->producer]);
+  return earlier ? XNN_VALUE_FLAG_EXTERNAL_INPUT : 0u;
 }
 
 /* True if only a table's chain has the value. */
@@ -75,11 +103,14 @@ static uint32_t define_value(const ecx_builder *b, const ecx_plan *plan, uint32_
   char text[ECX_TEXT];
   if (!plan->show_all && (e->same != index || is_inside(b->graph, v))) return EC_BACKEND_OK;
   if (!computed && uses == 0) return EC_BACKEND_OK; /* unused */
+  if (plan->only && !computed && !ecx_step_reads(b->graph, plan->only, index)) return EC_BACKEND_OK;
   if (place->is_input || place->is_output) {
     flags = place->is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
+    flags = step_flags(b, plan, v) ? step_flags(b, plan, v) : flags;
     external = place->external;
   } else if (plan->show_all && ecx_is_shown(b->graph, v)) {
-    flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
+    flags = step_flags(b, plan, v);
+    if (!flags) flags = XNN_VALUE_FLAG_EXTERNAL_OUTPUT;
     external = ecx_shown_id(b->graph, index);
   /* an unused result of a node with two: otherwise it has no memory */
   } else if (uses == 0) {

@@ -11,6 +11,7 @@ typedef struct ecx_plan {
   pthreadpool_t threads; /* or NULL */
   uint32_t flags;        /* of xnn_create_runtime_v4 */
   bool show_all;         /* every computed value becomes an output: see ecx_shown_id */
+  const ecx_node *only;  /* with show_all: the node of ecx_is_in_step; NULL: all nodes */
 } ecx_plan;
 
 /* Creates a runtime of the graph with its current shapes. */
@@ -26,5 +27,12 @@ static inline bool ecx_is_shown(const ecx_graph *g, const ecx_value *v) {
   return v->producer != ECX_NONE && !g->nodes[v->producer].is_dead && !v->is_output &&
          v->scheme != ECX_PER_TOKEN;
 }
+
+/* True if the runtime of a single node has node `n`: itself, or the dynamic quantisation of its
+ * input, whose result nothing shows. */
+bool ecx_is_in_step(const ecx_graph *g, const ecx_node *only, const ecx_node *n);
+
+/* True if a node of the step reads the value. */
+bool ecx_step_reads(const ecx_graph *g, const ecx_node *only, uint32_t index);
 
 #endif

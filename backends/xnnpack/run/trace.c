@@ -5,6 +5,7 @@
  * output. Calls without a trace have no extra cost. */
 #include "run/trace.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "call.h"
@@ -16,6 +17,7 @@
 #include "run/delegate.h"
 #include "run/engine.h"
 #include "run/memory.h"
+#include "run/step.h"
 
 enum { FLOAT32 = 6, NANOSECONDS = 1000 };
 
@@ -127,12 +129,26 @@ static float *dequantize(const ecx_call *c, const ecx_value *v, const void *data
   return out;
 }
 
+/* Quantises what dequantize has returned. */
+static void quantize(const ecx_value *v, const float *from, void *data, size_t count) {
+  const bool is_unsigned = v->dtype == ECX_quint8, is_wide = v->dtype == ECX_qint32;
+  const double low = is_wide ? INT32_MIN : is_unsigned ? 0 : INT8_MIN;
+  const double high = is_wide ? INT32_MAX : is_unsigned ? UINT8_MAX : INT8_MAX;
+  for (size_t i = 0; i < count; i++) {
+    const double q = nearbyint((double)from[i] / (double)v->scale) + v->zero_point;
+    const int32_t number = (int32_t)(q > low ? q < high ? q : high : low); /* NaN: the lowest */
+    if (is_wide) ((int32_t *)data)[i] = number;
+    else ((uint8_t *)data)[i] = (uint8_t)number;
+  }
+}
+
 typedef void (*report_fn)(ec_host_call *call, uint32_t debug_handle,
                           const ec_backend_tensor *value);
 
 static uint32_t report_value(const ecx_call *c, const ecx_value *v, void *data, uint32_t handle,
                              report_fn report) {
-  bool quantized = v->scheme != ECX_PLAIN, widened = v->dtype == ECX_bf16;
+  const bool quantized = v->scheme != ECX_PLAIN, widened = v->dtype == ECX_bf16;
+  void *const integers = data;
   int64_t sizes[XNN_MAX_TENSOR_DIMS], strides[XNN_MAX_TENSOR_DIMS], step = 1;
   static const uint8_t order[XNN_MAX_TENSOR_DIMS] = {0, 1, 2, 3, 4, 5};
   size_t count, bytes;
@@ -150,6 +166,8 @@ static uint32_t report_value(const ecx_call *c, const ecx_value *v, void *data, 
     .dtype = quantized || widened ? FLOAT32 : ecx_dtypes[v->dtype].scalar,
     .rank = (uint16_t)v->shape.rank, .sizes = sizes, .strides = strides, .dim_order = order};
   report(c->call, handle, &tensor);
+  if (quantized && (c->host->trace_wants(c->call) & EC_BACKEND_TRACE_ALTERS))
+    quantize(v, data, integers, count);
   return EC_BACKEND_OK;
 }
 
@@ -220,9 +238,51 @@ static uint32_t report_nodes(const ecx_call *c, const ecx_delegate *d, uint32_t 
   return EC_BACKEND_OK;
 }
 
+/* ---- values that may be changed -------------------------------------------------------------- */
+
+/* Returns the memory of all values, by index: of inputs, and of what nodes compute. */
+static void **list_values(const ecx_call *c, const ecx_delegate *d, void *const *pointers) {
+  const ecx_graph *g = &d->graph;
+  void **out = c->host->scratch(c->call, g->value_count * sizeof *out + 1);
+  for (uint32_t i = 0; out && i < g->value_count; i++)
+    out[i] = is_computed(d, &g->values[i]) ? d->shown[i].at : NULL;
+  for (uint32_t i = 0; out && i < d->input_count; i++) out[d->externals[i].value] = pointers[i];
+  return out;
+}
+
+static bool shows_results(const ecx_delegate *d, const ecx_node *n) {
+  for (unsigned o = 0; o < n->kind->layout->outputs; o++)
+    if (is_computed(d, ecx_out(&d->graph, n, o))) return true;
+  return false;
+}
+
+/* Runs the nodes one by one; each reads what the trace has left of the results before it. */
+static uint32_t run_steps(const ecx_call *c, ecx_delegate *d, uint32_t wants,
+                          void *const *pointers) {
+  const ecx_graph *g = &d->graph;
+  ECX_TRY(make_room(c, d));
+  void **values = list_values(c, d, pointers);
+  if (!values) return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory to show values");
+  for (uint32_t i = 0; i < g->node_count; i++) {
+    const ecx_node *n = &g->nodes[i];
+    const ec_backend_node node = {n->debug_handle, n->kind->name, 0};
+    if (n->is_dead) continue;
+    if (shows_results(d, n)) ECX_TRY(ecx_step_run(c, d, n, values));
+    c->host->trace_node(c->call, &node);
+    ECX_TRY(report_values(c, d, wants, n, pointers));
+  }
+  for (uint32_t i = d->input_count; i < d->external_count; i++) {
+    size_t bytes;
+    const uint32_t value = d->externals[i].value;
+    if (ecx_value_bytes(&g->values[value], &bytes)) memcpy(pointers[i], values[value], bytes);
+  }
+  return EC_BACKEND_OK;
+}
+
 uint32_t ecx_trace_run(const ecx_call *c, ecx_delegate *d, uint32_t wants, void *const *pointers) {
   const bool timed = wants & EC_BACKEND_TRACE_TIMES;
   profile p = {0};
+  if (wants & EC_BACKEND_TRACE_ALTERS) return run_steps(c, d, wants, pointers);
   ECX_TRY(ecx_engine_run(c, d, timed ? ECX_TIMED_RUN : ECX_PLAIN_RUN, pointers));
   if (timed) ECX_TRY(read_profile(c, d->engines[ECX_TIMED_RUN].runtime, &p));
   if (wants & EC_BACKEND_TRACE_VALUES) ECX_TRY(run_shown(c, d, pointers));

@@ -162,7 +162,12 @@ typedef struct ec_backend_init {
 } ec_backend_init;
 
 /* The data that a trace requests: bits of ec_host.trace_wants. */
-enum { EC_BACKEND_TRACE_TIMES = 1, EC_BACKEND_TRACE_VALUES = 2, EC_BACKEND_TRACE_INPUTS = 4 };
+enum {
+  EC_BACKEND_TRACE_TIMES = 1,
+  EC_BACKEND_TRACE_VALUES = 2,
+  EC_BACKEND_TRACE_INPUTS = 4,
+  EC_BACKEND_TRACE_ALTERS = 8 /* trace_value may change data: nodes after it read what it leaves */
+};
 
 /* A node inside a delegate that has run. */
 typedef struct ec_backend_node {
