@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from executorch_c import _extras
+
+if TYPE_CHECKING:
+    from executorch_c._types import FilePath
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,3 +59,10 @@ def _from_torch(tensor: Any) -> Any:
         return tensor.float().numpy()  # the same numbers
     bits = torch.int16 if dtype.itemsize == 2 else torch.uint8
     return tensor.contiguous().view(bits).numpy().view(dtype)
+
+
+def write_arrays(path: FilePath, kind: str, values: Sequence[Any]) -> None:
+    """Write an .npz file with input_0, input_1, ... (for the kind "input"); None is skipped."""
+    named = {f"{kind}_{i}": np.asarray(v) for i, v in enumerate(values) if v is not None}
+    with open(path, "wb") as file:  # savez would append .npz to a path
+        np.savez(file, **named)  # type: ignore[arg-type]

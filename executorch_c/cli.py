@@ -163,6 +163,7 @@ def _main(argv: Sequence[str]) -> int:
     if not hasattr(args, "command"):
         names = ", ".join(map(name_of, COMMANDS))
         top.error(f"pass a command: {names} (see --help)")
+    args.words = argv[1:]
     cache = getattr(args, "kv_cache", None)
     try:
         with terminal.tables(sys.stdout), _arguments.delegation(args), default_cache(cache):

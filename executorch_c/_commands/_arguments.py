@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -206,9 +207,10 @@ def add_command(
     return parser
 
 
-def add_model(
-    parser: argparse.ArgumentParser, text: str = "program, a .pte, .ptn or .bpte"
-) -> None:
+PROGRAM = "program, a .pte, .ptn or .bpte"
+
+
+def add_model(parser: argparse.ArgumentParser, text: str = PROGRAM) -> None:
     """Add MODEL.pte and --data."""
     parser.add_argument("model", metavar="MODEL.pte", help=text)
     add(parser, "--data")
@@ -366,9 +368,14 @@ def write_results(report: Report, args: argparse.Namespace, title: str | None = 
 
 
 def show(report: Report, args: argparse.Namespace, text: str | None = None) -> None:
-    """Print a report (or `text` in its place), or its JSON, and write the requested files."""
-    print(report.to_json() if args.json else report if text is None else text)
+    """Write the requested files, and print a report (or `text` in its place), or its JSON."""
     write_results(report, args)
+    print(report.to_json() if args.json else report if text is None else text)
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    print(f"executorch-c: warning: {text}", file=sys.stderr)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import statistics
-import sys
 import tokenize
 import zipfile
 import zlib
@@ -18,7 +17,7 @@ import numpy as np
 from executorch_c import Program
 from executorch_c._render import text as _text
 from executorch_c._arrays import dtype_of
-from executorch_c._commands._arguments import method_of
+from executorch_c._commands._arguments import method_of, warn
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
@@ -70,13 +69,6 @@ def read_arrays(path: str) -> dict[str, Array]:
         raise ValueError(f"{path}: not an .npz or .npy file of arrays ({why})") from error
 
 
-def write_arrays(path: str, kind: str, values: Sequence[Any]) -> None:
-    """Write an .npz file with input_0, input_1, ... (for the kind "input"); None is skipped."""
-    named = {f"{kind}_{i}": np.asarray(v) for i, v in enumerate(values) if v is not None}
-    with open(path, "wb") as file:  # savez would append .npz to a path
-        np.savez(file, **named)  # type: ignore[arg-type]
-
-
 def ordered(path: str, infos: Sequence[ValueInfo], kind: str = "input") -> list[Array]:
     """Return the arrays of a file in the order of the program's values. Arrays match by name if the
     names are the program's or "input_0", "input_1", ...; otherwise by order, with a warning on
@@ -100,11 +92,7 @@ def in_order(
     counts = [len(names) for names in orders]
     if len(arrays) > 1 and len(arrays) in counts and list(arrays) != positional:
         known = ", ".join(filter(None, orders[0])) or f"unknown: use {orders[2][0]}, ..."
-        print(
-            f"executorch-c: warning: {path}: {', '.join(arrays)} are taken by order; "
-            f"the names of {values} are {known}",
-            file=sys.stderr,
-        )
+        warn(f"{path}: {', '.join(arrays)} are taken by order; the names of {values} are {known}")
     return list(arrays.values())
 
 

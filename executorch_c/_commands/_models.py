@@ -6,6 +6,7 @@ import argparse
 from typing import Any, Protocol
 
 from executorch_c.check import named
+from executorch_c.check.flows import FLOWS, unknown_flow
 
 
 class Parser(Protocol):
@@ -23,6 +24,19 @@ def add_model_function(parser: Parser) -> None:
         type=function_name,
         help="function that returns the model: module:function or file.py:function",
     )
+
+
+def add_flow(parser: Parser, otherwise: str = "") -> None:
+    """Add --flow, for `check_flow`."""
+    parser.add_argument(
+        "--flow", metavar="FLOW", help=f"flow of the export: {', '.join(FLOWS)}{otherwise}"
+    )
+
+
+def check_flow(args: argparse.Namespace) -> None:
+    """Report an unknown flow as a usage error."""
+    if args.flow is not None and args.flow not in FLOWS:
+        args.parser.error("argument --flow: flow is " + unknown_flow(args.flow))
 
 
 def function_name(text: str) -> str:

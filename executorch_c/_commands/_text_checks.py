@@ -11,7 +11,16 @@ from executorch_c._commands._calls import read_arrays
 from executorch_c._commands._models import Parser
 from executorch_c.check import named
 
-WITHOUT = {"flow": "--flow", "random": "--random", "atol": "--atol"}
+WITHOUT = {
+    "flow": "--flow",
+    "random": "--random",
+    "atol": "--atol",
+    "save_pte": "--save-pte",
+    "save_inputs": "--save-inputs",
+    "save_outputs": "--save-outputs",
+    "save_expected": "--save-expected",
+    "explain": "--explain",
+}
 """Options of other programs."""
 
 
@@ -55,7 +64,7 @@ def is_text_check(args: argparse.Namespace) -> bool:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Report wrong combinations as usage errors."""
-    wrong = [option for name, option in WITHOUT.items() if getattr(args, name) is not None]
+    wrong = [option for name, option in WITHOUT.items() if getattr(args, name) not in (None, False)]
     if wrong:
         args.parser.error(f"{wrong[0]} is not an option of language models")
     if args.kernels != "default":

@@ -64,7 +64,7 @@ def open_runner(
         kv_cache=args.kv_cache,
     )
     for conflict in runner.conflicts:
-        print(f"executorch-c: warning: {conflict}", file=sys.stderr)
+        _arguments.warn(conflict)
     return runner
 
 

@@ -7,10 +7,10 @@ import os
 from typing import Any
 
 from executorch_c import testing
-from executorch_c._commands import _arguments, _models, _text_checks
+from executorch_c._commands import _arguments, _keep, _models, _text_checks
 from executorch_c._commands._calls import arguments_of, read_arrays
+from executorch_c._render import json as _json
 from executorch_c.check import named
-from executorch_c.check.flows import FLOWS, unknown_flow
 
 HELP = """\
 Compare a program with its PyTorch model: export the model with the official flow, or take an
@@ -46,9 +46,7 @@ def add(commands: _arguments.Commands) -> None:
     )
     _models.add_model_function(parser)
     _arguments.add(parser, "--data")
-    parser.add_argument(
-        "--flow", metavar="FLOW", help=f"flow of the export: {', '.join(FLOWS)}; default: portable"
-    )
+    _models.add_flow(parser, "; default: portable")
     _arguments.add_inputs(parser, "the model's example")
     parser.add_argument(
         "--random", type=_arguments.count, metavar="N", help="number of random calls; default: 3"
@@ -79,6 +77,7 @@ def add(commands: _arguments.Commands) -> None:
     )
     _arguments.add(parser, "--rtol", "--atol", "--min-sqnr")
     _arguments.add_results(parser)
+    _keep.add_kept(parser)
     _arguments.add(parser, "--ladder")
     _text_checks.add_text_checks(parser)
     parser.set_defaults(seed=None)
@@ -100,10 +99,11 @@ def _program(args: argparse.Namespace) -> str | None:
     if args.make:
         if args.flow:
             args.parser.error("--flow exports the model: --model takes an existing program")
+        if args.save_pte:
+            args.parser.error(f"--save-pte keeps what a flow exports: {args.model} is a program")
         path: str = args.model
         return path
-    if args.flow is not None and args.flow not in FLOWS:
-        args.parser.error("argument --flow: flow is " + unknown_flow(args.flow))
+    _models.check_flow(args)
     if os.path.isfile(args.model) and not args.model.endswith(".py"):
         args.parser.error(f"{args.model} is a program: pass its PyTorch model, --model M.py:F")
     return None
@@ -137,8 +137,17 @@ def main(args: argparse.Namespace) -> int:
     options |= {name: value for name, value in asked.items() if value is not None}
     result = testing.check_model(model, example, **options)
     title = f"{args.model} ({args.make or args.flow or 'portable'})"
-    print(result.to_json() if args.json else result)
-    if args.ladder and not args.json:
-        print(result.ladder())
     _arguments.write_results(result, args, title)
+    _keep.save(result, args)
+    report = _keep.explained(result) if args.explain else None
+    if args.json:
+        more = {} if report is None else {"explain": report.as_dict()}
+        print(_json.dumps(result.as_dict() | more))
+        return _arguments.EXIT_CODES[result.verdict]
+    print(result.text(hint=not any(not case.ok_here for case in result.cases)))
+    if args.ladder:
+        print(result.ladder())
+    if report is not None:
+        print(f"\n{report}")
+    _keep.show_next(result, args, example)
     return _arguments.EXIT_CODES[result.verdict]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from executorch_c._commands import _arguments
+from executorch_c._arrays import write_arrays
+from executorch_c._commands import _arguments, _next
 from executorch_c._commands._calls import inputs_of
 from executorch_c._programs import opened
 
@@ -59,5 +60,11 @@ def main(args: argparse.Namespace) -> int:
         report = compare_kernels(source, inputs, **options)
     else:
         report = compare_programs(source, other, inputs, kernels=args.kernels, **options)
+    path = args.inputs
+    if report.verdict == "differ" and not args.json and path is None:
+        path = _next.new_file("inputs.npz")
+        write_arrays(path, "input", inputs)
     _arguments.show(report, args, report.text(args.top, args.sort))
+    if report.verdict == "differ" and not args.json:
+        _next.explain_by_model(args, args.other or args.model, path)
     return _arguments.EXIT_CODES[report.verdict]

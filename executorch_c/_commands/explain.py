@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from executorch_c._commands import _arguments, _models
-from executorch_c._commands._calls import inputs_of
+from executorch_c._commands._calls import arguments_of, inputs_of, read_arrays
 from executorch_c.check import named
+from executorch_c.check.keeping import write_program
 
 if TYPE_CHECKING:
     from executorch_c._programs import ProgramFile
@@ -18,9 +20,14 @@ HELP = (
 Find the first node of a program that differs from its PyTorch model, with its layer and the source
 line in the model. Nodes inside delegates are compared, too. Needs torch and executorch.
 
+    executorch-c explain model.pte --model model.py:make
+    executorch-c explain model.pte --etrecord etrecord.bin
+    executorch-c explain model.py:make --flow xnnpack
+
 The model is an ETRecord (generate_etrecord=True in the export flow, then get_etrecord().save), or
 the result of a function without arguments, as for `check`. The function returns the model in eval
-mode, or the model and its example inputs.
+mode, or the model and its example inputs. With --flow, the program is what the flow makes of the
+model, of a quantised flow compared with the quantised graph.
 
 """
     + _arguments.EXIT_TEXT
@@ -32,13 +39,25 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(
         commands, "explain", main, "find the first node that differs from the PyTorch model", HELP
     )
-    add_reference(parser)
+    reference = add_reference(
+        parser, "program, a .pte, .ptn or .bpte; with --flow: function that returns the model"
+    )
+    _models.add_flow(reference)
+    parser.add_argument(
+        "--save-pte",
+        metavar="M.pte",
+        type=_arguments.output_file(),
+        help="write the program of --flow",
+    )
     _arguments.add(parser, "--rtol", "--atol", "--ladder")
 
 
-def add_reference(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a program and its model, for `opened`."""
-    _arguments.add_model(parser)
+def add_reference(
+    parser: argparse.ArgumentParser, text: str = _arguments.PROGRAM
+) -> _models.Parser:
+    """Add the arguments of a program and its model, for `opened`. Return the group of the model's,
+    one of which is required."""
+    _arguments.add_model(parser, text)
     reference = parser.add_mutually_exclusive_group(required=True)
     reference.add_argument("--etrecord", metavar="E.bin", help="ETRecord of the export")
     _models.add_model_function(reference)
@@ -48,6 +67,7 @@ def add_reference(parser: argparse.ArgumentParser) -> None:
     _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser, picture=True)
+    return reference
 
 
 def opened(args: argparse.Namespace) -> tuple[ProgramFile, object, list[object]]:
@@ -64,30 +84,103 @@ def opened(args: argparse.Namespace) -> tuple[ProgramFile, object, list[object]]
     return program, reference, inputs
 
 
-def main(args: argparse.Namespace) -> int:
-    """Run `executorch-c explain`."""
-    from executorch_c.debug._graphs.run import as_tensors
-    from executorch_c.devtools import explain
+@dataclass(frozen=True)
+class _Subject:
+    """What explain compares."""
 
+    program: ProgramFile
+    reference: object
+    """The model, the path of an ETRecord, or the ExportedProgram that a flow lowered."""
+    inputs: list[object]
+    model: object
+    """The float model, or the path of an ETRecord."""
+    source: object = None
+    quantized: object = None
+    """Of a program that a flow made: what it lowered, and its quantised graph."""
+
+
+def _made(args: argparse.Namespace) -> _Subject:
+    """Return what --flow makes of the model."""
+    from executorch_c.check.cases import leaves
+    from executorch_c.check import by_flow
+    from executorch_c.check.reference import array
+
+    model, example, options = named.model_and_inputs(args.model)
+    arrays = read_arrays(args.inputs) if args.inputs else {}
+    given = arguments_of(args.inputs, arrays, model) if args.inputs else None
+    known = {name: options[name] for name in ("dynamic_shapes", "real_inputs") if name in options}
+    args.method = args.method or options.get("method", "forward")
+    example = tuple(given) if example is None and given is not None else example
+    result = by_flow.make(model, example, args.flow, method=args.method, **known)
+    subject, program = result.subject, result.subject.opened
+    assert program is not None
+    inputs = [array(leaf) for leaf in leaves(result.example)] if given is None else given
+    return _Subject(
+        program, result.reference, list(inputs), model, subject.source, subject.quantized
+    )
+
+
+def _subject(args: argparse.Namespace) -> _Subject:
+    if args.flow:
+        return _made(args)
+    program, reference, inputs = opened(args)
+    return _Subject(program, reference, inputs, reference)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Report wrong combinations as usage errors."""
     if args.ladder and args.etrecord:
         args.parser.error("--ladder begins with the model: --model M.py:F")
-    program, model, inputs = opened(args)
+    if args.flow is None:
+        if args.save_pte:
+            args.parser.error("--save-pte writes the program of --flow")
+        return
+    _models.check_flow(args)
+    if args.data:
+        args.parser.error("--data is for a program: --flow exports one")
+    try:
+        named.parts_of(args.model)
+    except ValueError as error:
+        args.parser.error(str(error))
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run `executorch-c explain`."""
+    from executorch_c.devtools import explain
+
+    _check_options(args)
+    subject = _subject(args)
+    if args.save_pte:
+        write_program(subject.program, args.save_pte)
     report = explain(
-        model,
-        inputs,
-        program=program,
+        subject.reference,
+        subject.inputs,
+        program=subject.program,
         method=args.method,
         rtol=args.rtol,
         atol=args.atol,
         kernels=args.kernels,
         delegate_at_load=args.checks_delegated,
-        title=os.path.basename(args.model),
+        title=os.path.basename(args.model) + (f" ({args.flow})" if args.flow else ""),
     )
     _arguments.show(report, args, report.text(args.top, args.sort))
     if args.ladder and not args.json:
-        from executorch_c.check.ladder import compare_steps
-
-        call = as_tensors(inputs), dict[str, object]()
-        name = os.path.basename(args.model)
-        print(compare_steps(model, [call], program=program, method=args.method, title=name))
+        _show_ladder(subject, args)
     return _arguments.EXIT_CODES[report.verdict]
+
+
+def _show_ladder(subject: _Subject, args: argparse.Namespace) -> None:
+    from executorch_c.check.ladder import compare_steps
+    from executorch_c.debug._graphs.run import as_tensors
+
+    call = as_tensors(subject.inputs), dict[str, object]()
+    ladder = compare_steps(
+        subject.model,
+        [call],
+        program=subject.program,
+        method=args.method,
+        quantized=subject.quantized,
+        source=subject.source,
+        title=os.path.basename(args.model),
+    )
+    print(ladder)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from executorch_c._arrays import write_arrays
 from executorch_c._commands import _arguments
 from executorch_c._commands._calls import (
     call_times,
     describe_times,
     find_method,
     inputs_of,
-    write_arrays,
 )
 from executorch_c._render import json as _json
 from executorch_c._render import text as _text

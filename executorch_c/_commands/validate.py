@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from executorch_c._commands import _arguments
+from executorch_c._commands import _arguments, _next
 from executorch_c._commands._calls import as_input, find_method, inputs_of, ordered
 from executorch_c._files import is_bundled
 from executorch_c._programs import method_of, opened
 from executorch_c._render import json as _json
 from executorch_c.compare import verdicts
 from executorch_c.compare.arrays import compare_flat
-from executorch_c.compare.comparison import joined
+from executorch_c.compare.comparison import Comparison, joined
 from executorch_c.compare.quantized import rule_by_program
 from executorch_c.report import Origin
 
@@ -93,7 +93,19 @@ def validate_bundled(args: argparse.Namespace) -> int:
         print(
             "\n".join(map(str, results)) if results else "inconclusive: the file has no test cases"
         )
-    return _arguments.EXIT_CODES[verdicts.combined(result.verdict for result in results)]
+    verdict = verdicts.combined(result.verdict for result in results)
+    if verdict == "differ" and not args.json:
+        words = ["check", args.model, "--model", _next.MODEL, *_next.given(args)]
+        _next.show(_next.command_line(*words), _next.ABOUT_MODEL)
+    return _arguments.EXIT_CODES[verdict]
+
+
+def _is_nan_new(comparison: Comparison) -> bool:
+    """Return True if an output has more NaN or infinite elements than the expected one."""
+    known = [one.metrics for one in comparison.outputs if one.metrics is not None]
+    return any(
+        metrics.nan[0] > metrics.nan[1] or metrics.inf[0] > metrics.inf[1] for metrics in known
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -120,4 +132,11 @@ def main(args: argparse.Namespace) -> int:
     comparison = compare_flat(outputs, expected, rule)
     write(args, source.origin, (f"method '{args.method}'", comparison, outputs, expected))
     print(comparison.to_json() if args.json else comparison)
+    if comparison.verdict == "differ" and not args.json:
+        if _is_nan_new(comparison):
+            words = ["check-nan", args.model, "--inputs", args.inputs]
+            words += _next.given(args, _next.LOADED)
+            _next.show(_next.command_line(*words))
+        else:
+            _next.explain_by_model(args, args.model, args.inputs)
     return _arguments.EXIT_CODES[comparison.verdict]

@@ -53,6 +53,18 @@ def as_call(inputs: Any) -> Call:
     )
 
 
+def example_of(example: Any, exported: Any) -> Call:
+    """Return the user's example, or that of an ExportedProgram. Raises ValueError without one."""
+    if example is None and exported is not None and exported.example_inputs is not None:
+        args, kwargs = exported.example_inputs
+        return tuple(args), dict(kwargs)
+    if example is None:
+        raise ValueError(
+            "`inputs` is missing: pass example inputs, which only an ExportedProgram has"
+        )
+    return as_call(example)
+
+
 def real_cases(real_inputs: Iterable[Any], example: Call) -> list[tuple[Call, ...]]:
     """Return the calls of each case of the user's: one, or those of `testing.calls`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from executorch_c.debug.report import ErrorReport
 
 
-def _call(structure: Any, inputs: tuple[object, ...]) -> Call:
+def call_of_inputs(structure: Any, inputs: tuple[object, ...]) -> Call:
     """Return flat inputs as arguments of the model."""
     from torch.utils import _pytree
 
@@ -66,17 +66,29 @@ def compared(
     return layers.explain(reference, flat[-1], program=method, **{"progress": False, **options})
 
 
+LOADING = ("method", "kernels", "delegate_at_load")
+"""Options of `loaded`."""
+
+
+def loaded(
+    result: CheckResult,
+    method: str | None = None,
+    kernels: Literal["default", "reference"] | None = None,
+    delegate_at_load: bool | None = None,
+) -> Method:
+    """Return the method of a check's program; by default as the check has loaded it."""
+    delegates = result.delegate_at_load if delegate_at_load is None else delegate_at_load
+    program = opened(result.program).program if delegates else result.program
+    how: Literal["each", False] = "each" if delegates else False
+    return method_of(program, method or result.method, kernels or result.kernels, how)
+
+
 def explain(result: CheckResult, case: CheckedCase, options: dict[str, Any]) -> ErrorReport:
     """Return the report of CheckResult.explain."""
-    kernels = options.pop("kernels", result.kernels)
-    delegates = options.pop("delegate_at_load", result.delegate_at_load)
-    program = opened(result.program).program if delegates else result.program
-    method = method_of(
-        program, options.pop("method", result.method), kernels, "each" if delegates else False
-    )
+    method = loaded(result, **{name: options.pop(name) for name in LOADING if name in options})
     options.setdefault("title", f"{result.label}, {case.name}")
     until = case.comparison.first_call() if case.comparison is not None else 0
-    calls = [_call(result.structure, inputs) for inputs in case.inputs[: until or None]]
+    calls = [call_of_inputs(result.structure, inputs) for inputs in case.inputs[: until or None]]
     return compared(method, result.reference, result.exported, calls, result.structure, **options)
 
 
@@ -84,7 +96,7 @@ def ladder(result: CheckResult, case: CheckedCase) -> Ladder:
     """Return the steps of CheckResult.ladder."""
     from executorch_c.check.ladder import compare_steps
 
-    calls = [_call(result.structure, inputs) for inputs in case.inputs]
+    calls = [call_of_inputs(result.structure, inputs) for inputs in case.inputs]
     quantized = None if result.reference is result.model else result.reference
     return compare_steps(
         result.model,

@@ -22,6 +22,7 @@ from executorch_c.report import JudgedReport
 if TYPE_CHECKING:
     from executorch_c._core import Method, Program
     from executorch_c._render.html import Markup
+    from executorch_c._types import FilePath
     from executorch_c.check.ladder import Ladder
     from executorch_c.debug.report import ErrorReport
     from executorch_c.inspect.device import Remark
@@ -226,8 +227,9 @@ class CheckResult(JudgedReport[CheckedCase]):
         quantised = any(case.to_float is not None for case in self.cases)
         return HEAD if quantised else (*HEAD[:-1], "")
 
-    def remarks(self) -> list[str]:
-        """Return sentences: errors of the first cases that fail, skipped cases, notes."""
+    def remarks(self, hint: bool = True) -> list[str]:
+        """Return sentences: errors of the first cases that fail, skipped cases, notes, and the
+        next step."""
         bad, lines = [case for case in self.cases if not case.ok_here], list[str]()
         for case in bad[: report.MAX_SHOWN_CASES]:
             lines += [f"{case.name}: {problem}" for problem in case.problems()]
@@ -247,7 +249,7 @@ class CheckResult(JudgedReport[CheckedCase]):
         lines += [] if self.failures else self.power.lines()
         lines += _engines.remarks(self.cases)
         lines += [f"note: {note}" for note in self.notes]
-        return [*lines, *filter(None, [self.hint()])]
+        return [*lines, *filter(None, [self.hint() if hint else ""])]
 
     def _blind(self) -> list[str]:
         """Return sentences about outputs that are inconclusive in every case."""
@@ -286,7 +288,11 @@ class CheckResult(JudgedReport[CheckedCase]):
         return _text.table(self.rows(), self.head(), width=_text.width(), optional=OPTIONAL)
 
     def __str__(self) -> str:
-        return "\n".join([self.summary(), self.table(), *map(_text.wrapped, self.remarks())])
+        return self.text()
+
+    def text(self, hint: bool = True) -> str:
+        """Return the finding, the table and remarks; with the next step in Python, or without."""
+        return "\n".join([self.summary(), self.table(), *map(_text.wrapped, self.remarks(hint))])
 
     def __repr__(self) -> str:
         return f"<executorch_c.testing.CheckResult: {self.summary()}>"
@@ -396,6 +402,45 @@ class CheckResult(JudgedReport[CheckedCase]):
         wrong = any(not one.ok_here for one in self.cases)
         selected = self._case_of(case) if wrong else case or self.cases[0]
         return finding.ladder(self, selected)
+
+    def worst_case(self) -> CheckedCase:
+        """Return the case that differs most in this runtime; without one, the first that fails in
+        any way, or the first of all. Raises ValueError without cases."""
+        if not self.cases:
+            raise ValueError("the check has no cases")
+        wrong = [case for case in self.failures if not case.ok_here]
+        sizes = [(_badness(output), case) for case in wrong if (output := case.worst())]
+        if sizes:
+            return max(sizes, key=lambda pair: pair[0])[1]
+        return next(iter(wrong or self.failures or self.cases))
+
+    def save_program(self, path: FilePath) -> None:
+        """Write the program. Raises ValueError for one that was loaded by the caller."""
+        from executorch_c.check import keeping
+
+        keeping.save_program(self, path)
+
+    def save_inputs(self, path: FilePath, case: CheckedCase | None = None) -> None:
+        """Write the inputs of a case (default: `worst_case()`) as .npz: input_0, input_1, ... in
+        the program's order; of calls in a row, those of the first that differs."""
+        from executorch_c.check import keeping
+
+        keeping.save_inputs(case or self.worst_case(), path)
+
+    def save_outputs(self, path: FilePath, case: CheckedCase | None = None) -> None:
+        """Write the program's outputs for a case, as `save_inputs`: output_0, output_1, ...
+
+        Raises ValueError for a case that the program does not compute.
+        """
+        from executorch_c.check import keeping
+
+        keeping.save_outputs(self, case or self.worst_case(), path)
+
+    def save_expected(self, path: FilePath, case: CheckedCase | None = None) -> None:
+        """Write eager's outputs for a case, as `save_outputs` with the same names."""
+        from executorch_c.check import keeping
+
+        keeping.save_expected(self, case or self.worst_case(), path)
 
     def _case_of(self, case: CheckedCase | None) -> CheckedCase:
         """Return a case, or the first that is wrong. Raises ValueError if none is."""

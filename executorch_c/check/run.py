@@ -15,7 +15,7 @@ from executorch_c._core import MethodMeta, Program, TensorInfo
 from executorch_c._delegation import DelegateAtLoad
 from executorch_c._programs import method_of
 from executorch_c.check import cases as making
-from executorch_c.check import facts, flows, methods, quantized, sets
+from executorch_c.check import by_flow, facts, flows, methods, quantized, sets
 from executorch_c.check.case_run import run_case
 from executorch_c.check.case_source import CaseSource, first_line, flat
 from executorch_c.check.cases import CallSequence, leaves, structure_of
@@ -403,17 +403,6 @@ def _require_deterministic(eager: Eager, example: Call) -> None:
         )
 
 
-def _example(example: Any, exported: Any) -> Call:
-    if example is None and exported is not None and exported.example_inputs is not None:
-        args, kwargs = exported.example_inputs
-        return tuple(args), dict(kwargs)
-    if example is None:
-        raise ValueError(
-            "`inputs` is missing: pass example inputs, which only an ExportedProgram has"
-        )
-    return making.as_call(example)
-
-
 def check_model(
     model: Any,
     inputs: Any,
@@ -437,12 +426,12 @@ def check_model(
     module, exported, remark = methods.reference(model, method)
     if exported is not None and dynamic_shapes is not None:
         raise ValueError("`dynamic_shapes` is for modules: an ExportedProgram has its own")
-    example = _example(inputs, exported)
+    example = making.example_of(inputs, exported)
     real = making.real_cases(real_inputs, example)
     eager = Eager(module)
     with stage("eager", module):
         _require_deterministic(eager, example)
-    exporter = partial(_exported, module, exported, example, dynamic_shapes)
+    exporter = partial(by_flow.export_of, module, exported, example, dynamic_shapes)
     official = options.official(flow if program is None else program)
     with Progress("check", progress) as say, closing(official):
         with stage("lower" if program is None else "load", module):
@@ -463,12 +452,6 @@ def check_model(
                 check_fit(check.meta, flat(example))
         source = CaseSource(check, real, n_random, seed)
         return _result(check, source, _cases(check, source, say, seconds_of(search)), model, start)
-
-
-def _exported(module: Any, exported: Any, example: Call, dynamic_shapes: Any) -> Any:
-    """Return the caller's ExportedProgram, or an export of the model."""
-    with stage("export", module):
-        return exported if exported is not None else flows.export(module, example, dynamic_shapes)
 
 
 def _cases(

@@ -1,0 +1,70 @@
+"""Programs that a flow makes of a model, outside of a check: for `explain` and `cut`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from executorch_c.check import cases as making
+from executorch_c.check import flows, methods
+from executorch_c.check.flows import Call, Subject
+from executorch_c._stages import stage
+from executorch_c.progress import Progress
+
+
+@dataclass(frozen=True)
+class Made:
+    """A program, the graph that was lowered to it, and an example of its inputs."""
+
+    subject: Subject
+    module: Any
+    """The float model."""
+    example: Call
+
+    @property
+    def reference(self) -> Any:
+        """The ExportedProgram that was lowered, of a quantised flow the quantised graph's; the
+        model where a flow does not tell."""
+        return self.module if self.subject.source is None else self.subject.source
+
+
+def export_of(module: Any, exported: Any, example: Call, dynamic_shapes: Any) -> Any:
+    """Return the caller's ExportedProgram, or an export of the model."""
+    with stage("export", module):
+        return exported if exported is not None else flows.export(module, example, dynamic_shapes)
+
+
+def make(
+    model: Any,
+    inputs: Any,
+    flow: Any,
+    *,
+    method: str = "forward",
+    dynamic_shapes: Any = None,
+    real_inputs: Iterable[Any] = (),
+    progress: bool | None = None,
+) -> Made:
+    """Return the program that a flow makes of a model; the arguments are those of `check_model`.
+
+    Raises what `check_model` raises for them, and the exceptions of exporting.
+    """
+    module, exported, _ = methods.reference(model, method)
+    example = making.example_of(inputs, exported)
+    real = making.real_cases(real_inputs, example)
+
+    exporter = partial(export_of, module, exported, example, dynamic_shapes)
+    with Progress("export", progress) as say, stage("lower", module):
+        subject = flows.subject(
+            flow,
+            None,
+            exporter,
+            dynamic_shapes=dynamic_shapes,
+            samples=[example, *chain.from_iterable(real)],
+            method=method,
+            data_path=None,
+            say=say,
+        )
+    return Made(subject, module, example)
