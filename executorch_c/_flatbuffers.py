@@ -15,12 +15,17 @@ and ETDump files, as the runtime reads them.
 A union's value is a pair: name of its table, and fields. A float is written as one, any other
 number as a signed integer; all are read as integers. Bytes are a vector of bytes that is aligned
 for data. A field that is None or missing is left out.
+
+Tables that the schema does not have are read as their places (`Kept`). `write(kept=data)` puts that
+data behind what it writes, as it was, and refers to them there: a file is edited by the schema of
+what changes.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from executorch_c import _extras
@@ -32,18 +37,35 @@ ALIGNMENT = 32
 MAX_SHARED_BYTES = 64
 """Maximum size of a text that is written once for all its uses: verifiers bound the references of
 a file by its size."""
+KEPT_ALIGNMENT = 64
+"""Alignment of kept data: a multiple of those of its parts."""
+ROOT_BYTES = 8
+"""Bytes of the reference to the root, and of the identifier."""
 CODES = {"1": "b", "2": "h", "4": "i", "8": "q"}
 """Formats of `struct`, by type of number."""
 
 
-def read(data: bytes, tables: Tables, root: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Kept:
+    """A table that the schema does not have."""
+
+    at: int
+    """Its place in the data that was read."""
+
+
+def read(
+    data: bytes, tables: Tables, root: str, *, is_complete: bool = False
+) -> dict[str, Any]:
     """Return the table of the type `root`, with the fields that are present.
 
     The data is trusted: other data is checked before, as by `_core._check_etdump`. Texts that are
-    not UTF-8 have replacement characters.
+    not UTF-8 have replacement characters. With `is_complete`, raises ValueError for a field that
+    its table does not have in the schema: it would be lost if the table was written.
     """
-    reader = _Reader(tables, data)
-    return reader.table(root, reader.target(0))
+    reader = _Reader(tables, data, is_complete)
+    values = reader.table(root, reader.target(0))
+    assert isinstance(values, dict)
+    return values
 
 
 def write(
@@ -55,6 +77,8 @@ def write(
     identifier: bytes | None = None,
     is_prefixed: bool = False,
     size: int = 1024,
+    kept: bytes = b"",
+    header: bytes = b"",
 ) -> bytes:
     """Return the bytes of a table of the type `root`.
 
@@ -63,19 +87,23 @@ def write(
         identifier: The four bytes that name the kind of file.
         is_prefixed: Put the file's size before it.
         size: Bytes to make room for at first.
+        kept: What `Kept` tables were read from.
+        header: Bytes behind the identifier.
 
     Raises ImportError where the package is missing, TypeError for a number out of range.
     """
     writer = _Writer(tables, _extras.load(f"writing {what}", "flatbuffers").Builder(size))
+    writer.keep(kept)
     offset = writer.table(root, values)
+    writer.head(header)
     finish = writer.builder.FinishSizePrefixed if is_prefixed else writer.builder.Finish
     finish(offset, file_identifier=identifier)
     return bytes(writer.builder.Output())
 
 
 class _Reader:
-    def __init__(self, tables: Tables, data: bytes) -> None:
-        self.tables, self.data = tables, data
+    def __init__(self, tables: Tables, data: bytes, is_complete: bool) -> None:
+        self.tables, self.data, self.is_complete = tables, data, is_complete
 
     def number(self, code: str, at: int) -> int:
         return int(struct.unpack_from("<" + code, self.data, at)[0])
@@ -83,9 +111,14 @@ class _Reader:
     def target(self, at: int) -> int:
         return at + self.number("I", at)
 
-    def table(self, name: str, at: int) -> dict[str, Any]:
+    def table(self, name: str, at: int) -> dict[str, Any] | Kept:
+        if name not in self.tables:
+            return Kept(at)
         vtable = at - self.number("i", at)
         size, values = self.number("H", vtable), dict[str, Any]()
+        for entry in range(4 + 2 * len(self.tables[name]), size if self.is_complete else 0, 2):
+            if self.number("H", vtable + entry):
+                raise ValueError(f"{name} has field {entry // 2 - 2}, which its schema does not have")
         for number, (field, kind) in enumerate(self.tables[name].items()):
             entry = 4 + 2 * number
             where = self.number("H", vtable + entry) if entry < size else 0
@@ -124,8 +157,28 @@ class _Writer:
     def __init__(self, tables: Tables, builder: Any) -> None:
         self.tables = tables
         self.builder = builder
+        self.kept = 0
 
-    def table(self, name: str, values: Mapping[str, Any]) -> int:
+    def keep(self, data: bytes) -> None:
+        """Put data that tables refer to at the end."""
+        if data:
+            self.raw(data)
+            self.kept = self.builder.Offset()
+
+    def head(self, data: bytes) -> None:
+        """Put data behind the identifier, before everything written so far."""
+        if data:
+            self.raw(data, before=ROOT_BYTES)
+
+    def raw(self, data: bytes, before: int = 0) -> None:
+        builder = self.builder
+        builder.Prep(KEPT_ALIGNMENT, len(data) + before)
+        builder.head -= len(data)
+        builder.Bytes[builder.head : builder.head + len(data)] = data
+
+    def table(self, name: str, values: Mapping[str, Any] | Kept) -> int:
+        if isinstance(values, Kept):
+            return self.kept - values.at
         fields = self.tables[name]
         order = {field: number for number, field in enumerate(fields)}
         slots = []

@@ -50,6 +50,7 @@ uint32_t emx_write_tensor(emx_reader *r, uint32_t tensor, uint32_t *out) {
   if (tensor >= r->registers.tensor_count)
     return ect_refuse(r->g, EC_BACKEND_INVALID_PROGRAM, "tensor %u, the graph has %u",
                       (unsigned)tensor, (unsigned)r->registers.tensor_count);
+  o.first = tensor;
   EC_BACKEND_TRY(ect_add_operand(r->g, &o, out));
   return is_buffer(r, tensor) ? (uint32_t)EC_BACKEND_OK : emx_set_register(r, tensor, *out);
 }

@@ -55,10 +55,12 @@ static void read_meta(emx_reader *r, uint32_t tensor, ect_operand *o) {
   }
 }
 
+/* `first` of a result is its register. */
 void emx_note(const ect_graph *g, const ect_operand *o, ect_note *note) {
   const ec_fb_vec shape = o->source ? ec_fb_vector(o->source, EMX_TensorMeta_shape)
                                     : (ec_fb_vec){0};
   (void)g;
+  if (!o->source && !o->is_state) ect_note_add(note, "tensor %u", (unsigned)o->first);
   if (o->is_state) ect_note_add(note, "zeros at load: MLX payloads have no initial values");
   for (uint32_t d = 0; d < o->rank && d < shape.count && o->is_dynamic; d++) {
     const ec_fb_table dim = ec_fb_vec_table(shape, d);
@@ -154,7 +156,7 @@ static uint32_t read_outputs(emx_reader *r, ec_fb_vec map) {
     const uint32_t number = ec_fb_u32(slot, EMX_SlotVariant_idx);
     const uint8_t type = ec_fb_u8(slot, EMX_SlotVariant_slot_type);
     const bool is_tensor = type == SLOT_TENSOR;
-    const uint32_t limit = is_tensor ? r->first_temporary : r->registers.value_count;
+    const uint32_t limit = is_tensor ? r->registers.tensor_count : r->registers.value_count;
     if ((!is_tensor && type != SLOT_INT) || number >= limit)
       return FAIL(r, "output %u is number %u of slot type %u, the graph has %u", (unsigned)i,
                   (unsigned)number, (unsigned)type, (unsigned)limit);
@@ -163,7 +165,7 @@ static uint32_t read_outputs(emx_reader *r, ec_fb_vec map) {
     if (operand == ECT_ABSENT)
       return FAIL(r, "output %u, %s %u, is written by no node", (unsigned)i,
                   is_tensor ? "tensor" : "value", (unsigned)number);
-    if (is_tensor) {
+    if (is_tensor && number < r->first_temporary) {
       ect_operand meta = ect_operand_new(ECT_TENSOR);
       read_meta(r, number, &meta);
       if (meta.fault) return EC_BACKEND_FAIL(&r->g->c, meta.status, "%s", meta.fault);
