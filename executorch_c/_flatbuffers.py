@@ -53,9 +53,7 @@ class Kept:
     """Its place in the data that was read."""
 
 
-def read(
-    data: bytes, tables: Tables, root: str, *, is_complete: bool = False
-) -> dict[str, Any]:
+def read(data: bytes, tables: Tables, root: str, *, is_complete: bool = False) -> dict[str, Any]:
     """Return the table of the type `root`, with the fields that are present.
 
     The data is trusted: other data is checked before, as by `_core._check_etdump`. Texts that are
@@ -118,7 +116,9 @@ class _Reader:
         size, values = self.number("H", vtable), dict[str, Any]()
         for entry in range(4 + 2 * len(self.tables[name]), size if self.is_complete else 0, 2):
             if self.number("H", vtable + entry):
-                raise ValueError(f"{name} has field {entry // 2 - 2}, which its schema does not have")
+                raise ValueError(
+                    f"{name} has field {entry // 2 - 2}, which its schema does not have"
+                )
         for number, (field, kind) in enumerate(self.tables[name].items()):
             entry = 4 + 2 * number
             where = self.number("H", vtable + entry) if entry < size else 0

@@ -21,6 +21,7 @@ PYTHON_LAYERS = (
     "inspect.dataflow inspect.device inspect.etdump inspect.events inspect.families"
     " inspect.payloads inspect.quantized inspect.reference inspect.scales inspect.structure"
     " trace _trace_view",
+    "rewrite",
     "compare noise",
     "_backends _bundled_write _eager_caches _openvino _operators _programs _python_backends"
     " bundled",

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from executorch_c.rewrite.kinds import CannotBeOutput, Outputs, name_in
+from executorch_c.rewrite.outputs import CannotBeOutput, Outputs, name_in
 from executorch_c.rewrite.protobuf import Message, varint
 
 # Numbers of fields.
@@ -70,7 +70,7 @@ def _change(model: Message, function: str, names: dict[str, int], is_cut: bool) 
     features = [_feature(name, types.get(name), value) for name, value in names.items()]
     description = model.first(DESCRIPTION)
     assert description is not None
-    owners = [f for f in description.messages(DESCRIPTION_FUNCTIONS)]
+    owners = list(description.messages(DESCRIPTION_FUNCTIONS))
     owner = next((f for f in owners if f.texts(FUNCTION_NAME) == [function]), description)
     number = DESCRIPTION_OUTPUT if owner is description else FUNCTION_OUTPUT
     owner.replace(number, [*([] if is_cut else owner.messages(number)), *features])

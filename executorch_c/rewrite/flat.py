@@ -24,14 +24,25 @@ class Layout:
     added: _flatbuffers.Tables = field(default_factory=dict)
     """Tables that a change adds, and those inside them."""
 
+    def _parts(self, payload: bytes) -> tuple[bool, bytes, bytes]:
+        has_header = bool(self.magic) and payload[4:8] == self.magic
+        return (has_header, *(split(payload) if has_header else (payload, b"")))
+
+    def read(self, payload: bytes) -> Graph:
+        """Return the graph of a payload.
+
+        Raises ValueError for one with fields that the tables do not have.
+        """
+        flat = self._parts(payload)[1]
+        return _flatbuffers.read(flat, self.tables, self.root, is_complete=True)
+
     def change(self, payload: bytes, change: Callable[[Graph], None]) -> bytes:
         """Return the payload with a changed graph.
 
         Raises ValueError for a graph with fields that the tables do not have.
         """
-        has_header = bool(self.magic) and payload[4:8] == self.magic
-        flat, behind = split(payload) if has_header else (payload, b"")
-        graph = _flatbuffers.read(flat, self.tables, self.root, is_complete=True)
+        has_header, flat, behind = self._parts(payload)
+        graph = self.read(payload)
         change(graph)
         identifier = None if self.magic == MLX else flat[4:8]
         result = _flatbuffers.write(

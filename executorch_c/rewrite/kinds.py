@@ -1,86 +1,21 @@
 """Payloads whose graphs are cut and given other outputs, one row for each kind.
 
-A function of `WRITERS` returns a payload with the values of `Outputs`. Numbers of nodes and values
-are those of `Program._delegate`.
+A writer returns a payload with other outputs. Numbers of nodes and values are those of
+`Program._delegate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
 
-if TYPE_CHECKING:
-    from executorch_c._types import DelegateInside
+from executorch_c.rewrite import coreml, mlx, tosa, vulkan, xnnpack
+from executorch_c.rewrite.outputs import Writer
 
-
-@dataclass(frozen=True)
-class Outputs:
-    """What a delegate returns."""
-
-    inside: DelegateInside
-    """The nodes and values of the payload."""
-    values: Sequence[int]
-    """Values that become outputs, behind the others."""
-    nodes: frozenset[int] | None = None
-    """The nodes that are kept, and the new outputs are the only ones; None: all."""
-
-    @property
-    def is_cut(self) -> bool:
-        return self.nodes is not None
-
-    def end(self) -> int:
-        """Return the number of operations up to the last node that is kept, for formats whose debug
-        handles count them: the listing does not have all that a node depends on."""
-        rows = self.inside["nodes"]
-        places = (rows[number]["debug_handle"] for number in self.nodes or ())
-        return 1 + max((place for place in places if place is not None), default=-1)
-
-
-class CannotBeOutput(ValueError):
-    """A value that cannot be an output of its payload; the text says why."""
-
-    def __init__(self, text: str, value: int | None = None) -> None:
-        """`value`: the value; None: no value of the payload can."""
-        super().__init__(text)
-        self.value = value
-
-
-MAX_NAME = 120
-"""Characters of a name that a listing has; longer names are cut."""
-
-
-def name_in(inside: DelegateInside, value: int) -> str:
-    """Return the name of a value, for payloads in which values have names."""
-    note = next((v["note"] for v in inside["values"] if v["id"] == value), None)
-    name = (note or "").split(", ")[0]
-    if not name or len(name) >= MAX_NAME:
-        raise CannotBeOutput("its name in the payload is unknown", value)
-    return name
-
-
-Writer: TypeAlias = Callable[[bytes, Outputs], bytes]
-
-
-def needed(inside: DelegateInside, values: Sequence[int]) -> frozenset[int]:
-    """Return the nodes that some values depend on."""
-    wanted, nodes = set(values), set()
-    for number in range(len(inside["nodes"]) - 1, -1, -1):
-        row = inside["nodes"][number]
-        if not wanted.isdisjoint(row["outputs"]):
-            nodes.add(number)
-            wanted |= set(row["inputs"])
-    return frozenset(nodes)
-
-
-def writers() -> Mapping[str, Writer]:
-    """Return the functions, by the id of the backend."""
-    from executorch_c.rewrite import coreml, mlx, tosa, vulkan, xnnpack
-
-    return {
-        "CoreMLBackend": coreml.with_outputs,
-        "MLXBackend": mlx.with_outputs,
-        "TOSABackend": tosa.with_outputs,
-        "VulkanBackend": vulkan.with_outputs,
-        "XnnpackBackend": xnnpack.with_outputs,
-    }
+WRITERS: Mapping[str, Writer] = {
+    "CoreMLBackend": coreml.with_outputs,
+    "MLXBackend": mlx.with_outputs,
+    "TOSABackend": tosa.with_outputs,
+    "VulkanBackend": vulkan.with_outputs,
+    "XnnpackBackend": xnnpack.with_outputs,
+}
+"""Writers by the id of the backend."""

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from executorch_c._core import NotSupportedError, _scalar_types
 from executorch_c.inspect.structure import Instruction, View
-from executorch_c.rewrite.kinds import CannotBeOutput, Outputs, Writer, needed, writers
+from executorch_c.rewrite import xnnpack
+from executorch_c.rewrite.kinds import WRITERS
+from executorch_c.rewrite.outputs import CannotBeOutput, Outputs, Writer, needed
 from executorch_c.rewrite.places import Places
 from executorch_c.rewrite.program import ProgramTables
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 STATIC, BOUNDED = 0, 1
 MAX_ITEM_BYTES = 8
+QUANTIZED = ("XnnpackBackend",)
+"""Backends whose traces have what integers stand for."""
 STORED = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
 """Dtypes of quantised values, whose trace has what they stand for."""
 MEMORY = 1
@@ -54,6 +58,8 @@ class Rewritten:
     """Output of the method for each point; None for one that cannot be an output."""
     refusals: tuple[str, ...]
     """Why a point is no output; empty texts for the others."""
+    steps: tuple[tuple[float, int] | None, ...]
+    """Scale and zero point of integers whose trace has what they stand for; None for others."""
 
 
 class _Rewriter:
@@ -65,6 +71,8 @@ class _Rewriter:
         self.plan = self.tables.plan
         self.places = Places(self.plan, self.view)
         self.is_cut = is_cut
+        self.steps: dict[tuple[int, int], tuple[float, int]] = {}
+        """Of values by instruction and number."""
         self.is_dynamic = any(
             v["kind"] == "Tensor" and v["dynamism"] != "static" for v in self.view.values
         )
@@ -90,13 +98,16 @@ class _Rewriter:
         assert number is not None
         backend = self.view.structure["delegates"][number]["id"]
         inside = self.view.inside(number)
-        writer = writers().get(backend)
+        writer = WRITERS.get(backend)
         if writer is None or inside is None or isinstance(inside, str):
             raise CannotBeOutput(f"payloads of {backend} are not rewritten")
         call = self.plan["chains"][step.chain]["instructions"][step.number]["instr_args"][1]
         places = {v["id"]: v["argument"] for v in inside["values"] if v["argument"] is not None}
         values = [p.value for p in points if self.is_cut or p.value not in places]
         nodes = needed(inside, values) if self.is_cut else None
+        if backend in QUANTIZED:
+            found = xnnpack.steps(self.tables.payload(number), values)
+            self.steps.update(((step.at, value), one) for value, one in found.items())
         if values:
             payload = self._payload(writer, number, Outputs(inside, values, nodes))
             self.tables.set_payload(number, payload)
@@ -151,7 +162,7 @@ class _Rewriter:
             "data_buffer_idx": 0,
             "allocation_info": self.places.allocation(MEMORY, self.places.reserve(count, MEMORY)),
             "layout": 0,
-            "shape_dynamism": BOUNDED if self.is_dynamic else STATIC,
+            "shape_dynamism": BOUNDED if self.is_dynamic or sizes != point.sizes else STATIC,
         }
         self.plan["values"].append({"val": ["Tensor", tensor]})
         return len(self.plan["values"]) - 1
@@ -210,6 +221,7 @@ def with_outputs(
         rewriter.tables.write(),
         tuple(outputs.get(i) for i in range(len(points))),
         tuple(refusals.get(i, "") for i in range(len(points))),
+        tuple(rewriter.steps.get((point.at, point.value)) for point in points),
     )
 
 

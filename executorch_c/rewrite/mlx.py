@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from executorch_c.rewrite.flat import Graph, Layout
-from executorch_c.rewrite.kinds import CannotBeOutput, Outputs
+from executorch_c.rewrite.outputs import CannotBeOutput, Outputs
 
 LAYOUT = Layout(
     {
@@ -57,6 +57,7 @@ def _change(graph: Graph, outputs: Outputs) -> None:
     chain = graph["instruction_chains"][graph.get("main_chain_idx", 0)]
     rows, code = outputs.inside["nodes"], dict(enumerate(chain["instructions"]))
     writers = {value: row["debug_handle"] for row in rows for value in row["outputs"]}
+    choices = {value for row in rows if row["name"] in ("If", "Scan") for value in row["outputs"]}
     registers = _registers(outputs)
     if outputs.is_cut:
         end = outputs.end()
@@ -67,11 +68,11 @@ def _change(graph: Graph, outputs: Outputs) -> None:
         place = writers.get(value)
         if value not in registers or place not in code:
             raise CannotBeOutput("MLX computes it when it loads the program", value)
+        if value in choices:
+            raise CannotBeOutput("it is the result of a choice or loop", value)
         fresh = sum(graph.get(f"num_{kind}_tensors", 0) for kind in COUNTS)
         graph["num_temp_tensors"] = graph.get("num_temp_tensors", 0) + 1
         copy = {"op_type": COPY, "op": {"x": registers[value], "out": fresh}}
         copies.setdefault(place, []).append(copy)
         graph["output_map"].append({"idx": fresh, "slot_type": 0})
-    chain["instructions"] = [
-        one for place in code for one in (code[place], *copies.get(place, ()))
-    ]
+    chain["instructions"] = [one for place in code for one in (code[place], *copies.get(place, ()))]

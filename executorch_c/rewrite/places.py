@@ -21,7 +21,7 @@ class Places:
         self.spans = {
             index: (value["arena"], value["offset"], value["offset"] + value["nbytes"])
             for index, value in enumerate(view.values)
-            if value["kind"] == "Tensor" and value["arena"]
+            if value["kind"] == "Tensor" and value["arena"] and value["nbytes"]
         }
         self.written: dict[int, list[int]] = {}
         """Instructions that write a value."""

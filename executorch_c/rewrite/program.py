@@ -62,20 +62,19 @@ class ProgramTables:
         plans = [p for p in self.root["execution_plan"] if p["name"] == method]
         self.root["execution_plan"] = plans
         self.plan: dict[str, Any] = plans[0]
-        self._segments = [self._segment(row) for row in self.root.get("segments", [])]
+        self._segments: list[bytes] = [self._segment(row) for row in self.root.get("segments", [])]
 
     def _segment(self, row: dict[str, int]) -> bytes:
-        start = self.base + row.get("offset", 0)
+        start: int = self.base + row.get("offset", 0)
         return self.data[start : start + row.get("size", 0)]
 
     def payload(self, delegate: int) -> bytes:
         """Return the bytes of a delegate's payload."""
         place = self.plan["delegates"][delegate]["processed"]
-        index = place.get("index", 0)
+        index: int = place.get("index", 0)
         if place.get("location", INLINE) == SEGMENT:
             return self._segments[index]
-        data = self.root["backend_delegate_data"][index].get("data", b"")
-        assert isinstance(data, bytes)
+        data: bytes = self.root["backend_delegate_data"][index].get("data", b"")
         return data
 
     def set_payload(self, delegate: int, payload: bytes) -> None:

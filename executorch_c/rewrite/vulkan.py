@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from executorch_c.rewrite.flat import Graph, Layout
-from executorch_c.rewrite.kinds import Outputs
+from executorch_c.rewrite.outputs import Outputs
 
 LAYOUT = Layout(
     {

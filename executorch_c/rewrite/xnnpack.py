@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
+
 from executorch_c.rewrite.flat import Graph, Layout
-from executorch_c.rewrite.kinds import CannotBeOutput, Outputs
+from executorch_c.rewrite.outputs import CannotBeOutput, Outputs
 
 LAYOUT = Layout(
     {
@@ -22,8 +25,9 @@ LAYOUT = Layout(
         "QuantizedTensor": {
             "tensor": "Tensor",
             "quantization_type": "1",
-            "quantization": "Quantization",
+            "quantization": "|PerChannel|PerTensor|PerToken|PerGroup",
         },
+        "PerTensor": {"scale": "4", "zero_point": "4"},
         "Tensor": {
             "datatype": "2",
             "num_dims": "4",
@@ -48,6 +52,20 @@ def tensor(value: Graph) -> Graph:
     kind, fields = value["value"]
     result: Graph = fields["tensor"] if kind == "QuantizedTensor" else fields
     return result
+
+
+def steps(payload: bytes, values: Sequence[int]) -> dict[int, tuple[float, int]]:
+    """Return scale and zero point of the values that are quantised by tensor."""
+    found = {}
+    for value in LAYOUT.read(payload)["values"]:
+        kind, fields = value["value"]
+        number = tensor(value).get("id", 0)
+        if number in values and kind == "QuantizedTensor" and "quantization" in fields:
+            scheme, numbers = fields["quantization"]
+            if scheme == "PerTensor":
+                bits = struct.pack("<i", numbers.get("scale", 0))
+                found[number] = (struct.unpack("<f", bits)[0], numbers.get("zero_point", 0))
+    return found
 
 
 def with_outputs(payload: bytes, outputs: Outputs) -> bytes:

@@ -6,7 +6,6 @@ becomes a float is written as one.
 """
 
 import re
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from executorch_c import _flatbuffers
+from executorch_c.rewrite import flat
 
 BACKENDS = Path(__file__).resolve().parents[2] / "backends" / "interpreted"
 SPARE_BYTES = 1 << 15
@@ -64,24 +64,6 @@ def rows_of(**tables: list[Any]) -> list[tuple[str, Any, str]]:
     return [(name, *row) for name, rows in tables.items() for row in rows]
 
 
-def behind_header(payload: bytes) -> tuple[bytes, bytes]:
-    """Return the graph and the constants of a payload of XNNPACK, Vulkan or MLX."""
-    if payload[4:8] == b"MLX0":
-        end = struct.unpack_from("<Q", payload, 8)[0]
-        return payload[24:end], payload[end:]
-    start, size, behind, count = struct.unpack_from("<IIIQ", payload, 10)
-    return payload[start : start + size], payload[behind : behind + count]
-
-
-def with_header(magic: bytes, flat: bytes, constants: bytes) -> bytes:
-    """Return a payload of XNNPACK, Vulkan or MLX."""
-    padded = flat + bytes(-len(flat) % 16)
-    if magic == b"MLX0":
-        return bytes(4) + magic + struct.pack("<QQ", 24 + len(padded), len(constants)) + padded
-    sizes = struct.pack("<HIIIQ", 30, 32, len(flat), 32 + len(padded), len(constants))
-    return bytes(4) + magic + sizes + bytes(2) + padded + constants
-
-
 @dataclass(frozen=True)
 class Format:
     """Payloads of a backend: FlatBuffers, behind a header if that has a magic."""
@@ -95,14 +77,14 @@ class Format:
     def read(self, payload: bytes) -> tuple[Graph, bytes]:
         """Return the graph and the constants behind it."""
         has_header = self.magic and payload[4:8] == self.magic
-        flat, constants = behind_header(payload) if has_header else (payload, b"")
-        return _flatbuffers.read(flat, self.tables, self.root), constants
+        data, constants = flat.split(payload) if has_header else (payload, b"")
+        return _flatbuffers.read(data, self.tables, self.root), constants
 
     def write(self, graph: Graph, constants: bytes = b"", has_header: bool = True) -> bytes:
         identifier = self.identifier
-        flat = _flatbuffers.write(graph, self.tables, self.root, "payloads", identifier=identifier)
+        data = _flatbuffers.write(graph, self.tables, self.root, "payloads", identifier=identifier)
         has_header = has_header and bool(self.magic)
-        return with_header(self.magic, flat, constants) if has_header else flat
+        return flat.joined(self.magic, data, constants) if has_header else data
 
     def edited(self, source: str | bytes, change: Callable[[Graph], None]) -> bytes:
         """Return a program, or the recorded one of a name, whose first payload is changed."""
