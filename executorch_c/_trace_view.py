@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from executorch_c import _extras
 from executorch_c._render import text as _text
 from executorch_c._render.html import Markup, bar, tag
 from executorch_c._render.html import lines as lines_of
 from executorch_c._render.html import table as html_table
+from executorch_c._trace_lines import TOTALS, By, Line, Lines, Sort, lines, nbytes, shapes, times
 
 if TYPE_CHECKING:
     import pandas
 
+    from executorch_c._trace_lines import Tensor, Times, Total
     from executorch_c.trace import Event, Trace, Value
 
-HEAD = ("", "name", "shapes", "bytes", "calls", "us", "share")
-TEXT_COLUMNS = 3
-
-Key: TypeAlias = tuple[object, ...]
-
-
-@dataclass
-class Line:
-    """An instruction or node, aggregated over all runs."""
-
-    where: str
-    name: str
-    level: int = 0
-    """Nesting depth in delegates."""
-    shapes: str = ""
-    nbytes: int = 0
-    """Bytes of input and output tensors, in one call."""
-    calls: int = 0
-    nanoseconds: int = 0
-    """Durations of all its calls."""
-    runs: int = 0
-    """Number of method calls that executed it."""
-    offsets_ns: int = 0
-    """Sum of its first start times in these calls."""
-    last_run: int = -1
-
-    def add(self, event: Event, started: int) -> None:
-        """Add an event, with the start time of its call."""
-        self.calls += 1
-        self.nanoseconds += event.duration_ns
-        if event.run != self.last_run:
-            self.runs, self.last_run = self.runs + 1, event.run
-            self.offsets_ns += event.start_ns - started
-
-
-def shapes(event: Event) -> str:
-    """Return the shapes of the inputs and outputs, and the numbers among the inputs: "(2, 3), (3,)
-    -> (2, 4)"."""
-
-    def one(value: Value) -> str:
-        if isinstance(value.data, (bool, int, float)):
-            return str(value.data)
-        return _text.sizes(value.shape)
-
-    sides = [", ".join(map(one, values)) for values in (event.inputs, event.outputs)]
-    return " -> ".join(filter(None, sides))
+HEAD = ("id", "name", "module", "shapes", "bytes", "calls", "us", "p90", "share")
+TEXT_COLUMNS = 4
+OPTIONAL = ("bytes", "shapes", "module")
+"""Columns that a narrow terminal leaves out, in this order."""
+TOP = 12
+"""Rows of a summary."""
 
 
 def dtypes(event: Event) -> str:
@@ -71,93 +33,46 @@ def dtypes(event: Event) -> str:
     return " -> ".join(filter(None, sides))
 
 
-def nbytes(event: Event) -> int:
-    """Return the bytes of an event's input and output tensors."""
-    return sum(value.nbytes for value in event.values)
+def _share(nanoseconds: int, total: int) -> str:
+    return f"{100 * nanoseconds / total:.1f} %" if total else ""
 
 
-def _line(event: Event, level: int, several_chains: bool) -> Line:
-    number = "" if event.kind in ("node", "execute") else str(event.instruction)
-    where = f"{event.chain}:{number}" if several_chains and number else number
-    name = (event.name or f"node {event.debug_handle}") + " (failed)" * event.failed
-    return Line(where, name, level, shapes(event), nbytes(event))
-
-
-def _merged(trace: Trace) -> tuple[list[Line], Line]:
-    """Return a line for each instruction or node, identified by its enclosing events, and a line
-    for the calls."""
-    lines: dict[Key, Line] = {}
-    whole = Line("", "the whole call")
-    inside: list[Key] = [()]  # keys of the enclosing delegates, by depth
-    nodes = started = 0
-    several = len({e.chain for e in trace.events if e.kind != "execute"}) > 1
-    for event in trace.events:
-        if event.kind == "node":
-            key, level, nodes = (*inside[-1], nodes), len(inside) - 1, nodes + 1
-        else:
-            del inside[event.depth + 1 :]
-            key = (*inside[-1], event.kind, event.chain, event.instruction)
-            level, nodes = event.depth, 0
-            if event.kind == "delegate":
-                inside.append(key)
-        if event.kind != "execute":
-            if key not in lines:
-                lines[key] = _line(event, level, several)
-            lines[key].add(event, started)
-        elif not event.depth:
-            started = event.start_ns
-            whole.add(event, started)
-    return list(lines.values()), whole
-
-
-def lines(trace: Trace) -> list[Line]:
-    """Return all lines: instructions and nodes, the time between them, and the whole call."""
-    inner, whole = _merged(trace)
-    known = sum(line.nanoseconds for line in inner if not line.level)
-    rest = Line(
-        "",
-        "inputs, outputs, the rest",
-        calls=whole.calls,
-        nanoseconds=max(whole.nanoseconds - known, 0),
-    )
-    return [*inner, rest, whole]
-
-
-def _times(nanoseconds: int, runs: int, total: int | None) -> list[str]:
-    """Return the mean time in microseconds and its share of the total; None: not measured."""
-    if total is None:
-        return ["", ""]
-    share = f"{100 * nanoseconds / total:.1f} %" if total else ""
-    return [f"{nanoseconds / runs / 1e3:,.1f}", share]
-
-
-def _table(trace: Trace, entries: list[Line]) -> tuple[list[str], list[list[str]]]:
-    """Return head and rows, without the column `calls` if all counts are 1."""
-    runs = max(trace.runs, 1)
-    total = entries[-1].nanoseconds
-    is_timed = any(line.level and line.nanoseconds for line in entries)
-    rows = [
-        [
-            line.where,
-            "  " * line.level + line.name,
-            line.shapes,
-            f"{line.nbytes:,}" if line.nbytes else "",
-            f"{line.calls / runs:g}" if line.calls not in (runs, 0) else "",
-            *_times(line.nanoseconds, runs, total if is_timed or not line.level else None),
-        ]
-        for line in entries
+def _cells(line: Line, runs: int, total: int, is_timed: bool) -> list[str]:
+    """Return the cells of HEAD; without times of nodes that have none."""
+    spread = times(line.spans.values(), runs)
+    p90 = f"{spread.p90:,.1f}" if runs > 1 else ""
+    measured = [f"{spread.mean:,.1f}", p90, _share(line.nanoseconds, total)]
+    return [
+        line.id,
+        "  " * line.level + line.name,
+        line.module,
+        line.shapes,
+        f"{line.nbytes:,}" if line.nbytes else "",
+        f"{line.calls / runs:g}" if line.calls not in (runs, 0) else "",
+        *(measured if is_timed else [""] * 3),
     ]
-    kept = [c for c, name in enumerate(HEAD) if name != "calls" or any(row[c] for row in rows)]
-    return [HEAD[c] for c in kept], [[row[c] for c in kept] for row in rows]
+
+
+def _table(trace: Trace, all_lines: Lines, shown: Iterable[Line]) -> list[list[str]]:
+    """Return HEAD and the rows of lines, of the rest and of the whole call, without the columns
+    that are empty."""
+    runs, total = max(trace.runs, 1), all_lines.whole.nanoseconds
+    rows = [
+        _cells(line, runs, total, all_lines.is_timed or not line.level)
+        for line in (*shown, all_lines.rest, all_lines.whole)
+    ]
+    kept = [c for c, _ in enumerate(HEAD) if any(row[c] for row in rows)]
+    return [[row[c] for c in kept] for row in [[*HEAD], *rows]]
 
 
 def notes(trace: Trace) -> list[str]:
-    times = f"{_text.plural(trace.runs, 'call')} of '{trace.method}'"
+    """Return what a trace has, in sentences: calls, times of loading, what did not fit."""
+    text = f"{_text.plural(trace.runs, 'call')} of '{trace.method}'"
     if trace.runs > 1:
-        times += ", times are means of a call"
+        text += ", times are means of a call"
     if trace.load_ns:
-        times += f"; loading took {_text.seconds(trace.load_ns / 1e9)}"
-    sentences = [times]
+        text += f"; loading took {_text.seconds(trace.load_ns / 1e9)}"
+    sentences = [text]
     if trace.dropped_events or trace.dropped_values:
         sentences.append(
             f"{trace.dropped_events} events and the data of {trace.dropped_values} values did "
@@ -166,74 +81,151 @@ def notes(trace: Trace) -> list[str]:
     return sentences
 
 
-def table(trace: Trace) -> str:
-    """Return the table for a terminal."""
-    head, body = _table(trace, lines(trace))
-    rows = [head, *body]
-    for column in range(TEXT_COLUMNS, len(head)):
+def _text_table(rows: list[list[str]], text_columns: Sequence[str]) -> str:
+    """Return rows, of which the first is the head, with numbers right-aligned."""
+    head = rows[0]
+    for column, name in enumerate(head):
         width = max(len(row[column]) for row in rows)
-        for row in rows:
-            row[column] = row[column].rjust(width)
-    return _text.table(rows[1:], rows[0], indent=0, width=_text.width())
+        if name not in text_columns:
+            for row in rows:
+                row[column] = row[column].rjust(width)
+    stripped = [name.strip() for name in head]
+    left_out = [head[stripped.index(name)] for name in OPTIONAL if name in stripped]
+    return _text.table(rows[1:], head, indent=0, width=_text.width(), optional=left_out)
+
+
+def table(trace: Trace, top: int | None = None, sort: Sort = "order") -> str:
+    """Return the table for a terminal: the first `top` lines in an order, or all."""
+    every = lines(trace)
+    shown = every.sorted(sort)[:top]
+    if sort != "order":
+        shown = [replace(line, level=0) for line in shown]
+    return _text_table(_table(trace, every, shown), HEAD[:TEXT_COLUMNS])
+
+
+def summary(trace: Trace, top: int | None = TOP, sort: Sort = "time", by: By | None = None) -> str:
+    """Return notes, the first lines in an order, and totals: of one kind, or of all."""
+    every = lines(trace)
+    parts = [*notes(trace)]
+    if by is None:
+        count = len(every.sorted(sort))
+        if top is not None and count > top:
+            parts.append(f"the first {top} of {count} instructions and nodes by {sort}")
+        parts.append(table(trace, top, sort))
+    kinds = [by] if by is not None else TOTALS
+    for kind in kinds:
+        rows = _totals(trace, every, kind)[: None if top is None else top + 1]
+        if len(rows) > 2 or by is not None:
+            parts.append(("" if by else "\n") + _text_table(rows, (kind,)))
+    return "\n".join(parts)
+
+
+def _totals(trace: Trace, every: Lines, by: By) -> list[list[str]]:
+    """Return head and rows of totals."""
+    runs, total = max(trace.runs, 1), every.whole.nanoseconds
+    rows = [
+        [
+            one.name,
+            str(one.lines),
+            f"{one.calls / runs:g}",
+            f"{one.nanoseconds / runs / 1e3:,.1f}",
+            _share(one.nanoseconds, total),
+        ]
+        for one in every.totals(by)
+    ]
+    return [[by, "lines", "calls", "us", "share"], *rows]
+
+
+# ---- HTML -------------------------------------------------------------------------------------
 
 
 def _caption(trace: Trace) -> Markup:
     return lines_of(*notes(trace))
 
 
-def _unbroken(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Return text with no-break spaces between numbers and units."""
-    return head, [[cell.replace(" %", "\u00a0%") for cell in row] for row in rows]
-
-
 def notebook(trace: Trace) -> Markup:
     """Return the table for a notebook."""
-    return html_table(_caption(trace), *_unbroken(*_table(trace, lines(trace))), TEXT_COLUMNS)
+    every = lines(trace)
+    head, *rows = _table(trace, every, every.inner)
+    return html_table(_caption(trace), head, rows, _text_columns(head))
 
 
-# ---- a page -----------------------------------------------------------------------------------
-
-
-def _by_name(trace: Trace, entries: list[Line]) -> list[list[str]]:
-    """Return calls and time of each operator and backend, slowest first."""
-    runs, total = max(trace.runs, 1), entries[-1].nanoseconds
-    sums: dict[str, list[int]] = {}
-    for line in entries[:-2]:
-        if not line.level:
-            entry = sums.setdefault(line.name, [0, 0])
-            entry[0] += line.calls
-            entry[1] += line.nanoseconds
-    return [
-        [
-            name,
-            f"{calls / runs:g}",
-            *_times(ns, runs, total),
-        ]
-        for name, (calls, ns) in sorted(sums.items(), key=lambda item: -item[1][1])
-    ]
+def _text_columns(head: Iterable[str]) -> int:
+    return sum(name in HEAD[:TEXT_COLUMNS] for name in head)
 
 
 def sections(trace: Trace) -> Iterator[Markup]:
-    """Yield the parts of its page: instructions with bars of their start and duration, sums by
-    operator."""
-    entries = lines(trace)
-    call = max(entries[-1].nanoseconds / max(trace.runs, 1), 1)
+    """Yield the parts of its page: instructions with bars of their start and duration, totals."""
+    every = lines(trace)
+    call = max(every.whole.nanoseconds / max(trace.runs, 1), 1)
     bars = [
         bar(
             line.offsets_ns / line.runs / call,
             line.nanoseconds / line.calls / call,
             bool(line.level),
         )
-        for line in entries[:-2]
+        for line in every.inner
     ]
-    head, body = _unbroken(*_table(trace, entries))
+    head, *body = _table(trace, every, every.inner)
     rows: list[list[object]] = [
         [*cells, bar] for cells, bar in zip(body, [*bars, "", ""], strict=True)
     ]
-    sums = _unbroken(["name", "calls", "us", "share"], _by_name(trace, entries))
-    yield html_table(_caption(trace), [*head, "when"], rows, TEXT_COLUMNS)
-    yield tag("h2", "By operator")
-    yield html_table("delegates as a whole", *sums, 1)
+    yield html_table(_caption(trace), [*head, "when"], rows, _text_columns(head))
+    for kind in TOTALS:
+        names, *totals = _totals(trace, every, kind)
+        if totals:
+            yield tag("h2", f"By {kind}")
+            caption = "delegates as a whole" if kind == "operator" else ""
+            yield html_table(caption, names, totals, 1)
+
+
+# ---- JSON -------------------------------------------------------------------------------------
+
+
+def as_dict(trace: Trace) -> dict[str, Any]:
+    """Return a trace for JSON: times in microseconds, sizes in bytes."""
+    every, runs = lines(trace), max(trace.runs, 1)
+    return {
+        "ok": trace.ok,
+        "summary": trace.summary(),
+        "method": trace.method,
+        "calls": trace.runs,
+        "load_us": trace.load_ns / 1e3,
+        "call_us": asdict(times(every.whole.spans.values(), runs)),
+        "lines": [_line_dict(line, runs, every) for line in every.inner],
+        "totals": {kind: [_total_dict(t, runs) for t in every.totals(kind)] for kind in TOTALS},
+        "rows": trace.rows_as_dicts(),
+    }
+
+
+def _line_dict(line: Line, runs: int, every: Lines) -> dict[str, Any]:
+    spread: Times = times(line.spans.values(), runs)
+    return {
+        "id": line.id,
+        "kind": line.kind,
+        "name": line.name,
+        "module": line.module or None,
+        "delegate": line.delegate,
+        "inputs": [_value_dict(value) for value in line.inputs],
+        "outputs": [_value_dict(value) for value in line.outputs],
+        "bytes": line.nbytes,
+        "calls": line.calls / runs,
+        "us": asdict(spread),
+        "share": line.nanoseconds / every.whole.nanoseconds if every.whole.nanoseconds else None,
+    }
+
+
+def _value_dict(value: Value | Tensor) -> dict[str, Any]:
+    return {"dtype": value.dtype, "shape": None if value.shape is None else [*value.shape]}
+
+
+def _total_dict(total: Total, runs: int) -> dict[str, Any]:
+    return {
+        "name": total.name,
+        "lines": total.lines,
+        "calls": total.calls / runs,
+        "us": total.nanoseconds / runs / 1e3,
+    }
 
 
 # ---- rows -------------------------------------------------------------------------------------

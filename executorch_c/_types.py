@@ -30,6 +30,10 @@ RawEvent: TypeAlias = (
     "tuple[Kind, str, int, int | None, int | None, int | None, int | None, int, int, bool, "
     "list[RawValue]]"
 )
+RawResult: TypeAlias = (
+    "tuple[Kind, str, int, int | None, int | None, int | None, int | None, int, int, Array]"
+)
+"""The arguments of trace.Result, and the array."""
 
 
 class Buffer(Protocol):

@@ -2,7 +2,8 @@
 
     with method.tracing() as trace:
         method.execute([x])
-    print(trace)                 # a table: time, shapes and bytes of each instruction
+    print(trace)                 # the slowest instructions and nodes; totals
+    print(trace.table())         # time, shapes and bytes of each instruction
     trace.to_html("run.html")    # the same as a page
     trace.to_chrome("run.json")  # for chrome://tracing or ui.perfetto.dev
     trace.to_dataframe()         # a row for each event, for pandas
@@ -16,12 +17,13 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from executorch_c import _trace_view
+from executorch_c import _trace_lines, _trace_view
 from executorch_c._render import text as _text
+from executorch_c.inspect.events import short
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
     import pandas
 
     from executorch_c._arrays import Array
-    from executorch_c._core import Method
-    from executorch_c._types import FilePath, RawEvent, RawValue
+    from executorch_c._core import Method, Program
+    from executorch_c._trace_lines import By, Sort, Tensor, Total
+    from executorch_c._types import FilePath, RawEvent, RawResult, RawValue
+    from executorch_c.inspect.etrecord import ETRecord
 
 Kind: TypeAlias = Literal["execute", "kernel", "delegate", "move", "jump", "free", "node"]
 
@@ -198,6 +202,10 @@ class Trace(Report):
         """Start of loading the method, as time.monotonic_ns()."""
         self.load_ns = 0
         """Duration of loading, in nanoseconds."""
+        self.modules: dict[str, str] = {}
+        """Modules of the model by id of an instruction or node, from `name_nodes`."""
+        self.node_values: dict[str, tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
+        """Inputs and outputs of nodes in delegates by id, from `name_nodes`."""
 
     def _fill(self, method: Method, raw: tuple[list[RawEvent], int, int]) -> None:
         rows, self.dropped_events, self.dropped_values = raw
@@ -219,13 +227,57 @@ class Trace(Report):
         """Return the number of calls and their time."""
         return "; ".join(_trace_view.notes(self))
 
-    def table(self) -> str:
-        """Return instructions and nodes as text: shapes, bytes, microseconds, share of the call.
+    def table(self, top: int | None = None, sort: Sort = "order") -> str:
+        """Return instructions and nodes as text: module, shapes, bytes, microseconds, share.
 
-        Several calls are one table of means; `calls` is the number of executions per call.
-        Bytes are those of input and output tensors.
+        Several calls are one table of means and 90th percentiles; `calls` is the number of
+        executions per call. Bytes are those of input and output tensors.
+
+        Args:
+            top: Maximum number of rows; default: all.
+            sort: "order" of execution; "time" or "bytes", largest first. By time, the nodes of a
+                delegate and the rest of its time stand for the delegate.
         """
-        return _trace_view.table(self)
+        return _trace_view.table(self, top, sort)
+
+    def totals(self, by: By = "operator") -> list[Total]:
+        """Return lines, calls and nanoseconds of each operator, module or delegate, largest first.
+
+        Operators count delegates as a whole. Modules are known after `name_nodes`; what has none
+        is left out.
+        """
+        return _trace_lines.lines(self).totals(by)
+
+    def name_nodes(
+        self,
+        program: Program | None = None,
+        etrecord: ETRecord | FilePath | None = None,
+        modules: Mapping[str, str] | None = None,
+    ) -> None:
+        """Name instructions and nodes by what is known of the program.
+
+        Args:
+            program: Its payloads have the shapes of nodes in delegates; of dynamic shapes the upper
+                bounds.
+            etrecord: An ETRecord of the export, or its path: modules.
+            modules: Modules by the place of an instruction or node, as reports have it: "3" or
+                "instruction 3", "d0.5" or "delegate 0, node 5".
+
+        Raises InvalidExternalDataError for a damaged ETRecord.
+        """
+        inner = _trace_lines.lines(self).inner
+        if program is not None:
+            from executorch_c.inspect.structure import view_of
+
+            view = view_of(program, self.method)
+            if view is not None:
+                self.node_values |= _trace_lines.values_of_nodes(view, inner)
+        if etrecord is not None:
+            from executorch_c.inspect.etrecord import ETRecord, read_etrecord
+
+            record = etrecord if isinstance(etrecord, ETRecord) else read_etrecord(etrecord)
+            self.modules |= _trace_lines.modules_of_record(record, self.method, inner)
+        self.modules |= {short(where): name for where, name in (modules or {}).items()}
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a pandas.DataFrame with a row for each event.
@@ -245,6 +297,11 @@ class Trace(Report):
         duration, sums by operator."""
         return _trace_view.sections(self)
 
+    def as_dict(self) -> dict[str, object]:
+        """Return the trace for JSON: "lines" are instructions and nodes, with times of a call in
+        microseconds; "totals" those of operators, modules and delegates; "rows" are events."""
+        return _trace_view.as_dict(self)
+
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each event, with the columns of `to_dataframe`."""
         columns = _trace_view.columns(self)
@@ -259,7 +316,8 @@ class Trace(Report):
                 for name in ("run", "chain", "instruction", "delegate", "debug_handle")
                 if (value := getattr(event, name)) is not None
             }
-            arguments |= {"shapes": _trace_view.shapes(event), "bytes": _trace_view.nbytes(event)}
+            arguments |= {"shapes": _trace_lines.shapes(event)}
+            arguments |= {"bytes": _trace_lines.nbytes(event)}
             events.append(
                 {
                     "name": event.name or event.kind,
@@ -288,7 +346,7 @@ class Trace(Report):
         etdump.write([self], path, debug_buffer_path)
 
     def __str__(self) -> str:
-        return "\n".join([*_trace_view.notes(self), self.table()])
+        return _trace_view.summary(self)
 
     def __repr__(self) -> str:
         events = _text.plural(len(self.events), "event")
@@ -310,12 +368,12 @@ class Tracing:
         self._trace: Trace | None = None
         self._error: BaseException | None = None
 
-    def _altered(self, *raw: Any) -> None:
+    def _altered(self, *raw: object) -> None:
         """Call `alter`; keep its exception, because C code calls this function."""
-        *place, array = raw
+        known = cast("RawResult", raw)
         if self._alter is not None and self._error is None:
             try:
-                self._alter(Result(*place), array)
+                self._alter(Result(*known[:-1]), known[-1])
             except BaseException as error:
                 self._error = error
 

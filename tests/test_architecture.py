@@ -18,9 +18,9 @@ LAYERS = tuple("core format trace kernels backend runtime api tools python testi
 PYTHON_LAYERS = (
     "_arrays _coreai _delegation _engines _entry_points _extras _files _flatbuffers _inputs _log"
     " _modules _order _stages _streams _types _render examples progress report",
-    "inspect.dataflow inspect.device inspect.etdump inspect.events inspect.families"
-    " inspect.payloads inspect.quantized inspect.reference inspect.scales inspect.structure"
-    " trace _trace_view",
+    "inspect.dataflow inspect.device inspect.etdump inspect.etrecord inspect.events"
+    " inspect.families inspect.payloads inspect.quantized inspect.reference inspect.scales"
+    " inspect.structure trace _trace_lines _trace_view",
     "rewrite",
     "compare noise",
     "_backends _bundled_write _eager_caches _openvino _operators _programs _python_backends"

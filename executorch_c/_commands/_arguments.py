@@ -290,8 +290,24 @@ def add_inputs(parser: argparse.ArgumentParser, otherwise: str = "random") -> No
     add(parser, "--seed")
 
 
-def add_rows(parser: argparse.ArgumentParser) -> None:
-    """Add --top, --all and --sort, for the table of a report."""
+def add_rows(
+    parser: argparse.ArgumentParser,
+    sorts: Sequence[str] = ("order", "error"),
+    default: str | None = None,
+) -> None:
+    """Add --top, --all and --sort, for the table of a report. Without --sort, `args.sort` is the
+    first of `sorts`, or None if the command has a `default` of its own."""
+    add_top(parser)
+    parser.add_argument(
+        "--sort",
+        choices=sorts,
+        default=None if default else sorts[0],
+        help=f"order of rows; default: {default or sorts[0]}",
+    )
+
+
+def add_top(parser: argparse.ArgumentParser) -> None:
+    """Add --top and --all; with --all, `args.top` is None."""
     count = parser.add_mutually_exclusive_group()
     count.add_argument(
         "--top",
@@ -301,12 +317,6 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
         help="maximum number of rows; default: %(default)s",
     )
     count.add_argument("--all", action="store_const", const=None, dest="top", help="show all rows")
-    parser.add_argument(
-        "--sort",
-        choices=("order", "error"),
-        default="order",
-        help="order of rows: by execution (default) or by error",
-    )
 
 
 def add_delegation(parser: argparse.ArgumentParser) -> None:

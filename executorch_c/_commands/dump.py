@@ -1,4 +1,4 @@
-"""`executorch-c dump`: every value and instruction of a program."""
+"""`executorch-c dump`: values and instructions of a program."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import argparse
 from executorch_c._commands import _arguments
 
 HELP = """\
-Print a program: inputs, outputs, constants and their offsets, each instruction with its arguments
-and results, and the nodes of delegates. No method is loaded, so operators and backends of the
-program may be missing.
+Print a program: inputs, outputs, planned memory, and how many instructions and nodes in delegates
+have each operator. --all prints all: constants and their offsets, each instruction with its
+arguments and results, and the nodes of delegates. No method is loaded, so operators and backends of
+the program may be missing.
 """
 
 
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
-        commands, "dump", main, "print every instruction of a program", HELP
+        commands, "dump", main, "print the instructions of a program", HELP
     )
     _arguments.add_model(parser)
     _arguments.add_method(parser, "all")
+    _arguments.add_top(parser)
     _arguments.add_results(parser)
 
 
@@ -28,5 +30,5 @@ def main(args: argparse.Namespace) -> int:
     from executorch_c.devtools import dump
 
     text = dump(_arguments.open_program(args), method=args.method)
-    _arguments.show(text, args, text.rstrip("\n"))
+    _arguments.show(text, args, text.rstrip("\n") if args.top is None else text.overview(args.top))
     return 0

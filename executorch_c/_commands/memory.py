@@ -7,8 +7,9 @@ import argparse
 from executorch_c._commands import _arguments
 
 HELP = """\
-Print the planned memory of a method: address, bytes, lifetime and operator of each tensor, the peak
-of live bytes, and unused memory. No method is loaded.
+Print the planned memory of a method: the peak of live bytes, unused memory, and the tensors that
+are live at the peak, with address, bytes, lifetime and operator; --all prints all tensors. No
+method is loaded.
 """
 
 
@@ -17,6 +18,10 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(commands, "memory", main, "show planned memory over time", HELP)
     _arguments.add_model(parser)
     _arguments.add_method(parser)
+    parser.add_argument(
+        "--etrecord", metavar="E.bin", help="ETRecord of the export: names the modules of tensors"
+    )
+    _arguments.add_top(parser)
     _arguments.add_results(parser, picture=True)
     parser.add_argument(
         "--plot",
@@ -37,10 +42,11 @@ def main(args: argparse.Namespace) -> int:
     from executorch_c.devtools import memory_plan
 
     source = _arguments.open_program(args)
-    plan = memory_plan(source, _arguments.method_of(source.program, args.method))
+    method = _arguments.method_of(source.program, args.method)
+    plan = memory_plan(source, method, etrecord=args.etrecord)
     if args.plot:
         plan.save(args.plot)
     if args.chrome:
         plan.to_chrome(args.chrome)
-    _arguments.show(plan, args)
+    _arguments.show(plan, args, plan.text(args.top))
     return 0

@@ -45,6 +45,9 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add(parser, "--repeat", "--threads")
     _arguments.add_output(parser, "write the last call's outputs, as .npz")
     _arguments.add_json(parser)
+    parser.add_argument(
+        "--values", action="store_true", help="with --json: all elements, not only a summary"
+    )
 
 
 def lines(
@@ -65,21 +68,52 @@ def show_values(title: str, names: Sequence[str], values: Sequence[Any]) -> None
     print(table or "  none")
 
 
-def as_json(names: Sequence[str], values: Sequence[Any]) -> list[dict[str, object]]:
-    """Return inputs or outputs for JSON: arrays with all elements."""
+def as_json(
+    names: Sequence[str], values: Sequence[Any], with_values: bool
+) -> list[dict[str, object]]:
+    """Return inputs or outputs for JSON: a summary of each array, or all its elements."""
     return [
         {
             "name": name or None,
             "dtype": line[2],
             "shape": list(np.shape(value)),
-            "values": value.tolist() if isinstance(value, np.ndarray) else value,
+            **({"values": _elements(value)} if with_values else _summary(value)),
         }
         for name, value, line in zip(names, values, lines(names, values))
     ]
 
 
+def _elements(value: Any) -> object:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _summary(value: Any) -> dict[str, object]:
+    """Return number of NaN and infinities, least and largest finite element, mean and first
+    elements of an array; another value as it is."""
+    if not isinstance(value, np.ndarray):
+        return {"value": value}
+    first = value.reshape(-1)[: _text.MAX_PRINTED_ELEMENTS].tolist()
+    if value.dtype.kind == "c" or not value.size:
+        return {"first": first}
+    wide = value.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    low, high, mean = (
+        (float(f(finite)) if finite.size else None) for f in (np.min, np.max, np.mean)
+    )
+    return {
+        "nan": int(np.isnan(wide).sum()),
+        "infinite": int(np.isinf(wide).sum()),
+        "min": low,
+        "max": high,
+        "mean": mean,
+        "first": first,
+    }
+
+
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c run`."""
+    if args.values and not args.json:
+        args.parser.error("--values is for --json; --output writes the outputs as .npz")
     start = perf_counter()
     program = _arguments.open_program(args).program
     load_time = perf_counter() - start
@@ -105,7 +139,7 @@ def main(args: argparse.Namespace) -> int:
     ]
     is_random = args.inputs is None and any(w["kind"] == "Tensor" for w in info["inputs"])
     if args.json:
-        arrays = [as_json(*side) for side in sides]
+        arrays = [as_json(*side, args.values) for side in sides]
         print(
             _json.dumps(
                 {

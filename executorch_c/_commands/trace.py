@@ -5,15 +5,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from executorch_c import Method
-from executorch_c._commands import _arguments
+from executorch_c import Method, _trace_view
+from executorch_c._commands import _arguments, _models
 from executorch_c._commands._calls import inputs_of
+from executorch_c._programs import ProgramFile
+from executorch_c._trace_lines import SORTS, TOTALS
+from executorch_c.check import named
 from executorch_c.trace import Trace
 
 HELP = """\
-Run a method and print time, shapes and bytes of each instruction and of each node inside delegates.
-With --repeat, the times are means over the calls, after an untraced warm-up call. State (a KV
-cache) is reset after the warm-up, and kept between the other calls.
+Run a method and print where its time goes: the slowest instructions and nodes inside delegates, and
+totals by operator, module and delegate. An id is an instruction ("3") or a node ("d0.5": node 5 of
+delegate 0). With --repeat, the times are means over the calls, with the median and the 90th
+percentile, after an untraced warm-up call. State (a KV cache) is reset after the warm-up, and kept
+between the other calls.
+
+Modules are those of an ETRecord (--etrecord) or of the model (--model, needs torch).
 
 The official executorch.devtools.Inspector reads the files of --etdump and --debug-buffer.
 """
@@ -28,6 +35,12 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_delegation(parser)
     _arguments.add(parser, "--repeat", "--threads")
+    parser.add_argument("--etrecord", metavar="E.bin", help="ETRecord of the export")
+    _models.add_model_function(parser)
+    _arguments.add_rows(parser, SORTS, "time; order with --all")
+    parser.add_argument(
+        "--by", choices=TOTALS, help="print the totals of one kind only, --top of them or --all"
+    )
     _arguments.add_results(parser)
     for name, text in (
         ("--chrome", "write JSON for chrome://tracing and Perfetto"),
@@ -47,8 +60,21 @@ def _warm(method: Method, inputs: Sequence[object]) -> None:
     method.reset()
 
 
+def _modules(
+    args: argparse.Namespace, source: ProgramFile, method: Method, inputs: Sequence[object]
+) -> dict[str, str]:
+    """Return the model's modules by the place of an instruction or node, as `explain` matches
+    them."""
+    from executorch_c.devtools import explain
+
+    model, _, _ = named.model_and_inputs(args.make)
+    report = explain(model, inputs, program=source, method=method.metadata.name())
+    return {row.where: row.module for row in report if row.module}
+
+
 def _show(trace: Trace, args: argparse.Namespace) -> None:
-    _arguments.show(trace, args)
+    text = _trace_view.summary(trace, args.top, args.sort, args.by)
+    _arguments.show(trace, args, text)
     if args.chrome:
         trace.to_chrome(args.chrome)
     if args.csv:
@@ -61,6 +87,9 @@ def main(args: argparse.Namespace) -> int:
     """Run `executorch-c trace`."""
     if args.debug_buffer and not args.etdump:
         args.parser.error("--debug-buffer requires --etdump")
+    if args.make and args.etrecord:
+        args.parser.error("--model and --etrecord both name modules: pass one")
+    args.sort = args.sort or ("order" if args.top is None else "time")
     source = _arguments.open_program(args)
     inputs = inputs_of(source.program, args)
     method = source.program.load_method(
@@ -72,6 +101,7 @@ def main(args: argparse.Namespace) -> int:
     )
     if args.repeat > 1:
         _warm(method, inputs)
+    modules = _modules(args, source, method, inputs) if args.make else {}
     trace = None
     try:
         with method.tracing(values=bool(args.debug_buffer)) as trace:
@@ -79,6 +109,7 @@ def main(args: argparse.Namespace) -> int:
             for _ in range(args.repeat):
                 method.execute(inputs)
     finally:
-        if trace and trace.runs:
-            _show(trace, args)  # includes calls before an error
+        if trace and trace.runs:  # includes calls before an error
+            trace.name_nodes(source.program, args.etrecord, modules)
+            _show(trace, args)
     return 0

@@ -62,7 +62,7 @@ MIN_RUN_ELEMENTS = 4
 """Minimum number of elements of a run of small slices."""
 MIN_MASK_RATIO, MIN_MASK_SIZE = 100.0, 1e4
 """Mask values have their own scale. Minimum ratio to all other elements, and minimum magnitude;
-smaller mask values are negative and have ten times the ratio."""
+smaller mask values are negative, several, nearly equal, and have ten times the ratio."""
 
 # ---- rounding noise ---------------------------------------------------------------------------
 

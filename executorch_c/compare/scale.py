@@ -36,7 +36,8 @@ def mask_values(values: Array) -> Array | None:
     any.
 
     A mask value is within a factor of 2 of the extreme value of its sign, and MIN_MASK_RATIO times
-    larger than all other elements.
+    larger than all other elements. Small mask values are several and differ by no more than the
+    other elements, which a mask was added to: logarithms of small probabilities do.
     """
     if values.dtype.kind not in "fV" or values.size < 2:
         return None
@@ -53,11 +54,17 @@ def mask_values(values: Array) -> Array | None:
         top = rest & (wide <= low / 2 if extreme == low else wide >= high / 2)
         below = float(np.max(np.abs(wide), where=rest & ~top, initial=0.0))
         ratio = MIN_MASK_RATIO if abs(extreme) >= MIN_MASK_SIZE else 10 * MIN_MASK_RATIO
-        masks = below and abs(extreme) >= ratio * below
-        if not masks or not (extreme < 0 or abs(extreme) >= MIN_MASK_SIZE):
+        if not below or abs(extreme) < ratio * below:
+            break
+        if abs(extreme) < MIN_MASK_SIZE and not (extreme < 0 and _is_added(wide[top], below)):
             break
         mask |= top
     return mask if mask.any() else None
+
+
+def _is_added(top: Array, below: float) -> bool:
+    """Return True if values are one number plus elements of at most `below`."""
+    return top.size > 1 and float(np.ptp(top)) <= 2 * below
 
 
 def unmasked(values: Array) -> Array:

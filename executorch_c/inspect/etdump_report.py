@@ -383,12 +383,10 @@ def _merged(rows: tuple[EventRow, ...]) -> EventRow:
 
 def _named(row: EventRow, record: ETRecord, method: str) -> EventRow:
     """Return a row with what the ETRecord knows of it."""
-    handles = record.debug_handles[method].get(row.instruction)
-    if row.chain == NO_CHAIN or handles is None:
+    if row.chain == NO_CHAIN or record.handles_at(method, row.instruction) is None:
         return row
     delegate = record.delegates.get(method, {}).get(row.instruction)
-    if row.delegate_id is not None and delegate:
-        handles = delegate.handles_of(row.delegate_id)
+    handles = record.handles_at(method, row.instruction, row.delegate_id)
     nodes = record.nodes_of(method, handles or ())
     return replace(
         row,

@@ -108,6 +108,19 @@ class ETRecord:
         lists = [self._nodes_by_handle.get((method, handle), []) for handle in handles]
         return tuple([node for nodes in lists for node in nodes])
 
+    def handles_at(
+        self, method: str, instruction: int, delegate_id: int | str | None = None
+    ) -> Handles | None:
+        """Return the debug handles of an instruction, or of a node inside its delegate; None of
+        unknown ones. Nodes of a delegate without a map (XNNPACK's) have handles as ids."""
+        handles = self.debug_handles.get(method, {}).get(instruction)
+        delegate = self.delegates.get(method, {}).get(instruction)
+        if handles is None or delegate_id is None or delegate is None:
+            return handles
+        if not delegate.debug_handles and delegate_id in handles:
+            return (int(delegate_id),)
+        return delegate.handles_of(delegate_id)
+
     def __str__(self) -> str:
         methods = [
             f"method {_text.visible(name)}: {_text.plural(len(nodes), 'node')}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -27,3 +28,17 @@ def named(events: Iterable[Event]) -> Iterator[tuple[Event, str]]:
         else:
             where += f"instruction {event.instruction}"
         yield event, where
+
+
+def short(where: str) -> str:
+    """Return the id of a place of `named`: "3" of "instruction 3", "d0.5" of "delegate 0, node 5",
+    "1:3" in chain 1; another text as it is."""
+    found = re.fullmatch(
+        r"(?:chain (\d+), )?(?:instruction (\d+)|delegate (\d+), node (\d+))(.*)", where
+    )
+    if not found:
+        return where
+    chain, instruction, delegate, node, rest = found.groups()
+    if instruction is None:
+        return f"d{delegate}.{node}{rest}"
+    return f"{chain}:{instruction}{rest}" if chain else f"{instruction}{rest}"

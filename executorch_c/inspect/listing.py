@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -44,6 +45,12 @@ class Dump(str, Report):
     def summary(self) -> str:
         """Return the size and the methods of the program."""
         return self.partition("\n")[0]
+
+    def overview(self, top: int | None = None) -> str:
+        """Return size, methods, inputs, outputs, planned memory, and the numbers of instructions
+        and nodes of the `top` most frequent operators as text; default: of all."""
+        methods = self._whole["method_structures"]
+        return "\n\n".join([self.summary(), *(_overview(method, top) for method in methods)])
 
     def problems(self) -> list[str]:
         """Return a sentence for each missing operator and backend."""
@@ -144,6 +151,35 @@ def _row(view: View, step: Instruction) -> dict[str, object]:
         "call": _call(view, step),
         "available": step.row["available"],
     }
+
+
+def _overview(method: dict[str, Any], top: int | None) -> str:
+    """Return inputs, outputs, planned memory and counts of a method, from its JSON."""
+    steps = [row for chain in method["chains"] for row in chain]
+    lines = [f"method {_text.visible(method['name'])}: {_text.plural(len(steps), 'instruction')}"]
+    for side in ("inputs", "outputs"):
+        values = ", ".join(_type(method["values"][index]) for index in method[side])
+        lines.append(_text.wrapped(f"  {side}: {values or 'none'}"))
+    if method["arenas"]:
+        lines.append(f"  planned memory: {sum(method['arenas']):,} bytes")
+    counts = Counter(row["name"] or row["kind"] for row in steps)
+    rows: list[list[object]] = [[name, count] for name, count in counts.most_common(top)]
+    lines.append(_text.table(rows, ("instruction", "count"), width=_text.width()))
+    for index, delegate in enumerate(method["delegates"]):
+        nodes = (delegate["inside"] or {"nodes": ()})["nodes"]
+        counts = Counter(node["name"] or "?" for node in nodes)
+        payload = f"payload of {_text.plural(delegate['size'], 'byte')}"
+        listed = [f"{count} {name}" for name, count in counts.most_common(top)]
+        title = f"d{index} {delegate['id']}: {', '.join([payload, *listed])}"
+        lines.append(_text.wrapped("  " + _text.visible(title)))
+    return "\n".join(lines)
+
+
+def _type(value: dict[str, Any]) -> str:
+    """Return the type of a value: "float32 (1, 3)"."""
+    if value["kind"] != "Tensor":
+        return str(value["kind"])
+    return f"{value['dtype']} {structure.shape(value['shape'], value['dynamism'])}"
 
 
 # ---- JSON ------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Planned memory over time: places and lifetimes of tensors, and unused memory.
 
     plan = memory_plan(program, "forward")
-    print(plan)                  # a table
+    print(plan)                  # what is alive at the peak
+    print(plan.table())          # all tensors
     plan.save("memory.svg")      # a picture (matplotlib)
     plan.to_chrome("memory.json")
 
@@ -17,7 +18,8 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +30,20 @@ from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c._programs import ProgramSource, name_in, opened
 from executorch_c.inspect import families, structure
+from executorch_c.inspect.etrecord import ETRecord, read_etrecord
 from executorch_c.inspect.structure import View
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from executorch_c._types import FilePath
+
 
 START = -1
 """The time before the first instruction."""
+TOP = 12
+"""Tensors of a summary."""
 
 VIEW_MAKER = "executorch_prim::et_view.default"
 
@@ -67,6 +74,8 @@ class Allocation:
     shape: tuple[int, ...]
     name: str | None
     """Name, if the file has one."""
+    module: str = ""
+    """Module of the model that writes it first, with an ETRecord."""
 
     @property
     def end(self) -> int:
@@ -150,16 +159,17 @@ class MemoryPlan(Report):
             return f"the {self.time(time)}"
         return f"instruction {time}, {_text.visible(self.instructions[time])}"
 
-    _HEAD = ["value", "made by", "tensor", "name", "arena", "offset", "bytes", "from", "to"]
+    _HEAD = tuple("value,made by,tensor,name,module,arena,offset,bytes,from,to".split(","))
 
-    def _rows(self) -> Iterator[list[object]]:
-        for a in self.allocations:
+    def _rows(self, allocations: Iterable[Allocation]) -> Iterator[list[object]]:
+        for a in allocations:
             tensor = f"{a.dtype} {structure.shape(a.shape)}"
             yield [
                 f"%{a.value}",
                 a.maker,
                 tensor,
                 a.name or "",
+                a.module,
                 a.arena,
                 a.offset,
                 a.nbytes,
@@ -178,7 +188,38 @@ class MemoryPlan(Report):
 
     def table(self) -> str:
         """Return a row for each tensor as text: place, bytes, lifetime, operator."""
-        return _text.table(self._rows(), self._HEAD, width=_text.width())
+        return self._table(self.allocations)
+
+    def _table(self, allocations: Iterable[Allocation]) -> str:
+        return _text.table(
+            self._rows(allocations), self._HEAD, width=_text.width(), optional=("module", "name")
+        )
+
+    def at_peak(self, arena: int) -> list[Allocation]:
+        """Return the tensors that are live at the peak of an arena, largest first; views are not
+        among them."""
+        time = self.arenas[arena - 1].peak_at
+        live = (a for a in self._of(arena) if a.base is None and a.is_live(time))
+        return sorted(live, key=lambda a: -a.nbytes)
+
+    def peak(self, top: int | None = TOP) -> str:
+        """Return the largest tensors at the peak of each arena as text, at most `top` of each, and
+        bytes by module where modules are known."""
+        parts = []
+        for arena in self.arenas:
+            live = self.at_peak(arena.index)
+            if not live:
+                continue
+            first = "" if top is None or len(live) <= top else f", the {top} largest"
+            noun = _text.plural(len(live), "tensor")
+            parts += [f"live at the peak of arena {arena.index}: {noun}{first}"]
+            parts += [self._table(live[:top])]
+            modules = Counter[str]()
+            for a in live:
+                modules[a.module or "(none)"] += a.nbytes
+            if modules.keys() - {"(none)"}:
+                parts += [_text.table(modules.most_common(top), ("module", "bytes"))]
+        return "\n".join(parts)
 
     def rows_as_dicts(self) -> list[dict[str, object]]:
         """Return a row for each tensor."""
@@ -197,7 +238,12 @@ class MemoryPlan(Report):
         return f"<executorch_c.devtools.MemoryPlan of {self._notes()[0]}>"
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, [*map(_text.wrapped, self._notes()), self.table()]))
+        return "\n".join(filter(None, [*map(_text.wrapped, self._notes()), self.peak()]))
+
+    def text(self, top: int | None = TOP) -> str:
+        """Return the notes, and at most `top` tensors of each peak; None: all tensors."""
+        tables = self.table() if top is None else self.peak(top)
+        return "\n".join(filter(None, [*map(_text.wrapped, self._notes()), tables]))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan for JSON."""
@@ -221,9 +267,10 @@ class MemoryPlan(Report):
 
     def _html_table(self, caption: object) -> _html.Markup:
         text: _html.Rows = [
-            [f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in self._rows()
+            [f"{cell:,}" if isinstance(cell, int) else cell for cell in row]
+            for row in self._rows(self.allocations)
         ]
-        return _html.table(caption, *_html.without_empty(self._HEAD, text, 4))
+        return _html.table(caption, *_html.without_empty(self._HEAD, text, 5))
 
     def _picture(self) -> _html.Markup:
         try:
@@ -383,7 +430,7 @@ class _Lifetimes:
 _PLACES = ("input", "state")
 
 
-def _allocations(view: View) -> Iterator[Allocation]:
+def _allocations(view: View, modules: Mapping[int, str]) -> Iterator[Allocation]:
     times = _Lifetimes(view)
     backends = {row["id"] for row in view.structure["delegates"]}
     for index, first in times.first.items():
@@ -407,19 +454,40 @@ def _allocations(view: View) -> Iterator[Allocation]:
             value["dtype"],
             value["shape"],
             value["name"],
+            modules.get(first, ""),
         )
 
 
-def memory_plan(program: ProgramSource, method: str = "forward") -> MemoryPlan:
+def _modules(record: ETRecord, view: View) -> dict[int, str]:
+    """Return the module of each instruction that an ETRecord knows, by time."""
+    modules = {}
+    for step in view.steps:
+        if step.chain == 0:
+            nodes = record.nodes_of(view.method, record.handles_at(view.method, step.number) or ())
+            names = {node.module for node in nodes if node.module}
+            modules[step.at] = names.pop() if len(names) == 1 else ""
+    return modules
+
+
+def memory_plan(
+    program: ProgramSource,
+    method: str = "forward",
+    *,
+    etrecord: ETRecord | FilePath | None = None,
+) -> MemoryPlan:
     """Return the lifetimes of a method's tensors in planned memory. No method is loaded.
 
-    Empty and unused tensors are omitted. Raises NotFoundError for an unknown method,
-    InvalidProgramError for a wrong file.
+    Empty and unused tensors are omitted. An ETRecord of the export, or its path, names the modules
+    that write tensors. Raises NotFoundError for an unknown method, InvalidProgramError for a wrong
+    file, InvalidExternalDataError for a damaged ETRecord.
     """
     source = opened(program)
     method = name_in(source, method)
     view = View(source.program, method)
-    allocations = [a for a in _allocations(view) if a.nbytes]
+    if etrecord is not None and not isinstance(etrecord, ETRecord):
+        etrecord = read_etrecord(etrecord)
+    modules = {} if etrecord is None else _modules(etrecord, view)
+    allocations = [a for a in _allocations(view, modules) if a.nbytes]
     allocations.sort(key=lambda a: (a.arena, a.first, a.offset, a.value))
     arenas = []
     for index, nbytes in enumerate(view.structure["arenas"], 1):

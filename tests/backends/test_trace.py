@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import executorch_c
+from executorch_c._trace_lines import lines as lines_of
 from executorch_c.trace import Trace
 from tests.backends.demo_programs import COMPILER, EXECUTOR, SIN_INPUTS, THREE, lowered, nested
 from tests.backends.demo_programs import partitioned, seeded, sin, taylor_sin
@@ -82,8 +83,31 @@ def test_programs_inside_payloads() -> None:
     head = "2 calls of 'forward', times are means of a call; loading took "
     assert trace.summary().startswith(head) and str(trace).startswith(head)
     lines = trace.table().splitlines()
-    names = [line.strip(" 0123456789").split("  ")[0] for line in lines[1:]]
-    assert names[:5] == [EXECUTOR, "aten::sub.out", COMPILER, "aten.mm.default", "aten.add.Tensor"]
+    assert [line.split()[0] for line in lines[1:6]] == ["0", "d0/0", "d0/1", "d0/d0.0", "d0/d0.1"]
+    names = [EXECUTOR, "aten::sub.out", COMPILER, "aten.mm.default", "aten.add.Tensor"]
+    assert [line.name for line in lines_of(trace).inner[:5]] == names
+
+
+def test_lines_by_time_do_not_overlap(pte: bytes) -> None:
+    trace = traced(pte, seeded(*THREE), runs=3)
+    lines = lines_of(trace)
+    leaves = lines.leaves()
+    ids = [line.id for line in leaves]
+    assert ids == ["d0.0", "d0.1", "0", "1", "d1.0", "d1.1", "2"]
+    assert [leaves[i].name for i in (2, 6)] == [f"{COMPILER}, the rest"] * 2
+    known = sum(line.nanoseconds for line in [*leaves, lines.rest])
+    assert known == lines.whole.nanoseconds > 0
+    totals = {total.name: total.lines for total in trace.totals("delegate")}
+    assert totals == {f"d0 {COMPILER}": 1, f"d1 {COMPILER}": 1, "not delegated": 1}
+
+
+def test_payloads_have_the_shapes_of_nodes(pte: bytes) -> None:
+    trace = traced(pte, seeded(*THREE))
+    program = executorch_c.Runtime.get().load_program(pte)
+    trace.name_nodes(program, modules={"delegate 1, node 0": "head"})
+    nodes = [line for line in lines_of(trace).inner if line.kind == "node"]
+    assert [line.module for line in nodes] == ["", "", "head", ""]
+    assert nodes[0].shapes == "(?), (?) -> (?)"  # these payloads have no shapes
 
 
 def test_a_rejected_call_leaves_no_event() -> None:

@@ -152,11 +152,26 @@ def test_one_method() -> None:
         dump(program, "xml")  # type: ignore[arg-type]
 
 
+def test_the_overview_counts_instructions_and_nodes() -> None:
+    text = dump(pte_of("cnn_xnnpack"), method="forward")
+    whole = text.as_dict()["method_structures"][0]
+    (chain,) = whole["chains"]
+    rows = [line.split() for line in text.overview().splitlines()]
+    for name in {row["name"] for row in chain}:
+        count = sum(row["name"] == name for row in chain)
+        assert [name, str(count)] in rows
+    nodes = [node["name"] for node in whole["delegates"][0]["inside"]["nodes"]]
+    [line] = [" ".join(row) for row in rows if row[:1] == ["d0"]]
+    assert all(f"{nodes.count(name)} {name}" in line for name in nodes)
+
+
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mixed.pte"
     file.write_bytes(pte_of("mixed"))
-    assert cli.main(["dump", str(file)]) == 0
+    assert cli.main(["dump", str(file), "--all"]) == 0
     assert capsys.readouterr().out == dump(opened("mixed"))
+    assert cli.main(["dump", str(file), "--top", "1"]) == 0
+    assert capsys.readouterr().out == dump(opened("mixed")).overview(1) + "\n"
     assert cli.main(["dump", str(file), "--json", "--method", "forward"]) == 0
     assert json.loads(capsys.readouterr().out)["method_structures"][0]["name"] == "forward"
     assert cli.main(["dump", str(file), "--method", "other"]) == 1

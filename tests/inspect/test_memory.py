@@ -1,13 +1,16 @@
 """Planned memory over time, compared with the exporter's numbers and the official profiler."""
 
 import json
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("executorch.exir")
+from executorch.exir import to_edge_transform_and_lower
 from executorch.util.activation_memory_profiler import create_tensor_allocation_info
 
 from executorch_c import Runtime, cli
@@ -107,6 +110,34 @@ def test_lifetimes() -> None:
     assert by["aten::convolution.out"].family == "conv"
 
 
+@pytest.mark.parametrize("name", TOP_LEVEL)
+def test_the_peak_is_what_is_live(name: str) -> None:
+    for method in methods(name):
+        plan = plan_of(name, method)
+        (arena,) = plan.arenas
+        live = plan.at_peak(1)
+        sizes = [a.nbytes for a in live]
+        assert sum(sizes) == arena.peak and sizes == sorted(sizes, reverse=True)
+        values = [line.split()[0] for line in plan.peak(2).splitlines() if line.startswith("  %")]
+        assert values == [f"%{a.value}" for a in live[:2]]
+
+
+def test_modules_of_an_etrecord(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    layers = OrderedDict(act=torch.nn.ReLU(), head=torch.nn.Linear(4, 3))
+    model, x = torch.nn.Sequential(layers), torch.ones(2, 4)
+    edge = to_edge_transform_and_lower(torch.export.export(model, (x,)), generate_etrecord=True)
+    manager = edge.to_executorch()
+    pte, record = tmp_path / "model.pte", tmp_path / "model.etrecord"
+    pte.write_bytes(manager.buffer)
+    manager.get_etrecord().save(str(record))
+    plan = memory_plan(pte, etrecord=record)
+    modules = {a.maker: a.module for a in plan.allocations}
+    assert modules["aten::relu.out"] == "act" and modules["aten::addmm.out"] == "head"
+    assert modules["input"] == ""
+    assert cli.main(["memory", str(pte), "--etrecord", str(record), "--top", "1"]) == 0
+    assert "  head " in capsys.readouterr().out
+
+
 def test_state_stays() -> None:
     for name in ("counter", "state"):
         plan = plan_of(name)
@@ -145,9 +176,9 @@ def test_table_and_html(monkeypatch: pytest.MonkeyPatch) -> None:
     arena = plan.arenas[0]
     assert f"{arena.nbytes:,} bytes, at most {arena.peak:,} live" in text
     assert f"{arena.waste:,} unused (33.3 %)" in text
-    assert text.count("aten::convolution.out") == 2
+    assert plan.table().count("aten::convolution.out") == 2
     monkeypatch.setenv("COLUMNS", "80")
-    assert max(map(len, str(plan).splitlines())) <= 80
+    assert max(map(len, [*str(plan).splitlines(), *plan.table().splitlines()])) <= 80
     html = plan._repr_html_()
     assert html.count("<tr>") == len(plan.allocations) + 1
     assert "data:image/svg+xml;base64," in html

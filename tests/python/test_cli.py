@@ -17,13 +17,14 @@ import executorch_c
 from executorch_c import cli
 from executorch_c.bundled import BundledProgram
 from executorch_c.testing import compare
-from tests import process
+from tests import ROOT, process
 from tests.exports import Fn, export
 from tests.python import digits
 
 
 Capture = pytest.CaptureFixture[str]
 DIGITS = str(digits.DIGITS)
+GOLDEN = ROOT / "tests" / "release" / "golden"
 COMMANDS = ["", *map(cli.name_of, cli.COMMANDS)]
 
 
@@ -439,6 +440,17 @@ def test_trace(tmp_path: Path, capsys: Capture) -> None:
     assert names["t.bin"].stat().st_size > 1000
 
 
+def test_trace_of_a_delegate(tmp_path: Path, capsys: Capture) -> None:
+    model = str(GOLDEN / "1.5.1" / "xnnpack_mlp.pte")
+    code, out, _ = command(capsys, "trace", model, "--all")
+    [node] = [line for line in out.splitlines() if line.startswith("d0.0 ")]
+    assert code == 0 and " -> " in node
+    code, out, _ = command(capsys, "trace", model, "--by", "delegate")
+    rows = [line.split()[:2] for line in out.splitlines()[2:]]
+    assert code == 0 and ["d0", "XnnpackBackend"] in rows
+    assert "d0.0" not in out
+
+
 def test_trace_of_a_call_that_fails(files: Path, tmp_path: Path, capsys: Capture) -> None:
     np.save(tmp_path / "x.npy", np.array([5]))
     args = ["trace", str(files / "table.pte"), "--inputs", str(tmp_path / "x.npy")]
@@ -464,7 +476,8 @@ def test_an_option_is_the_same_in_every_command() -> None:
     for name in map(cli.name_of, cli.COMMANDS):
         assert "--json" in options(name), name
         for option, action in options(name).items():
-            kind = (type(action).__name__, action.nargs, str(action.choices), action.metavar)
+            choices = "" if option == "--sort" else str(action.choices)  # columns of the table
+            kind = (type(action).__name__, action.nargs, choices, action.metavar)
             kinds.setdefault(option, set()).add(kind)
     assert {option: forms for option, forms in kinds.items() if len(forms) > 1} == {}
 
@@ -478,6 +491,13 @@ def test_run_reports_and_saves_random_inputs(tmp_path: Path, capsys: Capture) ->
     other = json.loads(command(capsys, "run", DIGITS, "--seed", "4", "--json")[1])
     assert first["random_inputs"] and not again["random_inputs"]
     assert first["outputs"] == again["outputs"] != other["outputs"]
+    args = ("run", DIGITS, "--seed", "3", "--json", "--values")
+    [whole], [brief] = json.loads(command(capsys, *args)[1])["outputs"], first["outputs"]
+    values = np.asarray(whole["values"], np.float32)
+    assert values.shape == tuple(whole["shape"]) and brief["first"] == values.ravel()[:6].tolist()
+    assert brief["max"] == values.max() and brief["mean"] == pytest.approx(values.mean(), rel=1e-6)
+    assert (brief["nan"], brief["infinite"]) == (0, 0) and "values" not in brief
+    assert "--values is for --json" in misused(capsys, "run", DIGITS, "--values")
 
 
 def test_arrays_go_by_name_and_warn_by_order(files: Path, tmp_path: Path, capsys: Capture) -> None:

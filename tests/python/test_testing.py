@@ -292,6 +292,33 @@ def test_small_outputs_have_no_small_slices_by_chance(rng: np.random.Generator) 
         assert compare((right + error).astype("f4"), right), (right, error)
 
 
+@pytest.mark.parametrize(("rows", "classes"), [(1, 2), (1, 10), (2, 10), (64, 10)])
+def test_log_probabilities_of_sure_classifiers(
+    rows: int, classes: int, rng: np.random.Generator
+) -> None:
+    """The probability near 1 has a small logarithm, with the error of the others' scale."""
+    for _ in range(100):
+        logits = rng.standard_normal((rows, classes)).astype("f4")
+        sure = np.resize(rng.permutation(classes), rows)  # another class in each of two rows
+        logits[range(rows), sure] += rng.uniform(8, 16, rows)
+        high = logits.max(1, keepdims=True)
+        right = logits - (high + np.log(np.exp(logits - high).sum(1, keepdims=True)))
+        error = rng.uniform(-2, 2, right.shape) * 2.0**-23 * np.abs(right).max()
+        assert compare((right + error).astype("f4"), right), (right, error)
+        wrong = right.copy()
+        wrong[0, 0] += 1e-3 * np.abs(right).max()
+        assert compare(wrong, right).verdict == "differ"
+
+
+def test_small_masks_have_their_own_scale(rng: np.random.Generator) -> None:
+    scores = rng.uniform(-0.1, 0.1, (4, 16)).astype("f4")
+    mask = np.triu(np.full((4, 16), np.float32(-1000)), 1)
+    wrong = scores + mask
+    wrong[3, :2] += 1e-3
+    assert compare(scores + mask, scores + mask)
+    assert compare(wrong, scores + mask).verdict == "differ"
+
+
 def test_a_large_slice_hides_no_small_one(rng: np.random.Generator) -> None:
     boxes = rng.uniform(0, 640, (1, 4, 300)).astype("f4")
     scores = rng.uniform(0, 0.1, (1, 80, 300)).astype("f4")

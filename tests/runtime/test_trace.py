@@ -7,6 +7,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -258,17 +259,68 @@ def test_calls_of_other_threads(method: Method) -> None:
 def test_the_table(method: Method) -> None:
     with method.tracing() as trace:
         method(X.numpy())
-    lines = str(trace).splitlines()
-    assert lines[0].startswith("1 call of 'forward'; loading took ")
-    assert lines[1].split() == ["name", "shapes", "bytes", "us", "share"]
+    assert str(trace).startswith("1 call of 'forward'; loading took ")
+    lines = trace.table().splitlines()
+    assert lines[0].split() == ["id", "name", "shapes", "bytes", "us", "share"]
     [product] = [line for line in lines if "aten::mm.out" in line]
     assert "(3, 4), (4, 3) -> (3, 3)" in product and product.split()[-4] == str((12 + 12 + 9) * 4)
     assert lines[-1].split()[:3] == ["the", "whole", "call"] and lines[-1].endswith("100.0 %")
-    shares = [float(line.split()[-2]) for line in lines[2:-1]]
+    shares = [float(line.split()[-2]) for line in lines[1:-1]]
     assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
     assert f"Trace of 'forward': 1 call, {len(trace.events)} events>" in repr(trace)
     html = trace._repr_html_()
     assert html.startswith("<table>") and "aten::mm.out" in html and "-&gt; (3, 3)" in html
+    assert " %<" in html and "xa0" not in html
+
+
+def with_times(method: Method, seconds: dict[str, list[int]]) -> Trace:
+    """Return the trace of two calls, in which instructions take the nanoseconds of their names."""
+    with method.tracing() as trace:
+        method(X.numpy()), method(X.numpy())
+    trace.events = tuple(
+        replace(e, duration_ns=seconds.get(e.name, [0, 0])[e.run]) for e in trace.events
+    )
+    return trace
+
+
+def test_the_slowest_lines_come_first(method: Method) -> None:
+    trace = with_times(method, {"forward": [9000, 11000], "aten::mm.out": [1000, 3000]})
+    first, *rest, outside, whole = trace.table(sort="time").splitlines()[1:]
+    assert first.split()[1] == "aten::mm.out" and first.split()[-4:] == ["2.0", "2.8", "20.0", "%"]
+    assert outside.split()[-4:] == ["8.0", "8.0", "80.0", "%"] and whole.endswith("100.0 %")
+    cells = [line.split() for line in trace.table(1, "time").splitlines()[1:]]
+    assert cells == [line.split() for line in (first, outside, whole)]
+    biggest = max(trace.as_dict()["lines"], key=lambda line: line["bytes"])
+    assert trace.table(1, "bytes").splitlines()[1].split()[0] == biggest["id"]
+
+
+def test_totals(method: Method) -> None:
+    trace = with_times(method, {"forward": [9000, 11000], "aten::mm.out": [1000, 3000]})
+    [product, *_] = trace.totals("operator")
+    assert (product.name, product.lines, product.calls) == ("aten::mm.out", 1, 2)
+    assert product.nanoseconds == 4000 and not trace.totals("module")
+    id_ = next(one["id"] for one in trace.as_dict()["lines"] if one["name"] == "aten::mm.out")
+    trace.name_nodes(modules={f"instruction {id_}": "head"})
+    [head] = trace.totals("module")
+    assert (head.name, head.nanoseconds) == ("head", 4000)
+    assert any(line.split()[:3] == [id_, "aten::mm.out", "head"] for line in str(trace).split("\n"))
+
+
+def test_json_has_numbers_with_units(method: Method) -> None:
+    trace = with_times(method, {"forward": [9000, 11000], "aten::mm.out": [1000, 3000]})
+    read = json.loads(trace.to_json())
+    assert (read["calls"], read["call_us"]["mean"], read["call_us"]["max"]) == (2, 10.0, 11.0)
+    [product] = [line for line in read["lines"] if line["name"] == "aten::mm.out"]
+    times = {"mean": 2.0, "min": 1.0, "p50": 2.0, "p90": pytest.approx(2.8), "max": 3.0}
+    assert product["us"] == times and product["share"] == pytest.approx(0.2)
+    assert [value["shape"] for value in product["inputs"]] == [[3, 4], [4, 3]]
+    assert product["outputs"] == [{"dtype": "float32", "shape": [3, 3]}]
+    assert read["totals"]["operator"][0] == {
+        "name": "aten::mm.out",
+        "lines": 1,
+        "calls": 1.0,
+        "us": 2.0,
+    }
 
 
 def test_the_page(method: Method, tmp_path: Path) -> None:
