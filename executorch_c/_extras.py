@@ -28,6 +28,7 @@ EXTRAS = {
     "sentencepiece": "llm",
     "tiktoken": "llm",
     "tokenizers": "llm",
+    "tomli": "check",
     "torch": "check",
     "tosa_serializer": "arm",
 }

@@ -19,6 +19,7 @@ from executorch_c._render.text import visible
 from executorch_c._commands import (
     _arguments,
     check,
+    check_all,
     check_nan,
     compare,
     demo,
@@ -46,6 +47,7 @@ COMMANDS = (
     memory,
     validate,
     check,
+    check_all,
     compare,
     explain,
     quantization_error,
@@ -84,6 +86,7 @@ examples:
   executorch-c validate model.pte --inputs x.npz --expect y.npz
   executorch-c check model.py:make --flow xnnpack    export and compare
   executorch-c check model.pte --model model.py:make compare with PyTorch
+  executorch-c check-all checks.toml --jobs 2        many models and flows
   executorch-c compare portable.pte delegated.pte    first divergence
   executorch-c explain model.pte --etrecord e.bin    first node that differs
   executorch-c quantization-error int8.pte --model model.py:make

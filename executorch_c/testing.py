@@ -18,7 +18,7 @@ long: the docstring of check_model is its reference
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c._delegation import DelegateAtLoad
@@ -30,9 +30,12 @@ from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.compare.tolerance import PerOutput
 
 if TYPE_CHECKING:
-    from executorch_c._types import Data
+    from concurrent.futures import Executor
+
+    from executorch_c._types import Data, FilePath
     from executorch_c.check.power import Power, TestedWeight
     from executorch_c.check.result import CheckedCase, CheckError, CheckResult
+    from executorch_c.suite.result import CheckRow, SuiteError, SuiteResult
 
 __all__ = [
     "CheckError",
@@ -42,10 +45,14 @@ __all__ = [
     "ErrorMetrics",
     "MismatchError",
     "OutputComparison",
+    "CheckRow",
     "Power",
+    "SuiteError",
+    "SuiteResult",
     "TestedWeight",
     "assert_matches",
     "calls",
+    "check_all",
     "check_model",
     "compare",
 ]
@@ -274,6 +281,74 @@ def check_model(
         )
 
 
+def check_all(
+    checks: FilePath | Mapping[str, Any],
+    *,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    only: str | Sequence[str] = (),
+    shard: str | None = None,
+    seconds: float | None = None,
+    baseline: FilePath | SuiteResult | None = None,
+    allowances: Mapping[str, float] | None = None,
+    pages: FilePath | None = None,
+    done: Callable[[CheckRow], object] | None = None,
+    progress: bool | None = None,
+) -> SuiteResult:
+    """Return the results of `check_model` for many models by many flows. Needs torch and
+    executorch.
+
+        check_all("checks.toml", jobs=2).raise_if_wrong()
+        check_all({"models": {"net": {"model": "net.py:make", "flows": ["xnnpack"]}}})
+
+    A process imports torch once, and forks for each check: a check that raises, crashes or exceeds
+    its time limit is a row with the verdict "error". It runs in the folder of the file.
+
+    Args:
+        checks: Path of a TOML file, or its contents as a mapping: "models" by name, each with
+            "model" (function that makes the model, "file.py:function" or "module:function", as for
+            `executorch-c check`), "flows" or "program", and arguments of check_model that are plain
+            data; "defaults" for all models; in a model "flow", arguments by flow. Paths are
+            relative to the file, or to the working directory.
+        jobs: Number of checks at a time; each has a part of the CPUs. Times of calls are longer
+            beside others.
+        executor: A concurrent.futures.Executor instead, such as dask's `Client.get_executor()` or
+            mpi4py's `MPIPoolExecutor()`. It gets a function of this package and plain data. Its
+            processes need this package, torch and the files, at the same paths.
+        only: Names of models, flows or checks ("model:flow"), with * and ?.
+        shard: "2/4" for the second of four parts.
+        seconds: Time limit of each check. Default: that of the file, or 900.
+        baseline: Earlier result, or the path of its JSON. The verdict is "differ" if something got
+            worse: a verdict, the SQNR, the size, the share delegated, the time of a call.
+        allowances: Changes that are not worse: "sqnr" in dB (default 1), "size" (0.01) and "ms"
+            (0.5) relative, "delegated" as a share (0.001).
+        pages: Folder for an HTML page of each check that does not match.
+        done: Called with each row, as checks end.
+        progress: Show progress on stderr. Default: if it is a terminal.
+
+    Returns a `SuiteResult`; its verdict is the worst of all rows, "differ" before "error" before
+    "inconclusive".
+
+    Raises ValueError for a wrong file, with the line and the key, for an unknown name or a wrong
+    part; OSError for files.
+    """
+    from executorch_c.suite import run
+
+    return run.check_all(
+        checks,
+        jobs=jobs,
+        executor=executor,
+        only=only,
+        shard=shard,
+        seconds=seconds,
+        baseline=baseline,
+        allowances=allowances,
+        pages=pages,
+        done=done,
+        progress=progress,
+    )
+
+
 def calls(*inputs: object) -> object:
     """Return calls in a row as one item of real_inputs of `check_model`: both sides start from the
     initial state, and all calls are compared.
@@ -298,6 +373,10 @@ def __getattr__(name: str) -> Any:
         from executorch_c.check import result
 
         return getattr(result, name)
+    if name in ("CheckRow", "SuiteError", "SuiteResult"):
+        from executorch_c.suite import result as rows
+
+        return getattr(rows, name)
     if name in ("Power", "TestedWeight"):
         from executorch_c.check import power
 

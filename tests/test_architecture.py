@@ -17,7 +17,7 @@ CSRC = ROOT / "csrc"
 LAYERS = tuple("core format trace kernels backend runtime api tools python testing".split())
 PYTHON_LAYERS = (
     "_arrays _coreai _delegation _engines _entry_points _extras _files _flatbuffers _inputs _log"
-    " _modules _order _stages _streams _types _render examples progress report",
+    " _modules _order _processes _stages _streams _types _render examples progress report",
     "inspect.dataflow inspect.device inspect.etdump inspect.etrecord inspect.events"
     " inspect.families inspect.payloads inspect.quantized inspect.reference inspect.scales"
     " inspect.structure trace _trace_lines _trace_view",
@@ -29,8 +29,8 @@ PYTHON_LAYERS = (
     "debug",
     "check",
     "blame",
-    "llm",
-    "devtools portable_lib pytest_plugin testing _selective",
+    "llm suite",
+    "devtools portable_lib pytest_plugin testing _selective suite.one suite.server",
     "_commands cli __main__",
 )
 """Modules and folders of executorch_c, from below; what a folder's row does not name is in that of

@@ -11,18 +11,15 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
-from multiprocessing.connection import Connection, Pipe
-from pathlib import Path
 from typing import Any, Literal
 
-from executorch_c import _extras
+from executorch_c import _extras, _processes
 
 START_SECONDS = 120.0
 """Maximum time of the imports, on a busy machine."""
@@ -30,10 +27,6 @@ END_SECONDS = 2.0
 """Time for a process to end by itself, before it is killed."""
 MAX_LOG_BYTES = 1 << 16
 """Bytes of the log that are read."""
-CODE = (
-    "import sys; sys.path[:] = {path!r}; from executorch_c.check.official_child import main; "
-    "main({descriptor})"
-)
 LOG_LINE = re.compile(r"^\[[\w.]+:\d+\] (.*)$", re.M)
 """A line of the runtime's log: [file.cpp:12] text."""
 CALL_FAILED = re.compile(r"KernelCall failed at instruction \d+:(\d+) in operator ([\w:]+\.?\w*)")
@@ -67,9 +60,8 @@ def version() -> str:
 
 def missing() -> str | None:
     """Return why this Python cannot start the official runtime; None if it can."""
-    executable = sys.executable or ""
-    if getattr(sys, "frozen", False) or not re.search("python|pypy", Path(executable).name.lower()):
-        return f"sys.executable is {executable!r}, which is no Python interpreter"
+    if why := _processes.missing():
+        return why
     if not _extras.is_installed("executorch") or not _extras.is_installed("torch"):
         return "executorch is not installed"
     return None
@@ -79,18 +71,10 @@ class Process:
     """A process with the official runtime."""
 
     def __init__(self) -> None:
-        ours, theirs = Pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by `close`
-        code = CODE.format(path=sys.path, descriptor=theirs.fileno())
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                pass_fds=[theirs.fileno()],
-            )
-        self._connection: Connection = ours
+        self._process, self._connection = _processes.start(
+            "executorch_c.check.official_child", self._log
+        )
         self._owner = os.getpid()
         self._is_busy = False
         self._operators: frozenset[str] | None = None
@@ -114,7 +98,7 @@ class Process:
         if reply is not None:
             return f"executorch's bindings cannot be imported: {reply[1]}: {reply[2]}"
         last = self.log().strip().splitlines()
-        end = _ending(self._process.poll())
+        end = _processes.ending(self._process.poll())
         self.close()
         return f"its process {end or 'did not start'}" + (f": {last[-1]}" if last else "")
 
@@ -171,7 +155,7 @@ class Process:
         self.close()
         if status is None or -status == signal.SIGALRM:
             return Reply("timeout", [])
-        return Reply("crashed", [], _refusal(_ending(status), log))
+        return Reply("crashed", [], _refusal(_processes.ending(status), log))
 
     def trace(
         self, method: str, calls: Sequence[Any], size: int, seconds: float
@@ -202,17 +186,6 @@ class Process:
                 self._process.kill()
                 self._process.wait()
         self._log.close()
-
-
-def _ending(status: int | None) -> str:
-    """Return how a process ended: "crashed (SIGSEGV)"."""
-    if status is None:
-        return ""
-    if status >= 0:
-        return f"ended with exit code {status}"
-    with suppress(ValueError):
-        return f"crashed ({signal.Signals(-status).name})"
-    return f"crashed (signal {-status})"
 
 
 def _refusal(error: str, log: str) -> str:

@@ -18,6 +18,7 @@ from executorch_c._commands import generate
 from tests.exports import export
 from tests.llm import small_llm
 from tests.python import digits
+from tests.suite.rows import result, row
 
 MODEL = """
 import torch
@@ -34,6 +35,10 @@ COMMANDS = {
     "memory": ("memory digits.pte --chrome m.json", 0),
     "validate": ("validate digits.pte --inputs x.npz --expect bad.npz --html v.html", 3),
     "check": ("check pair.pte --model model.py:make --random 1 --html c.html --output c.json", 3),
+    "check-all": (
+        "check-all --merge part.json --html a.html --junit a.xml --markdown a.md --gitlab g.json",
+        3,
+    ),
     "compare": ("compare pair.pte other.pte --html p.html", 3),
     "explain": ("explain pair.pte --model model.py:make --html e.html", 3),
     "quantization-error": ("quantization-error pair.pte --model model.py:make", 0),
@@ -59,6 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch.manual_seed(seed + 2)
         (folder / name).write_bytes(export(torch.nn.Linear(3, 2), torch.ones(4, 3)))
     (folder / "model.py").write_text(MODEL)
+    result(row(verdict="differ")).save(folder / "part.json")
     np.savez(folder / "x.npz", x=digits.IMAGES)
     np.savez(folder / "nan.npz", x=np.full_like(digits.IMAGES, np.nan))
     np.savez(folder / "bad.npz", y=digits.EXPECTED + 1)

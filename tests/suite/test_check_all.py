@@ -1,0 +1,184 @@
+"""Checks that run: each in a process that a fault ends alone."""
+
+import os
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from executorch_c import cli
+from executorch_c.suite import worker
+from executorch_c.suite.result import SuiteResult
+from executorch_c.testing import check_all
+from tests.python import digits
+
+MODELS = """
+import os, signal, subprocess, sys, time
+import torch
+
+def net():
+    torch.manual_seed(0)
+    torch.add = None  # ends with the process
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    return model.eval(), (torch.load("x.pt"),), {"engines": "here"}  # in the folder of the file
+
+def other():
+    assert torch.add is not None
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    return model.eval(), (torch.rand(1, 1, 8, 8),), {"engines": "here"}
+
+def crash():
+    print("last words", flush=True)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+def slow():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    open("child", "w").write(str(child.pid))
+    time.sleep(600)
+
+def raises():
+    raise RuntimeError("no weights")
+
+def ends():
+    raise SystemExit(3)
+"""
+CHECKS = """
+[defaults]
+n_random = 1
+[models.crash]
+model = "nets.py:crash"
+[models.slow]
+model = "nets.py:slow"
+seconds = 1
+[models.raises]
+model = "nets.py:raises"
+[models.ends]
+model = "nets.py:ends"
+[models.net]
+model = "nets.py:net"
+flows = ["xnnpack"]
+[models.digits]
+model = "nets.py:other"
+program = "digits.pte"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checks")
+    (folder / "nets.py").write_text(MODELS)
+    (folder / "checks.toml").write_text(CHECKS)
+    (folder / "digits.pte").write_bytes(digits.DIGITS.read_bytes())
+    torch.save(
+        torch.from_numpy(np.random.default_rng(0).random((2, 8), np.float32)), folder / "x.pt"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def result(folder: Path) -> SuiteResult:
+    return check_all(folder / "checks.toml", jobs=2, pages=folder / "pages")
+
+
+def test_verdicts(result: SuiteResult) -> None:
+    verdicts = [row.verdict for row in result]
+    assert verdicts == ["error", "error", "error", "error", "match", "differ"], result
+    assert result.verdict == "differ"
+
+
+def test_errors_are_rows(result: SuiteResult) -> None:
+    crash, slow, raises, ends, *_ = result
+    assert crash.about == "the check crashed (SIGSEGV)" and "last words" in crash.problems[0]
+    assert slow.about == "not done after 1 s, the time limit"
+    assert raises.about == "RuntimeError: no weights" and "stage: make" in raises.problems[0]
+    assert ends.about == "SystemExit: 3"
+
+
+def test_a_time_limit_ends_what_the_check_started(result: SuiteResult, folder: Path) -> None:
+    pid = (folder / "child").read_text()
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_figures(result: SuiteResult) -> None:
+    net, wrong = result.rows[4:]
+    assert net.sqnr_db > 100 and net.delegated == 1 and net.power > 0.5
+    assert net.size_bytes > 1000 and 0 < net.call_ms < 1000
+    assert wrong.sqnr_db < 20 and wrong.size_bytes == digits.DIGITS.stat().st_size
+
+
+def test_pages(result: SuiteResult, folder: Path) -> None:
+    """Of checks with a result that does not match."""
+    assert [path.name for path in (folder / "pages").iterdir()] == ["digits_program.html"]
+    assert result.rows[5].page == str(folder / "pages" / "digits_program.html")
+
+
+class Lost(Executor):
+    """Runs nothing: its workers are lost."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        assert fn is worker.run and not kwargs
+        future = Future[Any]()
+        future.set_exception(RuntimeError("worker died"))
+        return future
+
+
+def test_an_executor_that_loses_checks(folder: Path) -> None:
+    lost = check_all(folder / "checks.toml", executor=Lost(), only="net", shard="1/1")
+    (row,) = lost
+    assert row.about == "the executor lost the check: RuntimeError: worker died"
+
+
+def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(folder / "checks.toml")
+    assert cli.main(["check-all", path, "--list", "--only", "net", "--only", "slow"]) == 0
+    assert "slow:portable  n_random=1" in capsys.readouterr().out
+    parts = [str(folder / f"{i}.json") for i in (1, 2)]
+    names = ["ends", "raises"]
+    only = [word for name in names for word in ("--only", name)]
+    for i, part in enumerate(parts, 1):
+        assert cli.main(["check-all", path, *only, "--shard", f"{i}/2", "-o", part]) == 1
+    assert "raises:portable: error (0." in capsys.readouterr().err
+    assert cli.main(["check-all", "--merge", *parts, "--baseline", parts[0]]) == 1
+    assert "note: 'ends:portable' is not in the baseline" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "line, text",
+    {
+        "": "expected CHECKS.toml, or --merge",
+        "a.toml --merge b.json": "expected CHECKS.toml, or --merge",
+        "--merge b.json --only x": "--only is for checks that run",
+        "a.toml --shard 3/2": "expected a number from 1 to 2",
+        "a.toml --allow ms=5%": "--allow is for --baseline",
+        "a.toml --baseline b --allow mss=5%": "did you mean 'ms'?",
+        "a.toml --baseline b --allow ms=x": "expected NAME=CHANGE",
+        "a.toml --seconds 0": "expected more than 0",
+    }.items(),
+)
+def test_usage(line: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        cli.main(["check-all", *line.split()])
+    assert exit.value.code == 2 and text in capsys.readouterr().err
+
+
+def test_dask(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two workers: processes of their own."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        chosen = ["crash", "raises", "digits"]
+        found = check_all(
+            folder / "checks.toml", executor=client.get_executor(), only=chosen, progress=False
+        )
+        workers = client.run(os.getpid)
+    assert len(workers) == 2
+    assert [row.verdict for row in found] == ["error", "error", "differ"]
+    assert found.rows[0].about == "the check crashed (SIGSEGV)"
