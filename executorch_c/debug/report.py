@@ -13,6 +13,7 @@ from executorch_c._render import html as _html
 from executorch_c._render import text as _text
 from executorch_c.compare import shown, verdicts
 from executorch_c.compare.metrics import ErrorMetrics
+from executorch_c.inspect.events import short
 from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class Column:
 
 PLACE = (
     Column("", lambda row: str(row.index)),
-    Column("where", lambda row: row.where),
+    Column("where", lambda row: short(row.where)),
     Column("operator", lambda row: row.name),
     Column("module", lambda row: row.module or ""),
     Column("source", lambda row: row.line),
