@@ -23,6 +23,7 @@ EXTRAS = {
     "model_converter": "vgf",
     "nncf": "openvino-flow",
     "openvino": "openvino",
+    "PIL": "images",
     "pandas": "view",
     "rich": "view",
     "sentencepiece": "llm",

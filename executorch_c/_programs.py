@@ -165,6 +165,12 @@ def name_in(file: ProgramFile, name: str) -> str:
     return name if file.method is None else file.method.metadata.name()
 
 
+def output_names(program: Program, method: str) -> list[str | None]:
+    """Return the names of a method's outputs; None for one without a name."""
+    infos = next(one["outputs"] for one in program.info()["methods"] if one["name"] == method)
+    return [info.get("name") or None for info in infos]
+
+
 def title_of(program: object, otherwise: str) -> str:
     """Return the title of a program in reports: the name of its file, if known."""
     program = program.source if isinstance(program, ProgramFile) else program

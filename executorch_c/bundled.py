@@ -13,7 +13,7 @@ The format is ExecuTorch's bundled_program_schema.fbs (identifier "BP08"), as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,9 @@ from executorch_c._files import named_after
 from executorch_c._render import text as _text
 from executorch_c.compare.arrays import MismatchError, compare_flat
 from executorch_c.compare.comparison import Comparison
+from executorch_c.compare.policies import Function, policies_of
 from executorch_c.compare.quantized import rule_by_program
+from executorch_c.compare.required import required
 from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import Report
 
@@ -186,6 +188,8 @@ class BundledProgram:
         atol: float | None = None,
         min_sqnr_db: float | None = None,
         delegate_at_load: DelegateAtLoad = False,
+        require: str | Sequence[str] | None = None,
+        metrics: Mapping[str, Function] | None = None,
     ) -> list[CaseResult]:
         """Run test cases and return their comparisons with the expected outputs.
 
@@ -198,18 +202,14 @@ class BundledProgram:
                 against outputs of its float model. Default: 10, with float or dynamic activations
                 and weights of 8 bits 15.
             delegate_at_load: As for `executorch_c.testing.check_model`.
+            require, metrics: As for `executorch_c.testing.compare`, of each case.
 
         State (a KV cache) starts anew with each case. A case without expected outputs runs, and
         is inconclusive. Raises KeyError, IndexError, ValueError for a minimum SQNR without effect,
         and exceptions of the program.
         """
-        if index is not None:
-            chosen = [self.case(method or "forward", index)]
-        elif method is not None:
-            self.case(method, 0)
-            chosen = self._cases[method]
-        else:
-            chosen = self.cases
+        chosen = self._chosen(method, index)
+        policies = policies_of(require, metrics)
         names = dict.fromkeys(case.method for case in chosen)
         caches = {name: cache_for(self.program, name) for name in names}
         methods = {
@@ -222,9 +222,20 @@ class BundledProgram:
             comparison = Comparison((), reason="the test case has no expected outputs")
             if case.expected:
                 rule = rule_by_program(self.program, case.method, rtol, atol, min_sqnr_db)
-                comparison = compare_flat(outputs, list(case.expected), rule)
+                expected = list(case.expected)
+                comparison = compare_flat(outputs, expected, rule)
+                comparison = required(comparison, outputs, expected, policies)
             results.append(CaseResult(case, tuple(outputs), comparison))
         return results
+
+    def _chosen(self, method: str | None, index: int | None) -> Sequence[TestCase]:
+        """Return the cases of `verify`. Raises KeyError, IndexError."""
+        if index is not None:
+            return [self.case(method or "forward", index)]
+        if method is None:
+            return self.cases
+        self.case(method, 0)
+        return self._cases[method]
 
     def assert_verified(self, *, rtol: float | None = None, atol: float | None = None) -> None:
         """Raise MismatchError (an AssertionError) for the first case that does not match, and

@@ -18,15 +18,19 @@ long: the docstring of check_model is its reference
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._input_sets import InputCase, InputSet, Source, input_set
 from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource, method_of
+from executorch_c._validate import validate
 from executorch_c.compare.arrays import MismatchError, compare
+from executorch_c.compare.cases import CaseComparisons, ComparedCase
 from executorch_c.compare.comparison import Comparison, OutputComparison
 from executorch_c.compare.metrics import ErrorMetrics
+from executorch_c.compare.policies import Function, policies_of
 from executorch_c.compare.tolerance import PerOutput
 
 if TYPE_CHECKING:
@@ -38,11 +42,15 @@ if TYPE_CHECKING:
     from executorch_c.suite.result import CheckRow, SuiteError, SuiteResult
 
 __all__ = [
+    "CaseComparisons",
     "CheckError",
     "CheckResult",
     "CheckedCase",
+    "ComparedCase",
     "Comparison",
     "ErrorMetrics",
+    "InputCase",
+    "InputSet",
     "MismatchError",
     "OutputComparison",
     "CheckRow",
@@ -55,6 +63,8 @@ __all__ = [
     "check_all",
     "check_model",
     "compare",
+    "input_set",
+    "validate",
 ]
 
 
@@ -71,6 +81,8 @@ def assert_matches(
     check_dtype: bool = True,
     kernels: Literal["default", "reference"] = "default",
     delegate_at_load: DelegateAtLoad = False,
+    require: str | Sequence[str] | None = None,
+    metrics: Mapping[str, Function] | None = None,
 ) -> Comparison:
     """Run a program and assert that its outputs match the expected ones.
 
@@ -84,6 +96,7 @@ def assert_matches(
         rtol, atol, equal_nan, check_dtype: As for `compare`.
         kernels: As for `Program.load_method`.
         delegate_at_load: As for `check_model`.
+        require, metrics: As for `compare`.
 
     Returns the `Comparison` with the metrics of all outputs; its notes are warnings. Raises
     MismatchError (an AssertionError with the table of metrics and the mismatches) unless the
@@ -91,7 +104,14 @@ def assert_matches(
     """
     outputs = method_of(program, method, kernels, delegate_at_load).execute(inputs)
     comparison = compare(
-        outputs, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype
+        outputs,
+        expected,
+        rtol=rtol,
+        atol=atol,
+        equal_nan=equal_nan,
+        check_dtype=check_dtype,
+        require=require,
+        metrics=metrics,
     )
     if not comparison:
         __tracebackhide__ = True  # pytest shows the line of the test
@@ -109,7 +129,7 @@ def check_model(
     program: ProgramSource | None = None,
     dynamic_shapes: object = None,
     n_random: int = 3,
-    real_inputs: Iterable[object] = (),
+    real_inputs: Source = (),
     search: bool | float = False,
     rtol: PerOutput = None,
     atol: PerOutput = None,
@@ -122,6 +142,8 @@ def check_model(
     data_path: Data | Sequence[Data] | None = None,
     engines: str | Sequence[str] | None = None,
     official_seconds: float = 20.0,
+    require: str | Sequence[str] | None = None,
+    metrics: Mapping[str, Function] | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> CheckResult:
@@ -155,8 +177,9 @@ def check_model(
             a BundledProgram. Test cases of a .bpte are run, too.
         dynamic_shapes: As for torch.export.export.
         n_random: Number of random calls.
-        real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors; `calls(a, b, c)` is one
-            case of several calls in a row.
+        real_inputs: Calls, each like `inputs`, of NumPy arrays or tensors: a list, a generator, a
+            DataLoader, or files, as for `input_set` ("inputs/", "inputs/*.npz", "loader.py:f").
+            `calls(a, b, c)` is one case of several calls in a row. All are read beforehand.
         search: Look for inputs that reach what these cases do not, for 30 s, or for a number of
             seconds: see below.
         rtol, atol: An element matches if |actual - expected| <= atol + rtol * |expected|, for all
@@ -176,6 +199,8 @@ def check_model(
         data_path: The .ptd file or files of a .pte.
         engines: ("here", "official"), or ("here",): this runtime only. Default: both.
         official_seconds: Time limit of a case in the official runtime.
+        require, metrics: As for `compare`, against the model: of a quantised program on the example
+            and the real inputs. Shares of rows (top1, top5) are those of all cases together.
         seed: Seed of the random inputs, which are equal on all machines.
         progress: Show progress on stderr. Default: if it is a terminal.
 
@@ -262,6 +287,7 @@ def check_model(
         delegate_at_load,
         engines_of(engines),
         official_seconds,
+        policies_of(require, metrics),
     )
     with kept_caches():
         return run.check_model(

@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 CSRC = ROOT / "csrc"
 LAYERS = tuple("core format trace kernels backend runtime api tools python testing".split())
 PYTHON_LAYERS = (
-    "_arrays _coreai _delegation _engines _entry_points _extras _files _flatbuffers _inputs _log"
-    " _modules _order _processes _stages _streams _types _render examples progress report",
+    "_arrays _coreai _delegation _engines _entry_points _extras _files _flatbuffers _functions"
+    " _input_files _input_sets _inputs _log _modules _order _processes _stages _streams _types"
+    " _render examples progress report",
     "inspect.dataflow inspect.device inspect.etdump inspect.etrecord inspect.events"
     " inspect.families inspect.payloads inspect.quantized inspect.reference inspect.scales"
     " inspect.structure trace _trace_lines _trace_view",
@@ -29,6 +30,7 @@ PYTHON_LAYERS = (
     "debug",
     "check",
     "blame",
+    "_validate",
     "llm suite",
     "devtools portable_lib pytest_plugin testing _selective suite.one suite.server",
     "_commands cli __main__",

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from executorch_c._render.text import did_you_mean, unknown
+from executorch_c._input_sets import MAX_CASES
+from executorch_c.compare.policies import METRICS
 
 if TYPE_CHECKING:
     from executorch_c._core import KVCache, Program
@@ -72,6 +74,11 @@ def count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError(f"expected 0 or more, got {value}")
     return value
+
+
+def numbers(text: str) -> list[float]:
+    """Return the numbers of "0.485,0.456,0.406"."""
+    return [float(part) for part in text.split(",")]
 
 
 def _windows(text: str) -> int | list[int | None] | None:
@@ -290,6 +297,30 @@ def add_inputs(parser: argparse.ArgumentParser, otherwise: str = "random") -> No
     add(parser, "--seed")
 
 
+def add_input_sets(parser: argparse.ArgumentParser, otherwise: str = "random") -> None:
+    """Add --inputs of one case or many, --seed, --max-cases, --image-mean and --image-std."""
+    parser.add_argument(
+        "--inputs",
+        metavar="X.npz",
+        help="inputs: an .npz or .npy file; of many cases, a folder, a pattern '*.npz' (.png, .jpg "
+        f"and .wav, too) or loader.py:function, which returns an iterable; default: {otherwise}",
+    )
+    parser.add_argument(
+        "--max-cases",
+        type=positive,
+        metavar="N",
+        help=f"maximum number of cases of --inputs; default: {MAX_CASES:,}",
+    )
+    for name, text in (("mean", "mean"), ("std", "deviation")):
+        parser.add_argument(
+            f"--image-{name}",
+            type=numbers,
+            metavar="X,Y,Z",
+            help=f"{text} of the channels of images, of pixels from 0 to 1, for inputs of floats",
+        )
+    add(parser, "--seed")
+
+
 def add_rows(
     parser: argparse.ArgumentParser,
     sorts: Sequence[str] = ("order", "error"),
@@ -341,6 +372,46 @@ def add_checked_delegation(parser: argparse.ArgumentParser) -> None:
         help="check what XNNPACK computes of operators that no delegate has; default: no, the "
         "program runs as written",
     )
+
+
+def add_policies(parser: argparse.ArgumentParser) -> None:
+    """Add --require and --metric, for `policies`."""
+    parser.add_argument(
+        "--require",
+        action="append",
+        default=[],
+        metavar="R",
+        help="requirement on outputs, [OUTPUT:]METRIC>=VALUE, in place of the tolerance: "
+        "'cosine>=0.999', 'logits:top5>=0.99', 'p99_abs<=1e-2'; repeatable; metrics: "
+        f"{', '.join(METRICS)}",
+    )
+    parser.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="M.py:F",
+        help="function of (actual, expected) that returns a number, for --require and as a figure; "
+        "repeatable",
+    )
+
+
+def policies(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments `require` and `metrics` of the options of `add_policies`; an invalid
+    requirement is a usage error."""
+    from executorch_c import _functions
+    from executorch_c.compare.policies import policies_of
+
+    metrics: dict[str, Callable[..., Any]] = {}
+    for text in args.metric:
+        name = text.rpartition(":")[2]
+        if name in metrics:
+            args.parser.error(f"argument --metric: two functions have the name {name}")
+        metrics[name] = _functions.find(text)
+    try:
+        policies_of(args.require, metrics)
+    except ValueError as error:
+        args.parser.error(f"argument --require: {error}")
+    return {"require": args.require or None, "metrics": metrics or None}
 
 
 def add_json(parser: argparse.ArgumentParser, text: str = "print the result as JSON") -> None:

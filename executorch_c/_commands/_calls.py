@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import statistics
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,22 +14,11 @@ from executorch_c import Program
 from executorch_c._render import text as _text
 from executorch_c._arrays import dtype_of
 from executorch_c._commands._arguments import method_of, warn
+from executorch_c._input_sets import InputCase, InputSet, input_set, names_many
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._types import MethodInfo, ValueInfo
-
-
-DAMAGED = (
-    ValueError,
-    EOFError,
-    SyntaxError,
-    NotImplementedError,
-    tokenize.TokenError,
-    zlib.error,
-    zipfile.BadZipFile,
-)
-"""Exceptions of numpy.load for a damaged file."""
 
 
 def call_times(call: Callable[[], Any], repeat: int) -> tuple[Any, list[float]]:
@@ -55,65 +40,25 @@ def describe_times(times: Sequence[float]) -> str:
     return text
 
 
-def read_arrays(path: str) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, or the array of an .npy file under the name ""."""
-    try:
-        loaded = np.load(path)
-        if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except DAMAGED as error:
-        # numpy takes any other file for a pickle, and advises to load it
-        why = "another kind of file" if "contains pickled" in str(error) else error
-        raise ValueError(f"{path}: not an .npz or .npy file of arrays ({why})") from error
+def one_case(path: str) -> InputCase:
+    """Return the only case of a file. Raises ValueError for several."""
+    if names_many(path):
+        raise ValueError(f"{path}: expected one .npz or .npy file")
+    cases = input_set(path)
+    cases.warn = warn
+    return next(iter(cases))
 
 
-def ordered(path: str, infos: Sequence[ValueInfo], kind: str = "input") -> list[Array]:
-    """Return the arrays of a file in the order of the program's values. Arrays match by name if the
-    names are the program's or "input_0", "input_1", ...; otherwise by order, with a warning on
-    stderr."""
-    names = [w.get("name") or "" for w in infos]
-    numbers = [f"{kind}_{i}" for i in range(len(infos))]
-    tensors = [i for i, w in enumerate(infos) if w["kind"] == "Tensor"]
-    orders = [names, [names[i] for i in tensors], numbers, [numbers[i] for i in tensors]]
-    return in_order(path, read_arrays(path), orders, f"the program's {kind}s")
-
-
-def in_order(
-    path: str, arrays: Mapping[str, Array], orders: Sequence[Sequence[str]], values: str
-) -> list[Array]:
-    """Return arrays in the first of `orders` that has their names; without one as in the file, with
-    a warning on stderr that names `values`, if one has their number. The third has input_0, ..."""
-    for names in orders:
-        if sorted(names) == sorted(arrays):
-            return [arrays[name] for name in names]
-    positional = [f"arr_{i}" for i in range(len(arrays))]  # np.savez names unnamed arrays so
-    counts = [len(names) for names in orders]
-    if len(arrays) > 1 and len(arrays) in counts and list(arrays) != positional:
-        known = ", ".join(filter(None, orders[0])) or f"unknown: use {orders[2][0]}, ..."
-        warn(f"{path}: {', '.join(arrays)} are taken by order; the names of {values} are {known}")
-    return list(arrays.values())
-
-
-def arguments_of(path: str, arrays: Mapping[str, Array], model: Any) -> list[Array]:
-    """Return arrays in the order of the model's parameters, as `ordered`."""
-    try:
-        known = list(inspect.signature(getattr(model, "forward", model)).parameters)
-    except (TypeError, ValueError):  # not a function
-        known = []
-    numbers = [f"input_{i}" for i in range(len(arrays))]
-    orders = [known[:n] for n in (len(known), len(arrays))]
-    return in_order(path, arrays, [*orders, numbers], "the model's parameters")
-
-
-def as_input(array: Array, info: ValueInfo) -> object:
-    """Return an array of a file as an input of the program."""
-    if info["kind"] != "Tensor":
-        return array.item() if array.ndim == 0 else array
-    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and info["dtype"] == "bfloat16":
-        return array.view(dtype_of("bfloat16"))  # .npy files do not store the name of this dtype
-    return array
+def cases_of(args: argparse.Namespace) -> InputSet:
+    """Return the cases of the options of `add_input_sets`."""
+    cases = input_set(
+        args.inputs,
+        max_cases=args.max_cases,
+        image_mean=args.image_mean,
+        image_std=args.image_std,
+    )
+    cases.warn = warn
+    return cases
 
 
 def random_array(info: ValueInfo, rng: np.random.Generator) -> Array:
@@ -153,22 +98,9 @@ def random_inputs(method: MethodInfo, seed: int) -> list[object]:
 
 def make_inputs(method: MethodInfo, path: str | None, seed: int) -> list[object]:
     """Return the inputs of a call, from a file or random. Numbers and strings are the program's."""
-    infos = method["inputs"]
     if path is None:
         return random_inputs(method, seed)
-    arrays = ordered(path, infos)
-    tensors = sum(w["kind"] == "Tensor" for w in infos)
-    if len(arrays) == len(infos):
-        return [as_input(array, w) for array, w in zip(arrays, infos, strict=True)]
-    if len(arrays) != tensors:
-        need = _text.plural(len(infos), "input")
-        way = ": leave only its inputs in the file" if len(arrays) > len(infos) else ""
-        raise ValueError(
-            f"{path}: contains {_text.plural(len(arrays), 'array')}, the method takes "
-            f"{need} with {_text.plural(tensors, 'tensor')}{way}"
-        )
-    rest = iter(arrays)
-    return [as_input(next(rest), w) if w["kind"] == "Tensor" else w.get("value") for w in infos]
+    return one_case(path).for_program(method)
 
 
 def find_method(program: Program, name: str) -> MethodInfo:

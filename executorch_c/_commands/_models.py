@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Protocol
 
-from executorch_c.check import named
+from executorch_c import _functions
 from executorch_c.check.flows import FLOWS, unknown_flow
 
 
@@ -42,7 +42,7 @@ def check_flow(args: argparse.Namespace) -> None:
 def function_name(text: str) -> str:
     """Return a name in the form MODULE:FUNCTION: the argparse type."""
     try:
-        named.parts_of(text)
+        _functions.parts_of(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text

@@ -7,7 +7,7 @@ import os
 import sys
 
 from executorch_c._commands import _arguments, _text_models
-from executorch_c._commands._calls import read_arrays
+from executorch_c._input_files import read_arrays
 from executorch_c._commands._models import Parser
 from executorch_c.check import named
 
@@ -20,8 +20,12 @@ WITHOUT = {
     "save_outputs": "--save-outputs",
     "save_expected": "--save-expected",
     "explain": "--explain",
+    "require": "--require",
+    "metric": "--metric",
 }
 """Options of other programs."""
+UNSET: tuple[object, ...] = (None, False, [])
+"""Values of options that are not given."""
 
 
 def add_text_checks(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +68,7 @@ def is_text_check(args: argparse.Namespace) -> bool:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Report wrong combinations as usage errors."""
-    wrong = [option for name, option in WITHOUT.items() if getattr(args, name) not in (None, False)]
+    wrong = [option for name, option in WITHOUT.items() if getattr(args, name) not in UNSET]
     if wrong:
         args.parser.error(f"{wrong[0]} is not an option of language models")
     if args.kernels != "default":

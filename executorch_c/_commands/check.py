@@ -8,9 +8,11 @@ from typing import Any
 
 from executorch_c import testing
 from executorch_c._commands import _arguments, _keep, _models, _text_checks
-from executorch_c._commands._calls import arguments_of, read_arrays
+from executorch_c._commands._calls import cases_of
+from executorch_c._input_sets import names_many
 from executorch_c._render import json as _json
 from executorch_c.check import named
+from executorch_c.check.cases import leaves, targets_of
 
 HELP = """\
 Compare a program with its PyTorch model: export the model with the official flow, or take an
@@ -47,7 +49,7 @@ def add(commands: _arguments.Commands) -> None:
     _models.add_model_function(parser)
     _arguments.add(parser, "--data")
     _models.add_flow(parser, "; default: portable")
-    _arguments.add_inputs(parser, "the model's example")
+    _arguments.add_input_sets(parser, "the model's example")
     parser.add_argument(
         "--random", type=_arguments.count, metavar="N", help="number of random calls; default: 3"
     )
@@ -76,6 +78,7 @@ def add(commands: _arguments.Commands) -> None:
         help="time limit of a case in the official runtime; default: 20",
     )
     _arguments.add(parser, "--rtol", "--atol", "--min-sqnr")
+    _arguments.add_policies(parser)
     _arguments.add_results(parser)
     _keep.add_kept(parser)
     _arguments.add(parser, "--ladder")
@@ -114,10 +117,13 @@ def main(args: argparse.Namespace) -> int:
     if _text_checks.is_text_check(args):
         return _text_checks.check_text(args)
     program = _program(args)
-    arrays = read_arrays(args.inputs) if args.inputs else {}
+    cases = cases_of(args) if args.inputs else None
     model, example, options = named.model_and_inputs(args.make or args.model)
-    if args.inputs:
-        example = tuple(arguments_of(args.inputs, arrays, model))
+    if cases is not None:
+        if names_many(args.inputs):
+            options["real_inputs"] = cases
+        if example is None or not names_many(args.inputs):
+            example = next(iter(cases)).for_model(model, targets_of(leaves(((example,), {}))))
     asked: dict[str, Any] = {
         "n_random": args.random,
         "search": args.search,
@@ -133,6 +139,7 @@ def main(args: argparse.Namespace) -> int:
         "delegate_at_load": args.checks_delegated or None,
         "engines": args.engines,
         "official_seconds": args.official_seconds,
+        **_arguments.policies(args),
     }
     options |= {name: value for name, value in asked.items() if value is not None}
     result = testing.check_model(model, example, **options)

@@ -35,6 +35,7 @@ def add(commands: _arguments.Commands) -> None:
     _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_checked_delegation(parser)
     _arguments.add(parser, "--rtol", "--atol")
+    _arguments.add_policies(parser)
     _arguments.add_rows(parser)
     _arguments.add_results(parser, picture=True)
 
@@ -55,6 +56,7 @@ def main(args: argparse.Namespace) -> int:
         "rtol": args.rtol,
         "atol": args.atol,
         "delegate_at_load": args.checks_delegated,
+        **_arguments.policies(args),
     }
     if other is None:
         report = compare_kernels(source, inputs, **options)

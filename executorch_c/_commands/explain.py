@@ -7,8 +7,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from executorch_c import _functions
 from executorch_c._commands import _arguments, _models
-from executorch_c._commands._calls import arguments_of, inputs_of, read_arrays
+from executorch_c._commands._calls import inputs_of, one_case
 from executorch_c.check import named
 from executorch_c.check.keeping import write_program
 
@@ -101,13 +102,15 @@ class _Subject:
 
 def _made(args: argparse.Namespace) -> _Subject:
     """Return what --flow makes of the model."""
-    from executorch_c.check.cases import leaves
+    from executorch_c.check.cases import leaves, targets_of
     from executorch_c.check import by_flow
     from executorch_c.check.reference import array
 
     model, example, options = named.model_and_inputs(args.model)
-    arrays = read_arrays(args.inputs) if args.inputs else {}
-    given = arguments_of(args.inputs, arrays, model) if args.inputs else None
+    given = None
+    if args.inputs:
+        targets = targets_of(leaves(((example,), {})))
+        given = one_case(args.inputs).for_model(model, targets)
     known = {name: options[name] for name in ("dynamic_shapes", "real_inputs") if name in options}
     args.method = args.method or options.get("method", "forward")
     example = tuple(given) if example is None and given is not None else example
@@ -139,7 +142,7 @@ def _check_options(args: argparse.Namespace) -> None:
     if args.data:
         args.parser.error("--data is for a program: --flow exports one")
     try:
-        named.parts_of(args.model)
+        _functions.parts_of(args.model)
     except ValueError as error:
         args.parser.error(str(error))
 

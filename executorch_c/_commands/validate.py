@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from executorch_c import testing
 from executorch_c._commands import _arguments, _next
-from executorch_c._commands._calls import as_input, find_method, inputs_of, ordered
+from executorch_c._commands._arguments import method_of, warn
+from executorch_c._commands._calls import cases_of
 from executorch_c._files import is_bundled
-from executorch_c._programs import method_of, opened
+from executorch_c._input_sets import input_set, names_many
+from executorch_c._programs import opened
 from executorch_c._render import json as _json
 from executorch_c.compare import verdicts
-from executorch_c.compare.arrays import compare_flat
+from executorch_c.compare.cases import ComparedCase
 from executorch_c.compare.comparison import Comparison, joined
-from executorch_c.compare.quantized import rule_by_program
 from executorch_c.report import Origin
 
 HELP = """\
@@ -40,10 +42,16 @@ def add(commands: _arguments.Commands) -> None:
         commands, "validate", main, "compare the outputs of a program with expected outputs", HELP
     )
     _arguments.add_model(parser, "program, a .pte or .ptn, or a .bpte with test cases")
-    _arguments.add_inputs(parser, "from the .bpte; required with a .pte")
-    parser.add_argument("--expect", metavar="Y.npz", help="expected outputs, an .npz or .npy file")
+    _arguments.add_input_sets(parser, "from the .bpte; required with a .pte")
+    parser.add_argument(
+        "--expect",
+        metavar="Y",
+        help="expected outputs: an .npz or .npy file; of many cases a folder or a pattern, with "
+        "the names of the inputs, or loader.py:function",
+    )
     _arguments.add_method(parser, "forward, or the only one; of a .bpte: all")
     _arguments.add(parser, "--rtol", "--atol", "--min-sqnr", "--kernels", "--kv-cache")
+    _arguments.add_policies(parser)
     _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser)
 
@@ -77,6 +85,7 @@ def validate_bundled(args: argparse.Namespace) -> int:
         atol=args.atol,
         min_sqnr_db=args.min_sqnr,
         delegate_at_load=args.checks_delegated,
+        **_arguments.policies(args),
     )
     write(
         args,
@@ -116,21 +125,39 @@ def main(args: argparse.Namespace) -> int:
         if not getattr(args, name):
             args.parser.error(f"pass --{name}: only a .bpte contains test cases")
     source = _arguments.open_program(args)
-    program = source.program
-    inputs = inputs_of(program, args)
-    about = find_method(program, args.method)
-    arrays = ordered(args.expect, about["outputs"], "output")
-    method = method_of(program, args.method, args.kernels, args.checks_delegated)
-    method.manual_seed(args.seed)
-    outputs = method.execute(inputs)
-    expected: list[object] = list(arrays)
-    if len(expected) == len(outputs):
-        expected = [as_input(e, w) for e, w in zip(arrays, about["outputs"])]
-    elif len(expected) == sum(out is not None for out in outputs):  # `run --output` skips None
-        outputs = [out for out in outputs if out is not None]
-    rule = rule_by_program(program, args.method, args.rtol, args.atol, args.min_sqnr)
-    comparison = compare_flat(outputs, expected, rule)
-    write(args, source.origin, (f"method '{args.method}'", comparison, outputs, expected))
+    expected = input_set(args.expect, max_cases=args.max_cases)
+    expected.warn = warn
+    args.method = method_of(source.program, args.method)
+    result = testing.validate(
+        cases_of(args),
+        expected,
+        program=source,
+        method=args.method,
+        rtol=args.rtol,
+        atol=args.atol,
+        min_sqnr_db=args.min_sqnr,
+        kernels=args.kernels,
+        delegate_at_load=args.checks_delegated,
+        seed=args.seed,
+        **_arguments.policies(args),
+    )
+    if len(result) == 1 and not names_many(args.inputs):
+        return show_case(result[0], source.origin, args)
+    _arguments.show(result, args)
+    paths = [case.path for case in result.failures if case.path is not None]
+    if paths and not args.json:
+        _next.explain_by_model(args, args.model, paths[0])
+    return _arguments.EXIT_CODES[result.verdict]
+
+
+def show_case(case: ComparedCase, origin: Origin, args: argparse.Namespace) -> int:
+    """Print the comparison of the only case, write its files and return the exit code. Raises the
+    program's exception."""
+    if case.comparison is None:
+        assert case.error is not None
+        raise case.error
+    comparison = case.comparison
+    write(args, origin, (f"method '{args.method}'", comparison, case.actual, case.expected))
     print(comparison.to_json() if args.json else comparison)
     if comparison.verdict == "differ" and not args.json:
         if _is_nan_new(comparison):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
 
+from executorch_c._input_sets import Source
 from executorch_c.check import cases as making
 from executorch_c.check import flows, methods
 from executorch_c.check.flows import Call, Subject
@@ -44,7 +44,7 @@ def make(
     *,
     method: str = "forward",
     dynamic_shapes: Any = None,
-    real_inputs: Iterable[Any] = (),
+    real_inputs: Source = (),
     progress: bool | None = None,
 ) -> Made:
     """Return the program that a flow makes of a model; the arguments are those of `check_model`.
@@ -53,7 +53,7 @@ def make(
     """
     module, exported, _ = methods.reference(model, method)
     example = making.example_of(inputs, exported)
-    real = making.real_cases(real_inputs, example)
+    real = making.real_cases(real_inputs, example, module)
 
     exporter = partial(export_of, module, exported, example, dynamic_shapes)
     with Progress("export", progress) as say, stage("lower", module):
@@ -62,7 +62,7 @@ def make(
             None,
             exporter,
             dynamic_shapes=dynamic_shapes,
-            samples=[example, *chain.from_iterable(real)],
+            samples=[example, *chain.from_iterable(real.calls)],
             method=method,
             data_path=None,
             say=say,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from executorch_c.check import inputs
-from executorch_c.check.cases import CallSequence, leaves
+from executorch_c.check.cases import CallSequence, RealCases, leaves
 from executorch_c.check.flows import Call
 from executorch_c.check.reference import Eager, array
 from executorch_c.check.shapes import Symbols
@@ -31,13 +31,12 @@ def first_line(error: BaseException) -> str:
 class CaseSource:
     """Generator of the cases of a check."""
 
-    def __init__(
-        self, check: Check, real: Sequence[Sequence[Call]], n_random: int, seed: int
-    ) -> None:
+    def __init__(self, check: Check, real: RealCases, n_random: int, seed: int) -> None:
         from executorch_c.check.roles import roles_of
 
         self.check = check
-        self.example, self.real, self.n_random, self.seed = check.example, real, n_random, seed
+        self.example, self.n_random, self.seed = check.example, n_random, seed
+        self.real, self.names, self.set_notes = real.calls, real.names, real.notes
         self.exported, self.eager = check.subject.exported, check.eager
         self.roles = roles_of(self.eager.model, self.example, self.exported, self.eager.copies)
         self.symbols = Symbols(self.exported, self.example, check.limits())
@@ -110,8 +109,8 @@ class CaseSource:
         for i, (name, shapes) in enumerate(self.symbols.edges()):
             case = self._random("edge", name, 1000 + i, shapes)
             yield replace(case, refused=self.refused(case.calls[0]))
-        for i, calls in enumerate(self.real):
-            yield CallSequence("real", str(i), tuple(calls))
+        for name, calls in zip(self.names, self.real):
+            yield CallSequence("real", name, calls)
 
     def _random(self, kind: str, about: str, number: int, shapes: Any) -> CallSequence:
         """Return a random case, and the cautious one to run if eager raises."""

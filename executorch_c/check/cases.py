@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from executorch_c._input_files import Target
+from executorch_c._input_sets import Source, input_set
 from executorch_c.check.flows import Call
 
 
@@ -65,18 +67,39 @@ def example_of(example: Any, exported: Any) -> Call:
     return as_call(example)
 
 
-def real_cases(real_inputs: Iterable[Any], example: Call) -> list[tuple[Call, ...]]:
-    """Return the calls of each case of the user's: one, or those of `testing.calls`.
+@dataclass(frozen=True)
+class RealCases:
+    """The cases of the user's, with the notes of their set."""
 
-    Raises ValueError for another structure than the example's, TypeError for another type.
+    calls: tuple[tuple[Call, ...], ...] = ()
+    """The calls of each case: one, or those of `testing.calls`."""
+    names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def real_cases(real_inputs: Source, example: Call, model: Any) -> RealCases:
+    """Return the cases of the user's, all of which are read.
+
+    Raises ValueError for another structure than the example's, TypeError for another type, and the
+    exceptions of `input_set`.
     """
-    return [
-        tuple(
-            like(as_call(one), example, i)
-            for one in (item.calls if isinstance(item, Calls) else (item,))
-        )
-        for i, item in enumerate(real_inputs)
-    ]
+    if isinstance(real_inputs, (list, tuple)) and not real_inputs:
+        return RealCases()
+    cases, calls, names = input_set(real_inputs), list[tuple[Call, ...]](), list[str]()
+    targets = targets_of(leaves(example))
+    for case in cases:
+        item = case.for_model(model, targets)
+        where = case.path or f"`real_inputs[{case.name}]`"
+        each = item.calls if isinstance(item, Calls) else (item,)
+        calls.append(tuple(like(as_call(one), example, where) for one in each))
+        names.append(case.name)
+    return RealCases(tuple(calls), tuple(names), tuple(cases.notes()))
+
+
+def targets_of(values: Iterable[Any]) -> list[Target]:
+    """Return the targets of files that are read for the tensors of an example."""
+    tensors = [value for value in values if hasattr(value, "dtype")]
+    return [Target(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in tensors]
 
 
 def structure_of(call: Call) -> Any:
@@ -94,7 +117,7 @@ def leaves(call: Call) -> list[Any]:
     return values
 
 
-def like(call: Call, example: Call, index: int) -> Call:
+def like(call: Call, example: Call, where: str) -> Call:
     """Return a call of the user's with keyword arguments in the example's order, which is the
     program's.
 
@@ -108,8 +131,8 @@ def like(call: Call, example: Call, index: int) -> Call:
     structure, wanted = (_pytree.tree_structure(x) for x in ((args, kwargs), example))
     if structure != wanted:
         raise ValueError(
-            f"`real_inputs[{index}]` has {_arguments((args, kwargs))}, the example has "
-            f"{_arguments(example)}"
+            f"{where} has {_arguments((args, kwargs))}, the example has {_arguments(example)}"
+            + (": pass the inputs without the labels" if len(args) == len(example[0]) + 1 else "")
         )
     return args, kwargs
 

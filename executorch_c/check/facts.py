@@ -24,6 +24,7 @@ def notes_of(
     """Yield the notes of a result: what was not compared, and what else is to be known."""
     yield from check.subject.notes
     yield from check.sides.notes()
+    yield from source.set_notes
     if getattr(model, "training", False) and not check.subject.exported:
         yield "the model is in training mode; exports usually use model.eval()"
     dynamic = any(limit is not None for limit in check.limits())

@@ -12,7 +12,7 @@ from executorch_c._render import figures as _figures
 from executorch_c._render import text as _text
 from executorch_c._render.html import Markup, page, table, tag, together, verdict
 from executorch_c.check.engines import OfficialRun
-from executorch_c.compare import verdicts
+from executorch_c.compare import policies, verdicts
 from executorch_c.compare.comparison import Comparison, OutputComparison, differing
 from executorch_c.report import about_table
 
@@ -32,7 +32,8 @@ STRIP = (48, 320)
 def fragment(result: CheckResult) -> Markup:
     """Return the summary, the table of cases, and the errors."""
     remarks = (tag("p", line) for line in result.remarks())
-    return together(_cases(result, verdict(result.verdict, result.summary())), *remarks)
+    required = policies.html_table(result.requirements())
+    return together(_cases(result, verdict(result.verdict, result.summary())), *required, *remarks)
 
 
 def _cases(result: CheckResult, caption: object) -> Markup:
@@ -43,6 +44,7 @@ def sections(result: CheckResult) -> Iterator[Markup]:
     """Yield the parts of its page: cases, each case with its outputs, facts."""
     shown = result.failures[:MAX_SHOWN_CASES]
     yield _cases(result, "cases")
+    yield from policies.html_table(result.requirements())
     for case in sorted(result.cases, key=_order):
         yield _case(case, case in shown)
     if not result.failures:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from executorch_c._render import text as _text
@@ -14,8 +15,11 @@ from executorch_c.check import report
 from executorch_c.check.engines import EngineCase, EngineName, OfficialRun
 from executorch_c.check.power import Power
 from executorch_c._stages import notes_of
+from executorch_c.compare import cases as _cases
+from executorch_c.compare import policies as _policies
 from executorch_c.compare import verdicts
 from executorch_c.compare.comparison import FIGURES, Comparison, OutputComparison, joined, number
+from executorch_c.compare.required import settled
 from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import JudgedReport
 
@@ -80,8 +84,13 @@ class CheckedCase(EngineCase):
 
     def worst(self) -> OutputComparison | None:
         """Return the output with the largest error; of equal ones, the first."""
-        outputs = [o for o in _outputs(self.comparison) if o.metrics is not None or not o.ok]
-        return max(outputs, key=_badness, default=None)
+        return None if self.comparison is None else self.comparison.worst()
+
+    def badness(self) -> tuple[int, float]:
+        """Return a key that orders cases by error, the largest last."""
+        if self.comparison is None:
+            return (2 if self.error is not None else 0), -math.inf
+        return (0 if self.ok else 1), self.comparison.noise_db()
 
     def problems(self) -> list[str]:
         """Return a sentence for each error."""
@@ -111,12 +120,25 @@ def _outputs(comparison: Comparison | None) -> tuple[OutputComparison, ...]:
     return () if comparison is None else comparison.outputs
 
 
-def _badness(output: OutputComparison) -> tuple[bool, float]:
-    differs = output.verdict == "differ"
-    if output.metrics is None:
-        return differs, float("inf")
-    snr = output.metrics.snr_db
-    return differs, -snr if snr == snr else float("inf")
+def settled_cases(cases: Sequence[CheckedCase]) -> tuple[CheckedCase, ...]:
+    """Return cases with requirements on shares (top5) decided by the rows of all, of each
+    engine."""
+    ours = _settled([case.comparison for case in cases])
+    theirs = _settled(
+        [None if case.official is None else case.official.comparison for case in cases]
+    )
+    results = []
+    for case, here, there in zip(cases, ours, theirs):
+        official = case.official
+        if official is not None and there is not None:
+            official = replace(official, verdict=there.verdict, comparison=there)
+        results.append(replace(case, comparison=here, official=official))
+    return tuple(results)
+
+
+def _settled(parts: Sequence[Comparison | None]) -> list[Comparison | None]:
+    known = iter(settled([part for part in parts if part is not None]))
+    return [None if part is None else next(known) for part in parts]
 
 
 class CheckError(AssertionError):
@@ -182,6 +204,11 @@ class CheckResult(JudgedReport[CheckedCase]):
         return any(one.is_undefined for one in self.findings)
 
     @property
+    def has_real_inputs(self) -> bool:
+        """True if a case has inputs of the caller's, other than the example, or of a .bpte."""
+        return any(case.kind in ("real", "bundled") for case in self.cases)
+
+    @property
     def failures(self) -> tuple[CheckedCase, ...]:
         """Cases that differ or fail, in any engine."""
         return tuple(case for case in self.cases if not case.ok)
@@ -200,13 +227,24 @@ class CheckResult(JudgedReport[CheckedCase]):
             )
         elif counts["match"] and not self.constant:
             verdict = f"{_text.plural(counts['match'], 'case')} match"
+            verdict += "" if self.has_real_inputs else ", on the example and random inputs only"
         else:
             verdict = f"inconclusive: none of {_text.plural(run, 'case')} is decisive"
         for name in ("inconclusive", "skipped"):
             if counts[name] and not verdict.startswith(name):
                 verdict += f", {counts[name]} {name}"
         verdict += _engines.summary(self.cases)
+        verdict += _policies.beside(self.by_default())
         return f"{verdict} ({self.label}, method '{self.method}')"
+
+    def by_default(self) -> Verdict | None:
+        """Return the verdict by tolerances on this runtime's outputs; None without requirements."""
+        return _cases.by_default(case.comparison for case in self.cases)
+
+    def requirements(self) -> list[_policies.Row]:
+        """Return a row for each requirement and output: the worst value of all cases, or the share
+        in all of them."""
+        return _cases.requirements((case.name, case.comparison) for case in self.cases)
 
     def hint(self) -> str:
         """Return the next step for the user; empty if all cases match."""
@@ -284,15 +322,20 @@ class CheckResult(JudgedReport[CheckedCase]):
         return _engines.shown_verdicts(HEAD, [case.row() for case in self.cases])
 
     def table(self) -> str:
-        """Return a row for each case as text: figures of its worst output."""
-        return _text.table(self.rows(), self.head(), width=_text.width(), optional=OPTIONAL)
+        """Return a row for each case as text: figures of its worst output; of many cases those
+        with the largest errors."""
+        shown = _cases.worst_of(self.cases)
+        rows = _engines.shown_verdicts(HEAD, [case.row() for case in shown])
+        table = _text.table(rows, self.head(), width=_text.width(), optional=OPTIONAL)
+        return "\n".join([table, *_cases.left_out(len(shown), len(self.cases))])
 
     def __str__(self) -> str:
         return self.text()
 
     def text(self, hint: bool = True) -> str:
-        """Return the finding, the table and remarks; with the next step in Python, or without."""
-        return "\n".join([self.summary(), self.table(), *map(_text.wrapped, self.remarks(hint))])
+        """Return the finding, the tables and remarks; with the next step in Python, or without."""
+        tables = [self.table(), *filter(None, [_policies.text_table(self.requirements())])]
+        return "\n".join([self.summary(), *tables, *map(_text.wrapped, self.remarks(hint))])
 
     def __repr__(self) -> str:
         return f"<executorch_c.testing.CheckResult: {self.summary()}>"
@@ -332,8 +375,11 @@ class CheckResult(JudgedReport[CheckedCase]):
             "verdict": self.verdict,
             "ok": self.ok,
             "engines": list(self.engines),
+            "inputs": "real" if self.has_real_inputs else "random",
             "facts": self.facts,
             "notes": list(self.notes),
+            "by_default": self.by_default(),
+            "requirements": [asdict(row) for row in self.requirements()],
             "power": self.power.as_dict(),
             "cases": cases,
         }
@@ -409,9 +455,9 @@ class CheckResult(JudgedReport[CheckedCase]):
         if not self.cases:
             raise ValueError("the check has no cases")
         wrong = [case for case in self.failures if not case.ok_here]
-        sizes = [(_badness(output), case) for case in wrong if (output := case.worst())]
-        if sizes:
-            return max(sizes, key=lambda pair: pair[0])[1]
+        sized = [case for case in wrong if case.worst()]
+        if sized:
+            return max(sized, key=lambda case: case.badness())
         return next(iter(wrong or self.failures or self.cases))
 
     def save_program(self, path: FilePath) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from executorch_c import _delegation, _extras
 from executorch_c._core import MethodMeta, Program, TensorInfo
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._input_sets import Source
 from executorch_c._programs import method_of
 from executorch_c.check import cases as making
 from executorch_c.check import by_flow, facts, flows, methods, quantized, sets
@@ -25,12 +26,14 @@ from executorch_c.check.flows import Call, Subject
 from executorch_c.check.judge import Audit, Noise, QuantizedJudge, SqnrJudge
 from executorch_c.check.power import Power
 from executorch_c.check.reference import Eager
-from executorch_c.check.result import CheckedCase, CheckResult
+from executorch_c.check.result import CheckedCase, CheckResult, settled_cases
 from executorch_c.check.search import InputSearch, seconds_of
 from executorch_c._stages import check_fit, stage
 from executorch_c.check.variation import Variation, input_names
 from executorch_c.compare.arrays import compare
 from executorch_c.compare.comparison import Comparison, joined, of_call
+from executorch_c.compare.policies import Policies
+from executorch_c.compare.required import required
 from executorch_c.compare.tolerance import CallerTolerances, PerOutput, check_not_negative
 from executorch_c.inspect import device
 from executorch_c.inspect.structure import view_of
@@ -58,11 +61,16 @@ class CheckOptions:
     delegate_at_load: DelegateAtLoad
     engines: tuple[EngineName, ...] = ENGINES
     official_seconds: float = OFFICIAL_SECONDS
+    policies: Policies = Policies()
     limits: CallerTolerances = field(init=False)
 
     def __post_init__(self, rtol: PerOutput, atol: PerOutput) -> None:
         self.limits = CallerTolerances(rtol, atol)
         check_not_negative(official_seconds=self.official_seconds)
+        if self.policies and self.min_sqnr_db is not None:
+            raise ValueError(
+                f"`min_sqnr_db` and `require`: add the requirement 'sqnr_db>={self.min_sqnr_db:g}'"
+            )
 
     def official(self, program: Any) -> Official:
         """Return the official runtime's side, which starts now, for a program or flow."""
@@ -232,11 +240,13 @@ class Check:
         for i, (outputs, wanted) in enumerate(zip(actual, expected)):
             outputs, wanted, self.judge.names = _without_none(outputs, wanted, self.oracle.names)
             self.judge.limits.check_names(self.judge.names)
+            self.options.policies.check_names(self.judge.names)
             noise_of_call = partial(_call_of, noise, i)
             if floats is None:
                 part = self._one(case, i, outputs, wanted, noise_of_call)
             else:
                 part = self._quantized(case, i, outputs, wanted, floats[i], noise_of_call)
+            part = self._required(case, part, outputs, wanted if floats is None else floats[i])
             parts.append(part if len(actual) == 1 else of_call(part, i + 1))
             if floats is not None and self.subject.quantizes:
                 to_float.append(compare(outputs, floats[i], check_dtype=False))
@@ -284,12 +294,24 @@ class Check:
         for i, (outputs, wanted) in enumerate(zip(actual, expected)):
             outputs, wanted, self.judge.names = _without_none(outputs, wanted, self.oracle.names)
             runs = partial(_call_of, noise, i)
-            parts.append(
+            part = (
                 self._one(case, i, outputs, wanted, runs, is_audited=False)
                 if floats is None
                 else self._quantized(case, i, outputs, wanted, floats[i], runs, is_audited=False)
             )
+            model = wanted if floats is None else floats[i]
+            parts.append(self._required(case, part, outputs, model))
         return joined(parts)
+
+    def _required(
+        self, case: CallSequence, part: Comparison, actual: list[Any], expected: list[Any]
+    ) -> Comparison:
+        """Return the comparison of one call with the verdicts of requirements, which are about the
+        model: of a quantised program on the inputs that it is made for."""
+        is_quantized = isinstance(self.judge, (QuantizedJudge, SqnrJudge))
+        if is_quantized and case.kind not in (*CALIBRATED, "bundled"):
+            return part
+        return required(part, actual, expected, self.options.policies)
 
     def _one(
         self,
@@ -411,7 +433,7 @@ def check_model(
     program: Any,
     dynamic_shapes: Any,
     n_random: int,
-    real_inputs: Iterable[Any],
+    real_inputs: Source,
     search: bool | float,
     method: str,
     data_path: Any,
@@ -427,7 +449,7 @@ def check_model(
     if exported is not None and dynamic_shapes is not None:
         raise ValueError("`dynamic_shapes` is for modules: an ExportedProgram has its own")
     example = making.example_of(inputs, exported)
-    real = making.real_cases(real_inputs, example)
+    real = making.real_cases(real_inputs, example, module)
     eager = Eager(module)
     with stage("eager", module):
         _require_deterministic(eager, example)
@@ -435,7 +457,7 @@ def check_model(
     official = options.official(flow if program is None else program)
     with Progress("check", progress) as say, closing(official):
         with stage("lower" if program is None else "load", module):
-            samples = [example, *chain.from_iterable(real)]
+            samples = [example, *chain.from_iterable(real.calls)]
             about_program = {"method": method, "data_path": data_path, "say": say}
             subject = flows.subject(
                 flow,
@@ -473,12 +495,14 @@ def _cases(
 
 
 def _power(check: Check) -> Power:
-    """Return what the cases would have found, unless one differs."""
+    """Return what the cases would have found by tolerance, unless one differs."""
     from executorch_c.check import perturbing, sensitivity
     from executorch_c.check.judged import CheckedCases
 
     if not all(case.ok for _, case, _ in check.compared):
         return Power(reason="the program differs")
+    if check.options.policies:
+        return Power(reason="requirements decide")
     checked = CheckedCases(
         check.compared,
         frozen=check.changed,
@@ -501,7 +525,7 @@ def _result(
     result = CheckResult(
         label=subject.label,
         method=method,
-        cases=tuple(cases),
+        cases=settled_cases(list(cases)),
         notes=tuple(facts.notes_of(check, source, model, remarks)),
         findings=tuple(remarks),
         facts=facts.facts_of(check, time.perf_counter() - start, source.seed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -146,6 +147,14 @@ def _mismatch(metrics: ErrorMetrics, limits: Tolerance) -> str:
     return text
 
 
+def _badness(output: OutputComparison) -> tuple[bool, float]:
+    differs = output.verdict == "differ"
+    if output.metrics is None:
+        return differs, float("inf")
+    snr = output.metrics.snr_db
+    return differs, -snr if snr == snr else float("inf")
+
+
 @dataclass(frozen=True)
 class Comparison(JudgedReport[OutputComparison]):
     """All outputs of a call compared with the expected ones.
@@ -175,6 +184,17 @@ class Comparison(JudgedReport[OutputComparison]):
 
     def __getitem__(self, index: int) -> OutputComparison:
         return self.outputs[index]
+
+    def worst(self) -> OutputComparison | None:
+        """Return the output with the largest error; of equal ones, the first."""
+        outputs = [one for one in self.outputs if one.metrics is not None or not one.ok]
+        return max(outputs, key=_badness, default=None)
+
+    def noise_db(self) -> float:
+        """Return the noise of the worst output relative to the signal, in decibel: the larger, the
+        worse; infinite for an output without metrics."""
+        worst = self.worst()
+        return -math.inf if worst is None else _badness(worst)[1]
 
     def figures(self) -> dict[str, float]:
         """Return the worst metrics over all outputs: max_abs, max_rel, max_ulp, snr_db, cosine;

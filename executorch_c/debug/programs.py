@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal
@@ -23,12 +23,16 @@ import numpy as np
 
 from executorch_c._arrays import Array, as_array
 from executorch_c._delegation import DelegateAtLoad
-from executorch_c._programs import ProgramSource, name_in, opened, title_of
+from executorch_c._programs import ProgramSource, name_in, opened, output_names, title_of
 from executorch_c._render import text as _text
 from executorch_c.compare import tolerance, verdicts
+from executorch_c.compare.arrays import compare_flat, default_rule
+from executorch_c.compare.comparison import Comparison
 from executorch_c.compare.limits import MAX_GRADUAL_RATIO, MIN_PAIRED_SHARE
 from executorch_c.compare.metrics import ErrorMetrics, incomparable, measure_size
 from executorch_c.compare.nodes import NodeTolerances
+from executorch_c.compare.policies import Function, Policies, policies_of
+from executorch_c.compare.required import required
 from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._matching.programs import ComputedValue, match, sources_between
 from executorch_c.debug._traced import TracedRun, noise_of, traced_run
@@ -245,7 +249,35 @@ def _growth(rows: Sequence[NodeError]) -> str | None:
     return f"errors before it are {limit}, there {after:.1e}: it is that node{between}"
 
 
-def _report(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> ErrorReport:
+def _required(
+    a: TracedRun,
+    b: TracedRun,
+    rows: Sequence[NodeError],
+    names: Sequence[str | None],
+    policies: Policies,
+) -> Comparison | None:
+    """Return the outputs with the verdicts of requirements, and of their rows; None without any."""
+    if not policies:
+        return None
+    policies.check_names(names)
+    whole = compare_flat(b.outputs, a.outputs, default_rule(None, None), names=names)
+    oks = {row.where: row.ok for row in rows}
+    outputs = tuple(
+        replace(
+            one, verdict="match" if oks.get(f"output {one.index}", True) else "differ", reason=""
+        )
+        for one in whole.outputs
+    )
+    return required(replace(whole, outputs=outputs), b.outputs, a.outputs, policies)
+
+
+def _report(
+    a: TracedRun,
+    b: TracedRun,
+    limits: NodeTolerances,
+    names: Sequence[str | None],
+    policies: Policies,
+) -> ErrorReport:
     rows, notes, reason, unlocated = _compare(a, b, limits)
     rows = [replace(row, index=i) for i, row in enumerate(rows)]
     growth = _growth(rows)
@@ -254,7 +286,8 @@ def _report(a: TracedRun, b: TracedRun, limits: NodeTolerances) -> ErrorReport:
     if a.dropped + b.dropped:
         notes.append(f"{a.dropped + b.dropped:,} values did not fit; pass a larger `max_bytes`")
     title = f"{b.title} compared with {a.title}, method '{a.method}'"
-    return ErrorReport(title, tuple(rows), tuple(notes), reason, unlocated)
+    decided = _required(a, b, rows, names, policies)
+    return ErrorReport(title, tuple(rows), tuple(notes), reason, unlocated, decided)
 
 
 def compare_programs(
@@ -267,6 +300,8 @@ def compare_programs(
     atol: float | None = None,
     kernels: Literal["default", "reference"] = "default",
     delegate_at_load: DelegateAtLoad = False,
+    require: str | Sequence[str] | None = None,
+    metrics: Mapping[str, Function] | None = None,
     max_bytes: int = MAX_BYTES,
     progress: bool | None = None,
 ) -> ErrorReport:
@@ -289,6 +324,8 @@ def compare_programs(
         delegate_at_load: Whether XNNPACK computes the operators of both programs that no delegate
             has: each separately; for the outputs, runs of them. Default: the programs run as
             written.
+        require, metrics: As for `executorch_c.testing.compare`, of the outputs: they decide, and
+            the verdict on all nodes is shown beside.
         max_bytes: Maximum bytes of the values of each program in memory.
         progress: Whether to show progress on stderr. Default: on a terminal.
 
@@ -303,7 +340,7 @@ def compare_programs(
     enough matches it has no place; where no value can show an error (inputs of zeros), it is
     "inconclusive". Raises exceptions of loading and running.
     """
-    limits = NodeTolerances(rtol, atol)
+    limits, policies = NodeTolerances(rtol, atol), policies_of(require, metrics)
     names = title_of(baseline, "baseline"), title_of(candidate, "candidate")
     names = ("baseline", "candidate") if names[0] == names[1] else names
     with Progress("compare", progress) as say:
@@ -329,7 +366,7 @@ def compare_programs(
             say(f"running {names[0]} with rounded inputs")
             first.noise = noise_of(first, run, inputs)
         say("comparing values")
-        report = _report(first, second, limits)
+        report = _report(first, second, limits, output_names(sources[0].program, method), policies)
         report.set_origins(baseline=sources[0].origin, candidate=sources[1].origin)
         return report
 
@@ -342,6 +379,8 @@ def compare_kernels(
     rtol: float | None = None,
     atol: float | None = None,
     delegate_at_load: DelegateAtLoad = False,
+    require: str | Sequence[str] | None = None,
+    metrics: Mapping[str, Function] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> ErrorReport:
     """Return the differences of a program's fast kernels from plain loops, node by node.
@@ -350,7 +389,7 @@ def compare_kernels(
     both. With `delegate_at_load`, what XNNPACK computes of the other operators is compared with
     plain loops.
     """
-    limits = NodeTolerances(rtol, atol)
+    limits, policies = NodeTolerances(rtol, atol), policies_of(require, metrics)
     source = opened(program)
     method = name_in(source, method)
 
@@ -377,6 +416,6 @@ def compare_kernels(
         delegate_at_load=delegate_at_load,
         max_bytes=max_bytes,
     )
-    report = _report(plain, fast, limits)
+    report = _report(plain, fast, limits, output_names(source.program, method), policies)
     report.set_origins(program=source.origin)
     return report

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c.compare import policies as _policies
 from executorch_c.compare import shown, verdicts
+from executorch_c.compare.comparison import Comparison
 from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.inspect.events import short
 from executorch_c.report import JudgedReport
@@ -210,6 +212,8 @@ class ErrorReport(JudgedReport[NodeError]):
     """Reason of an inconclusive verdict."""
     unlocated: str = ""
     """Reason why the first divergence of outputs that differ is not known."""
+    required: Comparison | None = None
+    """The outputs, if requirements decide."""
 
     SOME: ClassVar[str] = "nodes: the first that is off and those with the largest errors"
     """Description of the rows of `shown`."""
@@ -217,6 +221,11 @@ class ErrorReport(JudgedReport[NodeError]):
     @property
     def verdict(self) -> verdicts.Verdict:
         """ "match", "differ", or "inconclusive": nothing, or too little, could be compared."""
+        return self.by_default if self.required is None else self.required.verdict
+
+    @property
+    def by_default(self) -> verdicts.Verdict:
+        """The verdict by tolerances, of all nodes."""
         if any(not row.ok for row in self.rows):
             return "differ"
         return "match" if self.rows and not self.reason else "inconclusive"
@@ -241,10 +250,17 @@ class ErrorReport(JudgedReport[NodeError]):
 
     def summary(self) -> str:
         """Return the finding in a sentence or two."""
+        if self.required is None:
+            return self.finding()
+        word = {"match": "match", "differ": "differ"}.get(self.verdict, "are inconclusive")
+        return f"outputs {word}{_policies.beside(self.by_default)}; {self.finding()}"
+
+    def finding(self) -> str:
+        """Return the finding about the nodes."""
         first = self.first
         count = _text.plural(len(self.rows), "node")
         if first is None:
-            if self.verdict == "inconclusive":
+            if self.by_default == "inconclusive":
                 return f"inconclusive: {self.reason or 'nothing could be compared'}"
             return f"{count} compared, every one is within tolerance"
         if self.unlocated:
@@ -355,7 +371,12 @@ class ErrorReport(JudgedReport[NodeError]):
     ) -> str:
         """Return the report as text: title, finding, `table(top, sort)`, notes."""
         lines = [self.title, _text.wrapped(self.summary()), self.table(top, sort)]
+        lines.append(_policies.text_table(self.requirements()))
         return "\n".join([*filter(None, lines), *map(_text.wrapped, self.notes)])
+
+    def requirements(self) -> list[_policies.Row]:
+        """Return a row for each requirement and output."""
+        return [] if self.required is None else _policies.summarized(self.required.requirements())
 
     def __str__(self) -> str:
         return self.text()
@@ -369,7 +390,8 @@ class ErrorReport(JudgedReport[NodeError]):
         return _html.lines(_html.tag("b", title), finding, *notes)
 
     def _repr_html_(self) -> str:
-        return self._table(self._caption(), self.shown())
+        required = _policies.html_table(self.requirements())
+        return _html.together(self._table(self._caption(), self.shown()), *required)
 
     def plot(self) -> Figure:
         """Return a figure of the relative error of each node, logarithmic, accumulated and local.
@@ -423,6 +445,7 @@ class ErrorReport(JudgedReport[NodeError]):
         """Yield the parts of its page after the finding: the nodes that are wrong, the figure
         (with matplotlib), all nodes, notes."""
         wrong = [row for row in self.rows if not row.ok]
+        yield from _policies.html_table(self.requirements())
         if wrong and len(wrong) < len(self.rows):
             yield self._table("nodes out of tolerance", wrong)
         try:
@@ -467,6 +490,8 @@ class ErrorReport(JudgedReport[NodeError]):
             "title": self.title,
             "verdict": self.verdict,
             "ok": self.ok,
+            "by_default": None if self.required is None else self.by_default,
+            "requirements": [asdict(row) for row in self.requirements()],
             "summary": self.summary(),
             "notes": list(self.notes),
             "first": None if first is None else first.index,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from executorch_c._render.text import did_you_mean, unknown
-from executorch_c.check import named
+from executorch_c import _functions
 from executorch_c.check.flows import FLOWS, unknown_flow
 from executorch_c.suite import options as known
 
@@ -137,7 +137,7 @@ class Reader:
             hint = next(filter(None, (did_you_mean("model", [key]) for key in table)), "")
             self._fail(at, f"model is missing{hint}: expected a function, file.py:function")
         try:
-            place, name = named.parts_of(text)
+            place, name = _functions.parts_of(text)
         except ValueError as error:
             self._fail((*at, "model"), str(error))
         if not place.endswith(".py"):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -214,3 +215,9 @@ def test_spaces_units_and_aliases() -> None:
     one = policies.parse(" 0:sqnr >= 30 dB ")
     assert (one.output, one.metric.name, one.relation, one.limit) == ("0", "sqnr_db", ">=", 30.0)
     assert policies.parse("a:b:top3>0.5").output == "a:b"
+
+
+def test_the_page_has_every_metric() -> None:
+    page = Path(__file__).parents[2] / "executorch_c" / "docs" / "howto" / "inputs.md"
+    text = page.read_text()
+    assert [name for name in policies.METRICS if f"`{name}`" not in text] == []
