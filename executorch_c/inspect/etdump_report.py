@@ -303,7 +303,8 @@ def read_etdump(
 
 def _method_of(record: ETRecord, method: str | None) -> str:
     known = [*record.debug_handles]
-    name = method or (FORWARD if len(known) != 1 else known[0])
+    default = known[0] if len(known) == 1 else FORWARD
+    name = default if method is None else method
     if name not in known:
         listed = ", ".join(known) or "none"
         raise ValueError(f"{record.path} has no method {name!r}, but {listed}: pass `method`")

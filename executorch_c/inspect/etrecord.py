@@ -35,6 +35,7 @@ PARTS = ("_state_dict", "_constants", "_example_inputs")
 FORWARD = "forward"
 MAX_JSON_BYTES = 1 << 27
 """Maximum size of an entry with JSON, and of a compressed one: the exporter compresses none."""
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 OPERATOR_PREFIXES = ("executorch.exir.dialects.edge.ops.", "torch.ops.")
 
 DAMAGE = (
@@ -248,6 +249,8 @@ def _record(path: str, archive: zipfile.ZipFile) -> ETRecord:
 
 def _bytes(archive: zipfile.ZipFile, entry: str, is_json: bool = False) -> bytes:
     info = archive.getinfo(entry)
+    if info.compress_type not in COMPRESSIONS:  # decoders of others take memory as the file says
+        raise ValueError(f"compressed by method {info.compress_type}, expected none or deflate")
     is_bounded = is_json or info.compress_type != zipfile.ZIP_STORED
     if is_bounded and info.file_size > MAX_JSON_BYTES:
         raise ValueError(f"{info.file_size} bytes, at most {MAX_JSON_BYTES} are read")
