@@ -8,7 +8,7 @@ import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,11 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from executorch_c._eager_caches import kept_caches
 from executorch_c.check import flows
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.debug._judge import layer_of
 from tests.backends import scheme_rows
-from tests.models import flow_models, plain_models
+from tests.models import cache_models, flow_models, plain_models
 
 LAYERS = ("aten.conv", "aten.linear", "aten.lstm", "aten.embedding", "aten.mm.")
 """Operators with a weight."""
@@ -209,7 +210,10 @@ def _is_visible(exported: Any, wrong: Any, inputs: Sequence[Any]) -> bool:
     """Return True if a wrong program has other outputs in eager."""
     with torch.no_grad():
         for x in inputs:
-            right, other = (p.module(check_guards=False)(x) for p in (exported, wrong))
+            with kept_caches():
+                right = exported.module(check_guards=False)(x)
+            with kept_caches():
+                other = wrong.module(check_guards=False)(x)
             share = max(VISIBLE, VISIBLE_STEPS * torch.finfo(right.dtype).eps)
             change = (other.double() - right.double()).norm()
             if float(change) >= share * float(right.double().norm()):
@@ -359,6 +363,8 @@ class Scheme:
     options: tuple[tuple[str, Any], ...] = ()
     """Of check_model."""
     models: tuple[str, ...] = tuple(flow_models.MODELS)
+    scope: Callable[[str], AbstractContextManager[None]] = lambda model_name: nullcontext()
+    """Around the checks of a model."""
 
 
 VENDOR = (*CODES, *ACTIVATIONS)
@@ -396,6 +402,10 @@ SCHEMES = [
     # The compiler quantises the weights, by scales of the graph.
     *(Scheme(name, name, faults=(*WEIGHTS, *ACTIVATIONS)) for name in ("samsung", "mtk")),
     Scheme("cuda", "cuda"),
+    Scheme(
+        *("mlx-kv-cache", "mlx", cache_models.make, WEIGHTS, (("n_random", 0),)),
+        *(tuple(cache_models.MODELS), cache_models.cache),
+    ),
 ]
 
 
@@ -440,7 +450,7 @@ def outcome(scheme: Scheme, model_name: str, number: int) -> Outcome:
     options: dict[str, Any] = {"flow": scheme.flow, "n_random": 1, "progress": False}
     options |= {"real_inputs": [(x,) for x in inputs[1:3]], **dict(scheme.options)}
     faults = scheme.faults[number:] + scheme.faults[:number]
-    with torch.no_grad():
+    with torch.no_grad(), scheme.scope(model_name):
         right = check_model(model, (inputs[0],), **options)
         at = scheme.models.index(model_name)
         with planted(scheme.flow, faults, at, inputs[:3]) as places:

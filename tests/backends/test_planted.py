@@ -14,7 +14,8 @@ from tests.backends import planted
 
 MEASURED = set(
     "native-package mlx mlx-fp16 mlx-bf16 mlx-int4 mlx-int8 mlx-nvfp4 mlx-mxfp8 coreai qnn "
-    "qnn-a16w8 samsung cuda portable-int8-weight-only xnnpack-8da4w".split()
+    "qnn-a16w8 samsung cuda portable-int8-weight-only xnnpack-8da4w xnnpack-qb4w "
+    "mlx-kv-cache".split()
 )
 """Schemes of which all rows have run; a scheme is added with its line in docs/tolerances.md."""
 ROWS = [
