@@ -1,9 +1,12 @@
 """libexecutorch_c as users have it: the installed header, libraries and descriptions of them; the
 outputs of ec-run equal the package's, wrong arguments and hostile files are one sentence."""
 
+import os
 import shutil
+import signal
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from executorch_c.bundled import BundledProgram
 from executorch_c.inspect import read_etdump
 from tests import process
 from tests.api import c_library
+from tests.plans import Plan, build
 
 
 pytestmark = pytest.mark.heavy
@@ -172,6 +176,30 @@ def test_wrong_arguments_are_one_sentence(arguments: list[object], code: int, ma
     done = c_library.run(*arguments)
     assert done.returncode == code and match in done.stderr, done.stderr
     assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+def cpu_seconds(process: int) -> float:
+    """Return the time that a process has computed."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_the_end_by_a_signal_names_the_operator(tmp_path: Path) -> None:
+    """The program is an endless loop, in its operator almost always."""
+    plan = Plan()
+    x, y = plan.input((1 << 20,)), plan.output((1 << 20,))
+    plan.call("aten::sin.out", x, y)
+    plan.jump_false(False, 0)
+    file = tmp_path / "endless.pte"
+    file.write_bytes(build(plan))
+    command = [str(c_library.prefix() / "bin/ec-run"), "-t", "1", str(file)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        while running.poll() is None and cpu_seconds(running.pid) < 0.3:
+            time.sleep(0.01)
+        running.send_signal(signal.SIGSEGV)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == -signal.SIGSEGV
+    assert said == f"ec-run: {file}: ended by SIGSEGV in aten::sin.out\n"
 
 
 def npy(header: str, data: bytes = b"", version: int = 1) -> bytes:

@@ -145,16 +145,36 @@ def test_faults_are_one_sentence(
         _selective.rows_of(c_library.ROOT / "csrc", {"my::op.out", "aten::add.out"})
 
 
+def build_library(folder: Path, names: set[str], kept: set[str], flags: str) -> None:
+    """Build a library with operators and dtypes."""
+    needs = SelectedOperators(frozenset(names), frozenset(kept), frozenset())
+    _selective.write(folder, c_library.ROOT / "csrc", needs)
+    options = (f"SELECT={folder}", f"BUILD={folder}/objects", f"CFLAGS={flags}", "selective")
+    process.run("make", "-s", "-j2", "-C", c_library.ROOT / "csrc", *options, timeout=900)
+
+
+def test_a_loop_that_the_library_lacks_is_an_error(tmp_path: Path) -> None:
+    """The operators compute in int64, which no table of the library has."""
+    names = ("aten::eq.Scalar_out", "aten::remainder.Scalar_out")
+    build_library(tmp_path, {*names}, {"int32", "bool"}, "-O0")
+    for name, out in zip(names, ("bool", "int32"), strict=True):
+        plan = Plan()
+        x, y = plan.input((4,), "int32"), plan.output((4,), out)
+        plan.call(name, x, 3, y)
+        (tmp_path / "x.pte").write_bytes(build(plan))
+        done = run(tmp_path, tmp_path / "x.pte")
+        assert done.returncode == 1, done.stderr
+        assert f"{name}: it computes in a dtype that this library was built" in done.stderr
+
+
 def test_operators_compute_as_eager_with_the_dtypes_that_a_library_keeps(tmp_path: Path) -> None:
     """All operators are in the library, with sanitizers; each day other dtypes are kept, and others
     of the operators run."""
     day = date.today().toordinal()
-    names = frozenset(kernel_rows.tables())
-    kept = _selective.promoted(DTYPES[day % len(DTYPES)].split())
-    _selective.write(tmp_path, c_library.ROOT / "csrc", SelectedOperators(names, kept, frozenset()))
+    names = {*kernel_rows.tables()}
+    kept = {*_selective.promoted(DTYPES[day % len(DTYPES)].split())}
     flags = "-O1 -fsanitize=address,undefined -fno-sanitize-recover"
-    options = (f"SELECT={tmp_path}", f"BUILD={tmp_path}/objects", f"CFLAGS={flags}", "selective")
-    process.run("make", "-s", "-j2", "-C", c_library.ROOT / "csrc", *options, timeout=900)
+    build_library(tmp_path, names, kept, flags)
     chosen = sorted(names)[day % PARTS :: PARTS]
     command = ("-m", "tests.api.small_rows", tmp_path, ",".join(kept), *chosen)
     done = process.python(*command, cwd=c_library.ROOT, timeout=900)
