@@ -1,11 +1,15 @@
 """Tools for one or two programs: divergence, quantisation error, NaN, contents, memory; recordings
-of devices.
+of devices, and who is at fault where one computes something else.
 
 Only functions that compare with a PyTorch model import torch, when they are called.
 """
 
 from __future__ import annotations
 
+from executorch_c.blame.device import DeviceValues
+from executorch_c.blame.locating import Departure, locate
+from executorch_c.blame.report import BlameReport
+from executorch_c.blame.run import blame
 from executorch_c.debug.layers import explain
 from executorch_c.debug.nonfinite import NonFiniteReport, check_nan
 from executorch_c.debug.programs import compare_kernels, compare_programs
@@ -20,6 +24,9 @@ from executorch_c.inspect.memory import MemoryPlan, memory_plan
 from executorch_c.report import Report
 
 __all__ = [
+    "BlameReport",
+    "Departure",
+    "DeviceValues",
     "Dump",
     "ETDump",
     "ETRecord",
@@ -30,12 +37,14 @@ __all__ = [
     "NonFiniteReport",
     "QuantizationReport",
     "Report",
+    "blame",
     "check_nan",
     "compare_kernels",
     "compare_programs",
     "dump",
     "explain",
     "graph",
+    "locate",
     "memory_plan",
     "quantization_error",
     "read_etdump",

@@ -75,6 +75,11 @@ RMS_SIGMAS = 3.0
 """Limit of the RMS error, in standard deviations of the noise. Maximum over 1,440: 2.1."""
 ROUNDING_EPSILONS = 4.0
 """Machine epsilons of an element, and of the scale around it, that are rounding in any case."""
+DEVICE_RUNS = 8
+"""Number of runs of a payload with the arithmetic of a device."""
+DEVICE_TIE_SHARE = 0.2
+"""Share of quantised integers that are another neighbour in such a run: more than the 2 * TIE_STEPS
+that are near a tie, so that a few runs show what each may change."""
 MAX_NOISE_SHARE = 0.1
 """Largest change of an output by rounding, relative to it, in a conclusive verdict."""
 FIRST_RUNS = {1: (MAX_NOISE_SHARE / 8, 64, 1.03), 2: (MAX_NOISE_SHARE / 2, 0, 1.0)}

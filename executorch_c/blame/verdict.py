@@ -1,0 +1,171 @@
+"""The verdict on a device: who is at fault where it computes something else.
+
+nondeterministic  runs on equal inputs differ: one is within the allowance and another is not, or
+                  two are further from each other than the allowance
+export            the graph of the export computes something else than the model
+lowering          the payload computes something else than that graph: a node is wrong on its own
+                  inputs (`explain`)
+device            the payload is right, and the device further from it than its arithmetic allows
+precision         the device is within what its arithmetic allows, and further than a few roundings
+match             it is within a few roundings
+
+The first that fits is the verdict. "inconclusive": the allowance is as wide as the output, or the
+output can show no error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from executorch_c._arrays import Array
+from executorch_c.blame.arithmetic import Spread
+from executorch_c.compare import tolerance, verdicts
+from executorch_c.compare.metrics import ErrorMetrics
+from executorch_c.compare.shown import limited
+from executorch_c.debug.report import EXPORT
+
+if TYPE_CHECKING:
+    from executorch_c.blame.device import DeviceValues
+    from executorch_c.blame.locating import Departure
+    from executorch_c.debug.report import ErrorReport
+
+Fault: TypeAlias = Literal[
+    "match", "precision", "export", "lowering", "device", "nondeterministic", "inconclusive"
+]
+
+VERDICTS: dict[Fault, verdicts.Verdict] = {
+    "match": "match",
+    "precision": "match",
+    "export": "differ",
+    "lowering": "differ",
+    "device": "differ",
+    "nondeterministic": "differ",
+    "inconclusive": "inconclusive",
+}
+"""The verdict that each is, for exit codes."""
+
+
+@dataclass(frozen=True)
+class OutputError:
+    """An output of one run beside the payload's."""
+
+    run: int
+    output: int
+    verdict: verdicts.Verdict
+    error: ErrorMetrics
+    """`limit` is what the device's arithmetic allows."""
+    reason: str = ""
+
+
+def judge_outputs(
+    run: int, values: DeviceValues, spreads: Sequence[Spread | None]
+) -> list[OutputError]:
+    """Return the errors of the outputs that a run has."""
+    rows = []
+    for number, (output, spread) in enumerate(zip(values.outputs, spreads)):
+        if output is None or spread is None:
+            continue
+        actual, exact, limits = spread.beside(output)
+        judged = verdicts.judge(actual, exact, limits)
+        metrics = limited(judged.metrics, limits, actual, exact)
+        rows.append(OutputError(run, number, judged.verdict, metrics, judged.reason))
+    return rows
+
+
+def differing_pair(
+    runs: Sequence[DeviceValues], spreads: Sequence[Spread | None]
+) -> tuple[int, int] | None:
+    """Return two runs that differ by more than the allowance of both; None without such."""
+    for (i, one), (j, other) in combinations(enumerate(runs), 2):
+        for a, b, spread in zip(one.outputs, other.outputs, spreads):
+            if a is None or b is None or spread is None or _equal(a, b):
+                continue
+            actual, _, limits = spread.beside(a)
+            wider = limits.scaled(math.sqrt(2))
+            if tolerance.outside(actual, b.astype(actual.dtype), wider):
+                return i, j
+    return None
+
+
+def _equal(a: Array, b: Array) -> bool:
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+
+
+def are_equal(runs: Sequence[DeviceValues]) -> bool:
+    """Return True if all runs have equal outputs."""
+    first = runs[0].outputs if runs else ()
+    return all(
+        (a is None) == (b is None) and (a is None or b is None or _equal(a, b))
+        for run in runs[1:]
+        for a, b in zip(first, run.outputs)
+    )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict depends on."""
+
+    errors: Sequence[Sequence[OutputError]]
+    """Of the outputs of each run."""
+    nodes: Sequence[Departure]
+    """Values of nodes of one run."""
+    pair: tuple[int, int] | None
+    """Runs that differ by more than the allowance."""
+    payload: ErrorReport | None
+    """The report of `explain`; None without a model."""
+    is_close: bool
+    """True if all outputs are within a few roundings of the reference's."""
+
+    @property
+    def wrong(self) -> list[int]:
+        """Runs with an output beyond the allowance."""
+        return [
+            i for i, run in enumerate(self.errors) if any(row.verdict == "differ" for row in run)
+        ]
+
+
+def decide(evidence: Evidence) -> tuple[Fault, str]:
+    """Return the verdict, and the reason of an inconclusive one."""
+    wrong, payload = evidence.wrong, evidence.payload
+    rows = [row for run in evidence.errors for row in run]
+    if evidence.pair is not None or 0 < len(wrong) < len(evidence.errors):
+        return "nondeterministic", ""
+    if payload is not None and payload.verdict == "differ":
+        first = payload.first
+        return ("export" if first is not None and first.where == EXPORT else "lowering"), ""
+    if wrong or not rows and any(not node.is_right for node in evidence.nodes):
+        return "device", ""
+    verdict = verdicts.combined(row.verdict for row in rows)
+    if rows and verdict != "match":
+        return "inconclusive", next((row.reason for row in rows if row.reason), "")
+    if not rows and not evidence.nodes:
+        return "inconclusive", "the device has returned no output and no value of a node"
+    return ("match" if evidence.is_close else "precision"), ""
+
+
+def is_close(values: DeviceValues, expected: Sequence[object]) -> bool:
+    """Return True if all outputs of a run are within a few roundings of the expected ones."""
+    for actual, wanted in zip(values.outputs, expected):
+        if actual is None or not isinstance(wanted, np.ndarray):
+            continue
+        if wanted.shape != actual.shape:
+            return False
+        if tolerance.outside(actual, wanted, tolerance.rounding(actual, wanted)):
+            return False
+    return True
+
+
+def relative_to_limit(error: ErrorMetrics) -> float | None:
+    """Return how many times the limit an error is; None without a limit."""
+    return error.relative / error.limit if error.limit else None
+
+
+def without_limit(error: ErrorMetrics) -> ErrorMetrics:
+    """Return the error without its verdict."""
+    return replace(error, limit=None, mismatched=None)
