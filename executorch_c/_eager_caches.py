@@ -53,6 +53,16 @@ def kept_caches() -> Iterator[None]:
         restore_caches(saved)
 
 
+@contextmanager
+def empty_caches() -> Iterator[None]:
+    """Empty those of the registry's caches that have positions; restore them at the end."""
+    with kept_caches():
+        for cache in _installed().values():
+            if any(getattr(cache, "_used", ())):
+                cache.reset()
+        yield
+
+
 def like_active_cache() -> KVCache | None:
     """Return an empty cache with the configuration of the registry's active one; None without."""
     registry = _registry()

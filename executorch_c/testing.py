@@ -273,7 +273,7 @@ def check_model(
     wrong structure. Raises the exceptions of eager (on the example and real inputs), of the
     exporter and of loading. An exception of the running program is a failed case.
     """
-    from executorch_c._eager_caches import kept_caches
+    from executorch_c._eager_caches import empty_caches
     from executorch_c.check import run
     from executorch_c.check.engines import engines_of
 
@@ -289,7 +289,7 @@ def check_model(
         official_seconds,
         policies_of(require, metrics),
     )
-    with kept_caches():
+    with empty_caches():
         return run.check_model(
             model,
             inputs,

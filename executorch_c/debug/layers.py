@@ -17,8 +17,9 @@ from typing import Literal
 
 from executorch_c import _extras
 from executorch_c._delegation import DelegateAtLoad
+from executorch_c._eager_caches import empty_caches, kept_caches
 from executorch_c._order import model_first
-from executorch_c._programs import ProgramSource
+from executorch_c._programs import ProgramSource, opened
 from executorch_c.compare.limits import MIN_MATCHED_SHARE
 from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.debug._exported import changed_row
@@ -88,9 +89,11 @@ def explain(
     """
     _extras.require("explain", "torch", "executorch")
     limits = NodeTolerances(rtol, atol)
-    with Progress("explain", progress) as say:
+    source = opened(program)
+    caches = kept_caches if source.method else empty_caches  # a Method has its own state
+    with Progress("explain", progress) as say, caches():
         say("exporting the model, running the program")
-        run = run_with_graph(program, model, inputs, method, kernels, delegate_at_load, max_bytes)
+        run = run_with_graph(source, model, inputs, method, kernels, delegate_at_load, max_bytes)
         graph = run.graph
         arguments = graph.arguments(run.inputs)
         say("matching")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 import numpy as np
 
 from executorch_c._delegation import run_notes
-from executorch_c._eager_caches import cache_for
+from executorch_c._eager_caches import cache_for, empty_caches
 from executorch_c._order import model_first
 from executorch_c._programs import opened, title_of
 from executorch_c.check.case_run import run_case
@@ -411,7 +411,7 @@ def check_llm(
     check_not_negative(official_seconds=official_seconds)
     official = OfficialScripts("official" in engines_of(engines), official_seconds)
     official.start()
-    with Progress("check_llm", progress) as say, closing(official):
+    with Progress("check_llm", progress) as say, closing(official), empty_caches():
         runner = program
         if not isinstance(runner, TextRunner):
             source = opened(runner, data_path)

@@ -93,6 +93,14 @@ def decoder(fault: bool = False) -> bytes:
     return export(Decoder(fault), example, ({1: n}, None), get_max_context_len=20)
 
 
+class Cache(ContiguousReferenceCache):
+    """A cache whose values have another size than the keys."""
+
+    def reset(self) -> None:
+        super().reset()
+        self._v = [v.new_zeros(1, KV_HEADS, 0, VALUE) for v in self._v]
+
+
 @pytest.fixture
 def eager() -> Iterator[Any]:
     """Install an eager cache of some windows, which is active."""
@@ -100,8 +108,8 @@ def eager() -> Iterator[Any]:
     def install(dtype: torch.dtype, *windows: int) -> Any:
         layers = [LayerPolicy.ring(w) if w else LayerPolicy.flat() for w in windows]
         config = CacheConfig(len(layers), KV_HEADS, HEAD, CAPACITY, dtype=dtype, layers=layers)
-        made = ContiguousReferenceCache(config)
-        made._v = [torch.zeros(1, KV_HEADS, 0, VALUE, dtype=dtype) for _ in layers]
+        made = Cache(config)
+        made.reset()
         REGISTRY.install("tests", made)
         scope.__enter__()
         return made
@@ -329,3 +337,15 @@ def test_checks_use_a_cache_like_the_active_one(eager: Any) -> None:
     assert check_model(Decoder().eval(), example, program=decoder(), **options).ok
     assert check_model(Layer().eval(), arguments(3), flow="mlx", **options).ok
     assert held.used(0) == held.used(1) == 0
+
+
+def test_checks_start_from_empty_caches(eager: Any) -> None:
+    """Eager's cache may hold positions of earlier calls; it has them again after a check."""
+    held, model = eager(torch.float32, 0, WINDOW), Decoder().eval()
+    example = torch.tensor([[1, 2, 3]]), torch.tensor([0])
+    model(*example)
+    options: Any = dict(program=decoder(), progress=False)
+    assert check_model(model, example, n_random=0, engines="here", **options).ok
+    assert explain(model, example, **options).ok
+    assert check_llm(model, [[1, 5, 9]], engines="here", **options)
+    assert [held.used(layer) for layer in range(2)] == [3, 3]
