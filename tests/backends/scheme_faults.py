@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-ZERO_POINTS = "zero points of weights that are not integers are dropped"
+ZERO_POINTS = "zero points of weights are dropped"
 CONSTANTS = "constants are dequantised in int8, where 127 + 128 is -1"
 ACTIVATIONS = "activations are not quantised"
 
@@ -26,7 +26,7 @@ def _drop_zero_points(module: Any) -> Any:
     """Set the zero points of torchao's weights to 0."""
     for layer in module.modules():
         zero_point = getattr(getattr(layer, "weight", None), "zero_point", None)
-        if isinstance(zero_point, torch.Tensor) and zero_point.is_floating_point():
+        if isinstance(zero_point, torch.Tensor):
             zero_point.zero_()
     return module
 
@@ -57,10 +57,19 @@ def _drop_activation(_: Any, node: Any) -> None:
         node.replace_all_uses_with(node.args[0].args[0])
 
 
+def _drop_activations(module: Any) -> Any:
+    """Pass on activations in place of those that are quantised with scales of their own."""
+    for layer in module.modules():
+        weight = getattr(layer, "weight", None)
+        if getattr(weight, "activation_quantization", None):
+            weight.activation_quantization = None
+    return _changed(_drop_activation, module)
+
+
 FAULTS = {
     "vulkan": (
         Fault(ZERO_POINTS, _drop_zero_points),
-        Fault(ACTIVATIONS, partial(_changed, _drop_activation)),
+        Fault(ACTIVATIONS, _drop_activations),
     ),
     "coreml": (Fault(CONSTANTS, partial(_changed, _wrap_constant)),),
 }

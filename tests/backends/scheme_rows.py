@@ -75,8 +75,13 @@ def _by_llm(
     return model
 
 
-def _by_pt2e(make: Callable[[], Any], model: nn.Module, inputs: list[Tensor]) -> Any:
-    row = flows.Flow("pt2e", "", list, make, has_guards=False)
+def _by_pt2e(
+    make: Callable[[], Any],
+    decompose: Callable[[Any], Any] | None,
+    model: nn.Module,
+    inputs: list[Tensor],
+) -> Any:
+    row = flows.Flow("pt2e", "", list, make, has_guards=False, decompose=decompose)
     exported = flows.export(model, ((inputs[0],), {}), None)
     return flows._quantize(row, exported, [((x,), {}) for x in inputs])
 
@@ -322,8 +327,10 @@ VULKAN = (
 )
 
 
-def _pt2e(name: str, make: Callable[[], Any]) -> Scheme:
-    return Scheme(name, partial(_by_pt2e, make))
+def _pt2e(
+    name: str, make: Callable[[], Any], decompose: Callable[[Any], Any] | None = None
+) -> Scheme:
+    return Scheme(name, partial(_by_pt2e, make, decompose))
 
 
 def _x86(path: str, quantizer: str, function: str) -> Callable[[], Any]:
@@ -373,9 +380,9 @@ PT2E = [
     ),
     _pt2e("enn", vendor_flows.samsung_quantizer),
     _pt2e("cortex-m", flows._cortex_m),
-    _pt2e("cadence", flows._cadence),
+    _pt2e("cadence", flows._cadence, flows._decompose_cadence),
     *(
-        _pt2e(f"cadence-{name}", partial(_cadence_form, kind))
+        _pt2e(f"cadence-{name}", partial(_cadence_form, kind), flows._decompose_cadence)
         for name, kind in {
             "nop": "Nop",
             "rms-norm-nop": "RmsNormNop",

@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from executorch.exir.delegate import executorch_call_delegate
 from torch import Tensor
 
 from executorch_c import Runtime
 from executorch_c.check import flows
 from executorch_c.testing import check_model
 from tests import ROOT
+from tests.backends.hostile_vulkan import VULKAN
 from tests.backends.scheme_faults import FAULTS
 from tests.backends.scheme_rows import MODELS, SCHEMES, Scheme
 
@@ -34,6 +36,8 @@ FLOAT_LIMIT = 1e-5
 """Relative difference of sums of floats in another order."""
 TIE_LIMIT = 0.5
 """Relative differences above this one are no ties of quantised activations."""
+OPERATOR_MISSING = "0x:14"
+"""The end of the official runtime's message."""
 NOTHING = "quantises no layer of this kind"
 FLOWS = ("portable", "xnnpack", "vulkan", "coreml", "native")
 PAGE = ROOT / "executorch_c" / "docs" / "reference" / "schemes.md"
@@ -98,15 +102,15 @@ def cell(quantized: Any, inputs: list[Tensor], name: str) -> str:
         return f"needs {', '.join(row.packages)}"
     exported = flows.export(quantized, ((inputs[0],), {}), None)
     try:
-        pte = bytes(flows._lower(exported, row, "forward").buffer)
+        program = flows._lower(exported, row, "forward")
+        pte = bytes(program.buffer)
     except Exception as error:
         return f"refused: {_sentence(error)}"
     try:
         method = Runtime.get().load_program(pte).load_method("forward")
         actual = [method.execute([x])[0] for x in inputs[:CALLS]]
     except Exception as error:
-        official = _official_fails(pte, inputs) if name in ("portable", "xnnpack") else ""
-        return f"fails: {_sentence(error)}{official}"
+        return failure(error, program, inputs, name)
     eager = _eager(quantized, inputs)
     if _agrees(quantized, inputs, pte, actual, eager):
         return "runs"
@@ -146,16 +150,37 @@ def _difference(actual: Any, eager: Any) -> float:
 def _official(pte: bytes, inputs: list[Tensor]) -> list[Any]:
     from executorch.runtime import Runtime as Official
 
-    method = Official.get().load_program(pte).load_method("forward")
+    program = Official.get().load_program(pte)  # is read as long as the method runs
+    method = program.load_method("forward")
     return [method.execute([x])[0].float().numpy() for x in inputs[:CALLS]]
 
 
-def _official_fails(pte: bytes, inputs: list[Tensor]) -> str:
+def failure(error: Exception, program: Any, inputs: list[Tensor], name: str) -> str:
+    """Return whose failure it is: the flow's if the official runtime, which has the operators,
+    fails, too, or if a payload of Vulkan lacks an argument of its call."""
+    if name == "vulkan" and lacks_an_argument(program):
+        return f"mislowered: the payload lacks an argument of its call: {_sentence(error)}"
+    if name not in ("portable", "xnnpack"):
+        return f"fails: {_sentence(error)}"
     try:
-        _official(pte, inputs)
-    except Exception:
-        return " (the official runtime fails, too)"
-    return " (the official runtime runs it)"
+        _official(bytes(program.buffer), inputs)
+    except Exception as theirs:
+        if str(theirs).endswith(OPERATOR_MISSING):
+            return f"fails: {_sentence(error)} (the official runtime lacks an operator)"
+        return f"mislowered: fails, in the official runtime, too: {_sentence(error)}"
+    return f"fails: {_sentence(error)} (the official runtime runs it)"
+
+
+def lacks_an_argument(program: Any) -> bool:
+    """Return True if a payload of Vulkan has fewer inputs than the arguments that it is called
+    with: its own runtime would take an input for the output."""
+    module = program.exported_program().graph_module
+    calls = module.graph.find_nodes(op="call_function", target=executorch_call_delegate)
+    for call in calls:
+        graph, _ = VULKAN.read(getattr(module, call.args[0].target).processed_bytes)
+        if len(graph["input_ids"]) < len(call.args) - 1:
+            return True
+    return False
 
 
 def _judged_by_official(pte: bytes, inputs: list[Tensor], actual: Any, eager: Any) -> str:
@@ -191,7 +216,8 @@ order:
 * `R`: runs, and equals eager of the quantised module;
 * `r`: refused by the flow;
 * `m`: mislowered: the results differ from eager's as those of the official runtime do, or as
-  eager's own do after the flow's fault;
+  eager's own do after the flow's fault; or the program fails in the official runtime, too, or its
+  payload lacks an argument of its call;
 * `f`: the flow writes a program that fails or differs here;
 * `n`: not to be had on this processor: the quantiser, eager or `torch.export` refuses;
 * `-`: the scheme quantises no layer of this kind.

@@ -14,6 +14,7 @@ from executorch_c import Runtime
 from executorch_c.check import flows
 from tests.backends import schemes
 from tests.backends.scheme_faults import FAULTS
+from tests.llm import kv_cache_out  # noqa: F401  (the overload)
 
 GROUP = 32
 Weight = dict[str, torch.Tensor]
@@ -90,3 +91,38 @@ def test_a_fault_of_a_flow_changes_what_it_names() -> None:
     for fault in itertools.chain(*FAULTS.values()):
         module = torch.nn.Linear(2, 2)
         assert fault.change(module) is module and fault.sentence
+
+
+class Copied(torch.nn.Module):
+    """A copy into a tensor that Vulkan's flow does not compute."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.bitwise_and(15).copy_(x + 1)
+
+
+class Attending(torch.nn.Module):
+    """An operator that the official runtime lacks."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, positions = x[None, None], torch.arange(2)[:, None]
+        attend = torch.ops.kvcache.update_and_attend.default
+        return attend(rows, rows, rows, positions, 0, 0.5, torch.float32)
+
+
+X = torch.ones(2, 4)
+
+
+@pytest.mark.parametrize(
+    ("module", "flow", "actual", "expected"),
+    [
+        (Copied(), "vulkan", X.int(), "mislowered: the payload lacks an argument of its call"),
+        (torch.nn.ReLU(), "vulkan", X, "fails: ValueError: no"),
+        (torch.nn.ReLU(), "xnnpack", X[0], "mislowered: fails, in the official runtime, too"),
+        (torch.nn.ReLU(), "xnnpack", X, "fails: ValueError: no (the official runtime runs it)"),
+        (Attending(), "portable", X, "fails: ValueError: no (the official runtime lacks an op"),
+    ],
+)
+def test_whose_failure_it_is(module: Any, flow: str, actual: Any, expected: str) -> None:
+    exported = flows.export(module, ((X.to(actual.dtype),), {}), None)
+    program = flows._lower(exported, flows.FLOWS[flow], "forward")
+    assert schemes.failure(ValueError("no"), program, [actual], flow).startswith(expected)
