@@ -7,7 +7,7 @@ norm hide faults; both kinds are therefore tested.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -118,6 +118,44 @@ class Detector(nn.Module):
         return self.boxes(y).flatten(2).transpose(1, 2).exp(), best, classes
 
 
+class Appending(nn.Module):
+    """Attention over caches that the runner holds."""
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        super().__init__()
+        self.qkv = nn.ModuleList(nn.Linear(16, 32) for _ in layers)
+        self.out = nn.ModuleList(nn.Linear(16, 16) for _ in layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        attend = torch.ops.kvcache.update_and_attend.default
+        positions = torch.arange(x.shape[1])[:, None]
+        for layer, (qkv, out) in enumerate(zip(self.qkv, self.out, strict=True)):
+            q, k, v = qkv(x).unflatten(-1, (-1, 4)).transpose(1, 2).split([4, 2, 2], 1)
+            history = attend(q, k, v, positions, layer, 0.5, x.dtype)
+            x = x + F.gelu(out(history.transpose(1, 2).flatten(2)))
+        return x
+
+
+CAPACITY = 8
+"""Positions of a cache."""
+CACHE = "nets"
+"""Key of the cache of `appending` in ExecuTorch's registry."""
+
+
+def appending() -> nn.Module:
+    """Build a network whose cache, empty, becomes the active one of ExecuTorch's registry."""
+    from executorch.extension.llm.cache import reference_cache as reference
+    from executorch.extension.llm.cache.update_and_attend import REGISTRY
+
+    from tests.llm import kv_cache_out  # noqa: F401  (the overload)
+
+    layers = [reference.LayerPolicy.flat(), reference.LayerPolicy.ring(3)]
+    config = reference.CacheConfig(2, 2, 4, CAPACITY, layers=layers)
+    REGISTRY.install(CACHE, reference.ContiguousReferenceCache(config))
+    REGISTRY._active = CACHE
+    return Appending(layers)
+
+
 # ---- hard to judge: deep, long, with cancellation and ties ------------------------------------
 
 
@@ -197,6 +235,7 @@ NETS: dict[str, Build] = {
     "gpt_masked_logit": lambda: (Gpt(-1e9, masked=-1e9), ids(50, 9)),
     "llama": lambda: (Llama(), ids(60, 7)),
     "kv_cache": lambda: (KvCache(), (torch.randn(1, 1, 16), torch.tensor([3]))),
+    "appending": lambda: (appending(), drawn(1, CAPACITY, 16)),
     "speech": lambda: (Speech(), drawn(1, 20, 24)),
     "detector": lambda: (Detector(), image(32)),
     "deep": lambda: (Deep(), drawn(4, 16)),

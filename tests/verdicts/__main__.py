@@ -86,6 +86,7 @@ def _unit(args: argparse.Namespace, subject: proof.Subject, flow: str) -> Iterat
     if args.graphs:
         yield from proof.stride_faults(subject, flow, args.seed)
     yield from proof.state_faults(subject, flow)
+    yield from proof.cache_faults(subject, flow, args.damaged)
 
 
 def _quantized(args: argparse.Namespace, net: str, weights: str, flow: str) -> Iterator[proof.Row]:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from executorch.exir import EdgeCompileConfig, to_edge
 
-from executorch_c import Runtime
+from executorch_c import KVCache, Runtime
 from executorch_c._arrays import as_array
+from executorch_c._eager_caches import cache_for
 from executorch_c.check import flows
 from executorch_c.check.inputs import draw
 from executorch_c.check.judge import Judge
@@ -218,9 +219,13 @@ class Subject:
         return self.judge(actual, variant(self.expected(number)), noise).verdict
 
 
-def run_program(data: bytes, *calls: Sequence[Any]) -> list[np.ndarray]:
-    """Return the outputs of the last of several calls; the first starts from the initial state."""
-    method = Runtime.get().load_program(data).load_method("forward")
+def run_program(
+    data: bytes, *calls: Sequence[Any], kv_cache: KVCache | None = None
+) -> list[np.ndarray]:
+    """Return the outputs of the last of several calls; the first starts from the initial state, or
+    with a cache in place of one like eager's."""
+    program = Runtime.get().load_program(data)
+    method = program.load_method("forward", kv_cache=kv_cache or cache_for(program))
     results: Sequence[Any] = ()
     for inputs in calls:
         results = method.execute([as_array(x) if hasattr(x, "numpy") else x for x in inputs])
@@ -332,15 +337,33 @@ def state_faults(subject: Subject, flow: str) -> Iterator[Row]:
     before = [x if x.is_floating_point() else (x - 1).clamp(min=0) for x in subject.call(1)]
     # The previous call is at the previous position, if it has one.
     wrong = run_program(subject.program(flow), before, subject.call(0))
-    yield Row(
-        subject.net,
-        subject.weights,
-        flow,
-        "state",
-        "not reset",
-        subject.size(wrong, 0),
-        subject.verdict(wrong, 0),
-    )
+    yield _state_row(subject, flow, "not reset", wrong, 0)
+
+
+def cache_faults(subject: Subject, flow: str, calls: int) -> Iterator[Row]:
+    """Yield the verdicts on calls with another cache than eager's: other windows, and numbers of
+    half precision."""
+    data = subject.program(flow)
+    right = cache_for(Runtime.get().load_program(data))
+    if right is None:
+        return
+    layers = right.window if isinstance(right.window, list) else [right.window]
+    changed: dict[str, Any] = {
+        "cache without windows": {"window": None},
+        "cache with longer windows": {"window": [size and size + 1 for size in layers]},
+        "cache with windows of one": {"window": 1},
+        "cache of half precision": {"window": layers, "dtype": "float16"},
+    }
+    for name, options in changed.items():
+        for number in range(calls):
+            cache = KVCache(right.capacity, **options)
+            wrong = run_program(data, subject.call(number), kv_cache=cache)
+            yield _state_row(subject, flow, name, wrong, number)
+
+
+def _state_row(subject: Subject, flow: str, name: str, wrong: list[Any], number: int) -> Row:
+    size, verdict = subject.size(wrong, number), subject.verdict(wrong, number)
+    return Row(subject.net, subject.weights, flow, "state", name, size, verdict)
 
 
 def _program_row(

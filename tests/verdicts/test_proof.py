@@ -3,12 +3,13 @@ fault, named layers; the proof itself can fail."""
 
 from typing import Any
 
-
 import numpy as np
 import pytest
+from executorch.extension.llm.cache.update_and_attend import REGISTRY
 
 from executorch_c.check import flows
 from executorch_c.compare import tolerance
+from tests.models import nets
 from tests.verdicts import proof, quantized, rates
 
 FLOWS = ("portable", "xnnpack")
@@ -86,6 +87,21 @@ def test_stale_state_is_found() -> None:
     assert not list(proof.stride_faults(subject, "portable", 0))
     rows = list(proof.state_faults(subject, "portable"))
     assert [(row.fault, row.verdict) for row in rows] == [("not reset", "differ")]
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("flow", ["portable", "mlx"])
+def test_verdicts_on_caches_of_the_runner(flow: str) -> None:
+    """Right outputs match; another window of the cache is found."""
+    subject = proof.Subject("appending", "trained")
+    try:
+        right = list(proof.right_programs(subject, flow, 3))
+        wrong = list(proof.cache_faults(subject, flow, 2))
+    finally:
+        REGISTRY.uninstall(nets.CACHE)
+    assert [row.verdict for row in right] == ["match"] * (len(proof.VARIANTS) + 2)
+    assert sum(row.counts for row in wrong) >= 6
+    assert all(row.verdict == "differ" for row in wrong if row.counts)
 
 
 @pytest.mark.sweep(len(QUANTISED))
