@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from executorch_c.blame.device import DeviceValues
 from executorch_c.blame.locating import Departure, locate
+from executorch_c.blame.probes import Probes, Round
 from executorch_c.blame.report import BlameReport
 from executorch_c.blame.run import blame
 from executorch_c.debug.layers import explain
@@ -35,8 +36,10 @@ __all__ = [
     "MemoryPlan",
     "NodeError",
     "NonFiniteReport",
+    "Probes",
     "QuantizationReport",
     "Report",
+    "Round",
     "blame",
     "check_nan",
     "compare_kernels",

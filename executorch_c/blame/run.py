@@ -19,6 +19,7 @@ import numpy as np
 from executorch_c import _extras
 from executorch_c._programs import ProgramSource, name_in, opened, title_of
 from executorch_c._render.text import plural
+from executorch_c.blame import probes
 from executorch_c.blame import verdict as _verdict
 from executorch_c.blame.arithmetic import Allowance, Spread, named_results
 from executorch_c.blame.device import DeviceRun, DeviceValues, Expected, read_dump, read_runs
@@ -74,7 +75,8 @@ def blame(
         inputs: The inputs of the device's runs, in the program's order.
         program: The program that ran on the device, as for `explain`.
         device: Runs of the device on these inputs: paths of .npz, .npy or .bin files, or outputs as
-            sequences or mappings of arrays. Arrays named "d0.3" are values of nodes.
+            sequences or mappings of arrays. Arrays named "d0.3" are values of nodes. A folder that
+            `write_probes` made: what the device returned for its programs.
         etdump: An ETDump of the device, with its runs' times and, with `debug_buffer`, values.
         time_scale: Unit of the ETDump's clock: "ns", "us", "ms", "s" or "cycles".
         method: Name of the method.
@@ -132,7 +134,8 @@ def _runs(
 ) -> list[DeviceValues]:
     if isinstance(device, (str, bytes, Mapping)):
         raise TypeError(f"`device` is a {type(device).__name__}, expected a list of runs")
-    runs = read_runs(device, here.expected)
+    parts = [probes.read_probes(p) if (p := probes.folder_of(one)) else [one] for one in device]
+    runs = read_runs([run for several in parts for run in several], here.expected)
     if etdump is not None:
         runs += read_dump(etdump, debug_buffer, here.expected, here.places, time_scale)
     elif debug_buffer is not None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from executorch_c.inspect.structure import View
+from executorch_c.inspect.structure import Instruction, View
 from executorch_c.rewrite.method import Point
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
     from executorch_c._core import Method, Program
+    from executorch_c._types import DelegateInside, InnerNode
     from executorch_c.trace import Event
 
 DEAD = "nobody reads it"
@@ -67,7 +68,7 @@ def _inside(view: View, events: Sequence[Event], number: int, at: int) -> Iterat
     inside = view.inside(delegate)
     if inside is None or isinstance(inside, str):
         return
-    rows = [row for row in inside["nodes"] if DEAD not in (row["note"] or "")]
+    rows = rows_of(inside)
     end = number + 1
     while end < len(events) and events[end].kind == "node":
         end += 1
@@ -86,3 +87,90 @@ def _results(
         if slot is not None and isinstance(value.data, np.ndarray):
             point = Point(at, slot, is_inside, value.dtype, value.shape)
             yield Computed(f"{begin}:{number}" if number else begin, name, point, value.data)
+
+
+class Dataflow:
+    """What the values of a method depend on, by the ids of their places."""
+
+    def __init__(self, program: Program, method: str) -> None:
+        self.sources: dict[str, set[str]] = {}
+        """Results that an id is computed from, directly."""
+        self._view = View(program, method)
+        self._writers: dict[int, set[str]] = {}
+        for step in self._view.steps:
+            self._step(step)
+
+    def _of(self, slot: int) -> set[str]:
+        """Return the results that a value of the method has, or is a view of."""
+        while slot not in self._writers and slot in self._view.bases:
+            slot = self._view.bases[slot]
+        return self._writers.get(slot, set())
+
+    def _step(self, step: Instruction) -> None:
+        begin = f"c{step.chain}.i{step.number}" if step.chain else f"i{step.number}"
+        sources = set().union(*map(self._of, step.reads))
+        number = step.row["delegate"]
+        inside = None if number is None else self._view.inside(number)
+        if number is None or inside is None or isinstance(inside, str):
+            for i, slot in enumerate(step.writes):
+                one = f"{begin}:{i}" if i else begin
+                self.sources[one] = sources
+                self._writers[slot] = {one} if step.row["kind"] != "move" else sources
+            return
+        slots = [argument[0] for argument in step.row["args"]]
+        writers = self._nodes(f"d{number}", inside, slots)
+        for value in inside["values"]:
+            at = value["argument"]
+            if at is not None and at < len(slots) and value["id"] in writers:
+                self._writers[slots[at]] = writers[value["id"]]
+
+    def _nodes(
+        self, begin: str, inside: DelegateInside, slots: Sequence[int]
+    ) -> dict[int, set[str]]:
+        """Add the nodes of a delegate; return the results that its values are, by number."""
+        arguments = {v["id"]: v["argument"] for v in inside["values"]}
+        writers: dict[int, set[str]] = {
+            value: self._of(slots[at])
+            for value, at in arguments.items()
+            if at is not None and at < len(slots)
+        }
+        for number, row in enumerate(rows_of(inside)):
+            sources = set().union(*(writers.get(value, set()) for value in row["inputs"]))
+            for i, value in enumerate(row["outputs"]):
+                one = f"{begin}.{number}:{i}" if i else f"{begin}.{number}"
+                self.sources[one] = sources
+                writers[value] = {one}
+        return writers
+
+    def before(self, one: str, ends: Collection[str] = ()) -> set[str]:
+        """Return the ids of all that a value depends on, and its own; not what it depends on only
+        by way of `ends`."""
+        found, left = {one}, [one]
+        while left:
+            new = self.sources.get(left.pop(), set()) - found
+            new = {source for source in new if source not in ends}
+            found |= new
+            left += new
+        return found
+
+
+def rows_of(inside: DelegateInside) -> list[InnerNode]:
+    """Return the nodes of a delegate that run."""
+    return [row for row in inside["nodes"] if DEAD not in (row["note"] or "")]
+
+
+def left_out(program: Program, method: str, values: Collection[str]) -> dict[str, str]:
+    """Return the nodes in delegates without a value in a run, by id, and why.
+
+    `values` are the ids of those with one.
+    """
+    view = View(program, method)
+    found: dict[str, str] = {}
+    for delegate in range(len(view.structure["delegates"])):
+        inside = view.inside(delegate)
+        if inside is None or isinstance(inside, str):
+            continue
+        for number in range(len(rows_of(inside))):
+            if f"d{delegate}.{number}" not in values:
+                found[f"d{delegate}.{number}"] = "it is a part of another node, or runs in a loop"
+    return found

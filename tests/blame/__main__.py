@@ -1,0 +1,138 @@
+"""`python -m tests.blame`: error rates of `blame` on simulated devices, as tables.
+
+    python -m tests.blame --count 300 --healthy 300 --results tests/blame/results.md
+
+Programs of flows whose packages are missing are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.backends.flow_matrix import PACKAGES
+from tests.blame import faults, judged, planted
+from tests.blame.units import Unit, recorded, units
+
+SIZES = (0.1, 0.5)
+"""Limits between small, medium and large changes of the outputs, in parts of their RMS."""
+
+
+def available(seeds: int) -> list[Unit]:
+    """Return the units whose packages are here."""
+
+    def is_here(unit: Unit) -> bool:
+        packages = PACKAGES.get(unit.scheme.split("-")[0], ())
+        return all(importlib.util.find_spec(name) is not None for name in packages)
+
+    return [*recorded(), *(unit for unit in units(seeds) if is_here(unit))]
+
+
+class Rates:
+    """Right verdicts and near places, by group."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+
+    def add(self, group: str, is_right: bool, is_near: bool) -> None:
+        row = self.counts[group]
+        row[0], row[1], row[2] = row[0] + 1, row[1] + is_right, row[2] + is_near
+
+    def table(self, title: str, groups: Iterable[str]) -> list[str]:
+        """Return a table in Markdown."""
+        lines = [f"| {title} | faults | right verdict | node within one |", "|---|---|---|---|"]
+        for group in groups:
+            count, right, near = self.counts[group]
+            if count:
+                lines.append(
+                    f"| {group} | {count} | {_share(right, count)} | {_share(near, count)} |"
+                )
+        return [*lines, ""]
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} ({100 * part / whole:.1f} %)"
+
+
+def _size(case: planted.Case) -> str:
+    small, large = SIZES
+    if case.size < small:
+        return f"change below {small}"
+    return f"change of {small} to {large}" if case.size < large else f"change above {large}"
+
+
+def with_faults(chosen: list[Unit], count: int, seed: int) -> tuple[Rates, list[str]]:
+    """Plant faults; return rates by kind, scheme, model and size, and the misses."""
+    rates, misses = Rates(), []
+    for case in planted.drawn(chosen, count, seed):
+        alone, located = judged.ask(case, False), judged.ask(case, True)
+        right, near = alone.is_right(case), located.is_near()
+        for group in ("all", case.kind, case.unit.scheme, case.unit.model, _size(case)):
+            rates.add(group, right, near)
+        if not right:
+            misses.append(f"{case.title}, change {case.size:.2g}: {alone.finding}")
+        if not near:
+            misses.append(f"{case.title}, change {case.size:.2g}: at {located.place or 'no node'}")
+        print(".", end="", flush=True, file=sys.stderr)
+    return rates, misses
+
+
+def without_faults(chosen: list[Unit], count: int, seed: int) -> tuple[int, list[str]]:
+    """Run healthy devices; return their number, and those that are accused."""
+    accused, number = [], 0
+    for case in planted.drawn_healthy(chosen, count, seed):
+        answers = [judged.ask(case, False), judged.ask(case, True)]
+        number += 1
+        wrong = [answer for answer in answers if not answer.is_right(case)]
+        if wrong:
+            accused.append(f"{case.title}, {case.arithmetic}: {wrong[0].finding}")
+        print(".", end="", flush=True, file=sys.stderr)
+    return number, accused
+
+
+def report(chosen: list[Unit], count: int, healthy: int, seed: int) -> str:
+    """Return the results in Markdown."""
+    rates, misses = with_faults(chosen, count, seed)
+    number, accused = without_faults(chosen, healthy, seed)
+    schemes = sorted({unit.scheme for unit in chosen})
+    lines = [
+        "# Error rates of `blame` on simulated devices",
+        "",
+        f"`python -m tests.blame --count {count} --healthy {healthy} --seed {seed}`: "
+        f"{len(chosen)} programs.",
+        "Verdicts are of outputs alone, nodes of the values of all nodes.",
+        "",
+        f"Healthy devices of float16 and int8 accused: {len(accused)} of {number}.",
+        "",
+        *rates.table("all", ["all"]),
+        *rates.table("kind", faults.KINDS),
+        *rates.table("scheme", schemes),
+        *rates.table("model", sorted({unit.model for unit in chosen})),
+        *rates.table("size", sorted(group for group in rates.counts if group.startswith("change"))),
+    ]
+    if misses or accused:
+        lines += ["Wrong answers:", "", *(f"* {miss}" for miss in [*misses, *accused]), ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.blame", description=__doc__)
+    parser.add_argument("--count", type=int, default=60, help="faults")
+    parser.add_argument("--healthy", type=int, default=60, help="runs of healthy devices")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--weights", type=int, default=2, help="seeds of weights")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="write the tables")
+    args = parser.parse_args()
+    text = report(available(args.weights), args.count, args.healthy, args.seed)
+    print(text)
+    if args.results:
+        args.results.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
