@@ -29,7 +29,8 @@ SUMS = re.compile(r"mean|sum|softmax|norm|pool|attention|sdpa|var", re.I)
 CURVES = re.compile(r"exp|tanh|sigmoid|gelu|erf|sqrt|recip|softmax|log|silu|swish|norm|pow", re.I)
 MOVES = re.compile(
     r"reshape|transpose|permute|view|slice|select|cat|split|pad$|expand|squeeze|max_?pool|relu"
-    r"|clamp|copy|as_?strided|gather|table|maximum|broadcast|identity|contiguous|tile|shape|size|getitem",
+    r"|clamp|copy|as_?strided|gather|table|maximum|broadcast|identity|contiguous|tile|shape|size"
+    r"|getitem",
     re.I,
 )
 STEP = re.compile(r"scale ([0-9.e+-]+)")
