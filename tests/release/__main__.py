@@ -38,12 +38,13 @@ def changed_programs(other: environment.Environment, release: str, keep: bool) -
     """Return a row for each program that does not run here, or that the release cannot export."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / release
-        other.export(folder, environment.progress)
+        missing = other.export(folder, environment.progress)
         faults = {program.name: program.fault() for program in programs(folder)}
         rows = [Change("programs", key, "fault", fault) for key, fault in faults.items() if fault]
         failed = refusals(folder)
         rows += [Change("programs", key, "not exported", why) for key, why in failed.items()]
-        if keep:
+        rows += [Change("programs", "export_programs.py", "fault", missing)] if missing else []
+        if keep and not missing:
             shutil.rmtree(FOLDER / release, ignore_errors=True)
             shutil.copytree(folder, FOLDER / release)
     return rows
@@ -52,9 +53,10 @@ def changed_programs(other: environment.Environment, release: str, keep: bool) -
 def changed_examples(other: environment.Environment) -> list[Change]:
     """Return a row for each flow and example that runs with this release, but not with the other;
     of a row that only the other has, if it does not run."""
-    before = environment.here().examples(environment.progress)
-    after = other.examples(environment.progress)
-    return [
+    before, _ = environment.here().examples(environment.progress)
+    after, missing = other.examples(environment.progress)
+    rows = [Change("examples", "examples.py", "fault", missing)] if missing else []
+    return rows + [
         Change("examples", name, "fault", result)
         for name, result in after.items()
         if result != "ok" and before.get(name, "ok") == "ok"

@@ -133,6 +133,9 @@ def declarations(schemas: dict[str, dict[str, list[str]]]) -> dict[str, str]:
 
 
 def all_differences(old: Snapshot, new: Snapshot) -> Iterator[Change]:
+    """Yield the differences of all parts, and what only the new snapshot could not read."""
+    for name in sorted({*new.get("errors", {})} - {*old.get("errors", {})}):
+        yield Change("errors", name, "not read", shown(new["errors"][name]))
     for part in PARTS:
         before, after = old[part], new[part]
         if part == "schemas":

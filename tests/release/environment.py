@@ -18,6 +18,8 @@ HERE = Path(__file__).resolve().parent
 SNAPSHOT_SECONDS = 900
 EXPORT_SECONDS = 3600
 SUITE_SECONDS = 3600
+TIMED_OUT = 124
+"""Exit code of `timeout` for a process that it ended."""
 SUITES = (
     "runtime/test",
     "extension/pybindings/test",
@@ -37,6 +39,15 @@ def python_of(place: Path) -> list[str]:
     if (place / "executorch").is_dir():
         return ["env", f"PYTHONPATH={place}", sys.executable]
     raise SystemExit(f"{place}: neither a virtual environment nor a folder with executorch in it")
+
+
+class EndedEarly(Exception):
+    """A script of another environment did not run to its end."""
+
+
+def ended(code: int) -> str:
+    """Return how a process under `timeout` ended."""
+    return "reached its time limit" if code == TIMED_OUT else f"ended with {code}"
 
 
 @dataclass(frozen=True)
@@ -67,25 +78,39 @@ class Environment:
         result: changes.Snapshot = json.loads(text)
         return result
 
-    def export(self, folder: Path, say: Say, names: tuple[str, ...] = ()) -> None:
-        """Export the rows of export_programs.py into a folder."""
-        child = self.run("export_programs.py", folder, *names, seconds=EXPORT_SECONDS)
-        assert child.stdout is not None
-        for line in child.stdout:
-            say(f"export {line.strip()}")
-        child.wait()
+    def lines(self, script: str, *arguments: object) -> Iterator[str]:
+        """Yield the lines that a script of this folder prints there.
 
-    def examples(self, say: Say) -> dict[str, str]:
-        """Return what each flow and each example of the wheel gives there, on this runtime."""
-        child = self.run("examples.py", ROOT, seconds=EXPORT_SECONDS)
+        Raises EndedEarly after the last one if it did not end by itself.
+        """
+        child, line = self.run(script, *arguments, seconds=EXPORT_SECONDS), "its start"
         assert child.stdout is not None
+        for text in child.stdout:
+            yield (line := text.strip())
+        if child.wait():
+            raise EndedEarly(f"{script} {ended(child.returncode)} after {line!r}")
+
+    def export(self, folder: Path, say: Say, names: tuple[str, ...] = ()) -> str:
+        """Export the rows of export_programs.py into a folder. Return why rows are missing."""
+        try:
+            for name in self.lines("export_programs.py", folder, *names):
+                say(f"export {name}")
+        except EndedEarly as error:
+            return str(error)
+        return ""
+
+    def examples(self, say: Say) -> tuple[dict[str, str], str]:
+        """Return what each flow and each example of the wheel gives there, on this runtime, and why
+        rows are missing."""
         results = {}
-        for line in child.stdout:
-            name, _, result = line.strip().partition("\t")
-            results[name] = result
-            say(name)
-        child.wait()
-        return results
+        try:
+            for line in self.lines("examples.py", ROOT):
+                name, _, result = line.partition("\t")
+                results[name] = result
+                say(name)
+        except EndedEarly as error:
+            return results, str(error)
+        return results, ""
 
     def version(self) -> str:
         code = "from importlib.metadata import version; print(version('executorch'))"
@@ -96,10 +121,12 @@ class Environment:
         code = "import executorch; print(list(executorch.__path__)[0])"
         return Path(subprocess.check_output([*self.python, "-c", code], text=True).strip())
 
-    def suite(self, name: str, ours: bool) -> dict[str, str]:
-        """Return the outcome of each test of a folder of the wheel, on this runtime or its own."""
+    def suite(self, name: str, ours: bool) -> tuple[dict[str, str], str]:
+        """Return the outcome of each test of a folder of the wheel, on this runtime or its own, and
+        why tests are missing."""
         root = self.folder()
         options = ["-q", "-rA", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=no"]
+        options.append("--continue-on-collection-errors")
         swap = ["-p", "official_swap"] if ours else []
         paths = [str(ROOT / "tests" / "official"), str(ROOT), os.environ.get("PYTHONPATH", "")]
         *before, python = self.python
@@ -113,17 +140,25 @@ class Environment:
             cwd=tempfile.gettempdir(),
         )
         rows = re.findall(r"^(PASSED|FAILED|ERROR) \S*?(\w+\.py::\S+)", done.stdout, re.M)
-        return {test: outcome for outcome, test in rows}
+        results = {test: outcome for outcome, test in rows}
+        if done.returncode > 1 or not results:  # 1: tests failed
+            return results, f"pytest {ended(done.returncode)} after {len(results)} tests"
+        return results, ""
 
     def suites(self, say: Say) -> Iterator[tuple[str, str]]:
-        """Yield tests that pass on the release's own runtime only, with their outcomes here."""
+        """Yield tests that pass on the release's own runtime only, with their outcomes here, and
+        folders whose tests did not all run."""
         for name in SUITES:
             if not (self.folder() / name).is_dir():
                 continue
             say(f"tests of {name}, on its own runtime")
-            theirs = self.suite(name, ours=False)
+            theirs, fault = self.suite(name, ours=False)
+            if fault:
+                yield name, f"on its own runtime, {fault}"
             say(f"tests of {name}, on this runtime")
-            ours = self.suite(name, ours=True)
+            ours, fault = self.suite(name, ours=True)
+            if fault:
+                yield name, fault
             for test, outcome in theirs.items():
                 if outcome == "PASSED" and ours.get(test) != "PASSED":
                     yield f"{name} {test}", ours.get(test, "not run").lower()

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.plans import Plan, build, load
 from tests.release import changes
 from tests.release.__main__ import lines
 from tests.release.changes import Change, Known
+from tests.release.environment import SUITES, Environment
 
 BASE: dict[str, Any] = {
     "versions": {"executorch": "9.9.9"},
@@ -24,6 +26,7 @@ BASE: dict[str, Any] = {
     "dialects": {"dialect EDGE": "c.py"},
     "api": {"executorch.runtime.Method.execute": "(self, inputs)"},
     "uses": {"executorch.runtime:Runtime": ""},
+    "errors": {},
 }
 
 
@@ -60,6 +63,7 @@ UNKNOWN = {
     "a pass": append("passes", "FuseMore", value="d.py"),
     "a dialect": append("dialects", "dialect NEWEST", value="d.py"),
     "a signature": append("api", "executorch.runtime.Method.execute", value="(self, inputs, out)"),
+    "a part that cannot be read": append("errors", "backends of the runtime", value="OSError: no"),
     "a used name": lambda new: new["uses"].clear(),
 }
 KNOWN = {
@@ -88,6 +92,42 @@ def test_a_known_change_has_a_reason(kind: str) -> None:
     assert [bool(change.reason) for change in compared(KNOWN[kind])] == [True]
 
 
+def script(folder: Path, text: str) -> Environment:
+    """Return an environment whose python is a shell script."""
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return Environment([str(path)])
+
+
+def test_a_script_that_ends_early_is_said(tmp_path: Path) -> None:
+    texts: list[str] = []
+    results, missing = script(tmp_path, "printf 'flow a\\tok\\n'").examples(texts.append)
+    assert (results, texts, missing) == ({"flow a": "ok"}, ["flow a"], "")
+    killed = script(tmp_path, "printf 'flow a\\tok\\n'; kill -KILL $$")
+    results, missing = killed.examples(texts.append)
+    assert results == {"flow a": "ok"} and missing.startswith("examples.py ended with ")
+    assert "reached its time limit" in script(tmp_path, "exit 124").export(tmp_path, texts.append)
+
+
+@pytest.mark.parametrize(
+    ("pytests", "faults"),
+    [
+        ("echo 'PASSED /a/test_a.py::one'; exit 1", []),
+        (
+            "echo 'PASSED /a/test_a.py::one'; exit 124",
+            ["on its own runtime, pytest reached", "pytest reached"],
+        ),
+        ("exit 5", ["on its own runtime, pytest ended with 5 after 0 tests", "pytest ended"]),
+    ],
+)
+def test_tests_that_did_not_run_are_said(tmp_path: Path, pytests: str, faults: list[str]) -> None:
+    (tmp_path / SUITES[0]).mkdir(parents=True)
+    other = script(tmp_path, f'[ "$1" = -c ] && echo {tmp_path} && exit; {pytests}')
+    rows = [text for _, text in other.suites(lambda text: None)]
+    assert len(rows) == len(faults) and all(map(str.startswith, rows, faults)), rows
+
+
 def test_a_moved_field_is_unknown() -> None:
     """A format only grows at the ends of its tables."""
     moved = compared(lambda new: new["schemas"]["schema/program.fbs"]["table Program"].reverse())
@@ -95,7 +135,7 @@ def test_a_moved_field_is_unknown() -> None:
 
 
 def test_reviewed_rows_have_four_cells_and_a_reason() -> None:
-    parts = {*changes.PARTS, "programs", "examples", "suites"}
+    parts = {*changes.PARTS, "errors", "programs", "examples", "suites"}
     for part, name, release, reason in Known.here().rows:
         assert part in parts and name and release and reason
 
