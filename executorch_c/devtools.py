@@ -16,6 +16,7 @@ from executorch_c.debug.nonfinite import NonFiniteReport, check_nan
 from executorch_c.debug.programs import compare_kernels, compare_programs
 from executorch_c.debug.quantization import QuantizationReport, quantization_error
 from executorch_c.debug.report import ErrorReport, NodeError
+from executorch_c.inspect.diagram.changes import GraphChanges, compare_graphs
 from executorch_c.inspect.diagram.draw import Graph, graph
 from executorch_c.inspect.etdump import write as write_etdump
 from executorch_c.inspect.etdump_report import ETDump, read_etdump
@@ -33,6 +34,7 @@ __all__ = [
     "ETRecord",
     "ErrorReport",
     "Graph",
+    "GraphChanges",
     "MemoryPlan",
     "NodeError",
     "NonFiniteReport",
@@ -42,6 +44,7 @@ __all__ = [
     "Round",
     "blame",
     "check_nan",
+    "compare_graphs",
     "compare_kernels",
     "compare_programs",
     "dump",

@@ -18,7 +18,7 @@ import io
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from executorch_c import __version__, _extras
 from executorch_c._render import html, json
 from executorch_c._render import text as _text
+from executorch_c._render.page import document
 
 if TYPE_CHECKING:
     import pandas
 
+    from executorch_c._render.page.model import GraphPage, Node, Overlay
     from executorch_c._types import FilePath
 
 __all__ = ["Origin", "Report"]
@@ -111,6 +113,9 @@ class Report:
     _origins: Mapping[str, Origin] = {}
     """Programs of the report, by name."""
 
+    _drawing = document.Drawing()
+    """The graph of its page."""
+
     @property
     def ok(self) -> bool:
         """True if nothing is wrong."""
@@ -144,9 +149,13 @@ class Report:
         """Return the parts of its page after the finding: `executorch_c._render.html.Markup`."""
         raise NotImplementedError
 
+    def overlays(self, nodes: Iterable[Node]) -> Sequence[Overlay]:
+        """Return values of the nodes of the program's graph, which colour it."""
+        return ()
+
     def to_json(self, path: FilePath | None = None) -> str:
         """Return the report as JSON, and write it to `path`; infinity is "inf", NaN is null."""
-        return _written(json.dumps(self.as_dict()), path)
+        return written(json.dumps(self.as_dict()), path)
 
     def to_csv(self, path: FilePath | None = None) -> str:
         """Return rows as CSV, and write them to `path`."""
@@ -155,7 +164,7 @@ class Report:
         writer = csv.DictWriter(file, _columns(rows))
         writer.writeheader()
         writer.writerows(rows)
-        return _written(file.getvalue(), path)
+        return written(file.getvalue(), path)
 
     def to_html(self, path: FilePath | None = None, title: str | None = None) -> str:
         """Return an HTML page, and write it to `path`.
@@ -167,10 +176,13 @@ class Report:
         problems = self.problems()
         listed = html.tag("ul", *(html.tag("li", one) for one in problems)) if problems else None
         about = (about_table(name, origin) for name, origin in self._origins.items())
-        text = html.page(
-            title or self.heading(), html.tag("p", finding), listed, *self.sections(), *about
-        )
-        return _written(text, path)
+        parts = [html.tag("p", finding), listed, *self.sections()]
+        graph = self._drawing.section()
+        if graph is not None:
+            parts += [html.tag("h2", "Graph"), graph]
+        script = document.script() if graph is not None else ""
+        text = html.page(title or self.heading(), *parts, *about, script=script)
+        return written(text, path)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Return a pandas.DataFrame of the rows. Needs pandas (extra `view`)."""
@@ -196,7 +208,7 @@ class Report:
             self.to_csv(path)
         elif ending == ".txt":
             with _text.drawn_by(None):
-                _written(f"{self}\n", path)
+                written(f"{self}\n", path)
         else:
             known = (".html", ".json", ".csv", ".txt", *(PICTURES if hasattr(self, "plot") else ()))
             raise ValueError(
@@ -207,6 +219,10 @@ class Report:
         """Set the programs of the report."""
         known = {name: origin for name, origin in origins.items() if origin is not None}
         object.__setattr__(self, "_origins", known)  # works for frozen classes
+
+    def set_graph(self, make: Callable[[], GraphPage]) -> None:
+        """Set the graph of its page, which is made when the page is."""
+        object.__setattr__(self, "_drawing", document.Drawing(make))
 
 
 class JudgedReport(Report, Generic[Row]):
@@ -246,7 +262,8 @@ def about_table(name: str, origin: Origin) -> html.Markup:
     return html.together(html.tag("h2", f"About this {name}"), html.table("", ("", ""), facts, 2))
 
 
-def _written(text: str, path: FilePath | None) -> str:
+def written(text: str, path: FilePath | None) -> str:
+    """Return a text, and write it to `path`."""
     if path is not None:
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(text)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from executorch_c._arrays import Array
     from executorch_c._core import Method, Program
+    from executorch_c._render.page.model import Node, Overlay
     from executorch_c._trace_lines import By, Sort, Tensor, Total
     from executorch_c._types import FilePath, RawEvent, RawResult, RawValue
     from executorch_c.inspect.etrecord import ETRecord
@@ -287,6 +288,13 @@ class Trace(Report):
         output tensors) and failed. Needs pandas (extra `view`).
         """
         return _trace_view.dataframe(self)
+
+    def overlays(self, nodes: Iterable[Node]) -> Sequence[Overlay]:
+        """Return the mean time of each instruction and node in a call, and, with
+        tracing(ranges=True), the largest magnitude of its results."""
+        from executorch_c.inspect import events
+
+        return tuple(events.overlays(self.events, nodes))
 
     def heading(self) -> str:
         """Return the heading of its page."""

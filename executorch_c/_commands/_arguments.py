@@ -139,6 +139,13 @@ def output_file(*endings: str) -> Callable[[str], str]:
     return check
 
 
+def folder(text: str) -> str:
+    """Return the path of a folder that exists: the argparse type."""
+    if not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"folder {text} does not exist")
+    return text
+
+
 # ---- parsers ----------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from executorch_c._commands._calls import inputs_of
 from executorch_c._programs import ProgramFile
 from executorch_c._trace_lines import SORTS, TOTALS
 from executorch_c.check import named
+from executorch_c.inspect.diagram.draw import draw_on
 from executorch_c.trace import Trace
 
 HELP = """\
@@ -106,6 +107,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         with method.tracing(values=bool(args.debug_buffer)) as trace:
             trace.set_origins(program=source.origin)
+            draw_on(trace, source, method.metadata.name())
             for _ in range(args.repeat):
                 method.execute(inputs)
     finally:

@@ -8,6 +8,8 @@ that reverse the text after them); `Markup` is text that is already HTML.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TypeAlias
@@ -147,6 +149,8 @@ th[aria-sort=descending]::after { content: " \\25bc" }
 tr:hover td { background: #f3f6f9 }
 pre, code { font: 13px/1.4 ui-monospace, monospace } pre { overflow-x: auto }
 img, svg { max-width: 100%; height: auto }
+p, li { overflow-wrap: anywhere }
+@media (max-width: 720px) { table { display: block; overflow-x: auto } }
 input[type=search] { font: inherit; padding: .2em .5em; width: 20em }
 .bad { color: #b3261e; font-weight: 600 } .good { color: #1a7f37; font-weight: 600 }
 .unsure { color: #9a6700; font-weight: 600 }
@@ -197,17 +201,31 @@ for (const table of document.querySelectorAll("table")) {
 """)
 
 
-def page(title: str, *sections: object) -> str:
-    """Return a self-contained page. Tables sort by a click on their head; long tables have a filter
-    field. Sections that are text become paragraphs."""
+def _policy(*scripts: str) -> Markup:
+    """Return the element by which a page loads nothing and runs only these scripts."""
+    digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">')
+
+
+def page(title: str, *sections: object, script: str = "") -> str:
+    """Return a self-contained page, which loads nothing. Tables sort by a click on their head; long
+    tables have a filter field. Sections that are text become paragraphs; `script` is theirs."""
     shown = [one if isinstance(one, Markup) else tag("p", one) for one in sections if one]
+    scripts = [_SCRIPT, *([Markup(script)] if script else [])]
     head = tag(
         "head",
-        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width">'),
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        _policy(*scripts),
         tag("title", title),
         tag("style", _STYLE),
     )
-    body = tag(
-        "body", tag("h1", title), "\n", together(*shown, between="\n"), "\n", tag("script", _SCRIPT)
-    )
+    content = together(*shown, between="\n")
+    run = [tag("script", one) for one in scripts]
+    body = tag("body", tag("h1", title), "\n", content, "\n", *run)
     return "<!DOCTYPE html>\n" + tag("html", head, "\n", body, lang="en") + "\n"

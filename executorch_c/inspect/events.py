@@ -1,10 +1,13 @@
-"""Names of trace events in reports."""
+"""Trace events: their names in reports, their values on a graph."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+
+from executorch_c._render.page.model import Node, Overlay
 
 if TYPE_CHECKING:
     from executorch_c.trace import Event
@@ -42,3 +45,69 @@ def short(where: str) -> str:
     if instruction is None:
         return f"d{delegate}.{node}{rest}"
     return f"{chain}:{instruction}{rest}" if chain else f"{instruction}{rest}"
+
+
+def overlays(events: Iterable[Event], nodes: Iterable[Node]) -> Iterator[Overlay]:
+    """Yield the mean time of a call by place of the graph's nodes, and, of events with ranges, the
+    largest magnitude of the results and their number of NaN and infinities."""
+    times: dict[str, float] = {}
+    largest: dict[str, float] = {}
+    wrong: dict[str, float] = {}
+    listed = list(events)
+    place_of = _places(listed, nodes)
+    for event, where in named(listed):
+        place = place_of.get(where, "") if event.kind == "node" else where
+        if event.kind == "execute" or not place:
+            continue
+        times[place] = times.get(place, 0) + event.duration_ns / 1e3
+        ranges = [value.range for value in event.outputs if value.range is not None]
+        ends = [abs(end) for one in ranges for end in (one.low, one.high) if not math.isnan(end)]
+        if ends:
+            largest[place] = max(ends)
+        if ranges:
+            wrong[place] = sum(one.nan + one.positive + one.negative for one in ranges)
+    runs = max((event.run + 1 for event in listed), default=1)
+    if times:
+        yield Overlay("time", "us", {at: time / runs for at, time in times.items()}, total="sum")
+    if largest:
+        yield Overlay("largest value", "", largest, log=True)
+    if any(wrong.values()):
+        yield Overlay("NaN and infinities", "elements", wrong, total="sum")
+
+
+def _places(events: Iterable[Event], nodes: Iterable[Node]) -> dict[str, str]:
+    """Return the place of the graph's node by the place of an event inside a delegate.
+
+    A backend may leave out nodes that move nothing: the events are then a part of the nodes, in
+    order, found by their debug handles. A delegate whose events are no such part has none.
+    """
+    known: dict[str, list[tuple[str, int | None]]] = {}
+    for node in nodes:
+        delegate, is_inner, _ = node.place.partition(", node ")
+        if is_inner:
+            handle = node.attributes.get("debug handle")
+            known.setdefault(delegate, []).append((node.place, int(handle) if handle else None))
+    found: dict[str, dict[str, int | None]] = {}
+    for event, where in named(events):
+        if event.kind == "node":
+            found.setdefault(where.partition(", node ")[0], {})[where] = event.debug_handle
+    places: dict[str, str] = {}
+    for delegate, handles in found.items():
+        places.update(_part(handles, known.get(delegate, [])))
+    return places
+
+
+def _part(
+    handles: dict[str, int | None], nodes: list[tuple[str, int | None]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the places of events with those of their nodes; nothing if one has no node."""
+    if len(handles) == len(nodes):
+        yield from zip(handles, (place for place, _ in nodes))
+        return
+    rest = iter(nodes)
+    pairs = [
+        (where, next((place for place, own in rest if own == handle), ""))
+        for where, handle in handles.items()
+    ]
+    if all(place for _, place in pairs):
+        yield from pairs

@@ -19,7 +19,7 @@ import json
 import os
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,10 @@ import numpy as np
 from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c._render.page.model import Node, Overlay
 from executorch_c._programs import ProgramSource, name_in, opened
 from executorch_c.inspect import families, structure
+from executorch_c.inspect.diagram.draw import draw_on
 from executorch_c.inspect.etrecord import ETRecord, read_etrecord
 from executorch_c.inspect.structure import View
 from executorch_c.report import Report
@@ -115,6 +117,8 @@ class MemoryPlan(Report):
     """Tensors by arena, time and offset; a view has the place of its base."""
     instructions: tuple[str, ...]
     """Operators and backends in order."""
+    places: tuple[str, ...] = ()
+    """Their places, as in other reports: "instruction 3"."""
 
     @property
     def nbytes(self) -> int:
@@ -137,6 +141,20 @@ class MemoryPlan(Report):
         if time == START:
             return "start"
         return "end" if time == len(self.instructions) else str(time)
+
+    def overlays(self, nodes: Iterable[Node]) -> Sequence[Overlay]:
+        """Return the bytes that each instruction begins to use, and the bytes that are live then,
+        over all arenas."""
+        new = dict.fromkeys(self.places, 0.0)
+        for one in self.allocations:
+            if one.base is None and 0 <= one.first < len(self.places):
+                new[self.places[one.first]] += one.nbytes
+        levels = [self.live(arena.index)[1:] for arena in self.arenas]
+        live = {place: float(sum(levels)) for place, *levels in zip(self.places, *levels)}
+        return (
+            Overlay("planned bytes", "bytes", new, total="sum"),
+            Overlay("live bytes", "bytes", live),
+        )
 
     # ---- text ----
 
@@ -494,6 +512,8 @@ def memory_plan(
         live = _live([a for a in allocations if a.arena == index], len(view.steps))
         arenas.append(Arena(index, nbytes, max(live), live.index(max(live)) + START))
     titles = tuple(step.title for step in view.steps)
-    plan = MemoryPlan(method, tuple(arenas), tuple(allocations), titles)
+    places = tuple(step.place(len(view.structure["chains"])) for step in view.steps)
+    plan = MemoryPlan(method, tuple(arenas), tuple(allocations), titles, places)
     plan.set_origins(program=source.origin)
+    draw_on(plan, source, method)
     return plan

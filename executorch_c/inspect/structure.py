@@ -21,6 +21,9 @@ if TYPE_CHECKING:
         StructureValue,
     )
 
+DEAD = "nobody reads it"
+"""In a backend's note on a node that is not run."""
+
 LISTS = ("IntList", "TensorList", "OptionalTensorList")
 """Kinds of values that hold indices of values."""
 
@@ -62,6 +65,12 @@ class Instruction:
     reads: tuple[int, ...]
     """Values of the arguments, with lists replaced by their items."""
     writes: tuple[int, ...]
+
+    def place(self, chains: int = 1, depth: int = 0) -> str:
+        """Return its place as reports name it (`inspect.events.named`): "instruction 3". `chains`
+        is the number of chains, `depth` that of the programs in payloads around it."""
+        chain = f"chain {self.chain}, " if chains > 1 else ""
+        return f"{chain}{'inside, ' * depth}instruction {self.number}"
 
     @property
     def title(self) -> str:

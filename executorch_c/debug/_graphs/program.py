@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from executorch_c.debug._graphs.names import is_firmware, kind
+from executorch_c.inspect.structure import DEAD
 
 if TYPE_CHECKING:
     from executorch_c._arrays import Array
@@ -34,9 +35,6 @@ WITHOUT_BIAS = (
 
 MATMUL = "MatMul "
 """Begins OpenVINO's note on a product of two values."""
-
-DEAD = "nobody reads it"
-"""In a backend's note on a node that is not run."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from executorch_c._render import text as _text
 from executorch_c.inspect import families, structure
-from executorch_c.inspect.diagram.nodes import Node, Sources
+from executorch_c._render.page.model import Node, Sources
 from executorch_c.inspect.structure import Instruction, View
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ LOOP_PASSES = 3
 def nodes_of(view: View) -> dict[str, Node]:
     """Return the nodes of a method by id, in order of the instructions, then its outputs."""
     nodes: dict[str, Node] = {}
-    builder = Builder(view, nodes, "", ())
+    builder = Builder(view, nodes)
     for number, sources in enumerate(builder.run(None)):
         title, index = f"output {number}", view.structure["outputs"][number]
         node = builder.node(title, title, "output", {"value": f"%{index}"})
@@ -35,8 +35,17 @@ def nodes_of(view: View) -> dict[str, Node]:
 class Builder:
     """Walk through the instructions of a method, with the writers of each value."""
 
-    def __init__(self, view: View, nodes: dict[str, Node], prefix: str, groups: tuple[str, ...]):
-        self.view, self.nodes, self.prefix, self.groups = view, nodes, prefix, groups
+    def __init__(
+        self,
+        view: View,
+        nodes: dict[str, Node],
+        prefix: str = "",
+        groups: tuple[str, ...] = (),
+        calls: tuple[str, ...] = (),
+    ):
+        self.view, self.nodes, self.prefix = view, nodes, prefix
+        self.groups, self.calls = groups, calls
+        self.chains = len(view.structure["chains"])
         self.waiting: dict[tuple[int, int], State] = {}  # writers of values at each jump target
         self.inside: dict[int, DelegateInside | None] = {}
         self.nested: dict[int, View | None] = {}
@@ -44,7 +53,8 @@ class Builder:
     def node(self, id: str, label: str, family: str, attributes: dict[str, str]) -> Node:
         """Return the node of an id; create it at the first call."""
         id = self.prefix + id
-        return self.nodes.setdefault(id, Node(id, label, family, self.groups, attributes))
+        node = Node(id, label, family, self.groups, attributes, calls=self.calls)
+        return self.nodes.setdefault(id, node)
 
     def source(self, node: Node, index: int, text: str) -> Sources:
         """Return an output of a node."""
@@ -125,12 +135,16 @@ class Builder:
         if kind == "jump":
             label = f"if false: to {step.row['destination']}"
         node = self.node(f"{step.chain}:{step.number}", label, family, self._attributes(step))
+        node.place = self._place(step)
         for index, name, role in step.row["args"]:
             if role in ("in", "inout"):
                 for item in self.view.items(index):
                     node.read(self.find(state, item), name or "")
         for number, index in enumerate(step.writes):
             state[index] = self.source(node, number, self.text(index))
+
+    def _place(self, step: Instruction) -> str:
+        return step.place(self.chains, self.view.depth)
 
     def _attributes(self, step: Instruction) -> dict[str, str]:
         """Return numbers and weights: values that no other instruction writes."""
@@ -164,6 +178,7 @@ class Builder:
         number = step.row["delegate"]
         assert number is not None
         group = (*self.groups, f"{step.row['name']} {number}")
+        calls = (*self.calls, self._place(step))
         prefix = f"{self.prefix}{step.chain}:{step.number}/"
         arguments = [self.find(state, index) for index, _, role in step.row["args"] if role == "in"]
         if number not in self.inside:
@@ -173,23 +188,19 @@ class Builder:
             self.nested[number] = views[0] if views else None
         nested, inside = self.nested[number], self.inside[number]
         if nested is not None:
-            results = Builder(nested, self.nodes, prefix, group).run(arguments)
+            results = Builder(nested, self.nodes, prefix, group, calls).run(arguments)
             for index, source in zip(step.writes, results):
                 state[index] = source
             return True
         if not inside or not inside["nodes"]:
             return False
-        self._wire(step, state, inside, prefix, group)
+        self._wire(step, state, inside, Builder(self.view, self.nodes, prefix, group, calls))
         return True
 
     def _wire(
-        self,
-        step: Instruction,
-        state: State,
-        inside: DelegateInside,
-        prefix: str,
-        group: tuple[str, ...],
+        self, step: Instruction, state: State, inside: DelegateInside, builder: Builder
     ) -> None:
+        """Add the nodes of a delegate by a builder with its prefix and groups."""
         values = {value["id"]: value for value in inside["values"]}
         outer = [index for index, _, _ in step.row["args"]]
         known: dict[int, Sources] = {}
@@ -198,13 +209,15 @@ class Builder:
             at = value["argument"]
             if at is not None and at < len(outer) and step.row["args"][at][2] == "in":
                 known[value["id"]] = self.find(state, outer[at])
+        run = 0
         for number, row in enumerate(inside["nodes"]):
-            id = f"{prefix}{number}"
             attributes = _inner_attributes(row["note"], row["debug_handle"])
             family = families.INNER.get(row["name"] or "", "delegate")
-            node = self.nodes.setdefault(
-                id, Node(id, row["name"] or "?", family, group, attributes)
-            )
+            node = builder.node(str(number), row["name"] or "?", family, attributes)
+            if structure.DEAD not in (row["note"] or "") and not self.view.depth:
+                chain = f"chain {step.chain}, " if self.chains > 1 else ""
+                node.place = f"{chain}delegate {step.row['delegate']}, node {run}"
+                run += 1
             for at, index in enumerate(row["inputs"]):
                 operand = values.get(index)
                 if operand is not None and operand["constant"]:

@@ -1,8 +1,9 @@
 """A method as a graph of operators, tensors and nodes of delegates.
 
     picture = graph(program, "forward")
-    picture.save("model.svg")   # Graphviz' dot draws it; .dot needs nothing
+    picture.save("model.html")  # a page to search, open and colour
     picture.save("model.json")  # for Model Explorer
+    picture.save("model.svg")   # Graphviz' dot draws it; .dot needs nothing
 
 An edge goes from the writer of a value to its reader; after the branches of a `torch.cond` there is
 an edge from each branch. Weights and numbers are attributes of their readers.
@@ -10,23 +11,22 @@ an edge from each branch. Weights and numbers are attributes of their readers.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from executorch_c._programs import ProgramSource, name_in, opened
+from executorch_c._programs import ProgramFile, ProgramSource, name_in, opened
 from executorch_c._render import text as _text
-from executorch_c._render.html import Markup, tag, together, without_empty
-from executorch_c._render.html import table as html_table
+from executorch_c._render.page.model import GraphPage, Node, Overlay
 from executorch_c.inspect import families
-from executorch_c.inspect.diagram import layers
+from executorch_c.inspect.diagram import explorer, layers
 from executorch_c.inspect.diagram.build import nodes_of
-from executorch_c.inspect.diagram.nodes import Node
+from executorch_c.inspect.diagram.paged import PagedReport
+from executorch_c.inspect.diagram.view import structured, view_of
 from executorch_c.inspect.structure import View
 from executorch_c.report import Report
 
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Graph(Report):
-    """The result of graph(); notebooks draw it if Graphviz is installed."""
+class Graph(PagedReport):
+    """The result of graph(); notebooks show its page."""
 
     method: str
     nodes: dict[str, Node]
     """Nodes by id, in order of the instructions."""
+    values: tuple[Overlay, ...] = ()
+    """Values that colour the nodes of its page."""
 
     @property
     def edges(self) -> list[tuple[str, str]]:
@@ -113,16 +115,14 @@ class Graph(Report):
 
     def model_explorer(self) -> str:
         """Return a graph collection as JSON for Model Explorer (ai-edge-model-explorer)."""
-        nodes = [_model_explorer_node(node) for node in self.nodes.values()]
-        graphs = [{"id": self.method, "nodes": nodes}]
-        return json.dumps({"label": self.method, "graphs": graphs}, indent=1)
+        nodes = structured(self.nodes.values())
+        return explorer.collection(self.method, {self.method: nodes}, self.values)
+
+    def node_data(self) -> dict[str, str]:
+        """Return the values of each overlay as JSON for Model Explorer's node data, by name."""
+        return {one.name: explorer.node_data(self.method, self.nodes, one) for one in self.values}
 
     # ---- report ----
-
-    @property
-    def ok(self) -> bool:
-        """True: a graph is neither right nor wrong."""
-        return True
 
     def summary(self) -> str:
         """Return the number of nodes and edges."""
@@ -133,7 +133,8 @@ class Graph(Report):
 
     def heading(self) -> str:
         """Return the heading of its page."""
-        return f"Graph of '{self.method}'"
+        title = self._title()
+        return f"Graph of '{self.method}'" + (f" of {title}" if title != self.method else "")
 
     def _rows(self) -> list[list[str]]:
         return [
@@ -165,13 +166,16 @@ class Graph(Report):
             "edges": self.edges,
         }
 
-    def sections(self) -> Iterator[object]:
-        """Yield the parts of its page after the finding: the picture (with Graphviz), all nodes."""
-        try:
-            yield Markup(self._svg_element())
-        except (FileNotFoundError, RuntimeError) as error:
-            yield str(error)
-        yield html_table("nodes", *without_empty(HEAD, [[*row] for row in self._rows()], len(HEAD)))
+    def page(self) -> GraphPage:
+        """Return the contents of its page: one view of all nodes, of the layers of a graph that is
+        too large."""
+        view = view_of(self._title(), self.nodes)
+        return GraphPage(self.heading(), (view,), self.values, colours=families.COLOURS)
+
+    def _title(self) -> str:
+        """Return the name of the program's file, or of the method."""
+        names = [os.path.basename(one.name) for one in self._origins.values() if one.name]
+        return names[0] if names else self.method
 
     def __str__(self) -> str:
         return "\n".join(filter(None, [self.summary(), self.table()]))
@@ -211,16 +215,6 @@ class Graph(Report):
             f"{_text.plural(len(self.edges), 'edge')}>"
         )
 
-    def _svg_element(self) -> str:
-        svg = self.svg()
-        return svg[svg.index("<svg") :]
-
-    def _repr_html_(self) -> str:
-        try:
-            return self._svg_element()
-        except (FileNotFoundError, RuntimeError) as error:
-            return together(tag("p", repr(self)), tag("p", error))
-
 
 HEAD = ("id", "operator", "family", "delegate", "outputs", "reads")
 FORMATS = ("dot", "svg", "model-explorer")
@@ -242,43 +236,32 @@ def _dot_attributes(node: Node) -> str:
     )
 
 
-def _model_explorer_node(node: Node) -> dict[str, object]:
-    def pairs(items: dict[str, str]) -> list[dict[str, str]]:
-        return [{"key": key, "value": value} for key, value in items.items()]
-
-    edges, inputs = [], []
-    for (source, name), at in node.inputs.items():
-        edges.append(
-            {
-                "sourceNodeId": source[0],
-                "sourceNodeOutputId": str(source[1]),
-                "targetNodeInputId": str(at),
-            }
-        )
-        inputs.append({"id": str(at), "attrs": pairs({"__tensor_tag": name})})
-    outputs = [
-        {"id": str(i), "attrs": pairs({"tensor": text})} for i, text in enumerate(node.outputs)
-    ]
-    return {
-        "id": node.id,
-        "label": node.label,
-        "namespace": "/".join(node.groups),
-        "attrs": pairs({"family": node.family, **node.attributes}),
-        "incomingEdges": edges,
-        "inputsMetadata": inputs,
-        "outputsMetadata": outputs,
-        "style": {"backgroundColor": families.tint(node.family)},
-    }
-
-
-def graph(program: ProgramSource, method: str = "forward") -> Graph:
+def graph(
+    program: ProgramSource, method: str = "forward", *, overlays: Sequence[Report] = ()
+) -> Graph:
     """Return the graph of a method. No method is loaded.
+
+    Args:
+        overlays: Reports about the program whose values colour the nodes of its page: a trace, a
+            memory plan, the result of `explain`.
 
     Delegates have nodes if their backend describes payloads, or if their payload is a program.
     Raises NotFoundError for an unknown method, InvalidProgramError for a wrong file.
     """
     source = opened(program)
     method = name_in(source, method)
-    picture = Graph(method, nodes_of(View(source.program, method)))
+    nodes = nodes_of(View(source.program, method))
+    values = (one for report in overlays for one in report.overlays(nodes.values()))
+    picture = Graph(method, nodes, tuple(values))
     picture.set_origins(program=source.origin)
     return picture
+
+
+def draw_on(report: Report, program: ProgramFile, method: str) -> None:
+    """Set the graph of a report's page: the program's, coloured by the report's values."""
+
+    def make() -> GraphPage:
+        page = graph(program, method, overlays=[report]).page()
+        return replace(page, shown=page.overlays[0].name if page.overlays else "")
+
+    report.set_graph(make)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from executorch_c.inspect.diagram.nodes import Node
+from executorch_c._render.page.model import Node
 
 MAX_DRAWN_NODES = 300
 """Maximum number of nodes of a graph drawn node by node: `dot` needs minutes for more."""
@@ -22,7 +22,7 @@ MAX_LABEL_OPERATORS = 3
 """Maximum number of operators in the label of a layer."""
 
 
-def _layer(node: Node) -> str | None:
+def layer_of(node: Node) -> str | None:
     """Return the layer of a node, from the name of a weight: "body.0" of "float32 (8, 3)
     body.0.weight"."""
     for text in node.attributes.values():
@@ -32,14 +32,14 @@ def _layer(node: Node) -> str | None:
     return None
 
 
-def _runs(nodes: Mapping[str, Node]) -> Iterator[tuple[str, list[Node]]]:
+def _runs(nodes: Mapping[str, Node], count: int) -> Iterator[tuple[str, list[Node]]]:
     """Yield layers with their nodes, in order."""
     inner = [node for node in nodes.values() if node.family not in ENDS]
-    size = max(-(-len(inner) // LAYERS), 2)
+    size = max(-(-len(inner) // count), 2)
     run: list[Node] = []
     layer: str | None = None
     for node in inner:
-        path = _layer(node)
+        path = layer_of(node)
         is_other = path is not None and layer is not None and path != layer
         is_full = path is None and layer is None and len(run) >= size
         if run and (run[-1].groups != node.groups or is_other or is_full):
@@ -62,12 +62,13 @@ def _label(layer: str, run: list[Node]) -> str:
     return "\n".join(filter(None, [title, ", ".join(counts) + more]))
 
 
-def by_layer(nodes: Mapping[str, Node]) -> dict[str, Node]:
-    """Return a graph's layers, and the nodes that are in none: inputs, outputs and state."""
+def by_layer(nodes: Mapping[str, Node], count: int = LAYERS) -> dict[str, Node]:
+    """Return a graph's layers, and the nodes that are in none: inputs, outputs and state. Without
+    names of layers there are about `count`."""
     place = {node.id: node.id for node in nodes.values()}
     groups: dict[str, Node] = {}
     layers = {}
-    for layer, run in _runs(nodes):
+    for layer, run in _runs(nodes, count):
         name = run[0].id
         family = Counter(node.family for node in run).most_common(1)[0][0]
         where = {"nodes": f"{run[0].id} to {run[-1].id}"}

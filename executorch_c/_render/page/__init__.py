@@ -1,0 +1,1 @@
+"""Pages with graphs: tools fill `model`, `layout` places it, `data` and `document` write it."""
