@@ -11,6 +11,8 @@ from executorch_c.blame.locating import Departure, locate
 from executorch_c.blame.probes import Probes, Round
 from executorch_c.blame.report import BlameReport
 from executorch_c.blame.run import blame
+from executorch_c.cut.report import Cut
+from executorch_c.cut.run import cut
 from executorch_c.debug.layers import explain
 from executorch_c.debug.nonfinite import NonFiniteReport, check_nan
 from executorch_c.debug.programs import compare_kernels, compare_programs
@@ -27,6 +29,7 @@ from executorch_c.report import Report
 
 __all__ = [
     "BlameReport",
+    "Cut",
     "Departure",
     "DeviceValues",
     "Dump",
@@ -47,6 +50,7 @@ __all__ = [
     "compare_graphs",
     "compare_kernels",
     "compare_programs",
+    "cut",
     "dump",
     "explain",
     "graph",

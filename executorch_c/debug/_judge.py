@@ -86,6 +86,8 @@ class _Row:
     node: Node
     actual: Array
     eager: Array
+    path: Sequence[Node] = ()
+    """The nodes that the value stands for, where they are more than `node`."""
 
     def judged(self, verdict: NodeVerdict) -> _Row:
         """Return the row with another verdict."""
@@ -131,6 +133,8 @@ class Walk:
         self.misfits: list[_Row] = []
         """Outputs of another shape or dtype, and a wrong number of them."""
         self.interrupted = False
+        self.places: list[Sequence[Node]] = []
+        """The nodes of each row of the report."""
 
     def uninformative(self) -> str:
         """Return the reason why no compared value, or no output, can show an error, or an empty
@@ -173,6 +177,7 @@ class Walk:
             except KeyboardInterrupt:
                 self.interrupted = True
             rows = self._report(arguments)
+        self.places = [row.path or (row.node,) for row in rows]
         return [replace(row.error, index=i) for i, row in enumerate(rows)]
 
     def _walk(self, arguments: Mapping[Node, Any], outputs: Sequence[object] | None) -> None:
@@ -240,8 +245,9 @@ class Walk:
             causes = causes_of(self.runs.rerun[best.node])
         if verdict != "ok":
             causes |= {len(self.rows)}
-        error = self._error(match, best, accumulated, verdict)
-        self.rows.append(_Row(match.order, error, best.node, best.actual, best.eager))
+        path = match.path or match.nodes[: match.nodes.index(best.node) + 1]
+        error = self._error(match, best, accumulated, verdict, path)
+        self.rows.append(_Row(match.order, error, best.node, best.actual, best.eager, path))
         after = match.nodes[match.nodes.index(best.node) + 1 :]
         self.runs.substitute(best.node, best.ours, after, causes)
 
@@ -311,10 +317,14 @@ class Walk:
         return causes if is_less else frozenset()
 
     def _error(
-        self, match: Match, best: _Candidate, accumulated: ErrorMetrics, verdict: NodeVerdict
+        self,
+        match: Match,
+        best: _Candidate,
+        accumulated: ErrorMetrics,
+        verdict: NodeVerdict,
+        path: Sequence[Node],
     ) -> NodeError:
         """Return the row of a match: all operators, layers and parameters on its path."""
-        path = match.path or match.nodes[: match.nodes.index(best.node) + 1]
         names = [name for n in path if not is_quantizer(n) and (name := operator_of(n))]
         name = f"{match.name} ({', '.join(names)})" if match.inside and names else match.name
         layers = tuple(dict.fromkeys(layer for n in path if (layer := module_of(n))))

@@ -22,6 +22,7 @@ from executorch_c._order import model_first
 from executorch_c._programs import ProgramSource, opened
 from executorch_c.compare.limits import MIN_MATCHED_SHARE
 from executorch_c.compare.nodes import NodeTolerances
+from executorch_c.debug import places
 from executorch_c.debug._exported import changed_row
 from executorch_c.debug._float_model import about, limits_of, matches_of, quantization_against_float
 from executorch_c.debug._graphs.run import MAX_BYTES, Run, as_tensors, run_with_graph
@@ -113,7 +114,10 @@ def explain(
             changed = changed_row(graph, model, as_tensors(inputs))
             rows = rows if changed is None else [changed, *rows]
         rows = [replace(row, index=i) for i, row in enumerate(rows)]
-    return _report(run, matches, walk, rows, title)
+    report = _report(run, matches, walk, rows, title)
+    if report.verdict == "differ":
+        places.keep(report, run, walk.places)
+    return report
 
 
 def _report(

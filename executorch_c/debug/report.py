@@ -215,6 +215,9 @@ class ErrorReport(JudgedReport[NodeError]):
     required: Comparison | None = None
     """The outputs, if requirements decide."""
 
+    _places: ClassVar[Any] = None
+    """The graph of the reference and the nodes of each row (`debug.places.Places`), of reports of
+    explain that differ."""
     SOME: ClassVar[str] = "nodes: the first that is off and those with the largest errors"
     """Description of the rows of `shown`."""
 

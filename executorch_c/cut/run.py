@@ -1,0 +1,282 @@
+"""cut: the smallest part of a program that shows its fault, with files for a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import getitem
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from executorch_c import _extras
+from executorch_c._order import model_first
+from executorch_c._programs import ProgramFile, ProgramSource, opened
+from executorch_c.check import by_flow
+from executorch_c.check.cases import leaves
+from executorch_c.check.engines import ENGINES
+from executorch_c.check.run import CheckOptions, check_model
+from executorch_c.cut import constants, files, search, trial as trials
+from executorch_c.cut.graph import Part, Whole
+from executorch_c.cut.report import Cut, OfficialVerdict
+from executorch_c.cut.trial import Trial
+from executorch_c.debug import layers
+from executorch_c.debug._graphs.names import is_quantizer, operator_of
+from executorch_c.debug.places import places_of
+from executorch_c.progress import Progress
+
+if TYPE_CHECKING:
+    from executorch_c._types import FilePath
+    from executorch_c.debug.report import ErrorReport
+
+SECONDS = 60.0
+"""Default time after which the search ends with what it has."""
+BY_BACKEND = {
+    "XnnpackBackend": "xnnpack",
+    "VulkanBackend": "vulkan",
+    "CoreMLBackend": "coreml",
+    "CoreAIBackend": "coreai",
+    "MLXBackend": "mlx",
+    "OpenvinoBackend": "openvino",
+    "NativeBackend": "native",
+}
+"""The flow that hands a graph, quantised or not, to a backend."""
+
+
+@model_first
+def cut(
+    model: Any,
+    inputs: Any,
+    *,
+    folder: FilePath,
+    program: ProgramSource | None = None,
+    flow: Any = None,
+    method: str = "forward",
+    dynamic_shapes: Any = None,
+    real_inputs: Iterable[Any] = (),
+    seconds: float = SECONDS,
+    progress: bool | None = None,
+) -> Cut:
+    """Write the smallest part of a program that shows its fault, and return what it is.
+
+    The source of `explain`, the first node that is wrong on its own inputs, is lowered alone by the
+    same flow, with its weights. If that is right, its neighbours are added until the fault shows,
+    and what it does not need is left out again. Each part runs on the values of the failing call,
+    and on the same numbers in another order. If the flow makes other constants than the program
+    has, the part gets the program's.
+
+    Args:
+        model, inputs, method, dynamic_shapes, real_inputs: As for `check_model`.
+        folder: A new or empty folder: `cut.pte`, the part; `module.py`, the part in torch, with
+            `weights.pt`; `inputs.npz`, the inputs of the failing call; `samples.pt`, all inputs;
+            `repro.py`, which compares both and needs torch and executorch alone.
+        program: A program; default: the one that `flow` makes.
+        flow: Name of the flow, or a function from ExportedProgram to a program. Default: by the
+            program's delegates.
+        seconds: Time after which the search ends with what it has.
+        progress: Show progress on stderr. Default: if it is a terminal.
+
+    Returns a `Cut`; `ok` is False if no part shows the fault, with a reason. Raises ValueError for
+    a program that matches its model, FileExistsError for a folder with files, and the exceptions of
+    `explain`.
+    """
+    _extras.require("cut", "torch", "executorch")
+    reference, is_made = model, program is None
+    values: Sequence[Any] = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+    if program is None:
+        made = by_flow.make(
+            model,
+            inputs,
+            flow or "portable",
+            method=method,
+            dynamic_shapes=dynamic_shapes,
+            real_inputs=real_inputs,
+            progress=progress,
+        )
+        reference, program, values = made.reference, made.subject.opened, leaves(made.example)
+        flow = flow or "portable"
+    assert program is not None
+    file = opened(program)
+    report = layers.explain(reference, values, program=file, method=method, progress=progress)
+    return of_report(
+        report, folder, file, flow=flow, is_made=is_made, seconds=seconds, progress=progress
+    )
+
+
+def of_report(
+    report: ErrorReport,
+    folder: FilePath,
+    program: ProgramFile,
+    *,
+    flow: Any = None,
+    is_made: bool = False,
+    seconds: float = SECONDS,
+    progress: bool | None = None,
+) -> Cut:
+    """Return the cut of a program around the first source of a report of `explain`; `is_made`: the
+    flow has made the program of the report's reference, in this process."""
+    places, first = places_of(report), report.first
+    if places is None or first is None:
+        raise ValueError("nothing to cut: the program matches its model")
+    target = Path(folder)
+    files.prepare(target)
+    start = time.monotonic()
+    with Progress("cut", progress) as say:
+        say("the graph")
+        whole = Whole(places.graph, places.inputs)
+        source = whole.nodes_from(places.nodes_of(first))
+        work = _Work(whole, program, flow or flow_of(program), f"{first}", say)
+        if not source:
+            return work.none("its node is not in the exported graph", start)
+        if not is_made:
+            work.compare_files()
+        found = search.smallest(whole, source, work.attempt, start + seconds)
+        if found is None:
+            return work.none(work.why(time.monotonic() > start + seconds), start)
+        files.write(target, found, work.flow, f"{work.title}: {first}")
+        say("the official runtime")
+        return work.result(found, target, start)
+
+
+def flow_of(program: ProgramFile) -> str:
+    """Return the name of the flow that makes a program's delegates. Raises ValueError for several
+    backends, or one that several flows make."""
+    used = {use["id"] for one in program.program.info()["methods"] for use in one["delegates"]}
+    if not used:
+        return "portable"
+    if len(used) == 1 and used <= BY_BACKEND.keys():
+        return BY_BACKEND[used.pop()]
+    raise ValueError(
+        f"pass `flow`: the one that made the program's delegates ({', '.join(sorted(used))}) is "
+        "not known"
+    )
+
+
+@dataclass
+class _Work:
+    """One search: parts are lowered and compared."""
+
+    whole: Whole
+    program: ProgramFile
+    flow: Any
+    source: str
+    say: Any
+    fresh: bytes | None = None
+    """What the flow makes of the whole graph, if that is not the program."""
+    problem: str = ""
+    """Why a part could not be lowered: of the last one."""
+    tried: int = 0
+    file: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        source: Any = self.program.source
+        self.file = source if isinstance(source, bytes) else Path(source).read_bytes()
+
+    @property
+    def title(self) -> str:
+        """What the files are about."""
+        name = self.flow if isinstance(self.flow, str) else getattr(self.flow, "__name__", "flow")
+        return f"A part of a model that flow {name} lowers wrongly"
+
+    def lower(self, exported: Any) -> bytes:
+        """Return the program that the flow makes."""
+        return by_flow.lowered(self.flow, exported)
+
+    def compare_files(self) -> None:
+        """Find out whether the flow makes the program of the graph."""
+        self.say("lowering the whole graph")
+        try:
+            fresh = self.lower(self.whole.original)
+        except Exception:  # exporters raise many kinds; parts may be lowered
+            return
+        self.fresh = None if fresh == self.file else fresh
+
+    def attempt(self, part: Part) -> Trial | None:
+        """Return a part as a program, compared; None if the flow refuses it."""
+        self.tried += 1
+        self.say(f"part {self.tried}: {part.size} operators")
+        try:
+            trial = trials.lowered(part, self.lower, f"{self.title}: {self.source}").compared()
+            if not trial.is_wrong and self.fresh is not None:
+                trial = self._with_constants(trial)
+        except Exception as error:  # likewise
+            self.problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            return None
+        return trial
+
+    def _with_constants(self, trial: Trial) -> Trial:
+        """Return a trial with the program's constants for the flow's."""
+        assert self.fresh is not None
+        if not constants.is_alike(self.file, self.fresh):
+            return trial
+        program, count = constants.transplanted(trial.program, self.file, self.fresh)
+        return trial.with_program(program, count).compared() if count else trial
+
+    def why(self, is_late: bool) -> str:
+        """Return why no part shows the fault."""
+        if is_late:
+            return f"none of {self.tried} parts did in time"
+        if self.fresh is not None and not constants.is_alike(self.file, self.fresh):
+            return "the flow makes another program of this model, without the fault"
+        more = f"; the last one was refused: {self.problem}" if self.problem else ""
+        return f"it needs the whole program{more}"
+
+    def none(self, reason: str, start: float) -> Cut:
+        """Return the result without a part."""
+        seconds = time.monotonic() - start
+        size = Part(self.whole, frozenset(self.whole.operators)).size
+        return Cut(
+            None, self.source, (), size, (), 0, "not run", "", 0, reason, self.tried, seconds
+        )
+
+    def result(self, trial: Trial, folder: Path, start: float) -> Cut:
+        """Return the result of a trial that shows the fault."""
+        official, about = _official(trial)
+        part = trial.part
+        nodes = [n for n in part.order if n in part.nodes and n.target is not getitem]
+        return Cut(
+            str(folder),
+            self.source,
+            tuple(operator_of(n) or str(n.target) for n in nodes if not is_quantizer(n)),
+            Part(self.whole, frozenset(self.whole.operators)).size,
+            tuple(report.summary() for report in trial.reports),
+            trial.shown,
+            official,
+            about,
+            trial.constants,
+            "",
+            self.tried,
+            time.monotonic() - start,
+            trial.program,
+        )
+
+
+def _official(trial: Trial) -> tuple[OfficialVerdict, str]:
+    """Return what the official runtime computes for the samples: its verdict, and an error."""
+    first, *others = [tuple(sample) for sample in trial.samples]
+    options = CheckOptions(None, None, None, True, True, "default", False, ENGINES)
+    try:
+        result = check_model(
+            trial.exported,
+            first,
+            None,
+            program=trial.program,
+            dynamic_shapes=None,
+            n_random=0,
+            real_inputs=others,
+            search=False,
+            method="forward",
+            data_path=None,
+            seed=0,
+            progress=False,
+            options=options,
+        )
+    except Exception as error:  # of eager, on numbers in another order
+        return "not run", f"{type(error).__name__}: {error}".splitlines()[0]
+    runs = [case.official for case in result.cases if case.official is not None]
+    order: tuple[OfficialVerdict, ...] = ("differ", "error", "match", "inconclusive", "not run")
+    for verdict in order:
+        for run in runs:
+            if run.verdict == verdict:
+                return verdict, run.about
+    return "not run", ""
