@@ -146,6 +146,15 @@ def folder(text: str) -> str:
     return text
 
 
+def new_folder(text: str) -> str:
+    """Return the path of a folder that is new or empty, in one that exists: the argparse type."""
+    if not os.path.isdir(os.path.dirname(os.path.abspath(text))):
+        raise argparse.ArgumentTypeError(f"{text}: folder {os.path.dirname(text)} does not exist")
+    if os.path.exists(text) and not (os.path.isdir(text) and not os.listdir(text)):
+        raise argparse.ArgumentTypeError(f"{text}: expected a new or empty folder")
+    return text
+
+
 # ---- parsers ----------------------------------------------------------------------------------
 
 

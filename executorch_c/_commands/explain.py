@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from executorch_c import _functions
-from executorch_c._commands import _arguments, _models
+from executorch_c._commands import _arguments, _models, _next
 from executorch_c._commands._calls import inputs_of, one_case
+from executorch_c._render import json as _json
 from executorch_c.check import named
 from executorch_c.check.keeping import write_program
 
 if TYPE_CHECKING:
     from executorch_c._programs import ProgramFile
+    from executorch_c.cut.report import Cut
+    from executorch_c.debug.report import ErrorReport
 
 HELP = (
     """\
@@ -40,26 +43,32 @@ def add(commands: _arguments.Commands) -> None:
     parser = _arguments.add_command(
         commands, "explain", main, "find the first node that differs from the PyTorch model", HELP
     )
-    reference = add_reference(
-        parser, "program, a .pte, .ptn or .bpte; with --flow: function that returns the model"
-    )
-    _models.add_flow(reference)
+    about = "program, a .pte, .ptn or .bpte; with --flow alone: function that returns the model"
+    add_reference(parser, about, is_required=False)
+    _models.add_flow(parser)
     parser.add_argument(
         "--save-pte",
         metavar="M.pte",
         type=_arguments.output_file(),
         help="write the program of --flow",
     )
+    parser.add_argument(
+        "--cut",
+        metavar="DIR",
+        type=_arguments.new_folder,
+        help="write the smallest part of the program that shows the fault into a new folder: "
+        "cut.pte, module.py, inputs.npz, and repro.py for a report; --flow names the flow that "
+        "made a program, where its delegates do not tell",
+    )
     _arguments.add(parser, "--rtol", "--atol", "--ladder")
 
 
 def add_reference(
-    parser: argparse.ArgumentParser, text: str = _arguments.PROGRAM
-) -> _models.Parser:
-    """Add the arguments of a program and its model, for `opened`. Return the group of the model's,
-    one of which is required."""
+    parser: argparse.ArgumentParser, text: str = _arguments.PROGRAM, is_required: bool = True
+) -> None:
+    """Add the arguments of a program and its model, for `opened`."""
     _arguments.add_model(parser, text)
-    reference = parser.add_mutually_exclusive_group(required=True)
+    reference = parser.add_mutually_exclusive_group(required=is_required)
     reference.add_argument("--etrecord", metavar="E.bin", help="ETRecord of the export")
     _models.add_model_function(reference)
     _arguments.add_inputs(parser, "the model's example, or random")
@@ -68,7 +77,6 @@ def add_reference(
     _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_checked_delegation(parser)
     _arguments.add_results(parser, picture=True)
-    return reference
 
 
 def opened(args: argparse.Namespace) -> tuple[ProgramFile, object, list[object]]:
@@ -98,6 +106,8 @@ class _Subject:
     source: object = None
     quantized: object = None
     """Of a program that a flow made: what it lowered, and its quantised graph."""
+    is_made: bool = False
+    """True if --flow made the program."""
 
 
 def _made(args: argparse.Namespace) -> _Subject:
@@ -119,26 +129,35 @@ def _made(args: argparse.Namespace) -> _Subject:
     assert program is not None
     inputs = [array(leaf) for leaf in leaves(result.example)] if given is None else given
     return _Subject(
-        program, result.reference, list(inputs), model, subject.source, subject.quantized
+        program, result.reference, list(inputs), model, subject.source, subject.quantized, True
     )
 
 
 def _subject(args: argparse.Namespace) -> _Subject:
-    if args.flow:
+    if _is_exported(args):
         return _made(args)
     program, reference, inputs = opened(args)
     return _Subject(program, reference, inputs, reference)
+
+
+def _is_exported(args: argparse.Namespace) -> bool:
+    """Return True if --flow exports the program."""
+    return bool(args.flow) and not args.make and not args.etrecord
 
 
 def _check_options(args: argparse.Namespace) -> None:
     """Report wrong combinations as usage errors."""
     if args.ladder and args.etrecord:
         args.parser.error("--ladder begins with the model: --model M.py:F")
-    if args.flow is None:
+    if not (args.flow or args.make or args.etrecord):
+        args.parser.error("one of the arguments --etrecord --model --flow is required")
+    _models.check_flow(args)
+    if not _is_exported(args):
         if args.save_pte:
             args.parser.error("--save-pte writes the program of --flow")
+        if args.flow and not args.cut:
+            args.parser.error("--flow exports a model: beside a program it is for --cut")
         return
-    _models.check_flow(args)
     if args.data:
         args.parser.error("--data is for a program: --flow exports one")
     try:
@@ -149,12 +168,14 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c explain`."""
+    from executorch_c.cut.run import flow_of, of_report as cut
     from executorch_c.devtools import explain
 
     _check_options(args)
     subject = _subject(args)
     if args.save_pte:
         write_program(subject.program, args.save_pte)
+    flow = args.flow or (flow_of(subject.program) if args.cut else None)
     report = explain(
         subject.reference,
         subject.inputs,
@@ -166,10 +187,27 @@ def main(args: argparse.Namespace) -> int:
         delegate_at_load=args.checks_delegated,
         title=os.path.basename(args.model) + (f" ({args.flow})" if args.flow else ""),
     )
-    _arguments.show(report, args, report.text(args.top, args.sort))
+    part = None
+    if args.cut and report.verdict == "differ":
+        part = cut(report, args.cut, subject.program, flow=flow, is_made=subject.is_made)
+    _show(report, part, args)
     if args.ladder and not args.json:
         _show_ladder(subject, args)
+    if report.verdict == "differ" and not args.cut and not args.json:
+        _next.show(_next.command_line("explain", *args.words, "--cut", "cut"))
     return _arguments.EXIT_CODES[report.verdict]
+
+
+def _show(report: ErrorReport, part: Cut | None, args: argparse.Namespace) -> None:
+    """Write the requested files, and print the report and the part that was cut, or their JSON."""
+    if part is None:
+        _arguments.show(report, args, report.text(args.top, args.sort))
+        return
+    _arguments.write_results(report, args)
+    if args.json:
+        print(_json.dumps(report.as_dict() | {"cut": part.as_dict()}))
+    else:
+        print(report.text(args.top, args.sort), part, sep="\n\n")
 
 
 def _show_ladder(subject: _Subject, args: argparse.Namespace) -> None:

@@ -58,6 +58,17 @@ def _script(trial: Trial, flow: object, title: str) -> str:
         noise=f"{noise:.2g}",
         fault=f"{fault:.2g}",
         partitioners=partitioners_text(flow) or "partitioners = None",
+        otherwise=_otherwise(flow, name),
+    )
+
+
+def _otherwise(flow: object, name: str) -> str:
+    """Return how repro.py lowers by a flow that is more than partitioners."""
+    if not isinstance(flow, str):
+        return f'raise SystemExit("the flow is a function, {name}: call it here")'
+    return (
+        "from executorch_c.check.by_flow import lowered\n\n"
+        f'        return lowered("{name}", torch.export.export(module, tuple(inputs)))'
     )
 
 

@@ -142,8 +142,9 @@ def _without_in_place(module: Any) -> Any:
         packet, name = str(schema.name).split("::")
         other = getattr(getattr(torch.ops, packet), name.removesuffix("_"), None)
         overload = getattr(other, schema.overload_name or "default", None)
-        is_only = isinstance(changed, torch.fx.Node) and changed.op == "call_function"
-        if not is_only or list(changed.users) != [node] or overload is None:
+        if not isinstance(changed, torch.fx.Node) or changed.op != "call_function":
+            return None
+        if list(changed.users) != [node] or overload is None:
             return None
         if not name.endswith("_") or overload._schema.is_mutable or _is_view(changed):
             return None

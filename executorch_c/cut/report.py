@@ -61,7 +61,8 @@ class Cut(Report):
         if self.folder is None:
             return f"no part shows the fault of {self.source}: {self.reason}"
         text = (
-            f"{_text.plural(self.size, 'operator')} of {self.whole} show the fault of "
+            f"{_text.plural(self.size, 'operator')} of {self.whole} "
+            f"{'shows' if self.size == 1 else 'show'} the fault of "
             f"{self.source}, on {self.shown} of {_text.plural(len(self.samples), 'sample')}"
         )
         if self.constants:

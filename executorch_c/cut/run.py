@@ -124,8 +124,9 @@ def of_report(
     with Progress("cut", progress) as say:
         say("the graph")
         whole = Whole(places.graph, places.inputs)
-        source = whole.nodes_from(places.nodes_of(first))
-        work = _Work(whole, program, flow or flow_of(program), f"{first}", say)
+        nodes = places.nodes_of(first)
+        source, fault = whole.nodes_from(nodes), trials.operators_of(nodes)
+        work = _Work(whole, program, flow or flow_of(program), f"{first}", fault, say)
         if not source:
             return work.none("its node is not in the exported graph", start)
         if not is_made:
@@ -160,9 +161,12 @@ class _Work:
     program: ProgramFile
     flow: Any
     source: str
+    fault: frozenset[str]
     say: Any
     fresh: bytes | None = None
     """What the flow makes of the whole graph, if that is not the program."""
+    places: list[constants.Pair] = field(default_factory=list)
+    """Where both differ."""
     problem: str = ""
     """Why a part could not be lowered: of the last one."""
     tried: int = 0
@@ -189,14 +193,16 @@ class _Work:
             fresh = self.lower(self.whole.original)
         except Exception:  # exporters raise many kinds; parts may be lowered
             return
-        self.fresh = None if fresh == self.file else fresh
+        if fresh != self.file:
+            self.fresh, self.places = fresh, constants.pairs(self.file, fresh)
 
     def attempt(self, part: Part) -> Trial | None:
         """Return a part as a program, compared; None if the flow refuses it."""
         self.tried += 1
         self.say(f"part {self.tried}: {part.size} operators")
         try:
-            trial = trials.lowered(part, self.lower, f"{self.title}: {self.source}").compared()
+            title = f"{self.title}: {self.source}"
+            trial = trials.lowered(part, self.fault, self.lower, title).compared()
             if not trial.is_wrong and self.fresh is not None:
                 trial = self._with_constants(trial)
         except Exception as error:  # likewise
@@ -207,16 +213,14 @@ class _Work:
     def _with_constants(self, trial: Trial) -> Trial:
         """Return a trial with the program's constants for the flow's."""
         assert self.fresh is not None
-        if not constants.is_alike(self.file, self.fresh):
-            return trial
-        program, count = constants.transplanted(trial.program, self.file, self.fresh)
+        program, count = constants.transplanted(trial.program, self.file, self.fresh, self.places)
         return trial.with_program(program, count).compared() if count else trial
 
     def why(self, is_late: bool) -> str:
         """Return why no part shows the fault."""
         if is_late:
             return f"none of {self.tried} parts did in time"
-        if self.fresh is not None and not constants.is_alike(self.file, self.fresh):
+        if self.fresh is not None:
             return "the flow makes another program of this model, without the fault"
         more = f"; the last one was refused: {self.problem}" if self.problem else ""
         return f"it needs the whole program{more}"
@@ -240,7 +244,7 @@ class _Work:
             tuple(operator_of(n) or str(n.target) for n in nodes if not is_quantizer(n)),
             Part(self.whole, frozenset(self.whole.operators)).size,
             tuple(report.summary() for report in trial.reports),
-            trial.shown,
+            sum(trial.shows),
             official,
             about,
             trial.constants,

@@ -33,6 +33,8 @@ def _growing(whole: Whole, source: Iterable[Node]) -> Iterator[frozenset[Node]]:
     """Yield sets of nodes around the source, each once: it alone, with what reads it, with what it
     reads, with both, and twice as far each time, up to the whole graph."""
     start = whole.closed(source)
+    if not Part(whole, start).size:  # quantisation alone
+        start = whole.around(start)
     sets = [start]
     yield start
     for inputs, users in ((False, True), (True, False)):

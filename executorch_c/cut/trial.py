@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from executorch_c.check.lowering import quiet
 from executorch_c.cut import source
 from executorch_c.debug import layers
+from executorch_c.debug._graphs.names import is_quantizer, kind_of
+from executorch_c.debug.places import places_of
 
 if TYPE_CHECKING:
     from executorch_c.cut.graph import Part
     from executorch_c.debug.report import ErrorReport
+    from torch.fx import Node
 
 SAMPLES = 3
 """Number of inputs that a part is tried on: those of the failing call, and the same numbers in
@@ -29,6 +32,8 @@ class Trial:
 
     part: Part
     samples: Sequence[Sequence[Any]]
+    fault: frozenset[str]
+    """Operators of the source: the first node of the part that differs has one of them."""
     exported: Any
     program: bytes
     text: str
@@ -38,15 +43,15 @@ class Trial:
     constants: int = 0
     """Number of bytes that are those of the program that was cut."""
 
-    @property
-    def shown(self) -> int:
-        """Number of samples that show the fault."""
-        return sum(report.verdict == "differ" for report in self.reports)
-
     @cached_property
+    def shows(self) -> list[bool]:
+        """Whether each sample that was tried shows the fault."""
+        return [_has_fault(report, self.fault) for report in self.reports]
+
+    @property
     def is_wrong(self) -> bool:
         """True if the sample of the failing call, and one other, show the fault."""
-        return bool(self.reports) and self.reports[0].verdict == "differ" and self.shown > 1
+        return sum(self.shows) > 1 and self.shows[0]
 
     def compared(self) -> Trial:
         """Return the trial with the reports of its samples; where the first matches, of that
@@ -57,13 +62,29 @@ class Trial:
                 self.exported, sample, program=self.program, progress=False, title="cut.pte"
             )
             reports.append(report)
-            if report.verdict != "differ" and len(reports) == 1:
+            if not _has_fault(reports[0], self.fault):
                 break
         return replace(self, reports=tuple(reports))
 
     def with_program(self, program: bytes, changed: int) -> Trial:
         """Return the trial of another program of the same part."""
         return replace(self, program=program, reports=(), constants=changed)
+
+
+def operators_of(nodes: Iterable[Node]) -> frozenset[str]:
+    """Return the kinds of operators among nodes, other than quantisation."""
+    kinds = (kind_of(node) for node in nodes if not is_quantizer(node))
+    return frozenset(filter(None, kinds))
+
+
+def _has_fault(report: ErrorReport, fault: frozenset[str]) -> bool:
+    """Return True if the first node of a report that differs has one of some operators, or it is
+    not known which it has."""
+    places, first = places_of(report), report.first
+    if places is None or first is None:
+        return False
+    found = operators_of(places.nodes_of(first))
+    return not fault or not found or not fault.isdisjoint(found)
 
 
 def module_of(text: str, constants: dict[str, Any]) -> Any:
@@ -76,8 +97,8 @@ def module_of(text: str, constants: dict[str, Any]) -> Any:
     return module.eval()
 
 
-def lowered(part: Part, lower: Lower, title: str) -> Trial:
-    """Return a part as a program. Raises the exceptions of exporting."""
+def lowered(part: Part, fault: frozenset[str], lower: Lower, title: str) -> Trial:
+    """Return a part as a program, not compared yet. Raises the exceptions of exporting."""
     import torch
 
     text = source.module_source(part, title)
@@ -85,7 +106,7 @@ def lowered(part: Part, lower: Lower, title: str) -> Trial:
     module = module_of(text, source.constants_of(part))
     with torch.no_grad(), quiet():
         exported = torch.export.export(module, tuple(samples[0]))
-    return Trial(part, samples, exported, lower(exported), text)
+    return Trial(part, samples, fault, exported, lower(exported), text)
 
 
 def samples_of(part: Part) -> list[list[Any]]:

@@ -245,8 +245,8 @@ class Walk:
             causes = causes_of(self.runs.rerun[best.node])
         if verdict != "ok":
             causes |= {len(self.rows)}
-        path = match.path or match.nodes[: match.nodes.index(best.node) + 1]
-        error = self._error(match, best, accumulated, verdict, path)
+        error = self._error(match, best, accumulated, verdict)
+        path = _path(match, best)
         self.rows.append(_Row(match.order, error, best.node, best.actual, best.eager, path))
         after = match.nodes[match.nodes.index(best.node) + 1 :]
         self.runs.substitute(best.node, best.ours, after, causes)
@@ -317,14 +317,10 @@ class Walk:
         return causes if is_less else frozenset()
 
     def _error(
-        self,
-        match: Match,
-        best: _Candidate,
-        accumulated: ErrorMetrics,
-        verdict: NodeVerdict,
-        path: Sequence[Node],
+        self, match: Match, best: _Candidate, accumulated: ErrorMetrics, verdict: NodeVerdict
     ) -> NodeError:
         """Return the row of a match: all operators, layers and parameters on its path."""
+        path = _path(match, best)
         names = [name for n in path if not is_quantizer(n) and (name := operator_of(n))]
         name = f"{match.name} ({', '.join(names)})" if match.inside and names else match.name
         layers = tuple(dict.fromkeys(layer for n in path if (layer := module_of(n))))
@@ -426,6 +422,11 @@ class Walk:
                     "unexplained",
                 )
                 yield _Row(RESULTS_PLACE, error, self.graph.nodes[-1], actual, eager)
+
+
+def _path(match: Match, best: _Candidate) -> Sequence[Node]:
+    """Return the nodes that a value stands for."""
+    return match.path or match.nodes[: match.nodes.index(best.node) + 1]
 
 
 def _end(number: int, output: Any, eager: Any) -> list[tuple[int, Array, Array]]:

@@ -51,13 +51,15 @@ class Outcome:
     result: Any
     is_kept: bool
     """True if the part differs, and what the right flow makes of its module does not."""
+    cpu: float
+    """Processor seconds of this process for `explain` and the cut."""
 
     def row(self) -> str:
         r = self.result
         return (
             f"| {self.case.kind} | {self.case.fault} | {self.case.model} | {self.case.flow} | "
             f"{'yes' if self.is_kept else r.reason or 'no'} | {r.size} of {r.whole} | {r.shown} | "
-            f"{r.official} | {r.tried} | {r.seconds:.0f} |"
+            f"{r.official} | {r.tried} | {r.seconds:.0f} | {self.cpu:.0f} |"
         )
 
 
@@ -74,6 +76,9 @@ def outcome(case: Case, folder: Path) -> Outcome | None:
     """Cut a case; None if its fault has no place in the model."""
     model, inputs = flow_models.make(case.model)
     options = {"folder": folder, "flow": case.flow, "progress": False}
+    if case.flow in QUANTIZED and not _matches(case.flow, model, inputs[0]):
+        return None
+    start = time.process_time()
     with torch.no_grad():
         if case.kind == "constant":
             result = _of_constant(case, model, inputs, options)
@@ -87,7 +92,16 @@ def outcome(case: Case, folder: Path) -> Outcome | None:
                     raise
     if result is None:
         return None
-    return Outcome(case, result, result.ok and _is_right(case.flow, folder))
+    cpu = time.process_time() - start
+    return Outcome(case, result, result.ok and _is_right(case.flow, folder), cpu)
+
+
+def _matches(flow: str, model: Any, x: Any) -> bool:
+    """Return True if a flow makes a right program of a model."""
+    made = by_flow.make(model, (x,), flow, progress=False)
+    program: Any = made.subject.opened
+    report = devtools.explain(made.reference, (x,), program=program, progress=False)
+    return report.verdict == "match"
 
 
 def _of_constant(case: Case, model: Any, inputs: list[Any], options: dict[str, Any]) -> Any:
@@ -150,7 +164,8 @@ def main() -> None:
         f"{statistics.median(one.result.size for one in kept)}, most "
         f"{max(one.result.size for one in kept)}; seconds: median "
         f"{statistics.median(one.result.seconds for one in done):.0f}, most "
-        f"{max(one.result.seconds for one in done):.0f}"
+        f"{max(one.result.seconds for one in done):.0f}; of the processor: median "
+        f"{statistics.median(one.cpu for one in done):.0f}, most {max(o.cpu for o in done):.0f}"
     )
 
 
