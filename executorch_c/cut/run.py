@@ -1,4 +1,7 @@
-"""cut: the smallest part of a program that shows its fault, with files for a report."""
+"""cut: the smallest part of a program that shows its fault, with files for a report.
+
+long: the docstring of cut is its reference
+"""
 
 from __future__ import annotations
 
