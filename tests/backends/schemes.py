@@ -18,15 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from executorch.exir.delegate import executorch_call_delegate
 from torch import Tensor
 
 from executorch_c import Runtime
 from executorch_c.check import flows
 from executorch_c.testing import check_model
 from tests import ROOT
-from tests.backends.hostile_vulkan import VULKAN
-from tests.backends.scheme_faults import FAULTS
+from tests.backends.scheme_faults import FAULTS, in_payloads
 from tests.backends.scheme_rows import MODELS, SCHEMES, Scheme
 
 CALLS = 2
@@ -110,7 +108,7 @@ def cell(quantized: Any, inputs: list[Tensor], name: str) -> str:
         method = Runtime.get().load_program(pte).load_method("forward")
         actual = [method.execute([x])[0] for x in inputs[:CALLS]]
     except Exception as error:
-        return failure(error, program, inputs, name)
+        return failure(error, program, quantized, inputs, name)
     eager = _eager(quantized, inputs)
     if _agrees(quantized, inputs, pte, actual, eager):
         return "runs"
@@ -128,7 +126,8 @@ def _agrees(quantized: Any, inputs: list[Tensor], pte: bytes, actual: Any, eager
     worst = max(map(_difference, actual, eager))
     if worst <= FLOAT_LIMIT or not worst <= TIE_LIMIT:
         return worst <= FLOAT_LIMIT
-    return check_model(quantized, (inputs[0],), program=pte, n_random=1, progress=False).ok
+    options: Any = dict(n_random=1, engines="here", progress=False)
+    return check_model(quantized, (inputs[0],), program=pte, **options).ok
 
 
 def _fault(
@@ -137,7 +136,7 @@ def _fault(
     """Return the known fault of a flow if it explains the results, else nothing."""
     worst = max(map(_difference, actual, eager))
     for fault in FAULTS.get(name, ()):
-        changed = fault.change(copy.deepcopy(quantized))
+        changed = fault.change(copy.deepcopy(quantized), pte)
         if _agrees(changed, inputs, pte, actual, _eager(changed, inputs)):
             return f"mislowered: differs by {worst:.1e}, as eager does if {fault.sentence}"
     return ""
@@ -155,32 +154,26 @@ def _official(pte: bytes, inputs: list[Tensor]) -> list[Any]:
     return [method.execute([x])[0].float().numpy() for x in inputs[:CALLS]]
 
 
-def failure(error: Exception, program: Any, inputs: list[Tensor], name: str) -> str:
+def failure(error: Exception, program: Any, quantized: Any, inputs: list[Tensor], name: str) -> str:
     """Return whose failure it is: the flow's if the official runtime, which has the operators,
-    fails, too, or if a payload of Vulkan lacks an argument of its call."""
-    if name == "vulkan" and lacks_an_argument(program):
-        return f"mislowered: the payload lacks an argument of its call: {_sentence(error)}"
+    fails, too, or computes wrong results, or if a payload of Vulkan is wrong."""
+    fault = in_payloads(program) if name == "vulkan" else ""
+    if fault:
+        return f"mislowered: {fault}: {_sentence(error)}"
     if name not in ("portable", "xnnpack"):
         return f"fails: {_sentence(error)}"
     try:
-        _official(bytes(program.buffer), inputs)
+        official = _official(bytes(program.buffer), inputs)
     except Exception as theirs:
         if str(theirs).endswith(OPERATOR_MISSING):
             return f"fails: {_sentence(error)} (the official runtime lacks an operator)"
         return f"mislowered: fails, in the official runtime, too: {_sentence(error)}"
+    worst = max(map(_difference, official, _eager(quantized, inputs)))
+    if worst > TIE_LIMIT:
+        return (
+            f"mislowered: the official runtime's results differ by {worst:.1e}: {_sentence(error)}"
+        )
     return f"fails: {_sentence(error)} (the official runtime runs it)"
-
-
-def lacks_an_argument(program: Any) -> bool:
-    """Return True if a payload of Vulkan has fewer inputs than the arguments that it is called
-    with: its own runtime would take an input for the output."""
-    module = program.exported_program().graph_module
-    calls = module.graph.find_nodes(op="call_function", target=executorch_call_delegate)
-    for call in calls:
-        graph, _ = VULKAN.read(getattr(module, call.args[0].target).processed_bytes)
-        if len(graph["input_ids"]) < len(call.args) - 1:
-            return True
-    return False
 
 
 def _judged_by_official(pte: bytes, inputs: list[Tensor], actual: Any, eager: Any) -> str:
@@ -217,7 +210,7 @@ order:
 * `r`: refused by the flow;
 * `m`: mislowered: the results differ from eager's as those of the official runtime do, or as
   eager's own do after the flow's fault; or the program fails in the official runtime, too, or its
-  payload lacks an argument of its call;
+  payload lacks an argument of its call, or passes other integers to an operator of signed bytes;
 * `f`: the flow writes a program that fails or differs here;
 * `n`: not to be had on this processor: the quantiser, eager or `torch.export` refuses;
 * `-`: the scheme quantises no layer of this kind.

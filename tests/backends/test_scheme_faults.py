@@ -90,7 +90,7 @@ def test_fault_in_one_group(lowered: Any, fault: Callable[[Any], None]) -> None:
 def test_a_fault_of_a_flow_changes_what_it_names() -> None:
     for fault in itertools.chain(*FAULTS.values()):
         module = torch.nn.Linear(2, 2)
-        assert fault.change(module) is module and fault.sentence
+        assert fault.change(module, b"") is module and fault.sentence
 
 
 class Copied(torch.nn.Module):
@@ -125,4 +125,5 @@ X = torch.ones(2, 4)
 def test_whose_failure_it_is(module: Any, flow: str, actual: Any, expected: str) -> None:
     exported = flows.export(module, ((X.to(actual.dtype),), {}), None)
     program = flows._lower(exported, flows.FLOWS[flow], "forward")
-    assert schemes.failure(ValueError("no"), program, [actual], flow).startswith(expected)
+    result = schemes.failure(ValueError("no"), program, module, [actual], flow)
+    assert result.startswith(expected)

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import executorch_c as et
+from tests.backends import xnnpack_flow
 from tests.backends.xnnpack_graphs import ABSENT, BYTES, NUMPY, Graph, Shape, Tensor
 from tests.backends.xnnpack_kinds import argmax, numbers, unary
 from tests.backends.xnnpack_series import HAS_SPEED, needs_xnnpack
@@ -362,3 +363,13 @@ def test_ends(kind: str, exact: Callable[..., np.ndarray], low: float, count: in
             y, expected = run(kind, x), exact(x).astype(np.float32)
             np.testing.assert_allclose(y, expected, rtol=2e-7, atol=0)
             assert np.signbit(y[place]) == np.signbit(expected[place]) or np.isnan(expected[place])
+
+
+def test_rows_of_4_bits_of_odd_length() -> None:
+    """Of statically quantised layers; the official runtime's results are wrong."""
+    torch.manual_seed(0)
+    model, x = torch.nn.Linear(7, 5).eval(), torch.randn(2, 7)
+    quantized = xnnpack_flow.pt2e(channel=True, bits=4)(model, (x,), None)
+    exported = torch.export.export(quantized, (x,), strict=True)
+    method = et.load(bytes(xnnpack_flow.lower(exported).buffer)).load_method("forward")
+    np.testing.assert_array_equal(method(x.numpy()), quantized(x).numpy())

@@ -335,6 +335,10 @@ add("residual_apart", Residual, [IMAGE], CONV, "Add", **APART, **STATIC)
 add("sub_int8", fn(difference), [X, X], "Subtract", datatypes=("qint8",))
 add("clamp_int8", fn(clamped), [X], "Clamp", datatypes=("qint8",))
 
+FOUR_BITS = {"schemes": ["static_4bit"]}
+add("linear", layer, ROWS, LINEAR, "Convert", **FOUR_BITS)
+add("linear_no_bias", bare, ROWS, LINEAR, "Convert", **FOUR_BITS)
+
 # ---- dynamic: activations quantised by row when they arrive -----------------------------------
 
 DYNAMIC = {"schemes": ["dynamic_channel"]}

@@ -69,8 +69,21 @@ static bool has_weights(const ecx_graph *g, const ecx_node *n) {
   return false;
 }
 
+/* Widens a constant filter of 4 bits of a statically quantised layer. */
+static uint32_t widen_halves(const ecx_call *c, const ecx_graph *g, const ecx_node *n) {
+  if (n->in[1] == ECX_NONE || ecx_in(g, n, 0)->dtype != ECX_qint8) return EC_BACKEND_OK;
+  ecx_value *v = &g->values[n->in[1]];
+  if (v->dtype != ECX_qcint4 || !v->data.at || v->shape.rank != 2) return EC_BACKEND_OK;
+  if (n->flags & XNN_FLAG_TRANSPOSE_WEIGHTS) return EC_BACKEND_OK; /* refused later */
+  ECX_TRY(ecx_widen_halves(c, &v->data, v->shape.dims[0], v->shape.dims[1]));
+  v->dtype = ECX_qcint8;
+  v->zero_point = 0;
+  return EC_BACKEND_OK;
+}
+
 uint32_t ecx_widen_weights(const ecx_call *c, ecx_graph *g, const ecx_node *n) {
   if (n->kind->types != ECX_WEIGHTS || has_weights(g, n)) return EC_BACKEND_OK;
+  ECX_TRY(widen_halves(c, g, n));
   for (unsigned i = 1; i < 3; i++) {
     if (n->in[i] == ECX_NONE) continue;
     ecx_value *v = &g->values[n->in[i]];

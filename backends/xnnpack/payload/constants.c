@@ -96,6 +96,13 @@ void ecx_data_close(const ec_host *host, ecx_data *data) {
   *data = (ecx_data){.key = data->key};
 }
 
+/* Replaces data by a copy that it owns. */
+static void replace_data(const ecx_call *c, ecx_data *data, void *copy, size_t size) {
+  if (data->copy) c->host->free(data->copy);
+  data->at = data->copy = copy;
+  data->size = size;
+}
+
 uint32_t ecx_widen(const ecx_call *c, ecx_data *data, bool is_float16) {
   size_t count = data->size / 2;
   float *wide = count <= SIZE_MAX / 8 ? c->host->alloc(count * sizeof *wide + ECX_EXTRA) : NULL;
@@ -106,8 +113,21 @@ uint32_t ecx_widen(const ecx_call *c, ecx_data *data, bool is_float16) {
     memcpy(&narrow, (const uint8_t *)data->at + i * 2, 2);
     wide[i] = is_float16 ? ec_f16_to_f32(narrow) : ec_bf16_to_f32(narrow);
   }
-  if (data->copy) c->host->free(data->copy);
-  data->at = data->copy = wide;
-  data->size = count * sizeof *wide;
+  replace_data(c, data, wide, count * sizeof *wide);
+  return EC_BACKEND_OK;
+}
+
+uint32_t ecx_widen_halves(const ecx_call *c, ecx_data *data, size_t rows, size_t columns) {
+  enum { ZERO_POINT = 8, HALF = 4, MASK = 15 };
+  const uint8_t *bytes = data->at;
+  const size_t stride = (columns + 1) / 2, count = rows * columns;
+  int8_t *wide = c->host->alloc(count + ECX_EXTRA);
+  if (!wide)
+    return ecx_fail(c, EC_BACKEND_ALLOCATION_FAILED, "no memory for %zu int8 weights", count);
+  for (size_t row = 0; row < rows; row++)
+    for (size_t i = 0; i < columns; i++)
+      wide[row * columns + i] =
+          (int8_t)((bytes[row * stride + i / 2] >> (i % 2 * HALF) & MASK) - ZERO_POINT);
+  replace_data(c, data, wide, count);
   return EC_BACKEND_OK;
 }

@@ -21,4 +21,7 @@ void ecx_data_close(const ec_host *host, ecx_data *data);
 /* Converts bfloat16 or float16 values to float32. */
 uint32_t ecx_widen(const ecx_call *c, ecx_data *data, bool is_float16);
 
+/* Converts rows of 4-bit integers with zero point 8, the lower half of a byte first, to int8. */
+uint32_t ecx_widen_halves(const ecx_call *c, ecx_data *data, size_t rows, size_t columns);
+
 #endif
