@@ -23,6 +23,11 @@ from executorch_c import _extras
 from executorch_c._arrays import Array, dtype_of
 from executorch_c._render import text as _text
 
+try:
+    from lzma import LZMAError
+except ImportError:  # this Python reads no such entries
+    LZMAError = zlib.error  # type: ignore[assignment,misc]
+
 if TYPE_CHECKING:
     from executorch_c._types import ValueInfo
 
@@ -34,6 +39,7 @@ DAMAGED = (
     MemoryError,
     tokenize.TokenError,
     zlib.error,
+    LZMAError,
     zipfile.BadZipFile,
 )
 """Exceptions of numpy.load for a damaged file."""

@@ -152,6 +152,17 @@ def test_a_damaged_file_in_the_middle_is_named(room: Path) -> None:
         validate("inputs", "expected", program="add.pte")
 
 
+def test_a_damaged_compressed_entry_is_named(room: Path) -> None:
+    path = room / "inputs" / "case_2.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as file:
+        file.writestr("x.npy", bytes(range(256)) * 4)
+    data = bytearray(path.read_bytes())
+    data[50:60] = bytes(10)
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="case_2.npz: not an .npz or .npy file of arrays"):
+        validate("inputs", "expected", program="add.pte")
+
+
 def test_an_array_larger_than_its_file_is_refused_without_memory(room: Path) -> None:
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }"
     header = header.ljust(117) + b"\n"
