@@ -16,7 +16,7 @@ from executorch_c.compare.arrays import compare_flat
 from executorch_c.compare.cases import CaseComparisons, ComparedCase, settled_cases
 from executorch_c.compare.policies import Function, policies_of
 from executorch_c.compare.quantized import rule_by_program
-from executorch_c.compare.required import required
+from executorch_c.compare.requiring import required
 from executorch_c.progress import Progress
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from executorch_c.compare.arrays import MismatchError, compare_flat
 from executorch_c.compare.comparison import Comparison
 from executorch_c.compare.policies import Function, policies_of
 from executorch_c.compare.quantized import rule_by_program
-from executorch_c.compare.required import required
+from executorch_c.compare.requiring import required
 from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import Report
 

@@ -113,6 +113,14 @@ def find_method(program: Program, name: str) -> MethodInfo:
     return matches[0]
 
 
+def inputs_or_set(program: Program, args: argparse.Namespace) -> Any:
+    """Return the inputs of --method, or the set of --inputs if that names many."""
+    if args.inputs is None or not names_many(args.inputs):
+        return inputs_of(program, args)
+    args.method = method_of(program, args.method)
+    return cases_of(args)
+
+
 def inputs_of(program: Program, args: argparse.Namespace) -> list[object]:
     """Return the inputs of --method, from --inputs or random with --seed. Sets `args.method` to the
     name of the method."""

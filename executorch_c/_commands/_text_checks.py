@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import Any
 
 from executorch_c._commands import _arguments, _text_models
+from executorch_c._commands._calls import cases_of
 from executorch_c._input_files import read_arrays
+from executorch_c._input_sets import names_many
 from executorch_c._commands._models import Parser
 from executorch_c.check import named
 
@@ -41,6 +44,9 @@ def add_text_checks(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--prompt", metavar="TEXT", help="prompt; default: two random ones")
     group.add_argument(
+        "--prompts", metavar="P.txt", help="text file, each line of which is a prompt"
+    )
+    group.add_argument(
         "--ids", type=_text_models.ids_of, metavar="1,2,3", help="prompt as token ids"
     )
     group.add_argument(
@@ -62,7 +68,13 @@ def add_text_checks(parser: argparse.ArgumentParser) -> None:
 def is_text_check(args: argparse.Namespace) -> bool:
     """Return True if an option of language models is given."""
     return bool(
-        args.llm or args.prompt or args.ids or args.tokenizer or args.reference or args.length
+        args.llm
+        or args.prompt
+        or args.prompts
+        or args.ids
+        or args.tokenizer
+        or args.reference
+        or args.length
     )
 
 
@@ -79,6 +91,22 @@ def _check_options(args: argparse.Namespace) -> None:
         args.parser.error(f"{args.model} is not a file: a language model is checked as a program")
 
 
+def _encoder_inputs(args: argparse.Namespace) -> list[Any]:
+    """Return the inputs of an encoder, one for each prompt: the arrays of a file, or the only one
+    of each file of a set."""
+    if not names_many(args.inputs):
+        return list(read_arrays(args.inputs).values())
+    inputs = list[Any]()
+    for case in cases_of(args):
+        values = list(case.arrays(()).values()) if case.path is not None else [case.value]
+        if len(values) != 1:
+            raise ValueError(
+                f"{case.path}: {len(values)} arrays, expected one input of the encoder"
+            )
+        inputs += values
+    return inputs
+
+
 def check_text(args: argparse.Namespace) -> int:
     """Run `executorch-c check` for a language model."""
     from executorch_c.llm import check_llm
@@ -90,10 +118,15 @@ def check_text(args: argparse.Namespace) -> int:
     if args.make:
         model = named.model_and_inputs(args.make)[0]
     prompts = [one for one in (args.prompt, args.ids) if one is not None]
-    inputs = list(read_arrays(args.inputs).values()) if args.inputs else None
+    if args.prompts:
+        prompts += _text_models.text_of(args.prompts).splitlines()
+    prompts = [one for one in prompts if not isinstance(one, str) or one.strip()]
+    if args.prompts and not prompts:
+        args.parser.error(f"{args.prompts} has no prompts")
+    inputs = _encoder_inputs(args) if args.inputs else None
     report = check_llm(
         model,
-        prompts or None,
+        prompts[: args.max_cases] or None,
         program=runner,
         length=args.length,
         encoder_inputs=inputs,

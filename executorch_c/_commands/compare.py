@@ -6,7 +6,7 @@ import argparse
 
 from executorch_c._arrays import write_arrays
 from executorch_c._commands import _arguments, _next
-from executorch_c._commands._calls import inputs_of
+from executorch_c._commands._calls import inputs_or_set
 from executorch_c._programs import opened
 
 HELP = (
@@ -23,6 +23,10 @@ Inputs are random without --inputs, as for `run`.
 )
 
 
+RANDOM = "on random inputs only: --inputs takes those of your data"
+"""Note of a report without --inputs."""
+
+
 def add(commands: _arguments.Commands) -> None:
     """Add the parser."""
     parser = _arguments.add_command(
@@ -30,7 +34,7 @@ def add(commands: _arguments.Commands) -> None:
     )
     _arguments.add_model(parser, "baseline")
     parser.add_argument("other", metavar="OTHER.pte", nargs="?", help="candidate")
-    _arguments.add_inputs(parser)
+    _arguments.add_input_sets(parser)
     _arguments.add_method(parser)
     _arguments.add(parser, "--kernels", "--kv-cache")
     _arguments.add_checked_delegation(parser)
@@ -50,7 +54,7 @@ def main(args: argparse.Namespace) -> int:
         )
     source = _arguments.open_program(args)
     other = opened(args.other, args.data) if args.other else None
-    inputs = inputs_of(source.program, args)
+    inputs = inputs_or_set(source.program, args)
     options = {
         "method": args.method,
         "rtol": args.rtol,
@@ -62,6 +66,8 @@ def main(args: argparse.Namespace) -> int:
         report = compare_kernels(source, inputs, **options)
     else:
         report = compare_programs(source, other, inputs, kernels=args.kernels, **options)
+    if args.inputs is None:
+        report = report.changed(notes=(*report.notes, RANDOM))
     path = args.inputs
     if report.verdict == "differ" and not args.json and path is None:
         path = _next.new_file("inputs.npz")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from executorch_c import _functions
 from executorch_c._commands import _arguments, _models, _next
-from executorch_c._commands._calls import inputs_of, one_case
+from executorch_c._commands._calls import cases_of, inputs_or_set
+from executorch_c._input_sets import names_many
 from executorch_c._render import json as _json
 from executorch_c.check import named
 from executorch_c.check.keeping import write_program
@@ -71,7 +72,7 @@ def add_reference(
     reference = parser.add_mutually_exclusive_group(required=is_required)
     reference.add_argument("--etrecord", metavar="E.bin", help="ETRecord of the export")
     _models.add_model_function(reference)
-    _arguments.add_inputs(parser, "the model's example, or random")
+    _arguments.add_input_sets(parser, "the model's example, or random")
     _arguments.add_method(parser)
     _arguments.add_rows(parser)
     _arguments.add(parser, "--kernels", "--kv-cache")
@@ -79,13 +80,13 @@ def add_reference(
     _arguments.add_results(parser, picture=True)
 
 
-def opened(args: argparse.Namespace) -> tuple[ProgramFile, object, list[object]]:
-    """Return the program, the model (or the path of an ETRecord) and the inputs of a call: from
-    --inputs, else the model's example, else random."""
+def opened(args: argparse.Namespace) -> tuple[ProgramFile, object, Any]:
+    """Return the program, the model (or the path of an ETRecord) and the inputs of a call, or of
+    many: from --inputs, else the model's example, else random."""
     if args.etrecord and not os.path.isfile(args.etrecord):
         raise FileNotFoundError(2, "No such file or directory", args.etrecord)
     program = _arguments.open_program(args)
-    inputs = inputs_of(program.program, args)
+    inputs = inputs_or_set(program.program, args)
     reference: object = args.etrecord
     if args.make:
         reference, example, _ = named.model_and_inputs(args.make)
@@ -100,7 +101,8 @@ class _Subject:
     program: ProgramFile
     reference: object
     """The model, the path of an ETRecord, or the ExportedProgram that a flow lowered."""
-    inputs: list[object]
+    inputs: Any
+    """Those of a call, or an `InputSet`."""
     model: object
     """The float model, or the path of an ETRecord."""
     source: object = None
@@ -120,16 +122,18 @@ def _made(args: argparse.Namespace) -> _Subject:
     given = None
     if args.inputs:
         targets = targets_of(leaves(((example,), {})))
-        given = one_case(args.inputs).for_model(model, targets)
+        given = next(iter(cases_of(args))).for_model(model, targets)
     known = {name: options[name] for name in ("dynamic_shapes", "real_inputs") if name in options}
     args.method = args.method or options.get("method", "forward")
     example = tuple(given) if example is None and given is not None else example
     result = by_flow.make(model, example, args.flow, method=args.method, **known)
     subject, program = result.subject, result.subject.opened
     assert program is not None
-    inputs = [array(leaf) for leaf in leaves(result.example)] if given is None else given
+    inputs: Any = [array(leaf) for leaf in leaves(result.example)] if given is None else [*given]
+    if args.inputs and names_many(args.inputs):
+        inputs = cases_of(args)
     return _Subject(
-        program, result.reference, list(inputs), model, subject.source, subject.quantized, True
+        program, result.reference, inputs, model, subject.source, subject.quantized, True
     )
 
 
@@ -149,6 +153,8 @@ def _check_options(args: argparse.Namespace) -> None:
     """Report wrong combinations as usage errors."""
     if args.ladder and args.etrecord:
         args.parser.error("--ladder begins with the model: --model M.py:F")
+    if args.ladder and args.inputs and names_many(args.inputs):
+        args.parser.error("--ladder is about one case: --inputs X.npz")
     if not (args.flow or args.make or args.etrecord):
         args.parser.error("one of the arguments --etrecord --model --flow is required")
     _models.check_flow(args)

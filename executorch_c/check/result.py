@@ -19,7 +19,7 @@ from executorch_c.compare import cases as _cases
 from executorch_c.compare import policies as _policies
 from executorch_c.compare import verdicts
 from executorch_c.compare.comparison import FIGURES, Comparison, OutputComparison, joined, number
-from executorch_c.compare.required import settled
+from executorch_c.compare.requiring import settled
 from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import JudgedReport
 

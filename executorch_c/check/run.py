@@ -33,7 +33,7 @@ from executorch_c.check.variation import Variation, input_names
 from executorch_c.compare.arrays import compare
 from executorch_c.compare.comparison import Comparison, joined, of_call
 from executorch_c.compare.policies import Policies
-from executorch_c.compare.required import required
+from executorch_c.compare.requiring import required
 from executorch_c.compare.tolerance import CallerTolerances, PerOutput, check_not_negative
 from executorch_c.inspect import device
 from executorch_c.inspect.structure import view_of

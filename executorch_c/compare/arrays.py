@@ -14,7 +14,7 @@ from executorch_c._render import text as _text
 from executorch_c.compare import shown, tolerance, verdicts
 from executorch_c.compare.comparison import Comparison, OutputComparison
 from executorch_c.compare.policies import Function, policies_of
-from executorch_c.compare.required import required
+from executorch_c.compare.requiring import required
 from executorch_c.compare.tolerance import CallerTolerances, PerOutput, Tolerance
 from executorch_c.compare.unresolved import describe_unresolved
 from executorch_c.compare.verdicts import Verdict

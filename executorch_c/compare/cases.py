@@ -12,7 +12,7 @@ from executorch_c._render import text as _text
 from executorch_c.compare import policies as _policies
 from executorch_c.compare import verdicts
 from executorch_c.compare.comparison import FIGURES, Comparison
-from executorch_c.compare.required import settled
+from executorch_c.compare.requiring import settled
 from executorch_c.compare.verdicts import Verdict
 from executorch_c.report import JudgedReport
 

@@ -30,14 +30,15 @@ from executorch_c.debug._judge import Walk
 from executorch_c.debug._matching.matches import Matches
 from executorch_c.debug._matching.values import pair
 from executorch_c.debug.failing import failed_row
-from executorch_c.debug.report import ErrorReport, NodeError
+from executorch_c.debug._many import Inputs, set_of, worst_call
+from executorch_c.debug.report import ErrorReport, NodeError, ReportedCase
 from executorch_c.progress import Progress
 
 
 @model_first
 def explain(
     model: object,
-    inputs: Sequence[object],
+    inputs: Inputs,
     *,
     program: ProgramSource,
     method: str = "forward",
@@ -63,7 +64,9 @@ def explain(
             layer of a quantised program is a fault if its local error is more than quantising
             explains (an SQNR below 10 dB); `quantization_error` ranks what it does explain.
         inputs: The positional arguments of the model: tensors or arrays of the program's dtypes
-            (they are cast for a reference of another float dtype).
+            (they are cast for a reference of another float dtype). Those of many calls, as for
+            `executorch_c.testing.input_set` ("inputs/", a generator): the case whose outputs have
+            the largest error is explained, and `report.cases` has all.
         program: A path, bytes or file of a .pte, .ptn or .bpte, a Program, a loaded Method (whose
             state is used and changed), a BundledProgram, or a manager of the official flow.
         method: Name of the method. A module's `forward` is the reference of any method.
@@ -92,6 +95,13 @@ def explain(
     limits = NodeTolerances(rtol, atol)
     source = opened(program)
     caches = kept_caches if source.method else empty_caches  # a Method has its own state
+    cases, rows_of_cases = set_of(inputs), tuple[ReportedCase, ...]()
+    if cases is not None:
+        with Progress("explain", progress) as say:
+            inputs, rows_of_cases = worst_call(
+                cases, source, model, method, kernels, delegate_at_load, say
+            )
+    assert isinstance(inputs, Sequence)
     with Progress("explain", progress) as say, caches():
         say("exporting the model, running the program")
         run = run_with_graph(source, model, inputs, method, kernels, delegate_at_load, max_bytes)
@@ -114,17 +124,24 @@ def explain(
             changed = changed_row(graph, model, as_tensors(inputs))
             rows = rows if changed is None else [changed, *rows]
         rows = [replace(row, index=i) for i, row in enumerate(rows)]
-    report = _report(run, matches, walk, rows, title)
+    notes = [] if cases is None else cases.notes()
+    report = _report(run, matches, walk, rows, title, rows_of_cases, notes)
     if report.verdict == "differ":
         places.keep(report, run, walk.places)
     return report
 
 
 def _report(
-    run: Run, matches: Matches, walk: Walk, rows: Sequence[NodeError], title: str | None
+    run: Run,
+    matches: Matches,
+    walk: Walk,
+    rows: Sequence[NodeError],
+    title: str | None,
+    cases: tuple[ReportedCase, ...],
+    more: Sequence[str],
 ) -> ErrorReport:
     head = f"{title or run.title}, method '{run.method}', compared with PyTorch"
-    notes = [matches.summary(), *matches.notes, *run.notes()]
+    notes = [matches.summary(), *matches.notes, *run.notes(), *more]
     notes += walk.unshown() if all(row.ok for row in rows) else ()
     reason = ""
     if walk.interrupted or matches.interrupted:
@@ -134,6 +151,6 @@ def _report(
         reason = f"too little could be compared ({matches.summary()})"
     else:
         reason = walk.uninformative()
-    report = ErrorReport(head, tuple(rows), tuple(notes), reason)
+    report = ErrorReport(head, tuple(rows), tuple(notes), reason, cases=cases)
     report.set_origins(program=run.origin)
     return report

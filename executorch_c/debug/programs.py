@@ -32,9 +32,10 @@ from executorch_c.compare.limits import MAX_GRADUAL_RATIO, MIN_PAIRED_SHARE
 from executorch_c.compare.metrics import ErrorMetrics, incomparable, measure_size
 from executorch_c.compare.nodes import NodeTolerances
 from executorch_c.compare.policies import Function, Policies, policies_of
-from executorch_c.compare.required import required
+from executorch_c.compare.requiring import required
 from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._matching.programs import ComputedValue, match, sources_between
+from executorch_c.debug._many import Inputs, of_inputs
 from executorch_c.debug._traced import TracedRun, noise_of, traced_run
 from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 from executorch_c.progress import Progress
@@ -293,7 +294,7 @@ def _report(
 def compare_programs(
     baseline: ProgramSource,
     candidate: ProgramSource,
-    inputs: Sequence[object],
+    inputs: Inputs,
     *,
     method: str = "forward",
     rtol: float | None = None,
@@ -314,7 +315,9 @@ def compare_programs(
         baseline: The reference: a path, bytes or file of a .pte, .ptn or .bpte, a Program, a Method
             (only its name is used), or a manager of the official flow.
         candidate: The program under test.
-        inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None.
+        inputs: Inputs of one call: arrays, torch tensors, numbers, strings, None. Those of many
+            calls, as for `executorch_c.testing.input_set` ("inputs/", a generator): each case is
+            compared, the nodes are those of the worst one, and `report.cases` has all.
         method: Name of the method.
         rtol, atol: A value differs if |actual - expected| > atol + rtol * |expected|. Default:
             those of `executorch_c.testing.compare`, plus the effect of rounding the inputs on the
@@ -359,21 +362,26 @@ def compare_programs(
                 max_bytes=max_bytes,
             )
 
-        first = run(inputs)
-        say(f"running {names[1]}")
-        second = run(inputs, 1)
-        if not limits.cover_all and first.is_quantized + second.is_quantized == 0:
-            say(f"running {names[0]} with rounded inputs")
-            first.noise = noise_of(first, run, inputs)
-        say("comparing values")
-        report = _report(first, second, limits, output_names(sources[0].program, method), policies)
-        report.set_origins(baseline=sources[0].origin, candidate=sources[1].origin)
-        return report
+        def compared(values: Sequence[object]) -> ErrorReport:
+            first = run(values)
+            say(f"running {names[1]}")
+            second = run(values, 1)
+            if not limits.cover_all and first.is_quantized + second.is_quantized == 0:
+                say(f"running {names[0]} with rounded inputs")
+                first.noise = noise_of(first, run, values)
+            say("comparing values")
+            report = _report(
+                first, second, limits, output_names(sources[0].program, method), policies
+            )
+            report.set_origins(baseline=sources[0].origin, candidate=sources[1].origin)
+            return report
+
+        return of_inputs(inputs, sources[0], method, compared)
 
 
 def compare_kernels(
     program: ProgramSource,
-    inputs: Sequence[object],
+    inputs: Inputs,
     *,
     method: str = "forward",
     rtol: float | None = None,
@@ -403,19 +411,22 @@ def compare_kernels(
             max_bytes=max_bytes,
         )
 
-    plain = run(inputs)
-    if not limits.cover_all and not plain.is_quantized:
-        plain.noise = noise_of(plain, run, inputs)
-    title = "operators delegated at load" if delegate_at_load else "default kernels"
-    fast = traced_run(
-        source,
-        method,
-        inputs,
-        kernels="default",
-        title=title,
-        delegate_at_load=delegate_at_load,
-        max_bytes=max_bytes,
-    )
-    report = _report(plain, fast, limits, output_names(source.program, method), policies)
-    report.set_origins(program=source.origin)
-    return report
+    def compared(values: Sequence[object]) -> ErrorReport:
+        plain = run(values)
+        if not limits.cover_all and not plain.is_quantized:
+            plain.noise = noise_of(plain, run, values)
+        title = "operators delegated at load" if delegate_at_load else "default kernels"
+        fast = traced_run(
+            source,
+            method,
+            values,
+            kernels="default",
+            title=title,
+            delegate_at_load=delegate_at_load,
+            max_bytes=max_bytes,
+        )
+        report = _report(plain, fast, limits, output_names(source.program, method), policies)
+        report.set_origins(program=source.origin)
+        return report
+
+    return of_inputs(inputs, source, method, compared)

@@ -6,12 +6,14 @@ report = quantization_error(float_model, [x], program="quantized.pte")
 print(report)         # layers, the most expensive first, and the one to keep in float
 report[0].module      # "features.3"
 report[0].gain_db     # 6.2: what the outputs gain without its errors
+
+long: the docstring of quantization_error is its reference
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -27,11 +29,19 @@ from executorch_c.compare.costs import Costs, costs_of
 from executorch_c.compare.metrics import ErrorMetrics
 from executorch_c.debug._costs import FloatModel, MeasuredWalk
 from executorch_c.debug._float_model import matches_of
+from executorch_c.debug._many import Inputs, calls, exported_once, set_of
 from executorch_c.debug._graphs import names
 from executorch_c.debug._graphs.reference import module_of
 from executorch_c.debug._graphs.run import MAX_BYTES, run_with_graph
 from executorch_c.debug._matching.order import ALIGNED
-from executorch_c.debug.report import PLACE, MAX_PRINTED_ROWS, Column, ErrorReport, NodeError
+from executorch_c.debug.report import (
+    PLACE,
+    MAX_PRINTED_ROWS,
+    Column,
+    ErrorReport,
+    NodeError,
+    ReportedCase,
+)
 from executorch_c.inspect.quantized import quantization_of
 from executorch_c.progress import Progress
 
@@ -74,6 +84,10 @@ class LayerError(NodeError):
     smaller, the more expensive. NaN if no output is a float."""
     gain_db: float = math.nan
     """Increase of the outputs' ratio without the errors of this layer."""
+    worst_db: float = math.nan
+    """Of many cases, the cost in the worst one; `cost_db` is that of their mean noise."""
+    worst_case: str = ""
+    """Name of that case."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +102,10 @@ class QuantizationReport(ErrorReport):
     """Error of the last value against the float model: of all layers together."""
     whole_db: float = math.nan
     """Signal-to-quantisation-noise ratio of the outputs, with the errors of all layers."""
+    worst_db: float = math.nan
+    """Of many cases, the ratio of the worst one; `whole_db` is that of their mean noise."""
+    worst_case: str = ""
+    """Name of that case."""
     has_scales: bool = False
     """True if results have scales of calibration, in which the layers after them read them."""
 
@@ -107,6 +125,7 @@ class QuantizationReport(ErrorReport):
         return (
             *PLACE,
             Column("cost dB", lambda row: _decibel(_layer(row).cost_db), False),
+            *self._worst_columns(),
             Column("gain dB", lambda row: _decibel(_layer(row).gain_db, "+"), False),
             Column("local", lambda row: _percent(added(row)), False),
             Column("accumulated", lambda row: _percent(row.accumulated.relative), False),
@@ -114,6 +133,15 @@ class QuantizationReport(ErrorReport):
                 "local, to the largest", lambda row: _html.bar(0, added(row) / top), False, True
             ),
         )
+
+    def _worst_columns(self) -> list[Column]:
+        """Return the columns of the worst case; none for one case."""
+        if not self.worst_case:
+            return []
+        return [
+            Column("worst dB", lambda row: _decibel(_layer(row).worst_db), False),
+            Column("worst case", lambda row: _layer(row).worst_case, False),
+        ]
 
     def _largest(self) -> float:
         """Return the largest finite figure, the scale of bars."""
@@ -134,8 +162,14 @@ class QuantizationReport(ErrorReport):
             return f"adds most: {row}: {_percent(added(row))} of its result{end}"
         return (
             f"costs most: {row}: {_percent(added(row))} of its result; SQNR of the outputs "
-            f"{_decibel(self.whole_db)} dB. {self.advice()}"
+            f"{_decibel(self.whole_db)} dB{self._about_worst()}. {self.advice()}"
         )
+
+    def _about_worst(self) -> str:
+        if not self.worst_case:
+            return ""
+        count = _text.plural(len(self.cases), "case")
+        return f" (mean of {count}; worst {_decibel(self.worst_db)} dB, {self.worst_case})"
 
     def advice(self) -> str:
         """Return which layer to keep in float, and what that gains."""
@@ -191,6 +225,9 @@ class QuantizationReport(ErrorReport):
             "notes": list(self.notes),
             "advice": self.advice(),
             "whole_db": self.whole_db,
+            "worst_db": self.worst_db,
+            "worst_case": self.worst_case,
+            "cases": figures["cases"],
             "arrives": None if self.arrives is None else asdict(self.arrives),
             "rows": rows,
         }
@@ -242,7 +279,7 @@ def _layers(units: Mapping[str, Sequence[_Row]], costs: Costs) -> list[LayerErro
 @model_first
 def quantization_error(
     model: object,
-    inputs: Sequence[object],
+    inputs: Inputs,
     *,
     program: ProgramSource,
     method: str = "forward",
@@ -270,6 +307,8 @@ def quantization_error(
 
     Args:
         model: The float model, as for `explain`, like all other arguments.
+        inputs: Those of one call, or of many: costs are then those of the mean noise of all cases,
+            beside those of the worst one.
 
     Returns a report with a row for each layer, the most expensive one first, without a verdict;
     without floating-point outputs the largest local error is first. Raises the exceptions of
@@ -277,9 +316,21 @@ def quantization_error(
     """
     with Progress("quantization_error", progress) as say:
         say("exporting the model, running the program")
-        return _measured(
-            program, model, inputs, method, kernels, delegate_at_load, max_bytes, title, say
-        )
+
+        def measured(values: Sequence[object], model: object = model) -> QuantizationReport:
+            return _measured(
+                program, model, values, method, kernels, delegate_at_load, max_bytes, title, say
+            )
+
+        cases = set_of(inputs)
+        if cases is None:
+            assert isinstance(inputs, Sequence)
+            return measured(inputs)
+        reports = dict[str, QuantizationReport]()
+        for name, values in calls(cases, program, method):
+            model = exported_once(model, values)
+            reports[name] = measured(values, model)
+        return _mean(reports, cases.notes())
 
 
 def _measured(
@@ -326,3 +377,55 @@ def _measured(
     )
     report.set_origins(program=run.origin)
     return report
+
+
+def _noise(decibel: float) -> float:
+    """Return the relative power of noise of a signal-to-noise ratio; the inverse of
+    `costs.decibel`."""
+    return math.nan if math.isnan(decibel) else 10.0 ** (-decibel / 10)
+
+
+def _known_mean(values: Iterable[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def _mean(reports: Mapping[str, QuantizationReport], notes: Sequence[str]) -> QuantizationReport:
+    """Return the report of many cases: costs of the mean noise, and of the worst case."""
+    layers: dict[str, list[tuple[str, LayerError]]] = {}
+    for case, report in reports.items():
+        for row in report.rows:
+            layers.setdefault(row.module or row.where, []).append((case, _layer(row)))
+    noise = {
+        name: _known_mean(_noise(row.cost_db) for _, row in group) for name, group in layers.items()
+    }
+    costs = _costs.costs_of(noise, noise.__getitem__, math.nan)
+    rows = []
+    for name, group in layers.items():
+        case, worst = min(group, key=lambda item: _or_infinite(item[1].cost_db))
+        rows.append(
+            replace(
+                worst,
+                cost_db=costs.alone[name],
+                gain_db=costs.gains[name],
+                worst_db=worst.cost_db,
+                worst_case=case,
+            )
+        )
+    rows.sort(key=lambda row: (math.isnan(row.cost_db), row.cost_db, -added(row)))
+    worst_case = min(reports, key=lambda name: _or_infinite(reports[name].whole_db))
+    worst_report = reports[worst_case]
+    return worst_report.changed(
+        rows=tuple(replace(row, index=i) for i, row in enumerate(rows)),
+        notes=(*worst_report.notes, *notes),
+        whole_db=_costs.decibel(_known_mean(_noise(one.whole_db) for one in reports.values())),
+        worst_db=worst_report.whole_db,
+        worst_case=worst_case,
+        cases=tuple(
+            ReportedCase(name, "", math.sqrt(_noise(one.whole_db))) for name, one in reports.items()
+        ),
+    )
+
+
+def _or_infinite(value: float) -> float:
+    return math.inf if math.isnan(value) else value

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from executorch_c._render import figures as _figures
 from executorch_c._render import html as _html
 from executorch_c._render import text as _text
+from executorch_c.compare import cases as _cases
 from executorch_c.compare import policies as _policies
 from executorch_c.compare import shown, verdicts
 from executorch_c.compare.comparison import Comparison
@@ -170,6 +171,9 @@ def _size(row: NodeError) -> str:
     return text
 
 
+R = TypeVar("R", bound="ErrorReport")
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a report's table."""
@@ -195,6 +199,31 @@ OPTIONAL = ("source", "shape", "accumulated")
 """Columns that narrow tables omit."""
 
 
+CASES_HEAD = ("case", "verdict", "error of the outputs")
+
+
+@dataclass(frozen=True)
+class ReportedCase:
+    """One of many cases of a report, of which the worst has its nodes there."""
+
+    name: str
+    verdict: verdicts.Verdict | Literal[""]
+    """Empty if only the worst case was compared node by node."""
+    error: float
+    """Largest |actual - expected| / |expected| of the outputs as vectors; infinite if the program
+    raises."""
+    required: Comparison | None = None
+    """The outputs, if requirements decide."""
+
+    def badness(self) -> tuple[bool, float]:
+        """Return a key that orders cases by error, the largest last."""
+        return self.verdict == "differ", self.error
+
+    def cells(self) -> list[str]:
+        """Return the cells of a row under CASES_HEAD."""
+        return [self.name, self.verdict, f"{self.error:.1e}" if self.error else "0"]
+
+
 @dataclass(frozen=True)
 class ErrorReport(JudgedReport[NodeError]):
     """Errors of a program against a reference, node by node.
@@ -214,6 +243,8 @@ class ErrorReport(JudgedReport[NodeError]):
     """Reason why the first divergence of outputs that differ is not known."""
     required: Comparison | None = None
     """The outputs, if requirements decide."""
+    cases: tuple[ReportedCase, ...] = ()
+    """All cases, if the report is about the worst of many."""
 
     _places: ClassVar[Any] = None
     """The graph of the reference and the nodes of each row (`debug.places.Places`), of reports of
@@ -224,7 +255,20 @@ class ErrorReport(JudgedReport[NodeError]):
     @property
     def verdict(self) -> verdicts.Verdict:
         """ "match", "differ", or "inconclusive": nothing, or too little, could be compared."""
+        if known := [case.verdict for case in self.cases if case.verdict]:
+            return verdicts.combined(known)
         return self.by_default if self.required is None else self.required.verdict
+
+    def changed(self: R, **fields: Any) -> R:
+        """Return the report with other fields, of the same programs."""
+        report = replace(self, **fields)
+        report.set_origins(**self._origins)
+        return report
+
+    def output_error(self) -> float:
+        """Return the largest relative error of the outputs."""
+        ends = [row for row in self.rows if row.where.startswith("output")]
+        return max((row.accumulated.relative for row in ends), default=0.0)
 
     @property
     def by_default(self) -> verdicts.Verdict:
@@ -257,6 +301,18 @@ class ErrorReport(JudgedReport[NodeError]):
             return self.finding()
         word = {"match": "match", "differ": "differ"}.get(self.verdict, "are inconclusive")
         return f"outputs {word}{_policies.beside(self.by_default)}; {self.finding()}"
+
+    def about_cases(self) -> str:
+        """Return how many cases there are, and which one the nodes are of; empty for one case."""
+        if not self.cases:
+            return ""
+        worst = max(self.cases, key=ReportedCase.badness)
+        wrong = sum(case.verdict == "differ" for case in self.cases)
+        counts = f": {wrong:,} differ" if any(case.verdict for case in self.cases) else ""
+        return (
+            f"{_text.plural(len(self.cases), 'case')}{counts}; the nodes are those of the worst, "
+            f"{worst.name}, with a relative error of {worst.error:.1e}"
+        )
 
     def finding(self) -> str:
         """Return the finding about the nodes."""
@@ -374,12 +430,23 @@ class ErrorReport(JudgedReport[NodeError]):
     ) -> str:
         """Return the report as text: title, finding, `table(top, sort)`, notes."""
         lines = [self.title, _text.wrapped(self.summary()), self.table(top, sort)]
-        lines.append(_policies.text_table(self.requirements()))
+        lines += [_policies.text_table(self.requirements()), self.cases_table()]
+        lines.append(_text.wrapped(self.about_cases()))
         return "\n".join([*filter(None, lines), *map(_text.wrapped, self.notes)])
 
     def requirements(self) -> list[_policies.Row]:
         """Return a row for each requirement and output."""
+        if any(case.required is not None for case in self.cases):
+            return _cases.requirements((case.name, case.required) for case in self.cases)
         return [] if self.required is None else _policies.summarized(self.required.requirements())
+
+    def cases_table(self) -> str:
+        """Return a row for each case as text, of many those with the largest errors."""
+        if not self.cases:
+            return ""
+        shown = _cases.worst_of(self.cases)
+        table = _text.table([case.cells() for case in shown], CASES_HEAD, width=_text.width())
+        return "\n".join([table, *_cases.left_out(len(shown), len(self.cases))])
 
     def __str__(self) -> str:
         return self.text()
@@ -449,6 +516,9 @@ class ErrorReport(JudgedReport[NodeError]):
         (with matplotlib), all nodes, notes."""
         wrong = [row for row in self.rows if not row.ok]
         yield from _policies.html_table(self.requirements())
+        if self.cases:
+            rows = [case.cells() for case in self.cases]
+            yield _html.table(self.about_cases(), CASES_HEAD, rows, 2)
         if wrong and len(wrong) < len(self.rows):
             yield self._table("nodes out of tolerance", wrong)
         try:
@@ -495,6 +565,10 @@ class ErrorReport(JudgedReport[NodeError]):
             "ok": self.ok,
             "by_default": None if self.required is None else self.by_default,
             "requirements": [asdict(row) for row in self.requirements()],
+            "cases": [
+                {"case": case.name, "verdict": case.verdict or None, "error": case.error}
+                for case in self.cases
+            ],
             "summary": self.summary(),
             "notes": list(self.notes),
             "first": None if first is None else first.index,

@@ -14,11 +14,13 @@ long: the docstring of check_llm is its reference
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
@@ -307,7 +309,9 @@ def _modules(reference: Reference | None, method: str | None) -> tuple[Any, Any]
     return reference.model, reference.decoder
 
 
-def _prompts(prompts: Sequence[Any] | None, runner: TextRunner, seed: int) -> list[list[int]]:
+def _prompts(
+    prompts: Iterable[Any] | FilePath | None, runner: TextRunner, seed: int
+) -> list[list[int]]:
     """Return prompts as ids; random ones if none are given."""
     if prompts is None:
         rng = np.random.default_rng(seed)
@@ -317,7 +321,7 @@ def _prompts(prompts: Sequence[Any] | None, runner: TextRunner, seed: int) -> li
             [*start, *rng.integers(0, runner.vocabulary, size).tolist()][:size] for _ in range(2)
         ]
     rows = []
-    for i, one in enumerate(prompts):
+    for i, one in enumerate(_given_prompts(prompts)):
         runner.reset()
         ids = runner.encode(one) if isinstance(one, str) else as_ids(one, runner.vocabulary)
         if not 1 <= len(ids) <= runner.context:
@@ -329,6 +333,22 @@ def _prompts(prompts: Sequence[Any] | None, runner: TextRunner, seed: int) -> li
     if not rows:
         raise ValueError("`prompts` is empty: pass at least 1")
     return rows
+
+
+def _given_prompts(prompts: Iterable[Any] | FilePath) -> Iterable[Any]:
+    """Return prompts, or the lines of a file. Raises TypeError for one text, OSError, and
+    ValueError for a file that is not UTF-8."""
+    if isinstance(prompts, str):
+        raise TypeError(
+            "`prompts` is one text: pass a list, or the pathlib.Path of a file of lines"
+        )
+    if not isinstance(prompts, os.PathLike):
+        return prompts
+    try:
+        text = Path(prompts).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{os.fspath(prompts)}: not UTF-8: {error}") from error
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _in_pairs(inputs: list[Array], prompts: list[list[int]]) -> tuple[list[Array], list[list[int]]]:
@@ -343,7 +363,7 @@ def _in_pairs(inputs: list[Array], prompts: list[list[int]]) -> tuple[list[Array
 @model_first
 def check_llm(
     model: Any = None,
-    prompts: Sequence[Any] | None = None,
+    prompts: Iterable[Any] | FilePath | None = None,
     *,
     program: ProgramSource | TextRunner,
     encoder_inputs: Sequence[Any] | None = None,
@@ -370,7 +390,8 @@ def check_llm(
             a quantised one. None: only the program's own ways to run are compared. For a program
             with an encoder: an encoder-decoder of Hugging Face; a mapping of modules, {"encoder":
             ..., "text_decoder": ...}; a function from encoder input and ids to logits.
-        prompts: Texts (which need a tokenizer) or sequences of ids. Default: two random ones.
+        prompts: Texts (which need a tokenizer) or sequences of ids; or the pathlib.Path of a text
+            file, each line of which is a prompt. Default: two random ones.
         program: As for `TextRunner`, or a TextRunner (which is reset). A program runs as written;
             a note says if operators of a TextRunner were delegated when it was loaded.
         encoder_inputs: Inputs of a program with methods "encoder" and "text_decoder", one for each

@@ -219,6 +219,13 @@ def test_check_of_a_language_model(
     result = json.loads(capsys.readouterr().out)
     assert result["verdict"] == "differ" and result["rows"]
     assert run("check", pte, "--reference", pte, "--ids", "5,6,7,8") == 0
+    prompts = folder / "prompts.txt"
+    prompts.write_text("The fox\n\nlazy dog\nThe dog\n")
+    capsys.readouterr()
+    words = ["--prompts", prompts, "--max-cases", 2, "--engines", "here", "--json"]
+    assert run("check", pte, "--model", f"{model_py}:make", *words) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["prompt"] for row in rows if row["case"] == "steps"} == {0, 1}
     page = folder / "report.html"
     assert run("check", pte, "--llm", "--length", 8, "--html", page) == 0
     assert "steps" in page.read_text()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from executorch_c.compare import policies
-from executorch_c.compare.required import settled
+from executorch_c.compare.requiring import settled
 from executorch_c.testing import Comparison, compare
 
 EXPECTED = np.array([[1.0, -2.0, 3.0, 0.5], [0.0, 4.0, -1.0, 2.0]], np.float32)
