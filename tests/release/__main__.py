@@ -5,14 +5,15 @@
 The environment is a virtual environment, or a folder of `pip install --target`. Compared with the
 executorch of this environment: schemas, operators, backends, passes, dialects, the Python API, and
 the names that this repository imports. Then programs of the release (export_programs.py), each flow
-and example (examples.py), and the wheel's own tests run on this runtime. Prints what is unknown,
-and nothing if all is known; exits with 1 if something is unknown.
+and example (examples.py), and the wheel's own tests run on this runtime. Prints what is unknown at
+the end of each step, and nothing if all is known; exits with 1 if something is unknown.
 """
 
 import argparse
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.release import changes, environment
@@ -63,24 +64,22 @@ def changed_examples(other: environment.Environment) -> list[Change]:
     ]
 
 
-def all_changes(args: argparse.Namespace) -> tuple[str, list[Change]]:
-    """Return the release's version, and all changes and faults, with reasons."""
-    other, known = environment.Environment(environment.python_of(args.wheel)), changes.Known.here()
-    release, rows = other.version(), []
+def found(
+    args: argparse.Namespace, other: environment.Environment, release: str
+) -> Iterator[Change]:
+    """Yield all changes and faults, those of a step at its end."""
     if "snapshot" in args.steps:
         environment.progress("snapshot of the installed release")
         old = environment.here().snapshot()
         environment.progress(f"snapshot of {release}")
-        rows += list(changes.all_differences(old, other.snapshot()))
+        yield from changes.all_differences(old, other.snapshot())
     if "programs" in args.steps:
-        rows += changed_programs(other, release, args.keep)
+        yield from changed_programs(other, release, args.keep)
     if "examples" in args.steps:
-        rows += changed_examples(other)
+        yield from changed_examples(other)
     if "suites" in args.steps:
-        failed = other.suites(environment.progress)
-        rows += [Change("suites", test, "fault", outcome) for test, outcome in failed]
-    environment.progress("")
-    return release, known.judged(rows, release)
+        for test, outcome in other.suites(environment.progress):
+            yield Change("suites", test, "fault", outcome)
 
 
 def lines(row: Change) -> str:
@@ -92,16 +91,21 @@ def lines(row: Change) -> str:
 
 def main() -> int:
     args = parser().parse_args()
-    release, rows = all_changes(args)
+    other, known = environment.Environment(environment.python_of(args.wheel)), changes.Known.here()
+    release, rows = other.version(), []
+    for change in found(args, other, release):
+        row = known.judged(change, release)
+        rows.append(row)
+        if not args.json and (args.all or not row.reason):
+            environment.progress("")
+            print(lines(row), flush=True)
+    environment.progress("")
     unknown = [row for row in rows if not row.reason]
     if args.json:
         table = [vars(row) for row in rows]
         print(environment.as_json({"release": release, "unknown": len(unknown), "changes": table}))
-    else:
-        for row in rows if args.all else unknown:
-            print(lines(row))
-        if unknown:
-            print(f"executorch {release}: {len(unknown)} of {len(rows)} changes are unknown")
+    elif unknown:
+        print(f"executorch {release}: {len(unknown)} of {len(rows)} changes are unknown")
     return int(bool(unknown))
 
 

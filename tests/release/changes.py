@@ -7,7 +7,7 @@ backends), or if a row of reviewed.tsv says why it is of no consequence.
 import ast
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -196,6 +196,6 @@ class Known:
                 reason = why if fnmatch.fnmatchcase(change.name, pattern) else ""
         return reason
 
-    def judged(self, rows: Iterable[Change], release: str) -> list[Change]:
-        """Return changes with their reasons."""
-        return [replace(row, reason=self.reason(row, release)) for row in rows]
+    def judged(self, row: Change, release: str) -> Change:
+        """Return a change with its reason."""
+        return replace(row, reason=self.reason(row, release))

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ import pytest
 
 from executorch_c import OperatorMissingError
 from tests.plans import Plan, build, load
+from tests.release import __main__ as command
 from tests.release import changes
-from tests.release.__main__ import lines
+
 from tests.release.changes import Change, Known
 from tests.release.environment import SUITES, Environment
 
@@ -33,7 +36,8 @@ BASE: dict[str, Any] = {
 def compared(edit: Any) -> list[Change]:
     new = copy.deepcopy(BASE)
     edit(new)
-    return Known.here().judged(changes.all_differences(BASE, new), "9.9.9")
+    known = Known.here()
+    return [known.judged(row, "9.9.9") for row in changes.all_differences(BASE, new)]
 
 
 def test_equal_releases_have_no_changes() -> None:
@@ -84,7 +88,7 @@ KNOWN = {
 def test_a_change_is_unknown(kind: str) -> None:
     (change,) = compared(UNKNOWN[kind])
     assert not change.reason
-    assert all(len(line) <= 80 for line in lines(change).splitlines())
+    assert all(len(line) <= 80 for line in command.lines(change).splitlines())
 
 
 @pytest.mark.parametrize("kind", KNOWN)
@@ -126,6 +130,24 @@ def test_tests_that_did_not_run_are_said(tmp_path: Path, pytests: str, faults: l
     other = script(tmp_path, f'[ "$1" = -c ] && echo {tmp_path} && exit; {pytests}')
     rows = [text for _, text in other.suites(lambda text: None)]
     assert len(rows) == len(faults) and all(map(str.startswith, rows, faults)), rows
+
+
+def test_unknown_changes_are_printed_as_they_are_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def found(*_: Any) -> Iterator[Change]:
+        yield Change("api", "executorch.exir.new", "new")
+        assert "executorch.exir.new" in capsys.readouterr().out
+        yield Change("passes", "OldPass", "gone")
+
+    monkeypatch.setattr(command, "found", found)
+    monkeypatch.setattr(sys, "argv", ["release", "--wheel", sys.prefix])
+    assert command.main() == 1
+    assert "1 of 2 changes are unknown" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--json"])
+    monkeypatch.setattr(command, "found", lambda *_: [Change("passes", "OldPass", "gone")])
+    assert command.main() == 0
+    assert json.loads(capsys.readouterr().out)["unknown"] == 0
 
 
 def test_a_moved_field_is_unknown() -> None:
