@@ -22,7 +22,8 @@ TRUNCATED = "zero points that are not integers are truncated"
 ACTIVATIONS = "activations are not quantised"
 LACKS = "the payload lacks an argument of its call"
 OTHER_INTEGERS = "the payload passes other integers to an operator of signed bytes"
-INT8, FLOAT32 = 2, 5
+BIAS = "the payload passes a bias of integers without its scale"
+INT8, INT32, FLOAT32 = 2, 3, 5
 """Datatypes of Vulkan's payloads."""
 
 
@@ -106,18 +107,21 @@ def _drop_activations(module: Any, pte: bytes) -> Any:
 
 
 def in_payloads(program: Any) -> str:
-    """Return the fault of a payload of Vulkan in a sentence: fewer inputs than the arguments of its
-    call, so that its own runtime would take an input for the output, or bytes of another kind than
-    an operator is for; nothing without one."""
+    """Return the fault of a payload of Vulkan in a sentence, nothing without one: fewer inputs than
+    the arguments of its call (its own runtime would take an input for the output), or integers that
+    an operator of signed bytes is not for."""
     module = program.exported_program().graph_module
     for call in module.graph.find_nodes(op="call_function", target=executorch_call_delegate):
         [graph] = _graphs([getattr(module, call.args[0].target).processed_bytes])
         if len(graph["input_ids"]) < len(call.args) - 1:
             return LACKS
         for node in graph["chain"]:
-            _, first = graph["values"][node["args"][0]]["value"]
-            if "q8ta" in node["name"] and first["datatype"] not in (INT8, FLOAT32):
+            values = [graph["values"][i]["value"] for i in node["args"]]
+            types = [fields["datatype"] for kind, fields in values if kind == "VkTensor"]
+            if "q8ta" in node["name"] and types[0] not in (INT8, FLOAT32):
                 return OTHER_INTEGERS
+            if "q8ta" in node["name"] and types.count(INT32) > 1:  # one has the sums of weights
+                return BIAS
     return ""
 
 

@@ -210,7 +210,7 @@ order:
 * `r`: refused by the flow;
 * `m`: mislowered: the results differ from eager's as those of the official runtime do, or as
   eager's own do after the flow's fault; or the program fails in the official runtime, too, or its
-  payload lacks an argument of its call, or passes other integers to an operator of signed bytes;
+  payload lacks an argument of its call, or passes integers that the operator is not for;
 * `f`: the flow writes a program that fails or differs here;
 * `n`: not to be had on this processor: the quantiser, eager or `torch.export` refuses;
 * `-`: the scheme quantises no layer of this kind.
