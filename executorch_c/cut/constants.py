@@ -18,6 +18,8 @@ MAX_CONTEXT = 4096
 """Maximum number of equal bytes around different ones that are looked up with them."""
 MAX_PLACES = 256
 """Maximum number of places that are looked up."""
+MAX_PERMUTED = 1024
+"""Maximum number of words in another order."""
 HEX = frozenset(b"0123456789abcdef")
 
 Pair = tuple[slice, slice]
@@ -87,7 +89,28 @@ def pairs(file: bytes, fresh: bytes) -> list[Pair]:
     for length, starts in open_runs.items():
         if len(starts) == len(rest[length]) == 1:
             result.append(_bytes(starts[0], rest[length][0], length))
-    return [pair for pair in result if not _are_digests(fresh[pair[0]], file[pair[1]])]
+    result = [pair for pair in result if not _are_digests(fresh[pair[0]], file[pair[1]])]
+    return result or list(_permuted(ours, theirs, matched))
+
+
+def _permuted(ours: list[bytes], theirs: list[bytes], matched: dict[int, int]) -> Iterator[Pair]:
+    """Yield places that have the same words in another order, between words that stand alike."""
+    start = shift = None
+    for i in range(len(ours)):
+        here = matched[i] - i if i in matched else None
+        if start is not None and shift is not None and here == shift:
+            if start + 1 < i:
+                there = theirs[start + 1 + shift : i + shift]
+                if Counter(there) == Counter(ours[start + 1 : i]):
+                    yield _bytes(start + 1, start + 1 + shift, i - start - 1)
+            start = i
+        elif start is None or shift is None or _never_again(matched, i, shift):
+            start, shift = (i, here) if here is not None else (None, None)
+
+
+def _never_again(matched: dict[int, int], i: int, shift: int) -> bool:
+    """Return True if no word soon after one stands alike."""
+    return not any(matched.get(k) == k + shift for k in range(i + 1, i + MAX_PERMUTED))
 
 
 def _is_free(at: int, length: int, used: set[int], words: list[bytes]) -> bool:

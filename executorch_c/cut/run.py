@@ -12,12 +12,17 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from executorch_c import _extras
+from executorch_c._arrays import as_array
+from executorch_c._core import Error
 from executorch_c._order import model_first
-from executorch_c._programs import ProgramFile, ProgramSource, opened
+from executorch_c._programs import ProgramFile, ProgramSource, method_of, opened
 from executorch_c.check import by_flow
 from executorch_c.check.cases import leaves
 from executorch_c.check.engines import ENGINES
+from executorch_c.check.reference import array
 from executorch_c.check.run import CheckOptions, check_model
 from executorch_c.cut import constants, files, search, trial as trials
 from executorch_c.cut.graph import Part, Whole
@@ -25,7 +30,7 @@ from executorch_c.cut.report import Cut, OfficialVerdict
 from executorch_c.cut.trial import Trial
 from executorch_c.debug import layers
 from executorch_c.debug._graphs.names import is_quantizer, operator_of
-from executorch_c.debug.places import places_of
+from executorch_c.debug.places import Places, places_of
 from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
@@ -129,7 +134,7 @@ def of_report(
         whole = Whole(places.graph, places.inputs)
         nodes = places.nodes_of(first)
         source, fault = whole.nodes_from(nodes), trials.operators_of(nodes)
-        work = _Work(whole, program, flow or flow_of(program), f"{first}", fault, say)
+        work = _Work(whole, program, flow or flow_of(program), f"{first}", fault, places, say)
         if not source:
             return work.none("its node is not in the exported graph", start)
         if not is_made:
@@ -165,6 +170,8 @@ class _Work:
     flow: Any
     source: str
     fault: frozenset[str]
+    call: Places
+    """The call that shows it."""
     say: Any
     fresh: bytes | None = None
     """What the flow makes of the whole graph, if that is not the program."""
@@ -193,11 +200,25 @@ class _Work:
         """Find out whether the flow makes the program of the graph."""
         self.say("lowering the whole graph")
         try:
-            fresh = self.lower(self.whole.original)
+            fresh = by_flow.lowered(self.flow, self.whole.original, self.call.method)
         except Exception:  # exporters raise many kinds; parts may be lowered
             return
         if fresh != self.file:
             self.fresh, self.places = fresh, constants.pairs(self.file, fresh)
+            if not self._explains(fresh):
+                self.places = []
+
+    def _explains(self, fresh: bytes) -> bool:
+        """Return True if the flow's program with the file's constants has the file's outputs."""
+        program, _ = constants.transplanted(fresh, self.file, fresh, self.places)
+        inputs = [array(one) for one in self.call.inputs]
+        try:
+            ours, theirs = (
+                method_of(one, self.call.method).execute(inputs) for one in (program, self.file)
+            )
+        except (Error, RuntimeError):
+            return False
+        return len(ours) == len(theirs) and all(map(_are_equal, ours, theirs))
 
     def attempt(self, part: Part) -> Trial | None:
         """Return a part as a program, compared; None if the flow refuses it."""
@@ -256,6 +277,10 @@ class _Work:
             time.monotonic() - start,
             trial.program,
         )
+
+
+def _are_equal(one: object, other: object) -> bool:
+    return bool(np.array_equal(as_array(one), as_array(other), equal_nan=True))
 
 
 def _official(trial: Trial) -> tuple[OfficialVerdict, str]:

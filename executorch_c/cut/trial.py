@@ -12,6 +12,7 @@ from executorch_c.cut import source
 from executorch_c.debug import layers
 from executorch_c.debug._graphs.names import is_quantizer, kind_of
 from executorch_c.debug.places import places_of
+from executorch_c.debug.report import EXPORT
 
 if TYPE_CHECKING:
     from executorch_c.cut.graph import Part
@@ -57,11 +58,15 @@ class Trial:
         """Return the trial with the reports of its samples; where the first matches, of that
         one."""
         reports: list[ErrorReport] = []
+        model = self.exported
         for sample in self.samples:
             report = layers.explain(
-                self.exported, sample, program=self.program, progress=False, title="cut.pte"
+                model, sample, program=self.program, progress=False, title="cut.pte"
             )
             reports.append(report)
+            first, places = report.first, places_of(report)
+            if first is not None and first.where != EXPORT and places is not None:
+                model = places.graph.program  # decomposed already
             if not _has_fault(reports[0], self.fault):
                 break
         return replace(self, reports=tuple(reports))

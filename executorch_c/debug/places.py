@@ -25,6 +25,7 @@ class Places:
     """Inputs of the call, flat."""
     nodes: Sequence[Sequence[Node]]
     """Of each row; empty for rows of the export and of a failure."""
+    method: str = "forward"
 
     def nodes_of(self, row: NodeError) -> list[Node]:
         """Return the nodes of a row of the report; of a row without, those of its layer and
@@ -49,7 +50,7 @@ def keep(report: ErrorReport, run: Run, nodes: Sequence[Sequence[Node]]) -> None
         () if row.where == EXPORT or (has_failed and row is report.rows[-1]) else next(rest)
         for row in report.rows
     ]
-    places = Places(run.graph, tuple(run.inputs), tuple(all_nodes))
+    places = Places(run.graph, tuple(run.inputs), tuple(all_nodes), run.method)
     object.__setattr__(report, "_places", places)  # works for frozen classes
 
 

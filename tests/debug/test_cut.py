@@ -207,6 +207,14 @@ def test_constants_in_another_order() -> None:
     assert constants.pairs(fresh, fresh) == []
 
 
+def test_a_constant_in_another_order() -> None:
+    """Its words are those of the flow's, in another order."""
+    fresh, file = words(1, 2, 3, 4, 5, 6), words(1, 2, 4, 3, 5, 6)
+    assert constants.pairs(file, fresh) == [(slice(32, 64), slice(32, 64))]
+    moved = words(4, 5, 6, 1, 3, 2)
+    assert constants.pairs(words(4, 5, 6, 1, 2, 3), fresh) == constants.pairs(moved, fresh) == []
+
+
 def test_digests_stay_those_of_the_flow() -> None:
     fresh, file = (
         words(1) + name + words(2) for name in (b"0123456789abcdef", b"fedcba9876543210")
@@ -236,6 +244,7 @@ SAMPLE = [
     cuts.Case("flow", "scale of linear's input", "mlp", "xnnpack-int8"),
     cuts.Case("flow", "softmax over another axis", "transformer", "vulkan"),
     cuts.Case("constant", "rows", "unet", "xnnpack"),
+    cuts.Case("constant", "rows", "mlp", "portable"),
     cuts.Case("constant", "bias", "cnn", "xnnpack-int8"),
 ]
 
