@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures and a marker for checks of programs, reports of failures.
+"""The pytest plugin: fixtures and a marker for checks of programs, snapshots, reports of failures.
 
     @pytest.mark.pte(flow="xnnpack", atol=1e-4)
     def test_model(pte_check):
@@ -44,6 +44,8 @@ FIGURES = {
     "snr_db": "SNR dB",
 }
 """Columns of the index: names of properties, and titles."""
+WRITTEN = "snapshot_written"
+"""Property of a test with the path of a snapshot that it wrote."""
 _CHECKS = pytest.StashKey[int]()
 """Key of the number of checks of a test. Properties of the second check are pte_1_max_abs, and so
 on."""
@@ -57,6 +59,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="write an HTML report of each failing check to DIR, and an index.html of all checks",
     )
+    group.addoption(
+        "--pte-update",
+        action="store_true",
+        help="write the snapshots of pte_snapshot instead of comparing with them",
+    )
     for name, (_, text) in OPTIONS.items():
         parser.addini(f"pte_{name}", text, default=None)
 
@@ -66,6 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
     names = ", ".join(f"{name}=" for name in OPTIONS)
     config.addinivalue_line("markers", f"pte({names}): options of pte_check and pte_compare")
     folder = config.getoption("pte_report")
+    if config.getoption("pte_update"):
+        config.pluginmanager.register(_Updates())
     if folder:
         # Workers of xdist read the options from here.
         config.option.pte_report = folder = os.path.abspath(folder)
@@ -146,6 +155,126 @@ class PteCompare(_CheckFixture):
         return comparison
 
 
+class PteSnapshot(_CheckFixture):
+    """The fixture pte_snapshot: each call is a snapshot of its own."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        super().__init__(request)
+        self._numbers = dict[str, int]()
+        self._updates = bool(request.config.getoption("pte_update"))
+
+    def __call__(self, outputs: object, name: str = "", **options: Any) -> None:
+        """Compare outputs with the stored ones, by tolerance, or the marker's rtol and atol.
+
+        Args:
+            outputs: Arrays, tensors and numbers, as for `compare`.
+            name: Name of the snapshot. Default: its number in the test.
+            options: As for `compare`: rtol, atol, require, metrics.
+
+        Raises MismatchError unless the verdict is "match", SnapshotError without a snapshot.
+        """
+        __tracebackhide__ = True
+        from executorch_c import _snapshots
+        from executorch_c.compare.arrays import flatten
+        from executorch_c.testing import MismatchError, compare
+
+        path, flat = self._path(name, ".npz"), flatten(outputs)
+        if self._updates:
+            self._write(path, _snapshots.packed(path, flat))
+            return
+        stored = _snapshots.stored_outputs(path)
+        merged = {**_options(self._request, SHARED), **options}
+        comparison = compare(flat, stored, **merged)
+        if comparison.verdict == "inconclusive" and not merged:
+            merged = {"rtol": 0.0, "atol": 0.0}  # outputs that show nothing must be equal
+            comparison = compare(flat, stored, **merged)
+        if not comparison:
+            error = MismatchError(comparison, flat, stored)
+            error.args = (f"outputs differ from {path}\n{error}",)
+            raise error
+
+    def figures(self, figures: Any, name: str = "", allow: dict[str, float] | None = None) -> None:
+        """Compare figures with the stored ones: none may be worse than allowed.
+
+        Args:
+            figures: Numbers by name, or a result of `check_model`, of which snr_db and cosine are
+                taken. Ratios (names that end with "_db") and metrics of requirements have a
+                direction; "bytes" has, too; others may change in neither.
+            allow: How much worse a figure may be, by name. Default: 0.5 dB; 0.001 for cosines and
+                shares; else 5 %. Ratios above 100 dB are equal.
+
+        Raises SnapshotError for a figure that is worse, missing or new, and without a snapshot.
+        """
+        __tracebackhide__ = True
+        from executorch_c import _snapshots
+
+        if hasattr(figures, "figures"):
+            known = figures.figures()
+            figures = {key: known[key] for key in ("snr_db", "cosine") if key in known}
+        _snapshots.check_names(allow or {}, figures)
+        path = self._path(name, ".json")
+        if self._updates:
+            self._write(path, _snapshots.figures_text(figures))
+            return
+        if problems := _snapshots.compare_figures(path, figures, allow or {}):
+            raise _snapshots.SnapshotError("\n".join([f"figures differ from {path}", *problems]))
+
+    def latency(
+        self, call: Any, name: str = "latency", *, repeat: int = 20, allow: float | None = None
+    ) -> float:
+        """Return the time of a call relative to a reference load, and compare it with the stored
+        one: a warning if it is 1.5 times as long.
+
+        Args:
+            call: Function without arguments.
+            allow: Ratio to the stored time from which the test fails. Default: it never does, as
+                machines and their load differ.
+
+        Raises SnapshotError beyond `allow`, and without a snapshot.
+        """
+        __tracebackhide__ = True
+        from executorch_c import _snapshots
+
+        path, ratio = self._path(name, ".json"), _snapshots.relative_latency(call, repeat)
+        if self._updates:
+            self._write(path, _snapshots.figures_text({"relative_latency": ratio}))
+            return ratio
+        stored = _snapshots.stored_figures(path)["relative_latency"]
+        text = f"{path}: {ratio:.3g} times the reference load, stored {stored:.3g}"
+        if allow is not None and ratio > allow * stored:
+            raise _snapshots.SnapshotError(f"{text}, at most {allow:g} times that is allowed")
+        if ratio > _snapshots.SLOWER * stored:
+            warnings.warn(f"slower: {text}", stacklevel=2)
+        return ratio
+
+    def _path(self, name: str, ending: str) -> Any:
+        """Return the file of the next snapshot of the test. Raises ValueError for a name that it
+        has used."""
+        from executorch_c import _snapshots
+
+        key = f"{name}{ending}"
+        number = self._numbers.get(key, 0)
+        self._numbers[key] = number + 1
+        if name and number:
+            raise ValueError(f"the test has two snapshots with the name {name!r}")
+        node = self._request.node
+        test = node.nodeid.partition("::")[2]
+        return _snapshots.path_of(node.path, test, name, number, ending)
+
+    def _write(self, path: Any, data: bytes) -> None:
+        from executorch_c import _snapshots
+
+        if _snapshots.write(path, data):
+            self._request.node.user_properties.append((WRITTEN, str(path)))
+
+
+@pytest.fixture
+def pte_snapshot(request: pytest.FixtureRequest) -> PteSnapshot:
+    """Compare outputs and figures with stored ones: `pte_snapshot(outputs)`,
+    `pte_snapshot.figures({"sqnr_db": x})`; --pte-update stores them."""
+    return PteSnapshot(request)
+
+
 @pytest.fixture
 def pte_check(request: pytest.FixtureRequest) -> PteCheck:
     """Check a model: `pte_check(model, example_inputs, flow=..., **options)`."""
@@ -190,6 +319,23 @@ def _page(error: BaseException | None, title: str) -> str | None:
             part = ("", one.comparison, one.actual, one.expected)
             return report.comparisons_page(title, part)
     return None
+
+
+class _Updates:
+    """Counts the snapshots that --pte-update writes, those of workers, too."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect the snapshots of a test."""
+        self.paths |= {str(path) for name, path in report.user_properties if name == WRITTEN}
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the number of snapshots, and their files."""
+        terminalreporter.write_line(f"snapshots written: {len(self.paths)}")
+        for path in sorted(self.paths):
+            terminalreporter.write_line(f"  {path}")
 
 
 class _Reports:

@@ -30,7 +30,7 @@ PYTHON_LAYERS = (
     "debug",
     "check",
     "blame",
-    "_validate",
+    "_snapshots _validate",
     "cut llm suite",
     "devtools portable_lib pytest_plugin testing _selective suite.one suite.server",
     "_commands cli __main__",

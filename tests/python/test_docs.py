@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import executorch_c
+from executorch_c import _snapshots
 from executorch_c import cli, devtools, llm, testing
 from executorch_c.check.ladder import compare_steps
 from tests import ROOT
@@ -38,6 +39,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     pytest.importorskip("torch")
     pytest.importorskip("executorch.exir")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(request.config.option, "pte_update", True)  # snapshots of the pages
+    monkeypatch.setattr(_snapshots, "FOLDER", str(tmp_path / "snapshots"))
 
     def run_page(page: Path) -> dict[str, Any]:
         names: dict[str, Any] = {}
