@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from executorch_c.blame.device import DeviceValues
 from executorch_c.blame.locating import Departure, locate
-from executorch_c.blame.probes import Probes, Round
+from executorch_c.blame.probes import Probes, Round, next_probe, read_probes, write_probes
 from executorch_c.blame.report import BlameReport
 from executorch_c.blame.run import blame
 from executorch_c.cut.report import Cut
@@ -56,8 +56,11 @@ __all__ = [
     "graph",
     "locate",
     "memory_plan",
+    "next_probe",
     "quantization_error",
     "read_etdump",
     "read_etrecord",
+    "read_probes",
     "write_etdump",
+    "write_probes",
 ]

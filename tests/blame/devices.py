@@ -148,7 +148,7 @@ class Device:
             with np.errstate(over="ignore"):
                 result = result.astype(np.float16).astype(np.float64)
             if self.arithmetic.flushes:
-                result[np.abs(result) < HALF_SUBNORMAL] = 0
+                result = np.where(np.abs(result) < HALF_SUBNORMAL, 0, result)
         array[...] = np.where(finite, result, exact)
 
     def _sum_error(self, place: str, name: str, exact: np.ndarray) -> np.ndarray:

@@ -39,8 +39,12 @@ DYNAMIC = {"mlp-dynamic": ("mlp", 0, 12), "transformer-dynamic": ("transformer",
 MODELS = (*flow_models.MODELS, *DYNAMIC)
 STATIC = ("tosa", "tosa-int8", "xnnpack-int8")
 """Schemes without dynamic shapes here."""
-REFUSED = [("vulkan", "transformer-dynamic"), ("vulkan-fp16", "transformer-dynamic")]
-"""Programs that do not run here: a size is the output of a delegate, as a tensor."""
+REFUSED = [
+    (scheme, "transformer-dynamic")
+    for scheme in ("vulkan", "vulkan-fp16", "coreml-fp32", "coreml-fp16")
+]
+"""Programs that do not run here: a size is the output of Vulkan's delegate, as a tensor; Core ML's
+products have more than three dimensions, some of them unknown."""
 
 
 @dataclass(frozen=True)
