@@ -18,6 +18,7 @@ from executorch_c._render import terminal
 from executorch_c._render.text import visible
 from executorch_c._commands import (
     _arguments,
+    blame,
     check,
     check_all,
     check_nan,
@@ -50,6 +51,7 @@ COMMANDS = (
     check_all,
     compare,
     explain,
+    blame,
     quantization_error,
     check_nan,
     trace,
@@ -89,6 +91,7 @@ examples:
   executorch-c check-all checks.toml --jobs 2        many models and flows
   executorch-c compare portable.pte delegated.pte    first divergence
   executorch-c explain model.pte --etrecord e.bin    first node that differs
+  executorch-c blame model.pte --inputs x.npz --device run1.npz
   executorch-c quantization-error int8.pte --model model.py:make
   executorch-c check-nan model.pte --inputs x.npz    origin of NaN and infinity
   executorch-c trace model.pte --repeat 20 --html t.html

@@ -285,6 +285,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "capacity=1024,dtype=float16,window=512, with the arguments of executorch_c.KVCache; "
         "window=none/512 has one for each layer",
     ),
+    "--debug-buffer": dict(metavar="F", help="file with the values of the ETDump"),
+    "--time-scale": dict(
+        choices=("ns", "us", "ms", "s", "cycles"),
+        default="ns",
+        help="unit of the device's clock; default: ns",
+    ),
     "--kernels": dict(
         choices=("default", "reference"),
         default="default",

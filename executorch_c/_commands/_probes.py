@@ -5,21 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from executorch_c._commands import _arguments
+from executorch_c._commands import _arguments, _devices
 
 if TYPE_CHECKING:
     from executorch_c._programs import ProgramFile
-
-HELP = """\
-For devices that return outputs only, --probes DIR writes a program that returns the values of
-nodes, too, and its inputs as raw files. Run it on the device, put what it returns beside it, and
-pass --device DIR. With --rounds the program returns one value, in the middle of the graph; the same
-command writes the next one, until the node is found.
-
-    executorch-c blame m.pte --inputs x.npz --probes DIR [--at d0.3 i7] [--rounds]
-    executorch-c blame m.pte --inputs x.npz --device DIR
-"""
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add --probes, --at and --rounds."""
@@ -43,6 +32,7 @@ def run(args: argparse.Namespace, program: ProgramFile, inputs: list[object]) ->
     run, 3 if the node is found, 4 if the fault does not show."""
     from executorch_c.blame.probes import folder_of, manifest, next_probe, write_probes
 
+    _devices.check_inputs(args)
     folder = folder_of(args.probes)
     if folder is None or args.at or not manifest(folder)["rounds"]:
         written = write_probes(

@@ -21,15 +21,10 @@ def add(commands: _arguments.Commands) -> None:
         commands, "etdump", main, "print the times in an ETDump of a device", HELP
     )
     parser.add_argument("file", metavar="RUN.etdp", help="ETDump")
-    parser.add_argument("--debug-buffer", metavar="F", help="file with the values of the ETDump")
+    _arguments.add(parser, "--debug-buffer")
     parser.add_argument("--etrecord", metavar="E.bin", help="ETRecord of the export")
     _arguments.add_method(parser)
-    parser.add_argument(
-        "--time-scale",
-        choices=("ns", "us", "ms", "s", "cycles"),
-        default="ns",
-        help="unit of the device's clock; default: ns",
-    )
+    _arguments.add(parser, "--time-scale")
     _arguments.add_results(parser)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from executorch_c import _functions
-from executorch_c._commands import _arguments, _models, _next
+from executorch_c._commands import _arguments, _devices, _models, _next
 from executorch_c._commands._calls import cases_of, inputs_or_set
 from executorch_c._input_sets import names_many
 from executorch_c._render import json as _json
@@ -32,7 +32,8 @@ line in the model. Nodes inside delegates are compared, too. Needs torch and exe
 The model is an ETRecord (generate_etrecord=True in the export flow, then get_etrecord().save), or
 the result of a function without arguments, as for `check`. The function returns the model in eval
 mode, or the model and its example inputs. With --flow, the program is what the flow makes of the
-model, of a quantised flow compared with the quantised graph.
+model, of a quantised flow compared with the quantised graph. With --device or --etdump, the runs
+of a device are compared, too, as by `blame`.
 
 """
     + _arguments.EXIT_TEXT
@@ -62,6 +63,7 @@ def add(commands: _arguments.Commands) -> None:
         "made a program, where its delegates do not tell",
     )
     _arguments.add(parser, "--rtol", "--atol", "--ladder")
+    _devices.add(parser)
 
 
 def add_reference(
@@ -181,6 +183,8 @@ def main(args: argparse.Namespace) -> int:
     subject = _subject(args)
     if args.save_pte:
         write_program(subject.program, args.save_pte)
+    if args.device or args.etdump:
+        return _devices.judge(args, subject.program, subject.reference, subject.inputs)
     flow = args.flow or (flow_of(subject.program) if args.cut else None)
     report = explain(
         subject.reference,

@@ -87,7 +87,7 @@ FUNCTIONS = re.compile(
 )
 """Names of nodes, in lower case; the first of these that fits decides."""
 KINDS: tuple[tuple[re.Pattern[str], Kind], ...] = (
-    (re.compile("log_softmax|logsoftmax"), "sum"),
+    (re.compile("softmax|conv(?!ert)|linear|fully|matmul|addmm"), "sum"),  # with a clamp, too
     (EXACT, "exact"),
     (SUMS, "sum"),
     (ANGLES, "angle"),

@@ -228,6 +228,7 @@ FUNCTIONS = {
     "dump": "dump",
     "graph": "graph",
     "explain": "explain",
+    "blame": "blame",
     "check-nan": "check_nan",
     "quantization-error": "quantization_error",
 }

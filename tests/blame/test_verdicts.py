@@ -1,0 +1,248 @@
+"""Verdicts of `blame`: planted faults of the export, the lowering and the device, and devices that
+are right."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from executorch_c import cli
+from executorch_c.blame.arithmetic import Allowance
+from executorch_c.blame.places import Place
+from executorch_c.blame.replay import Replay
+from executorch_c.devtools import blame
+from tests import exports
+from tests.blame.test_locating import recorded
+
+MODEL = """
+import torch
+from tests.blame import test_verdicts
+
+def make():
+    return test_verdicts.model()
+"""
+
+
+class Net(nn.Module):
+    """Two layers, and a resize whose decomposition differs from eager for some factors."""
+
+    def __init__(self, factor: float = 2.0) -> None:
+        super().__init__()
+        self.a, self.b, self.factor = nn.Linear(13, 13), nn.Linear(13, 5), factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.tanh(self.a(x))
+        y = nn.functional.interpolate(y[:, None], scale_factor=self.factor, mode="linear")[:, 0]
+        return self.b(y[:, :13])
+
+
+def model(factor: float = 2.0) -> nn.Module:
+    torch.manual_seed(0)
+    return Net(factor).eval()
+
+
+X = torch.linspace(-2, 2, 52).sin().reshape(4, 13)
+
+
+@pytest.fixture(scope="module")
+def pte() -> bytes:
+    return exports.lowered(model(), X)
+
+
+@pytest.fixture(scope="module")
+def outputs(pte: bytes) -> list[Any]:
+    return Replay(pte, [X.numpy()]).run()[0]
+
+
+def test_a_right_device_matches(pte: bytes, outputs: list[Any]) -> None:
+    report = blame(model(), [X.numpy()], program=pte, device=[outputs, outputs], progress=False)
+    assert report and report.fault == "match" and report.first is None, str(report)
+    row = report.rows[0]
+    assert row.here is not None and row.here.relative < 1e-5 and row.seconds
+
+
+def test_a_fault_of_the_device(pte: bytes, outputs: list[Any]) -> None:
+    wrong = [outputs[0] * np.float32(1.01)]
+    report = blame(model(), [X.numpy()], program=pte, device=[wrong], progress=False)
+    assert report.fault == "device" and report.verdict == "differ", str(report)
+    assert report.summary().startswith("device: the payload computes what the model does; output 0")
+    [row] = report.rows
+    assert row.verdict == "leaves" and row.device.limit is not None
+    assert row.device.relative == pytest.approx(0.01, rel=1e-3) and row.device.limit < 1e-4
+
+
+def test_nan_of_the_device(pte: bytes, outputs: list[Any]) -> None:
+    wrong = outputs[0].copy()
+    wrong[0, 0] = np.nan
+    report = blame(None, [X.numpy()], program=pte, device=[[wrong]], progress=False)
+    assert report.fault == "device" and "1 NaN (expected 0)" in report.summary(), str(report)
+
+
+def test_one_run_of_three_is_wrong(pte: bytes, outputs: list[Any]) -> None:
+    wrong = [outputs[0].copy()]
+    wrong[0][1:] = 0
+    runs = [outputs, wrong, outputs]
+    report = blame(None, [X.numpy()], program=pte, device=runs, progress=False)
+    assert report.fault == "nondeterministic", str(report)
+    assert "1 of 3 runs on equal inputs are wrong (1)" in report.summary()
+
+
+def test_all_runs_are_wrong(pte: bytes, outputs: list[Any]) -> None:
+    """Equal wrong runs are a fault of the device; runs that differ are not deterministic."""
+    one, other = outputs[0] * np.float32(1.1), outputs[0] * np.float32(1.2)
+    report = blame(None, [X.numpy()], program=pte, device=[[one], [one]], progress=False)
+    assert report.fault == "device", str(report)
+    report = blame(None, [X.numpy()], program=pte, device=[[one], [other]], progress=False)
+    assert report.fault == "nondeterministic", str(report)
+    assert "runs 0 and 1 on equal inputs differ" in report.summary()
+
+
+def test_a_fault_of_the_lowering(outputs: list[Any]) -> None:
+    wrong = copy.deepcopy(model())
+    with torch.no_grad():
+        wrong.b.weight[2] *= 1.5
+    pte = exports.lowered(wrong, X)
+    run = Replay(pte, [X.numpy()]).run()[0]
+    report = blame(model(), [X.numpy()], program=pte, device=[run], progress=False)
+    assert report.fault == "lowering", str(report)
+    assert report.first is not None and "'b'" in report.first
+    assert "the device computes what the payload does" in report.summary()
+    report = blame(model(), [X.numpy()], program=pte, device=[outputs], progress=False)
+    assert report.fault == "lowering" and "does not compute what the payload" in report.summary()
+
+
+def test_a_fault_of_the_export() -> None:
+    pte = exports.lowered(model(1.04), X)
+    run = Replay(pte, [X.numpy()]).run()[0]
+    report = blame(model(1.04), [X.numpy()], program=pte, device=[run], progress=False)
+    assert report.fault == "export", str(report)
+    assert report.first is not None and report.first.endswith(", export")
+
+
+def test_without_a_model_it_says_so(outputs: list[Any]) -> None:
+    pte = exports.lowered(model(1.04), X)
+    run = Replay(pte, [X.numpy()]).run()[0]
+    report = blame(None, [X.numpy()], program=pte, device=[run], progress=False)
+    assert report.fault == "match" and any("without a model" in note for note in report.notes)
+
+
+# ---- arithmetic of devices ----------------------------------------------------------------------
+
+
+def rounded(program: str, inputs: list[Any], at: str | None = None) -> tuple[list[Any], Any]:
+    """Return outputs and values of a device that rounds as ours may, with a fault at a place."""
+    replay, values = Replay(program, inputs), {}
+    change = Allowance(replay).rounder(1001)
+
+    def alter(place: Place, array: Any) -> None:
+        change(place, array)
+        if place.id == at:
+            array.reshape(-1)[::2] = 0
+        values[place.id] = array.copy()
+
+    outputs, _ = replay.run(alter)
+    return outputs, values
+
+
+@pytest.mark.parametrize(
+    "name", [("vulkan", "cnn_fp16"), ("tosa", "cnn_int8"), ("vulkan", "lin_8da4w")]
+)
+def test_precision_explains_a_healthy_device(name: tuple[str, str]) -> None:
+    program, inputs = recorded(*name)
+    outputs, values = rounded(program, inputs)
+    report = blame(None, inputs, program=program, device=[outputs, values], progress=False)
+    assert report.fault == "precision", str(report)
+    assert report.rows[0].device.relative > 1e-4
+
+
+def test_a_fault_at_a_node_of_an_etdump(tmp_path: Path) -> None:
+    """The ETDump has the device's values: those of a run here with a fault."""
+    program, inputs = recorded("coreml", "cnn_fp16")
+    replay = Replay(program, inputs)
+
+    def alter(result: Any, array: Any) -> None:
+        if (result.kind, result.node, result.output) == ("node", 5, 0):
+            array[:, 8:] = 0
+
+    with replay.method.tracing(values=True, alter=alter) as trace:
+        replay.method.execute(inputs)
+    dump = tmp_path / "d.etdp", tmp_path / "d.bin"
+    trace.to_etdump(*dump)
+    options: dict[str, Any] = {"program": program, "etdump": dump[0], "progress": False}
+    report = blame(None, inputs, debug_buffer=dump[1], **options)
+    assert report.fault == "device" and report.first == "d0.5 (relu)", str(report)
+    assert report.suspects == ("d0.5 (relu)",) and "It leaves at d0.5" in report.summary()
+    times = {row.where: (row.device_seconds, row.seconds) for row in report}
+    assert all(times["output 0"]) and all(times["d0.5"])
+    report = blame(None, inputs, **options)
+    assert report.fault == "inconclusive" and "no output" in report.summary()
+
+
+def test_noise_as_large_as_the_output() -> None:
+    """Halves whose sum cancels: no device can be accused, and none is cleared."""
+
+    def cancel(x: Tensor) -> Tensor:
+        return ((x.half() * 3.1 + 1000.0) - 1000.0).float()
+
+    pte = exports.export(cancel, X / 100)
+    inputs = [(X / 100).numpy()]
+    outputs = Replay(pte, inputs).run()[0]
+    other = [outputs[0] + np.float32(0.25)]
+    report = blame(None, inputs, program=pte, device=[other], progress=False)
+    assert report.fault == "inconclusive" and report.verdict == "inconclusive", str(report)
+
+
+# ---- the command ------------------------------------------------------------------------------
+
+
+def test_command(
+    pte: bytes, outputs: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.pte").write_bytes(pte)
+    (tmp_path / "m.py").write_text(MODEL)
+    np.savez(tmp_path / "x.npz", x=X.numpy())
+    np.savez(tmp_path / "good.npz", *outputs)
+    np.savez(tmp_path / "bad.npz", outputs[0] + 1)
+    pte_, x, make = (str(tmp_path / name) for name in ("m.pte", "x.npz", "m.py:make"))
+    line = [pte_, "--inputs", x, "--device"]
+    assert cli.main(["blame", *line, str(tmp_path / "good.npz")]) == 0
+    assert "match: every output is within a few roundings" in capsys.readouterr().out
+    page = str(tmp_path / "b.html")
+    bad = [*line, str(tmp_path / "bad.npz"), "--model", make, "--json", "--html", page]
+    for command in ("blame", "explain"):
+        assert cli.main([command, *bad]) == 3
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["fault"] == "device" and answer["rows"][0]["limit"] < 1e-3
+    assert "outputs and nodes of the device" in Path(page).read_text()
+    assert cli.main(["blame", *line, str(tmp_path / "x.npz")]) == 1
+    assert "x.npz: output 0 has shape [4, 13], expected [4, 5]" in capsys.readouterr().err
+    for words, message in (
+        ([pte_, "--inputs", x], "--device or --etdump"),
+        ([pte_, "--device", "x.npz"], "--inputs X.npz"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["blame", *words])
+        assert caught.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_reports(pte: bytes, outputs: list[Any]) -> None:
+    wrong = [outputs[0] + np.float32(1)]
+    report = blame(None, [X.numpy()], program=pte, device=[wrong, wrong], progress=False)
+    assert all(len(line) <= 80 for line in str(report).splitlines())
+    assert "device error" in report._repr_html_() and "leaves" in report._repr_html_()
+    assert report.rows_as_dicts()[0]["verdict"] == "leaves" and len(report) == 1
+
+
+def test_wrong_calls(pte: bytes, outputs: list[Any]) -> None:
+    for options, kind, text in (
+        ({}, ValueError, "no run of a device: pass `device` or `etdump`"),
+        ({"device": "run.npz"}, TypeError, "`device` is a str, expected a list of runs"),
+        ({"device": [outputs], "debug_buffer": "d.bin"}, ValueError, "pass `etdump`, too"),
+    ):
+        with pytest.raises(kind, match=text):
+            blame(None, [X.numpy()], program=pte, progress=False, **options)  # type: ignore[arg-type]
