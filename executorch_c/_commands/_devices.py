@@ -20,7 +20,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="RUN",
         help="runs of a device on the inputs: .npz files with the outputs (and values of nodes "
-        "under their ids, d0.3), or the raw NAME-0.bin, ... of executor_runner --output_file=NAME",
+        "under their ids, d0.3), the raw NAME-0.bin, ... of executor_runner --output_file=NAME, "
+        "or a folder of `blame --probes`",
     )
     parser.add_argument("--etdump", metavar="RUN.etdp", help="ETDump of the device")
     _arguments.add(parser, "--debug-buffer", "--time-scale")

@@ -10,6 +10,7 @@ from executorch_c._commands import _arguments, _devices
 if TYPE_CHECKING:
     from executorch_c._programs import ProgramFile
 
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Add --probes, --at and --rounds."""
     parser.add_argument(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import executorch_c
+from executorch_c import cli
 from executorch_c.blame import probes
 from executorch_c.blame.run import blame
 from executorch_c.trace import Result
@@ -152,3 +153,24 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         probes.read_probes(tmp_path)
     with pytest.raises(TypeError, match="probes need the path or the bytes"):
         probes.write_probes(executorch_c.load(path), inputs, tmp_path)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, inputs = case("xnnpack_cnn")
+    np.savez(tmp_path / "x.npz", *inputs)
+    folder = tmp_path / "rounds"
+    command = ["blame", str(path), "--inputs", str(tmp_path / "x.npz"), "--probes", str(folder)]
+    assert cli.main([*command, "--rounds"]) == 0
+    assert "round1.pte: 1 value" in capsys.readouterr().out
+    assert cli.main(command) == 1
+    assert "expected round1.npz or round1-0.bin" in capsys.readouterr().err
+    code = 0
+    while code == 0:
+        for program in folder.glob("*.pte"):
+            raw(folder, program.stem, [-output for output in device(program, inputs)])
+        code = cli.main(command)
+    assert code == 3
+    assert "the device leaves at d0.0" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main([*command[:4], "--rounds"])
+    assert "options of --probes" in capsys.readouterr().err
