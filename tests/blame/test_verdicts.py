@@ -245,4 +245,10 @@ def test_wrong_calls(pte: bytes, outputs: list[Any]) -> None:
         ({"device": [outputs], "debug_buffer": "d.bin"}, ValueError, "pass `etdump`, too"),
     ):
         with pytest.raises(kind, match=text):
-            blame(None, [X.numpy()], program=pte, progress=False, **options)  # type: ignore[arg-type]
+            blame(
+                None,
+                [X.numpy()],
+                program=pte,
+                progress=False,
+                **options,  # type: ignore[arg-type]
+            )
