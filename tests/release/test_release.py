@@ -13,7 +13,6 @@ from executorch_c import OperatorMissingError
 from tests.plans import Plan, build, load
 from tests.release import __main__ as command
 from tests.release import changes
-
 from tests.release.changes import Change, Known
 from tests.release.environment import SUITES, Environment
 
@@ -98,7 +97,8 @@ def test_a_known_change_has_a_reason(kind: str) -> None:
 
 def script(folder: Path, text: str) -> Environment:
     """Return an environment whose python is a shell script."""
-    path = folder / "python"
+    path = folder / "bin" / "python"
+    path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return Environment([str(path)])
@@ -133,17 +133,19 @@ def test_tests_that_did_not_run_are_said(tmp_path: Path, pytests: str, faults: l
 
 
 def test_unknown_changes_are_printed_as_they_are_found(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    script(tmp_path, "echo 9.9.9")
+
     def found(*_: Any) -> Iterator[Change]:
         yield Change("api", "executorch.exir.new", "new")
         assert "executorch.exir.new" in capsys.readouterr().out
         yield Change("passes", "OldPass", "gone")
 
     monkeypatch.setattr(command, "found", found)
-    monkeypatch.setattr(sys, "argv", ["release", "--wheel", sys.prefix])
+    monkeypatch.setattr(sys, "argv", ["release", "--wheel", str(tmp_path)])
     assert command.main() == 1
-    assert "1 of 2 changes are unknown" in capsys.readouterr().out
+    assert "executorch 9.9.9: 1 of 2 changes are unknown" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--json"])
     monkeypatch.setattr(command, "found", lambda *_: [Change("passes", "OldPass", "gone")])
     assert command.main() == 0
