@@ -10,15 +10,13 @@ the end of each step, and nothing if all is known; exits with 1 if something is 
 """
 
 import argparse
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.release import changes, environment
+from tests.release import changes, environment, golden
 from tests.release.changes import Change
-from tests.release.golden import FOLDER
 from tests.release.programs import programs, refusals
 
 STEPS = ("snapshot", "programs", "examples", "suites")
@@ -31,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
     result.add_argument("--all", action="store_true", help="known changes, too, with reasons")
     result.add_argument("--json", action="store_true", help="all changes and faults as JSON")
-    result.add_argument("--keep", action="store_true", help="keep the programs in golden/RELEASE")
+    result.add_argument("--keep", action="store_true", help="add the programs to golden/RELEASE")
     return result
 
 
@@ -46,8 +44,7 @@ def changed_programs(other: environment.Environment, release: str, keep: bool) -
         rows += [Change("programs", key, "not exported", why) for key, why in failed.items()]
         rows += [Change("programs", "export_programs.py", "fault", missing)] if missing else []
         if keep and not missing:
-            shutil.rmtree(FOLDER / release, ignore_errors=True)
-            shutil.copytree(folder, FOLDER / release)
+            golden.keep(folder, release)
     return rows
 
 

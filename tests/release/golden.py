@@ -10,9 +10,12 @@ as delegates do: they are compared with eager within limits.
 
 import argparse
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 
+from tests.release.export_programs import FIRST_RELEASES
 from tests.release.programs import Program, programs
 
 FOLDER = Path(__file__).with_name("golden")
@@ -26,6 +29,26 @@ def releases() -> list[str]:
 def kept() -> list[Program]:
     """Return all programs that are kept."""
     return [program for release in releases() for program in programs(FOLDER / release)]
+
+
+def is_due(name: str, release: str) -> bool:
+    """Return True if golden/ has a row of a release: it may be later than the release."""
+    first = FIRST_RELEASES.get(name)
+    return first is None or _numbers(release) >= _numbers(first)
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)]
+
+
+def keep(folder: Path, release: str) -> None:
+    """Copy the rows of a release from a folder to golden/, but those that are there."""
+    target = FOLDER / release
+    target.mkdir(exist_ok=True)
+    there = {path.stem for path in target.iterdir()}
+    for path in sorted(filter(Path.is_file, folder.iterdir())):
+        if is_due(path.stem, release) and path.stem not in there:
+            shutil.copyfile(path, target / path.name)
 
 
 def key(program: Program) -> str:
