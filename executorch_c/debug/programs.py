@@ -37,6 +37,7 @@ from executorch_c.debug._graphs.layouts import in_either_order
 from executorch_c.debug._matching.programs import ComputedValue, match, sources_between
 from executorch_c.debug._many import Inputs, of_inputs
 from executorch_c.debug._traced import TracedRun, noise_of, traced_run
+from executorch_c.debug.pages import draw_compared
 from executorch_c.debug.report import ErrorReport, NodeError, NodeVerdict
 from executorch_c.progress import Progress
 
@@ -374,6 +375,7 @@ def compare_programs(
                 first, second, limits, output_names(sources[0].program, method), policies
             )
             report.set_origins(baseline=sources[0].origin, candidate=sources[1].origin)
+            draw_compared(report, sources, names, method)
             return report
 
         return of_inputs(inputs, sources[0], method, compared)
@@ -427,6 +429,7 @@ def compare_kernels(
         )
         report = _report(plain, fast, limits, output_names(source.program, method), policies)
         report.set_origins(program=source.origin)
+        draw_compared(report, [source], [title_of(program, "program")], method)
         return report
 
     return of_inputs(inputs, source, method, compared)

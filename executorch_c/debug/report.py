@@ -263,6 +263,8 @@ class ErrorReport(JudgedReport[NodeError]):
         """Return the report with other fields, of the same programs."""
         report = replace(self, **fields)
         report.set_origins(**self._origins)
+        if self._drawing.make is not None:
+            report.set_graph(self._drawing.make)
         return report
 
     def output_error(self) -> float:

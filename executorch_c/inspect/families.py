@@ -61,6 +61,11 @@ def family(operator: str) -> str:
     return row["family"] if row is not None and row["family"] in COLOURS else "other"
 
 
+def family_of(operator: str) -> str:
+    """Return the family of an operator by its base name, "add"; "other" for an unknown one."""
+    return family(_FULL_NAMES.get(operator, ""))
+
+
 def colour(name: str) -> str:
     """Return the colour of a family."""
     return COLOURS.get(name, COLOURS["other"])
@@ -76,6 +81,9 @@ def tint(name: str) -> str:
 def short(operator: str) -> str:
     """Return the base name of an operator: "convolution" of "aten::convolution.out"."""
     return operator.rpartition("::")[2].split(".")[0]
+
+
+_FULL_NAMES = {short(name): name for name in OPERATORS}
 
 
 def unsuffixed(operator: str) -> str:

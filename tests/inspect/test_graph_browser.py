@@ -211,9 +211,9 @@ def test_views_in_step(window: Browser, tmp_path: Path) -> None:
     window.resize(390, 800)
     window.open(tmp_path / "page.html")
     painted(window)
-    assert ask(window, "return page.shownPanes().map(one => one.view.name)") == ["eager"]
-    ask(window, "page.tabButtons[1].click()")
     assert ask(window, "return page.shownPanes().map(one => one.view.name)") == ["program"]
+    ask(window, "page.tabButtons[0].click()")
+    assert ask(window, "return page.shownPanes().map(one => one.view.name)") == ["eager"]
 
 
 def test_dark(window: Browser, tmp_path: Path) -> None:

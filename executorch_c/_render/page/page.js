@@ -134,7 +134,8 @@ class Page {
     rest.append(this.area, this.panel);
     this.element.append(bar, this.legend, rest);
     this.area.append(...this.panes.map(pane => pane.element));
-    this.showPanes(this.panes.slice(0, this.element.clientWidth < NARROW ? 1 : 2).map(pane => pane.index));
+    const last = this.panes.length - 1;
+    this.showPanes(this.element.clientWidth < NARROW ? [last] : [0, last]);
     this.describe(null, -1);
     this.showLegend();
   }

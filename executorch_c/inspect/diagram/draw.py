@@ -133,7 +133,7 @@ class Graph(PagedReport):
 
     def heading(self) -> str:
         """Return the heading of its page."""
-        title = self._title()
+        title = self.title()
         return f"Graph of '{self.method}'" + (f" of {title}" if title != self.method else "")
 
     def _rows(self) -> list[list[str]]:
@@ -169,10 +169,10 @@ class Graph(PagedReport):
     def page(self) -> GraphPage:
         """Return the contents of its page: one view of all nodes, of the layers of a graph that is
         too large."""
-        view = view_of(self._title(), self.nodes)
+        view = view_of(self.title(), self.nodes)
         return GraphPage(self.heading(), (view,), self.values, colours=families.COLOURS)
 
-    def _title(self) -> str:
+    def title(self) -> str:
         """Return the name of the program's file, or of the method."""
         names = [os.path.basename(one.name) for one in self._origins.values() if one.name]
         return names[0] if names else self.method
