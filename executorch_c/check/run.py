@@ -42,6 +42,8 @@ from executorch_c.progress import Progress
 if TYPE_CHECKING:
     from executorch_c.bundled import TestCase
 
+MAX_KEPT_BYTES = 1 << 28
+"""Bytes of the reference's outputs from which further real cases are not kept for power."""
 CALIBRATED = ("example", "real")
 """Cases that calibrated a quantised flow: their SQNR has a minimum."""
 STATELESS = "the quantised graph keeps no state: quantising folded buffers that the model changes"
@@ -111,12 +113,7 @@ class Check:
             )
         tolerances = {"equal_nan": options.equal_nan, "check_dtype": options.check_dtype}
         self.judge = self.sides.judge(
-            subject,
-            self.meta.name(),
-            options.limits,
-            options.min_sqnr_db,
-            self._audit,
-            **tolerances,
+            subject, name, options.limits, options.min_sqnr_db, self._audit, **tolerances
         )
         self._case: CallSequence | None = None
         self.sequence: tuple[Call, ...] = ()
@@ -130,6 +127,7 @@ class Check:
         self.variation = Variation(input_names(eager.model, example))
         self.compared: list[tuple[CallSequence, CheckedCase, list[list[Any]]]] = []
         """Cases, and the outputs of the reference."""
+        self._kept_bytes = 0
         self.start = time.thread_time()
         official.open(subject.opened, self.loaded)
 
@@ -188,13 +186,20 @@ class Check:
                 self.sequence = case.calls
             with stage("compare"):
                 row = self._compared(case, inputs, actual, expected, floats, noise)
-            self.compared.append((case, row, expected))
+            self._keep(case, row, expected)
             assert row.comparison is not None
             if case.kind == "state" and floats is not None and not self.changed:
                 row = replace(row, comparison=replace(row.comparison, problem=STATELESS))
             return replace(row, official=self.official.end(actual, row.comparison, judged))
 
         return self._in_both(case, inputs, self.oracle.watched, judge, judged)
+
+    def _keep(self, case: CallSequence, row: CheckedCase, expected: list[list[Any]]) -> None:
+        """Keep a case for the measurement of power: of many real ones that match, the first."""
+        values = [value for outputs in expected for value in outputs]
+        self._kept_bytes += sum(getattr(value, "nbytes", 0) for value in values)
+        if case.kind != "real" or not row.ok or self._kept_bytes <= MAX_KEPT_BYTES:
+            self.compared.append((case, row, expected))
 
     def _in_both(
         self,

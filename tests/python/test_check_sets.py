@@ -113,6 +113,27 @@ def test_a_match_without_inputs_of_the_users_says_so(room: Path, right: bytes) -
     assert "only" not in real.summary() and real.as_dict()["inputs"] == "real"
 
 
+def test_memory_of_many_cases_is_bounded(
+    room: Path, right: bytes, wrong: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of outputs beyond the limit, matching real cases are not kept; all of them are judged."""
+    from executorch_c.check import run
+
+    monkeypatch.setattr(run, "MAX_KEPT_BYTES", 0)
+    kept = list[str]()
+    measure = run._power
+    monkeypatch.setattr(
+        run,
+        "_power",
+        lambda check: kept.extend(case.kind for case, _, _ in check.compared) or measure(check),
+    )
+    options = {"real_inputs": "inputs", **OPTIONS}
+    result = check_model(Net().eval(), EXAMPLE, program=right, **options)
+    assert result.verdict == "match" and len(result) == 5 and kept == ["example", "random"]
+    assert result.power.share is not None
+    assert len(check_model(Net().eval(), EXAMPLE, program=wrong, **options).failures) == 5
+
+
 def test_a_requirement_decides_in_every_case(room: Path, wrong: bytes) -> None:
     options = {"program": wrong, "real_inputs": "inputs", **OPTIONS}
     default = check_model(Net().eval(), EXAMPLE, **options)
