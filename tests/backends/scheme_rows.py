@@ -345,6 +345,14 @@ def _openvino(mode: str) -> Callable[[], Any]:
     return make
 
 
+def _by_compression(mode: str, model: nn.Module, inputs: list[Tensor]) -> Any:
+    """Quantise weights as OpenVINO's flow does."""
+    from nncf.experimental.torch.fx import compress_pt2e
+
+    exported = flows.export(model, ((inputs[0],), {}), None)
+    return compress_pt2e(exported.module(check_guards=False), _openvino(mode)())
+
+
 def _cadence_form(kind: str) -> Any:
     return _class(f"executorch.backends.cadence.aot.quantizer.quantizer.Cadence{kind}Quantizer")()
 
@@ -372,7 +380,11 @@ PT2E = [
     ),
     *(
         _pt2e(f"openvino-{mode.lower().replace('_', '-')}", _openvino(mode))
-        for mode in "INT8_SYM INT8_MIXED INT8_TRANSFORMER INT8WO_SYM INT8WO_ASYM".split()
+        for mode in "INT8_SYM INT8_MIXED INT8_TRANSFORMER".split()
+    ),
+    *(
+        Scheme(f"openvino-{mode.lower().replace('_', '-')}", partial(_by_compression, mode))
+        for mode in "INT8WO_SYM INT8WO_ASYM".split()
     ),
     *(
         _pt2e(f"qnn-{dtype}", vendor_flows.qnn_quantizer(f"use_{dtype}"))

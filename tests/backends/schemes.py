@@ -37,6 +37,8 @@ TIE_LIMIT = 0.5
 OPERATOR_MISSING = "0x:14"
 """The end of the official runtime's message."""
 NOTHING = "quantises no layer of this kind"
+NOT_MEASURED = ("openvino-int8wo-sym", "openvino-int8wo-asym")
+"""Schemes without a row in the table."""
 FLOWS = ("portable", "xnnpack", "vulkan", "coreml", "native")
 PAGE = ROOT / "executorch_c" / "docs" / "reference" / "schemes.md"
 
@@ -48,7 +50,8 @@ def _sentence(error: BaseException) -> str:
 
 def _is_quantized(module: Any) -> bool:
     if isinstance(module, torch.fx.GraphModule):
-        return any("quant" in str(node.target) for node in module.graph.nodes)
+        words = "quant", "decompress"
+        return any(word in str(node.target) for node in module.graph.nodes for word in words)
     tensors = [*module.parameters(), *module.buffers()]
     kinds = {type(layer).__name__ for layer in module.modules()}
     return any(type(t).__name__ not in ("Parameter", "Tensor") for t in tensors) or any(

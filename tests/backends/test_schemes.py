@@ -33,9 +33,17 @@ def test_cells_are_as_documented(
         (scheme.name, model_name, step): result
         for step, result in schemes.cells(scheme, model_name, names)
     }
+    [first, *_] = results.values()
+    if first.startswith("ModuleNotFoundError") and TABLE[scheme.name][names[0]][index] != "n":
+        pytest.skip(first)
     for flow in names:
         expected = TABLE[scheme.name][flow][index]
         assert schemes.letters(results, scheme.name, flow)[index] == expected, results
+
+
+def test_every_scheme_is_in_the_table() -> None:
+    missing = [scheme.name for scheme in schemes.SCHEMES if scheme.name not in TABLE]
+    assert set(missing) <= set(schemes.NOT_MEASURED)
 
 
 def test_a_result_has_a_letter() -> None:
