@@ -15,7 +15,7 @@ function decode(raw, texts) {
     outputs: raw.outputs.map(list => list.map(i => texts[i])),
     attributes: raw.attributes.map(list => pairsOf(list).map(([k, v]) => [texts[k], texts[v]])),
     inputs: raw.inputs.map(list => pairsOf(list).map(([source, name]) => [source, texts[name]])),
-    readers: raw.ids.map(() => []), size: new Int32Array(count), overlays: [],
+    readers: raw.ids.map(() => []), size: new Int32Array(count), slot: new Int32Array(count), overlays: [],
     x: new Float64Array(count), y: new Float64Array(count),
     w: new Float64Array(count), h: new Float64Array(count)};
   view.inputs.forEach((list, i) => list.forEach(([source]) => {
@@ -25,6 +25,7 @@ function decode(raw, texts) {
     for (const child of groups[g].children)
       view.size[n + g] += child < n ? 1 : view.size[child];
   for (let i = 0; i < count; i++) measure(view, i);
+  for (const group of groups) group.children.forEach((child, slot) => { view.slot[child] = slot; });
   view.chainOf = chainsOf(view);
   groups[0].open = true;
   return view;
@@ -234,9 +235,27 @@ function visibleEdges(view, rep) {
     }
     const far = c < 0 || (!points.length && group.row[last] - group.row[first] > 1);
     const gap = far || whole ? null : view.x[box] + group.columns[group.column[last]].at;
+    if (!far && gap === null) points.splice(0, points.length, ...rails(view, a, g, false), ...points,
+      ...rails(view, b, g, true).reverse());
     edges.push({a, b, points, far, gap});  // gap: where an edge to another column goes up
   }
   return edges;
+}
+
+// The ways of an edge along the sides of the groups around its end, past the rows between.
+function rails(view, end, outer, enters) {
+  const points = [];
+  for (let box = end; view.parent[box] !== outer; box = view.n + view.parent[box]) {
+    const group = view.groups[view.parent[box]], around = view.n + view.parent[box];
+    const row = group.row[view.slot[box]], top = view.y[around], bottom = top + view.h[around];
+    if (group.columns.length > 1 || row === (enters ? 0 : group.rows.length - 1)) continue;
+    if (enters) points.push([view.x[around] + 6, top, view.y[box] - 14 - top]);
+    else {
+      const from = view.y[box] + view.h[box] + 14;
+      points.push([view.x[around] + view.w[around] - 6, from, Math.max(bottom - from, 0)]);
+    }
+  }
+  return points;
 }
 
 function toggle(view, g, open) {
