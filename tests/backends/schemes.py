@@ -37,8 +37,6 @@ TIE_LIMIT = 0.5
 OPERATOR_MISSING = "0x:14"
 """The end of the official runtime's message."""
 NOTHING = "quantises no layer of this kind"
-NOT_MEASURED = ("openvino-int8wo-sym", "openvino-int8wo-asym")
-"""Schemes without a row in the table."""
 FLOWS = ("portable", "xnnpack", "vulkan", "coreml", "native")
 PAGE = ROOT / "executorch_c" / "docs" / "reference" / "schemes.md"
 
@@ -218,8 +216,8 @@ order:
 * `n`: not to be had on this processor: the quantiser, eager or `torch.export` refuses;
 * `-`: the scheme quantises no layer of this kind.
 
-The sentences of all letters but `R` are below the table. Rows of `tests/backends/scheme_rows.py`
-that are not here are not measured yet; the command prints them.
+The sentences of all letters but `R` are below the table, which has every row of
+`tests/backends/scheme_rows.py`.
 """
 
 Results = dict[tuple[str, str, str], str]
