@@ -28,10 +28,10 @@ def network():
 
 
 def judged(model, inputs, flow):
-    """Return "ok", or the finding of check_model."""
+    """Return "ok", or the finding of check_model, without the API of the official runtime."""
     from executorch_c.testing import check_model
 
-    result = check_model(model, inputs, flow=flow)
+    result = check_model(model, inputs, flow=flow, engines=("here",))
     return "ok" if result.ok else " ".join(str(result.summary()).split())
 
 
