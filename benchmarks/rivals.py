@@ -8,6 +8,7 @@ writes and measures the files of the rivals that need them.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import math
@@ -219,17 +220,17 @@ def ours(delegation: bool | None = None) -> Callable[[Path, Job, Arrays], Call]:
     return load
 
 
-def official(path: Path, job: Job, inputs: Arrays) -> Call:
-    import executorch.kernels.quantized  # noqa: F401  (registers the operators of int8)
-    import torch
-    from executorch.extension.pybindings import portable_lib
-    from executorch.runtime import Runtime
+def packaged(name: str) -> Callable[[Path, Job, Arrays], Call]:
+    """Return a function that loads as `executorch-c bench` does."""
 
-    torch.set_num_threads(1)  # its pool waits while the runtime's own works
-    portable_lib._unsafe_reset_threadpool(job.threads)
-    method = Runtime.get().load_program(path).load_method("forward")
-    tensors = [torch.from_numpy(x) for x in inputs]
-    return lambda: method.execute(tensors)
+    def load(path: Path, job: Job, inputs: Arrays) -> Call:
+        from executorch_c.bench.engines import ENGINES, Task
+
+        for module in ENGINES[name].modules:
+            importlib.import_module(module)
+        return ENGINES[name].load(Task(str(path), tuple(inputs), job.threads))
+
+    return load
 
 
 def eager(path: Path, job: Job, inputs: Arrays, compiled: bool = False) -> Call:
@@ -254,31 +255,6 @@ def compiled(path: Path, job: Job, inputs: Arrays) -> Call:
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "inductor"))
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     return eager(path, job, inputs, compiled=True)
-
-
-def onnxruntime(path: Path, job: Job, inputs: Arrays) -> Call:
-    from onnxruntime import InferenceSession, SessionOptions
-
-    options = SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = job.threads, 1
-    session = InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    feeds = dict(zip([x.name for x in session.get_inputs()], inputs, strict=True))
-    return lambda: session.run(None, feeds)
-
-
-def litert(path: Path, job: Job, inputs: Arrays) -> Call:
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(str(path), num_threads=job.threads)
-    interpreter.allocate_tensors()
-    runner = interpreter.get_signature_runner()
-    feeds = signature(inputs)
-
-    def call() -> Arrays:
-        outputs = runner(**feeds)
-        return [outputs[name] for name in sorted(outputs)]
-
-    return call
 
 
 # ---- the table -------------------------------------------------------------------------------
@@ -341,18 +317,22 @@ RIVALS = {
             is_ours=True,
         ),
         Rival("ours_delegated", "executorch_c, delegated", pte(True), ours(), is_ours=True),
-        Rival("official", "official", pte(False), official),
-        Rival("official_delegated", "official, delegated", pte(True), official),
+        Rival("official", "official", pte(False), packaged("official")),
+        Rival("official_delegated", "official, delegated", pte(True), packaged("official")),
         Rival("eager", "torch eager", nothing, eager, schemes=("fp32",)),
         Rival("compiled", "torch.compile", nothing, compiled, schemes=("fp32",)),
         Rival(
-            "onnxruntime", "ONNX Runtime", onnx, onnxruntime, ("onnx", "onnxscript", "onnxruntime")
+            "onnxruntime",
+            "ONNX Runtime",
+            onnx,
+            packaged("onnxruntime"),
+            ("onnx", "onnxscript", "onnxruntime"),
         ),
         Rival(
             "litert",
             "LiteRT",
             tflite,
-            litert,
+            packaged("litert"),
             ("litert_torch", "ai_edge_litert", "ai_edge_quantizer"),
         ),
     )

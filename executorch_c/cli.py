@@ -18,6 +18,7 @@ from executorch_c._render import terminal
 from executorch_c._render.text import visible
 from executorch_c._commands import (
     _arguments,
+    bench,
     blame,
     check,
     check_all,
@@ -55,6 +56,7 @@ COMMANDS = (
     quantization_error,
     check_nan,
     trace,
+    bench,
     etdump,
     generate,
     perplexity,
@@ -95,6 +97,7 @@ examples:
   executorch-c quantization-error int8.pte --model model.py:make
   executorch-c check-nan model.pte --inputs x.npz    origin of NaN and infinity
   executorch-c trace model.pte --repeat 20 --html t.html
+  executorch-c bench model.pte --with official       times beside others
   executorch-c etdump run.etdp --etrecord e.bin      times on a device
   executorch-c generate model.pte --tokenizer tokenizer.json --prompt "Hello"
   executorch-c perplexity model.pte --tokenizer tokenizer.json --text t.txt

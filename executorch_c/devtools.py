@@ -6,6 +6,8 @@ Only functions that compare with a PyTorch model import torch, when they are cal
 
 from __future__ import annotations
 
+from executorch_c.bench.report import BenchReport
+from executorch_c.bench.turns import bench
 from executorch_c.blame.device import DeviceValues
 from executorch_c.blame.locating import Departure, locate
 from executorch_c.blame.probes import Probes, Round, next_probe, read_probes, write_probes
@@ -28,6 +30,7 @@ from executorch_c.inspect.memory import MemoryPlan, memory_plan
 from executorch_c.report import Report
 
 __all__ = [
+    "BenchReport",
     "BlameReport",
     "Cut",
     "Departure",
@@ -44,6 +47,7 @@ __all__ = [
     "Probes",
     "QuantizationReport",
     "Report",
+    "bench",
     "Round",
     "blame",
     "check_nan",

@@ -76,7 +76,7 @@ def test_packages_that_are_absent_are_named(monkeypatch):
     from benchmarks import common, rivals
 
     monkeypatch.delenv(common.PYTHON, raising=False)
-    absent = rivals.Rival("x", "X", rivals.nothing, rivals.litert, ("no_such_package",))
+    absent = rivals.Rival("x", "X", rivals.nothing, rivals.packaged("litert"), ("no_such_package",))
     assert absent.missing() == (
         "needs no_such_package: pip install '.[bench]', or EXECUTORCH_C_BENCH_PYTHON"
     )

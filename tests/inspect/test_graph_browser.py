@@ -57,7 +57,7 @@ def plain(window: Browser) -> Iterator[None]:
 
 def shown(window: Browser, tmp_path: Path, page: GraphPage) -> None:
     file = tmp_path / "page.html"
-    file.write_text(document.document(page), encoding="utf-8")
+    file.write_text(document.render(page), encoding="utf-8")
     window.open(file)
     painted(window)
 

@@ -160,7 +160,7 @@ def test_hostile_names_stay_text() -> None:
     texts = json.loads(text)["texts"]
     assert all(one.isprintable() and len(one) <= data.MAX_TEXT for one in texts)
     assert any("</script>" in one for one in texts) and any("\\u202e" in one for one in texts)
-    whole = document.document(replace(page, title=page_graphs.HOSTILE[0]))
+    whole = document.render(replace(page, title=page_graphs.HOSTILE[0]))
     assert whole.count("<script") == whole.count("</script>") == 3 and "<img" not in whole
 
 
@@ -210,7 +210,7 @@ def test_links() -> None:
 
 def test_a_page_runs_its_own_scripts_only() -> None:
     """The policy has the digest of each script, and allows no address."""
-    for text in (html_page("t", "p"), document.document(page_of(by_id(node("1", "x"))))):
+    for text in (html_page("t", "p"), document.render(page_of(by_id(node("1", "x"))))):
         (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
         assert policy.startswith("default-src 'none'; script-src 'sha256-")
         assert "http" not in policy and "unsafe-eval" not in policy

@@ -221,6 +221,7 @@ PACKAGE = Path(executorch_c.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FUNCTIONS = {
+    "bench": "bench",
     "check": "check_model",
     "compare": "compare_programs",
     "memory": "memory_plan",

@@ -45,6 +45,7 @@ COMMANDS = {
     "quantization-error": ("quantization-error pair.pte --model model.py:make", 0),
     "check-nan": ("check-nan digits.pte --inputs nan.npz --html n.html", 3),
     "trace": ("trace digits.pte --chrome t.json --csv t.csv --etdump t.etdp", 0),
+    "bench": ("bench digits.pte --threads 1 --min-time 0.01 --html b.html", 0),
     "etdump": ("etdump run.etdp --html d.html", 0),
     "generate": ("generate llm.pte --ids 5,6 --max-new-tokens 2 --json", 0),
     "perplexity": ("perplexity llm.pte --ids 5,6,7,8", 0),

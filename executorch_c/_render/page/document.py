@@ -42,7 +42,7 @@ def section(page: GraphPage, whole: bool = False) -> Markup:
     )
 
 
-def document(page: GraphPage, finding: object = None, about: object = None) -> str:
+def render(page: GraphPage, finding: object = None, about: object = None) -> str:
     """Return a page with the graph at the size of the window, below the finding; `about` is hidden
     until asked for."""
     facts = tag("details", tag("summary", "About"), about, class_="graph-about") if about else None

@@ -33,7 +33,7 @@ class PagedReport(Report):
         page = self.page()
         about = together(*(about_table(name, one) for name, one in self._origins.items()))
         page = replace(page, title=title or page.title)
-        return written(document.document(page, verdict("match", self.summary()), about), path)
+        return written(document.render(page, verdict("match", self.summary()), about), path)
 
     def sections(self) -> Iterator[object]:
         """Yield the graph."""
