@@ -31,7 +31,7 @@ PYTHON_LAYERS = (
     "check",
     "blame",
     "_snapshots _validate",
-    "cut llm suite",
+    "bench cut llm suite",
     "devtools portable_lib pytest_plugin testing _selective suite.one suite.server",
     "_commands cli __main__",
 )
