@@ -96,6 +96,16 @@ def opened(args: argparse.Namespace) -> tuple[ProgramFile, object, Any]:
     return program, reference, inputs
 
 
+def _refuse_with_device(args: argparse.Namespace) -> None:
+    """Refuse options that runs of a device have no use for."""
+    names = ("rtol", "atol", "ladder", "checks_delegated")
+    options = ("--rtol", "--atol", "--ladder", "--delegate-at-load")
+    given = [option for name, option in zip(names, options) if getattr(args, name)]
+    given += ["--kernels"] if args.kernels != "default" else []
+    if given:
+        args.parser.error(f"--device and --etdump measure their limits: without {given[0]}")
+
+
 @dataclass(frozen=True)
 class _Subject:
     """What explain compares."""
@@ -184,6 +194,7 @@ def main(args: argparse.Namespace) -> int:
     if args.save_pte:
         write_program(subject.program, args.save_pte)
     if args.device or args.etdump:
+        _refuse_with_device(args)
         return _devices.judge(args, subject.program, subject.reference, subject.inputs)
     flow = args.flow or (flow_of(subject.program) if args.cut else None)
     report = explain(

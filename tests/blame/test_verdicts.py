@@ -221,12 +221,16 @@ def test_command(
     assert "outputs and nodes of the device" in Path(page).read_text()
     assert cli.main(["blame", *line, str(tmp_path / "x.npz")]) == 1
     assert "x.npz: output 0 has shape [4, 13], expected [4, 5]" in capsys.readouterr().err
+    device = ["explain", *bad[:5], "--model", make]
     for words, message in (
-        ([pte_, "--inputs", x], "--device or --etdump"),
-        ([pte_, "--device", "x.npz"], "--inputs X.npz"),
+        (["blame", pte_, "--inputs", x], "--device or --etdump"),
+        (["blame", pte_, "--device", "x.npz"], "--inputs X.npz"),
+        ([*device, "--rtol", "1"], "without --rtol"),
+        ([*device, "--delegate-at-load"], "without --delegate-at-load"),
+        ([*device, "--kernels", "reference"], "without --kernels"),
     ):
         with pytest.raises(SystemExit) as caught:
-            cli.main(["blame", *words])
+            cli.main(words)
         assert caught.value.code == 2 and message in capsys.readouterr().err
 
 
