@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "under their ids, d0.3), the raw NAME-0.bin, ... of executor_runner --output_file=NAME, "
         "or a folder of `blame --probes`",
     )
-    parser.add_argument("--etdump", metavar="RUN.etdp", help="ETDump of the device")
+    parser.add_argument("--etdump", metavar="F", help="ETDump of the device")
     _arguments.add(parser, "--debug-buffer", "--time-scale")
 
 

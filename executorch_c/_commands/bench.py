@@ -14,7 +14,7 @@ interval, time of loading and of the first call, peak memory. Each program and r
 of its own; they call in turns, so that other load on the machine affects all of them.
 
     executorch-c bench old.pte new.pte --fail-if-slower 10%
-    executorch-c bench model.pte --with official,onnxruntime:model.onnx --threads 1,2
+    executorch-c bench m.pte --with official,onnxruntime:m.onnx --threads 1,2
 
 Exit code: 0; 1 an engine failed; 3 with --fail-if-slower: slower.
 """

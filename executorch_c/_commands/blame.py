@@ -23,7 +23,7 @@ nodes (--at; default all), and its inputs as raw files. Run it on the device, pu
 beside it, and pass --device DIR. With --rounds it returns one value; the same command reads it and
 writes the next program, until the node is found.
 
-    executorch-c blame m.pte --inputs x.npz --probes DIR [--at d0.3 i7] [--rounds]
+    executorch-c blame m.pte --inputs x.npz --probes DIR --at d0.3 i7
     executorch-c blame m.pte --inputs x.npz --device DIR
 
 Exit code: 0 match or precision, 3 export, lowering, device or nondeterministic, 4 inconclusive.

@@ -59,6 +59,7 @@ OPTIONS: dict[str, Option] = {
     "rtol": _TOLERANCE,
     "atol": _TOLERANCE,
     "min_sqnr_db": Option("a number of dB", _is_number),
+    "require": Option("a requirement such as 'cosine>=0.999', or a list of them", _are_texts),
     "equal_nan": _BOOL,
     "check_dtype": _BOOL,
     "method": Option("a name", _is_text),

@@ -31,7 +31,7 @@ model = "package.net:make"
 model = "nets/net.py:make"
 program = "old.pte"
 """
-OBJECTS = {"inputs", "dynamic_shapes", "real_inputs"}
+OBJECTS = {"inputs", "dynamic_shapes", "real_inputs", "metrics"}
 """Arguments of check_model that are objects of Python."""
 OF_THE_CALL = {"model", "flow", "program", "progress"}
 WRONG = {
