@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tokenize
-import wave
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -210,6 +209,8 @@ def _normalized(path: str, pixels: Array, target: Target, normalization: Normali
 
 
 def _read_wave(path: str, targets: Sequence[Target], _: Normalization) -> Arrays:
+    import wave
+
     target = _only_tensor(path, targets, "a recording")
     shape = target.shape
     while len(shape) > 1 and shape[0] == 1:

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from executorch_c import _trace_lines, _trace_view
 from executorch_c._render import text as _text
-from executorch_c.inspect.events import short
 from executorch_c.report import Report
 
 if TYPE_CHECKING:
@@ -266,6 +265,8 @@ class Trace(Report):
 
         Raises InvalidExternalDataError for a damaged ETRecord.
         """
+        from executorch_c.inspect.events import short
+
         inner = _trace_lines.lines(self).inner
         if program is not None:
             from executorch_c.inspect.structure import view_of

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from executorch_c._commands import _arguments, _next
 from executorch_c._commands._arguments import output_file
-from executorch_c.check.keeping import call_of
 
 if TYPE_CHECKING:
     from executorch_c.check.result import CheckResult
@@ -84,6 +83,8 @@ def show_next(result: CheckResult, args: argparse.Namespace, example: Any) -> No
     temporary files. A case of several calls, and inputs that --inputs does not read (nested ones,
     keywords), are explained by the check itself.
     """
+    from executorch_c.check.keeping import call_of
+
     case = result.worst_case()
     if case.ok_here:
         return

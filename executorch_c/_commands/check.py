@@ -12,7 +12,6 @@ from executorch_c._commands._calls import cases_of
 from executorch_c._input_sets import names_many
 from executorch_c._render import json as _json
 from executorch_c.check import named
-from executorch_c.check.cases import leaves, targets_of
 
 HELP = """\
 Compare a program with its PyTorch model: export the model with the official flow, or take an
@@ -114,6 +113,8 @@ def _program(args: argparse.Namespace) -> str | None:
 
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c check`."""
+    from executorch_c.check.cases import leaves, targets_of
+
     if _text_checks.is_text_check(args):
         return _text_checks.check_text(args)
     program = _program(args)

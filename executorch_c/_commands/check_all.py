@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from executorch_c import testing
 from executorch_c._commands import _arguments
 from executorch_c._render import text as _text
-from executorch_c.suite import baseline, checks, run, writers
-from executorch_c.suite.result import CheckRow, SuiteResult, read
+from executorch_c.suite import checks, writers
+
+if TYPE_CHECKING:
+    from executorch_c.suite.result import CheckRow, SuiteResult
 
 HELP = """\
 Check all models of a TOML file, each by several flows, as `check` does. Each check is a process
@@ -132,6 +134,8 @@ def _seconds(text: str) -> float:
 
 def _allowance(text: str) -> tuple[str, float]:
     """Return ("ms", 0.5) of "ms=50%": the argparse type."""
+    from executorch_c.suite import baseline
+
     name, _, number = text.partition("=")
     try:
         is_share = number.endswith("%")
@@ -162,6 +166,8 @@ def _told(row: CheckRow) -> None:
 
 def _list(args: argparse.Namespace) -> int:
     """Print the checks that would run."""
+    from executorch_c.suite import run
+
     tasks = run.selected(run.tasks_of(args.checks)[1], only=args.only)
     tasks = checks.part(tasks, checks.shard_of(args.shard)) if args.shard else tasks
     if args.json:
@@ -178,6 +184,9 @@ def _list(args: argparse.Namespace) -> int:
 
 def _result(args: argparse.Namespace) -> SuiteResult:
     """Run the checks, or put parts together."""
+    from executorch_c.suite import run
+    from executorch_c.suite.result import read
+
     allowances: dict[str, Any] = dict(args.allow)
     if not args.merge:
         return testing.check_all(

@@ -13,7 +13,6 @@ from executorch_c._commands._calls import cases_of, inputs_or_set
 from executorch_c._input_sets import names_many
 from executorch_c._render import json as _json
 from executorch_c.check import named
-from executorch_c.check.keeping import write_program
 
 if TYPE_CHECKING:
     from executorch_c._programs import ProgramFile
@@ -192,6 +191,8 @@ def main(args: argparse.Namespace) -> int:
     _check_options(args)
     subject = _subject(args)
     if args.save_pte:
+        from executorch_c.check.keeping import write_program
+
         write_program(subject.program, args.save_pte)
     if args.device or args.etdump:
         _refuse_with_device(args)

@@ -11,7 +11,6 @@ from executorch_c._commands._calls import inputs_of
 from executorch_c._programs import ProgramFile
 from executorch_c._trace_lines import SORTS, TOTALS
 from executorch_c.check import named
-from executorch_c.inspect.diagram.draw import draw_on
 from executorch_c.trace import Trace
 
 HELP = """\
@@ -86,6 +85,8 @@ def _show(trace: Trace, args: argparse.Namespace) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c trace`."""
+    from executorch_c.inspect.diagram.draw import draw_on
+
     if args.debug_buffer and not args.etdump:
         args.parser.error("--debug-buffer requires --etdump")
     if args.make and args.etrecord:

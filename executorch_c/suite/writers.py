@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from executorch_c.suite.figures import FIGURES
 
@@ -30,6 +29,8 @@ def _details(result: SuiteResult, row: CheckRow) -> str:
 
 def junit(result: SuiteResult) -> str:
     """Return JUnit XML: a suite with a test case for each check, with figures as properties."""
+    from xml.etree import ElementTree
+
     counts = {
         "tests": len(result),
         "failures": sum(row.verdict != "error" for row in result.failures),

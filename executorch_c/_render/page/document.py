@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from executorch_c._render import html
@@ -19,6 +18,8 @@ FRAME_HEIGHT = "32em"
 
 @cache
 def _asset(name: str) -> str:
+    from importlib import resources
+
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
