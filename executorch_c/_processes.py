@@ -3,6 +3,7 @@ connection."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,8 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import IO
 
+MAX_LINE_BYTES = 4096
+"""Bytes at the end of a log of which the last line is told."""
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({descriptor})"
 
 
@@ -37,6 +40,14 @@ def start(module: str, log: IO[bytes]) -> tuple[subprocess.Popen[bytes], Connect
             pass_fds=[theirs.fileno()],
         )
     return process, ours
+
+
+def last_line(log: IO[bytes]) -> str:
+    """Return the last line of a process's log that is not empty."""
+    size = os.fstat(log.fileno()).st_size
+    tail = os.pread(log.fileno(), MAX_LINE_BYTES, max(size - MAX_LINE_BYTES, 0))
+    lines = tail.decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def ending(status: int | None) -> str:

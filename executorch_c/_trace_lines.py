@@ -332,9 +332,7 @@ def modules_of_record(record: ETRecord, method: str, lines: Iterable[Line]) -> d
         if instruction is None or "/" in line.id:
             continue
         handle = line.handle if line.kind == "node" else None
-        handles = record.handles_at(method, instruction, handle) or ()
-        nodes = record.nodes_of(method, handles)
-        modules = dict.fromkeys(node.module for node in nodes if node.module)
+        modules = record.modules_at(method, instruction, handle)
         if len(modules) == 1 or line.kind == "node" and modules:
             found[line.id] = ", ".join(modules)
     return found

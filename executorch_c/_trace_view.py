@@ -97,10 +97,13 @@ def _text_table(rows: list[list[str]], text_columns: Sequence[str]) -> str:
 def table(trace: Trace, top: int | None = None, sort: Sort = "order") -> str:
     """Return the table for a terminal: the first `top` lines in an order, or all."""
     every = lines(trace)
-    shown = every.sorted(sort)[:top]
+    return _shown(trace, every, every.sorted(sort)[:top], sort)
+
+
+def _shown(trace: Trace, every: Lines, first: Iterable[Line], sort: Sort) -> str:
     if sort != "order":
-        shown = [replace(line, level=0) for line in shown]
-    return _text_table(_table(trace, every, shown), HEAD[:TEXT_COLUMNS])
+        first = [replace(line, level=0) for line in first]
+    return _text_table(_table(trace, every, first), HEAD[:TEXT_COLUMNS])
 
 
 def summary(trace: Trace, top: int | None = TOP, sort: Sort = "time", by: By | None = None) -> str:
@@ -108,10 +111,10 @@ def summary(trace: Trace, top: int | None = TOP, sort: Sort = "time", by: By | N
     every = lines(trace)
     parts = [*notes(trace)]
     if by is None:
-        count = len(every.sorted(sort))
-        if top is not None and count > top:
-            parts.append(f"the first {top} of {count} instructions and nodes by {sort}")
-        parts.append(table(trace, top, sort))
+        ordered = every.sorted(sort)
+        if top is not None and len(ordered) > top:
+            parts.append(f"the first {top} of {len(ordered)} instructions and nodes by {sort}")
+        parts.append(_shown(trace, every, ordered[:top], sort))
     kinds = [by] if by is not None else TOTALS
     for kind in kinds:
         rows = _totals(trace, every, kind)[: None if top is None else top + 1]

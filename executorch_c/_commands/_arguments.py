@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from executorch_c._render.text import did_you_mean, unknown
 from executorch_c._input_sets import MAX_CASES
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from executorch_c.compare.verdicts import Verdict
     from executorch_c.report import Report
 
+T = TypeVar("T")
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The argument of a command's `add`: the subparsers action of argparse."""
 
@@ -96,6 +97,14 @@ KV_CACHE: dict[str, Callable[[str], object]] = {
     "window": _windows,
 }
 """Types of the arguments of a KV cache."""
+
+
+def read_by(read: Callable[[str], T], text: str) -> T:
+    """Return what a function reads in an argument; its error is the message of the usage error."""
+    try:
+        return read(text)
+    except (ValueError, ImportError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def kv_cache(text: str) -> KVCache:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any, Protocol
 
 from executorch_c import _functions
+from executorch_c._commands import _arguments
 from executorch_c.check.flows import FLOWS, unknown_flow
 
 
@@ -41,8 +42,5 @@ def check_flow(args: argparse.Namespace) -> None:
 
 def function_name(text: str) -> str:
     """Return a name in the form MODULE:FUNCTION: the argparse type."""
-    try:
-        _functions.parts_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    _arguments.read_by(_functions.parts_of, text)
     return text

@@ -78,10 +78,7 @@ def _names(text: str) -> list[str]:
 
     names = [name for name in text.split(",") if name]
     for name in names:
-        try:
-            rival_of(name)
-        except (ValueError, ImportError) as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+        _arguments.read_by(rival_of, name)
     return names
 
 
@@ -99,10 +96,7 @@ def _seconds(text: str) -> float:
 def _share(text: str) -> float:
     from executorch_c.bench.report import share_of
 
-    try:
-        return share_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return _arguments.read_by(share_of, text)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -89,10 +89,7 @@ def _engines(text: str) -> tuple[str, ...]:
     """Return the engines of an argument. Raises ArgumentTypeError."""
     from executorch_c.check.engines import engines_of
 
-    try:
-        return engines_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return _arguments.read_by(engines_of, text)
 
 
 def _program(args: argparse.Namespace) -> str | None:

@@ -118,10 +118,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 def _shard(text: str) -> str:
     """Return a part, as 2/4: the argparse type."""
-    try:
-        checks.shard_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    _arguments.read_by(checks.shard_of, text)
     return text
 
 

@@ -53,9 +53,8 @@ class Child:
         with suppress(Exception):
             self._process.wait(1)
         end = _processes.ending(self._process.poll()) or "does not answer"
-        self._log.seek(0)
-        last = self._log.read().decode(errors="replace").strip().splitlines()
-        return f"its process {end}" + (f": {last[-1]}" if last else "")
+        last = _processes.last_line(self._log)
+        return f"its process {end}" + (f": {last}" if last else "")
 
     def close(self) -> None:
         """End the process."""

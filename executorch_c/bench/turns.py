@@ -13,6 +13,7 @@ from executorch_c._render import text as _text
 from executorch_c.bench.child import Child, Failed
 from executorch_c.bench.engines import ENGINES, Engine, Task, rival_of
 from executorch_c.bench.report import BenchReport, Measured, ratio_interval
+from executorch_c.compare.metrics import rms
 from executorch_c.progress import Progress
 
 if TYPE_CHECKING:
@@ -159,6 +160,5 @@ def _difference(outputs: Sequence[Any], expected: Sequence[Any]) -> float | None
         if ours is None or first is None or np.shape(ours) != np.shape(first):
             return None
         if first.size:
-            scale = float(np.sqrt(np.mean(np.square(first)))) or 1.0
-            found.append(float(np.sqrt(np.mean(np.square(ours - first)))) / scale)
+            found.append(rms(ours - first) / (rms(first) or 1.0))
     return max(found, default=0.0) if len(outputs) == len(expected) else None

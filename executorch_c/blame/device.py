@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from executorch_c._arrays import Array
+from executorch_c._input_files import read_arrays
 from executorch_c._render.text import plural
 from executorch_c.inspect.etdump_events import DebugEvent, ProfileEvent
 from executorch_c.inspect.etdump_report import CALL, TICKS_PER_SECOND, read_etdump
@@ -107,16 +108,7 @@ def _numbered(arrays: Sequence[Any]) -> dict[str, Any]:
 
 def _arrays(path: str) -> dict[str, Array]:
     """Return the arrays of a file by name."""
-    try:
-        loaded = np.load(path)
-    except OSError:
-        raise
-    except Exception as error:  # damaged files raise many kinds
-        raise ValueError(f"{path}: not an .npz or .npy file of arrays ({error})") from error
-    if isinstance(loaded, np.ndarray):
-        return {"output_0": loaded}
-    with loaded:
-        return {name: loaded[name] for name in loaded.files}
+    return {name or "output_0": array for name, array in read_arrays(path).items()}
 
 
 # ---- outputs ----------------------------------------------------------------------------------

@@ -97,10 +97,10 @@ class Process:
     def _why_not(self, reply: Any) -> str:
         if reply is not None:
             return f"executorch's bindings cannot be imported: {reply[1]}: {reply[2]}"
-        last = self.log().strip().splitlines()
+        last = _processes.last_line(self._log)
         end = _processes.ending(self._process.poll())
         self.close()
-        return f"its process {end or 'did not start'}" + (f": {last[-1]}" if last else "")
+        return f"its process {end or 'did not start'}" + (f": {last}" if last else "")
 
     def _received(self, seconds: float) -> Any:
         """Return the next message; None if the process has ended or the time is over."""

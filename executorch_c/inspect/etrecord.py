@@ -122,6 +122,13 @@ class ETRecord:
             return (int(delegate_id),)
         return delegate.handles_of(delegate_id)
 
+    def modules_at(
+        self, method: str, instruction: int, delegate_id: int | str | None = None
+    ) -> list[str]:
+        """Return the modules of an instruction, or of a node inside its delegate."""
+        nodes = self.nodes_of(method, self.handles_at(method, instruction, delegate_id) or ())
+        return [*dict.fromkeys(node.module for node in nodes if node.module)]
+
     def __str__(self) -> str:
         methods = [
             f"method {_text.visible(name)}: {_text.plural(len(nodes), 'node')}, "

@@ -256,7 +256,7 @@ class MemoryPlan(Report):
         return f"<executorch_c.devtools.MemoryPlan of {self._notes()[0]}>"
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, [*map(_text.wrapped, self._notes()), self.peak()]))
+        return self.text()
 
     def text(self, top: int | None = TOP) -> str:
         """Return the notes, and at most `top` tensors of each peak; None: all tensors."""
@@ -481,9 +481,8 @@ def _modules(record: ETRecord, view: View) -> dict[int, str]:
     modules = {}
     for step in view.steps:
         if step.chain == 0:
-            nodes = record.nodes_of(view.method, record.handles_at(view.method, step.number) or ())
-            names = {node.module for node in nodes if node.module}
-            modules[step.at] = names.pop() if len(names) == 1 else ""
+            names = record.modules_at(view.method, step.number)
+            modules[step.at] = names[0] if len(names) == 1 else ""
     return modules
 
 

@@ -25,9 +25,6 @@ from executorch_c.suite import one
 if TYPE_CHECKING:
     from executorch_c.suite.checks import CheckTask
 
-MAX_LOG_BYTES = 4096
-"""Bytes at the end of a check's output of which the last line is told."""
-
 
 class Fork:
     """A check in a fork of this process, the leader of a process group."""
@@ -64,7 +61,7 @@ class Fork:
             about = _processes.ending(os.waitstatus_to_exitcode(status))
             if is_late:
                 about = f"not done after {self.seconds:g} s, the time limit"
-            last = self._last_line()
+            last = _processes.last_line(self.log)
             row = {"verdict": "error", "about": f"the check {about}" if not is_late else about}
             row["problems"] = [f"its last line of output: {last}"] if last else []
         self.connection.close()
@@ -75,12 +72,6 @@ class Fork:
         """End the processes of the group."""
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
-
-    def _last_line(self) -> str:
-        size = os.fstat(self.log.fileno()).st_size
-        tail = os.pread(self.log.fileno(), MAX_LOG_BYTES, max(size - MAX_LOG_BYTES, 0))
-        lines = tail.decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _run(task: CheckTask, threads: int, connection: Connection, log: IO[bytes]) -> None:

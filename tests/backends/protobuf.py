@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from executorch_c.rewrite import protobuf
 from tests.backends.payloads import BACKENDS, SPARE_BYTES, Change, Graph, filled, roomy
 
 VARINT, BYTES = 0, 2
@@ -34,22 +35,13 @@ TABLES, NUMBERS = rows()
 
 
 def varint(value: int) -> bytes:
-    if 0 <= value < 128:
-        return bytes([value])
-    value &= 2**64 - 1
-    groups = [value >> shift & 127 for shift in range(0, value.bit_length(), 7)]
-    return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])
+    return protobuf.varint(value & 2**64 - 1)
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number, and where the next one begins."""
-    value = shift = 0
-    while True:
-        value |= (data[at] & 127) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 128:
-            return value - (value >> 63 << 64), at
+    """Return a signed number of 64 bits, and where the next one begins."""
+    value, at = protobuf.read_varint(data, at)
+    return value - (value >> 63 << 64), at
 
 
 def varints(data: bytes) -> Iterator[int]:
