@@ -44,7 +44,7 @@ DAMAGED = (
 """Exceptions of numpy.load for a damaged file."""
 
 BY_FUNCTION = "or read it by a function, --inputs loader.py:f"
-"""What to do with a file that no reader takes as it is."""
+"""Advice for a file that no reader takes as it is."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ MAX_CASES = 1000
 MAGIC = frozenset("*?[")
 
 Source: TypeAlias = "FilePath | Iterable[object] | InputSet"
-"""What `input_set` takes."""
+"""Sources of `input_set`."""
 
 
 def _warn(message: str) -> None:

@@ -120,7 +120,7 @@ def stored_outputs(path: Path) -> list[Array]:
 
 @dataclass(frozen=True)
 class Allowance:
-    """How much worse than the stored value a figure may be."""
+    """Permitted change of a figure, against the stored value."""
 
     is_better_large: bool | None
     """None: it may change in neither direction."""

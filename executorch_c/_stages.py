@@ -40,7 +40,7 @@ CACHE_WAY = (
     "REGISTRY.active('a') of executorch.extension.llm.cache.update_and_attend; the program gets "
     "one like it"
 )
-"""What to do about it: `docs/howto/llm.md` has an example."""
+"""Advice: `docs/howto/llm.md` has an example."""
 
 BFLOAT16 = 15
 """PyTorch's number of the dtype."""

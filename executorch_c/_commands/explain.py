@@ -107,7 +107,7 @@ def _refuse_with_device(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class _Subject:
-    """What explain compares."""
+    """The operands of explain."""
 
     program: ProgramFile
     reference: object

@@ -18,7 +18,7 @@ Call: TypeAlias = "Callable[[], Sequence[Any]]"
 
 @dataclass(frozen=True)
 class Task:
-    """What an engine loads: a file, or for eager the name of a model's function."""
+    """The input of an engine: a file, or for eager the name of a model's function."""
 
     path: str
     inputs: tuple[Any, ...]
@@ -118,11 +118,11 @@ class Engine:
     name: str
     load: Callable[[Task], Call]
     modules: tuple[str, ...] = ()
-    """What it imports, before it loads anything."""
+    """Modules to import before loading."""
     file: str = ""
     """Kind of file that the user names: "onnx"; empty: the program, or the model of eager."""
     distribution: str = ""
-    """What to install."""
+    """Distribution to install."""
 
 
 ENGINES = {

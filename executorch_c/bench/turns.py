@@ -45,7 +45,7 @@ def bench(
     concurrency: int = 1,
     progress: bool | None = None,
 ) -> BenchReport:
-    """Return the times of programs, in turns, each in a process of its own.
+    """Return the call times of programs, each in its own process, in turns.
 
     Args:
         programs: Paths of programs; ratios are those to the first.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What the devices of a backend may compute otherwise."""
+    """Permitted differences in the arithmetic of a backend's devices."""
 
     functions: float = 4.0
     """Largest error of exp, tanh and the like, in machine epsilons."""
@@ -134,7 +134,7 @@ def terms_of(kind: Kind, arguments: Sequence[tuple[int, ...]], result: tuple[int
 
 @dataclass(frozen=True)
 class Rounding:
-    """How the result of one place may be rounded."""
+    """Permitted rounding of the result at one place."""
 
     kind: Kind
     terms: int

@@ -39,7 +39,7 @@ class DeviceValues:
     """One run of a device."""
 
     source: str
-    """Where it comes from, for messages: the file, and the run in it."""
+    """Origin, for messages: the file, and the run in it."""
     outputs: tuple[Array | None, ...]
     """Outputs of the method, in order; None for one that the device has not returned."""
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Expected:
     names: tuple[str, ...]
     """Of all outputs: the program's, or "output_0", ..."""
     outputs: tuple[Any, ...]
-    """What the payload computes here: arrays, and numbers, which runs do not have."""
+    """Results of the payload here: arrays, and numbers, which runs do not have."""
 
     @classmethod
     def of(cls, info: MethodInfo, outputs: Sequence[Any]) -> Expected:

@@ -53,7 +53,7 @@ IN_ONE = "probes"
 
 @dataclass(frozen=True)
 class Probes:
-    """What was written."""
+    """A written program with probes: its files, and the values that it returns or cannot return."""
 
     folder: Path
     program: Path

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -159,13 +159,3 @@ def is_close(values: DeviceValues, expected: Sequence[object]) -> bool:
         if tolerance.outside(actual, wanted, tolerance.rounding(actual, wanted)):
             return False
     return True
-
-
-def relative_to_limit(error: ErrorMetrics) -> float | None:
-    """Return how many times the limit an error is; None without a limit."""
-    return error.relative / error.limit if error.limit else None
-
-
-def without_limit(error: ErrorMetrics) -> ErrorMetrics:
-    """Return the error without its verdict."""
-    return replace(error, limit=None, mismatched=None)

@@ -82,7 +82,7 @@ class GraphView:
     nodes: Mapping[str, Node]
     """Nodes by id, in order of execution."""
     note: str = ""
-    """What the view leaves out."""
+    """Parts that the view omits."""
 
 
 @dataclass(frozen=True)
