@@ -367,6 +367,19 @@ def test_import_loads_little_but_numpy() -> None:
     assert set(out) <= {"__future__", "executorch_c", "executorch_c._core"}
 
 
+def test_tools_are_imported_by_their_commands(tmp_path: Path) -> None:
+    """The start of each command imports the parsers of all."""
+    code = """
+import sys
+from executorch_c import cli
+assert cli.main(["demo"]) == 0
+tools = ("bench", "blame", "cut", "debug", "llm", "suite.run", "inspect.diagram", "check.run")
+print(*[m for m in sys.modules if m.startswith(tuple(f"executorch_c.{one}" for one in tools))])
+"""
+    done = process.python("-c", code, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "", done.stdout
+
+
 def test_get_include() -> None:
     assert Path(executorch_c.get_include(), "executorch_c/backend.h").exists()
 

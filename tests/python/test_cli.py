@@ -150,19 +150,6 @@ assert not {"torch", "executorch", "ml_dtypes"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-def test_tools_are_imported_by_their_commands(tmp_path: Path) -> None:
-    """The start of each command imports the parsers of all."""
-    code = """
-import sys
-from executorch_c import cli
-assert cli.main(["demo"]) == 0
-tools = ("bench", "blame", "cut", "debug", "llm", "suite.run", "inspect.diagram", "check.run")
-print(*[m for m in sys.modules if m.startswith(tuple(f"executorch_c.{one}" for one in tools))])
-"""
-    done = python(tmp_path, "-c", code)
-    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "", done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help(name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
