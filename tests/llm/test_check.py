@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from executorch_c.llm import LLMReport, TextRunner, check_llm
+from executorch_c.llm.cases import TAIL_STEPS
 from executorch_c.llm.check import CASES
 from tests.llm import calibration, ring_llm, small_llm
 from tests.llm.exported_llm import load
@@ -184,10 +185,12 @@ def test_a_weight_only_export_is_found(quantised: bool) -> None:
 
 @pytest.mark.heavy
 def test_an_export_with_shared_caches_is_found() -> None:
-    """Layers that share caches: the exporter keeps the path of its example, a prompt."""
+    """Layers that share caches: the exporter keeps the path of its example, a prompt, so that a
+    call with one token differs, the first after a prompt in one call too."""
     row = BY_NAME["wrong-shared-caches"]
     report = check(load(row).program, model_of(row), SHORT, explain=False)
-    assert {"steps", "context"} <= differing(report) and "prefill" not in differing(report)
+    assert {"steps", "context"} <= differing(report)
+    assert (report["steps"].first, report["prefill"].first) == (0, len(SHORT[0]) - TAIL_STEPS)
     assert "the file is at fault: ExecuTorch's own runtime" in report.fault
 
 
