@@ -37,14 +37,16 @@ def help_texts() -> str:
 
 def linked(text: str, folder: Path, page: Path) -> str:
     """Return a text of `folder` with its links relative to a page of the site. A link to a file
-    outside the site becomes its path in the tree; a missing file is a warning. The words of a
-    link may go on in the next line."""
+    outside the site becomes its path in the tree, one to a notebook leads to its page; a missing
+    file is a warning. The words of a link may go on in the next line."""
 
     def replaced(match: re.Match[str]) -> str:
         words, target, anchor = match[1], match[2], match[3] or ""
         path = (folder / target).resolve()
         if not path.exists():
             log.warning("%s: '%s' does not exist", page.relative_to(DOCS), target)
+        if path.suffix == ".ipynb":
+            path = DOCS / "notebooks" / f"{path.stem}.md"
         if path.is_relative_to(DOCS):
             return f"[{words}]({os.path.relpath(path, page.parent)}{anchor})"
         return f"{words} (`{path.relative_to(ROOT)}`)"
@@ -55,6 +57,8 @@ def linked(text: str, folder: Path, page: Path) -> str:
 
 def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
     """Return the Markdown of a page with its includes and with links that work on the site."""
+    if page.file.generated_by:
+        return markdown
     source = Path(page.file.abs_src_path)
 
     def included(match: re.Match[str]) -> str:
