@@ -221,6 +221,10 @@ class Report:
         known = {name: origin for name, origin in origins.items() if origin is not None}
         object.__setattr__(self, "_origins", known)  # works for frozen classes
 
+    def graph_page(self) -> GraphPage | None:
+        """Return the graphs of its page; None without any."""
+        return None if self._drawing.make is None else self._drawing.make()
+
     def set_graph(self, make: Callable[[], GraphPage]) -> None:
         """Set the graph of its page, which is made when the page is."""
         object.__setattr__(self, "_drawing", document.Drawing(make))

@@ -291,8 +291,8 @@ class Trace(Report):
         return _trace_view.dataframe(self)
 
     def overlays(self, nodes: Iterable[Node]) -> Sequence[Overlay]:
-        """Return the mean time of each instruction and node in a call, and, with
-        tracing(ranges=True), the largest magnitude of its results."""
+        """Return the mean time of each instruction and node in a call; with tracing(ranges=True)
+        the magnitude, minimum and maximum of its results, with values=True, too, their mean."""
         from executorch_c.inspect import events
 
         return tuple(events.overlays(self.events, nodes))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from executorch_c import _functions
 from executorch_c._commands import _arguments
+from executorch_c._commands._calls import inputs_of
 from executorch_c.check.flows import FLOWS, unknown_flow
+
+if TYPE_CHECKING:
+    from executorch_c._programs import ProgramFile
+    from executorch_c.debug.report import ErrorReport
 
 
 class Parser(Protocol):
@@ -25,6 +30,24 @@ def add_model_function(parser: Parser) -> None:
         type=function_name,
         help="function that returns the model: module:function or file.py:function",
     )
+
+
+def explained(args: argparse.Namespace, program: ProgramFile, method: str) -> ErrorReport:
+    """Return the report of `explain` on the model of --model, which names modules: on --inputs,
+    else the model's example, else random inputs."""
+    from executorch_c.check import named
+    from executorch_c.devtools import explain
+
+    model, inputs, _ = named.model_and_inputs(args.make)
+    args.method = method
+    if inputs is None or args.inputs:
+        inputs = inputs_of(program.program, args)
+    return explain(model, list(inputs), program=program, method=method)
+
+
+def modules_of(report: ErrorReport) -> dict[str, str]:
+    """Return the model's modules by the place of an instruction or node."""
+    return {row.where: row.module for row in report if row.module}
 
 
 def add_flow(parser: Parser, otherwise: str = "") -> None:

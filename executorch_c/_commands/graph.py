@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from executorch_c._commands import _arguments
+from executorch_c._commands import _arguments, _models
 from executorch_c._commands._calls import inputs_of
 from executorch_c._programs import ProgramFile, opened
 
@@ -25,6 +25,9 @@ A page (-o M.html) is one file without a server: pan, zoom, search, layers and d
 and close, details of each node, colours by bytes of planned memory and, with --run, by time and
 values. Two programs are side by side: a click selects what corresponds.
 
+Layers are the modules of an ETRecord (--etrecord), those of the model (--model, needs torch; errors
+against it colour the nodes, too), else the names of weights, which few programs have.
+
 Formats: dot, text for Graphviz; svg, drawn by Graphviz' `dot`; model-explorer, JSON for Model
 Explorer (pip install ai-edge-model-explorer). The extension of the output selects the format (.dot,
 .gv, .svg, .json), the page (.html), or a table of nodes (.csv, .txt).
@@ -42,7 +45,9 @@ def add(commands: _arguments.Commands) -> None:
     parser.add_argument(
         "--run", action="store_true", help="run the method; colour nodes by time and values"
     )
-    _arguments.add_inputs(parser)
+    _arguments.add_inputs(parser, "the model's example, or random")
+    parser.add_argument("--etrecord", metavar="E.bin", help="ETRecord of the export")
+    _models.add_model_function(parser)
     parser.add_argument("--format", choices=FORMATS, help="default: by extension, or dot")
     parser.add_argument(
         "--node-data",
@@ -64,7 +69,10 @@ def main(args: argparse.Namespace) -> int:
         return _show_changes(source, method, args)
     from executorch_c.devtools import graph
 
-    picture = graph(source, method, overlays=list(_reports(source, method, args)))
+    explained = _models.explained(args, source, method) if args.make else None
+    overlays = [*_reports(source, method, args), *([explained] if explained else [])]
+    modules = _models.modules_of(explained) if explained else {}
+    picture = graph(source, method, overlays=overlays, etrecord=args.etrecord, modules=modules)
     if args.output:
         picture.save(args.output, args.format)
     for name, text in picture.node_data().items() if args.node_data else ():
@@ -79,8 +87,13 @@ def main(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Report options that exclude each other, and unknown extensions."""
-    if args.other and (args.run or args.inputs or args.format or args.node_data):
-        args.parser.error("--run, --inputs, --format and --node-data are about one program")
+    named = args.make or args.etrecord
+    if args.other and (args.run or args.inputs or args.format or args.node_data or named):
+        args.parser.error(
+            "--run, --inputs, --format, --node-data, --etrecord and --model are about one program"
+        )
+    if args.make and args.etrecord:
+        args.parser.error("--model and --etrecord both name modules: pass one")
     if args.output and not args.format:
         try:
             _arguments.output_file(*(PAGES if args.other else ENDINGS))(args.output)
@@ -100,7 +113,7 @@ def _reports(source: ProgramFile, method: str, args: argparse.Namespace) -> list
         args.method = method
         inputs = inputs_of(source.program, args)
         loaded = source.program.load_method(method, seed=args.seed, delegate_at_load=False)
-        with loaded.tracing(ranges=True) as trace:
+        with loaded.tracing(values=True, ranges=True) as trace:
             loaded.execute(inputs)
         reports.append(trace)
     return reports

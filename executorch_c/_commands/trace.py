@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from executorch_c import Method, _trace_view
 from executorch_c._commands import _arguments, _models
 from executorch_c._commands._calls import inputs_of
-from executorch_c._programs import ProgramFile
 from executorch_c._trace_lines import SORTS, TOTALS
-from executorch_c.check import named
+from executorch_c.report import Report
 from executorch_c.trace import Trace
 
 HELP = """\
@@ -60,16 +59,13 @@ def _warm(method: Method, inputs: Sequence[object]) -> None:
     method.reset()
 
 
-def _modules(
-    args: argparse.Namespace, source: ProgramFile, method: Method, inputs: Sequence[object]
-) -> dict[str, str]:
-    """Return the model's modules by the place of an instruction or node, as `explain` matches
-    them."""
-    from executorch_c.devtools import explain
-
-    model, _, _ = named.model_and_inputs(args.make)
-    report = explain(model, inputs, program=source, method=method.metadata.name())
-    return {row.where: row.module for row in report if row.module}
+def _values(args: argparse.Namespace, method: Method, inputs: Sequence[object]) -> Sequence[Trace]:
+    """Return a call with the values of nodes, for the page; nothing without one."""
+    if not args.html and not (args.output or "").lower().endswith(".html"):
+        return ()
+    with method.tracing(values=True, ranges=True) as values:
+        method.execute(inputs)
+    return (values,)
 
 
 def _show(trace: Trace, args: argparse.Namespace) -> None:
@@ -86,6 +82,7 @@ def _show(trace: Trace, args: argparse.Namespace) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run `executorch-c trace`."""
     from executorch_c.inspect.diagram.draw import draw_on
+    from executorch_c.inspect.memory import memory_plan
 
     if args.debug_buffer and not args.etdump:
         args.parser.error("--debug-buffer requires --etdump")
@@ -103,14 +100,18 @@ def main(args: argparse.Namespace) -> int:
     )
     if args.repeat > 1:
         _warm(method, inputs)
-    modules = _modules(args, source, method, inputs) if args.make else {}
-    trace = None
+    name = method.metadata.name()
+    modules = {}
+    if args.make:
+        modules = _models.modules_of(_models.explained(args, source, name))
+    trace, more = None, list[Report]()
     try:
         with method.tracing(values=bool(args.debug_buffer)) as trace:
             trace.set_origins(program=source.origin)
-            draw_on(trace, source, method.metadata.name())
+            draw_on(trace, source, name, more=more, modules=trace.modules)
             for _ in range(args.repeat):
                 method.execute(inputs)
+        more += [*_values(args, method, inputs), memory_plan(source, name)]
     finally:
         if trace and trace.runs:  # includes calls before an error
             trace.name_nodes(source.program, args.etrecord, modules)

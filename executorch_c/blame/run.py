@@ -24,6 +24,7 @@ from executorch_c.blame import verdict as _verdict
 from executorch_c.blame.arithmetic import Allowance, Spread, named_results
 from executorch_c.blame.device import DeviceRun, DeviceValues, Expected, read_dump, read_runs
 from executorch_c.blame.locating import Departure, compare_nodes
+from executorch_c.blame.page import draw
 from executorch_c.blame.replay import Replay
 from executorch_c.blame.report import BlameReport, BlameRow
 from executorch_c.compare.limits import DEVICE_RUNS
@@ -107,6 +108,9 @@ def blame(
         title or title_of(program, "program"), name, here, runs, evidence, judged, eager
     )
     report.set_origins(program=source.origin)
+    places = {node.place.id: _where(node.place) for node in evidence.nodes}
+    leaving = next((node for node in evidence.nodes if not node.is_right), None)
+    draw(report, source, name, places, map(_where, leaving.suspects) if leaving else ())
     return report
 
 

@@ -44,7 +44,7 @@ VERDICTS = {
 # ---- errors -----------------------------------------------------------------------------------
 
 
-def errors(rows: Iterable[NodeError], side: int = -1, view: str = "") -> tuple[Overlay, ...]:
+def errors(rows: Sequence[NodeError], side: int = -1, view: str = "") -> tuple[Overlay, ...]:
     """Return verdicts and errors of rows by place; of rows about two programs, of the first (0) or
     the second (-1)."""
     verdicts: dict[str, float | str] = {}
@@ -58,7 +58,7 @@ def errors(rows: Iterable[NodeError], side: int = -1, view: str = "") -> tuple[O
         total[place] = max(float(total.get(place, 0.0)), row.accumulated.relative)
         if row.local is not None:
             local[place] = max(float(local.get(place, 0.0)), row.local.relative)
-    shown = set(verdicts.values())
+    shown = {row.verdict for row in rows}  # the same on both sides
     colours = tuple((name, colour) for name, colour in VERDICTS.items() if name in shown)
     overlays = (
         Overlay("verdict", "", verdicts, categories=colours, view=view),

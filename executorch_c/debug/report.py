@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -21,6 +21,8 @@ from executorch_c.report import JudgedReport
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from executorch_c._render.page.model import Node, Overlay
 
 NodeVerdict: TypeAlias = Literal["ok", "source", "propagated", "unexplained", "first", "amplified"]
 """Verdict on a node's result:
@@ -266,6 +268,12 @@ class ErrorReport(JudgedReport[NodeError]):
         if self._drawing.make is not None:
             report.set_graph(self._drawing.make)
         return report
+
+    def overlays(self, nodes: Iterable[Node]) -> Sequence[Overlay]:
+        """Return the verdicts and errors of nodes; of two programs, on the second's graph."""
+        from executorch_c.debug.pages import errors
+
+        return errors(self.rows)
 
     def output_error(self) -> float:
         """Return the largest relative error of the outputs."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from executorch_c._render.page.model import Node, Overlay
 
 if TYPE_CHECKING:
     from executorch_c.trace import Event
+
+Total: TypeAlias = Literal["sum", "max", "min", "none"]
 
 
 def named(events: Iterable[Event]) -> Iterator[tuple[Event, str]]:
@@ -48,11 +50,11 @@ def short(where: str) -> str:
 
 
 def overlays(events: Iterable[Event], nodes: Iterable[Node]) -> Iterator[Overlay]:
-    """Yield the mean time of a call by place of the graph's nodes, and, of events with ranges, the
-    largest magnitude of the results and their number of NaN and infinities."""
+    """Yield the mean time of a call by place of the graph's nodes; of events with ranges, the
+    magnitude, minimum and maximum of the results, and their number of NaN and infinities; of events
+    with values, their mean."""
     times: dict[str, float] = {}
-    largest: dict[str, float] = {}
-    wrong: dict[str, float] = {}
+    found: dict[str, dict[str, float]] = {name: {} for name, _ in VALUES}
     listed = list(events)
     place_of = _places(listed, nodes)
     for event, where in named(listed):
@@ -60,19 +62,56 @@ def overlays(events: Iterable[Event], nodes: Iterable[Node]) -> Iterator[Overlay
         if event.kind == "execute" or not place:
             continue
         times[place] = times.get(place, 0) + event.duration_ns / 1e3
-        ranges = [value.range for value in event.outputs if value.range is not None]
-        ends = [abs(end) for one in ranges for end in (one.low, one.high) if not math.isnan(end)]
-        if ends:
-            largest[place] = max(ends)
-        if ranges:
-            wrong[place] = sum(one.nan + one.positive + one.negative for one in ranges)
+        for name, value in _figures(event):
+            found[name][place] = value
     runs = max((event.run + 1 for event in listed), default=1)
     if times:
         yield Overlay("time", "us", {at: time / runs for at, time in times.items()}, total="sum")
-    if largest:
-        yield Overlay("largest value", "", largest, log=True)
-    if any(wrong.values()):
-        yield Overlay("NaN and infinities", "elements", wrong, total="sum")
+    for name, total in VALUES:
+        values = found[name]
+        if name == NOT_FINITE and any(values.values()):
+            yield Overlay(name, "elements", values, total=total)
+        elif name != NOT_FINITE and values:
+            yield Overlay(name, "", values, total=total, log=name == "largest value")
+
+
+NOT_FINITE = "NaN and infinities"
+VALUES: tuple[tuple[str, Total], ...] = (
+    ("largest value", "max"),
+    ("minimum", "min"),
+    ("maximum", "max"),
+    ("mean", "none"),
+    (NOT_FINITE, "sum"),
+)
+"""Overlays of the results' finite elements, with the value of a box."""
+
+
+def _figures(event: Event) -> Iterator[tuple[str, float]]:
+    """Yield the values of an event's results, by overlay."""
+    ranges = [value.range for value in event.outputs if value.range is not None]
+    ends = [(one.low, one.high) for one in ranges if not math.isnan(one.low)]
+    if ends:
+        yield "largest value", max(abs(end) for pair in ends for end in pair)
+        yield "minimum", min(low for low, _ in ends)
+        yield "maximum", max(high for _, high in ends)
+    if ranges:
+        wrong = sum(one.nan + one.positive + one.negative for one in ranges)
+        yield NOT_FINITE, float(wrong)
+    means = [_mean(value.data) for value in event.outputs if hasattr(value.data, "shape")]
+    means = [(total, count) for total, count in means if count]
+    if ranges and means:
+        yield "mean", sum(total for total, _ in means) / sum(count for _, count in means)
+
+
+def _mean(array: Any) -> tuple[float, int]:
+    """Return the sum and the number of the finite elements of an array."""
+    import numpy as np
+
+    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+        return 0.0, 0
+    numbers = array.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    return float(finite.sum()), finite.size
 
 
 def _places(events: Iterable[Event], nodes: Iterable[Node]) -> dict[str, str]:

@@ -514,5 +514,5 @@ def memory_plan(
     places = tuple(step.place(len(view.structure["chains"])) for step in view.steps)
     plan = MemoryPlan(method, tuple(arenas), tuple(allocations), titles, places)
     plan.set_origins(program=source.origin)
-    draw_on(plan, source, method)
+    draw_on(plan, source, method, etrecord=etrecord)
     return plan

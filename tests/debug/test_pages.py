@@ -112,4 +112,4 @@ def test_several_results_of_a_node() -> None:
         verdict, error = pages.errors(rows, side)
         assert verdict.values == {place: "first", "output 0": "propagated"}
         assert error.values == {place: 0.5, "output 0": math.inf}
-        assert [name for name, _ in verdict.categories] == ["propagated", "first"]
+        assert [name for name, _ in verdict.categories] == ["ok", "propagated", "first"]

@@ -21,6 +21,8 @@ from tests.python.digits import DIGITS
 
 pytestmark = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
 WAIT_SECONDS = 20
+MOST_SHAPES = 6000
+"""Boxes and edges of a frame; Chromium without a GPU draws them in less than 16 ms."""
 DARK = "22,25,29"
 """The background in the dark scheme."""
 GRAPH = """
@@ -279,12 +281,48 @@ def test_hostile_names(window: Browser, tmp_path: Path) -> None:
     assert len(refusals) == 3 and all("Content Security Policy" in one for one in refusals)
 
 
-def test_20_000_nodes(window: Browser, tmp_path: Path) -> None:
-    """The page is below 5 MB and opens folded; with all boxes open every node has a place."""
-    shown(window, tmp_path, page_of(page_graphs.random_graph(20_000, 5, 120)))
+def test_a_box_that_is_too_small(window: Browser, tmp_path: Path) -> None:
+    """An open box far away is one rectangle: a click selects it, another zooms in."""
+    shown(window, tmp_path, page_of(chain(60, 3)))
+    ask(window, "pane.openAll(true); page.choose(pane, 5); pane.scale = .01; pane.paint()")
+    painted(window)
+    assert ask(window, "return pane.level.boxes.length") == 3
+    middle = """const edge = pane.canvas.getBoundingClientRect(), box = view.n + 2;
+    return [Math.round(edge.left + pane.left + (view.x[box] + view.w[box] / 2) * pane.scale),
+            Math.round(edge.top + pane.top + (view.y[box] + view.h[box] / 2) * pane.scale)]"""
+    for _ in range(2):
+        window.click(*ask(window, middle))
+        assert ask(window, "return pane.selected - view.n") == 2
+        painted(window)
+    assert ask(window, "return pane.isFolded(view.n + 2)") is False
+    assert ask(window, "return pane.isOpen(view.n + 2)") is True
+
+
+@pytest.mark.parametrize("layers", [120, 0])
+def test_20_000_nodes(window: Browser, tmp_path: Path, layers: int) -> None:
+    """The page is below 5 MB and opens folded. With all boxes open each node is drawn at some
+    scale, and a frame has at most MOST_SHAPES, wherever the window is and however far away."""
+    nodes = page_graphs.random_graph(20_000, 5, layers)
+    times = {id: float(i) for i, id in enumerate(nodes)}
+    shown(window, tmp_path, page_of(nodes, Overlay("time", "us", times, total="sum")))
     assert (tmp_path / "page.html").stat().st_size < 5e6
     assert 20 < ask(window, "return pane.view.shown.length") < 400
     assert ask(window, "pane.openAll(true);" + LEAVES + "return leaves.length") == 20_000
     painted(window)
     assert ask(window, "return pane.scale * pane.view.h[pane.view.n] < pane.height")
     assert len(ask(window, COLOURS)) > 10
+    ask(window, "page.colourBy('time')")
+    path = """
+    const drawn = [], seen = new Set();
+    for (let step = 0; pane.scale < 1.5; step++) {
+      pane.left += 200 * Math.cos(step);
+      pane.top += 200 * Math.sin(step);
+      pane.draw();
+      drawn.push(pane.drawn);
+      for (const box of pane.level.boxes) seen.add(box);
+      pane.zoom(1.2);
+    }
+    const leaves = [...seen].filter(box => box < view.n).length;
+    return [drawn.length, Math.min(...drawn), Math.max(...drawn), leaves];"""
+    steps, least, most, leaves = ask(window, path)
+    assert steps > 20 and 0 < least and most <= MOST_SHAPES and leaves == 20_000

@@ -265,15 +265,21 @@ def test_nodes_without_an_event_have_no_time() -> None:
 def test_real_times_and_values() -> None:
     program = executorch_c.load(DIGITS)
     method = program.load_method("forward", delegate_at_load=False)
-    with method.tracing(ranges=True) as trace:
+    with method.tracing(values=True, ranges=True) as trace:
         (result,) = method.execute([IMAGES[:1]])
-    picture = graph(program, overlays=[trace, memory_plan(program)])
+    picture = graph(program, overlays=[trace, memory_plan(program), trace])
     values = {one.name: one for one in picture.values}
-    assert list(values) == ["time", "largest value", "planned bytes", "live bytes"]
+    figures = {
+        "largest value": np.abs(result).max(),
+        "minimum": result.min(),
+        "maximum": result.max(),
+        "mean": result.mean(),
+    }
+    assert list(values) == ["time", *figures, "planned bytes", "live bytes"]
+    assert len(picture.values) == len(values)
     last = picture.nodes[next(iter(picture.nodes["output 0"].inputs))[0][0]]
-    assert values["largest value"].values[last.place] == pytest.approx(
-        np.abs(result).max(), rel=1e-6
-    )
+    for name, wanted in figures.items():
+        assert values[name].values[last.place] == pytest.approx(wanted, rel=1e-6)
     plan = memory_plan(program)
     assert sum(values["planned bytes"].values.values()) == sum(  # type: ignore[arg-type]
         one.nbytes for one in plan.allocations if one.base is None and one.first >= 0
@@ -313,11 +319,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         *("g.html", "live_bytes.json", "planned_bytes.json")
     ]
     assert cli.main(["trace", file, "--html", str(out)]) == 0
-    assert '"name":"time"' in out.read_text()
+    names = ("time", "minimum", "mean", "planned bytes", "live bytes")
+    assert all(out.read_text().count(f'"name":"{name}"') == 1 for name in names)
     capsys.readouterr()
     for wrong, message in (
         (["--node-data", "no/folder"], "folder no/folder does not exist"),
-        ([file, "--run"], "--run, --inputs, --format and --node-data are about one program"),
+        ([file, "--run"], "--run, --inputs, --format, --node-data, --etrecord and --model are"),
         ([file, "-o", str(tmp_path / "x.dot")], "expected a name that ends with .html"),
     ):
         with pytest.raises(SystemExit):

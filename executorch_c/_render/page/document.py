@@ -11,7 +11,7 @@ from executorch_c._render.html import Markup, tag
 from executorch_c._render.page import data
 from executorch_c._render.page.model import GraphPage
 
-SCRIPTS = ("layout.js", "pane.js", "page.js")
+SCRIPTS = ("layout.js", "detail.js", "draw.js", "pane.js", "page.js")
 FRAME_HEIGHT = "32em"
 """Height of a page in a notebook."""
 

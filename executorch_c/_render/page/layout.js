@@ -15,7 +15,7 @@ function decode(raw, texts) {
     outputs: raw.outputs.map(list => list.map(i => texts[i])),
     attributes: raw.attributes.map(list => pairsOf(list).map(([k, v]) => [texts[k], texts[v]])),
     inputs: raw.inputs.map(list => pairsOf(list).map(([source, name]) => [source, texts[name]])),
-    readers: raw.ids.map(() => []), size: new Int32Array(count), slot: new Int32Array(count), overlays: [],
+    readers: raw.ids.map(() => []), levels: new Map(), size: new Int32Array(count), slot: new Int32Array(count), overlays: [],
     x: new Float64Array(count), y: new Float64Array(count),
     w: new Float64Array(count), h: new Float64Array(count)};
   view.inputs.forEach((list, i) => list.forEach(([source]) => {
@@ -41,6 +41,14 @@ function title(view, box) {
   if (box < view.n) return view.labels[box];
   const group = view.groups[box - view.n];
   return group.name || view.name;
+}
+
+// The path of a layer, "body.0.conv"; the name of another box.
+function pathOf(view, box) {
+  const isLayer = one => one > view.n && view.groups[one - view.n].kind === "module";
+  const names = [];
+  for (let at = box; isLayer(at); at = view.n + view.parent[at]) names.unshift(title(view, at));
+  return names.join(".") || title(view, box);
 }
 
 function subtitle(view, box) {
@@ -212,6 +220,7 @@ function place(view) {
   }
   view.shown = shown;
   view.rep = rep;
+  view.levels.clear();
   view.edges = visibleEdges(view, rep);
 }
 

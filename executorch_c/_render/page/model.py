@@ -93,8 +93,8 @@ class Overlay:
     unit: str
     values: Mapping[str, float | str]
     """Numbers, or names of `categories`, by the node's place or id."""
-    total: Literal["sum", "max"] = "max"
-    """The value of a box from those of its nodes."""
+    total: Literal["sum", "max", "min", "none"] = "max"
+    """The value of a box from those of its nodes; "none": it has no value."""
     log: bool = False
     """True for values over several orders of magnitude."""
     categories: tuple[tuple[str, str], ...] = ()

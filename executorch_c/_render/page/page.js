@@ -60,7 +60,7 @@ class Page {
           overlay.high = Math.max(overlay.high, value);
         }
       for (let g = view.groups.length - 1; g >= 0; g--)
-        if (values[view.n + g] === null)  // a box may have its own value
+        if (values[view.n + g] === null && overlay.total !== "none")  // a box may have its own value
           for (const child of view.groups[g].children)
             values[view.n + g] = join(overlay, values[view.n + g], values[child]);
       overlay.byView.set(one.view, values);
@@ -96,7 +96,28 @@ class Page {
     const value = this.value(overlay, pane, box);
     if (value === null) return theme.none;
     if (overlay.categories.length) return mix(overlay.categories[value][1], theme.back, .6);
-    return mix(theme.high, theme.low, share(overlay, value));
+    return mix(theme.high, theme.low, share(overlay, value, box < pane.view.n ? overlay.high : this.highOf(overlay)));
+  }
+
+  // The end of the scale of boxes: their sums are larger than the values of nodes.
+  highOf(overlay) {
+    if (overlay.total !== "sum") return overlay.high;
+    if (overlay.boxes === undefined) {
+      overlay.boxes = overlay.high;
+      for (const pane of this.panes)
+        for (const box of pane.level ? pane.level.boxes : []) {
+          const value = this.value(overlay, pane, box);
+          if (Number.isFinite(value)) overlay.boxes = Math.max(overlay.boxes, value);
+        }
+    }
+    return overlay.boxes;
+  }
+
+  // Other boxes are drawn: the scale of their sums is another.
+  scaleBoxes() {
+    for (const overlay of this.overlays.values()) overlay.boxes = undefined;
+    this.cache.clear();
+    this.showLegend();
   }
 
   value(overlay, pane, box) {
@@ -196,8 +217,11 @@ class Page {
         swatch.style.background = mix(colour, this.theme.back, .6);
         legend.append(swatch, make("span", "", name));
       }
-    else
+    else {
       legend.append(make("span", "", text(overlay, overlay.low)), make("i", "ramp"), make("span", "", text(overlay, overlay.high)));
+      const boxes = this.highOf(overlay);
+      if (boxes > overlay.high) legend.append(make("span", "", `boxes up to ${text(overlay, boxes)}`));
+    }
   }
 
   // ---- search ----
@@ -325,12 +349,13 @@ function order(value) { return Number.isNaN(value) ? Infinity : value; }
 function join(overlay, a, b) {
   if (a === null || b === null) return a === null ? b : a;
   if (Number.isNaN(a) || Number.isNaN(b)) return NaN;
-  return overlay.total === "sum" && !overlay.categories.length ? a + b : Math.max(a, b);
+  if (overlay.categories.length) return Math.max(a, b);
+  return overlay.total === "sum" ? a + b : overlay.total === "min" ? Math.min(a, b) : Math.max(a, b);
 }
 
-function share(overlay, value) {
+function share(overlay, value, high) {
   if (!Number.isFinite(value)) return Number.isNaN(value) || value > 0 ? 1 : 0;
-  const scale = overlay.log ? x => Math.log(x) : x => x, {low, high} = overlay;
+  const scale = overlay.log ? x => Math.log(x) : x => x, {low} = overlay;
   if (overlay.log && value <= 0) return 0;
   return high > low ? Math.min(Math.max((scale(value) - scale(low)) / (scale(high) - scale(low)), 0), 1) : 1;
 }

@@ -1,14 +1,6 @@
 // A pane: the canvas of one view, with pan, zoom, selection and colours.
 
-const KINDS = {delegate: "#c98a00", module: "#6b7f95", quantized: "#d9715f", run: "#8a94a0"};
-const INK = "#0c0f12", PAPER = "#ffffff";
-const MIN_SCALE = .002, MAX_SCALE = 4, FAINT = .3;
-
-function mix(a, b, share) {
-  const part = (text, i) => parseInt(text.slice(1 + 2 * i, 3 + 2 * i), 16);
-  return "#" + [0, 1, 2].map(i => Math.round(part(a, i) * share + part(b, i) * (1 - share))
-    .toString(16).padStart(2, "0")).join("");
-}
+const MIN_SCALE = .002, MAX_SCALE = 4;
 
 class Pane {
   constructor(view, page, index) {
@@ -79,18 +71,24 @@ class Pane {
     this.paint();
   }
 
-  // The innermost box at a place of the canvas; -1 without one.
+  // The innermost box at a place of the canvas that is drawn; -1 without one.
   at(x, y) {
-    const {view} = this, wx = (x - this.left) / this.scale, wy = (y - this.top) / this.scale;
-    for (let i = view.shown.length - 1, best = -1; i >= -1; i--) {
-      if (i < 0) return best;
-      const box = view.shown[i];
-      if (wx < view.x[box] || wy < view.y[box] || wx > view.x[box] + view.w[box] ||
-          wy > view.y[box] + view.h[box]) continue;
-      if (box < view.n || !view.groups[box - view.n].open) return box;
-      if (best < 0 || view.w[box] < view.w[best]) best = box;
-    }
-    return -1;
+    const {view} = this, level = levelOf(this), wx = (x - this.left) / this.scale, wy = (y - this.top) / this.scale;
+    const isThere = box => wx >= view.x[box] && wy >= view.y[box] && wx <= view.x[box] + view.w[box] &&
+      wy <= view.y[box] + view.h[box];
+    return level.boxes.find(isThere) ?? level.groups.slice(1).filter(isThere).pop() ?? -1;
+  }
+
+  // True for an open group that is drawn as one rectangle.
+  isFolded(box) { return this.isOpen(box) && !levelOf(this).groups.includes(box); }
+
+  // Zoom in on a group.
+  enter(box) {
+    const {view} = this;
+    this.scale = Math.max(this.scale * 1.5, Math.min(.9 * this.width / view.w[box], .9 * this.height / view.h[box], 1.2));
+    this.left = this.width / 2 - (view.x[box] + view.w[box] / 2) * this.scale;
+    this.top = this.height / 2 - (view.y[box] + view.h[box] / 2) * this.scale;
+    this.paint();
   }
 
   isOpen(box) { return box >= this.view.n && this.view.groups[box - this.view.n].open; }
@@ -151,210 +149,10 @@ class Pane {
   paint() {
     if (this.dirty || !this.width) return;
     this.dirty = true;
-    requestAnimationFrame(() => { this.dirty = false; draw(this); });
+    requestAnimationFrame(() => { this.dirty = false; this.draw(); });
   }
-}
 
-// ---- drawing ----------------------------------------------------------------------------------
-
-function draw(pane) {
-  const {view, canvas, scale} = pane, ratio = canvas.width / pane.width;
-  const colours = pane.page.theme, context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.fillStyle = colours.back;
-  context.fillRect(0, 0, pane.width, pane.height);
-  context.setTransform(ratio * scale, 0, 0, ratio * scale, pane.left * ratio, pane.top * ratio);
-  const seen = {x0: -pane.left / scale, y0: -pane.top / scale};
-  seen.x1 = seen.x0 + pane.width / scale;
-  seen.y1 = seen.y0 + pane.height / scale;
-  const isSeen = box => view.x[box] <= seen.x1 && view.y[box] <= seen.y1 &&
-    view.x[box] + view.w[box] >= seen.x0 && view.y[box] + view.h[box] >= seen.y0;
-  const visible = view.shown.filter(isSeen);
-  for (const box of visible) if (pane.isOpen(box)) drawGroup(context, pane, box, colours);
-  drawEdges(context, pane, seen, colours);
-  if (scale < FAINT / 2) drawFar(context, pane, visible, colours);
-  else for (const box of visible) if (!pane.isOpen(box)) drawBox(context, pane, box, colours);
-  for (const box of [...pane.found, ...pane.near].map(one => pane.standIn(one)).concat(pane.selected))
-    if (box >= 0 && isSeen(box)) outline(context, pane, box, colours);
-}
-
-function rounded(context, x, y, w, h, radius) {
-  context.beginPath();
-  if (context.roundRect) context.roundRect(x, y, w, h, radius);
-  else context.rect(x, y, w, h);
-}
-
-function write(context, text, x, y, room) {
-  const fitting = Math.floor(room / 6.5);
-  context.fillText(text.length > fitting ? text.slice(0, Math.max(fitting - 1, 1)) + "\u2026" : text, x, y);
-}
-
-function drawGroup(context, pane, box, colours) {
-  const {view, scale} = pane, x = view.x[box], y = view.y[box], kind = view.groups[box - view.n].kind;
-  const colour = KINDS[kind] || KINDS.module;
-  rounded(context, x, y, view.w[box], view.h[box], 8);
-  context.fillStyle = mix(colour, colours.back, kind === "delegate" ? .16 : .07);
-  context.fill();
-  context.lineWidth = kind === "delegate" ? 1.6 : 1;
-  context.setLineDash(kind === "quantized" || kind === "run" ? [5, 4] : []);
-  context.strokeStyle = mix(colour, colours.back, .75);
-  context.stroke();
-  context.setLineDash([]);
-  if (scale < FAINT) return;
-  context.font = "600 11px system-ui, sans-serif";
-  context.fillStyle = colours.muted;
-  const left = Math.max(x, (-pane.left) / scale), right = Math.min(x + view.w[box], (pane.width - pane.left) / scale);
-  write(context, `\u2212 ${title(view, box)}`, left + 9, y + 16, right - left - 18);
-}
-
-function curve(context, from, to) {
-  const middle = (from[1] + to[1]) / 2;
-  context.bezierCurveTo(from[0], middle, to[0], middle, to[0], to[1]);
-}
-
-function trace(context, view, edge, far) {
-  const {a, b} = edge, start = [view.x[a] + view.w[a] / 2, view.y[a] + view.h[a]];
-  const end = [view.x[b] + view.w[b] / 2, view.y[b]];
-  context.moveTo(...start);
-  if (far && !edge.points.length) { context.lineTo(...end); return; }
-  if (edge.gap !== null && end[0] > start[0] && end[1] < start[1]) {
-    const side = edge.gap;
-    context.bezierCurveTo(start[0], start[1] + 30, side, start[1] + 30, side, start[1] - 20);
-    context.lineTo(side, end[1]);
-    context.bezierCurveTo(side, end[1] - 26, end[0], end[1] - 26, ...end);
-    return;
-  }
-  if (end[1] < start[1] - 1 && !edge.points.length) {  // backwards: around the right side
-    const side = Math.max(view.x[a] + view.w[a], view.x[b] + view.w[b]) + 40;
-    context.bezierCurveTo(start[0], start[1] + 40, side, start[1] + 40, side, (start[1] + end[1]) / 2);
-    context.bezierCurveTo(side, end[1] - 40, end[0], end[1] - 40, ...end);
-    return;
-  }
-  let last = start;
-  const points = end[1] < start[1] - 1 ? [...edge.points].reverse() : edge.points;
-  for (const [x, y, high] of points) {
-    curve(context, last, [x, y]);
-    context.lineTo(x, y + high);
-    last = [x, y + high];
-  }
-  curve(context, last, end);
-}
-
-function drawEdges(context, pane, seen, colours) {
-  const {view, scale, selected} = pane, small = scale < FAINT / 2;
-  const chosen = [], passes = edge => {
-    const {a, b} = edge;
-    const xs = [view.x[a], view.x[b], ...edge.points.map(p => p[0])], y = view.y[a], z = view.y[b];
-    return Math.min(y, z) <= seen.y1 && Math.max(y + view.h[a], z + view.h[b]) >= seen.y0 &&
-      Math.min(...xs) <= seen.x1 && Math.max(...xs, view.x[a] + view.w[a], view.x[b] + view.w[b]) >= seen.x0;
-  };
-  context.beginPath();
-  for (const edge of view.edges) {
-    if (edge.a === selected || edge.b === selected) { chosen.push(edge); continue; }
-    if (edge.far || !passes(edge)) continue;
-    trace(context, view, edge, small);
-  }
-  context.strokeStyle = colours.edge;
-  context.lineWidth = small ? Math.max(1, .35 / scale) : 1.2;
-  context.stroke();
-  if (!small) for (const edge of view.edges) if (!edge.far) arrow(context, view, edge, seen, colours.edge);
-  if (!small) stubs(context, pane, seen, colours);
-  context.beginPath();
-  for (const edge of chosen) trace(context, view, edge, false);
-  context.strokeStyle = colours.accent;
-  context.lineWidth = Math.max(2, 1.5 / scale);
-  context.stroke();
-  for (const edge of chosen) arrow(context, view, edge, seen, colours.accent);
-}
-
-function arrow(context, view, edge, seen, colour) {
-  const x = view.x[edge.b] + view.w[edge.b] / 2, y = view.y[edge.b];
-  if (x < seen.x0 || x > seen.x1 || y < seen.y0 || y > seen.y1) return;
-  context.fillStyle = colour;
-  context.beginPath();
-  context.moveTo(x, y);
-  context.lineTo(x - 3.5, y - 7);
-  context.lineTo(x + 3.5, y - 7);
-  context.fill();
-}
-
-// Ends of edges that are too long to draw: a short line at both ends.
-function stubs(context, pane, seen, colours) {
-  const {view} = pane;
-  context.beginPath();
-  for (const edge of view.edges) {
-    if (!edge.far) continue;
-    for (const [box, y, to] of [[edge.a, view.y[edge.a] + view.h[edge.a], 12], [edge.b, view.y[edge.b], -12]]) {
-      const x = view.x[box] + view.w[box] * .75;
-      if (x < seen.x0 || x > seen.x1 || y < seen.y0 - 12 || y > seen.y1 + 12) continue;
-      context.moveTo(x, y);
-      context.lineTo(x, y + to);
-    }
-  }
-  context.setLineDash([2, 2]);
-  context.strokeStyle = colours.muted;
-  context.lineWidth = 1.2;
-  context.stroke();
-  context.setLineDash([]);
-}
-
-function drawBox(context, pane, box, colours) {
-  const {view, scale} = pane, x = view.x[box], y = view.y[box], w = view.w[box], h = view.h[box];
-  const fill = pane.page.colour(pane, box), isGroup = box >= view.n;
-  rounded(context, x, y, w, h, isGroup ? 3 : 7);
-  context.fillStyle = fill;
-  context.fill();
-  context.lineWidth = isGroup ? 2 : 1;
-  context.strokeStyle = isGroup ? KINDS[view.groups[box - view.n].kind] || KINDS.module : colours.line;
-  context.stroke();
-  if (scale < FAINT) return;
-  context.fillStyle = readable(fill);
-  context.font = `${isGroup ? 600 : 500} 11.5px system-ui, sans-serif`;
-  const below = subtitle(view, box);
-  write(context, (isGroup ? "+ " : "") + title(view, box), x + 9, y + (below ? 17 : h / 2 + 4), w - 16);
-  if (!below) return;
-  context.font = "10px system-ui, sans-serif";
-  write(context, below, x + 9, y + 31, (w - 16) * 1.15);
-}
-
-// Far away: rectangles without text, by colour.
-function drawFar(context, pane, visible, colours) {
-  const {view} = pane, byColour = new Map();
-  for (const box of visible) {
-    if (pane.isOpen(box)) continue;
-    const fill = pane.page.colour(pane, box);
-    if (!byColour.has(fill)) byColour.set(fill, []);
-    byColour.get(fill).push(box);
-  }
-  for (const [fill, boxes] of byColour) {
-    context.fillStyle = mix(fill, colours.fore, .85);
-    for (const box of boxes) context.fillRect(view.x[box], view.y[box], view.w[box], view.h[box]);
-  }
-}
-
-function outline(context, pane, box, colours) {
-  const {view, scale} = pane, edge = Math.max(3, 2 / scale);
-  const colour = box === pane.selected ? colours.accent : pane.found.has(box) ? colours.found : colours.accent;
-  context.strokeStyle = colour;
-  context.lineWidth = box === pane.selected || pane.found.has(box) ? edge : edge / 2;
-  rounded(context, view.x[box] - 2, view.y[box] - 2, view.w[box] + 4, view.h[box] + 4, 8);
-  context.stroke();
-}
-
-function luminance(colour) {
-  const [r, g, b] = [1, 3, 5].map(i => parseInt(colour.slice(i, i + 2), 16) / 255)
-    .map(part => part <= .04 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4);
-  return .2126 * r + .7152 * g + .0722 * b;
-}
-
-function contrast(a, b) {
-  const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
-  return (high + .05) / (low + .05);
-}
-
-// The colour of text on a box.
-function readable(fill) {
-  return contrast(fill, INK) >= contrast(fill, PAPER) ? INK : PAPER;
+  draw() { draw(this); }
 }
 
 // ---- pointer and keyboard -----------------------------------------------------------------------
@@ -391,7 +189,8 @@ function listen(pane) {
       if (name === "pointercancel" || moved > 6 || !alone) return;
       const box = pane.at(event.offsetX, event.offsetY);
       const head = box >= 0 && (event.offsetY - pane.top) / pane.scale - pane.view.y[box] < HEAD;
-      if (pane.isOpen(box) && head) pane.flip(box);
+      if (pane.isFolded(box)) { if (pane.selected === box) pane.enter(box); else pane.page.choose(pane, box); }
+      else if (pane.isOpen(box) && head) pane.flip(box);
       else if (pane.isOpen(box)) pane.page.choose(pane, -1);
       else if (box >= pane.view.n && pane.selected === box) pane.flip(box);
       else pane.page.choose(pane, box);

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,10 @@ from executorch_c._render.page.model import GraphPage, Node, Overlay
 from executorch_c.inspect import families
 from executorch_c.inspect.diagram import explorer, layers
 from executorch_c.inspect.diagram.build import nodes_of
+from executorch_c.inspect.diagram.modules import modules_of_record, name_modules
 from executorch_c.inspect.diagram.paged import PagedReport
 from executorch_c.inspect.diagram.view import structured, view_of
+from executorch_c.inspect.etrecord import ETRecord, read_etrecord
 from executorch_c.inspect.structure import View
 from executorch_c.report import Report
 
@@ -237,31 +239,57 @@ def _dot_attributes(node: Node) -> str:
 
 
 def graph(
-    program: ProgramSource, method: str = "forward", *, overlays: Sequence[Report] = ()
+    program: ProgramSource,
+    method: str = "forward",
+    *,
+    overlays: Sequence[Report] = (),
+    etrecord: ETRecord | FilePath | None = None,
+    modules: Mapping[str, str] | None = None,
 ) -> Graph:
     """Return the graph of a method. No method is loaded.
 
     Args:
         overlays: Reports about the program whose values colour the nodes of its page: a trace, a
-            memory plan, the result of `explain`.
+            memory plan, the result of `explain`. Of values of one name, those of the first.
+        etrecord: An ETRecord of the export, or its path: names the modules that the page folds
+            nodes by. Default: the names of weights.
+        modules: Modules by the place of an instruction or node, as `Trace.name_nodes` has them.
 
     Delegates have nodes if their backend describes payloads, or if their payload is a program.
-    Raises NotFoundError for an unknown method, InvalidProgramError for a wrong file.
+    Raises NotFoundError for an unknown method, InvalidProgramError for a wrong file,
+    InvalidExternalDataError for a damaged ETRecord.
     """
     source = opened(program)
     method = name_in(source, method)
     nodes = nodes_of(View(source.program, method))
-    values = (one for report in overlays for one in report.overlays(nodes.values()))
-    picture = Graph(method, nodes, tuple(values))
+    if etrecord is not None:
+        record = etrecord if isinstance(etrecord, ETRecord) else read_etrecord(etrecord)
+        name_modules(nodes.values(), modules_of_record(nodes.values(), record, method))
+    name_modules(nodes.values(), modules or {})
+    values: dict[tuple[str, str], Overlay] = {}
+    for one in (one for report in overlays for one in report.overlays(nodes.values())):
+        values.setdefault((one.name, one.view), one)
+    picture = Graph(method, nodes, tuple(values.values()))
     picture.set_origins(program=source.origin)
     return picture
 
 
-def draw_on(report: Report, program: ProgramFile, method: str) -> None:
-    """Set the graph of a report's page: the program's, coloured by the report's values."""
+def draw_on(
+    report: Report,
+    program: ProgramFile,
+    method: str,
+    *,
+    more: Sequence[Report] = (),
+    etrecord: ETRecord | None = None,
+    modules: Mapping[str, str] | None = None,
+) -> None:
+    """Set the graph of a report's page: the program's, coloured by the report's values, and by
+    those of `more` reports; folded as by `graph`."""
 
     def make() -> GraphPage:
-        page = graph(program, method, overlays=[report]).page()
+        reports = [report, *more]
+        picture = graph(program, method, overlays=reports, etrecord=etrecord, modules=modules)
+        page = picture.page()
         return replace(page, shown=page.overlays[0].name if page.overlays else "")
 
     report.set_graph(make)

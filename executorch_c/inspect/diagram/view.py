@@ -9,6 +9,7 @@ from executorch_c._render.page.data import MAX_NODES
 from executorch_c._render.page.model import GraphView, Group, Node
 from executorch_c._render.text import plural
 from executorch_c.inspect.diagram.layers import ENDS, by_layer, layer_of
+from executorch_c.inspect.diagram.modules import around
 
 MAX_MEMBERS = 16
 """Maximum number of nodes of a cluster of quantisation."""
@@ -50,19 +51,9 @@ def with_layers(nodes: Iterable[Node]) -> list[Node]:
     return [
         node
         if node.family in ENDS
-        else replace(node, module=known[i] or _common(earlier[i], later[i]))
+        else replace(node, module=known[i] or around([earlier[i], later[i]]))
         for i, node in enumerate(listed)
     ]
-
-
-def _common(a: str, b: str) -> str:
-    """Return the path that two layers share: "body.0" of "body.0.conv" and "body.0.norm"."""
-    shared = []
-    for one, other in zip(a.split("."), b.split(".")):
-        if one != other:
-            break
-        shared.append(one)
-    return ".".join(shared)
 
 
 # ---- quantisation -----------------------------------------------------------------------------
